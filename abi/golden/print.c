@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * print.c - print the layout of strata/abi/ring.h, one fact a line: abi/golden/ring.txt is its output.
+ *
+ * Exits 1 when the fields listed here do not fill a struct from its first byte to its last: then the
+ * header has one that this list has not, or the compiler put padding where another might not.
+ */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <strata/abi/ring.h>
+
+static size_t next_offset;
+static int status;
+
+static void account(const char *what, size_t offset, size_t size)
+{
+	if (offset != next_offset) {
+		fprintf(stderr,
+			"print: %s begins at %zu, the field before it ends at %zu. List each field in "
+			"abi/golden/print.c, and name padding.\n",
+			what, offset, next_offset);
+		status = 1;
+	}
+	next_offset = offset + size;
+}
+
+#define STRUCT(s)                                                              \
+	do {                                                                   \
+		printf("struct %s size %zu align %zu\n", #s, sizeof(struct s), \
+		       _Alignof(struct s));                                    \
+		next_offset = 0;                                               \
+	} while (0)
+
+#define FIELD(s, f)                                                                \
+	do {                                                                       \
+		const size_t offset = offsetof(struct s, f);                       \
+		const size_t size = sizeof(((struct s *)0)->f);                    \
+                                                                                   \
+		printf("field %s.%s offset %zu size %zu\n", #s, #f, offset, size); \
+		account(#s "." #f, offset, size);                                  \
+	} while (0)
+
+#define END(s) account("the end of " #s, sizeof(struct s), 0)
+
+#define CONSTANT(c) printf("constant %s %" PRIu64 "\n", #c, (uint64_t)(c))
+
+int main(void)
+{
+	printf("# Layout of strata/abi/ring.h. Written by tools/gate/golden --write, read by it and by\n"
+	       "# crates/strata-abi. Offsets and sizes in bytes.\n");
+	printf("version %u\n", STRATA_ABI_RING_VERSION);
+	CONSTANT(STRATA_ABI_RING_MAGIC);
+	CONSTANT(STRATA_ABI_RING_PAGE);
+	CONSTANT(STRATA_ABI_RING_SUBBUF_BYTES_MIN);
+	CONSTANT(STRATA_ABI_RING_SUBBUF_BYTES_MAX);
+	CONSTANT(STRATA_ABI_RING_NR_SUBBUFS_MIN);
+	CONSTANT(STRATA_ABI_RING_NR_SUBBUFS_MAX);
+	CONSTANT(STRATA_ABI_RING_NR_STREAMS_MAX);
+	CONSTANT(STRATA_ABI_RING_TAIL_BYTES);
+	CONSTANT(STRATA_ABI_RING_DISCARD);
+	CONSTANT(STRATA_ABI_RING_OVERWRITE);
+	CONSTANT(STRATA_ABI_RING_BY_COMMIT);
+	CONSTANT(STRATA_ABI_RING_BY_POSITION);
+	CONSTANT(STRATA_ABI_RING_ENTRY_FRAME);
+	CONSTANT(STRATA_ABI_RING_ENTRY_HELD);
+	CONSTANT(STRATA_ABI_RING_ENTRY_TAG_SHIFT);
+
+	STRUCT(strata_abi_ring_channel);
+	FIELD(strata_abi_ring_channel, magic);
+	FIELD(strata_abi_ring_channel, version);
+	FIELD(strata_abi_ring_channel, loss_mode);
+	FIELD(strata_abi_ring_channel, publish);
+	FIELD(strata_abi_ring_channel, nr_streams);
+	FIELD(strata_abi_ring_channel, subbuf_bytes);
+	FIELD(strata_abi_ring_channel, nr_subbufs);
+	FIELD(strata_abi_ring_channel, header_bytes);
+	FIELD(strata_abi_ring_channel, stream_stride);
+	FIELD(strata_abi_ring_channel, total_bytes);
+	FIELD(strata_abi_ring_channel, record_align);
+	FIELD(strata_abi_ring_channel, global);
+	FIELD(strata_abi_ring_channel, start_position);
+	END(strata_abi_ring_channel);
+
+	STRUCT(strata_abi_ring_stream);
+	FIELD(strata_abi_ring_stream, write_count);
+	FIELD(strata_abi_ring_stream, records);
+	FIELD(strata_abi_ring_stream, committed_count);
+	FIELD(strata_abi_ring_stream, full_timestamp);
+	FIELD(strata_abi_ring_stream, last_timestamp);
+	FIELD(strata_abi_ring_stream, reserved0);
+	FIELD(strata_abi_ring_stream, discarded_full);
+	FIELD(strata_abi_ring_stream, discarded_too_big);
+	FIELD(strata_abi_ring_stream, discarded_nested);
+	FIELD(strata_abi_ring_stream, overwritten_records);
+	FIELD(strata_abi_ring_stream, overwritten_packets);
+	FIELD(strata_abi_ring_stream, cancelled);
+	FIELD(strata_abi_ring_stream, discarded_no_stream);
+	FIELD(strata_abi_ring_stream, reserved1);
+	FIELD(strata_abi_ring_stream, read_count);
+	FIELD(strata_abi_ring_stream, waiting);
+	FIELD(strata_abi_ring_stream, wake_sequence);
+	FIELD(strata_abi_ring_stream, finalized);
+	FIELD(strata_abi_ring_stream, reserved2);
+	END(strata_abi_ring_stream);
+
+	STRUCT(strata_abi_ring_subbuf);
+	FIELD(strata_abi_ring_subbuf, commit);
+	FIELD(strata_abi_ring_subbuf, published);
+	FIELD(strata_abi_ring_subbuf, entry);
+	FIELD(strata_abi_ring_subbuf, reserved);
+	END(strata_abi_ring_subbuf);
+
+	STRUCT(strata_abi_ring_frame);
+	FIELD(strata_abi_ring_frame, position);
+	FIELD(strata_abi_ring_frame, timestamp_begin);
+	FIELD(strata_abi_ring_frame, timestamp_end);
+	FIELD(strata_abi_ring_frame, content_bytes);
+	FIELD(strata_abi_ring_frame, records);
+	FIELD(strata_abi_ring_frame, records_before);
+	FIELD(strata_abi_ring_frame, discarded);
+	FIELD(strata_abi_ring_frame, reserved);
+	END(strata_abi_ring_frame);
+
+	return status;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * atomic.h - the only place of the ring buffer that touches shared memory.
+ *
+ * Production: thin names for the compiler's builtins; the memory order is in the name.
+ * -DSTRATA_RING_MODEL: every access is a call into the model checker (ring/check/engine/engine.h),
+ * where a 64-bit field holds the identity of a checked object. Nothing else of the library knows.
+ *
+ * Three families:
+ *   strata_load_*, strata_store_*, strata_cas_*, strata_add_*   between any two CPUs
+ *   strata_local_*   one instruction, atomic against interrupts and signals of this CPU only
+ *   strata_plain_*   payload and packet information, published by one of the above
+ */
+#ifndef STRATA_RING_ATOMIC_H
+#define STRATA_RING_ATOMIC_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define strata_likely(x)   __builtin_expect(!!(x), 1)
+#define strata_unlikely(x) __builtin_expect(!!(x), 0)
+#define STRATA_INLINE	   static inline __attribute__((always_inline, unused))
+#define STRATA_SLOW	   static __attribute__((noinline, cold, unused))
+#define STRATA_FUNC	   static __attribute__((unused))
+
+#ifdef STRATA_RING_MODEL
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+uint64_t mc_new(uint64_t initial, const char *name);
+uint64_t mc_load(uint64_t id, int order);
+void mc_store(uint64_t id, uint64_t value, int order);
+void mc_store_hint(uint64_t id, uint64_t value, int order);
+int mc_cas(uint64_t id, uint64_t *expected, uint64_t desired, int order);
+uint64_t mc_add(uint64_t id, uint64_t value, int order);
+void mc_fence(int order);
+void mc_plain_write(void *dst, const void *src, size_t n);
+void mc_plain_read(void *dst, const void *src, size_t n);
+int mc_peek(void *dst, const void *src, size_t n);
+#ifdef __cplusplus
+}
+#endif
+
+#define STRATA_ATOMIC_INIT(p, v)      ((void)(*(p) = mc_new((v), #p)))
+#define STRATA_ATOMIC_LOAD(p, o)      mc_load(*(p), (o))
+#define STRATA_ATOMIC_STORE(p, v, o)  mc_store(*(p), (v), (o))
+#define STRATA_ATOMIC_HINT(p, v, o)   mc_store_hint(*(p), (v), (o))
+#define STRATA_ATOMIC_CAS(p, e, d, o) mc_cas(*(p), (e), (d), (o))
+#define STRATA_ATOMIC_ADD(p, v, o)    mc_add(*(p), (v), (o))
+#define STRATA_ATOMIC_FENCE(o)	      mc_fence(o)
+#define STRATA_PLAIN_WRITE(d, s, n)   mc_plain_write((d), (s), (n))
+#define STRATA_PLAIN_READ(d, s, n)    mc_plain_read((d), (s), (n))
+#define STRATA_PLAIN_PEEK(d, s, n)    ((void)mc_peek((d), (s), (n)))
+
+#else /* production */
+
+#if !defined(__bpf__)
+STRATA_INLINE void strata_atomic_requires_lock_free_64_bit(void)
+{
+	/* A library call behind an atomic would take a lock, which a signal handler cannot. */
+	typedef char check[__atomic_always_lock_free(sizeof(uint64_t), 0) ? 1 : -1];
+	(void)sizeof(check);
+}
+#endif
+
+#define STRATA_ATOMIC_INIT(p, v)     __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define STRATA_ATOMIC_LOAD(p, o)     __atomic_load_n((p), (o))
+#define STRATA_ATOMIC_STORE(p, v, o) __atomic_store_n((p), (v), (o))
+#define STRATA_ATOMIC_HINT(p, v, o)  __atomic_store_n((p), (v), (o))
+#define STRATA_ATOMIC_CAS(p, e, d, o) \
+	__atomic_compare_exchange_n((p), (e), (d), 0, (o), __ATOMIC_RELAXED)
+#define STRATA_ATOMIC_ADD(p, v, o)  __atomic_fetch_add((p), (v), (o))
+#define STRATA_ATOMIC_FENCE(o)	    __atomic_thread_fence(o)
+#define STRATA_PLAIN_WRITE(d, s, n) ((void)__builtin_memcpy((d), (s), (n)))
+#define STRATA_PLAIN_READ(d, s, n)  ((void)__builtin_memcpy((d), (s), (n)))
+#define STRATA_PLAIN_PEEK(d, s, n)  ((void)__builtin_memcpy((d), (s), (n)))
+
+#endif
+
+/* Set a field before anybody else can see it. */
+#define strata_init(p, v) STRATA_ATOMIC_INIT(p, v)
+
+STRATA_INLINE uint64_t strata_load_relaxed(const uint64_t *p)
+{
+	return STRATA_ATOMIC_LOAD(p, __ATOMIC_RELAXED);
+}
+
+STRATA_INLINE uint64_t strata_load_acquire(const uint64_t *p)
+{
+	return STRATA_ATOMIC_LOAD(p, __ATOMIC_ACQUIRE);
+}
+
+STRATA_INLINE void strata_store_relaxed(uint64_t *p, uint64_t v)
+{
+	STRATA_ATOMIC_STORE(p, v, __ATOMIC_RELAXED);
+}
+
+STRATA_INLINE void strata_store_release(uint64_t *p, uint64_t v)
+{
+	STRATA_ATOMIC_STORE(p, v, __ATOMIC_RELEASE);
+}
+
+/*
+ * strata_hint_relaxed(), strata_hint_release() - stores that several producers may issue at once,
+ * to fields where each value ever stored stays true, so that an older one may land last.
+ */
+STRATA_INLINE void strata_hint_relaxed(uint64_t *p, uint64_t v)
+{
+	STRATA_ATOMIC_HINT(p, v, __ATOMIC_RELAXED);
+}
+
+STRATA_INLINE void strata_hint_release(uint64_t *p, uint64_t v)
+{
+	STRATA_ATOMIC_HINT(p, v, __ATOMIC_RELEASE);
+}
+
+/* Returns 1 and stores @desired if *@p was *@expected; else 0, and *@expected is what was found. */
+STRATA_INLINE int strata_cas_relaxed(uint64_t *p, uint64_t *expected, uint64_t desired)
+{
+	return STRATA_ATOMIC_CAS(p, expected, desired, __ATOMIC_RELAXED);
+}
+
+STRATA_INLINE int strata_cas_acq_rel(uint64_t *p, uint64_t *expected, uint64_t desired)
+{
+	return STRATA_ATOMIC_CAS(p, expected, desired, __ATOMIC_ACQ_REL);
+}
+
+/* Returns the value before. */
+STRATA_INLINE uint64_t strata_add_relaxed(uint64_t *p, uint64_t v)
+{
+	return STRATA_ATOMIC_ADD(p, v, __ATOMIC_RELAXED);
+}
+
+STRATA_INLINE uint64_t strata_add_acq_rel(uint64_t *p, uint64_t v)
+{
+	return STRATA_ATOMIC_ADD(p, v, __ATOMIC_ACQ_REL);
+}
+
+STRATA_INLINE void strata_fence_acquire(void)
+{
+	STRATA_ATOMIC_FENCE(__ATOMIC_ACQUIRE);
+}
+
+STRATA_INLINE void strata_fence_release(void)
+{
+	STRATA_ATOMIC_FENCE(__ATOMIC_RELEASE);
+}
+
+STRATA_INLINE void strata_fence_seq_cst(void)
+{
+	STRATA_ATOMIC_FENCE(__ATOMIC_SEQ_CST);
+}
+
+/*
+ * Local operations: one machine instruction on x86-64, without the LOCK prefix (Lockless §4.1). Only
+ * for memory that one CPU writes, by code that cannot migrate between reading the CPU's number and
+ * the access. Elsewhere, and where a sanitizer must see them, the SMP operations do the same.
+ */
+#if defined(__x86_64__) && !defined(STRATA_RING_MODEL) && !defined(__SANITIZE_THREAD__)
+
+STRATA_INLINE int strata_local_cas(uint64_t *p, uint64_t *expected, uint64_t desired)
+{
+	unsigned char done;
+
+	__asm__ volatile("cmpxchgq %[desired], %[memory]\n\tsete %[done]"
+			 : [memory] "+m"(*p), "+a"(*expected), [done] "=q"(done)
+			 : [desired] "r"(desired)
+			 : "memory", "cc");
+	return done;
+}
+
+/* On x86 a store never passes an earlier one. */
+STRATA_INLINE int strata_local_cas_release(uint64_t *p, uint64_t *expected, uint64_t desired)
+{
+	return strata_local_cas(p, expected, desired);
+}
+
+STRATA_INLINE uint64_t strata_local_add(uint64_t *p, uint64_t v)
+{
+	__asm__ volatile("xaddq %[value], %[memory]"
+			 : [memory] "+m"(*p), [value] "+r"(v)
+			 :
+			 : "memory", "cc");
+	return v;
+}
+
+#else
+
+STRATA_INLINE int strata_local_cas(uint64_t *p, uint64_t *expected, uint64_t desired)
+{
+	return strata_cas_relaxed(p, expected, desired);
+}
+
+STRATA_INLINE int strata_local_cas_release(uint64_t *p, uint64_t *expected, uint64_t desired)
+{
+	return STRATA_ATOMIC_CAS(p, expected, desired, __ATOMIC_RELEASE);
+}
+
+STRATA_INLINE uint64_t strata_local_add(uint64_t *p, uint64_t v)
+{
+	/* Release: the reader's CPU orders payload by it; the paper's promoted barrier, §4.4. */
+	return STRATA_ATOMIC_ADD(p, v, __ATOMIC_ACQ_REL);
+}
+
+#endif
+
+STRATA_INLINE void strata_plain_write(void *dst, const void *src, size_t n)
+{
+	STRATA_PLAIN_WRITE(dst, src, n);
+}
+
+STRATA_INLINE void strata_plain_read(void *dst, const void *src, size_t n)
+{
+	STRATA_PLAIN_READ(dst, src, n);
+}
+
+/* A copy that may be torn: the caller finds out afterwards and throws it away. */
+STRATA_INLINE void strata_plain_peek(void *dst, const void *src, size_t n)
+{
+	STRATA_PLAIN_PEEK(dst, src, n);
+}
+
+STRATA_INLINE void strata_plain_write_u64(uint64_t *dst, uint64_t v)
+{
+	STRATA_PLAIN_WRITE(dst, &v, sizeof(v));
+}
+
+STRATA_INLINE uint64_t strata_plain_read_u64(const uint64_t *src)
+{
+	uint64_t v;
+
+	STRATA_PLAIN_READ(&v, src, sizeof(v));
+	return v;
+}
+
+#endif /* STRATA_RING_ATOMIC_H */

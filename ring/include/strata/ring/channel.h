@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * channel.h - memory of a channel: create it, open somebody else's, close it.
+ *
+ * Three kinds of memory: anonymous (this process and its threads), a sealed memfd (other processes can
+ * map it), a file (is still there after the process, and after the machine if its file system is). A
+ * BPF map or a driver's memory is the client's: strata_ring_stream_attach().
+ *
+ * Pages are touched as records are written: a CPU that never writes costs address space only (not
+ * with a file, whose blocks are allocated at once, so that a full disk is an error here and not a
+ * SIGBUS in a producer).
+ */
+#ifndef STRATA_RING_CHANNEL_H
+#define STRATA_RING_CHANNEL_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strata/ring/publish.h>
+#include <strata/ring/stream.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Linux, for when the program was not compiled with _GNU_SOURCE. */
+#ifndef MAP_ANONYMOUS
+#define MAP_ANONYMOUS 0x20
+#endif
+#define STRATA_RING_MFD_CLOEXEC	      1u
+#define STRATA_RING_MFD_ALLOW_SEALING 2u
+#define STRATA_RING_F_ADD_SEALS	      1033
+#define STRATA_RING_F_GET_SEALS	      1034
+#define STRATA_RING_F_SEAL_SHRINK     2
+
+enum strata_ring_memory {
+	STRATA_RING_ANONYMOUS = 0,
+	STRATA_RING_MEMFD = 1,
+	STRATA_RING_FILE = 2,
+};
+
+/* What is chosen at run time. Zero means the default, but for the sizes. */
+struct strata_ring_attr {
+	uint64_t subbuf_bytes; /* power of two */
+	uint64_t nr_subbufs;   /* power of two, at least 2 */
+	uint32_t header_bytes; /* multiple of 8; for the reader's packet header */
+	uint32_t nr_cpus;      /* 0: all possible CPUs of the machine */
+	enum strata_ring_memory memory;
+	const char *path;	 /* STRATA_RING_FILE: must not exist */
+	int no_rseq;		 /* 1: by commit, even where restartable sequences are registered */
+	uint64_t start_position; /* multiple of the buffer's size; for tests */
+};
+
+/* Why something was refused: which value, what was found, what the limit is. */
+struct strata_ring_error {
+	char text[256];
+};
+
+struct strata_ring_channel {
+	struct strata_ring_streams streams; /* first: the fast path needs only this */
+	struct strata_abi_ring_channel header;
+	void *memory;
+	int fd; /* memfd or file; -1: anonymous */
+};
+
+#define STRATA_RING_REFUSE(error, code, ...)                                                    \
+	((error) ? (void)snprintf((error)->text, sizeof((error)->text), __VA_ARGS__) : (void)0, \
+	 -(code))
+
+STRATA_INLINE int strata_ring_power_of_two(uint64_t x)
+{
+	return x && !(x & (x - 1));
+}
+
+/* The checks that creator and opener share; @header may come from anybody. */
+STRATA_FUNC int strata_ring_header_check(const struct strata_abi_ring_channel *h,
+					 struct strata_ring_error *error)
+{
+	struct strata_ring_parts l;
+
+	if (!strata_ring_power_of_two(h->subbuf_bytes) ||
+	    h->subbuf_bytes < STRATA_ABI_RING_SUBBUF_BYTES_MIN ||
+	    h->subbuf_bytes > STRATA_ABI_RING_SUBBUF_BYTES_MAX)
+		return STRATA_RING_REFUSE(
+			error, EINVAL,
+			"sub-buffer size: %llu bytes is not a power of two from %u to %llu",
+			(unsigned long long)h->subbuf_bytes, STRATA_ABI_RING_SUBBUF_BYTES_MIN,
+			(unsigned long long)STRATA_ABI_RING_SUBBUF_BYTES_MAX);
+	if (!strata_ring_power_of_two(h->nr_subbufs) ||
+	    h->nr_subbufs < STRATA_ABI_RING_NR_SUBBUFS_MIN ||
+	    h->nr_subbufs > STRATA_ABI_RING_NR_SUBBUFS_MAX)
+		return STRATA_RING_REFUSE(
+			error, EINVAL, "sub-buffer count: %u is not a power of two from %u to %u",
+			h->nr_subbufs, STRATA_ABI_RING_NR_SUBBUFS_MIN,
+			STRATA_ABI_RING_NR_SUBBUFS_MAX);
+	if (h->header_bytes % 8 ||
+	    (uint64_t)h->header_bytes + 8 + STRATA_ABI_RING_TAIL_BYTES > h->subbuf_bytes)
+		return STRATA_RING_REFUSE(
+			error, EINVAL,
+			"packet header: %u bytes is not a multiple of 8 that leaves room in a sub-buffer of %llu",
+			h->header_bytes, (unsigned long long)h->subbuf_bytes);
+	if (!h->nr_streams || h->nr_streams > STRATA_ABI_RING_NR_STREAMS_MAX)
+		return STRATA_RING_REFUSE(error, EINVAL,
+					  "number of streams: %u is not from 1 to %u",
+					  h->nr_streams, STRATA_ABI_RING_NR_STREAMS_MAX);
+	if (h->loss_mode > STRATA_ABI_RING_OVERWRITE)
+		return STRATA_RING_REFUSE(error, EINVAL,
+					  "loss mode: %u is neither discard (0) nor overwrite (1)",
+					  h->loss_mode);
+	if (h->publish > STRATA_ABI_RING_BY_POSITION)
+		return STRATA_RING_REFUSE(
+			error, EINVAL,
+			"publication: %u is neither by commit (0) nor by position (1)", h->publish);
+	if (!strata_ring_power_of_two(h->record_align) || h->record_align > 8)
+		return STRATA_RING_REFUSE(error, EINVAL, "record alignment: %u is not 1, 2, 4 or 8",
+					  h->record_align);
+	if (h->start_position % (h->subbuf_bytes * h->nr_subbufs))
+		return STRATA_RING_REFUSE(
+			error, EINVAL,
+			"start position: %llu is not a multiple of the buffer's %llu bytes",
+			(unsigned long long)h->start_position,
+			(unsigned long long)(h->subbuf_bytes * h->nr_subbufs));
+	l = strata_ring_layout(h->subbuf_bytes, h->nr_subbufs);
+	if (h->stream_stride != l.stride ||
+	    h->total_bytes != STRATA_ABI_RING_PAGE + h->nr_streams * l.stride)
+		return STRATA_RING_REFUSE(
+			error, EINVAL,
+			"layout: %u streams of %llu bytes in %llu do not follow from the sizes",
+			h->nr_streams, (unsigned long long)h->stream_stride,
+			(unsigned long long)h->total_bytes);
+	if (h->total_bytes > SIZE_MAX / 2)
+		return STRATA_RING_REFUSE(error, ENOMEM,
+					  "channel: %llu bytes exceed the address space",
+					  (unsigned long long)h->total_bytes);
+	return 0;
+}
+
+/* Possible CPUs, offline ones included: the largest number that the kernel may give, plus 1. */
+STRATA_FUNC uint32_t strata_ring_possible_cpus(void)
+{
+	FILE *f = fopen("/sys/devices/system/cpu/possible", "re");
+	unsigned last = 0, n;
+	long configured;
+	int c;
+
+	if (f) {
+		/* "0-3,8-11": the largest number is the last. */
+		while (fscanf(f, "%u", &n) == 1) {
+			last = n;
+			c = fgetc(f);
+			if (c != '-' && c != ',')
+				break;
+		}
+		fclose(f);
+	}
+	configured = sysconf(_SC_NPROCESSORS_CONF);
+	if (configured > (long)last + 1)
+		return (uint32_t)configured;
+	return last + 1;
+}
+
+STRATA_INLINE int strata_ring_memfd(const char *name)
+{
+	return (int)syscall(SYS_memfd_create, name,
+			    STRATA_RING_MFD_CLOEXEC | STRATA_RING_MFD_ALLOW_SEALING);
+}
+
+/* Describe the streams of mapped memory, whose header was checked. */
+STRATA_FUNC int strata_ring_channel_attach(struct strata_ring_channel *c,
+					   struct strata_ring_error *error)
+{
+	uint32_t i;
+
+	c->streams.nr = c->header.nr_streams;
+	c->streams.stream = (struct strata_ring_stream *)calloc(c->header.nr_streams,
+								sizeof(*c->streams.stream));
+	if (!c->streams.stream)
+		return STRATA_RING_REFUSE(error, ENOMEM,
+					  "channel: no memory to describe %u streams",
+					  c->header.nr_streams);
+	for (i = 0; i < c->header.nr_streams; i++)
+		strata_ring_stream_attach(&c->streams.stream[i],
+					  (unsigned char *)c->memory + STRATA_ABI_RING_PAGE +
+						  i * c->header.stream_stride,
+					  &c->header, i);
+	return 0;
+}
+
+/**
+ * strata_ring_channel_close() - unmap the channel. Its file, and others' mappings, stay.
+ */
+STRATA_FUNC void strata_ring_channel_close(struct strata_ring_channel *c)
+{
+	if (c->memory)
+		munmap(c->memory, (size_t)c->header.total_bytes);
+	if (c->fd >= 0)
+		close(c->fd);
+	free(c->streams.stream);
+	memset(c, 0, sizeof(*c));
+	c->fd = -1;
+}
+
+/* Memory for @c->header.total_bytes of zeros; sets memory and fd. */
+STRATA_FUNC int strata_ring_channel_allocate(struct strata_ring_channel *c,
+					     const struct strata_ring_attr *attr,
+					     struct strata_ring_error *error)
+{
+	unsigned long long total = (unsigned long long)c->header.total_bytes;
+	const char *what = attr->memory == STRATA_RING_FILE ? attr->path : "memfd";
+	int flags = MAP_SHARED, code = 0;
+
+	if (attr->memory == STRATA_RING_ANONYMOUS) {
+		flags |= MAP_ANONYMOUS;
+	} else {
+		c->fd = attr->memory == STRATA_RING_MEMFD ?
+				strata_ring_memfd("strata-ring") :
+				open(attr->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (c->fd < 0)
+			return STRATA_RING_REFUSE(error, errno, "channel: cannot create %s: %s",
+						  what, strerror(errno));
+		if (attr->memory == STRATA_RING_FILE)
+			code = posix_fallocate(c->fd, 0, (off_t)total);
+		else if (ftruncate(c->fd, (off_t)total) ||
+			 fcntl(c->fd, STRATA_RING_F_ADD_SEALS, STRATA_RING_F_SEAL_SHRINK))
+			code = errno;
+		if (code)
+			return STRATA_RING_REFUSE(error, code,
+						  "channel: cannot make %s %llu bytes long: %s",
+						  what, total, strerror(code));
+	}
+	c->memory = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE, flags, c->fd, 0);
+	if (c->memory == MAP_FAILED) {
+		code = errno;
+		c->memory = NULL;
+		return STRATA_RING_REFUSE(error, code, "channel: cannot map %llu bytes: %s", total,
+					  strerror(code));
+	}
+	return 0;
+}
+
+/**
+ * strata_ring_channel_create() - allocate a channel and make it empty.
+ * @config: the client's constant configuration.
+ * @attr:   sizes and memory.
+ * @c:      out; closed (and @error filled) if it fails.
+ * @error:  out, may be NULL: which value was refused, and the limit.
+ *
+ * The way of publishing is chosen here, once: by position if the configuration says rseq and this
+ * process' libc has registered it, else by commit.
+ *
+ * Returns 0; -EINVAL: a value outside its limits; -ENOMEM, -EEXIST, -ENOSPC, ...: what the system said.
+ * Context: not a signal handler.
+ */
+STRATA_FUNC int strata_ring_channel_create(const struct strata_ring_config *config,
+					   const struct strata_ring_attr *attr,
+					   struct strata_ring_channel *c,
+					   struct strata_ring_error *error)
+{
+	struct strata_abi_ring_channel *h = &c->header;
+	struct strata_ring_parts l;
+	uint32_t i;
+	int code;
+
+	memset(c, 0, sizeof(*c));
+	c->fd = -1;
+	if (attr->nr_subbufs > STRATA_ABI_RING_NR_SUBBUFS_MAX)
+		return STRATA_RING_REFUSE(
+			error, EINVAL, "sub-buffer count: %llu is not a power of two from %u to %u",
+			(unsigned long long)attr->nr_subbufs, STRATA_ABI_RING_NR_SUBBUFS_MIN,
+			STRATA_ABI_RING_NR_SUBBUFS_MAX);
+	if ((unsigned)attr->memory > STRATA_RING_FILE ||
+	    (attr->memory == STRATA_RING_FILE && !attr->path))
+		return STRATA_RING_REFUSE(error, EINVAL,
+					  "memory: kind %d is unknown, or a file without a path",
+					  (int)attr->memory);
+	h->version = STRATA_ABI_RING_VERSION;
+	h->loss_mode = config->loss_mode;
+	h->publish = config->writers == STRATA_RING_WRITERS_RSEQ &&
+				     config->buffers == STRATA_RING_PER_CPU && !attr->no_rseq &&
+				     strata_rseq_available() ?
+			     STRATA_ABI_RING_BY_POSITION :
+			     STRATA_ABI_RING_BY_COMMIT;
+	h->global = config->buffers == STRATA_RING_GLOBAL;
+	h->nr_streams = h->global ? 1 : attr->nr_cpus ? attr->nr_cpus : strata_ring_possible_cpus();
+	h->subbuf_bytes = attr->subbuf_bytes;
+	h->nr_subbufs = (uint32_t)attr->nr_subbufs;
+	h->header_bytes = attr->header_bytes;
+	h->record_align = config->record_align;
+	h->start_position = attr->start_position;
+	if (h->subbuf_bytes <= STRATA_ABI_RING_SUBBUF_BYTES_MAX) {
+		l = strata_ring_layout(h->subbuf_bytes, h->nr_subbufs);
+		h->stream_stride = l.stride;
+		h->total_bytes = STRATA_ABI_RING_PAGE + h->nr_streams * l.stride;
+	}
+	code = strata_ring_header_check(h, error);
+	if (!code)
+		code = strata_ring_channel_allocate(c, attr, error);
+	if (!code)
+		code = strata_ring_channel_attach(c, error);
+	if (code) {
+		if (attr->memory == STRATA_RING_FILE && c->fd >= 0)
+			unlink(attr->path);
+		strata_ring_channel_close(c);
+		return code;
+	}
+	for (i = 0; i < h->nr_streams; i++)
+		strata_ring_stream_init(&c->streams.stream[i], h->start_position);
+	memcpy(c->memory, h, sizeof(*h));
+	/* The magic number last: who finds it finds a whole channel. */
+	h->magic = STRATA_ABI_RING_MAGIC;
+	__atomic_store_n((uint64_t *)c->memory, h->magic, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/**
+ * strata_ring_channel_open() - map a channel that another process, or a former one, has created.
+ * @fd:     memfd or file; duplicated, stays the caller's.
+ * @sealed: 1: refuse memory that its owner could shrink under us (a memfd without F_SEAL_SHRINK).
+ *
+ * The channel's header is hostile: it is copied, and the copy checked.
+ *
+ * Returns 0; -EPROTO: not a channel, or of another version or byte order; -EINVAL: a value outside its
+ * limits; -EACCES: not sealed; others: what the system said.
+ */
+STRATA_FUNC int strata_ring_channel_open(int fd, int sealed, struct strata_ring_channel *c,
+					 struct strata_ring_error *error)
+{
+	struct strata_abi_ring_channel *h = &c->header;
+	struct stat status;
+	int code, seals;
+
+	memset(c, 0, sizeof(*c));
+	c->fd = -1;
+	seals = fcntl(fd, STRATA_RING_F_GET_SEALS);
+	if (sealed && (seals < 0 || !(seals & STRATA_RING_F_SEAL_SHRINK)))
+		return STRATA_RING_REFUSE(error, EACCES,
+					  "channel: the memory is not sealed against shrinking");
+	if (fstat(fd, &status) || pread(fd, h, sizeof(*h), 0) != (ssize_t)sizeof(*h))
+		return STRATA_RING_REFUSE(
+			error, EPROTO, "channel: shorter than its header of %zu bytes", sizeof(*h));
+	if (h->magic != STRATA_ABI_RING_MAGIC)
+		return STRATA_RING_REFUSE(error, EPROTO,
+					  "channel: magic number is 0x%016llx, not 0x%016llx%s",
+					  (unsigned long long)h->magic,
+					  (unsigned long long)STRATA_ABI_RING_MAGIC,
+					  h->magic == __builtin_bswap64(STRATA_ABI_RING_MAGIC) ?
+						  " (other byte order)" :
+						  "");
+	if (h->version != STRATA_ABI_RING_VERSION)
+		return STRATA_RING_REFUSE(error, EPROTO,
+					  "channel: layout version %u, this library reads %u",
+					  h->version, STRATA_ABI_RING_VERSION);
+	code = strata_ring_header_check(h, error);
+	if (code)
+		return code;
+	if ((uint64_t)status.st_size < h->total_bytes)
+		return STRATA_RING_REFUSE(error, EPROTO,
+					  "channel: %lld bytes, but its header says %llu",
+					  (long long)status.st_size,
+					  (unsigned long long)h->total_bytes);
+	c->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	c->memory = mmap(NULL, (size_t)h->total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (c->memory == MAP_FAILED) {
+		code = errno;
+		c->memory = NULL;
+		strata_ring_channel_close(c);
+		return STRATA_RING_REFUSE(error, code, "channel: cannot map it: %s",
+					  strerror(code));
+	}
+	code = strata_ring_channel_attach(c, error);
+	if (code)
+		strata_ring_channel_close(c);
+	return code;
+}
+
+/**
+ * strata_ring_channel_stream() - the stream of @cpu (0 for a global buffer).
+ *
+ * Returns NULL, with the range in @error, for a number that is negative or too large.
+ */
+STRATA_FUNC struct strata_ring_stream *
+strata_ring_channel_stream(const struct strata_ring_channel *c, int cpu,
+			   struct strata_ring_error *error)
+{
+	if (cpu < 0 || (uint32_t)cpu >= c->streams.nr) {
+		(void)STRATA_RING_REFUSE(error, EINVAL, "CPU number: %d is not from 0 to %u", cpu,
+					 c->streams.nr - 1);
+		return NULL;
+	}
+	return &c->streams.stream[cpu];
+}
+
+#endif /* STRATA_RING_CHANNEL_H */

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* driver.h - a driver-like producer: 4-byte records, no clock, one CPU and its interrupts. */
+#ifndef STRATA_RING_CLIENT_DRIVER_H
+#define STRATA_RING_CLIENT_DRIVER_H
+
+#include <strata/ring/ring.h>
+
+STRATA_RING_HEADER_FIXED(strata_ring_driver, 4)
+
+static const struct strata_ring_config strata_ring_driver __attribute__((unused)) = {
+	STRATA_RING_DISCARD,
+	STRATA_RING_WRITERS_LOCAL,
+	STRATA_RING_PER_CPU,
+	STRATA_RING_WAKE_NONE,
+	4,
+	NULL,
+	{ 0, NULL, NULL, NULL, strata_ring_driver_parse },
+};
+
+#endif /* STRATA_RING_CLIENT_DRIVER_H */

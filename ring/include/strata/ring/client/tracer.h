@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* tracer.h - user-space tracer: compact CTF headers, cycle counter, byte-packed records. */
+#ifndef STRATA_RING_CLIENT_TRACER_H
+#define STRATA_RING_CLIENT_TRACER_H
+
+#include <strata/ring/ring.h>
+
+static const struct strata_ring_config strata_ring_tracer_discard __attribute__((unused)) = {
+	STRATA_RING_DISCARD,
+	STRATA_RING_WRITERS_RSEQ,
+	STRATA_RING_PER_CPU,
+	STRATA_RING_WAKE_NONE,
+	1,
+	strata_clock_cycles,
+	STRATA_RING_HEADER_COMPACT,
+};
+
+static const struct strata_ring_config strata_ring_tracer_overwrite __attribute__((unused)) = {
+	STRATA_RING_OVERWRITE,
+	STRATA_RING_WRITERS_RSEQ,
+	STRATA_RING_PER_CPU,
+	STRATA_RING_WAKE_NONE,
+	1,
+	strata_clock_cycles,
+	STRATA_RING_HEADER_COMPACT,
+};
+
+#endif /* STRATA_RING_CLIENT_TRACER_H */

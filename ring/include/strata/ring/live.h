@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * live.h - read the committed prefix of the packet that is still being filled, without disturbing its
+ * producers: for live viewing, for a collector that cuts partial packets, for a flight recorder's last
+ * moments.
+ *
+ * By write position, everything below write_count is there. By commit, everything in its sub-buffer
+ * below committed_count is; that lags while a slot is reserved and not committed.
+ */
+#ifndef STRATA_RING_LIVE_H
+#define STRATA_RING_LIVE_H
+
+#include <strata/ring/read.h>
+
+/**
+ * strata_ring_available() - how much of the packet at @position, still being filled, is committed?
+ *
+ * Returns bytes from its begin, the reserved header included; 0: nothing, or delivered already.
+ * Ordering: ACQUIRE pairs with the RELEASE in strata_ring_commit_bytes() or strata_rseq_publish().
+ */
+STRATA_FUNC uint64_t strata_ring_available(const struct strata_ring_stream *s, uint64_t position)
+{
+	uint64_t n = strata_load_acquire(s->publish == STRATA_ABI_RING_BY_POSITION ?
+						 &s->shared->write_count :
+						 &s->shared->committed_count) -
+		     position;
+
+	return n < s->subbuf_bytes ? n : 0;
+}
+
+/**
+ * strata_ring_get_available() - look at the committed prefix of the packet being filled (discard mode).
+ * @packet: out; content_bytes is what is there, records and timestamp_end are 0.
+ *
+ * Disturbs no producer: nothing is written. The bytes stay valid until the packet is delivered and
+ * put; only its begin, strata_ring_read_position(), can be looked at. There is nothing to put.
+ *
+ * Returns 0; -EAGAIN: nothing committed, or delivered already: use strata_ring_get_next();
+ * -EINVAL: overwrite mode, where the writer may come round: use strata_ring_copy_available().
+ */
+STRATA_FUNC int strata_ring_get_available(struct strata_ring_reader *r,
+					  struct strata_ring_packet *packet)
+{
+	struct strata_ring_stream *s = r->s;
+	uint64_t position = strata_ring_read_position(r), n, index;
+
+	if (s->loss_mode == STRATA_ABI_RING_OVERWRITE)
+		return -EINVAL;
+	n = strata_ring_available(s, position);
+	if (n <= s->header_bytes)
+		return -EAGAIN;
+	index = (position >> s->subbuf_shift) & (s->nr_subbufs - 1);
+	memset(packet, 0, sizeof(*packet));
+	packet->data = s->data + (index << s->subbuf_shift);
+	packet->position = position;
+	packet->header_bytes = s->header_bytes;
+	packet->content_bytes = n;
+	packet->timestamp_begin = strata_plain_read_u64(&s->frames[index].timestamp_begin);
+	packet->discarded = strata_ring_discarded(s);
+	return 0;
+}
+
+/**
+ * strata_ring_copy_available() - copy the committed prefix of the packet at @position (either mode).
+ * @dst, @size: room for it; subbuf_bytes is always enough.
+ * @packet: out, on 0; data is @dst; timestamp_end only BY_POSITION.
+ *
+ * Returns 0, -EAGAIN as strata_ring_get_available() or the writer came round meanwhile, -ENOSPC.
+ * Ordering: the copy is made without protection and thrown away unless the sub-buffer's entry still is
+ *           what it was; the fences pair with those in strata_ring_hold().
+ */
+STRATA_FUNC int strata_ring_copy_available(struct strata_ring_reader *r, uint64_t position,
+					   unsigned char *dst, uint64_t size,
+					   struct strata_ring_packet *packet)
+{
+	struct strata_ring_stream *s = r->s;
+	uint64_t entry = 0, n, index = (position >> s->subbuf_shift) & (s->nr_subbufs - 1), last,
+		 write;
+	const uint64_t *p = &strata_ring_subbuf(s, position)->entry;
+
+	memset(packet, 0, sizeof(*packet));
+	if (s->loss_mode == STRATA_ABI_RING_OVERWRITE) {
+		entry = strata_load_acquire(p);
+		index = strata_ring_entry_frame(entry);
+		if (!(entry & STRATA_ABI_RING_ENTRY_HELD) || index > s->nr_subbufs)
+			return -EAGAIN;
+	}
+	if (s->publish == STRATA_ABI_RING_BY_POSITION) {
+		/* last_timestamp belongs to this write_count if that did not change around it. */
+		do {
+			write = strata_load_acquire(&s->shared->write_count);
+			last = strata_load_relaxed(&s->shared->last_timestamp);
+			strata_fence_acquire();
+		} while (strata_load_relaxed(&s->shared->write_count) != write);
+		n = write - position < s->subbuf_bytes ? write - position : 0;
+		packet->timestamp_end = last;
+	} else {
+		n = strata_ring_available(s, position);
+	}
+	if (n <= s->header_bytes)
+		return -EAGAIN;
+	if (n > size)
+		return -ENOSPC;
+	strata_plain_peek(dst, s->data + (index << s->subbuf_shift), n);
+	strata_plain_peek(&packet->timestamp_begin, &s->frames[index].timestamp_begin,
+			  sizeof(uint64_t));
+	strata_fence_acquire();
+	if (s->loss_mode == STRATA_ABI_RING_OVERWRITE && strata_load_relaxed(p) != entry)
+		return -EAGAIN;
+	packet->data = dst;
+	packet->position = position;
+	packet->header_bytes = s->header_bytes;
+	packet->content_bytes = n;
+	packet->discarded = strata_ring_discarded(s);
+	return 0;
+}
+
+#endif /* STRATA_RING_LIVE_H */

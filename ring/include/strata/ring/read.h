@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * read.h - the consumer of one stream: poll, get, put, and the counters.
+ *
+ * One consumer at a time for each stream (the caller's matter, as in Lockless §4.1); it may run on any
+ * CPU and change CPUs. It reads what either way of publishing has left, and needs no configuration.
+ *
+ *   nothing ──▶ poll() ──▶ get_next() ──▶ packet is the reader's ──▶ put_next() ──▶ space is free
+ *                              │                                  └─▶ put() ──▶ still unread
+ *                              └─ -EAGAIN: not delivered, or taken by the writer
+ *
+ * Discard mode: the writer cannot reach the packet until read_count passes it. Overwrite mode: the
+ * reader exchanges its spare frame for the packet's (§4.3.2), so the writer can reach neither.
+ *
+ * Shared memory is not trusted: sizes come from private memory, each value read is checked once, as a
+ * copy. A producer that writes nonsense gets -EPROTO for its packet, and harms nothing else.
+ */
+#ifndef STRATA_RING_READ_H
+#define STRATA_RING_READ_H
+
+#include <errno.h>
+#include <strata/ring/stream.h>
+#include <strata/ring/wakeup.h>
+
+struct strata_ring_packet {
+	const unsigned char *data; /* the sub-buffer; [0, header_bytes) is the reader's to fill */
+	uint64_t position;	   /* of the packet's first byte [byte since stream creation] */
+	uint64_t content_bytes;	   /* header_bytes and records; what follows is padding */
+	uint64_t header_bytes;
+	uint64_t timestamp_begin;
+	uint64_t timestamp_end;
+	uint64_t records;	    /* 0 where only a prefix is known */
+	uint64_t discarded;	    /* of the stream, all reasons, since its creation */
+	uint64_t unpublished_bytes; /* reserved but never committed; only from strata_ring_get_rest() */
+};
+
+struct strata_ring_reader {
+	struct strata_ring_stream *s;
+	uint64_t spare;	   /* overwrite mode: the frame that is the reader's */
+	uint64_t holding;  /* 1: between get and put */
+	uint64_t position; /* of the packet held */
+	uint64_t entry;	   /* overwrite mode: what was in the table for it */
+	uint64_t given;	   /* overwrite mode: what is there now */
+	uint64_t rest;	   /* next position for strata_ring_get_rest() */
+	int rest_begun;
+};
+
+enum strata_ring_poll {
+	STRATA_RING_NOTHING = 0,
+	STRATA_RING_READABLE = 1,
+	STRATA_RING_URGENT = 2, /* discard mode: the producer is in the last free sub-buffer */
+	STRATA_RING_HANGUP = 3, /* finalized, and everything delivered was read */
+};
+
+/**
+ * strata_ring_reader_init() - begin or go on reading @s.
+ *
+ * Nothing is remembered outside of the shared memory: after a reader died, the next one goes on. Which
+ * frame is the reader's is found by looking which one the table does not have.
+ *
+ * Returns 0, or -EPROTO: the sub-buffer table is damaged.
+ * Context: one consumer for each stream.
+ */
+STRATA_FUNC int strata_ring_reader_init(struct strata_ring_reader *r, struct strata_ring_stream *s)
+{
+	uint64_t i, frame, sum = 0;
+
+	memset(r, 0, sizeof(*r));
+	r->s = s;
+	if (s->loss_mode != STRATA_ABI_RING_OVERWRITE)
+		return 0;
+	for (i = 0; i < s->nr_subbufs; i++) {
+		frame = strata_ring_entry_frame(strata_load_relaxed(&s->subbufs[i].entry));
+		if (frame > s->nr_subbufs)
+			return -EPROTO;
+		sum += frame;
+	}
+	/* 0 + 1 + ... + N without the frames in the table; a damaged table may say anything. */
+	frame = (uint64_t)s->nr_subbufs * (s->nr_subbufs + UINT64_C(1)) / 2 - sum;
+	if (frame > s->nr_subbufs)
+		return -EPROTO;
+	r->spare = frame;
+	return 0;
+}
+
+/**
+ * strata_ring_ready() - is the packet that begins at @position delivered? (eq. 2)
+ *
+ * Ordering: ACQUIRE pairs with the RELEASE in strata_ring_deliver() or strata_rseq_publish().
+ */
+STRATA_INLINE int strata_ring_ready(const struct strata_ring_stream *s, uint64_t position)
+{
+	uint64_t end = position + s->subbuf_bytes;
+
+	if (s->publish == STRATA_ABI_RING_BY_POSITION)
+		return (int64_t)(strata_load_acquire(&s->shared->write_count) - end) >= 0;
+	return strata_load_acquire(&strata_ring_subbuf(s, position)->published) == end;
+}
+
+/* The next position to read. A multiple of the sub-buffer's size, whatever the shared memory says. */
+STRATA_INLINE uint64_t strata_ring_read_position(const struct strata_ring_reader *r)
+{
+	return strata_ring_begin(r->s, strata_load_relaxed(&r->s->shared->read_count));
+}
+
+/**
+ * strata_ring_poll() - what is there for the reader? Never blocks.
+ *
+ * Source: Lockless alg. 5.
+ */
+STRATA_FUNC enum strata_ring_poll strata_ring_poll(const struct strata_ring_reader *r)
+{
+	const struct strata_ring_stream *s = r->s;
+	uint64_t position = strata_ring_read_position(r), used;
+	/* Before looking for packets: none is delivered after it was set. ACQUIRE pairs with _finalize(). */
+	uint64_t finalized = strata_load_acquire(&s->shared->finalized);
+
+	if (!strata_ring_ready(s, position))
+		return finalized ? STRATA_RING_HANGUP : STRATA_RING_NOTHING;
+	used = strata_load_relaxed(&s->shared->write_count) - position;
+	if (s->loss_mode == STRATA_ABI_RING_DISCARD && used > s->buffer_bytes - s->subbuf_bytes)
+		return STRATA_RING_URGENT;
+	return STRATA_RING_READABLE;
+}
+
+/* Overwrite mode: take the frame of the packet at @position in exchange for the spare one. */
+STRATA_INLINE int strata_ring_reader_exchange(struct strata_ring_reader *r, uint64_t position)
+{
+	struct strata_ring_stream *s = r->s;
+	uint64_t *p = &strata_ring_subbuf(s, position)->entry;
+	/* ACQUIRE pairs with the RELEASE of the entry in strata_ring_deliver() and _close_on_cpu(). */
+	uint64_t entry = strata_load_acquire(p);
+
+	if (entry & STRATA_ABI_RING_ENTRY_HELD ||
+	    strata_ring_entry_tag(entry) != strata_ring_tag(s, position))
+		return -EAGAIN;
+	if (strata_ring_entry_frame(entry) > s->nr_subbufs)
+		return -EPROTO;
+	r->entry = entry;
+	r->given = strata_ring_entry(r->spare, 0);
+	/* RELEASE: we are done with the frame that we give; pairs with the ACQUIRE in _hold(). */
+	if (!strata_cas_acq_rel(p, &entry, r->given))
+		return -EAGAIN;
+	r->spare = strata_ring_entry_frame(r->entry);
+	return 0;
+}
+
+/**
+ * strata_ring_get_subbuf() - take the delivered packet that begins at @position.
+ * @packet: out; valid until put.
+ *
+ * Returns 0, or a negative errno and no packet:
+ *   -EAGAIN  not delivered yet; or already read, or overwritten, or held by the writer.
+ *   -EBUSY   the last packet was not put back.
+ *   -EPROTO  the shared memory is damaged; strata_ring_put_next() of the same position skips it.
+ * Context:   any CPU; one consumer for each stream. Lock-free, no system call.
+ * Source:    Lockless alg. 6; without the interprocessor interrupt: the producer's store is a RELEASE.
+ * Checked:   ring/check/model.
+ */
+STRATA_FUNC int strata_ring_get_subbuf(struct strata_ring_reader *r, uint64_t position,
+				       struct strata_ring_packet *packet)
+{
+	struct strata_ring_stream *s = r->s;
+	const struct strata_abi_ring_frame *frame;
+	uint64_t index;
+	int error;
+
+	if (r->holding)
+		return -EBUSY;
+	if ((int64_t)(position - strata_ring_read_position(r)) < 0 ||
+	    !strata_ring_ready(s, position))
+		return -EAGAIN;
+	if (s->loss_mode == STRATA_ABI_RING_OVERWRITE) {
+		error = strata_ring_reader_exchange(r, position);
+		if (error)
+			return error;
+		index = r->spare;
+	} else {
+		index = (position >> s->subbuf_shift) & (s->nr_subbufs - 1);
+	}
+	r->holding = 1;
+	r->position = position;
+	frame = &s->frames[index];
+	packet->data = s->data + (index << s->subbuf_shift);
+	packet->header_bytes = s->header_bytes;
+	packet->position = strata_plain_read_u64(&frame->position);
+	packet->timestamp_begin = strata_plain_read_u64(&frame->timestamp_begin);
+	packet->timestamp_end = strata_plain_read_u64(&frame->timestamp_end);
+	packet->content_bytes = strata_plain_read_u64(&frame->content_bytes);
+	packet->records = strata_plain_read_u64(&frame->records);
+	packet->discarded = strata_plain_read_u64(&frame->discarded);
+	packet->unpublished_bytes = 0;
+	if (packet->position == position && packet->content_bytes >= s->header_bytes &&
+	    packet->content_bytes + STRATA_ABI_RING_TAIL_BYTES <= s->subbuf_bytes)
+		return 0;
+	packet->position = position;
+	packet->content_bytes = s->header_bytes;
+	packet->records = 0;
+	return -EPROTO;
+}
+
+/**
+ * strata_ring_put_subbuf() - give the packet back unread: it can be got again.
+ *
+ * Overwrite mode: if the writer has come round meanwhile, the packet is gone, uncounted by it: it was
+ * the reader's at that time.
+ */
+STRATA_FUNC void strata_ring_put_subbuf(struct strata_ring_reader *r)
+{
+	uint64_t given = r->given;
+
+	if (!r->holding)
+		return;
+	r->holding = 0;
+	if (r->s->loss_mode == STRATA_ABI_RING_OVERWRITE &&
+	    /* RELEASE: the frame is the writer's again; pairs with the ACQUIRE in _hold(). */
+	    strata_cas_acq_rel(&strata_ring_subbuf(r->s, r->position)->entry, &given, r->entry))
+		r->spare = strata_ring_entry_frame(given);
+}
+
+/**
+ * strata_ring_get_next() - take the oldest unread packet. As strata_ring_get_subbuf().
+ */
+STRATA_FUNC int strata_ring_get_next(struct strata_ring_reader *r,
+				     struct strata_ring_packet *packet)
+{
+	uint64_t position;
+	int error;
+
+	/* Again only while the writer pushes us: each time it has overwritten a whole packet. */
+	do {
+		position = strata_ring_read_position(r);
+		error = strata_ring_get_subbuf(r, position, packet);
+	} while (error == -EAGAIN && strata_ring_read_position(r) != position);
+	return error;
+}
+
+/**
+ * strata_ring_put_next() - the packet is read: its space belongs to the producer again.
+ *
+ * Ordering: RELEASE pairs with the ACQUIRE of read_count in strata_ring_may_open() and
+ *           strata_ring_publish_slow().
+ * Source:   Lockless alg. 7. The CAS fails where the writer has pushed us; then it is done already.
+ */
+STRATA_FUNC void strata_ring_put_next(struct strata_ring_reader *r)
+{
+	uint64_t *read_count = &r->s->shared->read_count, position = r->position;
+
+	if (!r->holding)
+		return;
+	r->holding = 0;
+	if (r->s->loss_mode == STRATA_ABI_RING_OVERWRITE)
+		strata_cas_acq_rel(read_count, &position, position + r->s->subbuf_bytes);
+	else
+		strata_store_release(read_count, position + r->s->subbuf_bytes);
+}
+
+/**
+ * strata_ring_finalize() - say that no more records will come: the reader then gets HANGUP.
+ *
+ * Context: after the last producer's last operation.
+ * Ordering: RELEASE pairs with the ACQUIRE in strata_ring_poll().
+ */
+STRATA_FUNC void strata_ring_finalize(struct strata_ring_stream *s)
+{
+	strata_store_release(&s->shared->finalized, 1);
+	strata_ring_wake(s, 0);
+}
+
+struct strata_ring_counters {
+	uint64_t written; /* published or committed [record] */
+	uint64_t discarded_full;
+	uint64_t discarded_too_big;
+	uint64_t discarded_nested;
+	uint64_t discarded_no_stream; /* on stream 0: the CPU's number is not in the channel */
+	uint64_t overwritten_records;
+	uint64_t overwritten_packets;
+	uint64_t cancelled;
+};
+
+/**
+ * strata_ring_read_counters() - how many records went where. Exact while no producer is in the middle of one.
+ *
+ * Invariant: I7 written - overwritten_records is what the reader has read or can still read.
+ */
+STRATA_FUNC void strata_ring_read_counters(const struct strata_ring_stream *s,
+					   struct strata_ring_counters *c)
+{
+	const struct strata_abi_ring_stream *shared = s->shared;
+	uint64_t i;
+
+	c->written = strata_load_relaxed(&shared->records);
+	if (s->publish == STRATA_ABI_RING_BY_COMMIT)
+		for (i = 0; i < s->nr_subbufs; i++)
+			c->written += strata_load_relaxed(&s->subbufs[i].commit) >> 32;
+	c->discarded_full = strata_load_relaxed(&shared->discarded_full);
+	c->discarded_too_big = strata_load_relaxed(&shared->discarded_too_big);
+	c->discarded_nested = strata_load_relaxed(&shared->discarded_nested);
+	c->discarded_no_stream = strata_load_relaxed(&shared->discarded_no_stream);
+	c->overwritten_records = strata_load_relaxed(&shared->overwritten_records);
+	c->overwritten_packets = strata_load_relaxed(&shared->overwritten_packets);
+	c->cancelled = strata_load_relaxed(&shared->cancelled);
+}
+
+#endif /* STRATA_RING_READ_H */

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record.h - write one event record, whichever way the channel publishes.
+ */
+#ifndef STRATA_RING_RECORD_H
+#define STRATA_RING_RECORD_H
+
+#include <strata/ring/channel.h>
+#include <sys/syscall.h>
+
+/* Payloads up to this size are assembled on the stack for the rseq way [byte]. */
+#define STRATA_RING_STACK_BYTES 512u
+
+STRATA_FUNC uint32_t strata_ring_getcpu(void)
+{
+	unsigned cpu = 0;
+
+	return syscall(SYS_getcpu, &cpu, NULL, NULL) ? 0 : cpu;
+}
+
+/* The stream that this thread writes to by commit; any will do for SMP writers. */
+STRATA_INLINE struct strata_ring_stream *
+strata_ring_current_stream(const struct strata_ring_config *config,
+			   const struct strata_ring_channel *c)
+{
+	uint32_t cpu;
+
+	if (config->buffers == STRATA_RING_GLOBAL)
+		return &c->streams.stream[0];
+	cpu = strata_rseq_available() ? strata_rseq_cpu() : strata_ring_getcpu();
+	return &c->streams.stream[strata_likely(cpu < c->streams.nr) ? cpu : cpu % c->streams.nr];
+}
+
+/* By write position, with a payload that does not lie in staging memory yet. */
+STRATA_INLINE int strata_ring_record_publish(const struct strata_ring_config *config,
+					     const struct strata_ring_channel *c,
+					     const struct strata_ring_event *event,
+					     const void *payload)
+{
+	/* 8 bytes behind the payload: the section copies whole words. */
+	unsigned char stack[STRATA_RING_HEADER_MAX + STRATA_RING_STACK_BYTES + 8], *heap = NULL;
+	unsigned char *staging = stack + STRATA_RING_HEADER_MAX;
+	uint32_t payload_bytes = event->payload_bytes;
+	int error;
+
+	if (strata_unlikely(payload_bytes > STRATA_RING_STACK_BYTES)) {
+		/* Does not depend on the stack's limit; a failure is a discarded record, and counted. */
+		heap = (unsigned char *)mmap(NULL,
+					     STRATA_RING_HEADER_MAX + (size_t)payload_bytes + 8,
+					     PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+					     -1, 0);
+		if (heap == MAP_FAILED) {
+			strata_add_relaxed(&c->streams.stream[0].shared->discarded_no_stream, 1);
+			return -ENOMEM;
+		}
+		staging = heap + STRATA_RING_HEADER_MAX;
+	}
+	__builtin_memcpy(staging, payload, payload_bytes);
+	error = strata_ring_publish(config, &c->streams, event, staging);
+	if (strata_unlikely(heap))
+		munmap(heap, STRATA_RING_HEADER_MAX + (size_t)payload_bytes + 8);
+	return error;
+}
+
+/**
+ * strata_ring_record() - write one event record to the current CPU's stream, or the global one.
+ * @id:      event record class; up to the client's header format.
+ * @payload, @payload_bytes: copied before the call returns.
+ *
+ * Returns 0, or the negative errno of strata_ring_publish() or strata_ring_reserve(): not written, and
+ * counted. Context as those; LOCAL writers: only on the CPU (or thread) that owns the stream.
+ */
+STRATA_INLINE int strata_ring_record(const struct strata_ring_config *config,
+				     const struct strata_ring_channel *c, uint32_t id,
+				     const void *payload, uint32_t payload_bytes)
+{
+	const struct strata_ring_event event = { id, payload_bytes, 0 };
+	struct strata_ring_slot slot;
+	int error;
+
+	if (config->writers == STRATA_RING_WRITERS_RSEQ &&
+	    strata_likely(c->header.publish == STRATA_ABI_RING_BY_POSITION))
+		return strata_ring_record_publish(config, c, &event, payload);
+	error = strata_ring_reserve(config, strata_ring_current_stream(config, c), &event, &slot);
+	if (error)
+		return error;
+	strata_ring_write(&slot, payload, payload_bytes);
+	strata_ring_commit(config, &slot);
+	return 0;
+}
+
+/* Deliver what the current CPU (or the global buffer) is filling. */
+STRATA_INLINE void strata_ring_flush_current(const struct strata_ring_config *config,
+					     const struct strata_ring_channel *c)
+{
+	if (c->header.publish == STRATA_ABI_RING_BY_POSITION)
+		strata_ring_flush_on_cpu(config, &c->streams);
+	else
+		strata_ring_flush(config, strata_ring_current_stream(config, c));
+}
+
+#endif /* STRATA_RING_RECORD_H */

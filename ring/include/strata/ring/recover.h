@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * recover.h - read everything that was published in a stream whose producers are dead.
+ *
+ * For a file-backed or shared buffer after SIGKILL or a crash. A producer may have stopped between any
+ * two instructions; memory then shows its stores up to there, in order. So for each packet between
+ * read_count and write_count:
+ *
+ *   delivered                                       complete
+ *   sealed: frame.position is this packet's         complete; killed before the store of published
+ *   commit word has all bytes                       complete; killed before the seal
+ *   commit word has all that was reserved           prefix up to write_count
+ *   committed_count or write_count lies in it       prefix up to there
+ *   nothing of these                                no record is known to be whole
+ *
+ * A slot that was reserved and never committed hides the records that other threads committed behind
+ * it in the same packet: by commit, nothing says where it ends. By write position there are no holes.
+ */
+#ifndef STRATA_RING_RECOVER_H
+#define STRATA_RING_RECOVER_H
+
+#include <strata/ring/live.h>
+
+/* How many bytes of the packet at @position are known to be whole; @records: out, if all are. */
+STRATA_INLINE uint64_t strata_ring_whole_bytes(const struct strata_ring_stream *s,
+					       uint64_t position, uint64_t index, uint64_t *records)
+{
+	const struct strata_abi_ring_frame *frame = &s->frames[index];
+	uint64_t commit = strata_load_acquire(&strata_ring_subbuf(s, position)->commit);
+	uint64_t reserved = strata_load_acquire(&s->shared->write_count) - position;
+	int sealed = strata_plain_read_u64(&frame->position) == position;
+
+	if (s->publish == STRATA_ABI_RING_BY_POSITION)
+		sealed = reserved >= s->subbuf_bytes;
+	*records = 0;
+	if (sealed || strata_ring_ready(s, position) ||
+	    (s->publish == STRATA_ABI_RING_BY_COMMIT && (uint32_t)commit == s->subbuf_bytes)) {
+		*records = sealed ? strata_plain_read_u64(&frame->records) : commit >> 32;
+		return strata_plain_read_u64(&frame->content_bytes);
+	}
+	if (s->publish == STRATA_ABI_RING_BY_COMMIT && reserved < s->subbuf_bytes &&
+	    (uint32_t)commit == reserved)
+		return reserved;
+	return strata_ring_available(s, position);
+}
+
+/**
+ * strata_ring_get_rest() - take the next packet that dead producers left, whole or not.
+ * @packet: out, on 0: content_bytes is what can be read, unpublished_bytes what was reserved behind it
+ *          and is not known to be whole.
+ *
+ * To be called from strata_ring_reader_init() on until -ENODATA; nothing is consumed, and there is
+ * nothing to put.
+ *
+ * Returns 0, -ENODATA at the end, -EPROTO: damaged, this packet is skipped and its content empty.
+ * Context: no producer of the stream is alive.
+ */
+STRATA_FUNC int strata_ring_get_rest(struct strata_ring_reader *r,
+				     struct strata_ring_packet *packet)
+{
+	struct strata_ring_stream *s = r->s;
+	uint64_t write = strata_load_acquire(&s->shared->write_count), position, reserved, index,
+		 whole;
+	uint64_t oldest = strata_ring_begin(s, write + s->subbuf_bytes - 1) - s->buffer_bytes;
+
+	if (!r->rest_begun)
+		r->rest = strata_ring_read_position(r);
+	r->rest_begun = 1;
+	/* A writer that was killed before it pushed the reader; or a damaged read_count. */
+	if ((int64_t)(write - r->rest) > (int64_t)s->buffer_bytes)
+		r->rest = oldest;
+	position = r->rest;
+	if ((int64_t)(write - position) <= 0)
+		return -ENODATA;
+	reserved = write - position < s->subbuf_bytes ? write - position : s->subbuf_bytes;
+	r->rest += s->subbuf_bytes;
+
+	index = s->loss_mode == STRATA_ABI_RING_OVERWRITE ?
+			strata_ring_entry_frame(
+				strata_load_acquire(&strata_ring_subbuf(s, position)->entry)) :
+			(position >> s->subbuf_shift) & (s->nr_subbufs - 1);
+	memset(packet, 0, sizeof(*packet));
+	packet->position = position;
+	packet->header_bytes = s->header_bytes;
+	packet->content_bytes = s->header_bytes;
+	packet->unpublished_bytes = reserved;
+	if (index > s->nr_subbufs)
+		return -EPROTO;
+	packet->data = s->data + (index << s->subbuf_shift);
+	packet->timestamp_begin = strata_plain_read_u64(&s->frames[index].timestamp_begin);
+	packet->timestamp_end = strata_plain_read_u64(&s->frames[index].timestamp_end);
+	packet->discarded = strata_ring_discarded(s);
+	whole = strata_ring_whole_bytes(s, position, index, &packet->records);
+	if (whole + STRATA_ABI_RING_TAIL_BYTES > s->subbuf_bytes)
+		return -EPROTO;
+	if (whole > s->header_bytes)
+		packet->content_bytes = whole;
+	packet->unpublished_bytes = reserved < s->subbuf_bytes && reserved > packet->content_bytes ?
+					    reserved - packet->content_bytes :
+					    0;
+	if (reserved == s->subbuf_bytes && !whole)
+		packet->unpublished_bytes = reserved;
+	return 0;
+}
+
+#endif /* STRATA_RING_RECOVER_H */

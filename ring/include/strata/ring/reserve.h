@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * reserve.h - publishing by commit: reserve, write, commit, cancel, flush.
+ *
+ * For producers that can be interrupted by another one that must not wait: kernel, BPF, signal
+ * handlers, and user space without restartable sequences. publish.h is the other way; both leave the
+ * same bytes.
+ *
+ *   reserve   CAS on write_count: this slot is ours                       Lockless alg. 1, 2
+ *   write     payload, in any order with other producers
+ *   commit    add to the sub-buffer's commit word; who completes it delivers    alg. 3
+ *   close     CAS on write_count to the next sub-buffer, commit the padding     alg. 4
+ *
+ * A slot never spans sub-buffers. A write_count at the begin of a sub-buffer means that nobody has
+ * opened it; the first record there does (I3). Switching is therefore two separate CAS, close and
+ * open, and flush is the first of them alone.
+ *
+ * Which of these may run at the same time on one stream:
+ *              reserve  write  commit  cancel  flush  consumer
+ *   reserve       x       x      x       x       x       x      all of them, on any CPU with SMP
+ *   (any)         x       x      x       x       x       x      writers; nested with LOCAL writers
+ */
+#ifndef STRATA_RING_RESERVE_H
+#define STRATA_RING_RESERVE_H
+
+#include <strata/ring/switch.h>
+
+/* A reserved slot: from strata_ring_reserve() to commit or cancel, on the producer's stack. */
+struct strata_ring_slot {
+	struct strata_ring_stream *stream;
+	uint64_t begin;	       /* position of the header [byte since stream creation] */
+	uint64_t timestamp;    /* [clock unit] */
+	unsigned char *cursor; /* where strata_ring_write() goes on */
+	uint32_t bytes;	       /* header, payload and alignment */
+	uint32_t header_bytes;
+	uint32_t payload_bytes;
+	int full_timestamp; /* 1: the header holds the whole timestamp */
+	int opened;	    /* 1: this record opened its sub-buffer */
+	int in_handler;
+};
+
+/* Any reservation; strata_ring_reserve() does the common case itself. Sets begin to header_bytes. */
+STRATA_SLOW int strata_ring_reserve_slow(const struct strata_ring_config *config,
+					 struct strata_ring_stream *s,
+					 const struct strata_ring_event *event,
+					 struct strata_ring_slot *slot)
+{
+	struct strata_abi_ring_stream *shared = s->shared;
+	uint64_t old, offset, now, bytes, begin;
+	int error;
+
+	for (;;) {
+		/* ACQUIRE pairs with the RELEASE of another producer's CAS (SMP). */
+		old = strata_load_acquire(&shared->write_count);
+		offset = strata_ring_offset(s, old);
+		now = strata_ring_clock(config);
+		slot->full_timestamp =
+			offset &&
+			strata_ring_needs_full(config, now,
+					       strata_load_relaxed(&shared->full_timestamp));
+		slot->header_bytes =
+			strata_ring_record_header_bytes(config, event->id, slot->full_timestamp);
+		bytes = strata_ring_slot_bytes(config, slot->header_bytes, event->payload_bytes);
+		if (bytes > strata_ring_slot_max(s) || !bytes) {
+			strata_ring_add(config, &shared->discarded_too_big, 1);
+			return -EMSGSIZE;
+		}
+		if (offset && !strata_ring_fits(s, offset, bytes)) {
+			strata_ring_close(config, s, old, now, event->in_handler);
+			continue;
+		}
+		begin = old;
+		if (!offset) {
+			error = strata_ring_may_open(config, s, old);
+			if (error == -EAGAIN)
+				continue;
+			if (error) {
+				strata_ring_add(config,
+						error == -EBUSY ? &shared->discarded_nested :
+								  &shared->discarded_full,
+						1);
+				return error;
+			}
+			begin += s->header_bytes;
+		}
+		if (strata_ring_cas(config, &shared->write_count, &old, begin + bytes))
+			break;
+	}
+	slot->timestamp = now;
+	slot->begin = begin;
+	slot->bytes = (uint32_t)bytes;
+	slot->opened = !offset;
+	if (slot->opened)
+		strata_ring_open(config, s, strata_ring_begin(s, begin), now);
+	return 0;
+}
+
+/**
+ * strata_ring_reserve() - claim a slot for one event record (fast path).
+ * @config: the client's constant configuration; writers LOCAL or SMP, or RSEQ on the fallback.
+ * @s:      the stream: this CPU's, or the global one.
+ * @event:  what is to be written.
+ * @slot:   out, valid only on 0; its header is written, its payload is the caller's.
+ *
+ * Returns 0, or a negative errno and no slot:
+ *   -EMSGSIZE  the record is empty or more than a sub-buffer holds;   adds 1 to discarded_too_big.
+ *   -ENOBUFS   discard mode, all sub-buffers full;                    adds 1 to discarded_full.
+ *   -EBUSY     the sub-buffer still has an uncommitted slot of the last lap, for example of a producer
+ *              that was interrupted there;                            adds 1 to discarded_nested.
+ * Context:   any thread, signal or interrupt handler. No lock, allocation or system call; with
+ *            WAKE_BY_WRITER a futex call at delivery unless @event->in_handler.
+ * Progress:  lock-free; a failed CAS means that another producer reserved.
+ * Ordering:  the clock is read after write_count and before the CAS on it, so that records of one
+ *            stream never go back in time (§4.3.1).
+ * Invariant: I1 write_count never goes below a committed record. I2 write_count - read_count <= buf in
+ *            discard mode. I3 offset 0 is not open. I4 full_timestamp is at or before each later record.
+ * Source:    Desnoyers & Dagenais, "Lockless Multi-Core High-Throughput Buffering", alg. 1-2, eq. 1.
+ * Checked:   ring/check/model (discard-*, overwrite-*, smp-*), ring/check/step, ring/check/spin.
+ */
+STRATA_INLINE int strata_ring_reserve(const struct strata_ring_config *config,
+				      struct strata_ring_stream *s,
+				      const struct strata_ring_event *event,
+				      struct strata_ring_slot *slot)
+{
+	/* Only the slow path's copies have an address: the rest stays in registers across the atomics. */
+	struct strata_ring_event slow_event;
+	struct strata_ring_slot slow;
+	struct strata_ring_header_bytes header;
+	/* ACQUIRE pairs with the RELEASE of another producer's CAS (SMP). */
+	uint64_t old = strata_load_acquire(&s->shared->write_count);
+	uint64_t offset = strata_ring_offset(s, old), index, bytes;
+	int error;
+
+	slot->stream = s;
+	slot->opened = 0;
+	slot->full_timestamp = 0;
+	slot->payload_bytes = event->payload_bytes;
+	slot->in_handler = event->in_handler;
+	slot->timestamp = strata_ring_clock(config);
+	slot->header_bytes = strata_ring_record_header_bytes(config, event->id, 0);
+	bytes = strata_ring_slot_bytes(config, slot->header_bytes, event->payload_bytes);
+	if (strata_likely(
+		    offset && bytes && strata_ring_fits(s, offset, bytes) &&
+		    !strata_ring_needs_full(config, slot->timestamp,
+					    strata_load_relaxed(&s->shared->full_timestamp)) &&
+		    strata_ring_cas(config, &s->shared->write_count, &old, old + bytes))) {
+		slot->begin = old;
+		slot->bytes = (uint32_t)bytes;
+	} else if (config->loss_mode == STRATA_RING_DISCARD && !offset && bytes &&
+		   strata_ring_fits(s, s->header_bytes, bytes) && strata_ring_full(s, old) &&
+		   strata_load_relaxed(&s->shared->write_count) == old) {
+		/* Here too, because it must cost less than writing. */
+		strata_ring_add(config, &s->shared->discarded_full, 1);
+		return -ENOBUFS;
+	} else {
+		slow_event = *event;
+		error = strata_ring_reserve_slow(config, s, &slow_event, &slow);
+		if (error)
+			return error;
+		slot->begin = slow.begin;
+		slot->timestamp = slow.timestamp;
+		slot->bytes = slow.bytes;
+		slot->header_bytes = slow.header_bytes;
+		slot->full_timestamp = slow.full_timestamp;
+		slot->opened = slow.opened;
+	}
+	index = strata_ring_frame_of(config, s, slot->begin);
+	slot->cursor = s->data + (index << s->subbuf_shift) + strata_ring_offset(s, slot->begin);
+	if (config->header.make) {
+		header = config->header.make(event->id, event->payload_bytes, slot->timestamp,
+					     slot->full_timestamp);
+		strata_plain_write(slot->cursor, &header, slot->header_bytes);
+		slot->cursor += slot->header_bytes;
+	}
+	return 0;
+}
+
+/**
+ * strata_ring_write() - append to the payload of a reserved slot.
+ * @src, @n: at most slot->payload_bytes in all calls together [byte]; not checked here.
+ *
+ * Context: as strata_ring_reserve(). The bytes are published by strata_ring_commit().
+ */
+STRATA_INLINE void strata_ring_write(struct strata_ring_slot *slot, const void *src, size_t n)
+{
+	strata_plain_write(slot->cursor, src, n);
+	slot->cursor += n;
+}
+
+/**
+ * strata_ring_commit() - the slot is written: make it part of its packet.
+ *
+ * Whoever commits the last bytes of a sub-buffer delivers it to the reader.
+ *
+ * Context:   as strata_ring_reserve(). Wait-free.
+ * Ordering:  RELEASE add; the deliverer's RELEASE store of published pairs with strata_ring_ready().
+ * Invariant: I5 everything below committed_count in its sub-buffer is committed.
+ * Source:    Lockless alg. 3, eq. 3.
+ * Checked:   ring/check/model, ring/check/step, ring/check/spin.
+ */
+STRATA_INLINE void strata_ring_commit(const struct strata_ring_config *config,
+				      struct strata_ring_slot *slot)
+{
+	struct strata_ring_stream *s = slot->stream;
+	/* The opener also accounts for the bytes reserved at the start of the sub-buffer. */
+	uint64_t bytes = slot->bytes + (slot->opened ? s->header_bytes : 0);
+
+	strata_ring_commit_bytes(config, s, slot->begin, bytes, 1, slot->in_handler);
+	/* I4: only now that the slot cannot be taken back may others count from its timestamp. */
+	if (strata_unlikely(slot->full_timestamp))
+		strata_hint_relaxed(&s->shared->full_timestamp, slot->timestamp);
+}
+
+/**
+ * strata_ring_cancel() - give a reserved slot up instead of committing it.
+ *
+ * Returns 0   the slot was the last one: its space is free again, as if it had not been reserved;
+ *         1   it stays as padding that readers skip (others came after it, it opened its sub-buffer,
+ *             or writers are SMP with a clock); adds 1 to cancelled;
+ *     -EBUSY  as for 1, but the header format has no padding: the caller must still write and commit.
+ * Context:   as strata_ring_reserve(). Wait-free.
+ * Invariant: I1; the CAS fails if anything was reserved after this slot. A slot that opened its
+ *            sub-buffer is never taken back, so that "offset 0 is not open" (I3) stays true.
+ */
+STRATA_INLINE int strata_ring_cancel(const struct strata_ring_config *config,
+				     struct strata_ring_slot *slot)
+{
+	struct strata_ring_stream *s = slot->stream;
+	uint64_t expected = slot->begin + slot->bytes, index;
+	struct strata_ring_header_bytes header;
+
+	/*
+	 * With SMP writers and a clock, never back: another producer may have read write_count and then
+	 * the clock, and would not notice a later record that took the same bytes meanwhile.
+	 */
+	if (!slot->opened && (config->writers == STRATA_RING_WRITERS_LOCAL || !config->clock) &&
+	    strata_ring_cas(config, &s->shared->write_count, &expected, slot->begin))
+		return 0;
+	if (!config->header.pad)
+		return -EBUSY;
+	index = strata_ring_frame_of(config, s, slot->begin);
+	header = config->header.pad(slot->payload_bytes, slot->timestamp);
+	strata_plain_write(s->data + (index << s->subbuf_shift) +
+				   strata_ring_offset(s, slot->begin),
+			   &header, slot->header_bytes);
+	strata_ring_add(config, &s->shared->cancelled, 1);
+	strata_ring_commit_bytes(config, s, slot->begin,
+				 slot->bytes + (slot->opened ? s->header_bytes : 0), 0,
+				 slot->in_handler);
+	return 1;
+}
+
+/**
+ * strata_ring_flush() - deliver the sub-buffer being filled, even if there is room left.
+ *
+ * Does nothing on an empty sub-buffer.
+ *
+ * Context:  as strata_ring_reserve(): a producer of this stream.
+ * Source:   Lockless alg. 4, without its second half: the next record opens.
+ */
+STRATA_INLINE void strata_ring_flush(const struct strata_ring_config *config,
+				     struct strata_ring_stream *s)
+{
+	uint64_t old;
+
+	do {
+		old = strata_load_acquire(&s->shared->write_count);
+		if (!strata_ring_offset(s, old))
+			return;
+	} while (!strata_ring_close(config, s, old, strata_ring_clock(config), 0));
+}
+
+#endif /* STRATA_RING_RESERVE_H */

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * switch.h - from one sub-buffer to the next: hold, deliver, close, open. Used by reserve.h, and in
+ * part by publish.h.
+ *
+ *            open                 commit ...             close                     last commit
+ *   free ──────────▶ being filled ──────────▶ ... ─────────────────▶ closed ─────────────────▶ delivered
+ *    ▲   first record              any producer   who finds no room           any producer       │
+ *    └──────────────────────── discard: put_next(), by the reader; overwrite: hold(), by a writer ┘
+ */
+#ifndef STRATA_RING_SWITCH_H
+#define STRATA_RING_SWITCH_H
+
+#include <errno.h>
+#include <strata/ring/stream.h>
+#include <strata/ring/wakeup.h>
+
+/* The two families of atomic operations, chosen by the configuration. */
+STRATA_INLINE int strata_ring_cas(const struct strata_ring_config *config, uint64_t *p,
+				  uint64_t *expected, uint64_t desired)
+{
+	if (config->writers == STRATA_RING_WRITERS_LOCAL)
+		return strata_local_cas(p, expected, desired);
+	return strata_cas_acq_rel(p, expected, desired);
+}
+
+STRATA_INLINE uint64_t strata_ring_add(const struct strata_ring_config *config, uint64_t *p,
+				       uint64_t v)
+{
+	if (config->writers == STRATA_RING_WRITERS_LOCAL)
+		return strata_local_add(p, v);
+	return strata_add_acq_rel(p, v);
+}
+
+STRATA_INLINE uint64_t strata_ring_clock(const struct strata_ring_config *config)
+{
+	return config->clock ? config->clock() : 0;
+}
+
+/* Must the header hold the whole timestamp? @full: a whole timestamp at or before this record. */
+STRATA_INLINE int strata_ring_needs_full(const struct strata_ring_config *config, uint64_t now,
+					 uint64_t full)
+{
+	if (!config->clock || !config->header.timestamp_bits || config->header.timestamp_bits >= 64)
+		return 0;
+	return now - full >= UINT64_C(1) << config->header.timestamp_bits;
+}
+
+STRATA_INLINE uint32_t strata_ring_record_header_bytes(const struct strata_ring_config *config,
+						       uint32_t id, int full)
+{
+	return config->header.bytes ? config->header.bytes(id, full) : 0;
+}
+
+/* Header, payload and alignment [byte]; in 64 bits nothing overflows. */
+STRATA_INLINE uint64_t strata_ring_slot_bytes(const struct strata_ring_config *config,
+					      uint32_t header_bytes, uint32_t payload_bytes)
+{
+	uint64_t align = config->record_align;
+
+	return ((uint64_t)header_bytes + payload_bytes + align - 1) & ~(align - 1);
+}
+
+/*
+ * strata_ring_hold() - make sure that the reader cannot take the frame of @position (overwrite mode).
+ *
+ * Every producer does so before it writes, not only the one that opened the sub-buffer: it may have
+ * interrupted that one. Who wins the CAS counts what is overwritten. Returns the frame's index.
+ *
+ * A frame whose packet is not of the lap before is left alone: the question is stale. That happens to
+ * a preempted thread of publish.h, whose next section then fails; by commit there is no way to it.
+ *
+ * Ordering: ACQUIRE pairs with the RELEASE of the CAS in strata_ring_reader_exchange() (the reader is
+ * done with the frame it gave us) and of the CAS here by another producer.
+ * Source:   Lockless §4.3.2, alg. 4 line 5 ("set reference flag").
+ */
+STRATA_INLINE uint64_t strata_ring_hold(const struct strata_ring_config *config,
+					struct strata_ring_stream *s, uint64_t position)
+{
+	uint64_t *p = &strata_ring_subbuf(s, position)->entry;
+	uint64_t before = strata_ring_tag(s, position - s->buffer_bytes);
+	uint64_t entry = strata_load_acquire(p), tag, records;
+
+	while (strata_unlikely(!(entry & STRATA_ABI_RING_ENTRY_HELD))) {
+		tag = strata_ring_entry_tag(entry);
+		if (tag && tag != before)
+			break;
+		/* Before the CAS, after which another thread may go on and write there; it validates. */
+		strata_plain_peek(&records, &s->frames[strata_ring_entry_frame(entry)].records,
+				  sizeof(records));
+		/* The reader's CAS comes from another CPU: never a local operation. */
+		if (!strata_cas_acq_rel(p, &entry, entry | STRATA_ABI_RING_ENTRY_HELD))
+			continue;
+		if (tag) {
+			strata_ring_add(config, &s->shared->overwritten_packets, 1);
+			strata_ring_add(config, &s->shared->overwritten_records, records);
+		}
+		break;
+	}
+	/* A reader that copies a live packet looks at the entry again, strata_ring_copy_available(). */
+	strata_fence_release();
+	return strata_ring_entry_frame(entry);
+}
+
+STRATA_INLINE uint64_t strata_ring_frame_of(const struct strata_ring_config *config,
+					    struct strata_ring_stream *s, uint64_t position)
+{
+	if (config->loss_mode == STRATA_RING_OVERWRITE)
+		return strata_ring_hold(config, s, position);
+	return (position >> s->subbuf_shift) & (s->nr_subbufs - 1);
+}
+
+/*
+ * The last commit of a sub-buffer: publish it. Nobody else can be here for it, or reopen it, before
+ * the store to published.
+ *
+ * The seal (frame.position) and the cleared commit word come before it, so that a buffer left by a
+ * killed process shows which of them was reached; see strata_ring_get_rest().
+ */
+STRATA_SLOW void strata_ring_deliver(const struct strata_ring_config *config,
+				     struct strata_ring_stream *s, uint64_t begin, uint64_t records,
+				     int in_handler)
+{
+	struct strata_abi_ring_subbuf *sub = strata_ring_subbuf(s, begin);
+	uint64_t index = strata_ring_frame_of(config, s, begin);
+	struct strata_abi_ring_frame *frame = &s->frames[index];
+
+	strata_plain_write_u64(&frame->records, records);
+	strata_plain_write_u64(&frame->position, begin);
+	strata_ring_add(config, &s->shared->records, records);
+	/* RELEASE: after the seal, for strata_ring_get_rest() on a dead producer's memory. */
+	strata_store_release(&sub->commit, 0);
+	if (config->loss_mode == STRATA_RING_OVERWRITE)
+		/* RELEASE pairs with the ACQUIRE in strata_ring_reader_exchange() and _hold(). */
+		strata_store_release(&sub->entry,
+				     strata_ring_entry(index, strata_ring_tag(s, begin)));
+	/* RELEASE pairs with the ACQUIRE in strata_ring_ready() and strata_ring_reserve_slow(). */
+	strata_store_release(&sub->published, begin + s->subbuf_bytes);
+	if (config->wakeup == STRATA_RING_WAKE_BY_WRITER)
+		strata_ring_wake(s, in_handler);
+}
+
+/*
+ * Everything in the sub-buffer of @position below it is committed (I5). On one CPU a nested commit may
+ * have said more already, hence only upwards. Between CPUs a plain store: an older value that lands
+ * last is true as well, and the next commit puts it right, without a LOCK for each record.
+ * RELEASE pairs with the ACQUIRE in strata_ring_available().
+ */
+STRATA_INLINE void strata_ring_raise_committed(const struct strata_ring_config *config,
+					       struct strata_ring_stream *s, uint64_t position)
+{
+	uint64_t *p = &s->shared->committed_count, before;
+
+	if (config->writers != STRATA_RING_WRITERS_LOCAL) {
+		strata_hint_release(p, position);
+		return;
+	}
+	before = strata_load_relaxed(p);
+	while ((int64_t)(position - before) > 0 && !strata_local_cas_release(p, &before, position))
+		;
+}
+
+/* Account @bytes and @records of the sub-buffer of @position as written. */
+STRATA_INLINE void strata_ring_commit_bytes(const struct strata_ring_config *config,
+					    struct strata_ring_stream *s, uint64_t position,
+					    uint64_t bytes, uint64_t records, int in_handler)
+{
+	struct strata_abi_ring_subbuf *sub = strata_ring_subbuf(s, position);
+	uint64_t begin = strata_ring_begin(s, position), delta = records << 32 | bytes, total,
+		 write;
+
+	/*
+	 * ACQUIRE and RELEASE: who completes the sub-buffer publishes what all the others wrote.
+	 * On the local way the paper's compiler barrier is enough: one CPU (§4.4).
+	 */
+	total = strata_ring_add(config, &sub->commit, delta) + delta;
+	if (strata_unlikely((uint32_t)total == s->subbuf_bytes)) {
+		strata_ring_deliver(config, s, begin, total >> 32, in_handler);
+		return;
+	}
+	/*
+	 * All that was reserved in this sub-buffer is committed: say so (I5). Reading write_count after
+	 * the add is what makes it true: each commit in the sum came after its reservation.
+	 */
+	write = strata_load_relaxed(&s->shared->write_count);
+	if (strata_likely(write - begin == (uint32_t)total))
+		strata_ring_raise_committed(config, s, write);
+}
+
+/*
+ * Close the sub-buffer in which @old lies, if write_count still is @old. Returns 1 if it was.
+ * Its padding, at least STRATA_ABI_RING_TAIL_BYTES, is what this step commits, so the sub-buffer
+ * cannot be delivered before the packet's size is written here.
+ */
+STRATA_SLOW int strata_ring_close(const struct strata_ring_config *config,
+				  struct strata_ring_stream *s, uint64_t old, uint64_t now,
+				  int in_handler)
+{
+	uint64_t end = strata_ring_begin(s, old) + s->subbuf_bytes;
+	struct strata_abi_ring_frame *frame;
+	uint64_t expected = old;
+
+	if (!strata_ring_cas(config, &s->shared->write_count, &expected, end))
+		return 0;
+	frame = &s->frames[strata_ring_frame_of(config, s, old)];
+	strata_plain_write_u64(&frame->content_bytes, strata_ring_offset(s, old));
+	strata_plain_write_u64(&frame->timestamp_end, now);
+	strata_plain_write_u64(&frame->discarded, strata_ring_discarded(s));
+	strata_ring_commit_bytes(config, s, old, end - old, 0, in_handler);
+	return 1;
+}
+
+/* Overwrite mode: move the reader's position past the sub-buffer that begins at @begin - buffer. */
+STRATA_INLINE void strata_ring_push_reader(struct strata_ring_stream *s, uint64_t begin)
+{
+	uint64_t read = strata_load_relaxed(&s->shared->read_count);
+
+	while ((int64_t)(begin - read) >= (int64_t)s->buffer_bytes)
+		if (strata_cas_relaxed(&s->shared->read_count, &read, read + s->subbuf_bytes))
+			read += s->subbuf_bytes;
+}
+
+/*
+ * Eq. 1, discard mode, for a sub-buffer that begins at @begin: are all of them unread?
+ * A stale @begin can be behind read_count: then the difference is negative, and the answer no.
+ * ACQUIRE pairs with the RELEASE in strata_ring_put_next(): the reader is done with the memory.
+ */
+STRATA_INLINE int strata_ring_full(const struct strata_ring_stream *s, uint64_t begin)
+{
+	return (int64_t)(begin - strata_load_acquire(&s->shared->read_count)) >=
+	       (int64_t)s->buffer_bytes;
+}
+
+/*
+ * May the sub-buffer that begins at @begin be opened? Returns 0, or the reason as a negative errno;
+ * -EAGAIN: the question is stale, somebody else has moved write_count.
+ *
+ * Tested is the *published* count, not the commit word: between its last commit and its delivery a
+ * sub-buffer still belongs to whom was interrupted there.
+ */
+STRATA_INLINE int strata_ring_may_open(const struct strata_ring_config *config,
+				       struct strata_ring_stream *s, uint64_t begin)
+{
+	struct strata_abi_ring_stream *shared = s->shared;
+	int error = 0;
+
+	/* ACQUIRE pairs with the RELEASE in strata_ring_deliver(): commit word and frame are ours. */
+	if (strata_load_acquire(&strata_ring_subbuf(s, begin)->published) !=
+	    begin + s->subbuf_bytes - s->buffer_bytes)
+		error = -EBUSY;
+	else if (config->loss_mode == STRATA_RING_DISCARD && strata_ring_full(s, begin))
+		error = -ENOBUFS;
+	/* A nested switch between our load of write_count and these is not a reason. */
+	if (error && strata_load_relaxed(&shared->write_count) != begin)
+		return -EAGAIN;
+	return error;
+}
+
+/* What the producer that opened a sub-buffer writes into its frame. */
+STRATA_INLINE void strata_ring_open(const struct strata_ring_config *config,
+				    struct strata_ring_stream *s, uint64_t begin, uint64_t now)
+{
+	struct strata_abi_ring_frame *frame;
+
+	if (config->loss_mode == STRATA_RING_OVERWRITE)
+		strata_ring_push_reader(s, begin);
+	frame = &s->frames[strata_ring_frame_of(config, s, begin)];
+	strata_plain_write_u64(&frame->timestamp_begin, now);
+	strata_hint_relaxed(&s->shared->full_timestamp, now);
+}
+
+#endif /* STRATA_RING_SWITCH_H */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wait.h - the reader sleeps until a packet is delivered (STRATA_RING_WAKE_BY_WRITER) or time is up.
+ */
+#ifndef STRATA_RING_WAIT_H
+#define STRATA_RING_WAIT_H
+
+#include <strata/ring/read.h>
+
+/**
+ * strata_ring_wait() - poll, and sleep while there is nothing.
+ * @timeout_ns: at most this long; the bound on what a signal handler's delivery may be late.
+ *
+ * Returns what strata_ring_poll() says at the end; NOTHING after the time-out or a signal.
+ * Context: the consumer. One thread waits on a stream at a time.
+ */
+STRATA_FUNC enum strata_ring_poll strata_ring_wait(struct strata_ring_reader *r,
+						   uint64_t timeout_ns)
+{
+	struct strata_ring_stream *s = r->s;
+	const struct timespec timeout = { (time_t)(timeout_ns / 1000000000),
+					  (long)(timeout_ns % 1000000000) };
+	enum strata_ring_poll state = strata_ring_poll(r);
+	uint64_t sequence;
+
+	if (state != STRATA_RING_NOTHING)
+		return state;
+	sequence = strata_load_acquire(&s->shared->wake_sequence);
+	strata_store_relaxed(&s->shared->waiting, 1);
+	/* Pairs with the fence in strata_ring_wake(): one of the two sees the other's store. */
+	strata_fence_seq_cst();
+	state = strata_ring_poll(r);
+	if (state == STRATA_RING_NOTHING) {
+		syscall(SYS_futex, strata_ring_futex(s), FUTEX_WAIT, (uint32_t)sequence, &timeout,
+			NULL, 0);
+		state = strata_ring_poll(r);
+	}
+	strata_store_relaxed(&s->shared->waiting, 0);
+	return state;
+}
+
+#endif /* STRATA_RING_WAIT_H */
