@@ -103,6 +103,8 @@ int main(void)
 	FIELD(strata_abi_ring_stream, waiting);
 	FIELD(strata_abi_ring_stream, wake_sequence);
 	FIELD(strata_abi_ring_stream, finalized);
+	FIELD(strata_abi_ring_stream, reclaimed_records);
+	FIELD(strata_abi_ring_stream, reclaimed_packets);
 	FIELD(strata_abi_ring_stream, reserved2);
 	END(strata_abi_ring_stream);
 

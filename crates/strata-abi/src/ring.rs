@@ -116,8 +116,12 @@ pub struct Stream {
     pub wake_sequence: AtomicU64,
     /// 1: no more records will come.
     pub finalized: AtomicU64,
+    /// Records overwritten while the consumer held their packet.
+    pub reclaimed_records: AtomicU64,
+    /// Packets overwritten while the consumer held them.
+    pub reclaimed_packets: AtomicU64,
     /// Fills the cache line.
-    pub reserved2: [u64; 4],
+    pub reserved2: [u64; 2],
 }
 
 /// `struct strata_abi_ring_subbuf`: state of one sub-buffer.

@@ -120,6 +120,8 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_ring_channel, start_position) == 64
  *    136     8  waiting                      consumer     atomic; 1 while it sleeps
  *    144     8  wake_sequence                producers    atomic; low half is the futex word
  *    152     8  finalized                    creator      atomic; 1: no more records will come
+ *    160     8  reclaimed_records    record   consumer     atomic; overwritten while it held the packet
+ *    168     8  reclaimed_packets    packet   consumer     atomic; the same
  *
  * records counts what was written: BY_POSITION each record, BY_COMMIT the delivered packets'; there
  * the records of packets still open are in the high halves of subbuf.commit. Both sums are exact.
@@ -145,7 +147,9 @@ struct strata_abi_ring_stream {
 	uint64_t waiting;
 	uint64_t wake_sequence;
 	uint64_t finalized;
-	uint64_t reserved2[4];
+	uint64_t reclaimed_records;
+	uint64_t reclaimed_packets;
+	uint64_t reserved2[2];
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_ring_stream) == 192, "stream size");
 STRATA_ABI_ASSERT(offsetof(struct strata_abi_ring_stream, records) == 8, "beside write_count");
@@ -172,8 +176,8 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_ring_subbuf) == 32, "subbuf size");
  * subbuf.entry, overwrite mode (Lockless §4.3.2: index, writer-holds-it flag, tag in one word):
  *   bits 0..15  frame index
  *   bit  16     held: writers are using the frame, the reader may not take it
- *   bits 17..63 tag: packet number + 1 of the unread packet in the frame, 0 when there is none.
- *               A packet number is position / subbuf_bytes.
+ *   bits 17..63 tag of the unread packet in the frame: bit 63 set, and below it the low 46 bits of
+ *               the packet's number, position / subbuf_bytes; 0 when there is none.
  *
  *            writer opens (cas)                 last commit (release store)
  *   {f, -, t} ────────────────────▶ {f, held, t} ────────────────────▶ {f, -, t'}

@@ -173,6 +173,8 @@ STRATA_FUNC int strata_ring_channel_attach(struct strata_ring_channel *c,
 	uint32_t i;
 
 	c->streams.nr = c->header.nr_streams;
+	c->streams.first = (unsigned char *)c->memory + STRATA_ABI_RING_PAGE;
+	c->streams.stride = c->header.stream_stride;
 	c->streams.stream = (struct strata_ring_stream *)calloc(c->header.nr_streams,
 								sizeof(*c->streams.stream));
 	if (!c->streams.stream)
@@ -181,15 +183,11 @@ STRATA_FUNC int strata_ring_channel_attach(struct strata_ring_channel *c,
 					  c->header.nr_streams);
 	for (i = 0; i < c->header.nr_streams; i++)
 		strata_ring_stream_attach(&c->streams.stream[i],
-					  (unsigned char *)c->memory + STRATA_ABI_RING_PAGE +
-						  i * c->header.stream_stride,
-					  &c->header, i);
+					  c->streams.first + i * c->streams.stride, &c->header, i);
 	return 0;
 }
 
-/**
- * strata_ring_channel_close() - unmap the channel. Its file, and others' mappings, stay.
- */
+/** strata_ring_channel_close() - unmap the channel. Its file, and others' mappings, stay. */
 STRATA_FUNC void strata_ring_channel_close(struct strata_ring_channel *c)
 {
 	if (c->memory)
@@ -209,7 +207,16 @@ STRATA_FUNC int strata_ring_channel_allocate(struct strata_ring_channel *c,
 	unsigned long long total = (unsigned long long)c->header.total_bytes;
 	const char *what = attr->memory == STRATA_RING_FILE ? attr->path : "memfd";
 	int flags = MAP_SHARED, code = 0;
+	void *probe;
 
+	if (attr->memory == STRATA_RING_MEMFD) {
+		/* Its pages count when they are touched; as many private ones are refused at once. */
+		probe = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (probe == MAP_FAILED || munmap(probe, (size_t)total))
+			return STRATA_RING_REFUSE(error, ENOMEM,
+						  "channel: no memory for %llu bytes", total);
+	}
 	if (attr->memory == STRATA_RING_ANONYMOUS) {
 		flags |= MAP_ANONYMOUS;
 	} else {
@@ -376,7 +383,6 @@ STRATA_FUNC int strata_ring_channel_open(int fd, int sealed, struct strata_ring_
 
 /**
  * strata_ring_channel_stream() - the stream of @cpu (0 for a global buffer).
- *
  * Returns NULL, with the range in @error, for a number that is negative or too large.
  */
 STRATA_FUNC struct strata_ring_stream *

@@ -71,7 +71,8 @@ struct strata_ring_header_bytes {
  *	so that a reader, which adds at most one wrap from record to record, always finds it again.
  * .bytes():  size of the header [byte], at most STRATA_RING_HEADER_MAX. NULL: no header.
  * .make():   the header of a record.
- * .pad():    the header of a cancelled slot of the same size; NULL if the format cannot say so.
+ * .pad():    a header that makes a reader skip a cancelled slot of @slot_bytes; at most as long as the
+ *	      shortest of .bytes(). NULL if the format cannot say so.
  * .parse():  the opposite; @available bytes are readable. Returns 0 or -EPROTO. Hostile input.
  *	      NULL where only the client's user knows the records' lengths: then no iterators.
  */
@@ -80,7 +81,7 @@ struct strata_ring_header {
 	uint32_t (*bytes)(uint32_t id, int full);
 	struct strata_ring_header_bytes (*make)(uint32_t id, uint32_t payload_bytes,
 						uint64_t timestamp, int full);
-	struct strata_ring_header_bytes (*pad)(uint32_t payload_bytes, uint64_t timestamp);
+	struct strata_ring_header_bytes (*pad)(uint32_t slot_bytes, uint64_t timestamp);
 	int (*parse)(const unsigned char *src, uint64_t available, struct strata_ring_parsed *out);
 };
 

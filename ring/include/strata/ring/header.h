@@ -51,10 +51,11 @@ strata_ring_sized_make(uint32_t id, uint32_t payload_bytes, uint64_t timestamp, 
 	return h;
 }
 
-STRATA_INLINE struct strata_ring_header_bytes strata_ring_sized_pad(uint32_t payload_bytes,
+STRATA_INLINE struct strata_ring_header_bytes strata_ring_sized_pad(uint32_t slot_bytes,
 								    uint64_t timestamp)
 {
-	return strata_ring_sized_make(STRATA_RING_SIZED_PADDING, payload_bytes, timestamp, 0);
+	return strata_ring_sized_make(STRATA_RING_SIZED_PADDING,
+				      slot_bytes - STRATA_RING_SIZED_BYTES, timestamp, 0);
 }
 
 STRATA_FUNC int strata_ring_sized_parse(const unsigned char *src, uint64_t available,

@@ -77,6 +77,7 @@ STRATA_INLINE void strata_ring_iterator_leave(struct strata_ring_iterator *it)
 /* Go to the next packet. Returns 0, -EAGAIN (consume: nothing delivered), -ENODATA (the others' end). */
 STRATA_FUNC int strata_ring_iterator_enter(struct strata_ring_iterator *it)
 {
+	uint32_t tries = it->reader.s->nr_subbufs;
 	int error;
 
 	for (;;) {
@@ -97,6 +98,9 @@ STRATA_FUNC int strata_ring_iterator_enter(struct strata_ring_iterator *it)
 			break;
 		it->damaged++;
 		strata_ring_iterator_leave(it);
+		/* More than there are: a damaged write_count, which could be believed for years. */
+		if (!tries--)
+			return it->source == STRATA_RING_CONSUME ? -EAGAIN : -ENODATA;
 	}
 	it->unpublished += it->packet.unpublished_bytes;
 	it->offset = it->packet.header_bytes;

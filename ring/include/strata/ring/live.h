@@ -25,7 +25,8 @@ STRATA_FUNC uint64_t strata_ring_available(const struct strata_ring_stream *s, u
 						 &s->shared->committed_count) -
 		     position;
 
-	return n < s->subbuf_bytes ? n : 0;
+	/* By commit, delivery does not raise the count: it still lies in the packet before. */
+	return n < s->subbuf_bytes && !strata_ring_ready(s, position) ? n : 0;
 }
 
 /**
@@ -65,7 +66,7 @@ STRATA_FUNC int strata_ring_get_available(struct strata_ring_reader *r,
  * @dst, @size: room for it; subbuf_bytes is always enough.
  * @packet: out, on 0; data is @dst; timestamp_end only BY_POSITION.
  *
- * Returns 0, -EAGAIN as strata_ring_get_available() or the writer came round meanwhile, -ENOSPC.
+ * Returns 0, -ENOSPC, -EAGAIN as strata_ring_get_available() or because the writer was too quick.
  * Ordering: the copy is made without protection and thrown away unless the sub-buffer's entry still is
  *           what it was; the fences pair with those in strata_ring_hold().
  */
@@ -76,6 +77,7 @@ STRATA_FUNC int strata_ring_copy_available(struct strata_ring_reader *r, uint64_
 	struct strata_ring_stream *s = r->s;
 	uint64_t entry = 0, n, index = (position >> s->subbuf_shift) & (s->nr_subbufs - 1), last,
 		 write;
+	int tries = 1000;
 	const uint64_t *p = &strata_ring_subbuf(s, position)->entry;
 
 	memset(packet, 0, sizeof(*packet));
@@ -88,6 +90,8 @@ STRATA_FUNC int strata_ring_copy_available(struct strata_ring_reader *r, uint64_
 	if (s->publish == STRATA_ABI_RING_BY_POSITION) {
 		/* last_timestamp belongs to this write_count if that did not change around it. */
 		do {
+			if (!tries--)
+				return -EAGAIN;
 			write = strata_load_acquire(&s->shared->write_count);
 			last = strata_load_relaxed(&s->shared->last_timestamp);
 			strata_fence_acquire();

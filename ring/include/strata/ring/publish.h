@@ -13,11 +13,11 @@
  *
  *   publish   if write_count == old: copy, write_count = old + size
  *   close     if write_count == old: packet size, end time, ...; then write_count = next sub-buffer
- *   open      if write_count == begin: begin time, ...; the first record's publish makes it count
+ *   open      if write_count == begin: begin time, copy, write_count = begin + size
  *
- * The stores of close and open are one section each, guarded by write_count: a thread that was
- * preempted in between can change nothing any more once another one has moved on, and may do again
- * what the other did. Only the last store, of write_count, is the switch.
+ * The stores of close are one section each, guarded by write_count: a thread that was preempted in
+ * between can change nothing any more once another one has moved on, and may do again what the other
+ * did. Only the last store, of write_count, is the switch.
  */
 #ifndef STRATA_RING_PUBLISH_H
 #define STRATA_RING_PUBLISH_H
@@ -25,11 +25,22 @@
 #include <strata/ring/reserve.h>
 #include <strata/ring/rseq.h>
 
-/* Streams of a channel, one per CPU; what publishing needs of struct strata_ring_channel. */
+/*
+ * Streams of a channel, one per CPU; what publishing needs of struct strata_ring_channel. Their shared
+ * memory lies at a constant stride, so that the first load behind the CPU's number is write_count.
+ */
 struct strata_ring_streams {
 	struct strata_ring_stream *stream; /* [nr] */
 	uint32_t nr;
+	unsigned char *first; /* shared memory of stream 0 */
+	uint64_t stride;      /* from one stream to the next [byte] */
 };
+
+STRATA_INLINE struct strata_abi_ring_stream *
+strata_ring_shared(const struct strata_ring_streams *streams, uint32_t cpu)
+{
+	return (struct strata_abi_ring_stream *)(void *)(streams->first + cpu * streams->stride);
+}
 
 /* Count a discarded record in @counter of this CPU. 0: the thread was moved or disturbed, ask again. */
 STRATA_INLINE int strata_ring_count_on_cpu(uint32_t cpu, uint64_t *counter)
@@ -95,25 +106,6 @@ STRATA_SLOW void strata_ring_close_on_cpu(const struct strata_ring_config *confi
 		strata_ring_wake(s, in_handler);
 }
 
-/* Prepare the sub-buffer that begins at @begin for its first record. 0: somebody else was quicker. */
-STRATA_INLINE int strata_ring_open_on_cpu(const struct strata_ring_config *config,
-					  struct strata_ring_stream *s, uint32_t cpu,
-					  uint64_t begin, uint64_t now)
-{
-	struct strata_abi_ring_stream *shared = s->shared;
-	uint64_t *guard = &shared->write_count, records;
-	struct strata_abi_ring_frame *frame;
-
-	if (config->loss_mode == STRATA_RING_OVERWRITE)
-		strata_ring_push_reader(s, begin);
-	frame = &s->frames[strata_ring_frame_of(config, s, begin)];
-	records = strata_load_relaxed(&shared->records);
-	return strata_rseq_store_plain(cpu, guard, begin, &frame->timestamp_begin, now) &&
-	       strata_rseq_store_plain(cpu, guard, begin, &frame->records_before, records) &&
-	       /* I4 holds before the packet counts: at offset 0 nobody looks at it. */
-	       strata_rseq_store_release(cpu, guard, begin, &shared->full_timestamp, now);
-}
-
 /* What the two paths of publication share: this CPU's stream, and the record as it would be now. */
 struct strata_ring_attempt {
 	struct strata_ring_stream *s;
@@ -125,18 +117,17 @@ struct strata_ring_attempt {
 	int full_timestamp; /* 1: the header holds the whole timestamp */
 };
 
-/* Copy the assembled record to its place and publish it. Returns 1 if that happened. */
+/* Copy the assembled record to its place in an open sub-buffer and publish it. Returns 1 if that happened. */
 STRATA_INLINE int strata_ring_publish_at(const struct strata_ring_config *config,
 					 const struct strata_ring_attempt *at,
 					 const struct strata_ring_event *event,
 					 unsigned char *staging, uint64_t index)
 {
 	struct strata_ring_stream *s = at->s;
-	uint64_t begin = strata_ring_offset(s, at->old) ? at->old : at->old + s->header_bytes;
 	struct strata_ring_header_bytes header;
 	struct strata_rseq_copy copy;
 
-	copy.dst = s->data + (index << s->subbuf_shift) + strata_ring_offset(s, begin);
+	copy.dst = strata_ring_address(config, s, index, at->old);
 	copy.payload = staging;
 	copy.payload_bytes = event->payload_bytes;
 	copy.header = 0;
@@ -153,8 +144,45 @@ STRATA_INLINE int strata_ring_publish_at(const struct strata_ring_config *config
 			__builtin_memcpy(staging - at->header_bytes, &header, at->header_bytes);
 		}
 	}
-	return strata_rseq_publish(at->cpu, s->shared, at->old, begin + at->bytes - at->old, 1,
-				   at->timestamp, &copy);
+	return strata_rseq_publish(at->cpu, s->shared, at->old, at->bytes, 1, at->timestamp, &copy);
+}
+
+/*
+ * Open the sub-buffer that begins at @at->old with its first record. Returns 1 if that happened.
+ *
+ * The begin time is stored by the section that publishes the record whose time it is. Were it stored
+ * before, a second thread could put its own, later one there, and the first thread's record would then
+ * be older than its packet (found by the model checker). records_before is the same for all of them.
+ */
+STRATA_INLINE int strata_ring_publish_first(const struct strata_ring_config *config,
+					    const struct strata_ring_attempt *at,
+					    const struct strata_ring_event *event,
+					    unsigned char *staging)
+{
+	struct strata_ring_stream *s = at->s;
+	struct strata_abi_ring_stream *shared = s->shared;
+	struct strata_ring_header_bytes header;
+	struct strata_abi_ring_frame *frame;
+	struct strata_rseq_first first;
+	uint64_t index;
+
+	if (config->loss_mode == STRATA_RING_OVERWRITE)
+		strata_ring_push_reader(s, at->old);
+	index = strata_ring_frame_of(config, s, at->old);
+	frame = &s->frames[index];
+	if (!strata_rseq_store_plain(at->cpu, &shared->write_count, at->old, &frame->records_before,
+				     strata_load_relaxed(&shared->records)))
+		return 0;
+	if (config->header.make) {
+		header = config->header.make(event->id, event->payload_bytes, at->timestamp, 0);
+		memcpy(staging - at->header_bytes, &header, at->header_bytes);
+	}
+	first.begin = &frame->timestamp_begin;
+	first.dst = s->data + (index << s->subbuf_shift) + s->header_bytes;
+	first.src = staging - at->header_bytes;
+	first.src_bytes = (uint64_t)at->header_bytes + event->payload_bytes;
+	return strata_rseq_publish_first(at->cpu, shared, at->old, s->header_bytes + at->bytes,
+					 at->timestamp, &first);
 }
 
 /* Any publication; strata_ring_publish() does the common case itself. */
@@ -202,8 +230,11 @@ STRATA_SLOW int strata_ring_publish_slow(const struct strata_ring_config *config
 				continue;
 			return -ENOBUFS;
 		}
-		if (!offset && !strata_ring_open_on_cpu(config, at.s, at.cpu, at.old, at.timestamp))
-			continue;
+		if (!offset) {
+			if (!strata_ring_publish_first(config, &at, &event, staging))
+				continue;
+			return 0;
+		}
 		if (!strata_ring_publish_at(config, &at, &event, staging,
 					    strata_ring_frame_on_cpu(config, at.s, at.old)))
 			continue;
@@ -249,14 +280,22 @@ STRATA_INLINE int strata_ring_publish(const struct strata_ring_config *config,
 	at.cpu = strata_rseq_cpu();
 	if (strata_unlikely(at.cpu >= streams->nr))
 		goto slow;
-	at.s = &streams->stream[at.cpu];
 	/* ACQUIRE pairs with the RELEASE of the section that another thread published with. */
-	at.old = strata_load_acquire(&at.s->shared->write_count);
+	at.old = strata_load_acquire(&strata_ring_shared(streams, at.cpu)->write_count);
+	at.s = &streams->stream[at.cpu];
 	offset = strata_ring_offset(at.s, at.old);
 	at.full_timestamp = 0;
-	at.timestamp = strata_ring_clock(config);
 	at.header_bytes = strata_ring_record_header_bytes(config, event->id, 0);
 	at.bytes = strata_ring_slot_bytes(config, at.header_bytes, event->payload_bytes);
+	if (config->loss_mode == STRATA_RING_DISCARD && strata_unlikely(!offset) && at.bytes &&
+	    strata_ring_fits(at.s, at.s->header_bytes, at.bytes) &&
+	    strata_ring_full(at.s, at.old)) {
+		/* Here too, and before the clock: discarding must cost less than writing. */
+		if (strata_ring_count_on_cpu(at.cpu, &at.s->shared->discarded_full))
+			return -ENOBUFS;
+		goto slow;
+	}
+	at.timestamp = strata_ring_clock(config);
 	if (strata_likely(
 		    offset && at.bytes && strata_ring_fits(at.s, offset, at.bytes) &&
 		    !strata_ring_needs_full(config, at.timestamp,
@@ -264,12 +303,6 @@ STRATA_INLINE int strata_ring_publish(const struct strata_ring_config *config,
 		    strata_ring_publish_at(config, &at, event, staging,
 					   strata_ring_frame_on_cpu(config, at.s, at.old))))
 		return 0;
-	/* Here too, because it must cost less than writing. */
-	if (config->loss_mode == STRATA_RING_DISCARD && !offset && at.bytes &&
-	    strata_ring_fits(at.s, at.s->header_bytes, at.bytes) &&
-	    strata_ring_full(at.s, at.old) &&
-	    strata_ring_count_on_cpu(at.cpu, &at.s->shared->discarded_full))
-		return -ENOBUFS;
 slow:
 	/* By value: were a local variable's address to leave, it could not stay in a register above. */
 	return strata_ring_publish_slow(config, streams, staging, event->id, event->payload_bytes,

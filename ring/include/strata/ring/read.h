@@ -37,11 +37,13 @@ struct strata_ring_packet {
 struct strata_ring_reader {
 	struct strata_ring_stream *s;
 	uint64_t spare;	   /* overwrite mode: the frame that is the reader's */
-	uint64_t holding;  /* 1: between get and put */
+	uint64_t holding;  /* 1: between get and put; 2: too, but the table names no frame for it */
 	uint64_t position; /* of the packet held */
 	uint64_t entry;	   /* overwrite mode: what was in the table for it */
 	uint64_t given;	   /* overwrite mode: what is there now */
+	uint64_t records;  /* of the packet held */
 	uint64_t rest;	   /* next position for strata_ring_get_rest() */
+	uint64_t rest_end; /* write_count when it began */
 	int rest_begun;
 };
 
@@ -53,10 +55,52 @@ enum strata_ring_poll {
 };
 
 /**
+ * strata_ring_ready() - is the packet that begins at @position delivered? (eq. 2)
+ *
+ * Ordering: ACQUIRE pairs with the RELEASE in strata_ring_deliver() or strata_rseq_publish().
+ */
+STRATA_INLINE int strata_ring_ready(const struct strata_ring_stream *s, uint64_t position)
+{
+	uint64_t end = position + s->subbuf_bytes;
+
+	if (s->publish == STRATA_ABI_RING_BY_POSITION)
+		return (int64_t)(strata_load_acquire(&s->shared->write_count) - end) >= 0;
+	return strata_load_acquire(&strata_ring_subbuf(s, position)->published) == end;
+}
+
+/* The next position to read. A multiple of the sub-buffer's size, whatever the shared memory says. */
+STRATA_INLINE uint64_t strata_ring_read_position(const struct strata_ring_reader *r)
+{
+	return strata_ring_begin(r->s, strata_load_relaxed(&r->s->shared->read_count));
+}
+
+/*
+ * Overwrite mode: a reader that died between get and put has left its packet in the frame that the
+ * table does not have. Put it back, unless it was read, or the writer has come round.
+ */
+STRATA_FUNC void strata_ring_reader_restore(struct strata_ring_reader *r)
+{
+	struct strata_ring_stream *s = r->s;
+	uint64_t position = strata_plain_read_u64(&s->frames[r->spare].position);
+	uint64_t *p = &strata_ring_subbuf(s, position)->entry, given = strata_load_acquire(p);
+
+	if (strata_ring_offset(s, position) ||
+	    (int64_t)(position - strata_ring_read_position(r)) < 0 ||
+	    !strata_ring_ready(s, position) || strata_ring_entry_frame(given) > s->nr_subbufs ||
+	    given & STRATA_ABI_RING_ENTRY_HELD || strata_ring_entry_tag(given))
+		return;
+	/* RELEASE as in strata_ring_put_subbuf(). */
+	if (strata_cas_acq_rel(p, &given,
+			       strata_ring_entry(r->spare, strata_ring_tag(s, position))))
+		r->spare = strata_ring_entry_frame(given);
+}
+
+/**
  * strata_ring_reader_init() - begin or go on reading @s.
  *
- * Nothing is remembered outside of the shared memory: after a reader died, the next one goes on. Which
- * frame is the reader's is found by looking which one the table does not have.
+ * Nothing is remembered outside of the shared memory: after a reader died, the next one goes on, with
+ * the packet that it held. Which frame is the reader's is found by looking which one the table does not
+ * have; so a reader that is to go on after another one of the stream was used must be initialised again.
  *
  * Returns 0, or -EPROTO: the sub-buffer table is damaged.
  * Context: one consumer for each stream.
@@ -80,27 +124,8 @@ STRATA_FUNC int strata_ring_reader_init(struct strata_ring_reader *r, struct str
 	if (frame > s->nr_subbufs)
 		return -EPROTO;
 	r->spare = frame;
+	strata_ring_reader_restore(r);
 	return 0;
-}
-
-/**
- * strata_ring_ready() - is the packet that begins at @position delivered? (eq. 2)
- *
- * Ordering: ACQUIRE pairs with the RELEASE in strata_ring_deliver() or strata_rseq_publish().
- */
-STRATA_INLINE int strata_ring_ready(const struct strata_ring_stream *s, uint64_t position)
-{
-	uint64_t end = position + s->subbuf_bytes;
-
-	if (s->publish == STRATA_ABI_RING_BY_POSITION)
-		return (int64_t)(strata_load_acquire(&s->shared->write_count) - end) >= 0;
-	return strata_load_acquire(&strata_ring_subbuf(s, position)->published) == end;
-}
-
-/* The next position to read. A multiple of the sub-buffer's size, whatever the shared memory says. */
-STRATA_INLINE uint64_t strata_ring_read_position(const struct strata_ring_reader *r)
-{
-	return strata_ring_begin(r->s, strata_load_relaxed(&r->s->shared->read_count));
 }
 
 /**
@@ -172,6 +197,10 @@ STRATA_FUNC int strata_ring_get_subbuf(struct strata_ring_reader *r, uint64_t po
 		return -EAGAIN;
 	if (s->loss_mode == STRATA_ABI_RING_OVERWRITE) {
 		error = strata_ring_reader_exchange(r, position);
+		if (error == -EPROTO) {
+			r->holding = 2;
+			r->position = position;
+		}
 		if (error)
 			return error;
 		index = r->spare;
@@ -190,8 +219,9 @@ STRATA_FUNC int strata_ring_get_subbuf(struct strata_ring_reader *r, uint64_t po
 	packet->records = strata_plain_read_u64(&frame->records);
 	packet->discarded = strata_plain_read_u64(&frame->discarded);
 	packet->unpublished_bytes = 0;
+	r->records = packet->records;
 	if (packet->position == position && packet->content_bytes >= s->header_bytes &&
-	    packet->content_bytes + STRATA_ABI_RING_TAIL_BYTES <= s->subbuf_bytes)
+	    packet->content_bytes <= s->subbuf_bytes - STRATA_ABI_RING_TAIL_BYTES)
 		return 0;
 	packet->position = position;
 	packet->content_bytes = s->header_bytes;
@@ -202,20 +232,27 @@ STRATA_FUNC int strata_ring_get_subbuf(struct strata_ring_reader *r, uint64_t po
 /**
  * strata_ring_put_subbuf() - give the packet back unread: it can be got again.
  *
- * Overwrite mode: if the writer has come round meanwhile, the packet is gone, uncounted by it: it was
- * the reader's at that time.
+ * Overwrite mode: if the writer has come round meanwhile, the packet is overwritten. The writer found
+ * no packet in the frame that it took, so it is counted here.
  */
 STRATA_FUNC void strata_ring_put_subbuf(struct strata_ring_reader *r)
 {
-	uint64_t given = r->given;
+	struct strata_abi_ring_stream *shared = r->s->shared;
+	uint64_t given = r->given, holding = r->holding;
 
-	if (!r->holding)
-		return;
 	r->holding = 0;
-	if (r->s->loss_mode == STRATA_ABI_RING_OVERWRITE &&
-	    /* RELEASE: the frame is the writer's again; pairs with the ACQUIRE in _hold(). */
-	    strata_cas_acq_rel(&strata_ring_subbuf(r->s, r->position)->entry, &given, r->entry))
+	if (holding != 1 || r->s->loss_mode != STRATA_ABI_RING_OVERWRITE)
+		return;
+	/* RELEASE: the frame is the writer's again; pairs with the ACQUIRE in strata_ring_hold(). */
+	if (strata_cas_acq_rel(&strata_ring_subbuf(r->s, r->position)->entry, &given, r->entry)) {
 		r->spare = strata_ring_entry_frame(given);
+		return;
+	}
+	/* Only the consumer writes these. */
+	strata_store_relaxed(&shared->reclaimed_records,
+			     strata_load_relaxed(&shared->reclaimed_records) + r->records);
+	strata_store_relaxed(&shared->reclaimed_packets,
+			     strata_load_relaxed(&shared->reclaimed_packets) + 1);
 }
 
 /**
@@ -224,6 +261,7 @@ STRATA_FUNC void strata_ring_put_subbuf(struct strata_ring_reader *r)
 STRATA_FUNC int strata_ring_get_next(struct strata_ring_reader *r,
 				     struct strata_ring_packet *packet)
 {
+	uint32_t tries = r->s->nr_subbufs;
 	uint64_t position;
 	int error;
 
@@ -231,7 +269,7 @@ STRATA_FUNC int strata_ring_get_next(struct strata_ring_reader *r,
 	do {
 		position = strata_ring_read_position(r);
 		error = strata_ring_get_subbuf(r, position, packet);
-	} while (error == -EAGAIN && strata_ring_read_position(r) != position);
+	} while (error == -EAGAIN && strata_ring_read_position(r) != position && tries--);
 	return error;
 }
 
@@ -249,10 +287,12 @@ STRATA_FUNC void strata_ring_put_next(struct strata_ring_reader *r)
 	if (!r->holding)
 		return;
 	r->holding = 0;
-	if (r->s->loss_mode == STRATA_ABI_RING_OVERWRITE)
-		strata_cas_acq_rel(read_count, &position, position + r->s->subbuf_bytes);
-	else
+	if (r->s->loss_mode != STRATA_ABI_RING_OVERWRITE)
 		strata_store_release(read_count, position + r->s->subbuf_bytes);
+	else if (!strata_cas_acq_rel(read_count, &position, position + r->s->subbuf_bytes) &&
+		 /* Damaged, but still inside this packet: go on all the same. */
+		 strata_ring_begin(r->s, position) == r->position)
+		strata_cas_acq_rel(read_count, &position, r->position + r->s->subbuf_bytes);
 }
 
 /**
@@ -297,8 +337,10 @@ STRATA_FUNC void strata_ring_read_counters(const struct strata_ring_stream *s,
 	c->discarded_too_big = strata_load_relaxed(&shared->discarded_too_big);
 	c->discarded_nested = strata_load_relaxed(&shared->discarded_nested);
 	c->discarded_no_stream = strata_load_relaxed(&shared->discarded_no_stream);
-	c->overwritten_records = strata_load_relaxed(&shared->overwritten_records);
-	c->overwritten_packets = strata_load_relaxed(&shared->overwritten_packets);
+	c->overwritten_records = strata_load_relaxed(&shared->overwritten_records) +
+				 strata_load_relaxed(&shared->reclaimed_records);
+	c->overwritten_packets = strata_load_relaxed(&shared->overwritten_packets) +
+				 strata_load_relaxed(&shared->reclaimed_packets);
 	c->cancelled = strata_load_relaxed(&shared->cancelled);
 }
 

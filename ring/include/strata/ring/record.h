@@ -6,17 +6,12 @@
 #define STRATA_RING_RECORD_H
 
 #include <strata/ring/channel.h>
-#include <sys/syscall.h>
 
 /* Payloads up to this size are assembled on the stack for the rseq way [byte]. */
 #define STRATA_RING_STACK_BYTES 512u
 
-STRATA_FUNC uint32_t strata_ring_getcpu(void)
-{
-	unsigned cpu = 0;
-
-	return syscall(SYS_getcpu, &cpu, NULL, NULL) ? 0 : cpu;
-}
+/* libc's, which asks the vdso; under its own name here, since it is declared with _GNU_SOURCE only. */
+extern int strata_ring_sched_getcpu(void) __asm__("sched_getcpu");
 
 /* The stream that this thread writes to by commit; any will do for SMP writers. */
 STRATA_INLINE struct strata_ring_stream *
@@ -27,7 +22,7 @@ strata_ring_current_stream(const struct strata_ring_config *config,
 
 	if (config->buffers == STRATA_RING_GLOBAL)
 		return &c->streams.stream[0];
-	cpu = strata_rseq_available() ? strata_rseq_cpu() : strata_ring_getcpu();
+	cpu = strata_rseq_available() ? strata_rseq_cpu() : (uint32_t)strata_ring_sched_getcpu();
 	return &c->streams.stream[strata_likely(cpu < c->streams.nr) ? cpu : cpu % c->streams.nr];
 }
 

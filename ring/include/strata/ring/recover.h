@@ -21,20 +21,27 @@
 
 #include <strata/ring/live.h>
 
-/* How many bytes of the packet at @position are known to be whole; @records: out, if all are. */
+/* How many bytes of the packet at @position are known to be whole; @complete, @records: out, if all are. */
 STRATA_INLINE uint64_t strata_ring_whole_bytes(const struct strata_ring_stream *s,
-					       uint64_t position, uint64_t index, uint64_t *records)
+					       uint64_t position, uint64_t index, int *complete,
+					       uint64_t *records)
 {
 	const struct strata_abi_ring_frame *frame = &s->frames[index];
 	uint64_t commit = strata_load_acquire(&strata_ring_subbuf(s, position)->commit);
 	uint64_t reserved = strata_load_acquire(&s->shared->write_count) - position;
 	int sealed = strata_plain_read_u64(&frame->position) == position;
 
+	*complete = 0;
+	*records = 0;
+	/* Delivered, and yet without the seal: the table names another frame. */
+	if (!sealed && strata_ring_ready(s, position))
+		return UINT64_MAX;
+	/* By position the seal comes before the store of write_count that makes it true. */
 	if (s->publish == STRATA_ABI_RING_BY_POSITION)
 		sealed = reserved >= s->subbuf_bytes;
-	*records = 0;
-	if (sealed || strata_ring_ready(s, position) ||
+	if (sealed ||
 	    (s->publish == STRATA_ABI_RING_BY_COMMIT && (uint32_t)commit == s->subbuf_bytes)) {
+		*complete = 1;
 		*records = sealed ? strata_plain_read_u64(&frame->records) : commit >> 32;
 		return strata_plain_read_u64(&frame->content_bytes);
 	}
@@ -59,13 +66,17 @@ STRATA_FUNC int strata_ring_get_rest(struct strata_ring_reader *r,
 				     struct strata_ring_packet *packet)
 {
 	struct strata_ring_stream *s = r->s;
-	uint64_t write = strata_load_acquire(&s->shared->write_count), position, reserved, index,
-		 whole;
-	uint64_t oldest = strata_ring_begin(s, write + s->subbuf_bytes - 1) - s->buffer_bytes;
+	uint64_t write, oldest, position, reserved, index, whole;
+	int complete;
 
-	if (!r->rest_begun)
+	/* Once: a producer that lives all the same cannot keep us for ever. */
+	if (!r->rest_begun) {
 		r->rest = strata_ring_read_position(r);
+		r->rest_end = strata_load_acquire(&s->shared->write_count);
+	}
 	r->rest_begun = 1;
+	write = r->rest_end;
+	oldest = strata_ring_begin(s, write + s->subbuf_bytes - 1) - s->buffer_bytes;
 	/* A writer that was killed before it pushed the reader; or a damaged read_count. */
 	if ((int64_t)(write - r->rest) > (int64_t)s->buffer_bytes)
 		r->rest = oldest;
@@ -90,16 +101,15 @@ STRATA_FUNC int strata_ring_get_rest(struct strata_ring_reader *r,
 	packet->timestamp_begin = strata_plain_read_u64(&s->frames[index].timestamp_begin);
 	packet->timestamp_end = strata_plain_read_u64(&s->frames[index].timestamp_end);
 	packet->discarded = strata_ring_discarded(s);
-	whole = strata_ring_whole_bytes(s, position, index, &packet->records);
-	if (whole + STRATA_ABI_RING_TAIL_BYTES > s->subbuf_bytes)
+	whole = strata_ring_whole_bytes(s, position, index, &complete, &packet->records);
+	if (whole > s->subbuf_bytes - STRATA_ABI_RING_TAIL_BYTES)
 		return -EPROTO;
 	if (whole > s->header_bytes)
 		packet->content_bytes = whole;
-	packet->unpublished_bytes = reserved < s->subbuf_bytes && reserved > packet->content_bytes ?
-					    reserved - packet->content_bytes :
-					    0;
-	if (reserved == s->subbuf_bytes && !whole)
-		packet->unpublished_bytes = reserved;
+	/* Of a packet that was closed, the padding is reserved as well: a bound, not a size. */
+	packet->unpublished_bytes = complete || packet->content_bytes >= reserved ?
+					    0 :
+					    reserved - packet->content_bytes;
 	return 0;
 }
 

@@ -136,9 +136,16 @@ STRATA_INLINE int strata_ring_reserve(const struct strata_ring_config *config,
 	slot->full_timestamp = 0;
 	slot->payload_bytes = event->payload_bytes;
 	slot->in_handler = event->in_handler;
-	slot->timestamp = strata_ring_clock(config);
 	slot->header_bytes = strata_ring_record_header_bytes(config, event->id, 0);
 	bytes = strata_ring_slot_bytes(config, slot->header_bytes, event->payload_bytes);
+	if (config->loss_mode == STRATA_RING_DISCARD && strata_unlikely(!offset) && bytes &&
+	    strata_ring_fits(s, s->header_bytes, bytes) && strata_ring_full(s, old) &&
+	    strata_load_relaxed(&s->shared->write_count) == old) {
+		/* Here too, and before the clock: discarding must cost less than writing. */
+		strata_ring_add(config, &s->shared->discarded_full, 1);
+		return -ENOBUFS;
+	}
+	slot->timestamp = strata_ring_clock(config);
 	if (strata_likely(
 		    offset && bytes && strata_ring_fits(s, offset, bytes) &&
 		    !strata_ring_needs_full(config, slot->timestamp,
@@ -146,12 +153,6 @@ STRATA_INLINE int strata_ring_reserve(const struct strata_ring_config *config,
 		    strata_ring_cas(config, &s->shared->write_count, &old, old + bytes))) {
 		slot->begin = old;
 		slot->bytes = (uint32_t)bytes;
-	} else if (config->loss_mode == STRATA_RING_DISCARD && !offset && bytes &&
-		   strata_ring_fits(s, s->header_bytes, bytes) && strata_ring_full(s, old) &&
-		   strata_load_relaxed(&s->shared->write_count) == old) {
-		/* Here too, because it must cost less than writing. */
-		strata_ring_add(config, &s->shared->discarded_full, 1);
-		return -ENOBUFS;
 	} else {
 		slow_event = *event;
 		error = strata_ring_reserve_slow(config, s, &slow_event, &slow);
@@ -165,7 +166,7 @@ STRATA_INLINE int strata_ring_reserve(const struct strata_ring_config *config,
 		slot->opened = slow.opened;
 	}
 	index = strata_ring_frame_of(config, s, slot->begin);
-	slot->cursor = s->data + (index << s->subbuf_shift) + strata_ring_offset(s, slot->begin);
+	slot->cursor = strata_ring_address(config, s, index, slot->begin);
 	if (config->header.make) {
 		header = config->header.make(event->id, event->payload_bytes, slot->timestamp,
 					     slot->full_timestamp);
@@ -239,10 +240,9 @@ STRATA_INLINE int strata_ring_cancel(const struct strata_ring_config *config,
 	if (!config->header.pad)
 		return -EBUSY;
 	index = strata_ring_frame_of(config, s, slot->begin);
-	header = config->header.pad(slot->payload_bytes, slot->timestamp);
-	strata_plain_write(s->data + (index << s->subbuf_shift) +
-				   strata_ring_offset(s, slot->begin),
-			   &header, slot->header_bytes);
+	header = config->header.pad(slot->bytes, slot->timestamp);
+	strata_plain_write(strata_ring_address(config, s, index, slot->begin), &header,
+			   config->header.bytes(0, 0));
 	strata_ring_add(config, &s->shared->cancelled, 1);
 	strata_ring_commit_bytes(config, s, slot->begin,
 				 slot->bytes + (slot->opened ? s->header_bytes : 0), 0,

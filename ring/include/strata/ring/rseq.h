@@ -13,6 +13,7 @@
  *   strata_rseq_store_plain()    if guard: store 64 bits of packet information
  *   strata_rseq_store_release()  if guard: store a shared word
  *   strata_rseq_cas()            the shared word is its own guard
+ *   strata_rseq_publish_first()  the same for the first record of a sub-buffer, with its begin time
  *   strata_rseq_publish()        if guard: copy a record, store last_timestamp, then {write_count,
  *                                records} at once
  *
@@ -40,6 +41,17 @@ struct strata_rseq_copy {
 	uint64_t header_bytes;
 	const unsigned char *payload;
 	uint64_t payload_bytes;
+};
+
+/*
+ * What strata_rseq_publish_first() copies, header included, to the begin of a sub-buffer; @begin and
+ * full_timestamp get the same time as last_timestamp. Whole words, as above.
+ */
+struct strata_rseq_first {
+	uint64_t *begin;
+	unsigned char *dst;
+	const unsigned char *src;
+	uint64_t src_bytes;
 };
 
 #if defined(STRATA_RING_MODEL)
@@ -110,6 +122,14 @@ STRATA_INLINE int strata_rseq_publish(uint32_t cpu, struct strata_abi_ring_strea
 				      uint64_t now, const struct strata_rseq_copy *copy)
 {
 	(void)cpu, (void)shared, (void)expect, (void)bytes, (void)records, (void)now, (void)copy;
+	return 0;
+}
+
+STRATA_INLINE int strata_rseq_publish_first(uint32_t cpu, struct strata_abi_ring_stream *shared,
+					    uint64_t expect, uint64_t bytes, uint64_t now,
+					    const struct strata_rseq_first *first)
+{
+	(void)cpu, (void)shared, (void)expect, (void)bytes, (void)now, (void)first;
 	return 0;
 }
 

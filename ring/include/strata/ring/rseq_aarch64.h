@@ -117,4 +117,44 @@ failed:
 	return 0;
 }
 
+STRATA_INLINE int strata_rseq_publish_first(uint32_t cpu, struct strata_abi_ring_stream *shared,
+					    uint64_t expect, uint64_t bytes, uint64_t now,
+					    const struct strata_rseq_first *first)
+{
+	__asm__ goto(
+		STRATA_RSEQ_BEGIN
+		"mov x16, #0\n\t"
+		"b 6f\n"
+		"5:\n\t"
+		"ldr x17, [%[src], x16]\n\t"
+		"str x17, [%[dst], x16]\n\t"
+		"add x16, x16, #8\n"
+		"6:\n\t"
+		"cmp x16, %[bytes]\n\t"
+		"b.lo 5b\n\t"
+		"str %[now], [%[begin]]\n\t"
+		"str %[now], [%[full]]\n\t"
+		"str %[now], [%[last]]\n\t"
+		"ldxp x16, x17, [%[guard]]\n\t"
+		"add x16, x16, %[size]\n\t"
+		"add x17, x17, %[records]\n\t"
+		"stlxp w15, x16, x17, [%[guard]]\n"
+		"2:\n\t"
+		/* An exclusive store may fail for no reason: arm the section and do it again. */
+		"cbnz w15, 9b\n\t" STRATA_RSEQ_END
+		:
+		: [rseq] "r"(strata_rseq_area()), [cpu] "r"(cpu), [guard] "r"(&shared->write_count),
+		  [expect] "r"(expect), [dst] "r"(first->dst), [src] "r"(first->src),
+		  [bytes] "r"(first->src_bytes), [size] "r"(bytes), [records] "r"(UINT64_C(1)),
+		  [begin] "r"(first->begin), [full] "r"(&shared->full_timestamp), [now] "r"(now),
+		  [last] "r"(&shared->last_timestamp)
+		: "x15", "x16", "x17", "memory", "cc"
+		: failed);
+	strata_rseq_leave();
+	return 1;
+failed:
+	strata_rseq_leave();
+	return 0;
+}
+
 #endif /* STRATA_RING_RSEQ_AARCH64_H */

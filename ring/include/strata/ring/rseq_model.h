@@ -9,6 +9,8 @@
 #ifndef STRATA_RING_RSEQ_MODEL_H
 #define STRATA_RING_RSEQ_MODEL_H
 
+/* The checker's own header declares the same. */
+#ifndef STRATA_CHECK_ENGINE_H
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -23,6 +25,7 @@ int mc_rseq(uint32_t cpu, uint64_t guard_id, uint64_t expect, const struct mc_rs
 	    const int *store_orders, unsigned nstores);
 #ifdef __cplusplus
 }
+#endif
 #endif
 
 /* Order of the store that publishes; the mutants of ring/check weaken it. */
@@ -72,6 +75,24 @@ STRATA_INLINE int strata_rseq_publish(uint32_t cpu, struct strata_abi_ring_strea
 	const int orders[3] = { __ATOMIC_RELAXED, __ATOMIC_RELAXED, STRATA_RSEQ_MODEL_ORDER };
 
 	return mc_rseq(cpu, shared->write_count, expect, w, 2, ids, values, orders, 3);
+}
+
+STRATA_INLINE int strata_rseq_publish_first(uint32_t cpu, struct strata_abi_ring_stream *shared,
+					    uint64_t expect, uint64_t bytes, uint64_t now,
+					    const struct strata_rseq_first *first)
+{
+	const struct mc_rseq_write w[2] = {
+		{ first->begin, &now, sizeof(now) },
+		{ first->dst, first->src, first->src_bytes },
+	};
+	const uint64_t ids[4] = { shared->full_timestamp, shared->last_timestamp, shared->records,
+				  shared->write_count };
+	const uint64_t values[4] = { now, now, strata_load_relaxed(&shared->records) + 1,
+				     expect + bytes };
+	const int orders[4] = { __ATOMIC_RELAXED, __ATOMIC_RELAXED, __ATOMIC_RELAXED,
+				STRATA_RSEQ_MODEL_ORDER };
+
+	return mc_rseq(cpu, shared->write_count, expect, w, 2, ids, values, orders, 4);
 }
 
 #endif /* STRATA_RING_RSEQ_MODEL_H */

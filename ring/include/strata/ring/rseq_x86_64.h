@@ -186,4 +186,37 @@ STRATA_INLINE int strata_rseq_publish(uint32_t cpu, struct strata_abi_ring_strea
 	return strata_rseq_publish_loop(cpu, shared, expect, delta, now, copy);
 }
 
+STRATA_INLINE int strata_rseq_publish_first(uint32_t cpu, struct strata_abi_ring_stream *shared,
+					    uint64_t expect, uint64_t bytes, uint64_t now,
+					    const struct strata_rseq_first *first)
+{
+	const strata_v2di delta = { (long long)bytes, 1 };
+
+	__asm__ goto(STRATA_RSEQ_BEGIN
+		     "xorl %%ecx, %%ecx\n\t"
+		     "jmp 6f\n"
+		     "5:\n\t"
+		     "movq (%[src], %%rcx), %%rax\n\t"
+		     "movq %%rax, (%[dst], %%rcx)\n\t"
+		     "addq $8, %%rcx\n"
+		     "6:\n\t"
+		     "cmpq %[bytes], %%rcx\n\t"
+		     "jb 5b\n\t"
+		     "movq %[now], (%[begin])\n\t"
+		     "movq %[now], %[full]\n\t"
+		     "movq %[now], %[last]\n\t" STRATA_RSEQ_ADD_PAIR STRATA_RSEQ_END
+		     :
+		     : [rseq] "r"(__rseq_offset), [cpu] "r"(cpu), [guard] "m"(shared->write_count),
+		       [expect] "r"(expect), [dst] "r"(first->dst), [src] "r"(first->src),
+		       [bytes] "r"(first->src_bytes), [begin] "r"(first->begin), [delta] "x"(delta),
+		       [now] "r"(now), [full] "m"(shared->full_timestamp),
+		       [last] "m"(shared->last_timestamp)
+		     : "rax", "rcx", "xmm0", "memory", "cc"
+		     : failed);
+	return 1;
+failed:
+	strata_rseq_leave();
+	return 0;
+}
+
 #endif /* STRATA_RING_RSEQ_X86_64_H */

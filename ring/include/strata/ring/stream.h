@@ -93,11 +93,15 @@ STRATA_INLINE uint64_t strata_ring_entry_tag(uint64_t entry)
 	return entry >> STRATA_ABI_RING_ENTRY_TAG_SHIFT;
 }
 
-/* The tag of the packet that begins at @position: its number + 1, cut to the tag's width. */
+/*
+ * The tag of the packet that begins at @position: the low bits of its number, and one that is always
+ * set, because 0 means that there is none. The same tag comes again after 2^46 packets.
+ */
 STRATA_INLINE uint64_t strata_ring_tag(const struct strata_ring_stream *s, uint64_t position)
 {
-	return strata_ring_entry_tag((strata_ring_packet_number(s, position) + 1)
-				     << STRATA_ABI_RING_ENTRY_TAG_SHIFT);
+	const uint64_t set = UINT64_C(1) << 46;
+
+	return (strata_ring_packet_number(s, position) & (set - 1)) | set;
 }
 
 /* All discarded records of the stream, whatever the reason. */
@@ -187,6 +191,8 @@ STRATA_FUNC void strata_ring_stream_init(struct strata_ring_stream *s, uint64_t 
 	strata_init(&shared->waiting, 0);
 	strata_init(&shared->wake_sequence, 0);
 	strata_init(&shared->finalized, 0);
+	strata_init(&shared->reclaimed_records, 0);
+	strata_init(&shared->reclaimed_packets, 0);
 	for (i = 0; i < s->nr_subbufs; i++) {
 		strata_init(&s->subbufs[i].commit, 0);
 		strata_init(&s->subbufs[i].published,

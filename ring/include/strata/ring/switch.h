@@ -78,12 +78,11 @@ STRATA_INLINE uint64_t strata_ring_hold(const struct strata_ring_config *config,
 					struct strata_ring_stream *s, uint64_t position)
 {
 	uint64_t *p = &strata_ring_subbuf(s, position)->entry;
-	uint64_t before = strata_ring_tag(s, position - s->buffer_bytes);
 	uint64_t entry = strata_load_acquire(p), tag, records;
 
 	while (strata_unlikely(!(entry & STRATA_ABI_RING_ENTRY_HELD))) {
 		tag = strata_ring_entry_tag(entry);
-		if (tag && tag != before)
+		if (tag && tag != strata_ring_tag(s, position - s->buffer_bytes))
 			break;
 		/* Before the CAS, after which another thread may go on and write there; it validates. */
 		strata_plain_peek(&records, &s->frames[strata_ring_entry_frame(entry)].records,
@@ -108,6 +107,16 @@ STRATA_INLINE uint64_t strata_ring_frame_of(const struct strata_ring_config *con
 	if (config->loss_mode == STRATA_RING_OVERWRITE)
 		return strata_ring_hold(config, s, position);
 	return (position >> s->subbuf_shift) & (s->nr_subbufs - 1);
+}
+
+/* Where the byte at @position lies; @index: of its frame. In discard mode frame and offset are one mask. */
+STRATA_INLINE unsigned char *strata_ring_address(const struct strata_ring_config *config,
+						 const struct strata_ring_stream *s, uint64_t index,
+						 uint64_t position)
+{
+	if (config->loss_mode == STRATA_RING_DISCARD)
+		return s->data + (position & (s->buffer_bytes - 1));
+	return s->data + (index << s->subbuf_shift) + strata_ring_offset(s, position);
 }
 
 /*

@@ -5,6 +5,7 @@
 #ifndef STRATA_RING_WAIT_H
 #define STRATA_RING_WAIT_H
 
+#include <strata/ring/clock.h>
 #include <strata/ring/read.h>
 
 /**
@@ -18,22 +19,27 @@ STRATA_FUNC enum strata_ring_poll strata_ring_wait(struct strata_ring_reader *r,
 						   uint64_t timeout_ns)
 {
 	struct strata_ring_stream *s = r->s;
-	const struct timespec timeout = { (time_t)(timeout_ns / 1000000000),
-					  (long)(timeout_ns % 1000000000) };
 	enum strata_ring_poll state = strata_ring_poll(r);
-	uint64_t sequence;
+	uint64_t begin = strata_clock_monotonic_ns(), spent = 0, sequence;
+	struct timespec left;
 
-	if (state != STRATA_RING_NOTHING)
-		return state;
-	sequence = strata_load_acquire(&s->shared->wake_sequence);
-	strata_store_relaxed(&s->shared->waiting, 1);
-	/* Pairs with the fence in strata_ring_wake(): one of the two sees the other's store. */
-	strata_fence_seq_cst();
-	state = strata_ring_poll(r);
-	if (state == STRATA_RING_NOTHING) {
-		syscall(SYS_futex, strata_ring_futex(s), FUTEX_WAIT, (uint32_t)sequence, &timeout,
-			NULL, 0);
+	/* Again after a wake-up for nothing: the one of a packet that was read before it came. */
+	while (state == STRATA_RING_NOTHING && spent < timeout_ns) {
+		left.tv_sec = (time_t)((timeout_ns - spent) / 1000000000);
+		left.tv_nsec = (long)((timeout_ns - spent) % 1000000000);
+		sequence = strata_load_acquire(&s->shared->wake_sequence);
+		strata_store_relaxed(&s->shared->waiting, 1);
+		/* Pairs with the fence in strata_ring_wake(): one of the two sees the other's store. */
+		strata_fence_seq_cst();
 		state = strata_ring_poll(r);
+		if (state != STRATA_RING_NOTHING)
+			break;
+		if (syscall(SYS_futex, strata_ring_futex(s), FUTEX_WAIT, (uint32_t)sequence, &left,
+			    NULL, 0) &&
+		    errno == EINTR)
+			timeout_ns = 0;
+		state = strata_ring_poll(r);
+		spent = strata_clock_monotonic_ns() - begin;
 	}
 	strata_store_relaxed(&s->shared->waiting, 0);
 	return state;

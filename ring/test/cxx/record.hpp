@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* record.hpp - an inline function template that records: the linker keeps one copy of it, of many. */
+#ifndef STRATA_RING_TEST_RECORD_HPP
+#define STRATA_RING_TEST_RECORD_HPP
+
+#include <strata/ring/ring.h>
+
+inline constexpr strata_ring_config config = {
+	STRATA_RING_DISCARD,
+	STRATA_RING_WRITERS_RSEQ,
+	STRATA_RING_PER_CPU,
+	STRATA_RING_WAKE_BY_WRITER,
+	8,
+	strata_clock_monotonic_ns,
+	STRATA_RING_HEADER_SIZED,
+};
+
+template <typename T>
+__attribute__((noinline)) int record(const strata_ring_channel &channel, T value)
+{
+	return strata_ring_record(&config, &channel, static_cast<uint32_t>(sizeof(T)), &value,
+				  sizeof(T));
+}
+
+int record_from_other_unit(const strata_ring_channel &channel, int n);
+
+#endif /* STRATA_RING_TEST_RECORD_HPP */
