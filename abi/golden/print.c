@@ -87,7 +87,6 @@ int main(void)
 	STRUCT(strata_abi_ring_stream);
 	FIELD(strata_abi_ring_stream, write_count);
 	FIELD(strata_abi_ring_stream, records);
-	FIELD(strata_abi_ring_stream, committed_count);
 	FIELD(strata_abi_ring_stream, full_timestamp);
 	FIELD(strata_abi_ring_stream, last_timestamp);
 	FIELD(strata_abi_ring_stream, reserved0);
@@ -112,7 +111,7 @@ int main(void)
 	FIELD(strata_abi_ring_subbuf, commit);
 	FIELD(strata_abi_ring_subbuf, published);
 	FIELD(strata_abi_ring_subbuf, entry);
-	FIELD(strata_abi_ring_subbuf, reserved);
+	FIELD(strata_abi_ring_subbuf, committed);
 	END(strata_abi_ring_subbuf);
 
 	STRUCT(strata_abi_ring_frame);

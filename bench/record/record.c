@@ -14,10 +14,11 @@
 
 #include "../channels.h"
 
-#define CONFIG(name, loss_mode, writers, buffers, align, clock, ...)                          \
-	static const struct strata_ring_config name = {                                       \
-		loss_mode, writers, buffers, STRATA_RING_WAKE_NONE, align, clock, __VA_ARGS__ \
-	}
+#define CONFIG(name, loss_mode, writers, buffers, align, clock, ...)                        \
+	static const struct strata_ring_config name = { loss_mode,   writers,               \
+							buffers,     STRATA_RING_WAKE_NONE, \
+							align,	     clock,                 \
+							__VA_ARGS__, NULL }
 #define FIXED_4                                                  \
 	{                                                        \
 		0, NULL, NULL, NULL, strata_ring_benchmark_parse \

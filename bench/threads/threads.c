@@ -26,24 +26,22 @@ enum {
 /* The same ratio with 2 writers, within: */
 #define RISE 1.10
 
-static const struct strata_ring_config smp_per_cpu = {
-	STRATA_RING_OVERWRITE,
-	STRATA_RING_WRITERS_SMP,
-	STRATA_RING_PER_CPU,
-	STRATA_RING_WAKE_NONE,
-	1,
-	strata_clock_cycles_ordered,
-	STRATA_RING_HEADER_COMPACT,
-};
-static const struct strata_ring_config smp_global = {
-	STRATA_RING_OVERWRITE,
-	STRATA_RING_WRITERS_SMP,
-	STRATA_RING_GLOBAL,
-	STRATA_RING_WAKE_NONE,
-	1,
-	strata_clock_cycles_ordered,
-	STRATA_RING_HEADER_COMPACT,
-};
+static const struct strata_ring_config smp_per_cpu = { STRATA_RING_OVERWRITE,
+						       STRATA_RING_WRITERS_SMP,
+						       STRATA_RING_PER_CPU,
+						       STRATA_RING_WAKE_NONE,
+						       1,
+						       strata_clock_cycles_ordered,
+						       STRATA_RING_HEADER_COMPACT,
+						       NULL };
+static const struct strata_ring_config smp_global = { STRATA_RING_OVERWRITE,
+						      STRATA_RING_WRITERS_SMP,
+						      STRATA_RING_GLOBAL,
+						      STRATA_RING_WAKE_NONE,
+						      1,
+						      strata_clock_cycles_ordered,
+						      STRATA_RING_HEADER_COMPACT,
+						      NULL };
 
 struct __attribute__((packed)) payload {
 	uint64_t a;

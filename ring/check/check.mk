@@ -42,4 +42,4 @@ check-spin:
 	@echo '== SPIN: the algorithm, with liveness'
 	@ring/check/spin/run || [ $$? = 77 ]
 check-map:
-	@tools/invariants
+	@tools/gate/invariants

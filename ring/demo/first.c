@@ -33,7 +33,7 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* Everything that was published, read as after a crash: it works while the writers live, too. */
+/* Everything that was published, packets still open included; the writers have ended. */
 static void print_records(struct strata_ring_channel *channel)
 {
 	const struct strata_ring_view *view;

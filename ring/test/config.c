@@ -14,15 +14,14 @@ static uint64_t fake_clock(void)
 	return ++clock_now;
 }
 
-static const struct strata_ring_config plain = {
-	STRATA_RING_DISCARD,
-	STRATA_RING_WRITERS_LOCAL,
-	STRATA_RING_PER_CPU,
-	STRATA_RING_WAKE_NONE,
-	8,
-	fake_clock,
-	STRATA_RING_HEADER_SIZED,
-};
+static const struct strata_ring_config plain = { STRATA_RING_DISCARD,
+						 STRATA_RING_WRITERS_LOCAL,
+						 STRATA_RING_PER_CPU,
+						 STRATA_RING_WAKE_NONE,
+						 8,
+						 fake_clock,
+						 STRATA_RING_HEADER_SIZED,
+						 NULL };
 
 static void refused_by(const struct strata_ring_config *config, const struct strata_ring_attr *attr,
 		       int code, const char *text)
@@ -301,6 +300,20 @@ static void config_when_cpu_number_is_wrong_has_no_stream_and_says_the_range(voi
 	strata_ring_channel_close(&channel);
 }
 
+static void config_when_writers_or_buffers_are_unknown_returns_einval_with_values(void)
+{
+	struct strata_ring_attr attr = test_attr(4096, 2);
+	struct strata_ring_config config = plain;
+
+	config.writers = (enum strata_ring_writers)3;
+	refused_by(&config, &attr, EINVAL,
+		   "configuration: writers 3, buffers 0 or wake-up 0 is unknown");
+	config.writers = STRATA_RING_WRITERS_SMP;
+	config.wakeup = (enum strata_ring_wakeup)7;
+	refused_by(&config, &attr, EINVAL,
+		   "configuration: writers 2, buffers 0 or wake-up 7 is unknown");
+}
+
 static void config_when_writers_are_not_rseq_publishes_by_commit(void)
 {
 	const uint32_t by_position = strata_rseq_available() ? STRATA_ABI_RING_BY_POSITION :
@@ -375,6 +388,7 @@ static void config_when_good_on_every_axis_takes_and_gives_back_a_record(void)
 	struct strata_ring_config config;
 	unsigned n;
 
+	memset(&config, 0, sizeof(config));
 	REQUIRE(mkdtemp(folder) != NULL, ==, 1);
 	snprintf(path, sizeof(path), "%s/ring", folder);
 	attr.path = path;
@@ -412,6 +426,7 @@ static const struct test tests[] = {
 	ONCE(config_when_memory_cannot_be_allocated_returns_error_with_size),
 	ONCE(config_when_file_cannot_be_created_returns_what_the_system_said),
 	ONCE(config_when_cpu_number_is_wrong_has_no_stream_and_says_the_range),
+	ONCE(config_when_writers_or_buffers_are_unknown_returns_einval_with_values),
 	ONCE(config_when_writers_are_not_rseq_publishes_by_commit),
 	BOTH(config_when_good_on_every_axis_takes_and_gives_back_a_record),
 };

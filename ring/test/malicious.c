@@ -377,7 +377,8 @@ static void malicious_write_count_far_ahead_never_keeps_the_consumer(void)
 				return;
 			for (j = 0; j < 2; j++) {
 				v.s.shared->write_count += UINT64_C(1) << shift;
-				v.s.shared->committed_count = v.s.shared->write_count;
+				strata_ring_subbuf(&v.s, v.s.shared->write_count)->committed =
+					v.s.shared->write_count;
 				consume_everything(&v, &random);
 				/* A consumer that stays behind for ever, and is sent back, too. */
 				v.s.shared->read_count = 0;

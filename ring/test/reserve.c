@@ -20,10 +20,10 @@ static uint64_t counting_clock(void)
 	return ++now_value;
 }
 
-#define CONFIG(name, loss, writers)                                                   \
-	static const struct strata_ring_config name = {                               \
-		loss, writers,	      STRATA_RING_PER_CPU,     STRATA_RING_WAKE_NONE, \
-		8,    counting_clock, STRATA_RING_HEADER_SIZED                        \
+#define CONFIG(name, loss, writers)                                                    \
+	static const struct strata_ring_config name = {                                \
+		loss, writers,	      STRATA_RING_PER_CPU,	STRATA_RING_WAKE_NONE, \
+		8,    counting_clock, STRATA_RING_HEADER_SIZED, NULL                   \
 	}
 
 CONFIG(local_discard, STRATA_RING_DISCARD, STRATA_RING_WRITERS_LOCAL);

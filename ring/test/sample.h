@@ -88,7 +88,8 @@ sample_stream(const struct strata_ring_channel *channel)
 					    wakeup,                    \
 					    8,                         \
 					    strata_clock_monotonic_ns, \
-					    STRATA_RING_HEADER_SIZED }
+					    STRATA_RING_HEADER_SIZED,  \
+					    NULL }
 
 SAMPLE_CONFIG(sample_discard, STRATA_RING_DISCARD, STRATA_RING_WRITERS_RSEQ, STRATA_RING_PER_CPU,
 	      STRATA_RING_WAKE_NONE);

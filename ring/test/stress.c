@@ -86,7 +86,8 @@ static __thread struct worker *self;
 							STRATA_RING_WAKE_BY_WRITER, \
 							8,                          \
 							clock,                      \
-							STRATA_RING_HEADER_SIZED }; \
+							STRATA_RING_HEADER_SIZED,   \
+							NULL };                     \
 	WRITER(name)
 
 CONFIG(rseq_discard, STRATA_RING_DISCARD, STRATA_RING_WRITERS_RSEQ, STRATA_RING_PER_CPU,

@@ -12,14 +12,11 @@ static uint64_t fake_clock(void)
 	return now_value;
 }
 
-#define CONFIG(name, loss, writers, align, header)                             \
-	static const struct strata_ring_config name = { loss,                  \
-							writers,               \
-							STRATA_RING_PER_CPU,   \
-							STRATA_RING_WAKE_NONE, \
-							align,                 \
-							fake_clock,            \
-							header }
+#define CONFIG(name, loss, writers, align, header)                                              \
+	static const struct strata_ring_config name = {                                         \
+		loss,	writers, STRATA_RING_PER_CPU, STRATA_RING_WAKE_NONE, align, fake_clock, \
+		header, NULL                                                                    \
+	}
 
 CONFIG(compact, STRATA_RING_DISCARD, STRATA_RING_WRITERS_RSEQ, 1, STRATA_RING_HEADER_COMPACT);
 CONFIG(compact_8, STRATA_RING_DISCARD, STRATA_RING_WRITERS_RSEQ, 8, STRATA_RING_HEADER_COMPACT);

@@ -84,14 +84,12 @@ pub struct Stream {
     pub write_count: AtomicU64,
     /// Records written; [`BY_COMMIT`]: those of delivered packets.
     pub records: AtomicU64,
-    /// [`BY_COMMIT`]: what is committed.
-    pub committed_count: AtomicU64,
     /// A whole timestamp at or before each later record \[clock unit\].
     pub full_timestamp: AtomicU64,
     /// [`BY_POSITION`]: of the last record, or of the one being written \[clock unit\].
     pub last_timestamp: AtomicU64,
     /// Fills the cache line.
-    pub reserved0: [u64; 3],
+    pub reserved0: [u64; 4],
     /// Records discarded because no sub-buffer was free.
     pub discarded_full: AtomicU64,
     /// Records discarded because a sub-buffer does not hold one of that size.
@@ -134,8 +132,8 @@ pub struct Subbuf {
     pub published: AtomicU64,
     /// Frame index, held flag and tag; see [`ENTRY_FRAME`], [`ENTRY_HELD`], [`ENTRY_TAG_SHIFT`].
     pub entry: AtomicU64,
-    /// Not used.
-    pub reserved: u64,
+    /// [`BY_COMMIT`]: everything of this lap below it is committed \[byte\].
+    pub committed: AtomicU64,
 }
 
 /// `struct strata_abi_ring_frame`: what is known of the packet in a frame.

@@ -37,10 +37,10 @@ fn mirror() -> String {
         magic version loss_mode publish nr_streams subbuf_bytes nr_subbufs header_bytes
         stream_stride total_bytes record_align global start_position);
     layout!(out, "strata_abi_ring_stream", ring::Stream,
-        write_count records committed_count full_timestamp last_timestamp reserved0 discarded_full
+        write_count records full_timestamp last_timestamp reserved0 discarded_full
         discarded_too_big discarded_nested overwritten_records overwritten_packets cancelled
         discarded_no_stream reserved1 read_count waiting wake_sequence finalized reclaimed_records reclaimed_packets reserved2);
-    layout!(out, "strata_abi_ring_subbuf", ring::Subbuf, commit published entry reserved);
+    layout!(out, "strata_abi_ring_subbuf", ring::Subbuf, commit published entry committed);
     layout!(out, "strata_abi_ring_frame", ring::Frame,
         position timestamp_begin timestamp_end content_bytes records records_before discarded
         reserved);

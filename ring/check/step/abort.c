@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * abort.c - interrupt the by-position way (rseq) of the production build at every machine instruction:
- * inside of a critical section this aborts it.
+ * abort.c - interrupt the by-position way (rseq) of the production build at every instruction; inside
+ * of a critical section this aborts it.
  *
  * Which instructions an operation runs is found by the trap flag, once, with the thread's rseq
- * registration taken away: a registered thread would never come to a section's end that way. Then, for
- * each of them, a breakpoint (int3) is planted there, and the operation run in earnest. The signal
+ * registration taken away: a registered thread would never come to a section's end that way. Then,
+ * for each of them, a breakpoint (int3) is planted there, and the operation run in earnest. The signal
  * aborts the section; the handler takes the breakpoint away and writes a record to the same stream.
  * In the singles that is all; in the pairs the handler plants a second breakpoint, which the nested
  * record hits, or the interrupted one when it tries again.
  *
  * So what is tried is
- *   from start to before post-commit (start + length)  the kernel goes to the section's abort address
+ *   from start to before post-commit (start + length)  the kernel goes to the abort address
  *   at post-commit                                      not aborted: the record counts already
  *   anywhere else, between sections                      a nested record, no abort
  * and what must hold, after each run:
@@ -19,7 +19,7 @@
  *   the counters, and shared->records, are exact; time does not go back, and a record's time lies
  *   within its call; what is below write_count is there, at each interruption.
  *
- *   abort [--budget PAIRS] [--only NAME]   exit: 0 all hold; 1 something does not; 77 not this machine
+ *   abort [--budget PAIRS] [--only NAME]   exit: 0 all hold; 1 one does not; 77 not this machine
  */
 #include <stdio.h>
 
@@ -132,14 +132,16 @@ static inline uint64_t test_clock(void)
 }
 
 /* @size: of the payload; constant, or payload_bytes, which the compiler then does not know. */
-#define CLIENT(name, mode, wakeup, align, clock, size, ...)                                    \
-	static const struct strata_ring_config name = { STRATA_RING_##mode,                    \
-							STRATA_RING_WRITERS_RSEQ,              \
-							STRATA_RING_PER_CPU,                   \
-							STRATA_RING_WAKE_##wakeup,             \
-							align,                                 \
-							clock,                                 \
-							__VA_ARGS__ };                         \
+#define CLIENT(name, mode, wake, align, time, size, ...)                                       \
+	static const struct strata_ring_config name = {                                        \
+		.loss_mode = STRATA_RING_##mode,                                               \
+		.writers = STRATA_RING_WRITERS_RSEQ,                                           \
+		.buffers = STRATA_RING_PER_CPU,                                                \
+		.wakeup = STRATA_RING_WAKE_##wake,                                             \
+		.record_align = align,                                                         \
+		.clock = time,                                                                 \
+		.header = __VA_ARGS__,                                                         \
+	};                                                                                     \
 	static __attribute__((noinline)) int write_##name(uint32_t id, uint32_t payload_bytes, \
 							  int in_handler)                      \
 	{                                                                                      \
@@ -216,7 +218,7 @@ static uint32_t index_of(uint32_t id)
 	return i;
 }
 
-/* Walk over a packet; returns the number of records. @final: each of them must be next in sequence. */
+/* Walk over a packet; returns the number of records. @final: each must be next in sequence. */
 static int walk(const struct strata_ring_packet *packet, int final)
 {
 	uint64_t offset = packet->header_bytes, bytes;

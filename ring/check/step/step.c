@@ -3,24 +3,24 @@
  * step.c - interrupt the by-commit way of the production build after every machine instruction.
  *
  * The code under test (LOCAL writers: one CPU and its interrupts) runs a short script of records,
- * cancels and flushes on a stack of its own, its last part with the trap flag set. The handler of the trap is the
- * *controller*, on the alternate stack. At each instruction boundary it
+ * cancels and flushes on a stack of its own, the last part of it with the trap flag set. The trap's
+ * handler is the *controller*, on the alternate stack. At each instruction boundary it
  *
- *   1. looks at the committed prefix of the packet being filled, as a live reader on another CPU would;
+ *   1. looks at the committed prefix of the packet being filled, as a live reader elsewhere would;
  *   2. takes a snapshot: registers, the script's stack, the ring buffer, the test's own state;
- *   3. interrupts: a nested writer ('w': registers pushed, a record written to its end), or the reader
- *      ('r': takes the next packet, or checks and puts back the one that it holds);
+ *   3. interrupts: a nested writer ('w': registers pushed, a record written to its end), or the
+ *      reader ('r': takes the next packet, or checks and puts back the one that it holds);
  *   4. goes on from there, and interrupts again at each of the following boundaries, inside of the
- *      nested writer and behind it, until 1, 2 or 3 interruptions were made; the rest runs unstepped;
- *   5. verifies everything at the script's end, goes back to the last snapshot, and on by one instruction.
+ *      nested writer and behind it, until 1, 2 or 3 were made; the rest runs unstepped;
+ *   5. verifies everything at the script's end, goes back to the last snapshot, and on from there.
  *
- * So each position, each pair and each triple is tried, at the price of one pass over each rest. Where
- * that is more than the budget allows, the last position is each one, and those before it are every
+ * So each position, each pair and each triple is tried, at the price of one pass over each rest.
+ * Where that is more than the budget allows, the last position is each one, and those before it are every
  * n-th; the n are printed.
  *
  * Verified: each record written is read exactly once, whole, where it was reserved, in order;
- * written + discarded == tried, by reason; written - overwritten == read; time never goes back, and a
- * header's timestamp is found again; a packet that the reader holds does not change; committed_count
+ * written + discarded == tried, by reason; written - overwritten == read; time never goes back, and
+ * a header's timestamp is found again; a packet that the reader holds does not change; committed
  * says no more than is there, and everything in the end.
  *
  *   step [--budget RUNS] [--only NAME]   exit: 0 all hold; 1 one does not; 77 not this machine
@@ -198,14 +198,16 @@ STRATA_INLINE void operate(const struct strata_ring_config *config, uint32_t pay
 	finish(config, id, payload_bytes, &slot);
 }
 
-#define CLIENT(name, mode, align, clock, payload, ...)                                    \
-	static const struct strata_ring_config name = { STRATA_RING_##mode,               \
-							STRATA_RING_WRITERS_LOCAL,        \
-							STRATA_RING_PER_CPU,              \
-							STRATA_RING_WAKE_NONE,            \
-							align,                            \
-							clock,                            \
-							__VA_ARGS__ };                    \
+#define CLIENT(name, mode, align, time, payload, ...)                                     \
+	static const struct strata_ring_config name = {                                   \
+		.loss_mode = STRATA_RING_##mode,                                          \
+		.writers = STRATA_RING_WRITERS_LOCAL,                                     \
+		.buffers = STRATA_RING_PER_CPU,                                           \
+		.wakeup = STRATA_RING_WAKE_NONE,                                          \
+		.record_align = align,                                                    \
+		.clock = time,                                                            \
+		.header = __VA_ARGS__,                                                    \
+	};                                                                                \
 	static __attribute__((noinline)) void operate_##name(uint32_t id, char operation) \
 	{                                                                                 \
 		operate(&name, payload, id, operation);                                   \
@@ -335,16 +337,19 @@ static uint64_t checksum(const struct strata_ring_packet *packet)
 	return sum;
 }
 
-/* As a live reader on another CPU, at any instruction. */
+/* As a live reader on another CPU, at any instruction; full or read packets have no prefix. */
 static void check_available(void)
 {
-	uint64_t position =
-		strata_ring_begin(stream, strata_load_acquire(&stream->shared->committed_count));
+	uint64_t end =
+		strata_ring_begin(stream, stream->shared->write_count) + stream->subbuf_bytes;
+	uint64_t position = end - 2 * stream->buffer_bytes;
 	struct strata_ring_packet packet;
 	unsigned char copy[SUBBUF_BYTES_MAX];
 
-	if (!strata_ring_copy_available(&state.reader, position, copy, sizeof(copy), &packet))
-		walk(&packet, 0);
+	for (; position != end; position += stream->subbuf_bytes)
+		if (!strata_ring_copy_available(&state.reader, position, copy, sizeof(copy),
+						&packet))
+			walk(&packet, 0);
 }
 
 /* Take the next packet; returns 0 if there is none. */
@@ -406,14 +411,15 @@ static void verify(void)
 	if (c.written != outcomes(WRITTEN) || c.discarded_full != outcomes(FULL) ||
 	    c.discarded_nested != outcomes(NESTED) || c.discarded_too_big != outcomes(TOO_BIG) ||
 	    c.cancelled != outcomes(PADDING) || outcomes(PENDING))
-		wrong("counters: written %d of %u, full %d of %u, nested %d of %u, too big %d of %u, "
-		      "cancelled %d of %u",
+		wrong("counters: written %d of %u, full %d of %u, nested %d of %u, too big %d of %u,"
+		      " cancelled %d of %u",
 		      (int)c.written, outcomes(WRITTEN), (int)c.discarded_full, outcomes(FULL),
 		      (int)c.discarded_nested, outcomes(NESTED), (int)c.discarded_too_big,
 		      outcomes(TOO_BIG), (int)c.cancelled, outcomes(PADDING));
-	if (strata_ring_offset(stream, write) && stream->shared->committed_count != write)
-		wrong("committed_count is %d bytes from write_count, and all is committed",
-		      (int)(stream->shared->committed_count - write));
+	if (strata_ring_offset(stream, write) &&
+	    strata_ring_subbuf(stream, write)->committed != write)
+		wrong("committed is %d bytes from write_count, and all is committed",
+		      (int)(strata_ring_subbuf(stream, write)->committed - write));
 	if (state.reader.holding)
 		reader_put();
 	strata_ring_flush(client->config, stream);

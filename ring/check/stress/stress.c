@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stress.c - threads and their signal handlers write, a reader reads in parallel; for the sanitizers.
+ * stress.c - threads and their signal handlers write, a reader reads; for the sanitizers.
  *
- * The reader consumes, takes snapshots in both directions, and looks at the packet being filled. Each
- * record holds its writer, a number that counts up, and bytes that follow from both. Verified: no
- * record torn, none twice, those of each writer in order in each stream; time and the discarded count
- * of a packet never go back; written - overwritten == read, tried == written + discarded.
+ * The reader consumes, takes snapshots in both directions, and looks at the packet being filled.
+ * Each record holds its writer, a number that counts up, and bytes that follow from both. Verified: no
+ * record torn, none twice, those of each writer in order in each stream; time and the discarded
+ * count of a packet never go back; written - overwritten == read, tried == written + discarded.
  *
  * Under ThreadSanitizer restartable sequences are off (rseq.h), and everything is by commit with SMP
  * atomics. It sees no fences: what is copied first and validated afterwards is a race to it. Those
  * copies, and nothing else, are made by strata_plain_peek(), which is suppressed below.
  *
- *   stress [RECORDS]     of each thread in each configuration; exit: 0 all hold; 1 something does not
+ *   stress [RECORDS]     of each thread in each configuration; exit: 0 all hold; 1 one does not
  */
 #include <pthread.h>
 #include <sched.h>
@@ -26,28 +26,32 @@ enum {
 	STREAMS_MAX = 1024,
 	PAYLOAD_MAX = 256,
 	SIGNAL_EVERY_US = 50,
+	ERRNO_MARK = 99,
 	HANG_SECONDS = 120,
 };
 
 #if defined(__SANITIZE_THREAD__)
 const char *__tsan_default_suppressions(void);
 
-/* Copies that may be torn, and are thrown away if they were: live.h, strata_ring_hold(). */
+/*
+ * Copies that may be torn, and are thrown away if they were: live.h, strata_ring_hold(). And looking
+ * up whether a race is suppressed changes errno, which is laid to the handler that it happens in.
+ */
 const char *__tsan_default_suppressions(void)
 {
-	return "race:strata_plain_peek\n";
+	return "race:strata_plain_peek\nsignal:on_signal\n";
 }
 #endif
 
-#define CONFIG(name, loss_mode, writers, buffers, wakeup)                               \
+#define CONFIG(name, mode, kind, place, wake)                                           \
 	static const struct strata_ring_config name = {                                 \
-		STRATA_RING_##loss_mode,                                                \
-		STRATA_RING_WRITERS_##writers,                                          \
-		STRATA_RING_##buffers,                                                  \
-		STRATA_RING_WAKE_##wakeup,                                              \
-		8,                                                                      \
-		strata_clock_monotonic_ns,                                              \
-		STRATA_RING_HEADER_SIZED,                                               \
+		.loss_mode = STRATA_RING_##mode,                                        \
+		.writers = STRATA_RING_WRITERS_##kind,                                  \
+		.buffers = STRATA_RING_##place,                                         \
+		.wakeup = STRATA_RING_WAKE_##wake,                                      \
+		.record_align = 8,                                                      \
+		.clock = strata_clock_monotonic_ns,                                     \
+		.header = STRATA_RING_HEADER_SIZED,                                     \
 	};                                                                              \
 	static int write_##name(struct strata_ring_channel *c, uint32_t id,             \
 				unsigned char *staging, uint32_t bytes, int in_handler) \
@@ -116,7 +120,8 @@ struct stream_state {
 static const struct client *client;
 static struct strata_ring_channel channel;
 static uint64_t records_each;
-static int writers_done; /* atomic */
+static int writers_done;  /* atomic */
+static int errno_changed; /* atomic; 1: writing in a signal handler did */
 static __thread int thread_index = -1;
 static int failed;
 
@@ -162,11 +167,20 @@ static void write_one(uint32_t id, int in_handler)
 		w->written++;
 }
 
-static void handler(int sig)
+static void on_signal(int sig)
 {
+	int saved = errno;
+
 	(void)sig;
-	if (thread_index >= 0)
-		write_one((uint32_t)thread_index + THREADS, 1);
+	if (thread_index < 0)
+		return;
+	errno = ERRNO_MARK;
+	write_one((uint32_t)thread_index + THREADS, 1);
+#if !defined(__SANITIZE_THREAD__)
+	if (errno != ERRNO_MARK)
+		__atomic_store_n(&errno_changed, 1, __ATOMIC_RELAXED);
+#endif
+	errno = saved;
 }
 
 static void *write_many(void *argument)
@@ -276,23 +290,24 @@ static void snapshot(struct strata_ring_reader *r, enum strata_ring_direction di
 	}
 }
 
+/* The packet being filled, those behind it, and some that are gone. */
 static void prefix(struct strata_ring_reader *r)
 {
 	static unsigned char copy[4096];
 	struct strata_ring_packet packet;
-	uint64_t position =
-		strata_ring_begin(r->s, strata_load_relaxed(&r->s->shared->committed_count));
+	uint64_t end = strata_ring_begin(r->s, strata_load_relaxed(&r->s->shared->write_count)) +
+		       r->s->subbuf_bytes;
+	uint64_t position = end > 2 * r->s->buffer_bytes ? end - 2 * r->s->buffer_bytes : 0;
 
-	if (r->s->publish == STRATA_ABI_RING_BY_POSITION)
-		position = strata_ring_begin(r->s, strata_load_relaxed(&r->s->shared->write_count));
 	if (!strata_ring_get_available(r, &packet)) {
 		walk(&packet, r->s->cpu, 0);
 		prefixes++;
 	}
-	if (!strata_ring_copy_available(r, position, copy, sizeof(copy), &packet)) {
-		walk(&packet, r->s->cpu, 0);
-		prefixes++;
-	}
+	for (; position != end; position += r->s->subbuf_bytes)
+		if (!strata_ring_copy_available(r, position, copy, sizeof(copy), &packet)) {
+			walk(&packet, r->s->cpu, 0);
+			prefixes++;
+		}
 }
 
 static void *read_all(void *argument)
@@ -370,6 +385,8 @@ static void account(double since)
 	if (counted != written || refused != discarded || tried != written + discarded)
 		wrong("%d tried, %d written, %d discarded; counted %d and %d", (int)tried,
 		      (int)written, (int)discarded, (int)counted, (int)refused);
+	if (__atomic_load_n(&errno_changed, __ATOMIC_RELAXED))
+		wrong("errno changed in a signal handler");
 	if (written != read + overwritten)
 		wrong("%d written, %d overwritten, %d read", (int)written, (int)overwritten,
 		      (int)read);
@@ -445,7 +462,7 @@ int main(int argc, char **argv)
 
 	records_each = argc > 1 ? strtoull(argv[1], NULL, 0) : 20000;
 	memset(&action, 0, sizeof(action));
-	action.sa_handler = handler;
+	action.sa_handler = on_signal;
 	action.sa_flags = SA_RESTART;
 	sigaction(SIGUSR1, &action, NULL);
 	alarm(HANG_SECONDS);

@@ -12,7 +12,7 @@ inline constexpr strata_ring_config config = {
 	STRATA_RING_WAKE_BY_WRITER,
 	8,
 	strata_clock_monotonic_ns,
-	STRATA_RING_HEADER_SIZED,
+	STRATA_RING_HEADER_SIZED, NULL
 };
 
 template <typename T>

@@ -59,7 +59,7 @@
 #define STRATA_ABI_RING_OVERWRITE 1u
 
 /* strata_abi_ring_channel.publish: which position says that records are there. */
-#define STRATA_ABI_RING_BY_COMMIT   0u /* subbuf.published, stream.committed_count */
+#define STRATA_ABI_RING_BY_COMMIT   0u /* subbuf.published, subbuf.committed */
 #define STRATA_ABI_RING_BY_POSITION 1u /* stream.write_count (rseq) */
 
 /*
@@ -104,9 +104,8 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_ring_channel, start_position) == 64
  * offset  size  field                unit    written by   order
  *      0     8  write_count          byte    producers    atomic; BY_POSITION: release is the commit
  *      8     8  records              record   producers    atomic; BY_POSITION: stored with write_count
- *     16     8  committed_count      byte    producers    atomic; BY_COMMIT: release
- *     24     8  full_timestamp       clock   producers    atomic; relaxed
- *     32     8  last_timestamp       clock   producers    atomic; BY_POSITION: stored just before
+ *     16     8  full_timestamp       clock   producers    atomic; relaxed
+ *     24     8  last_timestamp       clock   producers    atomic; BY_POSITION: stored just before
  *                                                         write_count, so of the last record or the next
  *     64     8  discarded_full       record   producers    atomic; relaxed
  *     72     8  discarded_too_big    record   producers    atomic; relaxed
@@ -129,10 +128,9 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_ring_channel, start_position) == 64
 struct strata_abi_ring_stream {
 	STRATA_ABI_ALIGNED(64) uint64_t write_count;
 	uint64_t records;
-	uint64_t committed_count;
 	uint64_t full_timestamp;
 	uint64_t last_timestamp;
-	uint64_t reserved0[3];
+	uint64_t reserved0[4];
 
 	uint64_t discarded_full;
 	uint64_t discarded_too_big;
@@ -163,12 +161,15 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_ring_stream, read_count) == 128, "r
  *      8     8  published  byte  the delivering producer atomic; release; end position of the last
  *                                                        lap that was delivered
  *     16     8  entry            producers and consumer  atomic; see STRATA_ABI_RING_ENTRY_*
+ *     24     8  committed  byte  producers               atomic; release; BY_COMMIT: everything in the
+ *                                                        sub-buffer below it is committed, if it lies
+ *                                                        in this lap
  */
 struct strata_abi_ring_subbuf {
 	uint64_t commit;
 	uint64_t published;
 	uint64_t entry;
-	uint64_t reserved;
+	uint64_t committed;
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_ring_subbuf) == 32, "subbuf size");
 
@@ -176,13 +177,13 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_ring_subbuf) == 32, "subbuf size");
  * subbuf.entry, overwrite mode (Lockless §4.3.2: index, writer-holds-it flag, tag in one word):
  *   bits 0..15  frame index
  *   bit  16     held: writers are using the frame, the reader may not take it
- *   bits 17..63 tag of the unread packet in the frame: bit 63 set, and below it the low 46 bits of
- *               the packet's number, position / subbuf_bytes; 0 when there is none.
+ *   bits 17..62 low bits of the number (position / subbuf_bytes) of the last packet delivered here
+ *   bit  63     unread: the frame holds that packet; clear after the reader has taken it
  *
  *            writer opens (cas)                 last commit (release store)
  *   {f, -, t} ────────────────────▶ {f, held, t} ────────────────────▶ {f, -, t'}
  *       ▲                                                                  │
- *       └────────── reader exchanges its own frame g for f (cas) ─────────┘   gives {g, -, 0}
+ *       └────────── reader exchanges its own frame g for f (cas) ─────────┘   gives {g, -, t'} without the unread bit
  */
 #define STRATA_ABI_RING_ENTRY_FRAME	0xffffu
 #define STRATA_ABI_RING_ENTRY_HELD	0x10000u

@@ -21,8 +21,10 @@
 #define strata_likely(x)   __builtin_expect(!!(x), 1)
 #define strata_unlikely(x) __builtin_expect(!!(x), 0)
 #define STRATA_INLINE	   static inline __attribute__((always_inline, unused))
-#define STRATA_SLOW	   static __attribute__((noinline, cold, unused))
-#define STRATA_FUNC	   static __attribute__((unused))
+/* Called through a pointer, too, which an always_inline function cannot be with -Og. */
+#define STRATA_CALLBACK static inline __attribute__((unused))
+#define STRATA_SLOW	static __attribute__((noinline, cold, unused))
+#define STRATA_FUNC	static __attribute__((unused))
 
 #ifdef STRATA_RING_MODEL
 
@@ -227,12 +229,27 @@ STRATA_INLINE void strata_plain_write_u64(uint64_t *dst, uint64_t v)
 	STRATA_PLAIN_WRITE(dst, &v, sizeof(v));
 }
 
+/* One load: what another process writes at the same time cannot change between check and use. */
 STRATA_INLINE uint64_t strata_plain_read_u64(const uint64_t *src)
 {
+#ifdef STRATA_RING_MODEL
 	uint64_t v;
 
 	STRATA_PLAIN_READ(&v, src, sizeof(v));
 	return v;
+#else
+	return __atomic_load_n(src, __ATOMIC_RELAXED);
+#endif
+}
+
+/* A plain write that comes after the ones before it, for who looks at a dead producer's memory. */
+STRATA_INLINE void strata_plain_seal_u64(uint64_t *dst, uint64_t v)
+{
+#ifdef STRATA_RING_MODEL
+	STRATA_PLAIN_WRITE(dst, &v, sizeof(v));
+#else
+	__atomic_store_n(dst, v, __ATOMIC_RELEASE);
+#endif
 }
 
 #endif /* STRATA_RING_ATOMIC_H */

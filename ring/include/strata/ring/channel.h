@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strata/ring/limits.h>
 #include <strata/ring/publish.h>
 #include <strata/ring/stream.h>
 #include <sys/mman.h>
@@ -52,89 +53,12 @@ struct strata_ring_attr {
 	uint64_t start_position; /* multiple of the buffer's size; for tests */
 };
 
-/* Why something was refused: which value, what was found, what the limit is. */
-struct strata_ring_error {
-	char text[256];
-};
-
 struct strata_ring_channel {
 	struct strata_ring_streams streams; /* first: the fast path needs only this */
 	struct strata_abi_ring_channel header;
 	void *memory;
 	int fd; /* memfd or file; -1: anonymous */
 };
-
-#define STRATA_RING_REFUSE(error, code, ...)                                                    \
-	((error) ? (void)snprintf((error)->text, sizeof((error)->text), __VA_ARGS__) : (void)0, \
-	 -(code))
-
-STRATA_INLINE int strata_ring_power_of_two(uint64_t x)
-{
-	return x && !(x & (x - 1));
-}
-
-/* The checks that creator and opener share; @header may come from anybody. */
-STRATA_FUNC int strata_ring_header_check(const struct strata_abi_ring_channel *h,
-					 struct strata_ring_error *error)
-{
-	struct strata_ring_parts l;
-
-	if (!strata_ring_power_of_two(h->subbuf_bytes) ||
-	    h->subbuf_bytes < STRATA_ABI_RING_SUBBUF_BYTES_MIN ||
-	    h->subbuf_bytes > STRATA_ABI_RING_SUBBUF_BYTES_MAX)
-		return STRATA_RING_REFUSE(
-			error, EINVAL,
-			"sub-buffer size: %llu bytes is not a power of two from %u to %llu",
-			(unsigned long long)h->subbuf_bytes, STRATA_ABI_RING_SUBBUF_BYTES_MIN,
-			(unsigned long long)STRATA_ABI_RING_SUBBUF_BYTES_MAX);
-	if (!strata_ring_power_of_two(h->nr_subbufs) ||
-	    h->nr_subbufs < STRATA_ABI_RING_NR_SUBBUFS_MIN ||
-	    h->nr_subbufs > STRATA_ABI_RING_NR_SUBBUFS_MAX)
-		return STRATA_RING_REFUSE(
-			error, EINVAL, "sub-buffer count: %u is not a power of two from %u to %u",
-			h->nr_subbufs, STRATA_ABI_RING_NR_SUBBUFS_MIN,
-			STRATA_ABI_RING_NR_SUBBUFS_MAX);
-	if (h->header_bytes % 8 ||
-	    (uint64_t)h->header_bytes + 8 + STRATA_ABI_RING_TAIL_BYTES > h->subbuf_bytes)
-		return STRATA_RING_REFUSE(
-			error, EINVAL,
-			"packet header: %u bytes is not a multiple of 8 that leaves room in a sub-buffer of %llu",
-			h->header_bytes, (unsigned long long)h->subbuf_bytes);
-	if (!h->nr_streams || h->nr_streams > STRATA_ABI_RING_NR_STREAMS_MAX)
-		return STRATA_RING_REFUSE(error, EINVAL,
-					  "number of streams: %u is not from 1 to %u",
-					  h->nr_streams, STRATA_ABI_RING_NR_STREAMS_MAX);
-	if (h->loss_mode > STRATA_ABI_RING_OVERWRITE)
-		return STRATA_RING_REFUSE(error, EINVAL,
-					  "loss mode: %u is neither discard (0) nor overwrite (1)",
-					  h->loss_mode);
-	if (h->publish > STRATA_ABI_RING_BY_POSITION)
-		return STRATA_RING_REFUSE(
-			error, EINVAL,
-			"publication: %u is neither by commit (0) nor by position (1)", h->publish);
-	if (!strata_ring_power_of_two(h->record_align) || h->record_align > 8)
-		return STRATA_RING_REFUSE(error, EINVAL, "record alignment: %u is not 1, 2, 4 or 8",
-					  h->record_align);
-	if (h->start_position % (h->subbuf_bytes * h->nr_subbufs))
-		return STRATA_RING_REFUSE(
-			error, EINVAL,
-			"start position: %llu is not a multiple of the buffer's %llu bytes",
-			(unsigned long long)h->start_position,
-			(unsigned long long)(h->subbuf_bytes * h->nr_subbufs));
-	l = strata_ring_layout(h->subbuf_bytes, h->nr_subbufs);
-	if (h->stream_stride != l.stride ||
-	    h->total_bytes != STRATA_ABI_RING_PAGE + h->nr_streams * l.stride)
-		return STRATA_RING_REFUSE(
-			error, EINVAL,
-			"layout: %u streams of %llu bytes in %llu do not follow from the sizes",
-			h->nr_streams, (unsigned long long)h->stream_stride,
-			(unsigned long long)h->total_bytes);
-	if (h->total_bytes > SIZE_MAX / 2)
-		return STRATA_RING_REFUSE(error, ENOMEM,
-					  "channel: %llu bytes exceed the address space",
-					  (unsigned long long)h->total_bytes);
-	return 0;
-}
 
 /* Possible CPUs, offline ones included: the largest number that the kernel may give, plus 1. */
 STRATA_FUNC uint32_t strata_ring_possible_cpus(void)
@@ -227,7 +151,9 @@ STRATA_FUNC int strata_ring_channel_allocate(struct strata_ring_channel *c,
 			return STRATA_RING_REFUSE(error, errno, "channel: cannot create %s: %s",
 						  what, strerror(errno));
 		if (attr->memory == STRATA_RING_FILE)
-			code = posix_fallocate(c->fd, 0, (off_t)total);
+			do {
+				code = posix_fallocate(c->fd, 0, (off_t)total);
+			} while (code == EINTR);
 		else if (ftruncate(c->fd, (off_t)total) ||
 			 fcntl(c->fd, STRATA_RING_F_ADD_SEALS, STRATA_RING_F_SEAL_SHRINK))
 			code = errno;
@@ -281,6 +207,13 @@ STRATA_FUNC int strata_ring_channel_create(const struct strata_ring_config *conf
 		return STRATA_RING_REFUSE(error, EINVAL,
 					  "memory: kind %d is unknown, or a file without a path",
 					  (int)attr->memory);
+	if ((unsigned)config->writers > STRATA_RING_WRITERS_SMP ||
+	    (unsigned)config->buffers > STRATA_RING_GLOBAL ||
+	    (unsigned)config->wakeup > STRATA_RING_WAKE_BY_WRITER)
+		return STRATA_RING_REFUSE(
+			error, EINVAL,
+			"configuration: writers %d, buffers %d or wake-up %d is unknown",
+			(int)config->writers, (int)config->buffers, (int)config->wakeup);
 	h->version = STRATA_ABI_RING_VERSION;
 	h->loss_mode = config->loss_mode;
 	h->publish = config->writers == STRATA_RING_WRITERS_RSEQ &&
@@ -336,6 +269,7 @@ STRATA_FUNC int strata_ring_channel_open(int fd, int sealed, struct strata_ring_
 	struct strata_abi_ring_channel *h = &c->header;
 	struct stat status;
 	int code, seals;
+	ssize_t got;
 
 	memset(c, 0, sizeof(*c));
 	c->fd = -1;
@@ -343,7 +277,12 @@ STRATA_FUNC int strata_ring_channel_open(int fd, int sealed, struct strata_ring_
 	if (sealed && (seals < 0 || !(seals & STRATA_RING_F_SEAL_SHRINK)))
 		return STRATA_RING_REFUSE(error, EACCES,
 					  "channel: the memory is not sealed against shrinking");
-	if (fstat(fd, &status) || pread(fd, h, sizeof(*h), 0) != (ssize_t)sizeof(*h))
+	got = fstat(fd, &status) ? -1 : pread(fd, h, sizeof(*h), 0);
+	if (got < 0)
+		return STRATA_RING_REFUSE(error, errno,
+					  "channel: cannot read file descriptor %d: %s", fd,
+					  strerror(errno));
+	if (got != (ssize_t)sizeof(*h))
 		return STRATA_RING_REFUSE(
 			error, EPROTO, "channel: shorter than its header of %zu bytes", sizeof(*h));
 	if (h->magic != STRATA_ABI_RING_MAGIC)
@@ -367,6 +306,10 @@ STRATA_FUNC int strata_ring_channel_open(int fd, int sealed, struct strata_ring_
 					  (long long)status.st_size,
 					  (unsigned long long)h->total_bytes);
 	c->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (c->fd < 0)
+		return STRATA_RING_REFUSE(error, errno,
+					  "channel: cannot keep file descriptor %d: %s", fd,
+					  strerror(errno));
 	c->memory = mmap(NULL, (size_t)h->total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (c->memory == MAP_FAILED) {
 		code = errno;
@@ -379,6 +322,36 @@ STRATA_FUNC int strata_ring_channel_open(int fd, int sealed, struct strata_ring_
 	if (code)
 		strata_ring_channel_close(c);
 	return code;
+}
+
+/**
+ * strata_ring_channel_check_producer() - may this process write to an opened channel with @config?
+ *
+ * Returns 0, or -EINVAL: the channel was created for another way of writing, and records would be
+ * discarded or, worse, be believed to be there. A producer trusts the channel's memory from here on.
+ */
+STRATA_FUNC int strata_ring_channel_check_producer(const struct strata_ring_config *config,
+						   const struct strata_ring_channel *c,
+						   struct strata_ring_error *error)
+{
+	const struct strata_abi_ring_channel *h = &c->header;
+
+	if (h->publish == STRATA_ABI_RING_BY_POSITION &&
+	    (config->writers != STRATA_RING_WRITERS_RSEQ || !strata_rseq_available()))
+		return STRATA_RING_REFUSE(
+			error, EINVAL,
+			"channel: published by write position, which needs writers RSEQ "
+			"(now %d) and a libc that registers rseq (now %s)",
+			(int)config->writers, strata_rseq_available() ? "yes" : "no");
+	if (h->loss_mode != (uint32_t)config->loss_mode ||
+	    h->record_align != config->record_align ||
+	    h->global != (config->buffers == STRATA_RING_GLOBAL))
+		return STRATA_RING_REFUSE(
+			error, EINVAL,
+			"channel: loss mode %u, alignment %u, global %u; the configuration says %d, %u, %d",
+			h->loss_mode, h->record_align, h->global, (int)config->loss_mode,
+			config->record_align, config->buffers == STRATA_RING_GLOBAL);
+	return 0;
 }
 
 /**

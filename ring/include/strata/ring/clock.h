@@ -9,7 +9,7 @@
 #include <time.h>
 
 /* CLOCK_MONOTONIC [ns]; on Linux without a system call where the vdso can. */
-STRATA_INLINE uint64_t strata_clock_monotonic_ns(void)
+STRATA_CALLBACK uint64_t strata_clock_monotonic_ns(void)
 {
 	struct timespec t;
 
@@ -22,7 +22,7 @@ STRATA_INLINE uint64_t strata_clock_monotonic_ns(void)
  * strata_clock_monotonic_ns(). Not ordered against memory accesses: enough where one CPU writes,
  * because an interrupt between the two starts the instruction again.
  */
-STRATA_INLINE uint64_t strata_clock_cycles(void)
+STRATA_CALLBACK uint64_t strata_clock_cycles(void)
 {
 #if defined(__x86_64__)
 	uint32_t low, high;
@@ -43,7 +43,7 @@ STRATA_INLINE uint64_t strata_clock_cycles(void)
  * The same, not before the loads in front of it: for SMP writers, where another CPU's record could
  * otherwise get between (Lockless §4.3.1 asks for it inside the CAS loop).
  */
-STRATA_INLINE uint64_t strata_clock_cycles_ordered(void)
+STRATA_CALLBACK uint64_t strata_clock_cycles_ordered(void)
 {
 #if defined(__x86_64__)
 	__asm__ volatile("lfence" : : : "memory");

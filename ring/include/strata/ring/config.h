@@ -91,9 +91,13 @@ struct strata_ring_config {
 	enum strata_ring_buffers buffers;
 	enum strata_ring_wakeup wakeup;
 	uint32_t record_align;	 /* of every record: 1, 2, 4 or 8 [byte] */
-	uint64_t (*clock)(void); /* NULL: records carry no time. Never goes back on one CPU;
-				      with SMP writers, on none. */
+	uint64_t (*clock)(void); /* NULL: records carry no time. Never goes back on one CPU. */
 	struct strata_ring_header header;
+	/*
+	 * For writers SMP, and RSEQ where it publishes by commit: the same clock, which does not go
+	 * back between CPUs and is not read before the loads in front of it. NULL: .clock does.
+	 */
+	uint64_t (*clock_between_cpus)(void);
 };
 
 #endif /* STRATA_RING_CONFIG_H */

@@ -35,14 +35,14 @@
 #define STRATA_RING_SIZED_BYTES	  16u
 #define STRATA_RING_SIZED_PADDING UINT32_MAX /* id of a cancelled slot */
 
-STRATA_INLINE uint32_t strata_ring_sized_bytes(uint32_t id, int full)
+STRATA_CALLBACK uint32_t strata_ring_sized_bytes(uint32_t id, int full)
 {
 	(void)id;
 	(void)full;
 	return STRATA_RING_SIZED_BYTES;
 }
 
-STRATA_INLINE struct strata_ring_header_bytes
+STRATA_CALLBACK struct strata_ring_header_bytes
 strata_ring_sized_make(uint32_t id, uint32_t payload_bytes, uint64_t timestamp, int full)
 {
 	struct strata_ring_header_bytes h = { STRATA_RING_WORD32(payload_bytes, id), timestamp };
@@ -51,8 +51,8 @@ strata_ring_sized_make(uint32_t id, uint32_t payload_bytes, uint64_t timestamp, 
 	return h;
 }
 
-STRATA_INLINE struct strata_ring_header_bytes strata_ring_sized_pad(uint32_t slot_bytes,
-								    uint64_t timestamp)
+STRATA_CALLBACK struct strata_ring_header_bytes strata_ring_sized_pad(uint32_t slot_bytes,
+								      uint64_t timestamp)
 {
 	return strata_ring_sized_make(STRATA_RING_SIZED_PADDING,
 				      slot_bytes - STRATA_RING_SIZED_BYTES, timestamp, 0);
@@ -81,7 +81,7 @@ STRATA_FUNC int strata_ring_sized_parse(const unsigned char *src, uint64_t avail
 
 #define STRATA_RING_COMPACT_EXTENDED 31u
 
-STRATA_INLINE uint32_t strata_ring_compact_bytes(uint32_t id, int full)
+STRATA_CALLBACK uint32_t strata_ring_compact_bytes(uint32_t id, int full)
 {
 	return id < STRATA_RING_COMPACT_EXTENDED && !full ? 4 : 13;
 }
@@ -103,7 +103,7 @@ STRATA_SLOW struct strata_ring_header_bytes strata_ring_compact_extended(uint32_
 	return h;
 }
 
-STRATA_INLINE struct strata_ring_header_bytes
+STRATA_CALLBACK struct strata_ring_header_bytes
 strata_ring_compact_make(uint32_t id, uint32_t payload_bytes, uint64_t timestamp, int full)
 {
 	struct strata_ring_header_bytes h = { 0, 0 };
@@ -129,7 +129,7 @@ strata_ring_compact_make(uint32_t id, uint32_t payload_bytes, uint64_t timestamp
 
 #define STRATA_RING_LARGE_EXTENDED 65535u
 
-STRATA_INLINE uint32_t strata_ring_large_bytes(uint32_t id, int full)
+STRATA_CALLBACK uint32_t strata_ring_large_bytes(uint32_t id, int full)
 {
 	return id < STRATA_RING_LARGE_EXTENDED && !full ? 6 : 14;
 }
@@ -146,7 +146,7 @@ STRATA_SLOW struct strata_ring_header_bytes strata_ring_large_extended(uint32_t 
 	return h;
 }
 
-STRATA_INLINE struct strata_ring_header_bytes
+STRATA_CALLBACK struct strata_ring_header_bytes
 strata_ring_large_make(uint32_t id, uint32_t payload_bytes, uint64_t timestamp, int full)
 {
 	struct strata_ring_header_bytes h = { 0, 0 };

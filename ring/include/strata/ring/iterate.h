@@ -247,7 +247,8 @@ STRATA_FUNC int strata_ring_merge_init(struct strata_ring_merge *m,
  * strata_ring_merge_next() - the earliest record of all streams.
  *
  * Returns 0; -EAGAIN (consume): a stream that is not finalized has nothing delivered now, and could
- * still get an earlier record; -ENODATA: no more in any stream.
+ * still get an earlier record (also that of a CPU on which nobody runs: finalize it, flush it, or take
+ * a snapshot); -ENODATA: no more in any stream.
  */
 STRATA_FUNC int strata_ring_merge_next(struct strata_ring_merge *m,
 				       const struct strata_ring_view **view)

@@ -5,7 +5,7 @@
  * moments.
  *
  * By write position, everything below write_count is there. By commit, everything in its sub-buffer
- * below committed_count is; that lags while a slot is reserved and not committed.
+ * below subbuf.committed is; that lags while a slot is reserved and not committed.
  */
 #ifndef STRATA_RING_LIVE_H
 #define STRATA_RING_LIVE_H
@@ -22,10 +22,10 @@ STRATA_FUNC uint64_t strata_ring_available(const struct strata_ring_stream *s, u
 {
 	uint64_t n = strata_load_acquire(s->publish == STRATA_ABI_RING_BY_POSITION ?
 						 &s->shared->write_count :
-						 &s->shared->committed_count) -
+						 &strata_ring_subbuf(s, position)->committed) -
 		     position;
 
-	/* By commit, delivery does not raise the count: it still lies in the packet before. */
+	/* Delivered: strata_ring_get_next() has it. */
 	return n < s->subbuf_bytes && !strata_ring_ready(s, position) ? n : 0;
 }
 
@@ -81,10 +81,17 @@ STRATA_FUNC int strata_ring_copy_available(struct strata_ring_reader *r, uint64_
 	const uint64_t *p = &strata_ring_subbuf(s, position)->entry;
 
 	memset(packet, 0, sizeof(*packet));
+	/* Read already: its memory is the producers' again. Nobody but the consumer moves this. */
+	if (s->loss_mode == STRATA_ABI_RING_DISCARD &&
+	    (int64_t)(position - strata_ring_read_position(r)) < 0)
+		return -EAGAIN;
 	if (s->loss_mode == STRATA_ABI_RING_OVERWRITE) {
 		entry = strata_load_acquire(p);
 		index = strata_ring_entry_frame(entry);
-		if (!(entry & STRATA_ABI_RING_ENTRY_HELD) || index > s->nr_subbufs)
+		/* Held since the lap before: it is being filled now, in the lap of @position. */
+		if (!(entry & STRATA_ABI_RING_ENTRY_HELD) || index > s->nr_subbufs ||
+		    (strata_ring_entry_tag(entry) | STRATA_RING_UNREAD) !=
+			    strata_ring_tag(s, position - s->buffer_bytes))
 			return -EAGAIN;
 	}
 	if (s->publish == STRATA_ABI_RING_BY_POSITION) {

@@ -322,18 +322,19 @@ STRATA_INLINE void strata_ring_flush_on_cpu(const struct strata_ring_config *con
 {
 	uint32_t cpu = strata_rseq_cpu();
 	struct strata_ring_stream *s;
-	uint64_t old;
+	uint64_t old, begin;
 
 	if (cpu >= streams->nr)
 		return;
 	s = &streams->stream[cpu];
 	old = strata_load_acquire(&s->shared->write_count);
-	while (strata_ring_offset(s, old)) {
+	/* Until this packet is closed, by us or by somebody else; records may still come meanwhile. */
+	for (begin = strata_ring_begin(s, old);
+	     strata_ring_offset(s, old) && strata_ring_begin(s, old) == begin;
+	     old = strata_load_acquire(&s->shared->write_count)) {
 		strata_ring_close_on_cpu(config, s, cpu, old, strata_ring_clock(config), 0);
 		if (strata_rseq_cpu() != cpu)
 			return; /* moved away: that CPU's next record or flush does it */
-		if (strata_load_acquire(&s->shared->write_count) != old)
-			return; /* closed, or in use: then it is not idle */
 	}
 }
 

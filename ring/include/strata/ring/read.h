@@ -87,7 +87,8 @@ STRATA_FUNC void strata_ring_reader_restore(struct strata_ring_reader *r)
 	if (strata_ring_offset(s, position) ||
 	    (int64_t)(position - strata_ring_read_position(r)) < 0 ||
 	    !strata_ring_ready(s, position) || strata_ring_entry_frame(given) > s->nr_subbufs ||
-	    given & STRATA_ABI_RING_ENTRY_HELD || strata_ring_entry_tag(given))
+	    given & STRATA_ABI_RING_ENTRY_HELD ||
+	    strata_ring_entry_tag(given) != strata_ring_tag_taken(s, position))
 		return;
 	/* RELEASE as in strata_ring_put_subbuf(). */
 	if (strata_cas_acq_rel(p, &given,
@@ -162,7 +163,7 @@ STRATA_INLINE int strata_ring_reader_exchange(struct strata_ring_reader *r, uint
 	if (strata_ring_entry_frame(entry) > s->nr_subbufs)
 		return -EPROTO;
 	r->entry = entry;
-	r->given = strata_ring_entry(r->spare, 0);
+	r->given = strata_ring_entry(r->spare, strata_ring_tag_taken(s, position));
 	/* RELEASE: we are done with the frame that we give; pairs with the ACQUIRE in _hold(). */
 	if (!strata_cas_acq_rel(p, &entry, r->given))
 		return -EAGAIN;
@@ -276,6 +277,8 @@ STRATA_FUNC int strata_ring_get_next(struct strata_ring_reader *r,
 /**
  * strata_ring_put_next() - the packet is read: its space belongs to the producer again.
  *
+ * A packet that is not the oldest unread one is put back as by strata_ring_put_subbuf().
+ *
  * Ordering: RELEASE pairs with the ACQUIRE of read_count in strata_ring_may_open() and
  *           strata_ring_publish_slow().
  * Source:   Lockless alg. 7. The CAS fails where the writer has pushed us; then it is done already.
@@ -286,6 +289,11 @@ STRATA_FUNC void strata_ring_put_next(struct strata_ring_reader *r)
 
 	if (!r->holding)
 		return;
+	/* Not the oldest one: those before it are unread, so it cannot be given back alone. */
+	if (r->holding == 1 && (int64_t)(position - strata_ring_read_position(r)) > 0) {
+		strata_ring_put_subbuf(r);
+		return;
+	}
 	r->holding = 0;
 	if (r->s->loss_mode != STRATA_ABI_RING_OVERWRITE)
 		strata_store_release(read_count, position + r->s->subbuf_bytes);

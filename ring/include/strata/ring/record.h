@@ -38,19 +38,29 @@ STRATA_INLINE int strata_ring_record_publish(const struct strata_ring_config *co
 	uint32_t payload_bytes = event->payload_bytes;
 	int error;
 
+	/* One that fits nowhere is refused before anybody looks at its bytes. */
+	if (strata_unlikely(payload_bytes > STRATA_RING_STACK_BYTES) &&
+	    payload_bytes > strata_ring_slot_max(&c->streams.stream[0]))
+		return strata_ring_publish(config, &c->streams, event, staging);
 	if (strata_unlikely(payload_bytes > STRATA_RING_STACK_BYTES)) {
+		int saved = errno;
+
 		/* Does not depend on the stack's limit; a failure is a discarded record, and counted. */
 		heap = (unsigned char *)mmap(NULL,
 					     STRATA_RING_HEADER_MAX + (size_t)payload_bytes + 8,
 					     PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 					     -1, 0);
 		if (heap == MAP_FAILED) {
-			strata_add_relaxed(&c->streams.stream[0].shared->discarded_no_stream, 1);
+			errno = saved;
+			strata_add_relaxed(&c->streams.stream[0].shared->discarded_too_big, 1);
 			return -ENOMEM;
 		}
 		staging = heap + STRATA_RING_HEADER_MAX;
 	}
 	__builtin_memcpy(staging, payload, payload_bytes);
+	/* The last word is copied whole: nothing else of the stack goes with it. */
+	if (payload_bytes % 8)
+		memset(staging + payload_bytes, 0, 8);
 	error = strata_ring_publish(config, &c->streams, event, staging);
 	if (strata_unlikely(heap))
 		munmap(heap, STRATA_RING_HEADER_MAX + (size_t)payload_bytes + 8);
@@ -58,33 +68,47 @@ STRATA_INLINE int strata_ring_record_publish(const struct strata_ring_config *co
 }
 
 /**
- * strata_ring_record() - write one event record to the current CPU's stream, or the global one.
- * @id:      event record class; up to the client's header format.
- * @payload, @payload_bytes: copied before the call returns.
+ * strata_ring_record_event() - write one event record to the current CPU's stream, or the global one.
+ * @event:   id (up to the client's header format), payload_bytes, in_handler.
+ * @payload: copied before the call returns.
  *
  * Returns 0, or the negative errno of strata_ring_publish() or strata_ring_reserve(): not written, and
- * counted. Context as those; LOCAL writers: only on the CPU (or thread) that owns the stream.
+ * counted; -ENOMEM: a payload of more than STRATA_RING_STACK_BYTES could not be assembled, counted in
+ * discarded_too_big of stream 0.
+ * Context: as those; LOCAL writers: only on the CPU (or thread) that owns the stream. By write position,
+ *          a payload of more than STRATA_RING_STACK_BYTES costs a mapping; who writes such records
+ *          often keeps staging memory and calls strata_ring_publish().
  */
-STRATA_INLINE int strata_ring_record(const struct strata_ring_config *config,
-				     const struct strata_ring_channel *c, uint32_t id,
-				     const void *payload, uint32_t payload_bytes)
+STRATA_INLINE int strata_ring_record_event(const struct strata_ring_config *config,
+					   const struct strata_ring_channel *c,
+					   const struct strata_ring_event *event,
+					   const void *payload)
 {
-	const struct strata_ring_event event = { id, payload_bytes, 0 };
 	struct strata_ring_slot slot;
 	int error;
 
 	if (config->writers == STRATA_RING_WRITERS_RSEQ &&
 	    strata_likely(c->header.publish == STRATA_ABI_RING_BY_POSITION))
-		return strata_ring_record_publish(config, c, &event, payload);
-	error = strata_ring_reserve(config, strata_ring_current_stream(config, c), &event, &slot);
+		return strata_ring_record_publish(config, c, event, payload);
+	error = strata_ring_reserve(config, strata_ring_current_stream(config, c), event, &slot);
 	if (error)
 		return error;
-	strata_ring_write(&slot, payload, payload_bytes);
+	strata_ring_write(&slot, payload, event->payload_bytes);
 	strata_ring_commit(config, &slot);
 	return 0;
 }
 
-/* Deliver what the current CPU (or the global buffer) is filling. */
+/* The same from a thread; with WAKE_BY_WRITER not from a signal handler, which must say in_handler. */
+STRATA_INLINE int strata_ring_record(const struct strata_ring_config *config,
+				     const struct strata_ring_channel *c, uint32_t id,
+				     const void *payload, uint32_t payload_bytes)
+{
+	const struct strata_ring_event event = { id, payload_bytes, 0 };
+
+	return strata_ring_record_event(config, c, &event, payload);
+}
+
+/* Deliver what the current CPU (or the global buffer) is filling. With WAKE_BY_WRITER: from a thread. */
 STRATA_INLINE void strata_ring_flush_current(const struct strata_ring_config *config,
 					     const struct strata_ring_channel *c)
 {

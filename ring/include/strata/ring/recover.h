@@ -10,8 +10,11 @@
  *   sealed: frame.position is this packet's         complete; killed before the store of published
  *   commit word has all bytes                       complete; killed before the seal
  *   commit word has all that was reserved           prefix up to write_count
- *   committed_count or write_count lies in it       prefix up to there
+ *   committed or write_count lies in it             prefix up to there
  *   nothing of these                                no record is known to be whole
+ *
+ * Overwrite mode: a producer killed while it reclaims the oldest packet may leave that one neither
+ * readable nor counted.
  *
  * A slot that was reserved and never committed hides the records that other threads committed behind
  * it in the same packet: by commit, nothing says where it ends. By write position there are no holes.

@@ -53,7 +53,7 @@ STRATA_SLOW int strata_ring_reserve_slow(const struct strata_ring_config *config
 		/* ACQUIRE pairs with the RELEASE of another producer's CAS (SMP). */
 		old = strata_load_acquire(&shared->write_count);
 		offset = strata_ring_offset(s, old);
-		now = strata_ring_clock(config);
+		now = strata_ring_clock_by_commit(config);
 		slot->full_timestamp =
 			offset &&
 			strata_ring_needs_full(config, now,
@@ -145,7 +145,7 @@ STRATA_INLINE int strata_ring_reserve(const struct strata_ring_config *config,
 		strata_ring_add(config, &s->shared->discarded_full, 1);
 		return -ENOBUFS;
 	}
-	slot->timestamp = strata_ring_clock(config);
+	slot->timestamp = strata_ring_clock_by_commit(config);
 	if (strata_likely(
 		    offset && bytes && strata_ring_fits(s, offset, bytes) &&
 		    !strata_ring_needs_full(config, slot->timestamp,
@@ -195,7 +195,7 @@ STRATA_INLINE void strata_ring_write(struct strata_ring_slot *slot, const void *
  *
  * Context:   as strata_ring_reserve(). Wait-free.
  * Ordering:  RELEASE add; the deliverer's RELEASE store of published pairs with strata_ring_ready().
- * Invariant: I5 everything below committed_count in its sub-buffer is committed.
+ * Invariant: I5 everything in a sub-buffer below its committed position is committed.
  * Source:    Lockless alg. 3, eq. 3.
  * Checked:   ring/check/model, ring/check/step, ring/check/spin.
  */
@@ -267,7 +267,7 @@ STRATA_INLINE void strata_ring_flush(const struct strata_ring_config *config,
 		old = strata_load_acquire(&s->shared->write_count);
 		if (!strata_ring_offset(s, old))
 			return;
-	} while (!strata_ring_close(config, s, old, strata_ring_clock(config), 0));
+	} while (!strata_ring_close(config, s, old, strata_ring_clock_by_commit(config), 0));
 }
 
 #endif /* STRATA_RING_RESERVE_H */

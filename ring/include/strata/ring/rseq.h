@@ -17,6 +17,9 @@
  *   strata_rseq_publish()        if guard: copy a record, store last_timestamp, then {write_count,
  *                                records} at once
  *
+ * last_timestamp is at or after each record that is there, because it is stored before write_count,
+ * and at or before each one to come, because a section whose time is earlier fails.
+ *
  * The 16 bytes of the last one are a single instruction, and an instruction is interrupted or not;
  * so the count of records is exact, and costs no second section. A reader needs write_count alone.
  *

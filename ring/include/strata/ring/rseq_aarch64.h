@@ -30,6 +30,12 @@
 	"cmp x16, %[expect]\n\t"              \
 	"b.ne %l[failed]\n\t"
 
+/* As in rseq_x86_64.h. */
+#define STRATA_RSEQ_NOT_BEFORE_LAST \
+	"ldr x16, [%[last]]\n\t"    \
+	"cmp %[now], x16\n\t"       \
+	"b.lo %l[failed]\n\t"
+
 /* The signature is a permanently trapping instruction, in front of the abort address. */
 #define STRATA_RSEQ_END                            \
 	".pushsection __rseq_failure, \"ax?\"\n\t" \
@@ -83,7 +89,7 @@ STRATA_INLINE int strata_rseq_publish(uint32_t cpu, struct strata_abi_ring_strea
 				      uint64_t now, const struct strata_rseq_copy *copy)
 {
 	__asm__ goto(
-		STRATA_RSEQ_BEGIN
+		STRATA_RSEQ_BEGIN STRATA_RSEQ_NOT_BEFORE_LAST
 		"str %[header], [%[start]]\n\t"
 		"mov x16, #0\n\t"
 		"b 6f\n"
@@ -122,7 +128,7 @@ STRATA_INLINE int strata_rseq_publish_first(uint32_t cpu, struct strata_abi_ring
 					    const struct strata_rseq_first *first)
 {
 	__asm__ goto(
-		STRATA_RSEQ_BEGIN
+		STRATA_RSEQ_BEGIN STRATA_RSEQ_NOT_BEFORE_LAST
 		"mov x16, #0\n\t"
 		"b 6f\n"
 		"5:\n\t"

@@ -31,6 +31,14 @@
 	"cmpq %[expect], %[guard]\n\t"        \
 	"jne %l[failed]\n\t"
 
+/*
+ * A section that was aborted may have left a later time in last_timestamp than ours: read the clock
+ * anew. So it is never later than any record that is still to come (rseq.h).
+ */
+#define STRATA_RSEQ_NOT_BEFORE_LAST \
+	"cmpq %[last], %[now]\n\t"  \
+	"jb %l[failed]\n\t"
+
 #define STRATA_RSEQ_END                            \
 	"2:\n\t"                                   \
 	"movq $0, %%fs:8(%[rseq])\n\t"             \
@@ -101,7 +109,7 @@ STRATA_INLINE int strata_rseq_publish_loop(uint32_t cpu, struct strata_abi_ring_
 					   uint64_t expect, strata_v2di delta, uint64_t now,
 					   const struct strata_rseq_copy *copy)
 {
-	__asm__ goto(STRATA_RSEQ_BEGIN
+	__asm__ goto(STRATA_RSEQ_BEGIN STRATA_RSEQ_NOT_BEFORE_LAST
 		     "movq %[header], (%[start])\n\t"
 		     "xorl %%ecx, %%ecx\n\t"
 		     "jmp 6f\n"
@@ -149,7 +157,7 @@ STRATA_INLINE int strata_rseq_publish_unrolled(uint32_t cpu, struct strata_abi_r
 					       const struct strata_rseq_copy *copy)
 {
 	__asm__ goto(
-		STRATA_RSEQ_BEGIN
+		STRATA_RSEQ_BEGIN STRATA_RSEQ_NOT_BEFORE_LAST
 		".if %c[header_bytes]\n\t"
 		"movq %[header], (%[dst])\n\t"
 		".endif\n\t" STRATA_RSEQ_WORD("0") STRATA_RSEQ_WORD("8") STRATA_RSEQ_WORD(
@@ -192,7 +200,7 @@ STRATA_INLINE int strata_rseq_publish_first(uint32_t cpu, struct strata_abi_ring
 {
 	const strata_v2di delta = { (long long)bytes, 1 };
 
-	__asm__ goto(STRATA_RSEQ_BEGIN
+	__asm__ goto(STRATA_RSEQ_BEGIN STRATA_RSEQ_NOT_BEFORE_LAST
 		     "xorl %%ecx, %%ecx\n\t"
 		     "jmp 6f\n"
 		     "5:\n\t"

@@ -94,14 +94,20 @@ STRATA_INLINE uint64_t strata_ring_entry_tag(uint64_t entry)
 }
 
 /*
- * The tag of the packet that begins at @position: the low bits of its number, and one that is always
- * set, because 0 means that there is none. The same tag comes again after 2^46 packets.
+ * Tags: the low 46 bits of the packet's number, with STRATA_RING_UNREAD while it can be read. The reader
+ * leaves the number when it takes the packet, so that no producer takes the entry for one of another
+ * lap. The same tag comes again after 2^46 packets.
  */
+#define STRATA_RING_UNREAD (UINT64_C(1) << 46)
+
+STRATA_INLINE uint64_t strata_ring_tag_taken(const struct strata_ring_stream *s, uint64_t position)
+{
+	return strata_ring_packet_number(s, position) & (STRATA_RING_UNREAD - 1);
+}
+
 STRATA_INLINE uint64_t strata_ring_tag(const struct strata_ring_stream *s, uint64_t position)
 {
-	const uint64_t set = UINT64_C(1) << 46;
-
-	return (strata_ring_packet_number(s, position) & (set - 1)) | set;
+	return strata_ring_tag_taken(s, position) | STRATA_RING_UNREAD;
 }
 
 /* All discarded records of the stream, whatever the reason. */
@@ -177,7 +183,6 @@ STRATA_FUNC void strata_ring_stream_init(struct strata_ring_stream *s, uint64_t 
 
 	strata_init(&shared->write_count, position);
 	strata_init(&shared->records, 0);
-	strata_init(&shared->committed_count, position);
 	strata_init(&shared->full_timestamp, 0);
 	strata_init(&shared->last_timestamp, 0);
 	strata_init(&shared->discarded_full, 0);
@@ -195,9 +200,13 @@ STRATA_FUNC void strata_ring_stream_init(struct strata_ring_stream *s, uint64_t 
 	strata_init(&shared->reclaimed_packets, 0);
 	for (i = 0; i < s->nr_subbufs; i++) {
 		strata_init(&s->subbufs[i].commit, 0);
+		strata_init(&s->subbufs[i].committed, position + i * s->subbuf_bytes);
 		strata_init(&s->subbufs[i].published,
 			    position + (i + 1) * s->subbuf_bytes - s->buffer_bytes);
-		strata_init(&s->subbufs[i].entry, strata_ring_entry(i, 0));
+		strata_init(&s->subbufs[i].entry,
+			    strata_ring_entry(
+				    i, strata_ring_tag_taken(s, position + i * s->subbuf_bytes -
+									s->buffer_bytes)));
 	}
 	/* No packet begins one byte before a sub-buffer: the seal of a frame never written. */
 	for (i = 0; i <= s->nr_subbufs; i++)

@@ -37,6 +37,14 @@ STRATA_INLINE uint64_t strata_ring_clock(const struct strata_ring_config *config
 	return config->clock ? config->clock() : 0;
 }
 
+/* By commit; where several CPUs write, time must not go back between them. */
+STRATA_INLINE uint64_t strata_ring_clock_by_commit(const struct strata_ring_config *config)
+{
+	if (config->writers != STRATA_RING_WRITERS_LOCAL && config->clock_between_cpus)
+		return config->clock_between_cpus();
+	return strata_ring_clock(config);
+}
+
 /* Must the header hold the whole timestamp? @full: a whole timestamp at or before this record. */
 STRATA_INLINE int strata_ring_needs_full(const struct strata_ring_config *config, uint64_t now,
 					 uint64_t full)
@@ -67,7 +75,7 @@ STRATA_INLINE uint64_t strata_ring_slot_bytes(const struct strata_ring_config *c
  * Every producer does so before it writes, not only the one that opened the sub-buffer: it may have
  * interrupted that one. Who wins the CAS counts what is overwritten. Returns the frame's index.
  *
- * A frame whose packet is not of the lap before is left alone: the question is stale. That happens to
+ * An entry that is not of the lap before is left alone: the question is stale. That happens to
  * a preempted thread of publish.h, whose next section then fails; by commit there is no way to it.
  *
  * Ordering: ACQUIRE pairs with the RELEASE of the CAS in strata_ring_reader_exchange() (the reader is
@@ -82,7 +90,7 @@ STRATA_INLINE uint64_t strata_ring_hold(const struct strata_ring_config *config,
 
 	while (strata_unlikely(!(entry & STRATA_ABI_RING_ENTRY_HELD))) {
 		tag = strata_ring_entry_tag(entry);
-		if (tag && tag != strata_ring_tag(s, position - s->buffer_bytes))
+		if ((tag | STRATA_RING_UNREAD) != strata_ring_tag(s, position - s->buffer_bytes))
 			break;
 		/* Before the CAS, after which another thread may go on and write there; it validates. */
 		strata_plain_peek(&records, &s->frames[strata_ring_entry_frame(entry)].records,
@@ -90,7 +98,7 @@ STRATA_INLINE uint64_t strata_ring_hold(const struct strata_ring_config *config,
 		/* The reader's CAS comes from another CPU: never a local operation. */
 		if (!strata_cas_acq_rel(p, &entry, entry | STRATA_ABI_RING_ENTRY_HELD))
 			continue;
-		if (tag) {
+		if (tag & STRATA_RING_UNREAD) {
 			strata_ring_add(config, &s->shared->overwritten_packets, 1);
 			strata_ring_add(config, &s->shared->overwritten_records, records);
 		}
@@ -135,7 +143,7 @@ STRATA_SLOW void strata_ring_deliver(const struct strata_ring_config *config,
 	struct strata_abi_ring_frame *frame = &s->frames[index];
 
 	strata_plain_write_u64(&frame->records, records);
-	strata_plain_write_u64(&frame->position, begin);
+	strata_plain_seal_u64(&frame->position, begin);
 	strata_ring_add(config, &s->shared->records, records);
 	/* RELEASE: after the seal, for strata_ring_get_rest() on a dead producer's memory. */
 	strata_store_release(&sub->commit, 0);
@@ -158,7 +166,7 @@ STRATA_SLOW void strata_ring_deliver(const struct strata_ring_config *config,
 STRATA_INLINE void strata_ring_raise_committed(const struct strata_ring_config *config,
 					       struct strata_ring_stream *s, uint64_t position)
 {
-	uint64_t *p = &s->shared->committed_count, before;
+	uint64_t *p = &strata_ring_subbuf(s, position)->committed, before;
 
 	if (config->writers != STRATA_RING_WRITERS_LOCAL) {
 		strata_hint_release(p, position);
@@ -208,13 +216,15 @@ STRATA_SLOW int strata_ring_close(const struct strata_ring_config *config,
 	uint64_t end = strata_ring_begin(s, old) + s->subbuf_bytes;
 	struct strata_abi_ring_frame *frame;
 	uint64_t expected = old;
+	/* Before the CAS: the next packet is closed after it, and so never says less. */
+	uint64_t discarded = strata_ring_discarded(s);
 
 	if (!strata_ring_cas(config, &s->shared->write_count, &expected, end))
 		return 0;
 	frame = &s->frames[strata_ring_frame_of(config, s, old)];
 	strata_plain_write_u64(&frame->content_bytes, strata_ring_offset(s, old));
 	strata_plain_write_u64(&frame->timestamp_end, now);
-	strata_plain_write_u64(&frame->discarded, strata_ring_discarded(s));
+	strata_plain_write_u64(&frame->discarded, discarded);
 	strata_ring_commit_bytes(config, s, old, end - old, 0, in_handler);
 	return 1;
 }
@@ -224,9 +234,11 @@ STRATA_INLINE void strata_ring_push_reader(struct strata_ring_stream *s, uint64_
 {
 	uint64_t read = strata_load_relaxed(&s->shared->read_count);
 
+	/* To the oldest packet that stays, however far behind a damaged read_count is. */
 	while ((int64_t)(begin - read) >= (int64_t)s->buffer_bytes)
-		if (strata_cas_relaxed(&s->shared->read_count, &read, read + s->subbuf_bytes))
-			read += s->subbuf_bytes;
+		if (strata_cas_relaxed(&s->shared->read_count, &read,
+				       begin - s->buffer_bytes + s->subbuf_bytes))
+			break;
 }
 
 /*

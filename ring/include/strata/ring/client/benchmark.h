@@ -18,6 +18,7 @@ STRATA_RING_HEADER_FIXED(strata_ring_benchmark, 4)
 		4,                                                              \
 		NULL,                                                           \
 		{ 0, NULL, NULL, NULL, strata_ring_benchmark_parse },           \
+		NULL,                                                           \
 	}
 
 STRATA_RING_BENCHMARK(strata_ring_benchmark_discard, STRATA_RING_DISCARD, STRATA_RING_WRITERS_RSEQ);

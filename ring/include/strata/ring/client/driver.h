@@ -15,6 +15,7 @@ static const struct strata_ring_config strata_ring_driver __attribute__((unused)
 	4,
 	NULL,
 	{ 0, NULL, NULL, NULL, strata_ring_driver_parse },
+	NULL,
 };
 
 #endif /* STRATA_RING_CLIENT_DRIVER_H */

@@ -13,6 +13,7 @@ static const struct strata_ring_config strata_ring_logger __attribute__((unused)
 	8,
 	strata_clock_monotonic_ns,
 	STRATA_RING_HEADER_SIZED,
+	NULL,
 };
 
 #endif /* STRATA_RING_CLIENT_LOGGER_H */

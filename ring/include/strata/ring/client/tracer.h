@@ -13,6 +13,7 @@ static const struct strata_ring_config strata_ring_tracer_discard __attribute__(
 	1,
 	strata_clock_cycles,
 	STRATA_RING_HEADER_COMPACT,
+	strata_clock_cycles_ordered,
 };
 
 static const struct strata_ring_config strata_ring_tracer_overwrite __attribute__((unused)) = {
@@ -23,6 +24,7 @@ static const struct strata_ring_config strata_ring_tracer_overwrite __attribute_
 	1,
 	strata_clock_cycles,
 	STRATA_RING_HEADER_COMPACT,
+	strata_clock_cycles_ordered,
 };
 
 #endif /* STRATA_RING_CLIENT_TRACER_H */
