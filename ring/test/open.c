@@ -274,7 +274,8 @@ static void malicious_header_of_random_bytes_never_crashes(void)
 		if (strata_ring_channel_open(channel.fd, 1, &opened, NULL))
 			continue;
 		accepted++;
-		CHECK(opened.header.total_bytes, ==, header.total_bytes);
+		/* Less may be a whole channel, too; never more than there is. */
+		CHECK(opened.header.total_bytes, <=, header.total_bytes);
 		read_all(&opened);
 		strata_ring_channel_close(&opened);
 	}

@@ -26,6 +26,15 @@
 #define STRATA_SLOW	static __attribute__((noinline, cold, unused))
 #define STRATA_FUNC	static __attribute__((unused))
 
+/* Under ThreadSanitizer everything goes through atomics that it can see. */
+#if defined(__SANITIZE_THREAD__)
+#define STRATA_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define STRATA_THREAD_SANITIZER 1
+#endif
+#endif
+
 #ifdef STRATA_RING_MODEL
 
 #ifdef __cplusplus
@@ -160,7 +169,7 @@ STRATA_INLINE void strata_fence_seq_cst(void)
  * for memory that one CPU writes, by code that cannot migrate between reading the CPU's number and
  * the access. Elsewhere, and where a sanitizer must see them, the SMP operations do the same.
  */
-#if defined(__x86_64__) && !defined(STRATA_RING_MODEL) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !defined(STRATA_RING_MODEL) && !defined(STRATA_THREAD_SANITIZER)
 
 STRATA_INLINE int strata_local_cas(uint64_t *p, uint64_t *expected, uint64_t desired)
 {

@@ -60,10 +60,11 @@ struct strata_rseq_first {
 #if defined(STRATA_RING_MODEL)
 #include <strata/ring/rseq_model.h>
 #elif defined(__x86_64__) && defined(__linux__) && defined(__SSE2__) && !defined(__ILP32__) && \
-	!defined(__SANITIZE_THREAD__) && !defined(STRATA_RING_NO_RSEQ)
+	!defined(STRATA_THREAD_SANITIZER) && !defined(STRATA_RING_NO_RSEQ)
 #define STRATA_RSEQ_NATIVE 1
 #elif defined(__aarch64__) && defined(__linux__) && !defined(__ILP32__) && \
-	!defined(__AARCH64EB__) && !defined(__SANITIZE_THREAD__) && !defined(STRATA_RING_NO_RSEQ)
+	!defined(__AARCH64EB__) && !defined(STRATA_THREAD_SANITIZER) &&    \
+	!defined(STRATA_RING_NO_RSEQ)
 #define STRATA_RSEQ_NATIVE 1
 #endif
 
