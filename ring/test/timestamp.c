@@ -319,10 +319,40 @@ static void timestamp_when_whole_one_is_cancelled_or_open_does_not_count(void)
 		}
 }
 
+/* As a file written before a reboot: the clock begins anew, last_timestamp does not. */
+static void time_when_clock_is_behind_last_timestamp_still_writes_and_does_not_go_back(void)
+{
+	struct strata_ring_attr attr = test_attr(4096, 2);
+	struct strata_ring_channel channel;
+	struct strata_ring_packet packet;
+	struct strata_ring_reader reader;
+	const uint64_t last = UINT64_C(1) << 60, value = 7;
+	uint32_t i;
+
+	REQUIRE(strata_ring_channel_create(&compact, &attr, &channel, NULL), ==, 0);
+	for (i = 0; i < channel.streams.nr; i++)
+		channel.streams.stream[i].shared->last_timestamp = last;
+	now_value = 1000;
+	CHECK(strata_ring_record(&compact, &channel, 3, &value, sizeof(value)), ==, 0);
+	CHECK(strata_ring_record(&compact, &channel, 3, &value, sizeof(value)), ==, 0);
+	strata_ring_flush_current(&compact, &channel);
+	i = channel.streams.nr > 1 ? (uint32_t)test_cpu : 0;
+	CHECK(strata_ring_reader_init(&reader, &channel.streams.stream[i]), ==, 0);
+	if (CHECK(strata_ring_get_next(&reader, &packet), ==, 0)) {
+		CHECK(packet.records, ==, 2);
+		CHECK(packet.timestamp_end, >=, packet.timestamp_begin);
+		if (channel.header.publish == STRATA_ABI_RING_BY_POSITION)
+			CHECK(packet.timestamp_begin, ==, last);
+		strata_ring_put_next(&reader);
+	}
+	strata_ring_channel_close(&channel);
+}
+
 static const struct test tests[] = {
 	BOTH(timestamp_when_steps_are_any_is_found_again_by_a_decoder),
 	BOTH(wrap_timestamp_when_clock_passes_2_to_63_is_found_again_by_a_decoder),
 	BOTH(timestamp_when_step_is_at_the_limit_changes_the_header_there),
 	ONCE(timestamp_when_whole_one_is_cancelled_or_open_does_not_count),
+	ONCE(time_when_clock_is_behind_last_timestamp_still_writes_and_does_not_go_back),
 };
 TEST_MAIN(tests)

@@ -9,7 +9,7 @@
  * handler's record lands before the one that it interrupted.
  *
  * Reading the clock outside of the section and checking write_count inside leaves clock and header
- * format to the client, in C: the sections are five, and know nothing of either.
+ * format to the client, in C: the sections are a handful, and know nothing of either.
  *
  *   publish   if write_count == old: copy, write_count = old + size
  *   close     if write_count == old: packet size, end time, ...; then write_count = next sub-buffer
@@ -185,6 +185,17 @@ STRATA_INLINE int strata_ring_publish_first(const struct strata_ring_config *con
 					 at->timestamp, &first);
 }
 
+/*
+ * A channel that is written on after the clock began anew (a file, after a reboot) has a last_timestamp
+ * that the sections would wait for: its records carry that time until the clock has passed it.
+ */
+STRATA_INLINE uint64_t strata_ring_not_before_last(const struct strata_ring_stream *s, uint64_t now)
+{
+	uint64_t last = strata_load_relaxed(&s->shared->last_timestamp);
+
+	return now < last ? last : now;
+}
+
 /* Any publication; strata_ring_publish() does the common case itself. */
 STRATA_SLOW int strata_ring_publish_slow(const struct strata_ring_config *config,
 					 const struct strata_ring_streams *streams,
@@ -209,6 +220,7 @@ STRATA_SLOW int strata_ring_publish_slow(const struct strata_ring_config *config
 		at.old = strata_load_acquire(&shared->write_count);
 		offset = strata_ring_offset(at.s, at.old);
 		at.timestamp = strata_ring_clock(config);
+		at.timestamp = strata_ring_not_before_last(at.s, at.timestamp);
 		at.full_timestamp = offset && strata_ring_needs_full(
 						      config, at.timestamp,
 						      strata_load_relaxed(&shared->full_timestamp));
@@ -332,7 +344,9 @@ STRATA_INLINE void strata_ring_flush_on_cpu(const struct strata_ring_config *con
 	for (begin = strata_ring_begin(s, old);
 	     strata_ring_offset(s, old) && strata_ring_begin(s, old) == begin;
 	     old = strata_load_acquire(&s->shared->write_count)) {
-		strata_ring_close_on_cpu(config, s, cpu, old, strata_ring_clock(config), 0);
+		strata_ring_close_on_cpu(config, s, cpu, old,
+					 strata_ring_not_before_last(s, strata_ring_clock(config)),
+					 0);
 		if (strata_rseq_cpu() != cpu)
 			return; /* moved away: that CPU's next record or flush does it */
 	}
