@@ -6,3 +6,4 @@
 #![no_std]
 
 pub mod ring;
+pub mod user;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::mem::{align_of, size_of, size_of_val};
 
-use strata_abi::ring;
+use strata_abi::{ring, user};
 
 /// Appends what the golden file says of a struct. Lists each field, as the C program does.
 macro_rules! layout {
@@ -20,18 +20,27 @@ macro_rules! layout {
     }};
 }
 
-/// Appends the constants of the module `ring`, under their names in C.
+/// Appends the constants of a module, under their names in C.
 macro_rules! constants {
-    ($out:expr, $($name:ident)*) => {
-        $(writeln!($out, "constant STRATA_ABI_RING_{} {}", stringify!($name), ring::$name).unwrap();)*
+    ($out:expr, $module:ident, $prefix:literal, $($name:ident)*) => {
+        $(writeln!($out, concat!("constant ", $prefix, "{} {}"), stringify!($name), $module::$name)
+            .unwrap();)*
     };
 }
 
-fn mirror() -> String {
+/// The same for strings.
+macro_rules! texts {
+    ($out:expr, $module:ident, $prefix:literal, $($name:ident)*) => {
+        $(writeln!($out, concat!("text ", $prefix, "{} {}"), stringify!($name), $module::$name)
+            .unwrap();)*
+    };
+}
+
+fn ring_mirror() -> String {
     let mut out = String::new();
     writeln!(out, "version {}", ring::VERSION).unwrap();
-    constants!(out, MAGIC PAGE SUBBUF_BYTES_MIN SUBBUF_BYTES_MAX NR_SUBBUFS_MIN NR_SUBBUFS_MAX
-        NR_STREAMS_MAX TAIL_BYTES DISCARD OVERWRITE BY_COMMIT BY_POSITION ENTRY_FRAME ENTRY_HELD
+    constants!(out, ring, "STRATA_ABI_RING_", MAGIC PAGE SUBBUF_BYTES_MIN SUBBUF_BYTES_MAX
+        NR_SUBBUFS_MIN NR_SUBBUFS_MAX NR_STREAMS_MAX TAIL_BYTES DISCARD OVERWRITE BY_COMMIT BY_POSITION ENTRY_FRAME ENTRY_HELD
         ENTRY_TAG_SHIFT);
     layout!(out, "strata_abi_ring_channel", ring::Channel,
         magic version loss_mode publish nr_streams subbuf_bytes nr_subbufs header_bytes
@@ -47,20 +56,56 @@ fn mirror() -> String {
     out
 }
 
-#[test]
-fn ring_layout_is_that_of_the_golden_file() {
-    let golden = include_str!("../../../abi/golden/ring.txt");
+fn user_mirror() -> String {
+    let mut out = String::new();
+    writeln!(out, "version {}", user::VERSION).unwrap();
+    constants!(out, user, "STRATA_ABI_USER_", MAGIC NR_SESSIONS NR_STATES SESSIONS_OFFSET
+        STATES_OFFSET DESCRIPTIONS_OFFSET CHANNELS_OFFSET DESCRIPTIONS_BYTES RULES_BYTES
+        NAME_BYTES);
+    texts!(out, user, "STRATA_ABI_USER_", MEMFD MEMFD_REFUSED SOCKETS_ROOT SOCKETS_USER
+        SOCKETS_TMP ENVIRONMENT);
+    constants!(out, user, "STRATA_ABI_USER_", CLOCK_VDSO CLOCK_TSC NR_CLOCK_SLOTS SESSION_FREE
+        SESSION_SETUP SESSION_ACTIVE SESSION_ENDING DEAD_NS SESSION_INHERIT SESSION_LARGE_HEADER
+        SESSION_OVERWRITE STATE_PRESENT STATE_FLAG NO_ID SITE_DORMANT SITE_ON INTEGER FLOAT
+        STRING ARRAY SEQUENCE TEXT FIELD_SIGNED FIELD_NETWORK FIELD_BOOL FIELDS_MAX NAME_MAX
+        LEVEL_MAX);
+    layout!(out, "strata_abi_user_clock_slot", user::ClockSlot, base_cycles multiplier base_ns
+        reserved);
+    layout!(out, "strata_abi_user_control", user::Control, magic version pid publish nr_cpus
+        nr_states descriptions_bytes generation started_ns refused arm_errno clock_kind
+        parent_pid name clock_index claimed_sessions reserved clock);
+    layout!(out, "strata_abi_user_session", user::Session, status flags generation heartbeat_ns
+        channel_offset channel_bytes subbuf_bytes nr_subbufs next_id discarded_unmapped
+        discarded_unstaged self_stopped rules_bytes create_errno reserved rules);
+    layout!(out, "strata_abi_user_state", user::State, enabled flags description
+        description_bytes sites nr_sites reserved ids);
+    layout!(out, "strata_abi_user_site", user::Site, address displacement reserved);
+    layout!(out, "strata_abi_user_announcement", user::Announcement, magic version pid);
+    out
+}
+
+/// Says which lines of the golden file and of the mirror differ.
+fn compare(header: &str, golden: &str, mirror: &str) {
     let wanted: Vec<&str> = golden.lines().filter(|line| !line.starts_with('#')).collect();
-    let mirror = mirror();
     let found: Vec<&str> = mirror.lines().collect();
 
     let missing: Vec<_> = wanted.iter().filter(|line| !found.contains(line)).collect();
     let surplus: Vec<_> = found.iter().filter(|line| !wanted.contains(line)).collect();
     assert!(
         missing.is_empty() && surplus.is_empty(),
-        "crates/strata-abi/src/ring.rs differs from abi/golden/ring.txt.\n\
+        "crates/strata-abi/src/{header}.rs differs from abi/golden/{header}.txt.\n\
          Only in the golden file: {missing:#?}\nOnly in the mirror: {surplus:#?}\n\
          The C header is the source: correct the mirror, and list new fields in this test."
     );
     assert_eq!(wanted, found, "the same facts, in another order");
+}
+
+#[test]
+fn ring_layout_is_that_of_the_golden_file() {
+    compare("ring", include_str!("../../../abi/golden/ring.txt"), &ring_mirror());
+}
+
+#[test]
+fn user_layout_is_that_of_the_golden_file() {
+    compare("user", include_str!("../../../abi/golden/user.txt"), &user_mirror());
 }

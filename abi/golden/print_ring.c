@@ -1,56 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * print.c - print the layout of strata/abi/ring.h, one fact a line: abi/golden/ring.txt is its output.
- *
- * Exits 1 when the fields listed here do not fill a struct from its first byte to its last: then the
- * header has one that this list has not, or the compiler put padding where another might not.
- */
-#include <inttypes.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
+/* print_ring.c - print the layout of strata/abi/ring.h: abi/golden/ring.txt is its output. */
+#include "layout.h"
 
 #include <strata/abi/ring.h>
 
-static size_t next_offset;
-static int status;
-
-static void account(const char *what, size_t offset, size_t size)
-{
-	if (offset != next_offset) {
-		fprintf(stderr,
-			"print: %s begins at %zu, the field before it ends at %zu. List each field in "
-			"abi/golden/print.c, and name padding.\n",
-			what, offset, next_offset);
-		status = 1;
-	}
-	next_offset = offset + size;
-}
-
-#define STRUCT(s)                                                              \
-	do {                                                                   \
-		printf("struct %s size %zu align %zu\n", #s, sizeof(struct s), \
-		       _Alignof(struct s));                                    \
-		next_offset = 0;                                               \
-	} while (0)
-
-#define FIELD(s, f)                                                                \
-	do {                                                                       \
-		const size_t offset = offsetof(struct s, f);                       \
-		const size_t size = sizeof(((struct s *)0)->f);                    \
-                                                                                   \
-		printf("field %s.%s offset %zu size %zu\n", #s, #f, offset, size); \
-		account(#s "." #f, offset, size);                                  \
-	} while (0)
-
-#define END(s) account("the end of " #s, sizeof(struct s), 0)
-
-#define CONSTANT(c) printf("constant %s %" PRIu64 "\n", #c, (uint64_t)(c))
-
 int main(void)
 {
-	printf("# Layout of strata/abi/ring.h. Written by tools/gate/golden --write, read by it and by\n"
-	       "# crates/strata-abi. Offsets and sizes in bytes.\n");
+	TITLE("ring.h");
 	printf("version %u\n", STRATA_ABI_RING_VERSION);
 	CONSTANT(STRATA_ABI_RING_MAGIC);
 	CONSTANT(STRATA_ABI_RING_PAGE);

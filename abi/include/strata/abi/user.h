@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * user.h - what a traced process and its tracers share: one sealed memfd per process.
+ *
+ * The process makes it (name "strata", sealed with F_SEAL_SHRINK, so that it can grow and never shrink)
+ * before main(), fills in its tracepoints, writes the magic number last, and from then on is passive.
+ * A tracer finds the memfd through /proc/PID/fd or receives it in an announcement, and does everything
+ * else from outside: claims a session slot, makes room for a channel, switches tracepoints on.
+ *
+ *   0                   struct strata_abi_user_control                  one page
+ *   SESSIONS_OFFSET     struct strata_abi_user_session [NR_SESSIONS]    one page each
+ *   STATES_OFFSET       struct strata_abi_user_state   [NR_STATES]      one for each tracepoint
+ *   DESCRIPTIONS_OFFSET what the tracepoints are called, their fields and sites; append-only
+ *   CHANNELS_OFFSET     channels (ring.h), each at a multiple of 4096; where, its session slot says
+ *
+ * Stability: one version number for the whole layout; a tracer refuses any other. Offsets are asserted
+ * here and kept in abi/golden/user.txt. All values are in the byte order of the machine.
+ *
+ * Trust: for a tracer every byte is hostile, at any time. A process trusts its tracers: whoever may
+ * write here may also write to /proc/PID/mem.
+ */
+#ifndef STRATA_ABI_USER_H
+#define STRATA_ABI_USER_H
+
+#include <strata/abi/ring.h>
+
+#define STRATA_ABI_USER_MAGIC	UINT64_C(0x53545241544155ff) /* "STRATAU", 0xff */
+#define STRATA_ABI_USER_VERSION 1u
+
+#define STRATA_ABI_USER_NR_SESSIONS	    32u
+#define STRATA_ABI_USER_NR_STATES	    4096u
+#define STRATA_ABI_USER_SESSIONS_OFFSET	    4096u
+#define STRATA_ABI_USER_STATES_OFFSET	    135168u
+#define STRATA_ABI_USER_DESCRIPTIONS_OFFSET 659456u
+#define STRATA_ABI_USER_CHANNELS_OFFSET	    4194304u
+#define STRATA_ABI_USER_DESCRIPTIONS_BYTES \
+	(STRATA_ABI_USER_CHANNELS_OFFSET - STRATA_ABI_USER_DESCRIPTIONS_OFFSET)
+#define STRATA_ABI_USER_RULES_BYTES 3840u /* rule text of one session, see rule.h */
+#define STRATA_ABI_USER_NAME_BYTES  64u
+
+/* The memfd's name; a process that cannot be traced leaves an empty one called "strata-refused:REASON". */
+#define STRATA_ABI_USER_MEMFD	      "strata"
+#define STRATA_ABI_USER_MEMFD_REFUSED "strata-refused:"
+
+/* Folders of sockets on which tracers listen for announcements; %u: user id. See announce, below. */
+#define STRATA_ABI_USER_SOCKETS_ROOT "/run/strata"
+#define STRATA_ABI_USER_SOCKETS_USER "/run/user/%u/strata"
+#define STRATA_ABI_USER_SOCKETS_TMP  "/tmp/strata-%u"
+
+/*
+ * Environment of a command that a tracer starts:
+ *
+ *   STRATA_SESSION=1:socket=FD.INODE;generation=N;subbuf=BYTES;subbufs=N;mode=discard|overwrite;
+ *                  clock=BITS.MULTIPLIER;rules=RULE,RULE,...
+ *
+ * in one line, the parts in this order (the leading number is the version; clock=0.0: no TSC). The
+ * process arms itself by it before main(). FD is a SOCK_SEQPACKET socket, inherited, on which the
+ * process announces itself; a process that finds another inode at FD is not traced by this session.
+ */
+#define STRATA_ABI_USER_ENVIRONMENT "STRATA_SESSION"
+
+/* strata_abi_user_control.clock_kind: how event records are stamped, always CLOCK_MONOTONIC [ns]. */
+#define STRATA_ABI_USER_CLOCK_VDSO 0u /* clock_gettime() */
+#define STRATA_ABI_USER_CLOCK_TSC  1u /* the cycle counter and the slots below */
+
+/*
+ * Conversion of the cycle counter to CLOCK_MONOTONIC:
+ *
+ *   ns = base_ns + ((cycles - base_cycles) * multiplier >> 32)     in 128-bit arithmetic
+ *
+ * A tracer writes slot (index + 1) % 8, then stores index + 1 (release). Each slot goes on where the one
+ * before stood at its base_cycles: slewed, never stepped. A process loads index (acquire), the slot and
+ * the counter, and begins again unless index is what it was. Writer: the tracer of the lowest session
+ * slot that is alive, before the first one the process itself.
+ *
+ * offset  size  field        unit    written by
+ *      0     8  base_cycles  cycle   tracer
+ *      8     8  multiplier   ns << 32 per cycle; 0: unusable, clock_gettime() is
+ *     16     8  base_ns      ns      tracer
+ *     24     8  reserved
+ */
+struct strata_abi_user_clock_slot {
+	uint64_t base_cycles;
+	uint64_t multiplier;
+	uint64_t base_ns;
+	uint64_t reserved;
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_clock_slot) == 32, "clock slot size");
+
+#define STRATA_ABI_USER_NR_CLOCK_SLOTS 8u
+
+/*
+ * offset  size  field               unit   written by
+ *      0     8  magic                      process, last (release)
+ *      8     4  version                    process
+ *     12     4  pid                        process; in its own PID namespace
+ *     16     4  publish                    process; STRATA_ABI_RING_BY_*: how its channels are written
+ *     20     4  nr_cpus             CPU    process; streams that a channel of it needs
+ *     24     4  nr_states                  process; atomic, release: states below it are described
+ *     28     4  descriptions_bytes  byte   process; used so far
+ *     32     8  generation                 process; atomic, release, last: changes with every (un)loaded
+ *                                          object
+ *     40     8  started_ns          ns     process; CLOCK_MONOTONIC
+ *     48     4  refused                    process; tracepoints that found no room here
+ *     52     4  arm_errno                  process; why it could not patch its own sites; 0: it could
+ *     56     4  clock_kind                 process or tracer; STRATA_ABI_USER_CLOCK_*
+ *     60     4  parent_pid                 process; whose fork it is, in its namespace; 0: nobody's
+ *     64    64  name                       process; short name, NUL-terminated
+ *    128     8  clock_index                see above; atomic
+ *    136     4  claimed_sessions           whoever claims or frees a slot; atomic, sequentially
+ *                                          consistent. Bit s: slot s may be other than FREE; the pages
+ *                                          of the others need not even be looked at
+ *    140    52  reserved
+ *    192   256  clock                      see above
+ */
+struct strata_abi_user_control {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t pid;
+	uint32_t publish;
+	uint32_t nr_cpus;
+	uint32_t nr_states;
+	uint32_t descriptions_bytes;
+	uint64_t generation;
+	uint64_t started_ns;
+	uint32_t refused;
+	uint32_t arm_errno;
+	uint32_t clock_kind;
+	uint32_t parent_pid;
+	char name[STRATA_ABI_USER_NAME_BYTES];
+	uint64_t clock_index;
+	uint32_t claimed_sessions;
+	uint32_t reserved[13];
+	struct strata_abi_user_clock_slot clock[STRATA_ABI_USER_NR_CLOCK_SLOTS];
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_control) == 448, "control size");
+STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, generation) == 32, "generation");
+STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock_index) == 128, "clock_index");
+STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock");
+
+/*
+ * strata_abi_user_session.status. Tracers that claim or release a slot, or choose a channel's place, hold
+ * flock(LOCK_EX) on a file description of their own of the memfd; the kernel gives it back if they die.
+ *
+ *   FREE ──claim──▶ SETUP ──channel, rules, ids are there──▶ ACTIVE ──stop──▶ ENDING ──▶ FREE
+ *
+ * The slot's bit in control.claimed_sessions is set before SETUP and cleared after FREE.
+ *
+ * A slot whose heartbeat is older than STRATA_ABI_USER_DEAD_NS belongs to a dead tracer: any tracer may
+ * free it, and the process stops writing to it when it next finds the channel full.
+ */
+#define STRATA_ABI_USER_SESSION_FREE   0u
+#define STRATA_ABI_USER_SESSION_SETUP  1u
+#define STRATA_ABI_USER_SESSION_ACTIVE 2u
+#define STRATA_ABI_USER_SESSION_ENDING 3u
+
+#define STRATA_ABI_USER_DEAD_NS UINT64_C(10000000000)
+
+/* strata_abi_user_session.flags */
+#define STRATA_ABI_USER_SESSION_INHERIT 1u /* children by fork() get it too */
+#define STRATA_ABI_USER_SESSION_LARGE_HEADER \
+	2u /* record headers are "large", else "compact" (ring/header.h) */
+#define STRATA_ABI_USER_SESSION_OVERWRITE 4u /* the channel's loss mode */
+
+/*
+ * offset  size  field               unit   written by
+ *      0     4  status                     tracer (a self-armed process: ACTIVE); atomic, release
+ *      4     4  flags                      tracer or process
+ *      8     8  generation                 tracer; unlike that of any session before; what a process has
+ *                                          mapped is valid only for the generation that it had then
+ *     16     8  heartbeat_ns        ns     tracer, a few times a second; atomic. 0: no tracer yet
+ *     24     8  channel_offset      byte   tracer or process; from the start of the memfd
+ *     32     8  channel_bytes       byte   tracer or process
+ *     40     8  subbuf_bytes        byte   tracer or process; for the channels of children
+ *     48     4  nr_subbufs                 tracer or process
+ *     52     4  next_id                    atomic; event record ids given so far
+ *     56     8  discarded_unmapped  record process; atomic: the channel could not be mapped
+ *     64     8  discarded_unstaged  record process; atomic: no memory to assemble the record in
+ *     72     8  self_stopped               process; atomic: 1 after it left a dead tracer's session
+ *     80     4  rules_bytes         byte   tracer or process
+ *     84     4  create_errno               process; FREE with the generation that was asked for: why it
+ *                                          could not make the channel
+ *     88   168  reserved
+ *    256  3840  rules                      tracer or process; see rule.h
+ */
+struct strata_abi_user_session {
+	uint32_t status;
+	uint32_t flags;
+	uint64_t generation;
+	uint64_t heartbeat_ns;
+	uint64_t channel_offset;
+	uint64_t channel_bytes;
+	uint64_t subbuf_bytes;
+	uint32_t nr_subbufs;
+	uint32_t next_id;
+	uint64_t discarded_unmapped;
+	uint64_t discarded_unstaged;
+	uint64_t self_stopped;
+	uint32_t rules_bytes;
+	uint32_t create_errno;
+	uint32_t reserved[42];
+	char rules[STRATA_ABI_USER_RULES_BYTES];
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_session) == 4096, "session size");
+STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_session, rules) == 256, "rules");
+STRATA_ABI_ASSERT(STRATA_ABI_USER_SESSIONS_OFFSET + STRATA_ABI_USER_NR_SESSIONS * 4096u ==
+			  STRATA_ABI_USER_STATES_OFFSET,
+		  "states behind the sessions");
+
+/* strata_abi_user_state.flags */
+#define STRATA_ABI_USER_STATE_PRESENT 1u /* described, and its object is loaded */
+#define STRATA_ABI_USER_STATE_FLAG    2u /* its sites test .enabled; never write to its code */
+
+#define STRATA_ABI_USER_NO_ID 0xffffu
+
+/*
+ * One tracepoint. It is on for session s while bit s of enabled is set; its records then carry ids[s].
+ * To switch it on: ids[s], enabled, and, unless STATE_FLAG, the sites' opcodes, in this order. To switch
+ * it off: enabled; if that is 0, the opcodes; ids[s] = NO_ID when the session ends.
+ *
+ * offset  size  field              unit   written by
+ *      0     4  enabled                   atomic; bits are set and cleared by whoever owns the session
+ *      4     4  flags                     process; atomic, release
+ *      8     4  description        byte   process; from DESCRIPTIONS_OFFSET
+ *     12     4  description_bytes  byte   process
+ *     16     4  sites              byte   process; from DESCRIPTIONS_OFFSET, multiple of 8
+ *     20     4  nr_sites                  process
+ *     24    40  reserved
+ *     64    64  ids                       owner of the session; atomic; NO_ID: none
+ */
+struct strata_abi_user_state {
+	uint32_t enabled;
+	uint32_t flags;
+	uint32_t description;
+	uint32_t description_bytes;
+	uint32_t sites;
+	uint32_t nr_sites;
+	uint32_t reserved[10];
+	uint16_t ids[STRATA_ABI_USER_NR_SESSIONS];
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_state) == 128, "state size");
+STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_state, ids) == 64, "ids");
+STRATA_ABI_ASSERT(STRATA_ABI_USER_STATES_OFFSET + STRATA_ABI_USER_NR_STATES * 128u ==
+			  STRATA_ABI_USER_DESCRIPTIONS_OFFSET,
+		  "descriptions behind the states");
+
+/*
+ * Where a tracepoint is in the process' code. x86-64: five bytes, opcode and 32-bit displacement:
+ * A9 "test $imm32,%eax" is dormant, E9 "jmp rel32" is on. A tracer writes the opcode only after it has
+ * read one of the two and this displacement there.
+ *
+ * offset  size  field
+ *      0     8  address        in the process
+ *      8     4  displacement
+ *     12     4  reserved
+ */
+struct strata_abi_user_site {
+	uint64_t address;
+	int32_t displacement;
+	uint32_t reserved;
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_site) == 16, "site size");
+
+#define STRATA_ABI_USER_SITE_DORMANT 0xa9u
+#define STRATA_ABI_USER_SITE_ON	     0xe9u
+
+/*
+ * A description, byte-packed, [state.description, + description_bytes):
+ *
+ *   u8 level, u8 reserved, u16 number of fields, u32 line, string provider, name, file, then the fields
+ *
+ * a string is u16 bytes and as many bytes, with no NUL; a field is
+ *
+ *   u8 type, u8 element, u8 bytes, u8 flags, u8 base, u8 length_bytes, u16 number of labels,
+ *   u32 count, string name; with labels: string enumeration, then for each: i64 from, i64 to, string label
+ *
+ *   type      element         in the record
+ *   INTEGER   -               .bytes bytes (1, 2, 4, 8); with labels an enumeration
+ *   FLOAT     -               .bytes bytes (4, 8), IEEE 754
+ *   STRING    -               bytes up to a NUL, and the NUL
+ *   ARRAY     INTEGER, FLOAT, .count elements of .bytes bytes
+ *             TEXT            .count bytes of text, padded with NULs
+ *   SEQUENCE  as ARRAY        a length of .length_bytes bytes, unsigned, then that many elements
+ */
+#define STRATA_ABI_USER_INTEGER	 1u
+#define STRATA_ABI_USER_FLOAT	 2u
+#define STRATA_ABI_USER_STRING	 3u
+#define STRATA_ABI_USER_ARRAY	 4u
+#define STRATA_ABI_USER_SEQUENCE 5u
+#define STRATA_ABI_USER_TEXT	 6u
+
+#define STRATA_ABI_USER_FIELD_SIGNED  1u
+#define STRATA_ABI_USER_FIELD_NETWORK 2u /* big-endian, whatever the machine is */
+#define STRATA_ABI_USER_FIELD_BOOL    4u /* an integer that is 0 or 1 */
+
+#define STRATA_ABI_USER_FIELDS_MAX 64u
+#define STRATA_ABI_USER_NAME_MAX   255u /* bytes of "provider:name" */
+
+/* Log levels, those of syslog(3) and finer ones for debugging; 0 is the most severe. */
+#define STRATA_ABI_USER_LEVEL_MAX 14u
+
+/*
+ * The announcement: one message on a SOCK_SEQPACKET socket, with the memfd in SCM_RIGHTS, sent without
+ * waiting. The kernel adds the sender's credentials. A process announces itself to the socket of its
+ * environment, and to each socket in the folders above that it may trust: the folder belongs to root or
+ * to the process' own user and only its owner may write to it; not at all in a set-user-ID program.
+ *
+ * offset  size  field
+ *      0     8  magic     STRATA_ABI_USER_MAGIC
+ *      8     4  version
+ *     12     4  pid       in the sender's PID namespace
+ */
+struct strata_abi_user_announcement {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t pid;
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_announcement) == 16, "announcement size");
+
+#endif /* STRATA_ABI_USER_H */

@@ -1,0 +1,298 @@
+//! `strata/abi/user.h`: what a traced process and its tracers share, one sealed memfd per process.
+//!
+//! Fields that several programs access while they run are atomics. The others belong to a program
+//! that is not trusted and may change at any time: copy a struct out through a raw pointer, then
+//! validate the copy. All values are in the byte order of the machine.
+
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+
+/// First field of a control page.
+pub const MAGIC: u64 = 0x5354_5241_5441_55ff;
+/// Version of the whole layout; any other is refused.
+pub const VERSION: u32 = 1;
+
+/// Session slots.
+pub const NR_SESSIONS: u32 = 32;
+/// Tracepoint states.
+pub const NR_STATES: u32 = 4096;
+/// Where the session slots begin \[byte\].
+pub const SESSIONS_OFFSET: u32 = 4096;
+/// Where the tracepoint states begin \[byte\].
+pub const STATES_OFFSET: u32 = 135_168;
+/// Where the descriptions begin \[byte\].
+pub const DESCRIPTIONS_OFFSET: u32 = 659_456;
+/// Where channels begin \[byte\].
+pub const CHANNELS_OFFSET: u32 = 4_194_304;
+/// Room for descriptions \[byte\].
+pub const DESCRIPTIONS_BYTES: u32 = CHANNELS_OFFSET - DESCRIPTIONS_OFFSET;
+/// Room for the rule text of one session \[byte\].
+pub const RULES_BYTES: u32 = 3840;
+/// Room for the short name of a process \[byte\].
+pub const NAME_BYTES: u32 = 64;
+
+/// Name of the memfd.
+pub const MEMFD: &str = "strata";
+/// Beginning of the memfd's name in a process that cannot be traced; the reason follows.
+pub const MEMFD_REFUSED: &str = "strata-refused:";
+
+/// Folder of the sockets on which root's tracers listen.
+pub const SOCKETS_ROOT: &str = "/run/strata";
+/// Folder of the sockets on which a user's tracers listen; `%u`: user id.
+pub const SOCKETS_USER: &str = "/run/user/%u/strata";
+/// The same where there is no `/run/user`.
+pub const SOCKETS_TMP: &str = "/tmp/strata-%u";
+
+/// Environment variable that arms a launched command.
+pub const ENVIRONMENT: &str = "STRATA_SESSION";
+
+/// [`Control::clock_kind`]: `clock_gettime()`.
+pub const CLOCK_VDSO: u32 = 0;
+/// [`Control::clock_kind`]: the cycle counter and [`Control::clock`].
+pub const CLOCK_TSC: u32 = 1;
+/// Clock slots.
+pub const NR_CLOCK_SLOTS: u32 = 8;
+
+/// [`Session::status`]: nobody's.
+pub const SESSION_FREE: u32 = 0;
+/// [`Session::status`]: a tracer is filling it in.
+pub const SESSION_SETUP: u32 = 1;
+/// [`Session::status`]: records are written to it.
+pub const SESSION_ACTIVE: u32 = 2;
+/// [`Session::status`]: its tracer is reading the rest.
+pub const SESSION_ENDING: u32 = 3;
+/// Age of a heartbeat after which a tracer counts as dead \[ns\].
+pub const DEAD_NS: u64 = 10_000_000_000;
+
+/// [`Session::flags`]: children by `fork()` get it too.
+pub const SESSION_INHERIT: u32 = 1;
+/// [`Session::flags`]: record headers are large, else compact.
+pub const SESSION_LARGE_HEADER: u32 = 2;
+/// [`Session::flags`]: the channel's loss mode.
+pub const SESSION_OVERWRITE: u32 = 4;
+
+/// [`State::flags`]: described, and its object is loaded.
+pub const STATE_PRESENT: u32 = 1;
+/// [`State::flags`]: its sites test [`State::enabled`]; never write to its code.
+pub const STATE_FLAG: u32 = 2;
+/// [`State::ids`]: none.
+pub const NO_ID: u16 = 0xffff;
+
+/// Opcode of a dormant site.
+pub const SITE_DORMANT: u8 = 0xa9;
+/// Opcode of a site that is on.
+pub const SITE_ON: u8 = 0xe9;
+
+/// Type of a field: integer.
+pub const INTEGER: u8 = 1;
+/// Type of a field: IEEE 754.
+pub const FLOAT: u8 = 2;
+/// Type of a field: bytes up to a NUL.
+pub const STRING: u8 = 3;
+/// Type of a field: as many elements as the description says.
+pub const ARRAY: u8 = 4;
+/// Type of a field: as many elements as the record says.
+pub const SEQUENCE: u8 = 5;
+/// Type of an element: text.
+pub const TEXT: u8 = 6;
+
+/// Flag of a field: signed.
+pub const FIELD_SIGNED: u8 = 1;
+/// Flag of a field: big-endian, whatever the machine is.
+pub const FIELD_NETWORK: u8 = 2;
+/// Flag of a field: an integer that is 0 or 1.
+pub const FIELD_BOOL: u8 = 4;
+
+/// Most fields of a tracepoint.
+pub const FIELDS_MAX: u32 = 64;
+/// Longest `provider:name` \[byte\].
+pub const NAME_MAX: u32 = 255;
+/// Least severe log level; 0 is the most severe.
+pub const LEVEL_MAX: u32 = 14;
+
+/// `struct strata_abi_user_clock_slot`: how the cycle counter becomes `CLOCK_MONOTONIC`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct ClockSlot {
+    /// Where the conversion begins \[cycle\].
+    pub base_cycles: AtomicU64,
+    /// Nanoseconds of a cycle, times 2^32; 0: unusable.
+    pub multiplier: AtomicU64,
+    /// The time at `base_cycles` \[ns\].
+    pub base_ns: AtomicU64,
+    /// Not used.
+    pub reserved: u64,
+}
+
+/// `struct strata_abi_user_control`, at offset 0 of the memfd.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Control {
+    /// [`MAGIC`], written last.
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU32,
+    /// The process, in its own PID namespace.
+    pub pid: AtomicU32,
+    /// [`crate::ring::BY_COMMIT`] or [`crate::ring::BY_POSITION`].
+    pub publish: AtomicU32,
+    /// Streams that a channel needs.
+    pub nr_cpus: AtomicU32,
+    /// States below it are described.
+    pub nr_states: AtomicU32,
+    /// Used of the descriptions so far \[byte\].
+    pub descriptions_bytes: AtomicU32,
+    /// Changes with every loaded and unloaded object.
+    pub generation: AtomicU64,
+    /// When the process began \[ns\].
+    pub started_ns: AtomicU64,
+    /// Tracepoints that found no room.
+    pub refused: AtomicU32,
+    /// Why it could not patch its own sites; 0: it could.
+    pub arm_errno: AtomicU32,
+    /// [`CLOCK_VDSO`] or [`CLOCK_TSC`].
+    pub clock_kind: AtomicU32,
+    /// Whose fork it is, in its namespace; 0: nobody's.
+    pub parent_pid: AtomicU32,
+    /// Short name, NUL-terminated.
+    pub name: [u8; NAME_BYTES as usize],
+    /// The clock slot in use is the remainder by [`NR_CLOCK_SLOTS`].
+    pub clock_index: AtomicU64,
+    /// Bit s: slot s may be other than free.
+    pub claimed_sessions: AtomicU32,
+    /// Not used.
+    pub reserved: [u32; 13],
+    /// See [`ClockSlot`].
+    pub clock: [ClockSlot; NR_CLOCK_SLOTS as usize],
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        Self {
+            magic: AtomicU64::default(),
+            version: AtomicU32::default(),
+            pid: AtomicU32::default(),
+            publish: AtomicU32::default(),
+            nr_cpus: AtomicU32::default(),
+            nr_states: AtomicU32::default(),
+            descriptions_bytes: AtomicU32::default(),
+            generation: AtomicU64::default(),
+            started_ns: AtomicU64::default(),
+            refused: AtomicU32::default(),
+            arm_errno: AtomicU32::default(),
+            clock_kind: AtomicU32::default(),
+            parent_pid: AtomicU32::default(),
+            name: [0; NAME_BYTES as usize],
+            clock_index: AtomicU64::default(),
+            claimed_sessions: AtomicU32::default(),
+            reserved: [0; 13],
+            clock: Default::default(),
+        }
+    }
+}
+
+/// `struct strata_abi_user_session`: one session slot.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Session {
+    /// [`SESSION_FREE`] to [`SESSION_ENDING`].
+    pub status: AtomicU32,
+    /// [`SESSION_INHERIT`], [`SESSION_LARGE_HEADER`], [`SESSION_OVERWRITE`].
+    pub flags: AtomicU32,
+    /// Unlike that of any session before.
+    pub generation: AtomicU64,
+    /// When the tracer last looked \[ns\]; 0: no tracer yet.
+    pub heartbeat_ns: AtomicU64,
+    /// Where the channel is, from the start of the memfd \[byte\].
+    pub channel_offset: AtomicU64,
+    /// Size of the channel \[byte\].
+    pub channel_bytes: AtomicU64,
+    /// Size of a sub-buffer \[byte\].
+    pub subbuf_bytes: AtomicU64,
+    /// Sub-buffers of each stream.
+    pub nr_subbufs: AtomicU32,
+    /// Event record ids given so far.
+    pub next_id: AtomicU32,
+    /// Records discarded because the channel could not be mapped.
+    pub discarded_unmapped: AtomicU64,
+    /// Records discarded because there was no memory to assemble them in.
+    pub discarded_unstaged: AtomicU64,
+    /// 1: the process has left the session of a dead tracer.
+    pub self_stopped: AtomicU64,
+    /// Size of the rule text \[byte\].
+    pub rules_bytes: AtomicU32,
+    /// In a free slot with the generation that was asked for: why the process could not make the channel.
+    pub create_errno: AtomicU32,
+    /// Not used.
+    pub reserved: [u32; 42],
+    /// Rule text, see `strata/abi/rule.h`.
+    pub rules: [u8; RULES_BYTES as usize],
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self {
+            status: AtomicU32::default(),
+            flags: AtomicU32::default(),
+            generation: AtomicU64::default(),
+            heartbeat_ns: AtomicU64::default(),
+            channel_offset: AtomicU64::default(),
+            channel_bytes: AtomicU64::default(),
+            subbuf_bytes: AtomicU64::default(),
+            nr_subbufs: AtomicU32::default(),
+            next_id: AtomicU32::default(),
+            discarded_unmapped: AtomicU64::default(),
+            discarded_unstaged: AtomicU64::default(),
+            self_stopped: AtomicU64::default(),
+            rules_bytes: AtomicU32::default(),
+            create_errno: AtomicU32::default(),
+            reserved: [0; 42],
+            rules: [0; RULES_BYTES as usize],
+        }
+    }
+}
+
+/// `struct strata_abi_user_state`: one tracepoint.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct State {
+    /// Bit s: on for the session in slot s.
+    pub enabled: AtomicU32,
+    /// [`STATE_PRESENT`], [`STATE_FLAG`].
+    pub flags: AtomicU32,
+    /// Where the description is, from [`DESCRIPTIONS_OFFSET`] \[byte\].
+    pub description: AtomicU32,
+    /// Size of the description \[byte\].
+    pub description_bytes: AtomicU32,
+    /// Where the sites are, from [`DESCRIPTIONS_OFFSET`], a multiple of 8 \[byte\].
+    pub sites: AtomicU32,
+    /// Number of sites.
+    pub nr_sites: AtomicU32,
+    /// Not used.
+    pub reserved: [u32; 10],
+    /// Event record id in each session; [`NO_ID`]: none.
+    pub ids: [AtomicU16; NR_SESSIONS as usize],
+}
+
+/// `struct strata_abi_user_site`: where a tracepoint is in the process' code.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Site {
+    /// In the process.
+    pub address: u64,
+    /// Operand of the opcode.
+    pub displacement: i32,
+    /// Not used.
+    pub reserved: u32,
+}
+
+/// `struct strata_abi_user_announcement`: a process says that it is there.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Announcement {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// The process, in its own PID namespace.
+    pub pid: u32,
+}
