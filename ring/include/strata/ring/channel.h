@@ -50,6 +50,7 @@ struct strata_ring_attr {
 	enum strata_ring_memory memory;
 	const char *path;	 /* STRATA_RING_FILE: must not exist */
 	int no_rseq;		 /* 1: by commit, even where restartable sequences are registered */
+	int rseq_elsewhere;	 /* 1: another process will write, which has them registered */
 	uint64_t start_position; /* multiple of the buffer's size; for tests */
 };
 
@@ -173,40 +174,27 @@ STRATA_FUNC int strata_ring_channel_allocate(struct strata_ring_channel *c,
 }
 
 /**
- * strata_ring_channel_create() - allocate a channel and make it empty.
- * @config: the client's constant configuration.
- * @attr:   sizes and memory.
- * @c:      out; closed (and @error filled) if it fails.
- * @error:  out, may be NULL: which value was refused, and the limit.
+ * strata_ring_channel_describe() - choose the layout of a channel, and check it.
+ * @h: out; everything but the magic number.
  *
- * The way of publishing is chosen here, once: by position if the configuration says rseq and this
- * process' libc has registered it, else by commit.
+ * The way of publishing is chosen here, once: by position if the configuration says rseq and the
+ * producing process' libc has registered it, else by commit.
  *
- * Returns 0; -EINVAL: a value outside its limits; -ENOMEM, -EEXIST, -ENOSPC, ...: what the system said.
- * Context: not a signal handler.
+ * Returns 0, or -EINVAL or -ENOMEM with @error filled. Context: any, a signal handler with @error NULL.
  */
-STRATA_FUNC int strata_ring_channel_create(const struct strata_ring_config *config,
-					   const struct strata_ring_attr *attr,
-					   struct strata_ring_channel *c,
-					   struct strata_ring_error *error)
+STRATA_FUNC int strata_ring_channel_describe(const struct strata_ring_config *config,
+					     const struct strata_ring_attr *attr,
+					     struct strata_abi_ring_channel *h,
+					     struct strata_ring_error *error)
 {
-	struct strata_abi_ring_channel *h = &c->header;
 	struct strata_ring_parts l;
-	uint32_t i;
-	int code;
 
-	memset(c, 0, sizeof(*c));
-	c->fd = -1;
+	memset(h, 0, sizeof(*h));
 	if (attr->nr_subbufs > STRATA_ABI_RING_NR_SUBBUFS_MAX)
 		return STRATA_RING_REFUSE(
 			error, EINVAL, "sub-buffer count: %llu is not a power of two from %u to %u",
 			(unsigned long long)attr->nr_subbufs, STRATA_ABI_RING_NR_SUBBUFS_MIN,
 			STRATA_ABI_RING_NR_SUBBUFS_MAX);
-	if ((unsigned)attr->memory > STRATA_RING_FILE ||
-	    (attr->memory == STRATA_RING_FILE && !attr->path))
-		return STRATA_RING_REFUSE(error, EINVAL,
-					  "memory: kind %d is unknown, or a file without a path",
-					  (int)attr->memory);
 	if ((unsigned)config->writers > STRATA_RING_WRITERS_SMP ||
 	    (unsigned)config->buffers > STRATA_RING_GLOBAL ||
 	    (unsigned)config->wakeup > STRATA_RING_WAKE_BY_WRITER)
@@ -218,7 +206,7 @@ STRATA_FUNC int strata_ring_channel_create(const struct strata_ring_config *conf
 	h->loss_mode = config->loss_mode;
 	h->publish = config->writers == STRATA_RING_WRITERS_RSEQ &&
 				     config->buffers == STRATA_RING_PER_CPU && !attr->no_rseq &&
-				     strata_rseq_available() ?
+				     (attr->rseq_elsewhere || strata_rseq_available()) ?
 			     STRATA_ABI_RING_BY_POSITION :
 			     STRATA_ABI_RING_BY_COMMIT;
 	h->global = config->buffers == STRATA_RING_GLOBAL;
@@ -233,7 +221,50 @@ STRATA_FUNC int strata_ring_channel_create(const struct strata_ring_config *conf
 		h->stream_stride = l.stride;
 		h->total_bytes = STRATA_ABI_RING_PAGE + h->nr_streams * l.stride;
 	}
-	code = strata_ring_header_check(h, error);
+	return strata_ring_header_check(h, error);
+}
+
+/**
+ * strata_ring_channel_format() - make the channel in @c->memory, described by @c->header and attached,
+ * empty. The memory holds zeros.
+ */
+STRATA_FUNC void strata_ring_channel_format(struct strata_ring_channel *c)
+{
+	uint32_t i;
+
+	for (i = 0; i < c->header.nr_streams; i++)
+		strata_ring_stream_init(&c->streams.stream[i], c->header.start_position);
+	memcpy(c->memory, &c->header, sizeof(c->header));
+	/* The magic number last: who finds it finds a whole channel. */
+	c->header.magic = STRATA_ABI_RING_MAGIC;
+	__atomic_store_n((uint64_t *)c->memory, c->header.magic, __ATOMIC_RELEASE);
+}
+
+/**
+ * strata_ring_channel_create() - allocate a channel and make it empty.
+ * @config: the client's constant configuration.
+ * @attr:   sizes and memory.
+ * @c:      out; closed (and @error filled) if it fails.
+ * @error:  out, may be NULL: which value was refused, and the limit.
+ *
+ * Returns 0; -EINVAL: a value outside its limits; -ENOMEM, -EEXIST, -ENOSPC, ...: what the system said.
+ * Context: not a signal handler.
+ */
+STRATA_FUNC int strata_ring_channel_create(const struct strata_ring_config *config,
+					   const struct strata_ring_attr *attr,
+					   struct strata_ring_channel *c,
+					   struct strata_ring_error *error)
+{
+	int code;
+
+	memset(c, 0, sizeof(*c));
+	c->fd = -1;
+	if ((unsigned)attr->memory > STRATA_RING_FILE ||
+	    (attr->memory == STRATA_RING_FILE && !attr->path))
+		return STRATA_RING_REFUSE(error, EINVAL,
+					  "memory: kind %d is unknown, or a file without a path",
+					  (int)attr->memory);
+	code = strata_ring_channel_describe(config, attr, &c->header, error);
 	if (!code)
 		code = strata_ring_channel_allocate(c, attr, error);
 	if (!code)
@@ -244,12 +275,7 @@ STRATA_FUNC int strata_ring_channel_create(const struct strata_ring_config *conf
 		strata_ring_channel_close(c);
 		return code;
 	}
-	for (i = 0; i < h->nr_streams; i++)
-		strata_ring_stream_init(&c->streams.stream[i], h->start_position);
-	memcpy(c->memory, h, sizeof(*h));
-	/* The magic number last: who finds it finds a whole channel. */
-	h->magic = STRATA_ABI_RING_MAGIC;
-	__atomic_store_n((uint64_t *)c->memory, h->magic, __ATOMIC_RELEASE);
+	strata_ring_channel_format(c);
 	return 0;
 }
 

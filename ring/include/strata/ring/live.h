@@ -64,7 +64,7 @@ STRATA_FUNC int strata_ring_get_available(struct strata_ring_reader *r,
 /**
  * strata_ring_copy_available() - copy the committed prefix of the packet at @position (either mode).
  * @dst, @size: room for it; subbuf_bytes is always enough.
- * @packet: out, on 0; data is @dst; timestamp_end only BY_POSITION.
+ * @packet: out, on 0; data is @dst; records and timestamp_end only BY_POSITION, else 0.
  *
  * Returns 0, -ENOSPC, -EAGAIN as strata_ring_get_available() or because the writer was too quick.
  * Ordering: the copy is made without protection and thrown away unless the sub-buffer's entry still is
@@ -76,7 +76,7 @@ STRATA_FUNC int strata_ring_copy_available(struct strata_ring_reader *r, uint64_
 {
 	struct strata_ring_stream *s = r->s;
 	uint64_t entry = 0, n, index = (position >> s->subbuf_shift) & (s->nr_subbufs - 1), last,
-		 write;
+		 write, records = 0, before = 0;
 	int tries = 1000;
 	const uint64_t *p = &strata_ring_subbuf(s, position)->entry;
 
@@ -103,6 +103,11 @@ STRATA_FUNC int strata_ring_copy_available(struct strata_ring_reader *r, uint64_
 			last = strata_load_relaxed(&s->shared->last_timestamp);
 			strata_fence_acquire();
 		} while (strata_load_relaxed(&s->shared->write_count) != write);
+		/* So does records; not in the loop, of which the model checker runs every round. */
+		records = strata_load_relaxed(&s->shared->records);
+		strata_fence_acquire();
+		if (strata_load_relaxed(&s->shared->write_count) != write)
+			return -EAGAIN;
 		n = write - position < s->subbuf_bytes ? write - position : 0;
 		packet->timestamp_end = last;
 	} else {
@@ -115,6 +120,8 @@ STRATA_FUNC int strata_ring_copy_available(struct strata_ring_reader *r, uint64_
 	strata_plain_peek(dst, s->data + (index << s->subbuf_shift), n);
 	strata_plain_peek(&packet->timestamp_begin, &s->frames[index].timestamp_begin,
 			  sizeof(uint64_t));
+	if (s->publish == STRATA_ABI_RING_BY_POSITION)
+		strata_plain_peek(&before, &s->frames[index].records_before, sizeof(before));
 	strata_fence_acquire();
 	if (s->loss_mode == STRATA_ABI_RING_OVERWRITE && strata_load_relaxed(p) != entry)
 		return -EAGAIN;
@@ -122,6 +129,7 @@ STRATA_FUNC int strata_ring_copy_available(struct strata_ring_reader *r, uint64_
 	packet->position = position;
 	packet->header_bytes = s->header_bytes;
 	packet->content_bytes = n;
+	packet->records = records - before;
 	packet->discarded = strata_ring_discarded(s);
 	return 0;
 }

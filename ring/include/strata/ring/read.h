@@ -22,6 +22,10 @@
 #include <strata/ring/stream.h>
 #include <strata/ring/wakeup.h>
 
+/*
+ * .records counts a packet that was delivered, and by position a prefix, too: strata_ring_copy_available().
+ * It is 0 for a prefix by commit, and for what strata_ring_get_rest() gives that is not complete.
+ */
 struct strata_ring_packet {
 	const unsigned char *data; /* the sub-buffer; [0, header_bytes) is the reader's to fill */
 	uint64_t position;	   /* of the packet's first byte [byte since stream creation] */
@@ -29,7 +33,7 @@ struct strata_ring_packet {
 	uint64_t header_bytes;
 	uint64_t timestamp_begin;
 	uint64_t timestamp_end;
-	uint64_t records;	    /* 0 where only a prefix is known */
+	uint64_t records;	    /* 0: none, or not counted; see below */
 	uint64_t discarded;	    /* of the stream, all reasons, since its creation */
 	uint64_t unpublished_bytes; /* reserved but never committed; only from strata_ring_get_rest() */
 };

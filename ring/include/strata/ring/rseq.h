@@ -74,6 +74,11 @@ struct strata_rseq_first {
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
+/* A library may have a copy of its own of libc's constant, and saves a load for each record. */
+#ifndef STRATA_RSEQ_OFFSET
+#define STRATA_RSEQ_OFFSET __rseq_offset
+#endif
+
 /* Offsets in struct rseq of <linux/rseq.h>. */
 #define STRATA_RSEQ_CPU_ID  4
 #define STRATA_RSEQ_RSEQ_CS 8

@@ -80,13 +80,13 @@ STRATA_INLINE uint32_t strata_rseq_cpu(void)
 
 	__asm__ volatile("movl %%fs:4(%[rseq]), %[cpu]"
 			 : [cpu] "=r"(cpu)
-			 : [rseq] "r"(__rseq_offset));
+			 : [rseq] "r"(STRATA_RSEQ_OFFSET));
 	return cpu;
 }
 
 STRATA_INLINE void strata_rseq_leave(void)
 {
-	__asm__ volatile("movq $0, %%fs:8(%[rseq])" : : [rseq] "r"(__rseq_offset) : "memory");
+	__asm__ volatile("movq $0, %%fs:8(%[rseq])" : : [rseq] "r"(STRATA_RSEQ_OFFSET) : "memory");
 }
 
 STRATA_INLINE int strata_rseq_store_plain(uint32_t cpu, const uint64_t *guard, uint64_t expect,
@@ -94,7 +94,7 @@ STRATA_INLINE int strata_rseq_store_plain(uint32_t cpu, const uint64_t *guard, u
 {
 	__asm__ goto(STRATA_RSEQ_BEGIN "movq %[value], %[dst]\n" STRATA_RSEQ_END
 		     :
-		     : [rseq] "r"(__rseq_offset), [cpu] "r"(cpu), [guard] "m"(*guard),
+		     : [rseq] "r"(STRATA_RSEQ_OFFSET), [cpu] "r"(cpu), [guard] "m"(*guard),
 		       [expect] "r"(expect), [dst] "m"(*dst), [value] "r"(value)
 		     : "rax", "memory", "cc"
 		     : failed);
@@ -109,32 +109,33 @@ STRATA_INLINE int strata_rseq_publish_loop(uint32_t cpu, struct strata_abi_ring_
 					   uint64_t expect, strata_v2di delta, uint64_t now,
 					   const struct strata_rseq_copy *copy)
 {
-	__asm__ goto(STRATA_RSEQ_BEGIN STRATA_RSEQ_NOT_BEFORE_LAST
-		     "movq %[header], (%[start])\n\t"
-		     "xorl %%ecx, %%ecx\n\t"
-		     "jmp 6f\n"
-		     "5:\n\t" STRATA_RSEQ_COPY_32 "addq $32, %%rcx\n"
-		     "6:\n\t"
-		     "leaq 32(%%rcx), %%rax\n\t"
-		     "cmpq %[bytes], %%rax\n\t"
-		     "jbe 5b\n\t"
-		     "jmp 8f\n"
-		     "7:\n\t"
-		     "movq (%[src], %%rcx), %%rax\n\t"
-		     "movq %%rax, (%[dst], %%rcx)\n\t"
-		     "addq $8, %%rcx\n"
-		     "8:\n\t"
-		     "cmpq %[bytes], %%rcx\n\t"
-		     "jb 7b\n\t"
-		     "movq %[now], %[last]\n\t" STRATA_RSEQ_ADD_PAIR STRATA_RSEQ_END
-		     :
-		     : [rseq] "r"(__rseq_offset), [cpu] "r"(cpu), [guard] "m"(shared->write_count),
-		       [expect] "r"(expect), [start] "r"(copy->dst), [header] "r"(copy->header),
-		       [dst] "r"(copy->dst + copy->header_bytes), [src] "r"(copy->payload),
-		       [bytes] "r"(copy->payload_bytes), [delta] "x"(delta), [now] "r"(now),
-		       [last] "m"(shared->last_timestamp)
-		     : "rax", "rcx", "xmm0", "xmm1", "memory", "cc"
-		     : failed);
+	__asm__ goto(
+		STRATA_RSEQ_BEGIN STRATA_RSEQ_NOT_BEFORE_LAST
+		"movq %[header], (%[start])\n\t"
+		"xorl %%ecx, %%ecx\n\t"
+		"jmp 6f\n"
+		"5:\n\t" STRATA_RSEQ_COPY_32 "addq $32, %%rcx\n"
+		"6:\n\t"
+		"leaq 32(%%rcx), %%rax\n\t"
+		"cmpq %[bytes], %%rax\n\t"
+		"jbe 5b\n\t"
+		"jmp 8f\n"
+		"7:\n\t"
+		"movq (%[src], %%rcx), %%rax\n\t"
+		"movq %%rax, (%[dst], %%rcx)\n\t"
+		"addq $8, %%rcx\n"
+		"8:\n\t"
+		"cmpq %[bytes], %%rcx\n\t"
+		"jb 7b\n\t"
+		"movq %[now], %[last]\n\t" STRATA_RSEQ_ADD_PAIR STRATA_RSEQ_END
+		:
+		: [rseq] "r"(STRATA_RSEQ_OFFSET), [cpu] "r"(cpu), [guard] "m"(shared->write_count),
+		  [expect] "r"(expect), [start] "r"(copy->dst), [header] "r"(copy->header),
+		  [dst] "r"(copy->dst + copy->header_bytes), [src] "r"(copy->payload),
+		  [bytes] "r"(copy->payload_bytes), [delta] "x"(delta), [now] "r"(now),
+		  [last] "m"(shared->last_timestamp)
+		: "rax", "rcx", "xmm0", "xmm1", "memory", "cc"
+		: failed);
 	return 1;
 failed:
 	strata_rseq_leave();
@@ -165,7 +166,7 @@ STRATA_INLINE int strata_rseq_publish_unrolled(uint32_t cpu, struct strata_abi_r
 			STRATA_RSEQ_WORD("48") STRATA_RSEQ_WORD(
 				"56") "movq %[now], %[last]\n\t" STRATA_RSEQ_ADD_PAIR STRATA_RSEQ_END
 		:
-		: [rseq] "r"(__rseq_offset), [cpu] "r"(cpu), [guard] "m"(shared->write_count),
+		: [rseq] "r"(STRATA_RSEQ_OFFSET), [cpu] "r"(cpu), [guard] "m"(shared->write_count),
 		  [expect] "r"(expect), [dst] "r"(copy->dst), [header] "r"(copy->header),
 		  [header_bytes] "i"(copy->header_bytes), [src] "r"(copy->payload),
 		  [bytes] "i"(copy->payload_bytes), [delta] "x"(delta), [now] "r"(now),
@@ -214,11 +215,11 @@ STRATA_INLINE int strata_rseq_publish_first(uint32_t cpu, struct strata_abi_ring
 		     "movq %[now], %[full]\n\t"
 		     "movq %[now], %[last]\n\t" STRATA_RSEQ_ADD_PAIR STRATA_RSEQ_END
 		     :
-		     : [rseq] "r"(__rseq_offset), [cpu] "r"(cpu), [guard] "m"(shared->write_count),
-		       [expect] "r"(expect), [dst] "r"(first->dst), [src] "r"(first->src),
-		       [bytes] "r"(first->src_bytes), [begin] "r"(first->begin), [delta] "x"(delta),
-		       [now] "r"(now), [full] "m"(shared->full_timestamp),
-		       [last] "m"(shared->last_timestamp)
+		     : [rseq] "r"(STRATA_RSEQ_OFFSET), [cpu] "r"(cpu),
+		       [guard] "m"(shared->write_count), [expect] "r"(expect),
+		       [dst] "r"(first->dst), [src] "r"(first->src), [bytes] "r"(first->src_bytes),
+		       [begin] "r"(first->begin), [delta] "x"(delta), [now] "r"(now),
+		       [full] "m"(shared->full_timestamp), [last] "m"(shared->last_timestamp)
 		     : "rax", "rcx", "xmm0", "memory", "cc"
 		     : failed);
 	return 1;
