@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tracepoint.h - tracepoints for C11 and C++17. This is the header to include.
+ *
+ *   #include <strata/tracepoint.h>
+ *
+ *   STRATA_TRACE(shop, order_paid, INFO, strata_int(number, order->number),
+ *                strata_string(customer, order->customer));
+ *
+ * is a statement. While nobody traces shop:order_paid it costs five bytes of code that do nothing; its
+ * expressions are evaluated, once, only while somebody does. Link with -lstrata.
+ *
+ * Provider, event and field names are identifiers, "provider:event" has at most 255 bytes; an event has
+ * at most 32 fields. Levels, from the most severe on:
+ *   EMERG ALERT CRIT ERR WARNING NOTICE INFO DEBUG_SYSTEM DEBUG_PROGRAM DEBUG_PROCESS DEBUG_MODULE
+ *   DEBUG_UNIT DEBUG_FUNCTION DEBUG_LINE DEBUG
+ *
+ * Fields, in the order in which they are recorded:
+ *   strata_int(name, value)                    any integer or enumeration; width and sign are its type's
+ *   strata_hex  strata_oct  strata_bin         the same, shown to another base
+ *   strata_net(name, value)  strata_net_hex    an integer in network byte order
+ *   strata_bool(name, value)                   a truth value
+ *   strata_float(name, value)                  float or double
+ *   strata_pointer(name, pointer)              an address
+ *   strata_enum(name, enumeration, value)      an integer with labels, see STRATA_ENUM
+ *   strata_string(name, string)                const char *; a null pointer is "(null)"
+ *   strata_text(name, pointer, N)              N bytes of text, or fewer up to a NUL; N is a constant
+ *   strata_array(name, pointer, N)             N integers, floats or doubles; N is a constant
+ *   strata_array_hex(name, pointer, N)         integers, shown to base 16
+ *   strata_sequence(name, pointer, count)      count of them, any number
+ *   strata_sequence_hex(name, pointer, count)
+ *   strata_text_sequence(name, pointer, bytes) so many bytes of text
+ *   strata_blob(name, pointer, bytes)          so many bytes of anything
+ * What a null pointer points to is zeros; a sequence of it is empty. A pointer with a comma outside of
+ * parentheses needs parentheses.
+ *
+ * Events with the same fields share a class, and an event that is declared can be asked for:
+ *   STRATA_CLASS(transfer, (int fd, size_t bytes), strata_int(fd, fd), strata_int(bytes, bytes));
+ *   STRATA_EVENT(shop, sent, INFO, transfer);        at file or namespace scope, also in a header
+ *   STRATA_EVENT(shop, received, INFO, transfer);
+ *   ...
+ *   STRATA_TRACE_EVENT(shop, sent, fd, bytes);       arguments as of a function, evaluated when it is on
+ *   if (STRATA_ENABLED(shop, sent)) ...              is anybody tracing it?
+ *
+ * Enumerations, at file or namespace scope:
+ *   STRATA_ENUM(colour, strata_label(RED, 0), strata_label_range(WARM, 1, 5), strata_label_auto(LAST));
+ *
+ * As printf():
+ *   strata_tracef("%d of %s", count, what);          strata_tracef:event, field msg
+ *   strata_tracelog(WARNING, "%m");                  strata_tracelog:WARNING, field msg
+ *
+ * A mistake is an error of the compiler, whose text begins with "strata:".
+ */
+#ifndef STRATA_TRACEPOINT_H
+#define STRATA_TRACEPOINT_H
+
+#include <strata/user/enumeration.h>
+#include <strata/user/event.h>
+#include <strata/user/fields.h>
+#include <strata/user/format.h>
+#include <strata/user/site.h>
+
+/* The name of a field is only pasted: no macro of the same name is seen. */
+#define strata_int(name, ...) \
+	(_scalar, _of_##name, #name, _integer, 0, 10, STRATA_USER_NULL, __VA_ARGS__)
+#define strata_hex(name, ...) \
+	(_scalar, _of_##name, #name, _integer, 0, 16, STRATA_USER_NULL, __VA_ARGS__)
+#define strata_oct(name, ...) \
+	(_scalar, _of_##name, #name, _integer, 0, 8, STRATA_USER_NULL, __VA_ARGS__)
+#define strata_bin(name, ...) \
+	(_scalar, _of_##name, #name, _integer, 0, 2, STRATA_USER_NULL, __VA_ARGS__)
+#define strata_net(name, ...)                                                     \
+	(_scalar, _of_##name, #name, _integer, STRATA_ABI_USER_FIELD_NETWORK, 10, \
+	 STRATA_USER_NULL, __VA_ARGS__)
+#define strata_net_hex(name, ...)                                                 \
+	(_scalar, _of_##name, #name, _integer, STRATA_ABI_USER_FIELD_NETWORK, 16, \
+	 STRATA_USER_NULL, __VA_ARGS__)
+#define strata_bool(name, ...)                                                                   \
+	(_scalar, _of_##name, #name, _boolean, STRATA_ABI_USER_FIELD_BOOL, 10, STRATA_USER_NULL, \
+	 __VA_ARGS__)
+#define strata_float(name, ...) \
+	(_scalar, _of_##name, #name, _real, 0, 10, STRATA_USER_NULL, __VA_ARGS__)
+#define strata_pointer(name, ...) \
+	(_scalar, _of_##name, #name, _address, 0, 16, STRATA_USER_NULL, __VA_ARGS__)
+#define strata_enum(name, enumeration, ...)                                              \
+	(_scalar, _of_##name, #name, _integer, 0, 10, &strata_enumeration_##enumeration, \
+	 __VA_ARGS__)
+#define strata_string(name, ...)	(_string, _of_##name, #name, __VA_ARGS__)
+#define strata_text(name, pointer, ...) (_text, _of_##name, #name, pointer, __VA_ARGS__)
+#define strata_array(name, pointer, ...) \
+	(_array, _of_##name, #name, _number, 0, 10, pointer, __VA_ARGS__)
+#define strata_array_hex(name, pointer, ...) \
+	(_array, _of_##name, #name, _number, 0, 16, pointer, __VA_ARGS__)
+#define strata_sequence(name, pointer, ...) \
+	(_sequence, _of_##name, #name, _number, 0, 10, pointer, __VA_ARGS__)
+#define strata_sequence_hex(name, pointer, ...) \
+	(_sequence, _of_##name, #name, _number, 0, 16, pointer, __VA_ARGS__)
+#define strata_text_sequence(name, pointer, ...) \
+	(_sequence, _of_##name, #name, _text, 0, 10, pointer, __VA_ARGS__)
+#define strata_blob(name, pointer, ...) \
+	(_sequence, _of_##name, #name, _blob, 0, 16, pointer, __VA_ARGS__)
+
+#endif /* STRATA_TRACEPOINT_H */

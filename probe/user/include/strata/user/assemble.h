@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * assemble.h - copy an event's values into a payload, and hand it to libstrata.
+ *
+ * Two ways. All fields of a fixed size, and few bytes: the call site stores them one behind the other
+ * into memory of a constant size. Otherwise the call site lists the fields' values as parts, and
+ * strata_user_assemble() sizes, copies and records them: on its own stack, or in staged memory.
+ *
+ * What a pointer points to may change at any time, by another thread: lengths are taken once, and what a
+ * reader relies on (a string has one NUL, at its end) is made so in the private copy.
+ */
+#ifndef STRATA_USER_ASSEMBLE_H
+#define STRATA_USER_ASSEMBLE_H
+
+#include <errno.h>
+#include <strata/user/object.h>
+#include <strata/user/types.h>
+
+/* Payloads up to this size are stored by the call site, if their size is constant [byte]. */
+#define STRATA_USER_INLINE_BYTES 256
+/* Payloads up to this size are put together on the stack [byte]. */
+#define STRATA_USER_STACK_BYTES 1000
+/* What is read instead of a null pointer, and instead of a NUL inside a string. */
+#define STRATA_USER_NULL_STRING "(null)"
+#define STRATA_USER_INNER_NUL	'?'
+
+/* Out of line, and one for all translation units where the language can. Not cold: that is for size. */
+#ifdef __cplusplus
+#define STRATA_USER_FUNCTION inline __attribute__((noinline, hot, visibility("hidden")))
+#else
+#define STRATA_USER_FUNCTION static __attribute__((noinline, hot, unused))
+#endif
+#define STRATA_USER_INLINE static inline __attribute__((always_inline, unused))
+
+/* What another thread may write: not to be read but by one copy, so volatile means nothing any more. */
+#define STRATA_USER_DATA(type, pointer) \
+	STRATA_USER_ADDRESS(const type *, STRATA_USER_ADDRESS(uintptr_t, pointer))
+
+/* strata_user_part.kind */
+#define STRATA_USER_PART_VALUE	  0u /* .size bytes of .from.value */
+#define STRATA_USER_PART_STRING	  1u /* .from.data up to a NUL; .count: its length, once taken */
+#define STRATA_USER_PART_ARRAY	  2u /* .count elements of .size bytes */
+#define STRATA_USER_PART_TEXT	  3u /* up to .count bytes of text, as .count bytes */
+#define STRATA_USER_PART_SEQUENCE 4u /* as ARRAY, behind a length of 4 bytes */
+
+/* The value of one field, before it is copied. */
+struct strata_user_part {
+	union {
+		const volatile void *data;
+		unsigned char value[8];
+	} from;
+	uint64_t count;
+	uint32_t size;
+	uint32_t kind;
+};
+
+#ifdef __cplusplus
+extern "C++" {
+#endif
+
+/* strata_user_put_*() - store one value of constant size at @to; return where the next one goes. */
+STRATA_USER_INLINE unsigned char *strata_user_put(unsigned char *to, const void *value,
+						  uint64_t bytes)
+{
+	__builtin_memcpy(to, value, bytes);
+	return to + bytes;
+}
+
+/* A null pointer gives zeros. */
+STRATA_USER_FUNCTION void strata_user_copy(unsigned char *to, const volatile void *from,
+					   uint64_t bytes)
+{
+	if (from)
+		__builtin_memcpy(to, STRATA_USER_DATA(void, from), bytes);
+	else
+		__builtin_memset(to, 0, bytes);
+}
+
+/* The highest bit of each byte that is 0, and maybe of bytes above it. */
+STRATA_USER_INLINE uint64_t strata_user_zero_bytes(uint64_t word)
+{
+	return (word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080);
+}
+
+/* Copy one word. The barrier: what is looked at is what was copied, not what is there by now. */
+STRATA_USER_INLINE uint64_t strata_user_copy_word(unsigned char *to, const unsigned char *from)
+{
+	uint64_t word;
+
+	__builtin_memcpy(&word, from, sizeof(word));
+	__asm__("" : "+r"(word));
+	__builtin_memcpy(to, &word, sizeof(word));
+	return strata_user_zero_bytes(word);
+}
+
+/*
+ * @length bytes, none of them a NUL in the copy: the text was longer when its length was taken. Short
+ * texts word by word, the last one over the one before: library calls would take twice the time.
+ */
+STRATA_USER_INLINE void strata_user_copy_letters(unsigned char *to, const unsigned char *from,
+						 uint64_t length)
+{
+	uint64_t zeros = 0;
+
+	if (length > 64) {
+		__builtin_memcpy(to, from, length);
+		zeros = __builtin_memchr(to, 0, length) != STRATA_USER_NULL;
+	} else if (length >= 8) {
+		for (uint64_t i = 0; i < length - 8; i += 8)
+			zeros |= strata_user_copy_word(to + i, from + i);
+		zeros |= strata_user_copy_word(to + length - 8, from + length - 8);
+	} else {
+		__builtin_memcpy(to, from, length);
+		zeros = length;
+	}
+	for (uint64_t i = 0; zeros && i < length; i++) {
+		if (!to[i])
+			to[i] = STRATA_USER_INNER_NUL;
+	}
+}
+
+/* As strncpy(): what is behind a NUL stays private. */
+STRATA_USER_FUNCTION void strata_user_copy_text(unsigned char *to, const volatile void *from,
+						uint64_t bytes)
+{
+	const unsigned char *text = STRATA_USER_DATA(unsigned char, from);
+	const void *end = text ? __builtin_memchr(text, 0, bytes) : STRATA_USER_NULL;
+	uint64_t used = text ? bytes : 0;
+
+	if (end)
+		used = STRATA_USER_ADDRESS(uintptr_t, end) - STRATA_USER_ADDRESS(uintptr_t, text);
+	if (used)
+		strata_user_copy_letters(to, text, used);
+	if (used < bytes)
+		__builtin_memset(to + used, 0, bytes - used);
+}
+
+STRATA_USER_INLINE unsigned char *strata_user_put_array(unsigned char *to,
+							const volatile void *from, uint64_t bytes)
+{
+	strata_user_copy(to, from, bytes);
+	return to + bytes;
+}
+
+STRATA_USER_INLINE unsigned char *strata_user_put_text(unsigned char *to, const volatile void *from,
+						       uint64_t bytes)
+{
+	strata_user_copy_text(to, from, bytes);
+	return to + bytes;
+}
+
+/* strata_user_part_*() - describe one value; return the next part. */
+STRATA_USER_INLINE struct strata_user_part *strata_user_part_value(struct strata_user_part *part,
+								   const void *value, uint32_t size)
+{
+	/* All eight bytes are copied into the payload, and overwritten there by what follows. */
+	__builtin_memset(part->from.value, 0, sizeof(part->from.value));
+	__builtin_memcpy(part->from.value, value, size);
+	part->count = 1;
+	part->size = size;
+	part->kind = STRATA_USER_PART_VALUE;
+	return part + 1;
+}
+
+STRATA_USER_INLINE struct strata_user_part *strata_user_part_data(struct strata_user_part *part,
+								  uint32_t kind,
+								  const volatile void *data,
+								  uint64_t count, uint32_t size)
+{
+	part->from.data = data;
+	part->count = count;
+	part->size = size;
+	part->kind = kind;
+	return part + 1;
+}
+
+/* The bytes of a part in the payload; what cannot be, is UINT64_MAX. */
+STRATA_USER_INLINE uint64_t strata_user_part_bytes(struct strata_user_part *part)
+{
+	uint64_t bytes;
+
+	switch (part->kind) {
+	case STRATA_USER_PART_VALUE:
+		return part->size;
+	case STRATA_USER_PART_STRING:
+		if (!part->from.data)
+			part->from.data = STRATA_USER_NULL_STRING;
+		part->count = __builtin_strlen(STRATA_USER_DATA(char, part->from.data));
+		return part->count + 1;
+	case STRATA_USER_PART_SEQUENCE:
+		if (!part->from.data)
+			part->count = 0;
+		if (__builtin_mul_overflow(part->count, part->size, &bytes) || bytes > UINT32_MAX)
+			return UINT64_MAX;
+		return bytes + sizeof(uint32_t);
+	default:
+		return part->count * part->size; /* constants, asserted to be small */
+	}
+}
+
+STRATA_USER_INLINE unsigned char *strata_user_put_string(unsigned char *to,
+							 const volatile void *from, uint64_t length)
+{
+	strata_user_copy_letters(to, STRATA_USER_DATA(unsigned char, from), length);
+	to[length] = 0;
+	return to + length + 1;
+}
+
+STRATA_USER_INLINE void strata_user_put_parts(unsigned char *to,
+					      const struct strata_user_part *parts, uint32_t nr)
+{
+	for (uint32_t i = 0; i < nr; i++) {
+		const struct strata_user_part *part = &parts[i];
+		uint32_t count = STRATA_USER_CAST(uint32_t, part->count);
+
+		switch (part->kind) {
+		case STRATA_USER_PART_VALUE:
+			__builtin_memcpy(to, part->from.value, sizeof(part->from.value));
+			to += part->size;
+			break;
+		case STRATA_USER_PART_STRING:
+			to = strata_user_put_string(to, part->from.data, part->count);
+			break;
+		case STRATA_USER_PART_TEXT:
+			to = strata_user_put_text(to, part->from.data, part->count);
+			break;
+		case STRATA_USER_PART_SEQUENCE:
+			to = strata_user_put(to, &count, sizeof(count));
+			if (count)
+				to = strata_user_put_array(to, part->from.data,
+							   part->count * part->size);
+			break;
+		default:
+			to = strata_user_put_array(to, part->from.data, part->count * part->size);
+		}
+	}
+	/* The last word of the record is copied whole, and nothing private may be in it. */
+	__builtin_memset(to, 0, STRATA_USER_TAILROOM);
+}
+
+/* More than UINT32_MAX is more than any memory: libstrata counts it, and gives none. */
+STRATA_USER_FUNCTION void strata_user_assemble_staged(struct strata_tracepoint *tracepoint,
+						      const struct strata_user_part *parts,
+						      uint32_t nr, uint64_t bytes)
+{
+	const int saved_errno = errno;
+	unsigned char *payload = strata_user_stage(tracepoint, bytes);
+
+	if (payload && bytes <= UINT32_MAX) {
+		strata_user_put_parts(payload, parts, nr);
+		strata_user_record(tracepoint, payload, STRATA_USER_CAST(uint32_t, bytes));
+	}
+	if (payload)
+		strata_user_unstage(payload, bytes);
+	errno = saved_errno;
+}
+
+/**
+ * strata_user_assemble() - one event record of @parts.
+ *
+ * Context: any thread or signal handler.
+ */
+STRATA_USER_FUNCTION void strata_user_assemble(struct strata_tracepoint *tracepoint,
+					       struct strata_user_part *parts, uint32_t nr)
+{
+	unsigned char stack[STRATA_USER_HEADROOM + STRATA_USER_STACK_BYTES + STRATA_USER_TAILROOM]
+		__attribute__((aligned(8)));
+	unsigned char *payload = stack + STRATA_USER_HEADROOM;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < nr; i++) {
+		if (__builtin_add_overflow(bytes, strata_user_part_bytes(&parts[i]), &bytes) ||
+		    bytes > UINT32_MAX) {
+			bytes = UINT64_MAX;
+			break;
+		}
+	}
+	if (bytes > STRATA_USER_STACK_BYTES) {
+		strata_user_assemble_staged(tracepoint, parts, nr, bytes);
+		return;
+	}
+	strata_user_put_parts(payload, parts, nr);
+	strata_user_record(tracepoint, payload, STRATA_USER_CAST(uint32_t, bytes));
+}
+
+#ifdef __cplusplus
+} /* extern "C++" */
+#endif
+
+#endif /* STRATA_USER_ASSEMBLE_H */

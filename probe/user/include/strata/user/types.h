@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * types.h - what the tracepoint macros ask of an expression's type, in C and in C++, without evaluating
+ * the expression: is it an integer, how wide, has it a sign.
+ *
+ * A type code is what a record's reader must know of an integer or floating-point number, in four bits:
+ * bits 0 and 1: log2 of its bytes, bit 2: has a sign, bit 3: floating-point.
+ */
+#ifndef STRATA_USER_TYPES_H
+#define STRATA_USER_TYPES_H
+
+#include <stdint.h>
+
+#define STRATA_USER_CODE_SIGNED 4
+#define STRATA_USER_CODE_FLOAT	8
+
+/* The code of an unsigned integer of so many bytes. */
+#define STRATA_USER_CODE_UNSIGNED(bytes) \
+	((bytes) == 1 ? 0 : (bytes) == 2 ? 1 : (bytes) == 4 ? 2 : 3)
+
+#ifdef __cplusplus
+
+extern "C++" {
+#include <type_traits>
+
+namespace strata_user
+{
+template <class T> using value = std::remove_cv_t<std::decay_t<T>>;
+template <class T> using element = std::remove_cv_t<std::remove_pointer_t<std::decay_t<T>>>;
+
+/* void, and what has no size, is 0 bytes: no type that a record can hold. */
+template <class T> constexpr unsigned size()
+{
+	if constexpr (std::is_void<T>::value || std::is_function<T>::value)
+		return 0;
+	else
+		return unsigned(sizeof(T));
+}
+
+template <class T>
+constexpr bool is_integer = size<T>() <= 8 &&
+			    (std::is_integral<T>::value || std::is_enum<T>::value);
+template <class T>
+constexpr bool is_float = std::is_same<T, float>::value || std::is_same<T, double>::value;
+template <class T>
+constexpr bool is_pointer = std::is_pointer<T>::value || std::is_null_pointer<T>::value;
+
+template <class T, bool is_enum = std::is_enum<T>::value> struct number {
+	static constexpr bool has_sign = std::is_signed<T>::value;
+};
+template <class T> struct number<T, true> {
+	static constexpr bool has_sign = std::is_signed<std::underlying_type_t<T>>::value;
+};
+
+template <class T>
+constexpr int code = STRATA_USER_CODE_UNSIGNED(size<T>()) |
+		     (is_float<T> ? STRATA_USER_CODE_FLOAT :
+				    (number<T>::has_sign ? STRATA_USER_CODE_SIGNED : 0));
+} // namespace strata_user
+}
+
+#define STRATA_USER_ASSERT(condition, text) static_assert(condition, text)
+
+#define STRATA_USER_NULL nullptr
+
+/* Casts that -Wold-style-cast has nothing against: of numbers, and of what points. */
+#define STRATA_USER_CAST(type, ...)    static_cast<type>(__VA_ARGS__)
+#define STRATA_USER_ADDRESS(type, ...) reinterpret_cast<type>(__VA_ARGS__)
+
+/* The type of an expression's value: arrays are pointers, and nothing is const. */
+#define STRATA_USER_TYPE(...)	 ::strata_user::value<__typeof__(((void)0, (__VA_ARGS__)))>
+#define STRATA_USER_ELEMENT(...) ::strata_user::element<__typeof__(((void)0, (__VA_ARGS__)))>
+
+#define STRATA_USER_SAME(a, b)		 (std::is_same<a, b>::value)
+#define STRATA_USER_IS_INTEGER(type)	 (::strata_user::is_integer<type>)
+#define STRATA_USER_IS_FLOAT(type)	 (::strata_user::is_float<type>)
+#define STRATA_USER_IS_POINTER(type)	 (::strata_user::is_pointer<type>)
+#define STRATA_USER_CODE(...)		 (::strata_user::code<__VA_ARGS__>)
+#define STRATA_USER_STORED(type)	 type
+#define STRATA_USER_TO_STORED(type, ...) (__VA_ARGS__)
+
+#else
+
+#define STRATA_USER_ASSERT(condition, text) _Static_assert(condition, text)
+
+#define STRATA_USER_NULL ((void *)0)
+
+#define STRATA_USER_CAST(type, ...)    ((type)(__VA_ARGS__))
+#define STRATA_USER_ADDRESS(type, ...) ((type)(__VA_ARGS__))
+
+/* The comma makes a value of the expression: arrays are pointers, a bit-field has a type. */
+#define STRATA_USER_TYPE(...)	       __typeof__(((void)0, (__VA_ARGS__)))
+#define STRATA_USER_ELEMENT(...)       __typeof__(*(__VA_ARGS__))
+
+#define STRATA_USER_SAME(a, b)	   __builtin_types_compatible_p(a, b)
+#define STRATA_USER_IS_FLOAT(type) (STRATA_USER_SAME(type, float) || STRATA_USER_SAME(type, double))
+
+/* gcc's <typeclass.h>: 1 to 4 are integers of all kinds, 5 pointers; void and floats count as pointers. */
+#define STRATA_USER_CLASS(type)                                                                    \
+	__builtin_classify_type(                                                                   \
+		*__builtin_choose_expr(STRATA_USER_SAME(type, void) || STRATA_USER_IS_FLOAT(type), \
+				       (char **)0, (type *)0))
+
+#define STRATA_USER_IS_INTEGER(type) \
+	(STRATA_USER_CLASS(type) >= 1 && STRATA_USER_CLASS(type) <= 4 && sizeof(type) <= 8)
+#define STRATA_USER_IS_POINTER(type) (!STRATA_USER_IS_FLOAT(type) && STRATA_USER_CLASS(type) == 5)
+
+/* Of a number; an integer constant expression even for a floating-point type. */
+#define STRATA_USER_HAS_SIGN(...)                                   \
+	__builtin_choose_expr(STRATA_USER_IS_FLOAT(__VA_ARGS__), 1, \
+			      (__VA_ARGS__)-1 < (__VA_ARGS__)1)
+#define STRATA_USER_CODE(...)                                           \
+	(STRATA_USER_CODE_UNSIGNED(sizeof(__VA_ARGS__)) |               \
+	 (STRATA_USER_IS_FLOAT(__VA_ARGS__) ? STRATA_USER_CODE_FLOAT :  \
+	  STRATA_USER_HAS_SIGN(__VA_ARGS__) ? STRATA_USER_CODE_SIGNED : \
+					      0))
+
+#define STRATA_USER_TO_STORED(type, ...) ((type)(__VA_ARGS__))
+
+/* The standard type of the same size: gcc gives a bit-field's value a type of as many bits. */
+#define STRATA_USER_STORED(type)                                                      \
+	__typeof__(__builtin_choose_expr(                                             \
+		STRATA_USER_IS_FLOAT(type), (type)0,                                  \
+		__builtin_choose_expr(                                                \
+			STRATA_USER_HAS_SIGN(type),                                   \
+			STRATA_USER_OF_SIZE(type, int8_t, int16_t, int32_t, int64_t), \
+			STRATA_USER_OF_SIZE(type, uint8_t, uint16_t, uint32_t, uint64_t))))
+#define STRATA_USER_OF_SIZE(type, one, two, four, eight)                                     \
+	__builtin_choose_expr(sizeof(type) == 1, (one)0,                                     \
+			      __builtin_choose_expr(sizeof(type) == 2, (two)0,               \
+						    __builtin_choose_expr(sizeof(type) == 4, \
+									  (four)0, (eight)0)))
+
+#endif
+
+#define STRATA_USER_IS_STRING(type) \
+	(STRATA_USER_SAME(type, char *) || STRATA_USER_SAME(type, const char *))
+#define STRATA_USER_IS_NUMBER(type) (STRATA_USER_IS_INTEGER(type) || STRATA_USER_IS_FLOAT(type))
+
+#endif /* STRATA_USER_TYPES_H */

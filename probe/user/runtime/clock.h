@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * clock.h - CLOCK_MONOTONIC [ns] for event records: the cycle counter, converted by what the tracer
+ * publishes in the control page (strata/abi/user.h), or clock_gettime() where there is none.
+ */
+#ifndef STRATA_RUNTIME_CLOCK_H
+#define STRATA_RUNTIME_CLOCK_H
+
+#include <time.h>
+
+#include "runtime.h"
+
+#ifdef __x86_64__
+
+/* The index that was right last time; a hint. Any thread may write it. */
+extern uint64_t strata_clock_index STRATA_HIDDEN;
+
+/* The hint was wrong, or there is no usable slot. */
+STRATA_SLOW uint64_t strata_user_clock_slow(uint64_t (*cycles)(void))
+{
+	const struct strata_abi_user_control *control = strata_runtime.control;
+	uint64_t index, base, multiplier, ns, passed;
+	const struct strata_abi_user_clock_slot *slot;
+
+	do {
+		/* ACQUIRE pairs with the tracer's RELEASE after it has written the slot. */
+		index = strata_load_acquire(&control->clock_index);
+		slot = &control->clock[index % STRATA_ABI_USER_NR_CLOCK_SLOTS];
+		base = strata_load_relaxed(&slot->base_cycles);
+		multiplier = strata_load_relaxed(&slot->multiplier);
+		ns = strata_load_relaxed(&slot->base_ns);
+		if (!multiplier)
+			return strata_clock_monotonic_ns();
+		passed = cycles() - base;
+		strata_fence_acquire();
+	} while (strata_load_relaxed(&control->clock_index) != index);
+	__atomic_store_n(&strata_clock_index, index, __ATOMIC_RELEASE);
+	/* The slot may be newer than the counter. */
+	if ((int64_t)passed < 0)
+		passed = 0;
+	return ns + (uint64_t)(((unsigned __int128)passed * multiplier) >> 32);
+}
+
+/*
+ * What the counter's instruction waits for, and what waits for it, is all the time that there is: the slot
+ * is loaded before, by the hint, and afterwards it is checked that the index was, and is, the hinted one.
+ * The product's upper half is the result, with a multiplier of 64 bits behind the point.
+ */
+STRATA_INLINE uint64_t strata_user_clock_converted(uint64_t (*cycles)(void))
+{
+	const struct strata_abi_user_control *control = strata_runtime.control;
+	uint64_t index = __atomic_load_n(&strata_clock_index, __ATOMIC_ACQUIRE), passed;
+	const struct strata_abi_user_clock_slot *slot =
+		&control->clock[index % STRATA_ABI_USER_NR_CLOCK_SLOTS];
+	uint64_t base = strata_load_relaxed(&slot->base_cycles);
+	uint64_t multiplier = strata_load_relaxed(&slot->multiplier);
+	uint64_t ns = strata_load_relaxed(&slot->base_ns);
+
+	passed = cycles() - base;
+	strata_fence_acquire();
+	if (strata_unlikely(strata_load_relaxed(&control->clock_index) != index ||
+			    (int64_t)passed < 0 || !multiplier || multiplier >> 32))
+		return strata_user_clock_slow(cycles);
+	return ns + (uint64_t)(((unsigned __int128)passed * (multiplier << 32)) >> 64);
+}
+
+#else
+
+STRATA_INLINE uint64_t strata_user_clock_converted(uint64_t (*cycles)(void))
+{
+	(void)cycles;
+	return strata_clock_monotonic_ns();
+}
+
+#endif
+
+STRATA_CALLBACK uint64_t strata_user_clock(void)
+{
+	return strata_user_clock_converted(strata_clock_cycles);
+}
+
+STRATA_CALLBACK uint64_t strata_user_clock_ordered(void)
+{
+	return strata_user_clock_converted(strata_clock_cycles_ordered);
+}
+
+#endif /* STRATA_RUNTIME_CLOCK_H */

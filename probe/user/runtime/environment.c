@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * environment.c - what a tracer that started this program wants (STRATA_ABI_USER_ENVIRONMENT), and two
+ * variables that choose the second-best way of doing things, for tests and for comparison:
+ *
+ *   STRATA_ARM=flag | patch      all sites test a flag | none does, whatever Yama says
+ *   STRATA_PUBLISH=commit        write by reserve and commit although there is rseq
+ *
+ * A set-user-ID program listens to none of them: its user is not the one who set them.
+ */
+#include <sys/auxv.h>
+
+#include "runtime.h"
+
+int strata_environment_says(const char *name, const char *value)
+{
+	const char *text = getauxval(AT_SECURE) ? NULL : getenv(name);
+
+	return text && !strcmp(text, value);
+}
+
+/* The number behind @key at *@p, which is moved behind it and @end. Returns 0 if there is none. */
+static int number(const char **p, const char *key, char end, uint64_t *value)
+{
+	size_t n = strlen(key);
+	uint64_t x = 0;
+
+	if (strncmp(*p, key, n) || (*p)[n] < '0' || (*p)[n] > '9')
+		return 0;
+	for (*p += n; **p >= '0' && **p <= '9'; (*p)++) {
+		if (x > (UINT64_MAX - 9) / 10)
+			return 0;
+		x = x * 10 + (uint64_t)(**p - '0');
+	}
+	if (**p != end)
+		return 0;
+	(*p)++;
+	*value = x;
+	return 1;
+}
+
+static int word(const char **p, const char *text)
+{
+	size_t n = strlen(text);
+
+	if (strncmp(*p, text, n))
+		return 0;
+	*p += n;
+	return 1;
+}
+
+/* Returns 1 if a tracer has started this program and its request can be understood. */
+int strata_environment_request(struct strata_user_request *request)
+{
+	const char *p = getauxval(AT_SECURE) ? NULL : getenv(STRATA_ABI_USER_ENVIRONMENT);
+	uint64_t version, socket, subbufs, bits;
+
+	if (!p || !number(&p, "", ':', &version) || version != STRATA_ABI_USER_VERSION)
+		return 0;
+	if (!number(&p, "socket=", '.', &socket) || socket > INT32_MAX ||
+	    !number(&p, "", ';', &request->socket_inode) ||
+	    !number(&p, "generation=", ';', &request->generation) ||
+	    !number(&p, "subbuf=", ';', &request->subbuf_bytes) ||
+	    !number(&p, "subbufs=", ';', &subbufs) || subbufs > STRATA_ABI_RING_NR_SUBBUFS_MAX)
+		return 0;
+	request->flags = STRATA_ABI_USER_SESSION_INHERIT;
+	if (word(&p, "mode=overwrite;"))
+		request->flags |= STRATA_ABI_USER_SESSION_OVERWRITE;
+	else if (!word(&p, "mode=discard;"))
+		return 0;
+	/* The number of bits is for people; the multiplier has 32 behind the point. */
+	if (!number(&p, "clock=", '.', &bits) || !number(&p, "", ';', &request->clock_multiplier) ||
+	    !word(&p, "rules="))
+		return 0;
+	request->socket = (int)socket;
+	request->nr_subbufs = (uint32_t)subbufs;
+	request->rules = p;
+	request->rules_bytes = strlen(p);
+	return request->rules_bytes <= STRATA_ABI_USER_RULES_BYTES;
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * memory.c - the process' memfd: made before main(), and anew after fork().
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime.h"
+
+struct strata_user_mapped strata_mapped;
+ptrdiff_t strata_rseq_offset;
+struct strata_runtime strata_runtime = { .fd = -1, .socket = -1 };
+
+/* Where the descriptor goes: out of the way of programs that count on small numbers [fd]. */
+#define STRATA_USER_FD_MIN 60
+
+#define STRATA_USER_MFD_NOEXEC_SEAL 8u /* Linux 6.3 */
+
+int strata_memory_is(int fd, uint64_t inode)
+{
+	struct stat status;
+
+	return fd >= 0 && !fstat(fd, &status) && status.st_ino == inode;
+}
+
+/* The memfd's descriptor, or -1 if the program has closed it. */
+int strata_memory_fd(void)
+{
+	return strata_memory_is(strata_runtime.fd, strata_runtime.inode) ? strata_runtime.fd : -1;
+}
+
+static int make_memfd(const char *name)
+{
+	const unsigned flags = STRATA_RING_MFD_CLOEXEC | STRATA_RING_MFD_ALLOW_SEALING;
+	int fd = (int)syscall(SYS_memfd_create, name, flags | STRATA_USER_MFD_NOEXEC_SEAL), high;
+
+	if (fd < 0 && errno == EINVAL)
+		fd = (int)syscall(SYS_memfd_create, name, flags);
+	if (fd < 0)
+		return -1;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, STRATA_USER_FD_MIN);
+	if (high < 0)
+		return fd;
+	close(fd);
+	return high;
+}
+
+/* ftruncate() beyond the limit would raise SIGXFSZ. */
+static int may_be_long(uint64_t bytes)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur >= bytes;
+}
+
+/* A new memfd of the size that everything but channels needs, mapped. Returns NULL, or where. */
+static unsigned char *make_memory(int *fd, uint64_t *inode)
+{
+	struct stat status;
+	void *memory;
+
+	/* A memfd with such a name is kept open for good: the name is the message. */
+	if (!may_be_long(STRATA_ABI_USER_CHANNELS_OFFSET)) {
+		*fd = make_memfd(STRATA_ABI_USER_MEMFD_REFUSED "file size limit (ulimit -f)");
+		return NULL;
+	}
+	*fd = make_memfd(STRATA_ABI_USER_MEMFD);
+	if (*fd < 0)
+		return NULL;
+	if (!ftruncate(*fd, STRATA_ABI_USER_CHANNELS_OFFSET) &&
+	    !fcntl(*fd, STRATA_RING_F_ADD_SEALS, STRATA_RING_F_SEAL_SHRINK) &&
+	    !fstat(*fd, &status)) {
+		memory = strata_mmap(NULL, STRATA_ABI_USER_CHANNELS_OFFSET, PROT_READ | PROT_WRITE,
+				     MAP_SHARED, *fd);
+		if (memory != MAP_FAILED) {
+			*inode = status.st_ino;
+			return (unsigned char *)memory;
+		}
+	}
+	close(*fd);
+	*fd = make_memfd(STRATA_ABI_USER_MEMFD_REFUSED "no memory (ulimit -v)");
+	return NULL;
+}
+
+/* The first line of a small file in /proc or /sys; 0 bytes if it cannot be read. */
+static size_t read_line(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0 ? (size_t)n : 0;
+}
+
+/* The largest CPU number that the kernel may give, plus 1: "0-3,8-11" ends with it. */
+static uint32_t possible_cpus(void)
+{
+	char text[256];
+	size_t n = read_line("/sys/devices/system/cpu/possible", text, sizeof(text));
+	cpu_set_t set;
+	uint32_t last = 0;
+	int i;
+
+	if (n) {
+		while (n && (text[n - 1] < '0' || text[n - 1] > '9'))
+			n--;
+		while (n && text[n - 1] >= '0' && text[n - 1] <= '9')
+			n--;
+		for (; text[n] >= '0' && text[n] <= '9' && last < STRATA_ABI_RING_NR_STREAMS_MAX;
+		     n++)
+			last = last * 10 + (uint32_t)(text[n] - '0');
+		return last < STRATA_ABI_RING_NR_STREAMS_MAX ? last + 1 : last;
+	}
+	/* No /sys here. A CPU above these is counted in discarded_no_stream. */
+	if (!sched_getaffinity(0, sizeof(set), &set))
+		for (i = 0; i < CPU_SETSIZE; i++)
+			if (CPU_ISSET((size_t)i, &set))
+				last = (uint32_t)i;
+	return last + 1;
+}
+
+/* May a tracer that has not started us write to /proc/PID/mem? Yama says so; root always may. */
+static int others_may_patch(void)
+{
+	char text[16];
+
+	return !read_line("/proc/sys/kernel/yama/ptrace_scope", text, sizeof(text)) ||
+	       text[0] == '0';
+}
+
+static void use_memory(unsigned char *memory)
+{
+	strata_runtime.memory = memory;
+	strata_runtime.control = (struct strata_abi_user_control *)(void *)memory;
+	strata_runtime.sessions =
+		(struct strata_abi_user_session *)(void *)(memory +
+							   STRATA_ABI_USER_SESSIONS_OFFSET);
+	strata_runtime.states =
+		(struct strata_abi_user_state *)(void *)(memory + STRATA_ABI_USER_STATES_OFFSET);
+}
+
+/*
+ * Has the program shut itself in (seccomp) since it began? System calls that it does not expect could then
+ * be its end. A filter that was there from the start, as in a container, has let ours through; whether
+ * another one has come on top of it, the kernel says in /proc only.
+ */
+static int seccomp_filters(void)
+{
+	char text[4096];
+	const char *at;
+
+	read_line("/proc/self/status", text, sizeof(text));
+	at = strstr(text, "\nSeccomp_filters:");
+	return at ? atoi(at + strlen("\nSeccomp_filters:")) : 0;
+}
+
+int strata_sandboxed(void)
+{
+	static int filters = -1;
+	int mode = prctl(PR_GET_SECCOMP);
+
+	if (mode <= 0 || strata_runtime.seccomp <= 0)
+		return mode > 0;
+	if (filters < 0) {
+		filters = seccomp_filters();
+		return 0;
+	}
+	return seccomp_filters() != filters;
+}
+
+/* Make the memory, without its magic number. Returns 0, or -1: tracing stays off in this process. */
+int strata_memory_create(void)
+{
+	struct strata_abi_user_control *control;
+	unsigned char *memory;
+
+	memory = make_memory(&strata_runtime.fd, &strata_runtime.inode);
+	if (!memory)
+		return -1;
+	if (madvise(&strata_mapped, sizeof(strata_mapped), MADV_WIPEONFORK)) {
+		strata_munmap(memory, STRATA_ABI_USER_CHANNELS_OFFSET);
+		close(strata_runtime.fd);
+		strata_runtime.fd = -1;
+		return -1;
+	}
+	strata_mapped.alive = 1;
+	strata_runtime.seccomp = prctl(PR_GET_SECCOMP);
+	strata_sandboxed(); /* notes how many filters there are */
+#ifdef STRATA_RSEQ_NATIVE
+	if (strata_rseq_available())
+		strata_rseq_offset = __rseq_offset;
+#endif
+	use_memory(memory);
+	control = strata_runtime.control;
+	control->version = STRATA_ABI_USER_VERSION;
+	control->pid = (uint32_t)getpid();
+	control->publish = strata_rseq_available() &&
+					   !strata_environment_says("STRATA_PUBLISH", "commit") ?
+				   STRATA_ABI_RING_BY_POSITION :
+				   STRATA_ABI_RING_BY_COMMIT;
+	control->nr_cpus = possible_cpus();
+	control->started_ns = strata_clock_monotonic_ns();
+	strncpy(control->name, program_invocation_short_name, sizeof(control->name) - 1);
+	if (strata_environment_says("STRATA_ARM", "flag"))
+		strata_runtime.sites_by_flag = 1;
+	else if (!strata_environment_says("STRATA_ARM", "patch"))
+		strata_runtime.sites_by_flag = !others_may_patch();
+	return 0;
+}
+
+/* The sessions that a child gets as well, as bits; their slots are copied, their channels are not. */
+static uint32_t copy_sessions(unsigned char *memory)
+{
+	struct strata_abi_user_session *to =
+		(struct strata_abi_user_session *)(void *)(memory +
+							   STRATA_ABI_USER_SESSIONS_OFFSET);
+	const struct strata_abi_user_session *from = strata_runtime.sessions;
+	uint32_t inherited = 0, claimed = strata_sessions_claimed(), i;
+
+	for (; claimed; claimed &= claimed - 1) {
+		i = (uint32_t)__builtin_ctz(claimed);
+		if (__atomic_load_n(&from[i].status, __ATOMIC_ACQUIRE) !=
+			    STRATA_ABI_USER_SESSION_ACTIVE ||
+		    !(from[i].flags & STRATA_ABI_USER_SESSION_INHERIT))
+			continue;
+		memcpy(&to[i], &from[i], sizeof(to[i]));
+		to[i].status = STRATA_ABI_USER_SESSION_FREE;
+		to[i].heartbeat_ns = 0;
+		to[i].channel_offset = 0;
+		to[i].channel_bytes = 0;
+		to[i].discarded_unmapped = 0;
+		to[i].discarded_unstaged = 0;
+		inherited |= UINT32_C(1) << i;
+	}
+	return inherited;
+}
+
+static void copy_states(unsigned char *memory, uint32_t inherited)
+{
+	struct strata_abi_user_state *to =
+		(struct strata_abi_user_state *)(void *)(memory + STRATA_ABI_USER_STATES_OFFSET);
+	uint32_t nr = strata_runtime.control->nr_states, i, s;
+
+	if (nr > STRATA_ABI_USER_NR_STATES)
+		nr = STRATA_ABI_USER_NR_STATES;
+	for (i = 0; i < nr; i++) {
+		memcpy(&to[i], &strata_runtime.states[i], sizeof(to[i]));
+		to[i].enabled &= inherited;
+		for (s = 0; s < STRATA_ABI_USER_NR_SESSIONS; s++)
+			if (!(inherited >> s & 1))
+				to[i].ids[s] = STRATA_ABI_USER_NO_ID;
+	}
+}
+
+/* The child's descriptor takes the place of its parent's, which the child does not need. */
+static void replace_fd(int fd, uint64_t inode)
+{
+	int parents = strata_memory_fd();
+
+	strata_runtime.fd = fd;
+	strata_runtime.inode = inode;
+	if (parents < 0)
+		return;
+	if (dup3(fd, parents, O_CLOEXEC) == parents) {
+		strata_runtime.fd = parents;
+		close(fd);
+	}
+}
+
+/* The child keeps no mapping of its parent's channels: zeros, should a record be in the middle there. */
+static void leave_parents_channels(void)
+{
+	struct strata_user_channel *channel = strata_runtime.largest;
+
+	strata_runtime.largest = NULL;
+	for (; channel; channel = channel->mapped_before)
+		strata_mmap(channel->all, channel->all_bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1);
+}
+
+/* No memory of its own: zeros in the place of its parent's, in which nothing is on. */
+static void leave_parents_memory(void)
+{
+	strata_mmap(strata_runtime.memory, STRATA_ABI_USER_CHANNELS_OFFSET, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
+}
+
+/* Is the memory this process' own? Makes it so after a fork, if that is possible. */
+int strata_memory_own(void)
+{
+	if (strata_unlikely(!__atomic_load_n(&strata_mapped.alive, __ATOMIC_ACQUIRE)))
+		strata_memory_after_fork();
+	return __atomic_load_n(&strata_mapped.alive, __ATOMIC_ACQUIRE) == 1;
+}
+
+/*
+ * In the child of a fork(): memory of its own, in the place of its parent's, so that all pointers to it
+ * stay right. Until then the child has no channel, and writes nothing. Calls that are safe in a signal
+ * handler only: it may be the first record there that finds out.
+ */
+void strata_memory_after_fork(void)
+{
+	struct strata_abi_user_control *control;
+	uint32_t inherited, i, bytes = strata_runtime.control->descriptions_bytes;
+	unsigned char *memory = NULL;
+	uint64_t inode, dead = 0;
+	int fd;
+
+	/* 2: somebody is at it, or it has failed; not again. */
+	if (!__atomic_compare_exchange_n(&strata_mapped.alive, &dead, 2, 0, __ATOMIC_ACQ_REL,
+					 __ATOMIC_RELAXED))
+		return;
+	leave_parents_channels();
+	if (!strata_sandboxed())
+		memory = make_memory(&fd, &inode);
+	if (!memory) {
+		leave_parents_memory();
+		return;
+	}
+	control = (struct strata_abi_user_control *)(void *)memory;
+	memcpy(control, strata_runtime.control, sizeof(*control));
+	control->magic = 0;
+	control->claimed_sessions = 0;
+	control->parent_pid = control->pid;
+	control->pid = (uint32_t)getpid();
+	control->started_ns = strata_clock_monotonic_ns();
+	inherited = copy_sessions(memory);
+	copy_states(memory, inherited);
+	if (bytes > STRATA_ABI_USER_DESCRIPTIONS_BYTES)
+		bytes = STRATA_ABI_USER_DESCRIPTIONS_BYTES;
+	memcpy(memory + STRATA_ABI_USER_DESCRIPTIONS_OFFSET,
+	       strata_runtime.memory + STRATA_ABI_USER_DESCRIPTIONS_OFFSET, bytes);
+	if (strata_mremap(memory, STRATA_ABI_USER_CHANNELS_OFFSET, STRATA_ABI_USER_CHANNELS_OFFSET,
+			  MREMAP_MAYMOVE | MREMAP_FIXED, strata_runtime.memory) == MAP_FAILED) {
+		strata_munmap(memory, STRATA_ABI_USER_CHANNELS_OFFSET);
+		close(fd);
+		leave_parents_memory();
+		return;
+	}
+	replace_fd(fd, inode);
+	__atomic_store_n(&strata_mapped.alive, 1, __ATOMIC_RELEASE);
+	for (i = 0; i < STRATA_ABI_USER_NR_SESSIONS; i++)
+		if (inherited >> i & 1)
+			strata_session_create(i);
+	/* RELEASE: who sees the magic number sees everything above. */
+	__atomic_store_n(&strata_runtime.control->magic, STRATA_ABI_USER_MAGIC, __ATOMIC_RELEASE);
+	strata_announce_to_starter();
+	strata_announce_to_listeners();
+}

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * objects.c - executables and shared objects come and go: their tracepoints are described in the
+ * process' memory, and switched on in the sessions whose rules select them.
+ */
+#include <link.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <strata/abi/rule.h>
+
+#include "runtime.h"
+
+/* Objects come and go under it, and fork() copies nothing half done. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* No thread is cancelled while it holds it: open() and others are cancellation points. */
+static int cancel_state; /* of the thread that holds it */
+
+static void lock_objects(void)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	pthread_mutex_lock(&lock);
+	cancel_state = state;
+}
+
+static void unlock_objects(void)
+{
+	int state = cancel_state;
+
+	pthread_mutex_unlock(&lock);
+	pthread_setcancelstate(state, NULL);
+}
+
+static void after_fork_in_child(void)
+{
+	int saved = errno;
+
+	if (strata_runtime.memory)
+		strata_memory_after_fork();
+	errno = saved;
+	unlock_objects();
+}
+
+/* ---- descriptions ---- */
+
+/* Where the next bytes of a description go; counts on when there is no more room. */
+struct description {
+	unsigned char *at;
+	unsigned char *end;
+	int full;
+};
+
+static void put(struct description *d, const void *bytes, size_t n)
+{
+	if (n > (size_t)(d->end - d->at)) {
+		d->full = 1;
+		return;
+	}
+	memcpy(d->at, bytes, n);
+	d->at += n;
+}
+
+static void put_u8(struct description *d, uint8_t x)
+{
+	put(d, &x, 1);
+}
+
+static void put_u16(struct description *d, size_t x)
+{
+	uint16_t value = (uint16_t)x;
+
+	if (x > UINT16_MAX)
+		d->full = 1;
+	put(d, &value, 2);
+}
+
+static void put_u32(struct description *d, uint32_t x)
+{
+	put(d, &x, 4);
+}
+
+static void put_string(struct description *d, const char *text)
+{
+	size_t n = text ? strlen(text) : 0;
+
+	put_u16(d, n);
+	put(d, text ? text : "", n);
+}
+
+static void put_labels(struct description *d, const struct strata_enumeration *e)
+{
+	int64_t next = 0;
+	uint32_t i;
+
+	put_string(d, e->name);
+	for (i = 0; i < e->nr_labels; i++) {
+		const struct strata_label *label = &e->labels[i];
+		int64_t from = label->automatic ? next : label->from;
+		int64_t to = label->automatic ? next : label->to;
+
+		put(d, &from, 8);
+		put(d, &to, 8);
+		put_string(d, label->label);
+		next = (int64_t)((uint64_t)to + 1);
+	}
+}
+
+static void put_field(struct description *d, const struct strata_field *f)
+{
+	put_u8(d, f->type);
+	put_u8(d, f->element);
+	put_u8(d, f->bytes);
+	put_u8(d, f->flags);
+	put_u8(d, f->base);
+	put_u8(d, f->length_bytes);
+	put_u16(d, f->enumeration ? f->enumeration->nr_labels : 0);
+	put_u32(d, f->count);
+	put_string(d, f->name);
+	if (f->enumeration)
+		put_labels(d, f->enumeration);
+}
+
+/* Describe @t behind what is described already. Returns the description's bytes; 0: no room. */
+static uint32_t describe(const struct strata_tracepoint *t)
+{
+	unsigned char *all = strata_runtime.memory + STRATA_ABI_USER_DESCRIPTIONS_OFFSET;
+	struct description d;
+	uint32_t used = strata_runtime.control->descriptions_bytes, i;
+
+	d.at = all + used;
+	d.end = all + STRATA_ABI_USER_DESCRIPTIONS_BYTES;
+	d.full = t->nr_fields > STRATA_ABI_USER_FIELDS_MAX;
+	put_u8(&d, t->level);
+	put_u8(&d, 0);
+	put_u16(&d, t->nr_fields);
+	put_u32(&d, t->line);
+	put_string(&d, t->provider);
+	put_string(&d, t->name);
+	put_string(&d, t->file);
+	for (i = 0; i < t->nr_fields && !d.full; i++)
+		put_field(&d, &t->fields[i]);
+	return d.full ? 0 : (uint32_t)(d.at - (all + used));
+}
+
+/* The state of a tracepoint of an unloaded object with this same description: the object is back. */
+static struct strata_abi_user_state *state_of_old(uint32_t description, uint32_t bytes)
+{
+	const unsigned char *all = strata_runtime.memory + STRATA_ABI_USER_DESCRIPTIONS_OFFSET;
+	uint32_t i;
+
+	for (i = 0; i < strata_runtime.control->nr_states; i++) {
+		struct strata_abi_user_state *s = &strata_runtime.states[i];
+
+		if (!(s->flags & STRATA_ABI_USER_STATE_PRESENT) && s->description_bytes == bytes &&
+		    s->description <= STRATA_ABI_USER_DESCRIPTIONS_BYTES - bytes &&
+		    !memcmp(all + s->description, all + description, bytes))
+			return s;
+	}
+	return NULL;
+}
+
+/* Find or make the state of @t; not yet PRESENT. NULL: no room, counted. */
+static struct strata_abi_user_state *make_state(struct strata_tracepoint *t)
+{
+	struct strata_abi_user_control *control = strata_runtime.control;
+	struct strata_abi_user_state *state;
+	uint32_t bytes = describe(t);
+
+	if (!bytes) {
+		control->refused++;
+		return NULL;
+	}
+	state = state_of_old(control->descriptions_bytes, bytes);
+	if (!state) {
+		if (control->nr_states >= STRATA_ABI_USER_NR_STATES) {
+			control->refused++;
+			return NULL;
+		}
+		state = &strata_runtime.states[control->nr_states];
+		state->description = control->descriptions_bytes;
+		state->description_bytes = bytes;
+		memset(state->ids, 0xff, sizeof(state->ids));
+		control->descriptions_bytes += bytes;
+		/* RELEASE: the description is there. */
+		__atomic_store_n(&control->nr_states, control->nr_states + 1, __ATOMIC_RELEASE);
+	}
+	state->nr_sites = 0;
+	return state;
+}
+
+/* ---- sites ---- */
+
+static struct strata_tracepoint *tracepoint_of(const struct strata_site *site)
+{
+	return (struct strata_tracepoint *)((uintptr_t)&site->tracepoint +
+					    (uintptr_t)(intptr_t)site->tracepoint);
+}
+
+static struct strata_abi_user_site *sites_of(const struct strata_abi_user_state *state)
+{
+	return (struct strata_abi_user_site *)(void *)(strata_runtime.memory +
+						       STRATA_ABI_USER_DESCRIPTIONS_OFFSET +
+						       state->sites);
+}
+
+/*
+ * Room for the sites of a new or returning state; its nr_sites says how many. reserved[1] is how many fit
+ * where .sites is: a library that comes back uses the same place.
+ */
+static void make_room_for_sites(struct strata_abi_user_state *state)
+{
+	struct strata_abi_user_control *control = strata_runtime.control;
+	uint64_t begin = (control->descriptions_bytes + 7) & ~UINT64_C(7);
+	uint64_t end = begin + state->nr_sites * sizeof(struct strata_abi_user_site);
+
+	if (state->nr_sites <= state->reserved[1])
+		return;
+	if (end > STRATA_ABI_USER_DESCRIPTIONS_BYTES) {
+		control->refused++;
+		state->nr_sites = 0;
+		return;
+	}
+	state->sites = (uint32_t)begin;
+	state->reserved[1] = state->nr_sites;
+	control->descriptions_bytes = (uint32_t)end;
+}
+
+/*
+ * Note where the sites of the object's tracepoints are. First they are counted; then .reserved[0] is the
+ * number of those noted so far.
+ */
+static void note_sites(const struct strata_object *object)
+{
+	const struct strata_site *site;
+	struct strata_tracepoint *t;
+
+	for (site = object->sites; site < object->sites_end; site++)
+		if (site->code && tracepoint_of(site)->state)
+			tracepoint_of(site)->state->nr_sites++;
+	/* Tracepoints with the same description, as of a header's inline function, share one state. */
+	for (t = object->tracepoints; t; t = t->next) {
+		t->state->reserved[0] = 0;
+		make_room_for_sites(t->state);
+	}
+	for (site = object->sites; site < object->sites_end; site++) {
+		struct strata_abi_user_state *state = tracepoint_of(site)->state;
+		uintptr_t code = (uintptr_t)&site->code + (uintptr_t)(intptr_t)site->code;
+		struct strata_abi_user_site *to;
+
+		if (!site->code || !state || state->reserved[0] >= state->nr_sites)
+			continue;
+		to = &sites_of(state)[state->reserved[0]++];
+		to->address = code;
+		memcpy(&to->displacement, (const void *)(code + 1), sizeof(to->displacement));
+	}
+}
+
+static void arm(const struct strata_abi_user_state *state, int memory, unsigned char opcode)
+{
+	uint32_t i;
+	int code;
+
+	for (i = 0; i < state->nr_sites; i++) {
+		code = strata_arm_site(memory, &sites_of(state)[i], opcode);
+		if (code)
+			strata_runtime.control->arm_errno = (uint32_t)-code;
+	}
+}
+
+/* ---- rules ---- */
+
+/* Switch @t on in session @slot if that is active and its rules say so. */
+static void apply_rules(const struct strata_tracepoint *t, uint32_t slot)
+{
+	struct strata_abi_user_session *session = &strata_runtime.sessions[slot];
+	struct strata_abi_rule_subject subject;
+	uint16_t none = STRATA_ABI_USER_NO_ID;
+	uint64_t generation = strata_load_acquire(&session->generation);
+	uint32_t bytes = session->rules_bytes, id;
+
+	if (__atomic_load_n(&session->status, __ATOMIC_SEQ_CST) != STRATA_ABI_USER_SESSION_ACTIVE)
+		return;
+	subject.provider = t->provider;
+	subject.provider_bytes = strlen(t->provider);
+	subject.name = t->name;
+	subject.name_bytes = strlen(t->name);
+	subject.level = t->level;
+	if (bytes > STRATA_ABI_USER_RULES_BYTES ||
+	    !strata_abi_rules_select(session->rules, bytes, &subject))
+		return;
+	/* The tracer may be doing the same, having seen the tracepoint before we saw the session. */
+	if (__atomic_load_n(&t->state->ids[slot], __ATOMIC_ACQUIRE) == STRATA_ABI_USER_NO_ID) {
+		id = __atomic_fetch_add(&session->next_id, 1, __ATOMIC_RELAXED);
+		if (id >= STRATA_ABI_USER_NO_ID)
+			return;
+		__atomic_compare_exchange_n(&t->state->ids[slot], &none, (uint16_t)id, 0,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	}
+	__atomic_fetch_or(&t->state->enabled, UINT32_C(1) << slot, __ATOMIC_SEQ_CST);
+	/* The session may have ended meanwhile, and have looked before we switched on. */
+	if (__atomic_load_n(&session->status, __ATOMIC_SEQ_CST) == STRATA_ABI_USER_SESSION_ACTIVE &&
+	    strata_load_relaxed(&session->generation) == generation)
+		return;
+	__atomic_fetch_and(&t->state->enabled, ~(UINT32_C(1) << slot), __ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->state->ids[slot], STRATA_ABI_USER_NO_ID, __ATOMIC_RELEASE);
+}
+
+/* ---- objects ---- */
+
+static int note_main_program(struct dl_phdr_info *info, size_t size, void *data)
+{
+	const struct strata_object *object = *(const struct strata_object **)data;
+	uintptr_t address = (uintptr_t)object;
+	int i;
+
+	(void)size;
+	for (i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+		    address - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr <
+			    info->dlpi_phdr[i].p_memsz)
+			*(const struct strata_object **)data = NULL;
+	return 1; /* the first one is the main program, and all that we want to see */
+}
+
+/*
+ * A tracer may write to the code of the main program, which is never unmapped. A library may be gone, and
+ * something else in its place, between the tracer's look and its write: its sites test the flag.
+ */
+static int in_main_program(const struct strata_object *object)
+{
+	const struct strata_object *found = object;
+
+	dl_iterate_phdr(note_main_program, (void *)&found);
+	return !found;
+}
+
+static void describe_object(struct strata_object *object)
+{
+	const struct strata_site *site;
+
+	object->tracepoints = NULL;
+	for (site = object->sites; site < object->sites_end; site++) {
+		struct strata_tracepoint *t = tracepoint_of(site);
+
+		if (t->state)
+			continue;
+		t->state = make_state(t);
+		if (!t->state)
+			continue;
+		t->next = object->tracepoints;
+		object->tracepoints = t;
+	}
+	note_sites(object);
+}
+
+static void present_object(struct strata_object *object)
+{
+	const uint32_t by_flag = strata_runtime.sites_by_flag || !in_main_program(object) ?
+					 STRATA_ABI_USER_STATE_FLAG :
+					 0;
+	struct strata_tracepoint *t;
+	int memory = -2;
+	uint32_t claimed;
+
+	for (t = object->tracepoints; t; t = t->next) {
+		__atomic_store_n(&t->enabled, &t->state->enabled, __ATOMIC_RELEASE);
+		/* Sequentially consistent, as the tracer's: one of us sees what the other did. */
+		__atomic_store_n(&t->state->flags, STRATA_ABI_USER_STATE_PRESENT | by_flag,
+				 __ATOMIC_SEQ_CST);
+	}
+	for (t = object->tracepoints; t; t = t->next) {
+		for (claimed = strata_sessions_claimed(); claimed; claimed &= claimed - 1)
+			apply_rules(t, (uint32_t)__builtin_ctz(claimed));
+		if (!t->state->nr_sites || (!by_flag && !t->state->enabled))
+			continue;
+		if (memory == -2)
+			memory = strata_arm_begin();
+		arm(t->state, memory, STRATA_ABI_USER_SITE_ON);
+	}
+	strata_arm_end(memory);
+}
+
+/* The session that a tracer started this program for, in slot 0. */
+static int begin_requested_session(const struct strata_user_request *request)
+{
+	struct strata_abi_user_session *session = &strata_runtime.sessions[0];
+#ifdef __x86_64__
+	struct strata_abi_user_clock_slot *clock = &strata_runtime.control->clock[0];
+#endif
+
+#ifdef __x86_64__
+	/* Until the tracer does it better; the same slot, because nobody is reading it yet. */
+	if (request->clock_multiplier) {
+		clock->base_cycles = strata_clock_cycles_ordered();
+		clock->base_ns = strata_clock_monotonic_ns();
+		clock->multiplier = request->clock_multiplier;
+		strata_runtime.control->clock_kind = STRATA_ABI_USER_CLOCK_TSC;
+	}
+#endif
+	session->generation = request->generation;
+	session->flags = request->flags;
+	session->subbuf_bytes = request->subbuf_bytes;
+	session->nr_subbufs = request->nr_subbufs;
+	session->rules_bytes = (uint32_t)request->rules_bytes;
+	memcpy(session->rules, request->rules, request->rules_bytes);
+	return strata_session_create(0);
+}
+
+static void begin(void)
+{
+	struct strata_user_request request;
+	static int begun;
+	int requested;
+
+	if (begun)
+		return;
+	begun = 1;
+	requested = strata_environment_request(&request);
+	if (requested) {
+		strata_runtime.socket = request.socket;
+		strata_runtime.socket_inode = request.socket_inode;
+		requested = strata_memory_is(request.socket, request.socket_inode);
+	}
+	if (strata_memory_create() ||
+	    pthread_atfork(lock_objects, unlock_objects, after_fork_in_child)) {
+		strata_announce_to_starter();
+		return;
+	}
+	if (requested)
+		requested = !begin_requested_session(&request);
+	/* RELEASE: who sees the magic number sees everything above. */
+	__atomic_store_n(&strata_runtime.control->magic, STRATA_ABI_USER_MAGIC, __ATOMIC_RELEASE);
+	if (!strata_announce_to_starter() && requested)
+		strata_session_free(0);
+	strata_announce_to_listeners();
+}
+
+static void change_generation(void)
+{
+	__atomic_fetch_add(&strata_runtime.control->generation, 1, __ATOMIC_RELEASE);
+}
+
+void strata_object_register(struct strata_object *object)
+{
+	int saved = errno;
+
+	if (object->version != STRATA_USER_OBJECT_VERSION || object->sites >= object->sites_end)
+		return;
+	lock_objects();
+	begin();
+	if (strata_runtime.memory && strata_memory_own()) {
+		describe_object(object);
+		present_object(object);
+		object->next = strata_runtime.objects;
+		strata_runtime.objects = object;
+		change_generation();
+	}
+	unlock_objects();
+	errno = saved;
+}
+
+void strata_object_unregister(struct strata_object *object)
+{
+	struct strata_object **link;
+	struct strata_tracepoint *t;
+
+	lock_objects();
+	for (link = &strata_runtime.objects; *link && *link != object; link = &(*link)->next)
+		;
+	/* A child that could not make memory of its own does not say so in its parent's. */
+	if (*link && strata_memory_own()) {
+		*link = object->next;
+		for (t = object->tracepoints; t; t = t->next) {
+			__atomic_fetch_and(&t->state->flags, ~STRATA_ABI_USER_STATE_PRESENT,
+					   __ATOMIC_RELEASE);
+			/* The object may register again; a thread that is recording has its own copy. */
+			__atomic_store_n(&t->state, NULL, __ATOMIC_RELAXED);
+		}
+		change_generation();
+	}
+#ifdef STRATA_RUNTIME_ARCHIVE
+	/*
+	 * The runtime may go with the object. Its mappings stay, because threads of a program that ends
+	 * may still be recording; the descriptor would be one more with each dlopen().
+	 */
+	if (!strata_runtime.objects && strata_memory_fd() >= 0) {
+		close(strata_runtime.fd);
+		strata_runtime.fd = -1;
+	}
+#endif
+	unlock_objects();
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record.c - write an event record to each session in which its tracepoint is on.
+ */
+#include <sys/mman.h>
+
+#include "clock.h"
+#include "runtime.h"
+
+#ifdef __x86_64__
+uint64_t strata_clock_index;
+#endif
+
+#define STRATA_USER_CONFIG(loss_mode, header)                                                    \
+	{                                                                                        \
+		loss_mode, STRATA_RING_WRITERS_RSEQ, STRATA_RING_PER_CPU, STRATA_RING_WAKE_NONE, \
+			1, strata_user_clock, header, strata_user_clock_ordered                  \
+	}
+
+static const struct strata_ring_config discard_compact =
+	STRATA_USER_CONFIG(STRATA_RING_DISCARD, STRATA_RING_HEADER_COMPACT);
+static const struct strata_ring_config discard_large =
+	STRATA_USER_CONFIG(STRATA_RING_DISCARD, STRATA_RING_HEADER_LARGE);
+static const struct strata_ring_config overwrite_compact =
+	STRATA_USER_CONFIG(STRATA_RING_OVERWRITE, STRATA_RING_HEADER_COMPACT);
+static const struct strata_ring_config overwrite_large =
+	STRATA_USER_CONFIG(STRATA_RING_OVERWRITE, STRATA_RING_HEADER_LARGE);
+
+/* The same, for code that chooses at run time. */
+const struct strata_ring_config strata_user_configs[4] = {
+	STRATA_USER_CONFIG(STRATA_RING_DISCARD, STRATA_RING_HEADER_COMPACT),
+	STRATA_USER_CONFIG(STRATA_RING_DISCARD, STRATA_RING_HEADER_LARGE),
+	STRATA_USER_CONFIG(STRATA_RING_OVERWRITE, STRATA_RING_HEADER_COMPACT),
+	STRATA_USER_CONFIG(STRATA_RING_OVERWRITE, STRATA_RING_HEADER_LARGE),
+};
+
+/* How many discarded records pass between two looks at the tracer's heartbeat. */
+#define STRATA_USER_DISCARDS_PER_LOOK 65536u
+
+/* Leave the session of a tracer that has died: its channel stays full for ever. */
+STRATA_SLOW void strata_user_leave_dead(const struct strata_user_channel *channel, uint32_t slot)
+{
+	struct strata_abi_user_session *session = &strata_runtime.sessions[slot];
+	uint32_t nr = __atomic_load_n(&strata_runtime.control->nr_states, __ATOMIC_ACQUIRE), i;
+	uint64_t beat = strata_load_relaxed(&session->heartbeat_ns);
+	uint64_t generation = strata_load_relaxed(&channel->generation);
+
+	if (!beat)
+		beat = strata_runtime.control->started_ns;
+	if ((int64_t)(strata_clock_monotonic_ns() - beat) < (int64_t)STRATA_ABI_USER_DEAD_NS)
+		return;
+	/* Another session may have begun in the slot while we were full. */
+	if (strata_load_relaxed(&session->generation) != generation)
+		return;
+	strata_store_relaxed(&session->self_stopped, 1);
+	for (i = 0; i < nr && i < STRATA_ABI_USER_NR_STATES; i++)
+		__atomic_fetch_and(&strata_runtime.states[i].enabled, ~(UINT32_C(1) << slot),
+				   __ATOMIC_RELAXED);
+}
+
+STRATA_SLOW void strata_user_full(struct strata_user_channel *channel, uint32_t slot)
+{
+	/* Threads may overwrite each other's count: it only says when to look again. */
+	uint64_t n = strata_load_relaxed(&channel->discarded) + 1;
+
+	strata_hint_relaxed(&channel->discarded, n);
+	if (n % STRATA_USER_DISCARDS_PER_LOOK == 0)
+		strata_user_leave_dead(channel, slot);
+}
+
+STRATA_INLINE int strata_user_write_with(const struct strata_ring_config *config,
+					 const struct strata_ring_channel *c,
+					 const struct strata_ring_event *event,
+					 unsigned char *payload)
+{
+	struct strata_ring_slot slot;
+	int code;
+
+	if (c->header.publish == STRATA_ABI_RING_BY_POSITION)
+		return strata_ring_publish(config, &c->streams, event, payload);
+	code = strata_ring_reserve(config, strata_ring_current_stream(config, c), event, &slot);
+	if (code)
+		return code;
+	strata_ring_write(&slot, payload, event->payload_bytes);
+	strata_ring_commit(config, &slot);
+	return 0;
+}
+
+STRATA_INLINE int strata_user_write(const struct strata_user_channel *channel,
+				    const struct strata_ring_event *event, unsigned char *payload)
+{
+	const struct strata_ring_channel *c = &channel->ring;
+
+	if (c->header.loss_mode == STRATA_ABI_RING_DISCARD)
+		return channel->large_header ?
+			       strata_user_write_with(&discard_large, c, event, payload) :
+			       strata_user_write_with(&discard_compact, c, event, payload);
+	return channel->large_header ?
+		       strata_user_write_with(&overwrite_large, c, event, payload) :
+		       strata_user_write_with(&overwrite_compact, c, event, payload);
+}
+
+/* This process' channel of session @slot, mapped now if it has not been. NULL: there is none, counted. */
+STRATA_INLINE struct strata_user_channel *strata_user_channel_of(uint32_t slot)
+{
+	const struct strata_abi_user_session *session = &strata_runtime.sessions[slot];
+	struct strata_user_channel *channel;
+
+	/* ACQUIRE pairs with the RELEASE of the thread that mapped it. */
+	channel = __atomic_load_n(&strata_mapped.channel[slot], __ATOMIC_ACQUIRE);
+	if (strata_unlikely(!channel ||
+			    channel->generation != strata_load_relaxed(&session->generation)))
+		return strata_session_map(slot);
+	return channel;
+}
+
+/* Any number of sessions, any kind of channel. */
+STRATA_SLOW void strata_user_record_any(struct strata_abi_user_state *state, uint32_t sessions,
+					unsigned char *payload, uint32_t payload_bytes)
+{
+	struct strata_user_channel *channel;
+	struct strata_ring_event event;
+	uint32_t slot;
+
+	event.payload_bytes = payload_bytes;
+	event.in_handler = 0;
+	for (; sessions; sessions &= sessions - 1) {
+		slot = (uint32_t)__builtin_ctz(sessions);
+		channel = strata_user_channel_of(slot);
+		event.id = __atomic_load_n(&state->ids[slot], __ATOMIC_RELAXED);
+		/* No id: the session has just ended. */
+		if (channel && event.id != STRATA_ABI_USER_NO_ID &&
+		    strata_user_write(channel, &event, payload) == -ENOBUFS)
+			strata_user_full(channel, slot);
+	}
+}
+
+/*
+ * One session, and its channel of the commonest kind. Small numbers and the commonest payload are constants
+ * for the compiler: less to do for the CPU, which has the clock to wait for in any case.
+ */
+#define STRATA_USER_RECORD_COMMON(name, config)                                               \
+	static __attribute__((noinline)) void name(struct strata_user_channel *channel,       \
+						   uint32_t id, unsigned char *payload,       \
+						   uint32_t payload_bytes)                    \
+	{                                                                                     \
+		struct strata_ring_event event = { id, 8, 0 };                                \
+		int code;                                                                     \
+                                                                                              \
+		if (id >= STRATA_RING_COMPACT_EXTENDED)                                       \
+			__builtin_unreachable();                                              \
+		if (payload_bytes == 8) {                                                     \
+			code = strata_ring_publish(&(config), &channel->ring.streams, &event, \
+						   payload);                                  \
+		} else {                                                                      \
+			event.payload_bytes = payload_bytes;                                  \
+			code = strata_ring_publish(&(config), &channel->ring.streams, &event, \
+						   payload);                                  \
+		}                                                                             \
+		if (strata_unlikely(code == -ENOBUFS))                                        \
+			strata_user_full(channel, channel->slot);                             \
+	}
+
+STRATA_USER_RECORD_COMMON(record_discard, discard_compact)
+STRATA_USER_RECORD_COMMON(record_overwrite, overwrite_compact)
+
+void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *payload,
+			uint32_t payload_bytes)
+{
+	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
+	struct strata_user_channel *channel;
+	uint32_t id, sessions;
+
+	if (strata_unlikely(!state))
+		return;
+	/* ACQUIRE pairs with the RELEASE of whoever switched it on, and gave it an id before. */
+	sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE);
+	/* ACQUIRE pairs with the RELEASE of the thread that mapped it. */
+	channel = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
+	if (strata_likely(channel && sessions == channel->session_bit &&
+			  channel->generation ==
+				  strata_load_relaxed(&channel->session->generation))) {
+		id = __atomic_load_n(&state->ids[channel->slot], __ATOMIC_RELAXED);
+		if (strata_likely(id < STRATA_RING_COMPACT_EXTENDED)) {
+			if (channel->ring.header.loss_mode == STRATA_ABI_RING_DISCARD)
+				record_discard(channel, id, payload, payload_bytes);
+			else
+				record_overwrite(channel, id, payload, payload_bytes);
+			return;
+		}
+	}
+	strata_user_record_any(state, sessions, payload, payload_bytes);
+}
+
+/* Memory that unstage() can give back: the whole mapping's size follows from the payload's. */
+static uint64_t staged_bytes(uint64_t payload_bytes)
+{
+	return (STRATA_USER_HEADROOM + payload_bytes + STRATA_USER_TAILROOM + 4095) &
+	       ~UINT64_C(4095);
+}
+
+/* No record of a session is larger than its sub-buffers: what would be is not even assembled. */
+static uint64_t largest_record(const struct strata_abi_user_state *state)
+{
+	uint32_t sessions = __atomic_load_n(&state->enabled, __ATOMIC_RELAXED);
+	uint64_t largest = 0, bytes;
+
+	for (; sessions; sessions &= sessions - 1) {
+		bytes = strata_load_relaxed(
+			&strata_runtime.sessions[__builtin_ctz(sessions)].subbuf_bytes);
+		if (bytes > largest)
+			largest = bytes;
+	}
+	return largest < STRATA_ABI_RING_SUBBUF_BYTES_MAX ? largest :
+							    STRATA_ABI_RING_SUBBUF_BYTES_MAX;
+}
+
+unsigned char *strata_user_stage(struct strata_tracepoint *tracepoint, uint64_t payload_bytes)
+{
+	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
+	unsigned char nothing[STRATA_USER_HEADROOM + STRATA_USER_TAILROOM];
+	int saved = errno;
+	uint32_t sessions;
+	void *memory;
+
+	if (!state)
+		return NULL;
+	sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE);
+	if (payload_bytes > largest_record(state)) {
+		/* The channels refuse and count such a record before they look at a byte of it. */
+		strata_user_record_any(state, sessions, nothing + STRATA_USER_HEADROOM,
+				       payload_bytes < UINT32_MAX ? (uint32_t)payload_bytes :
+								    UINT32_MAX);
+		return NULL;
+	}
+	memory = strata_mmap(NULL, staged_bytes(payload_bytes), PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	if (memory != MAP_FAILED)
+		return (unsigned char *)memory + STRATA_USER_HEADROOM;
+	errno = saved;
+	for (; sessions; sessions &= sessions - 1)
+		strata_add_relaxed(
+			&strata_runtime.sessions[__builtin_ctz(sessions)].discarded_unstaged, 1);
+	return NULL;
+}
+
+void strata_user_unstage(unsigned char *payload, uint64_t payload_bytes)
+{
+	int saved = errno;
+
+	strata_munmap(payload - STRATA_USER_HEADROOM, staged_bytes(payload_bytes));
+	errno = saved;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * runtime.h - what the files of libstrata share. The way of the data:
+ *
+ *   objects.c      an object is loaded: its tracepoints are described in the process' memory
+ *   memory.c       that memory: one sealed memfd, also after fork()
+ *   environment.c  a tracer started this program: what it wants
+ *   arm.c          opcodes of call sites, changed from inside
+ *   announce.c     the memfd is handed to whoever listens
+ *   session.c      a session's channel: made, or mapped at the first record
+ *   record.c       a record is written
+ *
+ * The runtime is passive: no thread, nothing open but the memfd, no system call once a session's
+ * channel is mapped. Nothing here ends, blocks or slows down the program it is in: what fails is
+ * counted or noted in the shared memory, and tracing stays off.
+ */
+#ifndef STRATA_RUNTIME_H
+#define STRATA_RUNTIME_H
+
+#include <stddef.h>
+
+#define STRATA_HIDDEN __attribute__((visibility("hidden")))
+
+/* libc's __rseq_offset, nearer. */
+extern ptrdiff_t strata_rseq_offset STRATA_HIDDEN;
+#define STRATA_RSEQ_OFFSET strata_rseq_offset
+
+#include <strata/ring/ring.h>
+#include <strata/user/object.h>
+
+/*
+ * A session's channel as this process has mapped it. Never changed or freed once others can see it:
+ * threads may be using it at any time.
+ */
+struct strata_user_channel {
+	struct strata_ring_channel ring;
+	uint64_t generation; /* of the session slot */
+	int large_header;    /* record headers are "large" */
+	uint32_t slot;
+	uint32_t session_bit; /* 1 << slot */
+	const struct strata_abi_user_session *session;
+	uint64_t discarded; /* since a look at the tracer's heartbeat; only a hint */
+	unsigned char *all; /* the mapping that it lies in: the memfd from its start */
+	uint64_t all_bytes;
+	struct strata_user_channel *mapped_before; /* which brought the mapping before this one's */
+};
+
+/*
+ * What fork() must not copy: the parent's channels. The page is wiped in the child (MADV_WIPEONFORK),
+ * so that even a child made by the bare system call never writes to its parent's buffers.
+ */
+struct strata_user_mapped {
+	_Alignas(STRATA_ABI_RING_PAGE)
+		uint64_t alive; /* 1; 0 in a child that has not made its own memory yet */
+	/* The last one mapped of those by write position with compact headers, which have a short way. */
+	struct strata_user_channel *common;
+	struct strata_user_channel *channel[STRATA_ABI_USER_NR_SESSIONS];
+};
+
+struct strata_runtime {
+	unsigned char *memory; /* the memfd from its start; NULL: tracing is off in this process */
+	struct strata_abi_user_control *control;
+	struct strata_abi_user_session *sessions;
+	struct strata_abi_user_state *states;
+	struct strata_user_channel *largest; /* atomic; who brought the last mapping */
+	int fd;				     /* may have been closed by the program: see .inode */
+	uint64_t inode;
+	int seccomp;		/* the mode in which the process began, or -1 */
+	uint32_t sites_by_flag; /* 1: all sites test .enabled: nobody may patch us later */
+	int socket;		/* the tracer's that started us, -1: none; see .socket_inode */
+	uint64_t socket_inode;
+	struct strata_object *objects;
+};
+
+extern struct strata_runtime strata_runtime STRATA_HIDDEN;
+extern struct strata_user_mapped strata_mapped STRATA_HIDDEN;
+
+/* The session slots that may be in use, as bits. */
+STRATA_INLINE uint32_t strata_sessions_claimed(void)
+{
+	return __atomic_load_n(&strata_runtime.control->claimed_sessions, __ATOMIC_SEQ_CST);
+}
+
+/* What the environment says; see STRATA_ABI_USER_ENVIRONMENT. */
+struct strata_user_request {
+	int socket;
+	uint64_t socket_inode;
+	uint64_t generation;
+	uint64_t subbuf_bytes;
+	uint32_t nr_subbufs;
+	uint32_t flags; /* STRATA_ABI_USER_SESSION_* */
+	uint64_t clock_multiplier;
+	const char *rules;
+	size_t rules_bytes;
+};
+
+/* memory.c */
+STRATA_HIDDEN int strata_memory_create(void);
+STRATA_HIDDEN void strata_memory_after_fork(void);
+STRATA_HIDDEN int strata_memory_own(void);
+STRATA_HIDDEN int strata_sandboxed(void);
+STRATA_HIDDEN int strata_memory_fd(void);
+STRATA_HIDDEN int strata_memory_is(int fd, uint64_t inode);
+
+/*
+ * Without libc's functions of these names: a program may have its own, with tracepoints in them. As those,
+ * they set errno.
+ */
+STRATA_INLINE void *strata_mmap(void *at, uint64_t bytes, int protection, int flags, int fd)
+{
+	return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, 0);
+}
+
+STRATA_INLINE int strata_munmap(void *at, uint64_t bytes)
+{
+	return (int)syscall(SYS_munmap, at, bytes);
+}
+
+STRATA_INLINE void *strata_mremap(void *at, uint64_t old_bytes, uint64_t bytes, int flags, void *to)
+{
+	return (void *)syscall(SYS_mremap, at, old_bytes, bytes, flags, to);
+}
+
+/* environment.c */
+STRATA_HIDDEN int strata_environment_request(struct strata_user_request *request);
+STRATA_HIDDEN int strata_environment_says(const char *name, const char *value);
+
+/* arm.c */
+STRATA_HIDDEN int strata_arm_begin(void);
+STRATA_HIDDEN int strata_arm_site(int memory, const struct strata_abi_user_site *site,
+				  unsigned char opcode);
+STRATA_HIDDEN void strata_arm_end(int memory);
+
+/* announce.c */
+STRATA_HIDDEN int strata_announce_to_starter(void);
+STRATA_HIDDEN void strata_announce_to_listeners(void);
+
+/* session.c */
+STRATA_HIDDEN int strata_session_create(uint32_t slot);
+STRATA_HIDDEN void strata_session_free(uint32_t slot);
+STRATA_HIDDEN struct strata_user_channel *strata_session_map(uint32_t slot);
+
+/* record.c */
+STRATA_HIDDEN extern const struct strata_ring_config strata_user_configs[4];
+
+STRATA_INLINE const struct strata_ring_config *strata_user_config(uint32_t loss_mode, int large)
+{
+	return &strata_user_configs[(loss_mode == STRATA_ABI_RING_OVERWRITE ? 2 : 0) +
+				    (large ? 1 : 0)];
+}
+
+#endif /* STRATA_RUNTIME_H */
