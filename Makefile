@@ -6,21 +6,24 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 RING := $(MAKE) --no-print-directory -f ring/Makefile
+USER := $(MAKE) --no-print-directory -f probe/user/Makefile
 
 # Gates look at the tree, tests of tools at the tools; each executable file is one test.
+SYSTEM_TESTS = $(sort $(shell find tests -maxdepth 2 -type f -perm -u+x 2>/dev/null))
 GATES = $(sort $(shell find tools/gate tools/test -maxdepth 1 -type f -perm -u+x))
 ONCE ?=
+SAVE ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test build check bench install clean fmt lint
 
 help:
-	@echo 'make demo               write and read a ring, print what happened (start here)'
+	@echo 'make demo               record a program with four threads, and show the trace (start here)'
 	@echo 'make test               run every test'
 	@echo 'make build              build everything into build/ and target/'
 	@echo 'make check              model checker, single-step test, SPIN model'
-	@echo 'make bench              measure; ONCE=1 only shows that the benchmarks work'
-	@echo 'make install PREFIX=    headers and strata-ring.pc (now $(PREFIX))'
+	@echo 'make bench              measure; SAVE=1 keeps the figures, ONCE=1 only shows that it works'
+	@echo 'make install PREFIX=    the command, libstrata, headers, man pages (now $(PREFIX))'
 	@echo 'make fmt                format C and Rust'
 	@echo 'make lint               formatting, warnings, levels, words; no tests'
 	@echo 'make setup              install what is missing (demo and test do it themselves)'
@@ -32,25 +35,29 @@ setup:
 # Set-up first, then a second make: what it installs must be there when the rest is planned.
 demo:
 	@./setup
-	+@$(RING) demo
-	@echo
-	@echo 'Next: make test, or read ring/demo/first.c and write your own.'
+	+@$(USER) build
+	@cargo build --release --offline --locked --quiet -p strata-cli
+	@probe/user/demo/run
 
 test:
 	@./setup
 	@$(MAKE) --no-print-directory build
-	+@{ printf '%s\n' $(GATES) && $(RING) -s list-tests; } >build/tests.list
+	+@{ printf '%s\n' $(GATES) && $(RING) -s list-tests && $(USER) -s list-tests && \
+		printf '%s\n' $(SYSTEM_TESTS); } >build/tests.list
 	@tools/run-tests -t 600 - <build/tests.list
 
 build:
 	+@$(RING) build
-	@cargo build --workspace --offline --locked --quiet
+	+@$(USER) build
+	@cargo build --release --offline --locked --quiet -p strata-cli
 
 check:
 	+@$(RING) check
 
-bench:
-	+@$(RING) bench ONCE=$(ONCE)
+# Everything, one after the other; SAVE=1 also keeps what was printed, under the commit that it belongs to.
+bench: build
+	+@{ $(RING) -s list-benches && $(USER) -s list-benches; } | grep -v '^  ' >build/benches.list
+	@tools/run-benches $(if $(ONCE),--once) $(if $(SAVE),--save) <build/benches.list
 
 lint:
 	@tools/run-tests -t 600 $(filter tools/gate/%,$(GATES))
@@ -59,16 +66,29 @@ fmt:
 	@tools/gate/format --fix
 	@cargo fmt --all
 
-# Header-only and the same for every architecture, hence share/ and not lib/.
-install:
+LIB = $(DESTDIR)$(PREFIX)/lib
+SHARE = $(DESTDIR)$(PREFIX)/share
+
+# The ring's pkg-config file is the same for every architecture, hence share/; libstrata's are not.
+install: build
 	@case '$(DESTDIR)$(PREFIX)' in *[!A-Za-z0-9/._+-]*|[!/]*|'') \
 		echo "make install: PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)': must be absolute, of A-Z a-z 0-9 / . _ + - only (pkg-config splits at others)." >&2; exit 2;; esac
-	@cd abi/include && find strata -name '*.h' -exec install -D -m 644 {} '$(DESTDIR)$(PREFIX)/include/{}' \;
-	@cd ring/include && find strata -name '*.h' -exec install -D -m 644 {} '$(DESTDIR)$(PREFIX)/include/{}' \;
-	@mkdir -p '$(DESTDIR)$(PREFIX)/share/pkgconfig'
-	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' ring/strata-ring.pc.in \
-		>'$(DESTDIR)$(PREFIX)/share/pkgconfig/strata-ring.pc'
-	@echo 'installed to $(DESTDIR)$(PREFIX): include/strata/ and share/pkgconfig/strata-ring.pc'
+	@for from in abi ring probe/user; do (cd $$from/include && \
+		find strata -name '*.h' -exec install -D -m 644 {} '$(DESTDIR)$(PREFIX)/include/{}' \;); done
+	@mkdir -p '$(SHARE)/pkgconfig' '$(LIB)/pkgconfig'
+	@install -m 755 build/probe/user/libstrata.so.0 '$(LIB)/libstrata.so.0'
+	@ln -sf libstrata.so.0 '$(LIB)/libstrata.so'
+	@install -m 644 build/probe/user/libstrata.a '$(LIB)/libstrata.a'
+	@install -D -m 755 target/release/strata '$(DESTDIR)$(PREFIX)/bin/strata'
+	@mkdir -p '$(SHARE)/man/man1' && target/release/strata man '$(SHARE)/man/man1'
+	@for to in bash:bash-completion/completions/strata zsh:zsh/site-functions/_strata \
+		fish:fish/vendor_completions.d/strata.fish; do \
+		mkdir -p "$$(dirname "$(SHARE)/$${to#*:}")" && \
+		target/release/strata completions "$${to%%:*}" >"$(SHARE)/$${to#*:}" || exit 2; done
+	@for pc in ring/strata-ring.pc:$(SHARE) probe/user/strata.pc:$(LIB) probe/user/strata-lttng.pc:$(LIB); do \
+		sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $${pc%%:*}.in \
+			>$${pc#*:}/pkgconfig/$$(basename $${pc%%:*}); done
+	@echo 'installed to $(DESTDIR)$(PREFIX): bin/strata, lib/libstrata.*, include/strata/, man pages, completions, pkg-config files'
 
 clean:
 	rm -rf build target

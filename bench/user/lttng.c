@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* lttng.c - the loops with LTTng-UST's tracepoints. */
+#define LTTNG_UST_TRACEPOINT_CREATE_PROBES
+#define LTTNG_UST_TRACEPOINT_DEFINE
+#include "lttng_provider.h"
+
+#define TRACE_U64(x)	lttng_ust_tracepoint(bench, u64, x)
+#define TRACE_STRING(s) lttng_ust_tracepoint(bench, string, s)
+#define TRACE_TEN(x)	lttng_ust_tracepoint(bench, ten, x)
+
+#include "loops.h"
+
+int main(int argc, char **argv)
+{
+	return run_loops(argc, argv,
+			 "user: what does an event cost the traced thread? (LTTng-UST)");
+}

@@ -1,0 +1,173 @@
+//! `strata list`: running applications and their tracepoints.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use anyhow::{Context, Result};
+use serde_json::{json, Value};
+use strata_session::level_name;
+use strata_session::listing::{list, ListedProcess, ListedTracepoint, Listing};
+
+use crate::flags::ListFlags;
+use crate::messages::{self, Message, Weight};
+use crate::talk;
+use crate::units::{clean, counted};
+
+/// List, and give the exit status: 1 if there is nothing to list.
+pub fn run(flags: &ListFlags) -> Result<u8> {
+    let listing = list()?;
+    let text = if flags.json { format!("{:#}\n", to_json(&listing)) } else { to_text(&listing) };
+    io::stdout().write_all(text.as_bytes()).context("list: cannot write to stdout")?;
+    if !flags.json {
+        for text in messages::list_remarks(&listing) {
+            talk::message(&Message { weight: Weight::Warning, text });
+        }
+    }
+    Ok(u8::from(listing.processes.is_empty()))
+}
+
+/// What people read.
+fn to_text(listing: &Listing) -> String {
+    let mut text = String::new();
+    for (number, process) in listing.processes.iter().enumerate() {
+        if number > 0 {
+            text.push('\n');
+        }
+        let _ = writeln!(
+            text,
+            "{} (process {}): {}",
+            clean(&process.name),
+            process.pid,
+            counted(process.tracepoints.len() as u64, "tracepoint")
+        );
+        add_tracepoints(&mut text, process);
+    }
+    text
+}
+
+fn add_tracepoints(text: &mut String, process: &ListedProcess) {
+    let names: Vec<String> = process.tracepoints.iter().map(|t| clean(&t.full_name())).collect();
+    let levels: Vec<String> = process.tracepoints.iter().map(|t| level_text(t.level)).collect();
+    let width = |texts: &[String]| texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
+    let (name_width, level_width) = (width(&names).min(60), width(&levels));
+    for ((tracepoint, name), level) in process.tracepoints.iter().zip(names).zip(levels) {
+        let state = if tracepoint.sessions > 0 { "on" } else { "off" };
+        let _ = writeln!(
+            text,
+            "  {name:name_width$}  {level:level_width$}  {state:3}  {}  {}",
+            clean(&fields(tracepoint)),
+            clean(&place(tracepoint))
+        );
+    }
+}
+
+/// `warning`; the number of a level that has no name.
+fn level_text(level: u8) -> String {
+    level_name(level).map_or_else(|| level.to_string(), str::to_owned)
+}
+
+/// `{ u64 id, string name }`.
+fn fields(tracepoint: &ListedTracepoint) -> String {
+    if tracepoint.fields.is_empty() {
+        return "{}".to_owned();
+    }
+    let fields: Vec<String> =
+        tracepoint.fields.iter().map(|field| format!("{} {}", field.class, field.name)).collect();
+    format!("{{ {} }}", fields.join(", "))
+}
+
+/// `demo.c:12`.
+fn place(tracepoint: &ListedTracepoint) -> String {
+    format!("{}:{}", tracepoint.file, tracepoint.line)
+}
+
+/// What programs read.
+fn to_json(listing: &Listing) -> Value {
+    let tracepoint = |tracepoint: &ListedTracepoint| {
+        json!({
+            "provider": tracepoint.provider,
+            "event": tracepoint.event,
+            "level": tracepoint.level,
+            "level_name": level_text(tracepoint.level),
+            "file": tracepoint.file,
+            "line": tracepoint.line,
+            "on": tracepoint.sessions > 0,
+            "sessions": tracepoint.sessions,
+            "fields": tracepoint.fields.iter()
+                .map(|field| json!({ "name": field.name, "type": field.class }))
+                .collect::<Vec<_>>(),
+        })
+    };
+    let process = |process: &ListedProcess| {
+        json!({
+            "pid": process.pid,
+            "name": process.name,
+            "tracepoints": process.tracepoints.iter().map(tracepoint).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "processes": listing.processes.iter().map(process).collect::<Vec<_>>(),
+        "not_reached": listing.not_reached.iter()
+            .map(|p| json!({ "pid": p.pid, "name": p.name, "reason": p.reason }))
+            .collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strata_session::listing::ListedField;
+    use strata_session::report::NotReached;
+
+    fn listing() -> Listing {
+        let field =
+            |class: &str, name: &str| ListedField { class: class.into(), name: name.into() };
+        let tracepoint = |event: &str, level, sessions, fields| ListedTracepoint {
+            provider: "demo".into(),
+            event: event.into(),
+            level,
+            file: "demo.c".into(),
+            line: 12,
+            sessions,
+            fields,
+        };
+        Listing {
+            processes: vec![
+                ListedProcess {
+                    pid: 7,
+                    name: "de\x1bmo".into(),
+                    tracepoints: vec![
+                        tracepoint("request", 6, 1, vec![field("u64", "id"), field("string", "s")]),
+                        tracepoint("x", 14, 0, vec![]),
+                    ],
+                },
+                ListedProcess { pid: 8, name: "idle".into(), tracepoints: vec![] },
+            ],
+            not_reached: vec![NotReached { pid: 9, name: "n".into(), reason: "why".into() }],
+        }
+    }
+
+    #[test]
+    fn list_as_text_is_grouped_and_aligned() {
+        assert_eq!(
+            to_text(&listing()),
+            "de\\u{1b}mo (process 7): 2 tracepoints\n\
+             \x20 demo:request  info   on   { u64 id, string s }  demo.c:12\n\
+             \x20 demo:x        debug  off  {}  demo.c:12\n\
+             \n\
+             idle (process 8): 0 tracepoints\n"
+        );
+        assert_eq!(to_text(&Listing::default()), "");
+    }
+
+    #[test]
+    fn list_as_json_has_everything_under_its_name() {
+        let value = to_json(&listing());
+        let tracepoint = &value["processes"][0]["tracepoints"][0];
+        assert_eq!(tracepoint["provider"], "demo");
+        assert_eq!(tracepoint["level_name"], "info");
+        assert_eq!(tracepoint["on"], true);
+        assert_eq!(tracepoint["fields"][1]["type"], "string");
+        assert_eq!(value["not_reached"][0]["reason"], "why");
+    }
+}

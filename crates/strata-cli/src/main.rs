@@ -1,0 +1,70 @@
+//! The `strata` command: flags, messages, exit status. What it does is in `strata-session`.
+
+mod flags;
+mod generate;
+mod list;
+mod messages;
+mod progress;
+mod record;
+mod talk;
+mod units;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use flags::{Action, Flags};
+
+/// The exit status of a program that could not do what it was asked.
+const FAILED: u8 = 2;
+
+fn main() -> ExitCode {
+    // Usage errors: clap's text, exit status 2.
+    let flags = Flags::parse();
+    let done = match flags.action {
+        Action::Record(flags) => record::run(&flags),
+        Action::List(flags) => list::run(&flags),
+        Action::Completions { shell } => generate::completions(shell).map(|()| 0),
+        Action::Man { folder } => generate::man(folder.as_deref()).map(|()| 0),
+    };
+    ExitCode::from(done.unwrap_or_else(|error| failed(&error)))
+}
+
+/// Say why, and with which exit status.
+fn failed(error: &anyhow::Error) -> u8 {
+    let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    };
+    // `strata list | head`: whoever reads has seen enough.
+    if error.chain().any(broken_pipe) {
+        return 0;
+    }
+    talk::failure(&messages::failure_line(error.chain()));
+    match error.downcast_ref::<strata_session::SessionError>() {
+        Some(strata_session::SessionError::Command(error)) => error.exit_status(),
+        _ => FAILED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context as _;
+    use strata_session::command::CommandError;
+    use strata_session::SessionError;
+
+    #[test]
+    fn failure_to_write_to_a_closed_pipe_is_success() {
+        let pipe = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert_eq!(failed(&Err::<(), _>(pipe).context("stdout").unwrap_err()), 0);
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(failed(&Err::<(), _>(full).context("stdout").unwrap_err()), FAILED);
+    }
+
+    #[test]
+    fn failure_to_start_the_command_is_that_of_a_shell() {
+        let error = SessionError::from(CommandError::NotFound { name: "x".into() });
+        assert_eq!(failed(&error.into()), 127);
+    }
+}

@@ -1,0 +1,590 @@
+//! What `strata` says: one place for every text, each *what failed: which one, value found, limit. What
+//! to do.*
+
+use std::fmt::Write as _;
+
+use strata_session::listing::Listing;
+use strata_session::options::Mode;
+use strata_session::report::{
+    Asked, CommandEnd, Counts, EndReason, LayerReport, NotReached, Notice, ProcessReport, Progress,
+    Report,
+};
+
+use crate::units::{clean, count, counted, flag_size, rate, shell_word, size, time};
+
+/// Processes that the summary shows one by one.
+const PROCESSES_SHOWN: usize = 20;
+/// Messages of one kind that are shown one by one.
+const MESSAGES_SHOWN: usize = 20;
+/// Processes that are named in one sentence.
+const NAMES_SHOWN: usize = 5;
+/// Largest sub-buffer that is recommended \[byte\].
+const SUBBUF_BYTES_ADVISED_MAX: u64 = 64 << 20;
+
+/// How much a line matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// Something went as it should.
+    Talk,
+    /// The trace is not all that was asked for.
+    Warning,
+    /// The recording failed.
+    Failure,
+}
+
+/// A line of the summary, or several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// How much it matters.
+    pub weight: Weight,
+    /// Without `strata: ` in front.
+    pub text: String,
+}
+
+fn talk(text: String) -> Message {
+    Message { weight: Weight::Talk, text }
+}
+
+fn warning(text: String) -> Message {
+    Message { weight: Weight::Warning, text }
+}
+
+/// What is said while a session runs; `None`: nothing.
+pub fn notice(notice: &Notice) -> Option<String> {
+    match notice {
+        Notice::Started { output, command: Some(pid), .. } => Some(format!(
+            "recording command {pid} to {}",
+            shell_word(&output.display().to_string())
+        )),
+        Notice::Started { output, command: None, processes: 0 } => Some(format!(
+            "recording to {}; no process has tracepoints yet; Ctrl-C stops",
+            shell_word(&output.display().to_string())
+        )),
+        Notice::Started { output, command: None, processes } => Some(format!(
+            "recording {} to {}; Ctrl-C stops",
+            counted(*processes as u64, "process"),
+            shell_word(&output.display().to_string())
+        )),
+        Notice::WaitingForCommand { pid } => Some(format!(
+            "asked to stop: waiting for the command (process {pid}) to end. Ask again to stop \
+             recording at once"
+        )),
+        Notice::Failed { why, command } => Some(format!(
+            "recording stopped: {} Waiting for the command (process {command}) to end",
+            sentence(why)
+        )),
+        Notice::Progress(_) => None,
+    }
+}
+
+/// The progress line; `per_second`: event records lately.
+pub fn progress(progress: &Progress, per_second: f64) -> String {
+    let mut line = format!(
+        "{}  {} events/s  {}  {}",
+        clock_time(progress.elapsed.as_secs()),
+        rate(per_second),
+        size(progress.bytes),
+        counted(progress.processes, "process"),
+    );
+    // Nothing is said to go wrong where nothing does.
+    let _ = write!(line, "  {} discarded", count(progress.discarded));
+    if progress.overwritten > 0 {
+        let _ = write!(line, "  {} overwritten", count(progress.overwritten));
+    }
+    line
+}
+
+/// `0:07`, `12:34`, `1:02:03`.
+fn clock_time(seconds: u64) -> String {
+    match seconds / 3600 {
+        0 => format!("{}:{:02}", seconds / 60, seconds % 60),
+        hours => format!("{hours}:{:02}:{:02}", seconds / 60 % 60, seconds % 60),
+    }
+}
+
+/// Everything that is said at the end.
+pub fn summary(report: &Report) -> Vec<Message> {
+    let mut messages = vec![headline(report)];
+
+    if report.counts().records > 0 {
+        messages.extend(report.layers.iter().filter_map(table).map(talk));
+    }
+    messages.extend(failure(report));
+    messages.extend(ending(report));
+    messages.extend(left_running(report));
+    messages.extend(some(report.processes().flat_map(|process| losses(process, report)), "counts"));
+    messages.extend(some(report.processes().filter_map(problem), "problems"));
+    messages.extend(some(report.processes().flat_map(warnings), "tracepoints"));
+    messages.extend(some(nothing_matched(report), "rules"));
+    messages.extend(some(not_reached(report), "processes"));
+    messages.extend(idle(report));
+    messages.extend(nothing_recorded(report));
+    messages.extend(report.remarks.iter().map(|remark| talk(clean(remark))));
+    messages
+}
+
+/// The command to type next, if there is a trace to look at.
+pub fn next_command(report: &Report) -> Option<String> {
+    let output = report.output.as_ref().filter(|_| report.counts().records > 0)?;
+    Some(format!("Next: babeltrace2 {}", shell_word(&output.display().to_string())))
+}
+
+fn headline(report: &Report) -> Message {
+    let counts = report.counts();
+    match &report.output {
+        Some(output) => {
+            let recorded = report.processes().filter(|process| process.folder.is_some()).count();
+            talk(format!(
+                "{} of {} in {}: {} ({})",
+                counted(counts.records, "event record"),
+                counted(recorded as u64, "process"),
+                time(report.elapsed),
+                shell_word(&output.display().to_string()),
+                size(counts.bytes),
+            ))
+        }
+        None if counts.records > 0 => talk(format!(
+            "{} in {}, and the trace is gone",
+            counted(counts.records, "event record"),
+            time(report.elapsed)
+        )),
+        None => talk(format!("nothing recorded in {}; there is no trace", time(report.elapsed))),
+    }
+}
+
+/// One row for each process and one for them all; the columns are as wide as they must be.
+fn table(layer: &LayerReport) -> Option<String> {
+    let mut processes: Vec<&ProcessReport> =
+        layer.processes.iter().filter(|process| process.folder.is_some()).collect();
+    if processes.is_empty() {
+        return None;
+    }
+    processes.sort_by_key(|process| (std::cmp::Reverse(process.counts.records), process.pid));
+    let overwrote = layer.counts().overwritten > 0;
+    let mut header = vec!["layer", "process", "records", "size", "packets", "span", "discarded"];
+    if overwrote {
+        header.push("overwritten");
+    }
+    let mut rows = vec![header.into_iter().map(str::to_owned).collect::<Vec<_>>()];
+    let row = |name: String, counts: &Counts| {
+        let mut row = vec![
+            layer.layer.to_owned(),
+            name,
+            count(counts.records),
+            size(counts.bytes),
+            count(counts.packets),
+            time(counts.duration()),
+            count(counts.discarded.total()),
+        ];
+        if overwrote {
+            row.push(count(counts.overwritten));
+        }
+        row
+    };
+    for process in processes.iter().take(PROCESSES_SHOWN) {
+        rows.push(row(who(process), &process.counts));
+    }
+    if processes.len() > PROCESSES_SHOWN {
+        let mut rest = Counts::default();
+        processes[PROCESSES_SHOWN..].iter().for_each(|process| rest.add(&process.counts));
+        rows.push(row(format!("{} others", processes.len() - PROCESSES_SHOWN), &rest));
+    }
+    if processes.len() > 1 {
+        rows.push(row(counted(processes.len() as u64, "process"), &layer.counts()));
+    }
+    Some(aligned(&rows))
+}
+
+/// Columns under each other: the first two to the left, numbers to the right.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ = match column {
+                0 | 1 => write!(line, "  {cell:width$}"),
+                _ => write!(line, "  {cell:>width$}"),
+            };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.pop();
+    text
+}
+
+/// `demo (4242)`.
+fn who(process: &ProcessReport) -> String {
+    named(&process.name, process.pid)
+}
+
+fn named(name: &str, pid: u32) -> String {
+    match (name, pid) {
+        ("", 0) => "a process".to_owned(),
+        ("", pid) => format!("process {pid}"),
+        (name, 0) => clean(name),
+        (name, pid) => format!("{} ({pid})", clean(name)),
+    }
+}
+
+fn failure(report: &Report) -> Option<Message> {
+    let failure = report.failure.as_ref()?;
+    let kept = match report.output {
+        Some(_) => " What was recorded until then is kept and can be read.",
+        None => "",
+    };
+    let text = format!("recording stopped: {}{kept}", sentence(failure));
+    Some(Message { weight: Weight::Failure, text })
+}
+
+fn ending(report: &Report) -> Option<Message> {
+    match (report.command, report.end) {
+        (Some(CommandEnd::Running { pid }), EndReason::Duration) => {
+            Some(talk(format!("the time is over; the command (process {pid}) runs on.")))
+        }
+        (Some(CommandEnd::Running { pid }), _) => {
+            Some(talk(format!("recording has stopped; the command (process {pid}) runs on.")))
+        }
+        (Some(CommandEnd::Signalled(signal)), _) => {
+            Some(talk(format!("the command was ended by signal {signal}.")))
+        }
+        (Some(CommandEnd::Exited(status)), _) if status != 0 => {
+            Some(talk(format!("the command ended with status {status}.")))
+        }
+        _ => None,
+    }
+}
+
+/// Descendants that a daemon leaves behind, and such.
+fn left_running(report: &Report) -> Option<Message> {
+    let left = &report.left_running;
+    if left.is_empty() {
+        return None;
+    }
+    let name = |pid: &u32| {
+        let process = report.processes().find(|process| process.pid == *pid);
+        process.map_or_else(|| named("", *pid), who)
+    };
+    let mut names: Vec<String> = left.iter().take(NAMES_SHOWN).map(name).collect();
+    if left.len() > NAMES_SHOWN {
+        names.push(format!("{} more", count((left.len() - NAMES_SHOWN) as u64)));
+    }
+    let (run, are) = if left.len() == 1 { ("runs", "is") } else { ("run", "are") };
+    let pids: Vec<String> = left.iter().map(u32::to_string).collect();
+    Some(warning(format!(
+        "{} {run} on and {are} no longer recorded: recording ends with the command. To go on: strata \
+         record -p {}",
+        names.join(", "),
+        pids.join(","),
+    )))
+}
+
+/// What a process wrote and is not in the trace, by reason, and what helps.
+fn losses(process: &ProcessReport, report: &Report) -> Vec<Message> {
+    let (counts, discarded) = (&process.counts, &process.counts.discarded);
+    let larger = (report.subbuf_bytes.saturating_mul(2) <= SUBBUF_BYTES_ADVISED_MAX).then(|| {
+        format!(
+            "--subbuf-size={} (now {})",
+            flag_size(report.subbuf_bytes * 2),
+            flag_size(report.subbuf_bytes)
+        )
+    });
+    let more =
+        format!("--subbufs={} (now {})", report.nr_subbufs.saturating_mul(2), report.nr_subbufs);
+    let larger = larger.unwrap_or(more);
+    let mut messages = Vec::new();
+    let mut say = |number: u64, reason: &str, place: String, advice: String| {
+        if number > 0 {
+            messages.push(warning(format!(
+                "{}: {} discarded ({reason}){place}. {advice}.",
+                who(process),
+                counted(number, "event record"),
+            )));
+        }
+    };
+    let cpus = match counts.streams_discarding {
+        0 => String::new(),
+        some => format!(" on {some} of {}", counted(counts.streams.into(), "CPU")),
+    };
+    let full = match report.mode {
+        Mode::Discard => format!("Use {larger} or --mode=overwrite"),
+        Mode::Overwrite => format!("Use {larger}"),
+    };
+    say(discarded.full, "full", cpus, full);
+    say(
+        discarded.too_big,
+        "too big",
+        String::new(),
+        format!(
+            "Use a --subbuf-size larger than its largest event record (now {})",
+            flag_size(report.subbuf_bytes)
+        ),
+    );
+    say(
+        discarded.nested,
+        "nested too deep",
+        String::new(),
+        "Its signal handlers interrupt each other deeper than Strata follows; \
+         let fewer signals nest"
+            .to_owned(),
+    );
+    say(
+        discarded.no_stream,
+        "CPU without a stream",
+        String::new(),
+        "A CPU was added while it was recorded; record again".to_owned(),
+    );
+    say(
+        discarded.unmapped,
+        "buffers not mapped",
+        String::new(),
+        format!(
+            "Raise its address space limit (ulimit -v), or use --subbuf-size={}; a program \
+             that shuts itself in (seccomp) is recorded when it is started by strata record",
+            flag_size((report.subbuf_bytes / 4).max(4096))
+        ),
+    );
+    say(
+        discarded.unstaged,
+        "no memory for the record",
+        String::new(),
+        "Raise its memory limit, or trace shorter arrays and strings".to_owned(),
+    );
+    if counts.overwritten > 0 {
+        messages.push(talk(format!(
+            "{}: {} overwritten (the oldest go first). For a longer past use {larger}.",
+            who(process),
+            counted(counts.overwritten, "event record"),
+        )));
+    }
+    // Where there are none nothing is absent: who is killed within a record has not recorded it.
+    if counts.unread_records > 0 {
+        let how = if process.is_alive { "a thread stood still" } else { "killed" };
+        messages.push(warning(format!(
+            "{}: {how} while up to {} bytes were being written; {} behind them could not be read.",
+            who(process),
+            count(counts.unpublished_bytes),
+            counted(counts.unread_records, "event record"),
+        )));
+    }
+    if counts.damaged_packets > 0 {
+        messages.push(warning(format!(
+            "{}: {} not well formed. Skipped; {} are intact.",
+            who(process),
+            counted(counts.damaged_packets, "packet"),
+            count(counts.packets),
+        )));
+    }
+    if process.refused > 0 {
+        messages.push(warning(format!(
+            "{}: {} of it found no room in its control page, {} did. Load fewer instrumented libraries \
+             in one process.",
+            who(process),
+            counted(process.refused, "tracepoint"),
+            count(process.tracepoints),
+        )));
+    }
+    messages
+}
+
+fn problem(process: &ProcessReport) -> Option<Message> {
+    let problem = process.problem.as_ref()?;
+    let aside = process.set_aside.as_ref().map_or_else(String::new, |folder| {
+        format!(
+            " It is not in the trace; what it wrote is kept in {}, with metadata.damaged.",
+            shell_word(&folder.display().to_string())
+        )
+    });
+    Some(warning(format!("{}: {}{aside}", who(process), sentence(problem))))
+}
+
+fn warnings(process: &ProcessReport) -> impl Iterator<Item = Message> + '_ {
+    let text = |text: &String| format!("{}: {}", who(process), sentence(text));
+    process.warnings.iter().map(move |warned| warning(text(warned)))
+}
+
+fn nothing_matched(report: &Report) -> Vec<Message> {
+    // Where there was no tracepoint at all, rules are not to blame: see nothing_recorded().
+    if report.processes().all(|process| process.tracepoints == 0) {
+        return Vec::new();
+    }
+    report
+        .rules
+        .iter()
+        .filter(|rule| rule.matched == 0)
+        .map(|rule| {
+            warning(format!(
+                "event rule '{}': matched no tracepoint. `strata list` shows those of running \
+                 applications.",
+                clean(&rule.rule)
+            ))
+        })
+        .collect()
+}
+
+fn not_reached(report: &Report) -> Vec<Message> {
+    report.not_reached.iter().map(|process| warning(unreached(process))).collect()
+}
+
+fn unreached(process: &NotReached) -> String {
+    let reason = sentence(&process.reason);
+    // A reason that is a whole message names the process itself.
+    match process.pid {
+        pid if pid != 0 && reason.contains(&pid.to_string()) => format!("not reached: {reason}"),
+        pid => format!("not reached: {}: {reason}", named(&process.name, pid)),
+    }
+}
+
+/// Processes that are not in the trace, though others are.
+fn idle(report: &Report) -> Vec<Message> {
+    let without_folder = |process: &&ProcessReport| {
+        process.folder.is_none() && process.problem.is_none() && report.counts().records > 0
+    };
+    let (quiet, unselected): (Vec<&ProcessReport>, Vec<&ProcessReport>) =
+        report.processes().filter(without_folder).partition(|process| process.selected > 0);
+    let names = |processes: &[&ProcessReport]| {
+        let mut names: Vec<String> =
+            processes.iter().take(NAMES_SHOWN).map(|process| who(process)).collect();
+        if processes.len() > NAMES_SHOWN {
+            names.push(format!("{} more", count((processes.len() - NAMES_SHOWN) as u64)));
+        }
+        names.join(", ")
+    };
+    let mut messages = Vec::new();
+    for (processes, what) in
+        [(quiet, "came by no tracepoint that was on"), (unselected, "no rule selects a tracepoint")]
+    {
+        if !processes.is_empty() {
+            messages.push(talk(format!("not in the trace, {what}: {}.", names(&processes))));
+        }
+    }
+    messages
+}
+
+fn nothing_recorded(report: &Report) -> Option<Message> {
+    if report.counts().records > 0 || report.failure.is_some() {
+        return None;
+    }
+    let processes = report.processes().count() as u64;
+    let tracepoints: u64 =
+        report.processes().fold(0, |sum, process| sum.saturating_add(process.tracepoints));
+    let why = match (processes, tracepoints, report.selected()) {
+        (0, ..) => nobody_there(report).to_owned(),
+        (_, 0, _) => format!(
+            "{} linked with libstrata, without a tracepoint. Add one: `STRATA_TRACE(...)`.",
+            counted(processes, "process")
+        ),
+        _ if report.counts().discarded.total() > 0 => {
+            "all event records were discarded; see above.".to_owned()
+        }
+        (_, number, 0) => format!("no rule selects one of {}.", counted(number, "tracepoint")),
+        (_, _, 1) => "1 tracepoint was on, and the program came by it not once.".to_owned(),
+        (_, _, number) => {
+            format!("{} tracepoints were on, and the program came by none of them.", count(number))
+        }
+    };
+    Some(warning(format!("nothing recorded: {why}")))
+}
+
+fn nobody_there(report: &Report) -> &'static str {
+    match report.asked {
+        _ if !report.not_reached.is_empty() => "no process was reached.",
+        Asked::Command => {
+            "neither the command nor a descendant of it has tracepoints. Link it with libstrata \
+             (`pkg-config --cflags --libs strata`)."
+        }
+        Asked::Processes | Asked::Everyone => {
+            "no running process has tracepoints. Start one, or write `strata record -- COMMAND`."
+        }
+    }
+}
+
+/// At most so many of one kind; the rest as a number, so that a thousand processes do not scroll away what
+/// matters.
+fn some(messages: impl IntoIterator<Item = Message>, kind: &str) -> Vec<Message> {
+    let mut messages: Vec<Message> = messages.into_iter().collect();
+    if messages.len() > MESSAGES_SHOWN {
+        let more = messages.len() - MESSAGES_SHOWN;
+        messages.truncate(MESSAGES_SHOWN);
+        messages.push(warning(format!("and {} more such {kind}.", count(more as u64))));
+    }
+    messages
+}
+
+/// Text from elsewhere as one sentence with its full stop.
+fn sentence(text: &str) -> String {
+    let text = clean(text.trim());
+    if text.ends_with(['.', '!', '?', '`']) {
+        text
+    } else {
+        format!("{text}.")
+    }
+}
+
+/// An error and its causes in one line; what one of them has said already is not said again.
+pub fn failure_line<'e>(
+    chain: impl Iterator<Item = &'e (dyn std::error::Error + 'static)>,
+) -> String {
+    let mut line = String::new();
+    for error in chain {
+        let text = error.to_string();
+        if line.is_empty() {
+            line = text;
+        } else if !line.contains(&text) {
+            let _ = write!(line, ": {text}");
+        }
+    }
+    line
+}
+
+/// What `strata list` says besides its list.
+pub fn list_remarks(listing: &Listing) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if listing.processes.is_empty() {
+        remarks.push(
+            "no running process has tracepoints. Start a program that is linked with libstrata \
+             (`pkg-config --cflags --libs strata`), or record one from its start: \
+             `strata record -- COMMAND`."
+                .to_owned(),
+        );
+    }
+    let unreached = listing.not_reached.iter().map(|p| warning(unreached(p)));
+    remarks.extend(some(unreached, "processes").into_iter().map(|message| message.text));
+    remarks
+}
+
+/// The exit status of `strata record`.
+pub fn exit_status(report: &Report, strict: bool) -> u8 {
+    if report.failure.is_some() {
+        return 2;
+    }
+    match (report.command, report.end) {
+        (Some(CommandEnd::Exited(status)), _) if status != 0 => return status.to_le_bytes()[0],
+        (Some(CommandEnd::Signalled(signal)), _) => {
+            return u8::try_from(128 + signal).unwrap_or(u8::MAX)
+        }
+        // It was not waited for: it is the signal that ended this.
+        (Some(CommandEnd::Running { .. }), EndReason::Asked(Some(signal))) => {
+            return u8::try_from(128 + signal).unwrap_or(u8::MAX)
+        }
+        _ => {}
+    }
+    let incomplete = report.counts().records == 0
+        || report.rules.iter().any(|rule| rule.matched == 0)
+        || !report.not_reached.is_empty()
+        || report.processes().any(|process| process.problem.is_some())
+        || report.processes().any(|process| !process.warnings.is_empty())
+        || report.processes().any(|process| process.refused > 0)
+        || report.counts().damaged_packets > 0
+        || (strict && report.counts().discarded.total() > 0)
+        || (strict && report.counts().unread_records > 0);
+    u8::from(incomplete)
+}
+
+#[cfg(test)]
+mod tests;

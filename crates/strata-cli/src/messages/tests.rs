@@ -1,0 +1,405 @@
+//! Every message as it is read, and every exit status.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use strata_session::listing::{ListedProcess, Listing};
+use strata_session::report::{Discarded, RuleReport};
+
+use super::*;
+
+fn process(name: &str, pid: u32, records: u64) -> ProcessReport {
+    ProcessReport {
+        pid,
+        name: name.to_owned(),
+        folder: Some(PathBuf::from(format!("trace/user/{name}-{pid}"))),
+        tracepoints: 3,
+        selected: 2,
+        counts: Counts {
+            records,
+            packets: 14,
+            bytes: 14_903_412,
+            span: Some((1_000_000_000, 2_998_000_000)),
+            streams: 8,
+            ..Counts::default()
+        },
+        ..ProcessReport::default()
+    }
+}
+
+fn report(processes: Vec<ProcessReport>) -> Report {
+    Report {
+        output: Some(PathBuf::from("my trace")),
+        elapsed: Duration::from_millis(2_030),
+        layers: vec![LayerReport { layer: "user", processes }],
+        rules: vec![RuleReport { rule: "demo:*".into(), matched: 2 }],
+        subbuf_bytes: 512 << 10,
+        nr_subbufs: 8,
+        ..Report::default()
+    }
+}
+
+fn texts(report: &Report) -> Vec<String> {
+    summary(report).into_iter().map(|message| message.text).collect()
+}
+
+/// The only message of the summary that has `part`.
+fn text_with(report: &Report, part: &str) -> String {
+    let texts: Vec<String> = texts(report).into_iter().filter(|text| text.contains(part)).collect();
+    assert_eq!(texts.len(), 1, "{part}: {texts:?}");
+    texts[0].clone()
+}
+
+#[test]
+fn summary_of_a_good_recording_is_a_headline_a_table_and_the_next_command() {
+    let report = report(vec![process("demo", 4242, 1_204_331), process("x", 7, 0)]);
+    assert_eq!(
+        texts(&report),
+        [
+            "1,204,331 event records of 2 processes in 2.030 s: 'my trace' (28.4 MiB)",
+            concat!(
+                "  layer  process        records      size  packets     span  discarded\n",
+                "  user   demo (4242)  1,204,331  14.2 MiB       14  1.998 s          0\n",
+                "  user   x (7)                0  14.2 MiB       14  1.998 s          0\n",
+                "  user   2 processes  1,204,331  28.4 MiB       28  1.998 s          0"
+            ),
+        ]
+    );
+    assert_eq!(next_command(&report).unwrap(), "Next: babeltrace2 'my trace'");
+    assert_eq!(exit_status(&report, true), 0);
+}
+
+#[test]
+fn summary_of_many_processes_shows_the_largest_and_counts_the_others() {
+    let processes = (1..=30).map(|pid| process("p", pid, pid.into())).collect();
+    let table = text_with(&report(processes), "layer");
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 1 + PROCESSES_SHOWN + 2);
+    assert!(lines[1].contains("p (30)"), "{table}");
+    assert!(lines[21].contains("10 others") && lines[21].contains("  55  "), "{table}");
+    assert!(lines[22].contains("30 processes") && lines[22].contains("  465  "), "{table}");
+}
+
+#[test]
+fn loss_by_each_reason_is_said_with_what_helps() {
+    let mut one = process("demo", 4242, 10);
+    one.counts.discarded =
+        Discarded { full: 18_204, too_big: 1, nested: 2, no_stream: 3, unmapped: 4, unstaged: 5 };
+    one.counts.streams_discarding = 3;
+    one.counts.overwritten = 77;
+    let mut report = report(vec![one]);
+    assert_eq!(
+        text_with(&report, "(full)"),
+        "demo (4242): 18,204 event records discarded (full) on 3 of 8 CPUs. \
+         Use --subbuf-size=1M (now 512K) or --mode=overwrite."
+    );
+    assert_eq!(
+        text_with(&report, "too big"),
+        "demo (4242): 1 event record discarded (too big). Use a --subbuf-size larger than its \
+         largest event record (now 512K)."
+    );
+    assert!(text_with(&report, "nested too deep").contains("2 event records"));
+    assert!(text_with(&report, "CPU without a stream").contains("record again"));
+    assert!(text_with(&report, "buffers not mapped").contains("or use --subbuf-size=128K"));
+    assert!(text_with(&report, "no memory for the record").contains("5 event records"));
+    assert!(text_with(&report, "77 event records overwritten").contains("For a longer past"));
+    assert!(text_with(&report, "layer").contains("18,219           77"));
+    assert_eq!((exit_status(&report, false), exit_status(&report, true)), (0, 1));
+
+    report.mode = Mode::Overwrite;
+    report.subbuf_bytes = 64 << 20;
+    assert!(text_with(&report, "(full)").ends_with("CPUs. Use --subbufs=16 (now 8)."));
+}
+
+#[test]
+fn process_that_was_given_up_or_had_no_room_is_said_and_is_1() {
+    let mut one = process("bad\x1b[2J", 1, 10);
+    one.problem = Some("its buffers were overwritten by itself".into());
+    let given_up = report(vec![one]);
+    assert_eq!(
+        text_with(&given_up, "by itself"),
+        "bad\\u{1b}[2J (1): its buffers were overwritten by itself."
+    );
+    assert_eq!(exit_status(&given_up, false), 1);
+
+    let mut one = process("bad", 2, 0);
+    (one.folder, one.set_aside) = (None, Some("t/user/bad-2".into()));
+    one.problem = Some("its shared memory is damaged".into());
+    one.warnings = vec!["tracepoint a:b stays off".into()];
+    let damaged = report(vec![process("good", 1, 10), one]);
+    assert_eq!(
+        text_with(&damaged, "is damaged"),
+        "bad (2): its shared memory is damaged. It is not in the trace; what it wrote is kept in \
+         t/user/bad-2, with metadata.damaged."
+    );
+    assert_eq!(text_with(&damaged, "stays off"), "bad (2): tracepoint a:b stays off.");
+    assert_eq!(exit_status(&damaged, false), 1);
+
+    let mut one = process("unpatched", 1, 10);
+    one.warnings = vec!["tracepoint a:b stays off".into()];
+    assert_eq!(exit_status(&report(vec![one]), false), 1);
+
+    let mut one = process("big", 1, 10);
+    one.refused = 12;
+    let no_room = report(vec![one]);
+    assert!(text_with(&no_room, "12 tracepoints").contains("3 did"));
+    assert_eq!(exit_status(&no_room, false), 1);
+
+    let mut one = process("torn", 1, 10);
+    one.counts.damaged_packets = 1;
+    let damaged = report(vec![one]);
+    assert_eq!(
+        text_with(&damaged, "well formed"),
+        "torn (1): 1 packet not well formed. Skipped; 14 are intact."
+    );
+    assert_eq!(exit_status(&damaged, false), 1);
+}
+
+#[test]
+fn records_behind_a_hole_are_told_and_are_1_if_strict() {
+    let mut one = process("demo", 1, 10);
+    one.counts.unpublished_bytes = 24;
+    assert_eq!(texts(&report(vec![one.clone()])).len(), 2, "a hole alone is nothing");
+    one.counts.unread_records = 3;
+    let killed = report(vec![one.clone()]);
+    assert_eq!(
+        text_with(&killed, "killed"),
+        "demo (1): killed while up to 24 bytes were being written; 3 event records behind them could \
+         not be read."
+    );
+    assert_eq!((exit_status(&killed, false), exit_status(&killed, true)), (0, 1));
+    one.is_alive = true;
+    text_with(&report(vec![one]), "a thread stood still while");
+}
+
+#[test]
+fn nothing_recorded_since_all_was_discarded_does_not_say_that_nothing_came() {
+    let mut one = process("demo", 1, 0);
+    one.counts.discarded.unmapped = 17_216;
+    let report = report(vec![one]);
+    assert!(text_with(&report, "nothing recorded").ends_with("were discarded; see above."));
+}
+
+#[test]
+fn rule_that_matched_nothing_is_said_and_is_1() {
+    let mut report = report(vec![process("demo", 1, 10)]);
+    report.rules.push(RuleReport { rule: "foo:*".into(), matched: 0 });
+    assert_eq!(
+        text_with(&report, "foo"),
+        "event rule 'foo:*': matched no tracepoint. `strata list` shows those of running \
+         applications."
+    );
+    assert_eq!(exit_status(&report, false), 1);
+}
+
+#[test]
+fn process_that_was_not_reached_is_said_and_is_1() {
+    let mut report = report(vec![process("demo", 1, 10)]);
+    let unreached = |pid, name: &str, reason: &str| NotReached {
+        pid,
+        name: name.into(),
+        reason: reason.into(),
+    };
+    report.not_reached = vec![
+        unreached(17, "sshd", "of another user. Run as root."),
+        unreached(18, "", "process 18: is not there"),
+        unreached(0, "", "sent no memfd"),
+    ];
+    assert_eq!(
+        text_with(&report, "another user"),
+        "not reached: sshd (17): of another user. Run as root."
+    );
+    assert_eq!(text_with(&report, "18"), "not reached: process 18: is not there.");
+    assert_eq!(text_with(&report, "memfd"), "not reached: a process: sent no memfd.");
+    assert_eq!(exit_status(&report, false), 1);
+
+    report.not_reached = (0..50).map(|pid| unreached(pid, "p", "why")).collect();
+    assert_eq!(text_with(&report, "more such"), "and 30 more such processes.");
+}
+
+#[test]
+fn nothing_recorded_says_why_and_is_1() {
+    let mut none = report(Vec::new());
+    none.output = None;
+    assert_eq!(texts(&none)[0], "nothing recorded in 2.030 s; there is no trace");
+    assert!(text_with(&none, "no running process has").contains("strata record -- COMMAND"));
+    assert_eq!((exit_status(&none, false), next_command(&none)), (1, None));
+    none.asked = Asked::Command;
+    none.command = Some(CommandEnd::Exited(0));
+    assert!(text_with(&none, "neither the command").contains("libstrata"));
+    assert_eq!(exit_status(&none, false), 1);
+
+    let mut empty = process("demo", 1, 0);
+    (empty.tracepoints, empty.selected, empty.folder) = (0, 0, None);
+    assert!(text_with(&report(vec![empty.clone()]), "without a tracepoint").contains("1 process"));
+
+    empty.tracepoints = 5;
+    let mut unselected = report(vec![empty.clone()]);
+    unselected.rules[0].matched = 0;
+    assert!(text_with(&unselected, "no rule selects").ends_with("one of 5 tracepoints."));
+
+    empty.selected = 2;
+    assert!(text_with(&report(vec![empty]), "2 tracepoints were on").contains("came by none"));
+}
+
+#[test]
+fn nothing_recorded_of_unreached_processes_does_not_say_that_there_are_none() {
+    let mut none = report(Vec::new());
+    none.output = None;
+    none.asked = Asked::Processes;
+    none.not_reached.push(NotReached { pid: 5, name: "a".into(), reason: "why".into() });
+    assert!(text_with(&none, "nothing recorded: ").ends_with("no process was reached."));
+}
+
+#[test]
+fn process_that_is_not_in_the_trace_is_said_with_why() {
+    let quiet = |pid, selected| ProcessReport { folder: None, selected, ..process("q", pid, 0) };
+    let mut processes = vec![process("demo", 1, 10), quiet(2, 0)];
+    processes.extend((10..17).map(|pid| quiet(pid, 1)));
+    let report = report(processes);
+    assert_eq!(
+        text_with(&report, "came by"),
+        "not in the trace, came by no tracepoint that was on: q (10), q (11), q (12), q (13), \
+         q (14), 2 more."
+    );
+    assert_eq!(
+        text_with(&report, "no rule selects"),
+        "not in the trace, no rule selects a tracepoint: q (2)."
+    );
+    assert_eq!(exit_status(&report, true), 0);
+}
+
+#[test]
+fn failure_with_causes_says_each_once() {
+    let inner = std::io::Error::other("inner");
+    let error = anyhow::Error::new(inner).context("outer: inner").context("all");
+    assert_eq!(failure_line(error.chain()), "all: outer: inner");
+}
+
+#[test]
+fn failure_of_the_recording_is_said_and_is_2_whatever_the_command_did() {
+    let mut report = report(vec![process("demo", 1, 10)]);
+    report.failure = Some("cannot write 'x': No space left on device. Make room.".into());
+    report.end = EndReason::Failure;
+    report.command = Some(CommandEnd::Exited(3));
+    assert_eq!(
+        text_with(&report, "No space"),
+        "recording stopped: cannot write 'x': No space left on device. Make room. What was \
+         recorded until then is kept and can be read."
+    );
+    assert_eq!(summary(&report)[2].weight, Weight::Failure);
+    assert_eq!(exit_status(&report, false), 2);
+    report.output = None;
+    assert!(text_with(&report, "No space").ends_with("Make room."));
+    assert_eq!(texts(&report)[0], "10 event records in 2.030 s, and the trace is gone");
+    assert_eq!(next_command(&report), None);
+}
+
+#[test]
+fn command_s_own_status_is_passed_on_before_ours() {
+    let mut report = report(Vec::new());
+    for (end, status, part) in [
+        (CommandEnd::Exited(0), 1, None),
+        (CommandEnd::Exited(42), 42, Some("status 42")),
+        (CommandEnd::Exited(255), 255, Some("status 255")),
+        (CommandEnd::Signalled(9), 137, Some("signal 9")),
+        (CommandEnd::Signalled(15), 143, Some("signal 15")),
+    ] {
+        report.command = Some(end);
+        assert_eq!(exit_status(&report, false), status, "{end:?}");
+        if let Some(part) = part {
+            text_with(&report, part);
+        }
+    }
+}
+
+#[test]
+fn command_that_runs_on_is_said_and_gives_the_signal_or_ours() {
+    let mut report = report(vec![process("demo", 1, 10)]);
+    report.command = Some(CommandEnd::Running { pid: 99 });
+    report.end = EndReason::Duration;
+    assert_eq!(
+        text_with(&report, "process 99"),
+        "the time is over; the command (process 99) runs on."
+    );
+    assert_eq!(exit_status(&report, false), 0);
+    report.end = EndReason::Asked(Some(2));
+    assert!(text_with(&report, "process 99").starts_with("recording has stopped"));
+    assert_eq!(exit_status(&report, false), 130);
+}
+
+#[test]
+fn descendants_that_run_on_are_said_with_the_next_command() {
+    let processes = [process("demo", 1, 10), process("daemon", 7, 10), process("worker", 8, 5)];
+    let mut report = report(processes.to_vec());
+    report.command = Some(CommandEnd::Exited(0));
+    report.left_running = vec![7];
+    assert_eq!(
+        text_with(&report, "run"),
+        "daemon (7) runs on and is no longer recorded: recording ends with the command. To go on: \
+         strata record -p 7"
+    );
+    report.left_running = vec![7, 8];
+    assert!(text_with(&report, "run on and are").ends_with("strata record -p 7,8"));
+    assert!(text_with(&report, "run on and are").starts_with("daemon (7), worker (8) run on"));
+    report.left_running = (1..=7).collect();
+    assert!(text_with(&report, "run on and are").contains("process 5, 2 more run on"));
+    // The command has ended, and was recorded to its end.
+    assert_eq!(exit_status(&report, false), 0);
+}
+
+#[test]
+fn remark_of_the_session_is_said_at_the_end() {
+    let mut report = report(vec![process("demo", 1, 10)]);
+    report.remarks.push("clock: by system call".into());
+    assert_eq!(texts(&report).last().unwrap(), "clock: by system call");
+    assert_eq!(exit_status(&report, true), 0);
+}
+
+#[test]
+fn progress_line_has_time_rate_size_and_losses() {
+    let mut state = Progress {
+        elapsed: Duration::from_secs(67),
+        records: 1,
+        bytes: 3 << 20,
+        processes: 2,
+        ..Progress::default()
+    };
+    assert_eq!(
+        progress(&state, 1_234_567.0),
+        "1:07  1.23 M events/s  3.0 MiB  2 processes  0 discarded"
+    );
+    state.elapsed = Duration::from_secs(3_723);
+    (state.discarded, state.overwritten) = (1_000, 2_000);
+    assert_eq!(
+        progress(&state, 0.0),
+        "1:02:03  0 events/s  3.0 MiB  2 processes  1,000 discarded  2,000 overwritten"
+    );
+}
+
+#[test]
+fn notice_of_each_kind_is_said_or_drawn() {
+    let output = PathBuf::from("out");
+    let started = |command, processes| {
+        notice(&Notice::Started { output: output.clone(), command, processes }).unwrap()
+    };
+    assert_eq!(started(Some(5), 0), "recording command 5 to out");
+    assert!(started(None, 0).contains("no process has tracepoints yet"));
+    assert_eq!(started(None, 3), "recording 3 processes to out; Ctrl-C stops");
+    assert!(notice(&Notice::WaitingForCommand { pid: 5 }).unwrap().contains("(process 5)"));
+    assert_eq!(
+        notice(&Notice::Failed { why: "disk full".into(), command: 5 }).unwrap(),
+        "recording stopped: disk full. Waiting for the command (process 5) to end"
+    );
+    assert_eq!(notice(&Notice::Progress(Progress::default())), None);
+}
+
+#[test]
+fn list_of_nothing_says_how_to_begin() {
+    let mut listing = Listing::default();
+    assert!(list_remarks(&listing)[0].contains("strata record -- COMMAND"));
+    listing.processes.push(ListedProcess { pid: 1, name: "a".into(), tracepoints: Vec::new() });
+    assert_eq!(list_remarks(&listing), Vec::<String>::new());
+    listing.not_reached.push(NotReached { pid: 2, name: "b".into(), reason: "why".into() });
+    assert_eq!(list_remarks(&listing), ["not reached: b (2): why."]);
+}

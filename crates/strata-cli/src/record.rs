@@ -1,0 +1,58 @@
+//! `strata record`: asks the session, says what it says.
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use anyhow::Result;
+use strata_session::report::{Notice, Report};
+use strata_session::stop::Stop;
+
+use crate::flags::RecordFlags;
+use crate::messages::{self, Message, Weight};
+use crate::progress::ProgressLine;
+use crate::talk;
+
+/// A command that ends sooner shows its own output only.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Record, and give the exit status.
+pub fn run(flags: &RecordFlags) -> Result<u8> {
+    let options = flags.options()?;
+    let shared = !options.command.is_empty() && io::stdout().is_terminal();
+    let mut line = (!flags.quiet && talk::is_live())
+        .then(|| ProgressLine::new(if shared { PATIENCE } else { Duration::ZERO }));
+    let stop = Stop::on_signals()?;
+    let result = strata_session::record(&options, &stop, &mut |notice| {
+        if let (Notice::Progress(progress), Some(line)) = (&notice, &mut line) {
+            line.show(progress);
+        }
+        if let Some(text) = messages::notice(&notice) {
+            // Where the terminal is the command's too, only what asks for patience is said.
+            let waits = matches!(notice, Notice::WaitingForCommand { .. });
+            let weight = match notice {
+                Notice::Failed { .. } => Weight::Failure,
+                _ => Weight::Talk,
+            };
+            if weight == Weight::Failure || ((waits || !shared) && !flags.quiet) {
+                talk::message(&Message { weight, text });
+            }
+        }
+    });
+    if let Some(line) = line {
+        line.clear();
+    }
+    let report = result?;
+    say(&report, flags.quiet);
+    Ok(messages::exit_status(&report, flags.strict))
+}
+
+fn say(report: &Report, quiet: bool) {
+    for message in messages::summary(report) {
+        if !quiet || message.weight != Weight::Talk {
+            talk::message(&message);
+        }
+    }
+    if let Some(next) = messages::next_command(report).filter(|_| !quiet) {
+        talk::line(&next);
+    }
+}

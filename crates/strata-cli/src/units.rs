@@ -1,0 +1,269 @@
+//! Sizes, times and numbers, as people write and read them.
+
+use std::time::Duration;
+
+/// A size such as `65536`, `512K`, `2M` or `1GiB`; the units are powers of 1024. \[byte\]
+///
+/// # Errors
+/// What is wrong with it, and how to write it.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return Err(format!("'{text}' is no size; write bytes, or 512K, 2M, 1G")),
+    };
+    let number: u64 =
+        number.parse().map_err(|_| format!("'{text}' is no size; write bytes, or 512K, 2M, 1G"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is more than 64 bits hold"))
+}
+
+/// A time such as `10`, `0.5`, `500ms`, `10s`, `2m` or `1h`; seconds if there is no unit.
+///
+/// # Errors
+/// What is wrong with it, and how to write it.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
+    let number_bytes =
+        text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let (number, unit) = text.split_at(number_bytes);
+    let seconds = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "" | "s" | "sec" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return Err(format!("'{text}' is no time; write seconds, or 500ms, 10s, 2m, 1h")),
+    };
+    let number: f64 = number
+        .parse()
+        .map_err(|_| format!("'{text}' is no time; write seconds, or 500ms, 10s, 2m, 1h"))?;
+    Duration::try_from_secs_f64(number * seconds)
+        .map_err(|_| format!("'{text}' is longer than any recording"))
+}
+
+/// `1204331` as `1,204,331`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1` and `record` as `1 record`, `2` and `record` as `2 records`, `2` and `process` as `2 processes`.
+pub fn counted(number: u64, what: &str) -> String {
+    let plural = match (number, what.ends_with('s')) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{} {what}{plural}", count(number))
+}
+
+/// `14903412` bytes as `14.2 MiB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    // 1023.95 would be printed as 1024.0.
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A size as a flag takes it: `1048576` as `1M`, what is no multiple of a unit in bytes.
+pub fn flag_size(bytes: u64) -> String {
+    for (shift, unit) in [(30, 'G'), (20, 'M'), (10, 'K')] {
+        if bytes != 0 && bytes % (1 << shift) == 0 {
+            return format!("{}{unit}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
+}
+
+/// A time in the unit that fits: `1.998 s`, `12.345 ms`, `4 min 05 s`, `2 h 04 min`.
+pub fn time(time: Duration) -> String {
+    let (seconds, nanos) = (time.as_secs(), time.as_nanos());
+    match nanos {
+        0 => "0 s".to_owned(),
+        1..1_000 => format!("{nanos} ns"),
+        1_000..1_000_000 => format!("{:.3} µs", nanos as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.3} ms", nanos as f64 / 1e6),
+        _ if seconds < 60 => format!("{:.3} s", time.as_secs_f64()),
+        _ if seconds < 3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// A rate as a few digits: `950`, `12.3 k`, `4.56 M`.
+pub fn rate(per_second: f64) -> String {
+    match per_second {
+        rate if !rate.is_finite() || rate < 0.0 => "0".to_owned(),
+        rate if rate < 1e3 => format!("{rate:.0}"),
+        rate if rate < 1e6 => format!("{:.1} k", rate / 1e3),
+        rate if rate < 1e9 => format!("{:.2} M", rate / 1e6),
+        rate => format!("{:.2} G", rate / 1e9),
+    }
+}
+
+/// Text from a program, so that it cannot command the terminal.
+pub fn clean(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for character in text.chars() {
+        // Of these, the second kind changes the order in which a terminal shows what follows.
+        if character.is_control()
+            || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        {
+            clean.extend(character.escape_default());
+        } else {
+            clean.push(character);
+        }
+    }
+    clean
+}
+
+/// A path as one word of a shell's command line.
+pub fn shell_word(text: &str) -> String {
+    let plain =
+        |character: char| character.is_ascii_alphanumeric() || "/._+-:=@%,".contains(character);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_in_every_unit_is_bytes() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("65536", 65_536),
+            ("512K", 512 << 10),
+            ("2M", 2 << 20),
+            ("2mb", 2 << 20),
+            ("1GiB", 1 << 30),
+            ("7B", 7),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn size_that_is_none_says_how_to_write_it() {
+        for text in ["", "M", "1.5M", "-1", "2 M", "1T", "0x10", "1MM"] {
+            assert!(parse_size(text).unwrap_err().contains("512K"), "{text}");
+        }
+        for text in ["18446744073709551615G", "99999999999G"] {
+            assert!(parse_size(text).unwrap_err().contains("64 bits"), "{text}");
+        }
+    }
+
+    #[test]
+    fn time_in_every_unit_is_a_duration() {
+        for (text, millis) in
+            [("10", 10_000), ("0.5", 500), ("500ms", 500), ("10s", 10_000), ("2m", 120_000)]
+        {
+            assert_eq!(parse_time(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        assert_eq!(parse_time("1h"), Ok(Duration::from_secs(3600)));
+        assert_eq!(parse_time("1d"), Ok(Duration::from_secs(86_400)));
+        assert_eq!(parse_time("7us"), Ok(Duration::from_micros(7)));
+    }
+
+    #[test]
+    fn time_that_is_none_says_how_to_write_it() {
+        for text in ["", "s", "-1s", "1x", "1.2.3", "1 s", "inf", "nan", "."] {
+            assert!(parse_time(text).unwrap_err().contains("500ms"), "{text}");
+        }
+        assert!(parse_time(&"9".repeat(40)).unwrap_err().contains("longer than any"));
+    }
+
+    #[test]
+    fn count_gets_a_comma_every_three_digits() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_204_331, "1,204,331")] {
+            assert_eq!(count(number), text);
+        }
+        assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
+        assert_eq!(counted(1, "process"), "1 process");
+        assert_eq!(counted(0, "process"), "0 processes");
+        assert_eq!(counted(1234, "event record"), "1,234 event records");
+    }
+
+    #[test]
+    fn size_is_shown_in_the_unit_that_fits() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1_048_575, "1.0 MiB"),
+            (14_903_412, "14.2 MiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn flag_size_is_read_back_as_it_was() {
+        for bytes in [0, 1, 4096, 524_288, 1 << 20, 3 << 20, 1 << 30, 1 << 33, 1_000_000] {
+            assert_eq!(parse_size(&flag_size(bytes)), Ok(bytes));
+        }
+        assert_eq!(flag_size(524_288), "512K");
+    }
+
+    #[test]
+    fn time_is_shown_in_the_unit_that_fits() {
+        for (nanos, text) in [
+            (0, "0 s"),
+            (17, "17 ns"),
+            (1_500, "1.500 µs"),
+            (12_345_000, "12.345 ms"),
+            (1_998_000_000, "1.998 s"),
+            (245_000_000_000, "4 min 05 s"),
+            (7_440_000_000_000, "2 h 04 min"),
+        ] {
+            assert_eq!(time(Duration::from_nanos(nanos)), text);
+        }
+    }
+
+    #[test]
+    fn rate_is_shown_with_few_digits() {
+        for (value, text) in
+            [(0.0, "0"), (950.4, "950"), (12_345.0, "12.3 k"), (4.56e6, "4.56 M"), (2e9, "2.00 G")]
+        {
+            assert_eq!(rate(value), text);
+        }
+        assert_eq!(rate(f64::INFINITY), "0");
+    }
+
+    #[test]
+    fn malicious_name_with_terminal_commands_is_shown_as_text() {
+        assert_eq!(clean("a\x1b[2Jb\n\u{202e}ü"), "a\\u{1b}[2Jb\\n\\u{202e}ü");
+    }
+
+    #[test]
+    fn path_with_spaces_or_quotes_is_one_word_for_a_shell() {
+        assert_eq!(shell_word("strata-trace-1/x"), "strata-trace-1/x");
+        assert_eq!(shell_word("my trace"), "'my trace'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word(""), "''");
+        assert_eq!(shell_word("~x"), "'~x'");
+    }
+}

@@ -1,0 +1,564 @@
+//! One channel of one process.
+
+use crate::error::Error;
+use crate::files::{Directory, StreamFile};
+use crate::stats::{Discarded, StreamStats};
+use crate::track::{Plan, Track};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Once};
+use std::time::Duration;
+use std::{fmt, io, thread};
+use strata_ctf::packet::Header;
+use strata_ctf::walk::Walker;
+use strata_model::{ByteOrder, StreamClass, Uuid};
+use strata_ring::{Channel, LossMode, Packet, Poll, Publish, Stream};
+
+/// Which trace a channel's packets belong to.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The trace's.
+    pub uuid: Uuid,
+    /// Id of the stream class in the metadata.
+    pub stream_id: u32,
+    /// Files are called `NAME_CPU`.
+    pub name: String,
+}
+
+/// How it stands with who writes to the channel, at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Producer {
+    /// It lives; its tracepoints were switched off.
+    Alive,
+    /// It is dead, and so is everybody else who wrote.
+    Dead,
+}
+
+/// How often, and how long each time, the end of a session waits for a slot to be committed.
+const PATIENCE: (u32, Duration) = (20, Duration::from_millis(1));
+
+/// Who knows the event record classes; see [`Collector::set_classes`].
+struct Classes(Box<dyn FnMut() -> Option<StreamClass> + Send>);
+
+impl fmt::Debug for Classes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Classes")
+    }
+}
+
+/// Moves the packets of one channel into the folder of its trace.
+///
+/// After an [`Error`] the packet that could not be written is still unread and the files are whole: the
+/// same call may be tried again.
+#[derive(Debug)]
+pub struct Collector {
+    directory: Directory,
+    channel: Channel,
+    identity: Identity,
+    streams: Vec<(Track, StreamFile)>,
+    described: bool,
+    classes: Option<Classes>,
+}
+
+/// A write beyond RLIMIT_FSIZE shall be an error and not kill this program. A handler that does
+/// nothing, and not SIG_IGN: programs that are started from here would inherit that.
+fn keep_sigxfsz_away() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // Fails only for signals that cannot be caught.
+        let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::new(AtomicBool::new(false)));
+    });
+}
+
+fn now_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    // Not negative, and 2^64 ns are 584 years.
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+impl Collector {
+    /// A collector of `channel` into `directory`. Nothing is read or written yet.
+    #[must_use]
+    pub fn new(directory: Directory, channel: Channel, identity: Identity) -> Self {
+        keep_sigxfsz_away();
+        let outside = channel.publish() == Publish::ByCommit;
+        let stream = |cpu| {
+            (
+                Track::new(cpu, channel.subbuf_bytes(), outside),
+                StreamFile::new(format!("{}_{cpu}", identity.name)),
+            )
+        };
+        let streams = (0..channel.nr_streams()).map(stream).collect();
+        Self { directory, channel, identity, streams, described: false, classes: None }
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Replaces the trace's metadata. Must have happened before the first packet is written.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_metadata(&mut self, text: &str) -> Result<(), Error> {
+        self.directory.set_metadata(text)?;
+        self.described = true;
+        Ok(())
+    }
+
+    /// Has `classes` asked for the stream's event record classes where the producer did not live to say how
+    /// many records a packet has: by commit, killed within a record. They are then counted, one by one.
+    ///
+    /// It is asked for each such packet, after `describe` was; it must know each class of which records
+    /// may be in the packet. What is behind the first record that is of no class, or not all there, is
+    /// left out of the file, and the packet counts as damaged.
+    pub fn set_classes(&mut self, classes: impl FnMut() -> Option<StreamClass> + Send + 'static) {
+        self.classes = Some(Classes(Box::new(classes)));
+    }
+
+    /// Whether a stream has a whole packet to read.
+    #[must_use]
+    pub fn readable(&mut self) -> bool {
+        let ready = |poll| matches!(poll, Poll::Readable | Poll::Urgent);
+        (0..self.channel.nr_streams())
+            .any(|i| self.channel.stream(i).is_ok_and(|stream| ready(stream.poll())))
+    }
+
+    /// Writes what the streams have delivered: at most twice as many packets of each as it has
+    /// sub-buffers, so that no producer keeps the others waiting. Returns how many were written.
+    ///
+    /// `describe` is asked after a packet was taken and before it is written: new metadata, if records in
+    /// it may be of event record classes that the last metadata does not have.
+    ///
+    /// # Errors
+    /// The first stream's that failed; the others are not tried.
+    pub fn poll(&mut self, describe: &mut dyn FnMut() -> Option<String>) -> Result<u64, Error> {
+        let mut packets = 0;
+        for stream in 0..self.channel.nr_streams() {
+            packets += self.poll_stream(stream, describe)?;
+        }
+        Ok(packets)
+    }
+
+    /// Has `act` read a stream and write its file; the number of packets that it wrote. A stream that
+    /// cannot be read at all is passed over, and said to be damaged once.
+    fn on_stream(
+        &mut self,
+        number: u32,
+        describe: &mut dyn FnMut() -> Option<String>,
+        act: impl FnOnce(&mut Stream<'_>, &mut Writer<'_>) -> Result<(), Error>,
+    ) -> Result<u64, Error> {
+        let (track, file) = &mut self.streams[number as usize];
+        let mut stream = match self.channel.stream(number) {
+            Ok(stream) => stream,
+            Err(e) => {
+                if track.stats.damaged == 0 {
+                    track.damaged(e.to_string());
+                }
+                return Ok(0);
+            }
+        };
+        let mut writer = Writer {
+            directory: &self.directory,
+            identity: &self.identity,
+            described: &mut self.described,
+            describe,
+            classes: self.classes.as_mut(),
+            track,
+            file,
+            fd: None,
+            packets: 0,
+        };
+        act(&mut stream, &mut writer)?;
+        Ok(writer.packets)
+    }
+
+    fn poll_stream(
+        &mut self,
+        number: u32,
+        describe: &mut dyn FnMut() -> Option<String>,
+    ) -> Result<u64, Error> {
+        let limit = u64::from(self.channel.nr_subbufs()) * 2;
+        self.on_stream(number, describe, |stream, writer| {
+            for _ in 0..limit {
+                match stream.next() {
+                    Ok(None) => break,
+                    Err(e) => writer.track.damaged(e.to_string()),
+                    Ok(Some(packet)) => {
+                        writer.packet(&packet)?;
+                        packet.put();
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes everything that was published, the sub-buffers being filled included.
+    ///
+    /// # Errors
+    /// As [`Collector::poll`].
+    pub fn flush(&mut self, describe: &mut dyn FnMut() -> Option<String>) -> Result<u64, Error> {
+        let mut packets = 0;
+        match self.channel.publish() {
+            Publish::ByCommit => {
+                self.flush_outside();
+                packets += self.poll(describe)?;
+            }
+            Publish::ByPosition => {
+                let mut buffer = Vec::new();
+                for stream in 0..self.channel.nr_streams() {
+                    packets += self.poll_stream(stream, describe)?;
+                    packets += self.cut(stream, &mut buffer, describe)?;
+                }
+            }
+        }
+        Ok(packets)
+    }
+
+    /// By commit: has the sub-buffers being filled delivered.
+    fn flush_outside(&mut self) {
+        for i in 0..self.channel.nr_streams() {
+            if let Ok(mut stream) = self.channel.stream(i) {
+                if stream.backlog() > 0 {
+                    // Its producer was quicker: the next flush will do.
+                    let _ = stream.flush();
+                }
+            }
+        }
+    }
+
+    /// By position: writes the prefix of the packet being filled.
+    fn cut(
+        &mut self,
+        number: u32,
+        buffer: &mut Vec<u8>,
+        describe: &mut dyn FnMut() -> Option<String>,
+    ) -> Result<u64, Error> {
+        self.on_stream(number, describe, |stream, writer| {
+            if stream.backlog() == 0 {
+                return Ok(());
+            }
+            let info = match stream.partial(buffer) {
+                Ok(Some(info)) => info,
+                Ok(None) => return Ok(()),
+                Err(source) => {
+                    let path = writer.directory.path().to_owned();
+                    return Err(Error::Ring { path, source });
+                }
+            };
+            match writer.track.plan(&info, false, || stream.counters(), now_ns) {
+                Ok(plan) => {
+                    writer.describe(&plan)?;
+                    writer.write(plan, |fd, at, header, from| {
+                        let body = buffer.get(from as usize..).unwrap_or(&[]);
+                        strata_ring::write_both(fd, at, header, body)
+                    })
+                }
+                Err(what) => {
+                    writer.track.damaged(what);
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    /// Writes what is left and says in each file how many records were discarded in all. Afterwards the
+    /// collector has nothing more to do.
+    ///
+    /// # Errors
+    /// As [`Collector::poll`]; [`Error::Gone`]: the folder was removed.
+    pub fn finish(
+        &mut self,
+        producer: Producer,
+        describe: &mut dyn FnMut() -> Option<String>,
+    ) -> Result<(), Error> {
+        self.poll(describe)?;
+        if producer == Producer::Alive {
+            self.finish_alive(describe)?;
+        }
+        for stream in 0..self.channel.nr_streams() {
+            if producer == Producer::Dead || self.backlog(stream) > 0 {
+                self.rest(stream, describe)?;
+            }
+            self.sign_off(stream, describe)?;
+        }
+        self.directory.check()
+    }
+
+    /// Backlog of a stream without what was cut of it.
+    fn backlog(&mut self, number: u32) -> u64 {
+        let track = &self.streams[number as usize].0;
+        self.channel.stream(number).map_or(0, |s| s.backlog()).saturating_sub(track.cut_bytes())
+    }
+
+    fn finish_alive(&mut self, describe: &mut dyn FnMut() -> Option<String>) -> Result<(), Error> {
+        for _ in 0..PATIENCE.0 {
+            self.flush(describe)?;
+            if (0..self.channel.nr_streams()).all(|i| self.backlog(i) == 0) {
+                break;
+            }
+            thread::sleep(PATIENCE.1);
+        }
+        Ok(())
+    }
+
+    /// Writes what producers have left that will write no more.
+    fn rest(
+        &mut self,
+        number: u32,
+        describe: &mut dyn FnMut() -> Option<String>,
+    ) -> Result<(), Error> {
+        let limit = self.channel.nr_subbufs() + 1;
+        let rest = |stream: &mut Stream<'_>, writer: &mut Writer<'_>| {
+            let mut unpublished_bytes = 0u64;
+            for _ in 0..limit {
+                match stream.rest() {
+                    Ok(None) => break,
+                    Err(e) => writer.track.damaged(e.to_string()),
+                    Ok(Some(packet)) => {
+                        let info = packet.info();
+                        unpublished_bytes =
+                            unpublished_bytes.saturating_add(info.unpublished_bytes);
+                        if info.content_bytes > info.header_bytes
+                            && !writer.track.has(info.position)
+                        {
+                            writer.packet(&packet)?;
+                        }
+                    }
+                }
+            }
+            // Not added: should something fail, all of it is gone through again.
+            writer.track.stats.unpublished_bytes = unpublished_bytes;
+            Ok(())
+        };
+        self.on_stream(number, describe, |stream, writer| {
+            rest(stream, writer).inspect_err(|_| {
+                // Nothing was consumed; what is in the file is passed over next time.
+                let _ = stream.rest_again();
+            })
+        })
+        .map(|_| ())
+    }
+
+    /// Records that were discarded after the last packet was closed: an empty packet says so.
+    fn sign_off(
+        &mut self,
+        number: u32,
+        describe: &mut dyn FnMut() -> Option<String>,
+    ) -> Result<(), Error> {
+        self.on_stream(number, describe, |stream, writer| {
+            let counters = stream.counters();
+            writer.track.finished(&counters);
+            let overwritten = writer.track.overwritten(&counters);
+            let discarded = counters.discarded().saturating_add(overwritten);
+            if discarded <= writer.track.discarded() {
+                return Ok(());
+            }
+            let end = writer.track.end().max(now_ns());
+            let first = writer.track.stats.packets == 0;
+            let begin = if first { end } else { writer.track.end() };
+            writer.open(begin, discarded)?;
+            writer.empty(begin, end, discarded)
+        })
+        .map(|_| ())
+    }
+
+    /// What became of each stream's records, so far; streams that were never used are left out.
+    #[must_use]
+    pub fn stats(&mut self) -> Vec<StreamStats> {
+        let mut all = Vec::new();
+        for (track, _) in &self.streams {
+            let mut stats = track.stats.clone();
+            if let Ok(stream) = self.channel.stream(stats.cpu) {
+                let counters = stream.counters();
+                stats.discarded = Discarded {
+                    full: counters.discarded_full,
+                    too_big: counters.discarded_too_big,
+                    nested: counters.discarded_nested,
+                    no_stream: counters.discarded_no_stream,
+                };
+                stats.overwritten = track.overwritten(&counters);
+                stats.overwritten_packets = counters.overwritten_packets;
+            }
+            if stats != (StreamStats { cpu: stats.cpu, ..StreamStats::default() }) {
+                all.push(stats);
+            }
+        }
+        all
+    }
+
+    /// Whether the oldest packets are overwritten when all sub-buffers are full.
+    #[must_use]
+    pub fn overwrites(&self) -> bool {
+        self.channel.loss_mode() == LossMode::Overwrite
+    }
+}
+
+/// What writing the packets of one stream needs.
+struct Writer<'w> {
+    directory: &'w Directory,
+    identity: &'w Identity,
+    described: &'w mut bool,
+    describe: &'w mut dyn FnMut() -> Option<String>,
+    classes: Option<&'w mut Classes>,
+    track: &'w mut Track,
+    file: &'w mut StreamFile,
+    /// Open from the first packet on.
+    fd: Option<OwnedFd>,
+    packets: u64,
+}
+
+impl Writer<'_> {
+    /// Writes what is new of a whole packet, straight from shared memory.
+    fn packet(&mut self, packet: &Packet<'_>) -> Result<(), Error> {
+        let mut plan = match self.track.plan(packet.info(), true, || packet.counters(), now_ns) {
+            Ok(plan) => plan,
+            Err(what) => {
+                self.track.damaged(what);
+                return Ok(());
+            }
+        };
+        self.describe(&plan)?;
+        match self.count(&mut plan, packet) {
+            Some(body) => {
+                self.write(plan, |fd, at, header, _| strata_ring::write_both(fd, at, header, &body))
+            }
+            None => self.write(plan, |fd, at, header, from| packet.write_to(fd, at, header, from)),
+        }
+    }
+
+    /// Asks for new metadata, if anything is to be written.
+    fn describe(&mut self, plan: &Plan) -> Result<(), Error> {
+        if plan.body_bytes > 0 {
+            if let Some(text) = (self.describe)() {
+                self.directory.set_metadata(&text)?;
+                *self.described = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the records of a packet, if nobody else has and there are classes. Returns the whole ones, as
+    /// a copy: what was counted is what is written.
+    fn count(&mut self, plan: &mut Plan, packet: &Packet<'_>) -> Option<Vec<u8>> {
+        if !plan.is_uncounted() {
+            return None;
+        }
+        let class = (self.classes.as_mut()?.0)()?;
+        let mut body = Vec::new();
+        // Without memory for a copy, or with classes that are nonsense, the packet stays uncounted.
+        packet.copy_to(plan.from, &mut body).ok()?;
+        let walker = Walker::new(&class, ByteOrder::NATIVE).ok()?;
+        let mut why = None;
+        let records = walker.count(&body).or_else(|error| {
+            why = Some(format!(
+                "stream {}, packet at position {}: {error}. Left out from there on",
+                self.track.stats.cpu,
+                packet.info().position
+            ));
+            body.truncate(usize::try_from(error.offset()).unwrap_or(0));
+            walker.count(&body)
+        });
+        plan.count(records.ok()?, body.len() as u64, why);
+        Some(body)
+    }
+
+    /// Carries `plan` out; `body` writes a packet's header, and its records from a byte on.
+    fn write(
+        &mut self,
+        plan: Plan,
+        body: impl FnOnce(BorrowedFd<'_>, u64, &[u8], u64) -> io::Result<u64>,
+    ) -> Result<(), Error> {
+        if plan.body_bytes == 0 {
+            self.track.written(plan, false, self.file.bytes());
+            return Ok(());
+        }
+        self.open(plan.begin, plan.discarded)?;
+        if let Some(end) = plan.mend {
+            let directory = self.directory;
+            let (file, fd) = self.file()?;
+            file.set_end(directory, fd, end)?;
+        }
+        let header = self.header(plan.begin, plan.end, plan.discarded, plan.body_bytes);
+        self.append(header, |fd, at, header| body(fd, at, header, plan.from))?;
+        self.track.written(plan, true, self.file.bytes());
+        self.packets += 1;
+        Ok(())
+    }
+
+    /// Before a packet that begins at `begin` and says `discarded`. Readers compare that with the packet
+    /// before: in front of the first one, there is an empty packet that says 0.
+    fn open(&mut self, begin: u64, discarded: u64) -> Result<(), Error> {
+        if !*self.described {
+            return Err(Error::NoMetadata { path: self.directory.path().to_owned() });
+        }
+        if self.track.stats.packets == 0 && discarded > 0 {
+            self.empty(begin, begin, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a packet without records.
+    fn empty(&mut self, begin: u64, end: u64, discarded: u64) -> Result<(), Error> {
+        let header = self.header(begin, end, discarded, 0);
+        self.append(header, |fd, at, header| strata_ring::write_both(fd, at, header, &[]))?;
+        self.track.written_empty(begin, end, discarded, self.file.bytes());
+        self.packets += 1;
+        Ok(())
+    }
+
+    /// The file, from its first use on open.
+    fn file(&mut self) -> Result<(&mut StreamFile, &OwnedFd), Error> {
+        let fd = match self.fd.take() {
+            Some(fd) => fd,
+            None => self.file.open(self.directory)?,
+        };
+        Ok((self.file, self.fd.insert(fd)))
+    }
+
+    fn append(
+        &mut self,
+        header: Header,
+        write: impl FnOnce(BorrowedFd<'_>, u64, &[u8]) -> io::Result<u64>,
+    ) -> Result<(), Error> {
+        let directory = self.directory;
+        let (file, fd) = self.file()?;
+        file.append(directory, fd, header, write)
+    }
+
+    fn header(
+        &self,
+        timestamp_begin: u64,
+        timestamp_end: u64,
+        discarded: u64,
+        body_bytes: u64,
+    ) -> Header {
+        let header = Header {
+            uuid: self.identity.uuid,
+            stream_id: self.identity.stream_id,
+            stream_instance: u64::from(self.track.stats.cpu),
+            timestamp_begin,
+            timestamp_end,
+            // No gaps: what was overwritten is among the discarded, and would be told twice.
+            sequence: self.track.stats.packets,
+            discarded,
+            cpu_id: self.track.stats.cpu,
+            ..Header::default()
+        };
+        header.with_content_bytes(body_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Collector;
+
+    #[test]
+    fn collector_can_be_used_by_another_thread() {
+        fn send<T: Send>() {}
+        send::<Collector>();
+    }
+}

@@ -1,0 +1,414 @@
+//! The folder of a trace, and files that hold whole packets at any time.
+
+use crate::error::Error;
+use rustix::fs::{self, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use strata_ctf::packet::{Header, HEADER_BYTES, PACKET_BITS_OFFSET, TIMESTAMP_END_OFFSET};
+
+const METADATA: &str = "metadata";
+/// Readers of a trace take every file for a stream, but not a hidden one.
+const METADATA_NEW: &str = ".metadata";
+
+fn folder_mode() -> Mode {
+    Mode::RWXU | Mode::RGRP | Mode::XGRP
+}
+
+fn file_mode() -> Mode {
+    Mode::RUSR | Mode::WUSR | Mode::RGRP
+}
+
+/// The folder of one trace.
+#[derive(Debug)]
+pub struct Directory {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Directory {
+    /// Makes the folder; those above it are there.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], and what else the system says.
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        let error = |errno: rustix::io::Errno| Error::new(path.to_owned(), 0, errno.into());
+        fs::mkdir(path, folder_mode()).map_err(error)?;
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+        let fd = fs::open(path, flags, Mode::empty()).map_err(error)?;
+        Ok(Self { fd, path: path.to_owned() })
+    }
+
+    /// Its path, as it was given.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder is still there.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let error = |e: io::Error| Error::new(self.path.clone(), 0, e);
+        match fs::fstat(&self.fd) {
+            Ok(status) if status.st_nlink == 0 => Err(error(rustix::io::Errno::NOENT.into())),
+            Ok(_) => Ok(()),
+            Err(e) => Err(error(e.into())),
+        }
+    }
+
+    /// Replaces the metadata: a reader finds the text from before or this one, never a part.
+    ///
+    /// It is there when the call returns, for whoever opens the trace after this program was killed;
+    /// nothing is forced to the disk.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_metadata(&self, text: &str) -> Result<(), Error> {
+        let error = |e: io::Error| Error::new(self.path.join(METADATA), 0, e);
+        let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file =
+            fs::openat(&self.fd, METADATA_NEW, flags, file_mode()).map_err(|e| error(e.into()))?;
+        let done = strata_ring::write_both(file.as_fd(), 0, text.as_bytes(), &[]).and_then(|_| {
+            fs::renameat(&self.fd, METADATA_NEW, &self.fd, METADATA).map_err(io::Error::from)
+        });
+        if done.is_err() {
+            // The error that matters is the one above.
+            let _ = fs::unlinkat(&self.fd, METADATA_NEW, fs::AtFlags::empty());
+        }
+        done.map(|_| ()).map_err(error)
+    }
+}
+
+/// A file grows by so many bytes: what every file system and every size of memory pages takes as a whole.
+const PAGE: u64 = 4096;
+
+/// Packets begin at multiples of this, so that no word of a packet's header lies in two pages.
+const ALIGN: u64 = 8;
+
+/// How many pages are added with one system call.
+const FILLERS: u64 = 16;
+
+/// One stream's file. It is open only while packets are moved: a session has more streams than a
+/// process may have open files, and a file that was removed is noticed when it is opened again.
+///
+/// It consists of whole packets after each system call, and in the middle of one: whoever is killed
+/// here, at any moment, leaves a file that readers accept. A kill stops a write between two pages, never
+/// within one. So the last packet L is padded up to the end of the file, which is the end of a page, and
+/// a packet P is appended like this:
+///
+/// ```text
+///                       ... L ~~~~|                            ~ padding, | end of a page
+/// 1 fillers             ... L ~~~~|f~~~|f~~~|                  each page is an empty packet
+/// 2 L.packet_size       ... L ~~~~~~~~~~~~~~|                  one word: L takes the fillers in
+/// 3 P, in L's padding   ... L ~~PPPPPPPPPP~~|                  nobody looks there
+/// 4 L.packet_size       ... L |PPPPPPPPPPP~~|                  one word: P is there
+/// ```
+///
+/// Where P fits into the padding that is there, 1 and 2 are left out. The first packet is written under a
+/// hidden name.
+#[derive(Debug)]
+pub(crate) struct StreamFile {
+    name: String,
+    /// Its size: whole packets \[byte\].
+    bytes: u64,
+    /// `None`: there is no file yet.
+    last: Option<Last>,
+}
+
+/// The last packet of a file.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    /// Its sizes are not kept up to date.
+    header: Header,
+    /// Where it begins \[byte\].
+    at: u64,
+    /// Where the next one can begin \[byte\].
+    next: u64,
+}
+
+fn round_up(bytes: u64, to: u64) -> u64 {
+    // Sizes of files and packets: far from the end of the numbers.
+    bytes.div_ceil(to) * to
+}
+
+impl StreamFile {
+    pub(crate) fn new(name: String) -> Self {
+        Self { name, bytes: 0, last: None }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn hidden(&self) -> String {
+        format!(".{}", self.name)
+    }
+
+    /// Creates the file, hidden until it has a packet, or opens it again.
+    pub(crate) fn open(&self, directory: &Directory) -> Result<OwnedFd, Error> {
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = match self.last {
+            Some(_) => fs::openat(&directory.fd, &*self.name, flags, file_mode()),
+            None => {
+                let flags = flags | OFlags::CREATE | OFlags::TRUNC;
+                fs::openat(&directory.fd, self.hidden(), flags, file_mode())
+            }
+        };
+        opened.map_err(|e| self.error(directory, e.into()))
+    }
+
+    /// Appends a packet of `header`, whose content size is set, which `write` writes at the offset, with
+    /// the header's bytes, that it is given. All of it or nothing.
+    pub(crate) fn append(
+        &mut self,
+        directory: &Directory,
+        fd: &OwnedFd,
+        header: Header,
+        write: impl FnOnce(BorrowedFd<'_>, u64, &[u8]) -> io::Result<u64>,
+    ) -> Result<(), Error> {
+        let done = match self.last {
+            None => self.create(directory, fd, header, write),
+            Some(last) => self.append_behind(fd, last, header, write),
+        };
+        done.map_err(|e| self.error(directory, e))
+    }
+
+    fn create(
+        &mut self,
+        directory: &Directory,
+        fd: &OwnedFd,
+        header: Header,
+        write: impl FnOnce(BorrowedFd<'_>, u64, &[u8]) -> io::Result<u64>,
+    ) -> io::Result<()> {
+        let next = round_up(header.content_bits / 8, ALIGN);
+        let bytes = round_up(next, PAGE);
+        let header = Header { packet_bits: bytes * 8, ..header };
+        let done = write(fd.as_fd(), 0, &header.encode())
+            .and_then(|_| fs::ftruncate(fd, bytes).map_err(io::Error::from))
+            .and_then(|()| self.show(directory));
+        match done {
+            Ok(()) => {
+                self.bytes = bytes;
+                self.last = Some(Last { header, at: 0, next });
+            }
+            Err(_) => {
+                // The error that matters is the one above.
+                let _ = fs::unlinkat(&directory.fd, self.hidden(), fs::AtFlags::empty());
+            }
+        }
+        done
+    }
+
+    /// Gives the file its name, which nothing else must have.
+    fn show(&self, directory: &Directory) -> io::Result<()> {
+        let (fd, old) = (&directory.fd, self.hidden());
+        match fs::renameat_with(fd, &*old, fd, &*self.name, RenameFlags::NOREPLACE) {
+            // Not every file system knows that. The folder is ours, so nobody comes in between.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                match fs::statat(fd, &*self.name, fs::AtFlags::SYMLINK_NOFOLLOW) {
+                    Err(Errno::NOENT) => fs::renameat(fd, &*old, fd, &*self.name)?,
+                    Ok(_) => return Err(Errno::EXIST.into()),
+                    Err(e) => return Err(e.into()),
+                }
+            }
+            other => other?,
+        }
+        Ok(())
+    }
+
+    fn append_behind(
+        &mut self,
+        fd: &OwnedFd,
+        last: Last,
+        header: Header,
+        write: impl FnOnce(BorrowedFd<'_>, u64, &[u8]) -> io::Result<u64>,
+    ) -> io::Result<()> {
+        let at = last.next;
+        let next = at + round_up(header.content_bits / 8, ALIGN);
+        let bytes = round_up(next, PAGE);
+        if bytes > self.bytes {
+            let grown = fill(fd, &last.header, self.bytes, bytes)
+                .and_then(|()| set_packet_bytes(fd, &last, bytes - last.at));
+            if grown.is_err() {
+                // What is behind the last packet is empty ones: cut or not, the file is whole.
+                let _ = fs::ftruncate(fd, self.bytes);
+                return grown;
+            }
+            self.bytes = bytes;
+        }
+        // Should this fail, what was written is padding.
+        let header = Header { packet_bits: (self.bytes - at) * 8, ..header };
+        write(fd.as_fd(), at, &header.encode())?;
+        set_packet_bytes(fd, &last, at - last.at)?;
+        self.last = Some(Last { header, at, next });
+        Ok(())
+    }
+
+    /// Has the last packet end earlier.
+    pub(crate) fn set_end(
+        &mut self,
+        directory: &Directory,
+        fd: &OwnedFd,
+        end: u64,
+    ) -> Result<(), Error> {
+        let Some(last) = &mut self.last else { return Ok(()) };
+        let at = last.at + TIMESTAMP_END_OFFSET;
+        match strata_ring::write_both(fd.as_fd(), at, &end.to_ne_bytes(), &[]) {
+            Ok(_) => {
+                last.header.timestamp_end = end;
+                Ok(())
+            }
+            Err(e) => Err(self.error(directory, e)),
+        }
+    }
+
+    fn error(&self, directory: &Directory, e: io::Error) -> Error {
+        Error::new(directory.path.join(&self.name), self.bytes, e)
+    }
+}
+
+/// One word in one page: before or after, for whoever reads it.
+fn set_packet_bytes(fd: &OwnedFd, last: &Last, bytes: u64) -> io::Result<()> {
+    let at = last.at + PACKET_BITS_OFFSET;
+    strata_ring::write_both(fd.as_fd(), at, &(bytes * 8).to_ne_bytes(), &[]).map(|_| ())
+}
+
+/// Makes each page from `from` on an empty packet that goes on from `last`.
+fn fill(fd: &OwnedFd, last: &Header, from: u64, to: u64) -> io::Result<()> {
+    let mut pages = vec![0; ((to - from).min(FILLERS * PAGE)) as usize];
+    let header = Header { timestamp_begin: last.timestamp_end, ..*last }.with_content_bytes(0);
+    let (mut at, mut sequence) = (from, last.sequence);
+    while at < to {
+        let bytes = (to - at).min(pages.len() as u64);
+        let pages = &mut pages[..bytes as usize];
+        for page in pages.chunks_exact_mut(PAGE as usize) {
+            sequence += 1;
+            let header = Header { packet_bits: PAGE * 8, sequence, ..header };
+            page[..HEADER_BYTES].copy_from_slice(&header.encode());
+        }
+        strata_ring::write_both(fd.as_fd(), at, pages, &[])?;
+        at += bytes;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use strata_model::{ByteOrder, ClockClass, RecordHeader, StreamClass, Trace, Uuid};
+
+    const UUID: Uuid = Uuid(*b"0123456789abcdef");
+
+    /// All of it happens at the time 0.
+    fn header(sequence: u64, body_bytes: u64) -> Header {
+        Header { uuid: UUID, sequence, ..Header::default() }.with_content_bytes(body_bytes)
+    }
+
+    /// A folder with a trace's metadata; records of class 0 are 4 zeros.
+    fn folder(name: &str) -> Directory {
+        let path = std::env::temp_dir().join(format!("strata-files-{name}-{}", std::process::id()));
+        let directory = Directory::create(&path).unwrap();
+        let event = strata_model::EventClass {
+            id: 0,
+            provider: String::new(),
+            name: "e".into(),
+            loglevel: None,
+            emf_uri: None,
+            fields: Vec::new(),
+        };
+        let trace = Trace {
+            uuid: UUID,
+            byte_order: ByteOrder::NATIVE,
+            environment: Vec::new(),
+            clock: ClockClass::monotonic(None, 0),
+            streams: vec![StreamClass {
+                id: 0,
+                name: "s".into(),
+                header: RecordHeader::Compact,
+                events: vec![event],
+            }],
+        };
+        directory.set_metadata(&strata_ctf::metadata::write(&trace)).unwrap();
+        directory
+    }
+
+    /// So many records are read from so many packets, and nothing is wrong with them.
+    fn check(directory: &Directory, packets: usize, records: usize) {
+        let bytes = std::fs::read(directory.path().join("s_0")).unwrap();
+        let (mut at, mut found) = (0, 0);
+        while at < bytes.len() {
+            assert_eq!(bytes[at + 4..at + 20], UUID.0);
+            let size = &bytes[at + PACKET_BITS_OFFSET as usize..][..8];
+            at += u64::from_ne_bytes(size.try_into().unwrap()) as usize / 8;
+            found += 1;
+        }
+        assert_eq!((at, found), (bytes.len(), packets));
+        match Command::new("babeltrace2").arg(directory.path()).output() {
+            Ok(output) => {
+                let talk = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success() && talk.is_empty(), "{talk}");
+                assert_eq!(output.stdout.split(|b| *b == b'\n').count() - 1, records);
+            }
+            Err(error) => {
+                assert!(std::env::var("CI").as_deref() != Ok("true"), "babeltrace2: {error}");
+                println!("skip: missing tool: babeltrace2: {error}");
+            }
+        }
+    }
+
+    fn append(file: &mut StreamFile, directory: &Directory, sequence: u64, records: usize) {
+        let fd = file.open(directory).unwrap();
+        let body = vec![0; records * 4];
+        let header = header(sequence, body.len() as u64);
+        file.append(directory, &fd, header, |fd, at, header| {
+            strata_ring::write_both(fd, at, header, &body)
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn file_between_any_two_steps_of_an_append_is_whole_packets() {
+        let directory = folder("steps");
+        let mut file = StreamFile::new("s_0".into());
+        append(&mut file, &directory, 0, 3);
+        append(&mut file, &directory, 1, 1000);
+        check(&directory, 2, 1003);
+        let (fd, last) = (file.open(&directory).unwrap(), file.last.unwrap());
+        // 1 to 3, and whoever comes next is killed there.
+        fill(&fd, &last.header, file.bytes, file.bytes + 40 * PAGE).unwrap();
+        check(&directory, 42, 1003);
+        set_packet_bytes(&fd, &last, file.bytes + 40 * PAGE - last.at).unwrap();
+        check(&directory, 2, 1003);
+        strata_ring::write_both(fd.as_fd(), last.next, &[0xee; 30 * PAGE as usize], &[]).unwrap();
+        check(&directory, 2, 1003);
+        // Back, and all of it.
+        set_packet_bytes(&fd, &last, file.bytes - last.at).unwrap();
+        fs::ftruncate(&fd, file.bytes).unwrap();
+        append(&mut file, &directory, 2, 40_000);
+        check(&directory, 3, 41_003);
+        std::fs::remove_dir_all(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn append_that_fails_in_the_middle_leaves_what_was_there_and_can_be_tried_again() {
+        let directory = folder("middle");
+        let mut file = StreamFile::new("s_0".into());
+        for (sequence, packets, records) in [(0, 0, 0), (1, 1, 3000)] {
+            let fd = file.open(&directory).unwrap();
+            let error = file.append(&directory, &fd, header(sequence, 12_000), |fd, at, header| {
+                strata_ring::write_both(fd, at, header, &[0xee; 5000])?;
+                Err(Errno::NOSPC.into())
+            });
+            assert!(matches!(error, Err(Error::NoSpace { .. })), "{error:?}");
+            assert!(!directory.path().join(".s_0").exists());
+            if packets > 0 {
+                check(&directory, packets, records);
+            }
+            append(&mut file, &directory, sequence, 3000);
+            check(&directory, packets + 1, records + 3000);
+        }
+        std::fs::remove_dir_all(directory.path()).unwrap();
+    }
+}

@@ -1,0 +1,33 @@
+//! Streams to packets to files: one [`Collector`] moves one channel of one process into the folder of
+//! its trace, without decoding a record.
+//!
+//! ```text
+//! FOLDER/metadata      whole at any time: replaced, never written over
+//! FOLDER/channel0_0    packets of CPU 0, created with the first one
+//! FOLDER/channel0_1    packets of CPU 1
+//! ```
+//!
+//! A packet in a file is a [`strata_ctf::packet::Header`] and the records of one sub-buffer, or of a part
+//! of it that was cut while it was being filled ([`Collector::flush`]). In each file, whatever the
+//! producer wrote into its memory:
+//!
+//! - packets are in the order of their positions, each byte of a stream at most once;
+//! - times never go back from packet to packet, and a packet does not end before it begins;
+//! - the discarded count never goes down;
+//! - what is there is whole packets, each begins at a multiple of 8 bytes, and the last one is padded to
+//!   the end of a page. That holds at any moment, should this program be killed: `files.rs` says how.
+#![cfg(target_os = "linux")]
+#![forbid(unsafe_code)]
+
+mod collector;
+mod error;
+mod files;
+mod stats;
+mod track;
+#[cfg(test)]
+mod track_tests;
+
+pub use collector::{Collector, Identity, Producer};
+pub use error::Error;
+pub use files::Directory;
+pub use stats::{Discarded, StreamStats};

@@ -1,0 +1,275 @@
+//! Where one stream's file has got to, and what the next packet in it must say.
+//!
+//! Sizes come checked from the ring; times, counts and order are the producer's word. Nothing here does
+//! I/O: a [`Plan`] is made for a packet, and counts once it was written ([`Track::written`]).
+
+use crate::stats::StreamStats;
+use strata_ring::{Counters, Info};
+
+/// A producer's clock may be so far ahead of ours; what is later than that is a lie [ns].
+const AHEAD_NS: u64 = 1_000_000_000;
+
+/// No record is shorter: a compact header \[byte\].
+const RECORD_BYTES_MIN: u64 = 4;
+
+/// Part of a packet that was written while the packet was being filled.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    position: u64,
+    bytes: u64,
+    records: u64,
+}
+
+/// How one packet, or a part of one, is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// First byte to write, from the begin of the sub-buffer.
+    pub from: u64,
+    /// Bytes of records; 0: nothing new.
+    pub body_bytes: u64,
+    pub begin: u64,
+    pub end: u64,
+    pub discarded: u64,
+    /// What the packet before must say of its end, since this one begins earlier.
+    pub mend: Option<u64>,
+    position: u64,
+    /// The packet up to here is in the file then \[byte\].
+    upto: u64,
+    records: Option<u64>,
+    whole: bool,
+    overwritten: u64,
+    /// Records of a part in the file, whose packet was overwritten afterwards.
+    kept: u64,
+    pub damage: Option<String>,
+}
+
+impl Plan {
+    /// There is something to write, and the producer has not said of how many records.
+    pub(crate) fn is_uncounted(&self) -> bool {
+        self.body_bytes > 0 && self.records.is_none()
+    }
+
+    /// Its first `body_bytes` are whole records, so many; it ends there, for this reason if that is not all
+    /// of it.
+    pub(crate) fn count(&mut self, records: u64, body_bytes: u64, why: Option<String>) {
+        self.records = Some(records);
+        self.body_bytes = self.body_bytes.min(body_bytes);
+        self.damage = self.damage.take().or(why);
+    }
+}
+
+/// One stream.
+#[derive(Debug, Default)]
+pub(crate) struct Track {
+    pub stats: StreamStats,
+    subbuf_bytes: u64,
+    /// By commit, a packet's end may be later than the next one's begin: a flush from outside stamps it.
+    flushed_outside: bool,
+    begin: u64,
+    end: u64,
+    discarded: u64,
+    overwritten: u64,
+    kept: u64,
+    part: Option<Part>,
+    /// Position behind the last whole packet.
+    next: Option<u64>,
+}
+
+impl Track {
+    pub(crate) fn new(cpu: u32, subbuf_bytes: u64, flushed_outside: bool) -> Self {
+        let stats = StreamStats { cpu, ..StreamStats::default() };
+        Self { stats, subbuf_bytes, flushed_outside, ..Self::default() }
+    }
+
+    /// The packet's description is wrong.
+    pub(crate) fn damaged(&mut self, what: String) {
+        self.stats.damaged += 1;
+        self.stats.damage.get_or_insert(what);
+    }
+
+    /// What the stream's file says of its last packet's end [ns].
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether the packet at `position` is behind us.
+    pub(crate) fn has(&self, position: u64) -> bool {
+        // Positions wrap; what is behind is less than half of all of them away.
+        self.next.is_some_and(|next| (position.wrapping_sub(next) as i64) < 0)
+    }
+
+    /// Bytes of the packet being filled that are in the file.
+    pub(crate) fn cut_bytes(&self) -> u64 {
+        self.part.map_or(0, |part| part.bytes)
+    }
+
+    /// What the stream's file says of discarded and overwritten records.
+    pub(crate) fn discarded(&self) -> u64 {
+        self.discarded
+    }
+
+    /// Overwritten and never in the file.
+    pub(crate) fn overwritten(&self, counters: &Counters) -> u64 {
+        counters.overwritten_records.saturating_sub(self.kept)
+    }
+
+    /// Everything that can be read is in the file: what else was written is behind holes.
+    pub(crate) fn finished(&mut self, counters: &Counters) {
+        let stats = &mut self.stats;
+        if stats.unpublished_bytes > 0 && stats.uncounted_packets == 0 {
+            let overwritten = counters.overwritten_records.saturating_sub(self.kept);
+            let unread = counters.written.saturating_sub(overwritten).saturating_sub(stats.records);
+            stats.unread_records = unread.min(stats.unpublished_bytes / RECORD_BYTES_MIN);
+        }
+    }
+
+    /// How to write the packet `info`, of which no more will come if it is `whole`.
+    ///
+    /// # Errors
+    /// It must not be written: the text says why.
+    pub(crate) fn plan(
+        &self,
+        info: &Info,
+        whole: bool,
+        counters: impl FnOnce() -> Counters,
+        now: impl Fn() -> u64,
+    ) -> Result<Plan, String> {
+        let named = |what: &str| {
+            format!("stream {}, packet at position {}: {what}", self.stats.cpu, info.position)
+        };
+        if self.has(info.position) {
+            return Err(named("it was read already"));
+        }
+        let continued = self.part.filter(|part| part.position == info.position);
+        let from = continued.map_or(info.header_bytes, |part| part.bytes);
+        if info.content_bytes < from {
+            return Err(named(&format!(
+                "content size {} bytes, and {from} were there before",
+                info.content_bytes
+            )));
+        }
+        let mut plan = Plan {
+            from,
+            body_bytes: info.content_bytes - from,
+            begin: 0,
+            end: 0,
+            discarded: 0,
+            mend: None,
+            position: info.position,
+            upto: info.content_bytes,
+            records: None,
+            whole,
+            overwritten: self.overwritten,
+            kept: self.kept,
+            damage: None,
+        };
+        if let (Some(part), None) = (self.part, continued) {
+            plan.kept = self.kept.saturating_add(part.records);
+        }
+        let records =
+            info.records.map(|n| n.saturating_sub(continued.map_or(0, |part| part.records)));
+        plan.records = records.map(|n| n.min(plan.body_bytes / RECORD_BYTES_MIN));
+        if plan.records != records {
+            plan.damage = Some(named(&format!(
+                "{} records in {} bytes, counted less",
+                records.unwrap_or(0),
+                plan.body_bytes
+            )));
+        }
+        self.times(&mut plan, info, continued.is_some(), now, named);
+        // Packets between the last one and this one were overwritten; or it is the first.
+        if self.next != Some(info.position) && continued.is_none() {
+            plan.overwritten = counters().overwritten_records.saturating_sub(plan.kept);
+        }
+        plan.discarded = info.discarded.saturating_add(plan.overwritten).max(self.discarded);
+        Ok(plan)
+    }
+
+    /// Begin and end: never back, never far ahead of now, each record between them.
+    fn times(
+        &self,
+        plan: &mut Plan,
+        info: &Info,
+        continued: bool,
+        now: impl Fn() -> u64,
+        named: impl Fn(&str) -> String,
+    ) {
+        let now = now();
+        let limit = now.saturating_add(AHEAD_NS);
+        plan.begin = if continued { self.end } else { info.timestamp_begin };
+        if plan.begin > limit {
+            plan.damage = Some(named(&format!("begins at {} ns, and it is {now} ns", plan.begin)));
+            plan.begin = limit.max(self.end);
+        }
+        if plan.begin < self.end {
+            if self.flushed_outside && plan.begin >= self.begin {
+                plan.mend = Some(plan.begin);
+            } else {
+                plan.damage = Some(named(&format!(
+                    "begins at {} ns, the one before it ends at {} ns",
+                    plan.begin, self.end
+                )));
+                plan.begin = self.end;
+            }
+        }
+        plan.end = match info.timestamp_end {
+            None => now.max(plan.begin),
+            Some(end) if end < plan.begin => {
+                // A packet that was closed from outside by a clock a little behind is no damage.
+                if !self.flushed_outside {
+                    plan.damage =
+                        Some(named(&format!("ends at {end} ns and begins at {} ns", plan.begin)));
+                }
+                plan.begin
+            }
+            Some(end) if end > limit => {
+                plan.damage = Some(named(&format!("ends at {end} ns, and it is {now} ns")));
+                limit.max(plan.begin)
+            }
+            Some(end) => end,
+        };
+    }
+
+    /// The plan was carried out; `packet`: a packet was written for it.
+    pub(crate) fn written(&mut self, plan: Plan, packet: bool, file_bytes: u64) {
+        if let Some(what) = plan.damage {
+            self.damaged(what);
+        }
+        self.kept = plan.kept;
+        let before = self.part.filter(|part| part.position == plan.position);
+        self.part = if plan.whole {
+            self.next = Some(plan.position.wrapping_add(self.subbuf_bytes));
+            None
+        } else {
+            Some(Part {
+                position: plan.position,
+                bytes: plan.upto,
+                records: before.map_or(0, |part| part.records) + plan.records.unwrap_or(0),
+            })
+        };
+        if !packet {
+            return;
+        }
+        self.begin = plan.begin;
+        self.end = plan.end;
+        self.discarded = plan.discarded;
+        self.overwritten = plan.overwritten;
+        self.stats.packets += 1;
+        self.stats.bytes = file_bytes;
+        match plan.records {
+            Some(n) => self.stats.records += n,
+            None => self.stats.uncounted_packets += 1,
+        }
+        self.stats.first_timestamp.get_or_insert(plan.begin);
+        self.stats.last_timestamp = Some(plan.end);
+    }
+
+    /// A packet without records was written.
+    pub(crate) fn written_empty(&mut self, begin: u64, end: u64, discarded: u64, file_bytes: u64) {
+        self.begin = begin;
+        self.end = end;
+        self.discarded = discarded;
+        self.stats.packets += 1;
+        self.stats.bytes = file_bytes;
+    }
+}

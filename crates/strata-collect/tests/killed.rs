@@ -1,0 +1,120 @@
+//! The collector's program is killed: what it leaves are files of whole packets.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+use strata_ring::producer::Header;
+use strata_ring::{Attr, LossMode};
+use support::{attr, babeltrace, packets, ways, Folder, Traced};
+
+const KILLS: u64 = 100;
+/// How many of the traces babeltrace2 reads.
+const READ: u64 = 10;
+
+/// xorshift64*, from a seed that it prints.
+struct Random(u64);
+
+impl Random {
+    fn new() -> Random {
+        let seed = match env::var("STRATA_SEED") {
+            Ok(seed) => seed.parse().unwrap(),
+            Err(_) => std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64,
+        };
+        println!("STRATA_SEED={seed}");
+        Random(seed | 1)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % limit
+    }
+}
+
+/// Writes packets of many sizes as fast as it can, until it is killed.
+#[test]
+#[ignore = "run and killed by collector_killed_at_random_moments_leaves_whole_packets"]
+fn child_collects_until_it_is_killed() {
+    let parent = PathBuf::from(env::var_os("STRATA_TEST_FOLDER").expect("run by another test"));
+    let folder = Folder::below(&parent);
+    let mut random = Random::new();
+    let ways = ways();
+    let publish = ways[random.below(ways.len() as u64) as usize];
+    let attr = Attr { subbuf_bytes: 65536, ..attr(publish, LossMode::Discard) };
+    let mut t = Traced::new(&folder, "t", attr, Header::Compact);
+    let mut n = 0;
+    loop {
+        for _ in 0..random.below(5000) {
+            // Discarded ones are counted: there is a packet without records first.
+            if t.record(n) {
+                n += 1;
+            }
+        }
+        if random.below(2) == 0 {
+            t.flush();
+        } else {
+            t.poll();
+        }
+        // A file of its own size for each kill, not too large to be read.
+        if n > 3_000_000 {
+            thread::sleep(Duration::from_secs(60));
+        }
+    }
+}
+
+fn spawn(folder: &Path) -> Child {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "--ignored", "--nocapture", "child_collects_until_it_is_killed"]);
+    command.env("STRATA_TEST_FOLDER", folder).env_remove("STRATA_SEED");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// The trace in `folder`, once it is there.
+fn trace(folder: &Path) -> PathBuf {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(60) {
+        if let Some(Ok(entry)) = fs::read_dir(folder).unwrap().next() {
+            let path = entry.path().join("t");
+            if path.join("metadata").exists() {
+                return path;
+            }
+        }
+        thread::yield_now();
+    }
+    panic!("the child has made no trace");
+}
+
+#[test]
+fn collector_killed_at_random_moments_leaves_whole_packets() {
+    let mut random = Random::new();
+    let (mut files, mut found) = (0, 0);
+    for round in 0..KILLS {
+        let folder = Folder::new();
+        let mut child = spawn(folder.path());
+        let path = trace(folder.path());
+        // The first packet of a file, and some ten thousands.
+        let upto = if round % 4 == 0 { 500 } else { 15_000 };
+        thread::sleep(Duration::from_micros(random.below(upto)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for entry in fs::read_dir(&path).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            if name == "metadata" || name.starts_with('.') {
+                continue;
+            }
+            let here = packets(&entry.path()).len();
+            assert!(here > 0, "{name} is empty");
+            (files, found) = (files + 1, found + here);
+        }
+        if round >= KILLS - READ {
+            babeltrace(&path);
+        }
+    }
+    println!("{found} packets in {files} files");
+    assert!(files > KILLS / 2, "{files} files of {KILLS} children");
+}

@@ -1,0 +1,144 @@
+//! What stands in front of a packet's records.
+
+use strata_model::Uuid;
+
+/// First bytes of each packet.
+pub const MAGIC: u32 = 0xc1fc_1fc1;
+
+/// Bytes of an encoded [`Header`].
+pub const HEADER_BYTES: usize = 84;
+
+/// Where [`Header::timestamp_end`] is in an encoded header \[byte\].
+pub const TIMESTAMP_END_OFFSET: u64 = 40;
+
+/// Where [`Header::packet_bits`] is in an encoded header \[byte\].
+pub const PACKET_BITS_OFFSET: u64 = 56;
+
+/// A packet's header and context.
+///
+/// Byte-packed, in the byte order of the machine; records follow at once, packed likewise:
+///
+/// ```text
+/// offset  size  field            unit
+///      0     4  MAGIC
+///      4    16  uuid                     the trace's
+///     20     4  stream_id                the stream class
+///     24     8  stream_instance          which stream of that class
+///     32     8  timestamp_begin  cycle   of the clock; not later than the first record
+///     40     8  timestamp_end    cycle   not earlier than the last record
+///     48     8  content_bits     bit     this header and the records
+///     56     8  packet_bits      bit     content and padding
+///     64     8  sequence                 packets of the stream before this one
+///     72     8  discarded                event records of the stream so far, never reduced
+///     80     4  cpu_id
+/// ```
+///
+/// Readers take a short timestamp for the next one that ends so, beginning with `timestamp_begin`:
+/// the first record has its whole timestamp, or is less than 2^27 (compact) or 2^32 (large) later.
+/// `discarded` and gaps in `sequence` are what they report as discarded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// The trace's UUID.
+    pub uuid: Uuid,
+    /// The stream class' id.
+    pub stream_id: u32,
+    /// Which stream of that class.
+    pub stream_instance: u64,
+    /// No record is earlier, in cycles of the clock.
+    pub timestamp_begin: u64,
+    /// No record is later, in cycles of the clock.
+    pub timestamp_end: u64,
+    /// This header and the records, in bits.
+    pub content_bits: u64,
+    /// Content and padding, in bits; a multiple of 8.
+    pub packet_bits: u64,
+    /// Packets of the stream before this one, also those that were overwritten.
+    pub sequence: u64,
+    /// Event records discarded in the stream so far.
+    pub discarded: u64,
+    /// Whose records these are.
+    pub cpu_id: u32,
+}
+
+impl Header {
+    /// Sets both sizes for this many bytes of records, without padding.
+    #[must_use]
+    pub fn with_content_bytes(mut self, bytes: u64) -> Header {
+        // Saturates far beyond the size of any file.
+        self.content_bits = bytes.saturating_add(HEADER_BYTES as u64).saturating_mul(8);
+        self.packet_bits = self.content_bits;
+        self
+    }
+
+    /// The bytes of a packet's begin.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut out = [0; HEADER_BYTES];
+        out[0..4].copy_from_slice(&MAGIC.to_ne_bytes());
+        out[4..20].copy_from_slice(&self.uuid.0);
+        out[20..24].copy_from_slice(&self.stream_id.to_ne_bytes());
+        let words = [
+            self.stream_instance,
+            self.timestamp_begin,
+            self.timestamp_end,
+            self.content_bits,
+            self.packet_bits,
+            self.sequence,
+            self.discarded,
+        ];
+        for (place, word) in out[24..80].chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        out[80..84].copy_from_slice(&self.cpu_id.to_ne_bytes());
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        Header {
+            uuid: Uuid(*b"0123456789abcdef"),
+            stream_id: 0x0102_0304,
+            stream_instance: 0x1111_1111_1111_1112,
+            timestamp_begin: 0x2222_2222_2222_2223,
+            timestamp_end: 0x3333_3333_3333_3334,
+            content_bits: 0x4444_4444_4444_4445,
+            packet_bits: 0x5555_5555_5555_5556,
+            sequence: 0x6666_6666_6666_6667,
+            discarded: 0x7777_7777_7777_7778,
+            cpu_id: 0x0a0b_0c0d,
+        }
+    }
+
+    #[test]
+    fn encode_puts_each_field_at_its_offset() {
+        let bytes = header().encode();
+        let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+        let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        assert_eq!(u32_at(0), 0xc1fc1fc1);
+        assert_eq!(&bytes[4..20], b"0123456789abcdef");
+        assert_eq!(u32_at(20), 0x0102_0304);
+        assert_eq!(u64_at(24), 0x1111_1111_1111_1112);
+        assert_eq!(u64_at(32), 0x2222_2222_2222_2223);
+        assert_eq!(u64_at(TIMESTAMP_END_OFFSET as usize), 0x3333_3333_3333_3334);
+        assert_eq!(u64_at(48), 0x4444_4444_4444_4445);
+        assert_eq!(u64_at(PACKET_BITS_OFFSET as usize), 0x5555_5555_5555_5556);
+        assert_eq!(u64_at(64), 0x6666_6666_6666_6667);
+        assert_eq!(u64_at(72), 0x7777_7777_7777_7778);
+        assert_eq!(u32_at(80), 0x0a0b_0c0d);
+    }
+
+    #[test]
+    fn with_content_bytes_counts_the_header_too() {
+        let sized = header().with_content_bytes(16);
+        assert_eq!((sized.content_bits, sized.packet_bits), (800, 800));
+        assert_eq!(sized.sequence, header().sequence);
+    }
+
+    #[test]
+    fn with_content_bytes_of_nonsense_does_not_wrap() {
+        assert_eq!(header().with_content_bytes(u64::MAX).content_bits, u64::MAX);
+    }
+}

@@ -1,0 +1,224 @@
+//! A channel: made in mapped memory for another process to write, or found there.
+
+use crate::error::Error;
+use crate::ffi;
+use crate::mapping::Mapping;
+use crate::stream::Stream;
+use std::ptr::NonNull;
+use strata_abi::ring;
+
+/// What happens to a new record when all sub-buffers are full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossMode {
+    /// It is discarded, and counted.
+    Discard,
+    /// It overwrites the oldest packet, and that is counted.
+    Overwrite,
+}
+
+/// Which position says that a record is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Publish {
+    /// Each sub-buffer's commit count: any thread on any CPU writes, with atomic operations.
+    ByCommit,
+    /// The stream's write position: restartable sequences, one CPU for each stream.
+    ByPosition,
+}
+
+/// What is chosen when a channel is made.
+///
+/// The format of record headers is not part of it: records are bytes to a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attr {
+    /// When full.
+    pub loss_mode: LossMode,
+    /// How its producers write; only they know what they can.
+    pub publish: Publish,
+    /// A power of two \[byte\].
+    pub subbuf_bytes: u64,
+    /// A power of two, at least 2.
+    pub nr_subbufs: u64,
+    /// Streams: the largest CPU number that a producer can run on, plus 1. 0: possible CPUs here.
+    pub nr_cpus: u32,
+    /// Where positions begin; a multiple of the buffer's size. 0, but for tests near 2^64.
+    pub start_position: u64,
+}
+
+impl Attr {
+    fn to_ffi(self) -> ffi::Attr {
+        ffi::Attr {
+            subbuf_bytes: self.subbuf_bytes,
+            nr_subbufs: self.nr_subbufs,
+            start_position: self.start_position,
+            loss_mode: match self.loss_mode {
+                LossMode::Discard => ring::DISCARD,
+                LossMode::Overwrite => ring::OVERWRITE,
+            },
+            publish: match self.publish {
+                Publish::ByCommit => ring::BY_COMMIT,
+                Publish::ByPosition => ring::BY_POSITION,
+            },
+            nr_cpus: self.nr_cpus,
+            reserved: 0,
+        }
+    }
+}
+
+/// How much memory a channel needs \[byte\]; a multiple of 4096.
+///
+/// # Errors
+/// [`Error::Attr`]: a value is outside its limits.
+pub fn channel_bytes(attr: &Attr) -> Result<u64, Error> {
+    let (mut bytes, mut text) = (0, ffi::Text::new());
+    // SAFETY: reads the attributes, and writes to the two local variables.
+    let code = unsafe { ffi::strata_shim_channel_bytes(&attr.to_ffi(), &mut bytes, &mut text) };
+    match code {
+        0 => Ok(bytes),
+        _ => Err(Error::Attr(text.get())),
+    }
+}
+
+/// The streams of one channel, and where their one consumer has got to.
+#[derive(Debug)]
+pub struct Channel {
+    shim: NonNull<ffi::Shim>,
+    header: ring::Channel,
+    /// Which streams were looked at already.
+    begun: Vec<bool>,
+    /// Behind the others: unmapped last.
+    mapping: Mapping,
+}
+
+// SAFETY: the C side has no thread of its own and keeps nothing that belongs to a thread.
+unsafe impl Send for Channel {}
+
+impl Channel {
+    /// Makes an empty channel in memory that holds zeros, for another process to write.
+    ///
+    /// # Errors
+    /// [`Error::Attr`], [`Error::NoRoom`], [`Error::NoMemory`].
+    pub fn format(mapping: Mapping, attr: &Attr) -> Result<Self, Error> {
+        let (mut shim, mut text) = (std::ptr::null_mut(), ffi::Text::new());
+        let (attr, memory, bytes) = (attr.to_ffi(), mapping.as_ptr(), mapping.bytes());
+        // SAFETY: memory has so many bytes, and outlives the description made here.
+        let code = unsafe { ffi::strata_shim_format(&attr, memory, bytes, &mut shim, &mut text) };
+        Self::new(mapping, shim, code, &text, Error::Attr)
+    }
+
+    /// Reads a channel that is there; its header is copied, and the copy checked.
+    ///
+    /// # Errors
+    /// [`Error::Header`], [`Error::NoRoom`], [`Error::NoMemory`].
+    pub fn open(mapping: Mapping) -> Result<Self, Error> {
+        let (mut shim, mut text) = (std::ptr::null_mut(), ffi::Text::new());
+        let (memory, bytes) = (mapping.as_ptr(), mapping.bytes());
+        // SAFETY: memory has so many bytes, and outlives the description made here.
+        let code = unsafe { ffi::strata_shim_open(memory, bytes, &mut shim, &mut text) };
+        Self::new(mapping, shim, code, &text, Error::Header)
+    }
+
+    fn new(
+        mapping: Mapping,
+        shim: *mut ffi::Shim,
+        code: i32,
+        text: &ffi::Text,
+        refused: fn(String) -> Error,
+    ) -> Result<Self, Error> {
+        let shim = match (NonNull::new(shim), -code) {
+            (Some(shim), 0) => shim,
+            (_, ENOSPC) => return Err(Error::NoRoom(text.get())),
+            (_, ENOMEM) => return Err(Error::NoMemory(text.get())),
+            _ => return Err(refused(text.get())),
+        };
+        let mut header = ring::Channel::default();
+        // SAFETY: a description that was just made, and a local variable.
+        unsafe { ffi::strata_shim_header(shim.as_ptr(), &mut header) };
+        let begun = vec![false; header.nr_streams as usize];
+        Ok(Self { shim, header, begun, mapping })
+    }
+
+    /// Streams of the channel.
+    #[must_use]
+    pub fn nr_streams(&self) -> u32 {
+        self.header.nr_streams
+    }
+
+    /// Size of a sub-buffer \[byte\].
+    #[must_use]
+    pub fn subbuf_bytes(&self) -> u64 {
+        self.header.subbuf_bytes
+    }
+
+    /// Sub-buffers of each stream.
+    #[must_use]
+    pub fn nr_subbufs(&self) -> u32 {
+        self.header.nr_subbufs
+    }
+
+    /// What happens when all of them are full.
+    #[must_use]
+    pub fn loss_mode(&self) -> LossMode {
+        match self.header.loss_mode {
+            ring::DISCARD => LossMode::Discard,
+            _ => LossMode::Overwrite,
+        }
+    }
+
+    /// How its producers publish.
+    #[must_use]
+    pub fn publish(&self) -> Publish {
+        match self.header.publish {
+            ring::BY_COMMIT => Publish::ByCommit,
+            _ => Publish::ByPosition,
+        }
+    }
+
+    /// Size of the memory it lies in \[byte\].
+    #[must_use]
+    pub fn mapped_bytes(&self) -> u64 {
+        self.mapping.bytes()
+    }
+
+    /// The stream with this number: the CPU's, or 0 for a global channel.
+    ///
+    /// # Errors
+    /// [`Error::NoStream`]; [`Error::Table`]: its memory is damaged.
+    pub fn stream(&mut self, stream: u32) -> Result<Stream<'_>, Error> {
+        let nr_streams = self.header.nr_streams;
+        let begun = match self.begun.get_mut(stream as usize) {
+            Some(begun) => begun,
+            None => return Err(Error::NoStream { stream, nr_streams }),
+        };
+        if !*begun {
+            // SAFETY: the stream is one of the channel's.
+            if unsafe { ffi::strata_shim_begin(self.shim.as_ptr(), stream) } != 0 {
+                return Err(Error::Table { stream });
+            }
+            *begun = true;
+        }
+        Ok(Stream::new(self, stream))
+    }
+
+    pub(crate) fn shim(&self) -> *mut ffi::Shim {
+        self.shim.as_ptr()
+    }
+
+    /// For a test that damages the memory, or that produces in it.
+    #[cfg(any(test, feature = "producer"))]
+    pub(crate) fn memory(&self) -> *mut std::ffi::c_void {
+        self.mapping.as_ptr()
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // SAFETY: made by strata_shim_format() or _open(), and freed here only.
+        unsafe { ffi::strata_shim_close(self.shim.as_ptr()) }
+    }
+}
+
+pub(crate) const ENOMEM: i32 = 12;
+pub(crate) const EAGAIN: i32 = 11;
+pub(crate) const ENOSPC: i32 = 28;
+pub(crate) const ENODATA: i32 = 61;
+pub(crate) const EINVAL: i32 = 22;

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shim.h - what crates/strata-ring calls: the consumer side of the ring library as plain functions.
+ *
+ * Everything that is asked of a channel goes through struct strata_shim, whose sizes are checked copies.
+ * An int result is 0 or a negative errno. Mirrored in ffi.rs.
+ */
+#ifndef STRATA_RING_SHIM_H
+#define STRATA_RING_SHIM_H
+
+#include <strata/ring/ring.h>
+
+/*
+ * Memory behind a mapping that is writable and belongs to nobody. A flush by commit (overwrite mode) takes
+ * the index of a frame from shared memory, and that may be any value of 16 bits: the frame of the last
+ * stream still lies in here.
+ */
+#define STRATA_SHIM_GUARD_BYTES \
+	((STRATA_ABI_RING_ENTRY_FRAME + UINT64_C(1)) * sizeof(struct strata_abi_ring_frame))
+
+/* How much later than now a flush says that its packet ends [ns]. */
+#define STRATA_SHIM_AHEAD_NS UINT64_C(1000000)
+
+struct strata_shim;
+
+struct strata_shim_attr {
+	uint64_t subbuf_bytes;
+	uint64_t nr_subbufs;
+	uint64_t start_position;
+	uint32_t loss_mode;
+	uint32_t publish;
+	uint32_t nr_cpus;
+	uint32_t reserved;
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_shim_attr) == 40, "mirrored in ffi.rs");
+
+/* strata_shim_packet.known */
+#define STRATA_SHIM_RECORDS 1u /* .records is exact */
+#define STRATA_SHIM_END	    2u /* .timestamp_end was written by the producer */
+
+struct strata_shim_packet {
+	const unsigned char *data;
+	uint64_t position;
+	uint64_t header_bytes;
+	uint64_t content_bytes;
+	uint64_t timestamp_begin;
+	uint64_t timestamp_end;
+	uint64_t records;
+	uint64_t discarded;
+	uint64_t unpublished_bytes;
+	uint64_t known;
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_shim_packet) == 80, "mirrored in ffi.rs");
+
+int strata_shim_map(int fd, uint64_t offset, uint64_t bytes, void **memory);
+void strata_shim_unmap(void *memory, uint64_t bytes);
+
+int strata_shim_channel_bytes(const struct strata_shim_attr *attr, uint64_t *bytes,
+			      struct strata_ring_error *error);
+int strata_shim_format(const struct strata_shim_attr *attr, void *memory, uint64_t bytes,
+		       struct strata_shim **out, struct strata_ring_error *error);
+int strata_shim_open(void *memory, uint64_t bytes, struct strata_shim **out,
+		     struct strata_ring_error *error);
+void strata_shim_close(struct strata_shim *shim);
+void strata_shim_header(const struct strata_shim *shim, struct strata_abi_ring_channel *header);
+
+/* @stream is below header.nr_streams in all of these; strata_shim_begin() comes before the others. */
+int strata_shim_begin(struct strata_shim *shim, uint32_t stream);
+int strata_shim_poll(const struct strata_shim *shim, uint32_t stream);
+uint64_t strata_shim_backlog(const struct strata_shim *shim, uint32_t stream);
+int strata_shim_next(struct strata_shim *shim, uint32_t stream, struct strata_shim_packet *packet);
+void strata_shim_put(struct strata_shim *shim, uint32_t stream);
+void strata_shim_put_back(struct strata_shim *shim, uint32_t stream);
+int strata_shim_partial(struct strata_shim *shim, uint32_t stream, unsigned char *dst,
+			uint64_t bytes, struct strata_shim_packet *packet);
+int strata_shim_flush(struct strata_shim *shim, uint32_t stream);
+int strata_shim_rest(struct strata_shim *shim, uint32_t stream, struct strata_shim_packet *packet);
+void strata_shim_counters(const struct strata_shim *shim, uint32_t stream,
+			  struct strata_ring_counters *counters);
+
+void strata_shim_copy(unsigned char *dst, const unsigned char *src, uint64_t bytes);
+int strata_shim_write(int fd, uint64_t at, const unsigned char *header, uint64_t header_bytes,
+		      const unsigned char *body, uint64_t body_bytes);
+
+#endif /* STRATA_RING_SHIM_H */

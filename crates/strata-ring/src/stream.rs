@@ -1,0 +1,377 @@
+//! One stream: packets, the prefix of the one being filled, and the counters.
+
+use crate::channel::{Channel, Publish, EAGAIN, EINVAL, ENODATA};
+use crate::error::Error;
+use crate::ffi;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// What is there for the reader of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Poll {
+    /// No whole packet.
+    Nothing,
+    /// A packet can be taken.
+    Readable,
+    /// The same, and in discard mode the producer is in its last free sub-buffer.
+    Urgent,
+    /// No record will come any more, and all are read.
+    Hangup,
+}
+
+/// How many records went where, since the stream was made. Written by the producer: hostile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Published or committed.
+    pub written: u64,
+    /// Discarded: all sub-buffers were full.
+    pub discarded_full: u64,
+    /// Discarded: more than a sub-buffer holds, or no memory to assemble it.
+    pub discarded_too_big: u64,
+    /// Discarded: a sub-buffer had a slot of the lap before that was not committed.
+    pub discarded_nested: u64,
+    /// Discarded, counted in stream 0: the CPU's number is not in the channel.
+    pub discarded_no_stream: u64,
+    /// Written, then reclaimed before they were read.
+    pub overwritten_records: u64,
+    /// Packets that held them.
+    pub overwritten_packets: u64,
+    /// Slots that became padding.
+    pub cancelled: u64,
+}
+
+impl Counters {
+    /// Discarded records, whatever the reason.
+    #[must_use]
+    pub fn discarded(&self) -> u64 {
+        self.discarded_full
+            .saturating_add(self.discarded_too_big)
+            .saturating_add(self.discarded_nested)
+            .saturating_add(self.discarded_no_stream)
+    }
+}
+
+/// What is known of a packet. Sizes are checked; times and counts are the producer's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Its first byte \[byte since stream creation\].
+    pub position: u64,
+    /// Reserved at its begin, and not records \[byte\].
+    pub header_bytes: u64,
+    /// Header and records \[byte\]; at least `header_bytes`, at most a sub-buffer.
+    pub content_bytes: u64,
+    /// When it was opened \[ns\].
+    pub timestamp_begin: u64,
+    /// At or after its last record \[ns\]; `None`: the producer did not live to say so.
+    pub timestamp_end: Option<u64>,
+    /// Records in it; `None`: only a prefix is known, and not how many are in that.
+    pub records: Option<u64>,
+    /// Discarded records of the stream since it was made, when the packet was closed.
+    pub discarded: u64,
+    /// Reserved behind the content and never committed \[byte\]; a bound, not a size.
+    pub unpublished_bytes: u64,
+}
+
+impl Info {
+    fn new(packet: &ffi::Packet) -> Self {
+        Self {
+            position: packet.position,
+            header_bytes: packet.header_bytes,
+            content_bytes: packet.content_bytes,
+            timestamp_begin: packet.timestamp_begin,
+            timestamp_end: (packet.known & ffi::END != 0).then_some(packet.timestamp_end),
+            records: (packet.known & ffi::RECORDS != 0).then_some(packet.records),
+            discarded: packet.discarded,
+            unpublished_bytes: packet.unpublished_bytes,
+        }
+    }
+}
+
+/// One stream of a [`Channel`], for its one consumer.
+#[derive(Debug)]
+pub struct Stream<'c> {
+    channel: &'c mut Channel,
+    stream: u32,
+}
+
+impl<'c> Stream<'c> {
+    pub(crate) fn new(channel: &'c mut Channel, stream: u32) -> Self {
+        Self { channel, stream }
+    }
+
+    /// Its number in the channel.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.stream
+    }
+
+    fn packet(&mut self, raw: &ffi::Packet, held: bool) -> Packet<'_> {
+        Packet {
+            info: Info::new(raw),
+            data: raw.data,
+            held,
+            shim: self.channel.shim(),
+            stream: self.stream,
+            of: PhantomData,
+        }
+    }
+
+    /// What is there to read; never waits.
+    #[must_use]
+    pub fn poll(&self) -> Poll {
+        // SAFETY: a stream of the channel, whose reader has begun.
+        match unsafe { ffi::strata_shim_poll(self.channel.shim(), self.stream) } {
+            0 => Poll::Nothing,
+            1 => Poll::Readable,
+            2 => Poll::Urgent,
+            _ => Poll::Hangup,
+        }
+    }
+
+    /// What was written and not yet read, the sub-buffer being filled included \[byte\].
+    #[must_use]
+    pub fn backlog(&self) -> u64 {
+        // SAFETY: a stream of the channel, whose reader has begun.
+        unsafe { ffi::strata_shim_backlog(self.channel.shim(), self.stream) }
+    }
+
+    /// Takes the oldest unread packet; `None`: nothing is delivered.
+    ///
+    /// # Errors
+    /// [`Error::Packet`]: its description is damaged. It is skipped, the next call goes on.
+    // An iterator's items could not borrow the stream.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<Packet<'_>>, Error> {
+        let mut raw = ffi::Packet::default();
+        // SAFETY: a stream of the channel, whose reader has begun, and a local variable.
+        let code = unsafe { ffi::strata_shim_next(self.channel.shim(), self.stream, &mut raw) };
+        match -code {
+            0 => Ok(Some(self.packet(&raw, true))),
+            EAGAIN => Ok(None),
+            _ => {
+                // SAFETY: the same stream; the damaged packet is held, and put so that it is skipped.
+                unsafe { ffi::strata_shim_put(self.channel.shim(), self.stream) };
+                Err(Error::Packet { stream: self.stream, position: raw.position })
+            }
+        }
+    }
+
+    /// Copies what is committed of the packet being filled, which disturbs nobody; `None`: nothing is,
+    /// or the packet was delivered meanwhile.
+    ///
+    /// `buffer` then holds the packet from its first byte on. Published by commit, times and records of
+    /// a prefix are not known.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn partial(&mut self, buffer: &mut Vec<u8>) -> Result<Option<Info>, Error> {
+        let bytes = self.channel.subbuf_bytes();
+        buffer.clear();
+        buffer.try_reserve_exact(bytes as usize).map_err(|_| {
+            Error::NoMemory(format!(
+                "stream {}: no memory to copy a packet of up to {bytes} bytes",
+                self.stream
+            ))
+        })?;
+        let (mut raw, dst) = (ffi::Packet::default(), buffer.as_mut_ptr());
+        // SAFETY: the buffer has room for a sub-buffer, and no more is copied.
+        let code = unsafe {
+            ffi::strata_shim_partial(self.channel.shim(), self.stream, dst, bytes, &mut raw)
+        };
+        if code != 0 {
+            return Ok(None);
+        }
+        // SAFETY: so many bytes were just written, at most a sub-buffer.
+        unsafe { buffer.set_len(raw.content_bytes as usize) };
+        Ok(Some(Info::new(&raw)))
+    }
+
+    /// Delivers the sub-buffer being filled, from outside of its process. Published by commit only.
+    ///
+    /// What is in it comes with [`Stream::next`], once the last slot in it is committed.
+    ///
+    /// # Errors
+    /// [`Error::NotFlushable`], [`Error::FlushBusy`].
+    pub fn flush(&mut self) -> Result<(), Error> {
+        // SAFETY: a stream of the channel, whose reader has begun.
+        match -unsafe { ffi::strata_shim_flush(self.channel.shim(), self.stream) } {
+            0 => Ok(()),
+            EINVAL => Err(Error::NotFlushable { stream: self.stream }),
+            _ => Err(Error::FlushBusy { stream: self.stream }),
+        }
+    }
+
+    /// The next packet, whole or not, that dead producers have left; `None` at the end.
+    ///
+    /// After the last [`Stream::next`]. Nothing is consumed: there is nothing to put.
+    ///
+    /// # Errors
+    /// [`Error::Packet`]: damaged, the next call goes on behind it.
+    pub fn rest(&mut self) -> Result<Option<Packet<'_>>, Error> {
+        let mut raw = ffi::Packet::default();
+        // SAFETY: a stream of the channel, whose reader has begun, and a local variable.
+        let code = unsafe { ffi::strata_shim_rest(self.channel.shim(), self.stream, &mut raw) };
+        match -code {
+            0 => Ok(Some(self.packet(&raw, false))),
+            ENODATA => Ok(None),
+            _ => Err(Error::Packet { stream: self.stream, position: raw.position }),
+        }
+    }
+
+    /// Has [`Stream::rest`] begin anew.
+    ///
+    /// # Errors
+    /// [`Error::Table`].
+    pub fn rest_again(&mut self) -> Result<(), Error> {
+        // SAFETY: a stream of the channel; no packet is held, since it would borrow this.
+        match unsafe { ffi::strata_shim_begin(self.channel.shim(), self.stream) } {
+            0 => Ok(()),
+            _ => Err(Error::Table { stream: self.stream }),
+        }
+    }
+
+    /// How many records went where.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        counters(self.channel.shim(), self.stream)
+    }
+
+    /// How its producers publish.
+    #[must_use]
+    pub fn publish(&self) -> Publish {
+        self.channel.publish()
+    }
+}
+
+fn counters(shim: *const ffi::Shim, stream: u32) -> Counters {
+    let mut raw = ffi::Counters::default();
+    // SAFETY: a stream of a channel that the caller borrows, and a local variable.
+    unsafe { ffi::strata_shim_counters(shim, stream, &mut raw) };
+    Counters {
+        written: raw.written,
+        discarded_full: raw.discarded_full,
+        discarded_too_big: raw.discarded_too_big,
+        discarded_nested: raw.discarded_nested,
+        discarded_no_stream: raw.discarded_no_stream,
+        overwritten_records: raw.overwritten_records,
+        overwritten_packets: raw.overwritten_packets,
+        cancelled: raw.cancelled,
+    }
+}
+
+/// A packet that is the reader's until it is put; if it never is, it stays unread.
+#[derive(Debug)]
+pub struct Packet<'s> {
+    info: Info,
+    /// `info.content_bytes` bytes in shared memory.
+    data: *const u8,
+    /// Between get and put; what [`Stream::rest`] gives is not.
+    held: bool,
+    shim: *mut ffi::Shim,
+    stream: u32,
+    /// The mapping stays, and nobody else takes a packet, as long as this one lives.
+    of: PhantomData<&'s mut Channel>,
+}
+
+impl Packet<'_> {
+    /// What is known of it.
+    #[must_use]
+    pub fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// How many records of its stream went where, now.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        counters(self.shim, self.stream)
+    }
+
+    /// The part of the content from byte `from` of the packet on: where, and how much.
+    fn part(&self, from: u64) -> (*const u8, u64) {
+        let from = from.min(self.info.content_bytes);
+        // No provenance is left by it, and nothing is read: content_bytes are in the mapping.
+        (self.data.wrapping_add(from as usize), self.info.content_bytes - from)
+    }
+
+    /// Writes `header` and the content from byte `from` of the packet on to `file` at offset `at`,
+    /// straight from shared memory. Returns how many bytes that were.
+    ///
+    /// # Errors
+    /// What the system said; a part may be written then.
+    pub fn write_to(
+        &self,
+        file: BorrowedFd<'_>,
+        at: u64,
+        header: &[u8],
+        from: u64,
+    ) -> io::Result<u64> {
+        let (body, body_bytes) = self.part(from);
+        write_at(file, at, header, body, body_bytes)
+    }
+
+    /// Appends the content from byte `from` of the packet on to `out`.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn copy_to(&self, from: u64, out: &mut Vec<u8>) -> Result<(), Error> {
+        let (body, bytes) = self.part(from);
+        out.try_reserve(bytes as usize).map_err(|_| {
+            Error::NoMemory(format!(
+                "stream {}: no memory to copy a packet of {bytes} bytes",
+                self.stream
+            ))
+        })?;
+        // SAFETY: capacity for so many bytes behind the last one was just reserved.
+        let end = unsafe { out.as_mut_ptr().add(out.len()) };
+        // SAFETY: the body lies in the mapping, the destination is private.
+        unsafe { ffi::strata_shim_copy(end, body, bytes) };
+        // SAFETY: so many bytes were just written.
+        unsafe { out.set_len(out.len() + bytes as usize) };
+        Ok(())
+    }
+
+    /// It is read: its space is the producer's again.
+    pub fn put(mut self) {
+        if std::mem::take(&mut self.held) {
+            // SAFETY: the stream's reader holds this packet.
+            unsafe { ffi::strata_shim_put(self.shim, self.stream) }
+        }
+    }
+}
+
+impl Drop for Packet<'_> {
+    fn drop(&mut self) {
+        if self.held {
+            // SAFETY: the stream's reader holds this packet.
+            unsafe { ffi::strata_shim_put_back(self.shim, self.stream) }
+        }
+    }
+}
+
+/// Writes `header` and then `body` at offset `at` of `file`, in one system call if the system takes
+/// all of it at once. Returns how many bytes that were.
+///
+/// # Errors
+/// What the system said; a part may be written then.
+pub fn write_both(file: BorrowedFd<'_>, at: u64, header: &[u8], body: &[u8]) -> io::Result<u64> {
+    write_at(file, at, header, body.as_ptr(), body.len() as u64)
+}
+
+fn write_at(
+    file: BorrowedFd<'_>,
+    at: u64,
+    header: &[u8],
+    body: *const u8,
+    body_bytes: u64,
+) -> io::Result<u64> {
+    let (first, first_bytes) = (header.as_ptr(), header.len() as u64);
+    // SAFETY: the kernel reads the header, and the body: so many bytes of a slice or of a mapping.
+    let code = unsafe {
+        ffi::strata_shim_write(file.as_raw_fd(), at, first, first_bytes, body, body_bytes)
+    };
+    match code {
+        0 => Ok(first_bytes + body_bytes),
+        _ => Err(io::Error::from_raw_os_error(-code)),
+    }
+}

@@ -1,0 +1,138 @@
+//! What a process' trace says of itself: its metadata.
+
+use std::io;
+
+use rustix::time::{clock_gettime, ClockId};
+use strata_ctf::environment::{user_environment, UserProcess};
+use strata_model::{ByteOrder, ClockClass, EventClass, RecordHeader, StreamClass, Trace, Uuid};
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+const SECOND: i64 = 1_000_000_000;
+
+/// What all traces of a session share, so that they merge on one timeline.
+#[derive(Debug, Clone)]
+pub(crate) struct Machine {
+    hostname: Vec<u8>,
+    clock: ClockClass,
+}
+
+impl Machine {
+    /// This machine, now.
+    pub(crate) fn new() -> Machine {
+        let hostname = rustix::system::uname().nodename().to_bytes().to_vec();
+        // Without /proc/sys (a container) the clock has no identity, and merges with others like it.
+        let boot = std::fs::read_to_string(BOOT_ID).ok().and_then(|text| text.trim().parse().ok());
+        Machine { hostname, clock: ClockClass::monotonic(boot, wall_offset()) }
+    }
+
+    /// A description of the process' trace.
+    pub(crate) fn trace(&self, process: &TraceOf<'_>) -> Trace {
+        let user = UserProcess {
+            hostname: &self.hostname,
+            vpid: process.pid,
+            procname: process.name.as_bytes(),
+            created: process.created,
+        };
+        Trace {
+            uuid: process.uuid,
+            byte_order: ByteOrder::NATIVE,
+            environment: user_environment(&user),
+            clock: self.clock.clone(),
+            streams: vec![stream_class(process.large_header, process.events)],
+        }
+    }
+}
+
+/// One process, as its trace describes it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TraceOf<'a> {
+    pub(crate) pid: u32,
+    pub(crate) name: &'a str,
+    pub(crate) uuid: Uuid,
+    pub(crate) created: &'a str,
+    pub(crate) large_header: bool,
+    pub(crate) events: &'a [EventClass],
+}
+
+/// What is in the files of a process' channel.
+pub(crate) fn stream_class(large_header: bool, events: &[EventClass]) -> StreamClass {
+    let header = match large_header {
+        true => RecordHeader::Large,
+        false => RecordHeader::Compact,
+    };
+    StreamClass { id: 0, name: "channel0".to_owned(), header, events: events.to_vec() }
+}
+
+/// A number that no other trace has.
+pub(crate) fn new_uuid() -> io::Result<Uuid> {
+    let mut bytes = [0; 16];
+    let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    if got != bytes.len() {
+        return Err(io::Error::other("too few random bytes"));
+    }
+    // Version 4 (random), variant 1.
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    Ok(Uuid(bytes))
+}
+
+/// Wall-clock time minus CLOCK_MONOTONIC \[ns\]: of the closest of several pairs of readings.
+fn wall_offset() -> i64 {
+    let now = |clock| {
+        let time = clock_gettime(clock);
+        time.tv_sec.saturating_mul(SECOND).saturating_add(time.tv_nsec)
+    };
+    let reading = |_| {
+        let before = now(ClockId::Monotonic);
+        let wall = now(ClockId::Realtime);
+        let after = now(ClockId::Monotonic);
+        (after.saturating_sub(before), wall.saturating_sub(before + (after - before) / 2))
+    };
+    (0..10).map(reading).min().map_or(0, |(_, offset)| offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trace_of_a_process_is_valid_and_says_where_it_comes_from() {
+        let event = EventClass {
+            id: 0,
+            provider: "a".into(),
+            name: "b".into(),
+            loglevel: Some(6),
+            emf_uri: None,
+            fields: Vec::new(),
+        };
+        let process = TraceOf {
+            pid: 7,
+            name: "demo",
+            uuid: new_uuid().unwrap(),
+            created: "20260131T235959+0100",
+            large_header: true,
+            events: &[event],
+        };
+        let trace = Machine::new().trace(&process);
+        trace.validate().unwrap();
+        assert_eq!(trace.streams[0].header, RecordHeader::Large);
+        let text = strata_ctf::metadata::write(&trace);
+        for part in ["procname", "demo", "20260131T235959+0100", "a:b", "hostname"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn wall_offset_leads_from_monotonic_to_now() {
+        let monotonic = clock_gettime(ClockId::Monotonic);
+        let wall = clock_gettime(ClockId::Realtime);
+        let ns = |time: rustix::time::Timespec| time.tv_sec * SECOND + time.tv_nsec;
+        let error = ns(monotonic) + wall_offset() - ns(wall);
+        assert!(error.abs() < SECOND, "{error} ns");
+    }
+
+    #[test]
+    fn uuid_is_another_one_each_time() {
+        assert_ne!(new_uuid().unwrap(), new_uuid().unwrap());
+    }
+}

@@ -1,0 +1,107 @@
+//! Why a session cannot begin, and what stops one.
+
+use std::error::Error;
+use std::io;
+
+use crate::command::CommandError;
+use crate::folder::FolderError;
+use crate::options::OptionsError;
+
+/// Why a session cannot begin. Nothing was recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// It was asked for something that cannot be.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// There is no folder for the trace.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The command could not be started.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// Applications cannot be found or told.
+    #[error(transparent)]
+    User(#[from] strata_user::Error),
+    /// The system refused.
+    #[error("session: cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Why the trace cannot be written, or a process' memory not be read, in one line.
+pub(crate) fn failure_text(error: &strata_collect::Error) -> String {
+    use strata_collect::Error as E;
+    let mut text = error.to_string();
+    // Where the message says all that the system said, once is enough.
+    let said = matches!(error, E::NoSpace { .. } | E::TooLarge { .. } | E::Gone { .. });
+    let mut cause = error.source().filter(|_| !said);
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// What to do about a failure to write the trace.
+pub(crate) fn advice(error: &strata_collect::Error) -> &'static str {
+    use strata_collect::Error as E;
+    match error {
+        E::NoSpace { .. } => ". Make room, or use -o with a folder on another file system",
+        E::TooLarge { .. } => ". Raise the limit, or record less with --user",
+        E::ReadOnly { .. } => ". Use -o with a folder that can be written to",
+        E::Gone { .. } => ". Leave the folder alone while it is recorded to",
+        _ => "",
+    }
+}
+
+/// Is it the trace that cannot be written? Else it is one process' memory that cannot be read.
+pub(crate) fn is_ours(error: &strata_collect::Error) -> bool {
+    match error {
+        strata_collect::Error::Ring { source, .. } => {
+            matches!(source, strata_ring::Error::NoMemory(_))
+        }
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    #[test]
+    fn failure_to_write_says_which_file_why_and_what_to_do() {
+        let path = || PathBuf::from("a/b");
+        let system = io::Error::from_raw_os_error;
+        let no_space =
+            strata_collect::Error::NoSpace { path: path(), source: system(libc::ENOSPC) };
+        assert_eq!(failure_text(&no_space), "a/b: no space left on its file system");
+        let read_only =
+            strata_collect::Error::ReadOnly { path: path(), source: system(libc::EROFS) };
+        assert!(failure_text(&read_only).contains("Read-only file system"));
+        let gone = strata_collect::Error::Gone { path: path(), source: system(libc::ENOENT) };
+        let large =
+            strata_collect::Error::TooLarge { path: path(), bytes: 7, source: system(libc::EFBIG) };
+        for (error, part) in
+            [(no_space, "Make room"), (read_only, "Use -o"), (gone, "alone"), (large, "--user")]
+        {
+            assert!(is_ours(&error) && advice(&error).contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn failure_of_one_process_memory_is_not_the_session_s() {
+        let ring = |source| strata_collect::Error::Ring { path: PathBuf::new(), source };
+        assert!(!is_ours(&ring(strata_ring::Error::Table { stream: 3 })));
+        assert!(is_ours(&ring(strata_ring::Error::NoMemory("x".into()))));
+    }
+}

@@ -1,0 +1,556 @@
+//! The keeper: finds processes, lets them in, and keeps their control pages alive. It never waits for a
+//! disk, so that no process takes its tracer for dead.
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use strata_ring::Channel;
+use strata_user::{
+    ancestors, find, Announcements, AppSession, Application, Clock, Error, Findings, Listener,
+    Received, SessionSpec, Who,
+};
+
+use crate::report::NotReached;
+use crate::shared::Shared;
+use crate::traced::{lock, Traced};
+
+/// How often control pages are looked at for tracepoints that came or went.
+const UPDATE_PERIOD: Duration = Duration::from_millis(100);
+/// How often heartbeats are looked at, at least.
+const TICK_PERIOD: Duration = Duration::from_millis(250);
+/// How often heartbeats are looked at, at most.
+const TICK_MIN: Duration = Duration::from_millis(10);
+/// Later than this, another tracer may have taken this one for dead and its place.
+const LAG: Duration = Duration::from_nanos(strata_abi::user::DEAD_NS / 2);
+/// Announcements that are received in one go.
+const ANNOUNCEMENTS_MAX: usize = 64;
+/// How often /proc is searched, at most.
+const SEARCH_PERIOD: Duration = Duration::from_secs(1);
+/// A search may take this part of the time.
+const SEARCH_SHARE: u32 = 50;
+/// A child says that it began at most so long after its fork, unless it does not get to run \[ns\].
+const FORK_NS: u64 = 1_000_000_000;
+/// Processes that could not be reached, of which the reason is kept.
+const NOT_REACHED_MAX: usize = 10_000;
+
+/// What became of a descendant of the command that nobody told of the session.
+const DISINHERITED: &str =
+    "it did not get STRATA_SESSION with its environment (env -i, sudo and su \
+                            clear it)";
+/// What can be done about it.
+const KEEP: &str = "Let it keep that variable, as `sudo --preserve-env=STRATA_SESSION` does";
+
+/// Which processes are recorded.
+#[derive(Debug)]
+pub(crate) enum Target {
+    /// Those that inherited this session generation, and whose announcements come here.
+    Command {
+        /// Of the environment.
+        generation: u64,
+        /// The command itself.
+        pid: u32,
+        /// Where they announce themselves; `None` after the last one has ended.
+        announcements: Option<Announcements>,
+    },
+    /// These, and what they fork.
+    Processes(Vec<u32>),
+    /// All that this user can trace.
+    Everyone,
+}
+
+/// A process' channel on its way to the mover.
+pub(crate) struct Arrival {
+    pub(crate) traced: Arc<Traced>,
+    pub(crate) channel: Channel,
+    pub(crate) large_header: bool,
+}
+
+/// The keeper's state.
+pub(crate) struct Keeper<'a> {
+    target: Target,
+    listener: Option<Listener>,
+    spec: &'a SessionSpec,
+    clock: &'a Clock,
+    shared: &'a Shared,
+    arrivals: Option<Sender<Arrival>>,
+    processes: Vec<Arc<Traced>>,
+    /// memfds that were looked at.
+    known: HashSet<u64>,
+    /// Sessions that processes may have inherited, and until when children may have inherited a part only
+    /// (`CLOCK_MONOTONIC`) \[ns\].
+    generations: HashMap<u64, u64>,
+    /// When it began, `CLOCK_MONOTONIC` \[ns\].
+    begun_ns: u64,
+    /// memfds of processes that have nothing to do with our command.
+    strangers: HashSet<u64>,
+    not_reached: &'a Mutex<Vec<NotReached>>,
+    hidden: &'a Mutex<Vec<NotReached>>,
+    holders: &'a Mutex<Vec<String>>,
+    refused: HashSet<(u32, String)>,
+    next_tick: Instant,
+    next_update: Instant,
+    next_search: Instant,
+}
+
+/// What a keeper works with.
+pub(crate) struct KeeperParts<'a> {
+    pub(crate) target: Target,
+    pub(crate) listener: Option<Listener>,
+    pub(crate) spec: &'a SessionSpec,
+    pub(crate) clock: &'a Clock,
+    pub(crate) shared: &'a Shared,
+    pub(crate) arrivals: Sender<Arrival>,
+    pub(crate) not_reached: &'a Mutex<Vec<NotReached>>,
+    /// Processes that may be descendants of the command with tracepoints, or not.
+    pub(crate) hidden: &'a Mutex<Vec<NotReached>>,
+    /// Out: who still held the command's socket at the end.
+    pub(crate) holders: &'a Mutex<Vec<String>>,
+}
+
+/// How a process came to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Came {
+    /// It was asked for, or is the command's by its word: it has the socket.
+    Invited,
+    /// It is recorded if it is ours.
+    ByItself,
+}
+
+impl<'a> Keeper<'a> {
+    pub(crate) fn new(parts: KeeperParts<'a>) -> Keeper<'a> {
+        let now = Instant::now();
+        let generations = match &parts.target {
+            Target::Command { generation, .. } => HashMap::from([(*generation, 0)]),
+            _ => HashMap::new(),
+        };
+        Keeper {
+            target: parts.target,
+            listener: parts.listener,
+            spec: parts.spec,
+            clock: parts.clock,
+            shared: parts.shared,
+            arrivals: Some(parts.arrivals),
+            processes: Vec::new(),
+            known: HashSet::new(),
+            generations,
+            begun_ns: Clock::monotonic_ns(),
+            strangers: HashSet::new(),
+            not_reached: parts.not_reached,
+            hidden: parts.hidden,
+            holders: parts.holders,
+            refused: HashSet::new(),
+            next_tick: now,
+            next_update: now,
+            next_search: now + SEARCH_PERIOD,
+        }
+    }
+
+    /// Let in who is there already.
+    pub(crate) fn begin(&mut self) {
+        match &self.target {
+            Target::Command { .. } => {}
+            Target::Processes(_) | Target::Everyone => self.search(true),
+        }
+    }
+
+    /// Until the session stops, and then until the mover has taken everything.
+    pub(crate) fn run(&mut self) {
+        while !self.shared.is_stopping() {
+            self.wait();
+            self.receive(ANNOUNCEMENTS_MAX);
+            self.look_after();
+            if Instant::now() >= self.next_search {
+                self.search(false);
+            }
+            self.shared.set_nobody_left(self.nobody_left());
+        }
+        self.stop();
+        while !self.shared.is_moved() {
+            std::thread::sleep(Duration::from_millis(5));
+            self.look_after();
+        }
+        self.find_holders();
+    }
+
+    /// Who still holds the command's end of the socket has outlived the command, whether it was ever
+    /// recorded or not.
+    fn find_holders(&mut self) {
+        let Target::Command { announcements, .. } = &mut self.target else { return };
+        let Some(mut socket) = announcements.take() else { return };
+        let mut holders = Vec::new();
+        loop {
+            match socket.receive() {
+                Ok(Received::Process { fd, pid, .. }) => match Application::open(fd, pid) {
+                    Ok(late) if late.is_alive() => {
+                        holders.push(format!("{} ({pid})", late.name()));
+                    }
+                    _ => {}
+                },
+                Ok(Received::End) => break,
+                Ok(Received::Nothing) | Err(_) => {
+                    if holders.is_empty() {
+                        holders.push("a descendant of the command".to_owned());
+                    }
+                    break;
+                }
+            }
+        }
+        *lock(self.holders) = holders;
+    }
+
+    /// Let in who came at the last moment, and switch everything off.
+    fn stop(&mut self) {
+        self.receive(usize::MAX);
+        if !self.shared.has_failed() {
+            self.search(false);
+        }
+        for process in &self.processes {
+            if let Some(session) = process.session().as_mut() {
+                if let Err(error) = session.stop() {
+                    if !error.is_gone() {
+                        process.warn(error.to_string());
+                    }
+                }
+                process.update(session, self.shared);
+            }
+        }
+        // The mover learns by it that nobody else will come.
+        self.arrivals = None;
+    }
+
+    /// Until something is due, or an announcement comes.
+    fn wait(&self) {
+        let until = self.next_tick.min(self.next_update).min(self.next_search);
+        let timeout = until.saturating_duration_since(Instant::now()).min(UPDATE_PERIOD);
+        let announcements = match &self.target {
+            Target::Command { announcements, .. } => announcements.as_ref().map(AsFd::as_fd),
+            _ => None,
+        };
+        let sources = [announcements, self.listener.as_ref().map(AsFd::as_fd)];
+        let mut fds: Vec<PollFd<'_>> = sources
+            .into_iter()
+            .flatten()
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
+        fds.push(PollFd::from_borrowed_fd(self.shared.wake(), PollFlags::IN));
+        if let Ok(timeout) = Timespec::try_from(timeout) {
+            // An error, such as a signal, only makes the wait shorter.
+            let _ = poll(&mut fds, Some(&timeout));
+        }
+    }
+
+    /// Heartbeats, clock, ends, and new tracepoints, if they are due.
+    fn look_after(&mut self) {
+        let now = Instant::now();
+        let update = now >= self.next_update;
+        if now < self.next_tick && !update {
+            return;
+        }
+        // Late by so much: a debugger, Ctrl-Z, or a machine that was suspended.
+        if now.saturating_duration_since(self.next_tick) > LAG {
+            self.shared.set_lagged();
+        }
+        self.next_tick = now + TICK_PERIOD;
+        for process in &self.processes {
+            let mut session = process.session();
+            let Some(session) = session.as_mut() else { continue };
+            match session.tick(self.clock) {
+                Ok(time) => self.next_tick = self.next_tick.min(time),
+                Err(error) => process.give_up(&error, self.shared),
+            }
+            if update && !process.has_ended() {
+                process.update(session, self.shared);
+                if !process.application().is_alive() {
+                    process.end();
+                }
+            }
+        }
+        // A thousand processes that are due at a thousand moments are looked at together.
+        self.next_tick = self.next_tick.max(now + TICK_MIN);
+        if update {
+            self.next_update = now + UPDATE_PERIOD;
+        }
+        self.processes.retain(|process| !process.is_finished());
+    }
+
+    /// Have all processes ended that this session was to record?
+    fn nobody_left(&self) -> bool {
+        match &self.target {
+            Target::Processes(_) => self.processes.iter().all(|process| process.has_ended()),
+            _ => false,
+        }
+    }
+
+    /// Those who have announced themselves, at most so many: the others must not wait for their heartbeat.
+    fn receive(&mut self, limit: usize) {
+        for _ in 0..limit {
+            let Target::Command { announcements: Some(socket), .. } = &mut self.target else {
+                break;
+            };
+            match socket.receive() {
+                Ok(Received::Process { fd, pid, .. }) => self.announced(fd, pid, Came::Invited),
+                Ok(Received::Nothing) => break,
+                Ok(Received::End) => self.close_socket(),
+                Err(error) => {
+                    self.unreached(&error);
+                    break;
+                }
+            }
+        }
+        let own = rustix::process::geteuid().as_raw();
+        for _ in 0..limit {
+            let Some(listener) = &mut self.listener else { break };
+            match listener.receive() {
+                // Somebody else's program has no business in this user's trace.
+                Ok(Received::Process { fd, pid, uid, .. }) if own == 0 || uid == own => {
+                    let came = match self.target {
+                        Target::Everyone => Came::Invited,
+                        // One that has closed our socket, or whose environment was cleared.
+                        _ => Came::ByItself,
+                    };
+                    self.announced(fd, pid, came);
+                }
+                Ok(Received::Process { .. }) => {}
+                Ok(Received::Nothing | Received::End) => break,
+                Err(error) => {
+                    self.unreached(&error);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The command and all its descendants have ended, or closed their end.
+    fn close_socket(&mut self) {
+        if let Target::Command { announcements, .. } = &mut self.target {
+            *announcements = None;
+        }
+    }
+
+    fn announced(&mut self, fd: OwnedFd, pid: u32, came: Came) {
+        // Most announce themselves twice: to who started them, and to all who listen.
+        let inode = rustix::fs::fstat(&fd).map_or(0, |stat| stat.st_ino);
+        if self.known.contains(&inode) {
+            return;
+        }
+        // At once: when a process has gone, its parent cannot be asked for.
+        let ours = came == Came::Invited || self.is_descendant(pid);
+        let unknown = !ours && self.is_of_command() && ancestors(pid).next().is_none();
+        match Application::open(fd, pid) {
+            Ok(application) if unknown && self.inherited(&application).is_none() => {
+                // It may have ended long ago, and waited for us in the socket.
+                if application.started_ns() >= self.begun_ns {
+                    let name = application.name();
+                    let reason = format!(
+                        "process {pid} ({name}): has announced itself, and ended before its parents \
+                         could be seen. If the command has started it: {DISINHERITED}. {KEEP}"
+                    );
+                    self.hide(pid, reason);
+                }
+            }
+            Ok(application) => self.admit(&application, came, ours),
+            Err(error) if ours => self.unreached(&error),
+            Err(_) => {}
+        }
+    }
+
+    /// Look through /proc: `first`, for everything that is asked for; later, for what could not announce
+    /// itself.
+    fn search(&mut self, first: bool) {
+        let begin = Instant::now();
+        let own = rustix::process::geteuid().as_raw();
+        let everyone = if own == 0 { Who::Everyone } else { Who::User(own) };
+        let who = match &self.target {
+            Target::Processes(pids) if first => Who::Processes(pids.clone()),
+            _ => everyone,
+        };
+        match find(&who) {
+            Ok(findings) => self.found(findings, first),
+            Err(error) => self.unreached(&error),
+        }
+        let now = Instant::now();
+        self.next_search = now + SEARCH_PERIOD.max((now - begin) * SEARCH_SHARE);
+    }
+
+    fn found(&mut self, findings: Findings, first: bool) {
+        let asked_for = first || matches!(self.target, Target::Everyone);
+        let came = if asked_for { Came::Invited } else { Came::ByItself };
+        for application in &findings.applications {
+            let inode = application.inode();
+            if self.known.contains(&inode) || self.strangers.contains(&inode) {
+                continue;
+            }
+            let ours = asked_for || self.is_descendant(application.pid());
+            self.admit(application, came, ours);
+        }
+        for refused in findings.refused {
+            if asked_for || self.is_ours(refused.pid) {
+                self.not_reached(refused.pid, refused.name, refused.reason);
+            }
+        }
+        // In a search of everybody, who has no tracepoints is not asked for, and who has just ended is no
+        // news.
+        let named = first && matches!(self.target, Target::Processes(_));
+        for error in &findings.errors {
+            if error.is_gone() && !named {
+                continue;
+            }
+            match error.pid().filter(|_| !asked_for) {
+                None => self.unreached(error),
+                Some(pid) if !self.is_ours(pid) => {}
+                Some(pid) if error.is_denied() => self.hide(pid, error.to_string()),
+                Some(_) => self.unreached(error),
+            }
+        }
+    }
+
+    fn is_of_command(&self) -> bool {
+        matches!(self.target, Target::Command { .. })
+    }
+
+    /// A session of ours that the process has got from its parent, or with its environment.
+    fn inherited(&self, application: &Application) -> Option<u64> {
+        let mut generations = application.session_generations().into_iter();
+        generations.find(|generation| self.generations.contains_key(generation))
+    }
+
+    /// Why a process that was to have a session of ours could not make one.
+    fn not_armed(&self, application: &Application) -> Option<Error> {
+        application.failed_sessions().into_iter().find_map(|(generation, code)| {
+            let pid = application.pid();
+            self.generations.contains_key(&generation).then_some(Error::NoBuffers { pid, code })
+        })
+    }
+
+    /// Of a process that may not be looked into, or has ended, nobody knows whether it is one that is
+    /// asked for.
+    fn hide(&self, pid: u32, reason: String) {
+        let mut hidden = lock(self.hidden);
+        if hidden.len() < NOT_REACHED_MAX && hidden.iter().all(|one| one.pid != pid) {
+            hidden.push(NotReached { pid, name: String::new(), reason });
+        }
+    }
+
+    /// Is this a descendant of our command?
+    fn is_ours(&self, pid: u32) -> bool {
+        self.has_our_environment(pid) || self.is_descendant(pid)
+    }
+
+    /// By its parents: the command, or another process of ours, is among them.
+    fn is_descendant(&self, pid: u32) -> bool {
+        let Target::Command { pid: command, .. } = &self.target else { return false };
+        let is_one = |pid| {
+            pid == *command
+                || self
+                    .processes
+                    .iter()
+                    .any(|process| process.application().pid() == pid && !process.has_ended())
+        };
+        is_one(pid) || ancestors(pid).any(is_one)
+    }
+
+    /// By its environment at its start.
+    fn has_our_environment(&self, pid: u32) -> bool {
+        let Target::Command { generation, .. } = &self.target else { return false };
+        let wanted = format!("generation={generation};");
+        std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
+            environment.split(|&byte| byte == 0).any(|entry| {
+                entry.starts_with(strata_user::ENVIRONMENT.as_bytes())
+                    && entry.windows(wanted.len()).any(|part| part == wanted.as_bytes())
+            })
+        })
+    }
+
+    /// Record `application`, if it carries a session of ours or is `ours` otherwise.
+    fn admit(&mut self, application: &Application, came: Came, ours: bool) {
+        // A process may make us wait for its lock.
+        self.look_after();
+        if self.known.contains(&application.inode()) {
+            return;
+        }
+        let inherited = self.inherited(application);
+        // It has told why it has no session; what comes from now on can still be recorded.
+        let told = self.not_armed(application);
+        if let (None, Some(error)) = (inherited, &told) {
+            self.unreached(error);
+        }
+        let ours = ours || told.is_some();
+        let session = match inherited {
+            Some(generation) => match AppSession::adopt(application, generation, self.clock) {
+                Err(Error::NotArmed { .. }) if ours => {
+                    AppSession::start(application, self.spec, self.clock)
+                }
+                other => other,
+            },
+            None if ours => AppSession::start(application, self.spec, self.clock),
+            None => {
+                self.strangers.insert(application.inode());
+                return;
+            }
+        };
+        self.known.insert(application.inode());
+        let uninvited = came == Came::ByItself && inherited.is_none() && told.is_none();
+        match session {
+            Ok(session) => self.adopted(session, uninvited),
+            Err(error) if error.is_gone() && uninvited => {
+                let (pid, name) = (application.pid(), application.name().to_owned());
+                self.not_reached(pid, name, format!("{DISINHERITED}, and it has ended. {KEEP}"));
+            }
+            // What has just ended in a search is no news.
+            Err(error) if error.is_gone() => {}
+            Err(error) => self.unreached(&error),
+        }
+    }
+
+    fn adopted(&mut self, mut session: AppSession, uninvited: bool) {
+        let (now, begun) = (Clock::monotonic_ns(), session.application().started_ns());
+        match self.generations.get(&session.generation()) {
+            None => {
+                self.generations.insert(session.generation(), now.saturating_add(FORK_NS));
+            }
+            Some(until) if begun < *until => match session.complete(self.spec) {
+                Err(error) if !error.is_gone() => self.unreached(&error),
+                _ => {}
+            },
+            Some(_) => {}
+        }
+        let Some(channel) = session.take_channel() else { return };
+        let large_header = session.large_header();
+        let age = now.saturating_sub(begun);
+        let traced = Arc::new(Traced::new(session));
+        if uninvited {
+            let age = Duration::from_nanos(age).as_secs_f64() * 1e3;
+            traced
+                .warn(format!("{DISINHERITED}: recorded from {age:.1} ms after its start. {KEEP}"));
+        }
+        self.processes.push(Arc::clone(&traced));
+        self.shared.process_came();
+        if let Some(arrivals) = &self.arrivals {
+            // Without a mover the session is failing, and says why.
+            let _ = arrivals.send(Arrival { traced, channel, large_header });
+        }
+    }
+
+    fn unreached(&mut self, error: &Error) {
+        match error {
+            // As a search tells it.
+            Error::Refused { pid, name, reason } => {
+                self.not_reached(*pid, name.clone(), reason.clone());
+            }
+            error => {
+                self.not_reached(error.pid().unwrap_or(0), String::new(), error.to_string());
+            }
+        }
+    }
+
+    /// Say it once.
+    fn not_reached(&mut self, pid: u32, name: String, reason: String) {
+        if self.refused.len() < NOT_REACHED_MAX && self.refused.insert((pid, reason.clone())) {
+            lock(self.not_reached).push(NotReached { pid, name, reason });
+        }
+    }
+}

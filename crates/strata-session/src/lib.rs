@@ -1,0 +1,30 @@
+//! Sessions: what `strata record` and `strata list` do, without a word to the terminal.
+//!
+//! ```text
+//! main thread   waits for the command, the time, Ctrl-C          session.rs, command.rs, stop.rs
+//! keeper        finds processes, heartbeat, clock, new events    keeper.rs
+//! mover         packets from all channels to files               mover.rs
+//! ```
+//!
+//! The keeper hands each process' channel to the mover, and lives until the mover has taken everything:
+//! while a slow disk is written to, no process takes its tracer for dead. A session never ends, stops or
+//! delays a program that it records.
+#![cfg(target_os = "linux")]
+
+pub mod command;
+mod describe;
+mod error;
+pub mod folder;
+mod keeper;
+pub mod listing;
+mod mover;
+pub mod options;
+pub mod report;
+mod session;
+mod shared;
+pub mod stop;
+mod traced;
+
+pub use error::SessionError;
+pub use session::record;
+pub use strata_user::{level_name, Rule, RuleError, Rules};

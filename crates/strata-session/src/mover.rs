@@ -1,0 +1,179 @@
+//! The mover: takes packets from every process' channel and writes them.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::{Duration, Instant};
+
+use strata_user::Rules;
+
+use crate::error::{advice, failure_text, is_ours};
+use crate::keeper::Arrival;
+use crate::report::{Counts, ProcessReport};
+use crate::shared::Shared;
+use crate::traced::{Moved, Place};
+
+/// Pause after a round that found packets. Long enough for a producer at full speed to fill a part of a
+/// sub-buffer, short enough to be back before it has filled them all.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// Pause when nothing has happened for a while.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
+/// How often figures are told.
+const COUNT_PERIOD: Duration = Duration::from_millis(100);
+
+/// What the mover hands back at the end.
+#[derive(Debug, Default)]
+pub(crate) struct Moves {
+    pub(crate) processes: Vec<ProcessReport>,
+    /// Tracepoints that each rule matched.
+    pub(crate) matched: Vec<u64>,
+}
+
+/// The mover's state.
+pub(crate) struct Mover<'a> {
+    place: Place<'a>,
+    rules: &'a Rules,
+    shared: &'a Shared,
+    arrivals: Receiver<Arrival>,
+    processes: Vec<Moved>,
+    flush: Duration,
+    next_flush: Option<Instant>,
+    next_count: Instant,
+    /// What was recorded of processes that are closed.
+    closed: Counts,
+    moves: Moves,
+}
+
+impl<'a> Mover<'a> {
+    pub(crate) fn new(
+        place: Place<'a>,
+        rules: &'a Rules,
+        shared: &'a Shared,
+        arrivals: Receiver<Arrival>,
+        flush: Duration,
+    ) -> Mover<'a> {
+        let now = Instant::now();
+        Mover {
+            place,
+            rules,
+            shared,
+            arrivals,
+            processes: Vec::new(),
+            flush,
+            next_flush: (!flush.is_zero()).then(|| now + flush),
+            next_count: now,
+            closed: Counts::default(),
+            moves: Moves { processes: Vec::new(), matched: vec![0; rules.rules().len()] },
+        }
+    }
+
+    /// Until the keeper has switched everything off and all is taken.
+    pub(crate) fn run(mut self) -> Moves {
+        let mut pause = PAUSE_MIN;
+        while self.arrive(pause) {
+            let packets = self.round();
+            self.close_ended();
+            self.count();
+            pause = match packets {
+                0 => (pause * 2).min(PAUSE_MAX),
+                _ => PAUSE_MIN,
+            };
+        }
+        for process in std::mem::take(&mut self.processes) {
+            self.close(process);
+        }
+        self.shared.set_counts(&self.closed);
+        self.moves
+    }
+
+    /// Let in who came, for as long as the pause is. False: nobody will come any more, and everything is
+    /// switched off.
+    fn arrive(&mut self, pause: Duration) -> bool {
+        match self.arrivals.recv_timeout(pause) {
+            Ok(arrival) => self.add(arrival),
+            Err(RecvTimeoutError::Timeout) => return true,
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+        loop {
+            match self.arrivals.try_recv() {
+                Ok(arrival) => self.add(arrival),
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn add(&mut self, arrival: Arrival) {
+        match Moved::new(arrival.traced, arrival.channel, arrival.large_header) {
+            Ok(process) => self.processes.push(process),
+            Err(error) => self.shared.fail(format!("getrandom(): a number for the trace: {error}")),
+        }
+    }
+
+    /// Once through all processes. Returns how many packets were moved.
+    fn round(&mut self) -> u64 {
+        let now = Instant::now();
+        let flush = self.next_flush.is_some_and(|time| now >= time);
+        let mut packets = 0u64;
+        for process in &mut self.processes {
+            if self.shared.has_failed() {
+                return 0;
+            }
+            let moved = match flush {
+                true => process.flush(&mut self.place),
+                false => process.poll(&mut self.place),
+            };
+            match moved {
+                Ok(moved) => packets = packets.saturating_add(moved),
+                Err(error) => failed(self.shared, process, &error),
+            }
+        }
+        if flush {
+            self.next_flush = Some(now + self.flush);
+        }
+        packets
+    }
+
+    /// Take what is left of processes that have ended.
+    fn close_ended(&mut self) {
+        let mut index = 0;
+        while index < self.processes.len() {
+            if self.processes[index].traced().has_ended() {
+                let process = self.processes.swap_remove(index);
+                self.close(process);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    fn close(&mut self, mut process: Moved) {
+        if !self.shared.has_failed() {
+            if let Err(error) = process.finish(&mut self.place) {
+                failed(self.shared, &mut process, &error);
+            }
+        }
+        let report = process.close(self.rules, &mut self.moves.matched, self.shared);
+        self.closed.add(&report.counts);
+        self.moves.processes.push(report);
+        self.shared.process_went();
+    }
+
+    fn count(&mut self) {
+        let now = Instant::now();
+        if now < self.next_count {
+            return;
+        }
+        self.next_count = now + COUNT_PERIOD;
+        let mut sum = self.closed;
+        self.processes.iter_mut().for_each(|process| sum.add(&process.counts()));
+        self.shared.set_counts(&sum);
+    }
+}
+
+/// Whose fault it is decides what ends: the session, or the recording of one process.
+fn failed(shared: &Shared, process: &mut Moved, error: &strata_collect::Error) {
+    if is_ours(error) {
+        shared.fail(format!("{}{}", failure_text(error), advice(error)));
+    } else {
+        process.give_up(error);
+    }
+}

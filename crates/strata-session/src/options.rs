@@ -1,0 +1,225 @@
+//! What a session is asked to do, its defaults and its limits.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use strata_abi::ring::{NR_SUBBUFS_MAX, NR_SUBBUFS_MIN, PAGE, SUBBUF_BYTES_MAX};
+
+use strata_user::Rules;
+
+/// What happens to a record when all sub-buffers of its stream are full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// The new record is discarded.
+    #[default]
+    Discard,
+    /// The oldest packet is overwritten: a flight recorder.
+    Overwrite,
+}
+
+/// What `strata record` is asked to do.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which tracepoints; `None`: all.
+    pub rules: Option<Rules>,
+    /// The trace's folder; `None`: a new `strata-trace-YYYYMMDD-HHMMSS` in the current folder.
+    pub output: Option<PathBuf>,
+    /// What happens when the buffers are full.
+    pub mode: Mode,
+    /// Size of one sub-buffer \[byte\], a power of two.
+    pub subbuf_bytes: u64,
+    /// Sub-buffers for each CPU of each process, a power of two.
+    pub nr_subbufs: u32,
+    /// How often what is not yet a whole sub-buffer is written; zero: only at the end.
+    pub flush: Duration,
+    /// When to stop; `None`: when the command ends, or when told to.
+    pub duration: Option<Duration>,
+    /// Running processes to record; empty: every process, unless there is a command.
+    pub pids: Vec<u32>,
+    /// The command to run and record with all its descendants; empty: none.
+    pub command: Vec<OsString>,
+}
+
+/// Size of a sub-buffer unless told otherwise \[byte\].
+pub const SUBBUF_BYTES: u64 = 1 << 20;
+/// Sub-buffers of a stream unless told otherwise.
+pub const NR_SUBBUFS: u32 = 8;
+/// Flush period unless told otherwise.
+pub const FLUSH: Duration = Duration::from_secs(1);
+/// Longest time that can be asked for: ten years.
+pub const TIME_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
+/// Most memory that one stream's sub-buffers may take together \[byte\].
+pub const STREAM_BYTES_MAX: u64 = 16 << 30;
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            rules: None,
+            output: None,
+            mode: Mode::default(),
+            subbuf_bytes: SUBBUF_BYTES,
+            nr_subbufs: NR_SUBBUFS,
+            flush: FLUSH,
+            duration: None,
+            pids: Vec::new(),
+            command: Vec::new(),
+        }
+    }
+}
+
+/// Why the options cannot be met.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OptionsError {
+    /// The size of a sub-buffer is outside its limits.
+    #[error(
+        "--subbuf-size={bytes}: not a power of two from {PAGE} to {SUBBUF_BYTES_MAX} bytes. \
+         Use {suggestion}"
+    )]
+    SubbufSize {
+        /// What was asked for.
+        bytes: u64,
+        /// The nearest size that is allowed \[byte\].
+        suggestion: u64,
+    },
+    /// The number of sub-buffers is outside its limits.
+    #[error(
+        "--subbufs={number}: not a power of two from {NR_SUBBUFS_MIN} to {NR_SUBBUFS_MAX}. \
+         Use {suggestion}"
+    )]
+    Subbufs {
+        /// What was asked for.
+        number: u32,
+        /// The nearest number that is allowed.
+        suggestion: u32,
+    },
+    /// Both are within their limits, and too much together.
+    #[error(
+        "--subbufs={number} of --subbuf-size={subbuf_bytes}: {bytes} bytes for each CPU of each \
+         process, at most {STREAM_BYTES_MAX}. Use fewer or smaller ones"
+    )]
+    StreamBytes {
+        /// Sub-buffers asked for.
+        number: u32,
+        /// Size of each \[byte\].
+        subbuf_bytes: u64,
+        /// Together \[byte\].
+        bytes: u64,
+    },
+    /// A time is longer than any recording.
+    #[error("--{which}: {} seconds, at most {}. Leave it out for no limit", time.as_secs(), TIME_MAX.as_secs())]
+    Time {
+        /// `duration` or `flush`.
+        which: &'static str,
+        /// What was asked for.
+        time: Duration,
+    },
+    /// A duration of nothing records nothing.
+    #[error("--duration=0: nothing would be recorded. Use a time such as 10s, or leave it out")]
+    NoTime,
+    /// A command and running processes exclude each other.
+    #[error(
+        "--pid and a command: one of them is recorded at a time. Use either --pid or -- COMMAND; \
+         two `strata record` may run at once"
+    )]
+    PidsAndCommand,
+    /// 0 is no process.
+    #[error(
+        "--pid=0: no process has this number. See `strata list` for those that can be recorded"
+    )]
+    PidZero,
+}
+
+impl Options {
+    /// Is everything within its limits?
+    ///
+    /// # Errors
+    /// The first thing that is not.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        let (bytes, number) = (self.subbuf_bytes, self.nr_subbufs);
+        if !bytes.is_power_of_two() || !(PAGE.into()..=SUBBUF_BYTES_MAX).contains(&bytes) {
+            let suggestion = nearest_power_of_two(bytes, PAGE.into(), SUBBUF_BYTES_MAX);
+            return Err(OptionsError::SubbufSize { bytes, suggestion });
+        }
+        if !number.is_power_of_two() || !(NR_SUBBUFS_MIN..=NR_SUBBUFS_MAX).contains(&number) {
+            let (low, high) = (NR_SUBBUFS_MIN.into(), NR_SUBBUFS_MAX.into());
+            let suggestion = nearest_power_of_two(number.into(), low, high);
+            let suggestion = u32::try_from(suggestion).unwrap_or(NR_SUBBUFS_MAX);
+            return Err(OptionsError::Subbufs { number, suggestion });
+        }
+        let together = bytes * u64::from(number);
+        if together > STREAM_BYTES_MAX {
+            return Err(OptionsError::StreamBytes { number, subbuf_bytes: bytes, bytes: together });
+        }
+        for (which, time) in [("flush", Some(self.flush)), ("duration", self.duration)] {
+            if let Some(time) = time.filter(|&time| time > TIME_MAX) {
+                return Err(OptionsError::Time { which, time });
+            }
+        }
+        if self.duration == Some(Duration::ZERO) {
+            return Err(OptionsError::NoTime);
+        }
+        if !self.pids.is_empty() && !self.command.is_empty() {
+            return Err(OptionsError::PidsAndCommand);
+        }
+        if self.pids.contains(&0) {
+            return Err(OptionsError::PidZero);
+        }
+        Ok(())
+    }
+}
+
+/// The power of two from `low` to `high`, both powers of two, that holds at least `number` if one does.
+fn nearest_power_of_two(number: u64, low: u64, high: u64) -> u64 {
+    number.checked_next_power_of_two().unwrap_or(high).clamp(low, high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(change: impl FnOnce(&mut Options)) -> String {
+        let mut options = Options::default();
+        change(&mut options);
+        options.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn options_by_default_are_within_their_limits() {
+        assert_eq!(Options::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn options_with_sizes_outside_the_limits_are_refused_with_the_nearest() {
+        for (bytes, suggestion) in
+            [(0, 4096), (100_000, 131_072), (u64::MAX, 1 << 30), (2 << 30, 1 << 30)]
+        {
+            let text = message(|options| options.subbuf_bytes = bytes);
+            assert!(text.starts_with(&format!("--subbuf-size={bytes}: not a power")), "{text}");
+            assert!(text.ends_with(&format!("Use {suggestion}")), "{text}");
+        }
+        for (number, suggestion) in [(0, 2), (1, 2), (6, 8), (u32::MAX, 32_768)] {
+            let text = message(|options| options.nr_subbufs = number);
+            assert!(text.ends_with(&format!("Use {suggestion}")), "{text}");
+        }
+        let text =
+            message(|options| (options.nr_subbufs, options.subbuf_bytes) = (32_768, 1 << 30));
+        assert!(text.contains("35184372088832 bytes for each CPU"), "{text}");
+    }
+
+    #[test]
+    fn options_with_times_that_make_no_sense_are_refused() {
+        assert!(message(|options| options.duration = Some(Duration::MAX)).contains("--duration"));
+        assert!(message(|options| options.flush = Duration::MAX).contains("--flush"));
+        assert!(
+            message(|options| options.duration = Some(Duration::ZERO)).contains("nothing would")
+        );
+    }
+
+    #[test]
+    fn options_with_pids_and_a_command_are_refused() {
+        let text = message(|options| (options.pids, options.command) = (vec![1], vec!["a".into()]));
+        assert!(text.contains("either --pid or"), "{text}");
+        assert!(message(|options| options.pids = vec![0]).contains("--pid=0"));
+    }
+}

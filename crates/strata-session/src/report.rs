@@ -1,0 +1,359 @@
+//! What a session says of itself, while it runs and at its end: data, no text for people.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::options::Mode;
+
+/// Records that were never written, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Discarded {
+    /// All sub-buffers were full.
+    pub full: u64,
+    /// Larger than a sub-buffer.
+    pub too_big: u64,
+    /// Signal handlers nested too deep.
+    pub nested: u64,
+    /// On a CPU that came after the channel was made.
+    pub no_stream: u64,
+    /// The process could not map the channel.
+    pub unmapped: u64,
+    /// The process had no memory to assemble the record in.
+    pub unstaged: u64,
+}
+
+impl Discarded {
+    /// All reasons together.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        [self.full, self.too_big, self.nested, self.no_stream, self.unmapped, self.unstaged]
+            .iter()
+            .fold(0, |sum: u64, &count| sum.saturating_add(count))
+    }
+
+    fn add(&mut self, other: &Discarded) {
+        for (sum, count) in [
+            (&mut self.full, other.full),
+            (&mut self.too_big, other.too_big),
+            (&mut self.nested, other.nested),
+            (&mut self.no_stream, other.no_stream),
+            (&mut self.unmapped, other.unmapped),
+            (&mut self.unstaged, other.unstaged),
+        ] {
+            *sum = sum.saturating_add(count);
+        }
+    }
+}
+
+/// What was recorded, of one process or of several.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Event records in the trace.
+    pub records: u64,
+    /// Packets in the trace.
+    pub packets: u64,
+    /// Their size \[byte\].
+    pub bytes: u64,
+    /// Time of the first and the last packet's ends, `CLOCK_MONOTONIC` \[ns\].
+    pub span: Option<(u64, u64)>,
+    /// Records that were never written.
+    pub discarded: Discarded,
+    /// Records that were written, then reclaimed before they were read.
+    pub overwritten: u64,
+    /// Streams: CPUs that the process could have run on.
+    pub streams: u32,
+    /// How many of them discarded records.
+    pub streams_discarding: u32,
+    /// Packets that were not well formed, and are not in the trace.
+    pub damaged_packets: u64,
+    /// Reserved by threads that were killed, or stood still, before they had written it \[byte\]; at most.
+    pub unpublished_bytes: u64,
+    /// Records of other threads behind that, which cannot be read.
+    pub unread_records: u64,
+}
+
+impl Counts {
+    /// Count `other` too. Numbers come from processes, which may lie: they stop at their largest.
+    pub fn add(&mut self, other: &Counts) {
+        self.records = self.records.saturating_add(other.records);
+        self.packets = self.packets.saturating_add(other.packets);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.span = match (self.span, other.span) {
+            (Some((begin, end)), Some((first, last))) => Some((begin.min(first), end.max(last))),
+            (one, another) => one.or(another),
+        };
+        self.discarded.add(&other.discarded);
+        self.overwritten = self.overwritten.saturating_add(other.overwritten);
+        self.streams = self.streams.saturating_add(other.streams);
+        self.streams_discarding = self.streams_discarding.saturating_add(other.streams_discarding);
+        self.damaged_packets = self.damaged_packets.saturating_add(other.damaged_packets);
+        self.unpublished_bytes = self.unpublished_bytes.saturating_add(other.unpublished_bytes);
+        self.unread_records = self.unread_records.saturating_add(other.unread_records);
+    }
+
+    /// From the first to the last packet's ends.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        self.span.map_or(Duration::ZERO, |(first, last)| {
+            Duration::from_nanos(last.saturating_sub(first))
+        })
+    }
+}
+
+/// One process that was recorded, or could have been.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProcessReport {
+    /// Its number, as this session sees it.
+    pub pid: u32,
+    /// Its short name; any bytes that are text, control characters included.
+    pub name: String,
+    /// Its folder in the trace; `None`: nothing was selected, or nothing happened.
+    pub folder: Option<PathBuf>,
+    /// What was written of it before it turned out to be damaged; not part of the trace.
+    pub set_aside: Option<PathBuf>,
+    /// Tracepoints that it has.
+    pub tracepoints: u64,
+    /// Tracepoints that the rules selected.
+    pub selected: u64,
+    /// Tracepoints for which the process had no room.
+    pub refused: u64,
+    /// What was recorded.
+    pub counts: Counts,
+    /// Why it was given up before its end.
+    pub problem: Option<String>,
+    /// What of it was not recorded, and why; each a whole message.
+    pub warnings: Vec<String>,
+    /// It ran on when its recording ended.
+    pub is_alive: bool,
+}
+
+/// The processes of one layer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LayerReport {
+    /// `user`.
+    pub layer: &'static str,
+    /// In the order in which they came.
+    pub processes: Vec<ProcessReport>,
+}
+
+impl LayerReport {
+    /// All its processes together.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        self.processes.iter().for_each(|process| sum.add(&process.counts));
+        sum
+    }
+}
+
+/// One rule, and how many tracepoints it matched in all processes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleReport {
+    /// The rule as it was written.
+    pub rule: String,
+    /// Tracepoints.
+    pub matched: u64,
+}
+
+/// A process that was asked for, or has tracepoints, and could not be recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotReached {
+    /// Its number; 0: not known.
+    pub pid: u32,
+    /// Its name; empty: not known.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// How the command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandEnd {
+    /// It exited with this status.
+    Exited(i32),
+    /// This signal ended it.
+    Signalled(i32),
+    /// It runs on: the recording was stopped before it ended.
+    Running {
+        /// Its number.
+        pid: u32,
+    },
+}
+
+/// What a session was asked to record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Asked {
+    /// A command and its descendants.
+    Command,
+    /// Certain processes.
+    Processes,
+    /// Every process.
+    #[default]
+    Everyone,
+}
+
+/// Why a session ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EndReason {
+    /// The command ended.
+    #[default]
+    Command,
+    /// All processes asked for ended.
+    Processes,
+    /// The time was over.
+    Duration,
+    /// Somebody asked for it, by this signal if it was one.
+    Asked(Option<i32>),
+    /// It could not go on; see [`Report::failure`].
+    Failure,
+}
+
+/// What a session has to say at its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The trace's folder; `None`: nothing was recorded, or the folder is gone.
+    pub output: Option<PathBuf>,
+    /// How long it recorded.
+    pub elapsed: Duration,
+    /// What it was asked to record.
+    pub asked: Asked,
+    /// Why it ended.
+    pub end: EndReason,
+    /// What was recorded.
+    pub layers: Vec<LayerReport>,
+    /// The rules, in their order.
+    pub rules: Vec<RuleReport>,
+    /// What could not be recorded.
+    pub not_reached: Vec<NotReached>,
+    /// Descendants of the command that were recorded and run on: a recording ends with its command.
+    pub left_running: Vec<u32>,
+    /// How the command ended, if there was one.
+    pub command: Option<CommandEnd>,
+    /// Why it could not go on: disk full, ...
+    pub failure: Option<String>,
+    /// What else should be known.
+    pub remarks: Vec<String>,
+    /// Size of a sub-buffer in this session \[byte\].
+    pub subbuf_bytes: u64,
+    /// Sub-buffers of a stream.
+    pub nr_subbufs: u32,
+    /// What happened when buffers were full.
+    pub mode: Mode,
+}
+
+impl Report {
+    /// All layers together.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        self.layers.iter().for_each(|layer| sum.add(&layer.counts()));
+        sum
+    }
+
+    /// Every process of every layer.
+    pub fn processes(&self) -> impl Iterator<Item = &ProcessReport> {
+        self.layers.iter().flat_map(|layer| &layer.processes)
+    }
+
+    /// Tracepoints that the rules selected, in all processes.
+    #[must_use]
+    pub fn selected(&self) -> u64 {
+        self.processes().fold(0, |sum, process| sum.saturating_add(process.selected))
+    }
+}
+
+/// How a session does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Since it began to record.
+    pub elapsed: Duration,
+    /// Event records so far.
+    pub records: u64,
+    /// Bytes of the trace so far.
+    pub bytes: u64,
+    /// Records that were never written.
+    pub discarded: u64,
+    /// Records that were overwritten before they were read.
+    pub overwritten: u64,
+    /// Processes being recorded.
+    pub processes: u64,
+}
+
+/// What a session tells while it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// It records from now on.
+    Started {
+        /// Where the trace goes.
+        output: PathBuf,
+        /// The command's number, if there is one.
+        command: Option<u32>,
+        /// Processes that are being recorded.
+        processes: usize,
+    },
+    /// A few times a second.
+    Progress(Progress),
+    /// It was asked to stop, and waits for the command to end.
+    WaitingForCommand {
+        /// The command's number.
+        pid: u32,
+    },
+    /// It cannot go on, and has ended but for the command, which it waits for.
+    Failed {
+        /// Why.
+        why: String,
+        /// The command's number.
+        command: u32,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_two_processes_add_up_and_span_both() {
+        let one = Counts {
+            records: 1,
+            packets: 2,
+            bytes: 3,
+            span: Some((10, 20)),
+            discarded: Discarded { full: 1, unstaged: u64::MAX, ..Discarded::default() },
+            streams: 2,
+            ..Counts::default()
+        };
+        let other = Counts {
+            span: Some((5, 12)),
+            overwritten: 9,
+            discarded: Discarded { full: 2, unstaged: 1, ..Discarded::default() },
+            ..one
+        };
+        let mut sum = Counts::default();
+        assert_eq!(sum.duration(), Duration::ZERO);
+        sum.add(&one);
+        sum.add(&other);
+        assert_eq!((sum.records, sum.packets, sum.bytes, sum.streams), (2, 4, 6, 4));
+        assert_eq!((sum.span, sum.duration()), (Some((5, 20)), Duration::from_nanos(15)));
+        assert_eq!((sum.discarded.full, sum.discarded.unstaged), (3, u64::MAX));
+        assert_eq!((sum.discarded.total(), sum.overwritten), (u64::MAX, 9));
+    }
+
+    #[test]
+    fn report_of_several_layers_counts_all_processes() {
+        let process = |records, selected| ProcessReport {
+            counts: Counts { records, ..Counts::default() },
+            selected,
+            ..ProcessReport::default()
+        };
+        let report = Report {
+            layers: vec![
+                LayerReport { layer: "user", processes: vec![process(1, 2), process(3, 4)] },
+                LayerReport { layer: "kernel", processes: vec![process(10, 20)] },
+            ],
+            ..Report::default()
+        };
+        assert_eq!(report.layers[0].counts().records, 4);
+        assert_eq!((report.counts().records, report.selected()), (14, 26));
+        assert_eq!(report.processes().count(), 3);
+    }
+}

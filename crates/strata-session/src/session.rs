@@ -1,0 +1,535 @@
+//! A session from begin to end.
+
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::sync::Mutex;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use strata_user::{
+    new_generation, Clock, ClockKind, HeaderChoice, Launch, Listener, LossMode, Rules, SessionSpec,
+    ENVIRONMENT,
+};
+
+use crate::command::{Inherited, Running};
+use crate::describe::Machine;
+use crate::error::SessionError;
+use crate::folder::{TimeStamp, TraceFolder};
+use crate::keeper::{Keeper, KeeperParts, Target};
+use crate::mover::{Mover, Moves};
+use crate::options::{Mode, Options};
+use crate::report::{
+    Asked, CommandEnd, EndReason, LayerReport, NotReached, Notice, ProcessReport, Progress, Report,
+    RuleReport,
+};
+use crate::shared::Shared;
+use crate::stop::Stop;
+use crate::traced::{lock, Place};
+
+/// How long the main thread sleeps at most: a signal, the time, and a failure are noticed then.
+const LOOK_PERIOD: Duration = Duration::from_millis(50);
+/// Without so much memory this does not begin: threads that find none for their stacks end the program.
+/// \[byte\]
+const MEMORY_MIN: usize = 32 << 20;
+/// How often progress is told.
+const PROGRESS_PERIOD: Duration = Duration::from_millis(250);
+
+/// Record, as `options` say, until the command ends, the time is over, or somebody asks to stop.
+///
+/// `notify` is called from this thread. Whatever was recorded when something fails later is kept, and
+/// the report says what failed.
+///
+/// # Errors
+/// [`SessionError`]: it could not begin, and nothing is left of it.
+pub fn record(
+    options: &Options,
+    stop: &Stop,
+    notify: &mut dyn FnMut(Notice),
+) -> Result<Report, SessionError> {
+    options.check()?;
+    let system = |what| move |source| SessionError::System { what, source };
+    Vec::<u8>::new().try_reserve_exact(MEMORY_MIN).map_err(|_| SessionError::System {
+        what: "reserve 32 MiB of memory (ulimit -v)",
+        source: io::ErrorKind::OutOfMemory.into(),
+    })?;
+    let inherited = Inherited::prepare().map_err(system("prepare this program"))?;
+    let rules = match &options.rules {
+        Some(rules) => rules.clone(),
+        None => Rules::parse(&["*:*"]).map_err(strata_user::Error::from)?,
+    };
+    let stamp = TimeStamp::now().map_err(system("tell the time"))?;
+    let shared = Shared::new().map_err(system("make an eventfd"))?;
+    let folder = match &options.output {
+        Some(path) => TraceFolder::create(path)?,
+        None => TraceFolder::create_by_time(Path::new(""), &stamp.name)?,
+    };
+    let machine = Machine::new();
+    let (spec, clock) = (spec(options, rules), Clock::new());
+    let setup = Setup { options, spec, stamp, inherited, machine, clock, shared, stop };
+    match setup.begin() {
+        Ok(begun) => Ok(setup.run(begun, folder, notify)),
+        Err(error) => {
+            folder.remove_if_empty();
+            Err(error)
+        }
+    }
+}
+
+/// What is there before anything runs.
+struct Setup<'a> {
+    options: &'a Options,
+    spec: SessionSpec,
+    stamp: TimeStamp,
+    inherited: Inherited,
+    machine: Machine,
+    clock: Clock,
+    shared: Shared,
+    stop: &'a Stop,
+}
+
+/// Who is recorded, and the command if there is one.
+struct Begun {
+    target: Target,
+    listener: Option<Listener>,
+    running: Option<Running>,
+    remarks: Vec<String>,
+    /// The command, if it may not be looked into.
+    hidden: Vec<NotReached>,
+}
+
+/// What the session wants of each process.
+fn spec(options: &Options, rules: Rules) -> SessionSpec {
+    SessionSpec {
+        rules,
+        loss_mode: match options.mode {
+            Mode::Discard => LossMode::Discard,
+            Mode::Overwrite => LossMode::Overwrite,
+        },
+        subbuf_bytes: options.subbuf_bytes,
+        nr_subbufs: u64::from(options.nr_subbufs),
+        header: HeaderChoice::Auto,
+        inherit: true,
+    }
+}
+
+impl Setup<'_> {
+    fn run(&self, begun: Begun, mut folder: TraceFolder, notify: &mut dyn FnMut(Notice)) -> Report {
+        let (spec, shared) = (&self.spec, &self.shared);
+        let begin = Instant::now();
+        let path = folder.path().to_owned();
+        let (not_reached, hidden) = (Mutex::new(Vec::new()), Mutex::new(begun.hidden));
+        let holders = Mutex::new(Vec::new());
+        let (arrivals, arriving) = channel();
+        let keeper = Keeper::new(KeeperParts {
+            target: begun.target,
+            listener: begun.listener,
+            spec,
+            clock: &self.clock,
+            shared,
+            arrivals,
+            not_reached: &not_reached,
+            hidden: &hidden,
+            holders: &holders,
+        });
+        let place =
+            Place { folder: &mut folder, machine: &self.machine, created: &self.stamp.iso, shared };
+        let mover = Mover::new(place, &spec.rules, shared, arriving, self.options.flush);
+        let mut watch = Watch {
+            shared,
+            stop: self.stop,
+            running: begun.running,
+            deadline: self.options.duration.and_then(|time| begin.checked_add(time)),
+            begin,
+            next_progress: begin,
+            asked: 0,
+            elapsed: Duration::ZERO,
+        };
+        let (end, moves) = watch.run(keeper, mover, &path, notify);
+        let recorded = moves.processes.iter().any(|process| process.folder.is_some());
+        if !recorded {
+            folder.remove_if_empty();
+        }
+        let failure = shared.failure();
+        let mut not_reached = std::mem::take(&mut *lock(&not_reached));
+        let hidden = std::mem::take(&mut *lock(&hidden));
+        let mut remarks = begun.remarks;
+        match moves.processes.is_empty() {
+            // It may be for them that there is nothing.
+            true => not_reached.extend(hidden),
+            false => remarks.extend(hidden.into_iter().map(|one| one.reason)),
+        }
+        let command = watch.running.as_ref().map(Running::pid);
+        let left = |process: &&ProcessReport| {
+            process.is_alive && process.selected > 0 && Some(process.pid) != command
+        };
+        let left_running: Vec<u32> = match command {
+            Some(_) => moves.processes.iter().filter(left).map(|one| one.pid).collect(),
+            None => Vec::new(),
+        };
+        let holders = std::mem::take(&mut *lock(&holders));
+        if end == EndReason::Command && left_running.is_empty() {
+            remarks.extend(holders.iter().map(|holder| {
+                format!(
+                    "{holder} runs on and is not recorded: recording ends with the command. `strata \
+                     list` shows it if it has tracepoints."
+                )
+            }));
+        }
+        Report {
+            output: Some(path).filter(|path| recorded && path.is_dir()),
+            asked: match (self.options.command.is_empty(), self.options.pids.is_empty()) {
+                (false, _) => Asked::Command,
+                (true, false) => Asked::Processes,
+                (true, true) => Asked::Everyone,
+            },
+            elapsed: watch.elapsed,
+            end: if failure.is_some() { EndReason::Failure } else { end },
+            rules: rule_reports(&spec.rules, &moves),
+            layers: vec![LayerReport { layer: "user", processes: moves.processes }],
+            not_reached,
+            left_running,
+            command: watch.running.as_ref().map(Running::end),
+            failure,
+            remarks,
+            subbuf_bytes: self.options.subbuf_bytes,
+            nr_subbufs: self.options.nr_subbufs,
+            mode: self.options.mode,
+        }
+    }
+
+    /// Start the command, or begin to listen.
+    fn begin(&self) -> Result<Begun, SessionError> {
+        let mut remarks = Vec::new();
+        if let ClockKind::Vdso(why) = self.clock.kind() {
+            remarks.push(format!(
+                "time stamps come from clock_gettime() and cost more than usual: {why}"
+            ));
+        }
+        let options = self.options;
+        if options.command.is_empty() {
+            let listener = Listener::new();
+            let target = match options.pids.is_empty() {
+                true => Target::Everyone,
+                false => Target::Processes(options.pids.clone()),
+            };
+            // Processes are then found by searching only: a second later, and not from their begin.
+            if let Err(error) = &listener {
+                remarks.push(error.to_string());
+            }
+            let listener = listener.ok();
+            return Ok(Begun { target, listener, running: None, remarks, hidden: Vec::new() });
+        }
+        // For those who close all descriptors, or whose environment is cleared; most need it not.
+        let listener = Listener::new().ok();
+        let launch = Launch::new()?;
+        let generation = new_generation();
+        let environment = launch.environment(generation, &self.spec, &self.clock);
+        let running = Running::start(
+            &options.command,
+            &[(ENVIRONMENT.into(), environment.into())],
+            &[launch.child_fd()],
+            &self.inherited,
+        )?;
+        let announcements = Some(launch.started());
+        let target = Target::Command { generation, pid: running.pid(), announcements };
+        let hidden = running.protection().map(|reason| NotReached {
+            pid: running.pid(),
+            name: String::new(),
+            reason: format!("process {}: {reason}", running.pid()),
+        });
+        let hidden = hidden.into_iter().collect();
+        Ok(Begun { target, listener, running: Some(running), remarks, hidden })
+    }
+}
+
+/// A thread with a name, for those who look at the tracer with a debugger.
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, T>> {
+    thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work)
+}
+
+/// What a thread hands back; one that panicked is a failure of the session.
+fn joined<T: Default>(thread: ScopedJoinHandle<'_, T>, shared: &Shared) -> T {
+    thread.join().unwrap_or_else(|_| {
+        shared.fail("a thread of this program has failed; please report this".to_owned());
+        T::default()
+    })
+}
+
+fn rule_reports(rules: &Rules, moves: &Moves) -> Vec<RuleReport> {
+    rules
+        .rules()
+        .iter()
+        .enumerate()
+        .map(|(number, rule)| RuleReport {
+            rule: rule.text().to_owned(),
+            matched: moves.matched.get(number).copied().unwrap_or(0),
+        })
+        .collect()
+}
+
+/// What the main thread waits for.
+struct Watch<'a> {
+    shared: &'a Shared,
+    stop: &'a Stop,
+    running: Option<Running>,
+    deadline: Option<Instant>,
+    begin: Instant,
+    next_progress: Instant,
+    asked: usize,
+    /// How long it recorded.
+    elapsed: Duration,
+}
+
+impl Watch<'_> {
+    /// Record, in threads of their own.
+    fn run(
+        &mut self,
+        mut keeper: Keeper<'_>,
+        mover: Mover<'_>,
+        path: &Path,
+        notify: &mut dyn FnMut(Notice),
+    ) -> (EndReason, Moves) {
+        let shared = self.shared;
+        let (end, moves) = thread::scope(|scope| {
+            let moving = spawn(scope, "strata-mover", move || mover.run());
+            keeper.begin();
+            notify(Notice::Started {
+                output: path.to_owned(),
+                command: self.running.as_ref().map(Running::pid),
+                processes: usize::try_from(shared.processes()).unwrap_or(usize::MAX),
+            });
+            // Not made, it is freed here, and the mover ends.
+            let keeping = spawn(scope, "strata-keeper", move || keeper.run());
+            let (moving, keeping) = match (moving, keeping) {
+                (Ok(moving), Ok(keeping)) => (Some(moving), Some(keeping)),
+                (moving, keeping) => {
+                    let error = moving.as_ref().err().or(keeping.as_ref().err());
+                    let text = error.map_or_else(String::new, ToString::to_string);
+                    shared.fail(format!("cannot make a thread: {text}"));
+                    (moving.ok(), keeping.ok())
+                }
+            };
+            let end = self.wait(notify, &|| {
+                moving.as_ref().is_some_and(ScopedJoinHandle::is_finished)
+                    || keeping.as_ref().is_some_and(ScopedJoinHandle::is_finished)
+            });
+            shared.stop();
+            let moves = moving.map(|thread| joined(thread, shared)).unwrap_or_default();
+            // The keeper keeps the processes alive until then.
+            shared.set_moved();
+            if let Some(thread) = keeping {
+                joined(thread, shared);
+            }
+            (end, moves)
+        });
+        self.elapsed = self.begin.elapsed();
+        if end == EndReason::Failure {
+            self.outlast(notify);
+        }
+        (end, moves)
+    }
+
+    /// The command has the terminal, and who started us waits for it: we do not leave before it.
+    fn outlast(&mut self, notify: &mut dyn FnMut(Notice)) {
+        let Some(running) = &self.running else { return };
+        let pid = running.pid();
+        if running.end() != (CommandEnd::Running { pid }) {
+            return;
+        }
+        let why = self.shared.failure().unwrap_or_default();
+        notify(Notice::Failed { why, command: pid });
+        while self.asked(notify).is_none() {
+            let Some(running) = &mut self.running else { return };
+            match running.wait(LOOK_PERIOD) {
+                Ok(false) => {}
+                Ok(true) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Until there is a reason to stop. `broken`: has a thread ended that should not?
+    fn wait(&mut self, notify: &mut dyn FnMut(Notice), broken: &dyn Fn() -> bool) -> EndReason {
+        loop {
+            let now = Instant::now();
+            if self.shared.has_failed() || broken() {
+                return EndReason::Failure;
+            }
+            if self.deadline.is_some_and(|deadline| now >= deadline) {
+                return EndReason::Duration;
+            }
+            if let Some(end) = self.asked(notify) {
+                return end;
+            }
+            if self.shared.is_nobody_left() {
+                return EndReason::Processes;
+            }
+            if now >= self.next_progress {
+                notify(Notice::Progress(self.progress(now)));
+                self.next_progress = now + PROGRESS_PERIOD;
+            }
+            let time =
+                self.deadline.map_or(LOOK_PERIOD, |deadline| LOOK_PERIOD.min(deadline - now));
+            match &mut self.running {
+                None => thread::sleep(time),
+                Some(running) => match running.wait(time) {
+                    Ok(false) => {}
+                    Ok(true) => return EndReason::Command,
+                    Err(error) => {
+                        self.shared.fail(format!("cannot wait for the command: {error}"));
+                        return EndReason::Failure;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Did somebody ask to stop? A command gets the time to end by itself, once.
+    fn asked(&mut self, notify: &mut dyn FnMut(Notice)) -> Option<EndReason> {
+        let requests = self.stop.requests();
+        let patient = match &self.running {
+            Some(running) if running.end() == (CommandEnd::Running { pid: running.pid() }) => 1,
+            _ => 0,
+        };
+        if requests > patient {
+            return Some(EndReason::Asked(self.stop.signal()));
+        }
+        if requests > self.asked {
+            self.asked = requests;
+            if let Some(running) = &self.running {
+                notify(Notice::WaitingForCommand { pid: running.pid() });
+            }
+        }
+        None
+    }
+
+    fn progress(&self, now: Instant) -> Progress {
+        let (records, bytes, discarded, overwritten) = self.shared.counts();
+        Progress {
+            elapsed: now - self.begin,
+            records,
+            bytes,
+            discarded,
+            overwritten,
+            processes: self.shared.processes(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::CommandError;
+    use crate::folder::FolderError;
+    use crate::options::OptionsError;
+    use std::ffi::OsString;
+    use std::path::PathBuf;
+
+    /// A folder for one test's trace, which is not there yet.
+    fn output(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("strata-record-test-{name}-{}", std::process::id()))
+    }
+
+    fn options(name: &str, command: &[&str]) -> Options {
+        Options {
+            output: Some(output(name)),
+            command: command.iter().map(OsString::from).collect(),
+            ..Options::default()
+        }
+    }
+
+    fn recorded(options: &Options, stop: &Stop) -> (Report, Vec<Notice>) {
+        let mut notices = Vec::new();
+        let report = record(options, stop, &mut |notice| notices.push(notice)).unwrap();
+        (report, notices)
+    }
+
+    #[test]
+    fn record_of_a_command_without_tracepoints_leaves_no_folder() {
+        let options = options("plain", &["sh", "-c", "exit 3"]);
+        let (report, notices) = recorded(&options, &Stop::new());
+        assert_eq!((report.end, report.asked), (EndReason::Command, Asked::Command));
+        assert_eq!(report.command, Some(CommandEnd::Exited(3)));
+        assert_eq!((report.output.as_ref(), report.failure.as_ref()), (None, None));
+        assert_eq!(report.processes().count(), 0);
+        assert_eq!(report.rules, [RuleReport { rule: "*:*".into(), matched: 0 }]);
+        assert!(matches!(notices[0], Notice::Started { command: Some(_), .. }));
+        assert!(!output("plain").exists());
+    }
+
+    #[test]
+    fn record_that_cannot_begin_leaves_no_folder() {
+        let error = record(&options("absent", &["/no/such/command"]), &Stop::new(), &mut |_| ());
+        let error = error.unwrap_err();
+        assert!(matches!(error, SessionError::Command(CommandError::NotFound { .. })), "{error}");
+        assert!(!output("absent").exists());
+
+        let options = Options { nr_subbufs: 3, ..options("odd", &["true"]) };
+        let error = record(&options, &Stop::new(), &mut |_| ()).unwrap_err();
+        assert!(matches!(error, SessionError::Options(OptionsError::Subbufs { .. })), "{error}");
+        assert!(!output("odd").exists());
+
+        let options = Options { output: Some("/dev/null".into()), ..Options::default() };
+        let error = record(&options, &Stop::new(), &mut |_| ()).unwrap_err();
+        assert!(matches!(error, SessionError::Folder(FolderError::NotFolder { .. })), "{error}");
+    }
+
+    #[test]
+    fn record_when_the_time_is_over_leaves_the_command_running() {
+        let duration = Some(Duration::from_millis(300));
+        let options = Options { duration, ..options("time", &["sleep", "1"]) };
+        let (report, notices) = recorded(&options, &Stop::new());
+        assert_eq!(report.end, EndReason::Duration);
+        let Some(CommandEnd::Running { pid }) = report.command else { panic!("{report:?}") };
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        assert!(state.contains("(sleep) S"), "{state}");
+        assert!(notices.iter().any(|notice| matches!(notice, Notice::Progress(_))));
+    }
+
+    #[test]
+    fn record_when_asked_once_waits_for_the_command() {
+        let stop = Stop::new();
+        stop.request(libc::SIGINT);
+        let (report, notices) = recorded(&options("once", &["sleep", "0.3"]), &stop);
+        assert_eq!((report.end, report.command), (EndReason::Command, Some(CommandEnd::Exited(0))));
+        let waiting = |notice: &&Notice| matches!(notice, Notice::WaitingForCommand { .. });
+        assert_eq!(notices.iter().filter(waiting).count(), 1);
+    }
+
+    #[test]
+    fn record_when_asked_twice_stops_at_once() {
+        let stop = Stop::new();
+        stop.request(libc::SIGINT);
+        stop.request(libc::SIGTERM);
+        let (report, _) = recorded(&options("twice", &["sleep", "1"]), &stop);
+        assert_eq!(report.end, EndReason::Asked(Some(libc::SIGTERM)));
+        assert!(matches!(report.command, Some(CommandEnd::Running { .. })));
+    }
+
+    #[test]
+    fn record_of_a_process_without_tracepoints_says_that_it_was_not_reached() {
+        let pid = std::process::id();
+        let options = Options { pids: vec![pid], ..options("self", &[]) };
+        let (report, _) = recorded(&options, &Stop::new());
+        assert_eq!((report.end, report.asked), (EndReason::Processes, Asked::Processes));
+        let [unreached] = &report.not_reached[..] else { panic!("{:?}", report.not_reached) };
+        assert_eq!(unreached.pid, pid);
+        assert!(unreached.reason.contains("no tracepoints"), "{unreached:?}");
+        assert!(!output("self").exists());
+    }
+
+    #[test]
+    fn record_of_everyone_ends_when_asked_once() {
+        let stop = Stop::new();
+        stop.request(0);
+        let (report, _) = recorded(&options("everyone", &[]), &stop);
+        assert_eq!((report.end, report.asked), (EndReason::Asked(None), Asked::Everyone));
+        if let Some(path) = report.output {
+            std::fs::remove_dir_all(path).unwrap();
+        }
+    }
+}

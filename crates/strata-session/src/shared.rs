@@ -1,0 +1,202 @@
+//! What the threads of a session tell each other.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use rustix::event::{eventfd, EventfdFlags};
+
+use crate::report::Counts;
+use crate::traced::lock;
+
+/// Flags and figures; each is written by one thread.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    wake: OwnedFd,
+    began: Instant,
+    lagged: AtomicBool,
+    stopping: AtomicBool,
+    failure: Mutex<Option<String>>,
+    failed: AtomicBool,
+    nobody_left: AtomicBool,
+    moved: AtomicBool,
+    came: AtomicU64,
+    went: AtomicU64,
+    records: AtomicU64,
+    bytes: AtomicU64,
+    discarded: AtomicU64,
+    overwritten: AtomicU64,
+}
+
+impl Shared {
+    /// # Errors
+    /// What the system said.
+    pub(crate) fn new() -> io::Result<Shared> {
+        Ok(Shared {
+            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            began: Instant::now(),
+            lagged: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            failed: AtomicBool::new(false),
+            nobody_left: AtomicBool::new(false),
+            moved: AtomicBool::new(false),
+            came: AtomicU64::new(0),
+            went: AtomicU64::new(0),
+            records: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            discarded: AtomicU64::new(0),
+            overwritten: AtomicU64::new(0),
+        })
+    }
+
+    /// Readable once the session stops.
+    pub(crate) fn wake(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    /// The session is to stop.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        // It is full only if it was written to before.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// This program has stood still for so long that processes may have taken it for dead.
+    pub(crate) fn set_lagged(&self) {
+        self.lagged.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_lagged(&self) -> bool {
+        self.lagged.load(Ordering::Relaxed)
+    }
+
+    /// More records than this cannot have been written by a process with so many streams: one each
+    /// nanosecond on every CPU since the session began.
+    pub(crate) fn possible_records(&self, streams: u32) -> u64 {
+        let each = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        each.saturating_mul(streams.max(1).into())
+    }
+
+    /// It cannot go on, for this reason. The first one counts.
+    pub(crate) fn fail(&self, why: String) {
+        lock(&self.failure).get_or_insert(why);
+        self.failed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn failure(&self) -> Option<String> {
+        lock(&self.failure).clone()
+    }
+
+    pub(crate) fn set_nobody_left(&self, nobody: bool) {
+        self.nobody_left.store(nobody, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_nobody_left(&self) -> bool {
+        self.nobody_left.load(Ordering::Relaxed)
+    }
+
+    /// The mover has ended: nothing is read any more.
+    pub(crate) fn set_moved(&self) {
+        self.moved.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_moved(&self) -> bool {
+        self.moved.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn process_came(&self) {
+        self.came.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn process_went(&self) {
+        self.went.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Processes that are being recorded.
+    pub(crate) fn processes(&self) -> u64 {
+        self.came.load(Ordering::Relaxed).saturating_sub(self.went.load(Ordering::Relaxed))
+    }
+
+    /// Everything that was recorded until now.
+    pub(crate) fn set_counts(&self, counts: &Counts) {
+        self.records.store(counts.records, Ordering::Relaxed);
+        self.bytes.store(counts.bytes, Ordering::Relaxed);
+        self.discarded.store(counts.discarded.total(), Ordering::Relaxed);
+        self.overwritten.store(counts.overwritten, Ordering::Relaxed);
+    }
+
+    /// Records, bytes, discarded, overwritten.
+    pub(crate) fn counts(&self) -> (u64, u64, u64, u64) {
+        (
+            self.records.load(Ordering::Relaxed),
+            self.bytes.load(Ordering::Relaxed),
+            self.discarded.load(Ordering::Relaxed),
+            self.overwritten.load(Ordering::Relaxed),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Discarded;
+    use rustix::event::{poll, PollFd, PollFlags, Timespec};
+
+    fn is_readable(shared: &Shared) -> bool {
+        let mut fds = [PollFd::from_borrowed_fd(shared.wake(), PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+    }
+
+    #[test]
+    fn stop_wakes_who_waits() {
+        let shared = Shared::new().unwrap();
+        assert!(!shared.is_stopping() && !is_readable(&shared));
+        shared.stop();
+        shared.stop();
+        assert!(shared.is_stopping() && is_readable(&shared));
+    }
+
+    #[test]
+    fn failure_that_came_first_is_the_one_that_is_told() {
+        let shared = Shared::new().unwrap();
+        assert_eq!((shared.has_failed(), shared.failure()), (false, None));
+        shared.fail("one".into());
+        shared.fail("two".into());
+        assert_eq!((shared.has_failed(), shared.failure()), (true, Some("one".into())));
+    }
+
+    #[test]
+    fn counts_and_processes_are_those_that_were_told() {
+        let shared = Shared::new().unwrap();
+        let discarded = Discarded { full: 3, nested: 1, ..Discarded::default() };
+        let counts =
+            Counts { records: 1, bytes: 2, discarded, overwritten: 5, ..Counts::default() };
+        shared.set_counts(&counts);
+        assert_eq!(shared.counts(), (1, 2, 4, 5));
+        shared.process_came();
+        shared.process_came();
+        shared.process_went();
+        assert_eq!(shared.processes(), 1);
+    }
+
+    #[test]
+    fn possible_records_are_bounded_by_time_and_cpus() {
+        let shared = Shared::new().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let one = shared.possible_records(1);
+        assert!((2_000_000..60_000_000_000).contains(&one), "{one}");
+        assert!(shared.possible_records(64) > 30 * one);
+        assert!(shared.possible_records(0) >= one);
+    }
+}

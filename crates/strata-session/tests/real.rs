@@ -1,0 +1,237 @@
+//! Sessions with real programs: those of `tests/programs`, with the runtime of `probe/user` in them.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use rustix::process::{kill_process, setrlimit, Pid, Resource, Rlimit, Signal};
+use strata_session::options::Options;
+use strata_session::report::{CommandEnd, EndReason, Notice, Report};
+use strata_session::stop::Stop;
+use strata_session::{record, SessionError};
+
+const PROGRAMS: [&str; 3] = ["ender", "family", "ticker"];
+
+/// The programs, compiled once.
+fn program(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in PROGRAMS {
+            let mut command = Command::new("cc");
+            command.args(["-std=gnu11", "-O2", "-D_GNU_SOURCE", "-pthread"]);
+            for folder in
+                ["abi/include", "ring/include", "probe/user/include", "probe/user/runtime"]
+            {
+                command.arg("-I").arg(root.join(folder));
+            }
+            command.arg(root.join(format!("tests/programs/{name}.c")));
+            for entry in std::fs::read_dir(root.join("probe/user/runtime")).unwrap() {
+                let path = entry.unwrap().path();
+                if path.extension().is_some_and(|extension| extension == "c") {
+                    command.arg(path);
+                }
+            }
+            assert!(command.arg("-o").arg(folder.join(name)).status().unwrap().success());
+        }
+        folder
+    });
+    folder.join(name)
+}
+
+fn words(program: &Path, arguments: &[&str]) -> Vec<OsString> {
+    let arguments = arguments.iter().map(OsString::from);
+    std::iter::once(program.into()).chain(arguments).collect()
+}
+
+/// `sh -c SCRIPT PROGRAM`: the program is "$0".
+fn shell(script: &str, name: &str) -> Vec<OsString> {
+    let mut command = words(Path::new("sh"), &["-c", script]);
+    command.push(program(name).into());
+    command
+}
+
+/// A recording into a folder of its own, which is removed.
+fn recorded(name: &str, options: Options) -> (Report, Vec<Notice>) {
+    let options = Options { output: Some(output(name)), ..options };
+    let mut notices = Vec::new();
+    let report = record(&options, &Stop::new(), &mut |notice| notices.push(notice)).unwrap();
+    let _ = std::fs::remove_dir_all(output(name));
+    (report, notices)
+}
+
+fn output(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("strata-real-{name}-{}", std::process::id()))
+}
+
+fn of_command(name: &str, command: Vec<OsString>) -> Report {
+    recorded(name, Options { command, ..Options::default() }).0
+}
+
+/// Let a process end that a test has left behind.
+fn end(pid: u32) {
+    let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+}
+
+#[test]
+fn record_of_a_command_says_which_descendants_run_on() {
+    let report = of_command("daemon", shell(r#""$0" run 2 >/dev/null & sleep 0.4"#, "ticker"));
+    assert_eq!((report.end, report.command), (EndReason::Command, Some(CommandEnd::Exited(0))));
+    let [pid] = report.left_running[..] else { panic!("{report:?}") };
+    let process = report.processes().find(|process| process.pid == pid).unwrap();
+    assert!(process.is_alive && process.counts.records > 10, "{process:?}");
+    end(pid);
+    // One without tracepoints is known by the socket that it has inherited.
+    let report = of_command("holder", shell("sleep 2 &", "ender"));
+    assert!(report.left_running.is_empty(), "{report:?}");
+    assert!(report.remarks.iter().any(|text| text.contains("a descendant of the command runs on")));
+    // Who has ended before the command does not run on, nor does the command itself.
+    let report = of_command("ended", shell(r#""$0" & wait"#, "ender"));
+    assert_eq!((report.counts().records, report.left_running.len()), (10, 0));
+    assert!(!report.remarks.iter().any(|text| text.contains("runs on")), "{report:?}");
+}
+
+#[test]
+fn record_of_a_process_that_closed_everything_has_its_short_lived_child_too() {
+    let report = of_command("close", words(&program("family"), &["close"]));
+    assert_eq!(report.counts().records, 250, "{report:?}");
+    assert_eq!((report.processes().count(), report.not_reached.len()), (2, 0));
+}
+
+#[test]
+fn record_of_a_descendant_without_our_environment_begins_when_it_is_found() {
+    let mut command = words(Path::new("env"), &["-i"]);
+    command.extend(words(&program("ticker"), &["run", "2"]));
+    let duration = Some(Duration::from_millis(700));
+    let (report, _) = recorded("cleared", Options { command, duration, ..Options::default() });
+    let Some(CommandEnd::Running { pid }) = report.command else { panic!("{report:?}") };
+    end(pid);
+    let process = report.processes().next().unwrap();
+    assert!(process.pid == pid && process.counts.records > 20, "{process:?}");
+    assert!(process.warnings[0].contains("STRATA_SESSION"), "{process:?}");
+    assert!(report.left_running.is_empty(), "it is the command");
+
+    // One that ends at once is reached, or said not to be.
+    for _ in 0..5 {
+        let report = of_command("short", shell(r#"env -i "$0""#, "ender"));
+        let warned: Vec<&String> =
+            report.processes().flat_map(|process| &process.warnings).collect();
+        let reasons: Vec<&String> = report.not_reached.iter().map(|one| &one.reason).collect();
+        let said = |text: &&String| text.contains("env -i") && text.contains("Let it keep");
+        assert!([warned, reasons].concat().iter().any(said), "{report:?}");
+    }
+}
+
+#[test]
+fn record_of_a_program_that_refuses_says_why_once() {
+    let script = r#"ulimit -f 100; exec "$0""#;
+    let report = of_command("refused", shell(script, "ender"));
+    // Its name is known only until it has ended.
+    assert_eq!(refused(&report).len(), 1, "{report:?}");
+    // Announced, and found in /proc.
+    let duration = Some(Duration::from_millis(2500));
+    let command = shell(r#"ulimit -f 100; exec "$0" run 2 >/dev/null"#, "ticker");
+    let (report, _) = recorded("stays", Options { command, duration, ..Options::default() });
+    let Some(CommandEnd::Running { pid }) = report.command else { panic!("{report:?}") };
+    end(pid);
+    assert_eq!(refused(&report), ["ticker"], "{report:?}");
+}
+
+/// Other tests have processes, too, which may be unknown to this one's session.
+fn refused(report: &Report) -> Vec<&str> {
+    let refused = report.not_reached.iter().filter(|one| one.reason.starts_with("file size limit"));
+    refused.map(|one| one.name.as_str()).collect()
+}
+
+/// Ended with the test, whatever becomes of it.
+struct Ticker(Child);
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn record_of_a_running_process_for_a_time_leaves_it_running() {
+    let mut command = Command::new(program("ticker"));
+    command.args(["run", "2"]).stdout(Stdio::null());
+    let mut ticker = Ticker(command.spawn().unwrap());
+    std::thread::sleep(Duration::from_millis(100));
+    let (pids, duration) = (vec![ticker.0.id()], Some(Duration::from_millis(500)));
+    let (report, _) = recorded("time", Options { pids, duration, ..Options::default() });
+    assert_eq!((report.end, report.not_reached.len()), (EndReason::Duration, 0));
+    assert!(report.counts().records > 20, "{report:?}");
+    assert!(report.left_running.is_empty(), "nobody expects it to end");
+    assert!(ticker.0.try_wait().unwrap().is_none());
+}
+
+#[test]
+fn record_that_fails_waits_for_its_command() {
+    let folder = output("fails");
+    let script = format!(
+        r#""$0" run 1 >/dev/null & sleep 0.5; rm -r '{}'; sleep 1.5; kill $!; exit 7"#,
+        folder.display()
+    );
+    let begin = Instant::now();
+    let command = shell(&script, "ticker");
+    let flush = Duration::from_millis(50);
+    let (report, notices) = recorded("fails", Options { command, flush, ..Options::default() });
+    assert_eq!((report.end, report.command), (EndReason::Failure, Some(CommandEnd::Exited(7))));
+    assert!(begin.elapsed() >= Duration::from_secs(2));
+    assert!(report.elapsed < Duration::from_millis(1500), "{:?}", report.elapsed);
+    let failed =
+        |notice: &&Notice| matches!(notice, Notice::Failed { why, .. } if why.contains("fails"));
+    assert_eq!(notices.iter().filter(failed).count(), 1, "{notices:?}");
+}
+
+#[test]
+#[ignore = "run by record_without_descriptors_says_what_it_could_not_do"]
+fn alone_record_without_descriptors() {
+    // The first number that is free: with as many descriptors, there is none.
+    let free = std::fs::File::open("/dev/null").unwrap();
+    let first = u64::try_from(std::os::fd::AsRawFd::as_raw_fd(&free)).unwrap();
+    drop(free);
+    let (mut system, mut user, mut done) = (0, 0, 0);
+    // Downwards: what may be is raised by nobody.
+    for more in (0..24).rev() {
+        let limit = Some(first + more);
+        setrlimit(Resource::Nofile, Rlimit { current: limit, maximum: limit }).unwrap();
+        let command = vec!["true".into()];
+        let options = Options { output: Some(output("few")), command, ..Options::default() };
+        match record(&options, &Stop::new(), &mut |_| ()) {
+            Ok(_) => done += 1,
+            Err(SessionError::System { what, source }) => {
+                assert_eq!(source.raw_os_error(), Some(libc::EMFILE), "{what}");
+                system += 1;
+            }
+            Err(SessionError::User(error)) => {
+                assert!(matches!(error, strata_user::Error::Socket { .. }), "{error}");
+                user += 1;
+            }
+            Err(error) => eprintln!("{more}: {error}"),
+        }
+        assert!(!output("few").exists(), "{more}: a folder is left behind");
+    }
+    assert!(system > 0 && user > 0 && done > 0, "{system} {user} {done}");
+}
+
+#[test]
+fn record_without_descriptors_says_what_it_could_not_do() {
+    run_alone("alone_record_without_descriptors");
+}
+
+/// In a process of its own: what it changes of that is nobody else's.
+fn run_alone(test: &str) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
+}

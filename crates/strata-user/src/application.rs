@@ -1,0 +1,614 @@
+//! One process that can be traced, through the memory that it shares.
+
+use std::fs::File;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{fence, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use strata_abi::{ring, user};
+use strata_model::{text_from_bytes, EventClass};
+
+use crate::description::{Description, DescriptionError};
+use crate::error::Error;
+use crate::find::refusal;
+use crate::memory::{session, state, u16_in, u32_in, u64_in, Memory};
+use crate::process::Process;
+use crate::sites::Stuck;
+
+/// A process that can be traced. Clones refer to the same one.
+#[derive(Clone, Debug)]
+pub struct Application {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    memory: Memory,
+    process: Process,
+    /// `/proc/PID/mem`, opened when it is first needed.
+    code: Mutex<Option<Arc<File>>>,
+    stuck: Stuck,
+    name: String,
+    inner_pid: u32,
+    parent_pid: u32,
+    publish: u32,
+    nr_cpus: u32,
+    started_ns: u64,
+}
+
+/// One tracepoint, as its process describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tracepoint {
+    /// Its number in the process.
+    pub index: u32,
+    /// Provider, name, level and fields; `id` is the number in the process.
+    pub event: EventClass,
+    /// Source file of its definition.
+    pub file: String,
+    /// Line in it.
+    pub line: u32,
+    /// Places in the code; 0 where there is nothing to patch.
+    pub sites: u32,
+    /// Bit s: on for the session in slot s.
+    pub enabled: u32,
+    /// Its object is loaded.
+    pub present: bool,
+    /// Its sites test a flag in memory, and are never patched from outside.
+    pub by_flag: bool,
+}
+
+impl Tracepoint {
+    /// Log level: 0, the most severe, to 14.
+    #[must_use]
+    pub fn level(&self) -> u8 {
+        self.event.loglevel.unwrap_or(0)
+    }
+}
+
+/// A copy of `struct strata_abi_user_state`.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub enabled: u32,
+    pub flags: u32,
+    pub description: u32,
+    pub description_bytes: u32,
+    pub sites: u32,
+    pub nr_sites: u32,
+    pub ids: [u16; user::NR_SESSIONS as usize],
+}
+
+impl State {
+    fn parse(copy: &[u8]) -> State {
+        let mut ids = [user::NO_ID; user::NR_SESSIONS as usize];
+        for (slot, id) in ids.iter_mut().enumerate() {
+            *id = u16_in(copy, offset_of!(user::State, ids) + 2 * slot);
+        }
+        State {
+            enabled: u32_in(copy, offset_of!(user::State, enabled)),
+            flags: u32_in(copy, offset_of!(user::State, flags)),
+            description: u32_in(copy, offset_of!(user::State, description)),
+            description_bytes: u32_in(copy, offset_of!(user::State, description_bytes)),
+            sites: u32_in(copy, offset_of!(user::State, sites)),
+            nr_sites: u32_in(copy, offset_of!(user::State, nr_sites)),
+            ids,
+        }
+    }
+
+    pub fn is_present(&self) -> bool {
+        self.flags & user::STATE_PRESENT != 0
+    }
+
+    /// May, and must, the tracer write to its sites?
+    pub fn is_patched(&self) -> bool {
+        self.is_present() && self.flags & user::STATE_FLAG == 0 && self.nr_sites > 0
+    }
+}
+
+/// A copy of all states and all that they refer to, bounded.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub states: Vec<State>,
+    descriptions: Vec<u8>,
+}
+
+impl Snapshot {
+    /// The bytes of a description.
+    pub fn description(&self, pid: u32, index: u32) -> Result<Description, Error> {
+        let error = |source| Error::Description { pid, index, source };
+        let state = match self.states.get(index as usize) {
+            Some(state) => state,
+            None => {
+                let limit = self.states.len() as u64;
+                return Err(Error::Value { pid, what: "a tracepoint", found: index.into(), limit });
+            }
+        };
+        let (begin, bytes) = (state.description as usize, state.description_bytes as usize);
+        let copy = begin.checked_add(bytes).and_then(|end| self.descriptions.get(begin..end));
+        let copy = copy.ok_or_else(|| {
+            let limit = self.descriptions.len() as u64;
+            let (begin, bytes) = (begin as u64, bytes as u64);
+            error(DescriptionError::Outside { begin, end: begin.saturating_add(bytes), limit })
+        })?;
+        Description::parse(copy).map_err(error)
+    }
+
+    /// Where the tracepoint is in the code.
+    pub fn sites(&self, pid: u32, state: &State) -> Result<Vec<user::Site>, Error> {
+        let size = size_of::<user::Site>();
+        let begin = state.sites as usize;
+        let copy = (state.nr_sites as usize)
+            .checked_mul(size)
+            .and_then(|bytes| begin.checked_add(bytes))
+            .and_then(|end| self.descriptions.get(begin..end))
+            .filter(|_| begin % 8 == 0);
+        let copy = copy.ok_or(Error::Value {
+            pid,
+            what: "the place of a tracepoint's sites",
+            found: begin as u64,
+            limit: self.descriptions.len() as u64,
+        })?;
+        let parse = |copy: &[u8]| user::Site {
+            address: u64_in(copy, offset_of!(user::Site, address)),
+            displacement: u32_in(copy, offset_of!(user::Site, displacement)) as i32,
+            reserved: 0,
+        };
+        Ok(copy.chunks_exact(size).map(parse).collect())
+    }
+}
+
+/// CPUs that a channel may have streams for: those that can be in this machine.
+pub(crate) fn possible_cpus() -> u32 {
+    use std::sync::OnceLock;
+    static CPUS: OnceLock<u32> = OnceLock::new();
+    *CPUS.get_or_init(|| {
+        let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+        let last = text.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u32>().ok());
+        last.map_or(ring::NR_STREAMS_MAX, |last| last.saturating_add(1).min(ring::NR_STREAMS_MAX))
+    })
+}
+
+impl Application {
+    /// Takes over the memory that process `pid` (in our namespace) shares through `fd`.
+    ///
+    /// The process may have ended: what it has recorded is there. The memory is hostile: it is mapped
+    /// only if nobody can shorten it, and every value is copied, then checked.
+    ///
+    /// # Errors
+    /// Why the process cannot be traced; [`Error::Refused`] if `fd` says so itself.
+    pub fn open(fd: OwnedFd, pid: u32) -> Result<Application, Error> {
+        match refusal(fd.as_fd(), pid) {
+            Some(error) => Err(error),
+            None => Application::open_borrowed(fd.as_fd(), pid),
+        }
+    }
+
+    pub(crate) fn open_borrowed(fd: BorrowedFd<'_>, pid: u32) -> Result<Application, Error> {
+        let memory = Memory::open(fd, pid)?;
+        let u32_at = |offset| memory.u32(offset).load(Ordering::Relaxed);
+        // ACQUIRE pairs with the process' RELEASE: what is below is there.
+        match memory.u64(offset_of!(user::Control, magic)).load(Ordering::Acquire) {
+            user::MAGIC => (),
+            0 => return Err(Error::NotReady { pid }),
+            found => return Err(Error::Magic { pid, found }),
+        }
+        match u32_at(offset_of!(user::Control, version)) {
+            user::VERSION => (),
+            found => return Err(Error::Version { pid, found }),
+        }
+        let checked = |what, offset, range: std::ops::RangeInclusive<u32>| {
+            let found = u32_at(offset);
+            if range.contains(&found) {
+                return Ok(found);
+            }
+            let (found, limit) = (found.into(), (*range.end()).into());
+            Err(Error::Value { pid, what, found, limit })
+        };
+        let publish = checked(
+            "its way of publishing",
+            offset_of!(user::Control, publish),
+            0..=ring::BY_POSITION,
+        )?;
+        let nr_cpus =
+            checked("its number of CPUs", offset_of!(user::Control, nr_cpus), 1..=possible_cpus())?;
+        let name =
+            memory.read(offset_of!(user::Control, name) as u64, user::NAME_BYTES as usize)?;
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        let name: String =
+            text_from_bytes(name).chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        let started_ns = memory.u64(offset_of!(user::Control, started_ns)).load(Ordering::Relaxed);
+        let process = Process::open(pid, started_ns)?;
+        let inner = Inner {
+            name: if name.is_empty() { "?".to_owned() } else { name },
+            inner_pid: u32_at(offset_of!(user::Control, pid)),
+            parent_pid: u32_at(offset_of!(user::Control, parent_pid)),
+            publish,
+            nr_cpus,
+            started_ns,
+            code: Mutex::new(None),
+            stuck: Stuck::default(),
+            memory,
+            process,
+        };
+        Ok(Application { inner: Arc::new(inner) })
+    }
+
+    /// The process, in our namespace.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.inner.process.pid
+    }
+
+    /// Its short name, without control characters; not empty.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Inode number of its memory: unlike that of any other while this lives.
+    #[must_use]
+    pub fn inode(&self) -> u64 {
+        self.inner.memory.inode
+    }
+
+    /// What the process says its number is, in its own namespace.
+    #[must_use]
+    pub fn inner_pid(&self) -> u32 {
+        self.inner.inner_pid
+    }
+
+    /// Whose fork it says it is, in its own namespace; 0: nobody's.
+    #[must_use]
+    pub fn parent_pid(&self) -> u32 {
+        self.inner.parent_pid
+    }
+
+    /// When it says it began, `CLOCK_MONOTONIC` \[ns\].
+    #[must_use]
+    pub fn started_ns(&self) -> u64 {
+        self.inner.started_ns
+    }
+
+    /// Streams that a channel of it needs.
+    #[must_use]
+    pub fn nr_cpus(&self) -> u32 {
+        self.inner.nr_cpus
+    }
+
+    /// Its records are published by write position (restartable sequences), not by commit.
+    #[must_use]
+    pub fn by_position(&self) -> bool {
+        self.inner.publish == ring::BY_POSITION
+    }
+
+    /// Changes with every loaded and unloaded object.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        // ACQUIRE pairs with the process' RELEASE after it has described the object.
+        self.memory().u64(offset_of!(user::Control, generation)).load(Ordering::Acquire)
+    }
+
+    /// Tracepoints that found no room in its memory: nobody can record them.
+    ///
+    /// # Errors
+    /// [`Error::Value`]: more than any program has.
+    pub fn refused_tracepoints(&self) -> Result<u32, Error> {
+        /// Each takes some 100 bytes of the program's file; 100 times what its memory has room for.
+        const LIMIT: u32 = 100 * user::NR_STATES;
+        let found = self.memory().u32(offset_of!(user::Control, refused)).load(Ordering::Relaxed);
+        if found <= LIMIT {
+            return Ok(found);
+        }
+        let what = "its number of tracepoints without room";
+        Err(Error::Value { pid: self.pid(), what, found: found.into(), limit: LIMIT.into() })
+    }
+
+    /// Why the process could not patch its own sites: an `errno`; 0: it could.
+    #[must_use]
+    pub fn arm_errno(&self) -> u32 {
+        self.memory().u32(offset_of!(user::Control, arm_errno)).load(Ordering::Relaxed)
+    }
+
+    /// Becomes readable when the process has ended; `None` on kernels before 5.3.
+    #[must_use]
+    pub fn pidfd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.process.pidfd()
+    }
+
+    /// Has the process not ended?
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        !self.inner.process.has_ended()
+    }
+
+    /// Generations of its sessions that are active.
+    #[must_use]
+    pub fn session_generations(&self) -> Vec<u64> {
+        (0..user::NR_SESSIONS).filter_map(|slot| self.active_generation(slot)).collect()
+    }
+
+    /// Generations of sessions that it was to have and could not make, and the `errno` that it left.
+    #[must_use]
+    pub fn failed_sessions(&self) -> Vec<(u64, u32)> {
+        let failed = |slot| {
+            let copy = self.memory().read(session(slot) as u64, size_of::<user::Session>()).ok()?;
+            let code = u32_in(&copy, offset_of!(user::Session, create_errno));
+            (u32_in(&copy, offset_of!(user::Session, status)) == user::SESSION_FREE && code != 0)
+                .then(|| (u64_in(&copy, offset_of!(user::Session, generation)), code))
+        };
+        (0..user::NR_SESSIONS).filter_map(failed).collect()
+    }
+
+    pub(crate) fn active_generation(&self, slot: u32) -> Option<u64> {
+        // Copied by a call: looking at a slot that was never used shall not take memory.
+        let copy = self.memory().read(session(slot) as u64, 16).ok()?;
+        (u32_in(&copy, offset_of!(user::Session, status)) == user::SESSION_ACTIVE)
+            .then(|| u64_in(&copy, offset_of!(user::Session, generation)))
+    }
+
+    /// Its tracepoints; also those whose object was unloaded.
+    ///
+    /// # Errors
+    /// [`Error::Value`], [`Error::Description`]: its memory is damaged. [`Error::System`].
+    pub fn tracepoints(&self) -> Result<Vec<Tracepoint>, Error> {
+        let snapshot = self.snapshot()?;
+        let tracepoint = |(index, state): (usize, &State)| {
+            let index = index as u32;
+            let description = snapshot.description(self.pid(), index)?;
+            Ok(Tracepoint {
+                index,
+                event: EventClass { id: index, ..description.event },
+                file: description.file,
+                line: description.line,
+                sites: state.nr_sites,
+                enabled: state.enabled,
+                present: state.is_present(),
+                by_flag: state.flags & user::STATE_FLAG != 0,
+            })
+        };
+        snapshot.states.iter().enumerate().map(tracepoint).collect()
+    }
+
+    /// Does one of its tracepoints test a flag in memory instead of being patched?
+    ///
+    /// # Errors
+    /// As [`tracepoints`](Self::tracepoints).
+    pub fn sites_by_flag(&self) -> Result<bool, Error> {
+        Ok(self.snapshot()?.states.iter().any(|state| state.flags & user::STATE_FLAG != 0))
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.inner.memory
+    }
+
+    pub(crate) fn publish(&self) -> u32 {
+        self.inner.publish
+    }
+
+    pub(crate) fn stuck(&self) -> &Stuck {
+        &self.inner.stuck
+    }
+
+    /// Its code, to read and write.
+    pub(crate) fn code(&self) -> Result<Arc<File>, Error> {
+        let mut code = self.inner.code.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*code {
+            Some(file) => Ok(Arc::clone(file)),
+            None => {
+                let file = Arc::new(self.inner.process.open_memory()?);
+                *code = Some(Arc::clone(&file));
+                Ok(file)
+            }
+        }
+    }
+
+    /// Tracepoints so far.
+    pub(crate) fn nr_states(&self) -> Result<u32, Error> {
+        // ACQUIRE pairs with the process' RELEASE: the states below it are described.
+        let found = self.memory().u32(offset_of!(user::Control, nr_states)).load(Ordering::Acquire);
+        let limit = user::NR_STATES;
+        if found > limit {
+            let (found, limit) = (found.into(), limit.into());
+            return Err(Error::Value {
+                pid: self.pid(),
+                what: "its number of tracepoints",
+                found,
+                limit,
+            });
+        }
+        Ok(found)
+    }
+
+    /// Copies all states, their descriptions and their sites.
+    ///
+    /// # Errors
+    /// [`Error::Value`], also if they overlap, as no honest ones do: that bounds our work.
+    pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
+        let pid = self.pid();
+        let memory = self.memory();
+        let nr_states = self.nr_states()?;
+        let size = size_of::<user::State>();
+        // The flags first: a site table is there if they say that the object is.
+        let flags: Vec<u32> = (0..nr_states)
+            .map(|index| memory.u32(state(index) + offset_of!(user::State, flags)))
+            .map(|flags| flags.load(Ordering::SeqCst))
+            .collect();
+        fence(Ordering::SeqCst);
+        let copy = memory.read(user::STATES_OFFSET.into(), nr_states as usize * size)?;
+        let mut states: Vec<State> = copy.chunks_exact(size).map(State::parse).collect();
+        for (state, flags) in states.iter_mut().zip(flags) {
+            state.flags &= flags | !user::STATE_PRESENT;
+            state.flags |= flags & user::STATE_FLAG;
+        }
+        let used =
+            memory.u32(offset_of!(user::Control, descriptions_bytes)).load(Ordering::Acquire);
+        let bounded = |what, found: u64, limit: u32| {
+            let limit = limit.into();
+            if found > limit {
+                return Err(Error::Value { pid, what, found, limit });
+            }
+            Ok(())
+        };
+        bounded("the size of its descriptions", used.into(), user::DESCRIPTIONS_BYTES)?;
+        let total = states.iter().map(|state| u64::from(state.description_bytes)).sum();
+        bounded("the sum of its descriptions' sizes", total, used)?;
+        let total = states.iter().map(|state| u64::from(state.nr_sites)).sum::<u64>();
+        bounded("the number of its sites", total, used / size_of::<user::Site>() as u32)?;
+        let descriptions = memory.read(user::DESCRIPTIONS_OFFSET.into(), used as usize)?;
+        Ok(Snapshot { states, descriptions })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Described, Fake};
+    use rustix::fs::{ftruncate, memfd_create, MemfdFlags};
+
+    fn open(fd: impl Into<OwnedFd>) -> Result<Application, Error> {
+        Application::open(fd.into(), std::process::id())
+    }
+
+    fn open_fake(fake: &Fake) -> Result<Application, Error> {
+        Application::open(fake.fd.try_clone().unwrap(), fake.pid)
+    }
+
+    #[test]
+    fn open_of_what_is_no_memory_is_refused() {
+        let file = File::open("/proc/self/exe").unwrap();
+        assert!(matches!(open(file), Err(Error::NotMemory { .. })));
+        let (pipe, _writer) = rustix::pipe::pipe().unwrap();
+        assert!(matches!(open(pipe), Err(Error::NotMemory { .. })));
+        let huge = memfd_create("strata", MemfdFlags::HUGETLB | MemfdFlags::ALLOW_SEALING);
+        if let Ok(huge) = huge {
+            assert!(matches!(open(huge), Err(Error::NotMemory { .. })));
+        }
+    }
+
+    #[test]
+    fn open_of_memory_that_can_shrink_is_refused() {
+        let fd = memfd_create("strata", MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&fd, user::CHANNELS_OFFSET.into()).unwrap();
+        assert!(matches!(open(fd), Err(Error::NotSealed { found: 0, needed: 2, .. })));
+    }
+
+    #[test]
+    fn open_of_memory_that_is_too_small_is_refused() {
+        let fd = memfd_create("strata", MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&fd, u64::from(user::CHANNELS_OFFSET) - 1).unwrap();
+        rustix::fs::fcntl_add_seals(&fd, rustix::fs::SealFlags::SHRINK).unwrap();
+        let limit = user::CHANNELS_OFFSET.into();
+        let found = open(fd);
+        assert!(
+            matches!(found, Err(Error::TooSmall { found, limit: l, .. }) if found + 1 == limit && l == limit)
+        );
+    }
+
+    #[test]
+    fn open_of_memory_sealed_against_writing_is_refused() {
+        let fake = Fake::new();
+        let seal = rustix::fs::SealFlags::FUTURE_WRITE;
+        rustix::fs::fcntl_add_seals(&fake.fd, seal).unwrap();
+        assert!(open_fake(&fake).unwrap_err().is_denied());
+    }
+
+    #[test]
+    fn open_checks_each_value_of_the_control_page() {
+        let refused = |offset, value: u64| {
+            let fake = Fake::new();
+            match offset == offset_of!(user::Control, magic) {
+                true => fake.put_u64(offset, value),
+                false => fake.put_u32(offset, value as u32),
+            }
+            open_fake(&fake).unwrap_err()
+        };
+        assert!(matches!(refused(offset_of!(user::Control, magic), 0), Error::NotReady { .. }));
+        let magic = refused(offset_of!(user::Control, magic), 7);
+        assert!(matches!(magic, Error::Magic { found: 7, .. }));
+        let version = refused(offset_of!(user::Control, version), 2);
+        assert!(matches!(version, Error::Version { found: 2, .. }));
+        assert!(version.to_string().contains("version 2"), "{version}");
+        for (offset, value) in [
+            (offset_of!(user::Control, publish), 2),
+            (offset_of!(user::Control, nr_cpus), 0),
+            (offset_of!(user::Control, nr_cpus), u64::from(possible_cpus()) + 1),
+        ] {
+            let error = refused(offset, value);
+            assert!(matches!(error, Error::Value { found, .. } if found == value), "{error}");
+        }
+    }
+
+    #[test]
+    fn open_of_a_process_that_has_ended_gives_what_is_left() {
+        let mut fake = Fake::spawned_unseen().described();
+        fake.kill();
+        let app = fake.open();
+        assert!(!app.is_alive());
+        assert_eq!(app.tracepoints().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn application_tells_what_its_process_says() {
+        let fake = Fake::new();
+        let app = fake.open();
+        assert_eq!((app.pid(), app.inner_pid()), (fake.pid, fake.pid));
+        assert_eq!(app.name(), "fake?");
+        assert!(!app.by_position() && app.is_alive() && app.pidfd().is_some());
+        assert_eq!((app.nr_cpus(), app.parent_pid()), (1, 0));
+        assert_eq!(app.refused_tracepoints().unwrap(), 0);
+        fake.put_u32(offset_of!(user::Control, refused), u32::MAX);
+        let error = app.refused_tracepoints().unwrap_err();
+        assert!(matches!(error, Error::Value { found: 0xffff_ffff, .. }), "{error}");
+        assert!(app.started_ns() > 0);
+        assert_eq!(app.generation(), 0);
+        assert_eq!(app.session_generations(), []);
+    }
+
+    #[test]
+    fn tracepoints_are_listed_with_what_describes_them() {
+        let fake = Fake::with_tracepoints();
+        let site = user::Site { address: 16, displacement: 1, reserved: 0 };
+        fake.add(&Described::new("app", "patched", 0), 0, &[site, site]);
+        let found = fake.open().tracepoints().unwrap();
+        let names: Vec<String> = found.iter().map(|t| t.event.full_name()).collect();
+        assert_eq!(names, ["app:start", "app:work", "other:thing", "app:patched"]);
+        assert_eq!((found[0].level(), found[0].sites, found[0].by_flag), (4, 0, true));
+        assert_eq!((found[0].file.as_str(), found[0].line), ("fake.c", 42));
+        assert_eq!((found[3].level(), found[3].sites, found[3].by_flag), (0, 2, false));
+        assert!(found.iter().all(|t| t.present && t.enabled == 0 && t.event.id == t.index));
+        assert!(fake.open().sites_by_flag().unwrap());
+    }
+
+    #[test]
+    fn tracepoints_outside_of_their_memory_are_refused() {
+        let state_field = |field, value| {
+            let fake = Fake::with_tracepoints();
+            fake.put_u32(state(1) + field, value);
+            fake.open().tracepoints().unwrap_err()
+        };
+        let outside = state_field(offset_of!(user::State, description), u32::MAX);
+        assert!(
+            matches!(
+                outside,
+                Error::Description { index: 1, source: DescriptionError::Outside { .. }, .. }
+            ),
+            "{outside}"
+        );
+        let short = state_field(offset_of!(user::State, description_bytes), 9);
+        assert!(matches!(short, Error::Description { source: DescriptionError::Short { .. }, .. }));
+        let sum = state_field(offset_of!(user::State, description_bytes), u32::MAX);
+        assert!(matches!(sum, Error::Value { what: "the sum of its descriptions' sizes", .. }));
+        let sites = state_field(offset_of!(user::State, nr_sites), u32::MAX);
+        assert!(matches!(sites, Error::Value { what: "the number of its sites", .. }));
+        let control_field = |field, value| {
+            let fake = Fake::with_tracepoints();
+            fake.put_u32(field, value);
+            fake.open().tracepoints().unwrap_err()
+        };
+        let many = control_field(offset_of!(user::Control, nr_states), user::NR_STATES + 1);
+        assert!(matches!(many, Error::Value { found: 4097, limit: 4096, .. }), "{many}");
+        let bytes = user::DESCRIPTIONS_BYTES + 1;
+        let large = control_field(offset_of!(user::Control, descriptions_bytes), bytes);
+        assert!(matches!(large, Error::Value { what: "the size of its descriptions", .. }));
+    }
+}

@@ -1,0 +1,421 @@
+//! Processes that can be traced, found in `/proc`.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::geteuid;
+use strata_abi::user;
+use strata_model::text_from_bytes;
+
+use crate::application::Application;
+use crate::error::{Denial, Error};
+use crate::process::{failed, refused, Status};
+
+/// Whose processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// All of the machine.
+    Everyone,
+    /// Those with this real, effective or saved user.
+    User(u32),
+    /// These.
+    Processes(Vec<u32>),
+}
+
+/// A process that has left the reason why it cannot be traced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedProcess {
+    /// The process.
+    pub pid: u32,
+    /// Its short name.
+    pub name: String,
+    /// In its words.
+    pub reason: String,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Processes that can be traced, in order of their numbers.
+    pub applications: Vec<Application>,
+    /// Processes that say that they cannot.
+    pub refused: Vec<RefusedProcess>,
+    /// Processes that could not be looked into, or whose memory was refused.
+    pub errors: Vec<Error>,
+}
+
+/// Looks for processes that can be traced; never at ourselves.
+///
+/// A process that ends meanwhile is not mentioned, unless it was asked for by its number.
+///
+/// # Errors
+/// [`Error::Proc`]: the list of processes cannot be read.
+pub fn find(who: &Who) -> Result<Findings, Error> {
+    let mut findings = Findings::default();
+    let mut inodes = HashSet::new();
+    for pid in pids(who)? {
+        let name = |status: &Status| shown(&status.name);
+        let by_number = matches!(who, Who::Processes(_));
+        let status = match Status::read(pid) {
+            Ok(Some(status)) => status,
+            Ok(None) => {
+                if by_number {
+                    findings.errors.push(Error::Gone { pid });
+                }
+                continue;
+            }
+            Err(source) => {
+                findings.errors.push(failed(pid, "looking at it", source));
+                continue;
+            }
+        };
+        if matches!(who, Who::User(uid) if !status.uids.contains(uid)) {
+            continue;
+        }
+        let before = findings.applications.len() + findings.errors.len();
+        match look(pid, &status, &mut inodes, &mut findings) {
+            Err(error) if error.is_gone() && !by_number => (),
+            Err(error) => findings.errors.push(error),
+            Ok(Some(reason)) => {
+                let name = name(&status);
+                if by_number {
+                    findings.errors.push(Error::Refused { pid, name, reason });
+                } else {
+                    findings.refused.push(RefusedProcess { pid, name, reason });
+                }
+            }
+            Ok(None)
+                if by_number && findings.applications.len() + findings.errors.len() == before =>
+            {
+                findings.errors.push(Error::NotInstrumented { pid, name: name(&status) });
+            }
+            Ok(None) => (),
+        }
+    }
+    Ok(findings)
+}
+
+fn pids(who: &Who) -> Result<Vec<u32>, Error> {
+    if let Who::Processes(pids) = who {
+        return Ok(pids.clone());
+    }
+    let ourselves = std::process::id();
+    let mut pids = Vec::new();
+    for entry in fs::read_dir("/proc").map_err(|source| Error::Proc { source })? {
+        let entry = entry.map_err(|source| Error::Proc { source })?;
+        let pid = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        pids.extend(pid.filter(|pid| *pid != ourselves));
+    }
+    pids.sort_unstable();
+    Ok(pids)
+}
+
+/// What a name in `/proc` refers to.
+#[derive(Debug, PartialEq, Eq)]
+enum Target {
+    Memory,
+    Refused(String),
+}
+
+/// What the kernel calls a memfd's file.
+fn target(link: &[u8]) -> Option<Target> {
+    let name = link.strip_prefix(b"/memfd:")?.strip_suffix(b" (deleted)")?;
+    if name == user::MEMFD.as_bytes() {
+        return Some(Target::Memory);
+    }
+    let reason = text_from_bytes(name.strip_prefix(user::MEMFD_REFUSED.as_bytes())?);
+    Some(Target::Refused(shown(&reason)))
+}
+
+fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// The error of a process that hands over why it cannot be traced, instead of memory.
+pub(crate) fn refusal(fd: BorrowedFd<'_>, pid: u32) -> Option<Error> {
+    let link = fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()?;
+    let Target::Refused(reason) = target(link.as_os_str().as_bytes())? else { return None };
+    let status = Status::read(pid).ok().flatten();
+    let name = status.map_or_else(String::new, |status| shown(&status.name));
+    Some(Error::Refused { pid, name, reason })
+}
+
+/// Looks at one process. Gives the reason why it refuses, if it does.
+fn look(
+    pid: u32,
+    status: &Status,
+    inodes: &mut HashSet<u64>,
+    findings: &mut Findings,
+) -> Result<Option<String>, Error> {
+    let mut reason = None;
+    let mut owns_one = false;
+    let mut has_memory = false;
+    let descriptors = descriptors(pid)?;
+    for (path, found) in descriptors {
+        match found {
+            Target::Refused(text) => reason = Some(text),
+            Target::Memory => {
+                has_memory = true;
+                owns_one |= take(pid, status, &path, inodes, findings)?;
+            }
+        }
+    }
+    // A descriptor of somebody else's says nothing; its own may be closed.
+    if !owns_one && !status.is_zombie {
+        for path in mappings(pid)? {
+            owns_one |=
+                take(pid, status, &path, inodes, findings).map_err(|error| match error {
+                    Error::Denied { pid, .. } if geteuid().as_raw() != 0 && !has_memory => {
+                        Error::Denied {
+                            pid,
+                            what: "opening its shared memory",
+                            denial: Denial::Closed,
+                        }
+                    }
+                    other => other,
+                })?;
+        }
+    }
+    Ok(reason.filter(|_| !owns_one))
+}
+
+/// Opens what is there, and keeps it if it is the process' own.
+fn take(
+    pid: u32,
+    status: &Status,
+    path: &Path,
+    inodes: &mut HashSet<u64>,
+    findings: &mut Findings,
+) -> Result<bool, Error> {
+    // Opened only as a name: what it really is, and whether it may be touched, is looked at first.
+    let fd: OwnedFd = match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(fd) => fd,
+        Err(rustix::io::Errno::NOENT) => return Ok(false),
+        Err(code) => return Err(refused(pid, "opening its shared memory", code.into())),
+    };
+    let app = match Application::open_borrowed(fd.as_fd(), pid) {
+        Ok(app) => app,
+        // A file that is only called like a memfd.
+        Err(Error::NotMemory { .. }) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    if !app.is_alive() {
+        return Err(Error::Gone { pid });
+    }
+    let owner = app.memory().uid;
+    let theirs = owner == 0 || status.uids.contains(&owner);
+    if app.inner_pid() != status.inner_pid || !theirs {
+        return Ok(false);
+    }
+    if inodes.insert(app.inode()) {
+        findings.applications.push(app);
+    }
+    Ok(true)
+}
+
+/// The names of descriptors that are of interest.
+fn descriptors(pid: u32) -> Result<Vec<(PathBuf, Target)>, Error> {
+    let folder = PathBuf::from(format!("/proc/{pid}/fd"));
+    let error = |source: io::Error| refused(pid, "looking at its descriptors", source);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(error)? {
+        let path = match entry {
+            Ok(entry) => entry.path(),
+            Err(source) => return Err(error(source)),
+        };
+        // Closed meanwhile: not of interest.
+        let Ok(link) = fs::read_link(&path) else { continue };
+        if let Some(target) = target(link.as_os_str().as_bytes()) {
+            found.push((path, target));
+        }
+    }
+    Ok(found)
+}
+
+/// The names of mapped memory, for a process that has closed the descriptor.
+fn mappings(pid: u32) -> Result<Vec<PathBuf>, Error> {
+    let maps = match fs::read(format!("/proc/{pid}/maps")) {
+        Ok(maps) => maps,
+        Err(source) => match refused(pid, "looking at its mappings", source) {
+            // Its descriptors were readable: a thread of the kernel, or one that is just ending.
+            Error::Denied { .. } | Error::System { .. } => return Ok(Vec::new()),
+            error => return Err(error),
+        },
+    };
+    Ok(mapped_names(&maps, &PathBuf::from(format!("/proc/{pid}/map_files"))))
+}
+
+/// ADDRESS-ADDRESS PERMISSIONS OFFSET DEVICE INODE NAME, one a line.
+fn mapped_names(maps: &[u8], folder: &Path) -> Vec<PathBuf> {
+    let mut inodes = HashSet::new();
+    let mut names = Vec::new();
+    for line in maps.split(|byte| *byte == b'\n') {
+        let Some(place) = line.windows(7).position(|part| part == b"/memfd:") else { continue };
+        if target(&line[place..]) != Some(Target::Memory) {
+            continue;
+        }
+        let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+        let (Some(range), Some(inode)) = (words.next(), words.nth(3)) else { continue };
+        if inodes.insert(inode) {
+            names.push(folder.join(OsStr::from_bytes(&trim_zeros(range))));
+        }
+    }
+    names
+}
+
+/// `map_files` writes addresses without the zeros that `maps` puts in front of small ones.
+fn trim_zeros(range: &[u8]) -> Vec<u8> {
+    let numbers: Vec<&[u8]> = range
+        .split(|byte| *byte == b'-')
+        .map(|number| {
+            let zeros = number.iter().take_while(|byte| **byte == b'0').count();
+            &number[zeros.min(number.len().saturating_sub(1))..]
+        })
+        .collect();
+    numbers.join(&b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{run_alone, Fake};
+    use std::process::Command;
+
+    fn found(who: &Who) -> Findings {
+        find(who).unwrap()
+    }
+
+    fn pids_of(findings: &Findings) -> Vec<u32> {
+        findings.applications.iter().map(Application::pid).collect()
+    }
+
+    #[test]
+    fn find_gives_the_owner_and_not_others_who_hold_its_memory() {
+        let parent = Fake::spawned();
+        // A child that has inherited its parent's descriptor.
+        let mut child = Command::new("sleep");
+        child.arg("1000");
+        let fd = parent.fd.try_clone().unwrap();
+        // SAFETY: one system call.
+        unsafe {
+            use std::os::unix::process::CommandExt;
+            child.pre_exec(move || Ok(rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::empty())?));
+        }
+        let mut child = child.spawn().unwrap();
+        let all = found(&Who::Everyone);
+        let count = |pid| pids_of(&all).iter().filter(|found| **found == pid).count();
+        assert_eq!((count(parent.pid), count(child.id())), (1, 0));
+        assert_eq!(count(std::process::id()), 0);
+        let uid = geteuid().as_raw();
+        assert!(pids_of(&found(&Who::User(uid))).contains(&parent.pid));
+        assert!(!pids_of(&found(&Who::User(uid ^ 0x5555))).contains(&parent.pid));
+        let none = found(&Who::Processes(vec![child.id()]));
+        assert!(
+            matches!(none.errors[..], [Error::NotInstrumented { pid, .. }] if pid == child.id())
+        );
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn find_by_number_says_what_is_wrong_with_each() {
+        let fake = Fake::spawned();
+        let mut gone = Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        let damaged = Fake::spawned();
+        damaged.put_u32(8, 9);
+        let numbers = vec![fake.pid, gone.id(), 1, damaged.pid];
+        let findings = found(&Who::Processes(numbers));
+        assert_eq!(pids_of(&findings), [fake.pid]);
+        let errors = &findings.errors[..];
+        assert!(matches!(errors[0], Error::Gone { pid } if pid == gone.id()));
+        assert!(matches!(errors[1], Error::NotInstrumented { pid: 1, .. } | Error::Denied { .. }));
+        assert!(matches!(errors[2], Error::Version { found: 9, .. }), "{errors:?}");
+    }
+
+    #[test]
+    fn find_of_a_process_that_refuses_gives_its_reason() {
+        let flags = rustix::fs::MemfdFlags::empty();
+        let fd = rustix::fs::memfd_create("strata-refused:no \u{1b}room", flags).unwrap();
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        drop(fd);
+        let all = found(&Who::Everyone);
+        let refused = all.refused.iter().find(|refused| refused.pid == child.id()).unwrap();
+        assert_eq!((refused.name.as_str(), refused.reason.as_str()), ("sleep", "no ?room"));
+        let one = found(&Who::Processes(vec![child.id()]));
+        assert!(matches!(&one.errors[..], [Error::Refused { reason, .. }] if reason == "no ?room"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn refusal_that_is_announced_gives_its_reason() {
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        let memfd = |name| rustix::fs::memfd_create(name, flags).unwrap();
+        let error = Application::open(memfd("strata-refused:no \u{1b}room"), 1).unwrap_err();
+        let Error::Refused { pid: 1, name, reason } = &error else { panic!("{error:?}") };
+        assert_eq!((name.is_empty(), reason.as_str()), (false, "no ?room"));
+        let ended = Application::open(memfd("strata-refused:x"), u32::MAX).unwrap_err();
+        assert_eq!(ended.to_string(), "process 4294967295: cannot be traced: x");
+        let other = Application::open(memfd("strata-other"), 1).unwrap_err();
+        assert!(matches!(other, Error::NotSealed { .. }), "{other:?}");
+    }
+
+    #[test]
+    fn malicious_memory_of_another_user_is_nobodys() {
+        // Says that it is this process, which it can reach only through a descriptor.
+        if !geteuid().is_root() {
+            return;
+        }
+        let fake = Fake::spawned();
+        let nobody = rustix::fs::Uid::from_raw(65534);
+        rustix::fs::fchown(&fake.fd, Some(nobody), None).unwrap();
+        assert!(!pids_of(&found(&Who::Everyone)).contains(&fake.pid));
+    }
+
+    #[test]
+    #[ignore = "run by find_as_another_user_says_whose_it_is"]
+    fn alone_find_of_a_process_of_root() {
+        let findings = found(&Who::Processes(vec![1]));
+        let [Error::Denied { pid: 1, denial, .. }] = &findings.errors[..] else {
+            panic!("{:?}", findings.errors);
+        };
+        assert_eq!(*denial, Denial::OtherUser { theirs: 0, ours: 65534 });
+        assert!(findings.errors[0].to_string().contains("Run as root"));
+    }
+
+    #[test]
+    fn find_as_another_user_says_whose_it_is() {
+        if !geteuid().is_root() {
+            return;
+        }
+        run_alone("find::tests::alone_find_of_a_process_of_root", crate::testing::become_nobody);
+    }
+
+    #[test]
+    fn target_of_other_names_is_nothing() {
+        for link in ["/memfd:strata", "/memfd:stratum (deleted)", "/tmp/memfd:strata (deleted)", ""]
+        {
+            assert_eq!(target(link.as_bytes()), None, "{link}");
+        }
+        assert_eq!(target(b"/memfd:strata (deleted)"), Some(Target::Memory));
+    }
+
+    #[test]
+    fn mapped_names_are_those_of_map_files_once_for_each_memory() {
+        let maps = b"00400000-00401000 r-xp 00000000 fe:00 12 /bin/x\n\
+            7f0000000000-7f0000400000 rw-s 00000000 00:01 77 /memfd:strata (deleted)\n\
+            7f0000800000-7f0000c00000 rw-s 00400000 00:01 77 /memfd:strata (deleted)\n\
+            00010000-00020000 rw-s 00000000 00:01 78    /memfd:strata (deleted)\n\
+            7f1000000000-7f1000400000 rw-s 00000000 00:01 79 /memfd:other (deleted)\n\
+            garbage /memfd:strata (deleted)\n";
+        let names = mapped_names(maps, Path::new("/m"));
+        assert_eq!(names, ["/m/7f0000000000-7f0000400000", "/m/10000-20000"].map(PathBuf::from));
+    }
+}

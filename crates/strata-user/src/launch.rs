@@ -1,0 +1,123 @@
+//! A command that this tracer starts: what its environment says, and the socket on which it and its
+//! descendants announce themselves.
+
+use std::fmt::Write;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
+use strata_abi::user;
+use strata_ring::LossMode;
+
+use crate::announce::{receive, set_option, AnnouncementCounters, Message, Received};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::session::SessionSpec;
+
+/// Room for announcements that nobody has taken yet \[byte\]; some thousand of them.
+const BUFFER_BYTES: i32 = 8 << 20;
+
+/// The socket pair for one command that is about to be started.
+#[derive(Debug)]
+pub struct Launch {
+    ours: OwnedFd,
+    theirs: OwnedFd,
+    inode: u64,
+}
+
+impl Launch {
+    /// Makes the sockets. Both are closed on exec: clear that flag of [`child_fd`](Self::child_fd) in
+    /// the child only.
+    ///
+    /// # Errors
+    /// [`Error::Socket`].
+    pub fn new() -> Result<Launch, Error> {
+        let error = |source| Error::Socket { what: "making a pair", source };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .map_err(|code| error(code.into()))?;
+        set_option(ours.as_fd(), libc::SO_PASSCRED, 1).map_err(error)?;
+        // What counts is the sender's buffer. Beyond the system's limit only for root; else up to it.
+        for socket in [&ours, &theirs] {
+            for name in
+                [libc::SO_SNDBUF, libc::SO_SNDBUFFORCE, libc::SO_RCVBUF, libc::SO_RCVBUFFORCE]
+            {
+                let _ = set_option(socket.as_fd(), name, BUFFER_BYTES);
+            }
+        }
+        let stat = rustix::fs::fstat(&theirs).map_err(|code| error(code.into()))?;
+        Ok(Launch { ours, theirs, inode: stat.st_ino })
+    }
+
+    /// What the command must inherit, under the same number.
+    #[must_use]
+    pub fn child_fd(&self) -> BorrowedFd<'_> {
+        self.theirs.as_fd()
+    }
+
+    /// The value of [`ENVIRONMENT`](crate::ENVIRONMENT) for the command.
+    #[must_use]
+    pub fn environment(&self, generation: u64, spec: &SessionSpec, clock: &Clock) -> String {
+        let mode = match spec.loss_mode {
+            LossMode::Discard => "discard",
+            LossMode::Overwrite => "overwrite",
+        };
+        let mut text = format!("{}:", user::VERSION);
+        // Writing to a String cannot fail.
+        let _ = write!(text, "socket={}.{};", self.theirs.as_raw_fd(), self.inode);
+        let _ = write!(text, "generation={generation};subbuf={};", spec.subbuf_bytes);
+        let _ = write!(text, "subbufs={};mode={mode};", spec.nr_subbufs);
+        let _ = match clock.multiplier() {
+            Some(multiplier) => write!(text, "clock=32.{multiplier};"),
+            None => write!(text, "clock=0.0;"),
+        };
+        let _ = write!(text, "rules={}", spec.rules);
+        text
+    }
+
+    /// The command has been started (or could not be): closes our copy of its end.
+    #[must_use]
+    pub fn started(self) -> Announcements {
+        Announcements { socket: self.ours, counters: AnnouncementCounters::default() }
+    }
+}
+
+/// Where a command and its descendants announce themselves.
+#[derive(Debug)]
+pub struct Announcements {
+    socket: OwnedFd,
+    counters: AnnouncementCounters,
+}
+
+impl Announcements {
+    /// The next process, without waiting.
+    ///
+    /// [`Received::End`] says that nobody holds the other end any more, or that a descendant has shut
+    /// it down: wait for the command itself too.
+    ///
+    /// # Errors
+    /// [`Error::Socket`].
+    pub fn receive(&mut self) -> Result<Received, Error> {
+        loop {
+            return Ok(match receive(self.socket.as_fd(), &mut self.counters)? {
+                Message::Process { fd, pid, uid, announcement } => {
+                    Received::Process { fd, pid, uid, announcement }
+                }
+                Message::Ignored => continue,
+                Message::Nothing => Received::Nothing,
+                Message::End => Received::End,
+            });
+        }
+    }
+
+    /// Messages so far.
+    #[must_use]
+    pub fn counters(&self) -> &AnnouncementCounters {
+        &self.counters
+    }
+}
+
+impl AsFd for Announcements {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

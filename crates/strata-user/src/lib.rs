@@ -1,0 +1,41 @@
+//! Applications that can be traced: find them, map what they share, switch their tracepoints on and off.
+//!
+//! ```text
+//! find() ─▶ Application ─▶ AppSession::start() ─▶ tick(), update() ... ─▶ stop() ─▶ release()
+//! Launch, Listener ─▶ Received::Process ─▶ Application ─▶ AppSession::adopt(), else start()
+//! ```
+//!
+//! A process shares one sealed memfd (`strata/abi/user.h`), and everything in it is hostile: it is
+//! copied, then the copy is checked, and no reference is ever made to bytes that the process can write.
+//! Nothing here stops a process, or waits for it.
+
+mod announce;
+mod application;
+mod clock;
+mod description;
+mod error;
+mod find;
+mod launch;
+mod listen;
+mod memory;
+mod process;
+mod rules;
+mod session;
+mod sites;
+
+#[cfg(test)]
+mod testing;
+
+pub use announce::{AnnouncementCounters, Received};
+pub use application::{Application, Tracepoint};
+pub use clock::{Clock, ClockKind, WhyNot};
+pub use description::DescriptionError;
+pub use error::{Denial, Error};
+pub use find::{find, Findings, RefusedProcess, Who};
+pub use launch::{Announcements, Launch};
+pub use listen::Listener;
+pub use process::{ancestors, protection};
+pub use rules::{level_from_name, level_name, Rule, RuleError, Rules};
+pub use session::{new_generation, AppSession, HeaderChoice, SessionCounters, SessionSpec};
+pub use strata_abi::user::{Announcement, ENVIRONMENT};
+pub use strata_ring::LossMode;

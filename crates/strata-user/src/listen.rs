@@ -1,0 +1,375 @@
+//! A socket in a folder that processes look into when they start, so that new ones need not be found.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{
+    accept_with, bind, connect, listen, socket_with, AddressFamily, SocketAddrUnix, SocketFlags,
+    SocketType,
+};
+use rustix::process::geteuid;
+use strata_abi::user;
+
+use crate::announce::{receive, set_option, AnnouncementCounters, Message, Received};
+use crate::error::Error;
+
+/// Connections that wait for us to accept them.
+const BACKLOG: i32 = 4096;
+
+/// Connections that have not sent anything yet; at so many the older half is closed.
+const CONNECTIONS_MAX: usize = 1024;
+
+/// A connection that has sent nothing for so long is no announcement.
+const CONNECTION_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A listening socket, `FOLDER/PID.sock`; removed with this.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    epoll: OwnedFd,
+    path: PathBuf,
+    /// Accepted, nothing received yet; oldest first.
+    connections: VecDeque<(OwnedFd, Instant)>,
+    counters: AnnouncementCounters,
+}
+
+impl Listener {
+    /// Listens in the folder for our user: `/run/strata` for root, else one that only we may write to.
+    ///
+    /// # Errors
+    /// [`Error::Folder`], [`Error::Socket`]: of the last folder that was tried.
+    pub fn new() -> Result<Listener, Error> {
+        let uid = geteuid().as_raw();
+        if uid == 0 {
+            return Listener::in_folder(Path::new(user::SOCKETS_ROOT));
+        }
+        let folder = |pattern: &str| PathBuf::from(pattern.replace("%u", &uid.to_string()));
+        Listener::in_folder(&folder(user::SOCKETS_USER))
+            .or_else(|_| Listener::in_folder(&folder(user::SOCKETS_TMP)))
+    }
+
+    /// Listens in this folder, which is made if it is not there.
+    ///
+    /// # Errors
+    /// [`Error::Folder`]: it is not ours alone. [`Error::Socket`].
+    pub fn in_folder(folder: &Path) -> Result<Listener, Error> {
+        prepare(folder)?;
+        remove_stale(folder);
+        let error = |what| move |code: Errno| Error::Socket { what, source: code.into() };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .map_err(error("making one"))?;
+        // A tracer may have more than one, each with a name of its own.
+        let (mut path, mut more) = (folder.join(format!("{}.sock", std::process::id())), 0);
+        loop {
+            let address = SocketAddrUnix::new(&path).map_err(error("its name"))?;
+            match bind(&socket, &address) {
+                Ok(()) => break,
+                Err(Errno::ADDRINUSE) if more < 64 => {
+                    more += 1;
+                    path = folder.join(format!("{}.{more}.sock", std::process::id()));
+                }
+                Err(code) => return Err(error("naming one")(code)),
+            }
+        }
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(error("making an epoll"))?;
+        let listener = Listener {
+            socket,
+            epoll,
+            path,
+            connections: VecDeque::new(),
+            counters: AnnouncementCounters::default(),
+        };
+        // Who announces must be able to write to it; the folder says who may come that far.
+        let mode = fs::Permissions::from_mode(if geteuid().is_root() { 0o666 } else { 0o600 });
+        fs::set_permissions(&listener.path, mode)
+            .map_err(|source| Error::Socket { what: "opening one for others", source })?;
+        // Connections inherit it, so that what is sent before we accept has credentials too.
+        set_option(listener.socket.as_fd(), libc::SO_PASSCRED, 1)
+            .map_err(|source| Error::Socket { what: "asking for credentials", source })?;
+        listen(&listener.socket, BACKLOG).map_err(error("listening"))?;
+        listener.watch(&listener.socket).map_err(error("watching"))?;
+        Ok(listener)
+    }
+
+    fn watch(&self, fd: &OwnedFd) -> Result<(), Errno> {
+        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Messages so far.
+    #[must_use]
+    pub fn counters(&self) -> &AnnouncementCounters {
+        &self.counters
+    }
+
+    /// The next process, without waiting; never [`Received::End`].
+    ///
+    /// # Errors
+    /// [`Error::Socket`].
+    pub fn receive(&mut self) -> Result<Received, Error> {
+        self.accept()?;
+        let mut waiting = VecDeque::new();
+        let mut result = Ok(Received::Nothing);
+        let mut more = true;
+        while let Some((fd, since)) = self.connections.pop_front() {
+            if !more {
+                waiting.push_back((fd, since));
+                continue;
+            }
+            match receive(fd.as_fd(), &mut self.counters) {
+                // One message each; the connection is closed by dropping it.
+                Ok(Message::Process { fd, pid, uid, announcement }) => {
+                    result = Ok(Received::Process { fd, pid, uid, announcement });
+                    more = false;
+                }
+                Ok(Message::Nothing) if since.elapsed() < CONNECTION_PATIENCE => {
+                    waiting.push_back((fd, since));
+                }
+                Ok(Message::Nothing | Message::Ignored | Message::End) => (),
+                Err(error) => {
+                    result = Err(error);
+                    more = false;
+                }
+            }
+        }
+        self.connections = waiting;
+        if self.connections.len() >= CONNECTIONS_MAX {
+            // Silent ones shall not keep out those who wait to be accepted.
+            self.connections.drain(..CONNECTIONS_MAX / 2);
+        }
+        result
+    }
+
+    fn accept(&mut self) -> Result<(), Error> {
+        while self.connections.len() < CONNECTIONS_MAX {
+            match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(fd) => {
+                    // Not watched, it would still be looked at with the next one.
+                    let _ = self.watch(&fd);
+                    self.connections.push_back((fd, Instant::now()));
+                }
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR | Errno::CONNABORTED) => (),
+                // Too many descriptors: what has come is still served.
+                Err(Errno::MFILE | Errno::NFILE) if !self.connections.is_empty() => break,
+                Err(code) => {
+                    return Err(Error::Socket { what: "accepting", source: code.into() });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Listener {
+    /// Readable when there may be something to [`receive`](Self::receive).
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Makes the folder, or checks that nobody else can write to it.
+fn prepare(folder: &Path) -> Result<(), Error> {
+    let error = |reason| Error::Folder { path: folder.to_owned(), reason };
+    let ours = geteuid().as_raw();
+    // Others only send to root's.
+    let mode = if ours == 0 { 0o755 } else { 0o700 };
+    match fs::DirBuilder::new().mode(mode).create(folder) {
+        Ok(()) => {
+            // Whatever the umask says.
+            let permissions = fs::Permissions::from_mode(mode);
+            fs::set_permissions(folder, permissions)
+                .map_err(|source| error(format!("cannot be opened for others: {source}")))?;
+        }
+        Err(source) if source.kind() == io::ErrorKind::AlreadyExists => (),
+        Err(source) => return Err(error(format!("cannot be made: {source}"))),
+    }
+    // Not through a symbolic link, which somebody else may have put there.
+    let found = fs::symlink_metadata(folder)
+        .map_err(|source| error(format!("cannot be looked at: {source}")))?;
+    if !found.is_dir() {
+        return Err(error("is no folder. Remove it".to_owned()));
+    }
+    if found.uid() != ours {
+        let theirs = found.uid();
+        return Err(error(format!("belongs to user {theirs}, not to {ours}. Remove it")));
+    }
+    if found.mode() & 0o022 != 0 {
+        let mode = found.mode() & 0o7777;
+        return Err(error(format!("can be written to by others (mode {mode:o}). Use chmod 700")));
+    }
+    Ok(())
+}
+
+/// Removes the sockets on which nobody listens any more.
+fn remove_stale(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.extension().is_none_or(|extension| extension != "sock") {
+            continue;
+        }
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let probe = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (Ok(probe), Ok(address)) = (probe, SocketAddrUnix::new(&path)) else { continue };
+        if connect(&probe, &address) == Err(Errno::CONNREFUSED) {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{poll, PollFd, PollFlags, Timespec};
+    use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+    use std::io::IoSlice;
+    use std::mem::MaybeUninit;
+
+    /// A folder of this test's own.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir();
+            Folder(path.join(format!("strata-listen-{}-{name}", std::process::id())))
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0).or_else(|_| fs::remove_file(&self.0));
+        }
+    }
+
+    fn connect_to(path: &Path) -> OwnedFd {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+        socket
+    }
+
+    fn announce(socket: &OwnedFd) {
+        let fake = crate::testing::Fake::new();
+        let mut text = user::MAGIC.to_ne_bytes().to_vec();
+        text.extend(user::VERSION.to_ne_bytes());
+        text.extend(7u32.to_ne_bytes());
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let fds = [fake.fd.as_fd()];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+        sendmsg(socket, &[IoSlice::new(&text)], &mut control, SendFlags::empty()).unwrap();
+    }
+
+    fn readable(listener: &Listener) -> bool {
+        let mut fds = [PollFd::new(listener, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
+    }
+
+    #[test]
+    fn receive_of_processes_that_connect_send_and_close() {
+        let folder = Folder::new("receive");
+        let mut listener = Listener::in_folder(&folder.0).unwrap();
+        assert!(!readable(&listener));
+        // Connected and silent; then some that are quick.
+        let silent = connect_to(listener.path());
+        for _ in 0..3 {
+            announce(&connect_to(listener.path()));
+        }
+        assert!(readable(&listener));
+        for _ in 0..3 {
+            let Received::Process { pid, .. } = listener.receive().unwrap() else { panic!("none") };
+            assert_eq!(pid, std::process::id());
+        }
+        assert!(matches!(listener.receive().unwrap(), Received::Nothing));
+        assert!(!readable(&listener));
+        announce(&silent);
+        assert!(readable(&listener));
+        assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
+        assert_eq!(listener.counters().received, 4);
+    }
+
+    #[test]
+    fn malicious_connections_that_stay_silent_do_not_keep_others_out() {
+        let folder = Folder::new("silent");
+        let mut listener = Listener::in_folder(&folder.0).unwrap();
+        let silent: Vec<OwnedFd> =
+            (0..CONNECTIONS_MAX + 10).map(|_| connect_to(listener.path())).collect();
+        announce(&connect_to(listener.path()));
+        let received = (0..3).map(|_| listener.receive().unwrap());
+        let processes = received.filter(|r| matches!(r, Received::Process { .. })).count();
+        assert_eq!(processes, 1);
+        assert!(listener.connections.len() < CONNECTIONS_MAX);
+        drop(silent);
+    }
+
+    #[test]
+    fn folder_and_socket_have_the_modes_that_processes_check() {
+        let folder = Folder::new("modes");
+        let listener = Listener::in_folder(&folder.0).unwrap();
+        let root = geteuid().is_root();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(mode(&folder.0), if root { 0o755 } else { 0o700 });
+        assert_eq!(mode(listener.path()), if root { 0o666 } else { 0o600 });
+        let name = format!("{}.sock", std::process::id());
+        assert_eq!(listener.path(), folder.0.join(name));
+        let path = listener.path().to_owned();
+        let second = Listener::in_folder(&folder.0).unwrap();
+        assert_ne!(second.path(), path);
+        drop((listener, second));
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn stale_sockets_are_removed_and_live_ones_stay() {
+        let folder = Folder::new("stale");
+        let live = Listener::in_folder(&folder.0).unwrap();
+        let stale = folder.0.join("1.sock");
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        bind(&socket, &SocketAddrUnix::new(&stale).unwrap()).unwrap();
+        drop(socket);
+        fs::write(folder.0.join("notes"), "").unwrap();
+        let _second = Listener::in_folder(&folder.0).unwrap();
+        assert!(!stale.exists() && live.path().exists() && folder.0.join("notes").exists());
+    }
+
+    #[test]
+    fn folder_that_others_can_write_to_or_that_is_none_is_refused() {
+        let refused = |path: &Path| match Listener::in_folder(path) {
+            Err(Error::Folder { reason, .. }) => reason,
+            other => panic!("{other:?}"),
+        };
+        let folder = Folder::new("refused");
+        fs::create_dir(&folder.0).unwrap();
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o770)).unwrap();
+        assert!(refused(&folder.0).contains("770"));
+        let link = Folder::new("link");
+        std::os::unix::fs::symlink("/tmp", &link.0).unwrap();
+        assert!(refused(&link.0).contains("no folder"));
+        assert!(refused(Path::new("/proc/strata")).contains("cannot be made"));
+        if geteuid().is_root() {
+            fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o700)).unwrap();
+            std::os::unix::fs::chown(&folder.0, Some(65534), None).unwrap();
+            assert!(refused(&folder.0).contains("65534"));
+        }
+    }
+}

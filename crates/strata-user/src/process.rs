@@ -1,0 +1,404 @@
+//! A process, as far as the kernel tells: what is read here is the kernel's word, not the process'.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::{getegid, geteuid, getrlimit, pidfd_open, Pid, PidfdFlags, Resource};
+use rustix::time::{clock_gettime, ClockId};
+
+use crate::error::{Denial, Error};
+
+/// What `/proc/PID/status` says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Status {
+    /// Short name, still escaped as the kernel does.
+    pub name: String,
+    /// Real, effective, saved and file system user.
+    pub uids: [u32; 4],
+    /// Real, effective, saved and file system group.
+    pub gids: [u32; 4],
+    /// In its own PID namespace.
+    pub inner_pid: u32,
+    /// Whose child it is now; 0: nobody's that we can see.
+    pub parent_pid: u32,
+    /// It has ended and waits for its parent.
+    pub is_zombie: bool,
+    /// It has memory: it is not ending, and no thread of the kernel.
+    pub has_memory: bool,
+}
+
+impl Status {
+    /// Reads it; `None` if there is no such process.
+    ///
+    /// # Errors
+    /// What the system said: it may be there.
+    pub fn read(pid: u32) -> io::Result<Option<Status>> {
+        match fs::read(format!("/proc/{pid}/status")) {
+            Ok(text) => Ok(Status::parse(&text, pid)),
+            Err(error) if is_nobody(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn parse(text: &[u8], pid: u32) -> Option<Status> {
+        let mut status = Status { inner_pid: pid, ..Status::default() };
+        for line in String::from_utf8_lossy(text).lines() {
+            let (key, value) = match line.split_once(':') {
+                Some((key, value)) => (key, value.trim()),
+                None => continue,
+            };
+            match key {
+                "Name" => status.name = value.to_owned(),
+                "State" => status.is_zombie = value.starts_with(['Z', 'X']),
+                "VmSize" => status.has_memory = true,
+                "PPid" => status.parent_pid = value.parse().ok()?,
+                "Uid" => numbers(&mut status.uids, value)?,
+                "Gid" => numbers(&mut status.gids, value)?,
+                // From the outermost namespace that we see to its own.
+                "NSpid" => status.inner_pid = value.split_whitespace().last()?.parse().ok()?,
+                _ => (),
+            }
+        }
+        Some(status)
+    }
+}
+
+fn numbers(into: &mut [u32; 4], text: &str) -> Option<()> {
+    for (number, word) in into.iter_mut().zip(text.split_whitespace()) {
+        *number = word.parse().ok()?;
+    }
+    Some(())
+}
+
+/// There is no such process.
+fn is_nobody(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
+}
+
+/// The process' parent, its parent's parent, and so on, as far as they can be seen. Nobody is followed
+/// further than a thousand generations, which change meanwhile.
+pub fn ancestors(pid: u32) -> impl Iterator<Item = u32> {
+    let parent = |pid: &u32| match Status::read(*pid) {
+        Ok(Some(status)) => Some(status.parent_pid).filter(|parent| *parent != 0),
+        _ => None,
+    };
+    std::iter::successors(parent(&pid), parent).take(1000)
+}
+
+/// Why the kernel protects a process from us, which our user has started: it belongs to somebody else, or
+/// hides. `None`: it does not, as far as can be seen.
+#[must_use]
+pub fn protection(pid: u32) -> Option<Denial> {
+    let ours = geteuid().as_raw();
+    let status = Status::read(pid).ok()??;
+    if ours == 0 {
+        return None;
+    }
+    if let Some(theirs) = status.uids.into_iter().find(|uid| *uid != ours) {
+        return Some(Denial::OtherUser { theirs, ours });
+    }
+    let own_groups = status.gids.into_iter().all(|gid| gid == getegid().as_raw());
+    let hides = !status.is_zombie && owner_of_descriptors(pid).is_some_and(|owner| owner != ours);
+    (hides || !own_groups).then_some(Denial::NotDumpable)
+}
+
+/// How a process is held on to.
+#[derive(Debug)]
+enum Hold {
+    Pidfd(OwnedFd),
+    /// The kernel is too old (before 5.3), or does not let us.
+    Number,
+    /// It has ended already; what it shared is still there.
+    Ended,
+}
+
+/// A process that is held on to: its number is not given to another one unnoticed.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub pid: u32,
+    hold: Hold,
+}
+
+impl Process {
+    /// Holds on to the process that said at `started_ns` that it had started.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn open(pid: u32, started_ns: u64) -> Result<Process, Error> {
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pidfd = number.map_or(Err(Errno::SRCH), |pid| pidfd_open(pid, PidfdFlags::empty()));
+        let hold = match pidfd {
+            Ok(pidfd) => Hold::Pidfd(pidfd),
+            Err(Errno::SRCH | Errno::INVAL) => Hold::Ended,
+            Err(Errno::NOSYS | Errno::PERM) => Hold::Number,
+            Err(code) => return Err(failed(pid, "holding on to it", code.into())),
+        };
+        // Before we held on to it, the number may have been given to a younger process.
+        let younger = !matches!(hold, Hold::Ended)
+            && is_younger(pid, started_ns)
+                .map_err(|source| failed(pid, "looking at when it started", source))?;
+        Ok(Process { pid, hold: if younger { Hold::Ended } else { hold } })
+    }
+
+    pub fn pidfd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.hold {
+            Hold::Pidfd(pidfd) => Some(pidfd.as_fd()),
+            Hold::Number | Hold::Ended => None,
+        }
+    }
+
+    pub fn has_ended(&self) -> bool {
+        match &self.hold {
+            Hold::Pidfd(pidfd) => {
+                let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+                let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+                matches!(poll(&mut fds, Some(&now)), Ok(1..))
+            }
+            Hold::Number => match Status::read(self.pid) {
+                Ok(status) => status.is_none_or(|status| status.is_zombie),
+                // It cannot be looked at now, which says nothing.
+                Err(_) => false,
+            },
+            Hold::Ended => true,
+        }
+    }
+
+    /// Its memory, to read and write.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], [`Error::Denied`], [`Error::System`].
+    pub fn open_memory(&self) -> Result<File, Error> {
+        let pid = self.pid;
+        let opened = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
+        // Only now: before, the number could have been given to another process in between.
+        if self.has_ended() {
+            return Err(Error::Gone { pid });
+        }
+        opened.map_err(|source| refused(pid, "writing to its memory", source))
+    }
+}
+
+/// Did the process with this number start after `started_ns` (`CLOCK_MONOTONIC`)? Then it is not the one
+/// that said so.
+fn is_younger(pid: u32, started_ns: u64) -> io::Result<bool> {
+    // The kernel counts in ticks of 10 ms, and rounds.
+    const TOLERANCE_NS: u64 = 50_000_000;
+    let Some(ticks) = start_ticks(pid)? else { return Ok(true) };
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    let begun = u128::from(ticks) * 1_000_000_000 / u128::from(per_second);
+    let now = |id| {
+        let now = clock_gettime(id);
+        i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
+    };
+    // What the machine has slept lies between the two clocks.
+    let asleep = now(ClockId::Boottime) - now(ClockId::Monotonic);
+    let said = i128::from(started_ns.saturating_add(TOLERANCE_NS)) + asleep.max(0);
+    Ok(i128::try_from(begun).is_ok_and(|begun| begun > said) && same_time_namespace(pid))
+}
+
+/// Field 22 of `/proc/PID/stat`; `None` if there is no such process.
+fn start_ticks(pid: u32) -> io::Result<Option<u64>> {
+    let text = match fs::read(format!("/proc/{pid}/stat")) {
+        Ok(text) => text,
+        Err(error) if is_nobody(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // The name, in parentheses, may hold anything.
+    let behind = text.iter().rposition(|byte| *byte == b')').map_or(0, |place| place + 1);
+    let text = String::from_utf8_lossy(&text[behind..]);
+    Ok(text.split_whitespace().nth(19).and_then(|word| word.parse().ok()))
+}
+
+/// Does its `CLOCK_MONOTONIC` begin where ours does?
+fn same_time_namespace(pid: u32) -> bool {
+    let link = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/time")).ok();
+    link(&pid.to_string()) == link("self")
+}
+
+/// The error for something that was not possible in a process.
+pub(crate) fn refused(pid: u32, what: &'static str, source: io::Error) -> Error {
+    match source.raw_os_error() {
+        Some(libc::ENOENT | libc::ESRCH) => Error::Gone { pid },
+        // One that is just ending has no memory, and with it nobody who may look into it.
+        Some(libc::EACCES | libc::EPERM) if is_ending(pid) => Error::Gone { pid },
+        Some(code @ (libc::EACCES | libc::EPERM)) => {
+            Error::Denied { pid, what, denial: explain(pid, code) }
+        }
+        _ => failed(pid, what, source),
+    }
+}
+
+fn is_ending(pid: u32) -> bool {
+    matches!(Status::read(pid), Ok(Some(status)) if !status.has_memory)
+}
+
+/// The error for something that the system has no room for.
+pub(crate) fn failed(pid: u32, what: &'static str, source: io::Error) -> Error {
+    match (source.raw_os_error(), getrlimit(Resource::Nofile).current) {
+        (Some(libc::EMFILE), Some(limit)) => Error::Descriptors { pid, what, limit },
+        _ => Error::System { pid, what, source },
+    }
+}
+
+/// Why the kernel refuses, as far as it can be seen from outside.
+fn explain(pid: u32, code: i32) -> Denial {
+    let ours = geteuid().as_raw();
+    if let Ok(Some(status)) = Status::read(pid) {
+        if ours != 0 && status.uids.iter().any(|uid| *uid != ours) {
+            let theirs = *status.uids.iter().find(|uid| **uid != ours).unwrap_or(&ours);
+            return Denial::OtherUser { theirs, ours };
+        }
+    }
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    match scope.trim().parse() {
+        Ok(value) if value > 0 => return Denial::PtraceScope { value },
+        _ => (),
+    }
+    if ours != 0 && owner_of_descriptors(pid) == Some(0) {
+        return Denial::NotDumpable;
+    }
+    Denial::Unknown { code }
+}
+
+/// Who owns `/proc/PID/fd`: root, if the process is not dumpable. (`/proc/PID` is always its user's.)
+fn owner_of_descriptors(pid: u32) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(format!("/proc/{pid}/fd")).ok().map(|metadata| metadata.uid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{setrlimit, Rlimit};
+
+    #[test]
+    fn status_of_a_process_in_a_namespace_gives_the_innermost_pid() {
+        let text = b"Name:\tmy app\nState:\tS (sleeping)\nUid:\t1000\t1001\t1002\t1003\n\
+                     Gid:\t7\t7\t8\t9\nPPid:\t4242\nNSpid:\t4711\t12\t3\n";
+        let status = Status::parse(text, 4711).unwrap();
+        assert_eq!(status.name, "my app");
+        assert_eq!(status.uids, [1000, 1001, 1002, 1003]);
+        assert_eq!((status.gids, status.parent_pid), ([7, 7, 8, 9], 4242));
+        assert_eq!(status.inner_pid, 3);
+        assert!(!status.is_zombie);
+    }
+
+    #[test]
+    fn status_of_a_kernel_without_namespaces_gives_the_pid_itself() {
+        let status = Status::parse(b"Name:\tx\nState:\tZ (zombie)\n", 9).unwrap();
+        assert_eq!(status.inner_pid, 9);
+        assert!(status.is_zombie);
+    }
+
+    fn now_ns() -> u64 {
+        crate::Clock::monotonic_ns()
+    }
+
+    #[test]
+    fn process_that_is_not_there_has_ended() {
+        for pid in [0, u32::MAX] {
+            let process = Process::open(pid, now_ns()).unwrap();
+            assert!(process.has_ended() && process.pidfd().is_none());
+        }
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let process = Process::open(child.id(), now_ns()).unwrap();
+        assert!(process.pidfd().is_some());
+        child.wait().unwrap();
+        assert!(process.has_ended());
+        assert!(process.open_memory().unwrap_err().is_gone());
+    }
+
+    #[test]
+    fn process_younger_than_what_was_said_is_another_one() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        let before = now_ns() - 1_000_000_000;
+        assert!(Process::open(child.id(), before).unwrap().has_ended());
+        assert!(!Process::open(child.id(), now_ns()).unwrap().has_ended());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn process_without_a_pidfd_is_looked_up() {
+        let process = Process { pid: std::process::id(), hold: Hold::Number };
+        assert!(!process.has_ended());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let process = Process { pid: child.id(), hold: Hold::Number };
+        child.wait().unwrap();
+        assert!(process.has_ended());
+    }
+
+    #[test]
+    fn ancestors_of_a_child_begin_with_us_and_end_with_the_first_process() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        let chain: Vec<u32> = ancestors(child.id()).collect();
+        assert_eq!(chain[0], std::process::id());
+        assert_eq!(chain[1], std::os::unix::process::parent_id());
+        child.kill().unwrap();
+        // It has ended, and is still there for us; then it is not.
+        assert_eq!(ancestors(child.id()).next(), Some(std::process::id()));
+        child.wait().unwrap();
+        assert_eq!(ancestors(child.id()).next(), None);
+        assert_eq!(ancestors(u32::MAX).next(), None);
+    }
+
+    #[test]
+    #[ignore = "run by protection_of_others_is_said"]
+    fn alone_protection_of_root_and_of_one_that_hides() {
+        assert_eq!(protection(1), Some(Denial::OtherUser { theirs: 0, ours: 65534 }));
+        assert_eq!(protection(std::process::id()), None);
+        // SAFETY: no memory is involved.
+        assert_eq!(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) }, 0);
+        assert_eq!(protection(std::process::id()), Some(Denial::NotDumpable));
+        assert_eq!(explain(std::process::id(), libc::EACCES), Denial::NotDumpable);
+    }
+
+    #[test]
+    fn protection_of_others_is_said() {
+        assert_eq!(protection(u32::MAX), None);
+        if !geteuid().is_root() {
+            return;
+        }
+        assert_eq!(protection(1), None);
+        let test = "process::tests::alone_protection_of_root_and_of_one_that_hides";
+        crate::testing::run_alone(test, crate::testing::become_nobody);
+    }
+
+    #[test]
+    #[ignore = "run by process_when_no_descriptor_is_left_is_not_said_to_be_gone"]
+    fn alone_process_when_no_descriptor_is_left() {
+        let ourselves = std::process::id();
+        let limit = Rlimit { current: Some(3), maximum: Some(3) };
+        setrlimit(Resource::Nofile, limit).unwrap();
+        let error = Process::open(ourselves, now_ns()).unwrap_err();
+        assert!(matches!(error, Error::Descriptors { limit: 3, .. }), "{error}");
+        assert!(error.to_string().contains("(3). Raise the limit (ulimit -n)"), "{error}");
+        assert!(Status::read(ourselves).is_err());
+        assert!(is_younger(ourselves, now_ns()).is_err());
+        assert!(!Process { pid: ourselves, hold: Hold::Number }.has_ended());
+    }
+
+    #[test]
+    fn process_when_no_descriptor_is_left_is_not_said_to_be_gone() {
+        let test = "process::tests::alone_process_when_no_descriptor_is_left";
+        crate::testing::run_alone(test, || Ok(()));
+    }
+
+    #[test]
+    fn refused_says_gone_denied_or_what_the_system_said() {
+        let error = |code| refused(1, "x", io::Error::from_raw_os_error(code));
+        assert!(error(libc::ESRCH).is_gone());
+        assert!(error(libc::EACCES).is_denied());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        while !is_ending(child.id()) {
+            std::thread::yield_now();
+        }
+        let ending = refused(child.id(), "x", io::Error::from_raw_os_error(libc::EACCES));
+        child.wait().unwrap();
+        assert!(ending.is_gone() && !is_ending(std::process::id()), "{ending}");
+        assert!(matches!(error(libc::EIO), Error::System { pid: 1, .. }));
+    }
+}

@@ -1,0 +1,798 @@
+//! One session in one process: its slot, its channel, and which tracepoints are on.
+
+use std::collections::HashMap;
+use std::mem::offset_of;
+use std::sync::atomic::{fence, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use strata_abi::{ring, user};
+use strata_model::EventClass;
+use strata_ring::{channel_bytes, Attr, Channel, LossMode, Mapping, Publish};
+
+use crate::application::{possible_cpus, Application, Snapshot};
+use crate::clock::{Clock, Publisher};
+use crate::description::Description;
+use crate::error::Error;
+use crate::memory::{page_aligned, session, state, to_pages, u32_in, u64_in, Lock, Memory};
+use crate::rules::Rules;
+use crate::sites::{set_opcodes, Cause, Failure, Patch};
+
+/// Record headers are compact up to this many tracepoints: then no id needs the extended form.
+const COMPACT_MAX: usize = 31;
+
+/// How often a process learns that its tracer lives.
+const HEARTBEAT: Duration = Duration::from_millis(250);
+
+/// Ids beyond are a lie: a process has at most `NR_STATES` tracepoints, and gives each one id, or two
+/// if the tracer did so at the same moment.
+const ID_LIMIT: u32 = 2 * user::NR_STATES;
+
+/// Which record headers a session has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeaderChoice {
+    /// By the number of tracepoints that are selected at the start.
+    #[default]
+    Auto,
+    /// 4 bytes up to event record id 30, else 13.
+    Compact,
+    /// 6 bytes.
+    Large,
+}
+
+/// What a session wants of each process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionSpec {
+    /// Which tracepoints.
+    pub rules: Rules,
+    /// What happens when the buffers are full.
+    pub loss_mode: LossMode,
+    /// Size of a sub-buffer, a power of two \[byte\].
+    pub subbuf_bytes: u64,
+    /// Sub-buffers of each CPU, a power of two.
+    pub nr_subbufs: u64,
+    /// Which record headers.
+    pub header: HeaderChoice,
+    /// Children by `fork()` get the session too.
+    pub inherit: bool,
+}
+
+/// What a process counts outside of the channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionCounters {
+    /// Records discarded because the process could not map the channel.
+    pub discarded_unmapped: u64,
+    /// Records discarded because it had no memory to assemble them in.
+    pub discarded_unstaged: u64,
+    /// It has left the session: our heartbeat was too old.
+    pub self_stopped: bool,
+}
+
+/// A generation that no session had before.
+#[must_use]
+pub fn new_generation() -> u64 {
+    let mut bytes = [0; 8];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    match (filled, u64::from_ne_bytes(bytes)) {
+        (Ok(8), generation) if generation != 0 => generation,
+        // A kernel without it: the time differs as well, if not as safely.
+        _ => Clock::monotonic_ns() | 1,
+    }
+}
+
+/// Where the positions of a session's channel begin: a writer that a former session left behind, in the
+/// same memory, then never finds the position that it knows.
+fn start_position(generation: u64, attr: &Attr) -> u64 {
+    let buffer = attr.subbuf_bytes.saturating_mul(attr.nr_subbufs);
+    // Below 2^62, so that positions never wrap.
+    match (1u64 << 62).checked_div(buffer) {
+        Some(laps) if laps > 0 => generation % laps * buffer,
+        _ => 0,
+    }
+}
+
+/// A copy of a slot.
+#[derive(Clone, Copy, Debug)]
+struct SlotCopy {
+    status: u32,
+    flags: u32,
+    generation: u64,
+    offset: u64,
+    bytes: u64,
+    create_errno: u32,
+}
+
+impl SlotCopy {
+    fn read_all(memory: &Memory) -> Result<Vec<SlotCopy>, Error> {
+        let size = size_of::<user::Session>();
+        let all = size * user::NR_SESSIONS as usize;
+        let copy = memory.read(user::SESSIONS_OFFSET.into(), all)?;
+        let parse = |copy: &[u8]| SlotCopy {
+            status: u32_in(copy, offset_of!(user::Session, status)),
+            flags: u32_in(copy, offset_of!(user::Session, flags)),
+            generation: u64_in(copy, offset_of!(user::Session, generation)),
+            offset: u64_in(copy, offset_of!(user::Session, channel_offset)),
+            bytes: u64_in(copy, offset_of!(user::Session, channel_bytes)),
+            create_errno: u32_in(copy, offset_of!(user::Session, create_errno)),
+        };
+        Ok(copy.chunks_exact(size).map(parse).collect())
+    }
+
+    /// Its channel, if that can be: `[begin, end)`. What a process makes up is not respected.
+    fn place(&self, size: u64) -> Option<(u64, u64)> {
+        let end = self.offset.checked_add(self.bytes)?;
+        let inside = self.offset >= user::CHANNELS_OFFSET.into() && end <= size;
+        (inside && page_aligned(self.offset, self.bytes)).then_some((self.offset, end))
+    }
+}
+
+/// The first place for `bytes` bytes between the channels of other slots.
+fn first_fit(mut taken: Vec<(u64, u64)>, bytes: u64) -> u64 {
+    taken.sort_unstable();
+    let mut begin = u64::from(user::CHANNELS_OFFSET);
+    for (taken_begin, taken_end) in taken {
+        if taken_begin >= begin && taken_begin - begin >= bytes {
+            break;
+        }
+        begin = begin.max(taken_end);
+    }
+    begin
+}
+
+/// A session in a process. Dropping it switches it off and gives the memory back.
+#[derive(Debug)]
+pub struct AppSession {
+    app: Application,
+    slot: u32,
+    generation: u64,
+    large_header: bool,
+    channel: Option<Channel>,
+    place: (u64, u64),
+    events: Vec<EventClass>,
+    /// Event record id to tracepoint.
+    known: HashMap<u16, u32>,
+    descriptions: Vec<Description>,
+    seen: Option<Seen>,
+    publisher: Publisher,
+    clock_due: Instant,
+    heartbeat_due: Instant,
+    problems: Vec<Error>,
+    stopped: bool,
+    released: bool,
+}
+
+/// What tells that nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    generation: u64,
+    nr_states: u32,
+    next_id: u32,
+    arm_errno: u32,
+}
+
+impl AppSession {
+    /// Starts a session in a process: slot, channel, rules, then the tracepoints that these select.
+    ///
+    /// Tracepoints of objects that are loaded later are switched on by the process itself.
+    ///
+    /// # Errors
+    /// Why it cannot be; the process is then as it was.
+    pub fn start(
+        app: &Application,
+        spec: &SessionSpec,
+        clock: &Clock,
+    ) -> Result<AppSession, Error> {
+        let memory = app.memory();
+        if !app.is_alive() {
+            return Err(Error::Gone { pid: app.pid() });
+        }
+        let snapshot = app.snapshot()?;
+        let descriptions = describe(app, &snapshot, &[])?;
+        let lock = memory.lock()?;
+        let generation = new_generation();
+        let slot = claim(app, generation, &lock)?;
+        let mut session = AppSession::new(app, slot, generation);
+        session.descriptions = descriptions;
+        // From here on dropping it gives the slot back.
+        let selected = session.selected(&snapshot, spec);
+        session.large_header = match spec.header {
+            HeaderChoice::Auto => selected.len() > COMPACT_MAX,
+            HeaderChoice::Compact => false,
+            HeaderChoice::Large => true,
+        };
+        session.write_slot(spec)?;
+        session.make_channel(spec)?;
+        session.clock_due = Instant::now() + session.publisher.publish(memory, clock);
+        for index in selected {
+            session.give_id(index);
+        }
+        // Sequentially consistent, as the process' look at it after it has described an object: either it
+        // sees the session, or we see the object.
+        session
+            .u32(offset_of!(user::Session, status))
+            .store(user::SESSION_ACTIVE, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        drop(lock);
+        session.switch_on(spec)?;
+        session.update()?;
+        Ok(session)
+    }
+
+    /// Takes over the session of this generation that the process has made itself: it was started with
+    /// [`Launch::environment`](crate::Launch::environment), or is a child of such a process.
+    ///
+    /// # Errors
+    /// [`Error::NotArmed`]: there is none; [`Error::NoBuffers`]: since it could not make it. [`Error::Channel`], [`Error::Value`]: its memory is damaged.
+    pub fn adopt(app: &Application, generation: u64, clock: &Clock) -> Result<AppSession, Error> {
+        let pid = app.pid();
+        let memory = app.memory();
+        let slots = SlotCopy::read_all(memory)?;
+        let found = (0..)
+            .zip(&slots)
+            .find(|(_, slot)| slot.generation == generation && slot.status == user::SESSION_ACTIVE);
+        let Some((slot, copy)) = found else {
+            let failed = |slot: &&SlotCopy| slot.generation == generation && slot.create_errno != 0;
+            return Err(match slots.iter().find(failed) {
+                Some(slot) => Error::NoBuffers { pid, code: slot.create_errno },
+                None => Error::NotArmed { pid, generation },
+            });
+        };
+        let size = memory.size()?;
+        let place = copy.place(size).ok_or(Error::Value {
+            pid,
+            what: "the place of a session's channel",
+            found: copy.offset,
+            limit: size,
+        })?;
+        let channel = Mapping::new(memory.fd(), place.0, place.1 - place.0)
+            .and_then(Channel::open)
+            .map_err(|source| Error::Channel { pid, source })?;
+        let (found, limit) = (channel.nr_streams().into(), possible_cpus().into());
+        if found > limit {
+            return Err(Error::Value {
+                pid,
+                what: "its channel's number of streams",
+                found,
+                limit,
+            });
+        }
+        let mut session = AppSession::new(app, slot, generation);
+        session.large_header = copy.flags & user::SESSION_LARGE_HEADER != 0;
+        session.place = place;
+        session.channel = Some(channel);
+        session.beat()?;
+        session.clock_due = Instant::now() + session.publisher.publish(memory, clock);
+        session.update()?;
+        Ok(session)
+    }
+
+    /// Switches on in a process that was forked while [`start`](Self::start) was at work in its parent:
+    /// the session it has inherited may be on in part only, or not at all.
+    ///
+    /// # Errors
+    /// As of [`start`](Self::start); the session stays as it is.
+    pub fn complete(&mut self, spec: &SessionSpec) -> Result<(), Error> {
+        if !self.app.is_alive() {
+            return Err(Error::Gone { pid: self.app.pid() });
+        }
+        self.switch_on(spec)?;
+        self.update().map(drop)
+    }
+
+    fn new(app: &Application, slot: u32, generation: u64) -> AppSession {
+        let now = Instant::now();
+        AppSession {
+            app: app.clone(),
+            slot,
+            generation,
+            large_header: false,
+            channel: None,
+            place: (0, 0),
+            events: Vec::new(),
+            known: HashMap::new(),
+            descriptions: Vec::new(),
+            seen: None,
+            publisher: Publisher::new(slot),
+            clock_due: now,
+            heartbeat_due: now + HEARTBEAT,
+            problems: Vec::new(),
+            stopped: false,
+            released: false,
+        }
+    }
+
+    /// The process.
+    #[must_use]
+    pub fn application(&self) -> &Application {
+        &self.app
+    }
+
+    /// Its place among the sessions of the process.
+    #[must_use]
+    pub fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// Unlike that of any session before.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Record headers are large, else compact.
+    #[must_use]
+    pub fn large_header(&self) -> bool {
+        self.large_header
+    }
+
+    /// The channel, once: for whoever reads it. It may be used until [`release`](Self::release).
+    pub fn take_channel(&mut self) -> Option<Channel> {
+        self.channel.take()
+    }
+
+    /// The kinds of event records so far, in order of their ids.
+    #[must_use]
+    pub fn events(&self) -> &[EventClass] {
+        &self.events
+    }
+
+    /// Tracepoints that were ever on in this session.
+    #[must_use]
+    pub fn nr_selected(&self) -> usize {
+        self.events.len()
+    }
+
+    /// What the process counts beside the channel.
+    #[must_use]
+    pub fn counters(&self) -> SessionCounters {
+        let load = |offset| self.u64(offset).load(Ordering::Relaxed);
+        SessionCounters {
+            discarded_unmapped: load(offset_of!(user::Session, discarded_unmapped)),
+            discarded_unstaged: load(offset_of!(user::Session, discarded_unstaged)),
+            self_stopped: load(offset_of!(user::Session, self_stopped)) != 0,
+        }
+    }
+
+    /// Tracepoints that could not be switched on since this was last asked; the session goes on without.
+    pub fn problems(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.problems)
+    }
+
+    fn u32(&self, field: usize) -> &std::sync::atomic::AtomicU32 {
+        self.app.memory().u32(session(self.slot) + field)
+    }
+
+    fn u64(&self, field: usize) -> &std::sync::atomic::AtomicU64 {
+        self.app.memory().u64(session(self.slot) + field)
+    }
+
+    fn bit(&self) -> u32 {
+        1 << self.slot
+    }
+
+    /// The slot is still ours.
+    fn check_slot(&self) -> Result<(), Error> {
+        let found = self.u64(offset_of!(user::Session, generation)).load(Ordering::Acquire);
+        if found == self.generation {
+            return Ok(());
+        }
+        let (pid, slot) = (self.app.pid(), self.slot);
+        let silent = (Instant::now() + HEARTBEAT).saturating_duration_since(self.heartbeat_due);
+        let silent_ms = u64::try_from(silent.as_millis()).unwrap_or(u64::MAX);
+        Err(Error::SlotTaken { pid, slot, found, wanted: self.generation, silent_ms })
+    }
+
+    fn beat(&mut self) -> Result<(), Error> {
+        self.check_slot()?;
+        let now = Clock::monotonic_ns();
+        self.u64(offset_of!(user::Session, heartbeat_ns)).store(now, Ordering::Relaxed);
+        self.heartbeat_due = Instant::now() + HEARTBEAT;
+        Ok(())
+    }
+
+    /// Which tracepoints that are there now the rules select.
+    fn selected(&self, snapshot: &Snapshot, spec: &SessionSpec) -> Vec<u32> {
+        let states = (0..).zip(&snapshot.states).zip(&self.descriptions);
+        states
+            .filter(|((_, state), _)| state.is_present())
+            .filter(|(_, d)| spec.rules.select(&d.provider, &d.name, d.level))
+            .map(|((index, _), _)| index)
+            .collect()
+    }
+
+    /// Gives a tracepoint an id in this session, unless the process has just done so.
+    fn give_id(&self, index: u32) {
+        let ids = state(index) + offset_of!(user::State, ids) + 2 * self.slot as usize;
+        let id = self.app.memory().u16(ids);
+        if id.load(Ordering::Acquire) != user::NO_ID {
+            return;
+        }
+        let next = self.u32(offset_of!(user::Session, next_id)).fetch_add(1, Ordering::Relaxed);
+        if let Ok(next) = u16::try_from(next) {
+            // RELEASE pairs with the process' ACQUIRE. If it was quicker, the number stays unused.
+            let _ = id.compare_exchange(user::NO_ID, next, Ordering::Release, Ordering::Relaxed);
+        }
+    }
+
+    /// Everything in the slot but the channel's place and the status.
+    fn write_slot(&self, spec: &SessionSpec) -> Result<(), Error> {
+        let mut flags = 0;
+        for (flag, set) in [
+            (user::SESSION_INHERIT, spec.inherit),
+            (user::SESSION_LARGE_HEADER, self.large_header),
+            (user::SESSION_OVERWRITE, spec.loss_mode == LossMode::Overwrite),
+        ] {
+            flags |= if set { flag } else { 0 };
+        }
+        let rules = spec.rules.as_str().as_bytes();
+        let rules_at = session(self.slot) + offset_of!(user::Session, rules);
+        self.app.memory().write(rules_at as u64, rules)?;
+        for (field, value) in [
+            (offset_of!(user::Session, flags), flags),
+            (offset_of!(user::Session, nr_subbufs), u32::try_from(spec.nr_subbufs).unwrap_or(0)),
+            (offset_of!(user::Session, next_id), 0),
+            (offset_of!(user::Session, rules_bytes), rules.len() as u32),
+            (offset_of!(user::Session, create_errno), 0),
+        ] {
+            self.u32(field).store(value, Ordering::Relaxed);
+        }
+        for (field, value) in [
+            (offset_of!(user::Session, subbuf_bytes), spec.subbuf_bytes),
+            (offset_of!(user::Session, discarded_unmapped), 0),
+            (offset_of!(user::Session, discarded_unstaged), 0),
+            (offset_of!(user::Session, self_stopped), 0),
+            (offset_of!(user::Session, heartbeat_ns), Clock::monotonic_ns()),
+        ] {
+            self.u64(field).store(value, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Makes room for a channel between the others, and an empty channel in it. Under the lock.
+    fn make_channel(&mut self, spec: &SessionSpec) -> Result<(), Error> {
+        let pid = self.app.pid();
+        let memory = self.app.memory();
+        let error = |source| Error::Channel { pid, source };
+        let mut attr = Attr {
+            loss_mode: spec.loss_mode,
+            publish: match self.app.publish() {
+                ring::BY_COMMIT => Publish::ByCommit,
+                _ => Publish::ByPosition,
+            },
+            subbuf_bytes: spec.subbuf_bytes,
+            nr_subbufs: spec.nr_subbufs,
+            nr_cpus: self.app.nr_cpus(),
+            start_position: 0,
+        };
+        let needed = channel_bytes(&attr).map_err(error)?;
+        attr.start_position = start_position(self.generation, &attr);
+        let size = memory.size()?;
+        let others = SlotCopy::read_all(memory)?;
+        let taken = others
+            .iter()
+            .enumerate()
+            .filter(|(slot, copy)| *slot != self.slot as usize && copy.status != user::SESSION_FREE)
+            .filter_map(|(_, copy)| copy.place(size))
+            .collect();
+        let place = to_pages(needed).and_then(|bytes| {
+            let begin = first_fit(taken, bytes);
+            begin.checked_add(bytes).filter(|end| *end <= i64::MAX as u64).map(|end| (begin, end))
+        });
+        let Some((begin, end)) = place else {
+            return Err(Error::NoPlace { pid, bytes: needed, offset: size });
+        };
+        memory.grow(end)?;
+        // Only zeros are a channel's beginning, and what a former session left is none.
+        memory.punch(begin, end - begin)?;
+        self.place = (begin, end);
+        let mapping = Mapping::new(memory.fd(), begin, end - begin).map_err(error)?;
+        self.channel = Some(Channel::format(mapping, &attr).map_err(error)?);
+        self.u64(offset_of!(user::Session, channel_offset)).store(begin, Ordering::Relaxed);
+        self.u64(offset_of!(user::Session, channel_bytes)).store(end - begin, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Switches on what the rules select, and what has been loaded since we first looked.
+    fn switch_on(&mut self, spec: &SessionSpec) -> Result<(), Error> {
+        let snapshot = self.app.snapshot()?;
+        let more = describe(&self.app, &snapshot, &self.descriptions)?;
+        self.descriptions.extend(more);
+        let selected = self.selected(&snapshot, spec);
+        for index in &selected {
+            self.give_id(*index);
+            let enabled = self.app.memory().u32(state(*index) + offset_of!(user::State, enabled));
+            // RELEASE: who sees the bit sees the id.
+            enabled.fetch_or(self.bit(), Ordering::Release);
+        }
+        self.patch(&snapshot, selected, user::SITE_ON)
+    }
+
+    /// Writes the opcode to the sites of these tracepoints, where that is ours to do.
+    fn patch(
+        &mut self,
+        snapshot: &Snapshot,
+        indices: impl IntoIterator<Item = u32>,
+        opcode: u8,
+    ) -> Result<(), Error> {
+        let pid = self.app.pid();
+        let mut patches = Vec::new();
+        for index in indices {
+            match snapshot.states.get(index as usize) {
+                Some(state) if state.is_patched() => {
+                    patches.push(Patch { index, sites: snapshot.sites(pid, state)? });
+                }
+                _ => (),
+            }
+        }
+        if patches.is_empty() {
+            return Ok(());
+        }
+        let code = self.app.code()?;
+        let failures = set_opcodes(pid, self.app.stuck(), code, patches, opcode)?;
+        if !failures.is_empty() && !self.app.is_alive() {
+            return Err(Error::Gone { pid });
+        }
+        for failure in failures {
+            let problem = self.site_error(failure);
+            self.problems.push(problem);
+        }
+        Ok(())
+    }
+
+    fn site_error(&self, failure: Failure) -> Error {
+        let pid = self.app.pid();
+        let tracepoint = self.descriptions.get(failure.index as usize);
+        let tracepoint = tracepoint.map_or_else(String::new, |d| d.event.full_name());
+        let user::Site { address, displacement, .. } = failure.site;
+        match failure.cause {
+            Cause::Differs(found) => Error::Site { pid, tracepoint, address, found, displacement },
+            Cause::System(source) => Error::Code { pid, tracepoint, address, source },
+        }
+    }
+
+    /// Looks for tracepoints that were loaded or switched on since the last time. True: there are more
+    /// [`events`](Self::events). Costs next to nothing if the process has not changed.
+    ///
+    /// # Errors
+    /// The process' memory is damaged: nothing more can be learnt of it.
+    pub fn update(&mut self) -> Result<bool, Error> {
+        self.check_slot()?;
+        let seen = Seen {
+            generation: self.app.generation(),
+            nr_states: self.app.nr_states()?,
+            next_id: self.u32(offset_of!(user::Session, next_id)).load(Ordering::Acquire),
+            arm_errno: self.app.arm_errno(),
+        };
+        // The last look is a whole one: a process may be killed just before it says that it has changed.
+        if self.seen == Some(seen) && !self.stopped {
+            return Ok(false);
+        }
+        let snapshot = self.app.snapshot()?;
+        let more = describe(&self.app, &snapshot, &self.descriptions)?;
+        self.descriptions.extend(more);
+        let grown = self.learn_ids(&snapshot);
+        if seen.arm_errno != 0 && !self.stopped {
+            let bit = self.bit();
+            let on = (0..).zip(&snapshot.states).filter(|(_, state)| state.enabled & bit != 0);
+            let on: Vec<u32> = on.map(|(index, _)| index).collect();
+            self.patch(&snapshot, on, user::SITE_ON)?;
+        }
+        self.seen = Some(seen);
+        Ok(grown)
+    }
+
+    fn learn_ids(&mut self, snapshot: &Snapshot) -> bool {
+        let before = self.events.len();
+        for ((index, state), description) in (0..).zip(&snapshot.states).zip(&self.descriptions) {
+            let id = state.ids[self.slot as usize];
+            if u32::from(id) >= ID_LIMIT || self.known.contains_key(&id) {
+                continue;
+            }
+            self.known.insert(id, index);
+            self.events.push(EventClass { id: id.into(), ..description.event.clone() });
+        }
+        self.events.sort_unstable_by_key(|event| event.id);
+        self.events.len() > before
+    }
+
+    /// Says that we live, and keeps the process' clock right. Returns when to call this again.
+    ///
+    /// # Errors
+    /// [`Error::SlotTaken`]: we had not moved for too long.
+    pub fn tick(&mut self, clock: &Clock) -> Result<Instant, Error> {
+        let now = Instant::now();
+        if now >= self.heartbeat_due {
+            self.beat()?;
+        }
+        if now >= self.clock_due {
+            self.check_slot()?;
+            self.clock_due = now + self.publisher.publish(self.app.memory(), clock);
+        }
+        Ok(self.heartbeat_due.min(self.clock_due))
+    }
+
+    /// Switches off. What was recorded is still in the channel. Does nothing the second time.
+    ///
+    /// # Errors
+    /// [`Error::SlotTaken`], or what else makes sure that nothing of ours is on any more.
+    pub fn stop(&mut self) -> Result<(), Error> {
+        if std::mem::replace(&mut self.stopped, true) {
+            return Ok(());
+        }
+        self.check_slot()?;
+        let memory = self.app.memory();
+        // Without the lock, should somebody hold it, it is right too: see switch_off().
+        let _lock = memory.lock().ok();
+        self.u32(offset_of!(user::Session, status)).store(user::SESSION_ENDING, Ordering::SeqCst);
+        switch_off(&self.app, self.slot)
+    }
+
+    /// Gives slot and channel back, after the last packet was read.
+    ///
+    /// # Errors
+    /// As [`stop`](Self::stop); [`Error::System`].
+    pub fn release(mut self) -> Result<(), Error> {
+        let stopped = self.stop();
+        let released = self.give_back();
+        stopped.and(released)
+    }
+
+    fn give_back(&mut self) -> Result<(), Error> {
+        if std::mem::replace(&mut self.released, true) {
+            return Ok(());
+        }
+        self.channel = None;
+        self.check_slot()?;
+        let memory = self.app.memory();
+        let _lock = memory.lock().ok();
+        free(&self.app, self.slot, (self.place.1 > self.place.0).then_some(self.place))
+    }
+}
+
+impl Drop for AppSession {
+    fn drop(&mut self) {
+        // Nobody is there to tell; a process that has ended needs neither.
+        let _ = self.stop();
+        let _ = self.give_back();
+    }
+}
+
+/// The descriptions of the tracepoints behind those that are known.
+fn describe(
+    app: &Application,
+    snapshot: &Snapshot,
+    known: &[Description],
+) -> Result<Vec<Description>, Error> {
+    let range = known.len() as u32..snapshot.states.len() as u32;
+    range.map(|index| snapshot.description(app.pid(), index)).collect()
+}
+
+/// Takes a free slot; frees those of dead tracers before.
+fn claim(app: &Application, generation: u64, _lock: &Lock<'_>) -> Result<u32, Error> {
+    let pid = app.pid();
+    let memory = app.memory();
+    let slots = SlotCopy::read_all(memory)?;
+    let now_ns = Clock::monotonic_ns();
+    let mut free_slot = None;
+    for (slot, copy) in (0..).zip(&slots) {
+        if copy.status != user::SESSION_FREE {
+            if !memory.slot_is_dead(slot, now_ns) {
+                continue;
+            }
+            let status = memory.u32(session(slot) + offset_of!(user::Session, status));
+            status.store(user::SESSION_ENDING, Ordering::SeqCst);
+            // The code of its tracepoints may stay as it is: it costs a little, and does no harm.
+            let _ = switch_off(app, slot);
+            let size = memory.size()?;
+            let place = copy.place(size).filter(|place| {
+                let others = (0..)
+                    .zip(&slots)
+                    .filter(|(other, copy)| *other != slot && copy.status != user::SESSION_FREE);
+                let mut others = others.filter_map(|(_, copy)| copy.place(size));
+                !others.any(|(begin, end)| begin < place.1 && place.0 < end)
+            });
+            free(app, slot, place)?;
+        }
+        free_slot = free_slot.or(Some(slot));
+    }
+    let slot = free_slot.ok_or(Error::NoSlot { pid })?;
+    forget_ids(app, slot)?;
+    // A record of the former session in this slot must not look like one of ours.
+    let place =
+        [offset_of!(user::Session, channel_offset), offset_of!(user::Session, channel_bytes)];
+    for field in place {
+        memory.u64(session(slot) + field).store(0, Ordering::Relaxed);
+    }
+    let heartbeat = memory.u64(session(slot) + offset_of!(user::Session, heartbeat_ns));
+    heartbeat.store(now_ns, Ordering::Relaxed);
+    let status = memory.u32(session(slot) + offset_of!(user::Session, status));
+    claimed(memory).fetch_or(1 << slot, Ordering::SeqCst);
+    status.store(user::SESSION_SETUP, Ordering::Release);
+    // What the process has mapped for another generation is not valid for this one.
+    let ours = memory.u64(session(slot) + offset_of!(user::Session, generation));
+    ours.store(generation, Ordering::Release);
+    Ok(slot)
+}
+
+/// The slots that a process has to look at: bit s is set before slot s is claimed, cleared after it is free.
+fn claimed(memory: &Memory) -> &AtomicU32 {
+    memory.u32(offset_of!(user::Control, claimed_sessions))
+}
+
+/// No tracepoint is on, or has an id, in this slot.
+fn forget_ids(app: &Application, slot: u32) -> Result<(), Error> {
+    let memory = app.memory();
+    for index in 0..app.nr_states()? {
+        let enabled = memory.u32(state(index) + offset_of!(user::State, enabled));
+        if enabled.load(Ordering::Relaxed) & 1 << slot != 0 {
+            enabled.fetch_and(!(1 << slot), Ordering::Relaxed);
+        }
+        let id = state(index) + offset_of!(user::State, ids) + 2 * slot as usize;
+        memory.u16(id).store(user::NO_ID, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Switches everything off for a slot: first the bits, then the code of what is off for all.
+fn switch_off(app: &Application, slot: u32) -> Result<(), Error> {
+    let memory = app.memory();
+    let mask = |index: u32| memory.u32(state(index) + offset_of!(user::State, enabled));
+    let mut off = Vec::new();
+    for index in 0..app.nr_states()? {
+        if mask(index).load(Ordering::Relaxed) & 1 << slot != 0 {
+            let before = mask(index).fetch_and(!(1 << slot), Ordering::SeqCst);
+            if before == 1 << slot {
+                off.push(index);
+            }
+        }
+    }
+    if off.is_empty() || !app.is_alive() {
+        return Ok(());
+    }
+    let snapshot = app.snapshot()?;
+    let patches = |indices: &[u32]| -> Result<Vec<Patch>, Error> {
+        let states = indices.iter().filter_map(|index| {
+            let state = snapshot.states.get(*index as usize)?;
+            state.is_patched().then_some((*index, state))
+        });
+        states
+            .map(|(index, state)| Ok(Patch { index, sites: snapshot.sites(app.pid(), state)? }))
+            .collect()
+    };
+    let dormant = patches(&off)?;
+    if dormant.is_empty() {
+        return Ok(());
+    }
+    let code = match app.code() {
+        // It armed itself, and we may not undo it: the sites find nothing to do, at some cost.
+        Err(error) if error.is_denied() => return Ok(()),
+        code => code?,
+    };
+    let set = |patches, opcode| {
+        set_opcodes(app.pid(), app.stuck(), code.clone(), patches, opcode).map(|_| ())
+    };
+    set(dormant, user::SITE_DORMANT)?;
+    fence(Ordering::SeqCst);
+    // Another tracer sets its bit, then the opcode. If the bit came between our look and our opcode, its
+    // opcode may have come before ours.
+    off.retain(|index| mask(*index).load(Ordering::SeqCst) != 0);
+    set(patches(&off)?, user::SITE_ON)
+}
+
+/// Gives a slot and its channel back.
+fn free(app: &Application, slot: u32, place: Option<(u64, u64)>) -> Result<(), Error> {
+    let memory = app.memory();
+    let forgotten = forget_ids(app, slot);
+    // First: a thread of the process that came late finds that what it has mapped is not valid.
+    let generation = memory.u64(session(slot) + offset_of!(user::Session, generation));
+    generation.store(0, Ordering::SeqCst);
+    // Before the slot is free: then the place is another's.
+    let punched = place.map_or(Ok(()), |(begin, end)| memory.punch(begin, end - begin));
+    let status = memory.u32(session(slot) + offset_of!(user::Session, status));
+    status.store(user::SESSION_FREE, Ordering::Release);
+    claimed(memory).fetch_and(!(1 << slot), Ordering::SeqCst);
+    forgotten.and(punched)
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

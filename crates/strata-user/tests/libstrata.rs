@@ -1,0 +1,239 @@
+//! The tracer's side against the real runtime: `tests/application.c`, linked with `probe/user/runtime`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+
+use strata_user::{
+    find, new_generation, AppSession, Application, Clock, HeaderChoice, Launch, LossMode, Received,
+    Rules, SessionSpec, Who, ENVIRONMENT,
+};
+
+/// The application, compiled once.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("application");
+        let mut command = Command::new("cc");
+        command.args(["-std=c11", "-O2", "-D_GNU_SOURCE", "-pthread"]);
+        for folder in ["abi/include", "ring/include", "probe/user/include", "probe/user/runtime"] {
+            command.arg("-I").arg(root.join(folder));
+        }
+        command.arg(root.join("crates/strata-user/tests/application.c"));
+        for entry in std::fs::read_dir(root.join("probe/user/runtime")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "c") {
+                command.arg(path);
+            }
+        }
+        assert!(command.arg("-o").arg(&program).status().unwrap().success());
+        program
+    })
+}
+
+/// The application, running.
+struct Running {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(environment: &[(&str, &str)], keep: Option<BorrowedFd<'_>>) -> Running {
+        let mut command = Command::new(program());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.envs(environment.iter().copied());
+        if let Some(number) = keep.map(|fd| fd.as_raw_fd()) {
+            let keep_open = move || {
+                // SAFETY: the descriptor is open until the command has started.
+                let fd = unsafe { BorrowedFd::borrow_raw(number) };
+                Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?)
+            };
+            // SAFETY: it makes one system call.
+            unsafe { command.pre_exec(keep_open) };
+        }
+        let mut child = command.spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut running = Running { child, input, output };
+        assert_eq!(running.answer(), "ready\n");
+        running
+    }
+
+    fn answer(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line
+    }
+
+    fn tell(&mut self, what: &str) {
+        writeln!(self.input, "{what}").unwrap();
+        assert_eq!(self.answer(), "done\n");
+    }
+
+    fn find(&self) -> Application {
+        let mut found = find(&Who::Processes(vec![self.child.id()])).unwrap();
+        assert!(found.errors.is_empty(), "{:?}", found.errors);
+        assert_eq!(found.applications.len(), 1);
+        found.applications.remove(0)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spec(rules: &[&str]) -> SessionSpec {
+    SessionSpec {
+        rules: Rules::parse(rules).unwrap(),
+        loss_mode: LossMode::Discard,
+        subbuf_bytes: 4096,
+        nr_subbufs: 4,
+        header: HeaderChoice::Auto,
+        inherit: true,
+    }
+}
+
+/// Records in the channel.
+fn records(session: &mut AppSession) -> u64 {
+    let mut channel = session.take_channel().unwrap();
+    let mut records = 0;
+    for stream in 0..channel.nr_streams() {
+        let mut stream = channel.stream(stream).unwrap();
+        if session.application().by_position() {
+            records += stream.counters().written;
+        } else {
+            // Counted when their sub-buffer is delivered.
+            stream.flush().unwrap();
+            while let Some(packet) = stream.next().unwrap() {
+                records += packet.info().records.unwrap();
+                packet.put();
+            }
+        }
+    }
+    records
+}
+
+/// The four ways in which the runtime can work.
+const WAYS: [&[(&str, &str)]; 4] = [
+    &[("STRATA_ARM", "patch")],
+    &[("STRATA_ARM", "flag")],
+    &[("STRATA_ARM", "patch"), ("STRATA_PUBLISH", "commit")],
+    &[("STRATA_ARM", "flag"), ("STRATA_PUBLISH", "commit")],
+];
+
+fn event_names(session: &AppSession) -> Vec<String> {
+    let mut names: Vec<String> = session.events().iter().map(|e| e.full_name()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn running_application_is_found_switched_on_and_off_in_every_way() {
+    let clock = Clock::new();
+    for way in WAYS {
+        let mut running = Running::start(way, None);
+        let app = running.find();
+        assert_eq!(app.name(), "application");
+        let mut tracepoints = app.tracepoints().unwrap();
+        tracepoints.sort_by_key(|t| t.event.full_name());
+        let [detail, tick] = &tracepoints[..] else { panic!("{tracepoints:?}") };
+        assert_eq!((detail.event.full_name().as_str(), detail.level()), ("real:detail", 14));
+        assert_eq!((tick.event.full_name().as_str(), tick.level()), ("real:tick", 6));
+        assert!(tick.file.ends_with("application.c") && tick.line > 0 && tick.present);
+        assert_eq!(tick.by_flag, way[0].1 == "flag");
+        assert_eq!(app.by_position(), way.len() == 1);
+
+        let mut all = AppSession::start(&app, &spec(&["real"]), &clock).unwrap();
+        let mut some = AppSession::start(&app, &spec(&["*:*@info"]), &clock).unwrap();
+        assert!(all.problems().is_empty() && some.problems().is_empty());
+        assert_eq!(event_names(&all), ["real:detail", "real:tick"]);
+        assert_eq!(event_names(&some), ["real:tick"]);
+        for _ in 0..5 {
+            running.tell("e");
+        }
+        some.stop().unwrap();
+        running.tell("e");
+        all.stop().unwrap();
+        running.tell("e");
+        assert_eq!(all.counters(), Default::default());
+        assert!(!all.update().unwrap());
+        assert_eq!((records(&mut all), records(&mut some)), (12, 5), "{way:?}");
+        all.release().unwrap();
+        some.release().unwrap();
+        // Once more, in the same slot and place (unless another tracer of the machine is there too).
+        let mut again = AppSession::start(&app, &spec(&["real:tick"]), &clock).unwrap();
+        running.tell("e");
+        assert_eq!(records(&mut again), 1);
+    }
+}
+
+#[test]
+fn running_application_that_has_closed_its_descriptors_is_found() {
+    let mut running = Running::start(&[], None);
+    running.tell("c");
+    let clock = Clock::new();
+    let mut session = AppSession::start(&running.find(), &spec(&["*"]), &clock).unwrap();
+    running.tell("e");
+    assert_eq!(records(&mut session), 2);
+}
+
+#[test]
+fn launched_application_and_its_child_are_recorded_from_their_first_event() {
+    let clock = Clock::new();
+    for way in WAYS {
+        let launch = Launch::new().unwrap();
+        let generation = new_generation();
+        let text = launch.environment(generation, &spec(&["real:tick"]), &clock);
+        let mut environment = way.to_vec();
+        environment.push((ENVIRONMENT, &text));
+        let mut running = Running::start(&environment, Some(launch.child_fd()));
+        let mut announcements = launch.started();
+        let mut receive = || match announcements.receive().unwrap() {
+            Received::Process { fd, pid, uid, announcement } => {
+                assert_eq!(announcement.pid, pid);
+                // SAFETY: no arguments, no memory.
+                assert_eq!(uid, unsafe { libc::getuid() });
+                let app = Application::open(fd, pid).unwrap();
+                AppSession::adopt(&app, generation, &clock).unwrap()
+            }
+            other => panic!("{other:?}"),
+        };
+        let mut parent = receive();
+        assert_eq!(parent.application().pid(), running.child.id());
+        assert_eq!(event_names(&parent), ["real:tick"]);
+        running.tell("e");
+        running.tell("f");
+        let mut child = receive_ended(&mut announcements, generation, &clock);
+        parent.stop().unwrap();
+        running.tell("e");
+        assert_eq!((records(&mut parent), records(&mut child)), (2, 1), "{way:?}");
+        assert!(matches!(announcements.receive().unwrap(), Received::Nothing));
+        drop(running);
+        assert!(matches!(announcements.receive().unwrap(), Received::End));
+        assert_eq!(announcements.counters().received, 2);
+    }
+}
+
+/// The session of a child that has ended already.
+fn receive_ended(
+    announcements: &mut strata_user::Announcements,
+    generation: u64,
+    clock: &Clock,
+) -> AppSession {
+    match announcements.receive().unwrap() {
+        Received::Process { fd, pid, .. } => {
+            let app = Application::open(fd, pid).unwrap();
+            assert!(!app.is_alive());
+            AppSession::adopt(&app, generation, clock).unwrap()
+        }
+        other => panic!("{other:?}"),
+    }
+}
