@@ -1,0 +1,234 @@
+# Shared by the tests of the whole system: sourced, with $0 the test, which runs in the repository's root.
+#
+# A test records programs of tests/programs, which say how many events they emitted (count.h), reads each
+# trace with babeltrace2, and compares the three numbers: what was emitted, what `strata record` reports,
+# what is in the trace.
+#
+#   STRATA=PATH   the command to test; default: target/release/strata
+#   KEEP=1        leave the traces and logs where they are, and say where
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
+export LC_ALL=C
+unset STRATA_SESSION
+name=$(basename "$0")
+root=$PWD
+strata=${STRATA:-$root/target/release/strata}
+built=$root/build/tests
+library=$root/build/probe/user
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/strata-test-$name.XXXXXX") || exit 2
+number=0
+
+clean_up() {
+	local pids
+	pids=$(jobs -p)
+	# shellcheck disable=SC2086
+	[[ -z $pids ]] || kill -KILL $pids 2>/dev/null
+	if [[ -n ${KEEP-} ]]; then
+		echo "kept: $scratch"
+	else
+		rm -rf "$scratch"
+	fi
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+# ---- verdicts ----
+
+skip() {
+	echo "skip: $*"
+	exit 77
+}
+
+# fail TEXT...: say what, and what the recording said.
+fail() {
+	echo "FAIL $*"
+	if [[ -s ${talk-} ]]; then
+		echo "what strata said:"
+		tail -n 30 "$talk" | sed 's/^/  /'
+	fi
+	exit 1
+}
+
+ok() { echo "ok $*"; }
+
+# same WHAT FOUND WANTED
+same() { [[ $2 == "$3" ]] || fail "$1: found '$2', wanted '$3'"; }
+
+# said TEXT: strata said it, on stderr.
+said() { grep -qF -- "$1" "$talk" || fail "strata did not say '$1'"; }
+
+# need TOOL...
+need() {
+	local tool
+	for tool; do
+		command -v "$tool" >/dev/null || skip "missing tool $tool"
+	done
+}
+
+# isolate: begin the test anew where no other process can be seen, nor a socket in /run; or not, where that
+# is not allowed.
+isolate() {
+	local alone=(unshare --mount --pid --fork --mount-proc --kill-child=KILL)
+	is_root || alone+=(--user --map-root-user)
+	[[ -z ${STRATA_TEST_ALONE-} ]] && "${alone[@]}" mount -t tmpfs none /run 2>/dev/null || return 0
+	rm -rf "$scratch"
+	# shellcheck disable=SC2016
+	STRATA_TEST_ALONE=1 exec "${alone[@]}" bash -c 'mount -t tmpfs none /run && exec "$0" "$@"' "$0" "$@"
+}
+
+is_root() { [[ $(id -u) == 0 ]]; }
+
+# ---- programs ----
+
+# program OUT SOURCE FLAG...: compile tests/programs/SOURCE to $built/OUT, linked with libstrata.so; with
+# -static or "archive" among the flags, with libstrata.a. A flag "alone" leaves libstrata out.
+program() {
+	local out=$built/$1 source=tests/programs/$2 compiler=${CC:-gcc} flag
+	local standard=-std=gnu11 optimise=-O2 flags=() link=(-L"$library" -lstrata -Wl,-rpath,"$library")
+	shift 2
+	[[ $source != *.cc ]] || { compiler=${CXX:-g++} standard=-std=c++17; }
+	for flag; do
+		case $flag in
+		archive) link=("$library/libstrata.a") ;;
+		-static | -static-pie) link=("$library/libstrata.a") flags+=("$flag") ;;
+		alone) link=() ;;
+		-O*) optimise=$flag ;;
+		compiler=*) compiler=${flag#compiler=} ;;
+		*) flags+=("$flag") ;;
+		esac
+	done
+	mkdir -p "$built"
+	(
+		flock 9
+		[[ -e $library/libstrata.so && -e $library/libstrata.a ]] ||
+			make -s -f probe/user/Makefile build || exit 1
+		if [[ ! -e $out || -n $(find "$source" tests/programs/*.h probe/user/include abi/include \
+			"$library/libstrata.so.0" "$library/libstrata.a" tests/lib.sh -newer "$out" -print -quit) ]]; then
+			"$compiler" "$standard" "$optimise" -g -Wall -Wextra -Werror -D_GNU_SOURCE \
+				-Iprobe/user/include -Iabi/include -o "$out.new" "$source" "${flags[@]}" \
+				"${link[@]}" -ldl -pthread && mv "$out.new" "$out"
+		fi
+	) 9>"$built/.lock" || fail "$source cannot be built as $out"
+}
+
+# ---- recording ----
+
+# A new trace: $trace is its folder, $talk what strata said, $output what the command printed, $counts where
+# the programs note how many events they emitted, $text the trace as text.
+new_trace() {
+	number=$((number + 1))
+	# A subshell has its own.
+	local own=$BASHPID-$number
+	trace=$scratch/trace-$own
+	talk=$scratch/talk-$own
+	output=$scratch/output-$own
+	text=$scratch/text-$own
+	counts=$scratch/counts-$own
+	: >"$talk" >"$output" >"$counts"
+	export STRATA_TEST_COUNTS=$counts
+}
+
+# record FLAG... [-- COMMAND...]: its exit status is in $status.
+record() {
+	new_trace
+	timeout -k 5 100 "$strata" record -o "$trace" "$@" >"$output" 2>"$talk"
+	status=$?
+}
+
+# record_begin FLAG... [-- COMMAND...]: in the background, as process $tracer, in a process group of its own;
+# returns when it records.
+record_begin() {
+	new_trace
+	set -m
+	"$strata" record -o "$trace" "$@" >"$output" 2>"$talk" &
+	tracer=$!
+	set +m
+	wait_for 20 grep -q '^strata: recording' "$talk" || fail "strata does not begin to record"
+}
+
+# record_end: stop that one; its exit status is in $status.
+record_end() {
+	kill -s INT "$tracer" || fail "strata has gone"
+	record_join
+}
+
+record_join() {
+	wait "$tracer"
+	status=$?
+}
+
+# begin PROGRAM ARGUMENT...: tests/programs/ticker.c or the like in the background, as process $begun; returns
+# when it says that it is ready.
+begin() {
+	local hello
+	hello=$(mktemp "$scratch/hello.XXXXXX")
+	"$@" >"$hello" &
+	begun=$!
+	wait_for 20 grep -q ready "$hello" || fail "$* does not begin"
+}
+
+# end PID...: they have emitted enough.
+end() {
+	kill -s TERM "$@"
+	wait "$@"
+}
+
+# wait_for SECONDS COMMAND...: until it succeeds.
+wait_for() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@"; do
+		((SECONDS < end)) || return 1
+		sleep 0.02
+	done
+}
+
+gone() { ! kill -0 "$1" 2>/dev/null; }
+
+# lines FILE NUMBER: has it so many lines?
+lines() { (($(wc -l <"$1") >= $2)); }
+
+# ---- numbers ----
+
+# What the programs say that they emitted: lines "PROGRAM PID NUMBER".
+emitted() { awk '{ sum += $3 } END { printf "%d\n", sum }' "$counts"; }
+
+# What strata says that it recorded, discarded, and overwrote.
+recorded() { sed -n 's/^strata: \([0-9,]*\) event records\? of .*/\1/p' "$talk" | tr -d ,; }
+discarded() { sum_said 's/^strata: .* ([0-9]*): \([0-9,]*\) event records\? discarded .*/\1/p'; }
+overwritten() { sum_said 's/^strata: .* ([0-9]*): \([0-9,]*\) event records\? overwritten .*/\1/p'; }
+sum_said() { sed -n "$1" "$talk" | tr -d , | awk '{ sum += $1 } END { printf "%d\n", sum }'; }
+
+# read_trace [LINE]: babeltrace2 reads the trace and complains of nothing; but for lines that match LINE.
+# Each line of $text: [CLOCK_MONOTONIC ns] HOST:PROGRAM:(PID) PROVIDER:EVENT: { cpu_id = N }, { FIELDS }
+read_trace() {
+	[[ -d $trace ]] || fail "there is no trace"
+	babeltrace2 --clock-cycles --no-delta "$trace" >"$text" 2>"$text.err" ||
+		fail "babeltrace2 cannot read the trace: $(head -c 2000 "$text.err")"
+	if grep -vE "${1:-^$}" "$text.err" >"$text.complaints"; then
+		fail "babeltrace2 complains: $(head -c 2000 "$text.complaints")"
+	fi
+}
+
+events() { wc -l <"$text" | tr -d ' '; }
+
+# check_packets: the files are as readers want them.
+check_packets() {
+	python3 tests/packets.py "$trace" >"$text.packets" 2>&1 || fail "packets: $(cat "$text.packets")"
+}
+
+# check_trace [EMITTED]: nothing was discarded, and the three numbers are one.
+check_trace() {
+	local wanted=${1:-$(emitted)}
+	read_trace
+	check_packets
+	same "event records that strata reports" "$(recorded)" "$wanted"
+	same "events that babeltrace2 reads" "$(events)" "$wanted"
+	same "discarded" "$(discarded)" 0
+}
+
+# done_well: strata and the command succeeded.
+done_well() { same "exit status" "$status" 0; }
+
+need babeltrace2 python3
+[[ -x $strata ]] || fail "$strata is not there. Type: make build"

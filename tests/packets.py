@@ -1,0 +1,55 @@
+"""Are the packets of a trace as readers want them? python3 tests/packets.py TRACE
+
+Each file of a channel is of one CPU and consists of packets only: their sizes add up, sequence numbers count
+from 0, times never go back, and the number of discarded events never falls. Prints the number of packets.
+"""
+import glob
+import os
+import re
+import struct
+import sys
+
+HEADER = struct.Struct("<I16sIQ" "QQQQQQI")
+
+
+def check(path, uuid):
+    """One file; returns its number of packets."""
+    data = open(path, "rb").read()
+    cpu = int(path.rsplit("_", 1)[1])
+    at = number = last_end = last_discarded = 0
+    while at < len(data):
+        assert len(data) - at >= HEADER.size, f"{len(data) - at} bytes behind the last packet"
+        (magic, own_uuid, stream, instance, begin, end, content, size, sequence, discarded,
+         own_cpu) = HEADER.unpack_from(data, at)
+        where = f"packet {number} at byte {at}"
+        assert magic == 0xC1FC1FC1 and own_uuid == uuid and stream == 0, f"{where}: header"
+        assert instance == cpu == own_cpu, f"{where}: CPU {own_cpu}, instance {instance}"
+        assert HEADER.size * 8 <= content <= size and size % 8 == 0, f"{where}: {content} of {size} bits"
+        assert at + size // 8 <= len(data), f"{where}: {size} bits, beyond the file's end"
+        assert sequence == number, f"{where}: sequence number {sequence}"
+        assert last_end <= begin <= end, f"{where}: times {begin} to {end}, after {last_end}"
+        assert discarded >= last_discarded, f"{where}: {discarded} discarded, after {last_discarded}"
+        at += size // 8
+        number += 1
+        last_end, last_discarded = end, discarded
+    return number
+
+
+def main():
+    """Every file of every process."""
+    packets = 0
+    for metadata in glob.glob(os.path.join(glob.escape(sys.argv[1]), "**", "metadata"), recursive=True):
+        with open(metadata, encoding="utf-8") as file:
+            uuid = re.search(r'trace \{[^}]*uuid = "([0-9a-f-]+)"', file.read()).group(1)
+        folder = os.path.dirname(metadata)
+        names = sorted(name for name in os.listdir(folder) if name != "metadata")
+        assert all(re.fullmatch(r"channel\d+_\d+", name) for name in names), f"{folder}: {names}"
+        for name in names:
+            try:
+                packets += check(os.path.join(folder, name), bytes.fromhex(uuid.replace("-", "")))
+            except AssertionError as error:
+                sys.exit(f"{folder}/{name}: {error}")
+    print(packets)
+
+
+main()

@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: MIT
+// provider.cc - the same from C++.
+#include "provider.c"
