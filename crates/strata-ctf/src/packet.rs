@@ -14,6 +14,9 @@ pub const TIMESTAMP_END_OFFSET: u64 = 40;
 /// Where [`Header::packet_bits`] is in an encoded header \[byte\].
 pub const PACKET_BITS_OFFSET: u64 = 56;
 
+/// Where [`Header::content_bits`] lies in an encoded header \[byte\].
+pub const CONTENT_BITS_OFFSET: u64 = 48;
+
 /// A packet's header and context.
 ///
 /// Byte-packed, in the byte order of the machine; records follow at once, packed likewise:
@@ -123,7 +126,7 @@ mod tests {
         assert_eq!(u64_at(24), 0x1111_1111_1111_1112);
         assert_eq!(u64_at(32), 0x2222_2222_2222_2223);
         assert_eq!(u64_at(TIMESTAMP_END_OFFSET as usize), 0x3333_3333_3333_3334);
-        assert_eq!(u64_at(48), 0x4444_4444_4444_4445);
+        assert_eq!(u64_at(CONTENT_BITS_OFFSET as usize), 0x4444_4444_4444_4445);
         assert_eq!(u64_at(PACKET_BITS_OFFSET as usize), 0x5555_5555_5555_5556);
         assert_eq!(u64_at(64), 0x6666_6666_6666_6667);
         assert_eq!(u64_at(72), 0x7777_7777_7777_7778);

@@ -24,6 +24,7 @@ mod session;
 mod shared;
 pub mod stop;
 mod traced;
+mod verify;
 
 pub use error::SessionError;
 pub use session::record;

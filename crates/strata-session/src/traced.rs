@@ -20,6 +20,7 @@ use crate::error::{failure_text, is_ours};
 use crate::folder::TraceFolder;
 use crate::report::{Counts, ProcessReport};
 use crate::shared::Shared;
+use crate::verify::impossible_record;
 
 /// A lock whose holder cannot leave it half-changed: what panicked is reported by its thread.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -293,6 +294,7 @@ impl Moved {
         let mut counts = self.counts();
         // Unmapped before its place in the process' memory is given back.
         self.output = Output::Closed;
+        self.look_at_records();
         self.release(&mut counts, shared);
         let (traced, application) = (&self.traced, &self.traced.application);
         let tracepoints = application.tracepoints().unwrap_or_else(|error| {
@@ -326,6 +328,20 @@ impl Moved {
         }
         traced.finished.store(true, Ordering::Release);
         report
+    }
+
+    /// Set the process aside if it has written over its records.
+    fn look_at_records(&self) {
+        let session = self.traced.session();
+        let class =
+            session.as_ref().map(|session| stream_class(self.large_header, session.events()));
+        drop(session);
+        let (Some(folder), Some(class)) = (&self.folder, class) else { return };
+        if let Some(found) = impossible_record(folder, &class) {
+            self.traced.disbelieve(format!(
+                "{found}: it has written over its own records. Its shared memory is damaged"
+            ));
+        }
     }
 
     /// Give the process' memory back.
