@@ -345,6 +345,11 @@ mod tests {
         let fd = rustix::fs::memfd_create("strata-refused:no \u{1b}room", flags).unwrap();
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         drop(fd);
+        // The new program runs before the kernel has given the process its name.
+        let comm = format!("/proc/{}/comm", child.id());
+        while std::fs::read_to_string(&comm).unwrap() != "sleep\n" {
+            std::thread::yield_now();
+        }
         let all = found(&Who::Everyone);
         let refused = all.refused.iter().find(|refused| refused.pid == child.id()).unwrap();
         assert_eq!((refused.name.as_str(), refused.reason.as_str()), ("sleep", "no ?room"));
