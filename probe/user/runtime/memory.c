@@ -149,11 +149,7 @@ static void use_memory(unsigned char *memory)
 		(struct strata_abi_user_state *)(void *)(memory + STRATA_ABI_USER_STATES_OFFSET);
 }
 
-/*
- * Has the program shut itself in (seccomp) since it began? System calls that it does not expect could then
- * be its end. A filter that was there from the start, as in a container, has let ours through; whether
- * another one has come on top of it, the kernel says in /proc only.
- */
+/* How many seccomp filters there are, which the kernel says in /proc only. */
 static int seccomp_filters(void)
 {
 	char text[4096];
@@ -164,6 +160,11 @@ static int seccomp_filters(void)
 	return at ? atoi(at + strlen("\nSeccomp_filters:")) : 0;
 }
 
+/*
+ * Has the program shut itself in (seccomp) since it began? System calls that it does not expect could then
+ * be its end. A filter that was there from the start, as in a container, has let ours through; another one
+ * may have come on top of it.
+ */
 int strata_sandboxed(void)
 {
 	static int filters = -1;
@@ -298,8 +299,11 @@ static void leave_parents_memory(void)
 /* Is the memory this process' own? Makes it so after a fork, if that is possible. */
 int strata_memory_own(void)
 {
+	int saved = errno;
+
 	if (strata_unlikely(!__atomic_load_n(&strata_mapped.alive, __ATOMIC_ACQUIRE)))
 		strata_memory_after_fork();
+	errno = saved;
 	return __atomic_load_n(&strata_mapped.alive, __ATOMIC_ACQUIRE) == 1;
 }
 
