@@ -1,11 +1,15 @@
-//! The Common Trace Format 1.8: metadata text and packet headers.
+//! The Common Trace Format 1.8: written, and read, whoever wrote it.
 //!
-//! A trace is a folder: the file `metadata`, and a file of packets for each stream. A packet is a
+//! A trace is a folder: the file `metadata`, and files of packets. Strata's own packets are a
 //! [`packet::Header`] and then records, as a ring buffer's sub-buffer has them.
+//!
+//! [`mod@write`] makes metadata and packet headers; [`tsdl`] reads metadata, [`read`] packets.
 #![forbid(unsafe_code)]
 
-pub mod environment;
-pub mod metadata;
-pub mod packet;
-mod tsdl;
+pub mod read;
+pub mod tsdl;
 pub mod walk;
+pub mod write;
+
+pub use strata_model as model;
+pub use write::{environment, metadata, packet};

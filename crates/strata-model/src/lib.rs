@@ -8,6 +8,8 @@
 //!             └─ Field ── FieldClass: integer, enumeration, float, string, array, sequence
 //! ```
 //!
+//! [`schema`] has the same for any trace, in the terms of CTF 2: what a reader finds.
+//!
 //! The descriptions come from traced programs, and a program may lie. So the types can hold
 //! nonsense (an integer of 3 bytes, two fields of one name), and `validate()` says what is wrong
 //! with it. What it accepts can be written as a trace that every reader opens; names are still
@@ -17,6 +19,7 @@
 mod error;
 mod field;
 mod name;
+pub mod schema;
 #[cfg(test)]
 mod tests;
 mod trace;

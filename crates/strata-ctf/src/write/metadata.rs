@@ -1,7 +1,7 @@
 //! A trace's description as TSDL text.
 
-use crate::packet::MAGIC;
-use crate::tsdl::{identifier, quote, MemberNames, Names};
+use super::packet::MAGIC;
+use super::spelling::{identifier, quote, MemberNames, Names};
 use std::fmt::{self, Write};
 use strata_model::{
     ByteOrder, ClockClass, Element, Enumeration, EnvValue, EventClass, Field, FieldClass,

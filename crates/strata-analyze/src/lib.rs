@@ -1,0 +1,6 @@
+//! Event records for people and other tools: as text, JSON, CSV, in Perfetto's format, and counted.
+#![forbid(unsafe_code)]
+
+pub mod perfetto;
+pub mod render;
+pub mod stats;

@@ -1,0 +1,1 @@
+//! Packets to event records.

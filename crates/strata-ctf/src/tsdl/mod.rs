@@ -1,0 +1,1 @@
+//! Metadata, as text or in packets, to a schema.
