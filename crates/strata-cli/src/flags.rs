@@ -8,7 +8,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use strata_session::options::{Mode, Options};
 use strata_session::{RuleError, Rules};
 
+use crate::export::ExportFlags;
+use crate::stats::StatsFlags;
 use crate::units::{parse_size, parse_time};
+use crate::view::ViewFlags;
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -47,6 +50,12 @@ pub enum Action {
     Record(Box<RecordFlags>),
     /// Show running applications and their tracepoints
     List(ListFlags),
+    /// Show the events of traces, of any tracer that writes CTF
+    View(Box<ViewFlags>),
+    /// Count what is in traces, and say what is missing
+    Stats(StatsFlags),
+    /// Write traces for other tools
+    Export(ExportFlags),
     /// Print a completion script for a shell
     Completions {
         /// Which shell

@@ -1,13 +1,16 @@
 //! The `strata` command: flags, messages, exit status. What it does is in `strata-session`.
 
+mod export;
 mod flags;
 mod generate;
 mod list;
 mod messages;
 mod progress;
 mod record;
+mod stats;
 mod talk;
 mod units;
+mod view;
 
 use std::io;
 use std::process::ExitCode;
@@ -25,6 +28,9 @@ fn main() -> ExitCode {
     let done = match flags.action {
         Action::Record(flags) => record::run(&flags),
         Action::List(flags) => list::run(&flags),
+        Action::View(flags) => view::run(&flags),
+        Action::Stats(flags) => stats::run(&flags),
+        Action::Export(flags) => export::run(&flags),
         Action::Completions { shell } => generate::completions(shell).map(|()| 0),
         Action::Man { folder } => generate::man(folder.as_deref()).map(|()| 0),
     };
