@@ -1,13 +1,13 @@
 # The checks of the ring library, run from the root through the Makefile. Each part prints its table.
 #
-#   make check              all of them, about three minutes
-#   make check CHECK=model  one: engine, model, step, stress, spin
+#   make check              all of them, about five minutes
+#   make check CHECK=model  one: engine, model, step, stress, bpf, spin
 #   make check CHECK=map    which invariant is checked by what
-CHECK ?= engine model step stress spin
+CHECK ?= engine model step stress bpf spin
 ENGINE := $(addprefix ring/check/engine/,coroutine.c graph.c hooks.c memory.c plain.c report.c search.c)
 ENGINE_FLAGS := -std=gnu11 -O2 -g $(WARNINGS)
 
-.PHONY: check check-build $(addprefix check-,engine model step stress spin map)
+.PHONY: check check-build $(addprefix check-,engine model step stress bpf spin map)
 check: $(addprefix check-,$(CHECK))
 check-build: $(BUILD)/check/litmus $(BUILD)/check/fuzz $(BUILD)/check/fuzz-no-wake
 
@@ -38,6 +38,9 @@ check-step:
 check-stress:
 	@echo '== sanitizers under load'
 	@ring/check/stress/run || [ $$? = 77 ]
+check-bpf:
+	@echo '== in the kernel: BPF programs, interrupts and laps'
+	@ring/check/bpf/run $(BUILD) || [ $$? = 77 ]
 check-spin:
 	@echo '== SPIN: the algorithm, with liveness'
 	@ring/check/spin/run || [ $$? = 77 ]

@@ -6,6 +6,9 @@
  * -DSTRATA_RING_MODEL: every access is a call into the model checker (ring/check/engine/engine.h),
  * where a 64-bit field holds the identity of a checked object. Nothing else of the library knows.
  *
+ * __bpf__: what a BPF program has (clang -target bpf -ffreestanding), where the verifier looks at each
+ * access. Its atomics are all sequentially consistent; see below for its loads and stores.
+ *
  * Three families:
  *   strata_load_*, strata_store_*, strata_cas_*, strata_add_*   between any two CPUs
  *   strata_local_*   one instruction, atomic against interrupts and signals of this CPU only
@@ -16,15 +19,39 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#ifdef __bpf__
+#include <linux/errno.h>
+#else
+#include <errno.h>
 #include <string.h>
+#endif
 
 #define strata_likely(x)   __builtin_expect(!!(x), 1)
 #define strata_unlikely(x) __builtin_expect(!!(x), 0)
 #define STRATA_INLINE	   static inline __attribute__((always_inline, unused))
+#define STRATA_FUNC	   static __attribute__((unused))
+#ifdef __bpf__
+/* No calls through pointers; no section of its own for what is cold. */
+#define STRATA_CALLBACK	   STRATA_INLINE
+#define STRATA_SLOW	   static __attribute__((noinline, unused))
+#define STRATA_SLOW_HEADER STRATA_INLINE /* returns a structure, which a BPF function cannot */
+#else
 /* Called through a pointer, too, which an always_inline function cannot be with -Og. */
-#define STRATA_CALLBACK static inline __attribute__((unused))
-#define STRATA_SLOW	static __attribute__((noinline, cold, unused))
-#define STRATA_FUNC	static __attribute__((unused))
+#define STRATA_CALLBACK	   static inline __attribute__((unused))
+#define STRATA_SLOW	   static __attribute__((noinline, cold, unused))
+#define STRATA_SLOW_HEADER STRATA_SLOW
+#endif
+
+/*
+ * How often a producer tries what another one can spoil. Without end, and lock-free; but the verifier of
+ * BPF wants one: there, as many as interrupts can nest and to spare, then the record is discarded as
+ * nested.
+ */
+#ifdef __bpf__
+#define STRATA_RING_TRIES(n) for (uint32_t n = 0; n < 8; n++)
+#else
+#define STRATA_RING_TRIES(n) for (;;)
+#endif
 
 /* Under ThreadSanitizer everything goes through atomics that it can see. */
 #if defined(__SANITIZE_THREAD__)
@@ -65,16 +92,76 @@ int mc_peek(void *dst, const void *src, size_t n);
 #define STRATA_PLAIN_READ(d, s, n)    mc_plain_read((d), (s), (n))
 #define STRATA_PLAIN_PEEK(d, s, n)    ((void)mc_peek((d), (s), (n)))
 
+#elif defined(__bpf__)
+
+/*
+ * clang 19 knows no acquire and release for BPF: a load or store that the compiler may not move, which
+ * is enough where the JIT makes one x86 instruction of it. On machines that order less, a consumer on
+ * another CPU could see them the other way round; strata-kernel refuses those.
+ */
+STRATA_INLINE uint64_t strata_bpf_load(const uint64_t *p)
+{
+	uint64_t v = *(const volatile uint64_t *)p;
+
+	__asm__ volatile("" : : : "memory");
+	return v;
+}
+
+STRATA_INLINE void strata_bpf_store(uint64_t *p, uint64_t v)
+{
+	__asm__ volatile("" : : : "memory");
+	*(volatile uint64_t *)p = v;
+}
+
+STRATA_INLINE int strata_bpf_cas(uint64_t *p, uint64_t *expected, uint64_t desired)
+{
+	uint64_t old = *expected;
+
+	*expected = __sync_val_compare_and_swap(p, old, desired);
+	return *expected == old;
+}
+
+/* @n is a constant. Whole words wherever they lie, which memcpy() would store byte by byte. */
+STRATA_INLINE void strata_bpf_copy(void *to, const void *from, size_t n)
+{
+	unsigned char *dst = (unsigned char *)to;
+	const unsigned char *src = (const unsigned char *)from;
+
+	for (; n >= 8; n -= 8, dst += 8, src += 8)
+		*(volatile uint64_t *)(void *)dst = *(const volatile uint64_t *)(const void *)src;
+	if (n & 4) {
+		*(volatile uint32_t *)(void *)dst = *(const volatile uint32_t *)(const void *)src;
+		dst += 4;
+		src += 4;
+	}
+	if (n & 2) {
+		*(volatile uint16_t *)(void *)dst = *(const volatile uint16_t *)(const void *)src;
+		dst += 2;
+		src += 2;
+	}
+	if (n & 1)
+		*(volatile unsigned char *)dst = *(const volatile unsigned char *)src;
+}
+
+#define STRATA_ATOMIC_INIT(p, v)      strata_bpf_store((p), (v))
+#define STRATA_ATOMIC_LOAD(p, o)      strata_bpf_load(p)
+#define STRATA_ATOMIC_STORE(p, v, o)  strata_bpf_store((p), (v))
+#define STRATA_ATOMIC_HINT(p, v, o)   strata_bpf_store((p), (v))
+#define STRATA_ATOMIC_CAS(p, e, d, o) strata_bpf_cas((p), (e), (d))
+#define STRATA_ATOMIC_ADD(p, v, o)    __sync_fetch_and_add((p), (v))
+#define STRATA_ATOMIC_FENCE(o)	      __asm__ volatile("" : : : "memory")
+#define STRATA_PLAIN_WRITE(d, s, n)   strata_bpf_copy((d), (s), (n))
+#define STRATA_PLAIN_READ(d, s, n)    strata_bpf_copy((d), (s), (n))
+#define STRATA_PLAIN_PEEK(d, s, n)    strata_bpf_copy((d), (s), (n))
+
 #else /* production */
 
-#if !defined(__bpf__)
 STRATA_INLINE void strata_atomic_requires_lock_free_64_bit(void)
 {
 	/* A library call behind an atomic would take a lock, which a signal handler cannot. */
 	typedef char check[__atomic_always_lock_free(sizeof(uint64_t), 0) ? 1 : -1];
 	(void)sizeof(check);
 }
-#endif
 
 #define STRATA_ATOMIC_INIT(p, v)     __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define STRATA_ATOMIC_LOAD(p, o)     __atomic_load_n((p), (o))
@@ -169,7 +256,8 @@ STRATA_INLINE void strata_fence_seq_cst(void)
  * for memory that one CPU writes, by code that cannot migrate between reading the CPU's number and
  * the access. Elsewhere, and where a sanitizer must see them, the SMP operations do the same.
  */
-#if defined(__x86_64__) && !defined(STRATA_RING_MODEL) && !defined(STRATA_THREAD_SANITIZER)
+#if defined(__x86_64__) && !defined(__bpf__) && !defined(STRATA_RING_MODEL) && \
+	!defined(STRATA_THREAD_SANITIZER)
 
 STRATA_INLINE int strata_local_cas(uint64_t *p, uint64_t *expected, uint64_t desired)
 {
@@ -247,7 +335,7 @@ STRATA_INLINE uint64_t strata_plain_read_u64(const uint64_t *src)
 	STRATA_PLAIN_READ(&v, src, sizeof(v));
 	return v;
 #else
-	return __atomic_load_n(src, __ATOMIC_RELAXED);
+	return STRATA_ATOMIC_LOAD(src, __ATOMIC_RELAXED);
 #endif
 }
 
@@ -257,7 +345,7 @@ STRATA_INLINE void strata_plain_seal_u64(uint64_t *dst, uint64_t v)
 #ifdef STRATA_RING_MODEL
 	STRATA_PLAIN_WRITE(dst, &v, sizeof(v));
 #else
-	__atomic_store_n(dst, v, __ATOMIC_RELEASE);
+	STRATA_ATOMIC_STORE(dst, v, __ATOMIC_RELEASE);
 #endif
 }
 

@@ -15,7 +15,6 @@
 #ifndef STRATA_RING_HEADER_H
 #define STRATA_RING_HEADER_H
 
-#include <errno.h>
 #include <strata/ring/config.h>
 
 #define STRATA_RING_HEADER_NONE           \
@@ -86,8 +85,8 @@ STRATA_CALLBACK uint32_t strata_ring_compact_bytes(uint32_t id, int full)
 	return id < STRATA_RING_COMPACT_EXTENDED && !full ? 4 : 13;
 }
 
-STRATA_SLOW struct strata_ring_header_bytes strata_ring_compact_extended(uint32_t id,
-									 uint64_t timestamp)
+STRATA_SLOW_HEADER struct strata_ring_header_bytes strata_ring_compact_extended(uint32_t id,
+										uint64_t timestamp)
 {
 	unsigned char bytes[STRATA_RING_HEADER_MAX] = { 0 };
 	struct strata_ring_header_bytes h;
@@ -97,9 +96,9 @@ STRATA_SLOW struct strata_ring_header_bytes strata_ring_compact_extended(uint32_
 #else
 	bytes[0] = STRATA_RING_COMPACT_EXTENDED;
 #endif
-	memcpy(bytes + 1, &id, 4);
-	memcpy(bytes + 5, &timestamp, 8);
-	memcpy(&h, bytes, sizeof(h));
+	__builtin_memcpy(bytes + 1, &id, 4);
+	__builtin_memcpy(bytes + 5, &timestamp, 8);
+	__builtin_memcpy(&h, bytes, sizeof(h));
 	return h;
 }
 
@@ -134,15 +133,15 @@ STRATA_CALLBACK uint32_t strata_ring_large_bytes(uint32_t id, int full)
 	return id < STRATA_RING_LARGE_EXTENDED && !full ? 6 : 14;
 }
 
-STRATA_SLOW struct strata_ring_header_bytes strata_ring_large_extended(uint32_t id,
-								       uint64_t timestamp)
+STRATA_SLOW_HEADER struct strata_ring_header_bytes strata_ring_large_extended(uint32_t id,
+									      uint64_t timestamp)
 {
 	unsigned char bytes[STRATA_RING_HEADER_MAX] = { 0xff, 0xff };
 	struct strata_ring_header_bytes h;
 
-	memcpy(bytes + 2, &id, 4);
-	memcpy(bytes + 6, &timestamp, 8);
-	memcpy(&h, bytes, sizeof(h));
+	__builtin_memcpy(bytes + 2, &id, 4);
+	__builtin_memcpy(bytes + 6, &timestamp, 8);
+	__builtin_memcpy(&h, bytes, sizeof(h));
 	return h;
 }
 

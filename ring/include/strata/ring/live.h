@@ -50,7 +50,7 @@ STRATA_FUNC int strata_ring_get_available(struct strata_ring_reader *r,
 	n = strata_ring_available(s, position);
 	if (n <= s->header_bytes)
 		return -EAGAIN;
-	index = (position >> s->subbuf_shift) & (s->nr_subbufs - 1);
+	index = strata_ring_index(s, position);
 	memset(packet, 0, sizeof(*packet));
 	packet->data = s->data + (index << s->subbuf_shift);
 	packet->position = position;
@@ -75,8 +75,8 @@ STRATA_FUNC int strata_ring_copy_available(struct strata_ring_reader *r, uint64_
 					   struct strata_ring_packet *packet)
 {
 	struct strata_ring_stream *s = r->s;
-	uint64_t entry = 0, n, index = (position >> s->subbuf_shift) & (s->nr_subbufs - 1), last,
-		 write, records = 0, before = 0;
+	uint64_t entry = 0, n, index = strata_ring_index(s, position), last, write, records = 0,
+		 before = 0;
 	int tries = 1000;
 	const uint64_t *p = &strata_ring_subbuf(s, position)->entry;
 

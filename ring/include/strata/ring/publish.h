@@ -58,7 +58,7 @@ STRATA_INLINE uint64_t strata_ring_frame_on_cpu(const struct strata_ring_config 
 	if (config->loss_mode == STRATA_RING_OVERWRITE)
 		return strata_ring_entry_frame(
 			strata_load_relaxed(&strata_ring_subbuf(s, position)->entry));
-	return (position >> s->subbuf_shift) & (s->nr_subbufs - 1);
+	return strata_ring_index(s, position);
 }
 
 /* Close the sub-buffer in which @old lies; does nothing if write_count has moved since. */

@@ -210,7 +210,7 @@ STRATA_FUNC int strata_ring_get_subbuf(struct strata_ring_reader *r, uint64_t po
 			return error;
 		index = r->spare;
 	} else {
-		index = (position >> s->subbuf_shift) & (s->nr_subbufs - 1);
+		index = strata_ring_index(s, position);
 	}
 	r->holding = 1;
 	r->position = position;

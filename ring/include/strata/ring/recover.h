@@ -92,7 +92,7 @@ STRATA_FUNC int strata_ring_get_rest(struct strata_ring_reader *r,
 	index = s->loss_mode == STRATA_ABI_RING_OVERWRITE ?
 			strata_ring_entry_frame(
 				strata_load_acquire(&strata_ring_subbuf(s, position)->entry)) :
-			(position >> s->subbuf_shift) & (s->nr_subbufs - 1);
+			strata_ring_index(s, position);
 	memset(packet, 0, sizeof(*packet));
 	packet->position = position;
 	packet->header_bytes = s->header_bytes;

@@ -49,7 +49,8 @@ STRATA_SLOW int strata_ring_reserve_slow(const struct strata_ring_config *config
 	uint64_t old, offset, now, bytes, begin;
 	int error;
 
-	for (;;) {
+	STRATA_RING_TRIES(n)
+	{
 		/* ACQUIRE pairs with the RELEASE of another producer's CAS (SMP). */
 		old = strata_load_acquire(&shared->write_count);
 		offset = strata_ring_offset(s, old);
@@ -83,16 +84,55 @@ STRATA_SLOW int strata_ring_reserve_slow(const struct strata_ring_config *config
 			}
 			begin += s->header_bytes;
 		}
-		if (strata_ring_cas(config, &shared->write_count, &old, begin + bytes))
-			break;
+		if (!strata_ring_cas(config, &shared->write_count, &old, begin + bytes))
+			continue;
+		slot->timestamp = now;
+		slot->begin = begin;
+		slot->bytes = (uint32_t)bytes;
+		slot->opened = !offset;
+		if (slot->opened)
+			strata_ring_open(config, s, strata_ring_begin(s, begin), now);
+		return 0;
 	}
-	slot->timestamp = now;
-	slot->begin = begin;
-	slot->bytes = (uint32_t)bytes;
-	slot->opened = !offset;
-	if (slot->opened)
-		strata_ring_open(config, s, strata_ring_begin(s, begin), now);
-	return 0;
+#ifdef __bpf__
+	strata_ring_add(config, &shared->discarded_nested, 1);
+	return -EBUSY;
+#endif
+}
+
+/* Constant sizes: a store or two instead of a call, and bounds that a BPF verifier sees. */
+STRATA_INLINE unsigned char *strata_ring_write_header(unsigned char *dst,
+						      const struct strata_ring_header_bytes *header,
+						      uint32_t bytes)
+{
+#ifdef STRATA_RING_MODEL
+	strata_plain_write(dst, header, bytes);
+	return dst + bytes;
+#else
+	switch (bytes) {
+	case 4:
+		strata_plain_write(dst, header, 4);
+		return dst + 4;
+	case 6:
+		strata_plain_write(dst, header, 6);
+		return dst + 6;
+	case 13:
+		strata_plain_write(dst, header, 13);
+		return dst + 13;
+	case 14:
+		strata_plain_write(dst, header, 14);
+		return dst + 14;
+	case STRATA_RING_HEADER_MAX:
+		strata_plain_write(dst, header, STRATA_RING_HEADER_MAX);
+		return dst + STRATA_RING_HEADER_MAX;
+	default:
+#ifdef __bpf__
+		bytes = 0; /* there is no such header in a kernel client */
+#endif
+		strata_plain_write(dst, header, bytes);
+		return dst + bytes;
+	}
+#endif
 }
 
 /**
@@ -170,8 +210,7 @@ STRATA_INLINE int strata_ring_reserve(const struct strata_ring_config *config,
 	if (config->header.make) {
 		header = config->header.make(event->id, event->payload_bytes, slot->timestamp,
 					     slot->full_timestamp);
-		strata_plain_write(slot->cursor, &header, slot->header_bytes);
-		slot->cursor += slot->header_bytes;
+		slot->cursor = strata_ring_write_header(slot->cursor, &header, slot->header_bytes);
 	}
 	return 0;
 }

@@ -52,10 +52,16 @@ STRATA_INLINE uint64_t strata_ring_packet_number(const struct strata_ring_stream
 	return position >> s->subbuf_shift;
 }
 
+/* Which sub-buffer of the ring; masked before it is shifted, so that a BPF verifier sees its bound. */
+STRATA_INLINE uint64_t strata_ring_index(const struct strata_ring_stream *s, uint64_t position)
+{
+	return (position & (s->buffer_bytes - 1)) >> s->subbuf_shift;
+}
+
 STRATA_INLINE struct strata_abi_ring_subbuf *strata_ring_subbuf(const struct strata_ring_stream *s,
 								uint64_t position)
 {
-	return &s->subbufs[(position >> s->subbuf_shift) & (s->nr_subbufs - 1)];
+	return &s->subbufs[strata_ring_index(s, position)];
 }
 
 /*

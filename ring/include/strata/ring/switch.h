@@ -11,7 +11,6 @@
 #ifndef STRATA_RING_SWITCH_H
 #define STRATA_RING_SWITCH_H
 
-#include <errno.h>
 #include <strata/ring/stream.h>
 #include <strata/ring/wakeup.h>
 
@@ -69,6 +68,20 @@ STRATA_INLINE uint64_t strata_ring_slot_bytes(const struct strata_ring_config *c
 	return ((uint64_t)header_bytes + payload_bytes + align - 1) & ~(align - 1);
 }
 
+/* The frame of @entry. A BPF verifier wants to see that it is one. */
+STRATA_INLINE uint64_t strata_ring_frame_bound(const struct strata_ring_stream *s, uint64_t entry)
+{
+	uint64_t frame = strata_ring_entry_frame(entry);
+
+#ifdef __bpf__
+	if (frame > s->buffer_bytes >> s->subbuf_shift)
+		return 0;
+#else
+	(void)s;
+#endif
+	return frame;
+}
+
 /*
  * strata_ring_hold() - make sure that the reader cannot take the frame of @position (overwrite mode).
  *
@@ -88,12 +101,15 @@ STRATA_INLINE uint64_t strata_ring_hold(const struct strata_ring_config *config,
 	uint64_t *p = &strata_ring_subbuf(s, position)->entry;
 	uint64_t entry = strata_load_acquire(p), tag, records;
 
-	while (strata_unlikely(!(entry & STRATA_ABI_RING_ENTRY_HELD))) {
+	STRATA_RING_TRIES(n)
+	{
+		if (strata_likely(entry & STRATA_ABI_RING_ENTRY_HELD))
+			break;
 		tag = strata_ring_entry_tag(entry);
 		if ((tag | STRATA_RING_UNREAD) != strata_ring_tag(s, position - s->buffer_bytes))
 			break;
 		/* Before the CAS, after which another thread may go on and write there; it validates. */
-		strata_plain_peek(&records, &s->frames[strata_ring_entry_frame(entry)].records,
+		strata_plain_peek(&records, &s->frames[strata_ring_frame_bound(s, entry)].records,
 				  sizeof(records));
 		/* The reader's CAS comes from another CPU: never a local operation. */
 		if (!strata_cas_acq_rel(p, &entry, entry | STRATA_ABI_RING_ENTRY_HELD))
@@ -106,7 +122,7 @@ STRATA_INLINE uint64_t strata_ring_hold(const struct strata_ring_config *config,
 	}
 	/* A reader that copies a live packet looks at the entry again, strata_ring_copy_available(). */
 	strata_fence_release();
-	return strata_ring_entry_frame(entry);
+	return strata_ring_frame_bound(s, entry);
 }
 
 STRATA_INLINE uint64_t strata_ring_frame_of(const struct strata_ring_config *config,
@@ -114,7 +130,7 @@ STRATA_INLINE uint64_t strata_ring_frame_of(const struct strata_ring_config *con
 {
 	if (config->loss_mode == STRATA_RING_OVERWRITE)
 		return strata_ring_hold(config, s, position);
-	return (position >> s->subbuf_shift) & (s->nr_subbufs - 1);
+	return strata_ring_index(s, position);
 }
 
 /* Where the byte at @position lies; @index: of its frame. In discard mode frame and offset are one mask. */
@@ -235,10 +251,13 @@ STRATA_INLINE void strata_ring_push_reader(struct strata_ring_stream *s, uint64_
 	uint64_t read = strata_load_relaxed(&s->shared->read_count);
 
 	/* To the oldest packet that stays, however far behind a damaged read_count is. */
-	while ((int64_t)(begin - read) >= (int64_t)s->buffer_bytes)
-		if (strata_cas_relaxed(&s->shared->read_count, &read,
+	STRATA_RING_TRIES(n)
+	{
+		if ((int64_t)(begin - read) < (int64_t)s->buffer_bytes ||
+		    strata_cas_relaxed(&s->shared->read_count, &read,
 				       begin - s->buffer_bytes + s->subbuf_bytes))
 			break;
+	}
 }
 
 /*
