@@ -1,0 +1,596 @@
+//! What of a filter can never be true of given events: slips that are no errors of the language.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::excerpt::{column, excerpt, tame};
+use crate::expr::{Expr, Item, Literal, Op, Operand, Path, Root, Step, Subject, Term};
+use crate::number::Number;
+use crate::parse::Leaf;
+use crate::pattern::Pattern;
+use crate::similar::similar;
+use crate::Filter;
+
+/// What is known of one kind of event records.
+#[derive(Clone, Debug, Default)]
+pub struct Class {
+    /// The event's name.
+    pub name: String,
+    /// Its log level.
+    pub loglevel: Option<i64>,
+    /// Whether packets say which CPU they are of.
+    pub cpu: bool,
+    /// All its fields, those of its contexts and headers, and what is in them, in the order of
+    /// [`Root::Any`].
+    pub fields: Vec<Field>,
+}
+
+/// A field of a [`Class`].
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Where it is; never [`Root::Any`].
+    pub root: Root,
+    /// Its name from there: members with `.` between them, `[]` for any element of an array.
+    pub path: String,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a field is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An integer or a truth value.
+    Integer,
+    /// An integer with labels.
+    Enumeration(Arc<[String]>),
+    /// A floating-point number.
+    Real,
+    /// Text.
+    Text,
+    /// A structure, an array, bytes.
+    Other,
+}
+
+/// What is probably wrong with a filter. `Display` is one line; [`Hint::caret`] shows the place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint {
+    text: String,
+    span: Range<usize>,
+    /// What it is.
+    pub what: Slip,
+}
+
+/// What can be wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Slip {
+    /// No event has a name like this.
+    NoEvent {
+        /// As in the filter.
+        pattern: String,
+        /// Names of events that are similar.
+        similar: Vec<String>,
+        /// A field has this name.
+        field: bool,
+    },
+    /// No event has such a field.
+    NoField {
+        /// As in the filter.
+        field: String,
+        /// Names of fields that are similar.
+        similar: Vec<String>,
+        /// It is compared with text or an enumeration: quotes were perhaps forgotten.
+        text: bool,
+    },
+    /// All fields of this name are of a kind that the comparison cannot be true of.
+    Kind {
+        /// As in the filter.
+        field: String,
+        /// What it is: "text".
+        is: &'static str,
+        /// What it is compared with: "a number".
+        with: &'static str,
+    },
+    /// No enumeration of this name has such a label.
+    NoLabel {
+        /// The field, as in the filter.
+        field: String,
+        /// The label, as in the filter.
+        label: String,
+        /// Labels that are similar.
+        similar: Vec<String>,
+    },
+    /// No packet says which CPU it is of.
+    NoCpu,
+    /// No event has a log level.
+    NoLogLevel,
+    /// Each part can be true of some event, the whole of none.
+    Never,
+}
+
+/// Hints that are given at most: after so many, the filter is for other traces.
+const MOST_HINTS: usize = 16;
+
+impl Filter {
+    /// What in the filter matches nothing in events of these classes, 16 things at most. Empty if all can
+    /// be true, and if there are no classes, of which nothing can be said.
+    pub fn check(&self, classes: &[Class]) -> Vec<Hint> {
+        if classes.is_empty() {
+            return Vec::new();
+        }
+        let mut checker = Checker { filter: self, classes, hints: Vec::new() };
+        let mut leaves = self.leaves.iter();
+        checker.walk(&self.expr, &mut leaves);
+        if checker.hints.is_empty() {
+            let selects = |class| possible(&self.expr, class) & TRUE != 0;
+            if !classes.iter().any(selects) {
+                checker.hint(0..self.text.len(), Slip::Never);
+            }
+        }
+        checker.hints
+    }
+
+    /// Whether an event record of the class can be selected, as far as its description tells.
+    pub fn can_select(&self, class: &Class) -> bool {
+        possible(&self.expr, class) & TRUE != 0
+    }
+}
+
+impl Class {
+    fn find(&self, path: &Path, key: &str) -> Option<&Kind> {
+        let field = self
+            .fields
+            .iter()
+            .find(|field| (path.root == Root::Any || path.root == field.root) && field.path == key);
+        field.map(|field| &field.kind)
+    }
+}
+
+/// The path as [`Field::path`] has it.
+fn key(path: &Path) -> String {
+    let mut key = String::new();
+    for step in &path.steps {
+        match step {
+            Step::Member(name) if key.is_empty() => key.push_str(name),
+            Step::Member(name) => {
+                key.push('.');
+                key.push_str(name);
+            }
+            Step::Index(_) => key.push_str("[]"),
+        }
+    }
+    key
+}
+
+/// Values that a condition can have, as bits.
+type Values = u8;
+const TRUE: Values = 1;
+const UNKNOWN: Values = 2;
+const FALSE: Values = 4;
+
+fn possible(expr: &Expr, class: &Class) -> Values {
+    match expr {
+        Expr::And(parts) => {
+            let each = parts.iter().map(|part| possible(part, class));
+            each.fold(TRUE, |left, right| either(left, right, FALSE, TRUE))
+        }
+        Expr::Or(parts) => {
+            let each = parts.iter().map(|part| possible(part, class));
+            each.fold(FALSE, |left, right| either(left, right, TRUE, FALSE))
+        }
+        Expr::Not(inner) => exchanged(possible(inner, class)),
+        Expr::Compare(comparison) => {
+            let equal = match &comparison.right {
+                Operand::Term(right) => terms(&comparison.left, right, class),
+                Operand::Literal(Literal::Text(pattern)) => {
+                    with_text(&comparison.left, pattern, class)
+                }
+                Operand::Literal(Literal::Number(number)) => {
+                    with_number(&comparison.left, comparison.op, *number, class)
+                }
+            };
+            // Of numbers the sign is in it already; text knows only these two.
+            let text = matches!(&comparison.right, Operand::Literal(Literal::Text(_)));
+            if text && comparison.op == Op::NotEqual {
+                exchanged(equal)
+            } else {
+                equal
+            }
+        }
+        Expr::In(term, items) => {
+            let each = items.iter().map(|item| match item {
+                Item::One(Literal::Text(pattern)) => with_text(term, pattern, class),
+                Item::One(Literal::Number(number)) => with_number(term, Op::Equal, *number, class),
+                Item::Range(from, to) => {
+                    let from = with_number(term, Op::GreaterOrEqual, *from, class);
+                    either(from, with_number(term, Op::LessOrEqual, *to, class), FALSE, TRUE)
+                }
+            });
+            each.fold(FALSE, |left, right| either(left, right, TRUE, FALSE))
+        }
+        Expr::Has(path) => match class.find(path, &key(path)) {
+            Some(_) => TRUE | FALSE,
+            None => FALSE,
+        },
+    }
+}
+
+/// Values of two conditions together: `strong` of one decides, `weak` must both have.
+fn either(left: Values, right: Values, strong: Values, weak: Values) -> Values {
+    let mut values = (left | right) & strong;
+    if left & right & weak != 0 {
+        values |= weak;
+    }
+    if (left | right) & UNKNOWN != 0
+        && left & (UNKNOWN | weak) != 0
+        && right & (UNKNOWN | weak) != 0
+    {
+        values |= UNKNOWN;
+    }
+    values
+}
+
+fn exchanged(values: Values) -> Values {
+    let mut exchanged = values & UNKNOWN;
+    exchanged |= if values & TRUE != 0 { FALSE } else { 0 };
+    exchanged | if values & FALSE != 0 { TRUE } else { 0 }
+}
+
+fn certain(value: bool) -> Values {
+    if value {
+        TRUE
+    } else {
+        FALSE
+    }
+}
+
+/// What is known of a term's kind in a class.
+enum Known<'c> {
+    Absent,
+    Text,
+    Number,
+    Enumeration(&'c [String]),
+    Other,
+}
+
+fn known<'c>(term: &Term, class: &'c Class) -> Known<'c> {
+    let kind = match &term.subject {
+        Subject::Name => return Known::Text,
+        Subject::Cpu if class.cpu => return Known::Number,
+        Subject::LogLevel if class.loglevel.is_some() => return Known::Number,
+        Subject::Cpu | Subject::LogLevel => return Known::Absent,
+        Subject::Field(path) => class.find(path, &key(path)),
+    };
+    match (kind, term.mask) {
+        (None, _) => Known::Absent,
+        (Some(Kind::Integer | Kind::Enumeration(_)), Some(_)) => Known::Number,
+        (Some(_), Some(_)) => Known::Other,
+        (Some(Kind::Integer | Kind::Real), None) => Known::Number,
+        (Some(Kind::Enumeration(labels)), None) => Known::Enumeration(labels),
+        (Some(Kind::Text), None) => Known::Text,
+        (Some(Kind::Other), None) => Known::Other,
+    }
+}
+
+fn with_text(term: &Term, pattern: &Pattern, class: &Class) -> Values {
+    if term.subject == Subject::Name {
+        return certain(pattern.matches(class.name.as_bytes()));
+    }
+    match known(term, class) {
+        Known::Text => TRUE | FALSE | UNKNOWN,
+        Known::Enumeration(labels) => {
+            let some = labels.iter().any(|label| pattern.matches(label.as_bytes()));
+            FALSE | UNKNOWN | if some { TRUE } else { 0 }
+        }
+        Known::Absent | Known::Number | Known::Other => UNKNOWN,
+    }
+}
+
+fn with_number(term: &Term, op: Op, number: Number, class: &Class) -> Values {
+    if let (Subject::LogLevel, None, Some(level)) = (&term.subject, term.mask, class.loglevel) {
+        return certain(op.holds(Number::Integer(level.into()).order(number)));
+    }
+    match known(term, class) {
+        Known::Number | Known::Enumeration(_) => TRUE | FALSE | UNKNOWN,
+        Known::Absent | Known::Text | Known::Other => UNKNOWN,
+    }
+}
+
+fn terms(left: &Term, right: &Term, class: &Class) -> Values {
+    match (known(left, class), known(right, class)) {
+        (Known::Text, Known::Text) => TRUE | FALSE | UNKNOWN,
+        (Known::Number | Known::Enumeration(_), Known::Number | Known::Enumeration(_)) => {
+            TRUE | FALSE | UNKNOWN
+        }
+        _ => UNKNOWN,
+    }
+}
+
+struct Checker<'f> {
+    filter: &'f Filter,
+    classes: &'f [Class],
+    hints: Vec<Hint>,
+}
+
+impl Checker<'_> {
+    fn hint(&mut self, span: Range<usize>, what: Slip) {
+        let known = self.hints.iter().any(|hint| hint.what == what);
+        if !known && self.hints.len() < MOST_HINTS {
+            self.hints.push(Hint { text: self.filter.text.clone(), span, what });
+        }
+    }
+
+    /// The leaves are in the order of the expression.
+    fn walk<'l>(&mut self, expr: &Expr, leaves: &mut impl Iterator<Item = &'l Leaf>) {
+        if self.hints.len() >= MOST_HINTS {
+            return; // a trace may have any number of names to be compared for each
+        }
+        match expr {
+            Expr::And(parts) | Expr::Or(parts) => {
+                for part in parts {
+                    self.walk(part, leaves);
+                }
+                return;
+            }
+            Expr::Not(inner) => return self.walk(inner, leaves),
+            Expr::Compare(_) | Expr::In(..) | Expr::Has(_) => (),
+        }
+        let Some(leaf) = leaves.next() else { return };
+        let right = |index: usize| leaf.right.get(index).unwrap_or(&leaf.whole).clone();
+        match expr {
+            Expr::Compare(comparison) => {
+                let left = &comparison.left;
+                match &comparison.right {
+                    Operand::Literal(literal) => {
+                        if self.exists(left, &leaf.left, false) {
+                            self.literal(left, literal, right(0), &leaf.left);
+                        }
+                    }
+                    Operand::Term(term) => {
+                        let text = self.has_text(left);
+                        let both = self.exists(left, &leaf.left, self.has_text(term));
+                        if self.exists(term, &right(0), text) && both {
+                            self.pair(left, term, &leaf.whole);
+                        }
+                    }
+                }
+            }
+            Expr::In(term, items) => {
+                if !self.exists(term, &leaf.left, false) {
+                    return;
+                }
+                for (index, item) in items.iter().enumerate() {
+                    let literal = match item {
+                        Item::One(literal) => literal.clone(),
+                        Item::Range(from, _) => Literal::Number(*from),
+                    };
+                    self.literal(term, &literal, right(index), &leaf.left);
+                }
+            }
+            Expr::Has(path) => {
+                let subject = Subject::Field(path.clone());
+                self.exists(&Term { subject, mask: None }, &leaf.left, false);
+            }
+            Expr::And(_) | Expr::Or(_) | Expr::Not(_) => (),
+        }
+    }
+
+    /// Whether some event has the term; if none has, says so.
+    fn exists(&mut self, term: &Term, span: &Range<usize>, text: bool) -> bool {
+        let bare = Term { subject: term.subject.clone(), mask: None };
+        if self.classes.iter().any(|class| !matches!(known(&bare, class), Known::Absent)) {
+            return true;
+        }
+        let what = match &term.subject {
+            Subject::Cpu => Slip::NoCpu,
+            Subject::LogLevel => Slip::NoLogLevel,
+            Subject::Name => return true,
+            Subject::Field(path) => Slip::NoField {
+                field: path.to_string(),
+                similar: self.similar_fields(&key(path)),
+                text,
+            },
+        };
+        self.hint(span.clone(), what);
+        false
+    }
+
+    fn similar_fields(&self, word: &str) -> Vec<String> {
+        let fields = self.classes.iter().flat_map(|class| &class.fields);
+        let names: BTreeSet<&str> = fields.map(|field| field.path.as_str()).collect();
+        // The same name in another place is the best advice, and `similar` leaves equal names out.
+        if names.contains(word) {
+            let fields = self.classes.iter().flat_map(|class| &class.fields);
+            let roots: BTreeSet<String> = fields
+                .filter(|field| field.path == word)
+                .map(|field| format!("{}.{}", root_name(field.root), field.path))
+                .collect();
+            return roots.into_iter().collect();
+        }
+        similar(word, names.into_iter())
+    }
+
+    fn has_text(&self, term: &Term) -> bool {
+        self.classes
+            .iter()
+            .any(|class| matches!(known(term, class), Known::Text | Known::Enumeration(_)))
+    }
+
+    /// The term, which some events have, compared with a constant.
+    fn literal(&mut self, term: &Term, literal: &Literal, span: Range<usize>, left: &Range<usize>) {
+        match (literal, &term.subject) {
+            (Literal::Text(pattern), Subject::Name) => {
+                let none = |class: &Class| !pattern.matches(class.name.as_bytes());
+                if self.classes.iter().all(none) {
+                    let slip = self.no_event(pattern);
+                    self.hint(span, slip);
+                }
+            }
+            (Literal::Text(pattern), _) => {
+                let of_kind = |class| matches!(known(term, class), Known::Text);
+                if self.classes.iter().any(of_kind) {
+                    return;
+                }
+                let labels = self.labels(term);
+                if labels.is_empty() {
+                    self.kind(term, "text", left);
+                } else if !labels.iter().any(|label| pattern.matches(label.as_bytes())) {
+                    let word = unquoted(pattern);
+                    let similar = similar(&word, labels.iter().map(String::as_str));
+                    let field = term.subject.to_string();
+                    self.hint(span, Slip::NoLabel { field, label: word, similar });
+                }
+            }
+            (Literal::Number(_), _) => {
+                let of_kind =
+                    |class| matches!(known(term, class), Known::Number | Known::Enumeration(_));
+                if !self.classes.iter().any(of_kind) {
+                    self.kind(term, "a number", left);
+                }
+            }
+        }
+    }
+
+    fn pair(&mut self, left: &Term, right: &Term, span: &Range<usize>) {
+        if self.classes.iter().any(|class| terms(left, right, class) != UNKNOWN) {
+            return;
+        }
+        let (is, with) = (self.kind_of(left), self.kind_of(right));
+        if is != with {
+            let field = left.to_string();
+            self.hint(span.clone(), Slip::Kind { field, is, with });
+        }
+    }
+
+    fn labels(&self, term: &Term) -> BTreeSet<String> {
+        let labels = self.classes.iter().flat_map(|class| match known(term, class) {
+            Known::Enumeration(labels) => labels.to_vec(),
+            _ => Vec::new(),
+        });
+        labels.collect()
+    }
+
+    fn kind(&mut self, term: &Term, with: &'static str, span: &Range<usize>) {
+        let field = term.subject.to_string();
+        let is = self.kind_of(&Term { subject: term.subject.clone(), mask: None });
+        self.hint(span.clone(), Slip::Kind { field, is, with });
+    }
+
+    fn kind_of(&self, term: &Term) -> &'static str {
+        let kinds = self.classes.iter().filter_map(|class| match known(term, class) {
+            Known::Absent => None,
+            Known::Text => Some("text"),
+            Known::Number | Known::Enumeration(_) => Some("a number"),
+            Known::Other => Some("neither text nor a number"),
+        });
+        kinds.min().unwrap_or("absent")
+    }
+
+    fn no_event(&self, pattern: &Pattern) -> Slip {
+        let word = unquoted(pattern);
+        let names: BTreeSet<&str> = self.classes.iter().map(|class| class.name.as_str()).collect();
+        let field =
+            self.classes.iter().flat_map(|class| &class.fields).any(|field| field.path == word);
+        Slip::NoEvent { similar: similar(&word, names.into_iter()), pattern: word, field }
+    }
+}
+
+fn unquoted(pattern: &Pattern) -> String {
+    let text = pattern.to_string();
+    text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(&text).to_string()
+}
+
+fn root_name(root: Root) -> &'static str {
+    match root {
+        Root::Any | Root::Payload => "payload",
+        Root::Context => "context",
+        Root::Packet => "packet",
+        Root::Header => "header",
+    }
+}
+
+impl Hint {
+    /// Where \[byte of the filter\].
+    pub fn span(&self) -> Range<usize> {
+        self.span.clone()
+    }
+
+    /// Where \[column of a terminal, from 1\].
+    pub fn column(&self) -> usize {
+        column(&self.text, self.span.start)
+    }
+
+    /// Two lines: the filter, and carets below the place with what is wrong there.
+    pub fn caret(&self) -> String {
+        excerpt(&self.text, self.span.clone(), &self.what.note())
+    }
+}
+
+impl Slip {
+    fn note(&self) -> String {
+        let (what, similar) = match self {
+            Slip::NoEvent { similar, .. } => ("no such event", similar.as_slice()),
+            Slip::NoField { similar, .. } => ("no such field", similar.as_slice()),
+            Slip::NoLabel { similar, .. } => ("no such label", similar.as_slice()),
+            Slip::Kind { is, .. } => return format!("is {is}"),
+            Slip::NoCpu => ("not known of any packet", &[][..]),
+            Slip::NoLogLevel => ("not known of any event", &[][..]),
+            Slip::Never => ("never true together", &[][..]),
+        };
+        format!("{what}{}", list("; similar: ", similar))
+    }
+}
+
+/// `in front'a', 'b'`; nothing of none.
+fn list(before: &str, names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("'{}'", tame(name))).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!("{before}{}", names.join(", "))
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "filter, column {}: {}", self.column(), self.what)
+    }
+}
+
+impl fmt::Display for Slip {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Slip::NoEvent { pattern, similar, field } => {
+                let pattern = tame(pattern);
+                write!(out, "no event of these traces is called '{pattern}'")?;
+                if *field {
+                    return write!(out, ", but a field is. Compare it, or write has({pattern})");
+                }
+                out.write_str(&list("; similar: ", similar))
+            }
+            Slip::NoField { field, similar, text } => {
+                let field = tame(field);
+                write!(out, "no event of these traces has a field '{field}'")?;
+                out.write_str(&list("; similar: ", similar))?;
+                match text {
+                    true => write!(out, ". For text write \"{field}\""),
+                    false => Ok(()),
+                }
+            }
+            Slip::Kind { field, is, with } => {
+                write!(out, "'{}' is {is} in these traces; compared with {with}", tame(field))?;
+                out.write_str(" it is never true")
+            }
+            Slip::NoLabel { field, label, similar } => {
+                let (field, label) = (tame(field), tame(label));
+                write!(out, "'{field}' has no label '{label}' in these traces")?;
+                out.write_str(&list("; similar: ", similar))
+            }
+            Slip::NoCpu => out.write_str("no packet of these traces says which CPU it is of"),
+            Slip::NoLogLevel => out.write_str("no event of these traces has a log level"),
+            Slip::Never => out.write_str(
+                "no event of these traces can match: each part is true of some, all together of none",
+            ),
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Text with `*` and `?`.
+
+use std::fmt;
+
+/// What text is compared with: bytes, any of which may stand for others.
+///
+/// Two parts of [`Part::Text`] or of [`Part::Any`] are never neighbours, and no text part is empty, in a
+/// parsed filter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Pattern {
+    /// One behind the other; none: only the empty text matches.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a [`Pattern`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// These bytes.
+    Text(Vec<u8>),
+    /// `?`: one character, that is a byte and all bytes `10xxxxxx` directly behind it, whether or not the
+    /// text is UTF-8.
+    One,
+    /// `*`: any bytes, also none.
+    Any,
+}
+
+impl Pattern {
+    /// Nothing but these bytes.
+    pub fn literal(bytes: impl Into<Vec<u8>>) -> Pattern {
+        let mut pattern = Pattern::default();
+        pattern.push(Part::Text(bytes.into()));
+        pattern
+    }
+
+    /// `*` and `?` stand for others, all else for itself: what a bare word means.
+    pub fn glob(word: &str) -> Pattern {
+        let mut pattern = Pattern::default();
+        for char in word.chars() {
+            match char {
+                '*' => pattern.push(Part::Any),
+                '?' => pattern.push(Part::One),
+                _ => pattern.push(Part::Text(char.encode_utf8(&mut [0; 4]).as_bytes().to_vec())),
+            }
+        }
+        pattern
+    }
+
+    /// A part more. Keeps the promise about neighbours.
+    pub fn push(&mut self, part: Part) {
+        match (self.parts.last_mut(), part) {
+            (_, Part::Text(more)) if more.is_empty() => (),
+            (Some(Part::Text(bytes)), Part::Text(more)) => bytes.extend(more),
+            (Some(Part::Any), Part::Any) => (),
+            (_, part) => self.parts.push(part),
+        }
+    }
+
+    /// The only text that matches, if there is only one.
+    pub fn exact(&self) -> Option<&[u8]> {
+        match self.parts.as_slice() {
+            [] => Some(&[]),
+            [Part::Text(bytes)] => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// Whether the whole text is as the pattern says. Allocates nothing; takes at most the product of
+    /// both lengths, as a rule the text's.
+    #[inline]
+    pub fn matches(&self, text: &[u8]) -> bool {
+        match self.exact() {
+            Some(bytes) => bytes == text,
+            None => self.matches_parts(text),
+        }
+    }
+
+    fn matches_parts(&self, text: &[u8]) -> bool {
+        if matches!(self.parts.last(), Some(Part::Text(bytes)) if !text.ends_with(bytes)) {
+            return false;
+        }
+        let (mut part, mut at) = (0, 0);
+        // The part behind the last `*`, and where in the text it was tried last. Only the last `*` is
+        // ever tried again: what is between two of them cannot end earlier than at its first place.
+        let mut again = None;
+        loop {
+            let rest = text.get(at..).unwrap_or_default();
+            match self.parts.get(part) {
+                None if rest.is_empty() => return true,
+                Some(Part::Any) => {
+                    part += 1;
+                    if part == self.parts.len() {
+                        return true;
+                    }
+                    again = Some((part, at));
+                    continue;
+                }
+                Some(Part::Text(bytes)) if rest.starts_with(bytes) => {
+                    (part, at) = (part + 1, at + bytes.len());
+                    continue;
+                }
+                Some(Part::One) if !rest.is_empty() => {
+                    (part, at) = (part + 1, at + character(rest));
+                    continue;
+                }
+                _ => (),
+            }
+            match again {
+                Some((behind, tried)) if tried < text.len() => {
+                    (part, at) = (behind, tried + 1);
+                    again = Some((part, at));
+                }
+                _ => return false,
+            }
+        }
+    }
+
+    /// The pattern as a bare word, if it can be one.
+    pub(crate) fn bare(&self) -> Option<String> {
+        let mut word = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(bytes) => {
+                    let text = std::str::from_utf8(bytes).ok()?;
+                    word.push_str(text);
+                    if text.contains(['*', '?']) {
+                        return None;
+                    }
+                }
+                Part::One => word.push('?'),
+                Part::Any => word.push('*'),
+            }
+        }
+        crate::parse::is_bare(&word).then_some(word)
+    }
+}
+
+/// Bytes of the first character. The text is not empty.
+fn character(text: &[u8]) -> usize {
+    let follow = |byte: &&u8| **byte & 0xc0 == 0x80;
+    1 + text.get(1..).unwrap_or_default().iter().take_while(follow).count()
+}
+
+/// In double quotes, with escapes where they are needed.
+impl fmt::Display for Pattern {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("\"")?;
+        for part in &self.parts {
+            match part {
+                Part::One => out.write_str("?")?,
+                Part::Any => out.write_str("*")?,
+                Part::Text(bytes) => escape(out, bytes)?,
+            }
+        }
+        out.write_str("\"")
+    }
+}
+
+fn escape(out: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    for chunk in bytes.utf8_chunks() {
+        for char in chunk.valid().chars() {
+            match char {
+                '\n' => out.write_str("\\n")?,
+                '\t' => out.write_str("\\t")?,
+                '\r' => out.write_str("\\r")?,
+                '"' | '\\' | '*' | '?' => write!(out, "\\{char}")?,
+                _ if char.is_control() => {
+                    for byte in char.encode_utf8(&mut [0; 4]).bytes() {
+                        write!(out, "\\x{byte:02x}")?;
+                    }
+                }
+                _ => write!(out, "{char}")?,
+            }
+        }
+        for byte in chunk.invalid() {
+            write!(out, "\\x{byte:02x}")?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::random::Random;
+
+    fn matches(pattern: &str, text: &str) -> bool {
+        Pattern::glob(pattern).matches(text.as_bytes())
+    }
+
+    #[test]
+    fn matches_star_and_question_mark() {
+        for (pattern, text) in [
+            ("*", ""),
+            ("*", "abc"),
+            ("abc", "abc"),
+            ("a*", "a"),
+            ("*c", "abc"),
+            ("*b*", "abc"),
+            ("a?c", "abc"),
+            ("a*b*c", "aXbYbZc"),
+            ("*ab", "aab"),
+            ("?*", "a"),
+            ("", ""),
+        ] {
+            assert!(matches(pattern, text), "{pattern} {text}");
+        }
+        for (pattern, text) in
+            [("abc", "abcd"), ("a*", "ba"), ("?", ""), ("a?c", "ac"), ("*b*", "acd"), ("", "a")]
+        {
+            assert!(!matches(pattern, text), "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn question_mark_is_one_character_of_several_bytes() {
+        assert!(matches("caf?", "café"));
+        assert!(!matches("caf??", "café"));
+        assert!(matches("?", "磁"));
+        assert!(matches("*??", "磁気") && !matches("*???", "磁気"));
+        assert!(Pattern::glob("a?b").matches(b"a\xffb"), "not UTF-8: one byte");
+    }
+
+    /// The same by definition: tries every place for every `*`.
+    fn matches_slowly(parts: &[Part], text: &[u8]) -> bool {
+        match parts.split_first() {
+            None => text.is_empty(),
+            Some((Part::Any, rest)) => {
+                (0..=text.len()).any(|skip| matches_slowly(rest, &text[skip..]))
+            }
+            Some((Part::One, rest)) => {
+                !text.is_empty() && matches_slowly(rest, &text[character(text)..])
+            }
+            Some((Part::Text(bytes), rest)) => {
+                text.strip_prefix(bytes.as_slice()).is_some_and(|text| matches_slowly(rest, text))
+            }
+        }
+    }
+
+    #[test]
+    fn matches_random_texts_as_by_definition() {
+        let mut random = Random::new("matches_random_texts_as_by_definition");
+        let mut hits = 0;
+        for _ in 0..50_000 {
+            let mut pattern = Pattern::default();
+            for _ in 0..random.below(7) {
+                pattern.push(match random.below(4) {
+                    0 => Part::Any,
+                    1 => Part::One,
+                    _ => Part::Text(vec![*random.pick(&[b'a', b'b', 0xc3, 0xa9])]),
+                });
+            }
+            let text: Vec<u8> =
+                (0..random.below(9)).map(|_| *random.pick(&[b'a', b'b', 0xc3, 0xa9])).collect();
+            let wanted = matches_slowly(&pattern.parts, &text);
+            assert_eq!(pattern.matches(&text), wanted, "{pattern} {text:?}");
+            hits += usize::from(wanted);
+        }
+        assert!(hits > 1000, "{hits} of 50,000 matched: the texts are not alike enough");
+    }
+
+    #[test]
+    fn display_escapes_what_would_be_read_otherwise() {
+        let mut pattern = Pattern::literal(&b"a\"\\*?\n\x01\xff"[..]);
+        pattern.push(Part::Any);
+        assert_eq!(pattern.to_string(), r#""a\"\\\*\?\n\x01\xff*""#);
+    }
+}

@@ -1,0 +1,81 @@
+//! Names that were perhaps meant.
+
+/// Names that are shown at most.
+const SHOWN: usize = 3;
+/// Longer names are not compared \[byte\]: what a trace says its fields are called may be of any length.
+const LONGEST: usize = 128;
+
+/// Those of the names that are most like the word, best first; each once.
+pub(crate) fn similar<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let mut found: Vec<(usize, &str)> = names
+        .filter(|name| name.len() <= LONGEST && word.len() <= LONGEST && *name != word)
+        .filter_map(|name| Some((likeness(word, name)?, name)))
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found.into_iter().take(SHOWN).map(|(_, name)| name.to_string()).collect()
+}
+
+/// Less is more alike; `None` is not alike.
+fn likeness(word: &str, name: &str) -> Option<usize> {
+    let last = |text: &str| text.rsplit([':', '.']).next().unwrap_or_default().to_lowercase();
+    let (short_word, short_name) = (last(word), last(name));
+    if short_word == short_name && !short_word.is_empty() {
+        return Some(0);
+    }
+    let limit = (word.chars().count() / 3).max(1);
+    let whole = distance(&word.to_lowercase(), &name.to_lowercase(), limit);
+    whole.or_else(|| distance(&short_word, &short_name, limit).map(|distance| distance + 1))
+}
+
+/// Characters to be put in, taken out, exchanged or swapped with their neighbour; `None` if more than
+/// `limit`, or all of them.
+fn distance(left: &str, right: &str, limit: usize) -> Option<usize> {
+    let left: Vec<char> = left.chars().collect();
+    let right: Vec<char> = right.chars().collect();
+    if left.len().abs_diff(right.len()) > limit {
+        return None;
+    }
+    let mut before = vec![0; right.len() + 1];
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (index, char) in left.iter().enumerate() {
+        let mut next = vec![index + 1; right.len() + 1];
+        for (column, other) in right.iter().enumerate() {
+            let exchanged = row[column] + usize::from(char != other);
+            let mut least = exchanged.min(row[column + 1] + 1).min(next[column] + 1);
+            if index > 0 && column > 0 && *char == right[column - 1] && left[index - 1] == *other {
+                least = least.min(before[column - 1] + 1);
+            }
+            next[column + 1] = least;
+        }
+        before = std::mem::replace(&mut row, next);
+    }
+    let distance = row[right.len()];
+    (distance <= limit && distance < left.len().max(right.len())).then_some(distance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn similar_finds_slips_and_other_providers() {
+        let names = ["len", "length", "comm", "sched:sched_switch", "next_comm"];
+        let similar = |word| similar(word, names.iter().copied());
+        assert_eq!(similar("lenn"), ["len"]);
+        assert_eq!(similar("lne"), ["len"]);
+        assert_eq!(similar("LEN"), ["len"]);
+        assert_eq!(similar("sched_switch"), ["sched:sched_switch"]);
+        assert_eq!(similar("sched_swich"), ["sched:sched_switch"]);
+        assert_eq!(similar("nxt_comm"), ["next_comm"]);
+        assert!(similar("zebra").is_empty());
+        assert!(similar("x").is_empty(), "nothing in common");
+    }
+
+    #[test]
+    fn malicious_names_without_end_are_not_compared() {
+        let long = "a".repeat(1 << 20);
+        assert!(similar("aaaa", [long.as_str()].into_iter()).is_empty());
+        assert!(similar(&long, ["aaaa"].into_iter()).is_empty());
+    }
+}

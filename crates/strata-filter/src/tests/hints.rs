@@ -1,0 +1,218 @@
+//! What is said of slips.
+
+use crate::{Class, Field, Filter, Kind, Root, Slip};
+
+fn field(root: Root, path: &str, kind: Kind) -> Field {
+    Field { root, path: path.to_string(), kind }
+}
+
+fn classes() -> Vec<Class> {
+    let states: Vec<String> = ["RUNNING", "WAITING"].map(String::from).to_vec();
+    let switch = Class {
+        name: "sched:sched_switch".to_string(),
+        loglevel: Some(6),
+        cpu: true,
+        fields: vec![
+            field(Root::Payload, "next_comm", Kind::Text),
+            field(Root::Payload, "state", Kind::Enumeration(states.into())),
+            field(Root::Context, "vpid", Kind::Integer),
+        ],
+    };
+    let send = Class {
+        name: "net:send".to_string(),
+        fields: vec![
+            field(Root::Payload, "len", Kind::Integer),
+            field(Root::Payload, "load", Kind::Real),
+            field(Root::Payload, "data", Kind::Other),
+            field(Root::Payload, "data[]", Kind::Integer),
+            field(Root::Payload, "head", Kind::Other),
+            field(Root::Payload, "head.port", Kind::Integer),
+        ],
+        ..Class::default()
+    };
+    vec![switch, send]
+}
+
+fn hints(text: &str) -> Vec<String> {
+    let filter = Filter::parse(text).unwrap_or_else(|error| panic!("{}", error.caret()));
+    filter.check(&classes()).iter().map(|hint| format!("{hint}\n{}", hint.caret())).collect()
+}
+
+#[track_caller]
+fn hint(text: &str, message: &str, carets: &str) {
+    let column = carets.find('^').unwrap() + 1;
+    assert_eq!(hints(text), [format!("filter, column {column}: {message}\n{text}\n{carets}")]);
+}
+
+#[test]
+fn check_of_a_filter_that_can_match_says_nothing() {
+    for text in [
+        "sched:* && next_comm == \"ng*\" || len > 4096",
+        "state == \"RUN*\" && vpid == 1 && cpu == 0 && loglevel <= 6",
+        "data[3] & 1 && head.port in {80, 443} && has(data)",
+        "context.vpid > 1 || load > len",
+        "!net:send",
+        "state == 1 && state == vpid",
+    ] {
+        assert!(hints(text).is_empty(), "{text}: {:?}", hints(text));
+    }
+}
+
+#[test]
+fn check_without_classes_says_nothing() {
+    assert!(Filter::parse("lenn == 3").unwrap().check(&[]).is_empty());
+}
+
+#[test]
+fn unknown_event_has_similar_names() {
+    hint(
+        "sched_switch && vpid == 1",
+        "no event of these traces is called 'sched_switch'; similar: 'sched:sched_switch'",
+        "^^^^^^^^^^^^ no such event; similar: 'sched:sched_switch'",
+    );
+    hint("zebra*", "no event of these traces is called 'zebra*'", "^^^^^^ no such event");
+    hint(
+        "name in {\"net:*\", \"zebra\"}",
+        "no event of these traces is called 'zebra'",
+        "                  ^^^^^^^ no such event",
+    );
+}
+
+#[test]
+fn bare_field_is_no_event() {
+    hint(
+        "net:send && len",
+        "no event of these traces is called 'len', but a field is. Compare it, or write has(len)",
+        "            ^^^ no such event",
+    );
+}
+
+#[test]
+fn unknown_field_has_similar_names() {
+    hint(
+        "net:send && lenn == 3",
+        "no event of these traces has a field 'lenn'; similar: 'len'",
+        "            ^^^^ no such field; similar: 'len'",
+    );
+    hint(
+        "has(port)",
+        "no event of these traces has a field 'port'; similar: 'head.port'",
+        "    ^^^^ no such field; similar: 'head.port'",
+    );
+    hint(
+        "context.len == 3",
+        "no event of these traces has a field 'context.len'; similar: 'payload.len'",
+        "^^^^^^^^^^^ no such field; similar: 'payload.len'",
+    );
+    assert_eq!(hints("xyzzy == 1 || xyzzy == 2").len(), 1, "once");
+}
+
+#[test]
+fn word_without_quotes_is_suspected_to_be_text() {
+    hint(
+        "next_comm == nginx",
+        "no event of these traces has a field 'nginx'. For text write \"nginx\"",
+        "             ^^^^^ no such field",
+    );
+    hint(
+        "RUNNING == state",
+        "no event of these traces has a field 'RUNNING'. For text write \"RUNNING\"",
+        "^^^^^^^ no such field",
+    );
+}
+
+#[test]
+fn comparison_of_other_kinds_is_said() {
+    hint(
+        "next_comm == 3",
+        "'next_comm' is text in these traces; compared with a number it is never true",
+        "^^^^^^^^^ is text",
+    );
+    hint(
+        "len == \"3\"",
+        "'len' is a number in these traces; compared with text it is never true",
+        "^^^ is a number",
+    );
+    hint(
+        "3 == data",
+        "'data' is neither text nor a number in these traces; compared with a number it is never true",
+        "     ^^^^ is neither text nor a number",
+    );
+    hint(
+        "next_comm & 1",
+        "'next_comm' is text in these traces; compared with a number it is never true",
+        "^^^^^^^^^^^^^ is text",
+    );
+    hint(
+        "next_comm == vpid",
+        "'next_comm' is text in these traces; compared with a number it is never true",
+        "^^^^^^^^^^^^^^^^^ is text",
+    );
+}
+
+#[test]
+fn unknown_label_has_similar_ones() {
+    hint(
+        "state in {\"WAITING\", \"RUNING\"}",
+        "'state' has no label 'RUNING' in these traces; similar: 'RUNNING'",
+        "                     ^^^^^^^^ no such label; similar: 'RUNNING'",
+    );
+}
+
+#[test]
+fn parts_that_are_true_of_different_events_only() {
+    hint(
+        "sched:* && len > 3",
+        "no event of these traces can match: each part is true of some, all together of none",
+        "^^^^^^^^^^^^^^^^^^ never true together",
+    );
+    assert_eq!(hints("loglevel == 3").len(), 1);
+    assert_eq!(hints("net:send && !(vpid == 3)").len(), 1, "unknown stays unknown");
+    assert_eq!(hints("net:send && !has(len)").len(), 0, "a field may be there or not");
+    assert_eq!(hints("net:send && has(vpid)").len(), 1);
+}
+
+#[test]
+fn traces_without_cpu_or_log_level() {
+    let mut bare = classes();
+    bare.remove(0);
+    let check = |text| Filter::parse(text).unwrap().check(&bare);
+    assert_eq!(check("cpu == 1")[0].what, Slip::NoCpu);
+    assert_eq!(
+        check("cpu == 1")[0].to_string(),
+        "filter, column 1: no packet of these traces says which CPU it is of"
+    );
+    assert_eq!(check("cpu == 1")[0].caret(), "cpu == 1\n^^^ not known of any packet");
+    assert_eq!(check("loglevel == 1")[0].what, Slip::NoLogLevel);
+    assert_eq!(
+        check("loglevel == 1")[0].to_string(),
+        "filter, column 1: no event of these traces has a log level"
+    );
+    assert_eq!(
+        check("loglevel & 1")[0].caret(),
+        "loglevel & 1\n^^^^^^^^^^^^ not known of any event"
+    );
+}
+
+#[test]
+fn malicious_names_of_a_trace_do_not_reach_the_terminal() {
+    let class = Class {
+        name: "a\u{1b}[2J".to_string(),
+        fields: vec![field(Root::Payload, "le\u{7}n", Kind::Integer)],
+        ..Class::default()
+    };
+    let filter = Filter::parse("a_[2J == 1 || len == 1");
+    assert!(filter.is_err(), "no such path");
+    let filter = Filter::parse("ax[2] == 1 || len == 1").unwrap();
+    let hints = filter.check(&[class]);
+    assert_eq!(hints.len(), 2);
+    for hint in hints {
+        assert!(!format!("{hint}{}", hint.caret()).contains(['\u{1b}', '\u{7}']), "{hint}");
+    }
+}
+
+#[test]
+fn hints_of_a_filter_for_other_traces_are_few() {
+    let text: Vec<String> = (0..100).map(|index| format!("x{index} == 1")).collect();
+    assert_eq!(hints(&text.join(" || ")).len(), 16);
+}
