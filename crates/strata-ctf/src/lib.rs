@@ -3,7 +3,8 @@
 //! A trace is a folder: the file `metadata`, and files of packets. Strata's own packets are a
 //! [`packet::Header`] and then records, as a ring buffer's sub-buffer has them.
 //!
-//! [`mod@write`] makes metadata and packet headers; [`tsdl`] reads metadata, [`read`] packets.
+//! [`mod@write`] makes metadata and packet headers, and [`walk`] follows the records of a packet of our own
+//! that is in no file yet. [`tsdl`] reads any trace's metadata, [`read`] its packets.
 #![forbid(unsafe_code)]
 
 pub mod read;

@@ -68,6 +68,7 @@ fn metadata_of_a_process_is_the_golden_text() {
         vpid: 42,
         procname: b"my \"app\"",
         created: "2024-05-06T07:08:09+00:00",
+        overwrites: true,
     });
     // What depends on the build stays out of the file.
     described.environment.retain(|(name, _)| name != "strata_version");

@@ -441,12 +441,13 @@ fn environment_of_a_process_is_read() {
         vpid: 4242,
         procname: b"my \"app\"\xff",
         created: "2024-05-06T07:08:09+00:00",
+        overwrites: false,
     };
     let environment = user_environment(&process);
     let described = Trace { environment, ..one_event(RecordHeader::Compact) };
     let Some(text) = details_of(&described) else { return };
     for expected in [
-        "Environment (12 entries):",
+        "Environment (13 entries):",
         "domain: ust\n",
         "hostname: box\n",
         "procname: my \"app\"\\xff\n",
@@ -457,6 +458,7 @@ fn environment_of_a_process_is_read() {
         "tracer_name: lttng-ust\n",
         "trace_creation_datetime: 2024-05-06T07:08:09+00:00\n",
         "vpid: 4242\n",
+        "strata_loss_mode: discard\n",
         &format!("strata_version: {}\n", env!("CARGO_PKG_VERSION")),
     ] {
         assert!(text.contains(expected), "{expected} in {text}");

@@ -1,1 +1,125 @@
-//! Packets to event records.
+//! Packets to event records: traces of any tracer, several at once, of any size.
+//!
+//! ```text
+//! Reader ── Trace ── Stream: files of packets
+//!   └─ Events: of all streams, by time ── Message ── Event, Packet, Discarded, Damage
+//! ```
+//!
+//! A [`Reader`] opens traces. It reads next to nothing then, and lends [`Events`], which read as they
+//! are asked for messages: a window of each stream is in memory, never more.
+//!
+//! Every byte of a file may be wrong. What cannot be read is skipped, and a [`Damage`] among the
+//! messages says what, where, and how much; all else is shown.
+//!
+//! # Open, iterate
+//! ```
+//! # use strata_ctf::{metadata, packet};
+//! # use strata_model::{ClockClass, EventClass, Field, FieldClass, Integer, RecordHeader, StreamClass};
+//! # use strata_model::{ByteOrder, Trace as Written, Uuid};
+//! # let uuid = Uuid(*b"sixteen bytes...");
+//! # let fields = vec![Field::new("len", FieldClass::Integer(Integer::unsigned(8)))];
+//! # let event = EventClass { id: 0, provider: "net".into(), name: "send".into(), loglevel: None,
+//! #     emf_uri: None, fields };
+//! # let class = StreamClass { id: 0, name: "channel".into(), header: RecordHeader::Compact,
+//! #     events: vec![event] };
+//! # let trace = Written { uuid, byte_order: ByteOrder::NATIVE, environment: Vec::new(),
+//! #     clock: ClockClass::monotonic(None, 0), streams: vec![class] };
+//! # let folder = std::env::temp_dir().join(format!("strata-ctf-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder).unwrap();
+//! # std::fs::write(folder.join("metadata"), metadata::write(&trace)).unwrap();
+//! # let mut records = Vec::new();
+//! # for (time, len) in [(1000_u32, 10_u64), (2000, 5000), (3000, 20)] {
+//! #     let word = if cfg!(target_endian = "big") { time } else { time << 5 };
+//! #     records.extend(word.to_ne_bytes());
+//! #     records.extend(len.to_ne_bytes());
+//! # }
+//! # let header = packet::Header { uuid, timestamp_begin: 1000, timestamp_end: 3000,
+//! #     ..packet::Header::default() }.with_content_bytes(records.len() as u64);
+//! # let mut file = header.encode().to_vec();
+//! # file.extend(records);
+//! # std::fs::write(folder.join("channel_0"), file).unwrap();
+//! use strata_ctf::read::{Message, Reader, TimeRange, Value};
+//!
+//! let reader = Reader::open(&[&folder])?;
+//! let mut events = reader.events(TimeRange::ALL);
+//! let mut lengths = Vec::new();
+//! while let Some(message) = events.next() {
+//!     match message {
+//!         Message::Event(event) => {
+//!             // A field by its name. Look for it once for each class where speed matters.
+//!             let len = event.class().find("len").and_then(|field| event.value(&field));
+//!             if let Some(Value::Unsigned(len)) = len {
+//!                 lengths.push((event.time(), len));
+//!             }
+//!         }
+//!         Message::Packet(_) => {}
+//!         Message::Discarded(discarded) => println!("{} discarded", discarded.count),
+//!         Message::Damage(damage) => eprintln!("{damage}"),
+//!     }
+//! }
+//! assert_eq!(lengths, [(Some(1000), 10), (Some(2000), 5000), (Some(3000), 20)]);
+//!
+//! // From a time on: what is before it is not read.
+//! let mut events = reader.events(TimeRange { from: 2500, to: i64::MAX });
+//! let last = std::iter::from_fn(|| match events.next()? {
+//!     Message::Event(event) => Some(event.time()),
+//!     _ => Some(None),
+//! });
+//! assert_eq!(last.flatten().collect::<Vec<_>>(), [3000]);
+//!
+//! // Several threads: slices one behind the other in time, of about a megabyte each.
+//! let slices: Vec<_> = reader.slices(TimeRange::ALL, 1 << 20).collect();
+//! let counts = std::thread::scope(|scope| {
+//!     let reader = &reader;
+//!     let threads = slices.iter().map(|slice| {
+//!         scope.spawn(move || {
+//!             let (mut events, mut count) = (reader.events_of(slice), 0);
+//!             while let Some(message) = events.next() {
+//!                 count += u32::from(matches!(message, Message::Event(_)));
+//!             }
+//!             count
+//!         })
+//!     });
+//!     let threads: Vec<_> = threads.collect();
+//!     threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u32>()
+//! });
+//! assert_eq!(counts, 3);
+//! # std::fs::remove_dir_all(&folder).unwrap();
+//! # Ok::<(), strata_ctf::read::OpenError>(())
+//! ```
+
+mod cursor;
+mod damage;
+mod decode;
+mod event;
+mod events;
+mod files;
+mod find;
+mod hop;
+mod index;
+mod lttng;
+mod open;
+mod reader;
+mod resync;
+mod select;
+mod slices;
+mod stream;
+mod time;
+mod value;
+mod visit;
+mod window;
+
+pub use crate::model::schema::Scope;
+pub use cursor::Message;
+pub use damage::{Damage, DamageKind, HeaderDamage, OpenError};
+pub use decode::{Bad, BadKind};
+pub use event::{Event, EventClass};
+pub use events::Events;
+pub use find::find;
+pub use reader::Reader;
+pub use select::Selection;
+pub use slices::{Part, Parts, Slice, Slices};
+pub use stream::{Discarded, DiscardedKind, Packet, Stream, Trace};
+pub use time::{Clock, TimeRange};
+pub use value::{FieldRef, Value};
+pub use visit::{FieldInfo, FieldKind, Visit};

@@ -1,1 +1,98 @@
 //! Metadata, as text or in packets, to a schema.
+//!
+//! ```text
+//! bytes ─packets─> text ─blocks, lexer, parser─> syntax of one block ─types─> types with names
+//!       ─resolve─> field classes with locations ─build─> schema
+//! ```
+//!
+//! The text is TSDL, the language of CTF 1.8. Types are declared in scopes and refer to other fields by
+//! name; in the schema a type is there as often as it is used, and a reference is a location. Whatever
+//! the text holds, the work is bounded by [`limits`].
+//!
+//! ```
+//! let text = b"trace { major = 1; minor = 8; byte_order = le; };
+//!     event { name = tick; fields := struct { integer { size = 32; } _count; }; };
+//!     event { name = tock; id = 1; fields := struct { nonsense x; }; };";
+//! let parsed = strata_ctf::tsdl::parse_tolerant(text)?;
+//! let tick = &parsed.schema.streams[0].events[0];
+//! assert_eq!(tick.payload.as_ref().unwrap().members[0].name, "count");
+//! let problem = "metadata line 3, column 53: type 'nonsense' is not described";
+//! assert_eq!(parsed.problems[0].to_string(), problem);
+//! assert!(strata_ctf::tsdl::parse(text).is_err());
+//! # Ok::<(), strata_ctf::tsdl::MetadataError>(())
+//! ```
+
+mod blocks;
+mod build;
+mod error;
+mod lexer;
+mod packets;
+mod parser;
+mod resolve;
+mod scope;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use error::{MetadataError, MetadataProblem, ReferenceProblem};
+
+use strata_model::schema::Schema;
+
+/// What is read at most, so that reading takes seconds at most, and less than 100 MB with the text itself.
+/// Real metadata stays far below: that of a whole Linux kernel has about 1 MiB, 2,000 events and 15,000
+/// fields.
+pub mod limits {
+    /// Bytes of metadata.
+    pub const TEXT_BYTES: u64 = 24 << 20;
+    /// Blocks and declarations on the top level.
+    pub const BLOCKS: u64 = 1 << 18;
+    /// Bytes of an identifier, or of a type's name of several words.
+    pub const NAME_BYTES: usize = 1024;
+    /// Structures, variants and arrays within each other, and braces.
+    pub const DEPTH: u32 = 64;
+    /// Members, labels, types and attributes of one block; a string counts once more for each 64 bytes.
+    pub const BLOCK_PARTS: u32 = 1 << 16;
+    /// Fields of one event, or of one part of a packet: a structure counts, as do its members. Named
+    /// types count as often as they are used.
+    pub const FIELDS: u32 = 1 << 16;
+    /// Memory for all that is described: fields, labels, types \[byte\].
+    pub const MEMORY: u64 = 40 << 20;
+    /// Names in one reference.
+    pub const PATH_PARTS: usize = 64;
+    /// Names that are looked up for all references, one for each step and for each structure around.
+    pub const LOOKUPS: u64 = 1 << 23;
+    /// Problems that are listed one by one.
+    pub const PROBLEMS: usize = 100;
+}
+
+/// What could be read, and what could not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parsed {
+    /// All whole blocks.
+    pub schema: Schema,
+    /// Why the others are left out, in the order of the text.
+    pub problems: Vec<MetadataError>,
+}
+
+/// Reads metadata: text, or packets of it.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub fn parse(metadata: &[u8]) -> Result<Schema, MetadataError> {
+    let Parsed { schema, problems } = parse_tolerant(metadata)?;
+    match problems.into_iter().next() {
+        None => Ok(schema),
+        Some(problem) => Err(problem),
+    }
+}
+
+/// As [`parse()`], but leaves out the blocks that cannot be read: of metadata that breaks off, all
+/// whole blocks are there.
+///
+/// # Errors
+/// What is wrong with the `trace` block, without which no packet can be read.
+pub fn parse_tolerant(metadata: &[u8]) -> Result<Parsed, MetadataError> {
+    let (text, damage) = packets::text(metadata)?;
+    build::build(&text, damage)
+}

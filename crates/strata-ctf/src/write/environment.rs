@@ -2,6 +2,10 @@
 
 use strata_model::{text_from_bytes, EnvValue};
 
+/// The entry that says what happened when all sub-buffers were full: `discard` or `overwrite`. Without it
+/// a reader cannot know which of both the packets' `events_discarded` counts.
+pub const LOSS_MODE: &str = "strata_loss_mode";
+
 /// What the environment of one process' trace says.
 #[derive(Clone, Copy, Debug)]
 pub struct UserProcess<'a> {
@@ -13,6 +17,8 @@ pub struct UserProcess<'a> {
     pub procname: &'a [u8],
     /// When the trace was begun, ISO 8601; empty: not said.
     pub created: &'a str,
+    /// Whether the oldest packets were overwritten when all sub-buffers were full.
+    pub overwrites: bool,
 }
 
 /// The environment of one process' trace. Readers take it for one of LTTng-UST 2.13, which it is
@@ -36,6 +42,7 @@ pub fn user_environment(process: &UserProcess<'_>) -> Vec<(String, EnvValue)> {
         entries.push(("trace_creation_datetime", text(process.created.as_bytes()).into()));
     }
     entries.push(("strata_version", env!("CARGO_PKG_VERSION").into()));
+    entries.push((LOSS_MODE, if process.overwrites { "overwrite" } else { "discard" }.into()));
     entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
@@ -58,6 +65,7 @@ mod tests {
         vpid: 42,
         procname: b"app\0garbage",
         created: "2024-05-06T07:08:09+00:00",
+        overwrites: false,
     };
 
     #[test]
@@ -70,6 +78,13 @@ mod tests {
         assert_eq!(value(&PROCESS, "hostname"), Some("box".into()));
         assert_eq!(value(&PROCESS, "vpid"), Some(42.into()));
         assert_eq!(value(&PROCESS, "strata_version"), Some(env!("CARGO_PKG_VERSION").into()));
+    }
+
+    #[test]
+    fn user_environment_says_what_the_count_of_discarded_records_means() {
+        assert_eq!(value(&PROCESS, "strata_loss_mode"), Some("discard".into()));
+        let process = UserProcess { overwrites: true, ..PROCESS };
+        assert_eq!(value(&process, "strata_loss_mode"), Some("overwrite".into()));
     }
 
     #[test]

@@ -68,6 +68,13 @@ impl Packets {
     }
 }
 
+impl Packets {
+    /// So many packets are not in the file.
+    pub fn skip(&mut self, packets: u64) {
+        self.count += packets;
+    }
+}
+
 /// Writes the trace and each stream's file.
 pub fn write_trace(folder: &Path, trace: &Trace, streams: &[(&str, &Packets)]) {
     trace.validate().unwrap();

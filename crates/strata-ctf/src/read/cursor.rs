@@ -1,0 +1,538 @@
+//! One stream, message by message.
+
+use super::damage::{Damage, DamageKind};
+use super::decode::{Bad, BadKind, State, Stop, StreamDecoder, View, Window};
+use super::event::Event;
+use super::files::Files;
+use super::hop::{Gap, Hop, Item, Opened, Place};
+use super::stream::{Discarded, Packet, Stream};
+use super::time::{Clock, TimeRange};
+use super::window::LONGEST;
+
+/// What a cursor is to show.
+///
+/// The key of a message is the time it is sorted by: an event's own, but never before a key in front of it
+/// in its packet and never outside of what its packet's header says. So it is known from headers alone
+/// which packets may have messages of some keys. A stream's messages are in the order of its bytes, even
+/// where keys go back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Messages in front of the first with such a key are another cursor's.
+    pub(crate) first: i64,
+    /// So are all from the first on that has a key behind this.
+    pub(crate) last: i64,
+    /// Of these, what has no part in this time is not shown.
+    pub(crate) range: TimeRange,
+    /// Number of the packet that is another cursor's, with what is in front of it.
+    pub(crate) packet: u64,
+}
+
+impl Bounds {
+    pub(crate) const ALL: Bounds =
+        Bounds { first: i64::MIN, last: i64::MAX, range: TimeRange::ALL, packet: u64::MAX };
+}
+
+/// What the cursor is at.
+#[derive(Debug)]
+enum At {
+    Record,
+    Packet,
+    Discarded(Gap),
+    Damage(Box<Damage>),
+    End,
+}
+
+/// A message of any stream.
+#[derive(Clone, Copy, Debug)]
+pub enum Message<'e> {
+    /// An event record.
+    Event(Event<'e>),
+    /// A packet begins, with records or without.
+    Packet(&'e Packet),
+    /// Event records or packets that were discarded.
+    Discarded(Discarded<'e>),
+    /// Something that is not as it should be.
+    Damage(&'e Damage),
+}
+
+/// Limits from here on are not used \[bit\]: no sum that is made with less is too great for a number.
+const FAR: u64 = 1 << 62;
+
+/// How a step ended.
+enum Step {
+    Shown,
+    Skipped,
+    End,
+}
+
+#[derive(Debug)]
+pub(crate) struct Cursor<'r> {
+    /// Bit of the packet where the next record begins.
+    next: u64,
+    /// Where the last one ends; 0 while there is something else to say first.
+    content: u64,
+    /// The first byte of the window that is the packet's, and which byte of the packet that is.
+    skip: usize,
+    origin: u64,
+    /// From a byte of the packet to one of the window, wrapping.
+    shift: usize,
+    /// What is to be added to a cycle for its time, while `limit` is not 0.
+    base: i64,
+    /// Where the window ends, or the content \[bit of the packet\]. 0 unless the cursor is at a record and
+    /// the next message is the next record, if its bytes are at hand.
+    limit: u64,
+    /// Of what the cursor is at.
+    key: i64,
+    /// An event whose time is in these is as it should be, and to be shown.
+    low: i64,
+    high: i64,
+    plan: Option<&'r StreamDecoder>,
+    clock: Option<Clock>,
+    hop: Hop<'r>,
+    at: At,
+    packet: Packet,
+    /// Of the packet's records.
+    floor: i64,
+    cap: i64,
+    bounds: Bounds,
+    /// Once for each packet.
+    said_back: bool,
+    said_behind: bool,
+    truncated: Option<DamageKind>,
+}
+
+impl<'r> Cursor<'r> {
+    /// With a window of at most so many bytes.
+    pub(crate) fn new(
+        files: &'r Files,
+        stream: &'r Stream,
+        place: Place,
+        bounds: Bounds,
+        most: usize,
+    ) -> Cursor<'r> {
+        Cursor {
+            next: 0,
+            content: 0,
+            skip: 0,
+            shift: 0,
+            base: 0,
+            limit: 0,
+            origin: 0,
+            key: i64::MIN,
+            low: i64::MAX,
+            high: i64::MIN,
+            plan: None,
+            clock: None,
+            hop: Hop::new(files, stream, place, most),
+            at: At::End,
+            packet: Packet::default(),
+            floor: i64::MIN,
+            cap: i64::MIN,
+            bounds,
+            said_back: false,
+            said_behind: false,
+            truncated: None,
+        }
+    }
+
+    /// Time that the message is sorted by \[ns since 1970\].
+    #[inline]
+    pub(crate) fn key(&self) -> i64 {
+        self.key
+    }
+
+    /// Bytes that were read of its files.
+    pub(crate) fn read(&self) -> u64 {
+        self.hop.buffer.read()
+    }
+
+    /// Goes to the next message; `false`: there is none.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) -> bool {
+        let Some(plan) = self.plan else { return self.advance_any() };
+        let (bytes, state) = (self.hop.buffer.all(), &mut self.hop.state);
+        let cycles = plan.alike(bytes, self.shift, self.limit, self.next, state);
+        let Some(cycles) = cycles else { return self.advance_any() };
+        let time = self.base.wrapping_add(cycles as i64);
+        // `low` follows the key: time does not go back.
+        if self.low <= time && time <= self.high {
+            state.nanoseconds = Some(time);
+            self.next = state.record.end;
+            self.key = time;
+            self.low = time;
+            return true;
+        }
+        self.decoded()
+    }
+
+    /// The same, whatever the next message is.
+    #[inline(never)]
+    pub(crate) fn advance_any(&mut self) -> bool {
+        let Some(plan) = self.plan.filter(|_| self.next < self.content) else {
+            return self.advance_slowly();
+        };
+        let bytes = self.hop.buffer.from(self.skip);
+        let window = Window::new(bytes, self.origin, self.content);
+        let state = &mut self.hop.state;
+        if plan.record(&window, self.next, state).is_err() {
+            return self.advance_slowly();
+        }
+        if let (At::Record, Some(clock), Some(cycles)) = (&self.at, &self.clock, state.record.time)
+        {
+            let time = clock.time(cycles);
+            if self.low <= time && time <= self.high {
+                state.nanoseconds = Some(time);
+                self.next = state.record.end;
+                self.key = time;
+                self.low = time;
+                return true;
+            }
+        }
+        self.decoded()
+    }
+
+    /// Goes to the record that was decoded, or to what there is to say first.
+    #[inline(never)]
+    fn decoded(&mut self) -> bool {
+        match self.unusual() {
+            Step::Shown => {
+                self.expect_record();
+                true
+            }
+            Step::Skipped => self.advance_slowly(),
+            Step::End => self.end(),
+        }
+    }
+
+    /// The cursor is at a record, and if there is nothing to be said first, the next one is behind it.
+    fn expect_record(&mut self) {
+        self.limit = 0;
+        let simple = self.clock.as_ref().and_then(Clock::simple);
+        let (At::Record, Some(base), true) = (&self.at, simple, self.next < self.content) else {
+            return;
+        };
+        // A sum that is too great for a number is below the first time that there is.
+        (self.base, self.low) = (base, self.low.max(base));
+        let bytes = self.hop.buffer.from(self.skip);
+        let end = Window::new(bytes, self.origin, self.content).end;
+        self.limit = if end < FAR { end } else { 0 };
+    }
+
+    #[inline(never)]
+    fn advance_slowly(&mut self) -> bool {
+        self.limit = 0;
+        loop {
+            match self.step() {
+                Step::Shown => {
+                    self.expect_record();
+                    return true;
+                }
+                Step::Skipped => {}
+                Step::End => return self.end(),
+            }
+        }
+    }
+
+    /// There is nothing more, however often it is asked for.
+    fn end(&mut self) -> bool {
+        self.at = At::End;
+        self.next = 0;
+        self.content = 0;
+        self.packet.content_bits = 0;
+        self.truncated = None;
+        self.hop.items.clear();
+        self.hop.buffer.clear();
+        self.hop.place.file = usize::MAX;
+        false
+    }
+
+    fn step(&mut self) -> Step {
+        if let At::Record = self.at {
+            self.begin();
+        }
+        if let Some((key, item)) = self.hop.items.pop_front() {
+            return self.item(key, item);
+        }
+        if self.next < self.packet.content_bits {
+            return self.record();
+        }
+        if let Some(what) = self.truncated.take() {
+            self.say(self.packet.offset, what);
+            return Step::Skipped;
+        }
+        if self.hop.place.number >= self.bounds.packet {
+            return Step::End;
+        }
+        if self.plan.is_some() && self.packet.end.is_none() && self.packet.begin.is_none() {
+            // Where packets have no times, the clock runs on.
+            self.hop.place.time = self.hop.state.time;
+        }
+        match self.hop.next() {
+            Some(opened) => self.open(opened),
+            None if self.hop.items.is_empty() => return Step::End,
+            None => {}
+        }
+        Step::Skipped
+    }
+
+    fn open(&mut self, opened: Opened) {
+        let stream: &'r Stream = self.hop.stream;
+        self.plan = stream.trace.decoder.stream(opened.class);
+        self.clock = stream.trace.clocks.get(opened.class).copied().flatten();
+        self.next = opened.records;
+        self.content = 0;
+        self.key = opened.floor;
+        self.floor = opened.floor;
+        self.cap = opened.cap;
+        self.said_back = opened.out_of_order;
+        self.said_behind = opened.out_of_order;
+        self.truncated = opened.truncated;
+        self.packet = opened.packet;
+        self.align();
+    }
+
+    /// Finds the packet in the window.
+    fn align(&mut self) {
+        let origin = self.hop.buffer.origin();
+        let skip = usize::try_from(self.packet.offset.saturating_sub(origin));
+        self.skip = skip.unwrap_or(usize::MAX);
+        self.origin = origin.saturating_sub(self.packet.offset);
+        // The window's first byte is the packet's byte `origin`, unless the packet begins in it.
+        self.shift = self.skip.wrapping_sub(self.origin as usize);
+    }
+
+    /// An item is shown unless it is another cursor's.
+    fn item(&mut self, key: i64, item: Item) -> Step {
+        let step = self.place(key, &item);
+        match step {
+            Step::Shown => {
+                self.key = key;
+                self.at = match item {
+                    Item::Packet => At::Packet,
+                    Item::Discarded(gap) => At::Discarded(gap),
+                    Item::Damage(damage) => At::Damage(Box::new(damage)),
+                };
+            }
+            Step::Skipped => {}
+            Step::End => return Step::End,
+        }
+        if self.hop.items.is_empty() {
+            self.resume();
+        }
+        step
+    }
+
+    /// All that follows is shown.
+    fn begin(&mut self) {
+        self.bounds.first = i64::MIN;
+    }
+
+    fn place(&mut self, key: i64, item: &Item) -> Step {
+        if key > self.bounds.last {
+            return Step::End;
+        }
+        if key < self.bounds.first {
+            return Step::Skipped;
+        }
+        self.begin();
+        let range = &self.bounds.range;
+        let (from, to) = match item {
+            Item::Packet => (self.packet.begin, self.packet.end),
+            Item::Discarded(gap) => (gap.from, gap.to),
+            Item::Damage(_) => (None, None),
+        };
+        let outside =
+            from.is_some_and(|from| from > range.to) || to.is_some_and(|to| to < range.from);
+        if outside {
+            return Step::Skipped;
+        }
+        Step::Shown
+    }
+
+    /// The packet's records are next.
+    fn resume(&mut self) {
+        self.content = self.packet.content_bits;
+        let floor = self.key.max(self.floor);
+        self.low = floor.max(self.bounds.first).max(self.bounds.range.from);
+        self.high = self.cap.min(self.bounds.last).min(self.bounds.range.to);
+    }
+
+    /// The next record, whatever that needs.
+    fn record(&mut self) -> Step {
+        let Some(plan) = self.plan else {
+            self.next = self.packet.content_bits;
+            return Step::Skipped;
+        };
+        let bytes = self.hop.buffer.from(self.skip);
+        let window = Window::new(bytes, self.origin, self.packet.content_bits);
+        let until = match plan.record(&window, self.next, &mut self.hop.state) {
+            Ok(()) => return self.unusual(),
+            Err(Stop::Bad(bad)) => {
+                self.bad(&bad);
+                return Step::Skipped;
+            }
+            Err(Stop::Short { until }) => until,
+        };
+        if let Some(what) = self.refill(until) {
+            let offset = self.offset();
+            self.next = self.packet.content_bits;
+            self.truncated = None;
+            self.say(offset, what);
+        }
+        Step::Skipped
+    }
+
+    /// A record that was decoded; its time may be anything.
+    fn unusual(&mut self) -> Step {
+        if let At::Record = self.at {
+            self.begin();
+        }
+        let state = &mut self.hop.state;
+        let clock = self.clock.as_ref();
+        let time = clock.and_then(|clock| Some(clock.time(state.record.time?)));
+        state.nanoseconds = time;
+        let offset = self.offset();
+        self.next = self.hop.state.record.end;
+        let before = self.key.max(self.floor);
+        let key = time.map_or(before, |time| time.max(before).min(self.cap.max(before)));
+        if key > self.bounds.last {
+            return Step::End;
+        }
+        self.key = key;
+        self.low = self.low.max(key);
+        let is_back = time.is_some_and(|time| time < before) && !self.said_back;
+        let is_behind = time.is_some_and(|time| time > self.cap) && !self.said_behind;
+        self.said_back |= is_back;
+        self.said_behind |= is_behind;
+        if key < self.bounds.first {
+            return Step::Skipped;
+        }
+        self.begin();
+        if let Some(time) = time {
+            if is_back {
+                self.say(offset, DamageKind::TimeBack { time, before });
+            }
+            if is_behind {
+                self.say(offset, DamageKind::TimeBehindPacket { time, end: self.cap });
+            }
+            if !self.bounds.range.contains(time) {
+                return Step::Skipped;
+            }
+        }
+        self.at = At::Record;
+        Step::Shown
+    }
+
+    /// Byte of the file where the next record begins.
+    fn offset(&self) -> u64 {
+        self.packet.offset.saturating_add(self.next / 8)
+    }
+
+    /// The rest of the packet is skipped, unless there is none: the file ends there.
+    fn bad(&mut self, bad: &Bad) {
+        let (offset, next) = (self.offset(), self.next);
+        self.next = self.packet.content_bits;
+        if self.truncated.is_some() && matches!(bad.kind, BadKind::Outside { .. }) {
+            return;
+        }
+        let bytes = (self.packet.content_bits - next).div_ceil(8);
+        self.say(offset, DamageKind::Record { error: bad.to_string().into(), bytes });
+    }
+
+    /// Has the window begin with the record and reach this bit of the packet; else what keeps it from that.
+    fn refill(&mut self, until: u64) -> Option<DamageKind> {
+        let (packet, content) = (self.packet.offset, self.packet.content_bits);
+        let begin = self.offset();
+        let end = packet.saturating_add(until.min(content).div_ceil(8));
+        let need = end.saturating_sub(begin);
+        if need > LONGEST {
+            return Some(DamageKind::TooLong { bytes: need, limit: LONGEST });
+        }
+        let file = self.hop.stream.files.get(self.packet.file).copied()?;
+        // A text's end may be anywhere: twice as far each time.
+        let have =
+            if self.hop.buffer.origin() == begin { self.hop.buffer.bytes().len() } else { 0 };
+        let twice = (have as u64).saturating_mul(2).min(LONGEST);
+        let most = packet.saturating_add(content.div_ceil(8)).max(end);
+        let reach = begin.saturating_add(twice).min(most).max(end);
+        let filled = self.hop.buffer.fill(self.hop.files, file, begin, reach);
+        self.align();
+        match filled {
+            Ok(_) if self.hop.buffer.has(file, begin, end) => None,
+            Ok(_) => {
+                let read = self.hop.buffer.bytes().len() as u64;
+                let found = begin.saturating_add(read).saturating_sub(packet);
+                Some(DamageKind::Truncated { expected: content.div_ceil(8), found })
+            }
+            Err(error) => Some(DamageKind::Unreadable { error: error.to_string().into() }),
+        }
+    }
+
+    /// Damage in the packet, which is told next.
+    fn say(&mut self, offset: u64, what: DamageKind) {
+        let damage = self.hop.described(self.packet.file, self.packet.number, offset, what);
+        self.hop.items.push_back((self.key, Item::Damage(damage)));
+        self.content = 0;
+    }
+
+    /// What the cursor is at; `None`: it was not asked to advance, or there is nothing more.
+    #[inline]
+    pub(crate) fn message(&self) -> Option<Message<'_>> {
+        // As a rule it is a record, so that is asked first, and apart.
+        if let At::Record = self.at {
+            return self.event().map(Message::Event);
+        }
+        self.other()
+    }
+
+    #[inline(never)]
+    fn other(&self) -> Option<Message<'_>> {
+        match &self.at {
+            At::Record => None,
+            At::Packet => Some(Message::Packet(&self.packet)),
+            At::Discarded(gap) => Some(Message::Discarded(discarded(self.hop.stream, gap))),
+            At::Damage(damage) => Some(Message::Damage(damage)),
+            At::End => None,
+        }
+    }
+
+    #[inline]
+    fn event(&self) -> Option<Event<'_>> {
+        Some(Event::new(self.plan?.class(&self.hop.state)?, self))
+    }
+
+    /// The record that was decoded last.
+    #[inline]
+    pub(crate) fn view(&self) -> View<'_> {
+        let bytes = self.hop.buffer.from(self.skip);
+        View { state: &self.hop.state, bytes, origin: self.origin }
+    }
+
+    #[inline]
+    pub(crate) fn state(&self) -> &State {
+        &self.hop.state
+    }
+
+    #[inline]
+    pub(crate) fn stream(&self) -> &'r Stream {
+        self.hop.stream
+    }
+
+    #[inline]
+    pub(crate) fn packet(&self) -> &Packet {
+        &self.packet
+    }
+}
+
+fn discarded<'e>(stream: &'e Stream, gap: &Gap) -> Discarded<'e> {
+    Discarded {
+        stream,
+        count: gap.count,
+        kind: gap.kind,
+        from: gap.from,
+        to: gap.to,
+        from_cycles: gap.from_cycles,
+        to_cycles: gap.to_cycles,
+        at_begin: gap.at_begin,
+    }
+}

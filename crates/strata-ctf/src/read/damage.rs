@@ -1,0 +1,422 @@
+//! What is wrong with a trace: what keeps it from being opened, and what was found on the way.
+
+use crate::tsdl::MetadataError;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Why there is nothing to read.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// No path was given.
+    #[error("no trace is named. Name a trace's folder, or one with traces below it")]
+    NoPath,
+    /// There is nothing at the path.
+    #[error("{}: there is no such folder. Look for a typing error in the path", path.display())]
+    Missing {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A file, or something else that is no folder.
+    #[error(
+        "{}: it is no folder; a trace is a folder with a file 'metadata'. Name that folder",
+        path.display()
+    )]
+    NoFolder {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A folder without traces.
+    #[error(
+        "{}: no trace in it or below it: none of {folders} folders has a file 'metadata'",
+        path.display()
+    )]
+    NoTrace {
+        /// The path.
+        path: PathBuf,
+        /// How many folders there are.
+        folders: usize,
+    },
+    /// A tree that is too large to look for traces in it.
+    #[error(
+        "{}: more than {limit} folders below it. Name a folder nearer to the trace",
+        path.display()
+    )]
+    TooManyFolders {
+        /// The path.
+        path: PathBuf,
+        /// So many are looked into.
+        limit: usize,
+    },
+    /// The system refuses.
+    #[error("{}: it cannot be read: {source}", path.display())]
+    Unreadable {
+        /// The folder or file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The only trace's description says nothing.
+    #[error("{}: {error}", path.display())]
+    Metadata {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: MetadataError,
+    },
+}
+
+/// Something in a trace that is not as it should be; all that is intact is shown nevertheless.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The trace's folder.
+    pub trace: Arc<Path>,
+    /// The name of the stream's file; `None`: it is of the whole trace.
+    pub stream: Option<Arc<str>>,
+    /// The packet's number in its stream, from 0.
+    pub packet: Option<u64>,
+    /// Where it begins \[byte of the file\].
+    pub offset: Option<u64>,
+    /// What it is.
+    pub what: DamageKind,
+}
+
+/// What is damaged, what was found, and what was skipped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DamageKind {
+    /// A trace's metadata cannot be used at all: the whole trace is skipped.
+    Metadata {
+        /// What is wrong with it.
+        error: Arc<str>,
+    },
+    /// A part of the metadata cannot be used: records that need it are skipped.
+    Description {
+        /// What is wrong with it.
+        error: Arc<str>,
+    },
+    /// A folder or a file cannot be read, from the offset on.
+    Unreadable {
+        /// What the system says.
+        error: Arc<str>,
+    },
+    /// Bytes that are no packet; with what is wrong with the header that should be there.
+    Garbage {
+        /// What is wrong.
+        header: HeaderDamage,
+        /// So many were skipped.
+        bytes: u64,
+        /// To the next packet, or to the end of the file.
+        to_end: bool,
+    },
+    /// Bytes that are no packet, and so many of them that no more were looked at; with what is wrong with the
+    /// header that should be there.
+    NoPackets {
+        /// What is wrong.
+        header: HeaderDamage,
+        /// So many were looked at, or are holes of the file.
+        looked: u64,
+        /// So many were skipped, to the end of the file.
+        bytes: u64,
+    },
+    /// The file ends in the packet; the records before its end are shown.
+    Truncated {
+        /// What the packet should have, or less if nothing but padding is not there \[byte\].
+        expected: u64,
+        /// What there is \[byte\].
+        found: u64,
+    },
+    /// A packet's size leads past another packet; it ends where that begins.
+    PacketSize {
+        /// What its header says \[byte\].
+        size: u64,
+        /// What there is up to the next packet \[byte\].
+        found: u64,
+    },
+    /// The packet in front has another one in its padding: its size is wrong.
+    Padding {
+        /// Size of the padding \[byte\].
+        padding: u64,
+        /// What there is of it up to the next packet \[byte\].
+        found: u64,
+    },
+    /// The count of discarded records is less than in the packet before.
+    DiscardedBack {
+        /// The count.
+        found: u64,
+        /// That of the packet before.
+        before: u64,
+    },
+    /// A packet's number is not greater than that of the packet before.
+    SequenceBack {
+        /// Its number.
+        found: u64,
+        /// That of the packet before.
+        before: u64,
+    },
+    /// A record that cannot be followed; the rest of the packet is skipped.
+    Record {
+        /// Why.
+        error: Arc<str>,
+        /// So many bytes were skipped.
+        bytes: u64,
+    },
+    /// A record is longer than can be held in memory; the rest of the packet is skipped.
+    TooLong {
+        /// So many bytes it has at least.
+        bytes: u64,
+        /// So many it may have.
+        limit: u64,
+    },
+    /// A record's time is before that of the record in front of it, or before its packet's. It is shown;
+    /// others in the same packet are not reported.
+    TimeBack {
+        /// Its time \[ns since 1970\].
+        time: i64,
+        /// The time before \[ns since 1970\].
+        before: i64,
+    },
+    /// A record's time is behind its packet's end. It is shown; others in the same packet are not
+    /// reported.
+    TimeBehindPacket {
+        /// Its time \[ns since 1970\].
+        time: i64,
+        /// The packet's end \[ns since 1970\].
+        end: i64,
+    },
+    /// A packet begins before the one in front of it ends. It is shown where it is.
+    PacketOrder {
+        /// Its begin \[ns since 1970\].
+        begin: i64,
+        /// The other's end \[ns since 1970\].
+        end: i64,
+    },
+    /// A packet ends before it begins. It is shown.
+    PacketTimes {
+        /// Its begin \[ns since 1970\].
+        begin: i64,
+        /// Its end \[ns since 1970\].
+        end: i64,
+    },
+    /// A packet says that it is of another stream than its file. It is shown with this file.
+    OtherStream {
+        /// Class and number of the stream, as the packet says.
+        found: (u64, Option<u64>),
+        /// Those of its file.
+        expected: (u64, Option<u64>),
+    },
+    /// The clocks of two traces cannot be compared; they are shown by their time since 1970.
+    Clocks {
+        /// The other trace.
+        other: Arc<Path>,
+    },
+}
+
+/// Why there is no packet where one should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeaderDamage {
+    /// Its header or context is not all there, or cannot be read.
+    Unreadable {
+        /// Why.
+        error: Arc<str>,
+    },
+    /// The file ends in it.
+    Short {
+        /// Bytes that are there.
+        found: u64,
+    },
+    /// It does not begin with the magic number.
+    Magic {
+        /// What is there.
+        found: u64,
+    },
+    /// It is of another trace.
+    Uuid {
+        /// What is there.
+        found: crate::model::Uuid,
+        /// The trace's.
+        expected: crate::model::Uuid,
+    },
+    /// There is no stream class of this id.
+    StreamClass {
+        /// What is there; `None`: nothing says which.
+        found: Option<u64>,
+    },
+    /// More content than packet.
+    Content {
+        /// Size of the content \[bit\].
+        content: u64,
+        /// Size of the packet \[bit\].
+        packet: u64,
+    },
+    /// Less content than the header.
+    ContentSize {
+        /// Size of the content \[bit\].
+        content: u64,
+        /// Size of header and context \[bit\].
+        head: u64,
+    },
+    /// A packet size that is not a number of whole bytes, or less than the header.
+    Size {
+        /// Size of the packet \[bit\].
+        packet: u64,
+        /// Size of header and context \[bit\].
+        head: u64,
+    },
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "trace '{}'", self.trace.display())?;
+        if let Some(stream) = &self.stream {
+            write!(f, ", stream '{stream}'")?;
+        }
+        if let Some(packet) = self.packet {
+            write!(f, ", packet {packet}")?;
+        }
+        if let Some(offset) = self.offset {
+            write!(f, " (offset {offset:#x})")?;
+        }
+        write!(f, ": {}", self.what)
+    }
+}
+
+impl fmt::Display for DamageKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use DamageKind as Kind;
+        match self {
+            Kind::Metadata { error } => write!(f, "{error}. Skipped this trace"),
+            Kind::Description { error } => {
+                write!(f, "{error}. What needs it is skipped")
+            }
+            Kind::Unreadable { error } => {
+                write!(f, "it cannot be read: {error}. Skipped the rest of it")
+            }
+            Kind::Garbage { header, bytes, to_end } => {
+                let to = if *to_end { "the end of the file" } else { "the next packet" };
+                write!(f, "{header}. Skipped {} up to {to}", Bytes(*bytes))
+            }
+            Kind::NoPackets { header, looked, bytes } => write!(
+                f,
+                "{header}. No packet begins in the next {}: skipped the {} up to the end of the file, \
+                 which may have some",
+                Bytes(*looked),
+                Bytes(*bytes)
+            ),
+            Kind::Truncated { expected, found } => write!(
+                f,
+                "the file ends in it: {found} of {expected} bytes are there. \
+                 Its whole event records are shown"
+            ),
+            Kind::PacketSize { size, found } => write!(
+                f,
+                "packet size {size} bytes, but the next packet begins after {found}. \
+                 Read up to that"
+            ),
+            Kind::Padding { padding, found } => write!(
+                f,
+                "in front of it are {padding} bytes of padding, but a packet begins after {found}. \
+                 Went back to that"
+            ),
+            Kind::DiscardedBack { found, before } => write!(
+                f,
+                "{found} discarded event records so far, {before} in the packet before. \
+                 What was discarded between them is not known"
+            ),
+            Kind::SequenceBack { found, before } => write!(
+                f,
+                "it has number {found}, the packet before has {before}. It is shown where it is"
+            ),
+            Kind::Record { error, bytes } => {
+                write!(f, "{error}. Skipped the packet's last {}", Bytes(*bytes))
+            }
+            Kind::TooLong { bytes, limit } => write!(
+                f,
+                "an event record of at least {bytes} bytes, the limit is {limit}. \
+                 Skipped the rest of the packet"
+            ),
+            Kind::TimeBack { time, before } => {
+                write!(f, "time goes back from {before} to {time} ns. The event is shown")
+            }
+            Kind::TimeBehindPacket { time, end } => {
+                write!(f, "an event at {time} ns, behind the packet's end at {end} ns. It is shown")
+            }
+            Kind::PacketOrder { begin, end } => write!(
+                f,
+                "it begins at {begin} ns, before the packet in front of it ends ({end} ns). \
+                 It is shown where it is"
+            ),
+            Kind::PacketTimes { begin, end } => {
+                write!(f, "it begins at {begin} ns and ends before that, at {end} ns. It is shown")
+            }
+            Kind::OtherStream { found, expected } => {
+                f.write_str("it is of ")?;
+                stream_identity(f, *found)?;
+                f.write_str(" and in a file of ")?;
+                stream_identity(f, *expected)?;
+                f.write_str(". It is shown")
+            }
+            Kind::Clocks { other } => write!(
+                f,
+                "its clock cannot be compared with that of trace '{}'. \
+                 They are shown together by their time since 1970",
+                other.display()
+            ),
+        }
+    }
+}
+
+/// A number of bytes, in words.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} byte{}", self.0, if self.0 == 1 { "" } else { "s" })
+    }
+}
+
+fn stream_identity(
+    f: &mut fmt::Formatter<'_>,
+    (class, id): (u64, Option<u64>),
+) -> Result<(), fmt::Error> {
+    match id {
+        Some(id) => write!(f, "stream {id} of class {class}"),
+        None => write!(f, "a stream of class {class}"),
+    }
+}
+
+impl fmt::Display for HeaderDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HeaderDamage::Unreadable { error } => write!(f, "{error}"),
+            HeaderDamage::Short { found } => {
+                write!(f, "the file ends in a packet's header, of which {found} bytes are there")
+            }
+            HeaderDamage::Magic { found } => write!(
+                f,
+                "no packet begins here: {found:#010x} instead of the magic number 0xc1fc1fc1"
+            ),
+            HeaderDamage::Uuid { found, expected } => {
+                write!(f, "a packet of trace {found}, this is trace {expected}")
+            }
+            HeaderDamage::StreamClass { found: Some(id) } => {
+                write!(f, "the metadata has no stream class of id {id}")
+            }
+            HeaderDamage::StreamClass { found: None } => {
+                f.write_str("nothing says which of several stream classes the packet is of")
+            }
+            HeaderDamage::Content { content, packet } => {
+                write!(f, "content size {content} bits exceeds packet size {packet} bits")
+            }
+            HeaderDamage::ContentSize { content, head } => {
+                write!(f, "content size {content} bits is less than its header of {head} bits")
+            }
+            HeaderDamage::Size { packet, head } => write!(
+                f,
+                "packet size {packet} bits is not a number of whole bytes that holds its header \
+                 of {head} bits"
+            ),
+        }
+    }
+}

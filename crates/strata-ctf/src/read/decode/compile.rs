@@ -1,0 +1,594 @@
+//! A structure of the schema to a plan.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::bits::Bits;
+use super::plan::{order, ArrayOp, Choice, Code, Count, Op, Plan, Sink, Step, Turn, What};
+use super::registers::{Register, Registers};
+use super::stop::BadKind;
+use crate::model::schema::{
+    Array, FieldClass, Integer, Length, Location, Optional, Range, Real, Role, Scope, Structure,
+    Variant, Width,
+};
+use crate::model::{Base, ByteOrder};
+use crate::read::visit::{FieldInfo, FieldKind};
+
+/// Fields in fields are followed so deep.
+pub(super) const DEPTH: u32 = 100;
+
+/// No offset is greater \[bit\]: no packet is, and sums of two are still numbers.
+const FAR: u64 = 1 << 60;
+
+/// What the compiler must know of a part's surroundings.
+pub(super) struct Place<'c> {
+    pub scope: Scope,
+    /// The stream class's clock, as an index into those of the schema.
+    pub clock: Option<usize>,
+    pub registers: &'c Registers,
+    /// Registers that have a value where the part begins; at its end there are more.
+    pub defined: &'c mut HashSet<u32>,
+}
+
+/// The plan for a part.
+pub(super) fn compile(structure: &Structure, place: Place<'_>) -> Plan {
+    let align = power(structure.align());
+    let (first_register, registers) = place.registers.below(place.scope, &[]);
+    let mut compiler = Compiler {
+        place,
+        ops: Vec::new(),
+        arrays: Vec::new(),
+        choices: Vec::new(),
+        steps: Vec::new(),
+        turns: Vec::new(),
+        path: Vec::new(),
+        known: align,
+        offset: 0,
+        order: None,
+    };
+    for (index, member) in (0u32..).zip(&structure.members) {
+        compiler.top_member(index, &member.name, &member.class);
+    }
+    Plan {
+        scope: compiler.place.scope,
+        align,
+        ops: compiler.ops,
+        arrays: compiler.arrays,
+        choices: compiler.choices,
+        steps: compiler.steps,
+        turns: compiler.turns,
+        tail: compiler.offset,
+        first_register,
+        registers,
+    }
+}
+
+struct Compiler<'c> {
+    place: Place<'c>,
+    ops: Vec<Op>,
+    arrays: Vec<ArrayOp>,
+    choices: Vec<Choice>,
+    steps: Vec<Step>,
+    turns: Vec<Choice>,
+    /// Of the field that is being compiled, as in a [`Location`].
+    path: Vec<u32>,
+    /// The base is a multiple of this power of two \[bit\].
+    known: u64,
+    /// From the base \[bit\].
+    offset: u64,
+    /// Of the last integer.
+    order: Option<ByteOrder>,
+}
+
+fn power(align: u64) -> u64 {
+    align.clamp(1, 1 << 32).next_power_of_two()
+}
+
+/// The greatest power of two that divides it; 0 is divided by all.
+fn divisor(bits: u64) -> u64 {
+    match bits {
+        0 => 1 << 63,
+        bits => 1 << bits.trailing_zeros(),
+    }
+}
+
+fn info(class: &FieldClass, name: &str, is_element: bool) -> FieldInfo {
+    let mut info = FieldInfo {
+        name: Arc::from(name),
+        kind: FieldKind::Structure,
+        is_element,
+        base: Base::Ten,
+        is_bool: false,
+        signed: false,
+        bits: 0,
+        labels: None,
+    };
+    let mut class = class;
+    for _ in 0..DEPTH {
+        let FieldClass::Optional(optional) = class else { break };
+        class = &optional.class;
+    }
+    info.kind = match class {
+        FieldClass::Integer(integer) => {
+            info.base = integer.base;
+            info.is_bool = integer.is_bool;
+            info.signed = integer.signed;
+            info.bits = match integer.width {
+                Width::Bits(bits) => bits,
+                Width::Variable => 0,
+            };
+            info.labels = integer.labels.clone();
+            FieldKind::Integer
+        }
+        FieldClass::Real(real) => {
+            info.bits = real.bits;
+            FieldKind::Real
+        }
+        FieldClass::String | FieldClass::Text { .. } => FieldKind::Text,
+        FieldClass::Blob { .. } => FieldKind::Blob,
+        FieldClass::Structure(_) | FieldClass::Optional(_) => FieldKind::Structure,
+        FieldClass::Array(_) => FieldKind::Array,
+        FieldClass::Variant(_) => FieldKind::Variant,
+    };
+    info
+}
+
+/// An option that is to be compiled.
+struct Possible<'s> {
+    name: &'s str,
+    ranges: Vec<(u64, u64)>,
+    class: &'s FieldClass,
+}
+
+/// The selector's values, as [`Turn::ranges`] has them.
+fn ranges(ranges: &[Range], signed: bool) -> Vec<(u64, u64)> {
+    let (min, max) = match signed {
+        true => (i128::from(i64::MIN), i128::from(i64::MAX)),
+        false => (0, i128::from(u64::MAX)),
+    };
+    let possible = ranges
+        .iter()
+        .filter(|range| range.from <= range.to && range.from <= max && range.to >= min);
+    let number = |value: i128| order(value.clamp(min, max) as u64, signed);
+    possible.map(|range| (number(range.from), number(range.to))).collect()
+}
+
+impl Compiler<'_> {
+    fn top_member(&mut self, index: u32, name: &str, class: &FieldClass) {
+        self.path.push(index);
+        if self.place.scope == Scope::PacketHeader && name == "uuid" && is_uuid(class) {
+            self.align(class.align().max(8));
+            self.step(What::Uuid { offset: self.offset });
+        }
+        self.field(class, name, false);
+        let is_cpu = self.place.scope == Scope::PacketContext && name == "cpu_id";
+        match class {
+            FieldClass::Integer(Integer { width: Width::Bits(width), byte_order, .. })
+                if is_cpu && self.offset >= u64::from(*width) =>
+            {
+                let offset = self.offset - u64::from(*width);
+                let big = *byte_order == ByteOrder::Big;
+                let bits = Bits { offset, width: *width, big, signed: false };
+                self.step(What::Load { bits, sink: Sink::Cpu });
+            }
+            FieldClass::Integer(_) if is_cpu => self.step(What::Keep { sink: Sink::Cpu }),
+            _ => {}
+        }
+        self.path.pop();
+    }
+
+    fn op(&mut self, code: Code, info: FieldInfo) {
+        self.ops.push(Op { code, info });
+    }
+
+    /// For an op that is no field.
+    fn aside(&mut self, code: Code) {
+        let info = match self.ops.last() {
+            Some(op) => op.info.clone(),
+            None => info(&FieldClass::Structure(Structure::default()), "", false),
+        };
+        self.op(code, info);
+    }
+
+    /// For the field whose op comes next, or was the last.
+    fn step(&mut self, what: What) {
+        self.steps.push(Step { what, op: self.ops.len() as u32 });
+    }
+
+    fn bad(&mut self, kind: BadKind, info: FieldInfo) {
+        self.step(What::Bad(kind));
+        self.op(Code::Bad, info);
+    }
+
+    fn ahead(&mut self, bits: u64) {
+        self.offset = self.offset.saturating_add(bits).min(FAR);
+    }
+
+    /// Something of unknown size was there; now the base is a multiple of `known`.
+    fn rebase(&mut self, known: u64) {
+        self.known = known.clamp(1, 1 << 32);
+        self.offset = 0;
+        self.order = None;
+    }
+
+    /// What the position is a multiple of.
+    fn multiple(&self) -> u64 {
+        self.known.min(divisor(self.offset))
+    }
+
+    fn align(&mut self, align: u64) {
+        let align = power(align);
+        if align <= self.known {
+            self.offset = super::window::align_up(self.offset, align).min(FAR);
+            return;
+        }
+        self.step(What::Align { offset: self.offset, align });
+        self.aside(Code::Align { offset: self.offset, align });
+        self.rebase(align);
+    }
+
+    /// The registers in the field become 0: it may not be there.
+    fn clear(&mut self) {
+        let (first, count) = self.place.registers.below(self.place.scope, &self.path);
+        if count > 0 {
+            self.step(What::Clear { first, count });
+            self.aside(Code::Clear { first, count });
+        }
+    }
+
+    fn resolve(&self, location: &Location) -> Option<Register> {
+        let register = self.place.registers.get(location.scope, &location.path)?;
+        self.place.defined.contains(&register.index).then_some(register)
+    }
+
+    fn field(&mut self, class: &FieldClass, name: &str, is_element: bool) {
+        let info = info(class, name, is_element);
+        if self.path.len() as u32 > DEPTH {
+            return self.bad(BadKind::TooDeep(DEPTH), info);
+        }
+        match class {
+            FieldClass::Integer(integer) => match integer.width {
+                Width::Bits(width @ 1..=64) => self.integer(integer, width, info),
+                Width::Bits(width) => self.bad(BadKind::Width(width), info),
+                Width::Variable => self.leb(integer, info),
+            },
+            FieldClass::Real(real) => self.real(real, info),
+            FieldClass::String => {
+                self.align(8);
+                self.step(What::String { offset: self.offset });
+                self.op(Code::String { offset: self.offset }, info);
+                self.rebase(8);
+            }
+            FieldClass::Text { length } | FieldClass::Blob { length } => {
+                self.bytes(length, matches!(class, FieldClass::Text { .. }), info);
+            }
+            FieldClass::Structure(structure) => {
+                self.align(structure.align());
+                self.op(Code::BeginStructure, info.clone());
+                for (index, member) in (0u32..).zip(&structure.members) {
+                    self.path.push(index);
+                    self.field(&member.class, &member.name, false);
+                    self.path.pop();
+                }
+                self.op(Code::EndStructure, info);
+            }
+            FieldClass::Array(array) => self.array(array, class.align(), info),
+            FieldClass::Variant(variant) => self.variant(variant, info),
+            FieldClass::Optional(optional) => self.optional(optional, name, info),
+        }
+    }
+
+    fn integer(&mut self, integer: &Integer, width: u8, info: FieldInfo) {
+        self.align(u64::from(integer.align));
+        let in_byte = self.known >= 8 && self.offset % 8 != 0;
+        if in_byte && self.order.is_some_and(|order| order != integer.byte_order) {
+            return self.bad(BadKind::MixedOrder, info);
+        }
+        self.order = Some(integer.byte_order);
+        let big = integer.byte_order == ByteOrder::Big;
+        let bits = Bits { offset: self.offset, width, big, signed: integer.signed };
+        for sink in self.sinks(integer, width) {
+            self.step(What::Load { bits, sink });
+            if let Sink::Register(register) = sink {
+                self.op(Code::Load { bits, register }, info.clone());
+            }
+        }
+        let code = self.integer_code(bits);
+        self.op(code, info);
+        self.ahead(u64::from(width));
+    }
+
+    /// The offset in bytes of a number that begins with a whole byte.
+    fn whole(&self) -> Option<u32> {
+        let is_whole = self.known >= 8 && self.offset % 8 == 0;
+        is_whole.then(|| u32::try_from(self.offset / 8).ok()).flatten()
+    }
+
+    fn integer_code(&self, bits: Bits) -> Code {
+        let Some(at) = self.whole() else {
+            return if bits.signed { Code::Signed(bits) } else { Code::Unsigned(bits) };
+        };
+        match (bits.width, bits.signed, bits.big) {
+            (8, false, _) => Code::U8(at),
+            (8, true, _) => Code::I8(at),
+            (16, false, false) => Code::U16Le(at),
+            (16, false, true) => Code::U16Be(at),
+            (16, true, false) => Code::I16Le(at),
+            (16, true, true) => Code::I16Be(at),
+            (32, false, false) => Code::U32Le(at),
+            (32, false, true) => Code::U32Be(at),
+            (32, true, false) => Code::I32Le(at),
+            (32, true, true) => Code::I32Be(at),
+            (64, false, false) => Code::U64Le(at),
+            (64, false, true) => Code::U64Be(at),
+            (64, true, false) => Code::I64Le(at),
+            (64, true, true) => Code::I64Be(at),
+            (_, false, _) => Code::Unsigned(bits),
+            (_, true, _) => Code::Signed(bits),
+        }
+    }
+
+    fn leb(&mut self, integer: &Integer, info: FieldInfo) {
+        self.align(u64::from(integer.align).max(8));
+        self.step(What::Leb { offset: self.offset, signed: integer.signed });
+        self.op(Code::Leb { offset: self.offset, signed: integer.signed }, info);
+        self.rebase(8);
+        for sink in self.sinks(integer, 64) {
+            self.step(What::Keep { sink });
+            if let Sink::Register(register) = sink {
+                self.aside(Code::Keep { register });
+            }
+        }
+    }
+
+    /// Who wants an integer. It has a value now.
+    fn sinks(&mut self, integer: &Integer, width: u8) -> Vec<Sink> {
+        let mut sinks = Vec::new();
+        if let Some(register) = self.place.registers.get(self.place.scope, &self.path) {
+            self.place.defined.insert(register.index);
+            sinks.push(Sink::Register(register.index));
+        }
+        let role = match self.place.scope {
+            Scope::PacketHeader | Scope::PacketContext | Scope::EventHeader => integer.role,
+            Scope::CommonContext | Scope::SpecificContext | Scope::Payload => None,
+        };
+        sinks.extend(role.map(Sink::Role));
+        let is_end = role == Some(Role::PacketEndTimestamp);
+        if integer.clock.is_some() && integer.clock == self.place.clock && !is_end {
+            sinks.push(Sink::Clock(width));
+        }
+        sinks
+    }
+
+    fn real(&mut self, real: &Real, info: FieldInfo) {
+        if !matches!(real.bits, 32 | 64) {
+            return self.bad(BadKind::Width(real.bits), info);
+        }
+        self.align(u64::from(real.align));
+        let in_byte = self.known >= 8 && self.offset % 8 != 0;
+        if in_byte && self.order.is_some_and(|order| order != real.byte_order) {
+            return self.bad(BadKind::MixedOrder, info);
+        }
+        self.order = Some(real.byte_order);
+        let big = real.byte_order == ByteOrder::Big;
+        let code = match (self.whole(), real.bits, big) {
+            (Some(at), 32, false) => Code::F32Le(at),
+            (Some(at), 32, true) => Code::F32Be(at),
+            (Some(at), _, false) => Code::F64Le(at),
+            (Some(at), _, true) => Code::F64Be(at),
+            (None, width, _) => Code::Real(Bits { offset: self.offset, width, big, signed: false }),
+        };
+        self.op(code, info);
+        self.ahead(u64::from(real.bits));
+    }
+
+    fn bytes(&mut self, length: &Length, is_text: bool, info: FieldInfo) {
+        self.align(8);
+        let offset = self.offset;
+        match length {
+            Length::Static(bytes) => {
+                let bytes = *bytes;
+                let code = match is_text {
+                    true => Code::Text { offset, bytes },
+                    false => Code::Blob { offset, bytes },
+                };
+                self.op(code, info);
+                self.ahead(bytes.saturating_mul(8));
+                self.order = None;
+            }
+            Length::Dynamic(location) => {
+                let Some(Register { index: register, .. }) = self.resolve(location) else {
+                    return self.bad(BadKind::Unresolved, info);
+                };
+                let what = What::Elements { offset, register, stride: 8, bits: 8, empty: 0 };
+                self.step(what);
+                let code = match is_text {
+                    true => Code::TextOf { offset, register },
+                    false => Code::BlobOf { offset, register },
+                };
+                self.op(code, info);
+                self.rebase(8);
+            }
+        }
+    }
+
+    fn array(&mut self, array: &Array, align: u64, info: FieldInfo) {
+        let count = match &array.length {
+            Length::Static(count) => Some(Count::Is(*count)),
+            Length::Dynamic(location) => {
+                self.resolve(location).map(|register| Count::Of(register.index))
+            }
+        };
+        let Some(count) = count else {
+            return self.bad(BadKind::Unresolved, info);
+        };
+        self.align(align);
+        self.clear();
+        let (first_op, first_step) = (self.ops.len(), self.steps.len());
+        let index = self.arrays.len();
+        let each = power(array.element.align());
+        let (start, offset) = ((self.known, self.offset, self.order), self.offset);
+        // What these say is known below.
+        self.arrays.push(ArrayOp {
+            count,
+            offset,
+            stride: None,
+            is_fixed: false,
+            align: each,
+            tail: 0,
+            body: 0,
+        });
+        self.step(What::Spend(0));
+        self.op(Code::Array(index as u32), info);
+        (self.known, self.offset, self.order) = (each, 0, None);
+        self.path.push(0);
+        self.field(&array.element, "", true);
+        self.path.pop();
+        let (end_known, tail) = (self.multiple(), self.offset);
+        (self.known, self.offset, self.order) = start;
+
+        let body = (self.ops.len() - first_op - 1) as u32;
+        let steps = (self.steps.len() - first_step - 1) as u32;
+        let fields = u64::from(body) + 1;
+        let (stride, what) = if steps > 0 {
+            let body = steps;
+            (None, Some(What::Loop { offset, count, align: each, tail, body, empty: fields }))
+        } else {
+            let stride = super::window::align_up(tail, each).min(FAR);
+            let empty = if tail == 0 { fields } else { 0 };
+            let what = match count {
+                Count::Of(register) => {
+                    Some(What::Elements { offset, register, stride, bits: tail, empty })
+                }
+                Count::Is(count) if empty > 0 => Some(What::Spend(count.saturating_mul(empty))),
+                Count::Is(_) => None,
+            };
+            (Some(stride), what)
+        };
+        match what {
+            Some(what) => {
+                if let Some(step) = self.steps.get_mut(first_step) {
+                    step.what = what;
+                }
+            }
+            None => self.steps.truncate(first_step),
+        }
+        let is_fixed = stride.is_some() && matches!(count, Count::Is(_));
+        if let Some(array) = self.arrays.get_mut(index) {
+            (array.stride, array.is_fixed) = (stride, is_fixed);
+            (array.tail, array.body) = (tail, body);
+        }
+        match (stride, count) {
+            (Some(stride), Count::Is(count)) => {
+                let before = count.saturating_sub(1).saturating_mul(stride);
+                self.ahead(if count == 0 { 0 } else { before.saturating_add(tail) });
+                self.order = None;
+            }
+            (Some(stride), Count::Of(_)) => {
+                self.rebase(self.multiple().min(divisor(stride)).min(divisor(tail)));
+            }
+            (None, _) => self.rebase(self.multiple().min(end_known)),
+        }
+    }
+
+    fn variant(&mut self, variant: &Variant, info: FieldInfo) {
+        let Some(selector) = self.resolve(&variant.selector) else {
+            return self.bad(BadKind::Unresolved, info);
+        };
+        let options = variant.options.iter().map(|option| Possible {
+            name: &option.name,
+            ranges: ranges(&option.ranges, selector.signed),
+            class: &option.class,
+        });
+        self.choice(selector, options.collect(), false, info);
+    }
+
+    fn optional(&mut self, optional: &Optional, name: &str, info: FieldInfo) {
+        let Some(selector) = self.resolve(&optional.selector) else {
+            return self.bad(BadKind::Unresolved, info);
+        };
+        let all_but_0;
+        let there = if optional.ranges.is_empty() {
+            all_but_0 = [Range { from: i128::MIN, to: -1 }, Range { from: 1, to: i128::MAX }];
+            &all_but_0[..]
+        } else {
+            &optional.ranges
+        };
+        let ranges = ranges(there, selector.signed);
+        let option = Possible { name, ranges, class: &optional.class };
+        self.choice(selector, vec![option], true, info);
+    }
+
+    fn choice(
+        &mut self,
+        selector: Register,
+        options: Vec<Possible<'_>>,
+        is_optional: bool,
+        info: FieldInfo,
+    ) {
+        self.clear();
+        let is_element = info.is_element;
+        let (index, turn) = (self.choices.len(), self.turns.len());
+        let (known, offset, order) = (self.multiple(), self.offset, self.order);
+        let choice = Choice {
+            offset,
+            register: selector.index,
+            signed: selector.signed,
+            options: Vec::new(),
+            body: 0,
+        };
+        self.choices.push(choice.clone());
+        self.turns.push(choice);
+        if is_optional {
+            self.step(What::Optional(turn as u32));
+            self.op(Code::Optional(index as u32), info);
+        } else {
+            self.step(What::Variant(turn as u32));
+            self.op(Code::Variant(index as u32), info);
+        }
+        let (first_op, first_step) = (self.ops.len(), self.steps.len());
+        let mut least = if is_optional { known } else { 1 << 32 };
+        let (mut of_ops, mut of_steps) = (Vec::new(), Vec::new());
+        for (number, Possible { name, ranges, class }) in (0u32..).zip(options) {
+            (self.known, self.offset, self.order) = (known, 0, order);
+            let (op, step) = (self.ops.len() - first_op, self.steps.len() - first_step);
+            self.path.push(number);
+            // An option of an element is no element, but what an optional element has is one.
+            self.field(class, name, is_element && is_optional);
+            self.path.pop();
+            least = least.min(self.multiple());
+            let (op_end, step_end) = (self.ops.len() - first_op, self.steps.len() - first_step);
+            let turn = |from: usize, to: usize| Turn {
+                name: Arc::from(name),
+                ranges: ranges.clone(),
+                from: from as u32,
+                to: to as u32,
+                tail: self.offset,
+            };
+            of_ops.push(turn(op, op_end));
+            of_steps.push(turn(step, step_end));
+        }
+        if let Some(choice) = self.choices.get_mut(index) {
+            (choice.options, choice.body) = (of_ops, (self.ops.len() - first_op) as u32);
+        }
+        if let Some(choice) = self.turns.get_mut(turn) {
+            (choice.options, choice.body) = (of_steps, (self.steps.len() - first_step) as u32);
+        }
+        self.rebase(least);
+    }
+}
+
+/// 16 bytes.
+fn is_uuid(class: &FieldClass) -> bool {
+    match class {
+        FieldClass::Blob { length } => *length == Length::Static(16),
+        FieldClass::Array(array) => {
+            let is_byte = match &*array.element {
+                FieldClass::Integer(byte) => byte.width == Width::Bits(8) && byte.align <= 8,
+                _ => false,
+            };
+            is_byte && array.length == Length::Static(16)
+        }
+        _ => false,
+    }
+}

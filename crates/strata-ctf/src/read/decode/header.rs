@@ -1,0 +1,276 @@
+//! Headers of event records: the usual ones at once, all others by their plan.
+
+use super::bits::{mask, Bits};
+use super::plan::{Plan, Sink, What};
+use super::skip::later;
+use super::window::Window;
+use crate::model::schema::{FieldClass, Integer, Location, Range, Role, Scope, Structure};
+use crate::model::schema::{Variant, Width};
+use crate::model::ByteOrder;
+
+/// Which header it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Header {
+    /// LTTng's for few classes: 5 bits of id, 27 bits of time; or 31, and then both in full.
+    CompactLe,
+    CompactBe,
+    /// LTTng's for many: 16 bits of id, 32 bits of time; or 65535, and then both in full.
+    LargeLe,
+    LargeBe,
+    /// Integers of fixed size.
+    Flat(Flat),
+    /// Anything else, or none.
+    Other,
+}
+
+/// Where the id and the time are in integers of fixed size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flat {
+    id: Option<Bits>,
+    time: Option<Bits>,
+    /// Of all.
+    bits: u64,
+}
+
+/// What a header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub id: u64,
+    /// Running time \[cycle\].
+    pub time: u64,
+    /// \[bit of the packet\]
+    pub end: u64,
+}
+
+impl Header {
+    /// The kind of a stream class's header. `needed`: fields behind it depend on integers in it.
+    pub fn of(
+        structure: Option<&Structure>,
+        plan: Option<&Plan>,
+        clock: Option<usize>,
+        needed: bool,
+    ) -> Header {
+        let (Some(structure), Some(plan)) = (structure, plan) else {
+            return Header::Other;
+        };
+        if needed {
+            return Header::Other;
+        }
+        if let Some(header) = split(structure, clock) {
+            return header;
+        }
+        flat(plan).map_or(Header::Other, Header::Flat)
+    }
+}
+
+/// The short form of LTTng's headers in the little-endian order, as numbers: to choose one of two ways for
+/// each record would be dearer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Short {
+    /// Bits of the id, which is in front, and as a mask. The last id says that both follow in full.
+    pub id_bits: u32,
+    pub id: u64,
+    /// Mask of the time.
+    pub time: u64,
+    /// Of both \[bit\].
+    pub bits: u64,
+}
+
+impl Short {
+    /// For other headers, a form in which the only id says that something else follows.
+    pub fn of(header: Header) -> Short {
+        let (id_bits, time_bits) = match header {
+            Header::CompactLe => (5, 27),
+            Header::LargeLe => (16, 32),
+            _ => return Short::default(),
+        };
+        let bits = u64::from(id_bits + time_bits);
+        Short { id_bits: id_bits.into(), id: mask(id_bits), time: mask(time_bits), bits }
+    }
+}
+
+/// A kind of headers that is quickly read.
+pub(super) trait Quick: Copy {
+    /// What the header says that begins at `begin`, behind `time`. `None`: it is not all there.
+    fn head(self, window: &Window<'_>, begin: u64, time: u64) -> Option<Head>;
+}
+
+/// [`Header::CompactLe`], or `BIG`.
+#[derive(Clone, Copy)]
+pub(super) struct Compact<const BIG: bool>;
+
+impl<const BIG: bool> Quick for Compact<BIG> {
+    #[inline(always)]
+    fn head(self, window: &Window<'_>, begin: u64, time: u64) -> Option<Head> {
+        let bytes = window.take(begin)?;
+        let (id, bits) = match BIG {
+            false => {
+                let word = u32::from_le_bytes(bytes);
+                (word & 31, word >> 5)
+            }
+            true => {
+                let word = u32::from_be_bytes(bytes);
+                (word >> 27, word & 0x7ff_ffff)
+            }
+        };
+        if id == 31 {
+            return extended(window, begin.wrapping_add(8), BIG);
+        }
+        let time = later(time, u64::from(bits), mask(27));
+        Some(Head { id: u64::from(id), time, end: begin.wrapping_add(32) })
+    }
+}
+
+/// [`Header::LargeLe`], or `BIG`.
+#[derive(Clone, Copy)]
+pub(super) struct Large<const BIG: bool>;
+
+impl<const BIG: bool> Quick for Large<BIG> {
+    #[inline(always)]
+    fn head(self, window: &Window<'_>, begin: u64, time: u64) -> Option<Head> {
+        let [a, b, c, d, e, f] = window.take(begin)?;
+        let (id, bits) = match BIG {
+            false => (u16::from_le_bytes([a, b]), u32::from_le_bytes([c, d, e, f])),
+            true => (u16::from_be_bytes([a, b]), u32::from_be_bytes([c, d, e, f])),
+        };
+        if id == u16::MAX {
+            return extended(window, begin.wrapping_add(16), BIG);
+        }
+        let time = later(time, u64::from(bits), mask(32));
+        Some(Head { id: u64::from(id), time, end: begin.wrapping_add(48) })
+    }
+}
+
+impl Quick for Flat {
+    #[inline]
+    fn head(self, window: &Window<'_>, begin: u64, time: u64) -> Option<Head> {
+        let bytes = window.from(begin)?;
+        let read = |bits: Bits| bits.read(bytes, begin % 8);
+        let id = match self.id {
+            Some(bits) => read(bits)?,
+            None => 0,
+        };
+        let time = match self.time {
+            Some(bits) => later(time, read(bits)?, mask(bits.width)),
+            None => time,
+        };
+        Some(Head { id, time, end: begin.wrapping_add(self.bits) })
+    }
+}
+
+/// The id and the time in full, which begin at a bit.
+#[inline(always)]
+fn extended(window: &Window<'_>, at: u64, big: bool) -> Option<Head> {
+    let (id, time) = (window.take(at)?, window.take(at.wrapping_add(32))?);
+    let (id, time) = match big {
+        true => (u32::from_be_bytes(id), u64::from_be_bytes(time)),
+        false => (u32::from_le_bytes(id), u64::from_le_bytes(time)),
+    };
+    Some(Head { id: u64::from(id), time, end: at.wrapping_add(96) })
+}
+
+/// Only integers of fixed size, of which at most one is an id and at most one a time.
+fn flat(plan: &Plan) -> Option<Flat> {
+    let (mut id, mut time) = (None, None);
+    for step in &plan.steps {
+        let place = match step.what {
+            What::Load { bits, sink: Sink::Role(Role::EventClassId) } => (&mut id, bits),
+            What::Load { bits, sink: Sink::Clock(_) } => (&mut time, bits),
+            _ => return None,
+        };
+        if place.0.replace(place.1).is_some() {
+            return None;
+        }
+    }
+    Some(Flat { id, time, bits: plan.tail })
+}
+
+/// One of LTTng's two, as its bytes are on machines that align nothing.
+fn split(structure: &Structure, clock: Option<usize>) -> Option<Header> {
+    let [tag, choice] = structure.members.as_slice() else {
+        return None;
+    };
+    let FieldClass::Variant(variant) = &choice.class else {
+        return None;
+    };
+    let order = integer(&tag.class)?.byte_order;
+    let expected = Expected { order, clock: Some(clock?) };
+    let is = |bits, stamp, last| {
+        let selector = Location { scope: Scope::EventHeader, path: vec![0] };
+        let starts_byte = structure.align() >= 8 && align_divides(&tag.class, 8);
+        starts_byte
+            && variant.selector == selector
+            && expected.is_id(&tag.class, bits)
+            && expected.options(variant, u64::from(bits), stamp, last)
+    };
+    let big = order == ByteOrder::Big;
+    match (is(5, 27, 31), is(16, 32, 65535), big) {
+        (true, _, false) => Some(Header::CompactLe),
+        (true, _, true) => Some(Header::CompactBe),
+        (_, true, false) => Some(Header::LargeLe),
+        (_, true, true) => Some(Header::LargeBe),
+        _ => None,
+    }
+}
+
+/// Whether a field that begins at a multiple of `bits` needs no padding.
+fn align_divides(class: &FieldClass, bits: u64) -> bool {
+    bits % class.align().next_power_of_two() == 0
+}
+
+fn integer(class: &FieldClass) -> Option<&Integer> {
+    match class {
+        FieldClass::Integer(integer) => Some(integer),
+        _ => None,
+    }
+}
+
+struct Expected {
+    order: ByteOrder,
+    clock: Option<usize>,
+}
+
+impl Expected {
+    fn is(&self, class: &FieldClass, bits: u8) -> bool {
+        integer(class).is_some_and(|integer| {
+            integer.width == Width::Bits(bits)
+                && !integer.signed
+                && integer.byte_order == self.order
+        })
+    }
+
+    fn is_id(&self, class: &FieldClass, bits: u8) -> bool {
+        self.is(class, bits)
+            && integer(class)
+                .is_some_and(|id| id.role == Some(Role::EventClassId) && id.clock.is_none())
+    }
+
+    fn is_time(&self, class: &FieldClass, bits: u8) -> bool {
+        self.is(class, bits)
+            && integer(class).is_some_and(|time| time.clock == self.clock && time.role.is_none())
+    }
+
+    /// `at`: where they begin \[bit of the header\].
+    fn options(&self, variant: &Variant, at: u64, stamp: u8, last: i128) -> bool {
+        let [short, long] = variant.options.as_slice() else {
+            return false;
+        };
+        let (FieldClass::Structure(now), FieldClass::Structure(full)) = (&short.class, &long.class)
+        else {
+            return false;
+        };
+        let ([time], [id, whole]) = (now.members.as_slice(), full.members.as_slice()) else {
+            return false;
+        };
+        let full_at = at.next_multiple_of(8);
+        short.ranges == [Range { from: 0, to: last - 1 }]
+            && long.ranges == [Range { from: last, to: last }]
+            && align_divides(&short.class, at)
+            && align_divides(&long.class, full_at)
+            && (full_at == at || long.class.align() >= 8)
+            && align_divides(&whole.class, full_at + 32)
+            && self.is_time(&time.class, stamp)
+            && self.is_id(&id.class, 32)
+            && self.is_time(&whole.class, 64)
+    }
+}

@@ -1,0 +1,37 @@
+//! From the bytes of a packet to event records.
+//!
+//! ```text
+//! schema ──compile──> Plan: ops, steps             once, for each part that packets and records have
+//! bytes ──skip──> where a record's parts end       for each record: StreamDecoder::record()
+//! bytes ──walk──> fields                           for whoever asks: Event::visit(), Event::value()
+//! ```
+//!
+//! Bytes may be anything, and so may the schema: each position is checked against what is at hand, and
+//! what does not fit is a [`Bad`] packet.
+
+mod bits;
+mod classes;
+mod compile;
+mod header;
+mod path;
+mod plan;
+mod registers;
+mod skip;
+mod state;
+mod stop;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod view;
+mod walk;
+mod window;
+
+pub use path::Path;
+pub(crate) use state::State;
+pub(crate) use stop::Stop;
+pub use stop::{Bad, BadKind};
+pub(crate) use stream::{PacketContext, StreamDecoder};
+pub(crate) use trace::Decoder;
+pub(crate) use view::{Plans, View};
+pub(crate) use window::Window;

@@ -1,0 +1,290 @@
+//! Where a part of a packet or a record ends, and what of it decoding itself needs.
+
+use super::bits::{find_nul, leb128, mask, Bits, Leb};
+use super::plan::{Choice, Count, Plan, Sink, Step, What};
+use super::state::Found;
+use super::stop::BadKind;
+use super::window::{align_up, Window};
+
+/// So many fields without bits may be in a packet, and one more with each of its bits: or else a few
+/// bytes of metadata and no bytes of packets at all were work for days.
+const EMPTY: u64 = 1 << 16;
+
+/// Why a part has no end. In a box, so that where there is none, nothing is moved for it.
+#[derive(Debug)]
+pub(super) struct Fault(pub Box<Reason>);
+
+/// What there is to say of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reason {
+    Short { until: u64 },
+    Bad { kind: BadKind, at: u64, op: Option<u32> },
+}
+
+/// Goes through parts.
+pub(super) struct Skip<'a, 'w> {
+    pub window: &'a Window<'w>,
+    pub registers: &'a mut [u64],
+    pub found: &'a mut Found,
+    /// Fields without bits in this packet so far.
+    pub spent: &'a mut u64,
+}
+
+impl Skip<'_, '_> {
+    /// Where the part ends that begins behind `at`, and where it begins.
+    #[inline]
+    pub fn part(&mut self, plan: &Plan, at: u64) -> Result<(u64, u64), Fault> {
+        let begin = align_up(at, plan.align);
+        if begin / 8 < self.window.origin {
+            return Err(Fault::short(begin));
+        }
+        let mut base = begin;
+        if !plan.steps.is_empty() {
+            base = self.run(plan, &plan.steps, begin)?;
+        }
+        let end = self.to(base, plan.tail)?;
+        Ok((begin, end))
+    }
+
+    /// What is there, if all of it is.
+    #[inline]
+    fn load(&self, base: u64, bits: Bits) -> Result<u64, Fault> {
+        self.to(base.saturating_add(bits.offset), u64::from(bits.width))?;
+        let bytes = self.window.from(base).unwrap_or(&[]);
+        Ok(bits.read(bytes, base % 8).unwrap_or(0))
+    }
+
+    /// `from + bits`, if that is in the window.
+    #[inline]
+    fn to(&self, from: u64, bits: u64) -> Result<u64, Fault> {
+        let end = from.saturating_add(bits);
+        if end <= self.window.end {
+            return Ok(end);
+        }
+        Err(self.outside(from, Some(bits)))
+    }
+
+    /// What is to be said where something that begins at `from` is not all there.
+    #[cold]
+    fn outside(&self, from: u64, needs: Option<u64>) -> Fault {
+        let until = from.saturating_add(needs.unwrap_or(0)).max(self.window.end.saturating_add(1));
+        if until <= self.window.content {
+            return Fault::short(until);
+        }
+        let left = self.window.content.saturating_sub(from);
+        Fault::bad(BadKind::Outside { needs, left }, from)
+    }
+
+    /// The base behind these steps.
+    fn run(&mut self, plan: &Plan, steps: &[Step], mut base: u64) -> Result<u64, Fault> {
+        let mut rest = steps;
+        let mut last = 0;
+        while let Some((step, behind)) = rest.split_first() {
+            rest = behind;
+            let mut body = |count: u32| {
+                let (body, behind) = rest.split_at_checked(count as usize).unwrap_or((rest, &[]));
+                rest = behind;
+                body
+            };
+            let done = match step.what {
+                What::Align { offset, align } => {
+                    self.to(align_up(base.saturating_add(offset), align), 0)
+                }
+                What::Load { bits, sink } => self.load(base, bits).map(|value| {
+                    self.sink(sink, value);
+                    base
+                }),
+                What::Leb { offset, signed } => {
+                    self.leb(base, offset, signed).map(|(value, end)| {
+                        last = value;
+                        end
+                    })
+                }
+                What::Keep { sink } => {
+                    self.sink(sink, last);
+                    Ok(base)
+                }
+                What::String { offset } => self.string(base.saturating_add(offset)),
+                What::Elements { .. } => self.elements(step.what, base),
+                What::Loop { body: count, .. } => self.each(plan, step.what, body(count), base),
+                What::Variant(index) => match plan.turns.get(index as usize) {
+                    Some(choice) => self.turn(plan, choice, body(choice.body), base, false),
+                    None => Ok(base),
+                },
+                What::Optional(index) => match plan.turns.get(index as usize) {
+                    Some(choice) => self.turn(plan, choice, body(choice.body), base, true),
+                    None => Ok(base),
+                },
+                What::Clear { first, count } => {
+                    let to = first.saturating_add(count) as usize;
+                    if let Some(registers) = self.registers.get_mut(first as usize..to) {
+                        registers.fill(0);
+                    }
+                    Ok(base)
+                }
+                What::Spend(fields) => self.spend(fields, base).map(|()| base),
+                What::Uuid { offset } => self.to(base.saturating_add(offset), 128).map(|_| {
+                    let bytes = self.window.from(base.saturating_add(offset));
+                    self.found.uuid = bytes.and_then(|bytes| bytes.first_chunk().copied());
+                    base
+                }),
+                What::Bad(kind) => Err(Fault::bad(kind, base)),
+            };
+            base = match done {
+                Ok(base) => base,
+                Err(fault) => return Err(fault.of(step.op)),
+            };
+        }
+        Ok(base)
+    }
+
+    #[inline]
+    fn sink(&mut self, sink: Sink, value: u64) {
+        match sink {
+            Sink::Register(register) => {
+                if let Some(place) = self.registers.get_mut(register as usize) {
+                    *place = value;
+                }
+            }
+            Sink::Role(role) => self.found.put(role, value),
+            Sink::Cpu => self.found.cpu = Some(value),
+            Sink::Clock(bits) => {
+                self.found.time = later(self.found.time, value, mask(bits));
+                self.found.timed = true;
+            }
+        }
+    }
+
+    #[inline]
+    fn register(&self, register: u32) -> u64 {
+        self.registers.get(register as usize).copied().unwrap_or(0)
+    }
+
+    fn leb(&self, base: u64, offset: u64, signed: bool) -> Result<(u64, u64), Fault> {
+        let from = self.to(base.saturating_add(offset), 0)?;
+        let bytes = self.window.from(from).unwrap_or(&[]);
+        let whole = self.window.end.saturating_sub(from) / 8;
+        let bytes = bytes.get(..whole.min(bytes.len() as u64) as usize).unwrap_or(&[]);
+        match leb128(bytes, signed) {
+            Leb::Is(value, bytes) => Ok((value, from.saturating_add(bytes * 8))),
+            Leb::Short => Err(self.outside(from, Some((whole + 1) * 8))),
+            Leb::TooBig => Err(Fault::bad(BadKind::TooBig, from)),
+        }
+    }
+
+    /// Behind the NUL.
+    #[inline]
+    fn string(&self, from: u64) -> Result<u64, Fault> {
+        let bytes = self.window.from(from).unwrap_or(&[]);
+        if let Some(nul) = find_nul(bytes) {
+            let end = from.saturating_add((nul as u64 + 1) * 8);
+            if end <= self.window.end {
+                return Ok(end);
+            }
+        }
+        Err(self.outside(from, None))
+    }
+
+    #[inline]
+    fn elements(&mut self, what: What, base: u64) -> Result<u64, Fault> {
+        let What::Elements { offset, register, stride, bits, empty } = what else {
+            return Ok(base);
+        };
+        let from = base.saturating_add(offset);
+        let count = self.register(register);
+        let all = match count.checked_sub(1) {
+            None => 0,
+            Some(before) => before.saturating_mul(stride).saturating_add(bits),
+        };
+        if empty > 0 {
+            self.spend(count.saturating_mul(empty), from)?;
+        }
+        self.to(from, all).map_err(|fault| match *fault.0 {
+            Reason::Short { .. } => fault,
+            Reason::Bad { .. } => {
+                let left = self.window.content.saturating_sub(from);
+                Fault::bad(BadKind::TooManyElements { count, left }, from)
+            }
+        })
+    }
+
+    fn each(&mut self, plan: &Plan, what: What, body: &[Step], base: u64) -> Result<u64, Fault> {
+        let What::Loop { offset, count, align, tail, empty, .. } = what else {
+            return Ok(base);
+        };
+        let count = match count {
+            Count::Is(count) => count,
+            Count::Of(register) => self.register(register),
+        };
+        let mut at = self.to(align_up(base.saturating_add(offset), align), 0)?;
+        for _ in 0..count {
+            let begin = at;
+            let from = self.to(align_up(at, align), 0)?;
+            let end = self.run(plan, body, from)?;
+            at = self.to(end, tail)?;
+            if at == begin {
+                self.spend(empty, at)?;
+            }
+        }
+        Ok(at)
+    }
+
+    #[inline]
+    fn turn(
+        &mut self,
+        plan: &Plan,
+        choice: &Choice,
+        body: &[Step],
+        base: u64,
+        optional: bool,
+    ) -> Result<u64, Fault> {
+        let base = self.to(base, choice.offset)?;
+        let value = self.register(choice.register);
+        let Some(turn) = choice.find(value) else {
+            if optional {
+                return Ok(base);
+            }
+            let value = if choice.signed { i128::from(value as i64) } else { i128::from(value) };
+            return Err(Fault::bad(BadKind::NoOption { value }, base));
+        };
+        let steps = body.get(turn.from as usize..turn.to as usize).unwrap_or(&[]);
+        let end = if steps.is_empty() { base } else { self.run(plan, steps, base)? };
+        self.to(end, turn.tail)
+    }
+
+    fn spend(&mut self, fields: u64, at: u64) -> Result<(), Fault> {
+        let (count, limit) = (self.spent.saturating_add(fields), at.saturating_add(EMPTY));
+        if count > limit {
+            return Err(Fault::bad(BadKind::TooManyEmpty { count, limit }, at));
+        }
+        *self.spent = count;
+        Ok(())
+    }
+}
+
+/// The next time from `time` on whose bits in `mask` are those of `value`.
+#[inline]
+pub(super) fn later(time: u64, value: u64, mask: u64) -> u64 {
+    time.wrapping_add(value.wrapping_sub(time) & mask)
+}
+
+impl Fault {
+    #[cold]
+    fn short(until: u64) -> Fault {
+        Fault(Box::new(Reason::Short { until }))
+    }
+
+    #[cold]
+    fn bad(kind: BadKind, at: u64) -> Fault {
+        Fault(Box::new(Reason::Bad { kind, at, op: None }))
+    }
+
+    /// The field, if it is not known by now: the innermost one.
+    #[cold]
+    fn of(mut self, field: u32) -> Fault {
+        if let Reason::Bad { op, .. } = &mut *self.0 {
+            op.get_or_insert(field);
+        }
+        self
+    }
+}

@@ -1,0 +1,112 @@
+//! What decoding knows while it goes through one stream.
+
+use super::window::Window;
+use crate::model::schema::Role;
+
+/// More of a packet's head is not kept \[byte\].
+const HEAD: u64 = 1 << 16;
+
+/// Where a record's parts are, all in bits of the packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// Where header, common context, specific context and payload begin, as they are aligned.
+    pub parts: [u64; 4],
+    /// Where the next one may begin.
+    pub end: u64,
+    /// In cycles of the stream's clock; `None`: it has none.
+    pub time: Option<u64>,
+    /// Index of its class in its stream class.
+    pub class: u32,
+}
+
+impl Record {
+    /// Where its header begins.
+    #[inline]
+    pub fn begin(&self) -> u64 {
+        self.parts[0]
+    }
+}
+
+/// What the integers said that mean something to a reader.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found {
+    /// Running time \[cycle\].
+    pub time: u64,
+    /// A clock was read since the packet's begin.
+    pub timed: bool,
+    /// Last class id.
+    pub id: u64,
+    pub uuid: Option<[u8; 16]>,
+    pub cpu: Option<u64>,
+    roles: [Option<u64>; 8],
+}
+
+impl Found {
+    fn slot(role: Role) -> Option<usize> {
+        Some(match role {
+            Role::PacketMagic => 0,
+            Role::StreamClassId => 1,
+            Role::StreamId => 2,
+            Role::PacketTotalLength => 3,
+            Role::PacketContentLength => 4,
+            Role::PacketEndTimestamp => 5,
+            Role::DiscardedEvents => 6,
+            Role::PacketSequenceNumber => 7,
+            Role::EventClassId => return None,
+        })
+    }
+
+    pub fn role(&self, role: Role) -> Option<u64> {
+        Found::slot(role).and_then(|slot| self.roles.get(slot).copied().flatten())
+    }
+
+    pub fn put(&mut self, role: Role, value: u64) {
+        match Found::slot(role).and_then(|slot| self.roles.get_mut(slot)) {
+            Some(place) => *place = Some(value),
+            None => self.id = value,
+        }
+    }
+}
+
+/// What decoding keeps from record to record, and from packet to packet, of one stream.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    /// Running time \[cycle\].
+    pub time: u64,
+    /// When `record` happened, for whoever asks the event; whoever calls the decoder sets it.
+    pub nanoseconds: Option<i64>,
+    /// The one that was decoded last.
+    pub record: Record,
+    /// Lengths and selectors that later fields need.
+    pub(super) registers: Vec<u64>,
+    pub(super) found: Found,
+    /// Fields without bits in this packet so far.
+    pub(super) spent: u64,
+    /// The packet's first bytes: header and context.
+    pub(super) head: Vec<u8>,
+    /// Where the packet's context begins \[bit\].
+    pub(super) context: u64,
+}
+
+impl State {
+    /// Begins a packet. Its time goes on from the one before.
+    pub(super) fn reset(&mut self) {
+        self.record = Record::default();
+        self.nanoseconds = None;
+        self.registers.fill(0);
+        self.found = Found { time: self.time, ..Found::default() };
+        self.spent = 0;
+        self.head.clear();
+        self.context = 0;
+    }
+
+    /// Keeps the packet's head, which ends at `end` \[bit\].
+    pub(super) fn keep_head(&mut self, window: &Window<'_>, end: u64) {
+        self.head.clear();
+        let bytes = end.div_ceil(8);
+        let head = usize::try_from(bytes).ok().and_then(|bytes| window.bytes.get(..bytes));
+        if let (Some(head), true) = (head, bytes <= HEAD && window.origin == 0) {
+            self.head.extend_from_slice(head);
+        }
+    }
+}

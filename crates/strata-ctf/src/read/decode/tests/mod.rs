@@ -1,0 +1,228 @@
+//! Tests of decoding: of each construct, of random schemas against a slow reference, of hostile bytes.
+
+mod bits;
+mod fields;
+mod headers;
+mod hostile;
+mod paths;
+mod random;
+mod reference;
+mod show;
+mod windows;
+
+use std::sync::Arc;
+
+use super::{Bad, BadKind, Decoder, State, Stop, StreamDecoder, Window};
+use crate::model::schema::{
+    Array, EventClass, FieldClass, Integer, Length, Location, Member, Optional, Range, Real, Role,
+    Schema, Scope, StreamClass, Structure, Variant, VariantOption, Width,
+};
+use crate::model::{Base, ByteOrder, ClockClass};
+
+pub use show::{shown, Shown};
+
+pub fn int(width: u8, align: u32, signed: bool, byte_order: ByteOrder) -> Integer {
+    Integer {
+        width: Width::Bits(width),
+        align,
+        signed,
+        byte_order,
+        base: Base::Ten,
+        is_bool: false,
+        clock: None,
+        role: None,
+        labels: None,
+    }
+}
+
+pub fn unsigned(width: u8) -> FieldClass {
+    FieldClass::Integer(int(width, 8, false, ByteOrder::Little))
+}
+
+pub fn leb(signed: bool) -> FieldClass {
+    let integer = int(64, 8, signed, ByteOrder::Little);
+    FieldClass::Integer(Integer { width: Width::Variable, ..integer })
+}
+
+pub fn id(width: u8, align: u32, order: ByteOrder) -> FieldClass {
+    let role = Some(Role::EventClassId);
+    FieldClass::Integer(Integer { role, ..int(width, align, false, order) })
+}
+
+pub fn time(width: u8, align: u32, order: ByteOrder) -> FieldClass {
+    FieldClass::Integer(Integer { clock: Some(0), ..int(width, align, false, order) })
+}
+
+pub fn role(width: u8, role: Role) -> FieldClass {
+    let integer = int(width, 8, false, ByteOrder::Little);
+    FieldClass::Integer(Integer { role: Some(role), ..integer })
+}
+
+pub fn structure(align: u32, members: Vec<(&str, FieldClass)>) -> Structure {
+    let member = |(name, class): (&str, FieldClass)| Member { name: name.to_string(), class };
+    Structure { align, members: members.into_iter().map(member).collect() }
+}
+
+pub fn array(length: Length, element: FieldClass) -> FieldClass {
+    FieldClass::Array(Array { align: 1, length, element: Box::new(element) })
+}
+
+pub fn at(scope: Scope, path: &[u32]) -> Location {
+    Location { scope, path: path.to_vec() }
+}
+
+pub fn of(scope: Scope, path: &[u32]) -> Length {
+    Length::Dynamic(at(scope, path))
+}
+
+pub fn range(from: i128, to: i128) -> Vec<Range> {
+    vec![Range { from, to }]
+}
+
+pub fn variant(selector: Location, options: Vec<(&str, Vec<Range>, FieldClass)>) -> FieldClass {
+    let options = options.into_iter().map(|(name, ranges, class)| VariantOption {
+        name: name.to_string(),
+        ranges,
+        class,
+    });
+    FieldClass::Variant(Variant { selector, options: options.collect() })
+}
+
+pub fn optional(selector: Location, ranges: Vec<Range>, class: FieldClass) -> FieldClass {
+    FieldClass::Optional(Optional { selector, ranges, class: Box::new(class) })
+}
+
+pub fn event(id: u64, payload: Structure) -> EventClass {
+    let name = format!("event{id}");
+    EventClass { id, name, payload: Some(payload), ..EventClass::default() }
+}
+
+/// LTTng's header for few classes, or for many.
+pub fn split_header(compact: bool, order: ByteOrder) -> Structure {
+    let (bits, stamp, last) = if compact { (5, 27, 31) } else { (16, 32, 65535) };
+    let align = if compact { 1 } else { 8 };
+    let short = structure(1, vec![("timestamp", time(stamp, align, order))]);
+    let long = structure(1, vec![("id", id(32, 8, order)), ("timestamp", time(64, 8, order))]);
+    let options = vec![
+        ("compact", range(0, last - 1), FieldClass::Structure(short)),
+        ("extended", range(last, last), FieldClass::Structure(long)),
+    ];
+    let choice = variant(at(Scope::EventHeader, &[0]), options);
+    structure(8, vec![("id", id(bits, align, order)), ("v", choice)])
+}
+
+/// A trace with one stream class, whose events have this header.
+pub fn schema(header: Option<Structure>, events: Vec<EventClass>) -> Schema {
+    let stream =
+        StreamClass { clock: Some(0), event_header: header, events, ..StreamClass::default() };
+    let clocks = vec![ClockClass::monotonic(None, 0)];
+    Schema { clocks, streams: vec![stream], ..Schema::default() }
+}
+
+/// A trace whose records have only a payload.
+pub fn payload(members: Vec<(&str, FieldClass)>) -> Schema {
+    schema(None, vec![event(0, structure(1, members))])
+}
+
+/// A decoder, and its state behind the head of the packet in `bytes`.
+pub struct Packet<'b> {
+    pub decoder: Decoder,
+    pub state: State,
+    pub bytes: &'b [u8],
+    /// Where the next record begins.
+    pub at: u64,
+}
+
+impl<'b> Packet<'b> {
+    pub fn open(schema: Schema, bytes: &'b [u8]) -> Packet<'b> {
+        let decoder = Decoder::new(Arc::new(schema), 0);
+        let mut state = decoder.state();
+        let window = Window::new(bytes, 0, bytes.len() as u64 * 8);
+        let header = decoder.packet_header(&window, &mut state).expect("packet header");
+        let stream = decoder.stream(0).expect("stream class");
+        let context = stream.packet_context(&window, header.end, &mut state).expect("context");
+        Packet { decoder, state, bytes, at: context.end_bit }
+    }
+
+    pub fn window(&self) -> Window<'b> {
+        Window::new(self.bytes, 0, self.bytes.len() as u64 * 8)
+    }
+
+    pub fn stream(&self) -> &StreamDecoder {
+        self.decoder.stream(0).expect("stream class")
+    }
+
+    /// The next record; `None` at the packet's end.
+    pub fn next(&mut self) -> Result<bool, Stop> {
+        if self.at >= self.bytes.len() as u64 * 8 {
+            return Ok(false);
+        }
+        let window = self.window();
+        let stream = self.decoder.stream(0).expect("stream class");
+        stream.record(&window, self.at, &mut self.state)?;
+        self.at = self.state.record.end;
+        Ok(true)
+    }
+
+    /// The next record's class index, time, and fields of a part.
+    pub fn show(&mut self, scope: Scope) -> Result<(u32, Option<u64>, Vec<Shown>), Stop> {
+        assert!(self.next()?, "no further record");
+        let class = self.stream().class(&self.state).expect("class");
+        let fields = shown(class, &self.state, self.bytes, 0, scope);
+        Ok((self.state.record.class, self.state.record.time, fields))
+    }
+
+    /// The next record's payload, as `name=value` with blanks between.
+    pub fn line(&mut self) -> String {
+        let (_, _, fields) = self.show(Scope::Payload).expect("a record");
+        let fields: Vec<String> = fields.iter().map(Shown::to_string).collect();
+        fields.join(" ")
+    }
+
+    /// What is wrong with the next record.
+    pub fn bad(&mut self) -> Bad {
+        match self.next() {
+            Err(Stop::Bad(bad)) => *bad,
+            other => panic!("{other:?} instead of a bad record: {:?}", self.state.record),
+        }
+    }
+}
+
+/// A small generator of random numbers: good enough for tests, and the same everywhere.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
+    }
+
+    /// Below a limit, which is not 0.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    pub fn chance(&mut self, one_in: u64) -> bool {
+        self.below(one_in) == 0
+    }
+}
+
+/// The seed of a randomised test: the environment's, else one of this moment. It is printed, which is
+/// shown if the test fails.
+pub fn seed() -> u64 {
+    let given = std::env::var("STRATA_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(1, |now| now.as_nanos() as u64);
+    let seed = given.unwrap_or_else(now);
+    println!("STRATA_TEST_SEED={seed}");
+    seed
+}
+
+pub fn real(bits: u8, byte_order: ByteOrder) -> FieldClass {
+    FieldClass::Real(Real { bits, align: 8, byte_order })
+}

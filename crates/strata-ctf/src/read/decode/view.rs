@@ -1,0 +1,81 @@
+//! One decoded record, for whoever wants its fields.
+
+use std::sync::Arc;
+
+use super::path::{members, Path};
+use super::plan::Plan;
+use super::state::State;
+use super::walk::{walk, Source, Tell};
+use crate::model::schema::Scope;
+use crate::read::value::Value;
+use crate::read::visit::{FieldInfo, Visit};
+
+/// The plans of an event record class, in the order of [`Scope`]. Those in front of its own are shared
+/// with others.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plans([Option<Arc<Plan>>; 6]);
+
+impl Plans {
+    /// Of the part, from now on.
+    pub(super) fn put(&mut self, scope: Scope, plan: Option<Arc<Plan>>) {
+        if let Some(place) = self.0.get_mut(scope as usize) {
+            *place = plan;
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, scope: Scope) -> Option<&Plan> {
+        self.0.get(scope as usize)?.as_deref()
+    }
+
+    #[inline]
+    pub fn has(&self, scope: Scope) -> bool {
+        self.get(scope).is_some()
+    }
+
+    /// The field of a class (by its index over all traces) with this name.
+    pub fn find(&self, class: usize, scope: Scope, name: &str) -> Option<Path> {
+        Path::find(self.get(scope)?, class, name)
+    }
+
+    /// The fields of a part, without those that are in them.
+    pub fn fields(&self, scope: Scope) -> impl Iterator<Item = &FieldInfo> {
+        self.get(scope).into_iter().flat_map(members)
+    }
+}
+
+/// A decoded record and its bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'e> {
+    pub state: &'e State,
+    pub bytes: &'e [u8],
+    /// Which byte of the packet `bytes` begins with.
+    pub origin: u64,
+}
+
+impl<'e> View<'e> {
+    #[inline]
+    fn source(self, scope: Scope) -> Option<Source<'e>> {
+        let State { record, registers, head, context, .. } = self.state;
+        let (bytes, origin) = (self.bytes, self.origin);
+        // Looked up and not chosen by a jump: callers ask for one part after the other.
+        let part = (scope as usize).wrapping_sub(Scope::EventHeader as usize);
+        if let Some(&begin) = record.parts.get(part) {
+            return Some(Source { bytes, origin, begin, registers });
+        }
+        let begin = if scope == Scope::PacketContext { *context } else { 0 };
+        (!head.is_empty()).then_some(Source { bytes: head, origin: 0, begin, registers })
+    }
+
+    /// Where the walk through the part ended \[bit of the packet\]; `None`: there is no such part.
+    #[inline]
+    pub fn visit(self, plans: &Plans, scope: Scope, visit: &mut impl Visit) -> Option<u64> {
+        walk(plans.get(scope)?, self.source(scope)?, &mut Tell(visit))
+    }
+
+    /// What is in a field of the record's class.
+    #[inline]
+    pub fn value(self, plans: &Plans, path: &Path) -> Option<Value<'e>> {
+        path.value(plans.get(path.scope)?, self.source(path.scope)?)
+    }
+}

@@ -1,0 +1,526 @@
+//! The fields of a part, one after the other.
+
+use super::bits::{find_nul, leb128, Leb};
+use super::plan::{Choice, Code, Count, Op, Plan};
+use super::window::align_up;
+use crate::read::value::Value;
+use crate::read::visit::Visit;
+
+/// Is told the fields. All but the leaves have an op's place in the plan, by its address.
+pub(super) trait Watch<'e> {
+    /// Whether [`Watch::done`] is to be asked.
+    const STOPS: bool;
+    fn unsigned(&mut self, op: &Op, value: u64);
+    fn signed(&mut self, op: &Op, value: i64);
+    fn real(&mut self, op: &Op, value: f64);
+    fn text(&mut self, op: &Op, bytes: &'e [u8]);
+    fn blob(&mut self, op: &Op, bytes: &'e [u8]);
+    fn begin_structure(&mut self, op: &Op);
+    fn end_structure(&mut self, op: &Op);
+    fn begin_array(&mut self, op: &Op, length: u64);
+    fn element(&mut self, op: &Op, index: u64);
+    fn end_array(&mut self, op: &Op);
+    fn begin_variant(&mut self, op: &Op, option: &str);
+    fn end_variant(&mut self, op: &Op);
+    fn absent(&mut self, op: &Op);
+    fn done(&self) -> bool {
+        false
+    }
+}
+
+/// Tells a caller's visitor.
+pub(super) struct Tell<'v, V>(pub &'v mut V);
+
+impl<'e, V: Visit> Watch<'e> for Tell<'_, V> {
+    const STOPS: bool = false;
+    #[inline]
+    fn unsigned(&mut self, op: &Op, value: u64) {
+        self.0.unsigned(&op.info, value);
+    }
+    #[inline]
+    fn signed(&mut self, op: &Op, value: i64) {
+        self.0.signed(&op.info, value);
+    }
+    #[inline]
+    fn real(&mut self, op: &Op, value: f64) {
+        self.0.real(&op.info, value);
+    }
+    #[inline]
+    fn text(&mut self, op: &Op, bytes: &'e [u8]) {
+        self.0.text(&op.info, bytes);
+    }
+    #[inline]
+    fn blob(&mut self, op: &Op, bytes: &'e [u8]) {
+        self.0.blob(&op.info, bytes);
+    }
+    #[inline]
+    fn begin_structure(&mut self, op: &Op) {
+        self.0.begin_structure(&op.info);
+    }
+    #[inline]
+    fn end_structure(&mut self, op: &Op) {
+        self.0.end_structure(&op.info);
+    }
+    #[inline]
+    fn begin_array(&mut self, op: &Op, length: u64) {
+        self.0.begin_array(&op.info, length);
+    }
+    #[inline]
+    fn element(&mut self, _: &Op, _: u64) {}
+    #[inline]
+    fn end_array(&mut self, op: &Op) {
+        self.0.end_array(&op.info);
+    }
+    #[inline]
+    fn begin_variant(&mut self, op: &Op, option: &str) {
+        self.0.begin_variant(&op.info, option);
+    }
+    #[inline]
+    fn end_variant(&mut self, op: &Op) {
+        self.0.end_variant(&op.info);
+    }
+    #[inline]
+    fn absent(&mut self, op: &Op) {
+        self.0.absent(&op.info);
+    }
+}
+
+/// The bytes of a part, and what is known of the parts in front.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'e> {
+    /// They have the whole part.
+    pub bytes: &'e [u8],
+    /// Which byte of the packet they begin with.
+    pub origin: u64,
+    /// Where the part begins, aligned \[bit of the packet\].
+    pub begin: u64,
+    /// Of the whole record.
+    pub registers: &'e [u64],
+}
+
+/// Registers of a part that need no allocation.
+const REGISTERS: usize = 16;
+
+/// Tells all fields of a part; `None`: the bytes are not those that its end was found in.
+///
+/// As a rule a part is a few numbers, so those are told without a call.
+#[inline]
+pub(super) fn walk<'e, W: Watch<'e>>(
+    plan: &Plan,
+    source: Source<'e>,
+    watch: &mut W,
+) -> Option<u64> {
+    let at = usize::try_from((source.begin / 8).wrapping_sub(source.origin)).ok()?;
+    let mut rest = source.bytes.get(at..)?;
+    let before = rest.len();
+    let left = plain(&plan.ops, &mut rest, watch)?;
+    let base = behind_texts(source.begin, before - rest.len());
+    if left.is_empty() {
+        return Some(base.saturating_add(plan.tail));
+    }
+    all(plan, left, base, &source, watch)
+}
+
+/// The base behind texts that end so many bytes behind it: one that has a text behind it is a whole byte.
+#[inline(always)]
+fn behind_texts(base: u64, bytes: usize) -> u64 {
+    base.saturating_add((bytes as u64).saturating_mul(8))
+}
+
+/// Tells the fields from one on, which counts from `base`.
+#[inline(never)]
+fn all<'e, W: Watch<'e>>(
+    plan: &Plan,
+    ops: &[Op],
+    base: u64,
+    source: &Source<'e>,
+    watch: &mut W,
+) -> Option<u64> {
+    let (mut few, mut many);
+    let registers = match plan.registers as usize {
+        0 => &mut [][..],
+        1..=REGISTERS => {
+            few = [0; REGISTERS];
+            &mut few[..]
+        }
+        count => {
+            many = vec![0; count];
+            &mut many[..]
+        }
+    };
+    let mut walk = Walk { plan, source, registers, base: 0, rest: &[], last: 0 };
+    walk.rebase(base)?;
+    walk.run(ops, watch)?;
+    Some(walk.base.saturating_add(plan.tail))
+}
+
+struct Walk<'p, 'e> {
+    plan: &'p Plan,
+    // Not a copy: one made so soon after the original would wait for that.
+    source: &'p Source<'e>,
+    /// Of this part.
+    registers: &'p mut [u64],
+    /// What offsets count from \[bit of the packet\].
+    base: u64,
+    /// From the byte on that the base is in.
+    rest: &'e [u8],
+    /// The LEB128 integer that was read last.
+    last: u64,
+}
+
+#[inline(always)]
+fn chunk<const N: usize>(bytes: &[u8], at: u32) -> Option<[u8; N]> {
+    let at = at as usize;
+    bytes.get(at..at.checked_add(N)?)?.first_chunk().copied()
+}
+
+/// The bytes from an offset on that is a whole byte of the packet.
+#[inline]
+fn behind(rest: &[u8], base: u64, offset: u64) -> Option<&[u8]> {
+    rest.get(usize::try_from((base % 8).saturating_add(offset) / 8).ok()?..)
+}
+
+/// So many of them.
+#[inline]
+fn slice(rest: &[u8], base: u64, offset: u64, bytes: u64) -> Option<&[u8]> {
+    behind(rest, base, offset)?.get(..usize::try_from(bytes).ok()?)
+}
+
+/// The bytes in front of the first NUL.
+#[inline]
+fn text(bytes: &[u8]) -> &[u8] {
+    let end = find_nul(bytes).unwrap_or(bytes.len());
+    bytes.get(..end).unwrap_or(bytes)
+}
+
+#[inline]
+fn real(bits: u64, width: u8) -> f64 {
+    match width {
+        32 => f64::from(f32::from_bits(bits as u32)),
+        _ => f64::from_bits(bits),
+    }
+}
+
+/// The value of a field whose offset counts from the base, wherever the fields in front of it are.
+pub(super) fn leaf<'e>(code: Code, rest: &'e [u8], base: u64) -> Option<Value<'e>> {
+    Some(match code {
+        Code::U8(at) => Value::Unsigned(u64::from(chunk::<1>(rest, at)?[0])),
+        Code::I8(at) => Value::Signed(i64::from(chunk::<1>(rest, at)?[0] as i8)),
+        Code::U16Le(at) => Value::Unsigned(u64::from(u16::from_le_bytes(chunk(rest, at)?))),
+        Code::U16Be(at) => Value::Unsigned(u64::from(u16::from_be_bytes(chunk(rest, at)?))),
+        Code::I16Le(at) => Value::Signed(i64::from(i16::from_le_bytes(chunk(rest, at)?))),
+        Code::I16Be(at) => Value::Signed(i64::from(i16::from_be_bytes(chunk(rest, at)?))),
+        Code::U32Le(at) => Value::Unsigned(u64::from(u32::from_le_bytes(chunk(rest, at)?))),
+        Code::U32Be(at) => Value::Unsigned(u64::from(u32::from_be_bytes(chunk(rest, at)?))),
+        Code::I32Le(at) => Value::Signed(i64::from(i32::from_le_bytes(chunk(rest, at)?))),
+        Code::I32Be(at) => Value::Signed(i64::from(i32::from_be_bytes(chunk(rest, at)?))),
+        Code::U64Le(at) => Value::Unsigned(u64::from_le_bytes(chunk(rest, at)?)),
+        Code::U64Be(at) => Value::Unsigned(u64::from_be_bytes(chunk(rest, at)?)),
+        Code::I64Le(at) => Value::Signed(i64::from_le_bytes(chunk(rest, at)?)),
+        Code::I64Be(at) => Value::Signed(i64::from_be_bytes(chunk(rest, at)?)),
+        Code::F32Le(at) => Value::Real(f64::from(f32::from_le_bytes(chunk(rest, at)?))),
+        Code::F32Be(at) => Value::Real(f64::from(f32::from_be_bytes(chunk(rest, at)?))),
+        Code::F64Le(at) => Value::Real(f64::from_le_bytes(chunk(rest, at)?)),
+        Code::F64Be(at) => Value::Real(f64::from_be_bytes(chunk(rest, at)?)),
+        Code::Unsigned(bits) => Value::Unsigned(bits.read(rest, base % 8)?),
+        Code::Signed(bits) => Value::Signed(bits.read(rest, base % 8)? as i64),
+        Code::Real(bits) => Value::Real(real(bits.read(rest, base % 8)?, bits.width)),
+        Code::Leb { offset, signed } => {
+            match (leb128(behind(rest, base, offset)?, signed), signed) {
+                (Leb::Is(value, _), false) => Value::Unsigned(value),
+                (Leb::Is(value, _), true) => Value::Signed(value as i64),
+                _ => return None,
+            }
+        }
+        Code::String { offset } => Value::Text(text(behind(rest, base, offset)?)),
+        Code::Text { offset, bytes } => Value::Text(text(slice(rest, base, offset, bytes)?)),
+        Code::Blob { offset, bytes } => Value::Blob(slice(rest, base, offset, bytes)?),
+        _ => return None,
+    })
+}
+
+/// Tells whole numbers without anything between them; `false`: they are something else.
+fn numbers<'e, W: Watch<'e>>(op: &Op, bytes: &'e [u8], watch: &mut W) -> bool {
+    #[inline(always)]
+    fn each<const N: usize>(bytes: &[u8], tell: impl FnMut([u8; N])) -> bool {
+        let whole = bytes.chunks_exact(N).filter_map(|chunk| chunk.first_chunk().copied());
+        whole.for_each(tell);
+        true
+    }
+    match op.code {
+        Code::U8(_) => each(bytes, |n| watch.unsigned(op, u64::from(u8::from_le_bytes(n)))),
+        Code::I8(_) => each(bytes, |n| watch.signed(op, i64::from(i8::from_le_bytes(n)))),
+        Code::U16Le(_) => each(bytes, |n| watch.unsigned(op, u64::from(u16::from_le_bytes(n)))),
+        Code::U16Be(_) => each(bytes, |n| watch.unsigned(op, u64::from(u16::from_be_bytes(n)))),
+        Code::I16Le(_) => each(bytes, |n| watch.signed(op, i64::from(i16::from_le_bytes(n)))),
+        Code::I16Be(_) => each(bytes, |n| watch.signed(op, i64::from(i16::from_be_bytes(n)))),
+        Code::U32Le(_) => each(bytes, |n| watch.unsigned(op, u64::from(u32::from_le_bytes(n)))),
+        Code::U32Be(_) => each(bytes, |n| watch.unsigned(op, u64::from(u32::from_be_bytes(n)))),
+        Code::I32Le(_) => each(bytes, |n| watch.signed(op, i64::from(i32::from_le_bytes(n)))),
+        Code::I32Be(_) => each(bytes, |n| watch.signed(op, i64::from(i32::from_be_bytes(n)))),
+        Code::U64Le(_) => each(bytes, |n| watch.unsigned(op, u64::from_le_bytes(n))),
+        Code::U64Be(_) => each(bytes, |n| watch.unsigned(op, u64::from_be_bytes(n))),
+        Code::I64Le(_) => each(bytes, |n| watch.signed(op, i64::from_le_bytes(n))),
+        Code::I64Be(_) => each(bytes, |n| watch.signed(op, i64::from_be_bytes(n))),
+        Code::F32Le(_) => each(bytes, |n| watch.real(op, f64::from(f32::from_le_bytes(n)))),
+        Code::F32Be(_) => each(bytes, |n| watch.real(op, f64::from(f32::from_be_bytes(n)))),
+        Code::F64Le(_) => each(bytes, |n| watch.real(op, f64::from_le_bytes(n))),
+        Code::F64Be(_) => each(bytes, |n| watch.real(op, f64::from_be_bytes(n))),
+        _ => false,
+    }
+}
+
+/// Tells numbers that are whole bytes and texts that end with a NUL, up to the first op that is something
+/// else, which is returned with those behind it. `bytes` begins with the base, here and at the end.
+#[inline(always)]
+fn plain<'p, 'e, W: Watch<'e>>(
+    ops: &'p [Op],
+    bytes: &mut &'e [u8],
+    watch: &mut W,
+) -> Option<&'p [Op]> {
+    let mut left = ops;
+    let mut rest = *bytes;
+    while let Some((op, others)) = left.split_first() {
+        match op.code {
+            Code::String { offset } => {
+                let from = rest.get(usize::try_from(offset / 8).ok()?..)?;
+                let (text, behind) = from.split_at_checked(find_nul(from)?)?;
+                watch.text(op, text);
+                rest = behind.get(1..)?;
+            }
+            Code::U8(at) => watch.unsigned(op, u64::from(chunk::<1>(rest, at)?[0])),
+            Code::I8(at) => watch.signed(op, i64::from(chunk::<1>(rest, at)?[0] as i8)),
+            Code::U16Le(at) => {
+                watch.unsigned(op, u64::from(u16::from_le_bytes(chunk(rest, at)?)));
+            }
+            Code::U16Be(at) => {
+                watch.unsigned(op, u64::from(u16::from_be_bytes(chunk(rest, at)?)));
+            }
+            Code::I16Le(at) => {
+                watch.signed(op, i64::from(i16::from_le_bytes(chunk(rest, at)?)));
+            }
+            Code::I16Be(at) => {
+                watch.signed(op, i64::from(i16::from_be_bytes(chunk(rest, at)?)));
+            }
+            Code::U32Le(at) => {
+                watch.unsigned(op, u64::from(u32::from_le_bytes(chunk(rest, at)?)));
+            }
+            Code::U32Be(at) => {
+                watch.unsigned(op, u64::from(u32::from_be_bytes(chunk(rest, at)?)));
+            }
+            Code::I32Le(at) => {
+                watch.signed(op, i64::from(i32::from_le_bytes(chunk(rest, at)?)));
+            }
+            Code::I32Be(at) => {
+                watch.signed(op, i64::from(i32::from_be_bytes(chunk(rest, at)?)));
+            }
+            Code::U64Le(at) => watch.unsigned(op, u64::from_le_bytes(chunk(rest, at)?)),
+            Code::U64Be(at) => watch.unsigned(op, u64::from_be_bytes(chunk(rest, at)?)),
+            Code::I64Le(at) => watch.signed(op, i64::from_le_bytes(chunk(rest, at)?)),
+            Code::I64Be(at) => watch.signed(op, i64::from_be_bytes(chunk(rest, at)?)),
+            Code::F32Le(at) => {
+                watch.real(op, f64::from(f32::from_le_bytes(chunk(rest, at)?)));
+            }
+            Code::F32Be(at) => {
+                watch.real(op, f64::from(f32::from_be_bytes(chunk(rest, at)?)));
+            }
+            Code::F64Le(at) => watch.real(op, f64::from_le_bytes(chunk(rest, at)?)),
+            Code::F64Be(at) => watch.real(op, f64::from_be_bytes(chunk(rest, at)?)),
+            _ => {
+                *bytes = rest;
+                return Some(left);
+            }
+        }
+        left = others;
+        if W::STOPS && watch.done() {
+            return Some(&[]);
+        }
+    }
+    *bytes = rest;
+    Some(left)
+}
+
+impl<'p, 'e> Walk<'p, 'e> {
+    #[inline]
+    fn rebase(&mut self, base: u64) -> Option<()> {
+        let at = usize::try_from((base / 8).checked_sub(self.source.origin)?).ok()?;
+        self.rest = self.source.bytes.get(at..)?;
+        self.base = base;
+        Some(())
+    }
+
+    #[inline]
+    fn register(&self, register: u32) -> u64 {
+        let own = register.wrapping_sub(self.plan.first_register);
+        let place = if own < self.plan.registers {
+            self.registers.get(own as usize)
+        } else {
+            self.source.registers.get(register as usize)
+        };
+        place.copied().unwrap_or(0)
+    }
+
+    fn put(&mut self, register: u32, value: u64) {
+        let own = register.wrapping_sub(self.plan.first_register);
+        if let Some(place) = self.registers.get_mut(own as usize) {
+            *place = value;
+        }
+    }
+
+    fn run<W: Watch<'e>>(&mut self, ops: &'p [Op], watch: &mut W) -> Option<()> {
+        let mut left = ops;
+        let mut rest = self.rest;
+        loop {
+            let before = rest.len();
+            left = plain(left, &mut rest, watch)?;
+            self.base = behind_texts(self.base, before - rest.len());
+            self.rest = rest;
+            let Some((op, others)) = left.split_first() else {
+                return Some(());
+            };
+            left = others;
+            match op.code {
+                Code::Unsigned(bits) => watch.unsigned(op, bits.read(rest, self.base % 8)?),
+                Code::Signed(bits) => watch.signed(op, bits.read(rest, self.base % 8)? as i64),
+                Code::Real(bits) => {
+                    watch.real(op, real(bits.read(rest, self.base % 8)?, bits.width));
+                }
+                Code::Text { offset, bytes } => {
+                    watch.text(op, text(slice(rest, self.base, offset, bytes)?));
+                }
+                Code::Blob { offset, bytes } => {
+                    watch.blob(op, slice(rest, self.base, offset, bytes)?);
+                }
+                Code::BeginStructure => watch.begin_structure(op),
+                Code::EndStructure => watch.end_structure(op),
+                Code::TextOf { offset, register } => {
+                    let bytes = self.register(register);
+                    watch.text(op, text(slice(rest, self.base, offset, bytes)?));
+                    rest = self.ahead(offset, bytes)?;
+                }
+                Code::BlobOf { offset, register } => {
+                    let bytes = self.register(register);
+                    watch.blob(op, slice(rest, self.base, offset, bytes)?);
+                    rest = self.ahead(offset, bytes)?;
+                }
+                Code::Leb { offset, signed } => {
+                    let Leb::Is(value, bytes) = leb128(behind(rest, self.base, offset)?, signed)
+                    else {
+                        return None;
+                    };
+                    match signed {
+                        true => watch.signed(op, value as i64),
+                        false => watch.unsigned(op, value),
+                    }
+                    self.last = value;
+                    rest = self.ahead(offset, bytes)?;
+                }
+                Code::Array(index) => {
+                    left = self.array(op, index, left, watch)?;
+                    rest = self.rest;
+                }
+                Code::Variant(index) | Code::Optional(index) => {
+                    let choice = self.plan.choices.get(index as usize)?;
+                    let (body, behind) = left.split_at_checked(choice.body as usize)?;
+                    self.choice(op, choice, body, watch)?;
+                    (left, rest) = (behind, self.rest);
+                }
+                Code::Align { offset, align } => {
+                    self.rebase(align_up(self.base.saturating_add(offset), align))?;
+                    rest = self.rest;
+                }
+                Code::Load { bits, register } => {
+                    let value = bits.read(rest, self.base % 8)?;
+                    self.put(register, value);
+                }
+                Code::Keep { register } => self.put(register, self.last),
+                Code::Clear { first, count } => {
+                    (first..first.saturating_add(count)).for_each(|register| self.put(register, 0));
+                }
+                // All others are plain.
+                _ => return None,
+            }
+            if W::STOPS && watch.done() {
+                return Some(());
+            }
+        }
+    }
+
+    #[inline]
+    fn ahead(&mut self, offset: u64, bytes: u64) -> Option<&'e [u8]> {
+        let from = self.base.saturating_add(offset);
+        self.rebase(from.saturating_add(bytes.saturating_mul(8)))?;
+        Some(self.rest)
+    }
+
+    /// The ops behind the array's.
+    fn array<W: Watch<'e>>(
+        &mut self,
+        op: &'p Op,
+        index: u32,
+        left: &'p [Op],
+        watch: &mut W,
+    ) -> Option<&'p [Op]> {
+        let array = self.plan.arrays.get(index as usize)?;
+        let (body, behind) = left.split_at_checked(array.body as usize)?;
+        let count = match array.count {
+            Count::Is(count) => count,
+            Count::Of(register) => self.register(register),
+        };
+        watch.begin_array(op, count);
+        let before = self.base;
+        let begin = before.saturating_add(array.offset);
+        if let (false, [element], Some(stride)) = (W::STOPS, body, array.stride) {
+            let bytes = slice(self.rest, before, array.offset, count.saturating_mul(stride / 8));
+            let is_dense = (begin | stride) % 8 == 0 && stride == array.tail;
+            if let (true, Some(bytes)) = (is_dense, bytes) {
+                if numbers(element, bytes, watch) {
+                    watch.end_array(op);
+                    let all = count.saturating_mul(stride);
+                    self.rebase(if array.is_fixed { before } else { begin.saturating_add(all) })?;
+                    return Some(behind);
+                }
+            }
+        }
+        let mut at = begin;
+        for element in 0..count {
+            watch.element(op, element);
+            let from = match array.stride {
+                Some(stride) => begin.saturating_add(element.saturating_mul(stride)),
+                None => align_up(at, array.align),
+            };
+            self.rebase(from)?;
+            self.run(body, watch)?;
+            at = self.base.saturating_add(array.tail);
+            if W::STOPS && watch.done() {
+                return Some(behind);
+            }
+        }
+        watch.end_array(op);
+        self.rebase(if array.is_fixed { before } else { at })?;
+        Some(behind)
+    }
+
+    fn choice<W: Watch<'e>>(
+        &mut self,
+        op: &'p Op,
+        choice: &'p Choice,
+        body: &'p [Op],
+        watch: &mut W,
+    ) -> Option<()> {
+        let is_optional = matches!(op.code, Code::Optional(_));
+        self.rebase(self.base.saturating_add(choice.offset))?;
+        let Some(turn) = choice.find(self.register(choice.register)) else {
+            watch.absent(op);
+            return is_optional.then_some(());
+        };
+        if !is_optional {
+            watch.begin_variant(op, &turn.name);
+        }
+        self.run(body.get(turn.from as usize..turn.to as usize)?, watch)?;
+        if !is_optional {
+            watch.end_variant(op);
+        }
+        self.rebase(self.base.saturating_add(turn.tail))
+    }
+}

@@ -1,0 +1,193 @@
+//! An event record, and its class.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::cursor::Cursor;
+use super::decode::{Plans, View};
+use super::value::{FieldRef, Value};
+use super::visit::{FieldInfo, Visit};
+use super::{Packet, Stream};
+use crate::model::schema::{self, Scope};
+
+/// The order in which a name without a part is looked for.
+const SEARCHED: [Scope; 6] = [
+    Scope::Payload,
+    Scope::SpecificContext,
+    Scope::CommonContext,
+    Scope::PacketContext,
+    Scope::EventHeader,
+    Scope::PacketHeader,
+];
+
+/// A kind of event records, and how they are decoded.
+#[derive(Debug)]
+pub struct EventClass {
+    index: usize,
+    schema: schema::EventClass,
+    stream: usize,
+    plans: Plans,
+}
+
+impl EventClass {
+    pub(crate) fn new(
+        index: usize,
+        schema: &schema::EventClass,
+        stream: usize,
+        plans: Plans,
+    ) -> EventClass {
+        EventClass { index, schema: schema.clone(), stream, plans }
+    }
+
+    #[inline]
+    pub(crate) fn plans(&self) -> &Plans {
+        &self.plans
+    }
+
+    /// `provider:name`, as it is in the metadata; may be empty.
+    pub fn name(&self) -> &str {
+        &self.schema.name
+    }
+
+    /// What a record's header says.
+    pub fn id(&self) -> u64 {
+        self.schema.id
+    }
+
+    /// How severe it is, as it is in the metadata.
+    pub fn loglevel(&self) -> Option<i64> {
+        self.schema.loglevel
+    }
+
+    /// Its number among all classes of all traces that are read together, from 0 on: for tables.
+    #[inline]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Index of its stream class in the trace's schema.
+    pub fn stream_class(&self) -> usize {
+        self.stream
+    }
+
+    /// Its description.
+    pub fn schema(&self) -> &schema::EventClass {
+        &self.schema
+    }
+
+    /// Whether its records have such a part.
+    #[inline]
+    pub fn has(&self, scope: Scope) -> bool {
+        self.plans().has(scope)
+    }
+
+    /// The fields of a part, in order, without those that are in them.
+    pub fn fields(&self, scope: Scope) -> impl Iterator<Item = &FieldInfo> {
+        self.plans().fields(scope)
+    }
+
+    /// The field of this name in the first part that has it: payload, specific context, common context,
+    /// packet context, record header, packet header. Names are as for [`EventClass::find_in`].
+    pub fn find(&self, name: &str) -> Option<FieldRef> {
+        SEARCHED.into_iter().find_map(|scope| self.find_in(scope, name))
+    }
+
+    /// The field of this name in a part.
+    ///
+    /// `a.b` is member b of the structure a, or option b of the variant a; `a[3]` is an array's fourth
+    /// element; and so on: `a[3].b[0]`.
+    pub fn find_in(&self, scope: Scope, name: &str) -> Option<FieldRef> {
+        self.plans().find(self.index, scope, name).map(|path| FieldRef(Arc::new(path)))
+    }
+}
+
+/// An event record. It borrows what it was read with, so it is there until the next one is asked for.
+#[derive(Clone, Copy)]
+pub struct Event<'e> {
+    class: &'e EventClass,
+    /// It is at the record, and has all else.
+    cursor: &'e Cursor<'e>,
+}
+
+impl<'e> Event<'e> {
+    /// The record that the cursor is at.
+    #[inline]
+    pub(crate) fn new(class: &'e EventClass, cursor: &'e Cursor<'e>) -> Event<'e> {
+        Event { class, cursor }
+    }
+
+    #[inline]
+    fn view(&self) -> View<'e> {
+        self.cursor.view()
+    }
+
+    /// Its class.
+    #[inline]
+    pub fn class(&self) -> &'e EventClass {
+        self.class
+    }
+
+    /// The stream that it is in.
+    #[inline]
+    pub fn stream(&self) -> &'e Stream {
+        self.cursor.stream()
+    }
+
+    /// The packet that it is in.
+    #[inline]
+    pub fn packet(&self) -> &'e Packet {
+        self.cursor.packet()
+    }
+
+    /// When it happened \[cycle of the stream's clock\]; `None`: the stream has no clock.
+    #[inline]
+    pub fn cycles(&self) -> Option<u64> {
+        self.cursor.state().record.time
+    }
+
+    /// When it happened \[ns since 1970\]; `None`: the stream has no clock, or it is out of range.
+    #[inline]
+    pub fn time(&self) -> Option<i64> {
+        self.cursor.state().nanoseconds
+    }
+
+    /// Tells the fields of a part, in order. `false`: it has no such part.
+    ///
+    /// A packet's header and context are not told where they have more than 64 KiB.
+    #[inline]
+    pub fn visit(&self, scope: Scope, visit: &mut impl Visit) -> bool {
+        // Most records have no contexts: that is known without a look at the record.
+        self.class.has(scope) && self.view().visit(self.class.plans(), scope, visit).is_some()
+    }
+
+    /// What is in a field; `None`: it is not there (an option that was not taken, an element that the
+    /// array does not have), or the field is one of another class.
+    #[inline]
+    pub fn value(&self, field: &FieldRef) -> Option<Value<'e>> {
+        let path = &*field.0;
+        if path.class != self.class.index {
+            return None;
+        }
+        self.view().value(self.class.plans(), path)
+    }
+
+    /// Bytes of the whole record, begun ones included.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        let record = &self.cursor.state().record;
+        record.end.div_ceil(8).saturating_sub(record.begin() / 8)
+    }
+
+    /// Where it begins \[byte of the file\].
+    pub fn offset(&self) -> u64 {
+        self.packet().offset.saturating_add(self.cursor.state().record.begin() / 8)
+    }
+}
+
+impl fmt::Debug for Event<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Event");
+        shown.field("class", &self.class.name()).field("cycles", &self.cycles());
+        shown.field("record", &self.cursor.state().record).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,176 @@
+//! Where traces are: folders with a file `metadata`.
+
+use super::damage::OpenError;
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The file that makes a folder a trace.
+pub(crate) const METADATA: &str = "metadata";
+
+/// A trace's folder of index files.
+pub(crate) const INDEX: &str = "index";
+
+/// Folders that are looked into before one is told to name a smaller part of the tree.
+const FOLDERS: usize = 200_000;
+
+/// How deep below the first folder.
+const DEPTH: usize = 64;
+
+/// What is below a folder.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// Folders of traces, sorted.
+    pub(crate) traces: Vec<PathBuf>,
+    /// Folders that could not be looked into.
+    pub(crate) unreadable: Vec<(PathBuf, io::Error)>,
+}
+
+/// The traces at `path`: itself if it has a file `metadata`, else all folders below it that have one.
+/// Sorted by path.
+///
+/// # Errors
+/// The path is not there, is no folder, cannot be read, has no trace below it, or is a tree of more
+/// folders than can be looked through.
+pub fn find(path: &Path) -> Result<Vec<PathBuf>, OpenError> {
+    search(path).map(|found| found.traces)
+}
+
+/// As [`find`], and what could not be read on the way.
+pub(crate) fn search(path: &Path) -> Result<Found, OpenError> {
+    search_in(path, FOLDERS)
+}
+
+/// In no more than `limit` folders.
+fn search_in(path: &Path, limit: usize) -> Result<Found, OpenError> {
+    let unreadable = |source| OpenError::Unreadable { path: path.to_owned(), source };
+    let kind = match fs::metadata(path) {
+        Ok(kind) => kind,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(OpenError::Missing { path: path.to_owned() });
+        }
+        Err(error) => return Err(unreadable(error)),
+    };
+    if !kind.is_dir() {
+        return Err(OpenError::NoFolder { path: path.to_owned() });
+    }
+    let mut search = Search { limit, ..Search::default() };
+    search.folders.push((path.to_owned(), 0));
+    while let Some((folder, depth)) = search.folders.pop() {
+        search
+            .look(&folder, depth)
+            .map_err(|()| OpenError::TooManyFolders { path: path.to_owned(), limit })?;
+    }
+    let Search { mut found, seen, .. } = search;
+    if found.traces.is_empty() {
+        return Err(match found.unreadable.pop() {
+            Some((path, source)) => OpenError::Unreadable { path, source },
+            None => OpenError::NoTrace { path: path.to_owned(), folders: seen.len() },
+        });
+    }
+    found.traces.sort();
+    found.unreadable.sort_by(|one, other| one.0.cmp(&other.0));
+    Ok(found)
+}
+
+#[derive(Default)]
+struct Search {
+    limit: usize,
+    /// To be looked into, and how deep they are.
+    folders: Vec<(PathBuf, usize)>,
+    /// Device and inode of each that was: links may lead in circles.
+    seen: HashSet<(u64, u64)>,
+    found: Found,
+}
+
+impl Search {
+    /// An error: too many folders.
+    fn look(&mut self, folder: &Path, depth: usize) -> Result<(), ()> {
+        let identity = match fs::metadata(folder) {
+            Ok(kind) => (kind.dev(), kind.ino()),
+            Err(error) => {
+                self.found.unreadable.push((folder.to_owned(), error));
+                return Ok(());
+            }
+        };
+        if !self.seen.insert(identity) {
+            return Ok(());
+        }
+        if self.seen.len() > self.limit {
+            return Err(());
+        }
+        if is_trace(folder) {
+            self.found.traces.push(folder.to_owned());
+            return Ok(());
+        }
+        if depth >= DEPTH {
+            return Ok(());
+        }
+        match self.below(folder, depth) {
+            Ok(()) if self.folders.len() > self.limit => Err(()),
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.found.unreadable.push((folder.to_owned(), error));
+                Ok(())
+            }
+        }
+    }
+
+    fn below(&mut self, folder: &Path, depth: usize) -> io::Result<()> {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            // Where a link leads to nothing, there is nothing to look into.
+            let is_folder = kind.is_dir() || (kind.is_symlink() && entry.path().is_dir());
+            if is_folder && self.folders.len() <= self.limit {
+                self.folders.push((entry.path(), depth + 1));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the folder has a file `metadata`.
+fn is_trace(folder: &Path) -> bool {
+    fs::metadata(folder.join(METADATA)).is_ok_and(|kind| kind.is_file())
+}
+
+/// A trace's stream files, sorted: all but `metadata`, hidden ones and index files.
+pub(crate) fn stream_files(trace: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(trace)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.as_encoded_bytes();
+        if name == METADATA.as_bytes() || name.starts_with(b".") || name.ends_with(b".idx") {
+            continue;
+        }
+        // Through a link too, but never a pipe, a socket or a device: those may block or never end.
+        if fs::metadata(entry.path()).is_ok_and(|kind| kind.is_file()) {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn search_in_a_tree_that_is_too_large_names_the_limit() {
+        let name = format!("strata-ctf-find-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        for number in 0..10 {
+            fs::create_dir_all(folder.join(number.to_string())).unwrap();
+        }
+        let found = search_in(&folder, 5);
+        let none = search_in(&folder, 50);
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(matches!(found, Err(OpenError::TooManyFolders { limit: 5, .. })));
+        assert!(matches!(none, Err(OpenError::NoTrace { folders: 11, .. })));
+    }
+}

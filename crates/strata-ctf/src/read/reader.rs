@@ -1,0 +1,171 @@
+//! Several traces, opened together.
+
+use super::cursor::{Bounds, Cursor};
+use super::damage::{Damage, OpenError};
+use super::events::Events;
+use super::files::Files;
+use super::hop::Place;
+use super::index::Index;
+use super::open;
+use super::slices::{Part, Parts, Slice, Slices};
+use super::stream::{Stream, Trace};
+use super::time::TimeRange;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+/// All windows together have about so many bytes, and each at least and at most so many.
+const WINDOWS: usize = 64 << 20;
+const WINDOW: (usize, usize) = (4 << 10, 256 << 10);
+
+/// One trace, or several that are shown as one.
+///
+/// Opening reads the metadata and the first packet's header of each file. All else is read when it is
+/// asked for, so a trace of any size is open at once.
+#[derive(Debug)]
+pub struct Reader {
+    pub(crate) traces: Vec<Arc<Trace>>,
+    pub(crate) streams: Vec<Stream>,
+    /// Indexes into `streams`; of messages of one time, that of the first is shown first.
+    pub(crate) ranks: Vec<usize>,
+    pub(crate) indexes: Vec<OnceLock<Index>>,
+    /// In place of one that is not there: each stream has its own.
+    pub(crate) no_index: OnceLock<Index>,
+    pub(crate) files: Files,
+    pub(crate) damage: Vec<Damage>,
+    pub(crate) classes: usize,
+}
+
+impl Reader {
+    /// Opens the traces at each of the paths, or below it: see [`find`](super::find()).
+    ///
+    /// # Errors
+    /// A path has no trace; or none of the traces has metadata that can be used. If one of several
+    /// has none, that is in [`Reader::damage`].
+    pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Reader, OpenError> {
+        open::open(paths.iter().map(AsRef::as_ref))
+    }
+
+    /// All traces, sorted by path.
+    #[must_use]
+    pub fn traces(&self) -> &[Arc<Trace>] {
+        &self.traces
+    }
+
+    /// The streams of all traces.
+    #[must_use]
+    pub fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    /// What was found damaged when the traces were opened; what is found later is among the messages.
+    #[must_use]
+    pub fn damage(&self) -> &[Damage] {
+        &self.damage
+    }
+
+    /// How many event record classes all traces have:
+    /// [`EventClass::index`](super::EventClass::index) is less than this.
+    #[must_use]
+    pub fn event_classes(&self) -> usize {
+        self.classes
+    }
+
+    /// From the begin of the first packet to the end of the last one. `None`: they do not say.
+    #[must_use]
+    pub fn span(&self) -> Option<TimeRange> {
+        let spans = self
+            .streams
+            .iter()
+            .filter_map(|stream| self.index(stream).end(&self.files, stream).span());
+        spans.reduce(|one, other| TimeRange {
+            from: one.from.min(other.from),
+            to: one.to.max(other.to),
+        })
+    }
+
+    /// All messages of this time. Where packets say when they begin and end, nothing but the headers of
+    /// those in front is read.
+    ///
+    /// Damage is reported from the first packet on that has part in the time.
+    #[must_use]
+    pub fn events(&self, range: TimeRange) -> Events<'_> {
+        let bounds = Bounds { last: range.to, range, ..Bounds::ALL };
+        let most = window(self.streams.len());
+        let streams = self.ranks.iter().filter_map(|&index| self.streams.get(index));
+        let cursors = streams.map(|stream| {
+            let place = self.place(stream, range.from);
+            Cursor::new(&self.files, stream, place, bounds, most)
+        });
+        Events::new(cursors.collect())
+    }
+
+    /// The same messages in slices of about so many bytes, one behind the other, so that several threads
+    /// can read. Where packets do not say when they begin and end, there is only one slice.
+    #[must_use]
+    pub fn slices(&self, range: TimeRange, bytes: u64) -> Slices<'_> {
+        Slices::new(self, range, bytes)
+    }
+
+    /// The messages of a slice.
+    #[must_use]
+    pub fn events_of(&self, slice: &Slice) -> Events<'_> {
+        let bounds =
+            Bounds { first: slice.first, last: slice.last, range: slice.range, packet: u64::MAX };
+        let most = window(slice.places.len());
+        let mut places: Vec<Option<&Place>> = vec![None; self.streams.len()];
+        for (index, place) in &slice.places {
+            if let Some(slot) = places.get_mut(*index) {
+                *slot = Some(place);
+            }
+        }
+        let cursors = self.ranks.iter().filter_map(|&index| {
+            let (stream, place) = (self.streams.get(index)?, (*places.get(index)?)?);
+            Some(Cursor::new(&self.files, stream, place.clone(), bounds, most))
+        });
+        Events::new(cursors.collect())
+    }
+
+    /// All packets, in parts of about so many bytes of one stream each: for what needs no order. A packet
+    /// is never divided.
+    #[must_use]
+    pub fn parts(&self, bytes: u64) -> Parts<'_> {
+        Parts::new(self, bytes)
+    }
+
+    /// The messages of a part.
+    ///
+    /// Where neither packets nor records have whole timestamps, times are those since the part's begin.
+    #[must_use]
+    pub fn events_of_part(&self, part: &Part) -> Events<'_> {
+        let bounds = Bounds { packet: part.end, ..Bounds::ALL };
+        let cursor = self
+            .streams
+            .get(part.stream)
+            .map(|stream| Cursor::new(&self.files, stream, part.place.clone(), bounds, WINDOW.1));
+        Events::new(cursor.into_iter().collect())
+    }
+
+    pub(crate) fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// Where to begin for messages from this time on.
+    pub(crate) fn place(&self, stream: &Stream, from: i64) -> Place {
+        if from == i64::MIN {
+            return Place::default();
+        }
+        self.index(stream).find(&self.files, stream, from)
+    }
+
+    fn index(&self, stream: &Stream) -> &Index {
+        let slot = self.indexes.get(stream.index).unwrap_or(&self.no_index);
+        slot.get_or_init(|| Index::new(&self.files, stream, self.streams.len()))
+    }
+}
+
+/// The size of each of so many windows.
+fn window(count: usize) -> usize {
+    let share = WINDOWS / count.max(1);
+    let power = share.checked_ilog2().map_or(0, |bits| 1 << bits);
+    power.clamp(WINDOW.0, WINDOW.1)
+}

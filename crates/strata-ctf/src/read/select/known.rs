@@ -1,0 +1,151 @@
+//! The classes of traces, as a filter is checked with them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use strata_filter::Root;
+
+use crate::model::schema::{self, FieldClass, Schema, Structure};
+
+/// Memory for the names of fields and labels that are looked at for hints \[byte\]; a trace may describe
+/// any number, and what is deep in structures has the names of all of them in front.
+const MOST_BYTES: usize = 48 << 20;
+/// Labels that are looked at, each as often as a field has it.
+const MOST_LABELS: usize = 1_000_000;
+
+/// What the allocator adds to a name, about \[byte\].
+const ALLOCATED: usize = 24;
+
+/// The classes of traces, as a filter is checked with them.
+#[derive(Default)]
+pub(super) struct KnownClasses {
+    pub(super) classes: Vec<strata_filter::Class>,
+    bytes: usize,
+    seen_labels: usize,
+    /// By the address of the labels, which the trace keeps.
+    labels: HashMap<usize, Arc<[String]>>,
+}
+
+impl KnownClasses {
+    /// `false`: too many.
+    pub(super) fn add(&mut self, schema: &Schema) -> bool {
+        for stream in &schema.streams {
+            let packet = stream.packet_context.as_ref();
+            for event in &stream.events {
+                let mut class = strata_filter::Class {
+                    name: event.name.clone(),
+                    loglevel: event.loglevel,
+                    cpu: packet.is_some_and(|packet| packet.find("cpu_id").is_some()),
+                    fields: Vec::new(),
+                };
+                for (root, structure) in [
+                    (Root::Payload, &event.payload),
+                    (Root::Context, &event.specific_context),
+                    (Root::Context, &stream.event_common_context),
+                    (Root::Packet, &stream.packet_context),
+                    (Root::Header, &stream.event_header),
+                    (Root::Header, &schema.packet_header),
+                ] {
+                    if let Some(structure) = structure {
+                        self.structure(&mut class.fields, root, "", structure);
+                    }
+                }
+                self.count(size_of::<strata_filter::Class>() + event.name.len());
+                self.classes.push(class);
+                if self.is_full() {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn structure(
+        &mut self,
+        fields: &mut Vec<strata_filter::Field>,
+        root: Root,
+        above: &str,
+        structure: &Structure,
+    ) {
+        for member in &structure.members {
+            if self.is_full() {
+                return;
+            }
+            self.field(fields, root, path(above, &member.name), &member.class);
+        }
+    }
+
+    fn count(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes > MOST_BYTES || self.seen_labels > MOST_LABELS
+    }
+
+    fn field(
+        &mut self,
+        fields: &mut Vec<strata_filter::Field>,
+        root: Root,
+        path_here: String,
+        class: &FieldClass,
+    ) {
+        if let FieldClass::Optional(optional) = class {
+            return self.field(fields, root, path_here, &optional.class);
+        }
+        let kind = self.kind(class);
+        // The list doubles as it grows.
+        self.count(2 * size_of::<strata_filter::Field>() + ALLOCATED + path_here.len());
+        fields.push(strata_filter::Field { root, path: path_here.clone(), kind });
+        match class {
+            FieldClass::Structure(inner) => self.structure(fields, root, &path_here, inner),
+            FieldClass::Array(array) => {
+                self.field(fields, root, format!("{path_here}[]"), &array.element);
+            }
+            FieldClass::Variant(variant) => {
+                for option in &variant.options {
+                    if self.is_full() {
+                        return;
+                    }
+                    self.field(fields, root, path(&path_here, &option.name), &option.class);
+                }
+            }
+            _ => (),
+        }
+    }
+
+    fn kind(&mut self, class: &FieldClass) -> strata_filter::Kind {
+        use strata_filter::Kind;
+        match class {
+            FieldClass::Integer(integer) => match &integer.labels {
+                Some(labels) => Kind::Enumeration(self.labels(labels)),
+                None => Kind::Integer,
+            },
+            FieldClass::Real(_) => Kind::Real,
+            FieldClass::String | FieldClass::Text { .. } => Kind::Text,
+            _ => Kind::Other,
+        }
+    }
+
+    fn labels(&mut self, labels: &Arc<[schema::Label]>) -> Arc<[String]> {
+        // Each field counts: each is compared with the filter.
+        self.seen_labels = self.seen_labels.saturating_add(labels.len());
+        let address = labels.as_ptr() as usize;
+        if let Some(known) = self.labels.get(&address) {
+            return known.clone();
+        }
+        let names: Arc<[String]> = labels.iter().map(|label| label.name.clone()).collect();
+        let each = |name: &String| size_of::<String>() + ALLOCATED + name.len();
+        self.count(names.iter().map(each).sum());
+        self.labels.insert(address, names.clone());
+        names
+    }
+}
+
+fn path(above: &str, name: &str) -> String {
+    if above.is_empty() {
+        name.to_string()
+    } else {
+        format!("{above}.{name}")
+    }
+}

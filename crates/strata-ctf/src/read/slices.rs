@@ -1,0 +1,260 @@
+//! A trace cut into pieces that can be read apart from each other.
+
+use super::hop::{Hop, Opened, Place};
+use super::index::HEAD;
+use super::reader::Reader;
+use super::time::TimeRange;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::fmt;
+
+/// A piece of all streams: the messages of some time.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    /// Messages with these keys.
+    pub(crate) first: i64,
+    pub(crate) last: i64,
+    pub(crate) range: TimeRange,
+    /// Streams that have some, and where they are.
+    pub(crate) places: Vec<(usize, Place)>,
+    bytes: u64,
+}
+
+impl Slice {
+    /// About so many bytes are read for it.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// One slice behind the other; each is looked for when it is asked for.
+pub struct Slices<'r> {
+    streams: Vec<Row<'r>>,
+    /// When the next packet of each stream begins.
+    heads: BinaryHeap<Reverse<(i64, usize)>>,
+    range: TimeRange,
+    bytes: u64,
+    first: i64,
+    state: State,
+}
+
+#[derive(PartialEq)]
+enum State {
+    First,
+    More,
+    End,
+}
+
+/// One stream's packets around the place where the next slice begins.
+struct Row<'r> {
+    hop: Hop<'r>,
+    /// The next packet, and the place in front of it.
+    next: Option<(Place, Opened)>,
+    /// Packets before that which have messages in slices to come.
+    packets: VecDeque<Known>,
+    start: Place,
+}
+
+struct Known {
+    place: Place,
+    /// The last key up to its end.
+    reach: i64,
+    bytes: u64,
+}
+
+impl<'r> Slices<'r> {
+    pub(crate) fn new(reader: &'r Reader, range: TimeRange, bytes: u64) -> Slices<'r> {
+        let mut slices = Slices {
+            streams: Vec::with_capacity(reader.streams().len()),
+            heads: BinaryHeap::new(),
+            range,
+            bytes: bytes.max(1),
+            first: i64::MIN,
+            state: State::First,
+        };
+        for (index, stream) in reader.streams().iter().enumerate() {
+            let start = reader.place(stream, range.from);
+            let hop = Hop::new(reader.files(), stream, start.clone(), HEAD);
+            slices.streams.push(Row { hop, next: None, packets: VecDeque::new(), start });
+            slices.look(index);
+        }
+        slices
+    }
+
+    /// Goes to the stream's next packet.
+    fn look(&mut self, index: usize) {
+        let Some(row) = self.streams.get_mut(index) else { return };
+        let place = row.hop.place.clone();
+        let is_first = place.number == row.start.number;
+        row.next = row.hop.next().map(|opened| (place, opened));
+        // What is said in front of the first packet has no packet before it that reaches there.
+        let said = row.hop.items.iter().map(|(key, _)| *key).min().filter(|_| is_first);
+        row.hop.items.clear();
+        row.hop.buffer.clear();
+        match &row.next {
+            Some((_, opened)) if opened.floor <= self.range.to => {
+                let key = said.map_or(opened.floor, |said| said.min(opened.floor));
+                self.heads.push(Reverse((key, index)));
+            }
+            _ => row.next = None,
+        }
+    }
+
+    /// Bytes of the packets that were taken and reach this key.
+    fn reaching(&self, key: i64) -> u64 {
+        let packets = self.streams.iter().flat_map(|row| &row.packets);
+        let reaching = packets.filter(|known| known.reach >= key).map(|known| known.bytes);
+        reaching.fold(0, u64::saturating_add)
+    }
+
+    /// Takes packets in the order of their begins until they are enough; where the slice ends.
+    fn take(&mut self) -> (i64, u64) {
+        let mut bytes = 0_u64;
+        // Before this, no slice ends.
+        let mut whole = i64::MIN;
+        let mut enough = self.bytes;
+        while let Some(&Reverse((floor, index))) = self.heads.peek() {
+            if bytes >= enough && floor > self.first && floor > whole {
+                // Packets with messages on both sides are read for both: no more than those of one.
+                if self.reaching(floor) <= bytes {
+                    return (floor - 1, bytes);
+                }
+                enough = bytes.saturating_add(bytes / 8 + 1);
+            }
+            self.heads.pop();
+            if let Some(row) = self.streams.get_mut(index) {
+                if let Some((place, opened)) = row.next.take() {
+                    let size = opened.packet.packet_bits / 8;
+                    bytes = bytes.saturating_add(size);
+                    let reach = row.hop.place.reach().unwrap_or(i64::MAX);
+                    // From one that does not say its end, or is out of order, all would be read again.
+                    let behind = place.reach().is_some_and(|reach| reach > floor);
+                    if reach == i64::MAX || behind {
+                        whole = whole.max(reach);
+                    }
+                    row.packets.push_back(Known { place, reach, bytes: size });
+                }
+            }
+            self.look(index);
+        }
+        (i64::MAX, bytes)
+    }
+}
+
+impl Iterator for Slices<'_> {
+    type Item = Slice;
+
+    fn next(&mut self) -> Option<Slice> {
+        if self.state == State::End {
+            return None;
+        }
+        let carried = self.reaching(i64::MIN);
+        let (last, bytes) = self.take();
+        let is_first = self.state == State::First;
+        let mut places = Vec::new();
+        for (index, row) in self.streams.iter_mut().enumerate() {
+            let known = row.packets.front().map(|known| known.place.clone());
+            match known {
+                Some(place) if !is_first => places.push((index, place)),
+                // What is in front of all packets is said by the first.
+                _ if is_first => places.push((index, row.start.clone())),
+                _ => {}
+            }
+            while row.packets.front().is_some_and(|known| known.reach <= last) {
+                row.packets.pop_front();
+            }
+        }
+        let slice = Slice {
+            first: self.first,
+            last: last.min(self.range.to),
+            range: self.range,
+            places,
+            bytes: carried.saturating_add(bytes),
+        };
+        self.state = if last == i64::MAX { State::End } else { State::More };
+        self.first = last.saturating_add(1);
+        Some(slice)
+    }
+}
+
+impl fmt::Debug for Slices<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Slices");
+        out.field("first", &self.first).field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+/// Some packets of one stream.
+#[derive(Clone, Debug)]
+pub struct Part {
+    pub(crate) stream: usize,
+    pub(crate) place: Place,
+    /// Number of the first packet that is not in it.
+    pub(crate) end: u64,
+    bytes: u64,
+}
+
+impl Part {
+    /// Its stream's place in [`Reader::streams`].
+    #[must_use]
+    pub fn stream(&self) -> usize {
+        self.stream
+    }
+
+    /// So many bytes its packets have.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// One part behind the other, stream by stream.
+pub struct Parts<'r> {
+    reader: &'r Reader,
+    bytes: u64,
+    stream: usize,
+    hop: Option<Hop<'r>>,
+    /// Behind the last part, and the size of the first packet there, which the hop has passed.
+    begun: Option<(Place, u64)>,
+}
+
+impl<'r> Parts<'r> {
+    pub(crate) fn new(reader: &'r Reader, bytes: u64) -> Parts<'r> {
+        Parts { reader, bytes: bytes.max(1), stream: 0, hop: None, begun: None }
+    }
+}
+
+impl Iterator for Parts<'_> {
+    type Item = Part;
+
+    fn next(&mut self) -> Option<Part> {
+        let stream = self.reader.streams().get(self.stream)?;
+        let files = self.reader.files();
+        let hop = self.hop.get_or_insert_with(|| Hop::new(files, stream, Place::default(), HEAD));
+        let (place, mut bytes) = self.begun.take().unwrap_or_default();
+        loop {
+            let before = hop.place.clone();
+            let next = hop.next();
+            hop.items.clear();
+            let Some(opened) = next else { break };
+            let size = opened.packet.packet_bits / 8;
+            if bytes >= self.bytes {
+                let end = before.number;
+                self.begun = Some((before, size));
+                return Some(Part { stream: self.stream, place, end, bytes });
+            }
+            bytes = bytes.saturating_add(size);
+        }
+        let part = Part { stream: self.stream, place, end: u64::MAX, bytes };
+        self.stream += 1;
+        self.hop = None;
+        Some(part)
+    }
+}
+
+impl fmt::Debug for Parts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").field("stream", &self.stream).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,65 @@
+//! What a reader needs of headers and packet contexts, found by name: by that of a member of the part
+//! itself, and of a record's header by that of any member in it, too. Other readers find them so.
+
+use super::Made;
+use crate::tsdl::error::Fault;
+use strata_model::schema::{FieldClass, Integer, Role, Structure};
+
+pub(super) fn packet_header(structure: &mut Structure, at: u32) -> Made<()> {
+    let roles = [
+        ("magic", Role::PacketMagic),
+        ("stream_id", Role::StreamClassId),
+        ("stream_instance_id", Role::StreamId),
+    ];
+    members(structure, &roles, at)
+}
+
+pub(super) fn packet_context(structure: &mut Structure, at: u32) -> Made<()> {
+    let roles = [
+        ("packet_size", Role::PacketTotalLength),
+        ("content_size", Role::PacketContentLength),
+        ("timestamp_end", Role::PacketEndTimestamp),
+        ("events_discarded", Role::DiscardedEvents),
+        ("packet_seq_num", Role::PacketSequenceNumber),
+    ];
+    members(structure, &roles, at)
+}
+
+pub(super) fn event_header(structure: &mut Structure, at: u32) -> Made<()> {
+    let roles = [("id", Role::EventClassId)];
+    members(structure, &roles, at)?;
+    structure.members.iter_mut().try_for_each(|member| inside(&mut member.class, &roles, at))
+}
+
+fn members(structure: &mut Structure, roles: &[(&str, Role)], at: u32) -> Made<()> {
+    structure.members.iter_mut().try_for_each(|member| match &mut member.class {
+        FieldClass::Integer(integer) => named(&member.name, integer, roles, at),
+        _ => Ok(()),
+    })
+}
+
+/// In structures and in variants' options, wherever they are; not in arrays.
+fn inside(class: &mut FieldClass, roles: &[(&str, Role)], at: u32) -> Made<()> {
+    match class {
+        FieldClass::Structure(structure) => {
+            members(structure, roles, at)?;
+            structure.members.iter_mut().try_for_each(|member| inside(&mut member.class, roles, at))
+        }
+        FieldClass::Variant(variant) => {
+            variant.options.iter_mut().try_for_each(|option| inside(&mut option.class, roles, at))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn named(name: &str, integer: &mut Integer, roles: &[(&str, Role)], at: u32) -> Made<()> {
+    let Some((_, role)) = roles.iter().find(|(candidate, _)| *candidate == name) else {
+        return Ok(());
+    };
+    if integer.signed {
+        let of = "a field that readers need";
+        return Err(Fault::value(at, of, format!("signed: {name}"), "an unsigned integer"));
+    }
+    integer.role = Some(*role);
+    Ok(())
+}
