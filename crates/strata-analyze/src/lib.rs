@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod perfetto;
+pub mod pipeline;
 pub mod render;
 pub mod stats;

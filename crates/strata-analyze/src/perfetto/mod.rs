@@ -1,1 +1,73 @@
-//! perfetto.
+//! Event records in Perfetto's trace format, for <https://ui.perfetto.dev>.
+//!
+//! ```text
+//! Event ── classes: what to do with its kind ── place: thread, process, CPU ── tracks
+//!   ├─ kernel     scheduling, interrupts: messages of their own, by CPU
+//!   ├─ slices     system calls and pairs of begin and end
+//!   ├─ counters   numeric fields, on request
+//!   └─ instants   everything else
+//!        └─ fields: debug annotations ── writer: packets, one by one
+//! ```
+//!
+//! Memory is bounded: by the traces' metadata for names, by limits for threads and open slices.
+
+mod classes;
+mod clock;
+mod exporter;
+mod fields;
+mod glob;
+mod kernel;
+mod pairs;
+mod proto;
+mod sched;
+mod slices;
+mod tracks;
+mod writer;
+
+pub use classes::{CounterRule, CounterRuleError};
+pub use exporter::Exporter;
+pub use pairs::{PairRule, PairRuleError};
+
+/// What is exported, beyond all events.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Pairs of begin and end that the user names; they go before those by name.
+    pub pairs: Vec<PairRule>,
+    /// Whether `X_begin` and `X_end` and their like are slices without being named.
+    pub automatic_pairs: bool,
+    /// Fields that are shown as counters.
+    pub counters: Vec<CounterRule>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { pairs: Vec::new(), automatic_pairs: true, counters: Vec::new() }
+    }
+}
+
+/// What was exported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Event records: the sum of the next five.
+    pub events: u64,
+    /// Those on their own.
+    pub instants: u64,
+    /// Those that begin a slice.
+    pub begins: u64,
+    /// Those that end a slice.
+    pub ends: u64,
+    /// Those that would end a slice of which the begin is not in the trace; shown as instants.
+    pub ends_without_begin: u64,
+    /// Scheduling and interrupts.
+    pub kernel: u64,
+    /// Slices of which the end is not in the trace.
+    pub unfinished: u64,
+    /// Those that begin a slice where there are too many already; shown as instants, and counted there.
+    pub too_many_open: u64,
+    /// Values of counters.
+    pub counters: u64,
+    /// Event records that the tracer discarded, as far as it says.
+    pub discarded: u64,
+    /// Bytes written.
+    pub bytes: u64,
+}

@@ -1,1 +1,366 @@
-//! render.
+//! Event records as text, JSON and CSV.
+//!
+//! A [`Renderer`] writes one event record after the other into bytes:
+//!
+//! ```no_run
+//! use strata_analyze::render::{Options, Renderer};
+//! use strata_ctf::read::{Message, Reader, TimeRange};
+//!
+//! let reader = Reader::open(&["my-trace"])?;
+//! let mut renderer = Renderer::new(&Options::default());
+//! let mut text = Vec::new();
+//! let mut events = reader.events(TimeRange::ALL);
+//! while let Some(message) = events.next() {
+//!     if let Message::Event(event) = message {
+//!         renderer.event(&event, &mut text);
+//!     }
+//! }
+//! # Ok::<(), strata_ctf::read::OpenError>(())
+//! ```
+//!
+//! The text is that of babeltrace2 2.0.4, byte for byte, with these exceptions: every time before 1970 is
+//! in negative seconds, not only the first; a step back in time has a negative delta and is no error.
+
+mod clock;
+mod csv;
+mod escape;
+mod json;
+mod number;
+mod plan;
+mod shown;
+#[cfg(test)]
+mod tests;
+mod value;
+mod when;
+
+pub use clock::{ClockStyle, Stamp};
+pub use jiff::tz::TimeZone;
+pub use shown::{FieldList, Part};
+pub use when::{parse_length, When, WhenError};
+
+use strata_ctf::read::Event;
+
+use clock::ClockText;
+use csv::Columns;
+use json::JsonFields;
+use plan::{ClassPlan, PacketPlan, PartPlan, Table};
+use shown::{Masked, Shown};
+use value::Values;
+
+/// What is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// A line for each event record, as babeltrace2 has it.
+    #[default]
+    Text,
+    /// A JSON object on a line of its own for each.
+    Json,
+    /// A header, then a row for each (RFC 4180).
+    Csv,
+}
+
+/// How it is written.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// As what.
+    pub format: Format,
+    /// How times are shown; `None`: as the format has them, which is `Time` in text, nanoseconds and
+    /// `Iso` in JSON, `Seconds` in CSV.
+    pub clock: Option<ClockStyle>,
+    /// Where times of day are of.
+    pub zone: TimeZone,
+    /// Text: show the time since the event record before.
+    pub delta: bool,
+    /// Only these fields; CSV: a column for each.
+    pub fields: Option<FieldList>,
+    /// Text: with a terminal's colours.
+    pub colours: bool,
+    /// No character commands a terminal: what would is shown as `\x1b` or `\u009b`.
+    pub tame: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            format: Format::Text,
+            clock: None,
+            zone: TimeZone::UTC,
+            delta: true,
+            fields: None,
+            colours: false,
+            tame: false,
+        }
+    }
+}
+
+/// A place in the text where the time since the event record before belongs, which was not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Byte of the text.
+    pub at: usize,
+    /// The time of the event record there.
+    pub stamp: Stamp,
+}
+
+/// Writes event records.
+#[derive(Debug)]
+pub struct Renderer {
+    options: Options,
+    clock: ClockText,
+    iso: ClockText,
+    classes: Table<ClassPlan>,
+    packets: Table<PacketPlan>,
+    columns: Columns,
+    elements: Vec<u64>,
+    last: Option<Stamp>,
+    knows_last: bool,
+    gap: Option<Gap>,
+}
+
+impl Renderer {
+    /// For the event records of one reader.
+    pub fn new(options: &Options) -> Renderer {
+        let style = options.clock.unwrap_or(match options.format {
+            Format::Text => ClockStyle::Time,
+            Format::Json => ClockStyle::Iso,
+            Format::Csv => ClockStyle::Seconds,
+        });
+        let around: (&[u8], &[u8]) = match (options.format, options.colours) {
+            (Format::Text, false) => (b"[", b"] "),
+            (Format::Text, true) => (b"[\x1b[1;33m", b"\x1b[0m] "),
+            _ => (b"", b""),
+        };
+        Renderer {
+            clock: ClockText::around(style, options.zone.clone(), around),
+            iso: ClockText::new(ClockStyle::Iso, options.zone.clone()),
+            classes: Table::default(),
+            packets: Table::default(),
+            columns: Columns::new(options.fields.as_ref()),
+            elements: Vec::new(),
+            last: None,
+            knows_last: true,
+            gap: None,
+            options: options.clone(),
+        }
+    }
+
+    /// What is in front of the first event record.
+    pub fn head(&self, out: &mut Vec<u8>) {
+        if self.options.format == Format::Csv {
+            self.columns.head(out, self.clock.style());
+        }
+    }
+
+    /// Begin somewhere: the time of the event record before is not known, and its place is left to
+    /// [`Renderer::take_gap`].
+    pub fn begin_slice(&mut self) {
+        self.knows_last = false;
+        self.last = None;
+        self.gap = None;
+    }
+
+    /// Where the first delta since [`Renderer::begin_slice`] belongs, if that is in the text now.
+    pub fn take_gap(&mut self) -> Option<Gap> {
+        self.gap.take()
+    }
+
+    /// The time of the last event record that has one.
+    pub fn last(&self) -> Option<Stamp> {
+        self.last
+    }
+
+    /// The delta for a gap behind an event record of this time.
+    pub fn fill(&self, gap: &Gap, before: Option<Stamp>, out: &mut Vec<u8>) {
+        clock::delta(out, self.clock.style(), before, gap.stamp);
+    }
+
+    /// Write one event record.
+    #[inline]
+    pub fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let begin = out.len();
+        match self.options.format {
+            Format::Text if self.options.colours => self.text::<true>(event, out),
+            Format::Text => self.text::<false>(event, out),
+            Format::Json => self.json(event, out),
+            Format::Csv => self.csv(event, out),
+        }
+        if self.options.tame {
+            escape::tame_line(out, begin, self.options.format);
+        }
+    }
+
+    fn stamp(event: &Event<'_>) -> Option<Stamp> {
+        event.time().map(|ns| Stamp { ns, cycles: event.cycles().unwrap_or(0) })
+    }
+
+    fn text<const COLOUR: bool>(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        if let Some(stamp) = Renderer::stamp(event) {
+            if self.clock.style() != ClockStyle::None {
+                self.time(stamp, out);
+            }
+        }
+        let Renderer { options, classes, packets, elements, .. } = self;
+        let class = classes.get(event.class().index(), || ClassPlan::new(event, options));
+        out.extend_from_slice(&class.head);
+        let stream = event.stream();
+        let packet = packets.get(stream.index(), || PacketPlan::new(stream, options));
+        if !packet.is_of(event) {
+            packet.text.clear();
+            if packet.part.shown != Shown::Nothing {
+                part_text::<COLOUR>(event, Part::Packet, &packet.part, elements, &mut packet.text);
+            }
+        }
+        out.extend_from_slice(&packet.text);
+        let mut any = !packet.text.is_empty();
+        for (part, plan) in &class.parts {
+            if plan.shown == Shown::Nothing {
+                continue;
+            }
+            if std::mem::replace(&mut any, true) {
+                out.extend_from_slice(b", ");
+            }
+            part_text::<COLOUR>(event, *part, plan, elements, out);
+        }
+        out.push(b'\n');
+    }
+
+    #[inline]
+    fn time(&mut self, stamp: Stamp, out: &mut Vec<u8>) {
+        if !self.options.delta {
+            return self.clock.write(out, stamp);
+        }
+        if self.knows_last {
+            self.clock.write_with_delta(out, self.last, stamp);
+        } else {
+            self.clock.write(out, stamp);
+            self.gap = Some(Gap { at: out.len(), stamp });
+            self.knows_last = true;
+        }
+        self.last = Some(stamp);
+    }
+
+    fn json(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        out.push(b'{');
+        if let Some(stamp) = Renderer::stamp(event) {
+            if self.clock.style() != ClockStyle::None {
+                out.extend_from_slice(b"\"time\":");
+                number::signed(out, stamp.ns);
+                out.extend_from_slice(b",\"date\":\"");
+                self.iso.write(out, stamp);
+                out.extend_from_slice(b"\",");
+            }
+            if self.clock.style() == ClockStyle::Cycles {
+                out.extend_from_slice(b"\"cycles\":");
+                number::unsigned(out, stamp.cycles);
+                out.push(b',');
+            }
+        }
+        let Renderer { options, classes, packets, .. } = self;
+        let class = classes.get(event.class().index(), || ClassPlan::new(event, options));
+        out.extend_from_slice(&class.head);
+        if let Some(cpu) = event.packet().cpu {
+            out.extend_from_slice(b"\"cpu\":");
+            number::unsigned(out, cpu);
+            out.push(b',');
+        }
+        out.extend_from_slice(&class.name);
+        let stream = event.stream();
+        let packet = packets.get(stream.index(), || PacketPlan::new(stream, options));
+        if !packet.is_of(event) {
+            packet.text.clear();
+            part_json(event, Part::Packet, &packet.part.shown, &mut packet.text);
+        }
+        out.extend_from_slice(&packet.text);
+        for (part, plan) in &class.parts {
+            part_json(event, *part, &plan.shown, out);
+        }
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn csv(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        if self.clock.style() != ClockStyle::None {
+            if let Some(stamp) = Renderer::stamp(event) {
+                self.clock.write(out, stamp);
+            }
+            out.push(b',');
+        }
+        let Renderer { options, classes, packets, .. } = self;
+        let class = classes.get(event.class().index(), || ClassPlan::new(event, options));
+        out.extend_from_slice(&class.head);
+        if let Some(cpu) = event.packet().cpu {
+            number::unsigned(out, cpu);
+        }
+        out.extend_from_slice(&class.name);
+        if options.fields.is_some() {
+            self.columns.row(event, out);
+            return;
+        }
+        let stream = event.stream();
+        let packet = packets.get(stream.index(), || PacketPlan::new(stream, options));
+        out.push(b',');
+        let begin = out.len();
+        part_json(event, Part::Packet, &packet.part.shown, out);
+        for (part, plan) in &class.parts {
+            part_json(event, *part, &plan.shown, out);
+        }
+        // The first part has a comma in front.
+        if let Some(first) = out.get_mut(begin) {
+            *first = b'{';
+        } else {
+            out.push(b'{');
+        }
+        out.push(b'}');
+        escape::csv_quote(out, begin);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// A time of day, or what else the style shows of a time \[ns since 1970\].
+pub fn time_text(style: ClockStyle, zone: &TimeZone, ns: i64) -> String {
+    let mut out = Vec::new();
+    ClockText::new(style, zone.clone()).write(&mut out, Stamp { ns, cycles: 0 });
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// `{ a = 1, b = 2 }`.
+#[inline]
+fn part_text<const COLOUR: bool>(
+    event: &Event<'_>,
+    part: Part,
+    plan: &PartPlan,
+    elements: &mut Vec<u64>,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(b"{ ");
+    let mut values = Values::<COLOUR>::new(out, &plan.leads, elements);
+    match &plan.shown {
+        Shown::Some(node) => event.visit(plan::scope(part), &mut Masked::new(node, &mut values)),
+        _ => event.visit(plan::scope(part), &mut values),
+    };
+    if values.is_empty() {
+        out.push(b'}');
+    } else {
+        out.extend_from_slice(b" }");
+    }
+}
+
+/// `,"payload":{"a":1}`.
+fn part_json(event: &Event<'_>, part: Part, shown: &Shown, out: &mut Vec<u8>) {
+    if *shown == Shown::Nothing {
+        return;
+    }
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(part.name().as_bytes());
+    out.extend_from_slice(b"\":{");
+    part_fields(event, part, shown, out);
+    out.push(b'}');
+}
+
+/// `"a":1,"b":2`.
+fn part_fields(event: &Event<'_>, part: Part, shown: &Shown, out: &mut Vec<u8>) {
+    let mut fields = JsonFields::new(out);
+    match shown {
+        Shown::Some(node) => event.visit(plan::scope(part), &mut Masked::new(node, &mut fields)),
+        _ => event.visit(plan::scope(part), &mut fields),
+    };
+}

@@ -1,0 +1,202 @@
+//! Event records that begin or end slices.
+
+use std::io::{self, Write};
+
+use strata_ctf::read::{Event, Value};
+
+use super::{Exporter, Extent, Spot, UNFINISHED};
+use crate::perfetto::classes::{Plan, Slice};
+use crate::perfetto::fields::Annotations;
+use crate::perfetto::proto::{AnnotationValue, EventType, TrackEvent};
+use crate::perfetto::slices::{Key, Lane, Origin};
+use crate::perfetto::tracks::{extra_track, Place};
+
+/// What is said of an end whose begin was not found.
+const UNBEGUN: &str = "its begin is not in the trace";
+
+/// Tracks whose latest slice is known.
+const LATEST_MAX: usize = 1 << 18;
+
+impl<W: Write> Exporter<W> {
+    /// Begin or end a slice.
+    pub(super) fn slice(
+        &mut self,
+        event: &Event<'_>,
+        plan: &Plan,
+        slice: &Slice,
+        spot: Spot,
+    ) -> io::Result<()> {
+        let pair = slice.role.pair;
+        // A process' threads that are not told apart overlap, as does what has a key.
+        let overlaps = slice.role.key.is_some() || matches!(spot.place, Place::Process { .. });
+        if overlaps {
+            return self.overlapping(event, plan, slice, spot);
+        }
+        let track = spot.place.uuid();
+        if slice.role.begins {
+            let begin = self.tracks.stack(spot.place).begin(pair, slice.role.syscall);
+            self.close(spot.time, track, begin.closed, UNFINISHED)?;
+            if begin.begun {
+                return self.begin(event, plan, slice, (spot, track));
+            }
+            self.summary.too_many_open += 1;
+            return self.instant(event, plan, spot, Some("too many slices are open here"));
+        }
+        match self.tracks.stack(spot.place).end(pair) {
+            Some(inside) => {
+                self.close(spot.time, track, inside, UNFINISHED)?;
+                self.end(event, slice, (spot, track))
+            }
+            None => self.unbegun(event, plan, spot),
+        }
+    }
+
+    fn overlapping(
+        &mut self,
+        event: &Event<'_>,
+        plan: &Plan,
+        slice: &Slice,
+        spot: Spot,
+    ) -> io::Result<()> {
+        let pair = slice.role.pair;
+        let key = slice.key.as_ref().and_then(|key| event.value(key));
+        let key = key.map_or(Key::None, key_of);
+        let parent = match spot.place {
+            Place::Thread { machine, pid, .. } | Place::Process { machine, pid }
+                if !self.is_kernel(event) =>
+            {
+                Place::Process { machine, pid }.uuid()
+            }
+            // A request of the kernel is nobody's.
+            _ => 0,
+        };
+        let origin = Origin { parent, cpu: spot.cpu.map(u64::from) };
+        if slice.role.begins {
+            let begin = self.lanes.begin(pair, key, origin);
+            if let Some(closed) = begin.closed {
+                let track = self.lane_track(closed, slice)?;
+                self.close(spot.time, track, 1, UNFINISHED)?;
+            }
+            let Some(lane) = begin.lane else {
+                self.summary.too_many_open += 1;
+                return self.instant(event, plan, spot, Some("too many slices are open"));
+            };
+            let track = self.lane_track(lane, slice)?;
+            return self.begin(event, plan, slice, (spot, track));
+        }
+        match self.lanes.end(pair, &key, origin) {
+            Some(lane) => {
+                let track = self.lane_track(lane, slice)?;
+                self.end(event, slice, (spot, track))
+            }
+            None => self.unbegun(event, plan, spot),
+        }
+    }
+
+    /// The track of a lane, which is there then.
+    fn lane_track(&mut self, lane: Lane, slice: &Slice) -> io::Result<u64> {
+        if let Some(&track) = self.lane_tracks.get(&lane.number) {
+            return Ok(track);
+        }
+        let track = self.extra();
+        self.lane_tracks.insert(lane.number, track);
+        self.writer.track(extra_track(track, lane.parent, &slice.role.name, false))?;
+        Ok(track)
+    }
+
+    fn begin(
+        &mut self,
+        event: &Event<'_>,
+        plan: &Plan,
+        slice: &Slice,
+        (spot, track): (Spot, u64),
+    ) -> io::Result<()> {
+        let annotations = self.annotations(event, spot, Extent::All(None));
+        self.summary.begins += 1;
+        let time = self.forward(track, spot.time);
+        self.writer.event(
+            time,
+            TrackEvent {
+                category_iids: plan.categories.clone(),
+                debug_annotations: annotations,
+                r#type: Some(EventType::SliceBegin as i32),
+                name_iid: Some(slice.name),
+                track_uuid: Some(track),
+                ..TrackEvent::default()
+            },
+        )
+    }
+
+    fn end(
+        &mut self,
+        event: &Event<'_>,
+        slice: &Slice,
+        (spot, track): (Spot, u64),
+    ) -> io::Result<()> {
+        let annotations = self.annotations(event, spot, Extent::End(slice));
+        self.summary.ends += 1;
+        let time = self.forward(track, spot.time);
+        self.writer.event(
+            time,
+            TrackEvent {
+                debug_annotations: annotations,
+                r#type: Some(EventType::SliceEnd as i32),
+                track_uuid: Some(track),
+                ..TrackEvent::default()
+            },
+        )
+    }
+
+    /// On a track, slices begin and end one after the other, even where a damaged trace goes back in
+    /// time: readers sort by time, and an end in front of its begin would be that of another slice.
+    fn forward(&mut self, track: u64, time: u64) -> u64 {
+        if self.latest.len() >= LATEST_MAX {
+            self.latest.clear();
+        }
+        let latest = self.latest.entry(track).or_insert(time);
+        *latest = time.max(*latest);
+        *latest
+    }
+
+    fn unbegun(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<()> {
+        self.summary.ends_without_begin += 1;
+        self.show(event, plan, spot, Some(UNBEGUN))
+    }
+
+    /// Close slices that have no end.
+    pub(super) fn close(
+        &mut self,
+        time: u64,
+        track: u64,
+        count: usize,
+        why: &str,
+    ) -> io::Result<()> {
+        let time = if count > 0 { self.forward(track, time) } else { time };
+        for _ in 0..count {
+            let mut annotations = Annotations::new(&mut self.writer);
+            annotations.add("unfinished", AnnotationValue::Text(why.to_owned()));
+            let debug_annotations = annotations.finish();
+            self.summary.unfinished += 1;
+            self.writer.event(
+                time,
+                TrackEvent {
+                    debug_annotations,
+                    r#type: Some(EventType::SliceEnd as i32),
+                    track_uuid: Some(track),
+                    ..TrackEvent::default()
+                },
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn key_of(value: Value<'_>) -> Key {
+    match value {
+        Value::Unsigned(number) => Key::Number(number.into()),
+        Value::Signed(number) => Key::Number(number.into()),
+        Value::Real(number) => Key::Number(number.to_bits().into()),
+        Value::Text(bytes) | Value::Blob(bytes) => Key::text(bytes),
+        Value::Compound => Key::None,
+    }
+}

@@ -1,0 +1,375 @@
+//! Pairs by name: which kinds of event records begin a slice, and which end it.
+
+use std::collections::HashMap;
+
+use thiserror::Error;
+
+use super::glob::Glob;
+use super::slices::Pair;
+
+/// Endings of names that begin something, and those that end it.
+const SUFFIXES: [(&str, &[&str]); 5] = [
+    ("begin", &["end", "done"]),
+    ("start", &["stop", "end", "done", "finish"]),
+    ("entry", &["exit", "return"]),
+    ("enter", &["leave", "exit", "return"]),
+    ("acquire", &["release"]),
+];
+
+/// System calls: what is in front of their names, at entry and exit.
+const SYSCALLS: [(&str, &str); 3] = [
+    ("syscall_entry_", "syscall_exit_"),
+    ("compat_syscall_entry_", "compat_syscall_exit_"),
+    ("sys_enter_", "sys_exit_"),
+];
+
+/// Providers that kernel events may have in front of their names.
+const KERNEL_PROVIDERS: [&str; 4] = ["sched:", "irq:", "syscalls:", "raw_syscalls:"];
+
+/// A kernel event's name without the group that some tracers write in front.
+pub(super) fn kernel_name(name: &str) -> &str {
+    KERNEL_PROVIDERS.iter().find_map(|provider| name.strip_prefix(provider)).unwrap_or(name)
+}
+
+/// A pair that the user asks for: `BEGIN=END`, `BEGIN=END:KEYFIELD`. Names may have one `*`, which stands
+/// for the same text in both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PairRule {
+    begin: Glob,
+    end: Glob,
+    key: Option<String>,
+}
+
+/// Text that is no pair.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PairRuleError {
+    /// Not `BEGIN=END`.
+    #[error(
+        "'{0}' is no pair; write BEGIN=END or BEGIN=END:KEYFIELD, as in 'db:query=db:result:id'"
+    )]
+    NoPair(String),
+    /// More than one `*`.
+    #[error("'{0}' has more than one '*'; a name in a pair has one at most")]
+    TooManyStars(String),
+    /// One name has a `*` and the other has none.
+    #[error("'{0}': '*' is in one name only; it stands for the same text in both")]
+    OneStar(String),
+    /// Begin and end are the same.
+    #[error("'{0}': begin and end are the same event")]
+    Same(String),
+}
+
+impl std::fmt::Display for PairRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.begin.with("*"), self.end.with("*"))?;
+        self.key.as_ref().map_or(Ok(()), |key| write!(f, ":{key}"))
+    }
+}
+
+impl std::str::FromStr for PairRule {
+    type Err = PairRuleError;
+
+    fn from_str(text: &str) -> Result<PairRule, PairRuleError> {
+        let bad = || PairRuleError::NoPair(text.to_owned());
+        let (begin, rest) = text.split_once('=').ok_or_else(bad)?;
+        // A name has as many ':' as the other one; what is behind one more is the key.
+        let colons = begin.matches(':').count();
+        let (end, key) = match rest.match_indices(':').nth(colons) {
+            Some((at, _)) => (rest.get(..at), rest.get(at + 1..)),
+            None => (Some(rest), None),
+        };
+        let end = end.ok_or_else(bad)?;
+        if begin.is_empty() || end.is_empty() || key == Some("") {
+            return Err(bad());
+        }
+        if begin == end {
+            return Err(PairRuleError::Same(text.to_owned()));
+        }
+        let (begin, end) = (Glob::new(begin), Glob::new(end));
+        if begin.stars() > 1 || end.stars() > 1 {
+            return Err(PairRuleError::TooManyStars(text.to_owned()));
+        }
+        if begin.stars() != end.stars() {
+            return Err(PairRuleError::OneStar(text.to_owned()));
+        }
+        Ok(PairRule { begin, end, key: key.map(str::to_owned) })
+    }
+}
+
+/// What a kind of event records does to slices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PairRole {
+    /// Which pair.
+    pub pair: Pair,
+    /// Whether it begins it.
+    pub begins: bool,
+    /// A system call.
+    pub syscall: bool,
+    /// The field that tells overlapping ones apart.
+    pub key: Option<String>,
+    /// The slice's name.
+    pub name: String,
+}
+
+/// All pairs of all traces.
+#[derive(Debug, Default)]
+pub(super) struct Pairs {
+    roles: HashMap<String, PairRole>,
+    by_rule: bool,
+}
+
+impl Pairs {
+    /// From the names of all kinds of event records; only those of which both ends are there, but for
+    /// system calls.
+    pub(super) fn new<'n>(
+        names: impl Iterator<Item = &'n str>,
+        rules: &[PairRule],
+        automatic: bool,
+    ) -> Pairs {
+        let mut builder = Builder::default();
+        let mut names: Vec<&str> = names.collect();
+        names.sort_unstable();
+        names.dedup();
+        for rule in rules {
+            builder.rule(rule, &names);
+        }
+        let by_rule = !builder.roles.is_empty();
+        for name in &names {
+            builder.syscall(name);
+        }
+        if automatic {
+            let known: std::collections::HashSet<&str> = names.iter().copied().collect();
+            for name in &names {
+                builder.automatic(name, |other| known.contains(other));
+            }
+        }
+        Pairs { roles: builder.roles, by_rule }
+    }
+
+    /// Whether no rule has made a pair.
+    pub(super) fn is_without_rules(&self) -> bool {
+        !self.by_rule
+    }
+
+    /// What this kind of event records does.
+    pub(super) fn role(&self, name: &str) -> Option<&PairRole> {
+        self.roles.get(name)
+    }
+
+    /// The kinds of event records that begin this pair.
+    pub(super) fn begins_of(&self, pair: Pair) -> impl Iterator<Item = &str> {
+        let begins = self.roles.iter().filter(move |(_, role)| role.pair == pair && role.begins);
+        begins.map(|(name, _)| name.as_str())
+    }
+}
+
+#[derive(Default)]
+struct Builder {
+    roles: HashMap<String, PairRole>,
+    pairs: Pair,
+    syscalls: HashMap<String, Pair>,
+}
+
+impl Builder {
+    fn next(&mut self) -> Pair {
+        self.pairs = self.pairs.saturating_add(1);
+        self.pairs
+    }
+
+    fn add(&mut self, event: &str, role: PairRole) {
+        self.roles.entry(event.to_owned()).or_insert(role);
+    }
+
+    fn rule(&mut self, rule: &PairRule, names: &[&str]) {
+        for begin in names {
+            let Some(text) = rule.begin.capture(begin) else { continue };
+            let end = rule.end.with(text);
+            // The sorted names: a rule for thousands of names must not take the square of that.
+            if names.binary_search(&end.as_str()).is_err() || self.roles.contains_key(*begin) {
+                continue;
+            }
+            let pair = self.next();
+            let name = slice_name(begin).map_or_else(|| (*begin).to_owned(), str::to_owned);
+            let role = PairRole { pair, begins: true, syscall: false, key: rule.key.clone(), name };
+            self.add(&end, PairRole { begins: false, ..role.clone() });
+            self.add(begin, role);
+        }
+    }
+
+    fn syscall(&mut self, event: &str) {
+        let found = SYSCALLS.iter().find_map(|(entry, exit)| {
+            let name = kernel_name(event);
+            let begins = name.strip_prefix(entry).map(|name| (name, true));
+            begins.or_else(|| name.strip_prefix(exit).map(|name| (name, false)))
+        });
+        // Not named each, but with a number.
+        let found = found.or(match kernel_name(event) {
+            "sys_enter" => Some(("syscall", true)),
+            "sys_exit" => Some(("syscall", false)),
+            _ => None,
+        });
+        let Some((name, begins)) = found.filter(|(name, _)| !name.is_empty()) else { return };
+        let pair = match self.syscalls.get(name) {
+            Some(&pair) => pair,
+            None => {
+                let pair = self.next();
+                self.syscalls.insert(name.to_owned(), pair);
+                pair
+            }
+        };
+        let role = PairRole { pair, begins, syscall: true, key: None, name: name.to_owned() };
+        self.add(event, role);
+    }
+
+    fn automatic(&mut self, begin: &str, known: impl Fn(&str) -> bool) {
+        if self.roles.contains_key(begin) {
+            return;
+        }
+        for (suffix, ends) in SUFFIXES {
+            let Some(stem) = begin.strip_suffix(suffix) else { continue };
+            // Whole words only: not 'restart', nor 'reentry'.
+            if !(stem.is_empty() || stem.ends_with(['_', ':', '-', '.'])) {
+                continue;
+            }
+            let mut pair = None;
+            for end in ends.iter().map(|end| format!("{stem}{end}")) {
+                if !known(&end) || self.roles.contains_key(&end) {
+                    continue;
+                }
+                let pair = *pair.get_or_insert_with(|| self.next());
+                let name = slice_name(begin).unwrap_or(begin).to_owned();
+                let role = PairRole { pair, begins: true, syscall: false, key: None, name };
+                self.add(&end, PairRole { begins: false, ..role.clone() });
+                self.add(begin, role);
+            }
+        }
+    }
+}
+
+/// `provider:work_begin` is `provider:work`, and `provider:begin` is `provider`.
+fn slice_name(begin: &str) -> Option<&str> {
+    SUFFIXES.iter().find_map(|(suffix, _)| {
+        let stem = begin.strip_suffix(suffix)?;
+        let name = stem.strip_suffix(['_', ':', '-', '.'])?;
+        (!name.is_empty()).then_some(name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(names: &[&str], rules: &[&str]) -> Pairs {
+        let rules: Vec<PairRule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
+        Pairs::new(names.iter().copied(), &rules, true)
+    }
+
+    /// Begin and end of one pair, and its name.
+    fn pair<'p>(pairs: &'p Pairs, begin: &str, end: &str) -> Option<&'p str> {
+        let (begin, end) = (pairs.role(begin)?, pairs.role(end)?);
+        (begin.pair == end.pair && begin.begins && !end.begins).then_some(begin.name.as_str())
+    }
+
+    #[test]
+    fn pairs_by_suffix_are_found_where_both_ends_are() {
+        for (begin, end, name) in [
+            ("a:work_begin", "a:work_end", "a:work"),
+            ("a:io_start", "a:io_stop", "a:io"),
+            ("a:io_start", "a:io_end", "a:io"),
+            ("a:io_start", "a:io_done", "a:io"),
+            ("func_entry", "func_exit", "func"),
+            ("a:f_enter", "a:f_leave", "a:f"),
+            ("a:f_enter", "a:f_exit", "a:f"),
+            ("a:begin", "a:end", "a"),
+            ("begin", "end", "begin"),
+        ] {
+            let found = pairs(&[begin, end, "other:thing"], &[]);
+            assert_eq!(pair(&found, begin, end), Some(name), "{begin} {end}");
+            let alone = pairs(&[begin], &[]);
+            assert_eq!(alone.role(begin), None, "{begin} alone");
+            let alone = pairs(&[end], &[]);
+            assert_eq!(alone.role(end), None, "{end} alone");
+        }
+    }
+
+    #[test]
+    fn pairs_of_names_that_only_look_alike_are_none() {
+        let found = pairs(&["a:restart", "a:restop", "a:x_begin", "b:x_end", "a:y_entry"], &[]);
+        assert!(found.roles.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn pair_with_two_kinds_of_ends_ends_with_either() {
+        let found = pairs(&["a:io_start", "a:io_stop", "a:io_done"], &[]);
+        assert_eq!(pair(&found, "a:io_start", "a:io_stop"), Some("a:io"));
+        assert_eq!(pair(&found, "a:io_start", "a:io_done"), Some("a:io"));
+    }
+
+    #[test]
+    fn pairs_not_wanted_are_not_made_but_system_calls_are() {
+        let names = ["a:x_begin", "a:x_end", "syscall_entry_read", "syscall_exit_read"];
+        let found = Pairs::new(names.into_iter(), &[], false);
+        assert_eq!(found.role("a:x_begin"), None);
+        assert_eq!(pair(&found, "syscall_entry_read", "syscall_exit_read"), Some("read"));
+    }
+
+    #[test]
+    fn system_calls_in_each_tracers_spelling_are_pairs() {
+        for (begin, end, name) in [
+            ("syscall_entry_openat", "syscall_exit_openat", "openat"),
+            ("compat_syscall_entry_openat", "compat_syscall_exit_openat", "openat"),
+            ("syscalls:sys_enter_openat", "syscalls:sys_exit_openat", "openat"),
+            ("sys_enter_openat", "sys_exit_openat", "openat"),
+            ("raw_syscalls:sys_enter", "raw_syscalls:sys_exit", "syscall"),
+        ] {
+            let found = pairs(&[begin, end], &[]);
+            assert_eq!(pair(&found, begin, end), Some(name));
+            assert!(found.role(begin).unwrap().syscall);
+            // Its exits may all have been discarded.
+            assert!(pairs(&[begin], &[]).role(begin).is_some());
+        }
+        assert_eq!(pairs(&["syscall_entry_"], &[]).role("syscall_entry_"), None);
+    }
+
+    #[test]
+    fn pair_rule_has_its_key_behind_one_more_colon() {
+        let found = pairs(&["db:query", "db:result"], &["db:query=db:result:id"]);
+        assert_eq!(pair(&found, "db:query", "db:result"), Some("db:query"));
+        assert_eq!(found.role("db:query").unwrap().key.as_deref(), Some("id"));
+        let rule: PairRule = "a:*_go=a:*_ok:id".parse().unwrap();
+        assert_eq!(rule.to_string(), "a:*_go=a:*_ok:id");
+        let found = pairs(&["db:query", "db:result"], &["db:query=db:result"]);
+        assert_eq!(found.role("db:query").unwrap().key, None);
+        let found = pairs(&["rq_issue", "rq_complete"], &["rq_issue=rq_complete:sector"]);
+        assert_eq!(found.role("rq_complete").unwrap().key.as_deref(), Some("sector"));
+    }
+
+    #[test]
+    fn pair_rule_with_stars_means_the_same_text() {
+        let names = ["a:one_go", "a:one_ok", "a:two_go", "a:six_ok"];
+        let found = pairs(&names, &["a:*_go=a:*_ok"]);
+        assert_eq!(pair(&found, "a:one_go", "a:one_ok"), Some("a:one_go"));
+        assert_eq!(found.role("a:two_go"), None);
+        assert_eq!(found.role("a:six_ok"), None);
+    }
+
+    #[test]
+    fn pair_rule_goes_before_what_names_say() {
+        let names = ["a:x_begin", "a:x_end", "a:x_commit"];
+        let found = pairs(&names, &["a:x_begin=a:x_commit"]);
+        assert_eq!(pair(&found, "a:x_begin", "a:x_commit"), Some("a:x"));
+        assert_eq!(found.role("a:x_end"), None);
+    }
+
+    #[test]
+    fn pair_rule_that_is_none_says_how_to_write_it() {
+        let error = |text: &str| text.parse::<PairRule>().unwrap_err();
+        for text in ["", "a", "=", "a=", "=b", "a:b=a:c:"] {
+            assert_eq!(error(text), PairRuleError::NoPair(text.into()));
+        }
+        assert!(error("a").to_string().contains("BEGIN=END"));
+        assert_eq!(error("a**b=c"), PairRuleError::TooManyStars("a**b=c".into()));
+        assert_eq!(error("a*=b"), PairRuleError::OneStar("a*=b".into()));
+        assert_eq!(error("a=a"), PairRuleError::Same("a=a".into()));
+    }
+}

@@ -1,0 +1,339 @@
+//! Slices: which end belongs to which begin.
+//!
+//! On one track slices must nest. A thread's do, as long as no record is absent; where one is, what is
+//! open is closed and marked, so that the track stays readable. What overlaps by its nature (requests
+//! with a key, or threads that a trace does not tell apart) gets lanes: as many tracks of one name as
+//! are open at once.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+
+/// Slices that are open in each other on one track. Readers stop at 512.
+const DEPTH_MAX: usize = 256;
+/// Slices on lanes that are open at once, of the whole export.
+const ASYNC_MAX: usize = 1 << 16;
+/// Bytes of a text key that are kept; of the rest, a hash.
+const KEY_BYTES: usize = 128;
+
+/// Index of a pair: a begin and its end.
+pub(super) type Pair = u32;
+
+/// What is open on one track.
+#[derive(Debug, Default)]
+pub(super) struct Stack {
+    open: Vec<Open>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    pair: Pair,
+    syscall: bool,
+}
+
+/// A slice that is to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Begin {
+    /// Slices that are closed before, the innermost first: their end is not in the trace.
+    pub closed: usize,
+    /// Whether it begins: there may be too many.
+    pub begun: bool,
+}
+
+impl Stack {
+    /// A thread is in one system call at most: another one in it means that an exit is not there.
+    pub(super) fn begin(&mut self, pair: Pair, syscall: bool) -> Begin {
+        let outer = if syscall { self.open.iter().position(|open| open.syscall) } else { None };
+        let closed = outer.map_or(0, |outer| self.cut(outer));
+        let begun = self.open.len() < DEPTH_MAX;
+        if begun {
+            self.open.push(Open { pair, syscall });
+        }
+        Begin { closed, begun }
+    }
+
+    /// How many slices inside of it are closed before; none if it has no begin.
+    pub(super) fn end(&mut self, pair: Pair) -> Option<usize> {
+        let at = self.open.iter().rposition(|open| open.pair == pair)?;
+        Some(self.cut(at) - 1)
+    }
+
+    /// Close everything: how many there were.
+    pub(super) fn close(&mut self) -> usize {
+        self.cut(0)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    fn cut(&mut self, at: usize) -> usize {
+        let count = self.open.len() - at;
+        self.open.truncate(at);
+        count
+    }
+}
+
+/// What tells one overlapping slice from another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    /// Nothing does.
+    None,
+    /// A number, signed or not.
+    Number(i128),
+    /// Text: its beginning, and the hash of all of it.
+    Text(Box<[u8]>, u64),
+}
+
+impl Key {
+    /// Of any text.
+    pub(super) fn text(bytes: &[u8]) -> Key {
+        let mut hasher = std::collections::hash_map::DefaultHasher::new();
+        bytes.hash(&mut hasher);
+        let kept = bytes.get(..KEY_BYTES).unwrap_or(bytes);
+        Key::Text(kept.into(), hasher.finish())
+    }
+}
+
+/// Where an overlapping slice begins or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// The track that its lanes are below of: a process', as a rule.
+    pub parent: u64,
+    /// Which CPU, where that is known.
+    pub cpu: Option<u64>,
+}
+
+/// The track of an overlapping slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lane {
+    /// The track that it is below of.
+    pub parent: u64,
+    /// From 0, over all lanes.
+    pub number: u32,
+    /// It is used for the first time.
+    pub new: bool,
+}
+
+#[derive(Debug)]
+struct Flying {
+    origin: Origin,
+    lane: Lane,
+}
+
+/// All slices that are open on lanes.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    open: HashMap<(Pair, Key), Vec<Flying>>,
+    count: usize,
+    free: HashMap<(Pair, u64), Vec<u32>>,
+    lanes: u32,
+}
+
+/// A slice that is to begin on a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AsyncBegin {
+    /// The slice of the same key that was still open: its end is not in the trace.
+    pub closed: Option<Lane>,
+    /// Where it begins; there may be too many.
+    pub lane: Option<Lane>,
+}
+
+impl Lanes {
+    /// Begin a slice.
+    pub(super) fn begin(&mut self, pair: Pair, key: Key, origin: Origin) -> AsyncBegin {
+        let closed = match key {
+            // Threads that cannot be told apart may each have one.
+            Key::None => None,
+            _ => self.take(pair, &key, |open| open.origin.parent == origin.parent),
+        };
+        if self.count >= ASYNC_MAX {
+            return AsyncBegin { closed, lane: None };
+        }
+        let free = self.free.get_mut(&(pair, origin.parent)).and_then(Vec::pop);
+        let lane = match free {
+            Some(number) => Lane { parent: origin.parent, number, new: false },
+            None => {
+                let number = self.lanes;
+                self.lanes = self.lanes.saturating_add(1);
+                Lane { parent: origin.parent, number, new: true }
+            }
+        };
+        self.open.entry((pair, key)).or_default().push(Flying { origin, lane });
+        self.count += 1;
+        AsyncBegin { closed, lane: Some(lane) }
+    }
+
+    /// The lane of the slice that ends: one of the same process and CPU before one of the same process
+    /// only; with a key, before any other. None if it has no begin.
+    pub(super) fn end(&mut self, pair: Pair, key: &Key, origin: Origin) -> Option<Lane> {
+        self.take(pair, key, |open| open.origin == origin)
+            .or_else(|| self.take(pair, key, |open| open.origin.parent == origin.parent))
+            .or_else(|| match key {
+                Key::None => None,
+                _ => self.take(pair, key, |_| true),
+            })
+    }
+
+    /// Close everything.
+    pub(super) fn close(&mut self) -> Vec<Lane> {
+        self.count = 0;
+        let open = std::mem::take(&mut self.open);
+        let mut lanes: Vec<Lane> = open.into_values().flatten().map(|open| open.lane).collect();
+        lanes.sort_by_key(|lane| lane.number);
+        lanes
+    }
+
+    /// The latest that is wanted, and no longer open.
+    fn take(&mut self, pair: Pair, key: &Key, wanted: impl Fn(&Flying) -> bool) -> Option<Lane> {
+        // The key is cloned because a map of pairs cannot be asked with a pair of references.
+        let id = (pair, key.clone());
+        let open = self.open.get_mut(&id)?;
+        let at = open.iter().rposition(wanted)?;
+        let Flying { lane, .. } = open.remove(at);
+        if open.is_empty() {
+            self.open.remove(&id);
+        }
+        self.count -= 1;
+        self.free.entry((pair, lane.parent)).or_default().push(lane.number);
+        Some(Lane { new: false, ..lane })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: Origin = Origin { parent: 7, cpu: Some(0) };
+
+    #[test]
+    fn stack_of_nested_slices_closes_them_in_turn() {
+        let mut stack = Stack::default();
+        assert_eq!(stack.begin(1, false), Begin { closed: 0, begun: true });
+        assert_eq!(stack.begin(2, false), Begin { closed: 0, begun: true });
+        assert_eq!(stack.end(2), Some(0));
+        assert_eq!(stack.end(1), Some(0));
+        assert!(stack.is_empty());
+    }
+
+    #[test]
+    fn stack_with_an_end_that_is_absent_closes_what_is_inside() {
+        let mut stack = Stack::default();
+        stack.begin(1, false);
+        stack.begin(2, false);
+        stack.begin(3, false);
+        assert_eq!(stack.end(1), Some(2));
+        assert_eq!(stack.end(3), None, "closed before");
+        assert_eq!(stack.close(), 0);
+    }
+
+    #[test]
+    fn stack_with_an_end_without_begin_says_so() {
+        let mut stack = Stack::default();
+        stack.begin(1, false);
+        assert_eq!(stack.end(2), None);
+        assert_eq!(stack.close(), 1, "what was open is still open");
+    }
+
+    #[test]
+    fn stack_with_the_same_pair_twice_closes_the_inner_one() {
+        let mut stack = Stack::default();
+        stack.begin(1, false);
+        stack.begin(1, false);
+        assert_eq!(stack.end(1), Some(0));
+        assert_eq!(stack.end(1), Some(0));
+        assert_eq!(stack.end(1), None);
+    }
+
+    #[test]
+    fn stack_with_a_system_call_in_another_closes_the_outer_one() {
+        let mut stack = Stack::default();
+        stack.begin(1, false);
+        stack.begin(2, true);
+        stack.begin(3, false);
+        assert_eq!(stack.begin(4, true), Begin { closed: 2, begun: true });
+        assert_eq!(stack.close(), 2, "pair 1 and system call 4");
+    }
+
+    #[test]
+    fn malicious_stack_of_begins_only_stays_small() {
+        let mut stack = Stack::default();
+        let begun = (0..100_000).filter(|_| stack.begin(1, false).begun).count();
+        assert_eq!(begun, DEPTH_MAX);
+        assert_eq!(stack.close(), DEPTH_MAX);
+    }
+
+    #[test]
+    fn lanes_of_overlapping_slices_are_used_again() {
+        let mut lanes = Lanes::default();
+        let begin = |lanes: &mut Lanes, key| lanes.begin(1, Key::Number(key), HERE).lane.unwrap();
+        assert_eq!(begin(&mut lanes, 1), Lane { parent: 7, number: 0, new: true });
+        assert_eq!(begin(&mut lanes, 2), Lane { parent: 7, number: 1, new: true });
+        assert_eq!(lanes.end(1, &Key::Number(1), HERE).unwrap().number, 0);
+        assert_eq!(begin(&mut lanes, 3), Lane { parent: 7, number: 0, new: false });
+        assert_eq!(lanes.end(1, &Key::Number(1), HERE), None, "ended before");
+        assert_eq!(lanes.close().iter().map(|lane| lane.number).collect::<Vec<_>>(), [0, 1]);
+    }
+
+    #[test]
+    fn lane_of_another_pair_or_process_is_not_used() {
+        let mut lanes = Lanes::default();
+        let there = Origin { parent: 8, cpu: None };
+        let first = lanes.begin(1, Key::Number(1), HERE).lane.unwrap();
+        lanes.end(1, &Key::Number(1), HERE).unwrap();
+        assert_ne!(lanes.begin(2, Key::Number(1), HERE).lane.unwrap().number, first.number);
+        assert_ne!(lanes.begin(1, Key::Number(1), there).lane.unwrap().number, first.number);
+    }
+
+    #[test]
+    fn lanes_with_a_key_that_begins_twice_close_the_first() {
+        let mut lanes = Lanes::default();
+        let first = lanes.begin(1, Key::text(b"a"), HERE).lane.unwrap();
+        let second = lanes.begin(1, Key::text(b"a"), HERE);
+        assert_eq!(second.closed.unwrap().number, first.number);
+        assert!(lanes.end(1, &Key::text(b"a"), HERE).is_some());
+        assert!(lanes.end(1, &Key::text(b"a"), HERE).is_none());
+    }
+
+    #[test]
+    fn lanes_with_a_key_in_two_processes_end_their_own_first() {
+        let mut lanes = Lanes::default();
+        let there = Origin { parent: 8, cpu: None };
+        let own = lanes.begin(1, Key::Number(5), HERE).lane.unwrap();
+        let other = lanes.begin(1, Key::Number(5), there).lane.unwrap();
+        assert_eq!(lanes.end(1, &Key::Number(5), HERE).unwrap().number, own.number);
+        // A request that ends in another process than it began in.
+        assert_eq!(lanes.end(1, &Key::Number(5), HERE).unwrap().number, other.number);
+    }
+
+    #[test]
+    fn lanes_without_a_key_end_that_of_the_same_cpu() {
+        let mut lanes = Lanes::default();
+        let other = Origin { cpu: Some(1), ..HERE };
+        let here = lanes.begin(1, Key::None, HERE).lane.unwrap();
+        let there = lanes.begin(1, Key::None, other).lane.unwrap();
+        assert_eq!(lanes.end(1, &Key::None, HERE).unwrap().number, here.number);
+        // It has moved to another CPU.
+        assert_eq!(lanes.end(1, &Key::None, HERE).unwrap().number, there.number);
+        let elsewhere = Origin { parent: 9, cpu: Some(0) };
+        lanes.begin(1, Key::None, HERE);
+        assert_eq!(lanes.end(1, &Key::None, elsewhere), None, "another process");
+    }
+
+    #[test]
+    fn malicious_lanes_of_begins_only_stay_few() {
+        let mut lanes = Lanes::default();
+        let begun =
+            (0..200_000).filter(|&key| lanes.begin(1, Key::Number(key), HERE).lane.is_some());
+        assert_eq!(begun.count(), ASYNC_MAX);
+        assert_eq!(lanes.close().len(), ASYNC_MAX);
+    }
+
+    #[test]
+    fn key_of_long_texts_tells_them_apart() {
+        let (mut a, mut b) = (vec![b'x'; 5000], vec![b'x'; 5000]);
+        a.push(b'a');
+        b.push(b'b');
+        assert_ne!(Key::text(&a), Key::text(&b));
+        assert_eq!(Key::text(&a), Key::text(&a));
+    }
+}

@@ -1,0 +1,405 @@
+//! Tracks: where an event is shown, and what that place is called.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use super::proto::{CounterDescriptor, ProcessDescriptor, ThreadDescriptor, TrackDescriptor};
+use super::slices::Stack;
+use super::writer::Writer;
+
+/// Places that are known at once; then those where nothing is open are forgotten. Some 100 bytes each.
+const PLACES_MAX: usize = 1 << 17;
+/// So many places are refused before those that are known are looked through again.
+const SWEEP_INTERVAL: usize = 1 << 14;
+/// Threads of which the process is known.
+const THREADS_MAX: usize = 1 << 18;
+/// How often a place is renamed: programs may rename their threads with each request.
+const RENAMES_MAX: u8 = 32;
+/// Bytes of a name.
+const NAME_BYTES_MAX: usize = 256;
+/// Process ids of one machine where there are several; Linux has 2^22 at most.
+const PID_BITS: u32 = 23;
+/// The format has no CPU with a number as high as this.
+const CPUS: u32 = 1024;
+/// With several machines, the first one has the numbers below.
+const CPUS_FIRST: u32 = 512;
+
+/// Which machine, by the order in which their names appear in the traces.
+pub(super) type Machine = u8;
+
+/// Where an event is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Place {
+    /// A thread of a process; ids are above 0.
+    Thread { machine: Machine, pid: i32, tid: i32 },
+    /// A process, of which the thread is not known.
+    Process { machine: Machine, pid: i32 },
+    /// A CPU, of which the thread is not known, or idle.
+    Cpu { machine: Machine, cpu: u32 },
+    /// A stream of which nothing else is known.
+    Stream(u32),
+    /// All CPUs of a machine.
+    Cpus { machine: Machine },
+}
+
+impl Place {
+    /// The number of its track. No two places have the same.
+    pub(super) fn uuid(self) -> u64 {
+        const OTHER: u64 = 1 << 62;
+        let number = |value: i32| u64::from(value.unsigned_abs() & (i32::MAX as u32));
+        match self {
+            Place::Thread { machine: _, pid, tid } => 3 << 62 | number(pid) << 31 | number(tid),
+            Place::Process { machine: _, pid } => OTHER | number(pid),
+            Place::Cpu { machine, cpu } => {
+                OTHER | 1 << 56 | u64::from(machine) << 32 | u64::from(cpu)
+            }
+            Place::Stream(stream) => OTHER | 2 << 56 | u64::from(stream),
+            Place::Cpus { machine } => OTHER | 3 << 56 | u64::from(machine),
+        }
+    }
+}
+
+/// The number of a track that is no place: a lane or a counter.
+pub(super) fn extra_uuid(number: u64) -> u64 {
+    2 << 62 | (number & (u64::MAX >> 2))
+}
+
+/// What is known of a place.
+#[derive(Debug, Default)]
+struct Known {
+    stack: Stack,
+    name: Option<String>,
+    renames: u8,
+}
+
+/// All places.
+#[derive(Debug, Default)]
+pub(super) struct Tracks {
+    known: HashMap<Place, Known>,
+    processes: HashMap<(Machine, i32), i32>,
+    machines: Vec<String>,
+    cpus: HashMap<(Machine, u32), u32>,
+    streams: Vec<String>,
+    /// Places for which there was no room.
+    refused: usize,
+}
+
+impl Tracks {
+    /// Of these machines and streams, by their names.
+    pub(super) fn new(machines: Vec<String>, streams: Vec<String>) -> Tracks {
+        Tracks { machines, streams, ..Tracks::default() }
+    }
+
+    /// An id as it is exported: the second machine's are apart from those of the first. None if it is
+    /// none.
+    pub(super) fn id(&self, machine: Machine, id: i64) -> Option<i32> {
+        let id = i32::try_from(id).ok().filter(|&id| id > 0)?;
+        if self.machines.len() <= 1 {
+            return Some(id);
+        }
+        if id >> PID_BITS != 0 {
+            return None;
+        }
+        i32::from(machine).checked_mul(1 << PID_BITS)?.checked_add(id)
+    }
+
+    /// A CPU's number as it is exported in scheduling. None: the format has no more.
+    pub(super) fn cpu(&mut self, machine: Machine, cpu: u32) -> Option<u32> {
+        if self.machines.len() <= 1 {
+            return (cpu < CPUS).then_some(cpu);
+        }
+        if machine == 0 {
+            return (cpu < CPUS_FIRST).then_some(cpu);
+        }
+        let next = CPUS_FIRST.saturating_add(u32::try_from(self.cpus.len()).unwrap_or(u32::MAX));
+        if let Some(&number) = self.cpus.get(&(machine, cpu)) {
+            return Some(number);
+        }
+        if next >= CPUS {
+            return None;
+        }
+        self.cpus.insert((machine, cpu), next);
+        Some(next)
+    }
+
+    /// The thread is one of this process.
+    pub(super) fn belongs(&mut self, machine: Machine, tid: i32, pid: i32) {
+        if self.processes.len() >= THREADS_MAX && !self.processes.contains_key(&(machine, tid)) {
+            self.processes.clear();
+        }
+        self.processes.insert((machine, tid), pid);
+    }
+
+    /// The thread's process: if that was never said, the thread is taken for its first one.
+    pub(super) fn process_of(&self, machine: Machine, tid: i32) -> i32 {
+        self.processes.get(&(machine, tid)).copied().unwrap_or(tid)
+    }
+
+    /// Make sure that the place has a track; with this name, if it is known. Gives the place, or that of
+    /// the stream if there are too many.
+    pub(super) fn describe<W: Write>(
+        &mut self,
+        writer: &mut Writer<W>,
+        place: Place,
+        name: Option<&str>,
+        stream: u32,
+    ) -> io::Result<Place> {
+        if let Some(known) = self.known.get(&place) {
+            let same = name.is_none() || known.name.as_deref() == name;
+            if same || known.renames >= RENAMES_MAX {
+                return Ok(place);
+            }
+        } else if self.is_full() && !matches!(place, Place::Stream(_)) {
+            return self.describe(writer, Place::Stream(stream), None, stream);
+        }
+        // A thread stands below its process, a CPU below all of them.
+        match place {
+            Place::Thread { machine, pid, tid } => {
+                let name = if pid == tid { name } else { None };
+                self.describe(writer, Place::Process { machine, pid }, name, stream)?;
+            }
+            Place::Cpu { machine, .. } => {
+                self.describe(writer, Place::Cpus { machine }, None, stream)?;
+            }
+            Place::Process { .. } | Place::Stream(_) | Place::Cpus { .. } => {}
+        }
+        let name = name.map(|name| cut(name).to_owned());
+        writer.track(self.descriptor(place, name.as_deref()))?;
+        let known = self.known.entry(place).or_default();
+        if known.name.is_some() {
+            known.renames += 1;
+        }
+        known.name = name.or_else(|| known.name.take());
+        Ok(place)
+    }
+
+    /// What is open there.
+    pub(super) fn stack(&mut self, place: Place) -> &mut Stack {
+        &mut self.known.entry(place).or_default().stack
+    }
+
+    /// Close everything at a place: how many slices are open there.
+    pub(super) fn close_one(&mut self, place: Place) -> usize {
+        self.known.get_mut(&place).map_or(0, |known| known.stack.close())
+    }
+
+    /// Close everything: the places, and how many slices are open there.
+    pub(super) fn close(&mut self) -> Vec<(Place, usize)> {
+        let known = self.known.iter_mut().map(|(&place, known)| (place, known.stack.close()));
+        let mut open: Vec<_> = known.filter(|&(_, count)| count > 0).collect();
+        open.sort_unstable();
+        open
+    }
+
+    fn is_full(&mut self) -> bool {
+        if self.known.len() < PLACES_MAX {
+            return false;
+        }
+        // Looking through all of them each time would take the square of their number.
+        if self.refused % SWEEP_INTERVAL == 0 {
+            self.known.retain(|_, known| !known.stack.is_empty());
+        }
+        self.refused = self.refused.wrapping_add(1);
+        self.known.len() >= PLACES_MAX
+    }
+
+    /// ` (name)` of a machine, where there are several.
+    fn on(&self, machine: Machine) -> String {
+        match self.machines.get(usize::from(machine)) {
+            Some(name) if self.machines.len() > 1 => format!(" ({})", cut(name)),
+            _ => String::new(),
+        }
+    }
+
+    fn descriptor(&self, place: Place, name: Option<&str>) -> TrackDescriptor {
+        let track = TrackDescriptor { uuid: Some(place.uuid()), ..TrackDescriptor::default() };
+        match place {
+            Place::Thread { machine, pid, tid } => TrackDescriptor {
+                parent_uuid: Some(Place::Process { machine, pid }.uuid()),
+                thread: Some(ThreadDescriptor {
+                    pid: Some(pid),
+                    tid: Some(tid.into()),
+                    thread_name: name.map(str::to_owned),
+                }),
+                ..track
+            },
+            Place::Process { machine, pid } => TrackDescriptor {
+                process: Some(ProcessDescriptor {
+                    pid: Some(pid),
+                    process_name: name.map(|name| format!("{name}{}", self.on(machine))),
+                }),
+                ..track
+            },
+            Place::Cpu { machine, cpu } => TrackDescriptor {
+                parent_uuid: Some(Place::Cpus { machine }.uuid()),
+                name: Some(format!("CPU {cpu}{}", self.on(machine))),
+                ..track
+            },
+            Place::Cpus { machine } => {
+                TrackDescriptor { name: Some(format!("CPUs{}", self.on(machine))), ..track }
+            }
+            Place::Stream(stream) => {
+                let found = usize::try_from(stream).ok().and_then(|at| self.streams.get(at));
+                let name = found.map_or_else(|| format!("stream {stream}"), String::clone);
+                TrackDescriptor { name: Some(name), ..track }
+            }
+        }
+    }
+}
+
+/// The track of a lane or a counter.
+pub(super) fn extra_track(uuid: u64, parent: u64, name: &str, counter: bool) -> TrackDescriptor {
+    TrackDescriptor {
+        uuid: Some(uuid),
+        // 0 is no track.
+        parent_uuid: (parent != 0).then_some(parent),
+        name: Some(name.to_owned()),
+        counter: counter.then(CounterDescriptor::default),
+        ..TrackDescriptor::default()
+    }
+}
+
+fn cut(name: &str) -> &str {
+    let mut end = name.len().min(NAME_BYTES_MAX);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    name.get(..end).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perfetto::proto::CLOCK_REALTIME;
+    use std::collections::HashSet;
+
+    fn tracks(machines: &[&str]) -> Tracks {
+        let names = machines.iter().map(|name| (*name).to_owned()).collect();
+        Tracks::new(names, vec!["channel0_0".into()])
+    }
+
+    const THREAD: Place = Place::Thread { machine: 0, pid: 10, tid: 11 };
+
+    #[test]
+    fn places_have_numbers_of_their_own() {
+        let ids = [1, 2, 10, i32::MAX];
+        let mut all = HashSet::new();
+        let mut count = 0;
+        let mut add = |uuid: u64| {
+            all.insert(uuid);
+            count += 1;
+        };
+        for pid in ids {
+            add(Place::Process { machine: 0, pid }.uuid());
+            for tid in ids {
+                add(Place::Thread { machine: 0, pid, tid }.uuid());
+            }
+        }
+        for machine in [0, 1, 255] {
+            add(Place::Cpus { machine }.uuid());
+            for cpu in [0, 1, u32::MAX] {
+                add(Place::Cpu { machine, cpu }.uuid());
+            }
+        }
+        for number in [0, 1, u32::MAX] {
+            add(Place::Stream(number).uuid());
+            add(extra_uuid(number.into()));
+        }
+        assert_eq!(all.len(), count);
+        assert!(!all.contains(&0));
+    }
+
+    #[test]
+    fn place_is_described_once_and_when_its_name_changes() {
+        let mut tracks = tracks(&["box"]);
+        let mut writer = Writer::new(Vec::new(), CLOCK_REALTIME);
+        let mut written = |name: Option<&str>| {
+            let before = writer.bytes();
+            assert_eq!(tracks.describe(&mut writer, THREAD, name, 0).unwrap(), THREAD);
+            writer.bytes() > before
+        };
+        assert!(written(None));
+        assert!(!written(None));
+        assert!(written(Some("worker")));
+        assert!(!written(Some("worker")));
+        assert!(written(Some("other")));
+        assert!(!written(None));
+        for number in 0..1000 {
+            written(Some(&number.to_string()));
+        }
+        assert!(!written(Some("too often")));
+    }
+
+    #[test]
+    fn thread_of_an_unknown_process_is_its_first_until_it_is_said() {
+        let mut tracks = tracks(&["box"]);
+        assert_eq!(tracks.process_of(0, 11), 11);
+        tracks.belongs(0, 11, 10);
+        assert_eq!(tracks.process_of(0, 11), 10);
+        assert_eq!(tracks.process_of(1, 11), 11, "another machine's");
+    }
+
+    #[test]
+    fn ids_of_two_machines_are_apart() {
+        let tracks = tracks(&["one", "two"]);
+        assert_eq!(tracks.id(0, 7), Some(7));
+        assert_eq!(tracks.id(1, 7), Some((1 << 23) + 7));
+        assert_eq!(tracks.id(1, 1 << 23), None);
+        assert_eq!(
+            tracks
+                .descriptor(Place::Process { machine: 1, pid: 5 }, Some("x"))
+                .process
+                .unwrap()
+                .process_name
+                .unwrap(),
+            "x (two)"
+        );
+    }
+
+    #[test]
+    fn malicious_ids_are_none() {
+        let one = tracks(&["one"]);
+        for id in [i64::MIN, -1, 0, i64::from(i32::MAX) + 1, i64::MAX] {
+            assert_eq!(one.id(0, id), None, "{id}");
+        }
+        let many = tracks(&["x"; 255]);
+        assert_eq!(many.id(254, 1), Some(254 * (1 << 23) + 1));
+        assert_eq!(many.id(255, (1 << 23) - 1), Some(i32::MAX));
+    }
+
+    #[test]
+    fn cpus_of_two_machines_are_apart_and_below_1024() {
+        let mut two = tracks(&["one", "two"]);
+        assert_eq!(two.cpu(0, 3), Some(3));
+        assert_eq!(two.cpu(1, 3), Some(512));
+        assert_eq!(two.cpu(1, 9), Some(513));
+        assert_eq!(two.cpu(1, 3), Some(512));
+        assert_eq!((0..10_000).filter_map(|cpu| two.cpu(1, cpu)).max(), Some(1023));
+        assert_eq!(tracks(&["one"]).cpu(0, 1023), Some(1023));
+        assert_eq!(tracks(&["one"]).cpu(0, 1024), None);
+    }
+
+    #[test]
+    fn malicious_number_of_threads_is_bounded() {
+        let mut tracks = tracks(&["box"]);
+        let mut writer = Writer::new(io::sink(), CLOCK_REALTIME);
+        let mut elsewhere = 0;
+        for tid in 1..300_000 {
+            let place = Place::Thread { machine: 0, pid: 1, tid };
+            let found = tracks.describe(&mut writer, place, None, 0).unwrap();
+            tracks.stack(found).begin(1, false);
+            elsewhere += u32::from(found == Place::Stream(0));
+            tracks.belongs(0, tid, 1);
+        }
+        assert!(elsewhere > 100_000, "{elsewhere}");
+        assert!(tracks.known.len() <= PLACES_MAX + 2, "{}", tracks.known.len());
+        assert!(tracks.processes.len() <= THREADS_MAX);
+    }
+
+    #[test]
+    fn malicious_name_is_cut_between_characters() {
+        assert_eq!(cut(&"ü".repeat(1000)).len(), NAME_BYTES_MAX);
+        assert_eq!(cut(&format!("a{}", "ü".repeat(1000))).len(), NAME_BYTES_MAX - 1);
+        assert_eq!(cut("short"), "short");
+    }
+}

@@ -1,0 +1,286 @@
+//! Packets to bytes, one by one: what is kept is names only, of which there are as many as the traces'
+//! metadata has.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use prost::Message;
+
+use super::proto::{
+    Data, InternedData, InternedName, TracePacket, TracePacketDefaults, TrackEvent,
+    INCREMENTAL_STATE_CLEARED, NEEDS_INCREMENTAL_STATE, PACKET_TAG,
+};
+
+/// The sequence with all that refers to interned names, and with the tracks.
+const SEQUENCE_EVENTS: u32 = 1;
+/// The sequence with the clock, processes and scheduling.
+const SEQUENCE_SYSTEM: u32 = 2;
+/// The first of the sequences that stand for one stream each and say where records were discarded.
+const SEQUENCE_STREAMS: u32 = 16;
+
+/// Names of which the number is found without a search; a power of two.
+const RECENT: usize = 256;
+
+/// Names that have numbers.
+#[derive(Debug, Default)]
+struct Names {
+    numbers: HashMap<Arc<str>, u64>,
+    fresh: Vec<InternedName>,
+    /// By where the name was in memory, which is the same each time for the name of one field.
+    recent: Vec<Option<(Arc<str>, u64)>>,
+}
+
+impl Names {
+    fn number(&mut self, name: &str) -> u64 {
+        let slot = (name.as_ptr() as usize >> 3) % RECENT;
+        if let Some(Some((known, number))) = self.recent.get(slot) {
+            if known.as_ref() == name {
+                return *number;
+            }
+        }
+        let (known, number) = self.search(name);
+        self.recent.resize(RECENT, None);
+        if let Some(recent) = self.recent.get_mut(slot) {
+            *recent = Some((known, number));
+        }
+        number
+    }
+
+    fn search(&mut self, name: &str) -> (Arc<str>, u64) {
+        if let Some((known, &number)) = self.numbers.get_key_value(name) {
+            return (known.clone(), number);
+        }
+        let number = self.numbers.len() as u64 + 1;
+        let known: Arc<str> = name.into();
+        self.numbers.insert(known.clone(), number);
+        self.fresh.push(InternedName { iid: Some(number), name: Some(name.to_owned()) });
+        (known, number)
+    }
+}
+
+/// Writes packets.
+#[derive(Debug)]
+pub(super) struct Writer<W> {
+    out: W,
+    clock_id: u32,
+    buffer: Vec<u8>,
+    names: Names,
+    categories: Names,
+    annotations: Names,
+    begun: bool,
+    bytes: u64,
+}
+
+impl<W: Write> Writer<W> {
+    /// Times are of this clock.
+    pub(super) fn new(out: W, clock_id: u32) -> Writer<W> {
+        Writer {
+            out,
+            clock_id,
+            buffer: Vec::new(),
+            names: Names::default(),
+            categories: Names::default(),
+            annotations: Names::default(),
+            begun: false,
+            bytes: 0,
+        }
+    }
+
+    /// The number of an event's or slice's name.
+    pub(super) fn name(&mut self, name: &str) -> u64 {
+        self.names.number(name)
+    }
+
+    /// The number of a category.
+    pub(super) fn category(&mut self, name: &str) -> u64 {
+        self.categories.number(name)
+    }
+
+    /// The number of a debug annotation's name.
+    pub(super) fn annotation(&mut self, name: &str) -> u64 {
+        self.annotations.number(name)
+    }
+
+    /// An event on a track.
+    pub(super) fn event(&mut self, time: u64, event: TrackEvent) -> io::Result<()> {
+        self.on_events(Some(time), Data::TrackEvent(event))
+    }
+
+    /// A track.
+    pub(super) fn track(&mut self, track: super::proto::TrackDescriptor) -> io::Result<()> {
+        self.on_events(None, Data::TrackDescriptor(track))
+    }
+
+    /// The clock, processes, or scheduling.
+    pub(super) fn system(&mut self, time: Option<u64>, data: Data) -> io::Result<()> {
+        self.packet(&TracePacket {
+            timestamp: time,
+            timestamp_clock_id: time.map(|_| self.clock_id),
+            trusted_packet_sequence_id: Some(SEQUENCE_SYSTEM),
+            data: Some(data),
+            ..TracePacket::default()
+        })
+    }
+
+    /// Begin the sequence of a stream, so that it can say later that something is absent in it.
+    pub(super) fn begin_stream(&mut self, stream: u32) -> io::Result<()> {
+        self.packet(&TracePacket {
+            trusted_packet_sequence_id: Some(SEQUENCE_STREAMS.saturating_add(stream)),
+            sequence_flags: Some(INCREMENTAL_STATE_CLEARED),
+            ..TracePacket::default()
+        })
+    }
+
+    /// An event on a track, in the sequence of a stream, of which something is absent. Its names are in
+    /// it: interned ones are those of another sequence.
+    pub(super) fn gap(&mut self, stream: u32, time: u64, event: TrackEvent) -> io::Result<()> {
+        self.packet(&TracePacket {
+            timestamp: Some(time),
+            timestamp_clock_id: Some(self.clock_id),
+            trusted_packet_sequence_id: Some(SEQUENCE_STREAMS.saturating_add(stream)),
+            gap_before: Some(1),
+            sequence_flags: Some(INCREMENTAL_STATE_CLEARED),
+            data: Some(Data::TrackEvent(event)),
+            ..TracePacket::default()
+        })
+    }
+
+    /// All bytes so far.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Hand everything on.
+    pub(super) fn finish(mut self) -> io::Result<(W, u64)> {
+        self.out.flush()?;
+        Ok((self.out, self.bytes))
+    }
+
+    fn on_events(&mut self, time: Option<u64>, data: Data) -> io::Result<()> {
+        let first = !std::mem::replace(&mut self.begun, true);
+        let defaults = TracePacketDefaults { timestamp_clock_id: Some(self.clock_id) };
+        let flags = if first { INCREMENTAL_STATE_CLEARED } else { 0 } | NEEDS_INCREMENTAL_STATE;
+        let packet = TracePacket {
+            timestamp: time,
+            trusted_packet_sequence_id: Some(SEQUENCE_EVENTS),
+            interned_data: self.fresh(),
+            sequence_flags: Some(flags),
+            trace_packet_defaults: first.then_some(defaults),
+            data: Some(data),
+            ..TracePacket::default()
+        };
+        self.packet(&packet)
+    }
+
+    /// The names that no packet has had so far.
+    fn fresh(&mut self) -> Option<InternedData> {
+        let data = InternedData {
+            event_categories: std::mem::take(&mut self.categories.fresh),
+            event_names: std::mem::take(&mut self.names.fresh),
+            debug_annotation_names: std::mem::take(&mut self.annotations.fresh),
+        };
+        (data != InternedData::default()).then_some(data)
+    }
+
+    fn packet(&mut self, packet: &TracePacket) -> io::Result<()> {
+        self.buffer.clear();
+        self.buffer.push(PACKET_TAG);
+        packet.encode_length_delimited(&mut self.buffer).map_err(io::Error::other)?;
+        self.bytes = self.bytes.saturating_add(self.buffer.len() as u64);
+        self.out.write_all(&self.buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perfetto::proto::{EventType, CLOCK_MONOTONIC};
+
+    /// The trace as it would be read.
+    #[derive(Clone, PartialEq, Message)]
+    struct Trace {
+        #[prost(message, repeated, tag = "1")]
+        packet: Vec<TracePacket>,
+    }
+
+    fn instant(name_iid: u64) -> TrackEvent {
+        TrackEvent {
+            r#type: Some(EventType::Instant as i32),
+            name_iid: Some(name_iid),
+            ..TrackEvent::default()
+        }
+    }
+
+    #[test]
+    fn writer_tells_each_name_once_with_the_packet_that_needs_it() {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, CLOCK_MONOTONIC);
+        for name in ["a", "b", "a"] {
+            let name = writer.name(name);
+            writer.event(1, instant(name)).unwrap();
+        }
+        let (_, count) = writer.finish().unwrap();
+        assert_eq!(count, bytes.len() as u64);
+        let trace = Trace::decode(bytes.as_slice()).unwrap();
+        let names: Vec<usize> = trace
+            .packet
+            .iter()
+            .map(|packet| packet.interned_data.as_ref().map_or(0, |data| data.event_names.len()))
+            .collect();
+        assert_eq!(names, [1, 1, 0]);
+        let flags: Vec<_> = trace.packet.iter().map(|packet| packet.sequence_flags).collect();
+        assert_eq!(flags, [Some(3), Some(2), Some(2)]);
+        let first = trace.packet.first().unwrap();
+        let defaults = first.trace_packet_defaults.as_ref().unwrap();
+        assert_eq!(defaults.timestamp_clock_id, Some(CLOCK_MONOTONIC));
+    }
+
+    #[test]
+    fn name_has_one_number_wherever_it_is_in_memory() {
+        let mut names = Names::default();
+        let texts: Vec<String> = (0..2000).map(|number| format!("name{}", number % 700)).collect();
+        let numbers: Vec<u64> = texts.iter().map(|text| names.number(text)).collect();
+        for (at, number) in numbers.iter().enumerate() {
+            assert_eq!(*number, at as u64 % 700 + 1);
+        }
+        assert_eq!(names.fresh.len(), 700);
+        // Another name at the same place.
+        let mut place = String::from("name0");
+        assert_eq!(names.number(&place), 1);
+        place.replace_range(4.., "1");
+        assert_eq!(names.number(&place), 2);
+    }
+
+    #[test]
+    fn loss_in_a_stream_is_told_in_its_own_sequence() {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, CLOCK_MONOTONIC);
+        writer.begin_stream(3).unwrap();
+        writer.gap(3, 9, TrackEvent::default()).unwrap();
+        writer.finish().unwrap();
+        let trace = Trace::decode(bytes.as_slice()).unwrap();
+        let [first, second] = trace.packet.as_slice() else { panic!("{trace:?}") };
+        assert_eq!(first.trusted_packet_sequence_id, second.trusted_packet_sequence_id);
+        assert_eq!(first.gap_before, None);
+        assert_eq!(second.gap_before, Some(1));
+        assert_eq!(second.timestamp, Some(9));
+    }
+
+    #[test]
+    fn writer_to_a_full_disk_says_so() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut writer = Writer::new(Full, CLOCK_MONOTONIC);
+        let error = writer.event(1, instant(1)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+}

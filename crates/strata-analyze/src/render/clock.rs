@@ -1,0 +1,329 @@
+//! Times as text. A second's text is made once; its nanoseconds are put into it.
+
+use jiff::tz::TimeZone;
+use jiff::Timestamp;
+
+use super::number::{nine_digits, pair, signed, unsigned};
+
+const SECOND: i64 = 1_000_000_000;
+
+/// How a time is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClockStyle {
+    /// `22:13:20.000000012`.
+    #[default]
+    Time,
+    /// `2023-11-14 22:13:20.000000012`.
+    Date,
+    /// `2023-11-14T22:13:20.000000012+01:00` (RFC 3339).
+    Iso,
+    /// Seconds since 1970: `1700000000.000000012`.
+    Seconds,
+    /// As it was recorded: `00000000000000000012`.
+    Cycles,
+    /// Not at all.
+    None,
+}
+
+/// The time of an event record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Since 1970.
+    pub ns: i64,
+    /// As it was recorded.
+    pub cycles: u64,
+}
+
+/// Writes times.
+#[derive(Clone, Debug)]
+pub struct ClockText {
+    style: ClockStyle,
+    zone: TimeZone,
+    /// Which second `text` is of.
+    second: Option<i64>,
+    /// The second, nine digits for the nanoseconds, and what is behind them; then a delta below a second.
+    text: Vec<u8>,
+    /// Where the nine digits are.
+    digits: usize,
+    /// Where the delta begins.
+    delta: usize,
+    /// In front of and behind every time.
+    around: (&'static [u8], &'static [u8]),
+}
+
+/// A delta below a second, with room for its digits.
+const SHORT_DELTA: [u8; 15] = *b"(+0.000000000) ";
+
+impl ClockText {
+    /// A writer of times in this layout.
+    pub fn new(style: ClockStyle, zone: TimeZone) -> ClockText {
+        ClockText::around(style, zone, (b"", b""))
+    }
+
+    /// With something in front of and behind every time.
+    pub fn around(
+        style: ClockStyle,
+        zone: TimeZone,
+        around: (&'static [u8], &'static [u8]),
+    ) -> ClockText {
+        ClockText { style, zone, second: None, text: Vec::new(), digits: 0, delta: 0, around }
+    }
+
+    /// The layout.
+    pub fn style(&self) -> ClockStyle {
+        self.style
+    }
+
+    /// Write a time.
+    #[inline]
+    pub fn write(&mut self, out: &mut Vec<u8>, stamp: Stamp) {
+        if self.set(stamp) {
+            out.extend_from_slice(self.text.get(..self.delta).unwrap_or_default());
+        } else {
+            self.write_other(out, stamp);
+        }
+    }
+
+    /// Write a time, and the time since `before`.
+    #[inline]
+    pub fn write_with_delta(&mut self, out: &mut Vec<u8>, before: Option<Stamp>, stamp: Stamp) {
+        let ns = before.map_or(-1, |before| stamp.ns.wrapping_sub(before.ns));
+        if !(0..SECOND).contains(&ns) || !self.set(stamp) {
+            self.write(out, stamp);
+            delta(out, self.style, before, stamp);
+            return;
+        }
+        let from = self.delta + 4;
+        if let Some(digits) = self.text.get_mut(from..from + 9) {
+            digits.copy_from_slice(&nine_digits(ns as u32));
+        }
+        out.extend_from_slice(&self.text);
+    }
+
+    /// Have the text of this time; false: it is not made that way.
+    #[inline]
+    fn set(&mut self, stamp: Stamp) -> bool {
+        let has_second = match self.style {
+            ClockStyle::None | ClockStyle::Cycles => false,
+            ClockStyle::Iso => true,
+            _ => stamp.ns >= 0,
+        };
+        if !has_second {
+            return false;
+        }
+        let (second, ns) = (stamp.ns.div_euclid(SECOND), stamp.ns.rem_euclid(SECOND));
+        if self.second != Some(second) {
+            self.begin(second);
+        }
+        let (from, to) = (self.digits, self.digits + 9);
+        if let Some(digits) = self.text.get_mut(from..to) {
+            digits.copy_from_slice(&nine_digits(ns as u32));
+        }
+        true
+    }
+
+    fn write_other(&self, out: &mut Vec<u8>, stamp: Stamp) {
+        if self.style == ClockStyle::None {
+            return;
+        }
+        out.extend_from_slice(self.around.0);
+        if self.style == ClockStyle::Cycles {
+            padded(out, stamp.cycles, 20);
+        } else {
+            negative(out, stamp.ns);
+        }
+        out.extend_from_slice(self.around.1);
+    }
+
+    /// Make the text of a second.
+    fn begin(&mut self, second: i64) {
+        self.second = Some(second);
+        self.text.clear();
+        self.text.extend_from_slice(self.around.0);
+        if self.style == ClockStyle::Seconds {
+            signed(&mut self.text, second);
+            self.text.push(b'.');
+            self.finish(b"");
+            return;
+        }
+        // i64 nanoseconds are far inside what a Timestamp can be.
+        let Ok(timestamp) = Timestamp::from_second(second) else { return };
+        let offset = self.zone.to_offset(timestamp);
+        let local = offset.to_datetime(timestamp);
+        if matches!(self.style, ClockStyle::Date | ClockStyle::Iso) {
+            signed(&mut self.text, i64::from(local.year()));
+            for part in [local.month(), local.day()] {
+                self.text.push(b'-');
+                self.text.extend_from_slice(&pair(part as u32));
+            }
+            self.text.push(if self.style == ClockStyle::Iso { b'T' } else { b' ' });
+        }
+        for (part, behind) in [(local.hour(), b':'), (local.minute(), b':'), (local.second(), b'.')]
+        {
+            self.text.extend_from_slice(&pair(part as u32));
+            self.text.push(behind);
+        }
+        let seconds = offset.seconds();
+        match self.style {
+            ClockStyle::Iso if seconds == 0 => self.finish(b"Z"),
+            ClockStyle::Iso => {
+                let minutes = seconds.unsigned_abs() / 60;
+                let ([a, b], [c, d]) = (pair(minutes / 60), pair(minutes % 60));
+                self.finish(&[if seconds < 0 { b'-' } else { b'+' }, a, b, b':', c, d]);
+            }
+            _ => self.finish(b""),
+        }
+    }
+
+    /// Leave room for the nanoseconds.
+    fn finish(&mut self, behind: &[u8]) {
+        self.digits = self.text.len();
+        self.text.extend_from_slice(&[b'0'; 9]);
+        self.text.extend_from_slice(behind);
+        self.text.extend_from_slice(self.around.1);
+        self.delta = self.text.len();
+        self.text.extend_from_slice(&SHORT_DELTA);
+    }
+}
+
+/// A time before 1970, in seconds.
+fn negative(out: &mut Vec<u8>, ns: i64) {
+    out.push(b'-');
+    seconds(out, ns.unsigned_abs());
+}
+
+/// `S.nnnnnnnnn`.
+fn seconds(out: &mut Vec<u8>, ns: u64) {
+    const SECOND: u64 = 1_000_000_000;
+    unsigned(out, ns / SECOND);
+    out.push(b'.');
+    out.extend_from_slice(&nine_digits((ns % SECOND) as u32));
+}
+
+fn padded(out: &mut Vec<u8>, value: u64, width: usize) {
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(value);
+    out.extend((digits.len()..width).map(|_| b'0'));
+    out.extend_from_slice(digits.as_bytes());
+}
+
+/// Write the time since the event record before, as `(+0.000000012) `; `before` is `None` for the first.
+#[inline]
+pub fn delta(out: &mut Vec<u8>, style: ClockStyle, before: Option<Stamp>, now: Stamp) {
+    if style == ClockStyle::Cycles {
+        match before
+            .map(|before| (now.cycles.wrapping_sub(before.cycles), now.cycles < before.cycles))
+        {
+            None => out.extend_from_slice(b"(+????????????) "),
+            Some((cycles, back)) => {
+                out.extend_from_slice(if back { b"(-" } else { b"(+" });
+                padded(out, if back { cycles.wrapping_neg() } else { cycles }, 12);
+                out.extend_from_slice(b") ");
+            }
+        }
+        return;
+    }
+    let Some(before) = before else {
+        out.extend_from_slice(b"(+?.?????????) ");
+        return;
+    };
+    let ns = now.ns.abs_diff(before.ns);
+    if now.ns >= before.ns && ns < SECOND as u64 {
+        let mut text = SHORT_DELTA;
+        if let Some(digits) = text.get_mut(4..13) {
+            digits.copy_from_slice(&nine_digits(ns as u32));
+        }
+        out.extend_from_slice(&text);
+        return;
+    }
+    out.extend_from_slice(if now.ns < before.ns { b"(-" } else { b"(+" });
+    seconds(out, ns);
+    out.extend_from_slice(b") ");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(style: ClockStyle, zone: &str, times: &[i64]) -> Vec<String> {
+        let zone = if zone == "UTC" { TimeZone::UTC } else { TimeZone::posix(zone).unwrap() };
+        let mut clock = ClockText::new(style, zone);
+        let write = |&ns: &i64| {
+            let mut out = Vec::new();
+            clock.write(&mut out, Stamp { ns, cycles: 12 });
+            String::from_utf8(out).unwrap()
+        };
+        times.iter().map(write).collect()
+    }
+
+    const TIME: i64 = 1_700_000_000_000_000_012;
+
+    #[test]
+    fn time_in_each_style_has_its_layout() {
+        let one = |style, zone| at(style, zone, &[TIME]).remove(0);
+        assert_eq!(one(ClockStyle::Time, "UTC"), "22:13:20.000000012");
+        assert_eq!(one(ClockStyle::Time, "IST-5:30"), "03:43:20.000000012");
+        assert_eq!(one(ClockStyle::Date, "EST5"), "2023-11-14 17:13:20.000000012");
+        assert_eq!(one(ClockStyle::Iso, "UTC"), "2023-11-14T22:13:20.000000012Z");
+        assert_eq!(one(ClockStyle::Iso, "IST-5:30"), "2023-11-15T03:43:20.000000012+05:30");
+        assert_eq!(one(ClockStyle::Iso, "EST5"), "2023-11-14T17:13:20.000000012-05:00");
+        assert_eq!(one(ClockStyle::Seconds, "EST5"), "1700000000.000000012");
+        assert_eq!(one(ClockStyle::Cycles, "EST5"), "00000000000000000012");
+        assert_eq!(one(ClockStyle::None, "EST5"), "");
+    }
+
+    #[test]
+    fn time_in_the_next_second_and_back_has_the_right_second() {
+        let second = SECOND;
+        assert_eq!(
+            at(ClockStyle::Time, "UTC", &[0, 1, second + 2, 3, 86_400 * second * 3 - 1]),
+            [
+                "00:00:00.000000000",
+                "00:00:00.000000001",
+                "00:00:01.000000002",
+                "00:00:00.000000003",
+                "23:59:59.999999999"
+            ]
+        );
+    }
+
+    #[test]
+    fn time_where_the_zone_changes_has_the_offset_of_its_second() {
+        // 2023-11-05 06:00 UTC: New York goes from 02:00 EDT to 01:00 EST.
+        let change = 1_699_164_000 * SECOND;
+        assert_eq!(
+            at(ClockStyle::Time, "EST5EDT,M3.2.0,M11.1.0", &[change - 1, change]),
+            ["01:59:59.999999999", "01:00:00.000000000"]
+        );
+    }
+
+    #[test]
+    fn time_before_1970_is_in_negative_seconds() {
+        let times = [-5 * SECOND, -SECOND - 5, -7, i64::MIN];
+        let wanted = ["-5.000000000", "-1.000000005", "-0.000000007", "-9223372036.854775808"];
+        assert_eq!(at(ClockStyle::Time, "UTC", &times), wanted);
+        assert_eq!(at(ClockStyle::Seconds, "UTC", &times), wanted);
+        assert_eq!(at(ClockStyle::Iso, "UTC", &[-1]), ["1969-12-31T23:59:59.999999999Z"]);
+        assert_eq!(at(ClockStyle::Date, "UTC", &[i64::MAX]), ["2262-04-11 23:47:16.854775807"]);
+    }
+
+    #[test]
+    fn delta_has_seconds_without_limit_and_a_sign() {
+        let text = |style, before: Option<i64>, now: i64| {
+            let stamp = |ns| Stamp { ns, cycles: ns as u64 };
+            let mut out = Vec::new();
+            delta(&mut out, style, before.map(stamp), stamp(now));
+            String::from_utf8(out).unwrap()
+        };
+        let time = ClockStyle::Time;
+        assert_eq!(text(time, None, 5), "(+?.?????????) ");
+        assert_eq!(text(time, Some(5), 17), "(+0.000000012) ");
+        assert_eq!(text(time, Some(0), 259_198_999_999_987), "(+259198.999999987) ");
+        assert_eq!(text(time, Some(0), SECOND), "(+1.000000000) ");
+        assert_eq!(text(time, Some(5), 4), "(-0.000000001) ");
+        assert_eq!(text(time, Some(i64::MIN), i64::MAX), "(+18446744073.709551615) ");
+        assert_eq!(text(ClockStyle::Cycles, None, 5), "(+????????????) ");
+        assert_eq!(text(ClockStyle::Cycles, Some(5), 17), "(+000000000012) ");
+        assert_eq!(text(ClockStyle::Cycles, Some(17), 5), "(-000000000012) ");
+    }
+}

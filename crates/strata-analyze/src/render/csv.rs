@@ -1,0 +1,180 @@
+//! CSV: the header, and a column for each field that was asked for.
+
+use strata_ctf::read::{Event, FieldInfo, FieldRef, Value, Visit as _};
+
+use super::clock::ClockStyle;
+use super::escape::{csv_quote, hex, json_quoted};
+use super::json::JsonFields;
+use super::number;
+use super::part_fields;
+use super::plan::{scope, Table};
+use super::shown::{FieldList, Part, Shown};
+
+/// The columns that were asked for.
+#[derive(Debug)]
+pub struct Columns {
+    items: Option<Vec<String>>,
+    /// By class, then by column.
+    cells: Table<Vec<Cell>>,
+}
+
+/// What a column has for the event records of a class.
+#[derive(Debug)]
+enum Cell {
+    Nothing,
+    Field(FieldRef),
+    /// A whole part, as JSON.
+    Part(Part, Shown),
+    /// A compound member of a part, as JSON.
+    Member(Part, Shown, Around),
+}
+
+/// Bytes around the JSON of a member, `"a":{"b":` and `}`, which do not go into its column.
+#[derive(Clone, Copy, Debug)]
+struct Around {
+    before: usize,
+    behind: usize,
+}
+
+impl Around {
+    /// Of the member at this path.
+    fn of(path: &str) -> Around {
+        let mut before = Vec::new();
+        let mut behind = 0;
+        for (depth, name) in path.split('.').enumerate() {
+            if depth > 0 {
+                before.push(b'{');
+                behind += 1;
+            }
+            json_quoted(&mut before, name.as_bytes());
+            before.push(b':');
+        }
+        Around { before: before.len(), behind }
+    }
+}
+
+impl Columns {
+    pub fn new(fields: Option<&FieldList>) -> Columns {
+        Columns { items: fields.map(|fields| fields.items().to_vec()), cells: Table::default() }
+    }
+
+    /// The first row.
+    pub fn head(&self, out: &mut Vec<u8>, clock: ClockStyle) {
+        if clock != ClockStyle::None {
+            out.extend_from_slice(b"time,");
+        }
+        out.extend_from_slice(b"host,process,vpid,cpu,name");
+        match &self.items {
+            None => out.extend_from_slice(b",fields"),
+            Some(items) => {
+                for item in items {
+                    out.push(b',');
+                    let begin = out.len();
+                    out.extend_from_slice(item.as_bytes());
+                    csv_quote(out, begin);
+                }
+            }
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// The columns of one event record, each with a comma in front, and the row's end.
+    pub fn row(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let items = self.items.as_deref().unwrap_or_default();
+        let cells = self.cells.get(event.class().index(), || {
+            items.iter().map(|item| Cell::new(event, item)).collect()
+        });
+        for cell in cells.iter() {
+            out.push(b',');
+            let begin = out.len();
+            cell.write(event, out);
+            csv_quote(out, begin);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+impl Cell {
+    fn new(event: &Event<'_>, item: &str) -> Cell {
+        let structure = |part| match part {
+            Part::Packet => event.stream().class().packet_context.as_ref(),
+            Part::Common => event.stream().class().event_common_context.as_ref(),
+            Part::Context => event.class().schema().specific_context.as_ref(),
+            Part::Payload => event.class().schema().payload.as_ref(),
+        };
+        if let Some(part) = Part::ALL.into_iter().find(|part| part.name() == item) {
+            return match Shown::of(structure(part), part, None) {
+                Shown::Nothing => Cell::Nothing,
+                shown => Cell::Part(part, shown),
+            };
+        }
+        // A name without a part is the payload's, before it is a context's.
+        for part in Part::ALL.into_iter().rev() {
+            let inside = item.strip_prefix(part.name()).and_then(|rest| rest.strip_prefix('.'));
+            for name in [Some(item), inside].into_iter().flatten() {
+                let Some(field) = event.class().find_in(scope(part), name) else { continue };
+                if event.value(&field) != Some(Value::Compound) {
+                    return Cell::Field(field);
+                }
+                let list = FieldList::new(&[name]);
+                return match Shown::of(structure(part), part, Some(&list)) {
+                    Shown::Nothing => Cell::Nothing,
+                    shown => Cell::Member(part, shown, Around::of(name)),
+                };
+            }
+        }
+        Cell::Nothing
+    }
+
+    fn write(&self, event: &Event<'_>, out: &mut Vec<u8>) {
+        match self {
+            Cell::Nothing => {}
+            Cell::Field(field) => match event.value(field) {
+                Some(Value::Unsigned(value)) => {
+                    integer(out, field.info(), i128::from(value), |out| {
+                        number::unsigned(out, value)
+                    });
+                }
+                Some(Value::Signed(value)) => {
+                    integer(out, field.info(), i128::from(value), |out| number::signed(out, value));
+                }
+                Some(Value::Real(value)) => JsonFields::new(out).real(&bare(field), value),
+                Some(Value::Text(text)) => {
+                    out.extend_from_slice(String::from_utf8_lossy(text).as_bytes());
+                }
+                Some(Value::Blob(bytes)) => hex(out, bytes),
+                Some(Value::Compound) | None => {}
+            },
+            Cell::Part(part, shown) => {
+                out.push(b'{');
+                part_fields(event, *part, shown, out);
+                out.push(b'}');
+            }
+            Cell::Member(part, shown, around) => {
+                let begin = out.len();
+                part_fields(event, *part, shown, out);
+                out.truncate(out.len().saturating_sub(around.behind).max(begin));
+                out.drain(begin..(begin + around.before).min(out.len()));
+            }
+        }
+    }
+}
+
+/// An enumeration's labels, or the number.
+fn integer(out: &mut Vec<u8>, field: &FieldInfo, value: i128, write: impl FnOnce(&mut Vec<u8>)) {
+    let mut labels = field.labels_of(value).peekable();
+    if labels.peek().is_none() {
+        return write(out);
+    }
+    for (index, label) in labels.enumerate() {
+        if index > 0 {
+            out.push(b'|');
+        }
+        out.extend_from_slice(label.as_bytes());
+    }
+}
+
+/// The field, without a name.
+fn bare(field: &FieldRef) -> FieldInfo {
+    FieldInfo { is_element: true, ..field.info().clone() }
+}

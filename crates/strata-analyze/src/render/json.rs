@@ -1,0 +1,138 @@
+//! Fields as JSON.
+
+use std::io::Write as _;
+
+use strata_ctf::read::{FieldInfo, Visit};
+
+use super::escape::{hex, json_quoted};
+use super::number;
+
+/// Writes fields: members as `"name":value`, separated by commas.
+///
+/// Integers are numbers, exact; enumerations `{"value":5,"labels":["A"]}`; a variant is an object whose
+/// only member has the option's name; bytes are hexadecimal digits.
+pub struct JsonFields<'a> {
+    out: &'a mut Vec<u8>,
+    first: bool,
+}
+
+impl<'a> JsonFields<'a> {
+    /// In front of the first field.
+    pub fn new(out: &'a mut Vec<u8>) -> JsonFields<'a> {
+        JsonFields { out, first: true }
+    }
+
+    fn lead(&mut self, field: &FieldInfo) {
+        if !std::mem::take(&mut self.first) {
+            self.out.push(b',');
+        }
+        if !field.is_element() {
+            json_quoted(self.out, field.name().as_bytes());
+            self.out.push(b':');
+        }
+    }
+
+    fn begin(&mut self, field: &FieldInfo, with: u8) {
+        self.lead(field);
+        self.out.push(with);
+        self.first = true;
+    }
+
+    fn end(&mut self, with: u8) {
+        self.out.push(with);
+        self.first = false;
+    }
+
+    fn integer(&mut self, field: &FieldInfo, value: i128, write: impl FnOnce(&mut Vec<u8>)) {
+        self.lead(field);
+        if field.labels.is_none() {
+            return write(self.out);
+        }
+        self.out.extend_from_slice(b"{\"value\":");
+        write(self.out);
+        self.out.extend_from_slice(b",\"labels\":[");
+        for (index, label) in field.labels_of(value).enumerate() {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            json_quoted(self.out, label.as_bytes());
+        }
+        self.out.extend_from_slice(b"]}");
+    }
+}
+
+/// A number that is read back as the same one; what JSON has no number for is a string.
+fn real(out: &mut Vec<u8>, value: f64) {
+    let special = match value {
+        value if value.is_nan() => "\"NaN\"",
+        f64::INFINITY => "\"Infinity\"",
+        f64::NEG_INFINITY => "\"-Infinity\"",
+        _ => "",
+    };
+    if special.is_empty() {
+        // Writing to memory does not fail.
+        let _ = write!(out, "{value:?}");
+    } else {
+        out.extend_from_slice(special.as_bytes());
+    }
+}
+
+impl Visit for JsonFields<'_> {
+    fn unsigned(&mut self, field: &FieldInfo, value: u64) {
+        self.integer(field, i128::from(value), |out| match (field.is_bool, value) {
+            (true, 0) => out.extend_from_slice(b"false"),
+            (true, _) => out.extend_from_slice(b"true"),
+            (false, value) => number::unsigned(out, value),
+        });
+    }
+
+    fn signed(&mut self, field: &FieldInfo, value: i64) {
+        self.integer(field, i128::from(value), |out| number::signed(out, value));
+    }
+
+    fn real(&mut self, field: &FieldInfo, value: f64) {
+        self.lead(field);
+        real(self.out, value);
+    }
+
+    fn text(&mut self, field: &FieldInfo, bytes: &[u8]) {
+        self.lead(field);
+        json_quoted(self.out, bytes);
+    }
+
+    fn blob(&mut self, field: &FieldInfo, bytes: &[u8]) {
+        self.lead(field);
+        self.out.push(b'"');
+        hex(self.out, bytes);
+        self.out.push(b'"');
+    }
+
+    fn begin_structure(&mut self, field: &FieldInfo) {
+        self.begin(field, b'{');
+    }
+
+    fn end_structure(&mut self, _field: &FieldInfo) {
+        self.end(b'}');
+    }
+
+    fn begin_array(&mut self, field: &FieldInfo, _length: u64) {
+        self.begin(field, b'[');
+    }
+
+    fn end_array(&mut self, _field: &FieldInfo) {
+        self.end(b']');
+    }
+
+    fn begin_variant(&mut self, field: &FieldInfo, _option: &str) {
+        self.begin(field, b'{');
+    }
+
+    fn end_variant(&mut self, _field: &FieldInfo) {
+        self.end(b'}');
+    }
+
+    fn absent(&mut self, field: &FieldInfo) {
+        self.lead(field);
+        self.out.extend_from_slice(b"null");
+    }
+}

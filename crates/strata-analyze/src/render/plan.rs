@@ -1,0 +1,211 @@
+//! What is the same for all event records of a class, and of a packet; made once.
+
+use strata_ctf::model::schema::Structure;
+use strata_ctf::model::EnvValue;
+use strata_ctf::read::{Event, Scope, Stream};
+
+use super::escape::{csv_quote, json_quoted, tame};
+use super::number;
+use super::shown::{Part, Shown};
+use super::value::{Colours, Leads};
+use super::{Format, Options};
+
+/// Where a part's fields are.
+pub fn scope(part: Part) -> Scope {
+    match part {
+        Part::Packet => Scope::PacketContext,
+        Part::Common => Scope::CommonContext,
+        Part::Context => Scope::SpecificContext,
+        Part::Payload => Scope::Payload,
+    }
+}
+
+/// Things by a small number, made when they are first asked for.
+#[derive(Debug)]
+pub struct Table<T>(Vec<Option<T>>);
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Table(Vec::new())
+    }
+}
+
+impl<T> Table<T> {
+    #[inline]
+    pub fn get(&mut self, index: usize, make: impl FnOnce() -> T) -> &mut T {
+        if index >= self.0.len() {
+            self.0.resize_with(index + 1, || None);
+        }
+        self.0[index].get_or_insert_with(make)
+    }
+}
+
+fn colours(options: &Options) -> Colours {
+    if options.colours {
+        Colours::ON
+    } else {
+        Colours::default()
+    }
+}
+
+/// How a part is shown.
+#[derive(Debug)]
+pub struct PartPlan {
+    pub shown: Shown,
+    pub leads: Leads,
+}
+
+impl PartPlan {
+    fn new(structure: Option<&Structure>, part: Part, options: &Options) -> PartPlan {
+        let shown = Shown::of(structure, part, options.fields.as_ref());
+        let names = structure.map(|structure| shown.names(structure)).unwrap_or_default();
+        PartPlan { leads: Leads::new(&names, &colours(options)), shown }
+    }
+}
+
+/// How event records of a class are shown.
+#[derive(Debug)]
+pub struct ClassPlan {
+    /// Text: `host:process:(vpid) name: `; else who recorded it.
+    pub head: Vec<u8>,
+    /// JSON and CSV: the event's name.
+    pub name: Vec<u8>,
+    pub parts: [(Part, PartPlan); 3],
+}
+
+impl ClassPlan {
+    pub fn new(event: &Event<'_>, options: &Options) -> ClassPlan {
+        let schema = event.class().schema();
+        let plan = |part, structure| (part, PartPlan::new(structure, part, options));
+        let common = event.stream().class().event_common_context.as_ref();
+        let parts = [
+            plan(Part::Common, common),
+            plan(Part::Context, schema.specific_context.as_ref()),
+            plan(Part::Payload, schema.payload.as_ref()),
+        ];
+        let environment = |name| event.stream().trace().schema().environment(name);
+        let text = |name| match environment(name) {
+            Some(EnvValue::Text(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        let who = Who {
+            host: text("hostname"),
+            process: text("procname"),
+            vpid: match environment("vpid") {
+                Some(EnvValue::Integer(vpid)) => Some(*vpid),
+                _ => None,
+            },
+            event: match event.class().name() {
+                "" => "<unknown>",
+                name => name,
+            },
+        };
+        let (head, name) = match options.format {
+            Format::Text => (who.text(options), Vec::new()),
+            Format::Json => who.json(),
+            Format::Csv => who.csv(),
+        };
+        ClassPlan { head, name, parts }
+    }
+}
+
+/// Who recorded what.
+struct Who<'a> {
+    host: Option<&'a str>,
+    process: Option<&'a str>,
+    vpid: Option<i64>,
+    event: &'a str,
+}
+
+impl Who<'_> {
+    fn text(&self, options: &Options) -> Vec<u8> {
+        let mut out = Vec::new();
+        let add = |out: &mut Vec<u8>, text: &str| match options.tame {
+            true => tame(out, text.as_bytes()),
+            false => out.extend_from_slice(text.as_bytes()),
+        };
+        let mut any = false;
+        for text in [self.host, self.process].into_iter().flatten() {
+            if std::mem::replace(&mut any, true) {
+                out.push(b':');
+            }
+            add(&mut out, text);
+        }
+        if let Some(vpid) = self.vpid {
+            if std::mem::replace(&mut any, true) {
+                out.push(b':');
+            }
+            out.push(b'(');
+            number::signed(&mut out, vpid);
+            out.push(b')');
+        }
+        if any {
+            out.push(b' ');
+        }
+        let Colours { event, end, .. } = colours(options);
+        out.extend_from_slice(event.as_bytes());
+        add(&mut out, self.event);
+        out.extend_from_slice(end.as_bytes());
+        out.extend_from_slice(b": ");
+        out
+    }
+
+    fn json(&self) -> (Vec<u8>, Vec<u8>) {
+        let mut head = Vec::new();
+        for (name, text) in [("host", self.host), ("process", self.process)] {
+            if let Some(text) = text {
+                head.extend_from_slice(format!("\"{name}\":").as_bytes());
+                json_quoted(&mut head, text.as_bytes());
+                head.push(b',');
+            }
+        }
+        if let Some(vpid) = self.vpid {
+            head.extend_from_slice(format!("\"vpid\":{vpid},").as_bytes());
+        }
+        let mut name = b"\"name\":".to_vec();
+        json_quoted(&mut name, self.event.as_bytes());
+        (head, name)
+    }
+
+    fn csv(&self) -> (Vec<u8>, Vec<u8>) {
+        let mut head = Vec::new();
+        let vpid = self.vpid.map(|vpid| vpid.to_string());
+        for text in [self.host, self.process, vpid.as_deref()] {
+            let begin = head.len();
+            head.extend_from_slice(text.unwrap_or_default().as_bytes());
+            csv_quote(&mut head, begin);
+            head.push(b',');
+        }
+        let mut name = b",".to_vec();
+        name.extend_from_slice(self.event.as_bytes());
+        csv_quote(&mut name, 1);
+        (head, name)
+    }
+}
+
+/// A packet's context, as it is shown with each of its event records.
+#[derive(Debug)]
+pub struct PacketPlan {
+    /// Number and offset of the packet that `text` is of.
+    packet: Option<(u64, u64)>,
+    pub text: Vec<u8>,
+    pub part: PartPlan,
+}
+
+impl PacketPlan {
+    pub fn new(stream: &Stream, options: &Options) -> PacketPlan {
+        let structure = stream.class().packet_context.as_ref();
+        let part = PartPlan::new(structure, Part::Packet, options);
+        PacketPlan { packet: None, text: Vec::new(), part }
+    }
+
+    /// Whether the text is of the event record's packet; afterwards it should be.
+    #[inline]
+    pub fn is_of(&mut self, event: &Event<'_>) -> bool {
+        let packet = event.packet();
+        let now = Some((packet.number, packet.offset));
+        let same = self.packet == now;
+        self.packet = now;
+        same
+    }
+}

@@ -1,0 +1,357 @@
+//! Which fields are shown: not those that are for the reader only, and those that were asked for.
+
+use strata_ctf::model::schema::{FieldClass, Integer, Structure};
+use strata_ctf::read::{FieldInfo, Reader, Visit};
+
+/// A part of an event record that a list of fields can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The packet's context.
+    Packet,
+    /// The context that all records of a stream have.
+    Common,
+    /// The context that this kind of records has.
+    Context,
+    /// What was recorded.
+    Payload,
+}
+
+impl Part {
+    /// All, in the order of a record.
+    pub const ALL: [Part; 4] = [Part::Packet, Part::Common, Part::Context, Part::Payload];
+
+    /// The name that stands for it, and in front of a field's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Packet => "packet",
+            Part::Common => "common",
+            Part::Context => "context",
+            Part::Payload => "payload",
+        }
+    }
+}
+
+/// Fields that were asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldList {
+    items: Vec<String>,
+}
+
+impl FieldList {
+    /// Names of fields (`len`, `payload.len`, `point.x` in a structure) and of parts (`packet`, `common`, `context`, `payload`).
+    pub fn new<S: AsRef<str>>(items: &[S]) -> FieldList {
+        let items = items.iter().map(|item| item.as_ref().trim());
+        FieldList { items: items.filter(|item| !item.is_empty()).map(str::to_owned).collect() }
+    }
+
+    /// As they were written.
+    pub fn items(&self) -> &[String] {
+        &self.items
+    }
+
+    /// The paths that were asked for in this part. One without a part's name is of any part.
+    fn paths(&self, part: Part) -> Vec<&str> {
+        let inside = |item: &'_ str| -> Option<usize> {
+            item.strip_prefix(part.name())?.starts_with('.').then_some(part.name().len() + 1)
+        };
+        let whole = self.items.iter().map(String::as_str);
+        let inner = self.items.iter().filter_map(|item| item.get(inside(item)?..));
+        whole.chain(inner).collect()
+    }
+
+    /// Whether the whole part was asked for.
+    fn has_whole(&self, part: Part) -> bool {
+        self.items.iter().any(|item| item == part.name())
+    }
+
+    /// Names that no event of these traces has.
+    pub fn unknown(&self, reader: &Reader) -> Vec<&str> {
+        let mut parts: Vec<(Part, &Structure)> = Vec::new();
+        for stream in reader.traces().iter().flat_map(|trace| &trace.schema().streams) {
+            parts.extend(stream.packet_context.as_ref().map(|s| (Part::Packet, s)));
+            parts.extend(stream.event_common_context.as_ref().map(|s| (Part::Common, s)));
+            for event in &stream.events {
+                parts.extend(event.specific_context.as_ref().map(|s| (Part::Context, s)));
+                parts.extend(event.payload.as_ref().map(|s| (Part::Payload, s)));
+            }
+        }
+        let known = |item: &str| {
+            let list = FieldList::new(&[item]);
+            Part::ALL.into_iter().any(|part| list.has_whole(part))
+                || parts.iter().any(|(part, structure)| {
+                    list.paths(*part).into_iter().any(|path| has_path(structure, path))
+                })
+        };
+        self.items.iter().map(String::as_str).filter(|item| !known(item)).collect()
+    }
+}
+
+/// Whether there is such a member, or one in structures within: `a.b`.
+fn has_path(structure: &Structure, path: &str) -> bool {
+    structure.members.iter().any(|member| match path.strip_prefix(member.name.as_str()) {
+        Some("") => true,
+        Some(rest) => match (rest.strip_prefix('.'), &member.class) {
+            (Some(rest), FieldClass::Structure(inner)) => has_path(inner, rest),
+            _ => false,
+        },
+        None => false,
+    })
+}
+
+/// What is shown of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Whether it is, at all.
+    pub shown: bool,
+    inner: Inner,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Inner {
+    None,
+    Members(Vec<Node>),
+    Element(Box<Node>),
+    Options(Vec<(String, Node)>),
+}
+
+impl Node {
+    fn of(class: &FieldClass) -> Node {
+        match class {
+            FieldClass::Integer(integer) => {
+                Node { shown: !is_for_reader(integer), inner: Inner::None }
+            }
+            FieldClass::Structure(structure) => Node::of_structure(structure),
+            FieldClass::Array(array) => {
+                let element = Node::of(&array.element);
+                Node { shown: element.shown, inner: Inner::Element(Box::new(element)) }
+            }
+            FieldClass::Variant(variant) => {
+                let options = variant.options.iter();
+                let options: Vec<_> =
+                    options.map(|option| (option.name.clone(), Node::of(&option.class))).collect();
+                let shown = options.is_empty() || options.iter().any(|(_, node)| node.shown);
+                Node { shown, inner: Inner::Options(options) }
+            }
+            FieldClass::Optional(optional) => Node::of(&optional.class),
+            FieldClass::Real(_)
+            | FieldClass::String
+            | FieldClass::Text { .. }
+            | FieldClass::Blob { .. } => Node { shown: true, inner: Inner::None },
+        }
+    }
+
+    /// An empty structure is shown; one that has nothing to show is not.
+    fn of_structure(structure: &Structure) -> Node {
+        let members: Vec<Node> = structure.members.iter().map(|m| Node::of(&m.class)).collect();
+        let shown = members.is_empty() || members.iter().any(|node| node.shown);
+        Node { shown, inner: Inner::Members(members) }
+    }
+
+    /// Leave only members at these paths; whether there are any.
+    fn choose(&mut self, structure: &Structure, paths: &[&str]) -> bool {
+        let Inner::Members(nodes) = &mut self.inner else { return false };
+        for (member, node) in structure.members.iter().zip(nodes.iter_mut()) {
+            if paths.contains(&member.name.as_str()) {
+                continue;
+            }
+            let inner: Vec<&str> = paths
+                .iter()
+                .filter_map(|path| path.strip_prefix(member.name.as_str())?.strip_prefix('.'))
+                .collect();
+            node.shown &= match &member.class {
+                FieldClass::Structure(structure) => node.choose(structure, &inner),
+                _ => false,
+            };
+        }
+        nodes.iter().any(|node| node.shown)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.shown
+            && match &self.inner {
+                Inner::None => true,
+                Inner::Members(members) => members.iter().all(Node::is_whole),
+                Inner::Element(element) => element.is_whole(),
+                Inner::Options(options) => options.iter().all(|(_, node)| node.is_whole()),
+            }
+    }
+}
+
+/// Sizes, times of the packet and the like.
+fn is_for_reader(integer: &Integer) -> bool {
+    integer.role.is_some() || integer.clock.is_some()
+}
+
+/// What is shown of a part of an event record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Nothing, not even braces.
+    Nothing,
+    /// All its fields.
+    Whole,
+    /// Some of them.
+    Some(Node),
+}
+
+impl Shown {
+    /// Decide it for a part that has this structure, if it has one.
+    pub fn of(structure: Option<&Structure>, part: Part, fields: Option<&FieldList>) -> Shown {
+        let Some(structure) = structure else { return Shown::Nothing };
+        let mut node = Node::of_structure(structure);
+        if let Some(fields) = fields.filter(|fields| !fields.has_whole(part)) {
+            node.shown &= node.choose(structure, &fields.paths(part));
+        }
+        match node {
+            node if !node.shown => Shown::Nothing,
+            node if node.is_whole() => Shown::Whole,
+            node => Shown::Some(node),
+        }
+    }
+
+    /// The names of the members that are shown.
+    pub fn names<'s>(&self, structure: &'s Structure) -> Vec<&'s str> {
+        let names = structure.members.iter().map(|member| member.name.as_str());
+        match self {
+            Shown::Nothing => Vec::new(),
+            Shown::Whole => names.collect(),
+            Shown::Some(Node { inner: Inner::Members(nodes), .. }) => {
+                names.zip(nodes).filter(|(_, node)| node.shown).map(|(name, _)| name).collect()
+            }
+            Shown::Some(_) => Vec::new(),
+        }
+    }
+}
+
+/// Tells another visitor of the fields that are shown.
+pub struct Masked<'n, 'v, V> {
+    visitor: &'v mut V,
+    /// Where we are, and which member or option is next.
+    at: Vec<(&'n Node, usize)>,
+    /// Levels below a field that is not shown.
+    hidden: usize,
+}
+
+impl<'n, 'v, V: Visit> Masked<'n, 'v, V> {
+    /// In front of the first field of a part.
+    pub fn new(node: &'n Node, visitor: &'v mut V) -> Self {
+        Masked { visitor, at: vec![(node, 0)], hidden: 0 }
+    }
+
+    /// The field that is told now.
+    fn next(&mut self) -> Option<&'n Node> {
+        let (node, index) = self.at.last_mut()?;
+        match &node.inner {
+            Inner::None => None,
+            Inner::Element(element) => Some(element),
+            Inner::Members(members) => {
+                *index += 1;
+                members.get(*index - 1)
+            }
+            Inner::Options(options) => options.get(*index).map(|(_, node)| node),
+        }
+    }
+
+    fn leaf(&mut self) -> Option<&mut V> {
+        let shown = self.hidden == 0 && self.next().is_none_or(|node| node.shown);
+        shown.then_some(&mut *self.visitor)
+    }
+
+    fn begin(&mut self, option: Option<&str>) -> Option<&mut V> {
+        let next = if self.hidden == 0 { self.next() } else { None };
+        let Some(node) = next.filter(|node| node.shown) else {
+            self.hidden += 1;
+            return None;
+        };
+        let index = match (&node.inner, option) {
+            (Inner::Options(options), Some(option)) => {
+                options.iter().position(|(name, _)| name == option).unwrap_or(usize::MAX)
+            }
+            _ => 0,
+        };
+        self.at.push((node, index));
+        Some(self.visitor)
+    }
+
+    fn end(&mut self) -> Option<&mut V> {
+        if self.hidden > 0 {
+            self.hidden -= 1;
+            return None;
+        }
+        self.at.pop();
+        Some(self.visitor)
+    }
+}
+
+impl<V: Visit> Visit for Masked<'_, '_, V> {
+    fn unsigned(&mut self, field: &FieldInfo, value: u64) {
+        if let Some(visitor) = self.leaf() {
+            visitor.unsigned(field, value);
+        }
+    }
+
+    fn signed(&mut self, field: &FieldInfo, value: i64) {
+        if let Some(visitor) = self.leaf() {
+            visitor.signed(field, value);
+        }
+    }
+
+    fn real(&mut self, field: &FieldInfo, value: f64) {
+        if let Some(visitor) = self.leaf() {
+            visitor.real(field, value);
+        }
+    }
+
+    fn text(&mut self, field: &FieldInfo, bytes: &[u8]) {
+        if let Some(visitor) = self.leaf() {
+            visitor.text(field, bytes);
+        }
+    }
+
+    fn blob(&mut self, field: &FieldInfo, bytes: &[u8]) {
+        if let Some(visitor) = self.leaf() {
+            visitor.blob(field, bytes);
+        }
+    }
+
+    fn begin_structure(&mut self, field: &FieldInfo) {
+        if let Some(visitor) = self.begin(None) {
+            visitor.begin_structure(field);
+        }
+    }
+
+    fn end_structure(&mut self, field: &FieldInfo) {
+        if let Some(visitor) = self.end() {
+            visitor.end_structure(field);
+        }
+    }
+
+    fn begin_array(&mut self, field: &FieldInfo, length: u64) {
+        if let Some(visitor) = self.begin(None) {
+            visitor.begin_array(field, length);
+        }
+    }
+
+    fn end_array(&mut self, field: &FieldInfo) {
+        if let Some(visitor) = self.end() {
+            visitor.end_array(field);
+        }
+    }
+
+    fn begin_variant(&mut self, field: &FieldInfo, option: &str) {
+        if let Some(visitor) = self.begin(Some(option)) {
+            visitor.begin_variant(field, option);
+        }
+    }
+
+    fn end_variant(&mut self, field: &FieldInfo) {
+        if let Some(visitor) = self.end() {
+            visitor.end_variant(field);
+        }
+    }
+
+    fn absent(&mut self, field: &FieldInfo) {
+        if let Some(visitor) = self.leaf() {
+            visitor.absent(field);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Fields as babeltrace2's text has them: `x = 1, s = "abc", a = [ [0] = 1 ]`.
+
+use strata_ctf::model::Base;
+use strata_ctf::read::{FieldInfo, Visit};
+
+use super::escape::{c_quoted, hex};
+use super::number;
+
+/// The colours of a terminal; all empty where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Colours {
+    /// An event's name.
+    pub event: &'static str,
+    /// A field's name.
+    pub name: &'static str,
+    /// A value.
+    pub value: &'static str,
+    /// A value for which an enumeration has no label.
+    pub unknown: &'static str,
+    /// Behind each of them.
+    pub end: &'static str,
+}
+
+impl Colours {
+    /// Those that people know from babeltrace2.
+    pub const ON: Colours = Colours {
+        event: "\x1b[1;35m",
+        name: "\x1b[36m",
+        value: "\x1b[1m",
+        unknown: "\x1b[1;31m",
+        end: "\x1b[0m",
+    };
+}
+
+/// What is in front of the values of a part's members: `, name = `.
+#[derive(Clone, Debug, Default)]
+pub struct Leads {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Leads {
+    /// For members of these names.
+    pub fn new(names: &[&str], colours: &Colours) -> Leads {
+        let mut leads = Leads::default();
+        for name in names {
+            for part in [", ", colours.name, name, colours.end, " = "] {
+                leads.bytes.extend_from_slice(part.as_bytes());
+            }
+            leads.ends.push(leads.bytes.len());
+        }
+        leads
+    }
+
+    #[inline]
+    fn get(&self, index: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(index)?;
+        let begin = if index == 0 { 0 } else { *self.ends.get(index - 1)? };
+        self.bytes.get(begin..end)
+    }
+}
+
+/// Writes the fields of one part.
+pub struct Values<'a, const COLOUR: bool> {
+    out: &'a mut Vec<u8>,
+    leads: &'a Leads,
+    /// The number of each array's next element.
+    elements: &'a mut Vec<u64>,
+    /// Which of the part's members is next.
+    member: usize,
+    /// Inside so many structures, arrays and variants.
+    depth: usize,
+    /// Nothing is in front of the next field.
+    first: bool,
+    /// The next field is a variant's: its name is not shown.
+    bare: bool,
+}
+
+impl<'a, const COLOUR: bool> Values<'a, COLOUR> {
+    /// In front of the first field.
+    pub fn new(out: &'a mut Vec<u8>, leads: &'a Leads, elements: &'a mut Vec<u64>) -> Self {
+        Values { out, leads, elements, member: 0, depth: 0, first: true, bare: false }
+    }
+
+    /// Whether no field was written.
+    pub fn is_empty(&self) -> bool {
+        self.first
+    }
+
+    /// What is in front of a value.
+    #[inline]
+    fn lead(&mut self, field: &FieldInfo) {
+        if self.depth > 0 {
+            return self.inner_lead(field);
+        }
+        if let Some(lead) = self.leads.get(self.member) {
+            let lead = if self.first { lead.get(2..).unwrap_or_default() } else { lead };
+            self.out.extend_from_slice(lead);
+        }
+        self.member += 1;
+        self.first = false;
+    }
+
+    fn inner_lead(&mut self, field: &FieldInfo) {
+        if std::mem::take(&mut self.bare) {
+            return;
+        }
+        if !std::mem::take(&mut self.first) {
+            self.out.extend_from_slice(b", ");
+        }
+        if field.is_element() {
+            if let Some(index) = self.elements.last_mut() {
+                self.out.push(b'[');
+                number::unsigned(self.out, *index);
+                self.out.extend_from_slice(b"] = ");
+                *index = index.wrapping_add(1);
+            }
+            return;
+        }
+        self.colour(Colours::ON.name);
+        self.out.extend_from_slice(field.name().as_bytes());
+        self.colour(Colours::ON.end);
+        self.out.extend_from_slice(b" = ");
+    }
+
+    #[inline]
+    fn colour(&mut self, colour: &str) {
+        if COLOUR {
+            self.out.extend_from_slice(colour.as_bytes());
+        }
+    }
+
+    #[inline]
+    fn begin(&mut self, field: &FieldInfo, with: &[u8]) {
+        self.lead(field);
+        self.out.extend_from_slice(with);
+        self.depth += 1;
+        self.first = true;
+    }
+
+    #[inline]
+    fn end(&mut self, with: &[u8]) {
+        // "{ " and "}" if there was nothing between them.
+        if !self.first && !self.bare {
+            self.out.push(b' ');
+        }
+        self.out.extend_from_slice(with);
+        self.depth = self.depth.saturating_sub(1);
+        self.first = false;
+        self.bare = false;
+    }
+
+    /// `( "A", "B" : container = 5 )`.
+    fn labels(&mut self, field: &FieldInfo, value: i128) {
+        self.out.extend_from_slice(b"( ");
+        let mut any = false;
+        for label in field.labels_of(value) {
+            if std::mem::replace(&mut any, true) {
+                self.out.extend_from_slice(b", ");
+            }
+            self.colour(Colours::ON.value);
+            c_quoted(self.out, label.as_bytes());
+            self.colour(Colours::ON.end);
+        }
+        if !any {
+            self.colour(Colours::ON.unknown);
+            self.out.extend_from_slice(b"<unknown>");
+            self.colour(Colours::ON.end);
+        }
+        self.out.extend_from_slice(b" : container = ");
+    }
+}
+
+impl<const COLOUR: bool> Visit for Values<'_, COLOUR> {
+    #[inline]
+    fn unsigned(&mut self, field: &FieldInfo, value: u64) {
+        self.lead(field);
+        if field.labels.is_some() {
+            self.labels(field, i128::from(value));
+        }
+        self.colour(Colours::ON.value);
+        if field.is_bool {
+            self.out.extend_from_slice(if value == 0 { b"false" } else { b"true" });
+        } else if field.base == Base::Ten {
+            number::unsigned(self.out, value);
+        } else {
+            number::in_base(self.out, field.base, value, field.bits, false);
+        }
+        self.colour(Colours::ON.end);
+        if field.labels.is_some() {
+            self.out.extend_from_slice(b" )");
+        }
+    }
+
+    #[inline]
+    fn signed(&mut self, field: &FieldInfo, value: i64) {
+        self.lead(field);
+        if field.labels.is_some() {
+            self.labels(field, i128::from(value));
+        }
+        self.colour(Colours::ON.value);
+        if field.base == Base::Ten {
+            number::signed(self.out, value);
+        } else {
+            number::in_base(self.out, field.base, value as u64, field.bits, true);
+        }
+        self.colour(Colours::ON.end);
+        if field.labels.is_some() {
+            self.out.extend_from_slice(b" )");
+        }
+    }
+
+    fn real(&mut self, field: &FieldInfo, value: f64) {
+        self.lead(field);
+        self.colour(Colours::ON.value);
+        number::general(self.out, value);
+        self.colour(Colours::ON.end);
+    }
+
+    fn text(&mut self, field: &FieldInfo, bytes: &[u8]) {
+        self.lead(field);
+        self.colour(Colours::ON.value);
+        c_quoted(self.out, bytes);
+        self.colour(Colours::ON.end);
+    }
+
+    fn blob(&mut self, field: &FieldInfo, bytes: &[u8]) {
+        self.lead(field);
+        self.colour(Colours::ON.value);
+        self.out.extend_from_slice(b"0x");
+        hex(self.out, bytes);
+        self.colour(Colours::ON.end);
+    }
+
+    fn begin_structure(&mut self, field: &FieldInfo) {
+        self.begin(field, b"{ ");
+    }
+
+    fn end_structure(&mut self, _field: &FieldInfo) {
+        self.end(b"}");
+    }
+
+    fn begin_array(&mut self, field: &FieldInfo, _length: u64) {
+        self.begin(field, b"[ ");
+        self.elements.push(0);
+    }
+
+    fn end_array(&mut self, _field: &FieldInfo) {
+        self.elements.pop();
+        self.end(b"]");
+    }
+
+    fn begin_variant(&mut self, field: &FieldInfo, _option: &str) {
+        self.begin(field, b"{ ");
+        self.first = false;
+        self.bare = true;
+    }
+
+    fn end_variant(&mut self, _field: &FieldInfo) {
+        self.end(b"}");
+    }
+
+    fn absent(&mut self, field: &FieldInfo) {
+        self.lead(field);
+        self.out.extend_from_slice(b"<absent>");
+    }
+}

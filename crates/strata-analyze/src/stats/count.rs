@@ -1,0 +1,280 @@
+//! Going through all packets.
+//!
+//! ```text
+//! Reader::parts() ──> Worker (one per thread) ──> PartCount, counts per class, timeline ──> Tally
+//! ```
+//!
+//! For each record: its class' count and bytes, and its time against two borders, that of the timeline's
+//! column and that of the longest silence so far. No field is decoded.
+
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use strata_ctf::environment::LOSS_MODE;
+use strata_ctf::model::schema::Schema;
+use strata_ctf::model::EnvValue;
+use strata_ctf::read::{Event, Events, Message, Part, Parts, Reader, Selection, TimeRange, Trace};
+
+use super::part::{damaged, Classes, Counting};
+use super::tally::{PartCount, Tally};
+use super::{LossMode, Span, Stats, StreamStats, Sum, Timeline, TraceStats};
+
+/// What a thread takes at once \[byte\].
+const PART_BYTES: u64 = 4 << 20;
+/// Messages between two looks whether to go on.
+const CHUNK: u64 = 1 << 20;
+
+/// What is counted, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// Threads; `None`: as many as there are CPUs.
+    pub threads: Option<NonZeroUsize>,
+    /// Records, packets and discards of this time only.
+    pub range: TimeRange,
+    /// Records that this accepts only.
+    pub selection: Option<&'a Selection>,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options { threads: None, range: TimeRange::ALL, selection: None }
+    }
+}
+
+/// Count.
+///
+/// `go_on` is told how many bytes were read since it was called last, by any of the threads, and says
+/// whether to go on; if not, there is no result.
+pub fn count(
+    reader: &Reader,
+    options: &Options<'_>,
+    go_on: &(dyn Fn(u64) -> bool + Sync),
+) -> Option<Stats> {
+    let span = reader.span().map(|span| Span {
+        from: span.from.max(options.range.from),
+        to: span.to.min(options.range.to),
+    });
+    let timeline = span.filter(|span| span.from <= span.to).map(Timeline::over);
+    let mut tally = described(reader);
+    let work = Work {
+        reader,
+        options,
+        go_on,
+        parts: Mutex::new((reader.parts(PART_BYTES), 0)),
+        stopped: AtomicBool::new(false),
+    };
+    let cpus = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let bytes: u64 =
+        reader.streams().iter().fold(0, |sum, stream| stream.bytes().saturating_add(sum));
+    let useful = usize::try_from(bytes / PART_BYTES).unwrap_or(usize::MAX).max(1);
+    let threads = options.threads.map_or_else(cpus, NonZeroUsize::get).min(useful);
+    let mut workers: Vec<Worker<'_, '_>> =
+        (0..threads).map(|_| Worker::new(&work, timeline.clone())).collect();
+    thread::scope(|scope| {
+        let mut all = workers.iter_mut();
+        let first = all.next();
+        let others: Vec<_> = all.map(|worker| scope.spawn(|| worker.run())).collect();
+        if let Some(first) = first {
+            first.run();
+        }
+        // A panic of a worker's is not hidden.
+        others.into_iter().for_each(|other| {
+            if let Err(panic) = other.join() {
+                std::panic::resume_unwind(panic);
+            }
+        });
+    });
+    if work.stopped.load(Ordering::Relaxed) {
+        return None;
+    }
+    tally.timeline = timeline;
+    for worker in workers {
+        worker.give(&mut tally);
+    }
+    Some(tally.finish())
+}
+
+/// What is known before anything is counted.
+fn described(reader: &Reader) -> Tally {
+    let streams = reader.streams().iter().map(|stream| StreamStats {
+        trace: stream.trace().index(),
+        name: stream.name().to_owned(),
+        id: stream.id(),
+        sum: Sum { streams: 1, bytes: stream.bytes(), ..Sum::default() },
+        ..StreamStats::default()
+    });
+    Tally {
+        traces: reader.traces().iter().map(|trace| trace_stats(trace)).collect(),
+        streams: streams.collect(),
+        damage: reader.damage().iter().map(damaged).collect(),
+        ..Tally::default()
+    }
+}
+
+fn trace_stats(trace: &Trace) -> TraceStats {
+    let schema = trace.schema();
+    let number = |name: &str| match schema.environment(name) {
+        Some(EnvValue::Integer(number)) => Some(*number),
+        _ => None,
+    };
+    TraceStats {
+        path: trace.path().to_owned(),
+        host: text(schema, "hostname"),
+        tracer: tracer(schema),
+        domain: text(schema, "domain"),
+        process: text(schema, "procname"),
+        pid: number("vpid"),
+        loss_mode: loss_mode(schema),
+        ..TraceStats::default()
+    }
+}
+
+fn loss_mode(schema: &Schema) -> Option<LossMode> {
+    match text(schema, LOSS_MODE)?.as_str() {
+        "discard" => Some(LossMode::Discard),
+        "overwrite" => Some(LossMode::Overwrite),
+        _ => None,
+    }
+}
+
+fn text(schema: &Schema, name: &str) -> Option<String> {
+    match schema.environment(name)? {
+        EnvValue::Text(text) if text.is_empty() => None,
+        EnvValue::Text(text) => Some(text.clone()),
+        EnvValue::Integer(number) => Some(number.to_string()),
+    }
+}
+
+/// `lttng-ust 2.13`. Strata's own traces say to other readers that LTTng-UST made them.
+fn tracer(schema: &Schema) -> Option<String> {
+    if let Some(version) = text(schema, "strata_version") {
+        return Some(format!("strata {version}"));
+    }
+    let mut name = text(schema, "tracer_name")?;
+    for (number, separator) in [("tracer_major", ' '), ("tracer_minor", '.')] {
+        match text(schema, number) {
+            Some(number) => name = format!("{name}{separator}{number}"),
+            None => break,
+        }
+    }
+    Some(name)
+}
+
+/// What threads share.
+struct Work<'a, 'r> {
+    reader: &'r Reader,
+    options: &'a Options<'a>,
+    go_on: &'a (dyn Fn(u64) -> bool + Sync),
+    /// And how many were taken.
+    parts: Mutex<(Parts<'r>, u64)>,
+    stopped: AtomicBool,
+}
+
+impl Work<'_, '_> {
+    /// The next part, and its number.
+    fn next(&self) -> Option<(Part, u64)> {
+        // Whoever panicked while it was locked has taken a part with it, and will be heard.
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let part = parts.0.next()?;
+        parts.1 += 1;
+        Some((part, parts.1))
+    }
+}
+
+/// One thread's.
+struct Worker<'a, 'r> {
+    work: &'a Work<'a, 'r>,
+    classes: Classes,
+    timeline: Option<Timeline>,
+    parts: Vec<PartCount>,
+    selection: Option<Selection>,
+}
+
+impl<'a, 'r> Worker<'a, 'r> {
+    fn new(work: &'a Work<'a, 'r>, timeline: Option<Timeline>) -> Worker<'a, 'r> {
+        Worker {
+            work,
+            classes: Classes::new(work.reader.event_classes()),
+            timeline,
+            parts: Vec::new(),
+            selection: work.options.selection.cloned(),
+        }
+    }
+
+    fn run(&mut self) {
+        while let Some((part, number)) = self.work.next() {
+            self.part(&part, number);
+            if self.work.stopped.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
+
+    fn part(&mut self, part: &Part, number: u64) {
+        let options = self.work.options;
+        let mut counting = Counting::new(&mut self.classes, self.timeline.as_mut(), options.range);
+        let mut events = self.work.reader.events_of_part(part);
+        let mut read = 0;
+        loop {
+            let more = match &mut self.selection {
+                None if options.range == TimeRange::ALL => {
+                    chunk(&mut events, &mut counting, |_, _| true)
+                }
+                None => {
+                    chunk(&mut events, &mut counting, |event, counting| counting.in_range(event))
+                }
+                Some(selection) => chunk(&mut events, &mut counting, |event, counting| {
+                    counting.in_range(event) && selection.accepts(event)
+                }),
+            };
+            let bytes = events.bytes_read();
+            if !(self.work.go_on)(bytes.saturating_sub(read)) {
+                self.work.stopped.store(true, Ordering::Relaxed);
+                return;
+            }
+            read = bytes;
+            if !more {
+                break;
+            }
+        }
+        let part = counting.finish(part.stream(), number);
+        self.parts.push(part);
+    }
+
+    fn give(self, tally: &mut Tally) {
+        tally.parts.extend(self.parts);
+        tally.classes.extend(self.classes.counted());
+        if let (Some(all), Some(own)) = (&mut tally.timeline, self.timeline) {
+            all.add(&own.records);
+        }
+    }
+}
+
+/// Some of a part's messages; whether there may be more.
+fn chunk(
+    events: &mut Events<'_>,
+    counting: &mut Counting<'_>,
+    mut accepts: impl FnMut(&Event<'_>, &Counting<'_>) -> bool,
+) -> bool {
+    let mut left = CHUNK;
+    events
+        .run(|message| {
+            match message {
+                Message::Event(event) if accepts(&event, counting) => counting.event(&event),
+                Message::Event(_) => (),
+                Message::Packet(packet) => counting.packet(packet),
+                Message::Discarded(discarded) => counting.discarded(&discarded),
+                Message::Damage(damage) => counting.damage(damage),
+            }
+            left -= 1;
+            if left == 0 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
+        .is_break()
+}

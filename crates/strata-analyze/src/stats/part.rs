@@ -1,0 +1,266 @@
+//! The loop over the records of neighbouring packets.
+
+use strata_ctf::read::{Damage, Discarded, DiscardedKind, Event, Packet, TimeRange};
+
+use super::tally::{ClassCount, Cpu, PartCount};
+use super::{
+    joined, AbsentKind, AbsentRange, Damaged, Records, Span, Timeline, DAMAGE_KEPT, RANGES_KEPT,
+};
+
+/// Counts of a class in the part at hand, as the loop wants them.
+#[derive(Clone, Copy)]
+struct Slot {
+    records: u64,
+    bytes: u64,
+    smallest: u64,
+    largest: u64,
+}
+
+const EMPTY: Slot = Slot { records: 0, bytes: 0, smallest: u64::MAX, largest: 0 };
+
+/// A thread's counts by class.
+pub(super) struct Classes {
+    /// By [`strata_ctf::read::EventClass::index`].
+    slots: Vec<Slot>,
+    /// Those of `slots` that have records.
+    used: Vec<usize>,
+    /// Name and trace of those that were seen, and their records in all parts before this one.
+    seen: Vec<Option<ClassCount>>,
+}
+
+impl Classes {
+    /// For so many classes.
+    pub fn new(classes: usize) -> Classes {
+        Classes {
+            slots: vec![EMPTY; classes],
+            used: Vec::new(),
+            seen: (0..classes).map(|_| None).collect(),
+        }
+    }
+
+    /// All that were seen.
+    pub fn counted(self) -> impl Iterator<Item = ClassCount> {
+        self.seen.into_iter().flatten()
+    }
+
+    /// A class' first record in this part.
+    #[cold]
+    fn begin(&mut self, event: &Event<'_>) {
+        let index = event.class().index();
+        self.used.push(index);
+        if let Some(seen @ None) = self.seen.get_mut(index) {
+            *seen = Some(ClassCount {
+                name: event.class().name().to_owned(),
+                trace: event.stream().trace().index(),
+                count: Records::default(),
+            });
+        }
+    }
+
+    /// The part is over: all of its records.
+    fn end(&mut self) -> Records {
+        let mut all = Records::default();
+        for index in self.used.drain(..) {
+            let Some(slot) = self.slots.get_mut(index) else { continue };
+            let Slot { records, bytes, smallest, largest } = std::mem::replace(slot, EMPTY);
+            let count = Records { records, bytes, smallest, largest };
+            all.add(&count);
+            if let Some(Some(seen)) = self.seen.get_mut(index) {
+                seen.count.add(&count);
+            }
+        }
+        all
+    }
+}
+
+/// Counts of a part, and of the whole thread's classes and times.
+pub(super) struct Counting<'w> {
+    classes: &'w mut Classes,
+    timeline: Option<&'w mut Timeline>,
+    range: TimeRange,
+    part: PartCount,
+    column: usize,
+    /// Records of the column that the timeline has not got yet.
+    in_column: u64,
+    /// First time of the column, and how much later its last one is.
+    floor: i64,
+    reach: u64,
+    /// Time of the last record.
+    last: i64,
+    /// Longest time between two records \[ns\].
+    longest: u64,
+}
+
+impl<'w> Counting<'w> {
+    /// Nothing yet.
+    pub fn new(
+        classes: &'w mut Classes,
+        timeline: Option<&'w mut Timeline>,
+        range: TimeRange,
+    ) -> Counting<'w> {
+        Counting {
+            classes,
+            timeline,
+            range,
+            part: PartCount::default(),
+            column: 0,
+            in_column: 0,
+            // Holds no time but the earliest: the first record looks for its column.
+            floor: i64::MIN,
+            reach: 0,
+            last: i64::MIN,
+            longest: u64::MAX,
+        }
+    }
+
+    /// Whether a record is of the time that was asked for; one without a time is of all times.
+    pub fn in_range(&self, event: &Event<'_>) -> bool {
+        event.time().map_or(self.range == TimeRange::ALL, |time| self.range.contains(time))
+    }
+
+    /// A record that counts.
+    #[inline(always)]
+    pub fn event(&mut self, event: &Event<'_>) {
+        let bytes = event.bytes();
+        let Some(slot) = self.classes.slots.get_mut(event.class().index()) else { return };
+        let first = slot.records == 0;
+        // As many as a part has, which is less than 64 bits hold.
+        slot.records = slot.records.wrapping_add(1);
+        slot.bytes = slot.bytes.wrapping_add(bytes);
+        slot.smallest = slot.smallest.min(bytes);
+        slot.largest = slot.largest.max(bytes);
+        if first {
+            self.classes.begin(event);
+        }
+        if let Some(time) = event.time() {
+            // One comparison for both borders: what is below the floor wraps around.
+            if time.wrapping_sub(self.floor) as u64 > self.reach {
+                self.enter(time);
+            }
+            self.in_column = self.in_column.wrapping_add(1);
+            if time.wrapping_sub(self.last) as u64 > self.longest {
+                self.silence(time);
+            }
+            self.last = time;
+        }
+    }
+
+    /// A record of another column; or the first one.
+    #[cold]
+    fn enter(&mut self, time: i64) {
+        if self.part.times.is_none() {
+            self.part.times = Some((time, time));
+            self.last = time;
+            self.longest = 0;
+        }
+        self.flush();
+        match &self.timeline {
+            Some(timeline) => {
+                self.column = timeline.column(time);
+                let (from, to) = timeline.bounds(self.column);
+                (self.floor, self.reach) = (from, to.abs_diff(from));
+            }
+            None => (self.floor, self.reach) = (i64::MIN, u64::MAX),
+        }
+    }
+
+    /// Longer than all before; or time that goes back.
+    #[cold]
+    fn silence(&mut self, time: i64) {
+        if time > self.last {
+            self.longest = time.abs_diff(self.last);
+            self.part.silence = Some(Span { from: self.last, to: time });
+        }
+    }
+
+    fn flush(&mut self) {
+        let records = self.timeline.as_mut().and_then(|t| t.records.get_mut(self.column));
+        if let Some(records) = records {
+            *records = records.saturating_add(self.in_column);
+        }
+        self.in_column = 0;
+    }
+
+    /// The next packet.
+    pub fn packet(&mut self, packet: &Packet) {
+        let span = match (packet.begin, packet.end) {
+            (Some(from), Some(to)) => Some(Span { from: from.min(to), to: to.max(from) }),
+            (from, to) => from.or(to).map(|time| Span { from: time, to: time }),
+        };
+        if !span.is_none_or(|span| self.touches(span)) {
+            return;
+        }
+        let range = self.range;
+        let part = &mut self.part;
+        part.span = joined(part.span, span.map(|span| within(span, range)));
+        part.packets = part.packets.saturating_add(1);
+        part.telling_packets += u64::from(packet.discarded.is_some());
+        part.content_bits = part.content_bits.saturating_add(packet.content_bits);
+        part.packet_bits = part.packet_bits.saturating_add(packet.packet_bits);
+        part.cpu = part.cpu.with(packet.cpu.map_or(Cpu::None, Cpu::One));
+    }
+
+    fn touches(&self, span: Span) -> bool {
+        span.from <= self.range.to && span.to >= self.range.from
+    }
+
+    /// Records or packets that are not there.
+    pub fn discarded(&mut self, discarded: &Discarded<'_>) {
+        let span = match (discarded.from, discarded.to) {
+            (Some(from), Some(to)) => Some(Span { from: from.min(to), to: to.max(from) }),
+            (from, to) => from.or(to).map(|time| Span { from: time, to: time }),
+        };
+        if !span.is_none_or(|span| self.touches(span)) {
+            return;
+        }
+        let (kind, sum) = match discarded.kind {
+            DiscardedKind::Records => (AbsentKind::Records, &mut self.part.absent_records),
+            DiscardedKind::Packets => (AbsentKind::Packets, &mut self.part.absent_packets),
+        };
+        *sum = sum.saturating_add(discarded.count);
+        let range = AbsentRange {
+            kind,
+            count: discarded.count,
+            span,
+            told: 1,
+            at_begin: discarded.at_begin,
+        };
+        self.part.absent.push(range, RANGES_KEPT);
+    }
+
+    /// Something that cannot be read.
+    pub fn damage(&mut self, damage: &Damage) {
+        self.part.damage_found = self.part.damage_found.saturating_add(1);
+        if self.part.damage.len() < DAMAGE_KEPT {
+            self.part.damage.push(damaged(damage));
+        }
+    }
+
+    /// All of it, as the part of this number of this stream.
+    pub fn finish(mut self, stream: usize, number: u64) -> PartCount {
+        self.flush();
+        self.part.count = self.classes.end();
+        if let Some((_, last)) = &mut self.part.times {
+            *last = self.last;
+        }
+        self.part.stream = stream;
+        self.part.number = number;
+        self.part
+    }
+}
+
+/// The part of a span that is in the range, which it touches.
+fn within(span: Span, range: TimeRange) -> Span {
+    Span { from: span.from.max(range.from), to: span.to.min(range.to) }
+}
+
+/// As it is kept.
+pub(super) fn damaged(damage: &Damage) -> Damaged {
+    Damaged {
+        trace: damage.trace.to_path_buf(),
+        stream: damage.stream.as_deref().unwrap_or("").to_owned(),
+        packet: damage.packet,
+        offset: damage.offset,
+        message: damage.to_string(),
+    }
+}

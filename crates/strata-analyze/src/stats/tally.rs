@@ -1,0 +1,338 @@
+//! What threads have counted, put together.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use super::{
+    joined, sort_events, Absent, Damaged, EventStats, Records, Span, Stats, StreamStats, Timeline,
+    TraceStats, DAMAGE_KEPT, RANGES_KEPT,
+};
+
+/// What is in neighbouring packets of a stream.
+#[derive(Debug, Default)]
+pub(super) struct PartCount {
+    /// Parts of a stream are in the order of these.
+    pub number: u64,
+    /// Index of the stream.
+    pub stream: usize,
+    pub packets: u64,
+    /// Those that count discarded records.
+    pub telling_packets: u64,
+    /// Of all packets, with headers \[bit\].
+    pub content_bits: u64,
+    /// Of all packets, with headers and padding \[bit\].
+    pub packet_bits: u64,
+    /// From the begin of the first packet to the end of the last.
+    pub span: Option<Span>,
+    pub count: Records,
+    /// Times of the first and the last record.
+    pub times: Option<(i64, i64)>,
+    pub silence: Option<Span>,
+    pub absent_records: u64,
+    pub absent_packets: u64,
+    pub absent: Absent,
+    pub cpu: Cpu,
+    pub damage: Vec<Damaged>,
+    pub damage_found: u64,
+}
+
+/// The CPU that packets name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Cpu {
+    /// There was no packet.
+    #[default]
+    Unknown,
+    /// All name this one.
+    One(u64),
+    /// They name several, or none.
+    None,
+}
+
+impl Cpu {
+    /// Of these packets and another one.
+    pub fn with(self, other: Cpu) -> Cpu {
+        match (self, other) {
+            (Cpu::Unknown, cpu) | (cpu, Cpu::Unknown) => cpu,
+            (Cpu::One(a), Cpu::One(b)) if a == b => self,
+            _ => Cpu::None,
+        }
+    }
+}
+
+/// The records of one class.
+#[derive(Debug)]
+pub(super) struct ClassCount {
+    pub name: String,
+    /// Index of its trace.
+    pub trace: usize,
+    pub count: Records,
+}
+
+/// Everything that was counted.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// With all but counts.
+    pub traces: Vec<TraceStats>,
+    /// With all but counts.
+    pub streams: Vec<StreamStats>,
+    pub parts: Vec<PartCount>,
+    pub classes: Vec<ClassCount>,
+    pub timeline: Option<Timeline>,
+    /// What was found when the traces were opened.
+    pub damage: Vec<Damaged>,
+}
+
+impl Tally {
+    /// The result.
+    pub fn finish(mut self) -> Stats {
+        let mut stats = Stats { timeline: self.timeline.take(), ..Stats::default() };
+        self.add_opening_damage(&mut stats);
+        self.parts.sort_by_key(|part| (part.stream, part.number));
+        self.add_parts(&mut stats);
+        for stream in &self.streams {
+            if let Some(trace) = self.traces.get_mut(stream.trace) {
+                trace.sum.add(&stream.sum);
+            }
+        }
+        stats.events = self.add_classes();
+        stats.traces = self.traces;
+        stats.streams = self.streams;
+        stats.span = stats.streams.iter().fold(None, |span, stream| joined(span, stream.sum.span));
+        stats
+    }
+
+    /// What was found when the traces were opened.
+    fn add_opening_damage(&mut self, stats: &mut Stats) {
+        let of_path: HashMap<PathBuf, usize> =
+            self.traces.iter().enumerate().map(|(at, trace)| (trace.path.clone(), at)).collect();
+        for damaged in std::mem::take(&mut self.damage) {
+            stats.damage_found = stats.damage_found.saturating_add(1);
+            let trace = of_path.get(&damaged.trace).and_then(|&at| self.traces.get_mut(at));
+            if let Some(trace) = trace {
+                trace.sum.damage = trace.sum.damage.saturating_add(1);
+            }
+            keep(&mut stats.damage, damaged);
+        }
+    }
+
+    fn add_parts(&mut self, stats: &mut Stats) {
+        let mut ranges_left = RANGES_KEPT;
+        let mut last: Option<(usize, i64)> = None;
+        for part in std::mem::take(&mut self.parts) {
+            let Some(stream) = self.streams.get_mut(part.stream) else { continue };
+            add_part(stream, &part, &mut ranges_left);
+            let before = last.filter(|(of, _)| *of == part.stream).map(|(_, time)| time);
+            if let (Some(from), Some((to, _))) = (before, part.times) {
+                stream.silence = longer(stream.silence, Span { from, to });
+            }
+            last = part.times.map(|(_, time)| (part.stream, time)).or(last);
+            stats.damage_found = stats.damage_found.saturating_add(part.damage_found);
+            part.damage.into_iter().for_each(|damaged| keep(&mut stats.damage, damaged));
+        }
+    }
+
+    /// To each trace its own; all of one name together are the result.
+    fn add_classes(&mut self) -> Vec<EventStats> {
+        let mut of_traces: HashMap<(usize, &str), Records> = HashMap::new();
+        let mut of_all: HashMap<&str, Records> = HashMap::new();
+        for class in self.classes.iter().filter(|class| class.count.records > 0) {
+            of_traces.entry((class.trace, &class.name)).or_default().add(&class.count);
+            of_all.entry(&class.name).or_default().add(&class.count);
+        }
+        for ((trace, name), count) in of_traces {
+            if let Some(trace) = self.traces.get_mut(trace) {
+                trace.events.push(EventStats { name: name.to_owned(), count });
+            }
+        }
+        self.traces.iter_mut().for_each(|trace| sort_events(&mut trace.events));
+        let mut events: Vec<EventStats> = of_all
+            .into_iter()
+            .map(|(name, count)| EventStats { name: name.to_owned(), count })
+            .collect();
+        sort_events(&mut events);
+        events
+    }
+}
+
+fn add_part(stream: &mut StreamStats, part: &PartCount, ranges_left: &mut usize) {
+    let sum = &mut stream.sum;
+    let content_bytes = part.content_bits / 8;
+    sum.span = joined(sum.span, part.span);
+    sum.packets = sum.packets.saturating_add(part.packets);
+    sum.telling_packets = sum.telling_packets.saturating_add(part.telling_packets);
+    sum.count.add(&part.count);
+    let header_bytes = content_bytes.saturating_sub(part.count.bytes);
+    sum.header_bytes = sum.header_bytes.saturating_add(header_bytes);
+    let padding_bytes = part.packet_bits.saturating_sub(part.content_bits) / 8;
+    sum.padding_bytes = sum.padding_bytes.saturating_add(padding_bytes);
+    sum.absent_records = sum.absent_records.saturating_add(part.absent_records);
+    sum.absent_packets = sum.absent_packets.saturating_add(part.absent_packets);
+    sum.damage = sum.damage.saturating_add(part.damage_found);
+    let before = stream.absent.ranges.len();
+    stream.absent.append(&part.absent, before + *ranges_left);
+    *ranges_left -= stream.absent.ranges.len() - before;
+    stream.cpu = match (stream.cpu.map_or(Cpu::Unknown, Cpu::One), stream.sum.packets) {
+        // Packets before this part named no CPU, or several.
+        (Cpu::Unknown, packets) if packets > part.packets => None,
+        (cpu, _) => match cpu.with(part.cpu) {
+            Cpu::One(cpu) => Some(cpu),
+            _ => None,
+        },
+    };
+    if let Some(silence) = part.silence {
+        stream.silence = longer(stream.silence, silence);
+    }
+}
+
+/// The longer of two silences, the earlier one if they are as long. One that ends before it begins is none.
+fn longer(a: Option<Span>, b: Span) -> Option<Span> {
+    match a {
+        _ if b.to <= b.from => a,
+        Some(a) if a.nanos() >= b.nanos() => Some(a),
+        _ => Some(b),
+    }
+}
+
+fn keep(all: &mut Vec<Damaged>, damaged: Damaged) {
+    if all.len() < DAMAGE_KEPT {
+        all.push(damaged);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{AbsentKind, AbsentRange};
+    use super::*;
+
+    fn tally(streams: &[usize]) -> Tally {
+        let traces = streams.iter().max().map_or(0, |last| last + 1);
+        Tally {
+            traces: vec![TraceStats::default(); traces],
+            streams: streams
+                .iter()
+                .map(|&trace| StreamStats { trace, ..StreamStats::default() })
+                .collect(),
+            ..Tally::default()
+        }
+    }
+
+    fn part(number: u64, stream: usize, records: u64, times: (i64, i64)) -> PartCount {
+        let count = Records { records, bytes: records * 10, smallest: 10, largest: 10 };
+        PartCount {
+            number,
+            stream,
+            packets: 1,
+            content_bits: (records * 10 + 84) * 8,
+            packet_bits: 4096 * 8,
+            span: Some(Span { from: times.0, to: times.1 }),
+            count,
+            times: Some(times),
+            ..PartCount::default()
+        }
+    }
+
+    fn class(name: &str, trace: usize, records: u64) -> ClassCount {
+        let count = Records { records, bytes: records * 8, smallest: 8, largest: 8 };
+        ClassCount { name: name.into(), trace, count }
+    }
+
+    #[test]
+    fn parts_in_any_order_are_one_stream() {
+        let mut tally = tally(&[0, 0]);
+        tally.parts =
+            vec![part(3, 1, 7, (0, 1000)), part(2, 0, 20, (500, 600)), part(1, 0, 10, (100, 200))];
+        let stats = tally.finish();
+        let sum = stats.streams[0].sum;
+        assert_eq!((sum.packets, sum.count.records, sum.count.bytes), (2, 30, 300));
+        assert_eq!(sum.span, Some(Span { from: 100, to: 600 }));
+        assert_eq!((sum.header_bytes, sum.padding_bytes), (168, 2 * (4096 - 84) - 300));
+        assert_eq!(stats.streams[0].silence, Some(Span { from: 200, to: 500 }));
+        assert_eq!(stats.streams[1].silence, None);
+        assert_eq!(stats.traces[0].sum.count.records, 37);
+        assert_eq!(stats.span, Some(Span { from: 0, to: 1000 }));
+    }
+
+    #[test]
+    fn silence_in_a_part_and_between_parts_is_the_longest_of_them() {
+        for (inside, wanted) in [((110, 150), (200, 300)), ((100, 600), (100, 600))] {
+            let mut tally = tally(&[0]);
+            let mut first = part(1, 0, 5, (100, 200));
+            first.silence = Some(Span { from: inside.0, to: inside.1 });
+            tally.parts = vec![first, part(2, 0, 5, (300, 310))];
+            let silence = tally.finish().streams[0].silence;
+            assert_eq!(silence, Some(Span { from: wanted.0, to: wanted.1 }));
+        }
+    }
+
+    #[test]
+    fn malicious_time_that_goes_back_is_no_silence() {
+        let mut tally = tally(&[0]);
+        tally.parts = vec![part(1, 0, 1, (100, 900)), part(2, 0, 1, (200, 210))];
+        assert_eq!(tally.finish().streams[0].silence, None);
+    }
+
+    #[test]
+    fn loss_over_the_border_of_two_parts_is_one_range() {
+        let mut tally = tally(&[0]);
+        for (number, span) in [(1, (10, 20)), (2, (20, 30)), (3, (70, 80))] {
+            let span = Some(Span { from: span.0, to: span.1 });
+            let mut part = part(number, 0, 1, (0, 0));
+            part.absent_records = 5;
+            let kind = AbsentKind::Records;
+            let range = AbsentRange { kind, count: 5, span, told: 1, at_begin: false };
+            part.absent.push(range, 9);
+            tally.parts.push(part);
+        }
+        let stats = tally.finish();
+        assert_eq!(stats.sum().absent_records, 15);
+        let counts: Vec<u64> = stats.streams[0].absent.ranges.iter().map(|r| r.count).collect();
+        assert_eq!(counts, [10, 5]);
+    }
+
+    #[test]
+    fn cpu_that_packets_do_not_agree_about_is_none() {
+        for (cpus, wanted) in [
+            ([Cpu::One(2), Cpu::One(2)], Some(2)),
+            ([Cpu::One(2), Cpu::One(3)], None),
+            ([Cpu::None, Cpu::One(3)], None),
+            ([Cpu::One(1), Cpu::None], None),
+        ] {
+            let mut tally = tally(&[0]);
+            for (number, cpu) in cpus.into_iter().enumerate() {
+                tally.parts.push(PartCount { cpu, ..part(number as u64, 0, 1, (0, 0)) });
+            }
+            assert_eq!(tally.finish().streams[0].cpu, wanted, "{cpus:?}");
+        }
+    }
+
+    #[test]
+    fn classes_of_one_name_are_one_event_of_all_and_one_of_each_trace() {
+        let mut tally = tally(&[0, 1]);
+        tally.classes = vec![
+            class("a:x", 0, 5),
+            class("a:y", 0, 7),
+            class("a:x", 1, 4),
+            class("a:x", 1, 1),
+            class("a:never", 1, 0),
+        ];
+        let stats = tally.finish();
+        let names = |events: &[EventStats]| -> Vec<(String, u64)> {
+            events.iter().map(|event| (event.name.clone(), event.count.records)).collect()
+        };
+        assert_eq!(names(&stats.events), [("a:x".into(), 10), ("a:y".into(), 7)]);
+        assert_eq!(names(&stats.traces[0].events), [("a:y".into(), 7), ("a:x".into(), 5)]);
+        assert_eq!(names(&stats.traces[1].events), [("a:x".into(), 5)]);
+    }
+
+    #[test]
+    fn malicious_number_of_damages_is_cut_and_counted() {
+        let mut tally = tally(&[0]);
+        tally.damage = vec![Damaged::default(); DAMAGE_KEPT - 1];
+        let damage = vec![Damaged::default(); 2];
+        tally.parts = vec![PartCount { damage, damage_found: 1_000_000, ..part(1, 0, 1, (0, 0)) }];
+        let stats = tally.finish();
+        assert_eq!(stats.damage.len(), DAMAGE_KEPT);
+        assert_eq!(stats.damage_found, DAMAGE_KEPT as u64 - 1 + 1_000_000);
+        assert_eq!(stats.sum().damage, stats.damage_found);
+    }
+}
