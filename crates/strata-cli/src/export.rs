@@ -1,20 +1,453 @@
-//! `strata export`.
+//! `strata export`: traces for other tools.
 
-use std::path::PathBuf;
+mod output;
 
-use anyhow::Result;
-use clap::{Args, ValueHint};
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{bail, Context, Result};
+use clap::{Args, ValueEnum, ValueHint};
+use strata_analyze::perfetto::{CounterRule, Exporter, Options, PairRule, Summary};
+use strata_analyze::render::{self, Renderer, TimeZone};
+use strata_ctf::read::{Damage, DamageKind, Message as Read, Reader, Selection, Stream, TimeRange};
+use strata_session::stop::Stop;
+
+use crate::messages::{Message, Weight};
+use crate::progress::ReadingLine;
+use crate::selection::{SelectionFlags, SYNTAX};
+use crate::talk;
+use crate::units::{clean, counted, shell_word, size, time};
+use output::Output;
+
+/// Damages that are said one by one.
+const DAMAGE_SHOWN: u64 = 20;
+/// Between two looks at whether to stop, and at how far it is \[messages\].
+const LOOK_INTERVAL: u64 = 4096;
+/// Text that is collected before it is written \[byte\].
+const TEXT_BYTES: usize = 256 << 10;
+/// Larger files than this are too much for a browser.
+const BROWSER_BYTES: u64 = 2 << 30;
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  done
+  1  no event was found, and no file was written; or a --pair or --counter matches nothing
+  2  a trace is damaged (everything intact was exported), or the export failed";
+
+const PAIRS: &str = "\
+Slices:
+  System calls are slices on their thread's track, and so is what is between X_begin and X_end,
+  X_start and X_stop (X_end, X_done, X_finish), X_entry and X_exit (X_return), X_enter and X_leave
+  (X_exit, X_return), X_acquire and X_release of one thread, where both ends are in the traces.
+  Other pairs are named; '*' stands for the same text in both names. Pairs with a KEYFIELD may
+  overlap and begin and end in different threads:
+    --pair 'myapp:job_taken=myapp:job_given'
+    --pair 'myapp:*_sent=myapp:*_received:id'
+";
 
 /// `strata export`.
 #[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{PAIRS}\n{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct ExportFlags {
+    /// The format: perfetto for https://ui.perfetto.dev, json for a JSON object on each line, csv
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    to: Format,
+
+    /// Write FILE; '-' is stdout [default: the trace's name in the current folder]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+
+    /// Replace FILE if it exists
+    #[arg(long)]
+    force: bool,
+
+    #[command(flatten)]
+    selection: SelectionFlags,
+
+    /// Perfetto: show what is between event BEGIN and event END as a slice; see --help
+    #[arg(long = "pair", value_name = "BEGIN=END[:KEYFIELD]")]
+    pairs: Vec<PairRule>,
+
+    /// Perfetto: make slices of system calls and of --pair only, not by the events' names
+    #[arg(long)]
+    no_pairs: bool,
+
+    /// Perfetto: show a numeric field as a counter, such as 'myapp:queue.length'; '*' is any text
+    #[arg(long = "counter", value_name = "[EVENT.]FIELD")]
+    counters: Vec<CounterRule>,
+
     /// A trace, or a folder with traces below it
     #[arg(required = true, value_name = "TRACE", value_hint = ValueHint::DirPath)]
     traces: Vec<PathBuf>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Perfetto,
+    Json,
+    Csv,
+}
+
+impl Format {
+    fn extension(self) -> &'static str {
+        match self {
+            Format::Perfetto => "perfetto-trace",
+            Format::Json => "json",
+            Format::Csv => "csv",
+        }
+    }
+}
+
+/// Where it goes.
+enum Target {
+    Stdout,
+    File(PathBuf),
+}
+
 /// Do it, and give the exit status.
 pub fn run(flags: &ExportFlags) -> Result<u8> {
-    let _ = &flags.traces;
-    Ok(0)
+    let begin = Instant::now();
+    let wants_perfetto = flags.no_pairs || !flags.pairs.is_empty() || !flags.counters.is_empty();
+    if wants_perfetto && flags.to != Format::Perfetto {
+        bail!("--pair, --no-pairs and --counter are for --to perfetto. Leave them out");
+    }
+    let target = target(flags)?;
+    // What goes to stdout can end anywhere; a file must not be left behind.
+    let stop = match &target {
+        Target::Stdout => Stop::new(),
+        Target::File(_) => Stop::on_signals().context("export: cannot handle signals")?,
+    };
+    let reader = Reader::open(&flags.traces)?;
+    let range = flags.selection.range(&reader, &TimeZone::system())?;
+    let line = ReadingLine::new("exporting", &reader, range == TimeRange::ALL);
+    let mut talk = Talk { line, damages: 0 };
+    reader.damage().iter().for_each(|damage| talk.damage(damage));
+    flags.selection.hints(&reader).into_iter().for_each(warning);
+    let tame = matches!(target, Target::Stdout) && io::stdout().is_terminal();
+    let job = Job { flags, reader: &reader, range, stop: &stop, tame };
+    let (file, name): (Box<dyn Write>, _) = match &target {
+        Target::Stdout => (Box::new(io::stdout().lock()), None),
+        Target::File(path) => {
+            let output = Output::create(path, flags.force)?;
+            (Box::new(output.writer()?), Some(output))
+        }
+    };
+    let written = job.write(file, &mut talk);
+    talk.line.clear();
+    let what = target.to_string();
+    let Some(written) = written.with_context(|| format!("export: cannot write {what}"))? else {
+        // The file goes with its guard.
+        return Ok(crate::stopped(&stop));
+    };
+    if let Some(output) = name {
+        if written.events > 0 {
+            output.finish().with_context(|| format!("export: cannot write {what}"))?;
+        }
+    }
+    talk.rest();
+    let idle = job.idle_rules();
+    say(&written, &target, flags, begin);
+    for rule in &idle {
+        warning(format!("{rule} matches nothing in these traces. See what there is: strata stats"));
+    }
+    Ok(match (talk.damages, written.events) {
+        (0, 0) => 1,
+        (0, _) => u8::from(!idle.is_empty()),
+        _ => 2,
+    })
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Target::Stdout => f.write_str("stdout"),
+            Target::File(path) => f.write_str(&shell_word(&clean(&path.display().to_string()))),
+        }
+    }
+}
+
+fn target(flags: &ExportFlags) -> Result<Target> {
+    match &flags.output {
+        Some(path) if path.as_os_str() == "-" => {
+            if flags.to == Format::Perfetto && io::stdout().is_terminal() {
+                bail!("a Perfetto trace is no text for a terminal. Use -o FILE");
+            }
+            Ok(Target::Stdout)
+        }
+        Some(path) => Ok(Target::File(path.clone())),
+        None => {
+            let first = flags.traces.first().context("no trace is named")?;
+            Ok(Target::File(PathBuf::from(default_name(first, flags.to))))
+        }
+    }
+}
+
+/// `some/where/my-trace/` as `my-trace.json`.
+fn default_name(trace: &Path, format: Format) -> std::ffi::OsString {
+    let real = trace.canonicalize();
+    let name = trace
+        .file_name()
+        .filter(|name| *name != "." && *name != "..")
+        .or_else(|| real.as_ref().ok().and_then(|real| real.file_name()));
+    let mut name = name.map_or_else(|| "trace".into(), std::ffi::OsStr::to_owned);
+    name.push(".");
+    name.push(format.extension());
+    name
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy, Default)]
+struct Written {
+    events: u64,
+    bytes: u64,
+    perfetto: Option<Summary>,
+}
+
+/// What is to be done.
+struct Job<'j> {
+    flags: &'j ExportFlags,
+    reader: &'j Reader,
+    range: TimeRange,
+    stop: &'j Stop,
+    /// It goes to a terminal.
+    tame: bool,
+}
+
+impl Job<'_> {
+    /// None: asked to stop.
+    fn write(&self, out: Box<dyn Write + '_>, talk: &mut Talk) -> io::Result<Option<Written>> {
+        match self.flags.to {
+            Format::Perfetto => {
+                let out = io::BufWriter::with_capacity(TEXT_BYTES, out);
+                let exporter = Exporter::new(out, self.reader, self.options())?;
+                self.go(exporter, talk)
+            }
+            Format::Json => self.go(Text::new(out, render::Format::Json, self.tame), talk),
+            Format::Csv => self.go(Text::new(out, render::Format::Csv, self.tame), talk),
+        }
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            pairs: self.flags.pairs.clone(),
+            automatic_pairs: !self.flags.no_pairs,
+            counters: self.flags.counters.clone(),
+        }
+    }
+
+    fn idle_rules(&self) -> Vec<String> {
+        Exporter::<io::Sink>::idle_rules(self.reader, &self.options())
+    }
+
+    fn go(&self, mut sink: impl Sink, talk: &mut Talk) -> io::Result<Option<Written>> {
+        let mut selection = self.flags.selection.filter().map(Selection::new);
+        let mut events = self.reader.events(self.range);
+        let mut messages = 0u64;
+        loop {
+            messages = messages.wrapping_add(1);
+            if messages % LOOK_INTERVAL == 0 {
+                if self.stop.requests() > 0 {
+                    return Ok(None);
+                }
+                talk.line.set(events.bytes_read());
+            }
+            match events.next() {
+                None => break,
+                Some(Read::Event(event)) => {
+                    match selection.as_mut().is_none_or(|selection| selection.accepts(&event)) {
+                        true => sink.event(&event)?,
+                        false => sink.skip(&event)?,
+                    }
+                }
+                Some(Read::Packet(_)) => {}
+                Some(Read::Discarded(discarded)) => sink.discarded(&discarded)?,
+                Some(Read::Damage(damage)) => {
+                    talk.damage(damage);
+                    sink.damage(damage, self.stream_of(damage))?;
+                }
+            }
+        }
+        // Whoever asked a moment ago does not expect a file.
+        match self.stop.requests() {
+            0 => sink.finish().map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn stream_of(&self, damage: &Damage) -> Option<&Stream> {
+        let name = damage.stream.as_deref()?;
+        self.reader
+            .streams()
+            .iter()
+            .find(|stream| stream.name() == name && stream.trace().path() == damage.trace.as_ref())
+    }
+}
+
+/// Where event records go.
+trait Sink {
+    fn event(&mut self, event: &strata_ctf::read::Event<'_>) -> io::Result<()>;
+    fn skip(&mut self, _event: &strata_ctf::read::Event<'_>) -> io::Result<()> {
+        Ok(())
+    }
+    fn discarded(&mut self, _discarded: &strata_ctf::read::Discarded<'_>) -> io::Result<()> {
+        Ok(())
+    }
+    fn damage(&mut self, _damage: &Damage, _stream: Option<&Stream>) -> io::Result<()> {
+        Ok(())
+    }
+    fn finish(self) -> io::Result<Written>;
+}
+
+impl<W: Write> Sink for Exporter<W> {
+    fn event(&mut self, event: &strata_ctf::read::Event<'_>) -> io::Result<()> {
+        Exporter::event(self, event)
+    }
+
+    fn skip(&mut self, event: &strata_ctf::read::Event<'_>) -> io::Result<()> {
+        Exporter::skip(self, event)
+    }
+
+    fn discarded(&mut self, discarded: &strata_ctf::read::Discarded<'_>) -> io::Result<()> {
+        Exporter::discarded(self, discarded)
+    }
+
+    fn damage(&mut self, damage: &Damage, stream: Option<&Stream>) -> io::Result<()> {
+        Exporter::damage(self, damage, stream)
+    }
+
+    fn finish(self) -> io::Result<Written> {
+        let (_, summary) = Exporter::finish(self)?;
+        Ok(Written { events: summary.events, bytes: summary.bytes, perfetto: Some(summary) })
+    }
+}
+
+/// JSON or CSV.
+struct Text<W> {
+    out: W,
+    renderer: Renderer,
+    text: Vec<u8>,
+    written: Written,
+}
+
+impl<W: Write> Text<W> {
+    fn new(out: W, format: render::Format, tame: bool) -> Text<W> {
+        let zone = TimeZone::system();
+        let options = render::Options { format, zone, tame, ..render::Options::default() };
+        let renderer = Renderer::new(&options);
+        let mut text = Vec::with_capacity(TEXT_BYTES);
+        renderer.head(&mut text);
+        Text { out, renderer, text, written: Written::default() }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.text)?;
+        self.written.bytes = self.written.bytes.saturating_add(self.text.len() as u64);
+        self.text.clear();
+        Ok(())
+    }
+}
+
+impl<W: Write> Sink for Text<W> {
+    fn event(&mut self, event: &strata_ctf::read::Event<'_>) -> io::Result<()> {
+        self.renderer.event(event, &mut self.text);
+        self.written.events += 1;
+        match self.text.len() >= TEXT_BYTES {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    fn finish(mut self) -> io::Result<Written> {
+        self.flush()?;
+        self.out.flush()?;
+        Ok(self.written)
+    }
+}
+
+/// What is said on the way.
+struct Talk {
+    line: ReadingLine,
+    damages: u64,
+}
+
+impl Talk {
+    fn damage(&mut self, damage: &Damage) {
+        // Two machines are exported as well as one; whoever looks at both must know.
+        if matches!(damage.what, DamageKind::Clocks { .. }) {
+            return self.say(Weight::Warning, damage);
+        }
+        self.damages += 1;
+        if self.damages <= DAMAGE_SHOWN {
+            self.say(Weight::Failure, damage);
+        }
+    }
+
+    fn say(&self, weight: Weight, damage: &Damage) {
+        self.line.say(&Message { weight, text: clean(&damage.to_string()) });
+    }
+
+    fn rest(&self) {
+        if self.damages > DAMAGE_SHOWN {
+            talk::failure(&counted(self.damages - DAMAGE_SHOWN, "other damage"));
+        }
+    }
+}
+
+fn warning(text: String) {
+    talk::message(&Message { weight: Weight::Warning, text });
+}
+
+/// What was written, and what to do with it.
+fn say(written: &Written, target: &Target, flags: &ExportFlags, begin: Instant) {
+    if written.events == 0 {
+        return warning(format!("nothing to export: {}", flags.selection.nothing()));
+    }
+    for text in remarks(&written.perfetto.unwrap_or_default()) {
+        warning(text);
+    }
+    let text = format!(
+        "wrote {} to {target} ({}) in {}",
+        counted(written.events, "event"),
+        size(written.bytes),
+        time(begin.elapsed())
+    );
+    talk::message(&Message { weight: Weight::Talk, text });
+    if flags.to != Format::Perfetto || matches!(target, Target::Stdout) {
+        return;
+    }
+    let text = "open it at https://ui.perfetto.dev, which keeps it in your browser".to_owned();
+    talk::message(&Message { weight: Weight::Talk, text });
+    if written.bytes > BROWSER_BYTES {
+        warning(format!(
+            "{} is more than browsers hold (about {}). Export a part with --from, --until or --filter",
+            size(written.bytes),
+            size(BROWSER_BYTES)
+        ));
+    }
+}
+
+/// What in a Perfetto trace is not as one would expect.
+fn remarks(summary: &Summary) -> Vec<String> {
+    let mut texts = Vec::new();
+    if summary.discarded > 0 {
+        let what = counted(summary.discarded, "event record");
+        texts.push(format!("{what} discarded by the tracer; marked where that happened"));
+    }
+    if summary.ends_without_begin > 0 {
+        let what = counted(summary.ends_without_begin, "slice");
+        texts.push(format!("{what} without begin in the trace: shown as instants"));
+    }
+    if summary.unfinished > 0 {
+        let what = counted(summary.unfinished, "slice");
+        texts.push(format!("{what} without end in the trace: marked 'unfinished'"));
+    }
+    if summary.too_many_open > 0 {
+        let what = counted(summary.too_many_open, "event");
+        texts.push(format!("{what} would begin more slices than can be open: shown as instants"));
+    }
+    texts
 }

@@ -1,4 +1,5 @@
-//! The `strata` command: flags, messages, exit status. What it does is in `strata-session`.
+//! The `strata` command: flags, messages, exit status. What it does is in `strata-session` (recording)
+//! and `strata-analyze` (reading).
 
 mod export;
 mod flags;
@@ -7,6 +8,7 @@ mod list;
 mod messages;
 mod progress;
 mod record;
+mod selection;
 mod stats;
 mod talk;
 mod units;
@@ -16,6 +18,7 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
+use strata_session::stop::Stop;
 
 use flags::{Action, Flags};
 
@@ -35,6 +38,11 @@ fn main() -> ExitCode {
         Action::Man { folder } => generate::man(folder.as_deref()).map(|()| 0),
     };
     ExitCode::from(done.unwrap_or_else(|error| failed(&error)))
+}
+
+/// The exit status of what was stopped, as a shell has it for a program that a signal ended.
+fn stopped(stop: &Stop) -> u8 {
+    stop.signal().map_or(130, |signal| 128u8.wrapping_add(signal as u8))
 }
 
 /// Say why, and with which exit status.

@@ -126,7 +126,7 @@ pub fn summary(report: &Report) -> Vec<Message> {
 /// The command to type next, if there is a trace to look at.
 pub fn next_command(report: &Report) -> Option<String> {
     let output = report.output.as_ref().filter(|_| report.counts().records > 0)?;
-    Some(format!("Next: babeltrace2 {}", shell_word(&output.display().to_string())))
+    Some(format!("Next: strata view {}", shell_word(&output.display().to_string())))
 }
 
 fn headline(report: &Report) -> Message {

@@ -1,20 +1,152 @@
-//! `strata stats`.
+//! `strata stats`: counts what is in traces, and says what is not there.
 
+mod json;
+mod table;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
+use strata_analyze::render::TimeZone;
+use strata_analyze::stats::{count, Options, Stats, DAMAGE_KEPT};
+use strata_ctf::read::{Reader, Selection};
+use strata_session::stop::Stop;
+
+use crate::messages::{Message, Weight};
+use crate::progress::ReadingLine;
+use crate::selection::{until_or_to, SelectionFlags, SYNTAX};
+use crate::talk;
+use crate::units::{self, clean, counted};
+use text::{Look, Sort};
+
+/// Damages that are said one by one.
+const DAMAGE_SHOWN: usize = 20;
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  done
+  1  no event record was found, or records were discarded and --strict was given
+  2  a trace is damaged (everything intact is counted), or nothing can be read";
 
 /// `strata stats`.
 #[derive(Debug, Args)]
+#[command(mut_arg("until", until_or_to))]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct StatsFlags {
     /// A trace, or a folder with traces below it
     #[arg(required = true, value_name = "TRACE", value_hint = ValueHint::DirPath)]
     traces: Vec<PathBuf>,
+
+    #[command(flatten)]
+    selection: SelectionFlags,
+
+    /// Sort events and traces by this
+    #[arg(long, value_enum, default_value_t)]
+    sort: Sort,
+
+    /// Show every trace with its events and streams, and every time when records were discarded
+    #[arg(short = 'v', long = "traces")]
+    details: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Exit with 1 if any record was discarded or overwritten, or a packet is not there
+    #[arg(long)]
+    strict: bool,
+
+    /// Count with N threads [default: as many as there are CPUs]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
 }
 
 /// Do it, and give the exit status.
 pub fn run(flags: &StatsFlags) -> Result<u8> {
-    let _ = &flags.traces;
-    Ok(0)
+    let stop = Stop::on_signals().context("stats: cannot handle signals")?;
+    let reader = Reader::open(&flags.traces)?;
+    let range = flags.selection.range(&reader, &TimeZone::system())?;
+    for text in flags.selection.hints(&reader) {
+        talk::message(&Message { weight: Weight::Warning, text });
+    }
+    let selection = flags.selection.filter().map(Selection::new);
+    let options = Options { threads: flags.threads, range, selection: selection.as_ref() };
+    let line = ReadingLine::new("counting", &reader, true);
+    let stats = count(&reader, &options, &|bytes| {
+        line.add(bytes);
+        stop.requests() == 0
+    });
+    line.clear();
+    let Some(stats) = stats else {
+        return Ok(crate::stopped(&stop));
+    };
+    let written = write(&stats, flags);
+    say_damage(&stats);
+    written?;
+    if stats.sum().count.records == 0 {
+        let text = flags.selection.nothing().to_owned();
+        talk::message(&Message { weight: Weight::Warning, text });
+    }
+    Ok(exit_status(&stats, flags.strict))
+}
+
+fn write(stats: &Stats, flags: &StatsFlags) -> Result<()> {
+    let text = if flags.json {
+        format!("{:#}\n", json::document(stats))
+    } else {
+        let look = Look {
+            sort: flags.sort,
+            details: flags.details,
+            ascii: !is_utf8(),
+            selected: flags.selection.is_any(),
+        };
+        text::render(stats, look)
+    };
+    // Colours only where they are wanted (a terminal, no NO_COLOR).
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .context("stats: cannot write to stdout")
+}
+
+/// Are this locale's characters more than ASCII?
+fn is_utf8() -> bool {
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    set.is_some_and(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+/// Each damage; of many, the first.
+fn say_damage(stats: &Stats) {
+    for damaged in stats.damage.iter().take(DAMAGE_SHOWN) {
+        let text = clean(&damaged.message);
+        talk::message(&Message { weight: Weight::Failure, text });
+    }
+    if stats.damage_found > DAMAGE_SHOWN as u64 {
+        let mut text = counted(stats.damage_found - DAMAGE_SHOWN as u64, "other damage");
+        let _ = match stats.damage_found <= DAMAGE_KEPT as u64 {
+            true => write!(text, ". --json has them all"),
+            false => write!(text, ". --json has the first {}", units::count(DAMAGE_KEPT as u64)),
+        };
+        talk::message(&Message { weight: Weight::Failure, text });
+    }
+}
+
+fn exit_status(stats: &Stats, strict: bool) -> u8 {
+    if stats.damage_found > 0 {
+        2
+    } else {
+        u8::from(stats.sum().count.records == 0 || (strict && !stats.is_complete()))
+    }
 }

@@ -1,20 +1,257 @@
-//! `strata view`.
+//! `strata view`: the events of traces, to stdout or a pager.
 
+mod pager;
+mod say;
+mod target;
+
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use anyhow::Result;
-use clap::{Args, ValueHint};
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum, ValueHint};
+use strata_analyze::pipeline::{self, Job, Output};
+use strata_analyze::render::{ClockStyle, FieldList, Format, Options, TimeZone};
+use strata_ctf::read::{Reader, Selection, TimeRange};
+use strata_session::stop::Stop;
+
+use crate::messages::Weight;
+use crate::progress::ReadingLine;
+use crate::selection::{until_or_to, SelectionFlags, SYNTAX};
+use say::Speaker;
+use target::Target;
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  done
+  1  no event matched
+  2  a trace is damaged (everything intact is shown), or nothing can be read";
 
 /// `strata view`.
 #[derive(Debug, Args)]
+#[command(mut_arg("until", until_or_to))]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct ViewFlags {
-    /// A trace, or a folder with traces below it
+    /// A trace, or a folder with traces below it; several are merged by time
     #[arg(required = true, value_name = "TRACE", value_hint = ValueHint::DirPath)]
     traces: Vec<PathBuf>,
+
+    #[command(flatten)]
+    selection: SelectionFlags,
+
+    /// Layout: babeltrace2's text, a JSON object on each line, or a table
+    #[arg(long, value_enum, default_value_t)]
+    format: FormatFlag,
+
+    /// Show only these fields; also whole parts: packet, common, context, payload. With --format csv
+    /// a column for each
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    fields: Vec<String>,
+
+    /// How times are shown: one of time, date, seconds, cycles, none; and utc or local
+    #[arg(long, value_enum, value_name = "LAYOUT", value_delimiter = ',')]
+    clock: Vec<ClockFlag>,
+
+    /// Leave out the time since the event before
+    #[arg(long)]
+    no_delta: bool,
+
+    /// Colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    color: ColorFlag,
+
+    /// Do not start a pager on a terminal [default: $PAGER, or less]
+    #[arg(long)]
+    no_pager: bool,
+
+    /// Read with N threads [default: as many as there are CPUs]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
 }
 
-/// Do it, and give the exit status.
+/// `--format`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum FormatFlag {
+    /// As babeltrace2 has it
+    #[default]
+    Text,
+    /// A JSON object on each line
+    Json,
+    /// A table, with a header (RFC 4180)
+    Csv,
+}
+
+/// `--clock`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ClockFlag {
+    /// 22:13:20.000000012
+    Time,
+    /// 2023-11-14 22:13:20.000000012
+    Date,
+    /// Since 1970: 1700000000.000000012
+    Seconds,
+    /// As it was recorded
+    Cycles,
+    /// No times
+    None,
+    /// In UTC
+    Utc,
+    /// In the local time zone, $TZ (default)
+    Local,
+}
+
+/// `--color`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum ColorFlag {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// View, and give the exit status.
 pub fn run(flags: &ViewFlags) -> Result<u8> {
-    let _ = &flags.traces;
-    Ok(0)
+    let reader = Reader::open(&flags.traces)?;
+    let stop = Stop::on_signals().context("view: cannot handle signals")?;
+    let mut options = flags.options();
+    let range = flags.selection.range(&reader, &options.zone)?;
+    let mut target = Target::open(!flags.no_pager).context("view: cannot use stdout")?;
+    options.colours = match flags.color {
+        ColorFlag::Auto => target.wants_colours(),
+        ColorFlag::Always => true,
+        ColorFlag::Never => false,
+    };
+    options.tame = target.is_terminal();
+
+    // Where the text flows over the screen there is no place for a line.
+    let line = match target.is_terminal() {
+        true => ReadingLine::none(),
+        false => ReadingLine::new("reading", &reader, range == TimeRange::ALL),
+    };
+    let mut speaker = Speaker::new(&options, target.is_pager(), line);
+    speaker.opened(&reader, &flags.selection, options.fields.as_ref());
+    let selection = flags.selection.filter().map(Selection::new);
+    let stopped = || stop.requests() > 0;
+    let job = Job {
+        reader: &reader,
+        range,
+        options,
+        filter: selection.as_ref(),
+        threads: flags.threads.map_or_else(pipeline::threads, NonZeroUsize::get),
+        stop: &stopped,
+    };
+    let mut written = Ok(());
+    let summary = pipeline::run(&job, &mut |output| {
+        match output {
+            Output::Text(text) => {
+                if let Err(error) = target.write(text) {
+                    written = Err(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            Output::Remark(remark) => speaker.remark(remark),
+            Output::Read(bytes) => speaker.progress(bytes),
+        }
+        ControlFlow::Continue(())
+    });
+    speaker.clear();
+    target.close();
+    // Whoever reads has seen enough, or the disk is full: nothing that is said here would help.
+    written.context("view: cannot write to stdout")?;
+    speaker.end(&summary);
+    if summary.stopped {
+        return Ok(crate::stopped(&stop));
+    }
+    let damaged = summary.damage > 0 || !reader.damage().is_empty();
+    if summary.events == 0 {
+        speaker.say(Weight::Warning, flags.selection.nothing().to_owned());
+    }
+    Ok(if damaged { 2 } else { u8::from(summary.events == 0) })
+}
+
+impl ViewFlags {
+    fn options(&self) -> Options {
+        let style = self.clock.iter().rev().find_map(|flag| match flag {
+            ClockFlag::Time => Some(ClockStyle::Time),
+            ClockFlag::Date => Some(ClockStyle::Date),
+            ClockFlag::Seconds => Some(ClockStyle::Seconds),
+            ClockFlag::Cycles => Some(ClockStyle::Cycles),
+            ClockFlag::None => Some(ClockStyle::None),
+            ClockFlag::Utc | ClockFlag::Local => None,
+        });
+        let zone =
+            self.clock.iter().rev().find(|flag| matches!(flag, ClockFlag::Utc | ClockFlag::Local));
+        Options {
+            format: match self.format {
+                FormatFlag::Text => Format::Text,
+                FormatFlag::Json => Format::Json,
+                FormatFlag::Csv => Format::Csv,
+            },
+            clock: style,
+            zone: if zone == Some(&ClockFlag::Utc) { TimeZone::UTC } else { TimeZone::system() },
+            delta: !self.no_delta,
+            fields: (!self.fields.is_empty()).then(|| FieldList::new(&self.fields)),
+            ..Options::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::{Action, Flags};
+    use clap::Parser as _;
+
+    fn view(arguments: &[&str]) -> Result<Options, String> {
+        let arguments = [&["strata", "view"], arguments].concat();
+        match Flags::try_parse_from(arguments).map_err(|error| error.to_string())?.action {
+            Action::View(flags) => Ok(flags.options()),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    #[test]
+    fn view_flags_when_none_are_given_are_babeltrace2_s_layout() {
+        let options = view(&["trace"]).unwrap();
+        assert_eq!((options.format, options.clock, options.delta), (Format::Text, None, true));
+        assert_eq!(options.fields, None);
+    }
+
+    #[test]
+    fn view_flags_of_every_kind_reach_the_renderer() {
+        let options = view(&[
+            "--format=csv",
+            "--clock",
+            "date,utc",
+            "--no-delta",
+            "--fields",
+            "a,payload",
+            "t",
+            "u",
+        ])
+        .unwrap();
+        assert_eq!(options.format, Format::Csv);
+        assert_eq!(options.clock, Some(ClockStyle::Date));
+        assert_eq!(options.zone, TimeZone::UTC);
+        assert!(!options.delta);
+        assert_eq!(options.fields, Some(FieldList::new(&["a", "payload"])));
+        assert_eq!(view(&["--clock=cycles", "t"]).unwrap().clock, Some(ClockStyle::Cycles));
+        assert_eq!(view(&["--clock=utc", "t"]).unwrap().clock, None);
+    }
+
+    #[test]
+    fn view_flags_that_make_no_sense_are_refused_with_what_would() {
+        for (arguments, part) in [
+            (&[][..], "TRACE"),
+            (&["--format", "xml", "t"], "json"),
+            (&["--clock", "moon", "t"], "utc"),
+            (&["--threads", "0", "t"], "--threads"),
+        ] {
+            let text = view(arguments).unwrap_err();
+            assert!(text.contains(part), "{arguments:?}: {text}");
+        }
+    }
 }

@@ -6,6 +6,8 @@ use rustix::time::{clock_gettime, ClockId};
 use strata_ctf::environment::{user_environment, UserProcess};
 use strata_model::{ByteOrder, ClockClass, EventClass, RecordHeader, StreamClass, Trace, Uuid};
 
+use crate::options::Mode;
+
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const SECOND: i64 = 1_000_000_000;
 
@@ -14,15 +16,17 @@ const SECOND: i64 = 1_000_000_000;
 pub(crate) struct Machine {
     hostname: Vec<u8>,
     clock: ClockClass,
+    overwrites: bool,
 }
 
 impl Machine {
-    /// This machine, now.
-    pub(crate) fn new() -> Machine {
+    /// This machine, now, for a session of this loss mode.
+    pub(crate) fn new(mode: Mode) -> Machine {
         let hostname = rustix::system::uname().nodename().to_bytes().to_vec();
         // Without /proc/sys (a container) the clock has no identity, and merges with others like it.
         let boot = std::fs::read_to_string(BOOT_ID).ok().and_then(|text| text.trim().parse().ok());
-        Machine { hostname, clock: ClockClass::monotonic(boot, wall_offset()) }
+        let clock = ClockClass::monotonic(boot, wall_offset());
+        Machine { hostname, clock, overwrites: mode == Mode::Overwrite }
     }
 
     /// A description of the process' trace.
@@ -32,6 +36,7 @@ impl Machine {
             vpid: process.pid,
             procname: process.name.as_bytes(),
             created: process.created,
+            overwrites: self.overwrites,
         };
         Trace {
             uuid: process.uuid,
@@ -113,11 +118,11 @@ mod tests {
             large_header: true,
             events: &[event],
         };
-        let trace = Machine::new().trace(&process);
+        let trace = Machine::new(Mode::Overwrite).trace(&process);
         trace.validate().unwrap();
         assert_eq!(trace.streams[0].header, RecordHeader::Large);
         let text = strata_ctf::metadata::write(&trace);
-        for part in ["procname", "demo", "20260131T235959+0100", "a:b", "hostname"] {
+        for part in ["procname", "demo", "20260131T235959+0100", "a:b", "hostname", "overwrite"] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

@@ -64,7 +64,7 @@ pub fn record(
         Some(path) => TraceFolder::create(path)?,
         None => TraceFolder::create_by_time(Path::new(""), &stamp.name)?,
     };
-    let machine = Machine::new();
+    let machine = Machine::new(options.mode);
     let (spec, clock) = (spec(options, rules), Clock::new());
     let setup = Setup { options, spec, stamp, inherited, machine, clock, shared, stop };
     match setup.begin() {

@@ -65,7 +65,7 @@ fn summary_of_a_good_recording_is_a_headline_a_table_and_the_next_command() {
             ),
         ]
     );
-    assert_eq!(next_command(&report).unwrap(), "Next: babeltrace2 'my trace'");
+    assert_eq!(next_command(&report).unwrap(), "Next: strata view 'my trace'");
     assert_eq!(exit_status(&report, true), 0);
 }
 

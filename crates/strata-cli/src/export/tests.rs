@@ -1,0 +1,143 @@
+use super::*;
+use crate::flags::{Action, Flags};
+use clap::Parser as _;
+use std::fs;
+
+fn parse(arguments: &[&str]) -> Result<ExportFlags, String> {
+    let all = ["strata", "export"].iter().chain(arguments);
+    match Flags::try_parse_from(all).map_err(|error| error.to_string())?.action {
+        Action::Export(flags) => Ok(flags),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("strata-export-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn flags_without_a_format_or_with_a_wrong_rule_say_what_is_right() {
+    assert!(parse(&["trace"]).unwrap_err().contains("--to"));
+    assert!(parse(&["--to", "xml", "trace"]).unwrap_err().contains("perfetto"));
+    let pair = parse(&["--to", "perfetto", "--pair", "a", "trace"]).unwrap_err();
+    assert!(pair.contains("BEGIN=END"), "{pair}");
+    let counter = parse(&["--to", "perfetto", "--counter", "", "trace"]).unwrap_err();
+    assert!(counter.contains("EVENT.FIELD"), "{counter}");
+}
+
+#[test]
+fn flags_for_perfetto_with_another_format_are_refused() {
+    for flag in [&["--no-pairs"][..], &["--pair", "a=b"], &["--counter", "x"]] {
+        let flags = parse(&[&["--to", "json"], flag, &["trace"]].concat()).unwrap();
+        assert!(run(&flags).unwrap_err().to_string().contains("--to perfetto"));
+    }
+}
+
+#[test]
+fn default_name_is_that_of_the_traces_folder() {
+    let name = |path: &str, format| default_name(Path::new(path), format).into_string().unwrap();
+    assert_eq!(name("a/my-trace", Format::Perfetto), "my-trace.perfetto-trace");
+    assert_eq!(name("a/my-trace/", Format::Json), "my-trace.json");
+    assert_eq!(name("/", Format::Csv), "trace.csv");
+    let here = std::env::current_dir().unwrap();
+    let here = here.file_name().unwrap().to_str().unwrap();
+    assert_eq!(name(".", Format::Csv), format!("{here}.csv"));
+}
+
+#[test]
+fn output_that_is_not_finished_leaves_nothing() {
+    let folder = folder("unfinished");
+    let path = folder.join("x.json");
+    let output = Output::create(&path, false).unwrap();
+    output.writer().unwrap().write_all(b"half").unwrap();
+    let [hidden] = &names(&folder)[..] else { panic!("{:?}", names(&folder)) };
+    assert!(hidden.starts_with('.'), "{hidden}");
+    drop(output);
+    assert!(names(&folder).is_empty());
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn output_that_is_finished_has_its_name_only() {
+    let folder = folder("finished");
+    let path = folder.join("x.json");
+    let output = Output::create(&path, false).unwrap();
+    output.writer().unwrap().write_all(b"all").unwrap();
+    output.finish().unwrap();
+    assert_eq!(names(&folder), ["x.json"]);
+    assert_eq!(fs::read(&path).unwrap(), b"all");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn output_over_a_file_needs_force() {
+    let folder = folder("force");
+    let path = folder.join("x.json");
+    // One that appears while the export runs is left alone too.
+    let output = Output::create(&path, false).unwrap();
+    fs::write(&path, b"old").unwrap();
+    assert!(output.finish().unwrap_err().to_string().contains("--force"));
+    assert!(Output::create(&path, false).unwrap_err().to_string().contains("--force"));
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    let output = Output::create(&path, true).unwrap();
+    output.writer().unwrap().write_all(b"new").unwrap();
+    output.finish().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    assert_eq!(names(&folder), ["x.json"]);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn output_to_a_device_is_written_as_it_is() {
+    let output = Output::create(Path::new("/dev/null"), false).unwrap();
+    output.writer().unwrap().write_all(b"x").unwrap();
+    output.finish().unwrap();
+    assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
+}
+
+#[test]
+fn output_to_a_folder_or_into_none_is_refused() {
+    let folder = folder("none");
+    assert!(Output::create(&folder, true).unwrap_err().to_string().contains("folder"));
+    let none = Output::create(&folder.join("none/x"), true).unwrap_err().to_string();
+    assert!(none.contains("no such folder"), "{none}");
+    assert!(names(&folder).is_empty());
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn output_with_the_longest_name_has_a_hidden_one() {
+    let folder = folder("long");
+    let path = folder.join("x".repeat(255));
+    Output::create(&path, false).unwrap().finish().unwrap();
+    assert!(path.is_file());
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn remarks_name_all_that_is_not_whole() {
+    let summary = Summary {
+        discarded: 1,
+        ends_without_begin: 2,
+        unfinished: 3,
+        too_many_open: 4,
+        ..Summary::default()
+    };
+    let texts = remarks(&summary);
+    for (text, start) in texts.iter().zip(["1 event record ", "2 slices", "3 slices", "4 events"]) {
+        assert!(text.starts_with(start), "{text}");
+    }
+    assert_eq!(texts.len(), 4);
+    assert!(remarks(&Summary::default()).is_empty());
+}

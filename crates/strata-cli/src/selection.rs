@@ -1,0 +1,186 @@
+//! Which event records: flags that view, stats and export share.
+
+use anyhow::{bail, Result};
+use clap::{Arg, Args};
+use strata_analyze::pipeline;
+use strata_analyze::render::{parse_length, TimeZone, When, WhenError};
+use strata_ctf::read::{Reader, Selection, TimeRange};
+use strata_filter::Filter;
+
+/// How times and filters are written, for the long help.
+pub const SYNTAX: &str = "\
+Filter (-f):
+  an event's name, or a comparison of a field, joined with '&&', '||', '!' and parentheses:
+    -f 'sched_switch && next_comm == \"nginx\" || len > 4096'
+
+Times (--from, --until):
+  12:00:01.5                on the day of the trace, local time
+  '2026-11-22 12:00:01.5'   local time
+  @1700000000.5             seconds since 1970
+  +1.5s                     since the trace begins
+  -1.5s                     before it ends
+";
+
+/// `--until` where `--to` is free, and means the same. `strata export --to` is the format.
+pub fn until_or_to(until: Arg) -> Arg {
+    until.alias("to").help("Only events up to TIME, as in --from; --to is the same")
+}
+
+/// Which event records are wanted.
+#[derive(Debug, Args)]
+pub struct SelectionFlags {
+    /// Only events that EXPRESSION selects, such as 'sched_switch && next_comm == "nginx"'
+    #[arg(short, long, value_name = "EXPRESSION", value_parser = parse_filter)]
+    filter: Option<Filter>,
+
+    /// Only events from TIME on: 12:00:01.5, '2026-11-22 12:00', @SECONDS since 1970, +1.5s since
+    /// the trace begins, -1.5s before it ends
+    #[arg(long, value_name = "TIME", value_parser = When::parse, allow_hyphen_values = true)]
+    from: Option<When>,
+
+    /// Only events up to TIME, as in --from
+    #[arg(long, value_name = "TIME", value_parser = When::parse, allow_hyphen_values = true)]
+    until: Option<When>,
+
+    /// Only events of the last LENGTH of time, such as 500ms, 10s, 2m
+    #[arg(long, value_name = "LENGTH", value_parser = parse_length, conflicts_with = "from")]
+    last: Option<i64>,
+}
+
+impl SelectionFlags {
+    /// The filter.
+    pub fn filter(&self) -> Option<&Filter> {
+        self.filter.as_ref()
+    }
+
+    /// Whether there is any condition.
+    pub fn is_any(&self) -> bool {
+        self.filter.is_some() || self.has_time()
+    }
+
+    fn has_time(&self) -> bool {
+        self.from.is_some() || self.until.is_some() || self.last.is_some()
+    }
+
+    /// The time. `zone` is that of times of day.
+    pub fn range(&self, reader: &Reader, zone: &TimeZone) -> Result<TimeRange> {
+        if !self.has_time() {
+            return Ok(TimeRange::ALL);
+        }
+        self.range_in(pipeline::span(reader), zone)
+    }
+
+    fn range_in(&self, span: Option<TimeRange>, zone: &TimeZone) -> Result<TimeRange> {
+        let mut range = TimeRange::ALL;
+        if let Some(until) = &self.until {
+            range.to = until.resolve(span, zone)?;
+        }
+        if let Some(from) = &self.from {
+            range.from = from.resolve(span, zone)?;
+        }
+        if let Some(length) = self.last {
+            let end = span.ok_or(WhenError::NoSpan)?.to.min(range.to);
+            range.from = end.saturating_sub(length);
+        }
+        if range.from > range.to {
+            bail!("--from is later than --until, so no event can be between them. Exchange them");
+        }
+        Ok(range)
+    }
+
+    /// What in the filter can match nothing in these traces, each with its place in the text.
+    pub fn hints(&self, reader: &Reader) -> Vec<String> {
+        let hints = self.filter.as_ref().map(|filter| Selection::check(filter, reader));
+        hints.into_iter().flatten().map(|hint| format!("{hint}\n{}", hint.caret())).collect()
+    }
+
+    /// What to say if there was no event.
+    pub fn nothing(&self) -> &'static str {
+        match (self.filter.is_some(), self.has_time()) {
+            (false, false) => "there is no event in it",
+            (true, false) => "no event matches the filter",
+            (false, true) => {
+                "no event in this time. `strata stats` without a time says from when to when there \
+                 are"
+            }
+            (true, true) => "no event in this time matches the filter",
+        }
+    }
+}
+
+/// Read a filter, or say where it is wrong.
+fn parse_filter(text: &str) -> Result<Filter, String> {
+    Filter::parse(text).map_err(|error| format!("{error}\n{}", error.caret()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::Flags;
+    use clap::{FromArgMatches as _, Parser as _};
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn selection(command: &str, arguments: &[&str]) -> Result<SelectionFlags, String> {
+        let format: &[&str] = if command == "export" { &["--to", "csv"] } else { &[] };
+        let all = [&["strata", command], format, arguments, &["trace"]].concat();
+        Flags::try_parse_from(&all).map_err(|error| error.to_string())?;
+        let matches = <Flags as clap::CommandFactory>::command().get_matches_from(&all);
+        let (_, matches) = matches.subcommand().ok_or("no command")?;
+        SelectionFlags::from_arg_matches(matches).map_err(|error| error.to_string())
+    }
+
+    fn range(arguments: &[&str]) -> Result<(i64, i64), String> {
+        let span = Some(TimeRange { from: 100 * SECOND, to: 200 * SECOND });
+        let flags = selection("view", arguments)?;
+        let range = flags.range_in(span, &TimeZone::UTC).map_err(|error| error.to_string())?;
+        Ok((range.from / SECOND, range.to / SECOND))
+    }
+
+    #[test]
+    fn selection_flags_are_the_same_in_view_stats_and_export() {
+        for command in ["view", "stats", "export"] {
+            let flags = selection(command, &["-f", "a", "--from", "-1.5s", "--until", "-500ms"]);
+            let flags = flags.unwrap();
+            assert_eq!(flags.from, Some(When::End(3 * SECOND / 2)), "{command}");
+            assert_eq!(flags.until, Some(When::End(SECOND / 2)), "{command}");
+            assert!(flags.filter.is_some());
+            assert_eq!(selection(command, &["--last", "2m"]).unwrap().last, Some(120 * SECOND));
+            for (arguments, part) in [
+                (&["-f", "a =="][..], "^"),
+                (&["--from", "noon"], "+1.5s"),
+                (&["--until", "noon"], "+1.5s"),
+                (&["--last", "soon"], "500ms"),
+                (&["--last", "5s", "--from", "+1s"], "--from"),
+            ] {
+                let text = selection(command, arguments).unwrap_err();
+                assert!(text.contains(part), "{command} {arguments:?}: {text}");
+            }
+        }
+        for command in ["view", "stats"] {
+            let flags = selection(command, &["--to", "+1s"]).unwrap();
+            assert_eq!(flags.until, Some(When::Begin(SECOND)), "{command}");
+        }
+    }
+
+    #[test]
+    fn range_is_of_the_flags_and_of_the_trace_s_time() {
+        assert_eq!(range(&["--from=+10s", "--until=-10s"]), Ok((110, 190)));
+        assert_eq!(range(&["--last=10s"]), Ok((190, i64::MAX / SECOND)));
+        assert_eq!(range(&["--last=10s", "--until=+50s"]), Ok((140, 150)));
+        assert_eq!(range(&["--until=@120"]), Ok((i64::MIN / SECOND, 120)));
+    }
+
+    #[test]
+    fn range_that_ends_before_it_begins_is_refused() {
+        let text = range(&["--from=+10s", "--until=+5s"]).unwrap_err();
+        assert!(text.contains("--from") && text.contains("--until"), "{text}");
+    }
+
+    #[test]
+    fn last_of_a_trace_without_times_says_what_is_missing() {
+        let flags = selection("view", &["--last", "5s"]).unwrap();
+        let text = flags.range_in(None, &TimeZone::UTC).unwrap_err().to_string();
+        assert!(text.contains("no event of the trace has a time"), "{text}");
+    }
+}

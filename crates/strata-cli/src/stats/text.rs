@@ -1,0 +1,497 @@
+//! Counts as people read them.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use strata_analyze::stats::{
+    date_time, rate, time_of_day, AbsentKind, AbsentRange, EventStats, Records, Span, Stats,
+    StreamStats, Sum, Timeline, TraceStats,
+};
+
+use super::table::{bad, Align, Cell, Table, BAD, DIM, HEAD};
+use crate::units::{self, clean, count, counted, size};
+
+/// Rows of a table unless all are asked for.
+const ROWS: usize = 40;
+/// Traces, unless all are asked for.
+const TRACES: usize = 20;
+/// Times of what is absent, unless all are asked for.
+const RANGES: usize = 10;
+
+/// By what events are sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Sort {
+    /// The most frequent first
+    #[default]
+    Records,
+    /// Those with the most bytes first
+    Bytes,
+    /// By name
+    Name,
+}
+
+/// How it is shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Look {
+    /// By what events are sorted.
+    pub sort: Sort,
+    /// Every trace, every stream, every time.
+    pub details: bool,
+    /// The terminal has no characters but ASCII.
+    pub ascii: bool,
+    /// Only some of the records were counted.
+    pub selected: bool,
+}
+
+/// All of it; with colours.
+pub fn render(stats: &Stats, look: Look) -> String {
+    let mut out = String::new();
+    let sum = stats.sum();
+    match stats.traces.as_slice() {
+        [trace] => headline(&mut out, trace),
+        traces => {
+            let _ = writeln!(out, "{HEAD}{}{HEAD:#}", counted(traces.len() as u64, "trace"));
+        }
+    }
+    summary(&mut out, &sum, stats.may_be_overwritten(), stats.span, look);
+    if let Some(timeline) = &stats.timeline {
+        picture(&mut out, stats, timeline, look);
+    }
+    if stats.traces.len() > 1 {
+        traces(&mut out, stats, look);
+    }
+    events(&mut out, &stats.events, stats.span, look);
+    match stats.traces.len() {
+        1 => streams(&mut out, &stats.streams.iter().collect::<Vec<_>>(), look),
+        _ if look.details => details(&mut out, stats, look),
+        _ => (),
+    }
+    absent(&mut out, stats, look);
+    out
+}
+
+/// What a person calls this trace.
+fn name(trace: &TraceStats) -> String {
+    let name = match (&trace.process, trace.pid, &trace.domain) {
+        (Some(process), Some(pid), _) => format!("{process} ({pid})"),
+        (Some(process), None, _) => process.clone(),
+        (None, Some(pid), _) => format!("process {pid}"),
+        (None, None, Some(domain)) => domain.clone(),
+        (None, None, None) => trace.path.display().to_string(),
+    };
+    clean(&name)
+}
+
+/// `demo (42) on box, by lttng-ust 2.13: PATH`.
+fn headline(out: &mut String, trace: &TraceStats) {
+    let _ = write!(out, "{HEAD}{}{HEAD:#}", name(trace));
+    if let Some(host) = &trace.host {
+        let _ = write!(out, " on {}", clean(host));
+    }
+    if let Some(tracer) = &trace.tracer {
+        let _ = write!(out, ", by {}", clean(tracer));
+    }
+    let _ = writeln!(out, ": {}", clean(&trace.path.display().to_string()));
+}
+
+fn summary(out: &mut String, sum: &Sum, overwritten: bool, span: Option<Span>, look: Look) {
+    let mut line = |name: &str, text: String| {
+        let _ = writeln!(out, "  {HEAD}{name:9}{HEAD:#} {text}");
+    };
+    if let Some(span) = span {
+        line("from", date_time(span.from));
+        line("to", format!("{}, {}", date_time(span.to), nanos(span.nanos())));
+    }
+    let per_second = rate(sum.count.records, span)
+        .map_or_else(String::new, |rate| format!(", {}/s", units::rate(rate)));
+    let selected = if look.selected { " selected" } else { "" };
+    line("records", format!("{}{selected}{per_second}", count(sum.count.records)));
+    let parts = if look.selected {
+        String::new()
+    } else {
+        format!(
+            ": records {}, packet headers {}, padding {}",
+            share(sum.count.bytes, sum.bytes),
+            share(sum.header_bytes, sum.bytes),
+            share(sum.padding_bytes, sum.bytes)
+        )
+    };
+    line(
+        "size",
+        format!(
+            "{} in {} of {}{parts}",
+            size(sum.bytes),
+            counted(sum.packets, "packet"),
+            counted(sum.streams, "stream")
+        ),
+    );
+    if sum.absent_records == 0 && sum.packets > 0 {
+        line("discarded", none_discarded(sum));
+    }
+    for (name, text) in absences(sum, overwritten, look) {
+        let _ = writeln!(out, "  {BAD}{name:9}{BAD:#} {text}");
+    }
+}
+
+/// `0`, if the packets count what is discarded.
+fn none_discarded(sum: &Sum) -> String {
+    match sum.telling_packets {
+        0 => "unknown: its packets do not count it".to_owned(),
+        told if told < sum.packets => {
+            format!("0, as {} of {} say", count(told), counted(sum.packets, "packet"))
+        }
+        _ => "0".to_owned(),
+    }
+}
+
+/// What is not there; of records, some may have been overwritten.
+fn absences(sum: &Sum, overwritten: bool, look: Look) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if sum.absent_records > 0 {
+        let all = sum.count.records.saturating_add(sum.absent_records);
+        let share = match look.selected {
+            true => String::new(),
+            false => format!(", {} of all", share(sum.absent_records, all)),
+        };
+        let records = counted(sum.absent_records, "record");
+        lines.push(("discarded", format!("{records} {}{share}", gone(overwritten))));
+    }
+    if sum.absent_packets > 0 {
+        let packets = counted(sum.absent_packets, "packet");
+        lines.push(("gaps", format!("{packets} not there: overwritten, or never written")));
+    }
+    if sum.damage > 0 {
+        lines
+            .push(("damaged", format!("in {}; all else is counted", counted(sum.damage, "place"))));
+    }
+    lines
+}
+
+/// What became of absent records.
+fn gone(overwritten: bool) -> &'static str {
+    match overwritten {
+        true => "discarded or overwritten",
+        false => "discarded",
+    }
+}
+
+/// `98.4 %`; neither 0 nor 100 unless it is.
+fn share(part: u64, all: u64) -> String {
+    let percent = part as f64 * 100.0 / all.max(1) as f64;
+    match percent {
+        _ if part == 0 => "0 %".to_owned(),
+        percent if percent < 0.05 => "< 0.1 %".to_owned(),
+        percent if percent >= 99.95 && part < all => "> 99.9 %".to_owned(),
+        percent => format!("{percent:.1} %"),
+    }
+}
+
+fn nanos(nanos: u64) -> String {
+    units::time(Duration::from_nanos(nanos))
+}
+
+/// Records over time, and below it where some were discarded.
+fn picture(out: &mut String, stats: &Stats, timeline: &Timeline, look: Look) {
+    const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    const ASCII: [char; 9] = [' ', '.', ':', '-', '=', '+', '*', '%', '#'];
+    let highest = timeline.records.iter().copied().max().unwrap_or(0);
+    if timeline.records.len() < 2 || highest == 0 {
+        return;
+    }
+    let signs = if look.ascii { ASCII } else { BLOCKS };
+    let bar = |records: &u64| {
+        // One record is not nothing.
+        let height = (u128::from(*records) * 8).div_ceil(u128::from(highest));
+        signs.get(height as usize).copied().unwrap_or(' ')
+    };
+    let bars: String = timeline.records.iter().map(bar).collect();
+    let _ = writeln!(
+        out,
+        "\n  {HEAD}records over time{HEAD:#}, a column is {}, the highest {}",
+        nanos(timeline.width),
+        counted(highest, "record"),
+    );
+    let _ = writeln!(out, "  {}", bars.trim_end());
+    let marks = marks(stats, timeline);
+    if marks.contains('!') {
+        let _ = writeln!(out, "  {BAD}{}{BAD:#}  {DIM}! discarded{DIM:#}", marks);
+    }
+    let text = |time| shortened(time_of_day(time), timeline.width);
+    let (from, to) = (text(timeline.from), text(timeline.to()));
+    let between = timeline.records.len().saturating_sub(from.len() + to.len());
+    if between > 0 {
+        let _ = writeln!(out, "  {DIM}{from}{:between$}{to}{DIM:#}", "");
+    }
+}
+
+/// A time that is a multiple of `unit` \[ns\], without digits that are 0 in all such times.
+fn shortened(mut time: String, unit: u64) -> String {
+    let unused = [1_000, 1_000_000].into_iter().filter(|more| unit % more == 0).count() * 3;
+    if time.contains('.') {
+        time.truncate(time.len().saturating_sub(unused));
+    }
+    time
+}
+
+/// `!` in each column of whose time something is absent.
+fn marks(stats: &Stats, timeline: &Timeline) -> String {
+    let mut marks = vec![' '; timeline.records.len()];
+    let ranges = stats.streams.iter().flat_map(|stream| &stream.absent.ranges);
+    for span in ranges.filter_map(|range| range.span) {
+        let (from, to) = (timeline.column(span.from), timeline.column(span.to));
+        if let Some(marked) = marks.get_mut(from..=to) {
+            marked.fill('!');
+        }
+    }
+    marks.into_iter().collect()
+}
+
+/// A row for each trace.
+fn traces(out: &mut String, stats: &Stats, look: Look) {
+    let mut traces: Vec<&TraceStats> = stats.traces.iter().collect();
+    traces.sort_by(|a, b| match look.sort {
+        Sort::Records => b.sum.count.records.cmp(&a.sum.count.records),
+        Sort::Bytes => b.sum.bytes.cmp(&a.sum.bytes),
+        Sort::Name => name(a).cmp(&name(b)),
+    });
+    let hosts: std::collections::BTreeSet<_> = traces.iter().map(|trace| &trace.host).collect();
+    let mut table = Table::new(&[
+        ("trace", Align::Left),
+        (if hosts.len() > 1 { "host" } else { "" }, Align::Left),
+        ("records", Align::Right),
+        ("records/s", Align::Right),
+        ("size", Align::Right),
+        ("packets", Align::Right),
+        ("span", Align::Right),
+        ("discarded", Align::Right),
+    ]);
+    let row = |label: String, host: &str, sum: &Sum| -> Vec<Cell> {
+        vec![
+            label.into(),
+            clean(host).into(),
+            count(sum.count.records).into(),
+            per_second(sum.count.records, sum.span),
+            size(sum.bytes).into(),
+            count(sum.packets).into(),
+            sum.span.map_or_else(String::new, |span| nanos(span.nanos())).into(),
+            discarded(sum),
+        ]
+    };
+    let shown = if look.details { traces.len() } else { TRACES };
+    for trace in traces.iter().take(shown) {
+        let host = if hosts.len() > 1 { trace.host.as_deref().unwrap_or("") } else { "" };
+        table.row_of(row(name(trace), host, &trace.sum));
+    }
+    if traces.len() > shown {
+        let mut rest = Sum::default();
+        traces.iter().skip(shown).for_each(|trace| rest.add(&trace.sum));
+        table.row_of(row(
+            format!("{} others (-v)", count((traces.len() - shown) as u64)),
+            "",
+            &rest,
+        ));
+    }
+    out.push('\n');
+    table.write(out);
+}
+
+/// Records and packets that are not there, in one cell.
+fn discarded(sum: &Sum) -> Cell {
+    let text = match (sum.absent_records, sum.absent_packets) {
+        (records, 0) => count(records),
+        (0, packets) => counted(packets, "packet"),
+        (records, packets) => format!("{} + {}", count(records), counted(packets, "packet")),
+    };
+    bad(text, sum.absent_records > 0 || sum.absent_packets > 0)
+}
+
+fn per_second(records: u64, span: Option<Span>) -> Cell {
+    rate(records, span).map_or_else(String::new, units::rate).into()
+}
+
+/// A row for each event.
+fn events(out: &mut String, events: &[EventStats], span: Option<Span>, look: Look) {
+    if events.is_empty() {
+        return;
+    }
+    let mut sorted: Vec<&EventStats> = events.iter().collect();
+    match look.sort {
+        Sort::Records => (),
+        Sort::Bytes => sorted.sort_by_key(|event| std::cmp::Reverse(event.count.bytes)),
+        Sort::Name => sorted.sort_by(|a, b| a.name.cmp(&b.name)),
+    }
+    let mut all = Records::default();
+    events.iter().for_each(|event| all.add(&event.count));
+    let mut table = Table::new(&[
+        ("event", Align::Left),
+        ("records", Align::Right),
+        ("share", Align::Right),
+        ("records/s", Align::Right),
+        ("size", Align::Right),
+        ("share", Align::Right),
+        ("B/record", Align::Right),
+        ("min", Align::Right),
+        ("max", Align::Right),
+    ]);
+    let mut row = |name: String, count_of: &Records| {
+        table.row([
+            name.into(),
+            count(count_of.records).into(),
+            share(count_of.records, all.records).into(),
+            per_second(count_of.records, span),
+            size(count_of.bytes).into(),
+            share(count_of.bytes, all.bytes).into(),
+            format!("{:.1}", count_of.mean()).into(),
+            count(count_of.smallest).into(),
+            count(count_of.largest).into(),
+        ]);
+    };
+    // One more row is no more than the row that says so.
+    let shown = if look.details || sorted.len() <= ROWS + 1 { sorted.len() } else { ROWS };
+    for event in sorted.iter().take(shown) {
+        row(event_name(event), &event.count);
+    }
+    if sorted.len() > shown {
+        let mut rest = Records::default();
+        sorted.iter().skip(shown).for_each(|event| rest.add(&event.count));
+        row(format!("{} others (-v)", count((sorted.len() - shown) as u64)), &rest);
+    }
+    if sorted.len() > 1 {
+        row(counted(sorted.len() as u64, "event"), &all);
+    }
+    out.push('\n');
+    table.write(out);
+}
+
+fn event_name(event: &EventStats) -> String {
+    if event.name.is_empty() {
+        return "(no name)".to_owned();
+    }
+    clean(&event.name)
+}
+
+/// A row for each stream.
+fn streams(out: &mut String, streams: &[&StreamStats], look: Look) {
+    if streams.is_empty() {
+        return;
+    }
+    let is_damaged = streams.iter().any(|stream| stream.sum.damage > 0);
+    let mut table = Table::new(&[
+        ("stream", Align::Left),
+        ("cpu", Align::Right),
+        ("records", Align::Right),
+        ("size", Align::Right),
+        ("packets", Align::Right),
+        ("overhead", Align::Right),
+        ("discarded", Align::Right),
+        (if is_damaged { "damaged" } else { "" }, Align::Right),
+        ("longest silence", Align::Left),
+    ]);
+    let row = |label: String, cpu: Option<u64>, sum: &Sum, silence: Option<Span>| -> Vec<Cell> {
+        let overhead = share(sum.overhead_bytes(), sum.bytes);
+        vec![
+            label.into(),
+            cpu.map_or_else(String::new, |cpu| cpu.to_string()).into(),
+            count(sum.count.records).into(),
+            size(sum.bytes).into(),
+            count(sum.packets).into(),
+            (if look.selected { String::new() } else { overhead }).into(),
+            discarded(sum),
+            bad(if is_damaged { count(sum.damage) } else { String::new() }, sum.damage > 0),
+            silence.map_or_else(String::new, silence_text).into(),
+        ]
+    };
+    let shown = if look.details || streams.len() <= ROWS + 1 { streams.len() } else { ROWS };
+    for stream in streams.iter().take(shown) {
+        table.row_of(row(clean(&stream.name), stream.cpu, &stream.sum, stream.silence));
+    }
+    if streams.len() > shown {
+        let mut rest = Sum::default();
+        streams.iter().skip(shown).for_each(|stream| rest.add(&stream.sum));
+        let label = format!("{} others (-v)", count((streams.len() - shown) as u64));
+        table.row_of(row(label, None, &rest, None));
+    }
+    out.push('\n');
+    table.write(out);
+}
+
+fn silence_text(silence: Span) -> String {
+    format!("{} from {}", nanos(silence.nanos()), time_of_day(silence.from))
+}
+
+/// Each trace with its events and streams.
+fn details(out: &mut String, stats: &Stats, look: Look) {
+    for (number, trace) in stats.traces.iter().enumerate() {
+        out.push('\n');
+        headline(out, trace);
+        summary(out, &trace.sum, trace.may_be_overwritten(), trace.sum.span, look);
+        events(out, &trace.events, trace.sum.span, look);
+        let of_trace = stats.streams.iter().filter(|stream| stream.trace == number);
+        streams(out, &of_trace.collect::<Vec<_>>(), look);
+    }
+}
+
+/// When something was discarded, or is not there.
+fn absent(out: &mut String, stats: &Stats, look: Look) {
+    let mut ranges: Vec<(&StreamStats, &AbsentRange)> = stats
+        .streams
+        .iter()
+        .flat_map(|stream| stream.absent.ranges.iter().map(move |range| (stream, range)))
+        .collect();
+    let cut: u64 = stats.streams.iter().map(|stream| stream.absent.more).sum();
+    let all = (ranges.len() as u64).saturating_add(cut);
+    if ranges.is_empty() {
+        return;
+    }
+    let records = ranges.iter().any(|(_, range)| range.kind == AbsentKind::Records);
+    let packets = ranges.iter().any(|(_, range)| range.kind == AbsentKind::Packets);
+    if !look.details {
+        ranges.sort_by_key(|(_, range)| std::cmp::Reverse((range.kind as u8, range.count)));
+        ranges.truncate(RANGES);
+    }
+    ranges.sort_by_key(|(_, range)| range.span.map(|span| (span.from, span.to)));
+    let title = match all > ranges.len() as u64 {
+        true => format!(", the {} largest of {} (-v)", ranges.len(), count(all)),
+        false => String::new(),
+    };
+    let what = match (records, packets) {
+        (true, true) => format!("{}, or not there", gone(stats.may_be_overwritten())),
+        (true, false) => gone(stats.may_be_overwritten()).to_owned(),
+        _ => "not there".to_owned(),
+    };
+    let _ = writeln!(out, "\n{HEAD}{what}{HEAD:#}{title}");
+    let mut table = Table::new(&[
+        ("how many", Align::Right),
+        ("from", Align::Left),
+        ("to", Align::Left),
+        ("in", Align::Right),
+        ("stream", Align::Left),
+    ]);
+    for (stream, range) in ranges {
+        let what = match range.kind {
+            AbsentKind::Records => "record",
+            AbsentKind::Packets => "packet",
+        };
+        let time = |time: Option<i64>| -> Cell {
+            time.map_or_else(|| "(no time)".to_owned(), time_of_day).into()
+        };
+        table.row([
+            counted(range.count, what).into(),
+            time(range.span.map(|span| span.from)),
+            time(range.span.map(|span| span.to)),
+            range.span.map_or_else(String::new, |span| nanos(span.nanos())).into(),
+            stream_of(stats, stream).into(),
+        ]);
+    }
+    table.write(out);
+}
+
+/// The stream's name, with its trace where there are several.
+fn stream_of(stats: &Stats, stream: &StreamStats) -> String {
+    match stats.traces.get(stream.trace) {
+        Some(trace) if stats.traces.len() > 1 => {
+            format!("{}: {}", name(trace), clean(&stream.name))
+        }
+        _ => clean(&stream.name),
+    }
+}

@@ -1,0 +1,133 @@
+//! What `strata view` says on stderr, and when: not on a screen that a pager has.
+
+use strata_analyze::pipeline::{Remark, Summary};
+use strata_analyze::render::{time_text, ClockStyle, FieldList, Options, TimeZone};
+use strata_ctf::read::{DiscardedKind, Reader};
+
+use crate::messages::{Message, Weight};
+use crate::progress::ReadingLine;
+use crate::selection::SelectionFlags;
+use crate::talk;
+use crate::units::{clean, count, counted};
+
+/// Messages of one kind that are said one by one.
+const SHOWN: u64 = 20;
+
+/// Says things when it is time.
+pub struct Speaker {
+    style: ClockStyle,
+    zone: TimeZone,
+    /// Until the pager has ended.
+    kept: Option<Vec<Message>>,
+    damage: u64,
+    discarded: u64,
+    line: ReadingLine,
+}
+
+impl Speaker {
+    /// Times are shown as the events' are. With a pager, nothing is said before its end.
+    pub fn new(options: &Options, is_pager: bool, line: ReadingLine) -> Speaker {
+        let style = match options.clock {
+            None | Some(ClockStyle::None | ClockStyle::Cycles) => ClockStyle::Time,
+            Some(style) => style,
+        };
+        let kept = is_pager.then(Vec::new);
+        Speaker { style, zone: options.zone.clone(), kept, damage: 0, discarded: 0, line }
+    }
+
+    /// Say it now, or when it may be said.
+    pub fn say(&mut self, weight: Weight, text: String) {
+        let message = Message { weight, text };
+        match &mut self.kept {
+            Some(kept) => kept.push(message),
+            None => self.line.say(&message),
+        }
+    }
+
+    /// What is known before the first event.
+    pub fn opened(
+        &mut self,
+        reader: &Reader,
+        selection: &SelectionFlags,
+        fields: Option<&FieldList>,
+    ) {
+        for damage in reader.damage() {
+            self.remark(&Remark::Damage(damage.clone()));
+        }
+        for hint in selection.hints(reader) {
+            self.say(Weight::Warning, hint);
+        }
+        for name in fields.map(|fields| fields.unknown(reader)).unwrap_or_default() {
+            let text = format!(
+                "--fields: no event has a field '{}'. `strata view` without --fields shows what \
+                 there is",
+                clean(name)
+            );
+            self.say(Weight::Warning, text);
+        }
+    }
+
+    /// What a trace says besides its events.
+    pub fn remark(&mut self, remark: &Remark) {
+        match remark {
+            Remark::Damage(damage) => {
+                self.damage += 1;
+                if self.damage <= SHOWN {
+                    self.say(Weight::Failure, clean(&damage.to_string()));
+                }
+            }
+            Remark::Discarded { trace, stream, count: number, kind, at_begin, between } => {
+                self.discarded += 1;
+                if self.discarded > SHOWN {
+                    return;
+                }
+                let what = match kind {
+                    DiscardedKind::Records => counted(*number, "event record"),
+                    DiscardedKind::Packets => counted(*number, "packet"),
+                };
+                let text = match (at_begin, between) {
+                    (true, _) => format!(
+                        "{what} discarded before its first packet, or before the recording began"
+                    ),
+                    (false, (Some(from), Some(to))) => format!(
+                        "{what} discarded between {} and {}",
+                        time_text(self.style, &self.zone, *from),
+                        time_text(self.style, &self.zone, *to),
+                    ),
+                    _ => format!("{what} discarded; when is not known"),
+                };
+                let text = format!("trace '{}', stream '{}': {text}", clean(trace), clean(stream));
+                self.say(Weight::Warning, text);
+            }
+        }
+    }
+
+    /// So many bytes were read.
+    pub fn progress(&self, bytes: u64) {
+        self.line.set(bytes);
+    }
+
+    /// Take the progress line away.
+    pub fn clear(&self) {
+        self.line.clear();
+    }
+
+    /// What was kept, and how much was not said.
+    pub fn end(&mut self, summary: &Summary) {
+        for message in self.kept.take().unwrap_or_default() {
+            talk::message(&message);
+        }
+        let damage = (self.damage + summary.damage_untold).saturating_sub(SHOWN);
+        if damage > 0 {
+            let text = format!("{} more damaged places. `strata stats` has more", count(damage));
+            self.say(Weight::Failure, text);
+        }
+        if self.discarded > SHOWN {
+            let text = format!(
+                "{} event records discarded in all. `strata stats` says when, in each stream",
+                count(summary.discarded)
+            );
+            self.say(Weight::Warning, text);
+        }
+    }
+}
