@@ -1,0 +1,709 @@
+"""damaged.py STRATA FOLDER [PART...]: damaged traces are survived. For each damage: the exit status is 2 (0 where
+nothing can be seen of it), a message names what is damaged, all that is intact is shown as babeltrace2 shows it
+of the undamaged trace, in less than 5 s and 200 MB, and no signal ends the command.
+
+    SEED=N FLIPS=N    of the part `flips`
+Exit: 0 survived; 1 not, each with its reason.
+"""
+
+import os
+import queue
+import random
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import damaged_bombs
+import damaged_trace
+
+STRATA, FOLDER = sys.argv[1:3]
+SECONDS, MEMORY, OUTPUT = 5, 200 << 20, 50 << 20
+PLAIN = ("--no-delta",)
+FAILED = []
+RUNS = [0]
+
+
+class Run:
+    """One run of the command."""
+
+    def __init__(self, *arguments, user=None, limit=SECONDS):
+        RUNS[0] += 1
+        begin = time.monotonic()
+        self.command = [STRATA, *map(str, arguments)]
+        as_user = {"user": user, "group": user, "extra_groups": []} if user else {}
+        with subprocess.Popen(
+            self.command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(os.environ, TZ="UTC", LC_ALL="C"),
+            **as_user,
+        ) as process:
+            watch = threading.Timer(4 * limit, process.kill)
+            watch.start()
+            talk = []
+            reader = threading.Thread(target=lambda: talk.append(process.stderr.read()))
+            reader.start()
+            # What would be a flood is read, but not kept: this process's memory is counted with the other's.
+            self.text = process.stdout.read(OUTPUT)
+            while process.stdout.read(1 << 20):
+                pass
+            reader.join()
+            _, status, usage = os.wait4(process.pid, 0)
+            watch.cancel()
+            process.returncode = 0
+        self.status = os.waitstatus_to_exitcode(status)
+        self.talk = talk[0].decode(errors="replace")
+        self.seconds, self.memory = time.monotonic() - begin, usage.ru_maxrss * 1024
+        self.limit = limit
+
+    def lines(self):
+        """Of stdout."""
+        return self.text.splitlines()
+
+    def complaint(self, statuses=(0, 2)):
+        """What is never right, or None."""
+        if self.status < 0:
+            return f"ended by {signal.Signals(-self.status).name} after {self.seconds:.1f} s"
+        if "panicked" in self.talk:
+            return "panicked"
+        if self.status not in statuses:
+            return f"exit status {self.status}, wanted {' or '.join(map(str, statuses))}"
+        if self.status == 2 and not self.talk:
+            return "exit status 2 without a message"
+        if self.seconds > self.limit:
+            return f"took {self.seconds:.1f} s"
+        if self.memory > MEMORY:
+            return f"{self.memory >> 20} MB of memory"
+        return None
+
+
+def bad(what, run, why):
+    """Note a failure; the first ones of each part are shown."""
+    FAILED.append(what)
+    if len(FAILED) <= 12:
+        print(f"FAIL {what}: {why}\n  {' '.join(run.command)}\n  it said: {run.talk[:500]!r}", flush=True)
+
+
+def view(path, *more, **limits):
+    """Shows a trace."""
+    return Run("view", *PLAIN, *more, path, **limits)
+
+
+def babeltrace(path):
+    """Its lines of babeltrace2."""
+    done = subprocess.run(
+        ["babeltrace2", "--no-delta", path],
+        stdout=subprocess.PIPE,
+        check=True,
+        env=dict(os.environ, TZ="UTC"),
+    )
+    return done.stdout.splitlines()
+
+
+class Whole:
+    """The undamaged trace, its files, and its lines."""
+
+    def __init__(self, order="le", packetised=False, indexed=True):
+        self.trace = damaged_trace.make(order)
+        self.files = damaged_trace.files(self.trace, packetised, indexed)
+        path = os.path.join(FOLDER, f"whole-{order}-{packetised}-{indexed}")
+        damaged_trace.write(path, self.files)
+        self.lines = babeltrace(path)
+        assert len(self.lines) == 36, self.lines
+        # The lines of each record of each stream, by its time.
+        self.by_time = {re.match(rb"\[[^]]*?(\d{9})\]", line).group(1): line for line in self.lines}
+
+    def of(self, stream):
+        """The lines of a stream's records, packet by packet."""
+        return [
+            [self.by_time[b"%09d" % (1000 * packet + 10 * n + stream)] for n in range(4)]
+            for packet in range(3)
+        ]
+
+    def without(self, stream, gone):
+        """All lines but those of a stream's packets or records: {packet: first record that is not there}."""
+        absent = {line for packet, first in gone.items() for line in self.of(stream)[packet][first:]}
+        return [line for line in self.lines if line not in absent]
+
+
+def damaged(name, files, **changes):
+    """A new folder with changed files; None: there is no such file."""
+    path = os.path.join(FOLDER, name)
+    contents = dict(files)
+    for key, data in changes.items():
+        key = key.replace("__", "/").replace("_idx", ".idx")
+        if data is None:
+            contents.pop(key)
+        else:
+            contents[key] = data
+    damaged_trace.write(path, contents)
+    return path
+
+
+def pool(function, items):
+    """Two at a time."""
+    with ThreadPoolExecutor(2) as executor:
+        list(executor.map(function, items))
+
+
+def names(run, *parts):
+    """Does a message have all of these?"""
+    return all(part.lower() in run.talk.lower() for part in parts)
+
+
+# ---- truncated ----
+
+
+def truncated_stream(whole, stream, cut):
+    """A stream's file ends at a byte."""
+    name = f"stream_{stream}"
+    path = damaged(f"cut-{stream}-{cut}", whole.files, **{name: whole.files[name][:cut]})
+    packets = whole.trace.files[stream].packets
+    gone = {}
+    for number, (begin, ends) in enumerate(packets):
+        there = max(0, cut - begin) * 8
+        size = (packets[number + 1][0] if number < 2 else len(whole.files[name])) - begin
+        if there < size * 8:
+            gone[number] = sum(1 for end in ends[1:] if end <= there) if there >= ends[0] else 0
+    run = view(path)
+    boundary = cut == len(whole.files[name]) or any(cut == begin for begin, _ in packets)
+    wanted = whole.without(stream, gone)
+    what = f"stream_{stream} cut at byte {cut}"
+    why = run.complaint((0, 2) if boundary else (2,))
+    if not why and run.lines() != wanted:
+        found = run.lines()
+        why = (
+            f"{len(found)} lines, wanted {len(wanted)}; absent: {[line for line in wanted if line not in found][:2]!r}, "
+            f"too many: {[line for line in found if line not in wanted][:2]!r}"
+        )
+    if not why and not boundary and not (names(run, name, "packet") and re.search(r"offset|byte", run.talk)):
+        why = "the message names not stream, packet and offset"
+    if why:
+        bad(what, run, why)
+    shutil.rmtree(path)
+
+
+def truncated():
+    """Every file at every byte."""
+    for whole in (Whole("le"), Whole("be", indexed=False)):
+        for stream in range(3):
+            pool(
+                lambda cut, w=whole, s=stream: truncated_stream(w, s, cut),
+                range(len(whole.files[f"stream_{stream}"]) + 1),
+            )
+
+    for packetised in (False, True):
+        whole = Whole("le", packetised)
+
+        def metadata(cut, whole=whole):
+            path = damaged(
+                f"cut-metadata-{packetised}-{cut}", whole.files, metadata=whole.files["metadata"][:cut]
+            )
+            run = view(path)
+            why = run.complaint()
+            if not why and run.status == 0 and run.lines() != whole.lines:
+                why = "exit status 0, but not everything is shown"
+            if not why and run.status == 2 and "metadata" not in run.talk:
+                why = "the message does not name the metadata"
+            if why:
+                bad(f"metadata ({'packets' if packetised else 'text'}) cut at byte {cut}", run, why)
+            shutil.rmtree(path)
+
+        pool(metadata, range(0, len(whole.files["metadata"]), 3 if packetised else 1))
+
+    whole = Whole("le")
+
+    def index(cut):
+        path = damaged(
+            f"cut-index-{cut}", whole.files, index__stream_0_idx=whole.files["index/stream_0.idx"][:cut]
+        )
+        run = view(path)
+        why = run.complaint() or (run.lines() != whole.lines and "a damaged index must not hide an event")
+        if why:
+            bad(f"index cut at byte {cut}", run, why)
+        shutil.rmtree(path)
+
+    pool(index, range(len(whole.files["index/stream_0.idx"])))
+
+
+# ---- bit flips ----
+
+
+def flips():
+    """Random bits in all files of many copies that are shown together; the streams that are whole are shown."""
+    seed, total = int(os.environ.get("SEED", random.getrandbits(32))), int(os.environ.get("FLIPS", 100000))
+    print(f"flips: SEED={seed} FLIPS={total}", flush=True)
+    rng = random.Random(seed)
+    base = os.path.join(FOLDER, "flips")
+    whole = Whole("le")
+    marker = b"h:(0)"
+    copies = [damaged_trace.files(damaged_trace.make("le", copy), rng.random() < 0.5) for copy in range(100)]
+    batches, done = [], 0
+    while done < total:
+        batch = []
+        for copy in range(100):
+            number = rng.choice((1, 1, 2, 4, 8, 16))
+            target = rng.choice(
+                ("metadata", "metadata", "stream_0", "stream_1", "stream_2", "stream_2", "index/stream_0.idx")
+            )
+            data = bytearray(copies[copy][target])
+            # In the heads of packets more often than where only values are.
+            for _ in range(number):
+                at = rng.randrange(len(data)) if rng.random() < 0.7 else rng.randrange(min(len(data), 120))
+                data[at] ^= 1 << rng.randrange(8)
+            batch.append((copy, target, bytes(data)))
+            done += number
+        batches.append(batch)
+
+    # Two sets of whole copies, of which each batch damages a file of each.
+    folders = queue.Queue()
+    for name in ("a", "b"):
+        for copy, contents in enumerate(copies):
+            damaged_trace.write(os.path.join(f"{base}-{name}", f"{copy:03}"), contents)
+        folders.put(f"{base}-{name}")
+
+    def overwrite(folder, copy, target, data):
+        with open(os.path.join(folder, f"{copy:03}", target), "wb") as file:
+            file.write(data)
+
+    def one(number):
+        folder = folders.get()
+        for copy, target, data in batches[number]:
+            overwrite(folder, copy, target, data)
+        run = view(folder)
+        why = run.complaint()
+        if not why:
+            found = {}
+            for line in run.lines():
+                found.setdefault(line.split(b") ", 1)[0].split(b" ")[-1], []).append(line)
+            for copy, target, _ in batches[number]:
+                if target == "metadata":
+                    continue
+                key = b"h:(%d" % copy
+                have = found.get(key, [])
+                wanted = (
+                    whole.lines
+                    if target.startswith("index")
+                    else [
+                        line
+                        for stream in range(3)
+                        if target != f"stream_{stream}"
+                        for packet in whole.of(stream)
+                        for line in packet
+                    ]
+                )
+                wanted = [line.replace(marker, key + b")") for line in wanted]
+                if not set(wanted) <= set(have):
+                    why = (
+                        f"copy {copy}, {target} damaged: another stream's records are not shown: "
+                        f"{[line for line in wanted if line not in have][:1]!r}"
+                    )
+                    break
+        if why:
+            bad(f"flips, batch {number}", run, why)
+            if os.environ.get("KEEP"):
+                shutil.copytree(folder, f"{base}-failed-{number}")
+        for copy, target, _ in batches[number]:
+            overwrite(folder, copy, target, copies[copy][target])
+        folders.put(folder)
+
+    pool(one, range(len(batches)))
+    print(f"flips: {done} in {len(batches)} times 100 traces", flush=True)
+
+
+# ---- wrong sizes, numbers, order ----
+
+
+def field_at(whole, stream, packet, name):
+    """Where a member of a packet's head is [byte of the file]: whole bytes, one behind the other."""
+    sizes = [
+        ("magic", 4),
+        ("uuid", 16),
+        ("stream_id", 4),
+        ("stream_instance_id", 8),
+        ("timestamp_begin", 8),
+        ("timestamp_end", 8),
+        ("content_size", 8),
+        ("packet_size", 8),
+        ("packet_seq_num", 8),
+        ("events_discarded", 8),
+        ("cpu_id", 4),
+    ]
+    at = whole.trace.files[stream].packets[packet][0]
+    for found, size in sizes:
+        if found == name:
+            return at, size
+        at += size
+    raise KeyError(name)
+
+
+def with_field(whole, stream, packet, **values):
+    """The stream's bytes with other values."""
+    data = bytearray(whole.files[f"stream_{stream}"])
+    for name, value in values.items():
+        at, size = field_at(whole, stream, packet, name)
+        data[at : at + size] = value.to_bytes(size, "little" if whole.trace.order == "le" else "big")
+    return bytes(data)
+
+
+def sizes():
+    """Sizes, times and ids in a packet's head that cannot be, in each packet."""
+    for order, indexed in (("le", False), ("be", True)):
+        whole = Whole(order, indexed=indexed)
+        for packet in range(3):
+            real = (
+                whole.trace.files[0].packets[packet + 1][0] if packet < 2 else len(whole.files["stream_0"])
+            ) - whole.trace.files[0].packets[packet][0]
+            for name, value in (
+                [("content_size", value) for value in (0, 1, 7, 100, real * 8 + 8, 1 << 63, (1 << 64) - 1)]
+                + [
+                    ("packet_size", value)
+                    for value in (
+                        0,
+                        1,
+                        7,
+                        64,
+                        real * 8 - 3,
+                        real * 8 + 3,
+                        real * 8 + 8,
+                        1 << 40,
+                        1 << 63,
+                        (1 << 64) - 1,
+                        (1 << 64) - 8,
+                    )
+                ]
+                + [("magic", 0), ("magic", 0xC1FC1FC0), ("stream_id", 2), ("stream_id", 0xFFFFFFFF)]
+            ):
+                path = damaged(
+                    f"size-{order}-{packet}-{name}-{value}",
+                    whole.files,
+                    stream_0=with_field(whole, 0, packet, **{name: value}),
+                )
+                run = view(path)
+                # The other packets are shown at least where this one's size can be believed; those in front always.
+                least = whole.without(
+                    0,
+                    {
+                        number: 0
+                        for number in range(3)
+                        if number == packet or number > packet and name in ("packet_size", "magic")
+                    },
+                )
+                why = run.complaint((2,))
+                if not why and not set(least) <= set(run.lines()):
+                    why = f"intact events are not shown: {[line for line in least if line not in run.lines()][:2]!r}"
+                if not why and not set(run.lines()) <= set(whole.lines):
+                    why = f"events are shown that are not: {[line for line in run.lines() if line not in whole.lines][:2]!r}"
+                if not why and not (
+                    names(run, "stream_0", f"packet {packet}") and re.search(r"offset|byte", run.talk)
+                ):
+                    why = f"the message names not stream_0, packet {packet} and offset"
+                if why:
+                    bad(f"{order}: packet {packet}: {name} = {value}", run, why)
+                shutil.rmtree(path)
+            for name, value in (
+                ("timestamp_begin", (1 << 64) - 1),
+                ("timestamp_end", 0),
+                ("timestamp_end", (1 << 64) - 1),
+                ("events_discarded", (1 << 64) - 1),
+                ("packet_seq_num", (1 << 64) - 1),
+                ("stream_instance_id", (1 << 64) - 1),
+            ):
+                path = damaged(
+                    f"value-{order}-{packet}-{name}-{value}",
+                    whole.files,
+                    stream_0=with_field(whole, 0, packet, **{name: value}),
+                )
+                run = view(path)
+                least = [line for stream in (1, 2) for part in whole.of(stream) for line in part]
+                why = run.complaint() or (
+                    not set(least) <= set(run.lines()) and "another stream's events are not shown"
+                )
+                if why:
+                    bad(f"{order}: packet {packet}: {name} = {value}", run, why)
+                shutil.rmtree(path)
+
+
+def order_and_parts():
+    """Packets in another order, twice, of another trace, bytes in between, unknown event ids."""
+    whole = Whole("le", indexed=False)
+    data = whole.files["stream_0"]
+    starts = [begin for begin, _ in whole.trace.files[0].packets] + [len(data)]
+    parts = [data[starts[n] : starts[n + 1]] for n in range(3)]
+    other = damaged_trace.files(damaged_trace.make("be"))
+    for what, changed, statuses in (
+        ("order 1 0 2", parts[1] + parts[0] + parts[2], (0, 2)),
+        ("order 2 1 0", parts[2] + parts[1] + parts[0], (0, 2)),
+        ("twice", parts[0] + parts[0] + parts[1] + parts[2], (0, 2)),
+        ("of another byte order", parts[0] + other["stream_0"] + parts[1], (2,)),
+        ("zeros behind", data + bytes(1000), (2,)),
+        ("one byte behind", data + b"x", (2,)),
+        ("text between", parts[0] + b"this is no packet" + parts[1] + parts[2], (2,)),
+        ("zeros for a packet", parts[0] + bytes(len(parts[1])) + parts[2], (2,)),
+        ("only zeros", bytes(4096), (2,)),
+        ("only text", b"hello\n" * 100, (2,)),
+    ):
+        path = damaged("parts-" + what.replace(" ", "-"), whole.files, stream_0=changed)
+        run = view(path)
+        least = [line for stream in (1, 2) for part in whole.of(stream) for line in part]
+        if parts[0] in changed[: len(parts[0])]:
+            least += whole.of(0)[0]
+        why = run.complaint(statuses)
+        if not why and not set(least) <= set(run.lines()):
+            why = f"intact events are not shown: {[line for line in least if line not in run.lines()][:2]!r}"
+        if not why and 2 in statuses and len(statuses) == 1 and "stream_0" not in run.talk:
+            why = "the message does not name the stream"
+        if not why and what.startswith("order") and set(run.lines()) != set(whole.lines):
+            why = "not all events are shown"
+        if why:
+            bad(what, run, why)
+        shutil.rmtree(path)
+    # An event's id that there is not: in the second record of the second packet.
+    begin, ends = whole.trace.files[0].packets[1]
+    changed = bytearray(data)
+    at = begin + -(-ends[1] // 8)
+    changed[at] = changed[at] & 0xE0 | 29
+    path = damaged("unknown-id", whole.files, stream_0=bytes(changed))
+    run = view(path)
+    why = (
+        run.complaint((2,))
+        or (not set(whole.without(0, {1: 1})) <= set(run.lines()) and "intact events are not shown")
+        or (
+            not names(run, "stream_0", "packet 1", "29")
+            and "the message names not stream_0, packet 1 and the id"
+        )
+    )
+    if why:
+        bad("unknown event id", run, why)
+
+
+# ---- what is no file ----
+
+
+def unusual():
+    """Things in a trace's folder that are not what they should be."""
+    whole = Whole("le", indexed=False)
+    rest = whole.without(0, {0: 0, 1: 0, 2: 0})
+
+    def case(what, make, wanted, statuses=(2,), named="stream_0", user=None):
+        path = damaged("unusual-" + re.sub(r"\W+", "-", what), whole.files, stream_0=None)
+        make(path)
+        run = view(path, user=user)
+        why = run.complaint(statuses)
+        if not why and run.lines() != wanted:
+            why = f"{len(run.lines())} lines, wanted {len(wanted)}"
+        if not why and run.status == 2 and named not in run.talk:
+            why = f"the message does not name '{named}'"
+        if why:
+            bad(what, run, why)
+        return path
+
+    def listening(path):
+        name = socket.socket(socket.AF_UNIX)
+        here = os.getcwd()
+        os.chdir(path)
+        name.bind("stream_0")
+        os.chdir(here)
+        name.close()
+
+    def put(data):
+        def make(path):
+            with open(os.path.join(path, "stream_0"), "wb") as file:
+                file.write(data)
+
+        return make
+
+    everyone = whole.files["stream_0"]
+    case("a stream that is not there", lambda path: None, rest, (0,))
+    case("a file of no bytes", put(b""), rest, (0,))
+    case("a folder for a stream", lambda path: os.mkdir(os.path.join(path, "stream_0")), rest, (0, 2))
+    case("a FIFO", lambda path: os.mkfifo(os.path.join(path, "stream_0")), rest, (0, 2))
+    case("a socket", listening, rest, (0, 2))
+    case(
+        "a link to itself", lambda path: os.symlink("stream_0", os.path.join(path, "stream_0")), rest, (0, 2)
+    )
+    case(
+        "a link to nothing", lambda path: os.symlink("nowhere", os.path.join(path, "stream_0")), rest, (0, 2)
+    )
+    case("a link to the folder", lambda path: os.symlink(".", os.path.join(path, "stream_0")), rest, (0, 2))
+    case(
+        "a link to /dev/zero",
+        lambda path: os.symlink("/dev/zero", os.path.join(path, "stream_0")),
+        rest,
+        (0, 2),
+    )
+    case(
+        "a link to /dev/tty",
+        lambda path: os.symlink("/dev/tty", os.path.join(path, "stream_0")),
+        rest,
+        (0, 2),
+    )
+    case(
+        "a hidden file",
+        lambda path: (put(everyone)(path), open(os.path.join(path, ".hidden"), "wb").write(b"x" * 100)),
+        whole.lines,
+        (0,),
+    )
+
+    def sparse(path):
+        put(everyone)(path)
+        os.truncate(os.path.join(path, "stream_0"), 1 << 40)
+
+    try:
+        case("a terabyte of nothing behind", sparse, whole.lines, (2,))
+    except OSError as error:
+        print(f"not tested, as a file may not be so large: {error}")
+
+    def loop(path):
+        put(everyone)(path)
+        os.makedirs(os.path.join(path, "below"))
+        os.symlink("../..", os.path.join(path, "below", "up"))
+
+    case("a folder below that leads up again", loop, whole.lines, (0, 2))
+
+    def closed(path):
+        put(everyone)(path)
+        os.chmod(os.path.join(path, "stream_0"), 0)
+        for folder in (path, FOLDER):
+            os.chmod(folder, 0o755)
+
+    # Root may read everything: as somebody else, who must be able to run the command.
+    user = 65534 if os.geteuid() == 0 else None
+    try:
+        Run("--version", user=user)
+        case("a file that may not be read", closed, rest, (2,), user=user)
+    except PermissionError as error:
+        print(f"not tested, what may not be read: {error}")
+
+    for what, make, statuses in (
+        ("no metadata", lambda path: os.remove(os.path.join(path, "metadata")), (2,)),
+        ("metadata of no bytes", lambda path: open(os.path.join(path, "metadata"), "wb").close(), (2,)),
+        (
+            "a folder for metadata",
+            lambda path: (
+                os.remove(os.path.join(path, "metadata")),
+                os.mkdir(os.path.join(path, "metadata")),
+            ),
+            (2,),
+        ),
+        (
+            "a FIFO for metadata",
+            lambda path: (
+                os.remove(os.path.join(path, "metadata")),
+                os.mkfifo(os.path.join(path, "metadata")),
+            ),
+            (2,),
+        ),
+        (
+            "/dev/zero for metadata",
+            lambda path: (
+                os.remove(os.path.join(path, "metadata")),
+                os.symlink("/dev/zero", os.path.join(path, "metadata")),
+            ),
+            (2,),
+        ),
+        (
+            "a link to itself for metadata",
+            lambda path: (
+                os.remove(os.path.join(path, "metadata")),
+                os.symlink("metadata", os.path.join(path, "metadata")),
+            ),
+            (2,),
+        ),
+    ):
+        case(what, make, [], statuses, "metadata" if "metadata" in what else "unusual")
+    for what, path in (
+        ("nothing there", os.path.join(FOLDER, "nowhere")),
+        ("an empty folder", os.path.join(FOLDER, "empty")),
+        ("a file", __file__),
+        ("/dev/null", "/dev/null"),
+    ):
+        os.makedirs(os.path.join(FOLDER, "empty"), exist_ok=True)
+        run = view(path)
+        why = run.complaint((2,)) or (path not in run.talk and "the message does not name it")
+        if why:
+            bad(what, run, why)
+
+    # One trace of several that cannot be read: the others are shown.
+    several = os.path.join(FOLDER, "several")
+    damaged("several/good", whole.files)
+    damaged("several/bad", whole.files, metadata=b"trace { nonsense")
+    run = view(several)
+    why = (
+        run.complaint((2,))
+        or (run.lines() != whole.lines and "the good one is not shown")
+        or ("several/bad" not in run.talk and "the bad one is not named")
+    )
+    if why:
+        bad("one bad trace of two", run, why)
+
+
+def changing():
+    """A file that grows and shrinks while it is read."""
+    whole = Whole("le", indexed=False)
+    path = damaged("changing", whole.files)
+    file = os.path.join(path, "stream_0")
+    data = whole.files["stream_0"] * 400
+    least = [line for stream in (1, 2) for part in whole.of(stream) for line in part]
+    end = threading.Event()
+
+    def change():
+        rng = random.Random(3)
+        with open(file, "r+b", buffering=0) as out:
+            while not end.is_set():
+                length = rng.choice((0, 1, 100, len(data) // 2, len(data)))
+                out.truncate(length)
+                out.seek(0)
+                out.write(data[: rng.choice((0, 7, 5000, len(data)))])
+
+    changer = threading.Thread(target=change)
+    changer.start()
+    for _ in range(60):
+        run = view(path)
+        why = run.complaint() or (
+            not set(least) <= set(run.lines()) and "another stream's events are not shown"
+        )
+        if why:
+            bad("a file that changes", run, why)
+    end.set()
+    changer.join()
+
+
+# ---- bombs ----
+
+
+def bombs():
+    """Metadata and packets made to exhaust memory, stack or time."""
+    for name, (files, statuses) in damaged_bombs.bombs().items():
+        path = os.path.join(FOLDER, "bomb-" + name)
+        damaged_trace.write(path, files)
+        for action in ("view", "stats"):
+            run = Run(action, path)
+            why = run.complaint(statuses)
+            if why:
+                bad(f"{action}: {name}", run, why)
+        shutil.rmtree(path)
+
+
+PARTS = {part.__name__: part for part in (truncated, sizes, order_and_parts, unusual, changing, bombs, flips)}
+
+
+def main():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for name in sys.argv[3:] or PARTS:
+        begin, before, runs = time.monotonic(), len(FAILED), RUNS[0]
+        PARTS[name]()
+        verdict = f"{len(FAILED) - before} FAILED" if len(FAILED) > before else "ok"
+        print(f"{verdict} {name}: {RUNS[0] - runs} runs, {time.monotonic() - begin:.1f} s", flush=True)
+    sys.exit(1 if FAILED else 0)
+
+
+main()
