@@ -13,7 +13,7 @@ use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use strata_analyze::perfetto::{CounterRule, Exporter, Options, PairRule, Summary};
 use strata_analyze::render::{self, Renderer, TimeZone};
-use strata_ctf::read::{Damage, DamageKind, Message as Read, Reader, Selection, Stream, TimeRange};
+use strata_ctf::read::{Damage, Message as Read, Reader, Selection, Stream, TimeRange};
 use strata_session::stop::Stop;
 
 use crate::messages::{Message, Weight};
@@ -377,7 +377,7 @@ struct Talk {
 impl Talk {
     fn damage(&mut self, damage: &Damage) {
         // Two machines are exported as well as one; whoever looks at both must know.
-        if matches!(damage.what, DamageKind::Clocks { .. }) {
+        if damage.is_remark() {
             return self.say(Weight::Warning, damage);
         }
         self.damages += 1;

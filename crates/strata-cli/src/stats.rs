@@ -88,6 +88,9 @@ pub fn run(flags: &StatsFlags) -> Result<u8> {
         return Ok(crate::stopped(&stop));
     };
     let written = write(&stats, flags);
+    for remark in reader.damage().iter().filter(|found| found.is_remark()) {
+        talk::message(&Message { weight: Weight::Warning, text: clean(&remark.to_string()) });
+    }
     say_damage(&stats);
     written?;
     if stats.sum().count.records == 0 {

@@ -165,7 +165,7 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     if summary.stopped {
         return Ok(crate::stopped(&stop));
     }
-    let damaged = summary.damage > 0 || !reader.damage().is_empty();
+    let damaged = summary.damage > 0 || reader.damage().iter().any(|found| !found.is_remark());
     if summary.events == 0 {
         speaker.say(Weight::Warning, flags.selection.nothing().to_owned());
     }

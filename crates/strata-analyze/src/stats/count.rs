@@ -109,7 +109,7 @@ fn described(reader: &Reader) -> Tally {
     Tally {
         traces: reader.traces().iter().map(|trace| trace_stats(trace)).collect(),
         streams: streams.collect(),
-        damage: reader.damage().iter().map(damaged).collect(),
+        damage: reader.damage().iter().filter(|found| !found.is_remark()).map(damaged).collect(),
         ..Tally::default()
     }
 }

@@ -70,6 +70,9 @@ impl Speaker {
     /// What a trace says besides its events.
     pub fn remark(&mut self, remark: &Remark) {
         match remark {
+            Remark::Damage(damage) if damage.is_remark() => {
+                self.say(Weight::Warning, clean(&damage.to_string()));
+            }
             Remark::Damage(damage) => {
                 self.damage += 1;
                 if self.damage <= SHOWN {

@@ -266,6 +266,14 @@ pub enum HeaderDamage {
     },
 }
 
+impl Damage {
+    /// Whether all events are there all the same: it says how they are shown.
+    #[must_use]
+    pub fn is_remark(&self) -> bool {
+        matches!(self.what, DamageKind::Clocks { .. })
+    }
+}
+
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "trace '{}'", self.trace.display())?;
