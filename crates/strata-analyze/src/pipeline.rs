@@ -373,7 +373,7 @@ impl<'w, 'r> Worker<'w, 'r> {
                     continue;
                 }
                 Message::Damage(damage) => {
-                    chunk.summary.damage += 1;
+                    chunk.summary.damage += u64::from(!damage.is_remark());
                     if told < REMARKS {
                         chunk.remarks.push(Remark::Damage(damage.clone()));
                     } else {

@@ -277,7 +277,31 @@ fn packet_numbers_and_counts_that_go_back_are_damage() {
     let (damage, count) = self::damage(&open(it.folder.path()));
     let back = DamageKind::DiscardedBack { found: 1, before: 100 };
     assert_eq!(damage[0].what, back);
+    assert!(damage[0].is_remark());
     assert_eq!(count, it.made.events());
+}
+
+#[test]
+fn count_that_goes_back_for_a_packet_goes_on_from_where_it_was() {
+    let packets = [5, 7, 0, 0, 9, 2, 4].into_iter().zip(1u64..);
+    let bytes = packets.flat_map(|(discarded, n)| {
+        tiny_packet(n * 100, n * 100 + 50, &u64::to_le_bytes(discarded), &[])
+    });
+    let folder = tiny(&[("s", bytes.collect())]);
+    let reader = open(folder.path());
+    let (mut counts, mut back) = (Vec::new(), Vec::new());
+    let mut events = reader.events(TimeRange::ALL);
+    while let Some(message) = events.next() {
+        match message {
+            Message::Discarded(discarded) => counts.push(discarded.count),
+            Message::Damage(damage) => back.push(damage.what.clone()),
+            _ => {}
+        }
+    }
+    let went = |found, before| DamageKind::DiscardedBack { found, before };
+    assert_eq!(counts, [5, 2, 2, 2]);
+    assert_eq!(back, [went(0, 7), went(2, 9)]);
+    check_pieces(&reader, TimeRange::ALL);
 }
 
 #[test]

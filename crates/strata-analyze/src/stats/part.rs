@@ -230,7 +230,8 @@ impl<'w> Counting<'w> {
 
     /// Something that cannot be read.
     pub fn damage(&mut self, damage: &Damage) {
-        self.part.damage_found = self.part.damage_found.saturating_add(1);
+        let found = u64::from(!damage.is_remark());
+        self.part.damage_found = self.part.damage_found.saturating_add(found);
         if self.part.damage.len() < DAMAGE_KEPT {
             self.part.damage.push(damaged(damage));
         }

@@ -267,10 +267,10 @@ pub enum HeaderDamage {
 }
 
 impl Damage {
-    /// Whether all events are there all the same: it says how they are shown.
+    /// Whether all events are there all the same: it says how they are shown, or what is not known of others.
     #[must_use]
     pub fn is_remark(&self) -> bool {
-        matches!(self.what, DamageKind::Clocks { .. })
+        matches!(self.what, DamageKind::Clocks { .. } | DamageKind::DiscardedBack { .. })
     }
 }
 

@@ -35,11 +35,18 @@ pub(crate) struct Place {
     end: Option<i64>,
     end_cycles: Option<u64>,
     discarded: Option<u64>,
+    /// What it was before it went back. LTTng's does for a packet or more, and goes on from here then.
+    discarded_high: Option<u64>,
     sequence: Option<u64>,
     /// Bytes between the content's end and that of the packet before.
     padding: u64,
     /// The clock at the end of the packet before \[cycle\].
     pub(crate) time: u64,
+}
+
+/// Whether a count has become less, and not only begun anew behind the greatest that its field holds.
+fn is_back(now: u64, then: u64, mask: u64) -> bool {
+    now < then && now.wrapping_sub(then) & mask > mask / 2
 }
 
 impl Place {
@@ -66,8 +73,9 @@ impl Place {
         }
     }
 
-    /// Goes behind the packet; `time`: of the clock, where the packet says none.
-    pub(crate) fn pass(&mut self, packet: &Packet, time: u64) {
+    /// Goes behind the packet; `time`: of the clock, where the packet says none; `mask`: of the count of
+    /// discarded records.
+    pub(crate) fn pass(&mut self, packet: &Packet, time: u64, mask: u64) {
         let (floor, end) = self.bounds(packet);
         let known = self.floor.is_some() || packet.begin.is_some() || end.is_some();
         self.offset = packet.offset.saturating_add(packet.packet_bits / 8);
@@ -78,9 +86,23 @@ impl Place {
         self.begin = self.begin.or(packet.begin);
         self.end = packet.end;
         self.end_cycles = packet.end_cycles;
-        self.discarded = packet.discarded.or(self.discarded);
+        if let Some(now) = packet.discarded {
+            match self.discarded_before(now) {
+                Some(then) if is_back(now, then, mask) => self.discarded_high = Some(then),
+                _ if self.discarded_high.is_some_and(|high| high <= now) => {
+                    self.discarded_high = None;
+                }
+                _ => {}
+            }
+            self.discarded = Some(now);
+        }
         self.sequence = packet.sequence.or(self.sequence);
         self.time = packet.end_cycles.or(packet.begin_cycles).unwrap_or(time);
+    }
+
+    /// The count that `now` goes on from.
+    fn discarded_before(&self, now: u64) -> Option<u64> {
+        self.discarded_high.filter(|&high| high <= now).or(self.discarded)
     }
 
     /// From the first begin to the last end.
@@ -390,7 +412,7 @@ impl<'r> Hop<'r> {
             what => opened.truncated = what,
         }
         self.push(floor, Item::Packet);
-        self.place.pass(&opened.packet, self.state.time);
+        self.place.pass(&opened.packet, self.state.time, self.stream.discarded_mask);
         opened
     }
 
@@ -488,13 +510,13 @@ impl<'r> Hop<'r> {
             to_cycles: packet.end_cycles,
             at_begin: true,
         };
-        match self.place.discarded {
+        match self.place.discarded_before(now) {
             None if now == 0 || self.place.number > 0 => {}
             None => self.push(floor, Item::Discarded(gap)),
             Some(then) if then == now => {}
             Some(then) => {
                 let count = now.wrapping_sub(then) & mask;
-                if now < then && count > mask / 2 {
+                if is_back(now, then, mask) {
                     let what = DamageKind::DiscardedBack { found: now, before: then };
                     return self.damage(floor, what);
                 }

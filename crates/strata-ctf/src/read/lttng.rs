@@ -34,7 +34,7 @@ pub(crate) fn places(files: &Files, stream: &Stream, mut places: Places) -> Opti
         while place.offset < files.bytes(file) {
             let packet = entries.next()?.packet(stream, &place, files.bytes(file))?;
             places.add(&place, Some(&packet));
-            place.pass(&packet, 0);
+            place.pass(&packet, 0, stream.discarded_mask);
         }
         if place.offset != files.bytes(file) {
             return None;
