@@ -29,7 +29,7 @@ pub use field::{
     Array, Base, ByteOrder, Element, Enumeration, Field, FieldClass, FieldOrder, Float, Integer,
     Label, Sequence,
 };
-pub use name::{is_identifier, printable, text_from_bytes};
+pub use name::{is_identifier, printable, text_from_bytes, LEVEL_NAMES};
 pub use trace::{
     ClockClass, EnvValue, EventClass, RecordHeader, StreamClass, Trace, Uuid, UuidError,
 };

@@ -1,4 +1,25 @@
-//! Text that a program chose.
+//! Text that a program chose, and the names of its log levels.
+
+use crate::limits;
+
+/// What log levels are called, in LTTng's words; a level is its index.
+pub const LEVEL_NAMES: [&str; limits::LOGLEVEL as usize + 1] = [
+    "emerg",
+    "alert",
+    "crit",
+    "err",
+    "warning",
+    "notice",
+    "info",
+    "debug_system",
+    "debug_program",
+    "debug_process",
+    "debug_module",
+    "debug_unit",
+    "debug_function",
+    "debug_line",
+    "debug",
+];
 
 /// Whether `name` is a C identifier: a letter or `_`, then letters, digits or `_`; ASCII only.
 pub fn is_identifier(name: &str) -> bool {

@@ -7,26 +7,10 @@ use std::ffi::{c_char, c_int};
 use std::fmt;
 
 use strata_abi::user;
-use strata_model::printable;
+use strata_model::{printable, LEVEL_NAMES};
 
-/// The levels' names; a level is its index.
-const LEVELS: [&str; user::LEVEL_MAX as usize + 1] = [
-    "emerg",
-    "alert",
-    "crit",
-    "err",
-    "warning",
-    "notice",
-    "info",
-    "debug_system",
-    "debug_program",
-    "debug_process",
-    "debug_module",
-    "debug_unit",
-    "debug_function",
-    "debug_line",
-    "debug",
-];
+/// As many as the shared memory can hold.
+const LEVELS: [&str; user::LEVEL_MAX as usize + 1] = LEVEL_NAMES;
 
 /// What a log level is called.
 #[must_use]

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::Write;
 
 use strata_ctf::model::schema::{FieldClass, Schema, Structure};
-use strata_ctf::model::EnvValue;
+use strata_ctf::model::{EnvValue, LEVEL_NAMES};
 use strata_ctf::read::{EventClass, FieldKind, FieldRef, Scope};
 
 use super::glob::Glob;
@@ -342,24 +342,7 @@ fn numbers(structure: Option<&Structure>, prefix: &str, depth: usize, paths: &mu
 
 /// LTTng's names of its log levels, which are those of syslog and eight kinds of debugging.
 fn level_name(level: i64) -> String {
-    const NAMES: [&str; 15] = [
-        "emerg",
-        "alert",
-        "crit",
-        "err",
-        "warning",
-        "notice",
-        "info",
-        "debug_system",
-        "debug_program",
-        "debug_process",
-        "debug_module",
-        "debug_unit",
-        "debug_function",
-        "debug_line",
-        "debug",
-    ];
-    let known = usize::try_from(level).ok().and_then(|level| NAMES.get(level));
+    let known = usize::try_from(level).ok().and_then(|level| LEVEL_NAMES.get(level));
     known.map_or_else(|| format!("level {level}"), |name| (*name).to_owned())
 }
 
