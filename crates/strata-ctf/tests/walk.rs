@@ -289,7 +289,8 @@ fn malicious_bytes_are_followed_to_the_first_error_and_no_further() {
                 }
                 check(&walker, &packet, &mut rounds);
             }
-            assert!(rounds[0] > 500 && rounds[1] > 500, "{rounds:?}");
+            // About 560 packets of the rarest kind: whatever the seed is, far more than this.
+            assert!(rounds[0] > 250 && rounds[1] > 250, "{rounds:?}");
         }
     }
 }
