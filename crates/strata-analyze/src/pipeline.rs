@@ -6,20 +6,28 @@
 //! ```
 //!
 //! Each worker takes the next slice of time. The one whose slice is written now hands its text over as it
-//! comes; the others keep theirs until it is their turn, so many chunks at most. The time since the event
-//! record before is not known at a slice's first event record: it is put in where the slices meet.
+//! comes; the others keep theirs until it is their turn, so many chunks at most.
+//!
+//! A slice is no smaller than its packets, and where those are large its text is more than may wait. All
+//! workers render such a slice together: each goes through all of it, which is little of the work, and
+//! renders every so many'th block of its event records.
+//!
+//! The time since the event record before is not known at the first event record of a slice or block: it
+//! is put in where they meet.
 
-use std::collections::{BTreeMap, VecDeque};
+mod queue;
+
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use strata_ctf::read::{
-    Damage, Discarded, DiscardedKind, Events, Message, Reader, Selection, Slices, TimeRange,
+    Damage, Discarded, DiscardedKind, Events, Message, Reader, Selection, Slice, Slices, TimeRange,
 };
 
-use crate::render::{Gap, Options, Renderer, Stamp};
+use crate::render::{Gap, Lines, Options, Renderer, Stamp};
+use queue::{Queue, Seen, Task};
 
 /// Text that is handed over at once \[byte\]: less than a CPU's cache holds.
 const CHUNK: usize = 256 << 10;
@@ -27,10 +35,19 @@ const CHUNK: usize = 256 << 10;
 const FIRST_CHUNK: usize = 16 << 10;
 /// A slice of the trace \[byte\].
 const SLICE: u64 = 256 << 10;
-/// Chunks of a slice that may wait until they are written.
-const WAITING: usize = 32;
+/// The same where all are rendered by all workers together: packets on both sides of its ends are read
+/// for both.
+const LARGE_SLICE: u64 = 64 << 20;
+/// Text of a slice that may be rendered before it is its turn \[byte\].
+const WAITING: usize = 8 << 20;
+/// The same of a share: a CPU's cache has it until it is written.
+const SHARE_WAITING: usize = 1 << 20;
+/// Event records of a block: about a chunk of text.
+const BLOCK: u64 = 2048;
 /// Slices that may be rendered before it is their turn, besides one for each thread.
 const AHEAD: u64 = 2;
+/// Bytes of text for one of the trace, as long as that is not known.
+const TEXT_PER_BYTE: u64 = 4;
 /// Remarks of a slice that are kept; the others are counted.
 const REMARKS: usize = 20;
 
@@ -111,26 +128,29 @@ impl Summary {
 /// A part of a slice's text.
 #[derive(Default)]
 struct Chunk {
-    text: Vec<u8>,
+    text: Lines,
     gap: Option<Gap>,
     last: Option<Stamp>,
     remarks: Vec<Remark>,
     summary: Summary,
-    /// The slice ends with it.
-    is_end: bool,
+    end: End,
+}
+
+/// What ends with a chunk.
+#[derive(Default)]
+enum End {
+    #[default]
+    Nothing,
+    /// A block: another share goes on.
+    Block { next: usize },
+    /// The share, and if it is its turn the slice.
+    Slice(Seen),
 }
 
 /// Render, and hand everything to `sink`, which may end it.
 pub fn run(job: &Job<'_>, sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>) -> Summary {
-    let shared = Shared {
-        slices: Mutex::new((job.reader.slices(job.range, SLICE), 0)),
-        queue: Mutex::new(Queue::default()),
-        changed: Condvar::new(),
-        end: AtomicBool::new(false),
-        read: AtomicU64::new(0),
-        ahead: AHEAD + job.threads as u64,
-        buffers: Mutex::new(Vec::new()),
-    };
+    let threads = job.threads.max(1);
+    let shared = Shared::new(job, threads);
     let mut writer =
         Writer { renderer: Renderer::new(&job.options), last: None, summary: Summary::default() };
     let mut head = Vec::new();
@@ -138,21 +158,22 @@ pub fn run(job: &Job<'_>, sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>) -
     if !head.is_empty() && sink(Output::Text(&head)).is_break() {
         return writer.summary;
     }
-    if job.threads <= 1 {
+    if threads == 1 {
         let mut worker = Worker::new(job, &shared);
         worker.alone(&mut |chunk| writer.write_unless(job.stop, chunk, &shared, sink));
     } else {
         thread::scope(|scope| {
-            for _ in 0..job.threads {
+            for _ in 0..threads {
                 scope.spawn(|| {
-                    let _leave = Leave(&shared);
+                    let _leave = shared.queue.leave_later();
                     Worker::new(job, &shared).together();
                 });
             }
-            shared.deliver(job.threads, &mut |chunk| {
-                writer.write_unless(job.stop, chunk, &shared, sink)
-            });
+            shared
+                .queue
+                .deliver(threads, &mut |chunk| writer.write_unless(job.stop, chunk, &shared, sink));
         });
+        writer.unlike(&shared.queue.unlike(), sink);
     }
     writer.summary.stopped |= (job.stop)();
     writer.summary
@@ -190,9 +211,10 @@ impl Writer {
         for remark in &chunk.remarks {
             sink(Output::Remark(remark))?;
         }
+        let text = chunk.text.as_bytes();
         let (before, behind) = match &chunk.gap {
-            Some(gap) => chunk.text.split_at_checked(gap.at).unwrap_or((&chunk.text, &[])),
-            None => (&chunk.text[..], &[][..]),
+            Some(gap) => text.split_at_checked(gap.at).unwrap_or((text, &[])),
+            None => (text, &[][..]),
         };
         if let Some(gap) = &chunk.gap {
             let mut joint = Vec::with_capacity(before.len() + 32);
@@ -208,97 +230,96 @@ impl Writer {
         lock(&shared.buffers).push(chunk.text);
         sink(Output::Read(shared.read.load(Ordering::Relaxed)))
     }
+
+    /// Shares of a slice did not find the same in it: files were changed while they were read.
+    fn unlike(&mut self, found: &[Seen], sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>) {
+        for seen in found {
+            self.summary.damage += (seen.elsewhere.len() as u64).max(1);
+            self.summary.damage_untold += u64::from(seen.elsewhere.is_empty());
+            for damage in &seen.elsewhere {
+                // Nobody is asked whether there is to be more: there is not.
+                let _ = sink(Output::Remark(&Remark::Damage(damage.clone())));
+            }
+        }
+    }
 }
 
 /// What workers and writer have in common.
 struct Shared<'r> {
-    slices: Mutex<(Slices<'r>, u64)>,
-    queue: Mutex<Queue>,
-    changed: Condvar,
-    end: AtomicBool,
+    tasks: Mutex<Tasks<'r>>,
+    queue: Queue,
+    /// Bytes of the trace, and of text, so far.
     read: AtomicU64,
-    /// Slices that may be rendered behind the one that is written.
-    ahead: u64,
+    text: AtomicU64,
     /// Used text buffers.
-    buffers: Mutex<Vec<Vec<u8>>>,
-}
-
-#[derive(Default)]
-struct Queue {
-    /// The slice that is written now.
-    now: u64,
-    /// Chunks by slice.
-    chunks: BTreeMap<u64, VecDeque<Chunk>>,
-    /// Workers that have ended.
-    left: usize,
+    buffers: Mutex<Vec<Lines>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says that a worker has ended, however it did.
-struct Leave<'s, 'r>(&'s Shared<'r>);
+/// What is to be rendered next.
+struct Tasks<'r> {
+    slices: Slices<'r>,
+    /// A slice that has shares nobody has taken yet, and the first of them.
+    next: Option<(Slice, Task)>,
+    number: u64,
+}
 
-impl Drop for Leave<'_, '_> {
-    fn drop(&mut self) {
-        lock(&self.0.queue).left += 1;
-        if thread::panicking() {
-            self.0.end.store(true, Ordering::Relaxed);
-        }
-        self.0.changed.notify_all();
+impl<'r> Tasks<'r> {
+    fn new(job: &Job<'r>, bytes: u64) -> Tasks<'r> {
+        Tasks { slices: job.reader.slices(job.range, bytes), next: None, number: 0 }
     }
 }
 
-impl Shared<'_> {
-    /// Hand a chunk over when it may be; `Break`: nobody wants more.
-    fn hand_over(&self, slice: u64, chunk: Chunk) -> ControlFlow<()> {
-        let mut queue = lock(&self.queue);
-        loop {
-            if self.end.load(Ordering::Relaxed) {
-                return ControlFlow::Break(());
+impl<'r> Shared<'r> {
+    fn new(job: &Job<'r>, threads: usize) -> Shared<'r> {
+        let mut shared = Shared {
+            tasks: Mutex::new(Tasks::new(job, SLICE)),
+            queue: Queue::new(AHEAD + threads as u64),
+            read: AtomicU64::new(0),
+            text: AtomicU64::new(0),
+            buffers: Mutex::new(Vec::new()),
+        };
+        if threads > 1 && job.filter.is_none() {
+            let first = job.reader.slices(job.range, SLICE).next();
+            if first.is_some_and(|slice| shared.is_large(&slice, job)) {
+                shared.tasks = Mutex::new(Tasks::new(job, LARGE_SLICE));
             }
-            let waiting = queue.chunks.get(&slice).map_or(0, VecDeque::len);
-            if waiting < WAITING && slice <= queue.now.saturating_add(self.ahead) {
-                break;
-            }
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
-        queue.chunks.entry(slice).or_default().push_back(chunk);
-        drop(queue);
-        self.changed.notify_all();
-        ControlFlow::Continue(())
+        shared
     }
 
-    /// Give all chunks to `write`, in order, until there are no more.
-    fn deliver(&self, workers: usize, write: &mut dyn FnMut(Chunk) -> ControlFlow<()>) {
-        loop {
-            let mut queue = lock(&self.queue);
-            let chunk = loop {
-                let now = queue.now;
-                if let Some(chunk) = queue.chunks.get_mut(&now).and_then(VecDeque::pop_front) {
-                    break chunk;
-                }
-                if queue.left == workers {
-                    return;
-                }
-                queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            };
-            if chunk.is_end {
-                let now = queue.now;
-                queue.chunks.remove(&now);
-                queue.now += 1;
+    /// The next slice, or the next share of one.
+    fn task(&self, job: &Job<'_>) -> Option<(Slice, Task)> {
+        let mut tasks = lock(&self.tasks);
+        let (slice, task) = match tasks.next.take() {
+            Some(begun) => begun,
+            None => {
+                let slice = tasks.slices.next()?;
+                let shares = if self.is_large(&slice, job) { job.threads.max(1) } else { 1 };
+                tasks.number += 1;
+                let task = Task { slice: tasks.number - 1, share: 0, shares };
+                (slice, task)
             }
-            drop(queue);
-            self.changed.notify_all();
-            if write(chunk).is_break() {
-                // Under the lock, so that no worker is between its look at this and its wait.
-                let _queue = lock(&self.queue);
-                self.end.store(true, Ordering::Relaxed);
-                self.changed.notify_all();
-                return;
-            }
+        };
+        if task.share + 1 < task.shares {
+            tasks.next = Some((slice.clone(), Task { share: task.share + 1, ..task }));
         }
+        Some((slice, task))
+    }
+
+    /// Whether a worker would come to wait with the slice's text.
+    fn is_large(&self, slice: &Slice, job: &Job<'_>) -> bool {
+        let read = self.read.load(Ordering::Relaxed);
+        let text = self.text.load(Ordering::Relaxed);
+        let expected = match read {
+            0 if job.filter.is_some() => 0,
+            0 => slice.bytes().saturating_mul(TEXT_PER_BYTE),
+            _ => (u128::from(slice.bytes()) * u128::from(text) / u128::from(read)) as u64,
+        };
+        expected > WAITING as u64
     }
 }
 
@@ -320,89 +341,94 @@ impl<'w, 'r> Worker<'w, 'r> {
     fn alone(&mut self, write: &mut dyn FnMut(Chunk) -> ControlFlow<()>) {
         let mut events = self.job.reader.events(self.job.range);
         // Whoever does not want more has said so.
-        let _ = self.slice(&mut events, true, write);
+        let _ = self.slice(&mut events, Task { slice: 0, share: 0, shares: 1 }, write);
     }
 
     /// With others: slice by slice.
     fn together(&mut self) {
-        loop {
-            let (slice, number) = {
-                let mut slices = lock(&self.shared.slices);
-                let Some(slice) = slices.0.next() else { return };
-                slices.1 += 1;
-                (slice, slices.1 - 1)
-            };
+        while let Some((slice, task)) = self.shared.task(self.job) {
             let mut events = self.job.reader.events_of(&slice);
             let shared = self.shared;
             let done =
-                self.slice(&mut events, number == 0, &mut |chunk| shared.hand_over(number, chunk));
+                self.slice(&mut events, task, &mut |chunk| shared.queue.hand_over(task, chunk));
             if done.is_break() {
-                return;
+                // Others may wait for what this one does not render any more.
+                return shared.queue.end();
             }
         }
     }
 
-    /// Render a slice; chunks are handed over as they become full.
+    /// Render a slice, or a share of it; chunks are handed over as they become full.
     fn slice(
         &mut self,
         events: &mut Events<'r>,
-        is_first: bool,
+        task: Task,
         hand_over: &mut dyn FnMut(Chunk) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
+        let is_first = task.slice == 0 && task.share == 0;
         if !is_first {
             self.renderer.begin_slice();
         }
         let mut limit = if is_first { FIRST_CHUNK } else { CHUNK };
         let mut chunk = Chunk::default();
-        let (mut told, mut read) = (0, 0);
+        let mut seen = Seen::default();
+        let mut read = 0;
+        let block = if task.shares > 1 { BLOCK } else { u64::MAX };
+        let (mut left, mut turn) = (block, 0);
         while let Some(message) = events.next() {
+            let is_mine = turn == task.share;
             match message {
                 Message::Event(event) => {
-                    if self.filter.as_mut().is_none_or(|filter| filter.accepts(&event)) {
-                        self.renderer.event(&event, &mut chunk.text);
+                    left -= 1;
+                    if is_mine && self.filter.as_mut().is_none_or(|filter| filter.accepts(&event)) {
+                        self.renderer.event_of_many(&event, &mut chunk.text);
                         chunk.summary.events += 1;
                     }
-                    if chunk.text.len() < limit {
+                    if left > 0 && (!is_mine || chunk.text.len() < limit) {
                         continue;
                     }
                 }
                 Message::Packet(_) => {
                     if (self.job.stop)() {
-                        break;
+                        return ControlFlow::Break(());
                     }
                     continue;
                 }
                 Message::Damage(damage) => {
-                    chunk.summary.damage += u64::from(!damage.is_remark());
-                    if told < REMARKS {
-                        chunk.remarks.push(Remark::Damage(damage.clone()));
-                    } else {
-                        chunk.summary.damage_untold += 1;
-                    }
-                    told += 1;
+                    seen.damage(damage, is_mine, &mut chunk);
                     continue;
                 }
                 Message::Discarded(discarded) => {
-                    if discarded.kind == DiscardedKind::Records {
-                        chunk.summary.discarded += discarded.count;
-                    }
-                    if chunk.remarks.len() < 2 * REMARKS {
-                        chunk.remarks.push(discarded_remark(&discarded));
+                    if is_mine {
+                        chunk.discarded(&discarded);
                     }
                     continue;
                 }
             }
-            self.finish(&mut chunk, events, &mut read);
-            limit = (limit * 2).min(CHUNK);
-            let text = lock(&self.shared.buffers).pop().unwrap_or_default();
-            let next = Chunk { text, ..Chunk::default() };
-            hand_over(std::mem::replace(&mut chunk, next))?;
-            if (self.job.stop)() {
-                break;
+            if is_mine {
+                self.finish(&mut chunk, events, &mut read, task);
+                limit = (limit * 2).min(CHUNK);
+                let text = lock(&self.shared.buffers).pop().unwrap_or_default();
+                let mut full = std::mem::replace(&mut chunk, Chunk { text, ..Chunk::default() });
+                if left == 0 {
+                    full.end = End::Block { next: (turn + 1) % task.shares };
+                }
+                hand_over(full)?;
+                if (self.job.stop)() {
+                    return ControlFlow::Break(());
+                }
+            }
+            if left == 0 {
+                seen.blocks += 1;
+                (left, turn) = (block, (turn + 1) % task.shares);
+                if turn == task.share {
+                    self.renderer.begin_slice();
+                }
             }
         }
-        self.finish(&mut chunk, events, &mut read);
-        chunk.is_end = true;
+        seen.left = left;
+        self.finish(&mut chunk, events, &mut read, task);
+        chunk.end = End::Slice(seen);
         hand_over(chunk)?;
         if (self.job.stop)() {
             return ControlFlow::Break(());
@@ -410,12 +436,45 @@ impl<'w, 'r> Worker<'w, 'r> {
         ControlFlow::Continue(())
     }
 
-    fn finish(&mut self, chunk: &mut Chunk, events: &Events<'_>, read: &mut u64) {
+    fn finish(&mut self, chunk: &mut Chunk, events: &Events<'_>, read: &mut u64, task: Task) {
         chunk.gap = self.renderer.take_gap();
         chunk.last = self.renderer.last();
-        let bytes = events.bytes_read();
-        self.shared.read.fetch_add(bytes.saturating_sub(*read), Ordering::Relaxed);
-        *read = bytes;
+        self.shared.text.fetch_add(chunk.text.len() as u64, Ordering::Relaxed);
+        // All shares read the same.
+        if task.share == 0 {
+            let bytes = events.bytes_read();
+            self.shared.read.fetch_add(bytes.saturating_sub(*read), Ordering::Relaxed);
+            *read = bytes;
+        }
+    }
+}
+
+impl Seen {
+    fn damage(&mut self, damage: &Damage, is_mine: bool, chunk: &mut Chunk) {
+        self.damage += 1;
+        if !is_mine {
+            if self.elsewhere.len() < REMARKS {
+                self.elsewhere.push(damage.clone());
+            }
+            return;
+        }
+        chunk.summary.damage += u64::from(!damage.is_remark());
+        if self.damage <= REMARKS as u64 {
+            chunk.remarks.push(Remark::Damage(damage.clone()));
+        } else {
+            chunk.summary.damage_untold += 1;
+        }
+    }
+}
+
+impl Chunk {
+    fn discarded(&mut self, discarded: &Discarded<'_>) {
+        if discarded.kind == DiscardedKind::Records {
+            self.summary.discarded += discarded.count;
+        }
+        if self.remarks.len() < 2 * REMARKS {
+            self.remarks.push(discarded_remark(discarded));
+        }
     }
 }
 
@@ -451,155 +510,4 @@ pub fn threads() -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-    use std::path::PathBuf;
-    use std::sync::atomic::AtomicU32;
-
-    const EVENTS: u64 = 200;
-    const PACKETS: u64 = 300;
-
-    /// A trace of two streams that is there for as long as this.
-    struct Trace(PathBuf);
-
-    impl Trace {
-        fn new() -> Trace {
-            static NUMBER: AtomicU32 = AtomicU32::new(0);
-            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let name = format!("strata-pipeline-{}-{number}", std::process::id());
-            let folder = std::env::temp_dir().join(name);
-            fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join("metadata"), METADATA).unwrap();
-            for stream in 0..2 {
-                fs::write(folder.join(format!("s{stream}")), packets(stream)).unwrap();
-            }
-            Trace(folder)
-        }
-    }
-
-    impl Drop for Trace {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
-    const METADATA: &str = "/* CTF 1.8 */
-        typealias integer { size = 64; align = 8; signed = false; } := u64;
-        trace { major = 1; minor = 8; byte_order = le; };
-        clock { name = c; freq = 1000000000; offset_s = 1700000000; };
-        typealias integer { size = 64; align = 8; map = clock.c.value; } := ts;
-        stream {
-            packet.context := struct { ts timestamp_begin; ts timestamp_end; u64 content_size;
-                u64 packet_size; u64 cpu_id; };
-            event.header := struct { ts timestamp; };
-        };
-        event { name = \"e\"; fields := struct { u64 number; u64 other; }; };";
-
-    fn packets(stream: u64) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        let mut push = |value: u64| bytes.extend_from_slice(&value.to_le_bytes());
-        for packet in 0..PACKETS {
-            let begin = packet * 1_000_000 + stream;
-            let bits = (5 + 3 * EVENTS) * 64;
-            for value in [begin, begin + 10 * (EVENTS - 1), bits, bits, stream] {
-                push(value);
-            }
-            for event in 0..EVENTS {
-                for value in [begin + 10 * event, packet * EVENTS + event, stream] {
-                    push(value);
-                }
-            }
-        }
-        bytes
-    }
-
-    /// The text of it, until this returns that it is enough.
-    fn text(
-        trace: &Trace,
-        threads: usize,
-        enough: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> (Vec<u8>, Summary) {
-        let reader = Reader::open(&[&trace.0]).unwrap();
-        let job = Job {
-            reader: &reader,
-            range: TimeRange::ALL,
-            options: Options::default(),
-            filter: None,
-            threads,
-            stop: &|| false,
-        };
-        let mut all = Vec::new();
-        let summary = run(&job, &mut |output| {
-            if let Output::Text(text) = output {
-                all.extend_from_slice(text);
-                if enough(&all) {
-                    return ControlFlow::Break(());
-                }
-            }
-            ControlFlow::Continue(())
-        });
-        (all, summary)
-    }
-
-    #[test]
-    fn pipeline_with_any_number_of_threads_gives_the_same_text() {
-        let trace = Trace::new();
-        let (alone, summary) = text(&trace, 1, &mut |_| false);
-        assert_eq!(summary.events, 2 * EVENTS * PACKETS);
-        let lines = String::from_utf8(alone.clone()).unwrap();
-        assert_eq!(lines.lines().count() as u64, summary.events);
-        assert_eq!(lines.matches("(+?.?????????)").count(), 1);
-        for threads in [2, 3, 8] {
-            let (together, other) = text(&trace, threads, &mut |_| false);
-            assert_eq!(other, summary);
-            assert!(together == alone, "{threads} threads");
-        }
-    }
-
-    #[test]
-    fn pipeline_when_nobody_wants_more_ends_at_once() {
-        let trace = Trace::new();
-        for threads in [1, 2, 8] {
-            let (some, _) = text(&trace, threads, &mut |all| !all.is_empty());
-            assert!(some.len() <= 2 * FIRST_CHUNK, "{threads} threads: {}", some.len());
-        }
-    }
-
-    #[test]
-    fn pipeline_when_somebody_stops_it_ends_with_a_whole_line() {
-        let trace = Trace::new();
-        let reader = Reader::open(&[&trace.0]).unwrap();
-        for threads in [1, 2, 8] {
-            let stop = AtomicBool::new(false);
-            let stopped = || stop.load(Ordering::Relaxed);
-            let job = Job {
-                reader: &reader,
-                range: TimeRange::ALL,
-                options: Options::default(),
-                filter: None,
-                threads,
-                stop: &stopped,
-            };
-            let mut all = Vec::new();
-            let summary = run(&job, &mut |output| {
-                if let Output::Text(text) = output {
-                    all.extend_from_slice(text);
-                    stop.store(true, Ordering::Relaxed);
-                }
-                ControlFlow::Continue(())
-            });
-            assert!(summary.stopped && summary.events < 2 * EVENTS * PACKETS);
-            assert_eq!(all.last(), Some(&b'\n'));
-        }
-    }
-
-    #[test]
-    fn span_of_a_trace_is_that_of_its_packets() {
-        let trace = Trace::new();
-        let reader = Reader::open(&[&trace.0]).unwrap();
-        let begin = 1_700_000_000_000_000_000;
-        let to = begin + (PACKETS as i64 - 1) * 1_000_000 + 1 + 10 * (EVENTS as i64 - 1);
-        assert_eq!(span(&reader), Some(TimeRange { from: begin, to }));
-    }
-}
+mod tests;

@@ -3,7 +3,8 @@
 use jiff::tz::TimeZone;
 use jiff::Timestamp;
 
-use super::number::{nine_digits, pair, signed, unsigned};
+use super::line::{Lines, Sink};
+use super::number::{four_digits_of_two, nine_digits, pair, signed, unsigned};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -39,10 +40,15 @@ pub struct Stamp {
 pub struct ClockText {
     style: ClockStyle,
     zone: TimeZone,
-    /// Which second `text` is of.
-    second: Option<i64>,
+    /// Which second `text` is of, if that is not empty.
+    second: i64,
     /// The second, nine digits for the nanoseconds, and what is behind them; then a delta below a second.
     text: Vec<u8>,
+    /// The same with the last time's digits, for other times from `fine` on that differ in the last four
+    /// only, if `is_fine`.
+    block: [u8; BLOCK],
+    fine: i64,
+    is_fine: bool,
     /// Where the nine digits are.
     digits: usize,
     /// Where the delta begins.
@@ -50,6 +56,12 @@ pub struct ClockText {
     /// In front of and behind every time.
     around: (&'static [u8], &'static [u8]),
 }
+
+/// A time and a delta, as they are copied at once \[byte\].
+const BLOCK: usize = 64;
+
+/// What four digits of nanoseconds can tell apart.
+const FINE: u64 = 10_000;
 
 /// A delta below a second, with room for its digits.
 const SHORT_DELTA: [u8; 15] = *b"(+0.000000000) ";
@@ -66,7 +78,18 @@ impl ClockText {
         zone: TimeZone,
         around: (&'static [u8], &'static [u8]),
     ) -> ClockText {
-        ClockText { style, zone, second: None, text: Vec::new(), digits: 0, delta: 0, around }
+        ClockText {
+            style,
+            zone,
+            second: 0,
+            text: Vec::new(),
+            block: [0; BLOCK],
+            fine: 0,
+            is_fine: false,
+            digits: 0,
+            delta: 0,
+            around,
+        }
     }
 
     /// The layout.
@@ -76,7 +99,7 @@ impl ClockText {
 
     /// Write a time.
     #[inline]
-    pub fn write(&mut self, out: &mut Vec<u8>, stamp: Stamp) {
+    pub fn write(&mut self, out: &mut impl Sink, stamp: Stamp) {
         if self.set(stamp) {
             out.extend_from_slice(self.text.get(..self.delta).unwrap_or_default());
         } else {
@@ -86,18 +109,37 @@ impl ClockText {
 
     /// Write a time, and the time since `before`.
     #[inline]
-    pub fn write_with_delta(&mut self, out: &mut Vec<u8>, before: Option<Stamp>, stamp: Stamp) {
-        let ns = before.map_or(-1, |before| stamp.ns.wrapping_sub(before.ns));
-        if !(0..SECOND).contains(&ns) || !self.set(stamp) {
-            self.write(out, stamp);
-            delta(out, self.style, before, stamp);
-            return;
+    pub fn write_with_delta(&mut self, out: &mut Lines, before: Option<Stamp>, stamp: Stamp) {
+        let since = before.map_or(u64::MAX, |before| stamp.ns.wrapping_sub(before.ns) as u64);
+        let ns = stamp.ns.wrapping_sub(self.fine) as u64;
+        if ns.max(since) >= FINE || !self.is_fine {
+            return self.write_coarsely(out, before, stamp);
         }
-        let from = self.delta + 4;
-        if let Some(digits) = self.text.get_mut(from..from + 9) {
-            digits.copy_from_slice(&nine_digits(ns as u32));
+        let (ns, since) = four_digits_of_two(ns as u32, since as u32);
+        let at = out.len();
+        out.put(&self.block, self.text.len());
+        out.patch(at + self.digits + 5, &ns);
+        out.patch(at + self.delta + 9, &since);
+    }
+
+    /// The same for all times, and get ready for one that is near.
+    #[inline(never)]
+    fn write_coarsely(&mut self, out: &mut Lines, before: Option<Stamp>, stamp: Stamp) {
+        self.is_fine = self.set(stamp);
+        if !self.is_fine {
+            self.write_other(out, stamp);
+            return delta(out, self.style, before, stamp);
         }
-        out.extend_from_slice(&self.text);
+        match self.block.get_mut(..self.text.len()) {
+            Some(block) => {
+                block.copy_from_slice(&self.text);
+                // It may be before all times: differences wrap too.
+                self.fine = stamp.ns.wrapping_sub(stamp.ns.rem_euclid(FINE as i64));
+            }
+            None => self.is_fine = false,
+        }
+        out.extend_from_slice(self.text.get(..self.delta).unwrap_or_default());
+        delta(out, self.style, before, stamp);
     }
 
     /// Have the text of this time; false: it is not made that way.
@@ -112,7 +154,7 @@ impl ClockText {
             return false;
         }
         let (second, ns) = (stamp.ns.div_euclid(SECOND), stamp.ns.rem_euclid(SECOND));
-        if self.second != Some(second) {
+        if self.second != second || self.text.is_empty() {
             self.begin(second);
         }
         let (from, to) = (self.digits, self.digits + 9);
@@ -122,7 +164,7 @@ impl ClockText {
         true
     }
 
-    fn write_other(&self, out: &mut Vec<u8>, stamp: Stamp) {
+    fn write_other(&self, out: &mut impl Sink, stamp: Stamp) {
         if self.style == ClockStyle::None {
             return;
         }
@@ -137,7 +179,7 @@ impl ClockText {
 
     /// Make the text of a second.
     fn begin(&mut self, second: i64) {
-        self.second = Some(second);
+        self.second = second;
         self.text.clear();
         self.text.extend_from_slice(self.around.0);
         if self.style == ClockStyle::Seconds {
@@ -187,29 +229,30 @@ impl ClockText {
 }
 
 /// A time before 1970, in seconds.
-fn negative(out: &mut Vec<u8>, ns: i64) {
+fn negative(out: &mut impl Sink, ns: i64) {
     out.push(b'-');
     seconds(out, ns.unsigned_abs());
 }
 
 /// `S.nnnnnnnnn`.
-fn seconds(out: &mut Vec<u8>, ns: u64) {
+fn seconds(out: &mut impl Sink, ns: u64) {
     const SECOND: u64 = 1_000_000_000;
     unsigned(out, ns / SECOND);
     out.push(b'.');
     out.extend_from_slice(&nine_digits((ns % SECOND) as u32));
 }
 
-fn padded(out: &mut Vec<u8>, value: u64, width: usize) {
-    let mut buffer = itoa::Buffer::new();
-    let digits = buffer.format(value);
-    out.extend((digits.len()..width).map(|_| b'0'));
-    out.extend_from_slice(digits.as_bytes());
+fn padded(out: &mut impl Sink, value: u64, width: usize) {
+    let digits = value.checked_ilog10().map_or(1, |log| log as usize + 1);
+    for _ in digits..width {
+        out.push(b'0');
+    }
+    unsigned(out, value);
 }
 
 /// Write the time since the event record before, as `(+0.000000012) `; `before` is `None` for the first.
 #[inline]
-pub fn delta(out: &mut Vec<u8>, style: ClockStyle, before: Option<Stamp>, now: Stamp) {
+pub fn delta(out: &mut impl Sink, style: ClockStyle, before: Option<Stamp>, now: Stamp) {
     if style == ClockStyle::Cycles {
         match before
             .map(|before| (now.cycles.wrapping_sub(before.cycles), now.cycles < before.cycles))
@@ -233,7 +276,7 @@ pub fn delta(out: &mut Vec<u8>, style: ClockStyle, before: Option<Stamp>, now: S
         if let Some(digits) = text.get_mut(4..13) {
             digits.copy_from_slice(&nine_digits(ns as u32));
         }
-        out.extend_from_slice(&text);
+        out.put(&text, text.len());
         return;
     }
     out.extend_from_slice(if now.ns < before.ns { b"(-" } else { b"(+" });
@@ -305,6 +348,38 @@ mod tests {
         assert_eq!(at(ClockStyle::Seconds, "UTC", &times), wanted);
         assert_eq!(at(ClockStyle::Iso, "UTC", &[-1]), ["1969-12-31T23:59:59.999999999Z"]);
         assert_eq!(at(ClockStyle::Date, "UTC", &[i64::MAX]), ["2262-04-11 23:47:16.854775807"]);
+    }
+
+    #[test]
+    fn time_near_the_one_before_is_that_of_a_new_writer() {
+        let (mut time, mut step) = (TIME - 3, 1_i64);
+        let mut times = vec![i64::MIN, i64::MIN + 7, -10_001, -10_000, -9_999, -1, 0, 3, 9_999];
+        times.extend([10_000, SECOND - 1, SECOND, i64::MAX - 1, i64::MAX]);
+        for number in 0..4_000 {
+            step = step * 7 % 65_537;
+            time += if number % 100 == 0 { step * 40_000 } else { step % 4_000 - 9 };
+            times.push(time);
+        }
+        let zone = TimeZone::posix("IST-5:30").unwrap();
+        let styles = [ClockStyle::Time, ClockStyle::Date, ClockStyle::Iso, ClockStyle::Seconds];
+        for style in styles.into_iter().chain([ClockStyle::Cycles, ClockStyle::None]) {
+            for around in
+                [(&b"["[..], &b"] "[..]), (b"[\x1b[1;33m", b"\x1b[0m] "), (&[b'<'; 40], b">")]
+            {
+                let mut clock = ClockText::around(style, zone.clone(), around);
+                let mut before = None;
+                for &ns in &times {
+                    let stamp = Stamp { ns, cycles: ns as u64 };
+                    let mut lines = Lines::default();
+                    clock.write_with_delta(&mut lines, before, stamp);
+                    let mut wanted = Vec::new();
+                    ClockText::around(style, zone.clone(), around).write(&mut wanted, stamp);
+                    delta(&mut wanted, style, before, stamp);
+                    assert!(lines.as_bytes() == wanted, "{style:?} {ns}");
+                    before = Some(stamp);
+                }
+            }
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod clock;
 mod csv;
 mod escape;
 mod json;
+mod line;
 mod number;
 mod plan;
 mod shown;
@@ -35,6 +36,7 @@ mod when;
 
 pub use clock::{ClockStyle, Stamp};
 pub use jiff::tz::TimeZone;
+pub use line::Lines;
 pub use shown::{FieldList, Part};
 pub use when::{parse_length, When, WhenError};
 
@@ -43,6 +45,7 @@ use strata_ctf::read::Event;
 use clock::ClockText;
 use csv::Columns;
 use json::JsonFields;
+use line::{Piece, Sink};
 use plan::{ClassPlan, PacketPlan, PartPlan, Table};
 use shown::{Masked, Shown};
 use value::Values;
@@ -112,6 +115,9 @@ pub struct Renderer {
     packets: Table<PacketPlan>,
     columns: Columns,
     elements: Vec<u64>,
+    /// Empty, but for the time of one event record.
+    lines: Lines,
+    line: Vec<u8>,
     last: Option<Stamp>,
     knows_last: bool,
     gap: Option<Gap>,
@@ -137,6 +143,8 @@ impl Renderer {
             packets: Table::default(),
             columns: Columns::new(options.fields.as_ref()),
             elements: Vec::new(),
+            lines: Lines::default(),
+            line: Vec::new(),
             last: None,
             knows_last: true,
             gap: None,
@@ -175,12 +183,18 @@ impl Renderer {
     }
 
     /// Write one event record.
-    #[inline]
     pub fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let begin = out.len();
         match self.options.format {
-            Format::Text if self.options.colours => self.text::<true>(event, out),
-            Format::Text => self.text::<false>(event, out),
+            Format::Text => {
+                let mut lines = std::mem::take(&mut self.lines);
+                let has_gap = self.gap.is_some();
+                self.text_line(event, &mut lines);
+                self.move_gap(has_gap, begin);
+                out.extend_from_slice(lines.as_bytes());
+                lines.clear();
+                self.lines = lines;
+            }
             Format::Json => self.json(event, out),
             Format::Csv => self.csv(event, out),
         }
@@ -189,11 +203,41 @@ impl Renderer {
         }
     }
 
+    /// The same where many follow each other, which is faster.
+    #[inline]
+    pub fn event_of_many(&mut self, event: &Event<'_>, out: &mut Lines) {
+        if self.options.format == Format::Text && !self.options.tame {
+            return self.text_line(event, out);
+        }
+        let mut line = std::mem::take(&mut self.line);
+        let has_gap = self.gap.is_some();
+        self.event(event, &mut line);
+        self.move_gap(has_gap, out.len());
+        out.extend_from_slice(&line);
+        line.clear();
+        self.line = line;
+    }
+
+    #[inline]
+    fn text_line(&mut self, event: &Event<'_>, out: &mut Lines) {
+        match self.options.colours {
+            true => self.text::<true>(event, out),
+            false => self.text::<false>(event, out),
+        }
+    }
+
+    /// The text in which a gap has been left now was added behind so many bytes.
+    fn move_gap(&mut self, was_before: bool, by: usize) {
+        if let Some(gap) = self.gap.as_mut().filter(|_| !was_before) {
+            gap.at += by;
+        }
+    }
+
     fn stamp(event: &Event<'_>) -> Option<Stamp> {
         event.time().map(|ns| Stamp { ns, cycles: event.cycles().unwrap_or(0) })
     }
 
-    fn text<const COLOUR: bool>(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+    fn text<const COLOUR: bool>(&mut self, event: &Event<'_>, out: &mut Lines) {
         if let Some(stamp) = Renderer::stamp(event) {
             if self.clock.style() != ClockStyle::None {
                 self.time(stamp, out);
@@ -201,7 +245,7 @@ impl Renderer {
         }
         let Renderer { options, classes, packets, elements, .. } = self;
         let class = classes.get(event.class().index(), || ClassPlan::new(event, options));
-        out.extend_from_slice(&class.head);
+        class.head.add_to(out);
         let stream = event.stream();
         let packet = packets.get(stream.index(), || PacketPlan::new(stream, options));
         if !packet.is_of(event) {
@@ -209,15 +253,16 @@ impl Renderer {
             if packet.part.shown != Shown::Nothing {
                 part_text::<COLOUR>(event, Part::Packet, &packet.part, elements, &mut packet.text);
             }
+            packet.piece = Piece::new(packet.text.as_bytes());
         }
-        out.extend_from_slice(&packet.text);
-        let mut any = !packet.text.is_empty();
+        packet.piece.add_to(out);
+        let mut any = !packet.piece.is_empty();
         for (part, plan) in &class.parts {
             if plan.shown == Shown::Nothing {
                 continue;
             }
             if std::mem::replace(&mut any, true) {
-                out.extend_from_slice(b", ");
+                out.put(b", ", 2);
             }
             part_text::<COLOUR>(event, *part, plan, elements, out);
         }
@@ -225,7 +270,7 @@ impl Renderer {
     }
 
     #[inline]
-    fn time(&mut self, stamp: Stamp, out: &mut Vec<u8>) {
+    fn time(&mut self, stamp: Stamp, out: &mut Lines) {
         if !self.options.delta {
             return self.clock.write(out, stamp);
         }
@@ -257,7 +302,7 @@ impl Renderer {
         }
         let Renderer { options, classes, packets, .. } = self;
         let class = classes.get(event.class().index(), || ClassPlan::new(event, options));
-        out.extend_from_slice(&class.head);
+        class.head.add_to(out);
         if let Some(cpu) = event.packet().cpu {
             out.extend_from_slice(b"\"cpu\":");
             number::unsigned(out, cpu);
@@ -267,10 +312,10 @@ impl Renderer {
         let stream = event.stream();
         let packet = packets.get(stream.index(), || PacketPlan::new(stream, options));
         if !packet.is_of(event) {
-            packet.text.clear();
-            part_json(event, Part::Packet, &packet.part.shown, &mut packet.text);
+            packet.json.clear();
+            part_json(event, Part::Packet, &packet.part.shown, &mut packet.json);
         }
-        out.extend_from_slice(&packet.text);
+        out.extend_from_slice(&packet.json);
         for (part, plan) in &class.parts {
             part_json(event, *part, &plan.shown, out);
         }
@@ -286,7 +331,7 @@ impl Renderer {
         }
         let Renderer { options, classes, packets, .. } = self;
         let class = classes.get(event.class().index(), || ClassPlan::new(event, options));
-        out.extend_from_slice(&class.head);
+        class.head.add_to(out);
         if let Some(cpu) = event.packet().cpu {
             number::unsigned(out, cpu);
         }
@@ -329,19 +374,14 @@ fn part_text<const COLOUR: bool>(
     part: Part,
     plan: &PartPlan,
     elements: &mut Vec<u64>,
-    out: &mut Vec<u8>,
+    out: &mut Lines,
 ) {
-    out.extend_from_slice(b"{ ");
     let mut values = Values::<COLOUR>::new(out, &plan.leads, elements);
     match &plan.shown {
         Shown::Some(node) => event.visit(plan::scope(part), &mut Masked::new(node, &mut values)),
         _ => event.visit(plan::scope(part), &mut values),
     };
-    if values.is_empty() {
-        out.push(b'}');
-    } else {
-        out.extend_from_slice(b" }");
-    }
+    values.finish();
 }
 
 /// `,"payload":{"a":1}`.

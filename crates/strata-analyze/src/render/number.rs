@@ -1,8 +1,11 @@
 //! Numbers as text: the layouts of C's `%d`, `%X`, `%o` and `%g`, pushed to bytes.
 
+use std::cmp::Ordering;
 use std::io::{Cursor, Write};
 
 use strata_ctf::model::Base;
+
+use super::line::Sink;
 
 /// `00` to `99`.
 const PAIRS: [[u8; 2]; 100] = {
@@ -15,24 +18,79 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
+const EIGHT_DIGITS: u64 = 100_000_000;
+
+/// The digits of two numbers below 10,000, four of each: the first is the lowest byte.
+///
+/// All parts of a step are in one number, too far from each other to meet: two numbers of four digits,
+/// four of two, eight of one. Quotients are products with reciprocals, exact for numbers of four digits
+/// (10486 / 2^20) and of two (103 / 2^10).
+#[inline]
+fn digits_of_two(first: u32, second: u32) -> u64 {
+    let fours = u64::from(first) | u64::from(second) << 32;
+    let hundreds = ((fours * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let twos = hundreds | (fours - 100 * hundreds) << 16;
+    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
+    tens | (twos - 10 * tens) << 8
+}
+
+/// The eight digits of a number below 100,000,000.
+#[inline]
+fn digits(value: u32) -> u64 {
+    digits_of_two(value / 10_000, value % 10_000)
+}
+
+/// The four digits of each of two numbers below 10,000.
+#[inline]
+pub fn four_digits_of_two(first: u32, second: u32) -> ([u8; 4], [u8; 4]) {
+    let text = digits_of_two(first, second) | ZEROS;
+    ((text as u32).to_le_bytes(), ((text >> 32) as u32).to_le_bytes())
+}
+
+const ZEROS: u64 = 0x3030_3030_3030_3030;
+
+/// All eight of them.
+#[inline]
+fn eight_digits(value: u32) -> [u8; 8] {
+    (digits(value) | ZEROS).to_le_bytes()
+}
+
 /// A number of one digit or more.
 #[inline]
-pub fn unsigned(out: &mut Vec<u8>, value: u64) {
-    if value < 10 {
-        out.push(b'0' + value as u8);
+pub fn unsigned(out: &mut impl Sink, value: u64) {
+    if value < EIGHT_DIGITS {
+        few(out, value as u32);
     } else {
-        out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+        many(out, value);
     }
+}
+
+/// Without the zeros in front of a number below 100,000,000.
+#[inline]
+fn few(out: &mut impl Sink, value: u32) {
+    let digits = digits(value);
+    let zeros = digits.trailing_zeros().min(56) / 8;
+    out.put(&((digits | ZEROS) >> (8 * zeros)).to_le_bytes(), 8 - zeros as usize);
+}
+
+fn many(out: &mut impl Sink, value: u64) {
+    let (high, low) = (value / EIGHT_DIGITS, (value % EIGHT_DIGITS) as u32);
+    if high < EIGHT_DIGITS {
+        few(out, high as u32);
+    } else {
+        few(out, (high / EIGHT_DIGITS) as u32);
+        out.put(&eight_digits((high % EIGHT_DIGITS) as u32), 8);
+    }
+    out.put(&eight_digits(low), 8);
 }
 
 /// A number, with `-` in front of a negative one.
 #[inline]
-pub fn signed(out: &mut Vec<u8>, value: i64) {
-    if (0..10).contains(&value) {
-        out.push(b'0' + value as u8);
-    } else {
-        out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+pub fn signed(out: &mut impl Sink, value: i64) {
+    if value < 0 {
+        out.push(b'-');
     }
+    unsigned(out, value.unsigned_abs());
 }
 
 /// The two digits of a number below 100.
@@ -43,16 +101,14 @@ pub fn pair(value: u32) -> [u8; 2] {
 /// The nine digits of a number below 1,000,000,000.
 #[inline]
 pub fn nine_digits(value: u32) -> [u8; 9] {
-    let (high, low) = (value / 10_000, value % 10_000);
-    let (first, high) = (high / 10_000 % 10, high % 10_000);
-    let ([b, c], [d, e]) = (pair(high / 100), pair(high % 100));
-    let ([f, g], [h, i]) = (pair(low / 100), pair(low % 100));
-    [b'0' + first as u8, b, c, d, e, f, g, h, i]
+    let first = value / EIGHT_DIGITS as u32 % 10;
+    let [a, b, c, d, e, f, g, h] = eight_digits(value % EIGHT_DIGITS as u32);
+    [b'0' + first as u8, a, b, c, d, e, f, g, h]
 }
 
 /// The bits of an integer in a base that is not ten. A negative value is the two's complement of `bits`
 /// bits, rounded up to whole digits; `bits` 0 is 64.
-pub fn in_base(out: &mut Vec<u8>, base: Base, value: u64, bits: u8, is_signed: bool) {
+pub fn in_base(out: &mut impl Sink, base: Base, value: u64, bits: u8, is_signed: bool) {
     let bits = if bits == 0 || bits > 64 { 64 } else { u32::from(bits) };
     let (digit_bits, lead): (u32, &[u8]) = match base {
         Base::Two => (1, b"0b"),
@@ -71,12 +127,18 @@ pub fn in_base(out: &mut Vec<u8>, base: Base, value: u64, bits: u8, is_signed: b
         digit => b'A' + (digit - 10) as u8,
     };
     out.extend_from_slice(lead);
-    out.extend((0..digits).rev().map(digit));
+    let mut text = [0; 64];
+    for (place, at) in text.iter_mut().zip((0..digits).rev()) {
+        *place = digit(at);
+    }
+    out.extend_from_slice(text.get(..digits as usize).unwrap_or_default());
 }
 
+/// Significant digits of a real.
+const DIGITS: usize = 6;
+
 /// Six significant digits, as `%g` has them.
-pub fn general(out: &mut Vec<u8>, value: f64) {
-    const DIGITS: i32 = 6;
+pub fn general(out: &mut impl Sink, value: f64) {
     if value.is_sign_negative() {
         out.push(b'-');
     }
@@ -89,31 +151,20 @@ pub fn general(out: &mut Vec<u8>, value: f64) {
         unsigned(out, value as u64);
         return;
     }
-    // d.ddddde±N: never more than 24 bytes.
-    let mut buffer = Cursor::new([0; 32]);
-    if write!(buffer, "{value:.5e}").is_err() {
-        return;
-    }
-    let length = buffer.position() as usize;
-    let text = buffer.get_ref().get(..length).unwrap_or_default();
-    let at = text.iter().position(|&byte| byte == b'e').unwrap_or(length);
-    let (mantissa, exponent) = text.split_at(at);
-    let exponent: i32 = std::str::from_utf8(exponent)
-        .ok()
-        .and_then(|text| text.get(1..)?.parse().ok())
-        .unwrap_or(0);
-    let all = mantissa.iter().filter(|&&byte| byte != b'.').copied();
-    let zeros = all.clone().rev().take_while(|&byte| byte == b'0').count();
-    let digits = all.take((DIGITS as usize).saturating_sub(zeros));
-    if (-4..DIGITS).contains(&exponent) {
+    let Some((digits, exponent)) = rounded(value).or_else(|| rounded_slowly(value)) else { return };
+    let text = eight_digits(digits);
+    let [_, _, text @ ..] = text;
+    let zeros = text.iter().rev().take_while(|&&byte| byte == b'0').count();
+    let digits = text.get(..DIGITS - zeros).unwrap_or(&text);
+    if (-4..DIGITS as i32).contains(&exponent) {
         fixed(out, digits, exponent);
         return;
     }
-    for (index, digit) in digits.enumerate() {
-        if index == 1 {
-            out.push(b'.');
-        }
-        out.push(digit);
+    let (first, others) = digits.split_at_checked(1).unwrap_or((digits, &[]));
+    out.extend_from_slice(first);
+    if !others.is_empty() {
+        out.push(b'.');
+        out.extend_from_slice(others);
     }
     out.extend_from_slice(if exponent < 0 { b"e-" } else { b"e+" });
     if exponent.unsigned_abs() < 10 {
@@ -122,23 +173,103 @@ pub fn general(out: &mut Vec<u8>, value: f64) {
     unsigned(out, u64::from(exponent.unsigned_abs()));
 }
 
+/// Six digits and what the first is worth: 10^exponent. Exact, a half to the even; `None`: the numbers
+/// for that would be too large.
+fn rounded(value: f64) -> Option<(u32, i32)> {
+    const MANTISSA: u32 = f64::MANTISSA_DIGITS - 1;
+    let bits = value.to_bits();
+    let biased = (bits >> MANTISSA) as i32;
+    if biased == 0 {
+        return None;
+    }
+    // The value is whole * 2^two.
+    let whole = bits & ((1 << MANTISSA) - 1) | 1 << MANTISSA;
+    let two = biased - 1023 - MANTISSA as i32;
+    // log10(2) is a little more than 1233 / 4096: this is the exponent, or 1 less.
+    let exponent = ((biased - 1023) * 1233) >> 12;
+    let (digits, exponent) = match scaled(whole, two, exponent)? {
+        (digits, _) if digits >= 1_000_000 => (scaled(whole, two, exponent + 1)?, exponent + 1),
+        scaled => (scaled, exponent),
+    };
+    let (digits, rest) = digits;
+    let up = match rest {
+        Rest::Less => 0,
+        Rest::Half => digits & 1,
+        Rest::More => 1,
+    };
+    match digits + up {
+        1_000_000 => Some((100_000, exponent + 1)),
+        digits @ 100_000..=999_999 => Some((digits as u32, exponent)),
+        _ => None,
+    }
+}
+
+/// What is cut off, beside a half.
+#[derive(Clone, Copy)]
+enum Rest {
+    Less,
+    Half,
+    More,
+}
+
+/// `whole` * 2^`two` / 10^(`exponent` - 5).
+fn scaled(whole: u64, two: i32, exponent: i32) -> Option<(u64, Rest)> {
+    let ten = exponent - (DIGITS as i32 - 1);
+    let power = 10_u128.checked_pow(ten.unsigned_abs())?;
+    let shift = two.unsigned_abs();
+    let (mut above, mut below) = (u128::from(whole), 1);
+    for (factor, is_above) in [(power, ten < 0), (1_u128.checked_shl(shift)?, two >= 0)] {
+        let side = if is_above { &mut above } else { &mut below };
+        *side = side.checked_mul(factor)?;
+    }
+    // Twice the rest is compared.
+    let (digits, rest) = match (u64::try_from(above), u64::try_from(below)) {
+        (Ok(above), Ok(below)) => (above / below, u128::from(above % below)),
+        _ => (u64::try_from(above / below).ok()?, above % below),
+    };
+    Some(match rest.cmp(&(below - rest)) {
+        Ordering::Less => (digits, Rest::Less),
+        Ordering::Equal => (digits, Rest::Half),
+        Ordering::Greater => (digits, Rest::More),
+    })
+}
+
+/// The same for any value.
+fn rounded_slowly(value: f64) -> Option<(u32, i32)> {
+    // d.ddddde±N: never more than 24 bytes.
+    let mut buffer = Cursor::new([0; 32]);
+    write!(buffer, "{value:.5e}").ok()?;
+    let length = buffer.position() as usize;
+    let text = std::str::from_utf8(buffer.get_ref().get(..length)?).ok()?;
+    let (mantissa, exponent) = text.split_once('e')?;
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit);
+    let digits = digits.fold(0, |digits, byte| digits * 10 + u32::from(byte - b'0'));
+    Some((digits, exponent.parse().ok()?))
+}
+
 /// Digits, the first of which is worth 10^`exponent`, with the point where it belongs.
-fn fixed(out: &mut Vec<u8>, digits: impl Iterator<Item = u8>, exponent: i32) {
+fn fixed(out: &mut impl Sink, digits: &[u8], exponent: i32) {
+    let zeros = b"000000";
     if exponent < 0 {
         out.extend_from_slice(b"0.");
-        out.extend((1..-exponent).map(|_| b'0'));
-        out.extend(digits);
+        out.extend_from_slice(zeros.get(..(-1 - exponent) as usize).unwrap_or_default());
+        out.extend_from_slice(digits);
         return;
     }
-    let mut written = 0;
-    for digit in digits {
-        if written == exponent + 1 {
-            out.push(b'.');
+    let whole = exponent as usize + 1;
+    match digits.split_at_checked(whole) {
+        Some((whole, part)) => {
+            out.extend_from_slice(whole);
+            if !part.is_empty() {
+                out.push(b'.');
+                out.extend_from_slice(part);
+            }
         }
-        out.push(digit);
-        written += 1;
+        None => {
+            out.extend_from_slice(digits);
+            out.extend_from_slice(zeros.get(..whole - digits.len()).unwrap_or_default());
+        }
     }
-    out.extend((written..=exponent).map(|_| b'0'));
 }
 
 #[cfg(test)]
@@ -159,6 +290,64 @@ mod tests {
         for value in [0, 9, 10, -1, -10, i64::MIN, i64::MAX] {
             assert_eq!(text(|out| signed(out, value)), value.to_string());
         }
+    }
+
+    /// Numbers that are the same in each run, from a seed that is not 0.
+    fn random(seed: u64) -> impl Iterator<Item = u64> {
+        std::iter::successors(Some(seed), |x| {
+            let x = x ^ (x << 13);
+            let x = x ^ (x >> 7);
+            Some(x ^ (x << 17))
+        })
+    }
+
+    #[test]
+    fn digits_of_all_groups_of_four_are_those_of_the_number() {
+        for group in 0..10_000 {
+            for value in [group, group * 10_000, group * 10_001, 99_990_000 + group] {
+                assert_eq!(eight_digits(value), *format!("{value:08}").as_bytes());
+                assert_eq!(text(|out| unsigned(out, u64::from(value))), value.to_string());
+            }
+            let (first, second) = four_digits_of_two(group, 9_999 - group);
+            assert_eq!(first, *format!("{group:04}").as_bytes());
+            assert_eq!(second, *format!("{:04}", 9_999 - group).as_bytes());
+        }
+        for value in random(0x5eed).take(20_000) {
+            for value in (0..64).step_by(7).map(|shift| value >> shift) {
+                assert_eq!(text(|out| unsigned(out, value)), value.to_string());
+            }
+        }
+    }
+
+    #[test]
+    fn real_that_is_rounded_fast_is_as_it_would_be_slowly() {
+        let mut fast = 0;
+        let mut compare = |value: f64| {
+            let Some(found) = rounded(value) else { return };
+            fast += 1;
+            assert_eq!(Some(found), rounded_slowly(value), "{value:e}");
+        };
+        for bits in random(0x5eed).take(50_000) {
+            let any = f64::from_bits(bits).abs();
+            if any.is_finite() && any > 0.0 {
+                compare(any);
+            }
+            for shift in [0, 11, 24, 40, 44] {
+                let whole = (bits >> shift) as f64;
+                // With quarters and tenths: some of them are halves of the last digit.
+                for value in [whole, whole / 4.0, whole / 10.0, whole / 1e6, whole * 1e-12] {
+                    if value > 0.0 {
+                        compare(value);
+                    }
+                }
+            }
+        }
+        for exponent in -330..310 {
+            for digits in ["1", "9.99999", "9.999995", "9.9999949", "1.000005", "1.000015", "4.5"] {
+                compare(format!("{digits}e{exponent}").parse::<f64>().unwrap().max(5e-324));
+            }
+        }
+        assert!(fast > 500_000, "{fast}");
     }
 
     #[test]

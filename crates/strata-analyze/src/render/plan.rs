@@ -5,6 +5,7 @@ use strata_ctf::model::EnvValue;
 use strata_ctf::read::{Event, Scope, Stream};
 
 use super::escape::{csv_quote, json_quoted, tame};
+use super::line::{Lines, Piece};
 use super::number;
 use super::shown::{Part, Shown};
 use super::value::{Colours, Leads};
@@ -67,7 +68,7 @@ impl PartPlan {
 #[derive(Debug)]
 pub struct ClassPlan {
     /// Text: `host:process:(vpid) name: `; else who recorded it.
-    pub head: Vec<u8>,
+    pub head: Piece,
     /// JSON and CSV: the event's name.
     pub name: Vec<u8>,
     pub parts: [(Part, PartPlan); 3],
@@ -105,7 +106,7 @@ impl ClassPlan {
             Format::Json => who.json(),
             Format::Csv => who.csv(),
         };
-        ClassPlan { head, name, parts }
+        ClassPlan { head: Piece::new(&head), name, parts }
     }
 }
 
@@ -186,9 +187,11 @@ impl Who<'_> {
 /// A packet's context, as it is shown with each of its event records.
 #[derive(Debug)]
 pub struct PacketPlan {
-    /// Number and offset of the packet that `text` is of.
+    /// Number and offset of the packet that the texts are of.
     packet: Option<(u64, u64)>,
-    pub text: Vec<u8>,
+    pub text: Lines,
+    pub piece: Piece,
+    pub json: Vec<u8>,
     pub part: PartPlan,
 }
 
@@ -196,7 +199,13 @@ impl PacketPlan {
     pub fn new(stream: &Stream, options: &Options) -> PacketPlan {
         let structure = stream.class().packet_context.as_ref();
         let part = PartPlan::new(structure, Part::Packet, options);
-        PacketPlan { packet: None, text: Vec::new(), part }
+        PacketPlan {
+            packet: None,
+            text: Lines::default(),
+            piece: Piece::new(b""),
+            json: Vec::new(),
+            part,
+        }
     }
 
     /// Whether the text is of the event record's packet; afterwards it should be.

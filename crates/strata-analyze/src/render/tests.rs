@@ -10,6 +10,7 @@ use strata_ctf::model::{Base, ByteOrder};
 use strata_ctf::read::{FieldInfo, FieldKind, Visit};
 
 use super::json::JsonFields;
+use super::line::Lines;
 use super::shown::{FieldList, Masked, Part, Shown};
 use super::value::{Colours, Leads, Values};
 
@@ -86,11 +87,14 @@ fn tell_compounds(visit: &mut impl Visit) {
 
 fn text<const COLOUR: bool>(names: &[&str], tell: impl FnOnce(&mut Values<'_, COLOUR>)) -> String {
     let colours = if COLOUR { Colours::ON } else { Colours::default() };
-    let (mut out, mut elements) = (Vec::new(), Vec::new());
+    let (mut out, mut elements) = (Lines::default(), Vec::new());
     let leads = Leads::new(names, &colours);
-    tell(&mut Values::new(&mut out, &leads, &mut elements));
+    let mut values = Values::new(&mut out, &leads, &mut elements);
+    tell(&mut values);
+    values.finish();
     assert!(elements.is_empty());
-    String::from_utf8_lossy(&out).into_owned()
+    let text = String::from_utf8_lossy(out.as_bytes());
+    text.strip_prefix("{ ").and_then(|text| text.strip_suffix(" }")).unwrap().to_owned()
 }
 
 fn json(tell: impl FnOnce(&mut JsonFields<'_>)) -> String {

@@ -4,6 +4,7 @@ use strata_ctf::model::Base;
 use strata_ctf::read::{FieldInfo, Visit};
 
 use super::escape::{c_quoted, hex};
+use super::line::{Lines, Piece, Sink};
 use super::number;
 
 /// The colours of a terminal; all empty where there is none.
@@ -32,37 +33,24 @@ impl Colours {
     };
 }
 
-/// What is in front of the values of a part's members: `, name = `.
+/// What is in front of the values of a part's members: `{ name = ` of the first, `, name = ` of others.
 #[derive(Clone, Debug, Default)]
-pub struct Leads {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
+pub struct Leads(Vec<Piece>);
 
 impl Leads {
     /// For members of these names.
     pub fn new(names: &[&str], colours: &Colours) -> Leads {
-        let mut leads = Leads::default();
-        for name in names {
-            for part in [", ", colours.name, name, colours.end, " = "] {
-                leads.bytes.extend_from_slice(part.as_bytes());
-            }
-            leads.ends.push(leads.bytes.len());
-        }
-        leads
-    }
-
-    #[inline]
-    fn get(&self, index: usize) -> Option<&[u8]> {
-        let end = *self.ends.get(index)?;
-        let begin = if index == 0 { 0 } else { *self.ends.get(index - 1)? };
-        self.bytes.get(begin..end)
+        let lead = |(index, name): (usize, &&str)| {
+            let before = if index == 0 { "{ " } else { ", " };
+            Piece::new([before, colours.name, name, colours.end, " = "].concat().as_bytes())
+        };
+        Leads(names.iter().enumerate().map(lead).collect())
     }
 }
 
 /// Writes the fields of one part.
 pub struct Values<'a, const COLOUR: bool> {
-    out: &'a mut Vec<u8>,
+    out: &'a mut Lines,
     leads: &'a Leads,
     /// The number of each array's next element.
     elements: &'a mut Vec<u64>,
@@ -77,14 +65,18 @@ pub struct Values<'a, const COLOUR: bool> {
 }
 
 impl<'a, const COLOUR: bool> Values<'a, COLOUR> {
-    /// In front of the first field.
-    pub fn new(out: &'a mut Vec<u8>, leads: &'a Leads, elements: &'a mut Vec<u64>) -> Self {
+    /// In front of the part.
+    pub fn new(out: &'a mut Lines, leads: &'a Leads, elements: &'a mut Vec<u64>) -> Self {
         Values { out, leads, elements, member: 0, depth: 0, first: true, bare: false }
     }
 
-    /// Whether no field was written.
-    pub fn is_empty(&self) -> bool {
-        self.first
+    /// Behind the last field.
+    #[inline]
+    pub fn finish(self) {
+        match self.member {
+            0 => self.out.put(b"{ }", 3),
+            _ => self.out.put(b" }", 2),
+        }
     }
 
     /// What is in front of a value.
@@ -93,9 +85,8 @@ impl<'a, const COLOUR: bool> Values<'a, COLOUR> {
         if self.depth > 0 {
             return self.inner_lead(field);
         }
-        if let Some(lead) = self.leads.get(self.member) {
-            let lead = if self.first { lead.get(2..).unwrap_or_default() } else { lead };
-            self.out.extend_from_slice(lead);
+        if let Some(lead) = self.leads.0.get(self.member) {
+            lead.add_to(self.out);
         }
         self.member += 1;
         self.first = false;

@@ -1,0 +1,219 @@
+use super::*;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+const EVENTS: u64 = 200;
+const PACKETS: u64 = 300;
+
+/// A trace of two streams that is there for as long as this.
+struct Trace(PathBuf);
+
+impl Trace {
+    fn new() -> Trace {
+        Trace::of(PACKETS, EVENTS)
+    }
+
+    /// So many packets in each stream, and event records in each of them.
+    fn of(count: u64, events: u64) -> Trace {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("strata-pipeline-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("metadata"), METADATA).unwrap();
+        for stream in 0..2 {
+            fs::write(folder.join(format!("s{stream}")), packets(stream, count, events)).unwrap();
+        }
+        Trace(folder)
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const METADATA: &str = "/* CTF 1.8 */
+    typealias integer { size = 64; align = 8; signed = false; } := u64;
+    trace { major = 1; minor = 8; byte_order = le; };
+    clock { name = c; freq = 1000000000; offset_s = 1700000000; };
+    typealias integer { size = 64; align = 8; map = clock.c.value; } := ts;
+    stream {
+        packet.context := struct { ts timestamp_begin; ts timestamp_end; u64 content_size;
+            u64 packet_size; u64 cpu_id; };
+        event.header := struct { ts timestamp; };
+    };
+    event { name = \"e\"; fields := struct { u64 number; u64 other; }; };";
+
+fn packets(stream: u64, count: u64, events: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut push = |value: u64| bytes.extend_from_slice(&value.to_le_bytes());
+    for packet in 0..count {
+        let begin = packet * 1_000_000 + stream;
+        let bits = (5 + 3 * events) * 64;
+        for value in [begin, begin + 10 * (events - 1), bits, bits, stream] {
+            push(value);
+        }
+        for event in 0..events {
+            for value in [begin + 10 * event, packet * events + event, stream] {
+                push(value);
+            }
+        }
+    }
+    bytes
+}
+
+/// The text of it, until this returns that it is enough.
+fn text(
+    trace: &Trace,
+    threads: usize,
+    enough: &mut dyn FnMut(&[u8]) -> bool,
+) -> (Vec<u8>, Summary) {
+    let reader = Reader::open(&[&trace.0]).unwrap();
+    let job = Job {
+        reader: &reader,
+        range: TimeRange::ALL,
+        options: Options::default(),
+        filter: None,
+        threads,
+        stop: &|| false,
+    };
+    let mut all = Vec::new();
+    let summary = run(&job, &mut |output| {
+        if let Output::Text(text) = output {
+            all.extend_from_slice(text);
+            if enough(&all) {
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    (all, summary)
+}
+
+#[test]
+fn pipeline_with_any_number_of_threads_gives_the_same_text() {
+    let trace = Trace::new();
+    let (alone, summary) = text(&trace, 1, &mut |_| false);
+    assert_eq!(summary.events, 2 * EVENTS * PACKETS);
+    let lines = String::from_utf8(alone.clone()).unwrap();
+    assert_eq!(lines.lines().count() as u64, summary.events);
+    assert_eq!(lines.matches("(+?.?????????)").count(), 1);
+    for threads in [2, 3, 8] {
+        let (together, other) = text(&trace, threads, &mut |_| false);
+        assert_eq!(other, summary);
+        assert!(together == alone, "{threads} threads");
+    }
+}
+
+#[test]
+fn pipeline_when_nobody_wants_more_ends_at_once() {
+    let trace = Trace::new();
+    for threads in [1, 2, 8] {
+        let (some, _) = text(&trace, threads, &mut |all| !all.is_empty());
+        assert!(some.len() <= 2 * FIRST_CHUNK, "{threads} threads: {}", some.len());
+    }
+}
+
+#[test]
+fn pipeline_when_somebody_stops_it_ends_with_a_whole_line() {
+    let trace = Trace::new();
+    let reader = Reader::open(&[&trace.0]).unwrap();
+    for threads in [1, 2, 8] {
+        let stop = AtomicBool::new(false);
+        let stopped = || stop.load(Ordering::Relaxed);
+        let job = Job {
+            reader: &reader,
+            range: TimeRange::ALL,
+            options: Options::default(),
+            filter: None,
+            threads,
+            stop: &stopped,
+        };
+        let mut all = Vec::new();
+        let summary = run(&job, &mut |output| {
+            if let Output::Text(text) = output {
+                all.extend_from_slice(text);
+                stop.store(true, Ordering::Relaxed);
+            }
+            ControlFlow::Continue(())
+        });
+        assert!(summary.stopped && summary.events < 2 * EVENTS * PACKETS);
+        assert_eq!(all.last(), Some(&b'\n'));
+    }
+}
+
+#[test]
+fn span_of_a_trace_is_that_of_its_packets() {
+    let trace = Trace::new();
+    let reader = Reader::open(&[&trace.0]).unwrap();
+    let begin = 1_700_000_000_000_000_000;
+    let to = begin + (PACKETS as i64 - 1) * 1_000_000 + 1 + 10 * (EVENTS as i64 - 1);
+    assert_eq!(span(&reader), Some(TimeRange { from: begin, to }));
+}
+
+#[test]
+fn pipeline_with_packets_of_megabytes_gives_the_same_text() {
+    // The text of these slices is more than may wait.
+    let (packets, events) = (2, 60_000);
+    assert!(2 * events * 24 * TEXT_PER_BYTE > WAITING as u64 && events > 8 * BLOCK);
+    let trace = Trace::of(packets, events);
+    // A packet without room for its own header; without a magic number, the one behind is not found.
+    let path = trace.0.join("s1");
+    let mut bytes = fs::read(&path).unwrap();
+    let half = bytes.len() / 2;
+    let bad = [0, 0, 8, 40 * 8, 1].map(u64::to_le_bytes).concat();
+    bytes.splice(half..half, bad);
+    fs::write(&path, bytes).unwrap();
+
+    let (alone, summary) = text(&trace, 1, &mut |_| false);
+    assert_eq!(summary.events, 3 * events);
+    assert!(summary.damage > 0 && summary.damage_untold == 0);
+    for threads in [2, 3, 8] {
+        let (together, other) = text(&trace, threads, &mut |_| false);
+        assert_eq!(other, summary);
+        assert!(together == alone, "{threads} threads");
+    }
+}
+
+#[test]
+fn pipeline_with_packets_of_megabytes_shows_the_first_text_at_once() {
+    let trace = Trace::of(1, 60_000);
+    for threads in [1, 2, 8] {
+        let (some, _) = text(&trace, threads, &mut |all| !all.is_empty());
+        assert!(some.len() <= 2 * FIRST_CHUNK, "{threads} threads: {}", some.len());
+    }
+}
+
+/// Hands over the ends of two shares of a slice, and gives what was not alike.
+fn ends_of_two(first: Seen, second: Seen) -> (Vec<Seen>, usize) {
+    let queue = Queue::new(1);
+    for (share, seen) in [first, second].into_iter().enumerate() {
+        let chunk = Chunk { end: End::Slice(seen), ..Chunk::default() };
+        let task = Task { slice: 0, share, shares: 2 };
+        assert!(queue.hand_over(task, chunk).is_continue());
+    }
+    let mut written = 0;
+    queue.deliver(0, &mut |_| {
+        written += 1;
+        ControlFlow::Continue(())
+    });
+    (queue.unlike(), written)
+}
+
+#[test]
+fn loss_where_shares_find_different_event_records_is_damage() {
+    let seen = |blocks, left| Seen { blocks, left, ..Seen::default() };
+    let (unlike, written) = ends_of_two(seen(3, 5), seen(3, 5));
+    assert!(unlike.is_empty() && written == 1);
+    for other in [seen(2, 5), seen(3, 6), Seen { damage: 1, ..seen(3, 5) }] {
+        let (unlike, written) = ends_of_two(seen(3, 5), other);
+        assert!(unlike.len() == 2 && written == 1);
+        let renderer = Renderer::new(&Options::default());
+        let mut writer = Writer { renderer, last: None, summary: Summary::default() };
+        writer.unlike(&unlike, &mut |_| ControlFlow::Continue(()));
+        assert!(writer.summary.damage > 0 && writer.summary.damage_untold > 0);
+    }
+}

@@ -1,0 +1,195 @@
+//! Bytes to which text is added in small pieces.
+
+/// What text is added to.
+pub trait Sink {
+    /// Add a byte.
+    fn push(&mut self, byte: u8);
+    /// Add bytes.
+    fn extend_from_slice(&mut self, bytes: &[u8]);
+    /// Add the first `len` bytes of a block.
+    fn put<const N: usize>(&mut self, block: &[u8; N], len: usize);
+}
+
+impl Sink for Vec<u8> {
+    #[inline]
+    fn push(&mut self, byte: u8) {
+        Vec::push(self, byte);
+    }
+
+    #[inline]
+    fn extend_from_slice(&mut self, bytes: &[u8]) {
+        Vec::extend_from_slice(self, bytes);
+    }
+
+    #[inline]
+    fn put<const N: usize>(&mut self, block: &[u8; N], len: usize) {
+        Vec::extend_from_slice(self, block.get(..len).unwrap_or(block));
+    }
+}
+
+/// Text with room behind it: a short piece is copied as a block of one size, whatever its length, which
+/// needs no call.
+#[derive(Debug, Default)]
+pub struct Lines {
+    /// The text, and the room: as much as there ever was.
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+/// Room that is made at least \[byte\].
+const ROOM: usize = 4096;
+
+impl Lines {
+    /// The text.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    /// Bytes of text.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no text.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Leave only room.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Replace bytes of the text; nothing where there are none.
+    #[inline]
+    pub fn patch<const N: usize>(&mut self, at: usize, block: &[u8; N]) {
+        let there = self.bytes.get_mut(at..self.len);
+        if let Some(there) = there.and_then(|bytes| bytes.first_chunk_mut::<N>()) {
+            *there = *block;
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_slowly(&mut self, bytes: &[u8]) {
+        let end = self.len.saturating_add(bytes.len());
+        let need = end.saturating_add(ROOM);
+        if self.bytes.len() < need {
+            self.bytes.resize(need.max(self.bytes.len().saturating_mul(2)), 0);
+        }
+        if let Some(place) = self.bytes.get_mut(self.len..end) {
+            place.copy_from_slice(bytes);
+            self.len = end;
+        }
+    }
+}
+
+impl Sink for Lines {
+    #[inline(always)]
+    fn push(&mut self, byte: u8) {
+        self.put(&[byte], 1);
+    }
+
+    #[inline]
+    fn extend_from_slice(&mut self, bytes: &[u8]) {
+        let end = self.len.saturating_add(bytes.len());
+        match self.bytes.get_mut(self.len..end) {
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                self.len = end;
+            }
+            None => self.add_slowly(bytes),
+        }
+    }
+
+    #[inline(always)]
+    fn put<const N: usize>(&mut self, block: &[u8; N], len: usize) {
+        let room = self.bytes.get_mut(self.len..);
+        match room.and_then(|room| room.first_chunk_mut::<N>()) {
+            Some(place) => {
+                *place = *block;
+                self.len += len.min(N);
+            }
+            None => self.add_slowly(block.get(..len).unwrap_or(block)),
+        }
+    }
+}
+
+/// A text that is added often.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    block: [u8; Piece::BLOCK],
+    /// Of the block; more than that: all is in `long`.
+    len: usize,
+    long: Vec<u8>,
+}
+
+impl Piece {
+    const BLOCK: usize = 64;
+
+    pub fn new(text: &[u8]) -> Piece {
+        let mut block = [0; Piece::BLOCK];
+        match block.get_mut(..text.len()) {
+            Some(place) => {
+                place.copy_from_slice(text);
+                Piece { block, len: text.len(), long: Vec::new() }
+            }
+            None => Piece { block, len: text.len(), long: text.to_vec() },
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline(always)]
+    pub fn add_to(&self, out: &mut impl Sink) {
+        match self.block.first_chunk::<{ Piece::BLOCK / 2 }>() {
+            Some(half) if self.len <= half.len() => out.put(half, self.len),
+            _ if self.len <= Piece::BLOCK => out.put(&self.block, self.len),
+            _ => out.extend_from_slice(&self.long),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_pieces_of_any_length_are_those_of_a_vector() {
+        let text: Vec<u8> = (0..=255).cycle().take(9000).collect();
+        let (mut lines, mut vector) = (Lines::default(), Vec::new());
+        for round in 0..2 {
+            for len in (0..200).chain([4095, 4096, 4097, 9000]) {
+                let part = text.get(..len).unwrap();
+                Piece::new(part).add_to(&mut lines);
+                Piece::new(part).add_to(&mut vector);
+                lines.extend_from_slice(part);
+                vector.extend_from_slice(part);
+                lines.push(7);
+                vector.push(7);
+                lines.put(b"abcdefgh", len);
+                vector.put(b"abcdefgh", len);
+            }
+            assert!(lines.as_bytes() == vector, "round {round}");
+            assert_eq!(lines.len(), vector.len());
+            lines.clear();
+            vector.clear();
+            assert!(lines.is_empty() && Piece::new(b"").is_empty());
+        }
+    }
+
+    #[test]
+    fn lines_when_what_is_replaced_is_not_all_there_stay() {
+        let mut lines = Lines::default();
+        lines.extend_from_slice(b"abcdef");
+        lines.patch(4, b"EF");
+        lines.patch(5, b"XX");
+        lines.patch(usize::MAX, b"X");
+        assert_eq!(lines.as_bytes(), b"abcdEF");
+    }
+}
