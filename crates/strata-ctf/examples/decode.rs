@@ -18,13 +18,14 @@ const SLICE_BYTES: u64 = 16 << 20;
 /// Something that depends on every field, so that none is left out.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
+    // What changes together is not side by side: as one vector of two numbers, it would be slower.
     events: u64,
+    fields: u64,
     /// Of all times.
     times: u64,
-    fields: u64,
+    damage: u64,
     /// Of all fields.
     sum: u64,
-    damage: u64,
 }
 
 impl Sum {
@@ -46,9 +47,9 @@ impl Sum {
     fn event(&mut self, event: &Event<'_>) {
         self.events += 1;
         self.times = self.times.wrapping_add(event.time().unwrap_or(0) as u64);
-        for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
-            event.visit(scope, self);
-        }
+        event.visit(Scope::CommonContext, self);
+        event.visit(Scope::SpecificContext, self);
+        event.visit(Scope::Payload, self);
     }
 
     fn all(&mut self, mut events: Events<'_>) {

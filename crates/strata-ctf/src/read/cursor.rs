@@ -1,13 +1,16 @@
 //! One stream, message by message.
 
 use super::damage::{Damage, DamageKind};
-use super::decode::{Bad, BadKind, State, Stop, StreamDecoder, View, Window};
-use super::event::Event;
+use super::decode::{Bad, BadKind, State, Stop, StreamDecoder, Window};
+use super::event::{Event, Timed};
 use super::files::Files;
 use super::hop::{Gap, Hop, Item, Opened, Place};
 use super::stream::{Discarded, Packet, Stream};
 use super::time::{Clock, TimeRange};
 use super::window::LONGEST;
+
+mod run;
+pub(crate) use run::Pace;
 
 /// What a cursor is to show.
 ///
@@ -146,26 +149,7 @@ impl<'r> Cursor<'r> {
         self.hop.buffer.read()
     }
 
-    /// Goes to the next message; `false`: there is none.
-    #[inline(always)]
-    pub(crate) fn advance(&mut self) -> bool {
-        let Some(plan) = self.plan else { return self.advance_any() };
-        let (bytes, state) = (self.hop.buffer.all(), &mut self.hop.state);
-        let cycles = plan.alike(bytes, self.shift, self.limit, self.next, state);
-        let Some(cycles) = cycles else { return self.advance_any() };
-        let time = self.base.wrapping_add(cycles as i64);
-        // `low` follows the key: time does not go back.
-        if self.low <= time && time <= self.high {
-            state.nanoseconds = Some(time);
-            self.next = state.record.end;
-            self.key = time;
-            self.low = time;
-            return true;
-        }
-        self.decoded()
-    }
-
-    /// The same, whatever the next message is.
+    /// Goes to the next message, whatever it is; `false`: there is none.
     #[inline(never)]
     pub(crate) fn advance_any(&mut self) -> bool {
         let Some(plan) = self.plan.filter(|_| self.next < self.content) else {
@@ -211,6 +195,9 @@ impl<'r> Cursor<'r> {
         let (At::Record, Some(base), true) = (&self.at, simple, self.next < self.content) else {
             return;
         };
+        if !self.plan.is_some_and(StreamDecoder::has_alike) {
+            return;
+        }
         // A sum that is too great for a number is below the first time that there is.
         (self.base, self.low) = (base, self.low.max(base));
         let bytes = self.hop.buffer.from(self.skip);
@@ -498,14 +485,24 @@ impl<'r> Cursor<'r> {
 
     #[inline]
     fn event(&self) -> Option<Event<'_>> {
-        Some(Event::new(self.plan?.class(&self.hop.state)?, self))
+        let State { record, nanoseconds, .. } = &self.hop.state;
+        let time = nanoseconds.unwrap_or(0);
+        Some(Event {
+            class: self.plan?.class(record.class)?,
+            cursor: self,
+            parts: record.parts,
+            end: record.end,
+            time,
+            offset: time.wrapping_sub(record.time.unwrap_or(0) as i64),
+            timed: Timed::new(record.time.is_some(), nanoseconds.is_some()),
+            bytes: self.hop.buffer.from(self.skip),
+        })
     }
 
-    /// The record that was decoded last.
+    /// Byte of the packet that an event's bytes begin with.
     #[inline]
-    pub(crate) fn view(&self) -> View<'_> {
-        let bytes = self.hop.buffer.from(self.skip);
-        View { state: &self.hop.state, bytes, origin: self.origin }
+    pub(crate) fn origin(&self) -> u64 {
+        self.origin
     }
 
     #[inline]

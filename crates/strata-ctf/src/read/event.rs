@@ -104,21 +104,36 @@ impl EventClass {
 /// An event record. It borrows what it was read with, so it is there until the next one is asked for.
 #[derive(Clone, Copy)]
 pub struct Event<'e> {
-    class: &'e EventClass,
-    /// It is at the record, and has all else.
-    cursor: &'e Cursor<'e>,
+    pub(crate) class: &'e EventClass,
+    /// It is in the record's packet, and has all else.
+    pub(crate) cursor: &'e Cursor<'e>,
+    /// Where its parts begin, and where it ends \[bit of the packet\].
+    pub(crate) parts: [u64; 4],
+    pub(crate) end: u64,
+    /// \[ns since 1970\], and how far that is from the clock's cycles; wrapping.
+    pub(crate) time: i64,
+    pub(crate) offset: i64,
+    pub(crate) timed: Timed,
+    /// The cursor's window.
+    pub(crate) bytes: &'e [u8],
+}
+
+/// Which times an event has. A number and no option, so that a message says apart from it what it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Timed(u8);
+
+impl Timed {
+    #[inline(always)]
+    pub(crate) fn new(cycles: bool, time: bool) -> Timed {
+        Timed(u8::from(cycles) | u8::from(time) << 1)
+    }
 }
 
 impl<'e> Event<'e> {
-    /// The record that the cursor is at.
-    #[inline]
-    pub(crate) fn new(class: &'e EventClass, cursor: &'e Cursor<'e>) -> Event<'e> {
-        Event { class, cursor }
-    }
-
-    #[inline]
+    #[inline(always)]
     fn view(&self) -> View<'e> {
-        self.cursor.view()
+        let Event { cursor, parts, bytes, .. } = *self;
+        View { state: cursor.state(), parts, bytes, origin: cursor.origin() }
     }
 
     /// Its class.
@@ -142,19 +157,20 @@ impl<'e> Event<'e> {
     /// When it happened \[cycle of the stream's clock\]; `None`: the stream has no clock.
     #[inline]
     pub fn cycles(&self) -> Option<u64> {
-        self.cursor.state().record.time
+        let cycles = self.time.wrapping_sub(self.offset) as u64;
+        (self.timed.0 & 1 != 0).then_some(cycles)
     }
 
     /// When it happened \[ns since 1970\]; `None`: the stream has no clock, or it is out of range.
     #[inline]
     pub fn time(&self) -> Option<i64> {
-        self.cursor.state().nanoseconds
+        (self.timed.0 & 2 != 0).then_some(self.time)
     }
 
     /// Tells the fields of a part, in order. `false`: it has no such part.
     ///
     /// A packet's header and context are not told where they have more than 64 KiB.
-    #[inline]
+    #[inline(always)] // the part is known where it is called, as a rule
     pub fn visit(&self, scope: Scope, visit: &mut impl Visit) -> bool {
         // Most records have no contexts: that is known without a look at the record.
         self.class.has(scope) && self.view().visit(self.class.plans(), scope, visit).is_some()
@@ -174,13 +190,18 @@ impl<'e> Event<'e> {
     /// Bytes of the whole record, begun ones included.
     #[inline]
     pub fn bytes(&self) -> u64 {
-        let record = &self.cursor.state().record;
-        record.end.div_ceil(8).saturating_sub(record.begin() / 8)
+        self.end.div_ceil(8).saturating_sub(self.begin() / 8)
+    }
+
+    /// \[bit of the packet\]
+    #[inline]
+    fn begin(&self) -> u64 {
+        self.parts[0]
     }
 
     /// Where it begins \[byte of the file\].
     pub fn offset(&self) -> u64 {
-        self.packet().offset.saturating_add(self.cursor.state().record.begin() / 8)
+        self.packet().offset.saturating_add(self.begin() / 8)
     }
 }
 
@@ -188,6 +209,6 @@ impl fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Event");
         shown.field("class", &self.class.name()).field("cycles", &self.cycles());
-        shown.field("record", &self.cursor.state().record).finish_non_exhaustive()
+        shown.field("parts", &self.parts).field("end", &self.end).finish_non_exhaustive()
     }
 }

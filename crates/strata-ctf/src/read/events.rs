@@ -1,6 +1,6 @@
 //! The messages of several streams, in the order of time.
 
-use super::cursor::{Cursor, Message};
+use super::cursor::{Cursor, Message, Pace};
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -66,9 +66,13 @@ impl<'r> Events<'r> {
             let Some(cursor) = self.cursors.get_mut(self.current) else { break };
             // As long as it is this cursor's turn, no other is looked at.
             more = loop {
-                let Some(message) = cursor.message() else { return ControlFlow::Continue(()) };
-                f(message)?;
-                if !cursor.advance() {
+                match cursor.run(self.until, &mut f) {
+                    Some(ControlFlow::Break(stop)) => return ControlFlow::Break(stop),
+                    Some(ControlFlow::Continue(Pace::Turn)) => break self.turn(),
+                    Some(ControlFlow::Continue(Pace::Slow)) => {}
+                    None => return ControlFlow::Continue(()),
+                }
+                if !cursor.advance_any() {
                     break self.leave();
                 }
                 if cursor.key() >= self.until {

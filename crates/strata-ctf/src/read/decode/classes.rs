@@ -30,18 +30,12 @@ pub(super) struct Entry {
     /// Its index, plus 1; 0: there is none.
     class: u32,
     /// Of no class, and of one whose records do not begin alike: that of both is unknown.
-    pub layout: Layout,
+    layout: Layout,
 }
 
 const NONE: Entry = Entry { class: 0, layout: UNKNOWN };
 
 impl Entry {
-    /// The payload is always at the same place, and its texts say where a record ends.
-    #[inline]
-    pub fn ends_by_texts(&self) -> bool {
-        self.layout.payload != u32::MAX && self.layout.end == u32::MAX
-    }
-
     /// `None` where its records are not all alike.
     #[inline]
     pub fn layout(&self) -> Option<Layout> {
@@ -51,6 +45,40 @@ impl Entry {
     #[inline]
     pub fn class(&self) -> u32 {
         self.class.wrapping_sub(1)
+    }
+}
+
+/// A class for the way from one record to the next, where a record's begin is all that is known of it. Such
+/// a record begins with a whole byte, and so do its parts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Alike {
+    /// Of each of its records; [`u32::MAX`], which no window has: they are not known, or not the same.
+    pub bytes: u32,
+    pub class: u32,
+    /// From a record's begin on \[bit\]. Of the payload, [`u32::MAX`] if there is no telling.
+    pub specific: u32,
+    pub payload: u32,
+}
+
+impl Alike {
+    /// Of no class, and of one with records that are not alike.
+    const UNKNOWN: Alike =
+        Alike { bytes: u32::MAX, class: u32::MAX, specific: 0, payload: u32::MAX };
+
+    /// Of a class whose records have headers of so many bits.
+    fn of(entry: &Entry, header: u64) -> Alike {
+        let behind = |bits: u32| u32::try_from(header.checked_add(u64::from(bits))?).ok();
+        let Layout { specific, payload, end } = entry.layout;
+        let (Some(specific), Some(payload)) = (behind(specific), behind(payload)) else {
+            return Alike::UNKNOWN;
+        };
+        let bytes = match behind(end) {
+            Some(end) if end % 8 == 0 => end / 8,
+            // As one that is not known: its end is not where the next record begins.
+            Some(_) => return Alike::UNKNOWN,
+            None => u32::MAX,
+        };
+        Alike { bytes, class: entry.class(), specific, payload }
     }
 }
 
@@ -85,10 +113,10 @@ impl Ids {
         found
     }
 
-    /// What there is for this id, if it is one of the low ones: a class or none.
-    #[inline]
-    pub fn entry(&self, id: u64) -> Option<&Entry> {
-        self.low.get(id as usize)
+    /// The same for headers of so many bits whose ids are less than `ids`.
+    pub fn alike(&self, bits: u64, ids: u64) -> Vec<Alike> {
+        let ids = usize::try_from(ids).unwrap_or(usize::MAX);
+        self.low.iter().take(ids).map(|entry| Alike::of(entry, bits)).collect()
     }
 
     /// The class with this id, if it is one of the low ones.

@@ -19,14 +19,6 @@ pub(crate) struct Record {
     pub class: u32,
 }
 
-impl Record {
-    /// Where its header begins.
-    #[inline]
-    pub fn begin(&self) -> u64 {
-        self.parts[0]
-    }
-}
-
 /// What the integers said that mean something to a reader.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {

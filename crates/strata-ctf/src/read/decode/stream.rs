@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::bits::{find_nul, mask};
-use super::classes::{Entry, Ids, Layout};
+use super::classes::{Alike, Ids, Layout};
 use super::compile::{compile, Place};
 use super::header::{Compact, Head, Header, Large, Quick, Short};
 use super::plan::{Code, Plan, What};
@@ -41,12 +41,24 @@ pub(crate) struct StreamDecoder {
     /// Of the header; a power of two \[bit\].
     align: u64,
     short: Short,
+    /// By id, where headers are short and begin with a whole byte.
+    alike: Vec<Alike>,
     ids: Ids,
     events: Vec<EventClass>,
     /// Of a packet's end, where it has fewer than 64 bits.
     end_mask: u64,
     /// Registers that its records need.
     pub(super) registers: u32,
+}
+
+/// A record that is as all of its class.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    alike: Alike,
+    /// Of all of it.
+    pub bytes: usize,
+    /// Running time \[cycle\].
+    pub time: u64,
 }
 
 /// What a stream class's decoder is made of besides the class.
@@ -93,12 +105,15 @@ impl StreamDecoder {
         });
         let events: Vec<EventClass> = events.collect();
         let ids = Ids::new(events.iter().map(|event| (event.id(), layout(event.plans()))));
+        let short = Short::of(header);
+        let alike = if align == 8 { ids.alike(short.bits, short.id) } else { Vec::new() };
         StreamDecoder {
             shared,
             has_clock: class.clock.is_some_and(|clock| clock < trace.schema.clocks.len()),
             header,
             align,
-            short: Short::of(header),
+            short,
+            alike,
             ids,
             events,
             end_mask: end_mask(class),
@@ -112,10 +127,10 @@ impl StreamDecoder {
         &self.events
     }
 
-    /// The class of the last record.
+    /// One of its classes.
     #[inline]
-    pub fn class(&self, state: &State) -> Option<&EventClass> {
-        self.events.get(state.record.class as usize)
+    pub fn class(&self, index: u32) -> Option<&EventClass> {
+        self.events.get(index as usize)
     }
 
     /// Reads a packet's context, which begins at `at`, where the packet's header ends.
@@ -166,65 +181,56 @@ impl StreamDecoder {
         }
     }
 
-    /// Decodes the record at `at`, if its header is one of LTTng's, nothing but texts is of unknown size in
-    /// it, and it ends at `limit` at most, which is in `bytes`: its time. `shift` leads from a byte of the
-    /// packet to one of `bytes`, wrapping.
+    /// The record that `rest` begins with, and what is behind it, if its header is one of LTTng's, nothing but
+    /// texts is of unknown size in it, and `rest` has all of it. `time`: of the record in front of it.
     ///
-    /// As a rule that is so, and then this is all there is to do. Without it (and without
-    /// [`Events::run`](crate::read::Events::run) staying with one stream) an event of LTTng took 20.0 ns and not
-    /// 14.7, of which the kernel's copy is 5; no field read. Decoding 16 ahead of their turn was slower: 16.5
-    /// to 15.2, since a record begins where the one in front of it ends, and nothing fills that time.
+    /// As a rule that is so, and then this is all there is to do from one record to the next.
     #[inline(always)]
-    pub fn alike(
-        &self,
-        bytes: &[u8],
-        shift: usize,
-        limit: u64,
-        at: u64,
-        state: &mut State,
-    ) -> Option<u64> {
-        let begin = at.wrapping_add(self.align - 1) & !(self.align - 1);
-        let word = bytes.get(shift.wrapping_add((begin / 8) as usize)..)?.first_chunk()?;
-        let word = u64::from_le_bytes(*word);
-        let Short { id_bits, id: full, time: mask, bits } = self.short;
-        let id = word & full;
-        if id == full {
-            return None;
+    pub fn ahead<'w>(&self, rest: &'w [u8], time: u64) -> Option<(Ahead, &'w [u8])> {
+        let word = u64::from_le_bytes(*rest.first_chunk()?);
+        let Short { id_bits, id, time: mask, .. } = self.short;
+        let alike = *self.alike.get((word & id) as usize)?;
+        let time = later(time, word >> (id_bits % 64), mask);
+        let bytes = alike.bytes as usize;
+        if let Some(behind) = rest.get(bytes..) {
+            return Some((Ahead { alike, bytes, time }, behind));
         }
-        let time = later(state.time, word >> (id_bits % 64), mask);
-        let entry = self.ids.entry(id)?;
-        let (layout, body) = (&entry.layout, begin.wrapping_add(bits));
-        let mut end = body.wrapping_add(u64::from(layout.end));
-        if layout.end == u32::MAX {
-            end = self.behind_texts(entry, bytes, shift, body)?;
-        }
-        if end > limit {
-            return None;
-        }
-        state.time = time;
-        let (parts, class) = (layout.parts(begin, body), entry.class());
-        state.record = Record { parts, end, time: Some(time), class };
-        Some(time)
+        let behind = self.behind_texts(alike, rest)?;
+        let bytes = rest.len().wrapping_sub(behind.len());
+        Some((Ahead { alike, bytes, time }, behind))
     }
 
-    /// Where such a record ends, as far as `bytes` tell; `body`: where its header ends.
+    /// What is behind such a record if its texts say where it ends.
     #[inline(never)]
-    fn behind_texts(&self, entry: &Entry, bytes: &[u8], shift: usize, body: u64) -> Option<u64> {
-        if !entry.ends_by_texts() {
+    fn behind_texts<'w>(&self, alike: Alike, record: &'w [u8]) -> Option<&'w [u8]> {
+        if alike.bytes != u32::MAX || alike.payload == u32::MAX {
             return None;
         }
-        let plan = self.events.get(entry.class() as usize)?.plans().get(Scope::Payload)?;
-        let payload = body.wrapping_add(u64::from(entry.layout.payload));
-        let begin = (payload / 8) as usize;
-        let from = bytes.get(shift.wrapping_add(begin)..)?;
-        let mut rest = from;
+        let plan = self.events.get(alike.class as usize)?.plans().get(Scope::Payload)?;
+        let mut rest = record.get((alike.payload / 8) as usize..)?;
         for step in &plan.steps {
             let What::String { offset } = step.what else { return None };
             rest = rest.get((offset / 8) as usize..)?;
             rest = rest.get(find_nul(rest)? + 1..)?;
         }
-        let texts = (from.len() - rest.len()) as u64;
-        payload.checked_add(texts * 8)?.checked_add(plan.tail)
+        let behind = rest.get((plan.tail / 8) as usize..)?;
+        (plan.tail % 8 == 0).then_some(behind)
+    }
+
+    /// Whether there may be records that [`StreamDecoder::ahead`] finds: all begin with whole bytes then.
+    pub fn has_alike(&self) -> bool {
+        !self.alike.is_empty()
+    }
+
+    /// Where the parts are of a record that begins at `begin`.
+    #[inline(always)]
+    pub fn found(&self, ahead: &Ahead, begin: u64) -> Record {
+        let behind = |bits: u64| begin.wrapping_add(bits);
+        let Alike { class, specific, payload, .. } = ahead.alike;
+        let (body, specific) = (behind(self.short.bits), behind(u64::from(specific)));
+        let parts = [begin, body, specific, behind(u64::from(payload))];
+        let end = behind((ahead.bytes as u64).wrapping_mul(8));
+        Record { parts, end, time: Some(ahead.time), class }
     }
 
     /// A record with a header that is quickly read; and if all records of its class are alike, all of it

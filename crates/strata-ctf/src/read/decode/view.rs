@@ -48,27 +48,28 @@ impl Plans {
 #[derive(Clone, Copy)]
 pub(crate) struct View<'e> {
     pub state: &'e State,
+    pub parts: [u64; 4],
     pub bytes: &'e [u8],
     /// Which byte of the packet `bytes` begins with.
     pub origin: u64,
 }
 
 impl<'e> View<'e> {
-    #[inline]
+    #[inline(always)]
     fn source(self, scope: Scope) -> Option<Source<'e>> {
-        let State { record, registers, head, context, .. } = self.state;
-        let (bytes, origin) = (self.bytes, self.origin);
+        let View { state, parts, bytes, origin } = self;
         // Looked up and not chosen by a jump: callers ask for one part after the other.
         let part = (scope as usize).wrapping_sub(Scope::EventHeader as usize);
-        if let Some(&begin) = record.parts.get(part) {
-            return Some(Source { bytes, origin, begin, registers });
+        if let Some(&begin) = parts.get(part) {
+            return Some(Source { bytes, origin, begin, state });
         }
+        let State { head, context, .. } = state;
         let begin = if scope == Scope::PacketContext { *context } else { 0 };
-        (!head.is_empty()).then_some(Source { bytes: head, origin: 0, begin, registers })
+        (!head.is_empty()).then_some(Source { bytes: head, origin: 0, begin, state })
     }
 
     /// Where the walk through the part ended \[bit of the packet\]; `None`: there is no such part.
-    #[inline]
+    #[inline(always)]
     pub fn visit(self, plans: &Plans, scope: Scope, visit: &mut impl Visit) -> Option<u64> {
         walk(plans.get(scope)?, self.source(scope)?, &mut Tell(visit))
     }

@@ -2,6 +2,7 @@
 
 use super::bits::{find_nul, leb128, Leb};
 use super::plan::{Choice, Code, Count, Op, Plan};
+use super::state::State;
 use super::window::align_up;
 use crate::read::value::Value;
 use crate::read::visit::Visit;
@@ -94,8 +95,8 @@ pub(super) struct Source<'e> {
     pub origin: u64,
     /// Where the part begins, aligned \[bit of the packet\].
     pub begin: u64,
-    /// Of the whole record.
-    pub registers: &'e [u64],
+    /// Has the registers of the whole record.
+    pub state: &'e State,
 }
 
 /// Registers of a part that need no allocation.
@@ -104,27 +105,29 @@ const REGISTERS: usize = 16;
 /// Tells all fields of a part; `None`: the bytes are not those that its end was found in.
 ///
 /// As a rule a part is a few numbers, so those are told without a call.
-#[inline]
+#[inline(always)]
 pub(super) fn walk<'e, W: Watch<'e>>(
     plan: &Plan,
     source: Source<'e>,
     watch: &mut W,
 ) -> Option<u64> {
-    let at = usize::try_from((source.begin / 8).wrapping_sub(source.origin)).ok()?;
-    let mut rest = source.bytes.get(at..)?;
+    let Source { bytes, origin, begin, state } = source;
+    let at = usize::try_from((begin / 8).wrapping_sub(origin)).ok()?;
+    let mut rest = bytes.get(at..)?;
     let before = rest.len();
     let left = plain(&plan.ops, &mut rest, watch)?;
-    let base = behind_texts(source.begin, before - rest.len());
+    let base = behind_texts(begin, before - rest.len());
     if left.is_empty() {
-        return Some(base.saturating_add(plan.tail));
+        return Some(base.wrapping_add(plan.tail));
     }
-    all(plan, left, base, &source, watch)
+    // Made anew: what a call gets by address is in memory, and that only on this way.
+    all(plan, left, base, &Source { bytes, origin, begin, state }, watch)
 }
 
 /// The base behind texts that end so many bytes behind it: one that has a text behind it is a whole byte.
 #[inline(always)]
 fn behind_texts(base: u64, bytes: usize) -> u64 {
-    base.saturating_add((bytes as u64).saturating_mul(8))
+    base.wrapping_add((bytes as u64).wrapping_mul(8))
 }
 
 /// Tells the fields from one on, which counts from `base`.
@@ -355,7 +358,7 @@ impl<'p, 'e> Walk<'p, 'e> {
         let place = if own < self.plan.registers {
             self.registers.get(own as usize)
         } else {
-            self.source.registers.get(register as usize)
+            self.source.state.registers.get(register as usize)
         };
         place.copied().unwrap_or(0)
     }

@@ -159,7 +159,18 @@ impl<'b> Packet<'b> {
         }
         let window = self.window();
         let stream = self.decoder.stream(0).expect("stream class");
-        stream.record(&window, self.at, &mut self.state)?;
+        let begin = self.at.div_ceil(8);
+        let rest = self.bytes.get(begin as usize..).unwrap_or(&[]);
+        let ahead = stream.ahead(rest, self.state.time);
+        let found = ahead.map(|(ahead, _)| stream.found(&ahead, begin * 8));
+        let done = stream.record(&window, self.at, &mut self.state);
+        if let Some(mut found) = found {
+            // The same, found on the short way.
+            assert!(done.is_ok(), "{done:?} of {found:?}");
+            found.time = found.time.filter(|_| self.state.record.time.is_some());
+            assert_eq!(found, self.state.record);
+        }
+        done?;
         self.at = self.state.record.end;
         Ok(true)
     }
@@ -167,7 +178,7 @@ impl<'b> Packet<'b> {
     /// The next record's class index, time, and fields of a part.
     pub fn show(&mut self, scope: Scope) -> Result<(u32, Option<u64>, Vec<Shown>), Stop> {
         assert!(self.next()?, "no further record");
-        let class = self.stream().class(&self.state).expect("class");
+        let class = self.stream().class(self.state.record.class).expect("class");
         let fields = shown(class, &self.state, self.bytes, 0, scope);
         Ok((self.state.record.class, self.state.record.time, fields))
     }

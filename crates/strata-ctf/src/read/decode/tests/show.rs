@@ -119,7 +119,7 @@ pub fn shown(
     origin: u64,
     scope: Scope,
 ) -> Vec<Shown> {
-    let view = View { state, bytes, origin };
+    let view = View { state, parts: state.record.parts, bytes, origin };
     let mut show = Show::default();
     let end = view.visit(class.plans(), scope, &mut show);
     assert_eq!(end.is_some(), class.has(scope), "{scope:?} was not told to its end");
