@@ -32,8 +32,10 @@
 #define STRATA_FUNC	   static __attribute__((unused))
 #ifdef __bpf__
 /* No calls through pointers; no section of its own for what is cold. */
-#define STRATA_CALLBACK	   STRATA_INLINE
-#define STRATA_SLOW	   static __attribute__((noinline, unused))
+#define STRATA_CALLBACK STRATA_INLINE
+#ifndef STRATA_SLOW /* a program's own, where each of these is called once: see switch.h */
+#define STRATA_SLOW static __attribute__((noinline, unused))
+#endif
 #define STRATA_SLOW_HEADER STRATA_INLINE /* returns a structure, which a BPF function cannot */
 #else
 /* Called through a pointer, too, which an always_inline function cannot be with -Og. */

@@ -39,63 +39,77 @@ struct strata_ring_slot {
 	int in_handler;
 };
 
+/*
+ * One attempt at any reservation. Returns 0; -EAGAIN: somebody else was faster, or a sub-buffer has been
+ * closed; or a negative errno, counted: the record is discarded.
+ */
+STRATA_INLINE int strata_ring_reserve_try(const struct strata_ring_config *config,
+					  struct strata_ring_stream *s,
+					  const struct strata_ring_event *event,
+					  struct strata_ring_slot *slot)
+{
+	struct strata_abi_ring_stream *shared = s->shared;
+	/* ACQUIRE pairs with the RELEASE of another producer's CAS (SMP). */
+	uint64_t old = strata_load_acquire(&shared->write_count);
+	uint64_t offset = strata_ring_offset(s, old), now, bytes, begin;
+	int error;
+
+	now = strata_ring_clock_by_commit(config);
+	slot->full_timestamp =
+		offset &&
+		strata_ring_needs_full(config, now, strata_load_relaxed(&shared->full_timestamp));
+	slot->header_bytes =
+		strata_ring_record_header_bytes(config, event->id, slot->full_timestamp);
+	bytes = strata_ring_slot_bytes(config, slot->header_bytes, event->payload_bytes);
+	if (bytes > strata_ring_slot_max(s) || !bytes) {
+		strata_ring_add(config, &shared->discarded_too_big, 1);
+		return -EMSGSIZE;
+	}
+	if (offset && !strata_ring_fits(s, offset, bytes)) {
+		STRATA_RING_CLOSE(config, s, old, now, event->in_handler);
+		return -EAGAIN;
+	}
+	begin = old;
+	if (!offset) {
+		error = strata_ring_may_open(config, s, old);
+		if (error == -EAGAIN)
+			return -EAGAIN;
+		if (error) {
+			strata_ring_add(config,
+					error == -EBUSY ? &shared->discarded_nested :
+							  &shared->discarded_full,
+					1);
+			return error;
+		}
+		begin += s->header_bytes;
+	}
+	if (!strata_ring_cas(config, &shared->write_count, &old, begin + bytes))
+		return -EAGAIN;
+	slot->timestamp = now;
+	slot->begin = begin;
+	slot->bytes = (uint32_t)bytes;
+	slot->opened = !offset;
+	if (slot->opened)
+		strata_ring_open(config, s, strata_ring_begin(s, begin), now);
+	return 0;
+}
+
 /* Any reservation; strata_ring_reserve() does the common case itself. Sets begin to header_bytes. */
 STRATA_SLOW int strata_ring_reserve_slow(const struct strata_ring_config *config,
 					 struct strata_ring_stream *s,
 					 const struct strata_ring_event *event,
 					 struct strata_ring_slot *slot)
 {
-	struct strata_abi_ring_stream *shared = s->shared;
-	uint64_t old, offset, now, bytes, begin;
 	int error;
 
 	STRATA_RING_TRIES(n)
 	{
-		/* ACQUIRE pairs with the RELEASE of another producer's CAS (SMP). */
-		old = strata_load_acquire(&shared->write_count);
-		offset = strata_ring_offset(s, old);
-		now = strata_ring_clock_by_commit(config);
-		slot->full_timestamp =
-			offset &&
-			strata_ring_needs_full(config, now,
-					       strata_load_relaxed(&shared->full_timestamp));
-		slot->header_bytes =
-			strata_ring_record_header_bytes(config, event->id, slot->full_timestamp);
-		bytes = strata_ring_slot_bytes(config, slot->header_bytes, event->payload_bytes);
-		if (bytes > strata_ring_slot_max(s) || !bytes) {
-			strata_ring_add(config, &shared->discarded_too_big, 1);
-			return -EMSGSIZE;
-		}
-		if (offset && !strata_ring_fits(s, offset, bytes)) {
-			strata_ring_close(config, s, old, now, event->in_handler);
-			continue;
-		}
-		begin = old;
-		if (!offset) {
-			error = strata_ring_may_open(config, s, old);
-			if (error == -EAGAIN)
-				continue;
-			if (error) {
-				strata_ring_add(config,
-						error == -EBUSY ? &shared->discarded_nested :
-								  &shared->discarded_full,
-						1);
-				return error;
-			}
-			begin += s->header_bytes;
-		}
-		if (!strata_ring_cas(config, &shared->write_count, &old, begin + bytes))
-			continue;
-		slot->timestamp = now;
-		slot->begin = begin;
-		slot->bytes = (uint32_t)bytes;
-		slot->opened = !offset;
-		if (slot->opened)
-			strata_ring_open(config, s, strata_ring_begin(s, begin), now);
-		return 0;
+		error = STRATA_RING_RESERVE_TRY(config, s, event, slot);
+		if (error != -EAGAIN)
+			return error;
 	}
 #ifdef __bpf__
-	strata_ring_add(config, &shared->discarded_nested, 1);
+	strata_ring_add(config, &s->shared->discarded_nested, 1);
 	return -EBUSY;
 #endif
 }
@@ -135,6 +149,23 @@ STRATA_INLINE unsigned char *strata_ring_write_header(unsigned char *dst,
 #endif
 }
 
+/* Where the slot is, and its header. Twice in reserve(): in the common case its size is a constant. */
+STRATA_INLINE void strata_ring_reserve_header(const struct strata_ring_config *config,
+					      struct strata_ring_stream *s,
+					      const struct strata_ring_event *event,
+					      struct strata_ring_slot *slot)
+{
+	struct strata_ring_header_bytes header;
+	uint64_t index = strata_ring_frame_of(config, s, slot->begin);
+
+	slot->cursor = strata_ring_address(config, s, index, slot->begin);
+	if (config->header.make) {
+		header = config->header.make(event->id, event->payload_bytes, slot->timestamp,
+					     slot->full_timestamp);
+		slot->cursor = strata_ring_write_header(slot->cursor, &header, slot->header_bytes);
+	}
+}
+
 /**
  * strata_ring_reserve() - claim a slot for one event record (fast path).
  * @config: the client's constant configuration; writers LOCAL or SMP, or RSEQ on the fallback.
@@ -165,10 +196,9 @@ STRATA_INLINE int strata_ring_reserve(const struct strata_ring_config *config,
 	/* Only the slow path's copies have an address: the rest stays in registers across the atomics. */
 	struct strata_ring_event slow_event;
 	struct strata_ring_slot slow;
-	struct strata_ring_header_bytes header;
 	/* ACQUIRE pairs with the RELEASE of another producer's CAS (SMP). */
 	uint64_t old = strata_load_acquire(&s->shared->write_count);
-	uint64_t offset = strata_ring_offset(s, old), index, bytes;
+	uint64_t offset = strata_ring_offset(s, old), bytes;
 	int error;
 
 	slot->stream = s;
@@ -193,9 +223,10 @@ STRATA_INLINE int strata_ring_reserve(const struct strata_ring_config *config,
 		    strata_ring_cas(config, &s->shared->write_count, &old, old + bytes))) {
 		slot->begin = old;
 		slot->bytes = (uint32_t)bytes;
+		strata_ring_reserve_header(config, s, event, slot);
 	} else {
 		slow_event = *event;
-		error = strata_ring_reserve_slow(config, s, &slow_event, &slow);
+		error = STRATA_RING_RESERVE_SLOW(config, s, &slow_event, &slow);
 		if (error)
 			return error;
 		slot->begin = slow.begin;
@@ -204,13 +235,7 @@ STRATA_INLINE int strata_ring_reserve(const struct strata_ring_config *config,
 		slot->header_bytes = slow.header_bytes;
 		slot->full_timestamp = slow.full_timestamp;
 		slot->opened = slow.opened;
-	}
-	index = strata_ring_frame_of(config, s, slot->begin);
-	slot->cursor = strata_ring_address(config, s, index, slot->begin);
-	if (config->header.make) {
-		header = config->header.make(event->id, event->payload_bytes, slot->timestamp,
-					     slot->full_timestamp);
-		slot->cursor = strata_ring_write_header(slot->cursor, &header, slot->header_bytes);
+		strata_ring_reserve_header(config, s, event, slot);
 	}
 	return 0;
 }

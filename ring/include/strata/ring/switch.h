@@ -14,6 +14,27 @@
 #include <strata/ring/stream.h>
 #include <strata/ring/wakeup.h>
 
+/*
+ * What a producer calls when it is slow. A client for which these arguments do not do, such as a BPF
+ * program whose verifier goes through a function at each of its calls, has others with the same
+ * arguments: it defines the macros before it includes a header of the ring, and does there the same.
+ */
+#ifndef STRATA_RING_HOLD_SLOW
+#define STRATA_RING_HOLD_SLOW strata_ring_hold_slow
+#endif
+#ifndef STRATA_RING_DELIVER
+#define STRATA_RING_DELIVER strata_ring_deliver
+#endif
+#ifndef STRATA_RING_CLOSE
+#define STRATA_RING_CLOSE strata_ring_close
+#endif
+#ifndef STRATA_RING_RESERVE_TRY
+#define STRATA_RING_RESERVE_TRY strata_ring_reserve_try
+#endif
+#ifndef STRATA_RING_RESERVE_SLOW
+#define STRATA_RING_RESERVE_SLOW strata_ring_reserve_slow
+#endif
+
 /* The two families of atomic operations, chosen by the configuration. */
 STRATA_INLINE int strata_ring_cas(const struct strata_ring_config *config, uint64_t *p,
 				  uint64_t *expected, uint64_t desired)
@@ -82,28 +103,16 @@ STRATA_INLINE uint64_t strata_ring_frame_bound(const struct strata_ring_stream *
 	return frame;
 }
 
-/*
- * strata_ring_hold() - make sure that the reader cannot take the frame of @position (overwrite mode).
- *
- * Every producer does so before it writes, not only the one that opened the sub-buffer: it may have
- * interrupted that one. Who wins the CAS counts what is overwritten. Returns the frame's index.
- *
- * An entry that is not of the lap before is left alone: the question is stale. That happens to
- * a preempted thread of publish.h, whose next section then fails; by commit there is no way to it.
- *
- * Ordering: ACQUIRE pairs with the RELEASE of the CAS in strata_ring_reader_exchange() (the reader is
- * done with the frame it gave us) and of the CAS here by another producer.
- * Source:   Lockless §4.3.2, alg. 4 line 5 ("set reference flag").
- */
-STRATA_INLINE uint64_t strata_ring_hold(const struct strata_ring_config *config,
-					struct strata_ring_stream *s, uint64_t position)
+/* Its common case, and what it is, below. @entry: as loaded; returns it as it is then. */
+STRATA_SLOW uint64_t strata_ring_hold_slow(const struct strata_ring_config *config,
+					   struct strata_ring_stream *s, uint64_t position,
+					   uint64_t entry)
 {
-	uint64_t *p = &strata_ring_subbuf(s, position)->entry;
-	uint64_t entry = strata_load_acquire(p), tag, records;
+	uint64_t *p = &strata_ring_subbuf(s, position)->entry, tag, records;
 
 	STRATA_RING_TRIES(n)
 	{
-		if (strata_likely(entry & STRATA_ABI_RING_ENTRY_HELD))
+		if (entry & STRATA_ABI_RING_ENTRY_HELD)
 			break;
 		tag = strata_ring_entry_tag(entry);
 		if ((tag | STRATA_RING_UNREAD) != strata_ring_tag(s, position - s->buffer_bytes))
@@ -120,6 +129,29 @@ STRATA_INLINE uint64_t strata_ring_hold(const struct strata_ring_config *config,
 		}
 		break;
 	}
+	return entry;
+}
+
+/*
+ * strata_ring_hold() - make sure that the reader cannot take the frame of @position (overwrite mode).
+ *
+ * Every producer does so before it writes, not only the one that opened the sub-buffer: it may have
+ * interrupted that one. Who wins the CAS counts what is overwritten. Returns the frame's index.
+ *
+ * An entry that is not of the lap before is left alone: the question is stale. That happens to
+ * a preempted thread of publish.h, whose next section then fails; by commit there is no way to it.
+ *
+ * Ordering: ACQUIRE pairs with the RELEASE of the CAS in strata_ring_reader_exchange() (the reader is
+ * done with the frame it gave us) and of the CAS here by another producer.
+ * Source:   Lockless §4.3.2, alg. 4 line 5 ("set reference flag").
+ */
+STRATA_INLINE uint64_t strata_ring_hold(const struct strata_ring_config *config,
+					struct strata_ring_stream *s, uint64_t position)
+{
+	uint64_t entry = strata_load_acquire(&strata_ring_subbuf(s, position)->entry);
+
+	if (strata_unlikely(!(entry & STRATA_ABI_RING_ENTRY_HELD)))
+		entry = STRATA_RING_HOLD_SLOW(config, s, position, entry);
 	/* A reader that copies a live packet looks at the entry again, strata_ring_copy_available(). */
 	strata_fence_release();
 	return strata_ring_frame_bound(s, entry);
@@ -208,7 +240,7 @@ STRATA_INLINE void strata_ring_commit_bytes(const struct strata_ring_config *con
 	 */
 	total = strata_ring_add(config, &sub->commit, delta) + delta;
 	if (strata_unlikely((uint32_t)total == s->subbuf_bytes)) {
-		strata_ring_deliver(config, s, begin, total >> 32, in_handler);
+		STRATA_RING_DELIVER(config, s, begin, total >> 32, in_handler);
 		return;
 	}
 	/*
