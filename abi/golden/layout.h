@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * layout.h - print the layout of a header of strata/abi, one fact a line: what print_ring.c and
- * print_user.c are made of.
+ * layout.h - print the layout of a header of strata/abi, one fact a line: what print_ring.c,
+ * print_user.c and print_kernel.c are made of.
  *
  * A program exits 1 when the fields that it lists do not fill a struct from its first byte to its last:
  * then the header has one that the list has not, or the compiler put padding where another might not.

@@ -5,5 +5,6 @@
 //! `make test` compares with the headers.
 #![no_std]
 
+pub mod kernel;
 pub mod ring;
 pub mod user;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::mem::{align_of, size_of, size_of_val};
 
-use strata_abi::{ring, user};
+use strata_abi::{kernel, ring, user};
 
 /// Appends what the golden file says of a struct. Lists each field, as the C program does.
 macro_rules! layout {
@@ -84,6 +84,27 @@ fn user_mirror() -> String {
     out
 }
 
+fn kernel_mirror() -> String {
+    let mut out = String::new();
+    constants!(out, kernel, "STRATA_ABI_KERNEL_", SLACK PAYLOAD_MAX TEXT_MAX PARTS_MAX TESTS_MAX
+        SYSCALLS FOLLOW_NONE FOLLOW_CHILDREN FOLLOW_AT_EXEC FOLLOW_ALL COPY TEXT TEXT_REL BYTES
+        BYTES_REL REGISTER MEMORY CONSTANT STRING STRING_AT FIELD PID TID CPU CGROUP COMM CHARS
+        EQUAL LESS LESS_OR_EQUAL LESS_SIGNED LESS_EQ_SIGNED PASS REJECT ARG_NONE ARG_U32 ARG_U64
+        ARG_PATH ARG_SOCKADDR ARG_TIMESPEC ARG_STRINGS ARG_BUFFER CALL_UNKNOWN CALL_TEXTS NO_ID);
+    layout!(out, "strata_abi_kernel_control", kernel::Control, active following tracer reserved0
+        unreadable cut unfollowed reserved);
+    layout!(out, "strata_abi_kernel_part", kernel::Part, kind reserved0 offset bytes reserved1
+        addend);
+    layout!(out, "strata_abi_kernel_test", kernel::Test, operand comparison bytes is_signed
+        offset yes no mask value mask_high value_high);
+    layout!(out, "strata_abi_kernel_filter", kernel::Filter, nr_tests reserved test);
+    layout!(out, "strata_abi_kernel_event", kernel::Event, id followed nr_parts reserved part
+        filter);
+    layout!(out, "strata_abi_kernel_syscall", kernel::Syscall, entry_id exit_id kind exit_kind
+        fixed_bytes nr_args offset flags);
+    out
+}
+
 /// Says which lines of the golden file and of the mirror differ.
 fn compare(header: &str, golden: &str, mirror: &str) {
     let wanted: Vec<&str> = golden.lines().filter(|line| !line.starts_with('#')).collect();
@@ -108,4 +129,9 @@ fn ring_layout_is_that_of_the_golden_file() {
 #[test]
 fn user_layout_is_that_of_the_golden_file() {
     compare("user", include_str!("../../../abi/golden/user.txt"), &user_mirror());
+}
+
+#[test]
+fn kernel_layout_is_that_of_the_golden_file() {
+    compare("kernel", include_str!("../../../abi/golden/kernel.txt"), &kernel_mirror());
 }

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* print_kernel.c - print the layout of strata/abi/kernel.h: abi/golden/kernel.txt is its output. */
+#include "layout.h"
+
+#include <strata/abi/kernel.h>
+
+static void constants(void)
+{
+	CONSTANT(STRATA_ABI_KERNEL_SLACK);
+	CONSTANT(STRATA_ABI_KERNEL_PAYLOAD_MAX);
+	CONSTANT(STRATA_ABI_KERNEL_TEXT_MAX);
+	CONSTANT(STRATA_ABI_KERNEL_PARTS_MAX);
+	CONSTANT(STRATA_ABI_KERNEL_TESTS_MAX);
+	CONSTANT(STRATA_ABI_KERNEL_SYSCALLS);
+	CONSTANT(STRATA_ABI_KERNEL_FOLLOW_NONE);
+	CONSTANT(STRATA_ABI_KERNEL_FOLLOW_CHILDREN);
+	CONSTANT(STRATA_ABI_KERNEL_FOLLOW_AT_EXEC);
+	CONSTANT(STRATA_ABI_KERNEL_FOLLOW_ALL);
+	CONSTANT(STRATA_ABI_KERNEL_COPY);
+	CONSTANT(STRATA_ABI_KERNEL_TEXT);
+	CONSTANT(STRATA_ABI_KERNEL_TEXT_REL);
+	CONSTANT(STRATA_ABI_KERNEL_BYTES);
+	CONSTANT(STRATA_ABI_KERNEL_BYTES_REL);
+	CONSTANT(STRATA_ABI_KERNEL_REGISTER);
+	CONSTANT(STRATA_ABI_KERNEL_MEMORY);
+	CONSTANT(STRATA_ABI_KERNEL_CONSTANT);
+	CONSTANT(STRATA_ABI_KERNEL_STRING);
+	CONSTANT(STRATA_ABI_KERNEL_STRING_AT);
+	CONSTANT(STRATA_ABI_KERNEL_FIELD);
+	CONSTANT(STRATA_ABI_KERNEL_PID);
+	CONSTANT(STRATA_ABI_KERNEL_TID);
+	CONSTANT(STRATA_ABI_KERNEL_CPU);
+	CONSTANT(STRATA_ABI_KERNEL_CGROUP);
+	CONSTANT(STRATA_ABI_KERNEL_COMM);
+	CONSTANT(STRATA_ABI_KERNEL_CHARS);
+	CONSTANT(STRATA_ABI_KERNEL_EQUAL);
+	CONSTANT(STRATA_ABI_KERNEL_LESS);
+	CONSTANT(STRATA_ABI_KERNEL_LESS_OR_EQUAL);
+	CONSTANT(STRATA_ABI_KERNEL_LESS_SIGNED);
+	CONSTANT(STRATA_ABI_KERNEL_LESS_EQ_SIGNED);
+	CONSTANT(STRATA_ABI_KERNEL_PASS);
+	CONSTANT(STRATA_ABI_KERNEL_REJECT);
+	CONSTANT(STRATA_ABI_KERNEL_ARG_NONE);
+	CONSTANT(STRATA_ABI_KERNEL_ARG_U32);
+	CONSTANT(STRATA_ABI_KERNEL_ARG_U64);
+	CONSTANT(STRATA_ABI_KERNEL_ARG_PATH);
+	CONSTANT(STRATA_ABI_KERNEL_ARG_SOCKADDR);
+	CONSTANT(STRATA_ABI_KERNEL_ARG_TIMESPEC);
+	CONSTANT(STRATA_ABI_KERNEL_ARG_STRINGS);
+	CONSTANT(STRATA_ABI_KERNEL_ARG_BUFFER);
+	CONSTANT(STRATA_ABI_KERNEL_CALL_UNKNOWN);
+	CONSTANT(STRATA_ABI_KERNEL_CALL_TEXTS);
+	CONSTANT(STRATA_ABI_KERNEL_NO_ID);
+}
+
+static void control(void)
+{
+	STRUCT(strata_abi_kernel_control);
+	FIELD(strata_abi_kernel_control, active);
+	FIELD(strata_abi_kernel_control, following);
+	FIELD(strata_abi_kernel_control, tracer);
+	FIELD(strata_abi_kernel_control, reserved0);
+	FIELD(strata_abi_kernel_control, unreadable);
+	FIELD(strata_abi_kernel_control, cut);
+	FIELD(strata_abi_kernel_control, unfollowed);
+	FIELD(strata_abi_kernel_control, reserved);
+	END(strata_abi_kernel_control);
+}
+
+static void part(void)
+{
+	STRUCT(strata_abi_kernel_part);
+	FIELD(strata_abi_kernel_part, kind);
+	FIELD(strata_abi_kernel_part, reserved0);
+	FIELD(strata_abi_kernel_part, offset);
+	FIELD(strata_abi_kernel_part, bytes);
+	FIELD(strata_abi_kernel_part, reserved1);
+	FIELD(strata_abi_kernel_part, addend);
+	END(strata_abi_kernel_part);
+}
+
+static void test(void)
+{
+	STRUCT(strata_abi_kernel_test);
+	FIELD(strata_abi_kernel_test, operand);
+	FIELD(strata_abi_kernel_test, comparison);
+	FIELD(strata_abi_kernel_test, bytes);
+	FIELD(strata_abi_kernel_test, is_signed);
+	FIELD(strata_abi_kernel_test, offset);
+	FIELD(strata_abi_kernel_test, yes);
+	FIELD(strata_abi_kernel_test, no);
+	FIELD(strata_abi_kernel_test, mask);
+	FIELD(strata_abi_kernel_test, value);
+	FIELD(strata_abi_kernel_test, mask_high);
+	FIELD(strata_abi_kernel_test, value_high);
+	END(strata_abi_kernel_test);
+}
+
+static void filter(void)
+{
+	STRUCT(strata_abi_kernel_filter);
+	FIELD(strata_abi_kernel_filter, nr_tests);
+	FIELD(strata_abi_kernel_filter, reserved);
+	FIELD(strata_abi_kernel_filter, test);
+	END(strata_abi_kernel_filter);
+}
+
+static void event(void)
+{
+	STRUCT(strata_abi_kernel_event);
+	FIELD(strata_abi_kernel_event, id);
+	FIELD(strata_abi_kernel_event, followed);
+	FIELD(strata_abi_kernel_event, nr_parts);
+	FIELD(strata_abi_kernel_event, reserved);
+	FIELD(strata_abi_kernel_event, part);
+	FIELD(strata_abi_kernel_event, filter);
+	END(strata_abi_kernel_event);
+}
+
+static void syscall(void)
+{
+	STRUCT(strata_abi_kernel_syscall);
+	FIELD(strata_abi_kernel_syscall, entry_id);
+	FIELD(strata_abi_kernel_syscall, exit_id);
+	FIELD(strata_abi_kernel_syscall, kind);
+	FIELD(strata_abi_kernel_syscall, exit_kind);
+	FIELD(strata_abi_kernel_syscall, fixed_bytes);
+	FIELD(strata_abi_kernel_syscall, nr_args);
+	FIELD(strata_abi_kernel_syscall, offset);
+	FIELD(strata_abi_kernel_syscall, flags);
+	END(strata_abi_kernel_syscall);
+}
+
+int main(void)
+{
+	TITLE("kernel.h");
+	constants();
+	control();
+	part();
+	test();
+	filter();
+	event();
+	syscall();
+	return status;
+}

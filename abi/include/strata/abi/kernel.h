@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kernel.h - what the tracer and its BPF programs (probe/kernel) share: maps, and what one program
+ * records.
+ *
+ * Both come from one build, and the maps live no longer than the session: there is no version.
+ *
+ * Maps, shared by all programs of a session:
+ *   rings     mmapable array, key: CPU; value: one stream (abi/ring.h) and STRATA_ABI_KERNEL_SLACK
+ *   control   mmapable array of one struct strata_abi_kernel_control
+ *   followed  task storage: u32, one of STRATA_ABI_KERNEL_FOLLOW_*; not there: none
+ *   syscalls  array, key: number of the system call; value: struct strata_abi_kernel_syscall
+ *
+ * What one program records is its constant `event` (.rodata, frozen before the program is loaded): the
+ * verifier knows its values and removes what it does not need.
+ */
+#ifndef STRATA_ABI_KERNEL_H
+#define STRATA_ABI_KERNEL_H
+
+#include <strata/abi/ring.h>
+
+/* Behind each stream in a value of `rings`: a record may seem to end there to the verifier [byte]. */
+#define STRATA_ABI_KERNEL_SLACK 4096u
+
+/* Largest payload of a record [byte]; a longer text is cut, and says so by its length. */
+#define STRATA_ABI_KERNEL_PAYLOAD_MAX 3072u
+
+/* Longest text of one field [byte]. */
+#define STRATA_ABI_KERNEL_TEXT_MAX 1024u
+
+#define STRATA_ABI_KERNEL_PARTS_MAX 24u
+#define STRATA_ABI_KERNEL_TESTS_MAX 24u
+#define STRATA_ABI_KERNEL_SYSCALLS  1024u /* numbers below it */
+
+/* Values of `followed`. */
+#define STRATA_ABI_KERNEL_FOLLOW_NONE	  0u
+#define STRATA_ABI_KERNEL_FOLLOW_CHILDREN 1u /* the tracer: processes it makes begin as AT_EXEC */
+#define STRATA_ABI_KERNEL_FOLLOW_AT_EXEC  2u /* recorded from its next execve on */
+#define STRATA_ABI_KERNEL_FOLLOW_ALL	  3u /* recorded, and all that it makes */
+
+/*
+ * offset  size  field        unit     written by
+ *      0     4  active                tracer; 1: events are recorded. Programs look at it first
+ *      4     4  following             tracer; 1: events with `followed` only of tasks with FOLLOW_ALL
+ *      8     4  tracer                tracer; its tgid: not recorded by events with `followed`
+ *     12     4  reserved
+ *     16     8  unreadable   field    programs, atomic; user memory that could not be read, at exit either
+ *     24     8  cut          field    programs, atomic; text longer than STRATA_ABI_KERNEL_TEXT_MAX
+ *     32     8  unfollowed   process  programs, atomic; there was no memory to follow it
+ */
+struct strata_abi_kernel_control {
+	uint32_t active;
+	uint32_t following;
+	uint32_t tracer;
+	uint32_t reserved0;
+	uint64_t unreadable;
+	uint64_t cut;
+	uint64_t unfollowed;
+	uint64_t reserved[3];
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_control) == 64, "kernel control size");
+STRATA_ABI_ASSERT(offsetof(struct strata_abi_kernel_control, unreadable) == 16, "unreadable");
+
+/*
+ * A record: header of the ring's "large" format, u32 tid (context of every record), then the payload,
+ * byte-packed. The payload is made of parts, in order:
+ *
+ *   COPY      `bytes` bytes at `offset` of the source
+ *   TEXT      of a __data_loc word at `offset`: u16 length, that many bytes
+ *   TEXT_REL  of a __rel_loc word at `offset`, likewise; counted from behind the word
+ *   BYTES     as TEXT, for a dynamic array that is no text: u16 length in bytes, the bytes
+ *   BYTES_REL as BYTES, __rel_loc
+ * and of uprobes and USDT probes, where the source is the registers (struct pt_regs):
+ *   REGISTER  `bytes` bytes of the register at `offset`
+ *   MEMORY    `bytes` bytes of user memory at the register's value plus `addend`
+ *   CONSTANT  `bytes` bytes of `addend`
+ *   STRING    the user's string at the address that REGISTER would give: u16 length, bytes without NUL
+ *   STRING_AT the user's string at the address that MEMORY would give
+ *
+ * The source of a tracepoint of type tp is the context, with the offsets of the kernel's `format` file; of
+ * a tp_btf program, the payload that the program makes itself: its parts are one COPY.
+ */
+#define STRATA_ABI_KERNEL_COPY	    0u
+#define STRATA_ABI_KERNEL_TEXT	    1u
+#define STRATA_ABI_KERNEL_TEXT_REL  2u
+#define STRATA_ABI_KERNEL_BYTES	    3u
+#define STRATA_ABI_KERNEL_BYTES_REL 4u
+#define STRATA_ABI_KERNEL_REGISTER  5u
+#define STRATA_ABI_KERNEL_MEMORY    6u
+#define STRATA_ABI_KERNEL_CONSTANT  7u
+#define STRATA_ABI_KERNEL_STRING    8u
+#define STRATA_ABI_KERNEL_STRING_AT 9u
+
+struct strata_abi_kernel_part {
+	uint8_t kind;
+	uint8_t reserved0;
+	uint16_t offset; /* [byte] */
+	uint16_t bytes;
+	uint16_t reserved1;
+	int64_t addend;
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_part) == 16, "kernel part size");
+
+/*
+ * A test of a filter. Number i is made if none before it has led elsewhere; `yes` and `no` are the
+ * number of the next test, greater than this one's, or PASS or REJECT.
+ *
+ * What is tested: `operand`
+ *   FIELD    `bytes` (1, 2, 4, 8) at `offset` of the source, sign-extended if `is_signed`; of sys_enter
+ *            and sys_exit the source is the six arguments, or the return value, 8 bytes each; of uprobes
+ *            the registers
+ *   PID, TID, CPU, CGROUP
+ *   COMM     the 16 bytes of the task's name
+ *   CHARS    16 bytes at `offset` of the source, a char array
+ * Numbers: (operand & mask) `comparison` value. Text: both words equal `value` and `value_high` under
+ * `mask` and `mask_high`.
+ */
+#define STRATA_ABI_KERNEL_FIELD	 0u
+#define STRATA_ABI_KERNEL_PID	 1u
+#define STRATA_ABI_KERNEL_TID	 2u
+#define STRATA_ABI_KERNEL_CPU	 3u
+#define STRATA_ABI_KERNEL_CGROUP 4u
+#define STRATA_ABI_KERNEL_COMM	 5u
+#define STRATA_ABI_KERNEL_CHARS	 6u
+
+#define STRATA_ABI_KERNEL_EQUAL		 0u
+#define STRATA_ABI_KERNEL_LESS		 1u
+#define STRATA_ABI_KERNEL_LESS_OR_EQUAL	 2u
+#define STRATA_ABI_KERNEL_LESS_SIGNED	 3u
+#define STRATA_ABI_KERNEL_LESS_EQ_SIGNED 4u
+
+#define STRATA_ABI_KERNEL_PASS	 254u
+#define STRATA_ABI_KERNEL_REJECT 255u
+
+struct strata_abi_kernel_test {
+	uint8_t operand;
+	uint8_t comparison;
+	uint8_t bytes;
+	uint8_t is_signed;
+	uint16_t offset;
+	uint8_t yes;
+	uint8_t no;
+	uint64_t mask;
+	uint64_t value;
+	uint64_t mask_high;
+	uint64_t value_high;
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_test) == 40, "kernel test size");
+
+/* .rodata `event` of one program. Of system calls, [1] of both filters is the exit's. */
+struct strata_abi_kernel_filter {
+	uint32_t nr_tests; /* 0: everything passes */
+	uint32_t reserved;
+	struct strata_abi_kernel_test test[STRATA_ABI_KERNEL_TESTS_MAX];
+};
+
+struct strata_abi_kernel_event {
+	uint32_t id;	  /* event record class; system calls: in `syscalls` */
+	uint8_t followed; /* only of tasks being followed, if any are */
+	uint8_t nr_parts;
+	uint16_t reserved;
+	struct strata_abi_kernel_part part[STRATA_ABI_KERNEL_PARTS_MAX];
+	struct strata_abi_kernel_filter filter[2];
+};
+
+/*
+ * One system call. Arguments are recorded in order, each as its kind says:
+ *   NONE      not recorded (there is no such argument)
+ *   U32, U64  4 or 8 bytes of the register (signed ones too)
+ *   PATH      the user's string at it: bytes and a NUL; if it cannot be read, its address as text ("0x55d0"),
+ *             and a record `syscall_text` in front of the exit with what can be read then
+ *   SOCKADDR  u16 family, u16 port (network order), u8 length, that many bytes of the address; how long
+ *             the whole may be is in the next argument
+ *   TIMESPEC  i64 seconds, i64 nanoseconds; 0, 0 if there is none
+ *   STRINGS   as argv: u16 length, that many bytes: the strings with a space between, cut at TEXT_MAX
+ *   BUFFER    u16 length, that many bytes of user memory, at most 64; the size is in the next argument
+ * At exit first the return value (i64), then those arguments whose exit kind is not NONE, as they are
+ * in memory then: TIMESPEC, SOCKADDR (its length is *next), BUFFER (as many as were returned), U32 (what
+ * it points to).
+ */
+#define STRATA_ABI_KERNEL_ARG_NONE     0u
+#define STRATA_ABI_KERNEL_ARG_U32      1u
+#define STRATA_ABI_KERNEL_ARG_U64      2u
+#define STRATA_ABI_KERNEL_ARG_PATH     3u
+#define STRATA_ABI_KERNEL_ARG_SOCKADDR 4u
+#define STRATA_ABI_KERNEL_ARG_TIMESPEC 5u
+#define STRATA_ABI_KERNEL_ARG_STRINGS  6u
+#define STRATA_ABI_KERNEL_ARG_BUFFER   7u
+
+/* All calls that have no number of their own; u32 number and u32 kind of call come before the arguments. */
+#define STRATA_ABI_KERNEL_CALL_UNKNOWN 1u
+/* Its entry is recorded, and has texts. */
+#define STRATA_ABI_KERNEL_CALL_TEXTS 2u
+
+/* No event record class: not recorded. */
+#define STRATA_ABI_KERNEL_NO_ID UINT32_MAX
+
+struct strata_abi_kernel_syscall {
+	uint32_t entry_id;
+	uint32_t exit_id;
+	uint8_t kind[6];
+	uint8_t exit_kind[6];
+	/* If all kinds are NONE, U32 or U64: bytes of them together, and where each begins; else 0. */
+	uint8_t fixed_bytes;
+	uint8_t nr_args;
+	uint8_t offset[6];
+	uint32_t flags; /* STRATA_ABI_KERNEL_CALL_* */
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_syscall) == 32, "kernel syscall size");
+
+#endif /* STRATA_ABI_KERNEL_H */

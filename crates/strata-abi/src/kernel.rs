@@ -1,0 +1,222 @@
+//! `strata/abi/kernel.h`: what the tracer and its BPF programs share.
+//!
+//! Plain memory, written by the tracer before the programs run, but for the counters of [`Control`].
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Behind each stream in a value of the map `rings` \[byte\].
+pub const SLACK: u32 = 4096;
+/// Largest payload of a record \[byte\].
+pub const PAYLOAD_MAX: u32 = 3072;
+/// Longest text of one field \[byte\].
+pub const TEXT_MAX: u32 = 1024;
+/// Parts of a record's payload.
+pub const PARTS_MAX: usize = 24;
+/// Tests of a filter.
+pub const TESTS_MAX: usize = 24;
+/// System calls have numbers below it.
+pub const SYSCALLS: u32 = 1024;
+
+/// Value of the map `followed`: not recorded.
+pub const FOLLOW_NONE: u32 = 0;
+/// Value of the map `followed`: the tracer; processes it makes begin as [`FOLLOW_AT_EXEC`].
+pub const FOLLOW_CHILDREN: u32 = 1;
+/// Value of the map `followed`: recorded from its next execve on.
+pub const FOLLOW_AT_EXEC: u32 = 2;
+/// Value of the map `followed`: recorded, and all that it makes.
+pub const FOLLOW_ALL: u32 = 3;
+
+/// `struct strata_abi_kernel_control`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Control {
+    /// 1: events are recorded.
+    pub active: AtomicU32,
+    /// 1: events that are followed only of tasks with [`FOLLOW_ALL`].
+    pub following: AtomicU32,
+    /// The tracer's process id.
+    pub tracer: AtomicU32,
+    /// Zero.
+    pub reserved0: u32,
+    /// Fields in user memory that could not be read.
+    pub unreadable: AtomicU64,
+    /// Texts longer than [`TEXT_MAX`].
+    pub cut: AtomicU64,
+    /// Processes for which there was no memory to follow them.
+    pub unfollowed: AtomicU64,
+    /// Zero.
+    pub reserved: [u64; 3],
+}
+
+/// [`Part::kind`]: bytes of the source as they are.
+pub const COPY: u8 = 0;
+/// [`Part::kind`]: text of a `__data_loc` word.
+pub const TEXT: u8 = 1;
+/// [`Part::kind`]: text of a `__rel_loc` word.
+pub const TEXT_REL: u8 = 2;
+/// [`Part::kind`]: bytes of a `__data_loc` word.
+pub const BYTES: u8 = 3;
+/// [`Part::kind`]: bytes of a `__rel_loc` word.
+pub const BYTES_REL: u8 = 4;
+/// [`Part::kind`]: a register.
+pub const REGISTER: u8 = 5;
+/// [`Part::kind`]: user memory at a register plus an addend.
+pub const MEMORY: u8 = 6;
+/// [`Part::kind`]: the addend.
+pub const CONSTANT: u8 = 7;
+/// [`Part::kind`]: the string that a register points to.
+pub const STRING: u8 = 8;
+/// [`Part::kind`]: the string that user memory points to.
+pub const STRING_AT: u8 = 9;
+
+/// `struct strata_abi_kernel_part`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// One of the kinds.
+    pub kind: u8,
+    /// Zero.
+    pub reserved0: u8,
+    /// Where in the source \[byte\].
+    pub offset: u16,
+    /// How many \[byte\].
+    pub bytes: u16,
+    /// Zero.
+    pub reserved1: u16,
+    /// Added to a register's value, or the value itself.
+    pub addend: i64,
+}
+
+/// [`Test::operand`]: a field.
+pub const FIELD: u8 = 0;
+/// [`Test::operand`]: the process' id.
+pub const PID: u8 = 1;
+/// [`Test::operand`]: the thread's id.
+pub const TID: u8 = 2;
+/// [`Test::operand`]: the CPU.
+pub const CPU: u8 = 3;
+/// [`Test::operand`]: the task's control group.
+pub const CGROUP: u8 = 4;
+/// [`Test::operand`]: the task's name.
+pub const COMM: u8 = 5;
+/// [`Test::operand`]: a char array of 16.
+pub const CHARS: u8 = 6;
+
+/// [`Test::comparison`].
+pub const EQUAL: u8 = 0;
+/// [`Test::comparison`].
+pub const LESS: u8 = 1;
+/// [`Test::comparison`].
+pub const LESS_OR_EQUAL: u8 = 2;
+/// [`Test::comparison`].
+pub const LESS_SIGNED: u8 = 3;
+/// [`Test::comparison`].
+pub const LESS_EQ_SIGNED: u8 = 4;
+
+/// [`Test::yes`], [`Test::no`]: recorded.
+pub const PASS: u8 = 254;
+/// [`Test::yes`], [`Test::no`]: not recorded.
+pub const REJECT: u8 = 255;
+
+/// `struct strata_abi_kernel_test`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Test {
+    /// What is tested.
+    pub operand: u8,
+    /// How.
+    pub comparison: u8,
+    /// Size of a field \[byte\].
+    pub bytes: u8,
+    /// 1: the field is sign-extended.
+    pub is_signed: u8,
+    /// Where the field is in the source \[byte\].
+    pub offset: u16,
+    /// The next test if it holds.
+    pub yes: u8,
+    /// The next test if not.
+    pub no: u8,
+    /// Bits of the operand that count; of text, of its first 8 bytes.
+    pub mask: u64,
+    /// What it is compared with.
+    pub value: u64,
+    /// Of text: bits of the second 8 bytes.
+    pub mask_high: u64,
+    /// Of text: the second 8 bytes.
+    pub value_high: u64,
+}
+
+/// `struct strata_abi_kernel_filter`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// How many tests there are; 0: everything passes.
+    pub nr_tests: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// The tests.
+    pub test: [Test; TESTS_MAX],
+}
+
+/// `struct strata_abi_kernel_event`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// Event record class.
+    pub id: u32,
+    /// 1: only of tasks being followed, if any are.
+    pub followed: u8,
+    /// How many parts there are.
+    pub nr_parts: u8,
+    /// Zero.
+    pub reserved: u16,
+    /// The payload.
+    pub part: [Part; PARTS_MAX],
+    /// What is recorded; the second one is the exit's of a system call.
+    pub filter: [Filter; 2],
+}
+
+/// [`Syscall::kind`]: no argument.
+pub const ARG_NONE: u8 = 0;
+/// [`Syscall::kind`]: 4 bytes.
+pub const ARG_U32: u8 = 1;
+/// [`Syscall::kind`]: 8 bytes.
+pub const ARG_U64: u8 = 2;
+/// [`Syscall::kind`]: the user's string, with its NUL.
+pub const ARG_PATH: u8 = 3;
+/// [`Syscall::kind`]: a socket's address.
+pub const ARG_SOCKADDR: u8 = 4;
+/// [`Syscall::kind`]: seconds and nanoseconds.
+pub const ARG_TIMESPEC: u8 = 5;
+/// [`Syscall::kind`]: several strings.
+pub const ARG_STRINGS: u8 = 6;
+/// [`Syscall::kind`]: the first bytes of user memory.
+pub const ARG_BUFFER: u8 = 7;
+/// [`Syscall::flags`]: all calls that have no number of their own.
+pub const CALL_UNKNOWN: u32 = 1;
+/// [`Syscall::flags`]: its entry is recorded, and has texts.
+pub const CALL_TEXTS: u32 = 2;
+/// [`Syscall::entry_id`], [`Syscall::exit_id`]: not recorded.
+pub const NO_ID: u32 = u32::MAX;
+
+/// `struct strata_abi_kernel_syscall`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Syscall {
+    /// Event record class of the entry.
+    pub entry_id: u32,
+    /// Event record class of the exit.
+    pub exit_id: u32,
+    /// How each argument is recorded at entry.
+    pub kind: [u8; 6],
+    /// How each argument is recorded at exit.
+    pub exit_kind: [u8; 6],
+    /// Bytes of all arguments at entry, if none depends on user memory; else 0.
+    pub fixed_bytes: u8,
+    /// How many arguments there are.
+    pub nr_args: u8,
+    /// Where each one begins, if `fixed_bytes` is not 0.
+    pub offset: [u8; 6],
+    /// Of [`CALL_UNKNOWN`] and [`CALL_TEXTS`].
+    pub flags: u32,
+}
