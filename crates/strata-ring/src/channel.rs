@@ -78,6 +78,39 @@ pub fn channel_bytes(attr: &Attr) -> Result<u64, Error> {
     }
 }
 
+/// Where the parts of a stream are, for memory that is not one file: the values of a BPF map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamLayout {
+    /// Size of a stream; a multiple of 4096 \[byte\].
+    pub stride_bytes: u64,
+    /// Where its frames begin \[byte\].
+    pub frames_offset: u64,
+    /// Where its data begins; a multiple of 4096 \[byte\].
+    pub data_offset: u64,
+    /// Streams of the channel.
+    pub nr_streams: u32,
+}
+
+/// How the streams of a channel with these attributes are laid out; see [`Mapping::of_streams`].
+///
+/// # Errors
+/// [`Error::Attr`]: a value is outside its limits.
+pub fn stream_layout(attr: &Attr) -> Result<StreamLayout, Error> {
+    let (mut layout, mut text) = (ffi::Layout::default(), ffi::Text::new());
+    // SAFETY: reads the attributes, and writes to the two local variables.
+    let code = unsafe { ffi::strata_shim_layout_of(&attr.to_ffi(), &mut layout, &mut text) };
+    match code {
+        0 => Ok(StreamLayout {
+            stride_bytes: layout.stride_bytes,
+            frames_offset: layout.frames_offset,
+            data_offset: layout.data_offset,
+            // The C side has it as u32.
+            nr_streams: layout.nr_streams as u32,
+        }),
+        _ => Err(Error::Attr(text.get())),
+    }
+}
+
 /// The streams of one channel, and where their one consumer has got to.
 #[derive(Debug)]
 pub struct Channel {

@@ -23,6 +23,14 @@ pub enum Error {
         /// The file's size \[byte\].
         size: u64,
     },
+    /// Streams were to be mapped from the values of a map, each of them smaller than a stream.
+    #[error("channel: a stream needs {stride_bytes} bytes, a value of its map has {value_bytes}")]
+    Value {
+        /// Size of a stream \[byte\].
+        stride_bytes: u64,
+        /// Size of a value \[byte\].
+        value_bytes: u64,
+    },
     /// The system did not map it.
     #[error("channel: {bytes} bytes at offset {offset} cannot be mapped: {source}")]
     Map {

@@ -26,6 +26,17 @@ pub(crate) struct Attr {
 }
 const _: () = assert!(std::mem::size_of::<Attr>() == 40);
 
+/// `struct strata_shim_layout`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Layout {
+    pub stride_bytes: u64,
+    pub frames_offset: u64,
+    pub data_offset: u64,
+    pub nr_streams: u64,
+}
+const _: () = assert!(std::mem::size_of::<Layout>() == 32);
+
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
@@ -101,10 +112,21 @@ extern "C" {
         bytes: u64,
         memory: *mut *mut c_void,
     ) -> c_int;
+    pub(crate) fn strata_shim_map_streams(
+        fd: c_int,
+        layout: *const Layout,
+        value_bytes: u64,
+        memory: *mut *mut c_void,
+    ) -> c_int;
     pub(crate) fn strata_shim_unmap(memory: *mut c_void, bytes: u64);
     pub(crate) fn strata_shim_channel_bytes(
         attr: *const Attr,
         bytes: *mut u64,
+        error: *mut Text,
+    ) -> c_int;
+    pub(crate) fn strata_shim_layout_of(
+        attr: *const Attr,
+        layout: *mut Layout,
         error: *mut Text,
     ) -> c_int;
     pub(crate) fn strata_shim_format(

@@ -27,6 +27,8 @@
 mod channel;
 mod error;
 mod ffi;
+#[cfg(test)]
+mod map_tests;
 mod mapping;
 #[cfg(any(test, feature = "producer"))]
 pub mod producer;
@@ -34,7 +36,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use channel::{channel_bytes, Attr, Channel, LossMode, Publish};
+pub use channel::{channel_bytes, stream_layout, Attr, Channel, LossMode, Publish, StreamLayout};
 pub use error::Error;
 pub use mapping::Mapping;
 pub use stream::{write_both, Counters, Info, Packet, Poll, Stream};

@@ -1,5 +1,6 @@
 //! Shared memory that holds a channel.
 
+use crate::channel::StreamLayout;
 use crate::error::Error;
 use crate::ffi;
 use std::ffi::c_void;
@@ -53,6 +54,57 @@ impl Mapping {
         match NonNull::new(memory) {
             Some(memory) if code == 0 => Ok(Self { memory, bytes }),
             _ => Err(map_error(std::io::Error::from_raw_os_error(-code))),
+        }
+    }
+
+    /// Maps a channel whose streams lie in the values of a map, one in each: value `i` begins at byte
+    /// `i * value_bytes` of `fd`, and what it has behind its stream stays outside. The channel's header
+    /// is memory of this process only, zeros: [`Channel::format`](crate::Channel::format) writes it.
+    ///
+    /// A BPF map (`BPF_F_MMAPABLE`) has no size that could be asked for, and cannot be truncated; the
+    /// kernel refuses what is behind its end.
+    ///
+    /// # Errors
+    /// [`Error::Range`], [`Error::Value`], [`Error::Map`].
+    pub fn of_streams(
+        fd: BorrowedFd<'_>,
+        layout: &StreamLayout,
+        value_bytes: u64,
+    ) -> Result<Self, Error> {
+        let (stride_bytes, nr) = (layout.stride_bytes, u64::from(layout.nr_streams));
+        for bytes in [stride_bytes, value_bytes] {
+            if bytes == 0 || bytes % PAGE != 0 {
+                return Err(Error::Range { offset: 0, bytes, page: PAGE });
+            }
+        }
+        if value_bytes < stride_bytes {
+            return Err(Error::Value { stride_bytes, value_bytes });
+        }
+        // A stream is no longer than a value: where the last one ends, all that is mapped ends too.
+        let end = nr.checked_mul(value_bytes).and_then(|bytes| bytes.checked_add(PAGE));
+        let bytes = match end {
+            Some(end) if nr > 0 && end <= i64::MAX as u64 / 2 => PAGE + nr * stride_bytes,
+            _ => {
+                let bytes = nr.saturating_mul(value_bytes);
+                return Err(Error::Range { offset: 0, bytes, page: PAGE });
+            }
+        };
+        let raw = ffi::Layout {
+            stride_bytes,
+            frames_offset: layout.frames_offset,
+            data_offset: layout.data_offset,
+            nr_streams: nr,
+        };
+        let mut memory = std::ptr::null_mut();
+        // SAFETY: maps at a free address, so many bytes, and writes the address to a local variable.
+        let code =
+            unsafe { ffi::strata_shim_map_streams(fd.as_raw_fd(), &raw, value_bytes, &mut memory) };
+        match NonNull::new(memory) {
+            Some(memory) if code == 0 => Ok(Self { memory, bytes }),
+            _ => {
+                let source = std::io::Error::from_raw_os_error(-code);
+                Err(Error::Map { offset: 0, bytes: nr * value_bytes, source })
+            }
         }
     }
 

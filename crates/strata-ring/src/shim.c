@@ -23,8 +23,10 @@ static uint64_t shim_flush_clock(void)
 }
 
 /*
- * How applications write their channels (probe/user). The header format is not in a channel and no
- * consumer needs it.
+ * How applications write their channels (probe/user), and well enough how BPF programs do (probe/kernel:
+ * writers SMP, large headers). Here it says how to describe a channel and how to flush by commit: that
+ * uses the atomic operations of all writers but LOCAL, the loss mode and the clock. The header format is
+ * not in a channel and no consumer needs it.
  */
 #define SHIM_CONFIG(loss)                                                                      \
 	{                                                                                      \
@@ -43,11 +45,16 @@ enum {
 	PARTIAL_TRIES = 20
 };
 
+/* So many bytes that belong to nobody, and the guard behind them. */
+static void *shim_reserve(uint64_t bytes)
+{
+	return mmap(NULL, (size_t)(bytes + STRATA_SHIM_GUARD_BYTES), PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
 int strata_shim_map(int fd, uint64_t offset, uint64_t bytes, void **memory)
 {
-	void *reserved = mmap(NULL, (size_t)(bytes + STRATA_SHIM_GUARD_BYTES),
-			      PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			      -1, 0);
+	void *reserved = shim_reserve(bytes);
 	int code;
 
 	if (reserved == MAP_FAILED)
@@ -59,6 +66,32 @@ int strata_shim_map(int fd, uint64_t offset, uint64_t bytes, void **memory)
 	code = -errno;
 	munmap(reserved, (size_t)(bytes + STRATA_SHIM_GUARD_BYTES));
 	return code;
+}
+
+/*
+ * The channel's header in a page of our own, then the first @layout->stride_bytes of each of the file's
+ * values: how a channel lies in memory, whatever is between its streams where they come from.
+ */
+int strata_shim_map_streams(int fd, const struct strata_shim_layout *layout, uint64_t value_bytes,
+			    void **memory)
+{
+	uint64_t bytes = STRATA_ABI_RING_PAGE + layout->nr_streams * layout->stride_bytes, i;
+	unsigned char *stream = shim_reserve(bytes);
+	int code;
+
+	if (stream == MAP_FAILED)
+		return -errno;
+	*memory = stream;
+	stream += STRATA_ABI_RING_PAGE;
+	for (i = 0; i < layout->nr_streams; i++, stream += layout->stride_bytes) {
+		if (mmap(stream, (size_t)layout->stride_bytes, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED, fd, (off_t)(i * value_bytes)) != MAP_FAILED)
+			continue;
+		code = -errno;
+		strata_shim_unmap(*memory, bytes);
+		return code;
+	}
+	return 0;
 }
 
 void strata_shim_unmap(void *memory, uint64_t bytes)
@@ -89,6 +122,23 @@ int strata_shim_channel_bytes(const struct strata_shim_attr *attr, uint64_t *byt
 
 	*bytes = code ? 0 : h.total_bytes;
 	return code;
+}
+
+int strata_shim_layout_of(const struct strata_shim_attr *attr, struct strata_shim_layout *layout,
+			  struct strata_ring_error *error)
+{
+	struct strata_abi_ring_channel h;
+	struct strata_ring_parts parts;
+	int code = shim_describe(attr, &h, error);
+
+	if (code)
+		return code;
+	parts = strata_ring_layout(h.subbuf_bytes, h.nr_subbufs);
+	layout->stride_bytes = parts.stride;
+	layout->frames_offset = parts.frames_offset;
+	layout->data_offset = parts.data_offset;
+	layout->nr_streams = h.nr_streams;
+	return 0;
 }
 
 /* A description of the channel at @memory, whose header @h was checked and whose size is there. */

@@ -52,11 +52,24 @@ struct strata_shim_packet {
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_shim_packet) == 80, "mirrored in ffi.rs");
 
+/* Streams whose memory is the client's, such as the values of a BPF map. */
+struct strata_shim_layout {
+	uint64_t stride_bytes;
+	uint64_t frames_offset;
+	uint64_t data_offset;
+	uint64_t nr_streams;
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_shim_layout) == 32, "mirrored in ffi.rs");
+
 int strata_shim_map(int fd, uint64_t offset, uint64_t bytes, void **memory);
+int strata_shim_map_streams(int fd, const struct strata_shim_layout *layout, uint64_t value_bytes,
+			    void **memory);
 void strata_shim_unmap(void *memory, uint64_t bytes);
 
 int strata_shim_channel_bytes(const struct strata_shim_attr *attr, uint64_t *bytes,
 			      struct strata_ring_error *error);
+int strata_shim_layout_of(const struct strata_shim_attr *attr, struct strata_shim_layout *layout,
+			  struct strata_ring_error *error);
 int strata_shim_format(const struct strata_shim_attr *attr, void *memory, uint64_t bytes,
 		       struct strata_shim **out, struct strata_ring_error *error);
 int strata_shim_open(void *memory, uint64_t bytes, struct strata_shim **out,

@@ -31,7 +31,7 @@ fn modes() -> Vec<(Publish, LossMode)> {
 }
 
 /// A file without a name, of so many zeros.
-fn memory(bytes: u64) -> File {
+pub(crate) fn memory(bytes: u64) -> File {
     let path = std::env::temp_dir().join(format!(
         "strata-ring-{}-{:?}",
         std::process::id(),
@@ -65,12 +65,17 @@ fn pinned<T>(body: impl FnOnce(u32) -> T) -> T {
     let n = unsafe { sched_getaffinity(0, set.len(), set.as_mut_ptr()) };
     assert!(n >= 0);
     let cpu = (0..1024).find(|cpu| set[cpu / 8] & 1 << (cpu % 8) != 0).unwrap();
-    set = [0; 128];
-    set[cpu / 8] |= 1 << (cpu % 8);
+    assert!(pin_to(cpu as u32));
+    body(cpu as u32)
+}
+
+/// Keeps this thread on that CPU; false: it may not run there.
+pub(crate) fn pin_to(cpu: u32) -> bool {
+    let mut set = [0u8; 1024];
+    set[cpu as usize / 8] |= 1 << (cpu % 8);
     // SAFETY: reads a local variable of that size.
     let n = unsafe { sched_setaffinity(0, set.len(), set.as_ptr()) };
-    assert_eq!(n, 0);
-    body(cpu as u32)
+    n == 0
 }
 
 extern "C" {
@@ -79,7 +84,7 @@ extern "C" {
 }
 
 /// Numbers of records with a u64 as payload.
-fn numbers(content: &[u8], header: Header) -> Vec<u64> {
+pub(crate) fn numbers(content: &[u8], header: Header) -> Vec<u64> {
     let (mut at, mut found) = (0, Vec::new());
     while at < content.len() {
         at += match header {
@@ -95,7 +100,7 @@ fn numbers(content: &[u8], header: Header) -> Vec<u64> {
 }
 
 /// Everything that `next` gives of all streams.
-fn read_all(channel: &mut Channel, header: Header) -> Vec<u64> {
+pub(crate) fn read_all(channel: &mut Channel, header: Header) -> Vec<u64> {
     let mut found = Vec::new();
     for i in 0..channel.nr_streams() {
         let mut stream = channel.stream(i).unwrap();
