@@ -29,6 +29,10 @@ const MEASURE_EVERY_NS: u64 = 5_000_000;
 const REFRESH_FIRST: Duration = Duration::from_millis(10);
 const REFRESH_LAST: Duration = Duration::from_millis(250);
 
+/// A slot is right after so much time at the earliest: it is slewed on beyond that where we come late to write
+/// the next one, on a busy machine by tens of milliseconds.
+const HORIZON_MIN: Duration = Duration::from_millis(100);
+
 /// An error beyond which refreshing starts over with short intervals \[ns\].
 const REFRESH_ANEW_NS: i64 = 300;
 
@@ -377,7 +381,7 @@ impl Publisher {
             _ => self.read(memory, index),
         };
         let next = index.wrapping_add(1);
-        let horizon_ns = 2 * self.interval.as_nanos() as u64;
+        let horizon_ns = (2 * self.interval).max(HORIZON_MIN).as_nanos() as u64;
         // If something came in between, the moment has passed from which the slot goes on.
         let mut tries = 8;
         let (slot, off) = loop {

@@ -66,6 +66,8 @@ impl Launch {
         let _ = write!(text, "socket={}.{};", self.theirs.as_raw_fd(), self.inode);
         let _ = write!(text, "generation={generation};subbuf={};", spec.subbuf_bytes);
         let _ = write!(text, "subbufs={};mode={mode};", spec.nr_subbufs);
+        // The longer ago the first measurement is, the better is the rate.
+        clock.refresh();
         let _ = match clock.multiplier() {
             Some(multiplier) => write!(text, "clock=32.{multiplier};"),
             None => write!(text, "clock=0.0;"),

@@ -383,20 +383,39 @@ static void present_object(struct strata_object *object)
 	strata_arm_end(memory);
 }
 
+#ifdef __x86_64__
+/*
+ * The first clock slot, until the tracer does it better. The best of several tries: the first reading of
+ * the clock in a process faults its page in, and all times would be ahead by that.
+ */
+static void begin_clock(struct strata_abi_user_clock_slot *clock, uint64_t multiplier)
+{
+	uint64_t before, ns, width, narrowest = UINT64_MAX;
+	int tries = 8;
+
+	while (tries--) {
+		before = strata_clock_cycles_ordered();
+		ns = strata_clock_monotonic_ns();
+		width = strata_clock_cycles_ordered() - before;
+		if (width < narrowest) {
+			narrowest = width;
+			clock->base_cycles = before + width / 2;
+			clock->base_ns = ns;
+		}
+	}
+	clock->multiplier = multiplier;
+}
+#endif
+
 /* The session that a tracer started this program for, in slot 0. */
 static int begin_requested_session(const struct strata_user_request *request)
 {
 	struct strata_abi_user_session *session = &strata_runtime.sessions[0];
-#ifdef __x86_64__
-	struct strata_abi_user_clock_slot *clock = &strata_runtime.control->clock[0];
-#endif
 
 #ifdef __x86_64__
-	/* Until the tracer does it better; the same slot, because nobody is reading it yet. */
+	/* Nobody is reading it yet. */
 	if (request->clock_multiplier) {
-		clock->base_cycles = strata_clock_cycles_ordered();
-		clock->base_ns = strata_clock_monotonic_ns();
-		clock->multiplier = request->clock_multiplier;
+		begin_clock(&strata_runtime.control->clock[0], request->clock_multiplier);
 		strata_runtime.control->clock_kind = STRATA_ABI_USER_CLOCK_TSC;
 	}
 #endif
