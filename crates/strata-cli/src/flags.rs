@@ -4,11 +4,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use strata_session::options::{Mode, Options};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum, ValueHint};
+use strata_filter::Filter;
+use strata_kernel::selection::{Selection, SelectionError};
+use strata_session::options::{KernelOptions, Mode, Options};
 use strata_session::{RuleError, Rules};
 
 use crate::export::ExportFlags;
+use crate::selection::parse_filter;
 use crate::stats::StatsFlags;
 use crate::units::{parse_size, parse_time};
 use crate::view::ViewFlags;
@@ -31,6 +34,27 @@ Rules:
     -u 'myapp:*'                    all of a provider
     -u 'myapp:*' -u '!myapp:poll*'  all but some
     -u '*:*@warning'                warnings and worse, of any provider
+
+Rules for the kernel (-k):
+  the name of an event, with '*' for any text; '!' in front excludes; SYSTEM:NAME is the kernel's own
+  name; 'syscalls' is all system calls, the name of a system call is its entry and its exit.
+  `strata list -k` shows all, `strata list -k NAME` the fields.
+    -k 'sched_*,irq_*,syscalls'     what runs when, interrupts, all system calls
+    -k openat,close,read            three system calls
+    -k 'block:*,!block_touch*'      a subsystem, without some of it
+  System calls, page faults and signals are recorded of the command and its descendants, or of --pid;
+  all else (sched, irq, timer, block ...) of the whole machine.
+  Needs root, or CAP_BPF and CAP_PERFMON; `strata doctor` says what this machine can do.
+    -k syscalls -f 'ret < 0'        calls that fail: the filter is applied in the kernel
+
+Probes (--probe), recorded as system calls are:
+  [NAME=]uprobe:FILE:FUNCTION[+OFFSET][(ARGUMENT:TYPE, ...)]   when the function is called
+  [NAME=]uretprobe:FILE:FUNCTION[(ret:TYPE)]                   when it returns
+  [NAME=]usdt:FILE:PROVIDER:PROBE                              where the program has a USDT probe
+  FILE is a path, a command in PATH, or a library. `strata list --probes FILE` shows what there is.
+
+Trace Compass gives its kernel analyses to traces of LTTng's modules only; --lttng-env says that this is
+one. `strata_version` in the trace tells the truth.
 ";
 
 /// Records what applications do, at a cost so low that they behave as if they were not traced.
@@ -46,10 +70,12 @@ pub struct Flags {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Record a command, running processes, or everything, into a CTF trace
+    /// Record a command, running processes, the kernel, or everything, into a CTF trace
     Record(Box<RecordFlags>),
-    /// Show running applications and their tracepoints
+    /// Show running applications and their tracepoints, or the kernel's events
     List(ListFlags),
+    /// Say what of the kernel this machine can record, and why not
+    Doctor(DoctorFlags),
     /// Show the events of traces, of any tracer that writes CTF
     View(Box<ViewFlags>),
     /// Count what is in traces, and say what is missing
@@ -73,11 +99,34 @@ pub enum Action {
 /// `strata record`.
 #[derive(Debug, Args)]
 #[command(override_usage = "strata record [OPTIONS] [-- COMMAND [ARGUMENT]...]")]
+#[command(group = ArgGroup::new("kernel_layer").args(["kernel", "probe"]).multiple(true))]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{RULES}\n{EXIT_STATUS}"))]
 pub struct RecordFlags {
-    /// Record the tracepoints that RULE selects, such as 'myapp:*@warning' [default: *:*]
+    /// Record the tracepoints of applications that RULE selects, such as 'myapp:*@warning' [default:
+    /// *:*, or none with --kernel]
     #[arg(short, long = "user", value_name = "RULE", value_parser = parse_rules)]
     user: Vec<String>,
+
+    /// Record the kernel's events that RULES select, such as 'sched_*,syscalls,irq_*'; may be repeated
+    #[arg(short, long = "kernel", value_name = "RULES", value_parser = parse_kernel_rules)]
+    kernel: Vec<String>,
+
+    /// Record a function or USDT probe of a program or library, such as
+    /// 'uprobe:./server:handle(request:u64)' or 'usdt:libc.so.6:libc:*'; may be repeated
+    #[arg(long, value_name = "PROBE")]
+    probe: Vec<String>,
+
+    /// Of the kernel's events, record those only that EXPRESSION selects, such as 'ret < 0'
+    #[arg(short, long, value_name = "EXPRESSION", value_parser = parse_filter, requires = "kernel_layer")]
+    filter: Option<Filter>,
+
+    /// Record system calls, page faults and signals of every process, not only of those asked for
+    #[arg(long, requires = "kernel_layer")]
+    all_processes: bool,
+
+    /// Let the kernel's trace say that LTTng recorded it, as Trace Compass' kernel analyses want it
+    #[arg(long, requires = "kernel_layer")]
+    lttng_env: bool,
 
     /// Write the trace to DIR, which must be new or empty [default: strata-trace-DATE-TIME]
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -124,6 +173,30 @@ pub struct RecordFlags {
 /// `strata list`.
 #[derive(Debug, Args)]
 pub struct ListFlags {
+    /// Show the kernel's events; with EVENT, the fields of those
+    #[arg(short, long)]
+    pub kernel: bool,
+
+    /// Show the functions and USDT probes of the program or library FILE, for `record --probe`
+    #[arg(long, value_name = "FILE", conflicts_with = "kernel", value_hint = ValueHint::AnyPath)]
+    pub probes: Option<String>,
+
+    /// Print names only, of all that a rule may name
+    #[arg(long, requires = "kernel", conflicts_with_all = ["json", "event"])]
+    pub names: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// Events of the kernel, as in `strata record -k`
+    #[arg(value_name = "EVENT", requires = "kernel", value_parser = parse_kernel_rules)]
+    pub event: Vec<String>,
+}
+
+/// `strata doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorFlags {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -143,6 +216,11 @@ fn parse_rules(text: &str) -> Result<String, RuleError> {
     Rules::parse(&[text]).map(|_| text.to_owned())
 }
 
+/// The same, of rules for the kernel.
+fn parse_kernel_rules(text: &str) -> Result<String, SelectionError> {
+    Selection::parse(&[text]).map(|_| text.to_owned())
+}
+
 impl RecordFlags {
     /// What the session is asked to do.
     ///
@@ -153,8 +231,17 @@ impl RecordFlags {
             [] => None,
             texts => Some(Rules::parse(texts)?),
         };
+        let asked = !self.kernel.is_empty() || !self.probe.is_empty();
+        let kernel = asked.then(|| KernelOptions {
+            probes: self.probe.clone(),
+            rules: self.kernel.clone(),
+            filter: self.filter.clone(),
+            all_processes: self.all_processes,
+            as_lttng: self.lttng_env,
+        });
         Ok(Options {
             rules,
+            kernel,
             output: self.output.clone(),
             mode: match self.mode {
                 ModeFlag::Discard => Mode::Discard,
@@ -231,6 +318,37 @@ mod tests {
     }
 
     #[test]
+    fn flags_of_the_kernel_reach_the_session() {
+        let arguments =
+            ["-k", "sched_*,read", "-k", "syscalls", "-f", "ret < 0", "--lttng-env", "x"];
+        let asked = record(&arguments).unwrap();
+        assert!(asked.rules.is_none() && !asked.records_applications());
+        let kernel = asked.kernel.unwrap();
+        assert_eq!(kernel.rules, ["sched_*,read", "syscalls"]);
+        assert_eq!(kernel.filter.unwrap().to_string(), "ret < 0");
+        assert_eq!((kernel.all_processes, kernel.as_lttng), (false, true));
+        assert!(record(&["-k", "read", "--all-processes"]).unwrap().kernel.unwrap().all_processes);
+        let probes =
+            ["--probe", "uprobe:a:b(c:u32, d:str)", "--probe", "usdt:a:b:c", "-f", "d == 1"];
+        let kernel = record(&probes).unwrap().kernel.unwrap();
+        assert_eq!(kernel.probes, ["uprobe:a:b(c:u32, d:str)", "usdt:a:b:c"]);
+        assert!(kernel.rules.is_empty() && kernel.filter.is_some());
+    }
+
+    #[test]
+    fn flags_of_list_show_the_kernel_s_events_only_when_asked() {
+        let parse = |arguments: &[&str]| {
+            Flags::try_parse_from([&["strata", "list"], arguments].concat()).map(|_| ())
+        };
+        for arguments in [&["-k"][..], &["-k", "sched_switch", "irq_*"], &["-k", "--names"]] {
+            parse(arguments).unwrap();
+        }
+        for arguments in [&["sched_switch"][..], &["--names"], &["-k", "--names", "--json"]] {
+            assert!(parse(arguments).is_err(), "{arguments:?}");
+        }
+    }
+
+    #[test]
     fn flags_that_contradict_or_make_no_sense_are_refused_by_name() {
         for (arguments, part) in [
             (&["-p", "1", "--", "cmd"][..], "--pid"),
@@ -239,6 +357,10 @@ mod tests {
             (&["--duration", "soon"], "500ms"),
             (&["--mode", "drop"], "overwrite"),
             (&["-p", "x"], "--pid"),
+            (&["--filter", "ret < 0"], "--kernel"),
+            (&["-k", "read", "--filter", "ret ="], "^"),
+            (&["--all-processes"], "--kernel"),
+            (&["-k", ""], "--kernel"),
         ] {
             let text = record(arguments).unwrap_err();
             assert!(text.contains(part), "{arguments:?}: {text}");

@@ -14,8 +14,81 @@ use crate::flags::Flags;
 pub fn completions(shell: Shell) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Flags::command(), "strata", &mut script);
-    io::stdout().write_all(&script).context("completions: cannot write to stdout")
+    let script = with_event_names(shell, &String::from_utf8_lossy(&script));
+    io::stdout().write_all(script.as_bytes()).context("completions: cannot write to stdout")
 }
+
+/// The script, with the names of this kernel's events behind `record -k` and `list -k`: asked of the
+/// `strata` on the command line when they are wanted, and none where they cannot be read.
+fn with_event_names(shell: Shell, script: &str) -> String {
+    match shell {
+        Shell::Bash => format!("{script}\n{BASH_EVENT_NAMES}"),
+        Shell::Fish => format!("{script}\n{FISH_EVENT_NAMES}"),
+        Shell::Zsh => {
+            let mut script = script.to_owned();
+            // What clap has for a value of which it knows nothing.
+            for value in [":RULES:_default", "`strata record -k`:_default"] {
+                let with = value.replace("_default", "_strata_events");
+                script = script.replace(value, &with);
+            }
+            script.replacen("\n_strata() {", &format!("\n{ZSH_EVENT_NAMES}\n_strata() {{"), 1)
+        }
+        _ => script.to_owned(),
+    }
+}
+
+/// Rules are separated by commas: it is the last one that is completed.
+const BASH_EVENT_NAMES: &str = r#"_strata_events() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} in=${COMP_WORDS[1]} i
+    local asked=
+    if [[ $in == record && ( $before == -k || $before == --kernel ) ]]; then
+        asked=1
+    elif [[ $in == list && $word != -* ]]; then
+        for ((i = 2; i < COMP_CWORD; i++)); do
+            [[ ${COMP_WORDS[i]} != -k && ${COMP_WORDS[i]} != --kernel ]] || asked=1
+        done
+    fi
+    [[ -n $asked ]] || return 1
+    local front= last=${word##*,}
+    [[ $word != *,* ]] || front=${word%,*},
+    if [[ $last == !* ]]; then
+        front+=!
+        last=${last#!}
+    fi
+    mapfile -t COMPREPLY < <(compgen -P "$front" -W "$("${COMP_WORDS[0]}" list -k --names 2>/dev/null)" -- "$last")
+}
+
+_strata_or_events() {
+    _strata_events || _strata "$@"
+}
+
+if [[ "${BASH_VERSINFO[0]}" -eq 4 && "${BASH_VERSINFO[1]}" -ge 4 || "${BASH_VERSINFO[0]}" -gt 4 ]]; then
+    complete -F _strata_or_events -o nosort -o bashdefault -o default strata
+else
+    complete -F _strata_or_events -o bashdefault -o default strata
+fi
+"#;
+
+const ZSH_EVENT_NAMES: &str = r#"(( $+functions[_strata_events] )) ||
+_strata_events() {
+    local -a names
+    names=(${(f)"$(${words[1]} list -k --names 2>/dev/null)"})
+    compset -P '*,'
+    compset -P '!'
+    compadd -a names
+}
+"#;
+
+const FISH_EVENT_NAMES: &str = r#"function __strata_events
+    set -l word (commandline -ct)
+    set -l front (string match -r '^(?:.*,)?!?' -- $word)
+    for name in (strata list -k --names 2>/dev/null)
+        echo $front$name
+    end
+end
+complete -c strata -n "__fish_seen_subcommand_from record" -s k -l kernel -x -a "(__strata_events)"
+complete -c strata -n "__fish_seen_subcommand_from list; and __fish_contains_opt -s k kernel" -f -a "(__strata_events)"
+"#;
 
 /// strata(1) to stdout, or a page for each subcommand into `folder`.
 pub fn man(folder: Option<&Path>) -> Result<()> {
@@ -33,5 +106,27 @@ pub fn man(folder: Option<&Path>) -> Result<()> {
             clap_mangen::generate_to(command, folder)
                 .with_context(|| format!("man pages: cannot write to '{}'", folder.display()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(shell: Shell) -> String {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Flags::command(), "strata", &mut script);
+        with_event_names(shell, &String::from_utf8(script).unwrap())
+    }
+
+    #[test]
+    fn completions_of_each_shell_ask_for_the_kernel_s_events() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = script(shell);
+            assert!(script.contains("list -k --names"), "{shell}");
+            assert!(script.matches("strata_events").count() >= 2, "{shell}");
+        }
+        assert_eq!(script(Shell::Zsh).matches(":_strata_events").count(), 3);
+        assert!(!script(Shell::Elvish).contains("strata_events"));
     }
 }

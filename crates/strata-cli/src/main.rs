@@ -1,9 +1,11 @@
 //! The `strata` command: flags, messages, exit status. What it does is in `strata-session` (recording)
 //! and `strata-analyze` (reading).
 
+mod doctor;
 mod export;
 mod flags;
 mod generate;
+mod kernel_list;
 mod list;
 mod messages;
 mod progress;
@@ -20,8 +22,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use strata_session::stop::Stop;
 
-use flags::{Action, Flags};
+use flags::{Action, Flags, ListFlags};
 
+/// The exit status of what was stopped before it began, as a shell has it for SIGINT.
+const INTERRUPTED: u8 = 130;
 /// The exit status of a program that could not do what it was asked.
 const FAILED: u8 = 2;
 
@@ -30,7 +34,12 @@ fn main() -> ExitCode {
     let flags = Flags::parse();
     let done = match flags.action {
         Action::Record(flags) => record::run(&flags),
+        Action::List(ListFlags { probes: Some(file), json, .. }) => {
+            kernel_list::probes(&file, json)
+        }
+        Action::List(flags) if flags.kernel => kernel_list::run(&flags),
         Action::List(flags) => list::run(&flags),
+        Action::Doctor(flags) => doctor::run(&flags),
         Action::View(flags) => view::run(&flags),
         Action::Stats(flags) => stats::run(&flags),
         Action::Export(flags) => export::run(&flags),
@@ -57,6 +66,7 @@ fn failed(error: &anyhow::Error) -> u8 {
     talk::failure(&messages::failure_line(error.chain()));
     match error.downcast_ref::<strata_session::SessionError>() {
         Some(strata_session::SessionError::Command(error)) => error.exit_status(),
+        Some(strata_session::SessionError::Stopped) => INTERRUPTED,
         _ => FAILED,
     }
 }

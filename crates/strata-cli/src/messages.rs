@@ -1,13 +1,17 @@
 //! What `strata` says: one place for every text, each *what failed: which one, value found, limit. What
 //! to do.*
 
+mod kernel;
+
+pub use kernel::no_such_event;
+
 use std::fmt::Write as _;
 
 use strata_session::listing::Listing;
 use strata_session::options::Mode;
 use strata_session::report::{
     Asked, CommandEnd, Counts, EndReason, LayerReport, NotReached, Notice, ProcessReport, Progress,
-    Report,
+    Report, KERNEL, USER,
 };
 
 use crate::units::{clean, count, counted, flag_size, rate, shell_word, size, time};
@@ -52,18 +56,16 @@ fn warning(text: String) -> Message {
 /// What is said while a session runs; `None`: nothing.
 pub fn notice(notice: &Notice) -> Option<String> {
     match notice {
-        Notice::Started { output, command: Some(pid), .. } => Some(format!(
-            "recording command {pid} to {}",
-            shell_word(&output.display().to_string())
-        )),
-        Notice::Started { output, command: None, processes: 0 } => Some(format!(
-            "recording to {}; no process has tracepoints yet; Ctrl-C stops",
-            shell_word(&output.display().to_string())
-        )),
-        Notice::Started { output, command: None, processes } => Some(format!(
-            "recording {} to {}; Ctrl-C stops",
-            counted(*processes as u64, "process"),
-            shell_word(&output.display().to_string())
+        Notice::Attaching { .. } => None,
+        Notice::NoSuchEvent(rule) => Some(kernel::no_such_event(rule)),
+        Notice::Started { output, command, processes, kernel_events } => Some(format!(
+            "recording {}",
+            started(
+                &shell_word(&output.display().to_string()),
+                *command,
+                *processes,
+                *kernel_events
+            )
         )),
         Notice::WaitingForCommand { pid } => Some(format!(
             "asked to stop: waiting for the command (process {pid}) to end. Ask again to stop \
@@ -77,15 +79,44 @@ pub fn notice(notice: &Notice) -> Option<String> {
     }
 }
 
+/// `command 17 to DIR`, `3 processes and 12 kernel events to DIR; Ctrl-C stops`.
+fn started(
+    output: &str,
+    command: Option<u32>,
+    processes: usize,
+    kernel_events: Option<u64>,
+) -> String {
+    let events = kernel_events.map(|events| counted(events, "kernel event"));
+    let and_events = events.as_ref().map_or_else(String::new, |events| format!(" and {events}"));
+    match (command, processes, events) {
+        (Some(pid), ..) => format!("command {pid}{and_events} to {output}"),
+        (None, 0, None) => {
+            format!("to {output}; no process has tracepoints yet; Ctrl-C stops")
+        }
+        (None, 0, Some(events)) => format!("{events} to {output}; Ctrl-C stops"),
+        (None, processes, _) => format!(
+            "{}{and_events} to {output}; Ctrl-C stops",
+            counted(processes as u64, "process")
+        ),
+    }
+}
+
+/// While the kernel's events are switched on.
+pub fn attaching(attached: u64, total: u64) -> String {
+    format!("attaching {} of {}", count(attached), counted(total, "event"))
+}
+
 /// The progress line; `per_second`: event records lately.
 pub fn progress(progress: &Progress, per_second: f64) -> String {
     let mut line = format!(
-        "{}  {} events/s  {}  {}",
+        "{}  {} events/s  {}",
         clock_time(progress.elapsed.as_secs()),
         rate(per_second),
         size(progress.bytes),
-        counted(progress.processes, "process"),
     );
+    if let Some(processes) = progress.processes {
+        let _ = write!(line, "  {}", counted(processes, "process"));
+    }
     // Nothing is said to go wrong where nothing does.
     let _ = write!(line, "  {} discarded", count(progress.discarded));
     if progress.overwritten > 0 {
@@ -112,13 +143,17 @@ pub fn summary(report: &Report) -> Vec<Message> {
     messages.extend(failure(report));
     messages.extend(ending(report));
     messages.extend(left_running(report));
-    messages.extend(some(report.processes().flat_map(|process| losses(process, report)), "counts"));
+    messages.extend(some(report.applications().flat_map(|one| losses(one, report)), "counts"));
+    messages.extend(kernel::losses(report));
     messages.extend(some(report.processes().filter_map(problem), "problems"));
     messages.extend(some(report.processes().flat_map(warnings), "tracepoints"));
     messages.extend(some(nothing_matched(report), "rules"));
+    messages.extend(some(kernel::problems(report), "kernel events"));
+    messages.extend(some(kernel::nothing_matched(report), "rules"));
     messages.extend(some(not_reached(report), "processes"));
     messages.extend(idle(report));
     messages.extend(nothing_recorded(report));
+    messages.extend(kernel::nothing_recorded(report));
     messages.extend(report.remarks.iter().map(|remark| talk(clean(remark))));
     messages
 }
@@ -132,23 +167,31 @@ pub fn next_command(report: &Report) -> Option<String> {
 fn headline(report: &Report) -> Message {
     let counts = report.counts();
     match &report.output {
-        Some(output) => {
-            let recorded = report.processes().filter(|process| process.folder.is_some()).count();
-            talk(format!(
-                "{} of {} in {}: {} ({})",
-                counted(counts.records, "event record"),
-                counted(recorded as u64, "process"),
-                time(report.elapsed),
-                shell_word(&output.display().to_string()),
-                size(counts.bytes),
-            ))
-        }
+        Some(output) => talk(format!(
+            "{} of {} in {}: {} ({})",
+            counted(counts.records, "event record"),
+            recorded(report),
+            time(report.elapsed),
+            shell_word(&output.display().to_string()),
+            size(counts.bytes),
+        )),
         None if counts.records > 0 => talk(format!(
             "{} in {}, and the trace is gone",
             counted(counts.records, "event record"),
             time(report.elapsed)
         )),
         None => talk(format!("nothing recorded in {}; there is no trace", time(report.elapsed))),
+    }
+}
+
+/// `3 processes`, `the kernel`, `the kernel and 3 processes`.
+fn recorded(report: &Report) -> String {
+    let processes = report.applications().filter(|process| process.folder.is_some()).count();
+    let processes = counted(processes as u64, "process");
+    match (report.of_kernel(), report.has_applications()) {
+        (None, _) => processes,
+        (Some(_), false) => "the kernel".to_owned(),
+        (Some(_), true) => format!("the kernel and {processes}"),
     }
 }
 
@@ -182,7 +225,8 @@ fn table(layer: &LayerReport) -> Option<String> {
         row
     };
     for process in processes.iter().take(PROCESSES_SHOWN) {
-        rows.push(row(who(process), &process.counts));
+        let name = if layer.layer == KERNEL { "all".to_owned() } else { who(process) };
+        rows.push(row(name, &process.counts));
     }
     if processes.len() > PROCESSES_SHOWN {
         let mut rest = Counts::default();
@@ -284,19 +328,41 @@ fn left_running(report: &Report) -> Option<Message> {
     )))
 }
 
-/// What a process wrote and is not in the trace, by reason, and what helps.
-fn losses(process: &ProcessReport, report: &Report) -> Vec<Message> {
-    let (counts, discarded) = (&process.counts, &process.counts.discarded);
-    let larger = (report.subbuf_bytes.saturating_mul(2) <= SUBBUF_BYTES_ADVISED_MAX).then(|| {
-        format!(
+/// Buffers twice as large as now.
+fn larger(report: &Report) -> String {
+    match report.subbuf_bytes.saturating_mul(2) <= SUBBUF_BYTES_ADVISED_MAX {
+        true => format!(
             "--subbuf-size={} (now {})",
             flag_size(report.subbuf_bytes * 2),
             flag_size(report.subbuf_bytes)
-        )
-    });
-    let more =
-        format!("--subbufs={} (now {})", report.nr_subbufs.saturating_mul(2), report.nr_subbufs);
-    let larger = larger.unwrap_or(more);
+        ),
+        false => {
+            let twice = report.nr_subbufs.saturating_mul(2);
+            format!("--subbufs={twice} (now {})", report.nr_subbufs)
+        }
+    }
+}
+
+/// What helps where buffers were full.
+fn full(report: &Report) -> String {
+    match report.mode {
+        Mode::Discard => format!("Use {} or --mode=overwrite", larger(report)),
+        Mode::Overwrite => format!("Use {}", larger(report)),
+    }
+}
+
+/// On how many CPUs records were discarded.
+fn cpus(counts: &Counts) -> String {
+    match counts.streams_discarding {
+        0 => String::new(),
+        some => format!(" on {some} of {}", counted(counts.streams.into(), "CPU")),
+    }
+}
+
+/// What a process wrote and is not in the trace, by reason, and what helps.
+fn losses(process: &ProcessReport, report: &Report) -> Vec<Message> {
+    let (counts, discarded) = (&process.counts, &process.counts.discarded);
+    let larger = larger(report);
     let mut messages = Vec::new();
     let mut say = |number: u64, reason: &str, place: String, advice: String| {
         if number > 0 {
@@ -307,15 +373,7 @@ fn losses(process: &ProcessReport, report: &Report) -> Vec<Message> {
             )));
         }
     };
-    let cpus = match counts.streams_discarding {
-        0 => String::new(),
-        some => format!(" on {some} of {}", counted(counts.streams.into(), "CPU")),
-    };
-    let full = match report.mode {
-        Mode::Discard => format!("Use {larger} or --mode=overwrite"),
-        Mode::Overwrite => format!("Use {larger}"),
-    };
-    say(discarded.full, "full", cpus, full);
+    say(discarded.full, "full", cpus(counts), full(report));
     say(
         discarded.too_big,
         "too big",
@@ -410,7 +468,7 @@ fn warnings(process: &ProcessReport) -> impl Iterator<Item = Message> + '_ {
 
 fn nothing_matched(report: &Report) -> Vec<Message> {
     // Where there was no tracepoint at all, rules are not to blame: see nothing_recorded().
-    if report.processes().all(|process| process.tracepoints == 0) {
+    if report.applications().all(|process| process.tracepoints == 0) {
         return Vec::new();
     }
     report
@@ -443,10 +501,10 @@ fn unreached(process: &NotReached) -> String {
 /// Processes that are not in the trace, though others are.
 fn idle(report: &Report) -> Vec<Message> {
     let without_folder = |process: &&ProcessReport| {
-        process.folder.is_none() && process.problem.is_none() && report.counts().records > 0
+        process.folder.is_none() && process.problem.is_none() && records(report, USER) > 0
     };
     let (quiet, unselected): (Vec<&ProcessReport>, Vec<&ProcessReport>) =
-        report.processes().filter(without_folder).partition(|process| process.selected > 0);
+        report.applications().filter(without_folder).partition(|process| process.selected > 0);
     let names = |processes: &[&ProcessReport]| {
         let mut names: Vec<String> =
             processes.iter().take(NAMES_SHOWN).map(|process| who(process)).collect();
@@ -467,19 +525,19 @@ fn idle(report: &Report) -> Vec<Message> {
 }
 
 fn nothing_recorded(report: &Report) -> Option<Message> {
-    if report.counts().records > 0 || report.failure.is_some() {
+    if !report.has_applications() || records(report, USER) > 0 || report.failure.is_some() {
         return None;
     }
-    let processes = report.processes().count() as u64;
+    let processes = report.applications().count() as u64;
     let tracepoints: u64 =
-        report.processes().fold(0, |sum, process| sum.saturating_add(process.tracepoints));
+        report.applications().fold(0, |sum, process| sum.saturating_add(process.tracepoints));
     let why = match (processes, tracepoints, report.selected()) {
         (0, ..) => nobody_there(report).to_owned(),
         (_, 0, _) => format!(
             "{} linked with libstrata, without a tracepoint. Add one: `STRATA_TRACE(...)`.",
             counted(processes, "process")
         ),
-        _ if report.counts().discarded.total() > 0 => {
+        _ if report.applications().any(|one| one.counts.discarded.total() > 0) => {
             "all event records were discarded; see above.".to_owned()
         }
         (_, number, 0) => format!("no rule selects one of {}.", counted(number, "tracepoint")),
@@ -488,7 +546,14 @@ fn nothing_recorded(report: &Report) -> Option<Message> {
             format!("{} tracepoints were on, and the program came by none of them.", count(number))
         }
     };
-    Some(warning(format!("nothing recorded: {why}")))
+    let of = if report.kernel.is_some() { " of applications" } else { "" };
+    Some(warning(format!("nothing recorded{of}: {why}")))
+}
+
+/// Event records of one layer.
+fn records(report: &Report, name: &str) -> u64 {
+    let layer = report.layers.iter().find(|layer| layer.layer == name);
+    layer.map_or(0, |layer| layer.counts().records)
 }
 
 fn nobody_there(report: &Report) -> &'static str {
@@ -575,6 +640,8 @@ pub fn exit_status(report: &Report, strict: bool) -> u8 {
         _ => {}
     }
     let incomplete = report.counts().records == 0
+        || (report.has_applications() && records(report, USER) == 0)
+        || kernel::is_incomplete(report)
         || report.rules.iter().any(|rule| rule.matched == 0)
         || !report.not_reached.is_empty()
         || report.processes().any(|process| process.problem.is_some())

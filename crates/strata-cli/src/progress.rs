@@ -119,6 +119,7 @@ fn reading(what: &str, bytes: u64, total: Option<u64>, elapsed: Duration) -> Str
 /// The line of a recording, drawn only while nothing else uses the terminal in its own way.
 pub struct ProgressLine {
     bar: ProgressBar,
+    made: Instant,
     begin: Duration,
     recent: VecDeque<(Duration, u64)>,
 }
@@ -126,7 +127,19 @@ pub struct ProgressLine {
 impl ProgressLine {
     /// A line that is first drawn when `begin` has passed.
     pub fn new(begin: Duration) -> ProgressLine {
-        ProgressLine { bar: bar(), begin, recent: VecDeque::new() }
+        ProgressLine { bar: bar(), made: Instant::now(), begin, recent: VecDeque::new() }
+    }
+
+    /// Draw how much of the kernel's events is on, once that takes a while.
+    pub fn attaching(&mut self, attached: u64, total: u64) {
+        if self.made.elapsed() >= PATIENCE && terminal_is_ours() {
+            self.bar.set_message(messages::attaching(attached, total));
+        }
+    }
+
+    /// That is over.
+    pub fn start(&mut self) {
+        self.bar.set_message("");
     }
 
     /// Draw how the session does.

@@ -23,17 +23,25 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
         .then(|| ProgressLine::new(if shared { PATIENCE } else { Duration::ZERO }));
     let stop = Stop::on_signals()?;
     let result = strata_session::record(&options, &stop, &mut |notice| {
-        if let (Notice::Progress(progress), Some(line)) = (&notice, &mut line) {
-            line.show(progress);
+        match (&notice, &mut line) {
+            (Notice::Progress(progress), Some(line)) => line.show(progress),
+            (Notice::Attaching { attached, total }, Some(line)) => {
+                line.attaching(*attached, *total)
+            }
+            (Notice::Started { .. }, Some(line)) => line.start(),
+            _ => {}
         }
         if let Some(text) = messages::notice(&notice) {
             // Where the terminal is the command's too, only what asks for patience is said.
             let waits = matches!(notice, Notice::WaitingForCommand { .. });
             let weight = match notice {
                 Notice::Failed { .. } => Weight::Failure,
+                // Said again at the end; where there is no command, that may be hours away.
+                Notice::NoSuchEvent(_) if !options.command.is_empty() => return,
+                Notice::NoSuchEvent(_) => Weight::Warning,
                 _ => Weight::Talk,
             };
-            if weight == Weight::Failure || ((waits || !shared) && !flags.quiet) {
+            if weight != Weight::Talk || ((waits || !shared) && !flags.quiet) {
                 talk::message(&Message { weight, text });
             }
         }
@@ -41,7 +49,8 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
     if let Some(line) = line {
         line.clear();
     }
-    let report = result?;
+    // Detaching goes on behind this program's end.
+    let report = result?.report;
     say(&report, flags.quiet);
     Ok(messages::exit_status(&report, flags.strict))
 }

@@ -109,7 +109,7 @@ impl SelectionFlags {
 }
 
 /// Read a filter, or say where it is wrong.
-fn parse_filter(text: &str) -> Result<Filter, String> {
+pub fn parse_filter(text: &str) -> Result<Filter, String> {
     Filter::parse(text).map_err(|error| format!("{error}\n{}", error.caret()))
 }
 

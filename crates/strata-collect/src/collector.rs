@@ -58,6 +58,8 @@ pub struct Collector {
     streams: Vec<(Track, StreamFile)>,
     described: bool,
     classes: Option<Classes>,
+    /// See [`Collector::add_discarded`].
+    not_run: u64,
 }
 
 /// A write beyond RLIMIT_FSIZE shall be an error and not kill this program. A handler that does
@@ -89,7 +91,7 @@ impl Collector {
             )
         };
         let streams = (0..channel.nr_streams()).map(stream).collect();
-        Self { directory, channel, identity, streams, described: false, classes: None }
+        Self { directory, channel, identity, streams, described: false, classes: None, not_run: 0 }
     }
 
     /// The folder.
@@ -116,6 +118,21 @@ impl Collector {
     /// left out of the file, and the packet counts as damaged.
     pub fn set_classes(&mut self, classes: impl FnMut() -> Option<StreamClass> + Send + 'static) {
         self.classes = Some(Classes(Box::new(classes)));
+    }
+
+    /// Counts `n` records more that the kernel itself kept from being written: a program of theirs was
+    /// running on that CPU already. The kernel knows how many for all CPUs together, so they are the first
+    /// stream's, and [`Collector::finish`] says them in its file.
+    pub fn add_discarded(&mut self, n: u64) {
+        self.not_run = self.not_run.saturating_add(n);
+    }
+
+    /// What of [`Collector::add_discarded`] is this stream's.
+    fn not_run(&self, stream: u32) -> u64 {
+        match stream {
+            0 => self.not_run,
+            _ => 0,
+        }
     }
 
     /// Whether a stream has a whole packet to read.
@@ -349,11 +366,13 @@ impl Collector {
         number: u32,
         describe: &mut dyn FnMut() -> Option<String>,
     ) -> Result<(), Error> {
+        let not_run = self.not_run(number);
         self.on_stream(number, describe, |stream, writer| {
             let counters = stream.counters();
             writer.track.finished(&counters);
             let overwritten = writer.track.overwritten(&counters);
             let discarded = counters.discarded().saturating_add(overwritten);
+            let discarded = discarded.saturating_add(not_run);
             if discarded <= writer.track.discarded() {
                 return Ok(());
             }
@@ -372,6 +391,7 @@ impl Collector {
         let mut all = Vec::new();
         for (track, _) in &self.streams {
             let mut stats = track.stats.clone();
+            stats.discarded.not_run = self.not_run(stats.cpu);
             if let Ok(stream) = self.channel.stream(stats.cpu) {
                 let counters = stream.counters();
                 stats.discarded = Discarded {
@@ -379,6 +399,7 @@ impl Collector {
                     too_big: counters.discarded_too_big,
                     nested: counters.discarded_nested,
                     no_stream: counters.discarded_no_stream,
+                    ..stats.discarded
                 };
                 stats.overwritten = track.overwritten(&counters);
                 stats.overwritten_packets = counters.overwritten_packets;

@@ -327,6 +327,7 @@ mod tests {
                 id: 0,
                 name: "s".into(),
                 header: RecordHeader::Compact,
+                context: Vec::new(),
                 events: vec![event],
             }],
         };

@@ -11,6 +11,8 @@ pub struct Discarded {
     pub nested: u64,
     /// The CPU's number is not in the channel.
     pub no_stream: u64,
+    /// The kernel did not run the program that writes them: one was running on that CPU already.
+    pub not_run: u64,
 }
 
 impl Discarded {
@@ -21,6 +23,7 @@ impl Discarded {
             .saturating_add(self.too_big)
             .saturating_add(self.nested)
             .saturating_add(self.no_stream)
+            .saturating_add(self.not_run)
     }
 }
 
@@ -73,6 +76,7 @@ impl StreamStats {
             (&mut self.discarded.too_big, other.discarded.too_big),
             (&mut self.discarded.nested, other.discarded.nested),
             (&mut self.discarded.no_stream, other.discarded.no_stream),
+            (&mut self.discarded.not_run, other.discarded.not_run),
             (&mut self.overwritten, other.overwritten),
             (&mut self.overwritten_packets, other.overwritten_packets),
             (&mut self.unpublished_bytes, other.unpublished_bytes),

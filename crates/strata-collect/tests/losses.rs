@@ -4,6 +4,7 @@ mod support;
 
 use strata_collect::Producer::Alive;
 use strata_collect::StreamStats;
+use strata_ctf::read::{DiscardedKind, Message, Reader, TimeRange};
 use strata_ring::producer::Header;
 use strata_ring::{LossMode, Publish};
 use support::{attr, babeltrace, packets, parse, ways, Folder, Traced};
@@ -120,4 +121,66 @@ fn loss_in_overwrite_mode_is_counted_to_the_last_record() {
             overwrite(publish, every, true);
         }
     }
+}
+
+/// How many discarded records this crate's own reader finds in the stream of each file.
+fn found(trace: &std::path::Path) -> Vec<(usize, u64)> {
+    let reader = Reader::open(&[trace]).unwrap();
+    assert!(reader.damage().is_empty());
+    let mut events = reader.events(TimeRange::ALL);
+    let mut all = Vec::new();
+    while let Some(message) = events.next() {
+        if let Message::Discarded(it) = message {
+            assert_eq!(it.kind, DiscardedKind::Records);
+            all.push((it.stream.id().unwrap() as usize, it.count));
+        }
+    }
+    all
+}
+
+#[test]
+fn loss_that_the_kernel_counted_is_the_first_streams_beside_its_own() {
+    let folder = Folder::new();
+    for loss_mode in [LossMode::Discard, LossMode::Overwrite] {
+        let attr = attr(Publish::ByCommit, loss_mode);
+        let mut t = Traced::new(&folder, &format!("{loss_mode:?}"), attr, Header::Large);
+        for n in 0..100 {
+            assert!(t.record(n));
+        }
+        assert!(!t.producer.record(0, &[0; 5000]));
+        t.collector.add_discarded(7);
+        t.flush();
+        t.collector.add_discarded(3);
+        assert_eq!(t.stats().discarded.not_run, 10);
+        t.finish(Alive);
+        let bytes = std::fs::read(t.path.join("channel0_0")).unwrap();
+        // Nothing is said twice.
+        t.finish(Alive);
+        assert_eq!(std::fs::read(t.path.join("channel0_0")).unwrap(), bytes);
+        let stats = t.stats();
+        assert_eq!((stats.records, stats.discarded.too_big, stats.discarded.not_run), (100, 1, 10));
+        assert_eq!(stats.discarded.total(), 11);
+        let first = &t.collector.stats()[0];
+        assert_eq!((first.cpu, first.discarded.not_run), (0, 10));
+        assert_eq!(found(&t.path).iter().map(|(_, count)| count).sum::<u64>(), 11);
+        if let Some((text, talk)) = babeltrace(&t.path) {
+            assert_eq!((parse(&text).len(), warned(&talk)), (100, 11));
+        }
+    }
+}
+
+#[test]
+fn loss_that_the_kernel_counted_makes_a_file_of_the_first_stream() {
+    let folder = Folder::new();
+    let attr = attr(Publish::ByCommit, LossMode::Discard);
+    let mut t = Traced::new(&folder, "t", attr, Header::Large);
+    t.collector.add_discarded(u64::MAX - 1);
+    t.collector.add_discarded(5);
+    assert_eq!(t.stats().discarded.not_run, u64::MAX);
+    t.finish(Alive);
+    assert_eq!(packets(&t.path.join("channel0_0")).last().unwrap().2, u64::MAX);
+    assert_eq!(found(&t.path), [(0, u64::MAX)]);
+    // The metadata, and nothing of other streams.
+    assert_eq!(std::fs::read_dir(&t.path).unwrap().count(), 2);
+    assert_eq!(t.collector.stats().len(), 1);
 }

@@ -1,8 +1,8 @@
 //! From record to record through a packet.
 //!
 //! A record's size is in its fields: nothing says where the next one begins but the one before it. So a
-//! [`Walker`] is made of a stream class once, with a small program for each event record class, and then
-//! goes through as many packets as one likes.
+//! [`Walker`] is made of a stream class once, with a small program for its event context and one for each
+//! event record class, and then goes through as many packets as one likes.
 //!
 //! Packets come from files and from programs, and may hold anything. Whatever they hold, each step stays
 //! in the packet and moves ahead by a header's size at least; the first thing that cannot be is a
@@ -12,9 +12,9 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
 use std::iter::FusedIterator;
-use strata_model::{ByteOrder, EventClass, FieldClass, RecordHeader, StreamClass, TraceError};
+use strata_model::{ByteOrder, Field, FieldClass, RecordHeader, StreamClass, TraceError};
 
-/// A step through a payload.
+/// A step through a context or a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// So many bytes.
@@ -26,9 +26,9 @@ enum Step {
 }
 
 /// Steps of neighbouring fields of fixed size are one.
-fn steps(class: &EventClass) -> Vec<Step> {
+fn steps(fields: &[Field]) -> Vec<Step> {
     let mut steps = Vec::new();
-    for field in &class.fields {
+    for field in fields {
         let step = match &field.class {
             FieldClass::String => Step::String,
             FieldClass::Sequence(sequence) => Step::Sequence {
@@ -119,6 +119,8 @@ pub struct Record<'p> {
     pub class: usize,
     /// When it happened, in cycles of the clock.
     pub timestamp: u64,
+    /// The fields of [`StreamClass::context`], one behind the other.
+    pub context: &'p [u8],
     /// Its fields, one behind the other.
     pub payload: &'p [u8],
 }
@@ -133,11 +135,21 @@ struct Head {
     whole: bool,
 }
 
+/// Where a record and its parts are.
+struct Found {
+    head: Head,
+    class: usize,
+    /// Behind its header and context.
+    payload: usize,
+    end: usize,
+}
+
 /// Goes through packets of one stream class.
 #[derive(Clone, Debug)]
 pub struct Walker {
     header: RecordHeader,
     order: ByteOrder,
+    context: Vec<Step>,
     /// For each event record class, the end of its part of `steps`; it begins where the last one ends.
     ends: Vec<usize>,
     steps: Vec<Step>,
@@ -157,6 +169,7 @@ impl Walker {
         let mut walker = Walker {
             header: stream.header,
             order,
+            context: steps(&stream.context),
             ends: Vec::with_capacity(stream.events.len()),
             steps: Vec::new(),
             // Ids are given one after the other, so as a rule all of them are here.
@@ -164,7 +177,7 @@ impl Walker {
             high: HashMap::new(),
         };
         for (class, index) in stream.events.iter().zip(0u32..) {
-            walker.steps.extend(steps(class));
+            walker.steps.extend(steps(&class.fields));
             walker.ends.push(walker.steps.len());
             match walker.low.get_mut(class.id as usize) {
                 Some(place) => *place = index + 1,
@@ -184,7 +197,7 @@ impl Walker {
     pub fn count(&self, packet: &[u8]) -> Result<u64, WalkError> {
         let (mut at, mut count) = (0, 0);
         while at < packet.len() {
-            at = self.next(packet, at)?.2;
+            at = self.next(packet, at)?.end;
             count += 1;
         }
         Ok(count)
@@ -205,8 +218,8 @@ impl Walker {
         index.map(|index| index as usize)
     }
 
-    /// The header of the record at `at`, its class, and where it ends.
-    fn next(&self, packet: &[u8], at: usize) -> Result<(Head, usize, usize), WalkError> {
+    /// The record at `at`.
+    fn next(&self, packet: &[u8], at: usize) -> Result<Found, WalkError> {
         let offset = at as u64;
         let left = packet.get(at..).unwrap_or(&[]);
         let head = self.head(left).map_err(|bytes| WalkError::Outside {
@@ -218,13 +231,19 @@ impl Walker {
         })?;
         let id = head.id;
         let class = self.class(id).ok_or(WalkError::UnknownId { offset, id })?;
-        match self.payload(packet, at + head.bytes, class) {
-            Ok(end) => Ok((head, class, end)),
-            Err(Short { at, bytes }) => {
-                let left = packet.len().saturating_sub(at) as u64;
-                Err(WalkError::Outside { offset, id: Some(id), at: at as u64, bytes, left })
-            }
-        }
+        let ends = || {
+            let payload = self.follow(&self.context, packet, at + head.bytes)?;
+            Ok(Found {
+                head,
+                class,
+                payload,
+                end: self.follow(self.program(class), packet, payload)?,
+            })
+        };
+        ends().map_err(|Short { at, bytes }| {
+            let left = packet.len().saturating_sub(at) as u64;
+            WalkError::Outside { offset, id: Some(id), at: at as u64, bytes, left }
+        })
     }
 
     /// The header at the begin of `left`; an error: how many bytes it needs.
@@ -258,9 +277,9 @@ impl Walker {
         Ok(Head { id: id as u32, bytes, time, whole: true })
     }
 
-    /// Where the payload ends that begins at `at`.
-    fn payload(&self, packet: &[u8], mut at: usize, class: usize) -> Result<usize, Short> {
-        for step in self.program(class) {
+    /// Where the fields end that begin at `at`.
+    fn follow(&self, steps: &[Step], packet: &[u8], mut at: usize) -> Result<usize, Short> {
+        for step in steps {
             at = match *step {
                 Step::Bytes(bytes) => ahead(packet, at, bytes)?,
                 Step::String => {
@@ -346,7 +365,7 @@ impl<'p> Iterator for Records<'_, 'p> {
             return None;
         }
         let begin = self.at;
-        let (head, class, end) = match self.walker.next(self.packet, begin) {
+        let Found { head, class, payload, end } = match self.walker.next(self.packet, begin) {
             Ok(found) => found,
             Err(error) => {
                 self.at = self.packet.len();
@@ -360,7 +379,8 @@ impl<'p> Iterator for Records<'_, 'p> {
             id: head.id,
             class,
             timestamp: self.time,
-            payload: self.packet.get(begin + head.bytes..end).unwrap_or(&[]),
+            context: self.packet.get(begin + head.bytes..payload).unwrap_or(&[]),
+            payload: self.packet.get(payload..end).unwrap_or(&[]),
         }))
     }
 }

@@ -97,6 +97,10 @@ fn metadata_of_two_streams_and_another_clock_is_the_golden_text() {
                 id: 0,
                 name: "a".into(),
                 header: RecordHeader::Large,
+                context: vec![
+                    integer("tid", Integer::unsigned(4)),
+                    sequence("comm", Element::Text, 1),
+                ],
                 events: vec![EventClass {
                     provider: String::new(),
                     ..event(70000, "alone", vec![u64_field("event")])
@@ -106,6 +110,7 @@ fn metadata_of_two_streams_and_another_clock_is_the_golden_text() {
                 id: 9,
                 name: "b".into(),
                 header: RecordHeader::Compact,
+                context: vec![],
                 events: vec![event(0, "e", vec![])],
             },
         ],

@@ -205,6 +205,7 @@ fn streams_of_two_classes_have_each_its_header() {
         id: 77,
         name: "channel1".into(),
         header: RecordHeader::Large,
+        context: Vec::new(),
         events: vec![event(0, "other", vec![u64_field("v")])],
     });
     let (mut small, mut large) = (Packets::default(), Packets::default());

@@ -76,6 +76,7 @@ impl Expected<'_> {
     }
 
     fn stream(&self, stream: &StreamClass) -> schema::StreamClass {
+        let context = self.part(Scope::CommonContext, &stream.context);
         let end = schema::Integer { role: Some(Role::PacketEndTimestamp), ..self.time(64) };
         schema::StreamClass {
             id: stream.id.into(),
@@ -91,7 +92,7 @@ impl Expected<'_> {
                 ("cpu_id", self.unsigned(32).into_class()),
             ])),
             event_header: Some(self.header(stream.header)),
-            event_common_context: None,
+            event_common_context: (!stream.context.is_empty()).then_some(context),
             events: stream.events.iter().map(|event| self.event(event)).collect(),
         }
     }
@@ -130,21 +131,23 @@ impl Expected<'_> {
     }
 
     fn event(&self, event: &EventClass) -> schema::EventClass {
-        let mut payload = members(vec![]);
-        for field in &event.fields {
-            self.field(field, &mut payload);
-        }
         schema::EventClass {
             id: event.id.into(),
             name: event.full_name(),
             loglevel: event.loglevel.map(i64::from),
             emf_uri: event.emf_uri.clone(),
             specific_context: None,
-            payload: Some(payload),
+            payload: Some(self.part(Scope::Payload, &event.fields)),
         }
     }
 
-    fn field(&self, field: &Field, payload: &mut Structure) {
+    fn part(&self, scope: Scope, fields: &[Field]) -> Structure {
+        let mut part = members(vec![]);
+        fields.iter().for_each(|field| self.field(scope, field, &mut part));
+        part
+    }
+
+    fn field(&self, scope: Scope, field: &Field, part: &mut Structure) {
         let class = match &field.class {
             FieldClass::Integer(integer) => self.integer(integer).into_class(),
             FieldClass::Enumeration(class) => self.enumeration(class),
@@ -154,15 +157,15 @@ impl Expected<'_> {
                 self.list(&array.element, schema::Length::Static(array.count.into()))
             }
             FieldClass::Sequence(sequence) => {
-                let path = vec![payload.members.len() as u32];
+                let path = vec![part.members.len() as u32];
                 let class = self.unsigned(sequence.length_bytes * 8).into_class();
                 let name = format!("_{}_length", field.name);
-                payload.members.push(schema::Member { name, class });
-                let location = Location { scope: Scope::Payload, path };
+                part.members.push(schema::Member { name, class });
+                let location = Location { scope, path };
                 self.list(&sequence.element, schema::Length::Dynamic(location))
             }
         };
-        payload.members.push(schema::Member { name: field.name.clone(), class });
+        part.members.push(schema::Member { name: field.name.clone(), class });
     }
 
     fn integer(&self, integer: &Integer) -> schema::Integer {
@@ -324,11 +327,16 @@ impl Random {
             });
             events.collect::<Vec<_>>()
         };
+        let context = |random: &mut Random| {
+            let fields = (0..random.below(5)).map(|i| Field::new(format!("f{i}"), random.class()));
+            fields.collect()
+        };
         let headers = [RecordHeader::Compact, RecordHeader::Large];
         let streams = (0..1 + self.below(3) as u32).map(|id| StreamClass {
             id: id * 7,
             name: format!("s{id}"),
             header: self.pick(&headers),
+            context: context(self),
             events: events(self),
         });
         Trace {

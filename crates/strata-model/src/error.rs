@@ -236,6 +236,15 @@ pub enum TraceError {
         #[source]
         error: NameError,
     },
+    /// A stream's event context.
+    #[error("stream class {stream}, event context: {error}")]
+    Context {
+        /// The stream's id.
+        stream: u32,
+        /// What is wrong with it.
+        #[source]
+        error: Box<EventError>,
+    },
     /// Too many event record classes.
     #[error("stream class {stream}: {found} event record classes; the limit is {limit}")]
     TooManyEvents {

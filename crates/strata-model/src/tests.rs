@@ -32,6 +32,7 @@ fn trace(events: Vec<EventClass>) -> Trace {
             id: 0,
             name: "channel0".into(),
             header: RecordHeader::Compact,
+            context: Vec::new(),
             events,
         }],
     }
@@ -390,6 +391,32 @@ fn trace_with_bad_streams_is_refused() {
 }
 
 #[test]
+fn trace_with_a_bad_event_context_is_refused() {
+    let text = || field(FieldClass::String);
+    let with = |context: Vec<Field>| {
+        let stream = StreamClass { id: 3, context, ..trace(vec![]).streams.remove(0) };
+        Trace { streams: vec![stream], ..trace(vec![]) }.validate()
+    };
+    let refused = |error| Err(TraceError::Context { stream: 3, error: Box::new(error) });
+    assert_eq!(with(vec![text()]), Ok(()));
+    // A payload may have a field of the same name.
+    let mut both = trace(vec![event(vec![text()])]);
+    both.streams[0].context = vec![text()];
+    assert_eq!(both.validate(), Ok(()));
+    let twice = with(vec![text(), text()]);
+    assert_eq!(twice, refused(EventError::DuplicateField { field: "f".into() }));
+    assert_eq!(
+        twice.unwrap_err().to_string(),
+        "stream class 3, event context: two fields named 'f'"
+    );
+    let many = (0..65).map(|i| Field::new(format!("f{i}"), FieldClass::String)).collect();
+    assert_eq!(with(many), refused(EventError::TooManyFields { found: 65, limit: 64 }));
+    let odd = field(FieldClass::Integer(Integer::unsigned(3)));
+    let error = Box::new(FieldError::IntegerBytes { found: 3 });
+    assert_eq!(with(vec![odd]), refused(EventError::Field { field: "f".into(), index: 0, error }));
+}
+
+#[test]
 fn trace_with_bad_events_is_refused() {
     let twice = vec![event(vec![]), event(vec![])];
     assert_eq!(trace(twice).validate(), Err(TraceError::DuplicateEvent { stream: 0, id: 0 }));
@@ -413,10 +440,13 @@ fn malicious_trace_with_too_much_text_is_refused() {
     let events = |n: usize| (0..n as u32).map(|id| EventClass { id, ..large.clone() }).collect();
     assert_eq!(trace(events(most)).validate(), Ok(()));
     let limit = limits::TRACE_TEXT_BYTES;
-    assert_eq!(
-        trace(events(most + 1)).validate(),
-        Err(TraceError::TooMuchText { stream: 0, limit })
-    );
+    let refused = Err(TraceError::TooMuchText { stream: 0, limit });
+    // What is in the event context counts too: there is no room for two such fields.
+    let mut context = trace(events(most));
+    let other = Field { name: "g".into(), ..large.fields[0].clone() };
+    context.streams[0].context = vec![large.fields[0].clone(), other];
+    assert_eq!(context.validate(), refused);
+    assert_eq!(trace(events(most + 1)).validate(), refused);
 }
 
 #[test]

@@ -93,7 +93,9 @@ impl ClockClass {
             precision: 0,
             offset_s: offset_ns.div_euclid(SECOND),
             offset_cycles: offset_ns.rem_euclid(SECOND) as u64,
-            absolute: false,
+            // Readers compare such clocks by their time since 1970. babeltrace2 takes those of LTTng's tracers
+            // for absolute whatever they say, and merges no others with them.
+            absolute: true,
         }
     }
 }
@@ -197,37 +199,14 @@ impl EventClass {
         if bytes > limits::TEXT_BYTES {
             return Err(EventError::UriTooLong { bytes, limit: limits::TEXT_BYTES });
         }
-        let found = self.fields.len();
-        if found > limits::FIELDS {
-            return Err(EventError::TooManyFields { found, limit: limits::FIELDS });
-        }
-        let mut names = HashSet::new();
-        for (index, field) in self.fields.iter().enumerate() {
-            field.validate().map_err(|error| EventError::Field {
-                field: field.name.clone(),
-                index,
-                error: Box::new(error),
-            })?;
-            if !names.insert(field.name.as_str()) {
-                return Err(EventError::DuplicateField { field: field.name.clone() });
-            }
-        }
-        Ok(())
+        validate_fields(&self.fields)
     }
 
     /// Bytes of all names and labels, and 64 for what is written around each.
     pub fn text_bytes(&self) -> usize {
-        const AROUND: usize = 64;
-        let mut bytes = self.provider.len() + self.name.len() + AROUND;
-        bytes += self.emf_uri.as_ref().map_or(0, |uri| uri.len() + AROUND);
-        for field in &self.fields {
-            bytes += field.name.len() + AROUND;
-            if let FieldClass::Enumeration(enumeration) = &field.class {
-                bytes += enumeration.name.len() + AROUND;
-                bytes += enumeration.labels.iter().map(|l| l.label.len() + AROUND).sum::<usize>();
-            }
-        }
-        bytes
+        let mut bytes = self.provider.len() + self.name.len() + TEXT_AROUND;
+        bytes += self.emf_uri.as_ref().map_or(0, |uri| uri.len() + TEXT_AROUND);
+        bytes + self.fields.iter().map(field_text_bytes).sum::<usize>()
     }
 
     /// The fewest bytes of a record's payload.
@@ -245,6 +224,8 @@ pub struct StreamClass {
     pub name: String,
     /// What is in front of each record.
     pub header: RecordHeader,
+    /// Event context: between the header and the payload of each record, in this order.
+    pub context: Vec<Field>,
     /// The kinds of records in it.
     pub events: Vec<EventClass>,
 }
@@ -284,6 +265,7 @@ impl Trace {
                 return Err(TraceError::DuplicateStream { id: stream.id });
             }
             stream.validate()?;
+            text_bytes += stream.context.iter().map(field_text_bytes).sum::<usize>();
             text_bytes += stream.events.iter().map(EventClass::text_bytes).sum::<usize>();
             if text_bytes > limits::TRACE_TEXT_BYTES {
                 let limit = limits::TRACE_TEXT_BYTES;
@@ -349,6 +331,8 @@ impl StreamClass {
             check_name(&self.name, limits::NAME_BYTES)
                 .map_err(|error| TraceError::StreamName { stream, error })?;
         }
+        validate_fields(&self.context)
+            .map_err(|error| TraceError::Context { stream, error: Box::new(error) })?;
         let found = self.events.len();
         if found > limits::EVENTS {
             return Err(TraceError::TooManyEvents { stream, found, limit: limits::EVENTS });
@@ -366,6 +350,38 @@ impl StreamClass {
         }
         Ok(())
     }
+}
+
+/// What is written around each name and label of a description \[byte\], about.
+const TEXT_AROUND: usize = 64;
+
+fn field_text_bytes(field: &Field) -> usize {
+    let mut bytes = field.name.len() + TEXT_AROUND;
+    if let FieldClass::Enumeration(enumeration) = &field.class {
+        bytes += enumeration.name.len() + TEXT_AROUND;
+        bytes += enumeration.labels.iter().map(|l| l.label.len() + TEXT_AROUND).sum::<usize>();
+    }
+    bytes
+}
+
+/// Of a payload, or of an event context.
+fn validate_fields(fields: &[Field]) -> Result<(), EventError> {
+    let found = fields.len();
+    if found > limits::FIELDS {
+        return Err(EventError::TooManyFields { found, limit: limits::FIELDS });
+    }
+    let mut names = HashSet::new();
+    for (index, field) in fields.iter().enumerate() {
+        field.validate().map_err(|error| EventError::Field {
+            field: field.name.clone(),
+            index,
+            error: Box::new(error),
+        })?;
+        if !names.insert(field.name.as_str()) {
+            return Err(EventError::DuplicateField { field: field.name.clone() });
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a name that is empty, too long or has a control character.

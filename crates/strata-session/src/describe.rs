@@ -3,7 +3,7 @@
 use std::io;
 
 use rustix::time::{clock_gettime, ClockId};
-use strata_ctf::environment::{user_environment, UserProcess};
+use strata_ctf::environment::{kernel_environment, user_environment, KernelHost, UserProcess};
 use strata_model::{ByteOrder, ClockClass, EventClass, RecordHeader, StreamClass, Trace, Uuid};
 
 use crate::options::Mode;
@@ -46,6 +46,33 @@ impl Machine {
             streams: vec![stream_class(process.large_header, process.events)],
         }
     }
+
+    /// A description of the kernel's trace.
+    pub(crate) fn kernel_trace(
+        &self,
+        uuid: Uuid,
+        created: &str,
+        as_lttng: bool,
+        class: StreamClass,
+    ) -> Trace {
+        let system = rustix::system::uname();
+        let host = KernelHost {
+            hostname: &self.hostname,
+            release: system.release().to_bytes(),
+            version: system.version().to_bytes(),
+            machine: system.machine().to_bytes(),
+            created,
+            overwrites: self.overwrites,
+            as_lttng,
+        };
+        Trace {
+            uuid,
+            byte_order: ByteOrder::NATIVE,
+            environment: kernel_environment(&host),
+            clock: self.clock.clone(),
+            streams: vec![class],
+        }
+    }
 }
 
 /// One process, as its trace describes it.
@@ -65,7 +92,8 @@ pub(crate) fn stream_class(large_header: bool, events: &[EventClass]) -> StreamC
         true => RecordHeader::Large,
         false => RecordHeader::Compact,
     };
-    StreamClass { id: 0, name: "channel0".to_owned(), header, events: events.to_vec() }
+    let (name, context) = ("channel0".to_owned(), Vec::new());
+    StreamClass { id: 0, name, header, context, events: events.to_vec() }
 }
 
 /// A number that no other trace has.
@@ -125,6 +153,23 @@ mod tests {
         for part in ["procname", "demo", "20260131T235959+0100", "a:b", "hostname", "overwrite"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn trace_of_the_kernel_merges_with_those_of_processes_and_tells_the_truth_unless_asked() {
+        let machine = Machine::new(Mode::Discard);
+        let trace = |as_lttng| {
+            machine.kernel_trace(new_uuid().unwrap(), "", as_lttng, stream_class(true, &[]))
+        };
+        let tracer = |as_lttng| {
+            let environment = trace(as_lttng).environment;
+            environment.into_iter().find(|(name, _)| name == "tracer_name").map(|(_, value)| value)
+        };
+        trace(false).validate().unwrap();
+        assert_eq!(tracer(false), Some("strata".into()));
+        assert_eq!(tracer(true), Some("lttng-modules".into()));
+        assert_eq!(trace(false).clock, machine.clock);
+        assert!(machine.clock.absolute);
     }
 
     #[test]

@@ -23,6 +23,27 @@ pub enum SessionError {
     /// Applications cannot be found or told.
     #[error(transparent)]
     User(#[from] strata_user::Error),
+    /// The kernel cannot be recorded.
+    #[error("{0}. Applications can be recorded without it: leave out --kernel")]
+    Kernel(#[source] Box<strata_kernel::Error>),
+    /// What the kernel has to offer cannot be found out.
+    #[error(transparent)]
+    KernelEvents(Box<strata_kernel::Error>),
+    /// A rule for the kernel's events is not well formed.
+    #[error(transparent)]
+    KernelRules(#[from] strata_kernel::selection::SelectionError),
+    /// A probe of a program or library cannot be made.
+    #[error(transparent)]
+    Probe(Box<strata_kernel::uprobe::ProbeError>),
+    /// No event that is recorded can pass the filter, or a part of it. Several lines.
+    #[error(transparent)]
+    KernelFilter(#[from] strata_kernel::filter::Slips),
+    /// The trace of the kernel cannot be described.
+    #[error("kernel trace: {0}. Please report this, with the output of `strata list -k`")]
+    KernelTrace(#[from] strata_model::TraceError),
+    /// Somebody asked to stop before it began.
+    #[error("stopped before recording began. There is no trace")]
+    Stopped,
     /// The system refused.
     #[error("session: cannot {what}: {source}")]
     System {

@@ -4,6 +4,7 @@
 //! main thread   waits for the command, the time, Ctrl-C          session.rs, command.rs, stop.rs
 //! keeper        finds processes, heartbeat, clock, new events    keeper.rs
 //! mover         packets from all channels to files               mover.rs
+//! kernel        packets from the kernel's channel to files       kernel.rs
 //! ```
 //!
 //! The keeper hands each process' channel to the mover, and lives until the mover has taken everything:
@@ -13,9 +14,12 @@
 
 pub mod command;
 mod describe;
+mod detach;
 mod error;
 pub mod folder;
 mod keeper;
+mod kernel;
+pub mod kernel_list;
 pub mod listing;
 mod mover;
 pub mod options;
@@ -26,6 +30,8 @@ pub mod stop;
 mod traced;
 mod verify;
 
+pub use detach::Detaching;
 pub use error::SessionError;
-pub use session::record;
+pub use session::{record, Recording};
+pub use strata_abi::kernel::TEXT_MAX as KERNEL_TEXT_MAX;
 pub use strata_user::{level_name, Rule, RuleError, Rules};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use strata_abi::ring::{NR_SUBBUFS_MAX, NR_SUBBUFS_MIN, PAGE, SUBBUF_BYTES_MAX};
 
+use strata_filter::Filter;
 use strata_user::Rules;
 
 /// What happens to a record when all sub-buffers of its stream are full.
@@ -18,11 +19,28 @@ pub enum Mode {
     Overwrite,
 }
 
+/// What is recorded of the kernel.
+#[derive(Debug, Clone, Default)]
+pub struct KernelOptions {
+    /// Which events, each as it was written; separated by commas where one text has several.
+    pub rules: Vec<String>,
+    /// Uprobes and USDT probes of programs and libraries.
+    pub probes: Vec<String>,
+    /// Which records of them; `None`: all.
+    pub filter: Option<Filter>,
+    /// System calls, page faults and such of every process, and not only of those asked for.
+    pub all_processes: bool,
+    /// The trace says that lttng-modules recorded it.
+    pub as_lttng: bool,
+}
+
 /// What `strata record` is asked to do.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which tracepoints; `None`: all.
+    /// Which tracepoints of applications; `None`: all, or none if the kernel is recorded.
     pub rules: Option<Rules>,
+    /// What of the kernel; `None`: nothing.
+    pub kernel: Option<KernelOptions>,
     /// The trace's folder; `None`: a new `strata-trace-YYYYMMDD-HHMMSS` in the current folder.
     pub output: Option<PathBuf>,
     /// What happens when the buffers are full.
@@ -56,6 +74,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             rules: None,
+            kernel: None,
             output: None,
             mode: Mode::default(),
             subbuf_bytes: SUBBUF_BYTES,
@@ -131,6 +150,12 @@ pub enum OptionsError {
 }
 
 impl Options {
+    /// Are applications recorded?
+    #[must_use]
+    pub fn records_applications(&self) -> bool {
+        self.rules.is_some() || self.kernel.is_none()
+    }
+
     /// Is everything within its limits?
     ///
     /// # Errors
@@ -214,6 +239,16 @@ mod tests {
         assert!(
             message(|options| options.duration = Some(Duration::ZERO)).contains("nothing would")
         );
+    }
+
+    #[test]
+    fn options_with_kernel_rules_only_record_no_applications() {
+        let rules = vec!["sched_*".to_owned()];
+        let kernel = KernelOptions { rules, ..KernelOptions::default() };
+        let mut options = Options { kernel: Some(kernel), ..Options::default() };
+        assert!(Options::default().records_applications() && !options.records_applications());
+        options.rules = Rules::parse(&["a:*"]).ok();
+        assert!(options.records_applications());
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub struct Discarded {
     pub nested: u64,
     /// On a CPU that came after the channel was made.
     pub no_stream: u64,
+    /// The kernel did not run the program that writes them: one was running on that CPU already.
+    pub not_run: u64,
     /// The process could not map the channel.
     pub unmapped: u64,
     /// The process had no memory to assemble the record in.
@@ -26,9 +28,17 @@ impl Discarded {
     /// All reasons together.
     #[must_use]
     pub fn total(&self) -> u64 {
-        [self.full, self.too_big, self.nested, self.no_stream, self.unmapped, self.unstaged]
-            .iter()
-            .fold(0, |sum: u64, &count| sum.saturating_add(count))
+        [
+            self.full,
+            self.too_big,
+            self.nested,
+            self.no_stream,
+            self.not_run,
+            self.unmapped,
+            self.unstaged,
+        ]
+        .iter()
+        .fold(0, |sum: u64, &count| sum.saturating_add(count))
     }
 
     fn add(&mut self, other: &Discarded) {
@@ -37,6 +47,7 @@ impl Discarded {
             (&mut self.too_big, other.too_big),
             (&mut self.nested, other.nested),
             (&mut self.no_stream, other.no_stream),
+            (&mut self.not_run, other.not_run),
             (&mut self.unmapped, other.unmapped),
             (&mut self.unstaged, other.unstaged),
         ] {
@@ -127,12 +138,17 @@ pub struct ProcessReport {
     pub is_alive: bool,
 }
 
+/// The layer of applications.
+pub const USER: &str = "user";
+/// The kernel's layer.
+pub const KERNEL: &str = "kernel";
+
 /// The processes of one layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LayerReport {
-    /// `user`.
+    /// [`USER`] or [`KERNEL`].
     pub layer: &'static str,
-    /// In the order in which they came.
+    /// In the order in which they came. The kernel is one, with number 0.
     pub processes: Vec<ProcessReport>,
 }
 
@@ -153,6 +169,43 @@ pub struct RuleReport {
     pub rule: String,
     /// Tracepoints.
     pub matched: u64,
+}
+
+/// One rule for the kernel's events.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KernelRuleReport {
+    /// The rule as it was written.
+    pub rule: String,
+    /// Events that it selected, or took away.
+    pub matched: u64,
+    /// Names of events that were perhaps meant, if it matched none.
+    pub similar: Vec<String>,
+    /// Why it matches none, if that is on purpose.
+    pub excluded: Option<String>,
+}
+
+/// An event of the kernel that was selected and not recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventProblem {
+    /// Its name.
+    pub event: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What there is to say of the kernel's layer besides its counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KernelReport {
+    /// The rules, in their order.
+    pub rules: Vec<KernelRuleReport>,
+    /// Events that could not be recorded.
+    pub problems: Vec<EventProblem>,
+    /// Fields that are empty since memory of the process could not be read.
+    pub unreadable: u64,
+    /// Texts that were longer than a field holds, and were cut.
+    pub cut: u64,
+    /// Processes that could not be followed, for want of memory.
+    pub unfollowed: u64,
 }
 
 /// A process that was asked for, or has tracepoints, and could not be recorded.
@@ -223,6 +276,8 @@ pub struct Report {
     pub layers: Vec<LayerReport>,
     /// The rules, in their order.
     pub rules: Vec<RuleReport>,
+    /// What of the kernel; `None`: it was not recorded.
+    pub kernel: Option<KernelReport>,
     /// What could not be recorded.
     pub not_reached: Vec<NotReached>,
     /// Descendants of the command that were recorded and run on: a recording ends with its command.
@@ -255,10 +310,30 @@ impl Report {
         self.layers.iter().flat_map(|layer| &layer.processes)
     }
 
-    /// Tracepoints that the rules selected, in all processes.
+    /// Every process that was recorded by its own tracepoints.
+    pub fn applications(&self) -> impl Iterator<Item = &ProcessReport> {
+        self.of_layer(USER)
+    }
+
+    /// The kernel, as if it were a process.
+    pub fn of_kernel(&self) -> Option<&ProcessReport> {
+        self.of_layer(KERNEL).next()
+    }
+
+    fn of_layer(&self, name: &'static str) -> impl Iterator<Item = &ProcessReport> {
+        self.layers.iter().filter(move |layer| layer.layer == name).flat_map(|one| &one.processes)
+    }
+
+    /// Were applications to be recorded?
+    #[must_use]
+    pub fn has_applications(&self) -> bool {
+        self.layers.iter().any(|layer| layer.layer == USER)
+    }
+
+    /// Tracepoints that the rules selected, in all applications.
     #[must_use]
     pub fn selected(&self) -> u64 {
-        self.processes().fold(0, |sum, process| sum.saturating_add(process.selected))
+        self.applications().fold(0, |sum, process| sum.saturating_add(process.selected))
     }
 }
 
@@ -275,13 +350,22 @@ pub struct Progress {
     pub discarded: u64,
     /// Records that were overwritten before they were read.
     pub overwritten: u64,
-    /// Processes being recorded.
-    pub processes: u64,
+    /// Processes being recorded; `None`: applications are not.
+    pub processes: Option<u64>,
 }
 
 /// What a session tells while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
+    /// The kernel's events are being switched on.
+    Attaching {
+        /// So many are on.
+        attached: u64,
+        /// Of so many.
+        total: u64,
+    },
+    /// This rule selects none of the kernel's events.
+    NoSuchEvent(KernelRuleReport),
     /// It records from now on.
     Started {
         /// Where the trace goes.
@@ -290,6 +374,8 @@ pub enum Notice {
         command: Option<u32>,
         /// Processes that are being recorded.
         processes: usize,
+        /// Events of the kernel that are being recorded; `None`: it is not.
+        kernel_events: Option<u64>,
     },
     /// A few times a second.
     Progress(Progress),
@@ -353,7 +439,9 @@ mod tests {
             ..Report::default()
         };
         assert_eq!(report.layers[0].counts().records, 4);
-        assert_eq!((report.counts().records, report.selected()), (14, 26));
-        assert_eq!(report.processes().count(), 3);
+        assert_eq!((report.counts().records, report.selected()), (14, 6));
+        assert_eq!((report.processes().count(), report.applications().count()), (3, 2));
+        assert_eq!(report.of_kernel().map(|kernel| kernel.selected), Some(20));
+        assert!(report.has_applications() && !Report::default().has_applications());
     }
 }

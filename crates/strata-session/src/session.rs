@@ -14,14 +14,16 @@ use strata_user::{
 
 use crate::command::{Inherited, Running};
 use crate::describe::Machine;
+use crate::detach::Detaching;
 use crate::error::SessionError;
 use crate::folder::{TimeStamp, TraceFolder};
 use crate::keeper::{Keeper, KeeperParts, Target};
+use crate::kernel::{KernelLayer, LayerEnd, Recorded, Watched};
 use crate::mover::{Mover, Moves};
 use crate::options::{Mode, Options};
 use crate::report::{
     Asked, CommandEnd, EndReason, LayerReport, NotReached, Notice, ProcessReport, Progress, Report,
-    RuleReport,
+    RuleReport, KERNEL, USER,
 };
 use crate::shared::Shared;
 use crate::stop::Stop;
@@ -35,6 +37,15 @@ const MEMORY_MIN: usize = 32 << 20;
 /// How often progress is told.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(250);
 
+/// A recording that has ended.
+#[derive(Debug)]
+pub struct Recording {
+    /// What there is to say of it.
+    pub report: Report,
+    /// What is still to be done in the kernel.
+    pub detaching: Detaching,
+}
+
 /// Record, as `options` say, until the command ends, the time is over, or somebody asks to stop.
 ///
 /// `notify` is called from this thread. Whatever was recorded when something fails later is kept, and
@@ -46,7 +57,7 @@ pub fn record(
     options: &Options,
     stop: &Stop,
     notify: &mut dyn FnMut(Notice),
-) -> Result<Report, SessionError> {
+) -> Result<Recording, SessionError> {
     options.check()?;
     let system = |what| move |source| SessionError::System { what, source };
     Vec::<u8>::new().try_reserve_exact(MEMORY_MIN).map_err(|_| SessionError::System {
@@ -67,8 +78,12 @@ pub fn record(
     let machine = Machine::new(options.mode);
     let (spec, clock) = (spec(options, rules), Clock::new());
     let setup = Setup { options, spec, stamp, inherited, machine, clock, shared, stop };
-    match setup.begin() {
-        Ok(begun) => Ok(setup.run(begun, folder, notify)),
+    let begun = setup.begin_kernel(notify).and_then(|mut kernel| {
+        let begun = setup.begin(kernel.as_mut())?;
+        Ok((begun, kernel))
+    });
+    match begun {
+        Ok((begun, kernel)) => Ok(setup.run(begun, kernel, folder, notify)),
         Err(error) => {
             folder.remove_if_empty();
             Err(error)
@@ -90,8 +105,13 @@ struct Setup<'a> {
 
 /// Who is recorded, and the command if there is one.
 struct Begun {
-    target: Target,
+    /// Applications that are recorded; `None`: none are.
+    target: Option<Target>,
     listener: Option<Listener>,
+    /// Processes by number, if the kernel is recorded.
+    watched: Option<Watched>,
+    /// Processes asked for that are not there.
+    absent: Vec<NotReached>,
     running: Option<Running>,
     remarks: Vec<String>,
     /// The command, if it may not be looked into.
@@ -113,25 +133,49 @@ fn spec(options: &Options, rules: Rules) -> SessionSpec {
     }
 }
 
+impl Begun {
+    fn new(target: Option<Target>) -> Begun {
+        Begun {
+            target,
+            listener: None,
+            watched: None,
+            absent: Vec::new(),
+            running: None,
+            remarks: Vec::new(),
+            hidden: Vec::new(),
+        }
+    }
+}
+
 impl Setup<'_> {
-    fn run(&self, begun: Begun, mut folder: TraceFolder, notify: &mut dyn FnMut(Notice)) -> Report {
+    fn run(
+        &self,
+        begun: Begun,
+        kernel: Option<KernelLayer>,
+        mut folder: TraceFolder,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Recording {
         let (spec, shared) = (&self.spec, &self.shared);
         let begin = Instant::now();
         let path = folder.path().to_owned();
-        let (not_reached, hidden) = (Mutex::new(Vec::new()), Mutex::new(begun.hidden));
+        let (not_reached, hidden) = (Mutex::new(begun.absent), Mutex::new(begun.hidden));
         let holders = Mutex::new(Vec::new());
         let (arrivals, arriving) = channel();
-        let keeper = Keeper::new(KeeperParts {
-            target: begun.target,
-            listener: begun.listener,
-            spec,
-            clock: &self.clock,
-            shared,
-            arrivals,
-            not_reached: &not_reached,
-            hidden: &hidden,
-            holders: &holders,
+        let listener = begun.listener;
+        let keeper = begun.target.map(|target| {
+            Keeper::new(KeeperParts {
+                target,
+                listener,
+                spec,
+                clock: &self.clock,
+                shared,
+                arrivals,
+                not_reached: &not_reached,
+                hidden: &hidden,
+                holders: &holders,
+            })
         });
+        let has_applications = keeper.is_some();
         let place =
             Place { folder: &mut folder, machine: &self.machine, created: &self.stamp.iso, shared };
         let mover = Mover::new(place, &spec.rules, shared, arriving, self.options.flush);
@@ -139,35 +183,50 @@ impl Setup<'_> {
             shared,
             stop: self.stop,
             running: begun.running,
+            kernel,
+            has_applications,
+            watched: begun.watched,
             deadline: self.options.duration.and_then(|time| begin.checked_add(time)),
             begin,
             next_progress: begin,
             asked: 0,
             elapsed: Duration::ZERO,
         };
-        let (end, moves) = watch.run(keeper, mover, &path, notify);
-        let recorded = moves.processes.iter().any(|process| process.folder.is_some());
-        if !recorded {
-            folder.remove_if_empty();
-        }
-        let failure = shared.failure();
-        let mut not_reached = std::mem::take(&mut *lock(&not_reached));
-        let hidden = std::mem::take(&mut *lock(&hidden));
-        let mut remarks = begun.remarks;
+        let applications = keeper.map(|keeper| (keeper, mover));
+        let flush = self.options.flush;
+        let Moved { end, moves, recorded } = watch.run(applications, &path, flush, notify);
+        let kernel = watch.kernel.take().map(|layer| layer.end(recorded));
+        let taken = |list: &Mutex<Vec<NotReached>>| std::mem::take(&mut *lock(list));
+        let found = Found {
+            moves,
+            not_reached: taken(&not_reached),
+            hidden: taken(&hidden),
+            holders: std::mem::take(&mut *lock(&holders)),
+            remarks: begun.remarks,
+        };
+        self.report(&watch, end, found, kernel, &folder)
+    }
+
+    /// What there is to say at the end.
+    fn report(
+        &self,
+        watch: &Watch<'_>,
+        end: EndReason,
+        found: Found,
+        kernel: Option<LayerEnd>,
+        folder: &TraceFolder,
+    ) -> Recording {
+        let Found { moves, mut not_reached, hidden, holders, mut remarks } = found;
+        let rules = match watch.has_applications {
+            true => rule_reports(&self.spec.rules, &moves),
+            false => Vec::new(),
+        };
         match moves.processes.is_empty() {
             // It may be for them that there is nothing.
             true => not_reached.extend(hidden),
             false => remarks.extend(hidden.into_iter().map(|one| one.reason)),
         }
-        let command = watch.running.as_ref().map(Running::pid);
-        let left = |process: &&ProcessReport| {
-            process.is_alive && process.selected > 0 && Some(process.pid) != command
-        };
-        let left_running: Vec<u32> = match command {
-            Some(_) => moves.processes.iter().filter(left).map(|one| one.pid).collect(),
-            None => Vec::new(),
-        };
-        let holders = std::mem::take(&mut *lock(&holders));
+        let left_running = left_running(watch, &moves);
         if end == EndReason::Command && left_running.is_empty() {
             remarks.extend(holders.iter().map(|holder| {
                 format!(
@@ -176,8 +235,25 @@ impl Setup<'_> {
                 )
             }));
         }
-        Report {
-            output: Some(path).filter(|path| recorded && path.is_dir()),
+        let mut layers = Vec::new();
+        if watch.has_applications {
+            layers.push(LayerReport { layer: USER, processes: moves.processes });
+        }
+        let (mut of_kernel, mut detaching) = (None, Detaching::default());
+        if let Some(ended) = kernel {
+            layers.push(LayerReport { layer: KERNEL, processes: vec![ended.kernel] });
+            remarks.extend(ended.remarks);
+            (of_kernel, detaching) = (Some(ended.report), ended.detaching);
+        }
+        let is_recorded =
+            layers.iter().flat_map(|one| &one.processes).any(|process| process.folder.is_some());
+        if !is_recorded {
+            folder.remove_if_empty();
+        }
+        let failure = self.shared.failure();
+        let path = folder.path();
+        let report = Report {
+            output: (is_recorded && path.is_dir()).then(|| path.to_owned()),
             asked: match (self.options.command.is_empty(), self.options.pids.is_empty()) {
                 (false, _) => Asked::Command,
                 (true, false) => Asked::Processes,
@@ -185,8 +261,9 @@ impl Setup<'_> {
             },
             elapsed: watch.elapsed,
             end: if failure.is_some() { EndReason::Failure } else { end },
-            rules: rule_reports(&spec.rules, &moves),
-            layers: vec![LayerReport { layer: "user", processes: moves.processes }],
+            rules,
+            kernel: of_kernel,
+            layers,
             not_reached,
             left_running,
             command: watch.running.as_ref().map(Running::end),
@@ -195,36 +272,62 @@ impl Setup<'_> {
             subbuf_bytes: self.options.subbuf_bytes,
             nr_subbufs: self.options.nr_subbufs,
             mode: self.options.mode,
-        }
+        };
+        Recording { report, detaching }
     }
 
-    /// Start the command, or begin to listen.
-    fn begin(&self) -> Result<Begun, SessionError> {
+    /// Make the kernel ready to record, if it shall.
+    fn begin_kernel(
+        &self,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<Option<KernelLayer>, SessionError> {
+        let Some(asked) = &self.options.kernel else { return Ok(None) };
+        let requests = self.stop.requests();
+        let layer =
+            KernelLayer::begin(self.options, asked, &self.machine, &self.stamp.iso, notify)?;
+        // It may have taken seconds.
+        if self.stop.requests() > requests {
+            return Err(SessionError::Stopped);
+        }
+        Ok(Some(layer))
+    }
+
+    /// Start the command, or begin to listen; with the kernel's layer on from there.
+    fn begin(&self, kernel: Option<&mut KernelLayer>) -> Result<Begun, SessionError> {
+        let options = self.options;
+        let start = || kernel.into_iter().for_each(KernelLayer::start);
+        if !options.records_applications() {
+            return self.begin_without_applications(start);
+        }
         let mut remarks = Vec::new();
         if let ClockKind::Vdso(why) = self.clock.kind() {
             remarks.push(format!(
                 "time stamps come from clock_gettime() and cost more than usual: {why}"
             ));
         }
-        let options = self.options;
         if options.command.is_empty() {
-            let listener = Listener::new();
             let target = match options.pids.is_empty() {
                 true => Target::Everyone,
                 false => Target::Processes(options.pids.clone()),
             };
+            let listener = Listener::new();
             // Processes are then found by searching only: a second later, and not from their begin.
             if let Err(error) = &listener {
                 remarks.push(error.to_string());
             }
+            // Who is not there is said by the keeper.
+            let watched = (options.kernel.is_some() && !options.pids.is_empty())
+                .then(|| Watched::new(&options.pids).0);
+            start();
             let listener = listener.ok();
-            return Ok(Begun { target, listener, running: None, remarks, hidden: Vec::new() });
+            return Ok(Begun { listener, remarks, watched, ..Begun::new(Some(target)) });
         }
         // For those who close all descriptors, or whose environment is cleared; most need it not.
         let listener = Listener::new().ok();
         let launch = Launch::new()?;
         let generation = new_generation();
         let environment = launch.environment(generation, &self.spec, &self.clock);
+        start();
         let running = Running::start(
             &options.command,
             &[(ENVIRONMENT.into(), environment.into())],
@@ -239,8 +342,43 @@ impl Setup<'_> {
             reason: format!("process {}: {reason}", running.pid()),
         });
         let hidden = hidden.into_iter().collect();
-        Ok(Begun { target, listener, running: Some(running), remarks, hidden })
+        let running = Some(running);
+        Ok(Begun { listener, running, remarks, hidden, ..Begun::new(Some(target)) })
     }
+
+    /// The command as it is, or nobody but the kernel.
+    fn begin_without_applications(&self, start: impl FnOnce()) -> Result<Begun, SessionError> {
+        let options = self.options;
+        let mut begun = Begun::new(None);
+        if !options.pids.is_empty() {
+            let (watched, absent) = Watched::new(&options.pids);
+            (begun.watched, begun.absent) = (Some(watched), absent);
+        }
+        start();
+        if !options.command.is_empty() {
+            let running = Running::start(&options.command, &[], &[], &self.inherited)?;
+            begun.running = Some(running);
+        }
+        Ok(begun)
+    }
+}
+
+/// What was found of applications.
+struct Found {
+    moves: Moves,
+    not_reached: Vec<NotReached>,
+    hidden: Vec<NotReached>,
+    holders: Vec<String>,
+    remarks: Vec<String>,
+}
+
+/// Processes of the command that run on.
+fn left_running(watch: &Watch<'_>, moves: &Moves) -> Vec<u32> {
+    let Some(command) = watch.running.as_ref().map(Running::pid) else { return Vec::new() };
+    let left = |process: &&ProcessReport| {
+        process.is_alive && process.selected > 0 && process.pid != command
+    };
+    moves.processes.iter().filter(left).map(|one| one.pid).collect()
 }
 
 /// A thread with a name, for those who look at the tracer with a debugger.
@@ -260,6 +398,20 @@ fn joined<T: Default>(thread: ScopedJoinHandle<'_, T>, shared: &Shared) -> T {
     })
 }
 
+/// A thread that was asked for, if there is one; without it the session cannot go on.
+fn made<'scope, T>(
+    thread: Option<io::Result<ScopedJoinHandle<'scope, T>>>,
+    shared: &Shared,
+) -> Option<ScopedJoinHandle<'scope, T>> {
+    match thread? {
+        Ok(thread) => Some(thread),
+        Err(error) => {
+            shared.fail(format!("cannot make a thread: {error}"));
+            None
+        }
+    }
+}
+
 fn rule_reports(rules: &Rules, moves: &Moves) -> Vec<RuleReport> {
     rules
         .rules()
@@ -277,6 +429,10 @@ struct Watch<'a> {
     shared: &'a Shared,
     stop: &'a Stop,
     running: Option<Running>,
+    kernel: Option<KernelLayer>,
+    has_applications: bool,
+    /// Processes asked for, if it is here that their end is seen.
+    watched: Option<Watched>,
     deadline: Option<Instant>,
     begin: Instant,
     next_progress: Instant,
@@ -285,53 +441,78 @@ struct Watch<'a> {
     elapsed: Duration,
 }
 
+/// What the threads hand back.
+struct Moved {
+    end: EndReason,
+    moves: Moves,
+    recorded: Recorded,
+}
+
 impl Watch<'_> {
     /// Record, in threads of their own.
     fn run(
         &mut self,
-        mut keeper: Keeper<'_>,
-        mover: Mover<'_>,
+        applications: Option<(Keeper<'_>, Mover<'_>)>,
         path: &Path,
+        flush: Duration,
         notify: &mut dyn FnMut(Notice),
-    ) -> (EndReason, Moves) {
+    ) -> Moved {
         let shared = self.shared;
-        let (end, moves) = thread::scope(|scope| {
-            let moving = spawn(scope, "strata-mover", move || mover.run());
-            keeper.begin();
-            notify(Notice::Started {
-                output: path.to_owned(),
-                command: self.running.as_ref().map(Running::pid),
-                processes: usize::try_from(shared.processes()).unwrap_or(usize::MAX),
-            });
-            // Not made, it is freed here, and the mover ends.
-            let keeping = spawn(scope, "strata-keeper", move || keeper.run());
-            let (moving, keeping) = match (moving, keeping) {
-                (Ok(moving), Ok(keeping)) => (Some(moving), Some(keeping)),
-                (moving, keeping) => {
-                    let error = moving.as_ref().err().or(keeping.as_ref().err());
-                    let text = error.map_or_else(String::new, ToString::to_string);
-                    shared.fail(format!("cannot make a thread: {text}"));
-                    (moving.ok(), keeping.ok())
-                }
-            };
+        let recorder = self.kernel.as_mut().and_then(|kernel| kernel.recorder(path, flush));
+        let moved = thread::scope(|scope| {
+            let recording =
+                recorder.map(|record| spawn(scope, "strata-kernel", move || record(shared)));
+            let (mut moving, mut keeping) = (None, None);
+            if let Some((mut keeper, mover)) = applications {
+                moving = Some(spawn(scope, "strata-mover", move || mover.run()));
+                keeper.begin();
+                self.started(path, notify);
+                // Not made, it is freed here, and the mover ends.
+                keeping = Some(spawn(scope, "strata-keeper", move || keeper.run()));
+            } else {
+                self.started(path, notify);
+            }
+            let recording = made(recording, shared);
+            let moving = made(moving, shared);
+            let keeping = made(keeping, shared);
             let end = self.wait(notify, &|| {
-                moving.as_ref().is_some_and(ScopedJoinHandle::is_finished)
+                recording.as_ref().is_some_and(ScopedJoinHandle::is_finished)
+                    || moving.as_ref().is_some_and(ScopedJoinHandle::is_finished)
                     || keeping.as_ref().is_some_and(ScopedJoinHandle::is_finished)
             });
+            self.kernel.iter_mut().for_each(KernelLayer::stop);
             shared.stop();
+            let recorded = recording.map(|thread| joined(thread, shared)).unwrap_or_default();
             let moves = moving.map(|thread| joined(thread, shared)).unwrap_or_default();
             // The keeper keeps the processes alive until then.
             shared.set_moved();
             if let Some(thread) = keeping {
                 joined(thread, shared);
             }
-            (end, moves)
+            Moved { end, moves, recorded }
         });
         self.elapsed = self.begin.elapsed();
-        if end == EndReason::Failure {
+        if moved.end == EndReason::Failure {
             self.outlast(notify);
         }
-        (end, moves)
+        moved
+    }
+
+    fn started(&self, path: &Path, notify: &mut dyn FnMut(Notice)) {
+        notify(Notice::Started {
+            output: path.to_owned(),
+            command: self.running.as_ref().map(Running::pid),
+            processes: usize::try_from(self.shared.processes()).unwrap_or(usize::MAX),
+            kernel_events: self.kernel.as_ref().map(KernelLayer::events),
+        });
+    }
+
+    /// Have all who were asked for ended?
+    fn is_nobody_left(&self) -> bool {
+        match &self.watched {
+            Some(watched) => watched.have_ended(),
+            None => self.shared.is_nobody_left(),
+        }
     }
 
     /// The command has the terminal, and who started us waits for it: we do not leave before it.
@@ -365,7 +546,7 @@ impl Watch<'_> {
             if let Some(end) = self.asked(notify) {
                 return end;
             }
-            if self.shared.is_nobody_left() {
+            if self.is_nobody_left() {
                 return EndReason::Processes;
             }
             if now >= self.next_progress {
@@ -415,7 +596,7 @@ impl Watch<'_> {
             bytes,
             discarded,
             overwritten,
-            processes: self.shared.processes(),
+            processes: self.has_applications.then(|| self.shared.processes()),
         }
     }
 }
@@ -444,8 +625,9 @@ mod tests {
 
     fn recorded(options: &Options, stop: &Stop) -> (Report, Vec<Notice>) {
         let mut notices = Vec::new();
-        let report = record(options, stop, &mut |notice| notices.push(notice)).unwrap();
-        (report, notices)
+        let mut recording = record(options, stop, &mut |notice| notices.push(notice)).unwrap();
+        assert!(!recording.detaching.is_going_on());
+        (recording.report, notices)
     }
 
     #[test]

@@ -24,10 +24,30 @@ pub(crate) struct Shared {
     moved: AtomicBool,
     came: AtomicU64,
     went: AtomicU64,
+    user: Figures,
+    kernel: Figures,
+}
+
+/// What one layer has recorded until now.
+#[derive(Debug, Default)]
+struct Figures {
     records: AtomicU64,
     bytes: AtomicU64,
     discarded: AtomicU64,
     overwritten: AtomicU64,
+}
+
+impl Figures {
+    fn all(&self) -> [&AtomicU64; 4] {
+        [&self.records, &self.bytes, &self.discarded, &self.overwritten]
+    }
+
+    fn set(&self, counts: &Counts) {
+        let values = [counts.records, counts.bytes, counts.discarded.total(), counts.overwritten];
+        for (figure, value) in self.all().into_iter().zip(values) {
+            figure.store(value, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Shared {
@@ -45,10 +65,8 @@ impl Shared {
             moved: AtomicBool::new(false),
             came: AtomicU64::new(0),
             went: AtomicU64::new(0),
-            records: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            discarded: AtomicU64::new(0),
-            overwritten: AtomicU64::new(0),
+            user: Figures::default(),
+            kernel: Figures::default(),
         })
     }
 
@@ -128,22 +146,22 @@ impl Shared {
         self.came.load(Ordering::Relaxed).saturating_sub(self.went.load(Ordering::Relaxed))
     }
 
-    /// Everything that was recorded until now.
+    /// Everything that was recorded of applications until now.
     pub(crate) fn set_counts(&self, counts: &Counts) {
-        self.records.store(counts.records, Ordering::Relaxed);
-        self.bytes.store(counts.bytes, Ordering::Relaxed);
-        self.discarded.store(counts.discarded.total(), Ordering::Relaxed);
-        self.overwritten.store(counts.overwritten, Ordering::Relaxed);
+        self.user.set(counts);
+    }
+
+    /// Everything that was recorded of the kernel until now.
+    pub(crate) fn set_kernel_counts(&self, counts: &Counts) {
+        self.kernel.set(counts);
     }
 
     /// Records, bytes, discarded, overwritten.
     pub(crate) fn counts(&self) -> (u64, u64, u64, u64) {
-        (
-            self.records.load(Ordering::Relaxed),
-            self.bytes.load(Ordering::Relaxed),
-            self.discarded.load(Ordering::Relaxed),
-            self.overwritten.load(Ordering::Relaxed),
-        )
+        let [user, kernel] = [&self.user, &self.kernel]
+            .map(|figures| figures.all().map(|figure| figure.load(Ordering::Relaxed)));
+        let sum = |index: usize| user[index].saturating_add(kernel[index]);
+        (sum(0), sum(1), sum(2), sum(3))
     }
 }
 
@@ -184,6 +202,8 @@ mod tests {
             Counts { records: 1, bytes: 2, discarded, overwritten: 5, ..Counts::default() };
         shared.set_counts(&counts);
         assert_eq!(shared.counts(), (1, 2, 4, 5));
+        shared.set_kernel_counts(&Counts { records: 10, overwritten: u64::MAX, ..counts });
+        assert_eq!(shared.counts(), (11, 4, 8, u64::MAX));
         shared.process_came();
         shared.process_came();
         shared.process_went();

@@ -434,7 +434,7 @@ fn has_something(channel: &mut Channel) -> bool {
     })
 }
 
-fn counts_of(stats: &[StreamStats], streams: u32) -> Counts {
+pub(crate) fn counts_of(stats: &[StreamStats], streams: u32) -> Counts {
     let mut sum = StreamStats::default();
     stats.iter().for_each(|one| sum.add(one));
     let discarding = stats.iter().filter(|one| one.discarded.total() > 0).count();
@@ -448,6 +448,7 @@ fn counts_of(stats: &[StreamStats], streams: u32) -> Counts {
             too_big: sum.discarded.too_big,
             nested: sum.discarded.nested,
             no_stream: sum.discarded.no_stream,
+            not_run: sum.discarded.not_run,
             ..crate::report::Discarded::default()
         },
         overwritten: sum.overwritten,

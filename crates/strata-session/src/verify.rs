@@ -93,7 +93,7 @@ mod tests {
             fields: vec![field],
         };
         let (name, header) = ("channel0".into(), RecordHeader::Compact);
-        StreamClass { id: 0, name, header, events: vec![event] }
+        StreamClass { id: 0, name, header, context: Vec::new(), events: vec![event] }
     }
 
     /// Event record 1 with 8 bytes, as it lies in memory on this machine.

@@ -59,9 +59,9 @@ fn shell(script: &str, name: &str) -> Vec<OsString> {
 fn recorded(name: &str, options: Options) -> (Report, Vec<Notice>) {
     let options = Options { output: Some(output(name)), ..options };
     let mut notices = Vec::new();
-    let report = record(&options, &Stop::new(), &mut |notice| notices.push(notice)).unwrap();
+    let recording = record(&options, &Stop::new(), &mut |notice| notices.push(notice)).unwrap();
     let _ = std::fs::remove_dir_all(output(name));
-    (report, notices)
+    (recording.report, notices)
 }
 
 fn output(name: &str) -> PathBuf {

@@ -86,7 +86,8 @@ impl Origin {
         Origin {
             machine,
             kernel,
-            lttng: text("tracer_name") == Some("lttng-modules"),
+            // Strata may say that it is LTTng, but has the kernel's priorities.
+            lttng: text("tracer_name") == Some("lttng-modules") && text("strata_version").is_none(),
             pid,
             procname: text("procname").map(str::to_owned),
         }
@@ -383,6 +384,22 @@ mod tests {
         assert_eq!((origin.machine, origin.pid), (3, Some(42)));
         assert_eq!(origin.procname.as_deref(), Some("demo"));
         assert!(!origin.kernel);
+    }
+
+    #[test]
+    fn origin_of_a_kernel_trace_has_lttngs_priorities_only_if_lttng_recorded_it() {
+        let origin = |tracer: &str, strata: bool| {
+            let mut environment =
+                vec![("domain".into(), "kernel".into()), ("tracer_name".into(), tracer.into())];
+            if strata {
+                environment.push(("strata_version".into(), "0.1.0".into()));
+            }
+            Origin::new(&Schema { environment, ..Schema::default() }, 0)
+        };
+        assert!(origin("lttng-modules", false).lttng);
+        assert!(!origin("lttng-modules", true).lttng);
+        assert!(!origin("strata", true).lttng);
+        assert!(origin("lttng-modules", true).kernel && origin("strata", true).kernel);
     }
 
     #[test]

@@ -148,8 +148,8 @@ fn text(schema: &Schema, name: &str) -> Option<String> {
     }
 }
 
-/// `lttng-ust 2.13`. Strata's own traces say to other readers that LTTng-UST made them.
-fn tracer(schema: &Schema) -> Option<String> {
+/// `lttng-ust 2.13`. Strata's own traces may say to other readers that LTTng made them.
+pub(super) fn tracer(schema: &Schema) -> Option<String> {
     if let Some(version) = text(schema, "strata_version") {
         return Some(format!("strata {version}"));
     }

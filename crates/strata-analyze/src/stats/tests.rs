@@ -5,7 +5,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use strata_ctf::environment::{kernel_environment, KernelHost};
 use strata_ctf::metadata;
+use strata_ctf::model::schema::Schema;
 use strata_ctf::model::{
     ByteOrder, ClockClass, EnvValue, EventClass, Field, FieldClass, Integer, RecordHeader,
     StreamClass, Trace, Uuid,
@@ -13,6 +15,7 @@ use strata_ctf::model::{
 use strata_ctf::packet::Header;
 use strata_ctf::read::{Reader, TimeRange};
 
+use super::count::tracer;
 use super::{count, AbsentKind, LossMode, Options, Span, Stats};
 
 /// Time of cycle 0 \[ns since 1970\].
@@ -62,6 +65,7 @@ impl Folder {
                 id: 0,
                 name: String::new(),
                 header: RecordHeader::Compact,
+                context: Vec::new(),
                 events: vec![
                     event(0, "number", FieldClass::Integer(Integer::unsigned(8))),
                     event(1, "text", FieldClass::String),
@@ -330,4 +334,27 @@ fn count_that_is_told_to_stop_has_no_result() {
     };
     assert!(count(&reader, &Options::default(), &go_on).is_some());
     assert!(bytes.load(Ordering::Relaxed) > 0);
+}
+
+#[test]
+fn tracer_of_a_kernel_trace_is_strata_whatever_it_says_to_other_readers() {
+    for as_lttng in [false, true] {
+        let host = KernelHost {
+            hostname: b"box",
+            release: b"6.18.5",
+            version: b"#1 SMP",
+            machine: b"x86_64",
+            created: "",
+            overwrites: false,
+            as_lttng,
+        };
+        let mut schema = Schema { environment: kernel_environment(&host), ..Schema::default() };
+        let version = schema.environment("strata_version").cloned();
+        let Some(EnvValue::Text(version)) = version else { panic!("{version:?}") };
+        assert_eq!(tracer(&schema), Some(format!("strata {version}")));
+        // As any other tracer's, without it.
+        schema.environment.retain(|(name, _)| name != "strata_version");
+        let known = ["strata ", "lttng-modules 2.13"][usize::from(as_lttng)];
+        assert!(tracer(&schema).unwrap().starts_with(known));
+    }
 }

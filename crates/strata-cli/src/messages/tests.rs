@@ -7,6 +7,7 @@ use strata_session::listing::{ListedProcess, Listing};
 use strata_session::report::{Discarded, RuleReport};
 
 use super::*;
+use strata_session::report::{EventProblem, KernelReport, KernelRuleReport};
 
 fn process(name: &str, pid: u32, records: u64) -> ProcessReport {
     ProcessReport {
@@ -83,8 +84,15 @@ fn summary_of_many_processes_shows_the_largest_and_counts_the_others() {
 #[test]
 fn loss_by_each_reason_is_said_with_what_helps() {
     let mut one = process("demo", 4242, 10);
-    one.counts.discarded =
-        Discarded { full: 18_204, too_big: 1, nested: 2, no_stream: 3, unmapped: 4, unstaged: 5 };
+    one.counts.discarded = Discarded {
+        full: 18_204,
+        too_big: 1,
+        nested: 2,
+        no_stream: 3,
+        not_run: 0,
+        unmapped: 4,
+        unstaged: 5,
+    };
     one.counts.streams_discarding = 3;
     one.counts.overwritten = 77;
     let mut report = report(vec![one]);
@@ -362,7 +370,7 @@ fn progress_line_has_time_rate_size_and_losses() {
         elapsed: Duration::from_secs(67),
         records: 1,
         bytes: 3 << 20,
-        processes: 2,
+        processes: Some(2),
         ..Progress::default()
     };
     assert_eq!(
@@ -375,17 +383,28 @@ fn progress_line_has_time_rate_size_and_losses() {
         progress(&state, 0.0),
         "1:02:03  0 events/s  3.0 MiB  2 processes  1,000 discarded  2,000 overwritten"
     );
+    (state.processes, state.overwritten) = (None, 0);
+    assert_eq!(progress(&state, 0.0), "1:02:03  0 events/s  3.0 MiB  1,000 discarded");
 }
 
 #[test]
 fn notice_of_each_kind_is_said_or_drawn() {
     let output = PathBuf::from("out");
-    let started = |command, processes| {
-        notice(&Notice::Started { output: output.clone(), command, processes }).unwrap()
+    let started = |command, processes, kernel_events| {
+        let output = output.clone();
+        notice(&Notice::Started { output, command, processes, kernel_events }).unwrap()
     };
-    assert_eq!(started(Some(5), 0), "recording command 5 to out");
-    assert!(started(None, 0).contains("no process has tracepoints yet"));
-    assert_eq!(started(None, 3), "recording 3 processes to out; Ctrl-C stops");
+    assert_eq!(started(Some(5), 0, None), "recording command 5 to out");
+    assert!(started(None, 0, None).contains("no process has tracepoints yet"));
+    assert_eq!(started(None, 3, None), "recording 3 processes to out; Ctrl-C stops");
+    assert_eq!(started(Some(5), 1, Some(9)), "recording command 5 and 9 kernel events to out");
+    assert_eq!(started(None, 0, Some(1)), "recording 1 kernel event to out; Ctrl-C stops");
+    assert_eq!(
+        started(None, 2, Some(9)),
+        "recording 2 processes and 9 kernel events to out; Ctrl-C stops"
+    );
+    assert_eq!(notice(&Notice::Attaching { attached: 1, total: 2 }), None);
+    assert_eq!(attaching(312, 500), "attaching 312 of 500 events");
     assert!(notice(&Notice::WaitingForCommand { pid: 5 }).unwrap().contains("(process 5)"));
     assert_eq!(
         notice(&Notice::Failed { why: "disk full".into(), command: 5 }).unwrap(),
@@ -402,4 +421,133 @@ fn list_of_nothing_says_how_to_begin() {
     assert_eq!(list_remarks(&listing), Vec::<String>::new());
     listing.not_reached.push(NotReached { pid: 2, name: "b".into(), reason: "why".into() });
     assert_eq!(list_remarks(&listing), ["not reached: b (2): why."]);
+}
+
+/// A report of the kernel's layer alone.
+fn kernel_report(records: u64) -> Report {
+    let mut kernel = process("kernel", 0, records);
+    (kernel.tracepoints, kernel.selected) = (350, 349);
+    kernel.counts.streams = 2;
+    let rule =
+        |rule: &str| KernelRuleReport { rule: rule.into(), matched: 7, ..Default::default() };
+    Report {
+        layers: vec![LayerReport { layer: KERNEL, processes: vec![kernel] }],
+        rules: Vec::new(),
+        kernel: Some(KernelReport { rules: vec![rule("sched_*")], ..KernelReport::default() }),
+        ..report(Vec::new())
+    }
+}
+
+#[test]
+fn summary_of_the_kernel_alone_says_nothing_of_applications() {
+    let report = kernel_report(1_000);
+    assert_eq!(
+        texts(&report),
+        [
+            "1,000 event records of the kernel in 2.030 s: 'my trace' (14.2 MiB)",
+            concat!(
+                "  layer   process  records      size  packets     span  discarded\n",
+                "  kernel  all        1,000  14.2 MiB       14  1.998 s          0"
+            ),
+        ]
+    );
+    assert_eq!(exit_status(&report, true), 0);
+}
+
+#[test]
+fn summary_of_both_layers_has_a_table_of_each() {
+    let mut both = kernel_report(1_000);
+    both.layers.insert(0, LayerReport { layer: USER, processes: vec![process("demo", 4, 10)] });
+    let texts = texts(&both);
+    assert!(
+        texts[0].starts_with("1,010 event records of the kernel and 1 process in"),
+        "{texts:?}"
+    );
+    assert!(texts[1].contains("demo (4)") && texts[2].contains("kernel  all"), "{texts:?}");
+    assert_eq!((texts.len(), exit_status(&both, true)), (3, 0));
+
+    both.layers[0].processes.clear();
+    both.asked = Asked::Command;
+    let text = text_with(&both, "nothing recorded");
+    assert!(text.starts_with("nothing recorded of applications: neither the command"), "{text}");
+    assert_eq!(exit_status(&both, false), 1);
+}
+
+#[test]
+fn kernel_rule_that_matched_nothing_is_said_with_what_was_perhaps_meant_and_is_1() {
+    let mut report = kernel_report(1_000);
+    let kernel = report.kernel.as_mut().unwrap();
+    let rule = |rule: &str, similar: &[&str], excluded: Option<&str>| KernelRuleReport {
+        rule: rule.into(),
+        matched: 0,
+        similar: similar.iter().map(|&name| name.to_owned()).collect(),
+        excluded: excluded.map(str::to_owned),
+    };
+    kernel.rules.push(rule("sched_swich", &["sched_switch", "b"], None));
+    kernel.rules.push(rule("xyz", &[], None));
+    kernel.rules.push(rule("ftrace:*", &[], Some("it is not an event")));
+    assert_eq!(
+        text_with(&report, "swich"),
+        "kernel rule 'sched_swich': matched no event. Similar: 'sched_switch', 'b'."
+    );
+    assert!(text_with(&report, "xyz").ends_with("`strata list -k` shows all."));
+    assert!(text_with(&report, "ftrace").ends_with("matched no event. it is not an event."));
+    assert_eq!(exit_status(&report, false), 1);
+}
+
+#[test]
+fn kernel_losses_are_said_by_reason_with_what_helps() {
+    let mut report = kernel_report(1_000);
+    report.layers[0].processes[0].counts.discarded =
+        Discarded { full: 5, nested: 1, not_run: 12, ..Discarded::default() };
+    report.layers[0].processes[0].counts.streams_discarding = 1;
+    let kernel = report.kernel.as_mut().unwrap();
+    (kernel.unreadable, kernel.cut) = (3, 1);
+    assert_eq!(
+        text_with(&report, "(full)"),
+        "kernel: 5 event records discarded (full) on 1 of 2 CPUs. Use --subbuf-size=1M (now 512K) or \
+         --mode=overwrite."
+    );
+    assert!(text_with(&report, "program already running").starts_with("kernel: 12 event records"));
+    assert!(text_with(&report, "nested interrupts").contains("Use --subbuf-size=1M"));
+    assert!(text_with(&report, "3 fields could not be read").starts_with("kernel: "));
+    assert!(text_with(&report, "1 text longer").ends_with("cut after 1,024 bytes."));
+    assert_eq!((exit_status(&report, false), exit_status(&report, true)), (0, 1));
+}
+
+#[test]
+fn kernel_event_that_could_not_be_recorded_is_said_and_is_1() {
+    let mut report = kernel_report(1_000);
+    let problem =
+        |event: &str, reason: &str| EventProblem { event: event.into(), reason: reason.into() };
+    let problems = vec![problem("a", "no room"), problem("b", "kernel event x:b: it is odd")];
+    report.kernel.as_mut().unwrap().problems = problems;
+    assert_eq!(text_with(&report, "'a'"), "kernel event 'a': not recorded: no room.");
+    assert_eq!(text_with(&report, "odd"), "kernel event x:b: it is odd.");
+    assert_eq!(exit_status(&report, false), 1);
+
+    let problems = (0..9).map(|number| problem(&format!("e{number}"), "no room")).collect();
+    report.kernel.as_mut().unwrap().problems = problems;
+    assert_eq!(
+        text_with(&report, "'e0'"),
+        "kernel events 'e0', 'e1', 'e2', 'e3', 'e4', 4 more: not recorded: no room."
+    );
+
+    let mut report = kernel_report(1_000);
+    report.kernel.as_mut().unwrap().unfollowed = 2;
+    assert!(text_with(&report, "2 processes not followed").contains("--all-processes"));
+    assert_eq!(exit_status(&report, false), 1);
+}
+
+#[test]
+fn nothing_recorded_of_the_kernel_says_why_and_is_1() {
+    let mut none = kernel_report(0);
+    none.output = None;
+    assert!(text_with(&none, "nothing recorded of")
+        .ends_with("349 events were on, and none of them happened."));
+    assert_eq!(exit_status(&none, false), 1);
+    none.layers[0].processes[0].selected = 0;
+    assert!(text_with(&none, "nothing recorded of").contains("could be switched on"));
+    none.layers[0].processes[0].tracepoints = 0;
+    assert!(text_with(&none, "nothing recorded of").contains("no rule selects an event"));
 }

@@ -102,6 +102,7 @@ pub fn trace(header: Header) -> Trace {
                 Header::Compact => RecordHeader::Compact,
                 Header::Large => RecordHeader::Large,
             },
+            context: Vec::new(),
             events: vec![number(0), number(40)],
         }],
     }

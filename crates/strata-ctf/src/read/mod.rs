@@ -21,7 +21,7 @@
 //! # let event = EventClass { id: 0, provider: "net".into(), name: "send".into(), loglevel: None,
 //! #     emf_uri: None, fields };
 //! # let class = StreamClass { id: 0, name: "channel".into(), header: RecordHeader::Compact,
-//! #     events: vec![event] };
+//! #     context: Vec::new(), events: vec![event] };
 //! # let trace = Written { uuid, byte_order: ByteOrder::NATIVE, environment: Vec::new(),
 //! #     clock: ClockClass::monotonic(None, 0), streams: vec![class] };
 //! # let folder = std::env::temp_dir().join(format!("strata-ctf-doc-{}", std::process::id()));

@@ -41,8 +41,78 @@ pub fn user_environment(process: &UserProcess<'_>) -> Vec<(String, EnvValue)> {
     if !process.created.is_empty() {
         entries.push(("trace_creation_datetime", text(process.created.as_bytes()).into()));
     }
+    strata(&mut entries, process.overwrites);
+    named(entries)
+}
+
+/// What the environment of the kernel's trace says.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelHost<'a> {
+    /// The machine's name, as the kernel gives it.
+    pub hostname: &'a [u8],
+    /// The kernel's release, "6.18.5"; as `uname` gives it.
+    pub release: &'a [u8],
+    /// Its version, "#1 SMP ..."; likewise.
+    pub version: &'a [u8],
+    /// What it runs on, "x86_64"; likewise.
+    pub machine: &'a [u8],
+    /// When the trace was begun, ISO 8601; empty: not said.
+    pub created: &'a str,
+    /// Whether the oldest packets were overwritten when all sub-buffers were full.
+    pub overwrites: bool,
+    /// Say that LTTng's modules have recorded it, for readers that give their kernel analyses only then.
+    pub as_lttng: bool,
+}
+
+/// The environment of the kernel's trace. `tracer_name` tells the truth unless `as_lttng` was asked for;
+/// `strata_version` does in both.
+///
+/// Names and values are made such that [`strata_model::Trace::validate`] accepts them.
+pub fn kernel_environment(host: &KernelHost<'_>) -> Vec<(String, EnvValue)> {
+    let (tracer, version) = match host.as_lttng {
+        true => ("lttng-modules", [2, 13, 0]),
+        false => ("strata", VERSION.map(number)),
+    };
+    let mut entries: Vec<(&str, EnvValue)> = vec![
+        ("hostname", text(host.hostname).into()),
+        ("domain", "kernel".into()),
+        ("sysname", "Linux".into()),
+        ("kernel_release", text(host.release).into()),
+        ("kernel_version", text(host.version).into()),
+        ("machine", text(host.machine).into()),
+        ("tracer_name", tracer.into()),
+        ("tracer_major", version[0].into()),
+        ("tracer_minor", version[1].into()),
+        ("tracer_patchlevel", version[2].into()),
+        ("tracer_buffering_scheme", "global".into()),
+        ("architecture_bit_width", i64::from(usize::BITS).into()),
+    ];
+    if !host.created.is_empty() {
+        entries.push(("trace_creation_datetime", text(host.created.as_bytes()).into()));
+    }
+    strata(&mut entries, host.overwrites);
+    named(entries)
+}
+
+/// This crate's version: major, minor, patch level.
+const VERSION: [&str; 3] = [
+    env!("CARGO_PKG_VERSION_MAJOR"),
+    env!("CARGO_PKG_VERSION_MINOR"),
+    env!("CARGO_PKG_VERSION_PATCH"),
+];
+
+/// Readers want integers; a version's part is one.
+fn number(part: &str) -> i64 {
+    part.parse().unwrap_or(0)
+}
+
+/// What only Strata says.
+fn strata(entries: &mut Vec<(&str, EnvValue)>, overwrites: bool) {
     entries.push(("strata_version", env!("CARGO_PKG_VERSION").into()));
-    entries.push((LOSS_MODE, if process.overwrites { "overwrite" } else { "discard" }.into()));
+    entries.push((LOSS_MODE, if overwrites { "overwrite" } else { "discard" }.into()));
+}
+
+fn named(entries: Vec<(&str, EnvValue)>) -> Vec<(String, EnvValue)> {
     entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
@@ -102,5 +172,72 @@ mod tests {
     fn user_environment_without_a_date_has_no_entry() {
         let process = UserProcess { created: "", ..PROCESS };
         assert_eq!(value(&process, "trace_creation_datetime"), None);
+    }
+
+    const HOST: KernelHost<'static> = KernelHost {
+        hostname: b"box",
+        release: b"6.18.5-amd64",
+        version: b"#1 SMP PREEMPT_DYNAMIC\0garbage",
+        machine: b"x86_64",
+        created: "2024-05-06T07:08:09+00:00",
+        overwrites: false,
+        as_lttng: false,
+    };
+
+    fn of_kernel(host: &KernelHost<'_>, name: &str) -> Option<EnvValue> {
+        kernel_environment(host).into_iter().find(|(found, _)| found == name).map(|(_, v)| v)
+    }
+
+    #[test]
+    fn kernel_environment_says_what_readers_look_for() {
+        let value = |name| of_kernel(&HOST, name);
+        assert_eq!(value("domain"), Some("kernel".into()));
+        assert_eq!(value("hostname"), Some("box".into()));
+        assert_eq!(value("sysname"), Some("Linux".into()));
+        assert_eq!(value("kernel_release"), Some("6.18.5-amd64".into()));
+        assert_eq!(value("kernel_version"), Some("#1 SMP PREEMPT_DYNAMIC".into()));
+        assert_eq!(value("machine"), Some("x86_64".into()));
+        assert_eq!(value("tracer_buffering_scheme"), Some("global".into()));
+        assert_eq!(value("architecture_bit_width"), Some(i64::from(usize::BITS).into()));
+        assert_eq!(value("trace_creation_datetime"), Some(HOST.created.into()));
+        // A process' trace has one: readers must not take this for one.
+        assert_eq!(value("vpid"), None);
+    }
+
+    #[test]
+    fn kernel_environment_names_strata_with_its_version_in_integers() {
+        let value = |name| of_kernel(&HOST, name);
+        assert_eq!(value("tracer_name"), Some("strata".into()));
+        let version: Vec<String> = ["tracer_major", "tracer_minor", "tracer_patchlevel"]
+            .iter()
+            .map(|name| match value(name) {
+                Some(EnvValue::Integer(number)) => number.to_string(),
+                other => panic!("{name}: {other:?}"),
+            })
+            .collect();
+        assert_eq!(version.join("."), env!("CARGO_PKG_VERSION"));
+    }
+
+    #[test]
+    fn kernel_environment_as_lttng_names_its_modules_and_still_tells_the_truth() {
+        let value = |name| of_kernel(&KernelHost { as_lttng: true, ..HOST }, name);
+        assert_eq!(value("tracer_name"), Some("lttng-modules".into()));
+        assert_eq!(value("tracer_major"), Some(2.into()));
+        assert_eq!(value("tracer_minor"), Some(13.into()));
+        assert_eq!(value("tracer_patchlevel"), Some(0.into()));
+        assert_eq!(value("strata_version"), Some(env!("CARGO_PKG_VERSION").into()));
+    }
+
+    #[test]
+    fn kernel_environment_says_what_the_count_of_discarded_records_means() {
+        assert_eq!(of_kernel(&HOST, LOSS_MODE), Some("discard".into()));
+        let host = KernelHost { overwrites: true, ..HOST };
+        assert_eq!(of_kernel(&host, LOSS_MODE), Some("overwrite".into()));
+    }
+
+    #[test]
+    fn kernel_environment_without_a_date_has_no_entry() {
+        let host = KernelHost { created: "", ..HOST };
+        assert_eq!(of_kernel(&host, "trace_creation_datetime"), None);
     }
 }

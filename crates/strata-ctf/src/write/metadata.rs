@@ -167,7 +167,18 @@ fn record_header(out: &mut impl Write, header: RecordHeader, clock: &ClockClass)
 fn stream_block(out: &mut impl Write, stream: &StreamClass) -> fmt::Result {
     writeln!(out, "stream {{\n\tid = {};", stream.id)?;
     writeln!(out, "\tevent.header := struct {};", header_name(stream.header))?;
+    if !stream.context.is_empty() {
+        out.write_str("\tevent.context := struct {\n")?;
+        members(out, &stream.context)?;
+        out.write_str("\t};\n")?;
+    }
     out.write_str("\tpacket.context := struct packet_context;\n};\n\n")
+}
+
+/// The fields of a payload or a context.
+fn members(out: &mut impl Write, fields: &[Field]) -> fmt::Result {
+    let mut names = MemberNames::new(fields.iter().map(|field| field.name.as_str()));
+    fields.iter().try_for_each(|field| field_lines(out, field, &mut names))
 }
 
 fn event_block(out: &mut impl Write, stream_id: u32, event: &EventClass) -> fmt::Result {
@@ -180,10 +191,7 @@ fn event_block(out: &mut impl Write, stream_id: u32, event: &EventClass) -> fmt:
         writeln!(out, "\tmodel.emf.uri = {};", quote(uri))?;
     }
     out.write_str("\tfields := struct {\n")?;
-    let mut names = MemberNames::new(event.fields.iter().map(|field| field.name.as_str()));
-    for field in &event.fields {
-        field_lines(out, field, &mut names)?;
-    }
+    members(out, &event.fields)?;
     out.write_str("\t};\n};\n\n")
 }
 

@@ -129,6 +129,7 @@ impl Made {
             id: 0,
             name: "channel".into(),
             header: RecordHeader::Compact,
+            context: Vec::new(),
             events: vec![event(0, "e", fields)],
         };
         let trace = Trace {

@@ -91,7 +91,13 @@ pub fn trace(header: RecordHeader, events: Vec<EventClass>) -> Trace {
         byte_order: ByteOrder::NATIVE,
         environment: Vec::new(),
         clock: ClockClass::monotonic(Some(BOOT_ID), 0),
-        streams: vec![StreamClass { id: 0, name: "channel0".into(), header, events }],
+        streams: vec![StreamClass {
+            id: 0,
+            name: "channel0".into(),
+            header,
+            context: Vec::new(),
+            events,
+        }],
     }
 }
 

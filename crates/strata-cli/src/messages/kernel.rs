@@ -1,0 +1,164 @@
+//! What is said of the kernel's layer.
+
+use strata_session::report::{KernelRuleReport, ProcessReport, Report};
+
+use crate::units::{clean, count, counted};
+
+use super::{cpus, full, larger, sentence, talk, warning, Message, NAMES_SHOWN};
+
+/// What the kernel's layer did not record, by reason, and what helps.
+pub(super) fn losses(report: &Report) -> Vec<Message> {
+    let (Some(kernel), Some(of)) = (report.of_kernel(), &report.kernel) else { return Vec::new() };
+    let mut messages = discarded(kernel, report);
+    if kernel.counts.overwritten > 0 {
+        messages.push(talk(format!(
+            "kernel: {} overwritten (the oldest go first). For a longer past use {}.",
+            counted(kernel.counts.overwritten, "event record"),
+            larger(report),
+        )));
+    }
+    if kernel.counts.damaged_packets > 0 {
+        messages.push(warning(format!(
+            "kernel: {} not well formed. Skipped; {} are intact.",
+            counted(kernel.counts.damaged_packets, "packet"),
+            count(kernel.counts.packets),
+        )));
+    }
+    if of.unreadable > 0 {
+        messages.push(talk(format!(
+            "kernel: {} could not be read: that memory of the process was not there, or not in RAM at that moment.",
+            counted(of.unreadable, "field"),
+        )));
+    }
+    if of.cut > 0 {
+        messages.push(talk(format!(
+            "kernel: {} longer than a field holds: cut after {} bytes.",
+            counted(of.cut, "text"),
+            count(strata_session::KERNEL_TEXT_MAX.into()),
+        )));
+    }
+    if of.unfollowed > 0 {
+        messages.push(warning(format!(
+            "kernel: {} not followed: there was no memory for it. System calls and page faults of them \
+             are not in the trace. Make room, or use --all-processes.",
+            counted(of.unfollowed, "process"),
+        )));
+    }
+    messages
+}
+
+fn discarded(kernel: &ProcessReport, report: &Report) -> Vec<Message> {
+    let (counts, discarded) = (&kernel.counts, &kernel.counts.discarded);
+    [
+        (discarded.full, "full", cpus(counts), full(report)),
+        (
+            discarded.too_big,
+            "too big",
+            String::new(),
+            "Use a larger --subbuf-size".to_owned(),
+        ),
+        (
+            discarded.nested,
+            "buffer too small for nested interrupts",
+            String::new(),
+            format!("Use {}", larger(report)),
+        ),
+        (
+            discarded.no_stream,
+            "CPU without a stream",
+            String::new(),
+            "Please report this, with the output of `strata doctor`".to_owned(),
+        ),
+        (
+            discarded.not_run,
+            "program already running",
+            String::new(),
+            "The kernel runs no such program in an interrupt of another one; record fewer events of \
+             interrupts"
+                .to_owned(),
+        ),
+    ]
+    .into_iter()
+    .filter(|(number, ..)| *number > 0)
+    .map(|(number, reason, place, advice)| {
+        let records = counted(number, "event record");
+        warning(format!("kernel: {records} discarded ({reason}){place}. {advice}."))
+    })
+    .collect()
+}
+
+/// Events that could not be recorded; all of one reason together.
+pub(super) fn problems(report: &Report) -> Vec<Message> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for problem in report.kernel.iter().flat_map(|kernel| &kernel.problems) {
+        match reasons.iter_mut().find(|(reason, _)| *reason == problem.reason) {
+            Some((_, events)) => events.push(&problem.event),
+            None => reasons.push((&problem.reason, vec![&problem.event])),
+        }
+    }
+    let text = |(reason, events): &(&str, Vec<&str>)| {
+        // A reason that is a whole message names the event itself.
+        if reason.starts_with("kernel event") {
+            return warning(sentence(reason));
+        }
+        let mut names: Vec<String> =
+            events.iter().take(NAMES_SHOWN).map(|event| format!("'{}'", clean(event))).collect();
+        if events.len() > NAMES_SHOWN {
+            names.push(format!("{} more", count((events.len() - NAMES_SHOWN) as u64)));
+        }
+        let what = if events.len() == 1 { "kernel event" } else { "kernel events" };
+        warning(format!("{what} {}: not recorded: {}", names.join(", "), sentence(reason)))
+    };
+    reasons.iter().map(text).collect()
+}
+
+/// Rules that select no event.
+pub(super) fn nothing_matched(report: &Report) -> Vec<Message> {
+    let rules = report.kernel.iter().flat_map(|kernel| &kernel.rules);
+    rules.filter(|rule| rule.matched == 0).map(|rule| warning(no_such_event(rule))).collect()
+}
+
+/// A rule that selects no event.
+pub fn no_such_event(rule: &KernelRuleReport) -> String {
+    let advice = match (&rule.excluded, rule.similar.as_slice()) {
+        (Some(why), _) => sentence(why),
+        (None, []) => "`strata list -k` shows all.".to_owned(),
+        (None, similar) => {
+            let names: Vec<String> =
+                similar.iter().map(|name| format!("'{}'", clean(name))).collect();
+            format!("Similar: {}.", names.join(", "))
+        }
+    };
+    format!("kernel rule '{}': matched no event. {advice}", clean(&rule.rule))
+}
+
+/// Why there is no record, if there is none.
+pub(super) fn nothing_recorded(report: &Report) -> Option<Message> {
+    let kernel = report.of_kernel()?;
+    if kernel.counts.records > 0 || report.failure.is_some() {
+        return None;
+    }
+    let why = match (kernel.tracepoints, kernel.selected) {
+        (0, _) => "no rule selects an event. `strata list -k` shows all.".to_owned(),
+        (_, 0) => "none of the events could be switched on; see above.".to_owned(),
+        _ if kernel.counts.discarded.total() > 0 => {
+            "all event records were discarded; see above.".to_owned()
+        }
+        (_, events) => format!("{} on, and none of them happened.", are(events)),
+    };
+    Some(warning(format!("nothing recorded of the kernel: {why}")))
+}
+
+fn are(events: u64) -> String {
+    let verb = if events == 1 { "was" } else { "were" };
+    format!("{} {verb}", counted(events, "event"))
+}
+
+/// Is there less of the kernel than was asked for?
+pub(super) fn is_incomplete(report: &Report) -> bool {
+    let Some(kernel) = &report.kernel else { return false };
+    report.of_kernel().is_some_and(|kernel| kernel.counts.records == 0)
+        || kernel.rules.iter().any(|rule| rule.matched == 0)
+        || !kernel.problems.is_empty()
+        || kernel.unfollowed > 0
+}

@@ -1,0 +1,126 @@
+//! Programs attached, and detached again.
+//!
+//! A program is attached as long as a file descriptor of this process says so: nothing is pinned, and a
+//! process that is killed leaves nothing behind.
+
+use crate::error::Reason;
+use crate::load::{begin_listening, reason};
+use libbpf_rs::{Link, Object, ProgramMut, TracepointCategory, UprobeOpts};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+
+/// What a program is attached to.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    /// What its section names.
+    Own,
+    /// A tracepoint.
+    Tracepoint {
+        /// Its system.
+        system: String,
+        /// Its name.
+        name: String,
+    },
+    /// An instruction of a file.
+    Uprobe {
+        /// The file.
+        binary: PathBuf,
+        /// Where \[byte\].
+        offset: u64,
+        /// At the function's return.
+        is_return: bool,
+        /// Its reference count \[byte\].
+        semaphore: Option<u64>,
+    },
+}
+
+/// One attached program.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    link: Link,
+    program: OwnedFd,
+    is_iterator: bool,
+}
+
+impl Attached {
+    /// Its link.
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Whether it is run by reading, not by events.
+    pub(crate) fn is_iterator(&self) -> bool {
+        self.is_iterator
+    }
+
+    /// How often it was not run because it, or one of type tp, was running on that CPU already.
+    pub(crate) fn nested(&self) -> u64 {
+        let mut info = libbpf_sys::bpf_prog_info::default();
+        let mut bytes = size_of_val(&info) as u32;
+        // SAFETY: writes to the two local variables, no more than so many bytes.
+        let code = unsafe {
+            libbpf_sys::bpf_obj_get_info_by_fd(
+                self.program.as_raw_fd(),
+                std::ptr::from_mut(&mut info).cast(),
+                &mut bytes,
+            )
+        };
+        if code == 0 {
+            info.recursion_misses
+        } else {
+            0
+        }
+    }
+}
+
+/// Attaches those programs of an object that were loaded.
+///
+/// # Errors
+/// What libbpf and the kernel say; then none of them is attached.
+pub(crate) fn attach(object: &Object, target: &Target) -> Result<Vec<Attached>, Reason> {
+    begin_listening();
+    let mut all = Vec::new();
+    for program in object.progs_mut().filter(|program| program.autoload()) {
+        let link = link(&program, target).map_err(|error| reason(&error))?;
+        let is_iterator = program.section().to_string_lossy().starts_with("iter/");
+        let program = program.as_fd().try_clone_to_owned().map_err(|error| reason(&error))?;
+        all.push(Attached { link, program, is_iterator });
+    }
+    Ok(all)
+}
+
+fn link(program: &ProgramMut<'_>, target: &Target) -> libbpf_rs::Result<Link> {
+    match target {
+        Target::Own => program.attach(),
+        Target::Tracepoint { system, name } => {
+            program.attach_tracepoint(TracepointCategory::Custom(system.clone()), name)
+        }
+        Target::Uprobe { binary, offset, is_return, semaphore } => {
+            let opts = UprobeOpts {
+                ref_ctr_offset: semaphore.unwrap_or(0) as usize,
+                retprobe: *is_return,
+                ..Default::default()
+            };
+            program.attach_uprobe_with_opts(-1, binary, *offset as usize, opts)
+        }
+    }
+}
+
+/// How many are detached at a time: each waits, most of it for the other CPUs, some 40 ms.
+const DETACHING: usize = 64;
+
+/// Detaches them, at the same time.
+pub(crate) fn detach(mut all: Vec<Attached>) {
+    let each = all.len().div_ceil(DETACHING).max(1);
+    std::thread::scope(|scope| {
+        while !all.is_empty() {
+            let some = all.split_off(all.len().saturating_sub(each));
+            // If there is no thread, the closure's end detaches them too.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
+                for attached in some {
+                    drop(attached.link);
+                }
+            });
+        }
+    });
+}

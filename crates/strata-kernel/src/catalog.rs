@@ -1,0 +1,211 @@
+//! All events that can be recorded, by name; what one of them holds is read when it is asked for.
+
+mod enumerators;
+
+use crate::format::Format;
+use crate::tracefs::Tracefs;
+use crate::{names, Error, KernelEvent, Probe};
+use std::collections::HashMap;
+use strata_model::EventClass;
+
+/// The system of system calls.
+pub const SYSCALLS: &str = "syscalls";
+
+/// Names of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EventName {
+    /// The recorded one; of a system call its own (openat), behind `syscall_entry_` and `syscall_exit_`.
+    pub name: String,
+    /// "sched"; of system calls [`SYSCALLS`].
+    pub system: String,
+    /// Within the system; of a system call `name`.
+    pub kernel_name: String,
+    /// Whether it is a system call.
+    pub is_syscall: bool,
+}
+
+/// The events of this kernel.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    tracefs: Tracefs,
+    events: Vec<EventName>,
+}
+
+impl Catalog {
+    /// Reads the names of all tracepoints; no two events have one recorded name.
+    ///
+    /// # Errors
+    /// If tracefs cannot be read.
+    pub fn load(tracefs: &Tracefs) -> Result<Catalog, Error> {
+        let found = tracefs.events()?;
+        let found = found.into_iter().filter(|(system, _)| excluded_system(system).is_none());
+        let mut events = distinct(found.collect());
+        events.sort_by(|a, b| (&a.system, &a.kernel_name).cmp(&(&b.system, &b.kernel_name)));
+        events.extend(system_calls());
+        Ok(Catalog { tracefs: tracefs.clone(), events })
+    }
+
+    /// All events: tracepoints by system and name, then system calls.
+    pub fn names(&self) -> impl Iterator<Item = &EventName> {
+        self.events.iter()
+    }
+
+    /// The event that the kernel calls so.
+    pub fn find(&self, system: &str, kernel_name: &str) -> Option<&EventName> {
+        self.events.iter().find(|event| event.system == system && event.kernel_name == kernel_name)
+    }
+
+    /// What an event holds and how it is recorded.
+    ///
+    /// # Errors
+    /// [`Error::NoEvent`] if it is not there (any more), [`Error::Format`] if what the kernel says of
+    /// it cannot be recorded, and those of tracefs.
+    pub fn describe(&self, event: &EventName) -> Result<KernelEvent, Error> {
+        if event.is_syscall {
+            return system_call(&event.name).ok_or_else(|| Error::NoEvent {
+                system: event.system.clone(),
+                name: event.kernel_name.clone(),
+            });
+        }
+        let text = self.tracefs.format(&event.system, &event.kernel_name)?;
+        describe(event, &text)
+    }
+
+    /// Why no event of a system is in the catalog, if that is on purpose. `rule` is one of a
+    /// [`crate::selection::Selection`].
+    pub fn excluded(&self, rule: &str) -> Option<&'static str> {
+        let rule = rule.trim_start_matches('!').trim_start();
+        let (system, name) = rule.split_once(':').unwrap_or(("", rule));
+        // The names that the kernel has for them, within its systems or alone.
+        let is_raw = name.starts_with("sys_enter") || name.starts_with("sys_exit");
+        match system {
+            "" | SYSCALLS => is_raw.then(|| excluded_system(SYSCALLS)).flatten(),
+            _ => excluded_system(system),
+        }
+    }
+
+    /// The names that are nearest to a rule that matches nothing, the nearest first.
+    pub fn similar(&self, rule: &str) -> Vec<String> {
+        crate::selection::similar(rule, &self.events)
+    }
+}
+
+/// Why a system's events are not in the catalog, of those that are not.
+fn excluded_system(system: &str) -> Option<&'static str> {
+    match system {
+        "ftrace" => Some("these are the formats of ftrace's own records, no tracepoints"),
+        "raw_syscalls" | SYSCALLS => {
+            Some("system calls are recorded by name: `syscalls` for all, or openat, read and so on")
+        }
+        _ => None,
+    }
+}
+
+/// Gives each event its recorded name: as [`names::event_name`] has it, or, where two events would
+/// share that one, with the system in front.
+fn distinct(found: Vec<(String, String)>) -> Vec<EventName> {
+    let mut count: HashMap<String, u32> = HashMap::new();
+    for (system, kernel_name) in &found {
+        *count.entry(names::event_name(system, kernel_name)).or_default() += 1;
+    }
+    let mut taken: HashMap<String, u32> = HashMap::new();
+    let mut events = Vec::with_capacity(found.len());
+    for (system, kernel_name) in found {
+        let name = names::event_name(&system, &kernel_name);
+        let is_shared = count.get(&name).is_some_and(|count| *count > 1) || is_reserved(&name);
+        let name = if is_shared { format!("{system}_{kernel_name}") } else { name };
+        let again = taken.entry(name.clone()).or_default();
+        *again += 1;
+        events.push(EventName { name, system, kernel_name, is_syscall: false });
+    }
+    // Two systems such as `a` and `a_b` can still meet; then the kernel's full name has no equal.
+    for event in &mut events {
+        if taken.get(&event.name).is_some_and(|count| *count > 1) {
+            event.name = format!("{}:{}", event.system, event.kernel_name);
+        }
+    }
+    events
+}
+
+/// A name that system calls, or what the tracer itself records, may have.
+fn is_reserved(name: &str) -> bool {
+    ["syscall_entry_", "syscall_exit_", "lttng_statedump_"]
+        .iter()
+        .any(|begin| name.starts_with(begin))
+}
+
+/// Recorded only of the processes that are followed.
+fn is_followed(system: &str) -> bool {
+    matches!(system, "exceptions" | "signal")
+}
+
+fn describe(event: &EventName, text: &str) -> Result<KernelEvent, Error> {
+    let refused = |error| Error::Format {
+        system: event.system.clone(),
+        name: event.kernel_name.clone(),
+        error,
+    };
+    let format = Format::parse_with(text, &enumerators::value).map_err(refused)?;
+    if let Some(mut found) = hot(event, &format) {
+        found.name.clone_from(&event.name);
+        found.is_followed = is_followed(&event.system);
+        return Ok(found);
+    }
+    let layout = format
+        .layout(|field| {
+            let name = names::field_name(&event.system, &field.name);
+            // Two fields of one name are worse than a name that an analysis does not know.
+            let is_taken = name != field.name && format.field(name).is_some();
+            if is_taken {
+                field.name.clone()
+            } else {
+                name.to_owned()
+            }
+        })
+        .map_err(refused)?;
+    let class = EventClass {
+        id: 0,
+        provider: String::new(),
+        name: event.name.clone(),
+        loglevel: None,
+        emf_uri: None,
+        fields: layout.fields,
+    };
+    class.validate().map_err(|error| refused(error.into()))?;
+    Ok(KernelEvent {
+        name: class.name,
+        system: event.system.clone(),
+        kernel_name: event.kernel_name.clone(),
+        fields: class.fields,
+        exit_fields: Vec::new(),
+        probe: Probe::Tracepoint { parts: layout.parts },
+        is_followed: is_followed(&event.system),
+        sources: layout.sources,
+        exit_sources: Vec::new(),
+    })
+}
+
+fn hot(event: &EventName, format: &Format) -> Option<KernelEvent> {
+    crate::hot::find(&event.system, &event.kernel_name, Some(format))
+}
+
+fn system_calls() -> Vec<EventName> {
+    let unknown = crate::syscalls::unknown();
+    let known = crate::syscalls::table().iter().map(|call| call.name.to_string());
+    known.chain([unknown.name]).map(syscall_name).collect()
+}
+
+fn syscall_name(name: String) -> EventName {
+    EventName { kernel_name: name.clone(), name, system: SYSCALLS.into(), is_syscall: true }
+}
+
+fn system_call(name: &str) -> Option<KernelEvent> {
+    if let Some(call) = crate::syscalls::find(name) {
+        return Some(crate::syscalls::event(call));
+    }
+    let unknown = crate::syscalls::unknown();
+    (unknown.name == name).then_some(unknown)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! What only the kernel can answer: the smallest program of each type loaded, the smallest map made.
+
+use super::{Finding, Machine};
+use libbpf_sys as sys;
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// `r0 = 0; exit`.
+const NOTHING: [[u8; 8]; 2] = [[0xb7, 0, 0, 0, 0, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]];
+
+/// One attempt.
+struct Attempt {
+    what: &'static str,
+    /// What it is needed for, and what works without.
+    needed: &'static str,
+    /// Nothing is recorded without it.
+    is_vital: bool,
+    remedy: &'static str,
+    attempt: fn() -> io::Result<()>,
+}
+
+const ATTEMPTS: [Attempt; 5] = [
+    Attempt {
+        what: "BPF: tp_btf",
+        needed: "system calls, scheduling, interrupts",
+        is_vital: true,
+        remedy: "Boot a kernel built with CONFIG_BPF_EVENTS=y and CONFIG_DEBUG_INFO_BTF=y",
+        attempt: || load_tracing(c"sched_switch", sys::BPF_TRACE_RAW_TP),
+    },
+    Attempt {
+        what: "BPF: tracepoint",
+        needed: "all tracepoints but the most frequent ones",
+        is_vital: false,
+        remedy: "Boot a kernel built with CONFIG_BPF_EVENTS=y",
+        attempt: || load(sys::BPF_PROG_TYPE_TRACEPOINT, Default::default()),
+    },
+    Attempt {
+        what: "BPF: kprobe",
+        needed: "uprobes and USDT probes",
+        is_vital: false,
+        remedy: "Boot a kernel built with CONFIG_BPF_EVENTS=y and CONFIG_UPROBE_EVENTS=y",
+        attempt: || load(sys::BPF_PROG_TYPE_KPROBE, Default::default()),
+    },
+    Attempt {
+        what: "BPF: shared rings",
+        needed: "the buffers",
+        is_vital: true,
+        remedy: "Boot 5.15 or later, built with CONFIG_BPF_SYSCALL=y",
+        attempt: make_array,
+    },
+    Attempt {
+        what: "BPF: task storage",
+        needed: "following a command and what it starts",
+        is_vital: true,
+        remedy: "Boot 5.15 or later, built with CONFIG_BPF_EVENTS=y",
+        attempt: || {
+            // SAFETY: no memory of ours is passed.
+            let answer = unsafe {
+                sys::libbpf_probe_bpf_map_type(sys::BPF_MAP_TYPE_TASK_STORAGE, std::ptr::null())
+            };
+            answer_of(answer)
+        },
+    },
+];
+
+pub(super) fn findings(machine: &Machine<'_>) -> Vec<Finding> {
+    if machine.machine != "x86_64" || !machine.capabilities.missing_to_record().is_empty() {
+        return vec![Finding::limited(
+            "BPF programs",
+            "not tried: that needs the rights, and an x86_64 machine",
+            "Run `strata doctor` as root",
+        )];
+    }
+    crate::load::quiet();
+    ATTEMPTS.iter().map(finding).collect()
+}
+
+fn finding(attempt: &Attempt) -> Finding {
+    let Attempt { what, needed, is_vital, remedy, .. } = attempt;
+    match (attempt.attempt)() {
+        Ok(()) => Finding::good(what, format!("works; for {needed}")),
+        Err(error) if *is_vital => {
+            Finding::missing(what, format!("{error}; needed for {needed}"), *remedy)
+        }
+        Err(error) => Finding::limited(what, format!("{error}; needed for {needed}"), *remedy),
+    }
+}
+
+/// libbpf's probes: 1 yes, 0 no, negative: errno.
+fn answer_of(answer: i32) -> io::Result<()> {
+    match answer {
+        1.. => Ok(()),
+        0 => Err(io::Error::new(io::ErrorKind::Unsupported, "not in this kernel")),
+        error => Err(io::Error::from_raw_os_error(-error)),
+    }
+}
+
+/// Takes what libbpf made, which is closed at once.
+fn closed(fd: i32) -> io::Result<()> {
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: it was made just now, and nobody else knows it.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok(())
+}
+
+fn load_tracing(target: &CStr, attach: sys::bpf_attach_type) -> io::Result<()> {
+    // SAFETY: the name lives longer than the call.
+    let id = unsafe { sys::libbpf_find_vmlinux_btf_id(target.as_ptr(), attach) };
+    let id = u32::try_from(id).map_err(|_| io::Error::from_raw_os_error(id.wrapping_neg()))?;
+    let options = sys::bpf_prog_load_opts {
+        expected_attach_type: attach,
+        attach_btf_id: id,
+        ..Default::default()
+    };
+    load(sys::BPF_PROG_TYPE_TRACING, options)
+}
+
+fn load(kind: sys::bpf_prog_type, options: sys::bpf_prog_load_opts) -> io::Result<()> {
+    let mut options = options;
+    options.sz = size_of::<sys::bpf_prog_load_opts>() as sys::size_t;
+    // SAFETY: instructions are 8 bytes, that is how the kernel reads them; all lives longer than the call.
+    let fd = unsafe {
+        sys::bpf_prog_load(
+            kind,
+            c"strata_doctor".as_ptr(),
+            c"GPL".as_ptr(),
+            NOTHING.as_ptr().cast(),
+            NOTHING.len() as sys::size_t,
+            &mut options,
+        )
+    };
+    closed(fd)
+}
+
+fn make_array() -> io::Result<()> {
+    let options = sys::bpf_map_create_opts {
+        sz: size_of::<sys::bpf_map_create_opts>() as sys::size_t,
+        map_flags: sys::BPF_F_MMAPABLE,
+        ..Default::default()
+    };
+    // SAFETY: all of it lives longer than the call.
+    let fd = unsafe {
+        sys::bpf_map_create(sys::BPF_MAP_TYPE_ARRAY, c"doctor".as_ptr(), 4, 4096, 1, &options)
+    };
+    closed(fd)
+}

@@ -1,0 +1,79 @@
+//! What this process may do.
+
+use super::{files::number, Finding, Machine};
+use crate::capability::Capability;
+
+pub(super) fn findings(machine: &Machine<'_>) -> Vec<Finding> {
+    let mut all = vec![to_record(machine)];
+    all.push(tracefs_rights(machine));
+    all.push(yama(machine));
+    all
+}
+
+/// Loading and attaching.
+fn to_record(machine: &Machine<'_>) -> Finding {
+    const WHAT: &str = "rights";
+    let missing = machine.capabilities.missing_to_record();
+    if missing.is_empty() {
+        let how = match machine.capabilities.has(Capability::SysAdmin) {
+            true => "CAP_SYS_ADMIN, or root",
+            false => "CAP_BPF and CAP_PERFMON",
+        };
+        return Finding::good(WHAT, how);
+    }
+    if machine.capabilities.is_namespaced() {
+        return Finding::missing(
+            WHAT,
+            "in a user namespace, whose capabilities do not reach the kernel",
+            "Run outside of it (a container: with --privileged and without a user namespace)",
+        );
+    }
+    let names: Vec<&str> = missing.into_iter().map(Capability::name).collect();
+    Finding::missing(
+        WHAT,
+        format!("no {}: no kernel events, no uprobes; user space can be recorded", names.join(", no ")),
+        "Run as root, or: setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep \"$(command -v strata)\"",
+    )
+}
+
+/// Tracefs is root's, and so is the memory behind some files of /proc.
+fn tracefs_rights(machine: &Machine<'_>) -> Finding {
+    const WHAT: &str = "files of root";
+    match machine.capabilities.has(Capability::DacReadSearch) {
+        true => Finding::good(WHAT, "readable (CAP_DAC_READ_SEARCH)"),
+        false => Finding::limited(
+            WHAT,
+            "no CAP_DAC_READ_SEARCH: tracefs is readable only if a mount option says so",
+            "Run as root, or add cap_dac_read_search with setcap",
+        ),
+    }
+}
+
+/// Programs that run already are prepared through ptrace.
+fn yama(machine: &Machine<'_>) -> Finding {
+    const WHAT: &str = "running programs";
+    if machine.capabilities.has(Capability::SysPtrace) {
+        // At 3 nobody may, whatever the capabilities.
+        return match number(machine.root, "proc/sys/kernel/yama/ptrace_scope") {
+            Some(3) => nobody(WHAT),
+            _ => Finding::good(WHAT, "of every user can be recorded (CAP_SYS_PTRACE)"),
+        };
+    }
+    match number(machine.root, "proc/sys/kernel/yama/ptrace_scope") {
+        None | Some(0) => Finding::good(WHAT, "your own can be recorded"),
+        Some(3) => nobody(WHAT),
+        Some(scope) => Finding::limited(
+            WHAT,
+            format!("ptrace_scope {scope}: only programs that strata starts can be recorded"),
+            "sysctl kernel.yama.ptrace_scope=0, or run as root",
+        ),
+    }
+}
+
+fn nobody(what: &str) -> Finding {
+    Finding::limited(
+        what,
+        "ptrace_scope 3: nobody may look into one; only programs that strata starts can be recorded",
+        "Set kernel.yama.ptrace_scope=0 in /etc/sysctl.d, and boot: 3 cannot be taken back",
+    )
+}

@@ -1,0 +1,128 @@
+//! What can go wrong.
+
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// What can go wrong. Each module adds its own block.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    // ---- object, load, attach, session, follow ----
+    /// The programs are for another kind of machine.
+    #[error(
+        "the kernel layer is for x86-64 only so far, and this is {machine}. Record user space: leave -k out"
+    )]
+    Machine {
+        /// This one.
+        machine: &'static str,
+    },
+    /// No right to load programs.
+    #[error(
+        "kernel events need the capabilities CAP_BPF and CAP_PERFMON (or root); missing: {missing}. Run as \
+         root, or `setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep` the program; without, user space \
+         can be recorded"
+    )]
+    Rights {
+        /// Those that this process has not.
+        missing: String,
+    },
+    /// The kernel does not describe its types.
+    #[error(
+        "this kernel has no type information (/sys/kernel/btf/vmlinux), which programs are fitted to it by. \
+         Boot a kernel with CONFIG_DEBUG_INFO_BTF=y"
+    )]
+    NoBtf,
+    /// The buffers do not fit into a map.
+    #[error(
+        "{found} bytes of buffers for each CPU, limit {limit}. Use less or smaller sub-buffers"
+    )]
+    TooLarge {
+        /// Asked for \[byte\].
+        found: u64,
+        /// Possible \[byte\].
+        limit: u64,
+    },
+    /// The part without which nothing is recorded cannot be loaded.
+    #[error("the kernel refuses the programs of {what}: {reason}. `strata doctor` says what this kernel can do")]
+    Load {
+        /// Which.
+        what: &'static str,
+        /// The kernel's reason, and libbpf's.
+        reason: Reason,
+    },
+    /// No memory for the buffers, or no buffers that fit.
+    #[error("kernel buffers: {0}")]
+    Ring(#[from] strata_ring::Error),
+    /// A filter cannot be compiled for an event.
+    #[error(transparent)]
+    Filter(#[from] crate::filter::FilterError),
+    /// More events than a session can hold.
+    #[error("{found} event record classes, limit {limit}. Select fewer events")]
+    TooManyEvents {
+        /// Selected.
+        found: usize,
+        /// Possible.
+        limit: usize,
+    },
+
+    // ---- tracefs, format, catalog ----
+    /// It is mounted nowhere.
+    #[error("tracefs is mounted neither at {places}. Run `mount -t tracefs nodev /sys/kernel/tracing` as \
+             root; if that fails, the kernel has no tracing (CONFIG_FTRACE)")]
+    NoTracefs {
+        /// Where it was looked for.
+        places: String,
+    },
+    /// It may not be read.
+    #[error("{} cannot be read: {error}. Run as root, or give a group of yours the right: `mount -o \
+             remount,mode=750,gid=GROUP /sys/kernel/tracing`; a kernel in lockdown refuses it even to \
+             root", path.display())]
+    TracefsRights {
+        /// What was to be read.
+        path: PathBuf,
+        /// The kernel's answer.
+        error: std::io::Error,
+    },
+    /// It could not be read.
+    #[error("{} cannot be read: {error}", path.display())]
+    TracefsRead {
+        /// What was to be read.
+        path: PathBuf,
+        /// The kernel's answer.
+        error: std::io::Error,
+    },
+    /// The kernel has no such event.
+    #[error("kernel event {system}:{name}: there is none. `strata list -k` shows what there is")]
+    NoEvent {
+        /// Its system.
+        system: String,
+        /// Its name.
+        name: String,
+    },
+    /// What the kernel says of an event's fields cannot be recorded.
+    #[error("kernel event {system}:{name}: {error}. This event cannot be recorded")]
+    Format {
+        /// Its system.
+        system: String,
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        #[source]
+        error: crate::format::FormatError,
+    },
+    // ---- system calls ----
+
+    // ---- uprobe, usdt, elf ----
+
+    // ---- capability, doctor, statedump ----
+}
+
+/// Why the kernel does not take something: its error, and what libbpf or the verifier said last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason(pub(crate) String);
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}

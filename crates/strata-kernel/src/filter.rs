@@ -1,0 +1,204 @@
+//! Filters in the kernel: a filter becomes tests that the BPF program makes before it records.
+//!
+//! A filter is compiled for each event. What is known of the event beforehand is decided then: its name,
+//! which fields it has, and what is compared with something that it can never be. Only true selects, so
+//! negations are moved down to the comparisons, each of which is true for certain or does not count: as
+//! in [`strata_filter::evaluate`](mod@strata_filter::evaluate), and a record costs no three-valued logic.
+//!
+//! `pid`, `tid`, `comm` (or `procname`), `cgroup` and `cpu` are those of the task and the processor that
+//! the event happens on, as `context.pid` always, as `pid` where the event has no such field of its own.
+//! A bare `cpu` is always the processor. All ids are those of the machine's first namespace.
+
+mod cgroup;
+mod check;
+mod emit;
+mod lower;
+mod ranges;
+mod resolve;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use strata_abi::kernel::TESTS_MAX;
+use strata_model::Field;
+use thiserror::Error;
+
+use crate::event::{KernelEvent, Probe, Source};
+
+pub use check::{check, Slips};
+
+/// Which end of a system call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum End {
+    /// Its entry; of any other event, the only one.
+    #[default]
+    Entry,
+    /// Its exit.
+    Exit,
+}
+
+/// An event, and which end of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'e> {
+    /// The event.
+    pub event: &'e KernelEvent,
+    /// Which end.
+    pub end: End,
+}
+
+/// What a filter is for one event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+// There is one for each event that is attached, and it is copied into the program's constants.
+#[allow(clippy::large_enum_variant)]
+pub enum Compiled {
+    /// Selects none of its records: the event needs not be attached.
+    Never,
+    /// Selects all of them.
+    Always,
+    /// Selects those that pass.
+    Tests(strata_abi::kernel::Filter),
+}
+
+/// Why a filter cannot be compiled for an event.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum FilterError {
+    /// Something that the tests cannot express.
+    #[error(
+        "filter: '{part}' cannot be decided in the kernel for event '{event}': {why}. Leave this part out, \
+         and give it to `strata view -f` afterwards"
+    )]
+    Unsupported {
+        /// The condition, as the filter has it.
+        part: String,
+        /// The event's recorded name.
+        event: String,
+        /// Why not.
+        why: Unsupported,
+    },
+    /// More tests than a program has room for.
+    #[error(
+        "filter: {found} tests are needed for event '{event}', limit {TESTS_MAX}. Use ranges or patterns, or \
+         leave a part out and give it to `strata view -f` afterwards"
+    )]
+    TooManyTests {
+        /// The event's recorded name.
+        event: String,
+        /// So many.
+        found: usize,
+    },
+    /// Text that the field can never have.
+    #[error(
+        "filter: '{part}' is never true: the text has {bytes} bytes, a '{field}' of event '{event}' at most \
+         {limit}. The kernel cuts longer names: write the first {limit} bytes"
+    )]
+    TextTooLong {
+        /// The condition, as the filter has it.
+        part: String,
+        /// The event's recorded name.
+        event: String,
+        /// The field.
+        field: String,
+        /// Bytes of the text.
+        bytes: usize,
+        /// The most that are possible.
+        limit: usize,
+    },
+    /// No such control group.
+    #[error(
+        "filter: '{part}': there is no control group {}. Start what is in it first; `systemd-cgls` lists \
+         all there are", .path.display()
+    )]
+    NoCgroup {
+        /// The condition, as the filter has it.
+        part: String,
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// No control groups of version 2 on this machine.
+    #[error(
+        "filter: '{part}': no control groups of version 2 are mounted at /sys/fs/cgroup or \
+         /sys/fs/cgroup/unified. Mount them: mount -t cgroup2 none /sys/fs/cgroup/unified"
+    )]
+    NoCgroups {
+        /// The condition, as the filter has it.
+        part: String,
+    },
+}
+
+/// What the tests cannot express.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Unsupported {
+    /// `prev_tid == next_tid`
+    #[error("it compares two fields with each other")]
+    TwoFields,
+    /// `comm == "a*b"`
+    #[error("of patterns only a '*' at the end is possible there")]
+    Pattern,
+    /// A `cgroup` with `*`.
+    #[error("a control group is named in full there, without '*' and '?'")]
+    CgroupPattern,
+    /// `filename == "a"`
+    #[error("the text has no fixed place there, or is in the program's memory")]
+    Text,
+    /// Text of more bytes than a test has.
+    #[error(
+        "of a text the first 16 bytes are seen there; 15 and the end, or 16 and a '*' are possible"
+    )]
+    LongText,
+    /// An array's element, or a number that is in memory.
+    #[error("the value has no fixed place there")]
+    Place,
+    /// A floating-point number.
+    #[error("it is a floating-point number, with which kernels do not calculate")]
+    Real,
+    /// A number in the other byte order.
+    #[error("the number is recorded in another byte order than the processor's")]
+    ByteOrder,
+    /// `packet.` and `header.`
+    #[error("packets and their headers are made later")]
+    NotYet,
+}
+
+/// What the filter is for one event.
+///
+/// # Errors
+/// What of it cannot be decided in the kernel, if the rest does not decide already.
+pub fn compile(
+    filter: &strata_filter::Filter,
+    event: &KernelEvent,
+    end: End,
+) -> Result<Compiled, FilterError> {
+    let candidate = Candidate { event, end };
+    let name = candidate.recorded_name();
+    let node = lower::lower(filter.expr(), &candidate, &name)?;
+    emit::emit(&node).map_err(|found| FilterError::TooManyTests { event: name, found })
+}
+
+impl Candidate<'_> {
+    /// The name in the trace.
+    pub fn recorded_name(&self) -> String {
+        match (&self.event.probe, self.end) {
+            (Probe::Syscall { .. }, End::Entry) => format!("syscall_entry_{}", self.event.name),
+            (Probe::Syscall { .. }, End::Exit) => format!("syscall_exit_{}", self.event.name),
+            _ => self.event.name.clone(),
+        }
+    }
+
+    fn has_exit(&self) -> bool {
+        matches!((&self.event.probe, self.end), (Probe::Syscall { .. }, End::Exit))
+    }
+
+    fn fields(&self) -> &[Field] {
+        if self.has_exit() {
+            &self.event.exit_fields
+        } else {
+            &self.event.fields
+        }
+    }
+
+    fn source(&self, field: &str) -> Option<&Source> {
+        let sources = if self.has_exit() { &self.event.exit_sources } else { &self.event.sources };
+        sources.iter().find(|source| source.field == field)
+    }
+}

@@ -1,0 +1,150 @@
+//! What of a filter matches nothing in the events that were selected.
+
+use std::fmt;
+use std::sync::Arc;
+
+use strata_filter::{
+    Class, Expr, Filter, Hint, Item, Kind, Literal, Operand, Path, Root, Slip, Step, Subject,
+};
+use strata_model::{Element, Field, FieldClass};
+
+use super::resolve::{Context, CONTEXT};
+use super::Candidate;
+
+/// What of a filter can be true of none of the events: at least one thing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Slips(
+    /// Each with its place in the filter.
+    pub Vec<Hint>,
+);
+
+/// Whether every name, field and label in the filter is one of an event's.
+///
+/// # Errors
+/// Those that are none's. `Display` of it is a line for each, with the place shown below.
+pub fn check(filter: &Filter, events: &[Candidate<'_>]) -> Result<(), Slips> {
+    let groups: Arc<[String]> = groups(filter.expr()).into();
+    let classes: Vec<Class> = events.iter().map(|event| class(event, &groups)).collect();
+    match filter.check(&classes) {
+        slips if slips.is_empty() => Ok(()),
+        slips => Err(Slips(slips)),
+    }
+}
+
+fn class(candidate: &Candidate<'_>, groups: &Arc<[String]>) -> Class {
+    let mut fields = Vec::new();
+    let mut push = |root, path, kind| fields.push(strata_filter::Field { root, path, kind });
+    for field in candidate.fields() {
+        push(Root::Payload, field.name.clone(), kind(field, candidate));
+        if let Some(kind) = element(&field.class) {
+            push(Root::Payload, format!("{}[]", field.name), kind);
+        }
+    }
+    for (name, context) in CONTEXT {
+        let kind = match context {
+            Context::Pid | Context::Tid | Context::Cpu => Kind::Integer,
+            Context::Comm => Kind::Text,
+            // Any path may be one; those that are none are found when it is looked up.
+            Context::Cgroup if !groups.is_empty() => Kind::Enumeration(groups.clone()),
+            Context::Cgroup => Kind::Integer,
+        };
+        push(Root::Context, name.to_string(), kind);
+    }
+    Class { name: candidate.recorded_name(), loglevel: None, cpu: true, fields }
+}
+
+fn kind(field: &Field, candidate: &Candidate<'_>) -> Kind {
+    let labels = match &field.class {
+        FieldClass::Integer(_) => {
+            candidate.source(&field.name).map(|source| source.labels.as_slice()).unwrap_or_default()
+        }
+        FieldClass::Enumeration(enumeration) => enumeration.labels.as_slice(),
+        FieldClass::Float(_) => return Kind::Real,
+        FieldClass::String => return Kind::Text,
+        FieldClass::Array(array) if array.element == Element::Text => return Kind::Text,
+        FieldClass::Sequence(sequence) if sequence.element == Element::Text => return Kind::Text,
+        FieldClass::Array(_) | FieldClass::Sequence(_) => return Kind::Other,
+    };
+    if labels.is_empty() {
+        return Kind::Integer;
+    }
+    Kind::Enumeration(labels.iter().map(|label| label.label.clone()).collect())
+}
+
+fn element(class: &FieldClass) -> Option<Kind> {
+    let element = match class {
+        FieldClass::Array(array) => &array.element,
+        FieldClass::Sequence(sequence) => &sequence.element,
+        _ => return None,
+    };
+    match element {
+        Element::Text => None,
+        Element::Integer(_) => Some(Kind::Integer),
+        Element::Float(_) => Some(Kind::Real),
+    }
+}
+
+/// The texts that `cgroup` is compared with.
+fn groups(expr: &Expr) -> Vec<String> {
+    let text = |literal: &Literal| match literal {
+        Literal::Text(pattern) => {
+            pattern.exact().map(|text| String::from_utf8_lossy(text).into_owned())
+        }
+        Literal::Number(_) => None,
+    };
+    match expr {
+        Expr::And(parts) | Expr::Or(parts) => parts.iter().flat_map(groups).collect(),
+        Expr::Not(inner) => groups(inner),
+        Expr::Compare(comparison) if is_cgroup(&comparison.left.subject) => {
+            match &comparison.right {
+                Operand::Literal(literal) => text(literal).into_iter().collect(),
+                Operand::Term(_) => Vec::new(),
+            }
+        }
+        Expr::In(term, items) if is_cgroup(&term.subject) => {
+            let literals = items.iter().filter_map(|item| match item {
+                Item::One(literal) => text(literal),
+                Item::Range(..) => None,
+            });
+            literals.collect()
+        }
+        Expr::Compare(_) | Expr::In(..) | Expr::Has(_) => Vec::new(),
+    }
+}
+
+fn is_cgroup(subject: &Subject) -> bool {
+    let Subject::Field(Path { root: Root::Any | Root::Context, steps }) = subject else {
+        return false;
+    };
+    matches!(steps.as_slice(), [Step::Member(name)] if name == "cgroup")
+}
+
+impl fmt::Display for Slips {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, hint) in self.0.iter().enumerate() {
+            let between = if index == 0 { "" } else { "\n" };
+            write!(out, "{between}filter, column {}: {}", hint.column(), what(&hint.what))?;
+            write!(out, "\n{}", hint.caret())?;
+        }
+        Ok(())
+    }
+}
+
+/// As [`Slip`] has it of traces, of events that are going to be recorded. What is similar is said below the
+/// place.
+fn what(slip: &Slip) -> String {
+    match slip {
+        Slip::NoEvent { pattern, .. } => format!("no selected event is called '{pattern}'"),
+        Slip::NoField { field, .. } => format!(
+            "no selected event has a field '{field}'. `strata list -k EVENT` lists its fields"
+        ),
+        Slip::Kind { field, is, with } => {
+            format!("'{field}' is {is}; compared with {with} it is never true")
+        }
+        Slip::NoLabel { field, label, .. } => format!("'{field}' has no label '{label}'"),
+        Slip::NoCpu | Slip::NoLogLevel => "the kernel's events have no log level".to_string(),
+        Slip::Never => "no selected event can match: each part is true of some, all together of \
+                        none"
+            .to_string(),
+    }
+}

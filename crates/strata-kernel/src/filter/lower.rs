@@ -1,0 +1,314 @@
+//! An expression to the condition that is left of it for one event.
+
+use strata_abi::kernel::{Test, TESTS_MAX};
+use strata_filter::evaluate::{self, Fields, Value};
+use strata_filter::{
+    Comparison, Expr, Item, Literal, Op, Operand, Part, Path, Pattern, Subject, Term,
+};
+
+use super::emit::Node;
+use super::ranges::{span, Integer, Span};
+use super::resolve::{self, Found, Labels};
+use super::{cgroup, Candidate, FilterError, Unsupported};
+
+/// What is left of the expression. `name` is the event's recorded name.
+pub(super) fn lower(
+    expr: &Expr,
+    candidate: &Candidate<'_>,
+    name: &str,
+) -> Result<Node, FilterError> {
+    Lowering { candidate, name }.node(expr, false)
+}
+
+struct Lowering<'e> {
+    candidate: &'e Candidate<'e>,
+    name: &'e str,
+}
+
+/// What is the same for all records of an event.
+struct OfEvent<'e>(&'e str);
+
+impl Fields for OfEvent<'_> {
+    fn name(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
+    fn field(&self, _: &Path) -> Option<Value<'_>> {
+        None
+    }
+}
+
+/// One comparison of a field with constants.
+struct Leaf<'f> {
+    /// The whole of it, for messages.
+    expr: &'f Expr,
+    /// Whether its contrary is meant.
+    negated: bool,
+}
+
+impl Lowering<'_> {
+    /// That the expression is true, or, negated, that it is false; unknown is neither.
+    fn node(&self, expr: &Expr, negated: bool) -> Result<Node, FilterError> {
+        let leaf = Leaf { expr, negated };
+        match expr {
+            Expr::And(parts) | Expr::Or(parts) => {
+                let all = matches!(expr, Expr::And(_)) != negated;
+                Node::join(all, parts.iter().map(|part| self.node(part, negated)))
+            }
+            Expr::Not(inner) => self.node(inner, !negated),
+            Expr::Has(path) => self.has(path, &leaf),
+            Expr::Compare(comparison) => self.comparison(comparison, &leaf),
+            Expr::In(term, items) => self.set(term, items, &leaf),
+        }
+    }
+
+    fn has(&self, path: &Path, leaf: &Leaf<'_>) -> Result<Node, FilterError> {
+        match resolve::field(path, self.candidate) {
+            Found::NotYet => Err(self.unsupported(leaf, Unsupported::NotYet)),
+            // How long a sequence is is known in the record only.
+            Found::Number(why) if path.steps.len() > 1 && why == Unsupported::Place => {
+                Err(self.unsupported(leaf, why))
+            }
+            found => Ok(Node::certain((found != Found::Absent) != leaf.negated)),
+        }
+    }
+
+    fn comparison(
+        &self,
+        Comparison { left, op, right }: &Comparison,
+        leaf: &Leaf<'_>,
+    ) -> Result<Node, FilterError> {
+        match right {
+            Operand::Term(right) => self.pair(left, right, *op, leaf),
+            Operand::Literal(literal) => match self.find(left) {
+                Found::OfEvent => Ok(self.of_event(leaf)),
+                found => self.literal(&found, left, (*op, literal), leaf),
+            },
+        }
+    }
+
+    /// What is decided by the event alone.
+    fn of_event(&self, leaf: &Leaf<'_>) -> Node {
+        let value = evaluate::evaluate(leaf.expr, &OfEvent(self.name));
+        Node::certain(value == Some(!leaf.negated))
+    }
+
+    /// As the comparisons with each item would be, but all numbers at once.
+    fn set(&self, term: &Term, items: &[Item], leaf: &Leaf<'_>) -> Result<Node, FilterError> {
+        let found = self.find(term);
+        if found == Found::OfEvent {
+            return Ok(self.of_event(leaf));
+        }
+        let integer = found.integer(term.mask);
+        let mut spans = Vec::new();
+        let mut nodes = Vec::new();
+        for item in items {
+            match (item, integer) {
+                (Item::One(Literal::Number(number)), Some(_)) => {
+                    spans.push(span(Op::Equal, *number));
+                }
+                (Item::Range(from, to), Some(_)) => {
+                    let from = span(Op::GreaterOrEqual, *from).0;
+                    spans.push((from, span(Op::LessOrEqual, *to).1));
+                }
+                (Item::One(literal), _) => match (literal, found.labels(term)) {
+                    (Literal::Text(pattern), Some(labels)) => spans.extend(labels.like(pattern)),
+                    _ => nodes.push(self.literal(&found, term, (Op::Equal, literal), leaf)),
+                },
+                (Item::Range(from, _), None) => {
+                    let number = Literal::Number(*from);
+                    nodes.push(self.literal(&found, term, (Op::Equal, &number), leaf));
+                }
+            }
+        }
+        if let Some(integer) = integer.filter(|_| !spans.is_empty()) {
+            nodes.push(self.among(&integer, spans, leaf.negated));
+        }
+        Node::join(leaf.negated, nodes.into_iter())
+    }
+
+    /// A field with a constant.
+    fn literal(
+        &self,
+        found: &Found<'_>,
+        term: &Term,
+        (op, literal): (Op, &Literal),
+        leaf: &Leaf<'_>,
+    ) -> Result<Node, FilterError> {
+        let outside = leaf.negated != (op == Op::NotEqual);
+        match (literal, found) {
+            (_, Found::NotYet) => Err(self.unsupported(leaf, Unsupported::NotYet)),
+            (Literal::Number(number), Found::Integer { .. } | Found::Cgroup(_)) => {
+                match found.integer(term.mask) {
+                    Some(integer) => self.among(&integer, vec![span(op, *number)], outside),
+                    None => Ok(Node::Never),
+                }
+            }
+            (Literal::Number(_), Found::Number(why)) => match (why, term.mask) {
+                (Unsupported::Real, Some(_)) => Ok(Node::Never),
+                _ => Err(self.unsupported(leaf, *why)),
+            },
+            // Neither equal nor different, and text is not less or greater.
+            (Literal::Text(_), _) if term.mask.is_some() || op.is_order() => Ok(Node::Never),
+            (Literal::Text(pattern), Found::Integer { integer, labels: Some(labels) }) => {
+                self.among(integer, labels.like(pattern), outside)
+            }
+            (Literal::Text(pattern), Found::Cgroup(integer)) => {
+                let Some(path) = pattern.exact() else {
+                    return Err(self.unsupported(leaf, Unsupported::CgroupPattern));
+                };
+                let id = i128::from(cgroup::id(path, || part(leaf.expr))?);
+                self.among(integer, vec![(id, id)], outside)
+            }
+            (Literal::Text(pattern), Found::Chars { test, limit }) => {
+                self.chars(*test, *limit, (term, pattern), outside, leaf)
+            }
+            (Literal::Text(_), Found::Text) => Err(self.unsupported(leaf, Unsupported::Text)),
+            _ => Ok(Node::Never),
+        }
+    }
+
+    /// Text that ends with a NUL, or is as long as it can be.
+    fn chars(
+        &self,
+        test: Test,
+        limit: usize,
+        (term, pattern): (&Term, &Pattern),
+        outside: bool,
+        leaf: &Leaf<'_>,
+    ) -> Result<Node, FilterError> {
+        let (text, is_whole) = match pattern.parts.as_slice() {
+            [] => (&[][..], true),
+            [Part::Text(text)] => (text.as_slice(), true),
+            [Part::Text(text), Part::Any] => (text.as_slice(), false),
+            [Part::Any] => return Ok(Node::certain(!outside)),
+            _ => return Err(self.unsupported(leaf, Unsupported::Pattern)),
+        };
+        if text.len() > limit {
+            return Err(FilterError::TextTooLong {
+                part: part(leaf.expr),
+                event: self.name.to_string(),
+                field: term.subject.to_string(),
+                bytes: text.len(),
+                limit,
+            });
+        }
+        let (mut bytes, mut mask) = ([0_u8; 16], [0_u8; 16]);
+        let nr_compared = text.len() + usize::from(is_whole && text.len() < limit);
+        if nr_compared > bytes.len() {
+            return Err(self.unsupported(leaf, Unsupported::LongText));
+        }
+        mask.iter_mut().take(nr_compared).for_each(|byte| *byte = 0xff);
+        bytes.iter_mut().zip(text).for_each(|(byte, wanted)| *byte = *wanted);
+        let ((value, value_high), (mask, mask_high)) = (words(bytes), words(mask));
+        Ok(Node::test(Test { mask, value, mask_high, value_high, ..test }, outside))
+    }
+
+    /// Two fields: never, if they can never be compared.
+    fn pair(
+        &self,
+        left: &Term,
+        right: &Term,
+        op: Op,
+        leaf: &Leaf<'_>,
+    ) -> Result<Node, FilterError> {
+        let found = [self.find(left), self.find(right)];
+        if found.iter().all(|found| *found == Found::OfEvent) {
+            return Ok(self.of_event(leaf));
+        }
+        match [kind(&found[0], left), kind(&found[1], right)] {
+            [Kind::Nothing, _] | [_, Kind::Nothing] => Ok(Node::Never),
+            [Kind::Number, Kind::Text] | [Kind::Text, Kind::Number] => Ok(Node::Never),
+            [Kind::Text, Kind::Text] if op.is_order() => Ok(Node::Never),
+            _ => Err(self.unsupported(leaf, Unsupported::TwoFields)),
+        }
+    }
+
+    fn find(&self, term: &Term) -> Found<'_> {
+        resolve::subject(&term.subject, self.candidate)
+    }
+
+    fn among(
+        &self,
+        integer: &Integer,
+        spans: Vec<Span>,
+        outside: bool,
+    ) -> Result<Node, FilterError> {
+        integer.among(spans, outside).map_err(|found| {
+            debug_assert!(found > TESTS_MAX);
+            FilterError::TooManyTests { event: self.name.to_string(), found }
+        })
+    }
+
+    fn unsupported(&self, leaf: &Leaf<'_>, why: Unsupported) -> FilterError {
+        FilterError::Unsupported { part: part(leaf.expr), event: self.name.to_string(), why }
+    }
+}
+
+impl Found<'_> {
+    /// As an integer, of which perhaps only some bits count.
+    fn integer(&self, mask: Option<u64>) -> Option<Integer> {
+        match self {
+            Found::Integer { integer, .. } | Found::Cgroup(integer) => {
+                Some(mask.map_or(*integer, |mask| integer.masked(mask)))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<'e> Found<'e> {
+    /// What its values are called, if that can be compared.
+    fn labels(&self, term: &Term) -> Option<Labels<'e>> {
+        match self {
+            Found::Integer { labels, .. } if term.mask.is_none() => *labels,
+            _ => None,
+        }
+    }
+}
+
+impl Labels<'_> {
+    /// The values that have a label like this.
+    fn like(&self, pattern: &Pattern) -> Vec<Span> {
+        let labels = self.labels.iter();
+        let labels = labels.filter(|label| pattern.matches(label.label.as_bytes()));
+        labels.map(|label| label.values(&self.of)).collect()
+    }
+}
+
+enum Kind {
+    /// Not there, or neither a number nor text.
+    Nothing,
+    Number,
+    Text,
+    /// One of these.
+    Any,
+}
+
+fn kind(found: &Found<'_>, term: &Term) -> Kind {
+    match (found, term.mask, &term.subject) {
+        (Found::NotYet, ..) => Kind::Any,
+        (Found::Integer { .. } | Found::Cgroup(_), ..) => Kind::Number,
+        (Found::Number(Unsupported::Real), Some(_), _) => Kind::Nothing,
+        (Found::Number(_), ..) => Kind::Number,
+        (_, Some(_), _) => Kind::Nothing,
+        (Found::Chars { .. } | Found::Text, ..) => Kind::Text,
+        (Found::OfEvent, _, Subject::Name) => Kind::Text,
+        (Found::OfEvent | Found::Absent | Found::Other, ..) => Kind::Nothing,
+    }
+}
+
+fn words(bytes: [u8; 16]) -> (u64, u64) {
+    let [a, b, c, d, e, f, g, h, rest @ ..] = bytes;
+    (u64::from_ne_bytes([a, b, c, d, e, f, g, h]), u64::from_ne_bytes(rest))
+}
+
+/// The condition as it is written, not too long for a message.
+fn part(expr: &Expr) -> String {
+    const CHARACTERS: usize = 60;
+    let text = expr.to_string();
+    match text.char_indices().nth(CHARACTERS) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text,
+    }
+}

@@ -1,0 +1,151 @@
+//! Sets of integers as tests.
+
+use strata_abi::kernel::{Test, EQUAL, LESS, LESS_SIGNED, TESTS_MAX};
+use strata_filter::{Number, Op};
+
+use super::emit::Node;
+
+/// First and last integer.
+pub(super) type Span = (i128, i128);
+
+/// An integer that can be tested.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Integer {
+    /// Without a comparison.
+    pub test: Test,
+    /// What it can be.
+    pub domain: Span,
+}
+
+impl Integer {
+    /// Only these bits of it.
+    pub(super) fn masked(self, mask: u64) -> Integer {
+        // A negative value is in two's complement of 64 bits, so that all bits of the mask can be there.
+        let most = if self.domain.0 < 0 { u64::MAX } else { self.domain.1 as u64 };
+        let test = Test { mask, ..self.test };
+        Integer { test, domain: (0, i128::from(mask & most)) }
+    }
+
+    /// That the integer is in one of the spans, or in none of them; or how many tests there would be if
+    /// these are too many.
+    pub(super) fn among(&self, spans: Vec<Span>, outside: bool) -> Result<Node, usize> {
+        let mut stretches = self.stretches(spans, outside);
+        let mut single = Vec::new();
+        // A value alone between two others is one test, and its neighbours become one; as a stretch it
+        // has two ends.
+        let mut index = 1;
+        while index + 1 < stretches.len() {
+            let Stretch { from, to, inside } = stretches[index];
+            if from == to {
+                single.push(Stretch { from, to, inside });
+                stretches[index - 1].to = stretches[index + 1].to;
+                stretches.drain(index..=index + 1);
+            } else {
+                index += 1;
+            }
+        }
+        let last = stretches.pop().is_some_and(|last| last.inside);
+        let nr_tests = stretches.len() + single.len();
+        if nr_tests > TESTS_MAX {
+            return Err(nr_tests);
+        }
+        let ends = stretches.iter().rev().map(|stretch| (self.at_most(stretch), stretch.inside));
+        let values = single.iter().rev().map(|stretch| (self.equal(stretch.from), stretch.inside));
+        let tests = ends.chain(values);
+        Ok(tests.fold(Node::certain(last), |rest, (test, inside)| either(test, inside, rest)))
+    }
+
+    /// What the spans make of the domain: one behind the other, in turn inside and not.
+    fn stretches(&self, mut spans: Vec<Span>, outside: bool) -> Vec<Stretch> {
+        let (least, most) = self.domain;
+        spans.retain(|&(from, to)| from <= to && (from < to || self.has_bits(from)));
+        spans.sort_unstable();
+        let mut stretches: Vec<Stretch> = Vec::new();
+        let mut next = least;
+        for (from, to) in spans {
+            let (from, to) = (from.max(next), to.min(most));
+            if from > to {
+                continue;
+            }
+            if from > next {
+                push(&mut stretches, Stretch { from: next, to: from - 1, inside: outside });
+            }
+            push(&mut stretches, Stretch { from, to, inside: !outside });
+            next = to + 1;
+        }
+        if next <= most {
+            push(&mut stretches, Stretch { from: next, to: most, inside: outside });
+        }
+        stretches
+    }
+
+    /// Whether the mask leaves the value as it is.
+    fn has_bits(&self, value: i128) -> bool {
+        self.domain.0 < 0 || value as u64 & !self.test.mask == 0
+    }
+
+    fn equal(&self, value: i128) -> Test {
+        // The lower half of an i128 is the value in two's complement of 64 bits.
+        Test { comparison: EQUAL, value: value as u64, ..self.test }
+    }
+
+    /// That it is not behind the stretch, which is the first of what is left.
+    fn at_most(&self, stretch: &Stretch) -> Test {
+        if stretch.to == self.domain.0 {
+            return self.equal(stretch.to);
+        }
+        let comparison = if self.domain.0 < 0 { LESS_SIGNED } else { LESS };
+        Test { comparison, value: (stretch.to + 1) as u64, ..self.test }
+    }
+}
+
+/// Neighbouring values, all inside or none.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    from: i128,
+    to: i128,
+    inside: bool,
+}
+
+fn push(stretches: &mut Vec<Stretch>, stretch: Stretch) {
+    match stretches.last_mut() {
+        Some(last) if last.inside == stretch.inside => last.to = stretch.to,
+        _ => stretches.push(stretch),
+    }
+}
+
+/// `inside` if the test holds, else what the rest says.
+fn either(test: Test, inside: bool, rest: Node) -> Node {
+    match (inside, rest) {
+        (true, Node::Never) => Node::Test(test),
+        (false, Node::Always) => Node::Not(test),
+        (true, Node::Any(mut parts)) => {
+            parts.insert(0, Node::Test(test));
+            Node::Any(parts)
+        }
+        (false, Node::All(mut parts)) => {
+            parts.insert(0, Node::Not(test));
+            Node::All(parts)
+        }
+        (true, rest) => Node::Any(vec![Node::Test(test), rest]),
+        (false, rest) => Node::All(vec![Node::Not(test), rest]),
+    }
+}
+
+/// The integers of which `op number` is true; of `!=`, those of which it is not.
+pub(super) fn span(op: Op, number: Number) -> Span {
+    // The greatest integer that is not above the number, and the least that is not below. The casts
+    // saturate, beyond all integers of 64 bits.
+    let (floor, ceiling) = match number {
+        Number::Integer(value) => (value, value),
+        Number::Real(value) => (value.floor() as i128, value.ceil() as i128),
+    };
+    match op {
+        // No integer equals a number with a fraction: the span is empty.
+        Op::Equal | Op::NotEqual => (ceiling, floor),
+        Op::Less => (i128::MIN, ceiling.saturating_sub(1)),
+        Op::LessOrEqual => (i128::MIN, floor),
+        Op::Greater => (floor.saturating_add(1), i128::MAX),
+        Op::GreaterOrEqual => (ceiling, i128::MAX),
+    }
+}

@@ -1,0 +1,190 @@
+//! What a name in a filter is for one event.
+
+use strata_abi::kernel::{Test, CGROUP, CHARS, COMM, CPU, EQUAL, FIELD, PID, TID};
+use strata_filter::{Path, Root, Step, Subject};
+use strata_model::{Array, ByteOrder, Element, FieldClass, FieldOrder, Label};
+
+use super::ranges::Integer;
+use super::{Candidate, Unsupported};
+
+/// Names of what the event happens on.
+pub(super) const CONTEXT: [(&str, Context); 6] = [
+    ("pid", Context::Pid),
+    ("tid", Context::Tid),
+    ("cpu", Context::Cpu),
+    ("cgroup", Context::Cgroup),
+    ("comm", Context::Comm),
+    ("procname", Context::Comm),
+];
+
+/// What the event happens on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Context {
+    Pid,
+    Tid,
+    Cpu,
+    Cgroup,
+    Comm,
+}
+
+/// What a name is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Found<'e> {
+    /// The event has no such thing.
+    Absent,
+    /// The same in all records: the event's name, its log level.
+    OfEvent,
+    /// An integer.
+    Integer { integer: Integer, labels: Option<Labels<'e>> },
+    /// The control group: its id, or a path.
+    Cgroup(Integer),
+    /// Text, of which the first 16 bytes can be tested.
+    Chars {
+        test: Test,
+        /// Of the longest text \[byte\].
+        limit: usize,
+    },
+    /// A number that cannot be tested.
+    Number(Unsupported),
+    /// Text that cannot be tested.
+    Text,
+    /// Neither a number nor text: it is there, and equals nothing.
+    Other,
+    /// Not known when the event happens, whatever it is.
+    NotYet,
+}
+
+/// Names of an integer's values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Labels<'e> {
+    pub labels: &'e [Label],
+    pub of: strata_model::Integer,
+}
+
+pub(super) fn subject<'e>(subject: &Subject, candidate: &Candidate<'e>) -> Found<'e> {
+    match subject {
+        Subject::Name | Subject::LogLevel => Found::OfEvent,
+        Subject::Cpu => context(Context::Cpu),
+        Subject::Field(path) => field(path, candidate),
+    }
+}
+
+/// Whether there is such a field.
+pub(super) fn field<'e>(path: &Path, candidate: &Candidate<'e>) -> Found<'e> {
+    let Some((Step::Member(name), below)) = path.steps.split_first() else { return Found::Absent };
+    let of_payload = || payload(name, below, candidate);
+    let of_context = || match CONTEXT.iter().find(|(known, _)| known == name) {
+        Some((_, known)) if below.is_empty() => context(*known),
+        _ => Found::Absent,
+    };
+    match path.root {
+        Root::Payload => of_payload(),
+        Root::Context => of_context(),
+        Root::Packet | Root::Header => Found::NotYet,
+        Root::Any => match of_payload() {
+            Found::Absent => of_context(),
+            found => found,
+        },
+    }
+}
+
+fn context(context: Context) -> Found<'static> {
+    let test = |operand| Test { operand, mask: u64::MAX, comparison: EQUAL, ..Test::default() };
+    let number = |operand, most: u64| Integer { test: test(operand), domain: (0, most.into()) };
+    match context {
+        Context::Pid => Found::Integer { integer: number(PID, u32::MAX.into()), labels: None },
+        Context::Tid => Found::Integer { integer: number(TID, u32::MAX.into()), labels: None },
+        Context::Cpu => Found::Integer { integer: number(CPU, u32::MAX.into()), labels: None },
+        Context::Cgroup => Found::Cgroup(number(CGROUP, u64::MAX)),
+        // TASK_COMM_LEN is 16, the NUL included.
+        Context::Comm => Found::Chars { test: test(COMM), limit: 15 },
+    }
+}
+
+fn payload<'e>(name: &str, below: &[Step], candidate: &Candidate<'e>) -> Found<'e> {
+    // Both live as long as the event.
+    let Candidate { event, .. } = *candidate;
+    let (fields, sources) = if candidate.has_exit() {
+        (&event.exit_fields, &event.exit_sources)
+    } else {
+        (&event.fields, &event.sources)
+    };
+    let Some(field) = fields.iter().find(|field| field.name == name) else {
+        return Found::Absent;
+    };
+    if let Some((step, below)) = below.split_first() {
+        return element(&field.class, step, below);
+    }
+    let source = sources.iter().find(|source| source.field == name);
+    let test = source.map(|source| Test {
+        operand: if source.bytes == 16 { CHARS } else { FIELD },
+        comparison: EQUAL,
+        bytes: source.bytes,
+        is_signed: source.is_signed.into(),
+        offset: source.offset,
+        mask: u64::MAX,
+        ..Test::default()
+    });
+    let (of, labels) = match &field.class {
+        FieldClass::Integer(of) => {
+            let labels = source.map(|source| source.labels.as_slice());
+            (of, labels.filter(|labels| !labels.is_empty()))
+        }
+        FieldClass::Enumeration(of) => (&of.integer, Some(of.labels.as_slice())),
+        FieldClass::Float(_) => return Found::Number(Unsupported::Real),
+        FieldClass::String => return Found::Text,
+        FieldClass::Array(Array { element: Element::Text, count }) => {
+            return match test {
+                Some(test) if test.operand == CHARS => {
+                    Found::Chars { test, limit: *count as usize }
+                }
+                _ => Found::Text,
+            };
+        }
+        FieldClass::Sequence(sequence) if sequence.element == Element::Text => return Found::Text,
+        FieldClass::Array(_) | FieldClass::Sequence(_) => return Found::Other,
+    };
+    if of.bytes > 1 && !is_native(of.byte_order) {
+        return Found::Number(Unsupported::ByteOrder);
+    }
+    let labels = labels.map(|labels| Labels { labels, of: *of });
+    match test.and_then(integer) {
+        Some(integer) => Found::Integer { integer, labels },
+        None => Found::Number(Unsupported::Place),
+    }
+}
+
+/// An array's element has no place of its own; one behind the last is not there.
+fn element(class: &FieldClass, step: &Step, below: &[Step]) -> Found<'static> {
+    let Step::Index(index) = step else { return Found::Absent };
+    if !below.is_empty() {
+        return Found::Absent;
+    }
+    let (element, count) = match class {
+        FieldClass::Array(array) => (&array.element, u64::from(array.count)),
+        FieldClass::Sequence(sequence) => (&sequence.element, u64::MAX),
+        _ => return Found::Absent,
+    };
+    match element {
+        Element::Text => Found::Absent,
+        _ if *index >= count => Found::Absent,
+        Element::Float(_) => Found::Number(Unsupported::Real),
+        Element::Integer(_) => Found::Number(Unsupported::Place),
+    }
+}
+
+fn integer(test: Test) -> Option<Integer> {
+    let of = strata_model::Integer {
+        signed: test.is_signed != 0,
+        ..strata_model::Integer::unsigned(test.bytes)
+    };
+    Some(Integer { test, domain: of.range().ok()? })
+}
+
+fn is_native(order: FieldOrder) -> bool {
+    match order {
+        FieldOrder::Native => true,
+        FieldOrder::Big => ByteOrder::NATIVE == ByteOrder::Big,
+        FieldOrder::Little => ByteOrder::NATIVE == ByteOrder::Little,
+    }
+}

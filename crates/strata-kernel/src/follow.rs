@@ -1,0 +1,97 @@
+//! Which processes' events are recorded.
+
+use crate::attach::{attach, Attached, Target};
+use crate::error::{Error, Reason};
+use crate::load::{begin_listening, reason, Loader};
+use crate::object::Object;
+use libbpf_rs::{Iter, MapCore, MapFlags};
+use std::io::Read;
+
+/// Of which processes events that are followed are recorded; never the tracer's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Follow {
+    /// All.
+    Everyone,
+    /// Those that this process makes while the session is there, from their execve on, and theirs.
+    Children,
+    /// These, with their threads and descendants.
+    Processes(Vec<u32>),
+}
+
+/// Walks until nothing new is found, but no more than so often.
+const WALKS_MAX: usize = 32;
+
+/// Loads what follows, which makes the maps that all share, and follows who runs already.
+///
+/// # Errors
+/// [`Error::Load`].
+pub(crate) fn begin(loader: &mut Loader, follow: &Follow) -> Result<libbpf_rs::Object, Error> {
+    let error = |reason| Error::Load { what: "following processes", reason };
+    let children = u32::from(*follow == Follow::Children).to_ne_bytes();
+    let wanted: &[&str] = match follow {
+        Follow::Everyone => &["strata_walk"],
+        _ => &["strata_walk", "strata_fork", "strata_exec"],
+    };
+    let roots = match follow {
+        Follow::Processes(roots) => roots.as_slice(),
+        _ => &[],
+    };
+    let mut open =
+        loader.open(Object::Follow, wanted, &[(".rodata.children", &children)]).map_err(error)?;
+    for mut map in open.maps_mut() {
+        if map.name() == "roots" {
+            map.set_max_entries(roots.len().max(1) as u32).map_err(|e| error(reason(&e)))?;
+        }
+    }
+    let object = loader.load_first(open).map_err(error)?;
+    for map in object.maps() {
+        for root in roots.iter().filter(|_| map.name() == "roots") {
+            let one = 1u32.to_ne_bytes();
+            map.update(&root.to_ne_bytes(), &one, MapFlags::ANY).map_err(|e| error(reason(&e)))?;
+        }
+    }
+    Ok(object)
+}
+
+/// Attaches it; who forks from now on is seen. Then finds those that run already: who was made before is
+/// found by the walk, or its parent is and the next walk finds it.
+///
+/// # Errors
+/// [`Error::Load`].
+pub(crate) fn attach_and_walk(object: &libbpf_rs::Object) -> Result<Vec<Attached>, Error> {
+    let error = |reason| Error::Load { what: "following processes", reason };
+    let (mut attached, mut walk) = (Vec::new(), None);
+    for one in attach(object, &Target::Own).map_err(error)? {
+        if one.is_iterator() {
+            walk = Some(one);
+        } else {
+            attached.push(one);
+        }
+    }
+    let Some(walk) = walk else { return Ok(attached) };
+    let mut before = None;
+    for _ in 0..WALKS_MAX {
+        once(&walk).map_err(error)?;
+        let now = found(object);
+        if now.is_none() || before == now || now == Some(0) {
+            break;
+        }
+        before = now;
+    }
+    Ok(attached)
+}
+
+fn once(walk: &Attached) -> Result<(), Reason> {
+    begin_listening();
+    let mut iterator = Iter::new(walk.link()).map_err(|error| reason(&error))?;
+    let mut nothing = [0; 64];
+    while iterator.read(&mut nothing).map_err(|error| reason(&error))? > 0 {}
+    Ok(())
+}
+
+/// How many tasks were found so far.
+fn found(object: &libbpf_rs::Object) -> Option<u64> {
+    let map = object.maps().find(|map| map.name() == ".data.found")?;
+    let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
+    Some(u64::from_ne_bytes(value.get(..8)?.try_into().ok()?))
+}

@@ -1,0 +1,337 @@
+//! An event's `format` file: which fields the kernel says it has, and how they are recorded.
+//!
+//! ```text
+//! name: irq_handler_entry
+//! ID: 225
+//! format:
+//!     field:unsigned short common_type;   offset:0;   size:2; signed:0;     left out: not readable
+//!     field:int irq;                      offset:8;   size:4; signed:1;
+//!     field:__data_loc char[] name;       offset:12;  size:4; signed:0;     u16 offset, u16 bytes
+//! print fmt: "irq=%d name=%s", REC->irq, __get_str(name)
+//! ```
+//!
+//! | in C | recorded |
+//! |---|---|
+//! | integer, pointer | [`Integer`]; in the base in which `print fmt` shows it |
+//! | `bool` | [`Integer`] that is 0 or 1 |
+//! | `__print_symbolic` of exactly the field | [`Enumeration`]; values that cannot be told are left out |
+//! | `__print_flags` of the field | hexadecimal [`Integer`]: an enumeration names one value, not a set of bits |
+//! | `char x[16]` | [`Array`] of text |
+//! | `u32 x[4]` | [`Array`] of integers |
+//! | structure, or a size that no integer has | [`Array`] of bytes |
+//! | `__data_loc char[]`, `__rel_loc char[]` | [`Sequence`] of text |
+//! | `__data_loc u64[]`, `cpumask_t` and so on | [`Sequence`] of bytes, as they are in memory |
+//! | a field of 0 bytes | nothing: where it ends is not said |
+
+mod declaration;
+mod expression;
+mod print;
+#[cfg(test)]
+mod tests;
+
+use crate::Source;
+use std::collections::HashSet;
+use strata_abi::kernel::{self, Part};
+use strata_model::{
+    printable, Array, Base, Element, Enumeration, EventError, Field, FieldClass, FieldOrder,
+    Integer, Label, Sequence,
+};
+use thiserror::Error;
+
+/// Bytes in front of an event's own fields in the context of a program; it may not read them.
+const COMMON_BYTES: u16 = 8;
+
+/// Why a `format` file cannot be used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum FormatError {
+    /// No line with its name, its number or its fields.
+    #[error("its format file has no line '{line}'")]
+    NoLine {
+        /// How the line begins.
+        line: &'static str,
+    },
+    /// A line with a field that cannot be read.
+    #[error("its format file has a field that is not understood, {}", printable(.line))]
+    Line {
+        /// The line.
+        line: String,
+    },
+    /// A field where programs may not read.
+    #[error("its field {} is at byte {offset}; programs can read from byte {COMMON_BYTES} on",
+            printable(.field))]
+    Unreadable {
+        /// Its name.
+        field: String,
+        /// Where it is \[byte\].
+        offset: u16,
+    },
+    /// The fields lie so far apart that they are too many parts.
+    #[error("its fields lie in {found} places apart; the limit is {limit}")]
+    TooManyParts {
+        /// How many.
+        found: usize,
+        /// The most that are possible.
+        limit: usize,
+    },
+    /// No trace can be written with it.
+    #[error("it cannot be described in a trace: {0}")]
+    Class(#[from] EventError),
+    /// The record would be too big.
+    #[error(
+        "its fields have {found} bytes, without what dynamic arrays hold; the limit is {limit}"
+    )]
+    TooBig {
+        /// How many.
+        found: u64,
+        /// The most that are possible.
+        limit: u64,
+    },
+}
+
+/// The value of an enumerator of the kernel.
+pub type Enumerators<'a> = &'a dyn Fn(&str) -> Option<i128>;
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// An integer of the field's bytes.
+    Integer,
+    /// 0 or 1.
+    Bool,
+    /// Text, padded with NULs.
+    Text,
+    /// Integers.
+    Array {
+        /// Bytes of each.
+        element_bytes: u8,
+    },
+    /// A word (u16 offset, u16 bytes) that says where text is, or bytes.
+    Dynamic {
+        /// The offset counts from behind the word (`__rel_loc`), not from the event's first byte.
+        is_relative: bool,
+        /// Text up to a NUL; else bytes.
+        is_text: bool,
+    },
+}
+
+/// A field of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormatField {
+    /// Its name.
+    pub name: String,
+    /// Its type as the kernel writes it, without what is behind the name: `const char *`.
+    pub c_type: String,
+    /// Where it is in the event \[byte\].
+    pub offset: u16,
+    /// How many it has \[byte\]; of a dynamic array, those of the word.
+    pub bytes: u16,
+    /// Two's complement; of arrays, its elements.
+    pub is_signed: bool,
+    /// What it holds.
+    pub shape: Shape,
+    /// How `print fmt` shows it.
+    pub base: Base,
+    /// What `print fmt` calls its values: no two of them have one value, and all are values that
+    /// the field can have.
+    pub labels: Vec<Label>,
+}
+
+/// What a `format` file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// The kernel's name.
+    pub name: String,
+    /// `common_type`, as `PERF_TYPE_TRACEPOINT` wants it.
+    pub id: u32,
+    /// By where they are, without those that all events have (`common_...`).
+    pub fields: Vec<FormatField>,
+}
+
+/// How an event is recorded by the program for any tracepoint.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Layout {
+    /// The payload.
+    pub fields: Vec<Field>,
+    /// How a program makes it.
+    pub parts: Vec<Part>,
+    /// What filters can look at.
+    pub sources: Vec<Source>,
+}
+
+impl Format {
+    /// Reads the text of a `format` file.
+    ///
+    /// # Errors
+    /// What in it is not understood.
+    pub fn parse(text: &str) -> Result<Format, FormatError> {
+        Format::parse_with(text, &|_| None)
+    }
+
+    /// As [`Format::parse`]; `enumerator` gives the value of a name that the text has instead of it.
+    ///
+    /// # Errors
+    /// What in it is not understood.
+    pub fn parse_with(text: &str, enumerator: Enumerators<'_>) -> Result<Format, FormatError> {
+        let (head, print) = match text.split_once("\nprint fmt:") {
+            Some((head, print)) => (head, print),
+            None => (text, ""),
+        };
+        let line = |prefix: &'static str| {
+            let value = head.lines().find_map(|line| line.strip_prefix(prefix)).map(str::trim);
+            value.filter(|value| !value.is_empty()).ok_or(FormatError::NoLine { line: prefix })
+        };
+        let name = line("name:")?.to_owned();
+        let id = line("ID:")?.parse().map_err(|_| FormatError::NoLine { line: "ID:" })?;
+        if !head.lines().any(|line| line.trim_end() == "format:") {
+            return Err(FormatError::NoLine { line: "format:" });
+        }
+        let mut fields = Vec::new();
+        let mut names = HashSet::new();
+        for line in head.lines().map(str::trim).filter(|line| line.starts_with("field:")) {
+            let refused = || FormatError::Line { line: line.to_owned() };
+            let field = declaration::field(line).ok_or_else(refused)?;
+            if field.name.starts_with("common_") {
+                continue;
+            }
+            if !names.insert(field.name.clone()) {
+                return Err(refused());
+            }
+            fields.push(field);
+        }
+        fields.sort_by_key(|field| field.offset);
+        let shown = print::Print::parse(print, enumerator);
+        for field in &mut fields {
+            shown.apply(field);
+        }
+        Ok(Format { name, id, fields })
+    }
+
+    /// The field with this name.
+    pub fn field(&self, name: &str) -> Option<&FormatField> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// How it is recorded, its fields called as `name` says.
+    ///
+    /// # Errors
+    /// [`FormatError::Unreadable`], [`FormatError::TooManyParts`], [`FormatError::TooBig`].
+    pub fn layout(&self, name: impl Fn(&FormatField) -> String) -> Result<Layout, FormatError> {
+        let end = self.fields.iter().map(FormatField::end).max().unwrap_or(0);
+        let mut layout = Layout::default();
+        for field in self.fields.iter().filter(|field| field.bytes > 0) {
+            if field.offset < COMMON_BYTES {
+                let (field, offset) = (field.name.clone(), field.offset);
+                return Err(FormatError::Unreadable { field, offset });
+            }
+            let name = name(field);
+            layout.fields.push(Field::new(name.clone(), field.class()));
+            layout.sources.extend(field.source(name, end));
+            add_part(&mut layout.parts, field.part());
+        }
+        let (found, limit) = (layout.parts.len(), kernel::PARTS_MAX);
+        if found > limit {
+            return Err(FormatError::TooManyParts { found, limit });
+        }
+        let found = layout.fields.iter().map(Field::min_bytes).sum();
+        let limit = u64::from(kernel::PAYLOAD_MAX);
+        if found > limit {
+            return Err(FormatError::TooBig { found, limit });
+        }
+        Ok(layout)
+    }
+}
+
+/// Bytes directly behind those copied last are copied with them.
+fn add_part(parts: &mut Vec<Part>, part: Part) {
+    if let Some(last) = parts.last_mut() {
+        let is_next = last.offset.checked_add(last.bytes) == Some(part.offset);
+        if is_next && last.kind == kernel::COPY && part.kind == kernel::COPY {
+            if let Some(bytes) = last.bytes.checked_add(part.bytes) {
+                last.bytes = bytes;
+                return;
+            }
+        }
+    }
+    parts.push(part);
+}
+
+impl FormatField {
+    /// Where it ends \[byte\].
+    fn end(&self) -> u32 {
+        u32::from(self.offset) + u32::from(self.bytes)
+    }
+
+    /// Its type without qualifiers and without the star of a pointer: `struct page`, `__be16`.
+    fn base_type(&self) -> String {
+        declaration::base_type(&self.c_type)
+    }
+
+    /// Its elements, or itself, as an integer of so many bytes.
+    fn integer(&self, bytes: u8) -> Integer {
+        let byte_order = match self.base_type().as_str() {
+            swapped if swapped.starts_with("__be") => FieldOrder::Big,
+            swapped if swapped.starts_with("__le") => FieldOrder::Little,
+            _ => FieldOrder::Native,
+        };
+        let is_bool = self.shape == Shape::Bool;
+        Integer { bytes, signed: self.is_signed, base: self.base, byte_order, is_bool }
+    }
+
+    /// What is recorded of it.
+    pub fn class(&self) -> FieldClass {
+        // The shape was made for the size: an integer has 1, 2, 4 or 8 bytes.
+        let bytes = u8::try_from(self.bytes).unwrap_or(u8::MAX);
+        match self.shape {
+            Shape::Integer | Shape::Bool if self.labels.is_empty() => {
+                FieldClass::Integer(self.integer(bytes))
+            }
+            Shape::Integer | Shape::Bool => FieldClass::Enumeration(Enumeration {
+                integer: self.integer(bytes),
+                name: String::new(),
+                labels: self.labels.clone(),
+            }),
+            Shape::Text => {
+                FieldClass::Array(Array { element: Element::Text, count: self.bytes.into() })
+            }
+            Shape::Array { element_bytes } => FieldClass::Array(Array {
+                element: Element::Integer(self.integer(element_bytes)),
+                count: u32::from(self.bytes) / u32::from(element_bytes.max(1)),
+            }),
+            Shape::Dynamic { is_text, .. } => FieldClass::Sequence(Sequence {
+                element: match is_text {
+                    true => Element::Text,
+                    false => {
+                        Element::Integer(Integer { base: Base::Sixteen, ..Integer::unsigned(1) })
+                    }
+                },
+                length_bytes: 2,
+            }),
+        }
+    }
+
+    /// What a program does to record it.
+    fn part(&self) -> Part {
+        let kind = match self.shape {
+            Shape::Dynamic { is_relative: false, is_text: true } => kernel::TEXT,
+            Shape::Dynamic { is_relative: true, is_text: true } => kernel::TEXT_REL,
+            Shape::Dynamic { is_relative: false, is_text: false } => kernel::BYTES,
+            Shape::Dynamic { is_relative: true, is_text: false } => kernel::BYTES_REL,
+            _ => kernel::COPY,
+        };
+        Part { kind, offset: self.offset, bytes: self.bytes, ..Part::default() }
+    }
+
+    /// Where a filter finds its value. The event ends at `end`: a filter reads 16 bytes of a text.
+    fn source(&self, field: String, end: u32) -> Option<Source> {
+        let bytes = match self.shape {
+            Shape::Integer | Shape::Bool => {
+                let integer = self.integer(u8::try_from(self.bytes).ok()?);
+                (integer.byte_order == FieldOrder::Native).then_some(integer.bytes)?
+            }
+            Shape::Text => (u32::from(self.offset) + 16 <= end).then_some(16)?,
+            Shape::Array { .. } | Shape::Dynamic { .. } => return None,
+        };
+        let (offset, is_signed) = (self.offset, self.is_signed && bytes != 16);
+        Some(Source { field, offset, bytes, is_signed, labels: self.labels.clone() })
+    }
+}

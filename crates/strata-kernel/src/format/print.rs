@@ -1,0 +1,354 @@
+//! `print fmt` of a `format` file: how the kernel shows an event's fields as text.
+//!
+//! It is C, after the compiler's preprocessor: a format of printf and its arguments. What is not
+//! understood is passed over; then a field is shown as the number that it is.
+
+use super::declaration::type_bytes;
+use super::{expression, Enumerators, FormatField, Shape};
+use std::collections::HashMap;
+use strata_model::{limits, Base, Integer, Label};
+
+/// What `print fmt` says of the fields.
+#[derive(Debug, Default)]
+pub(super) struct Print {
+    shown: HashMap<String, Shown>,
+}
+
+/// What it says of one field.
+#[derive(Debug, Default)]
+struct Shown {
+    /// The first conversion by which it is shown as it is, from behind the `%`.
+    conversion: Option<String>,
+    /// An argument of `__print_flags`.
+    is_flags: bool,
+    /// Tables of `__print_symbolic`; each pair is a value and its name.
+    tables: Vec<Vec<(i128, String)>>,
+    /// A cast in front of it leaves out bytes: the tables are of other values.
+    narrowed_to: Option<u8>,
+    /// A part of it is in a table, too: what its values are called depends on something else.
+    is_in_parts: bool,
+}
+
+impl Print {
+    /// Reads what is behind `print fmt:`.
+    pub(super) fn parse(text: &str, enumerator: Enumerators<'_>) -> Print {
+        let mut print = Print::default();
+        let arguments = split(text, b',');
+        let Some((format, arguments)) = arguments.split_first() else { return print };
+        for (conversion, argument) in conversions(&literal(format)).iter().zip(arguments) {
+            let Some(field) = conversion.as_ref().and_then(|_| plain_field(argument)) else {
+                continue;
+            };
+            let shown = print.shown.entry(field.name.to_owned()).or_default();
+            if shown.conversion.is_none() {
+                shown.conversion.clone_from(conversion);
+            }
+        }
+        for argument in arguments {
+            print.calls(argument, enumerator);
+        }
+        print
+    }
+
+    /// All `__print_symbolic(...)` and `__print_flags(...)` in an expression.
+    fn calls(&mut self, text: &str, enumerator: Enumerators<'_>) {
+        let mut rest = text;
+        while let Some(at) = rest.find("__print_") {
+            rest = &rest[at + "__print_".len()..];
+            let Some((function, behind)) = rest.split_once('(') else { return };
+            let is_flags = match function.trim() {
+                "symbolic" | "symbolic_u64" => false,
+                "flags" | "flags_u64" => true,
+                _ => continue,
+            };
+            let Some(inside) = until_closed(behind) else { return };
+            let arguments = split(inside, b',');
+            let Some(first) = arguments.first() else { continue };
+            let Some(field) = plain_field(first) else {
+                for name in mentioned(first) {
+                    let shown = self.shown.entry(name.to_owned()).or_default();
+                    shown.is_in_parts |= !is_flags;
+                }
+                continue;
+            };
+            let shown = self.shown.entry(field.name.to_owned()).or_default();
+            if is_flags {
+                shown.is_flags = true;
+                continue;
+            }
+            let entries = arguments.iter().skip(1);
+            let table: Vec<_> = entries.filter_map(|item| entry(item, enumerator)).collect();
+            shown.narrowed_to = shown.narrowed_to.or(field.narrowed_to);
+            if !shown.tables.contains(&table) {
+                shown.tables.push(table);
+            }
+        }
+    }
+
+    /// Gives a field its base and labels.
+    pub(super) fn apply(&self, field: &mut FormatField) {
+        let Some(shown) = self.shown.get(&field.name) else { return };
+        match field.shape {
+            Shape::Integer | Shape::Bool => {
+                let is_narrowed =
+                    shown.narrowed_to.is_some_and(|bytes| u16::from(bytes) < field.bytes);
+                let is_other = is_narrowed || shown.is_in_parts || shown.is_flags;
+                // Two tables: which one is meant depends on another field.
+                if let ([table], false) = (shown.tables.as_slice(), is_other) {
+                    field.labels = labels(table, field);
+                }
+                if let Some(base) = shown.conversion.as_deref().and_then(base_of) {
+                    field.base = base;
+                } else if shown.is_flags && field.labels.is_empty() {
+                    field.base = Base::Sixteen;
+                }
+            }
+            // %pI4 is a dotted address; %pM, %pU and the like are digits of base 16.
+            Shape::Array { .. } => match shown.conversion.as_deref() {
+                Some(conversion) if conversion.starts_with("pI4") => (),
+                Some(conversion) if conversion.starts_with('p') => field.base = Base::Sixteen,
+                _ => (),
+            },
+            Shape::Text | Shape::Dynamic { .. } => (),
+        }
+    }
+}
+
+/// The pairs of a table which the field can have. The kernel takes the first of one value.
+fn labels(table: &[(i128, String)], field: &FormatField) -> Vec<Label> {
+    let Ok(bytes) = u8::try_from(field.bytes) else { return Vec::new() };
+    let integer = Integer { signed: field.is_signed, ..Integer::unsigned(bytes) };
+    let Ok((lowest, highest)) = integer.range() else { return Vec::new() };
+    let mut labels: Vec<Label> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for (value, label) in table {
+        // Of 8 bytes -1 and 2^64 - 1 are one value.
+        let value = match (bytes, field.is_signed) {
+            (8, false) if *value < 0 => value + (1i128 << 64),
+            (8, true) if *value > highest => value - (1i128 << 64),
+            _ => *value,
+        };
+        let is_fit = (lowest..=highest).contains(&value) && label.len() <= limits::LABEL_BYTES;
+        if is_fit && labels.len() < limits::LABELS && seen.insert(value) {
+            let bits = value as i64;
+            labels.push(Label { from: bits, to: bits, label: label.clone() });
+        }
+    }
+    labels
+}
+
+/// What a conversion says of an integer; `None`: nothing.
+fn base_of(conversion: &str) -> Option<Base> {
+    match conversion.bytes().next()? {
+        b'x' | b'X' | b'p' => Some(Base::Sixteen),
+        b'o' => Some(Base::Eight),
+        _ => None,
+    }
+}
+
+/// The conversions of a format of printf, from the letter on; `None` for a `*`, which has an argument.
+fn conversions(format: &str) -> Vec<Option<String>> {
+    let mut found = Vec::new();
+    let mut rest = format;
+    while let Some((_, behind)) = rest.split_once('%') {
+        rest = behind;
+        if let Some(behind) = rest.strip_prefix('%') {
+            rest = behind;
+            continue;
+        }
+        let Some(at) = rest.find(|letter: char| !"#0- +'.123456789*lhzjtLq".contains(letter))
+        else {
+            break;
+        };
+        found.extend(rest[..at].matches('*').map(|_| None));
+        rest = &rest[at..];
+        let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        // Of `%px`, all letters; of `%dB` the first.
+        let letters = if rest.starts_with('p') { end } else { end.min(1) };
+        found.push(Some(rest[..letters].to_owned()));
+    }
+    found
+}
+
+/// An argument that is a field and nothing else.
+struct Plain<'a> {
+    name: &'a str,
+    /// Bytes of the smallest type that it is cast to.
+    narrowed_to: Option<u8>,
+}
+
+/// `REC->name`, perhaps in parentheses, or with casts in front.
+fn plain_field(text: &str) -> Option<Plain<'_>> {
+    let mut narrowed_to: Option<u8> = None;
+    let mut rest = text.trim();
+    loop {
+        if let Some(name) = rest.strip_prefix("REC->") {
+            let name = name.trim();
+            let is_name =
+                !name.is_empty() && name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric());
+            return is_name.then_some(Plain { name, narrowed_to });
+        }
+        let behind = rest.strip_prefix('(')?;
+        let inside = until_closed(behind)?;
+        let after = behind.get(inside.len() + 1..)?.trim();
+        if after.is_empty() {
+            rest = inside.trim();
+            continue;
+        }
+        let words = inside.trim();
+        let is_type = !words.is_empty()
+            && words.chars().all(|c| c.is_ascii_alphanumeric() || "_ *".contains(c));
+        if !is_type {
+            return None;
+        }
+        let bytes = if words.ends_with('*') {
+            Some(8)
+        } else {
+            type_bytes(&super::declaration::base_type(words))
+        };
+        // Of an unknown type nothing is known: as if nothing were left of it.
+        narrowed_to = Some(narrowed_to.unwrap_or(u8::MAX).min(bytes.unwrap_or(0)));
+        rest = after;
+    }
+}
+
+/// All fields in an expression.
+fn mentioned(text: &str) -> impl Iterator<Item = &str> {
+    text.split("REC->").skip(1).map(|rest| {
+        let end = rest.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+        rest.get(..end.unwrap_or(rest.len())).unwrap_or_default()
+    })
+}
+
+/// `{ value, "label" }`.
+fn entry(text: &str, enumerator: Enumerators<'_>) -> Option<(i128, String)> {
+    let inside = text.trim().strip_prefix('{')?.trim_end().strip_suffix('}')?;
+    let items = split(inside, b',');
+    let [value, label] = items.as_slice() else { return None };
+    if !label.trim_start().starts_with('"') {
+        return None;
+    }
+    Some((expression::value(value, enumerator)?, literal(label)))
+}
+
+/// What is in front of the parenthesis that closes one that was opened in front of `text`.
+fn until_closed(text: &str) -> Option<&str> {
+    let mut depth = 0usize;
+    for (at, byte) in outside_of_strings(text) {
+        match byte {
+            b'(' => depth += 1,
+            b')' if depth == 0 => return text.get(..at),
+            b')' => depth -= 1,
+            _ => (),
+        }
+    }
+    None
+}
+
+/// The parts between separators that are in no string, parenthesis, brace or bracket.
+fn split(text: &str, separator: u8) -> Vec<&str> {
+    let (mut parts, mut begin, mut depth) = (Vec::new(), 0, 0i32);
+    for (at, byte) in outside_of_strings(text) {
+        match byte {
+            b'(' | b'{' | b'[' => depth += 1,
+            b')' | b'}' | b']' => depth -= 1,
+            _ if byte == separator && depth == 0 => {
+                parts.extend(text.get(begin..at));
+                begin = at + 1;
+            }
+            _ => (),
+        }
+    }
+    parts.extend(text.get(begin..));
+    parts
+}
+
+/// The bytes that are in no string or character, with their places.
+fn outside_of_strings(text: &str) -> impl Iterator<Item = (usize, u8)> + '_ {
+    let (mut quote, mut is_escaped) = (None, false);
+    text.bytes().enumerate().filter(move |(_, byte)| match quote {
+        Some(_) if is_escaped => {
+            is_escaped = false;
+            false
+        }
+        Some(_) if *byte == b'\\' => {
+            is_escaped = true;
+            false
+        }
+        Some(open) => {
+            if *byte == open {
+                quote = None;
+            }
+            false
+        }
+        None if matches!(byte, b'"' | b'\'') => {
+            quote = Some(*byte);
+            false
+        }
+        None => true,
+    })
+}
+
+/// The text of one string, or of several that stand side by side, as C has it. Control characters
+/// become spaces.
+fn literal(text: &str) -> String {
+    let mut out = String::new();
+    let mut is_inside = false;
+    let mut chars = text.chars();
+    while let Some(found) = chars.next() {
+        match found {
+            '"' => is_inside = !is_inside,
+            '\\' if is_inside => match chars.next() {
+                Some('n' | 't' | 'r') => out.push(' '),
+                Some(escaped) if !escaped.is_control() => out.push(escaped),
+                _ => (),
+            },
+            found if is_inside && found.is_control() => out.push(' '),
+            found if is_inside => out.push(found),
+            _ => (),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversions_of_a_format_are_found_with_the_argument_of_a_star() {
+        let found = conversions("%% a=%-8.3lx %*pbl %d%s %pI4c:%hu %#llx %zuB%");
+        let found: Vec<_> = found.iter().map(Option::as_deref).collect();
+        let expected = ["x", "", "pbl", "d", "s", "pI4c", "u", "x", "u"];
+        let expected: Vec<_> =
+            expected.iter().map(|letter| (!letter.is_empty()).then_some(*letter)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn plain_field_in_parentheses_and_casts_is_found() {
+        for text in ["REC->x", " (REC->x) ", "((unsigned long)REC->x)", "(void *) (REC->x)"] {
+            assert_eq!(plain_field(text).map(|field| field.name), Some("x"), "{text}");
+        }
+    }
+
+    #[test]
+    fn plain_field_of_another_expression_is_none() {
+        for text in
+            ["REC->x & 1", "REC->x->y", "(u8)REC->x >> 2", "f(REC->x)", "(REC->x", "((u8)", ""]
+        {
+            assert!(plain_field(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn literal_of_strings_side_by_side_is_one_text() {
+        assert_eq!(literal(r#" "a\"b" "c\\d\n" "#), r#"a"bc\d "#);
+    }
+
+    #[test]
+    fn split_passes_over_strings_and_braces() {
+        let parts = split(r#" "a,b", f(c, d), { 1, "}" }, ',' , e"#, b',');
+        assert_eq!(parts, [r#" "a,b""#, " f(c, d)", r#" { 1, "}" }"#, " ',' ", " e"]);
+    }
+}

@@ -1,0 +1,253 @@
+//! Events that have programs of their own (`probe/kernel/hot.bpf.c`): those that come most often, and those
+//! of interrupts, which must be run inside any other program.
+
+use crate::event::{KernelEvent, Probe, Source};
+use crate::format::Format;
+use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
+use libbpf_rs::btf::{Btf, BtfType, ReferencesType};
+use std::collections::HashMap;
+use std::sync::OnceLock;
+use strata_model::{Array, Base, Element, Enumeration, Field, FieldClass, Integer, Sequence};
+
+/// What a field of a payload is, and so how large; payloads have no padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A task's name, 16 bytes.
+    Comm,
+    I32,
+    U32,
+    I64,
+    U64,
+    /// An address or flags.
+    Hex,
+    /// Length and text; only at the end.
+    Text,
+}
+use Kind::{Comm, Hex, Text, I32, I64, U32, U64};
+
+/// One event: its program has the kernel's name.
+struct Hot {
+    system: &'static str,
+    name: &'static str,
+    /// Arguments that the program needs.
+    nr_args: usize,
+    /// Recorded name of each field.
+    fields: &'static [(&'static str, Kind)],
+}
+
+const WAKING: &[(&str, Kind)] = &[("comm", Comm), ("tid", I32), ("prio", I32), ("target_cpu", I32)];
+const FAULT: &[(&str, Kind)] = &[("address", Hex), ("ip", Hex), ("error_code", Hex)];
+const VEC: &[(&str, Kind)] = &[("vec", U32)];
+const HRTIMER: &[(&str, Kind)] = &[("hrtimer", Hex)];
+
+const fn hot(
+    system: &'static str,
+    name: &'static str,
+    nr_args: usize,
+    fields: &'static [(&'static str, Kind)],
+) -> Hot {
+    Hot { system, name, nr_args, fields }
+}
+
+const ALL: [Hot; 20] = [
+    hot(
+        "sched",
+        "sched_switch",
+        4,
+        &[
+            ("prev_comm", Comm),
+            ("prev_tid", I32),
+            ("prev_prio", I32),
+            ("prev_state", I64),
+            ("next_comm", Comm),
+            ("next_tid", I32),
+            ("next_prio", I32),
+        ],
+    ),
+    hot("sched", "sched_waking", 1, WAKING),
+    hot("sched", "sched_wakeup", 1, WAKING),
+    hot("sched", "sched_wakeup_new", 1, WAKING),
+    hot(
+        "sched",
+        "sched_migrate_task",
+        2,
+        &[("comm", Comm), ("tid", I32), ("prio", I32), ("orig_cpu", I32), ("dest_cpu", I32)],
+    ),
+    hot(
+        "sched",
+        "sched_process_fork",
+        2,
+        &[
+            ("parent_comm", Comm),
+            ("parent_tid", I32),
+            ("parent_pid", I32),
+            ("child_comm", Comm),
+            ("child_tid", I32),
+            ("child_pid", I32),
+        ],
+    ),
+    hot("sched", "sched_process_exit", 1, &[("comm", Comm), ("tid", I32), ("prio", I32)]),
+    hot("irq", "irq_handler_entry", 2, &[("irq", I32), ("name", Text)]),
+    hot("irq", "irq_handler_exit", 3, &[("irq", I32), ("ret", I32)]),
+    hot("irq", "softirq_entry", 1, VEC),
+    hot("irq", "softirq_exit", 1, VEC),
+    hot("irq", "softirq_raise", 1, VEC),
+    hot(
+        "timer",
+        "hrtimer_start",
+        2,
+        &[
+            ("hrtimer", Hex),
+            ("function", Hex),
+            ("expires", I64),
+            ("softexpires", I64),
+            ("mode", U32),
+        ],
+    ),
+    hot("timer", "hrtimer_expire_entry", 2, &[("hrtimer", Hex), ("now", I64), ("function", Hex)]),
+    hot("timer", "hrtimer_expire_exit", 1, HRTIMER),
+    hot("timer", "hrtimer_cancel", 1, HRTIMER),
+    hot("exceptions", "page_fault_user", 3, FAULT),
+    hot("exceptions", "page_fault_kernel", 3, FAULT),
+    hot(
+        "kmem",
+        "kmalloc",
+        6,
+        &[
+            ("call_site", Hex),
+            ("ptr", Hex),
+            ("bytes_req", U64),
+            ("bytes_alloc", U64),
+            ("gfp_flags", Hex),
+            ("node", I32),
+        ],
+    ),
+    hot("kmem", "kfree", 2, &[("call_site", Hex), ("ptr", Hex)]),
+];
+
+impl Kind {
+    fn bytes(self) -> u8 {
+        match self {
+            Comm => 16,
+            I32 | U32 => 4,
+            I64 | U64 | Hex => 8,
+            Text => 0,
+        }
+    }
+
+    fn class(self) -> FieldClass {
+        match self {
+            Comm => FieldClass::Array(Array { element: Element::Text, count: 16 }),
+            Text => FieldClass::Sequence(Sequence { element: Element::Text, length_bytes: 2 }),
+            I32 | I64 => FieldClass::Integer(Integer::signed(self.bytes())),
+            U32 | U64 => FieldClass::Integer(Integer::unsigned(self.bytes())),
+            Hex => FieldClass::Integer(Integer { base: Base::Sixteen, ..Integer::unsigned(8) }),
+        }
+    }
+}
+
+/// How many arguments each tracepoint hands to a program of type tp_btf; empty on a kernel that does not
+/// describe its types.
+fn arguments() -> &'static HashMap<String, usize> {
+    static ARGUMENTS: OnceLock<HashMap<String, usize>> = OnceLock::new();
+    ARGUMENTS.get_or_init(|| {
+        let mut all = HashMap::new();
+        let Ok(btf) = Btf::from_vmlinux() else { return all };
+        for hot in &ALL {
+            if let Some(nr) = nr_args(&btf, hot.name) {
+                all.insert(hot.name.to_owned(), nr);
+            }
+        }
+        all
+    })
+}
+
+/// `typedef void (*btf_trace_NAME)(void *, ...)`: the first argument is not an event's.
+fn nr_args(btf: &Btf<'_>, name: &str) -> Option<usize> {
+    let typedef: Typedef<'_> = btf.type_by_name(&format!("btf_trace_{name}"))?;
+    let pointer: Ptr<'_> = typedef.referenced_type().try_into().ok()?;
+    let function: BtfType<'_> = pointer.referenced_type();
+    let function: FuncProto<'_> = function.try_into().ok()?;
+    function.iter().count().checked_sub(1)
+}
+
+/// The event, if it has a program of its own whose arguments this kernel has.
+///
+/// Its recorded name and whether it is followed are the catalog's to say. What the kernel calls a field's
+/// values comes from its `format`.
+pub fn find(system: &str, kernel_name: &str, format: Option<&Format>) -> Option<KernelEvent> {
+    let hot = ALL.iter().find(|hot| hot.system == system && hot.name == kernel_name)?;
+    if *arguments().get(hot.name)? < hot.nr_args {
+        return None;
+    }
+    let (mut fields, mut sources, mut offset) = (Vec::new(), Vec::new(), 0);
+    for (name, kind) in hot.fields {
+        let labels = format
+            .and_then(|format| format.fields.iter().find(|field| field.name == *name))
+            .map(|field| field.labels.clone())
+            .unwrap_or_default();
+        let class = match kind.class() {
+            FieldClass::Integer(integer) if !labels.is_empty() => {
+                FieldClass::Enumeration(Enumeration {
+                    integer,
+                    name: String::new(),
+                    labels: labels.clone(),
+                })
+            }
+            class => class,
+        };
+        let field = (*name).to_owned();
+        if *kind != Text {
+            let is_signed = matches!(kind, I32 | I64);
+            sources.push(Source { field, offset, bytes: kind.bytes(), is_signed, labels });
+        }
+        fields.push(Field::new(*name, class));
+        offset += u16::from(kind.bytes());
+    }
+    Some(KernelEvent {
+        name: kernel_name.to_owned(),
+        system: system.to_owned(),
+        kernel_name: kernel_name.to_owned(),
+        fields,
+        exit_fields: Vec::new(),
+        probe: Probe::Hot { program: hot.name },
+        is_followed: system == "exceptions",
+        sources,
+        exit_sources: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_are_aligned_naturally_without_padding() {
+        for hot in &ALL {
+            let mut offset = 0u16;
+            for (at, (name, kind)) in hot.fields.iter().enumerate() {
+                let align = u16::from(kind.bytes()).clamp(1, 8);
+                assert_eq!(offset % align, 0, "{}.{name}", hot.name);
+                assert!(*kind != Text || at + 1 == hot.fields.len(), "{}.{name}", hot.name);
+                offset += u16::from(kind.bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn find_of_another_event_is_none() {
+        assert_eq!(find("sched", "sched_process_exec", None), None);
+        assert_eq!(find("timer", "sched_switch", None), None);
+    }
+
+    #[test]
+    fn find_of_sched_switch_has_what_its_program_writes() {
+        let Some(event) = find("sched", "sched_switch", None) else {
+            eprintln!("skip: this kernel has no type information");
+            return;
+        };
+        let bytes: u64 = event.sources.iter().map(|source| u64::from(source.bytes)).sum();
+        assert_eq!((event.fields.len(), bytes), (7, 56));
+        assert_eq!(event.sources.get(3).map(|source| source.offset), Some(24));
+    }
+}

@@ -1,0 +1,36 @@
+//! The kernel layer: which events the kernel has, what their records hold, and the BPF programs that
+//! write them into rings of our own.
+//!
+//! No module, no run-time compiler: the programs of `probe/kernel` are compiled when this crate is, and
+//! each event's description becomes constants of its program before that is loaded.
+#![cfg(target_os = "linux")]
+
+mod error;
+mod event;
+
+mod attach;
+pub mod capability;
+pub mod catalog;
+pub mod doctor;
+pub mod elf;
+pub mod filter;
+mod follow;
+pub mod format;
+pub mod hot;
+mod limits;
+mod load;
+pub mod names;
+mod object;
+mod plan;
+pub mod selection;
+pub mod session;
+pub mod statedump;
+pub mod syscalls;
+pub mod tracefs;
+pub mod uprobe;
+pub mod usdt;
+
+pub use error::{Error, Reason};
+pub use event::{KernelEvent, Probe, Source};
+pub use follow::Follow;
+pub use session::{Counts, KernelSession, Problem, Progress, SelectedEvent, Spec};

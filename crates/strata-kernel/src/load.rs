@@ -1,0 +1,213 @@
+//! Objects opened, given their constants, and loaded; the maps that they share.
+
+use crate::error::{Error, Reason};
+use crate::object::Object;
+use libbpf_rs::{MapCore, MapMut, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use strata_abi::kernel;
+use strata_ring::{Attr, LossMode, StreamLayout};
+
+/// Maps that are made once, by the first object that has them.
+const SHARED: [&str; 6] =
+    ["rings", ".data.control", "followed", ".rodata.sizes", "scratches", "slots"];
+
+/// Lines that libbpf says before an error; the kernel's log is one of them, and long.
+const MESSAGE_BYTES_MAX: usize = 64 << 10;
+
+/// How far a program may go into a value for its verifier \[byte\] (BPF_MAX_VAR_OFF).
+const VALUE_BYTES_MAX: u64 = 1 << 29;
+
+thread_local! {
+    static MESSAGES: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+fn listen(_: PrintLevel, text: String) {
+    MESSAGES.with_borrow_mut(|all| {
+        if all.len() < MESSAGE_BYTES_MAX {
+            all.push_str(&text);
+        }
+    });
+}
+
+/// Has libbpf tell this module, not stderr, what is wrong. Messages are the thread's that called it.
+pub(crate) fn quiet() {
+    libbpf_rs::set_print(Some((PrintLevel::Info, listen)));
+}
+
+/// Forgets what was said so far.
+pub(crate) fn begin_listening() {
+    MESSAGES.with_borrow_mut(String::clear);
+}
+
+/// The error, and what libbpf and the kernel said about it last.
+pub(crate) fn reason(error: &dyn std::fmt::Display) -> Reason {
+    let text = MESSAGES.with_borrow(|all| {
+        let lines = || all.lines().map(|line| line.trim().trim_start_matches("libbpf: "));
+        // The verifier's objection is the last line in front of its statistics.
+        let verifier = lines()
+            .take_while(|line| {
+                !line.starts_with("processed ") && !line.contains("END PROG LOAD LOG")
+            })
+            .filter(|line| !line.is_empty())
+            .last()
+            .filter(|_| all.contains("BEGIN PROG LOAD LOG"));
+        let said = verifier.or_else(|| {
+            lines().rfind(|line| !line.is_empty() && !line.starts_with("failed to load object"))
+        });
+        said.map(str::to_owned)
+    });
+    match text {
+        Some(text) => Reason(format!("{error}: {text}")),
+        None => Reason(error.to_string()),
+    }
+}
+
+/// Where a record goes, as the programs know it (`struct strata_sizes`).
+#[repr(C)]
+struct Sizes {
+    buffer_bytes: u64,
+    frames_offset: u64,
+    data_offset: u64,
+    subbuf_shift: u32,
+    reserved: u32,
+}
+
+/// What all objects of one session are given.
+pub(crate) struct Loader {
+    mode: LossMode,
+    sizes: Sizes,
+    nr_cpus: u32,
+    value_bytes: u32,
+    shared: HashMap<&'static str, OwnedFd>,
+}
+
+/// The bytes of a plain structure without padding that matters.
+///
+/// # Safety
+/// `T` is `repr(C)`, made of integers only, and has no padding.
+pub(crate) unsafe fn bytes_of<T>(value: &T) -> &[u8] {
+    // SAFETY: the caller's promise; the slice is as long as the value, and lives no longer.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+/// Constants of one object, by the name of their map.
+pub(crate) type Constants<'c> = [(&'static str, &'c [u8])];
+
+impl Loader {
+    /// # Errors
+    /// [`Error::TooLarge`].
+    pub(crate) fn new(attr: &Attr, layout: &StreamLayout) -> Result<Loader, Error> {
+        let value_bytes = layout.stride_bytes + u64::from(kernel::SLACK);
+        if value_bytes >= VALUE_BYTES_MAX {
+            return Err(Error::TooLarge {
+                found: attr.subbuf_bytes * attr.nr_subbufs,
+                limit: VALUE_BYTES_MAX / 2,
+            });
+        }
+        Ok(Loader {
+            mode: attr.loss_mode,
+            sizes: Sizes {
+                buffer_bytes: attr.subbuf_bytes * attr.nr_subbufs,
+                frames_offset: layout.frames_offset,
+                data_offset: layout.data_offset,
+                subbuf_shift: attr.subbuf_bytes.trailing_zeros(),
+                reserved: 0,
+            },
+            nr_cpus: layout.nr_streams,
+            // Less than VALUE_BYTES_MAX.
+            value_bytes: value_bytes as u32,
+            shared: HashMap::new(),
+        })
+    }
+
+    /// Bytes of each value of `rings`.
+    pub(crate) fn value_bytes(&self) -> u32 {
+        self.value_bytes
+    }
+
+    /// A shared map, once an object that has it is loaded.
+    pub(crate) fn shared(&self, name: &str) -> Option<BorrowedFd<'_>> {
+        self.shared.get(name).map(AsFd::as_fd)
+    }
+
+    /// Opens an object; of its programs only those that `wanted` names are loaded.
+    ///
+    /// # Errors
+    /// What libbpf says.
+    pub(crate) fn open(
+        &self,
+        object: Object,
+        wanted: &[&str],
+        constants: &Constants<'_>,
+    ) -> Result<OpenObject, Reason> {
+        begin_listening();
+        let mut open = ObjectBuilder::default()
+            .open_memory(object.bytes(self.mode))
+            .map_err(|error| reason(&error))?;
+        for mut program in open.progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            program.set_autoload(wanted.contains(&name.as_str()));
+        }
+        for mut map in open.maps_mut() {
+            self.configure(&mut map, constants).map_err(|error| reason(&error))?;
+        }
+        Ok(open)
+    }
+
+    fn configure(
+        &self,
+        map: &mut OpenMapMut<'_>,
+        constants: &Constants<'_>,
+    ) -> libbpf_rs::Result<()> {
+        let name = map.name().to_string_lossy().into_owned();
+        if let Some(fd) = self.shared.get(name.as_str()) {
+            return map.reuse_fd(fd.as_fd());
+        }
+        match name.as_str() {
+            "rings" => {
+                map.set_max_entries(self.nr_cpus)?;
+                map.set_value_size(self.value_bytes)?;
+            }
+            // SAFETY: as it says.
+            ".rodata.sizes" => map.set_initial_value(unsafe { bytes_of(&self.sizes) })?,
+            _ => {}
+        }
+        match constants.iter().find(|(constant, _)| *constant == name) {
+            Some((_, bytes)) => map.set_initial_value(bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// Loads it.
+    ///
+    /// # Errors
+    /// What libbpf and the verifier say.
+    pub(crate) fn load(&self, open: OpenObject) -> Result<libbpf_rs::Object, Reason> {
+        begin_listening();
+        open.load().map_err(|error| reason(&error))
+    }
+
+    /// Loads it, and keeps the maps that others will share.
+    ///
+    /// # Errors
+    /// What libbpf and the verifier say.
+    pub(crate) fn load_first(&mut self, open: OpenObject) -> Result<libbpf_rs::Object, Reason> {
+        let mut object = self.load(open)?;
+        for map in object.maps_mut() {
+            self.keep(&map).map_err(|error| reason(&error))?;
+        }
+        Ok(object)
+    }
+
+    fn keep(&mut self, map: &MapMut<'_>) -> std::io::Result<()> {
+        let name = map.name().to_string_lossy().into_owned();
+        if let Some(name) = SHARED.into_iter().find(|shared| *shared == name) {
+            if !self.shared.contains_key(name) {
+                self.shared.insert(name, map.as_fd().try_clone_to_owned()?);
+            }
+        }
+        Ok(())
+    }
+}

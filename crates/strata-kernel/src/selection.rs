@@ -1,0 +1,309 @@
+//! Event rules of the kernel: `sched_*,syscalls,irq:*,!sched_stat_*`.
+//!
+//! A rule is a name, with `*` for any characters and `?` for one. It selects by the recorded name
+//! (`irq_softirq_entry`), the kernel's (`softirq_entry`) or `SYSTEM:NAME` (`irq:softirq_entry`). What a rule
+//! with `!` in front matches is not recorded, wherever it stands; if all have one, everything else is.
+//!
+//! System calls: `syscalls` is all, `openat` this one, `syscalls:open*` those whose names begin so, and
+//! `syscall_entry_open*` their entries. `open*` is none: with system calls every call of every process gets
+//! slower, and `sched_*` is not meant to include `sched_yield`.
+
+use crate::catalog::{Catalog, EventName, SYSCALLS};
+use strata_filter::Pattern;
+use strata_model::printable;
+use thiserror::Error;
+
+/// Why a rule is refused.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum SelectionError {
+    /// No rule at all.
+    #[error(
+        "kernel event rules: none was given. '*' selects every event, 'syscalls' all system calls"
+    )]
+    None,
+    /// Nothing where a rule should be.
+    #[error(
+        "kernel event rule number {number}: it is empty. Write an event's name, or '*' for all"
+    )]
+    Empty {
+        /// Its place among all rules, from 1.
+        number: usize,
+    },
+    /// A '!' and nothing behind it.
+    #[error("kernel event rule number {number}: nothing behind '!'. Write the name of what to leave out")]
+    Exclusion {
+        /// Its place among all rules, from 1.
+        number: usize,
+    },
+    /// Nothing in front of the colon, or behind it.
+    #[error("kernel event rule {}: nothing {} ':'. Write SYSTEM:NAME, with '*' for any",
+            printable(.rule), if *.is_front { "in front of" } else { "behind" })]
+    Half {
+        /// As it was written.
+        rule: String,
+        /// In front of the colon; else behind it.
+        is_front: bool,
+    },
+    /// A character that no event has in its name.
+    #[error("kernel event rule {}: no event has {} in its name. Rules are names with '*', '?', or \
+             SYSTEM:NAME, separated by ','", printable(.rule), printable(&.found.to_string()))]
+    Character {
+        /// As it was written.
+        rule: String,
+        /// The first such character.
+        found: char,
+    },
+}
+
+/// What a rule's name is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Names {
+    /// `syscalls`
+    Syscalls,
+    /// Any of an event's names.
+    Any(Pattern),
+    /// `SYSTEM:NAME`
+    Within(Pattern, Pattern),
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rule {
+    text: String,
+    is_exclusion: bool,
+    names: Names,
+}
+
+/// Which kernel events a session records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    rules: Vec<Rule>,
+}
+
+/// An event that rules select.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelectedName {
+    /// The event.
+    pub event: EventName,
+    /// Of a system call: its entry is recorded.
+    pub entry: bool,
+    /// Of a system call: its exit is recorded.
+    pub exit: bool,
+}
+
+/// What rules select of a catalog.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selected {
+    /// In the catalog's order.
+    pub events: Vec<SelectedName>,
+    /// Each rule as it was written, and how many events it matches, recorded or not.
+    pub matched: Vec<(String, u64)>,
+}
+
+/// The two ends of a system call; of another event they are one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Ends {
+    entry: bool,
+    exit: bool,
+}
+
+const BOTH: Ends = Ends { entry: true, exit: true };
+
+impl Selection {
+    /// The rules in `texts`, each of which may have several, separated by commas.
+    ///
+    /// # Errors
+    /// The first rule that is not well formed, and what is wrong with it.
+    pub fn parse<S: AsRef<str>>(texts: &[S]) -> Result<Selection, SelectionError> {
+        let texts = texts.iter().flat_map(|text| text.as_ref().split(','));
+        let rules = texts.enumerate().map(|(index, text)| Rule::parse(text.trim(), index + 1));
+        let rules: Vec<Rule> = rules.collect::<Result<_, _>>()?;
+        if rules.is_empty() {
+            return Err(SelectionError::None);
+        }
+        Ok(Selection { rules })
+    }
+
+    /// The rules as they were written.
+    pub fn rules(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| rule.text.as_str())
+    }
+
+    /// What they select.
+    pub fn apply(&self, catalog: &Catalog) -> Selected {
+        let mut matched: Vec<_> = self.rules.iter().map(|rule| (rule.text.clone(), 0)).collect();
+        let start =
+            if self.rules.iter().all(|rule| rule.is_exclusion) { BOTH } else { Ends::default() };
+        let mut events = Vec::new();
+        for event in catalog.names() {
+            let (mut wanted, mut unwanted) = (start, Ends::default());
+            for (rule, (_, count)) in self.rules.iter().zip(&mut matched) {
+                let ends = rule.matches(event);
+                *count += u64::from(ends != Ends::default());
+                let sum = if rule.is_exclusion { &mut unwanted } else { &mut wanted };
+                *sum = Ends { entry: sum.entry || ends.entry, exit: sum.exit || ends.exit };
+            }
+            let entry = wanted.entry && !unwanted.entry;
+            let exit = wanted.exit && !unwanted.exit;
+            if entry || exit {
+                events.push(SelectedName { event: event.clone(), entry, exit });
+            }
+        }
+        Selected { events, matched }
+    }
+}
+
+impl Rule {
+    fn parse(text: &str, number: usize) -> Result<Rule, SelectionError> {
+        let rule = || text.to_owned();
+        if text.is_empty() {
+            return Err(SelectionError::Empty { number });
+        }
+        let (is_exclusion, name) = match text.strip_prefix('!') {
+            Some(rest) => (true, rest.trim_start()),
+            None => (false, text),
+        };
+        if name.is_empty() {
+            return Err(SelectionError::Exclusion { number });
+        }
+        let (system, event) = match name.split_once(':') {
+            Some((system, event)) => (Some(system), event),
+            None => (None, name),
+        };
+        let is_possible = |found: char| crate::tracefs::is_name_char(found) || "*?".contains(found);
+        let mut found = system.unwrap_or_default().chars().chain(event.chars());
+        if let Some(found) = found.find(|found| !is_possible(*found)) {
+            return Err(SelectionError::Character { rule: rule(), found });
+        }
+        if system.is_some_and(str::is_empty) || event.is_empty() {
+            return Err(SelectionError::Half { rule: rule(), is_front: !event.is_empty() });
+        }
+        let names = match system {
+            None if event == SYSCALLS => Names::Syscalls,
+            None => Names::Any(Pattern::glob(event)),
+            Some(system) => Names::Within(Pattern::glob(system), Pattern::glob(event)),
+        };
+        Ok(Rule { text: rule(), is_exclusion, names })
+    }
+
+    /// Which ends of an event the rule is about.
+    fn matches(&self, event: &EventName) -> Ends {
+        let (pattern, is_within, is_bare) = match &self.names {
+            Names::Syscalls => {
+                return if event.is_syscall { BOTH } else { Ends::default() };
+            }
+            // Wildcards reach system calls by their recorded names, or within their system.
+            Names::Any(pattern) => (pattern, true, !event.is_syscall || pattern.exact().is_some()),
+            Names::Within(system, name) => (name, system.matches(event.system.as_bytes()), true),
+        };
+        let is_match = |name: &str| pattern.matches(name.as_bytes());
+        if is_within && is_bare && (is_match(&event.name) || is_match(&event.kernel_name)) {
+            return BOTH;
+        }
+        if !event.is_syscall || !is_within {
+            return Ends::default();
+        }
+        Ends {
+            entry: is_match(&format!("syscall_entry_{}", event.name)),
+            exit: is_match(&format!("syscall_exit_{}", event.name)),
+        }
+    }
+}
+
+/// Names shown for a rule that matches nothing.
+const SHOWN: usize = 5;
+
+/// The names that are nearest to a rule, the nearest first: those that contain it, or that a few
+/// changed characters make of it.
+pub(crate) fn similar(rule: &str, events: &[EventName]) -> Vec<String> {
+    let rule = rule.trim_start_matches('!').trim().to_ascii_lowercase();
+    let (system, bare) = match rule.split_once(':') {
+        Some((system, name)) => (Some(system), name),
+        None => (None, rule.as_str()),
+    };
+    let bare: String = bare.chars().filter(|found| !"*?".contains(*found)).take(64).collect();
+    if bare.is_empty() {
+        return system.map(|system| similar_systems(system, events)).unwrap_or_default();
+    }
+    let mut found: Vec<(usize, String)> = Vec::new();
+    if rule.contains(['*', '?']) && system.is_none() {
+        let pattern = Pattern::glob(&rule);
+        let is_match =
+            |event: &EventName| event.is_syscall && pattern.matches(event.name.as_bytes());
+        if events.iter().any(is_match) {
+            found.push((0, format!("{SYSCALLS}:{rule}")));
+        }
+    }
+    let end = ["syscall_entry_", "syscall_exit_"].into_iter().find(|end| bare.starts_with(end));
+    let bare = end.and_then(|end| bare.strip_prefix(end)).unwrap_or(&bare);
+    let limit = (bare.len() / 3).max(1);
+    for event in events.iter().filter(|event| end.is_none() || event.is_syscall) {
+        for name in [&event.name, &event.kernel_name] {
+            let distance = distance(bare, name);
+            let is_part = bare.len() >= 3 && name.contains(bare);
+            if is_part || distance <= limit {
+                let name = match (end, system) {
+                    (Some(end), _) => format!("{end}{name}"),
+                    (None, Some(_)) => format!("{}:{}", event.system, event.kernel_name),
+                    (None, None) => name.clone(),
+                };
+                // A part of the name is as good as one wrong character.
+                let rank = if is_part { distance.min(1) } else { distance };
+                found.push((rank, name));
+            }
+        }
+    }
+    nearest(found)
+}
+
+/// `SYSTEM:*` of the systems that are called like this.
+fn similar_systems(system: &str, events: &[EventName]) -> Vec<String> {
+    let system: String = system.chars().filter(|found| !"*?".contains(*found)).take(64).collect();
+    let limit = (system.len() / 3).max(1);
+    let near = events.iter().filter_map(|event| {
+        let distance = distance(&system, &event.system);
+        let is_near = distance <= limit || (system.len() >= 3 && event.system.contains(&system));
+        is_near.then(|| (distance, format!("{}:*", event.system)))
+    });
+    nearest(near.collect())
+}
+
+/// The first of them by distance and name, none twice.
+fn nearest(mut found: Vec<(usize, String)>) -> Vec<String> {
+    found.sort();
+    let mut names: Vec<String> = Vec::new();
+    for (_, name) in found {
+        if !names.contains(&name) && names.len() < SHOWN {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// How many characters must be put in, taken out, changed or exchanged with their neighbour.
+fn distance(a: &str, b: &str) -> usize {
+    let b = b.as_bytes();
+    let mut before: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    let mut last = None;
+    for (row, byte) in a.bytes().enumerate() {
+        let mut current = vec![row + 1];
+        for (column, other) in b.iter().enumerate() {
+            let changed = above[column] + usize::from(byte != *other);
+            let mut least = changed.min(above[column + 1] + 1).min(current[column] + 1);
+            let is_exchanged = column > 0 && last == Some(*other) && byte == b[column - 1];
+            if let (true, Some(exchanged)) =
+                (is_exchanged, column.checked_sub(1).and_then(|at| before.get(at)))
+            {
+                least = least.min(exchanged + 1);
+            }
+            current.push(least);
+        }
+        last = Some(byte);
+        before = std::mem::replace(&mut above, current);
+    }
+    above.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

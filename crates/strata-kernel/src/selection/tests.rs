@@ -1,0 +1,186 @@
+use super::*;
+use crate::tracefs::Tracefs;
+
+fn catalog() -> Catalog {
+    let tracefs = Tracefs::at(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tracefs"));
+    Catalog::load(&tracefs).expect("the saved files")
+}
+
+fn rule(text: &str) -> Rule {
+    Rule::parse(text, 1).expect(text)
+}
+
+fn event(system: &str, name: &str, kernel_name: &str) -> EventName {
+    let is_syscall = system == SYSCALLS;
+    EventName {
+        name: name.into(),
+        system: system.into(),
+        kernel_name: kernel_name.into(),
+        is_syscall,
+    }
+}
+
+/// The tracepoints that rules select.
+fn selected(rules: &[&str]) -> Vec<String> {
+    let selected = Selection::parse(rules).expect("rules").apply(&catalog());
+    let tracepoints = selected.events.into_iter().filter(|chosen| !chosen.event.is_syscall);
+    tracepoints.map(|chosen| chosen.event.name).collect()
+}
+
+#[test]
+fn rule_matches_each_of_an_event_s_names() {
+    let softirq = event("irq", "irq_softirq_entry", "softirq_entry");
+    for text in [
+        "irq_softirq_entry",
+        "softirq_entry",
+        "irq:softirq_entry",
+        "irq:irq_softirq_*",
+        "irq:*",
+        "*:softirq_entry",
+        "soft*",
+        "*",
+        "irq_softirq_e?try",
+    ] {
+        assert_eq!(rule(text).matches(&softirq), BOTH, "{text}");
+    }
+    for text in
+        ["irq_softirq", "softirq", "sched:*", "irq:irq_handler_*", "softirq:*", "syscalls", "Soft*"]
+    {
+        assert_eq!(rule(text).matches(&softirq), Ends::default(), "{text}");
+    }
+}
+
+#[test]
+fn rule_matches_a_system_call_or_one_end_of_it() {
+    let openat = event(SYSCALLS, "openat", "openat");
+    for text in ["openat", "*", "syscalls", "syscalls:open*", "sys*:*", "syscall_*_openat"] {
+        assert_eq!(rule(text).matches(&openat), BOTH, "{text}");
+    }
+    let entry = Ends { entry: true, exit: false };
+    for text in ["syscall_entry_openat", "syscall_entry_*", "syscalls:syscall_entry_o*"] {
+        assert_eq!(rule(text).matches(&openat), entry, "{text}");
+    }
+    assert_eq!(rule("syscall_exit_*").matches(&openat), Ends { entry: false, exit: true });
+    for text in ["sched:openat", "open*", "opena?", "open"] {
+        assert_eq!(rule(text).matches(&openat), Ends::default(), "{text}");
+    }
+}
+
+#[test]
+fn apply_selects_what_some_rule_includes_and_none_excludes() {
+    let all = selected(&["*"]);
+    assert_eq!(all.len(), 24);
+    assert_eq!(selected(&["sched_*"]), ["sched_pi_setprio", "sched_process_exec", "sched_switch"]);
+    let expected = ["irq_softirq_entry", "sched_pi_setprio", "sched_switch"];
+    assert_eq!(selected(&["!*_exec, sched:*", "softirq_*"]), expected);
+    // Only exclusions: all but these.
+    assert_eq!(selected(&["!sched_*"]).len(), all.len() - 3);
+}
+
+#[test]
+fn apply_counts_what_each_rule_matches() {
+    let selected = Selection::parse(&["sched_*,!sched_switch", "nothing_at_all"]).expect("rules");
+    let selected = selected.apply(&catalog());
+    let matched: Vec<_> =
+        selected.matched.iter().map(|(rule, count)| (rule.as_str(), *count)).collect();
+    assert_eq!(matched, [("sched_*", 3), ("!sched_switch", 1), ("nothing_at_all", 0)]);
+}
+
+#[test]
+fn apply_of_an_exclusion_of_one_end_leaves_the_other() {
+    let openat = event(SYSCALLS, "openat", "openat");
+    let wanted = rule("syscalls").matches(&openat);
+    let unwanted = rule("!syscall_exit_*").matches(&openat);
+    assert_eq!((wanted, unwanted), (BOTH, Ends { entry: false, exit: true }));
+    let selection = Selection::parse(&["*,!syscall_exit_*"]).expect("rules");
+    let selected = selection.apply(&catalog());
+    assert!(selected
+        .events
+        .iter()
+        .all(|chosen| chosen.entry && chosen.exit != chosen.event.is_syscall));
+}
+
+#[test]
+fn parse_of_what_is_no_rule_says_what_is_wrong() {
+    let error = |texts: &[&str]| Selection::parse(texts).expect_err("no rule");
+    assert_eq!(error(&[]), SelectionError::None);
+    assert_eq!(error(&["sched_*,,irq_*"]), SelectionError::Empty { number: 2 });
+    assert_eq!(error(&["a", " "]), SelectionError::Empty { number: 2 });
+    assert_eq!(error(&["a", "! "]), SelectionError::Exclusion { number: 2 });
+    let half = |rule: &str, is_front| SelectionError::Half { rule: rule.into(), is_front };
+    assert_eq!(error(&[":x"]), half(":x", true));
+    assert_eq!(error(&["!x:"]), half("!x:", false));
+    assert_eq!(error(&[":"]), half(":", false));
+    for (text, found) in [
+        ("sched switch", ' '),
+        ("a:b:c", ':'),
+        ("a;b", ';'),
+        ("é", 'é'),
+        ("a!", '!'),
+        ("a\x1b", '\x1b'),
+    ] {
+        assert_eq!(error(&[text]), SelectionError::Character { rule: text.into(), found });
+    }
+    let message = error(&["a\x1b[2J"]).to_string();
+    assert!(!message.contains('\x1b'), "{message:?}");
+}
+
+#[test]
+fn parse_keeps_rules_as_they_were_written() {
+    let selection = Selection::parse(&[" sched_* ,!irq:*", "syscalls"]).expect("rules");
+    assert_eq!(selection.rules().collect::<Vec<_>>(), ["sched_*", "!irq:*", "syscalls"]);
+}
+
+#[test]
+fn similar_of_a_near_name_finds_it_first() {
+    let catalog = catalog();
+    let first = |rule: &str| catalog.similar(rule).into_iter().next();
+    assert_eq!(first("sched_swich").as_deref(), Some("sched_switch"));
+    assert_eq!(first("shced_switch").as_deref(), Some("sched_switch"));
+    assert_eq!(first("Sched_Switch").as_deref(), Some("sched_switch"));
+    assert_eq!(first("!sched_swtich").as_deref(), Some("sched_switch"));
+    assert_eq!(first("schd:sched_switch").as_deref(), Some("sched:sched_switch"));
+    assert_eq!(first("page_fault").as_deref(), Some("page_fault_user"));
+    assert_eq!(first("schedd:*").as_deref(), Some("sched:*"));
+    assert_eq!(first("rq_issue*").as_deref(), Some("block_rq_issue"));
+}
+
+#[test]
+fn similar_of_system_calls_with_a_wildcard_has_their_system() {
+    let events = [event(SYSCALLS, "openat", "openat"), event("fs", "reopen", "reopen")];
+    assert_eq!(similar("open*", &events)[0], "syscalls:open*");
+    assert_eq!(similar("!open?t", &events)[0], "syscalls:open?t");
+    assert!(!similar("re*", &events).contains(&"syscalls:re*".to_owned()));
+}
+
+#[test]
+fn similar_of_one_end_of_a_system_call_is_that_end_of_another() {
+    let events = [event(SYSCALLS, "openat", "openat"), event("fs", "openat", "openat")];
+    assert_eq!(similar("syscall_exit_opnat", &events), ["syscall_exit_openat"]);
+    assert_eq!(similar("opnat", &events), ["openat"]);
+}
+
+#[test]
+fn similar_of_nothing_near_is_empty() {
+    let catalog = catalog();
+    for rule in ["zzzzzzzzzzzz", "", "*", "!", ":", "x:*"] {
+        assert!(catalog.similar(rule).is_empty(), "{rule}: {:?}", catalog.similar(rule));
+    }
+    assert!(catalog.similar(&"s".repeat(100_000)).is_empty());
+}
+
+#[test]
+fn distance_counts_characters_and_exchanges() {
+    for (a, b, expected) in [
+        ("", "", 0),
+        ("abc", "abc", 0),
+        ("abc", "", 3),
+        ("abc", "acb", 1),
+        ("abc", "xbc", 1),
+        ("abc", "abxc", 1),
+        ("kitten", "sitting", 3),
+    ] {
+        assert_eq!(distance(a, b), expected, "{a} {b}");
+        assert_eq!(distance(b, a), expected, "{b} {a}");
+    }
+}

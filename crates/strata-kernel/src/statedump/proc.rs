@@ -1,0 +1,171 @@
+//! Threads, as /proc shows them. They come and go meanwhile: who has gone is left out.
+
+use super::{ProcessState, Status, NAME_BYTES};
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+/// More threads than this are not looked at: a packet's limit is far, the time that it takes is not.
+const THREADS_MAX: usize = 65_536;
+
+/// `PF_KTHREAD` of the kernel's `linux/sched.h`, in the flags of /proc/PID/stat.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// What /proc/PID/task/TID/stat says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) tid: i32,
+    pub(super) name: [u8; NAME_BYTES],
+    pub(super) status: Status,
+    pub(super) ppid: i32,
+    pub(super) is_kernel: bool,
+    pub(super) cpu: u32,
+}
+
+/// A process' PID namespace, and its number there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Namespace {
+    inum: u32,
+    level: i32,
+    vpid: i32,
+}
+
+/// All threads that `root`/proc shows, by process; at most 65,536.
+pub fn processes(root: &Path) -> Vec<ProcessState> {
+    let proc = root.join("proc");
+    let here = namespace_of(&proc.join("self"));
+    let mut all = Vec::new();
+    let mut namespaces = HashMap::new();
+    let mut pids = numbers(&proc);
+    pids.sort_unstable();
+    for pid in pids {
+        let folder = proc.join(pid.to_string());
+        let namespace = namespace(&folder, pid, here);
+        namespaces.insert(pid, namespace);
+        let mut tids = numbers(&folder.join("task"));
+        tids.sort_unstable();
+        for tid in tids {
+            if all.len() == THREADS_MAX {
+                break;
+            }
+            let folder = folder.join("task").join(tid.to_string());
+            let stat = fs::read(folder.join("stat")).ok().and_then(|text| parse(&text));
+            let Some(stat) = stat else { continue };
+            let vtid = match namespace.level {
+                0 => tid,
+                _ => numbers_inside(&folder, "NSpid:").last().copied().unwrap_or(0),
+            };
+            all.push(state(&stat, pid, vtid, namespace));
+        }
+    }
+    for state in &mut all {
+        state.vppid = match namespaces.get(&state.ppid) {
+            Some(parent) if parent.inum == state.ns_inum => parent.vpid,
+            _ => 0,
+        };
+    }
+    all
+}
+
+fn state(stat: &Stat, pid: i32, vtid: i32, namespace: Namespace) -> ProcessState {
+    ProcessState {
+        tid: stat.tid,
+        vtid,
+        pid,
+        vpid: namespace.vpid,
+        ppid: stat.ppid,
+        vppid: 0,
+        name: stat.name,
+        is_kernel: stat.is_kernel,
+        status: stat.status,
+        ns_level: namespace.level,
+        ns_inum: namespace.inum,
+        cpu: stat.cpu,
+    }
+}
+
+/// The names in a folder that are numbers.
+fn numbers(folder: &Path) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|number| *number > 0)
+        .take(THREADS_MAX)
+        .collect()
+}
+
+/// `here`: the one that most are in, which saves a file each.
+fn namespace(folder: &Path, pid: i32, here: u32) -> Namespace {
+    let inum = namespace_of(folder);
+    if inum == here || inum == 0 {
+        return Namespace { inum, level: 0, vpid: pid };
+    }
+    let inside = numbers_inside(folder, "NSpid:");
+    let level = i32::try_from(inside.len().saturating_sub(1)).unwrap_or(0);
+    Namespace { inum, level, vpid: inside.last().copied().unwrap_or(pid) }
+}
+
+/// "pid:[4026531836]"; 0 if it may not be known.
+fn namespace_of(folder: &Path) -> u32 {
+    let link = fs::read_link(folder.join("ns/pid")).ok();
+    let number = link
+        .as_deref()
+        .and_then(Path::to_str)
+        .and_then(|text| text.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok());
+    number.unwrap_or(0)
+}
+
+/// The numbers of a line in the file `status`.
+fn numbers_inside(folder: &Path, label: &str) -> Vec<i32> {
+    // The name in it may be no text.
+    let text = fs::read(folder.join("status")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().find_map(|line| line.strip_prefix(label)).unwrap_or_default();
+    line.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// `TID (NAME) STATE PPID ...`: the name may have spaces and brackets in it, the rest has not.
+pub(super) fn parse(text: &[u8]) -> Option<Stat> {
+    let open = text.iter().position(|byte| *byte == b'(')?;
+    let close = text.iter().rposition(|byte| *byte == b')')?;
+    let tid = std::str::from_utf8(&text[..open]).ok()?.trim().parse().ok()?;
+    let name = text.get(open + 1..close)?;
+    let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    // Numbers of the manual's table, proc(5), minus 3.
+    let flags: u64 = words.get(6)?.parse().ok()?;
+    let is_kernel = flags & KERNEL_THREAD != 0;
+    Some(Stat {
+        tid,
+        name: short(name, is_kernel),
+        status: status(words.first()?),
+        ppid: words.get(1)?.parse().ok()?,
+        is_kernel,
+        cpu: words.get(36)?.parse().ok()?,
+    })
+}
+
+fn status(letter: &str) -> Status {
+    match letter {
+        "R" => Status::WaitCpu,
+        "S" | "D" | "I" => Status::Wait,
+        "Z" => Status::Zombie,
+        "X" => Status::Dead,
+        _ => Status::Unnamed,
+    }
+}
+
+/// As events of the scheduler have it. /proc adds to a worker's name what it works for:
+/// "kworker/0:1-events".
+fn short(name: &[u8], is_kernel: bool) -> [u8; NAME_BYTES] {
+    let mut end = name.len().min(NAME_BYTES - 1);
+    let colon = name.iter().position(|byte| *byte == b':');
+    if let (true, true, Some(colon)) = (is_kernel, name.starts_with(b"kworker/"), colon) {
+        let added = name[colon..].iter().position(|byte| matches!(byte, b'-' | b'+'));
+        end = end.min(added.map_or(end, |at| colon + at));
+    }
+    let mut out = [0; NAME_BYTES];
+    out[..end].copy_from_slice(&name[..end]);
+    out
+}

@@ -1,0 +1,218 @@
+use super::*;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use strata_ctf::packet::Header;
+use strata_model::{ByteOrder, ClockClass, RecordHeader, StreamClass, Trace, Uuid};
+
+const UUID: Uuid = Uuid(*b"0123456789abcdef");
+const NOW: u64 = 0x0123_4567_89ab_cdef;
+
+/// A folder of its own, taken away at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("strata-dump-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn put(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn link(&self, path: &str, to: &str) {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(to, path).unwrap();
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A line of /proc/PID/stat.
+fn stat(tid: i32, name: &str, state: char, ppid: i32, flags: u32, cpu: u32) -> String {
+    let zeros = "0 ".repeat(29);
+    format!("{tid} ({name}) {state} {ppid} 1 1 0 -1 {flags} {zeros}{cpu} 0 0 0\n")
+}
+
+fn name(text: &str) -> [u8; NAME_BYTES] {
+    let mut out = [0; NAME_BYTES];
+    out[..text.len()].copy_from_slice(text.as_bytes());
+    out
+}
+
+#[test]
+fn parse_of_a_name_with_brackets_and_spaces_takes_all_of_it() {
+    let found = proc::parse(stat(7, "a) R 5 (b", 'S', 3, 0x40_0100, 6).as_bytes()).unwrap();
+    assert_eq!(found.name, name("a) R 5 (b"));
+    assert_eq!((found.tid, found.ppid, found.cpu), (7, 3, 6));
+    assert_eq!((found.status, found.is_kernel), (Status::Wait, false));
+}
+
+#[test]
+fn parse_of_each_state_gives_its_status() {
+    let status = |state| proc::parse(stat(1, "x", state, 0, 0, 0).as_bytes()).unwrap().status;
+    assert_eq!(status('R'), Status::WaitCpu);
+    assert_eq!(status('D'), Status::Wait);
+    assert_eq!(status('I'), Status::Wait);
+    assert_eq!(status('Z'), Status::Zombie);
+    assert_eq!(status('X'), Status::Dead);
+    assert_eq!(status('T'), Status::Unnamed);
+}
+
+#[test]
+fn parse_of_a_worker_gives_the_name_that_the_scheduler_has() {
+    let worker =
+        |text: &str, flags| proc::parse(stat(1, text, 'I', 2, flags, 0).as_bytes()).unwrap().name;
+    const KTHREAD: u32 = 0x0420_8060;
+    assert_eq!(worker("kworker/0:1-events", KTHREAD), name("kworker/0:1"));
+    assert_eq!(worker("kworker/u4:1+flush", KTHREAD), name("kworker/u4:1"));
+    assert_eq!(worker("kworker/R-rcu_gp", KTHREAD), name("kworker/R-rcu_g"));
+    assert_eq!(worker("kworker/0:1-mine", 0), name("kworker/0:1-min"));
+}
+
+#[test]
+fn parse_of_nonsense_is_nothing() {
+    for text in
+        ["", "1", "1 (x", ")1(", "1 (x) S", "x (x) S 1 1 1 0 -1 0", "1 (x) S 1 1 1 0 -1 0 0 0"]
+    {
+        assert_eq!(proc::parse(text.as_bytes()), None, "{text}");
+    }
+}
+
+#[test]
+fn processes_of_two_namespaces_have_the_numbers_of_both() {
+    let folder = Folder::new("namespaces");
+    folder.link("proc/self/ns/pid", "pid:[100]");
+    for (pid, ppid, inum) in [(10, 1, 100), (20, 10, 200), (21, 20, 200)] {
+        let tid = pid;
+        folder.link(&format!("proc/{pid}/ns/pid"), &format!("pid:[{inum}]"));
+        folder.put(&format!("proc/{pid}/task/{tid}/stat"), stat(tid, "x", 'S', ppid, 0, 1));
+        let status = format!("Name:\t\nNSpid:\t{tid}\t{}\n", tid - 19);
+        folder.put(&format!("proc/{pid}/status"), &status);
+        folder.put(&format!("proc/{pid}/task/{tid}/status"), &status);
+    }
+    // It ends while we look, and something that is no process.
+    folder.put("proc/30/task/30/none", "");
+    folder.put("proc/sys/stat", "");
+    let found = processes(&folder.0);
+    let numbers = |at: usize| {
+        let one: &ProcessState = &found[at];
+        ([one.tid, one.vtid, one.pid, one.vpid, one.ppid, one.vppid], one.ns_level, one.ns_inum)
+    };
+    assert_eq!(found.len(), 3);
+    assert_eq!(numbers(0), ([10, 10, 10, 10, 1, 0], 0, 100));
+    assert_eq!(numbers(1), ([20, 1, 20, 1, 10, 0], 1, 200));
+    assert_eq!(numbers(2), ([21, 2, 21, 2, 20, 1], 1, 200));
+}
+
+#[test]
+fn processes_of_this_machine_have_this_thread_among_them() {
+    let found = processes(Path::new("/"));
+    let (pid, tid) = (std::process::id() as i32, rustix::thread::gettid().as_raw_nonzero().get());
+    let own = found.iter().find(|one| one.tid == tid).unwrap();
+    assert_eq!((own.pid, own.is_kernel), (pid, false));
+    assert!(found.iter().any(|one| one.tid == own.ppid), "{own:?}");
+}
+
+#[test]
+fn event_class_of_a_process_has_as_many_bytes_as_its_record() {
+    let classes = event_classes(40);
+    assert_eq!(classes.len(), NR_CLASSES as usize);
+    assert!(classes.iter().all(|class| class.validate().is_ok()));
+    let stamp = Stamp { now_ns: NOW, tid: 9, first_id: 40 };
+    let none = records(&[], &stamp);
+    let one = records(&processes(Path::new("/"))[..1], &stamp);
+    assert_eq!((one.len() - none.len()) as u64, 10 + classes[1].min_bytes());
+}
+
+/// Writes a trace of one packet, as a session does, and has babeltrace2 print it.
+fn read_back(first_id: u32, states: &[ProcessState]) -> Option<String> {
+    let folder = Folder::new(&format!("read-{first_id}"));
+    let stream = StreamClass {
+        id: 0,
+        name: "channel0".into(),
+        header: RecordHeader::Large,
+        context: vec![Field::new("tid", integer(4, false))],
+        events: event_classes(first_id),
+    };
+    let trace = Trace {
+        uuid: UUID,
+        byte_order: ByteOrder::NATIVE,
+        environment: Vec::new(),
+        clock: ClockClass::monotonic(None, 0),
+        streams: vec![stream],
+    };
+    folder.put("metadata", strata_ctf::metadata::write(&trace));
+    let records = records(states, &Stamp { now_ns: NOW, tid: 9, first_id });
+    let header = Header {
+        uuid: UUID,
+        stream_instance: 2,
+        timestamp_begin: NOW,
+        timestamp_end: NOW,
+        ..Header::default()
+    };
+    let header = header.with_content_bytes(records.len() as u64).encode();
+    folder.put("statedump_0", [&header[..], &records].concat());
+    let output = match Command::new("babeltrace2").arg("--clock-cycles").arg(&folder.0).output() {
+        Ok(output) => output,
+        Err(error) => {
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "babeltrace2: {error}");
+            eprintln!("skip: missing tool: babeltrace2: {error}");
+            return None;
+        }
+    };
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && talk.is_empty(), "{talk}");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn a_state() -> ProcessState {
+    ProcessState {
+        tid: 21,
+        vtid: 2,
+        pid: 20,
+        vpid: 1,
+        ppid: 10,
+        vppid: 0,
+        name: name("fifteen letters"),
+        is_kernel: true,
+        status: Status::WaitCpu,
+        ns_level: 1,
+        ns_inum: u32::MAX,
+        cpu: 3,
+    }
+}
+
+#[test]
+fn records_read_by_babeltrace2_say_what_was_dumped() {
+    // The second: ids that do not fit into a short header.
+    for first_id in [40, 65_534] {
+        let Some(text) = read_back(first_id, &[a_state()]) else { return };
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[0].contains("lttng_statedump_start: "), "{text}");
+        assert!(lines[2].contains("lttng_statedump_end: "), "{text}");
+        assert!(lines.iter().all(|line| line.contains(&format!("{NOW:020}"))), "{text}");
+        assert!(lines.iter().all(|line| line.contains("{ tid = 9 }")), "{text}");
+        let said = "lttng_statedump_process_state: { cpu_id = 0 }, { tid = 9 }, { tid = 21, vtid = 2, \
+                    pid = 20, vpid = 1, ppid = 10, vppid = 0, name = \"fifteen letters\", type = 1, \
+                    mode = 5, submode = 1, status = 2, ns_level = 1, ns_inum = 4294967295, cpu = 3 }";
+        assert!(lines[1].ends_with(said), "{}", lines[1]);
+    }
+}
+
+#[test]
+fn records_of_the_whole_machine_read_by_babeltrace2_are_one_for_each_thread() {
+    let states = processes(Path::new("/"));
+    let Some(text) = read_back(7, &states) else { return };
+    assert_eq!(text.lines().count(), states.len() + 2);
+}

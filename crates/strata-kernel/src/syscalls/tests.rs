@@ -1,0 +1,433 @@
+use super::*;
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use strata_abi::kernel::{
+    ARG_PATH, ARG_SOCKADDR, ARG_STRINGS, ARG_TIMESPEC, PAYLOAD_MAX, TEXT_MAX,
+};
+use strata_model::EventClass;
+
+fn call(name: &str) -> &'static Syscall {
+    find(name).unwrap_or_else(|| panic!("no system call {name}"))
+}
+
+fn entry_of(event: &KernelEvent) -> kernel::Syscall {
+    match event.probe {
+        Probe::Syscall { entry, .. } => entry,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+fn events() -> Vec<KernelEvent> {
+    table().iter().map(event).chain([unknown()]).collect()
+}
+
+fn named<'a>(fields: &'a [Field], name: &str) -> &'a Field {
+    fields.iter().find(|field| field.name == name).unwrap_or_else(|| panic!("no field {name}"))
+}
+
+/// Bytes that the programs write for a kind when everything that it points to is empty.
+fn least_bytes(kind: u8) -> u64 {
+    match kind {
+        ARG_NONE => 0,
+        ARG_U32 => 4,
+        ARG_U64 => 8,
+        ARG_PATH => 1,
+        ARG_SOCKADDR => 2 + 2 + 1,
+        ARG_TIMESPEC => 16,
+        ARG_STRINGS => 2,
+        other => panic!("kind {other}"),
+    }
+}
+
+fn most_bytes(kind: u8) -> u64 {
+    match kind {
+        ARG_PATH => u64::from(TEXT_MAX) + 1,
+        ARG_STRINGS => u64::from(TEXT_MAX) + 2,
+        ARG_SOCKADDR => 2 + 2 + 1 + 255,
+        other => least_bytes(other),
+    }
+}
+
+#[test]
+fn table_every_line_is_a_system_call_in_order_and_once() {
+    for (line, parsed) in text::lines(TABLE) {
+        assert!(parsed.is_some(), "{line}");
+    }
+    if cfg!(target_arch = "x86_64") {
+        assert!(table().len() > 380, "{}", table().len());
+    }
+    assert!(table().windows(2).all(|two| two[0].number < two[1].number));
+    let names: HashSet<_> = table().iter().map(|syscall| syscall.name).collect();
+    assert_eq!(names.len(), table().len());
+    assert!(table().iter().all(|syscall| syscall.number < UNKNOWN));
+}
+
+#[test]
+fn table_has_every_number_of_the_installed_header() {
+    let headers = ["/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h"];
+    let Some(text) = headers.iter().find_map(|path| fs::read_to_string(path).ok()) else {
+        eprintln!("skipped: no asm/unistd_64.h (linux-libc-dev)");
+        return;
+    };
+    if !cfg!(target_arch = "x86_64") {
+        eprintln!("skipped: no table for this architecture");
+        return;
+    }
+    let mut found = 0;
+    for line in text.lines() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let ["#define", define, number] = words[..] else { continue };
+        let Some(name) = define.strip_prefix("__NR_") else { continue };
+        let number: u32 = number.parse().expect("a number");
+        let syscall = table().iter().find(|syscall| syscall.number == number);
+        assert_eq!(syscall.map(|syscall| syscall.name), Some(name), "number {number}");
+        found += 1;
+    }
+    assert!(found > 350, "{found} in the header");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn rules_name_only_arguments_that_there_are() {
+    let all: Vec<_> = text::values(VALUES).map(|values| values.expect("a paragraph")).collect();
+    let of_values = all.iter().flat_map(|values| values.of.iter().copied());
+    let mut seen = HashSet::new();
+    for (syscall, argument) in of_values {
+        assert!(seen.insert((syscall, argument)), "{syscall}.{argument} twice");
+    }
+    let mut ruled = HashSet::new();
+    for ((syscall, argument), _) in meaning::named() {
+        assert!(ruled.insert((syscall, argument)), "{syscall}.{argument} twice");
+    }
+    for (syscall, argument) in seen.union(&ruled) {
+        let args = &call(syscall).args;
+        assert!(args.iter().any(|arg| arg.name == *argument), "{syscall}.{argument}");
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn labels_are_of_arguments_that_are_registers() {
+    let all: Vec<_> = text::values(VALUES).flatten().collect();
+    for (syscall, argument) in all.iter().flat_map(|values| &values.of) {
+        let args = &call(syscall).args;
+        let argument = args.iter().find(|arg| arg.name == *argument).expect("an argument");
+        let fields = argument.fields();
+        assert!(matches!(&fields[..], [Field { class: FieldClass::Enumeration(_), .. }]));
+    }
+}
+
+#[test]
+fn every_event_is_valid_at_both_ends() {
+    for event in events() {
+        for (end, fields) in [("entry", &event.fields), ("exit", &event.exit_fields)] {
+            let class = EventClass {
+                id: 1,
+                name: format!("syscall_{end}_{}", event.name),
+                provider: String::new(),
+                loglevel: None,
+                emf_uri: None,
+                fields: fields.clone(),
+            };
+            class.validate().unwrap_or_else(|error| panic!("{}: {error}", class.name));
+        }
+    }
+}
+
+#[test]
+fn every_field_has_the_bytes_that_the_program_writes() {
+    for event in events() {
+        let entry = entry_of(&event);
+        let extra = u64::from(entry.flags) * 8;
+        let at_entry: u64 = event.fields.iter().map(Field::min_bytes).sum();
+        let at_exit: u64 = event.exit_fields.iter().map(Field::min_bytes).sum();
+        let sum = |kinds: &[u8; 6]| kinds.iter().map(|kind| least_bytes(*kind)).sum::<u64>();
+        assert_eq!(at_entry, sum(&entry.kind) + extra, "{} at entry", event.name);
+        assert_eq!(at_exit, sum(&entry.exit_kind) + extra + 8, "{} at exit", event.name);
+        assert_eq!(event.exit_fields[0].name, "ret");
+    }
+}
+
+#[test]
+fn fixed_bytes_and_offsets_follow_from_the_kinds() {
+    for event in events() {
+        let entry = entry_of(&event);
+        let is_fixed = entry.kind.iter().all(|kind| matches!(*kind, ARG_NONE | ARG_U32 | ARG_U64));
+        let mut end = 0;
+        for (kind, offset) in entry.kind.iter().zip(entry.offset) {
+            if is_fixed && *kind != ARG_NONE {
+                assert_eq!(u64::from(offset), end, "{}", event.name);
+                end += least_bytes(*kind);
+            }
+        }
+        assert_eq!(u64::from(entry.fixed_bytes), if is_fixed { end } else { 0 }, "{}", event.name);
+        let last = entry.kind.iter().rposition(|kind| *kind != ARG_NONE).map_or(0, |last| last + 1);
+        assert_eq!(usize::from(entry.nr_args), last, "{}", event.name);
+        assert_eq!((entry.entry_id, entry.exit_id), (NO_ID, NO_ID));
+    }
+}
+
+#[test]
+fn longest_record_of_every_event_fits() {
+    for event in events() {
+        let entry = entry_of(&event);
+        for kinds in [&entry.kind, &entry.exit_kind] {
+            let most: u64 = 8 + 8 + kinds.iter().map(|kind| most_bytes(*kind)).sum::<u64>();
+            assert!(most <= u64::from(PAYLOAD_MAX), "{}: {most} bytes", event.name);
+        }
+    }
+}
+
+#[test]
+fn address_of_a_socket_has_its_length_in_the_next_argument() {
+    for syscall in table() {
+        for (index, argument) in syscall.args.iter().enumerate() {
+            let next = syscall.args.get(index + 1);
+            if argument.kind() == ARG_SOCKADDR {
+                assert_eq!(next.map(|next| next.c_type), Some("int"), "{}", syscall.name);
+            }
+            if argument.exit_kind() == ARG_SOCKADDR {
+                assert_eq!(next.map(|next| next.c_type), Some("int *"), "{}", syscall.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn strings_and_times_are_of_pointers_to_them() {
+    for syscall in table() {
+        for argument in &syscall.args {
+            let (name, of) = (syscall.name, argument.c_type);
+            let is_time = of.contains("timespec") || of.contains("timeval");
+            match argument.kind() {
+                ARG_PATH => assert!(of.ends_with("char *"), "{name}: {of}"),
+                ARG_STRINGS => assert_eq!(of, "const char *const *", "{name}"),
+                ARG_TIMESPEC => assert!(is_time, "{name}: {of}"),
+                ARG_U32 => assert!(!of.contains('*'), "{name}: {of}"),
+                _ => (),
+            }
+            match argument.exit_kind() {
+                ARG_TIMESPEC => assert!(is_time, "{name}: {of}"),
+                ARG_U32 => assert!(of.ends_with('*'), "{name}: {of}"),
+                _ => (),
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn types_that_are_not_known_are_pointers_behind_a_name() {
+    let types = table().iter().flat_map(|syscall| &syscall.args).map(|argument| argument.c_type);
+    let unknown: HashSet<_> = types
+        .filter(|c_type| !c_type.contains('*') && meaning::of_type(c_type) == meaning::POINTER)
+        .collect();
+    let pointers =
+        ["aio_context_t", "cap_user_header_t", "cap_user_data_t", "const cap_user_data_t"];
+    assert_eq!(unknown, HashSet::from(pointers));
+}
+
+#[test]
+fn sources_are_the_registers_of_fields_of_the_same_size() {
+    for event in events() {
+        for source in &event.sources {
+            let field = named(&event.fields, &source.field);
+            assert_eq!(field.min_bytes(), u64::from(source.bytes), "{}", event.name);
+            let (signed, labels) = match &field.class {
+                FieldClass::Integer(integer) => (integer.signed, 0),
+                FieldClass::Enumeration(of) => (of.integer.signed, of.labels.len()),
+                other => panic!("{}: {other:?}", event.name),
+            };
+            assert_eq!((signed, labels), (source.is_signed, source.labels.len()));
+            let index = usize::from(source.offset / 8);
+            assert!(index < usize::from(entry_of(&event).nr_args));
+        }
+        assert_eq!(event.exit_sources, [ret_source()]);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn openat_has_its_fields_in_order_and_the_name_as_text() {
+    let event = event(call("openat"));
+    let names: Vec<_> = event.fields.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(names, ["dfd", "filename", "flags", "mode"]);
+    assert_eq!(event.fields[0].class, FieldClass::Integer(Integer::signed(4)));
+    assert_eq!(event.fields[1].class, FieldClass::String);
+    let base = |base| FieldClass::Integer(Integer { base, ..Integer::unsigned(4) });
+    assert_eq!(event.fields[2].class, base(Base::Sixteen));
+    assert_eq!(event.fields[3].class, base(Base::Eight));
+    assert_eq!(entry_of(&event).kind, [ARG_U32, ARG_PATH, ARG_U32, ARG_U32, 0, 0]);
+    let offsets: Vec<_> =
+        event.sources.iter().map(|source| (source.field.as_str(), source.offset)).collect();
+    assert_eq!(offsets, [("dfd", 0), ("flags", 16), ("mode", 24)]);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn accept_has_the_address_at_exit_and_the_pointer_at_entry() {
+    let event = event(call("accept4"));
+    let entry = entry_of(&event);
+    assert_eq!(entry.kind, [ARG_U32, ARG_U64, ARG_U64, ARG_U32, 0, 0]);
+    assert_eq!(entry.exit_kind, [0, ARG_SOCKADDR, 0, 0, 0, 0]);
+    assert_eq!((entry.fixed_bytes, entry.offset), (24, [0, 4, 12, 20, 0, 0]));
+    let names: Vec<_> = event.exit_fields.iter().map(|field| field.name.as_str()).collect();
+    let of = ["family", "port", "addr"].map(|part| format!("upeer_sockaddr_{part}"));
+    assert_eq!(names, [&["ret".to_owned()][..], &of[..]].concat());
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn contents_of_buffers_are_never_recorded() {
+    for (name, argument) in [
+        ("write", "buf"),
+        ("read", "buf"),
+        ("pwrite64", "buf"),
+        ("sendto", "buff"),
+        ("recvfrom", "ubuf"),
+        ("execve", "envp"),
+        ("setxattr", "value"),
+        ("add_key", "_payload"),
+        ("mount", "data"),
+        ("mq_timedsend", "u_msg_ptr"),
+        ("getrandom", "ubuf"),
+        ("setsockopt", "optval"),
+    ] {
+        let found = call(name).args.iter().find(|arg| arg.name == argument);
+        let found = found.unwrap_or_else(|| panic!("no {name}.{argument}"));
+        assert_eq!((found.kind(), found.exit_kind()), (ARG_U64, ARG_NONE), "{name}.{argument}");
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn flags_that_may_come_with_a_value_are_in_its_label() {
+    let label = |name: &str, argument: &str, value: i64| {
+        let argument = call(name).args.iter().find(|arg| arg.name == argument).expect("argument");
+        let label = argument.labels.iter().find(|label| label.from == value);
+        label.map(|label| label.label.clone())
+    };
+    let stream = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    assert_eq!(
+        label("socket", "type", stream.into()).as_deref(),
+        Some("SOCK_STREAM|SOCK_NONBLOCK|SOCK_CLOEXEC")
+    );
+    let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    assert_eq!(label("futex", "op", wake.into()).as_deref(), Some("FUTEX_WAKE|FUTEX_PRIVATE_FLAG"));
+    let cloexec = libc::F_DUPFD_CLOEXEC;
+    assert_eq!(label("fcntl", "cmd", cloexec.into()).as_deref(), Some("F_DUPFD_CLOEXEC"));
+    assert_eq!(label("tgkill", "sig", libc::SIGIO.into()).as_deref(), Some("SIGIO"));
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn find_takes_either_name() {
+    assert_eq!(find("newstat"), find("stat"));
+    assert_eq!(call("umount2").kernel_name, "umount");
+    assert_eq!(find("uname").map(|syscall| syscall.number), Some(63));
+    assert_eq!(find("sys_read"), None);
+    assert_eq!(not_in_table(["newstat", "no_such_call", "read"]), ["no_such_call"]);
+}
+
+#[test]
+fn unknown_has_its_number_and_interface_before_six_registers() {
+    let event = unknown();
+    let names: Vec<_> = event.fields.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(names, ["nr", "abi", "arg0", "arg1", "arg2", "arg3", "arg4", "arg5"]);
+    let exit: Vec<_> = event.exit_fields.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(exit, ["ret", "nr", "abi"]);
+    let entry = entry_of(&event);
+    assert_eq!((entry.fixed_bytes, entry.nr_args, entry.flags), (48, 6, 1));
+    assert_eq!(event.sources[5].offset, 40);
+}
+
+/// "const char *name" and "const char * name" alike.
+#[cfg(target_arch = "x86_64")]
+fn declaration(text: &str) -> Vec<String> {
+    text.replace('*', " * ").split_whitespace().map(str::to_owned).collect()
+}
+
+/// Kernels rename arguments now and then, but never change how many there are: the table's own kernel must
+/// agree in all, every other in that.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn table_agrees_with_the_running_kernel() {
+    let Some(folder) = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
+        .map(|mounted| Path::new(mounted).join("events/syscalls"))
+        .into_iter()
+        .find(|folder| fs::read_dir(folder).is_ok())
+    else {
+        eprintln!("skipped: no tracefs, no right to read it, or no CONFIG_FTRACE_SYSCALLS");
+        return;
+    };
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
+    let is_own = release.starts_with("6.18.");
+    let (mut compared, mut differ) = (0, 0);
+    for syscall in table() {
+        let path = folder.join(format!("sys_enter_{}/format", syscall.kernel_name));
+        let Ok(format) = fs::read_to_string(&path) else { continue };
+        let of_kernel: Vec<_> = format.lines().filter_map(argument_of_format).collect();
+        assert_eq!(of_kernel.len(), syscall.args.len(), "{}", syscall.name);
+        compared += 1;
+        for (found, ours) in of_kernel.iter().zip(&syscall.args) {
+            let ours = format!("{} {}", ours.c_type, ours.name);
+            if declaration(found) != declaration(&ours) {
+                eprintln!("{}: '{found}' here, '{ours}' in the table", syscall.name);
+                differ += 1;
+            }
+        }
+    }
+    assert!(compared > 300, "{compared} compared");
+    assert!(!is_own || differ == 0, "{differ} arguments differ from Linux {release}");
+    eprintln!("{compared} system calls compared with Linux {}", release.trim());
+    if is_own {
+        let names: Vec<_> = fs::read_dir(&folder)
+            .expect("the folder")
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter_map(|name| name.strip_prefix("sys_enter_").map(str::to_owned))
+            .collect();
+        assert_eq!(not_in_table(names.iter().map(String::as_str)), [""; 0]);
+    }
+}
+
+/// An argument's declaration in a `format` file; those before offset 16 are not the call's own.
+#[cfg(target_arch = "x86_64")]
+fn argument_of_format(line: &str) -> Option<&str> {
+    let (field, rest) = line.trim().strip_prefix("field:")?.split_once(';')?;
+    let (_, offset) = rest.split_once("offset:")?;
+    let offset: u32 = offset.split_once(';')?.0.parse().ok()?;
+    (offset >= 16).then_some(field)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn record_of_a_text_names_the_calls_that_have_one() {
+    let fields = text_fields();
+    let class = EventClass {
+        id: 1,
+        name: TEXT.to_owned(),
+        provider: String::new(),
+        loglevel: None,
+        emf_uri: None,
+        fields: fields.clone(),
+    };
+    class.validate().unwrap_or_else(|error| panic!("{error}"));
+    let names: Vec<_> = fields.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(names, ["nr", "argument", "text"]);
+    assert_eq!(fields.iter().map(Field::min_bytes).sum::<u64>(), 4 + 1 + 1);
+    let FieldClass::Enumeration(of) = &fields[0].class else { panic!("{:?}", fields[0]) };
+    let label = |name: &str| of.labels.iter().find(|label| label.label == name);
+    assert_eq!(label("openat").map(|label| label.from), Some(257));
+    assert_eq!(label("execveat").map(|label| label.from), Some(322));
+    assert_eq!(label("read"), None);
+}
+
+#[test]
+fn no_call_has_more_than_two_texts() {
+    for syscall in table() {
+        let texts = syscall.args.iter().map(Argument::kind);
+        let texts = texts.filter(|kind| matches!(*kind, ARG_PATH | ARG_STRINGS)).count();
+        assert!(texts <= 2, "{}", syscall.name);
+    }
+}

@@ -1,0 +1,135 @@
+//! The two texts of facts: the system calls with their arguments, and the names of arguments' values.
+
+use strata_model::Label;
+
+/// A system call as its line has it.
+pub(super) struct Line {
+    pub(super) number: u32,
+    pub(super) name: &'static str,
+    pub(super) kernel_name: &'static str,
+    /// C type and name of each argument.
+    pub(super) args: Vec<(&'static str, &'static str)>,
+}
+
+/// The names of the values of one argument, or of several alike.
+pub(super) struct Values {
+    /// System call and argument.
+    pub(super) of: Vec<(&'static str, &'static str)>,
+    pub(super) labels: Vec<Label>,
+}
+
+/// All lines but comments and blank ones; `None` where one is not as it should be.
+pub(super) fn lines(text: &'static str) -> impl Iterator<Item = (&'static str, Option<Line>)> {
+    text.lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| (line, parse_line(line)))
+}
+
+fn parse_line(line: &'static str) -> Option<Line> {
+    let (number, rest) = line.split_once(' ')?;
+    let (names, rest) = rest.split_once('(')?;
+    let args = rest.strip_suffix(')')?;
+    let (name, kernel_name) = names.split_once('=').unwrap_or((names, names));
+    let args = match args {
+        "" => Vec::new(),
+        args => args.split(", ").map(parse_argument).collect::<Option<_>>()?,
+    };
+    (args.len() <= 6).then_some(())?;
+    Some(Line { number: number.parse().ok()?, name, kernel_name, args })
+}
+
+/// "const char *name" is of type "const char *".
+fn parse_argument(argument: &'static str) -> Option<(&'static str, &'static str)> {
+    let begin = argument.rfind([' ', '*'])? + 1;
+    let (c_type, name) = argument.split_at(begin);
+    (!name.is_empty()).then_some((c_type.trim_end(), name))
+}
+
+/// All paragraphs; `None` where one is not as it should be.
+pub(super) fn values(text: &'static str) -> impl Iterator<Item = Option<Values>> {
+    let mut paragraphs: Vec<Vec<&'static str>> = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match paragraphs.last_mut() {
+            Some(last) if line.starts_with(' ') => last.extend(line.split_whitespace()),
+            _ => paragraphs.push(line.split_whitespace().collect()),
+        }
+    }
+    paragraphs.into_iter().map(|words| parse_values(&words))
+}
+
+fn parse_values(words: &[&'static str]) -> Option<Values> {
+    let head = words.iter().position(|word| word.ends_with(':'))? + 1;
+    let (of, values) = words.split_at(head);
+    let of = of
+        .iter()
+        .map(|word| word.trim_end_matches(':').split_once('.'))
+        .collect::<Option<Vec<_>>>()?;
+    let flags = values.iter().position(|word| *word == "|").unwrap_or(values.len());
+    let (values, flags) = values.split_at(flags);
+    let values = values.iter().map(|word| parse_value(word)).collect::<Option<Vec<_>>>()?;
+    let flags = flags.iter().skip(1).map(|word| parse_value(word)).collect::<Option<Vec<_>>>()?;
+    Some(Values { of, labels: with_flags(&values, &flags) })
+}
+
+fn parse_value(word: &str) -> Option<(String, i64)> {
+    let (name, value) = word.split_once('=')?;
+    let value = match value.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16),
+        None => value.parse(),
+    };
+    Some((name.to_owned(), value.ok()?))
+}
+
+/// Each value with every set of flags, in order of the numbers.
+fn with_flags(values: &[(String, i64)], flags: &[(String, i64)]) -> Vec<Label> {
+    let mut all = values.to_vec();
+    for (flag, bit) in flags {
+        let with: Vec<_> =
+            all.iter().map(|(name, value)| (format!("{name}|{flag}"), value | bit)).collect();
+        all.extend(with);
+    }
+    all.sort_by_key(|(_, value)| *value);
+    all.into_iter().map(|(label, value)| Label { from: value, to: value, label }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_with_an_alias_and_pointers_gives_names_and_types() {
+        let line = parse_line("4 stat=newstat(const char *filename, int **list)").expect("a line");
+        assert_eq!((line.number, line.name, line.kernel_name), (4, "stat", "newstat"));
+        assert_eq!(line.args, [("const char *", "filename"), ("int **", "list")]);
+    }
+
+    #[test]
+    fn line_that_is_no_system_call_gives_none() {
+        for line in ["", "1", "x read()", "1 read", "1 read(int fd", "1 read(int)", "1 read(int *)"]
+        {
+            assert!(parse_line(line).is_none(), "{line}");
+        }
+        assert!(parse_line("1 f(int a, int b, int c, int d, int e, int f, int g)").is_none());
+    }
+
+    #[test]
+    fn values_with_flags_have_every_set_of_them() {
+        let text = "socket.type\n  pair.type: A=1 B=2 |\n  X=0x10 Y=32\n";
+        let found: Vec<_> = values(text).map(|values| values.expect("values")).collect();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].of, [("socket", "type"), ("pair", "type")]);
+        let shown: Vec<_> =
+            found[0].labels.iter().map(|label| format!("{} {}", label.from, label.label)).collect();
+        assert_eq!(
+            shown,
+            ["1 A", "2 B", "17 A|X", "18 B|X", "33 A|Y", "34 B|Y", "49 A|X|Y", "50 B|X|Y"]
+        );
+    }
+
+    #[test]
+    fn values_that_are_none_are_refused() {
+        for text in ["socket.type A=1", "socket: A=1", "a.b: A", "a.b: A=x"] {
+            assert!(values(text).all(|values| values.is_none()), "{text}");
+        }
+    }
+}

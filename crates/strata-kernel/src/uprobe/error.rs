@@ -1,0 +1,165 @@
+//! Why a `--probe` is none.
+
+use crate::elf::{similar_list, ElfError};
+use std::ops::Range;
+use strata_model::printable;
+use thiserror::Error;
+
+/// Why a `--probe` is none. `Display` is one line; [`ProbeError::caret`] shows the place.
+#[derive(Debug, Error)]
+#[error("probe, column {}: {problem}", self.column())]
+pub struct ProbeError {
+    pub(crate) spec: String,
+    pub(crate) span: Range<usize>,
+    pub(crate) problem: Box<Problem>,
+}
+
+/// What can be wrong with it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// Not one of the three.
+    #[error("{} is no kind of probe. Write uprobe, uretprobe or usdt", printable(.0))]
+    Kind(String),
+    /// Something is needed here.
+    #[error("{what} is missing. Write {form}")]
+    Missing {
+        /// What.
+        what: &'static str,
+        /// How such a probe is written.
+        form: &'static str,
+    },
+    /// Not a C identifier.
+    #[error("{} is no name. Use letters, digits and '_', not a digit first", printable(.0))]
+    Name(String),
+    /// Not a number.
+    #[error("{} is no number. Write it as 12 or 0x1c", printable(.0))]
+    Number(String),
+    /// No closing parenthesis, or something behind it.
+    #[error("the list of arguments does not end with ')'")]
+    Open,
+    /// No colon.
+    #[error("{} has no type. Write it as NAME:TYPE, or '_' for an argument that is not recorded", printable(.0))]
+    NoType(String),
+    /// Not one of the types.
+    #[error(
+        "{} is no type. Use u8, u16, u32, u64 (unsigned), s8 ... s64 (signed), x8 ... x64 (hexadecimal), \
+         ptr or str",
+        printable(.0)
+    )]
+    Type(String),
+    /// Floating point.
+    #[error(
+        "{} is handed over in vector registers, which probes cannot read, and is not counted among the \
+         others. Leave it out",
+        printable(.0)
+    )]
+    Float(String),
+    /// Two of one name, or the one that all have.
+    #[error("there are two fields '{0}'. Give this one another name")]
+    Twice(String),
+    /// More than there are registers.
+    #[error(
+        "{found} arguments, limit 6: the others are on the stack, where only the compiler knows. Record the \
+         first six"
+    )]
+    TooMany {
+        /// How many there are.
+        found: usize,
+    },
+    /// A function returns one value.
+    #[error("{found} values, and a function returns one. Write (NAME:TYPE)")]
+    Returns {
+        /// How many there are.
+        found: usize,
+    },
+    /// The value that is returned cannot be left out within the parentheses.
+    #[error("'_' records nothing. Leave the parentheses out")]
+    Nothing,
+    /// Arguments within a function.
+    #[error(
+        "arguments are in their registers at a function's first instruction only. Leave +{0:#x} out, or \
+         the arguments"
+    )]
+    Within(u64),
+    /// A return from within a function.
+    #[error("a return belongs to the whole function. Leave +{0:#x} out")]
+    ReturnWithin(u64),
+    /// The name is taken by an event with other fields.
+    #[error("there are two events '{0}' with different fields. Give this one another name")]
+    NameTaken(String),
+    /// More names than arguments.
+    #[error("USDT probe {probe} has {found} arguments, and {wanted} are named")]
+    Few {
+        /// Which.
+        probe: String,
+        /// How many it has.
+        found: usize,
+        /// How many are named.
+        wanted: usize,
+    },
+    /// An argument has another size.
+    #[error(
+        "argument {number} of USDT probe {probe} has {found} bytes, and the type {wanted}. Leave the type \
+         out, or take a smaller one"
+    )]
+    Wide {
+        /// Which.
+        probe: String,
+        /// Which of its arguments, from 1.
+        number: usize,
+        /// Its size \[byte\].
+        found: u8,
+        /// The type's size \[byte\].
+        wanted: u8,
+    },
+    /// One name for several probes.
+    #[error("{found} probes match, and one name is for one. Leave NAME= out")]
+    SeveralNamed {
+        /// How many.
+        found: usize,
+    },
+    /// The file, or the place in it.
+    #[error("{0}")]
+    Elf(ElfError),
+    /// No USDT probe at all.
+    #[error("{0} has no USDT probes. It may have to be built with them (systemtap's sys/sdt.h)")]
+    NoUsdt(String),
+    /// No such USDT probe.
+    #[error("{binary} has no USDT probe {}{}{}", printable(probe), similar_list(similar), all)]
+    NoProbe {
+        /// The file.
+        binary: String,
+        /// As it was written.
+        probe: String,
+        /// Those with much the same names.
+        similar: Vec<String>,
+        /// How to find out.
+        all: String,
+    },
+}
+
+impl ProbeError {
+    /// What is wrong.
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// Where \[byte of the text\]. Empty at the text's end.
+    pub fn span(&self) -> Range<usize> {
+        self.span.clone()
+    }
+
+    /// Where \[character, from 1\].
+    pub fn column(&self) -> usize {
+        1 + self.spec.get(..self.span.start).map_or(0, |before| before.chars().count())
+    }
+
+    /// Two lines: the text, and carets below the place.
+    pub fn caret(&self) -> String {
+        let plain = |char: char| if char.is_control() { ' ' } else { char };
+        let spec: String = self.spec.chars().map(plain).collect();
+        let marked = self.spec.get(self.span.clone()).map_or(0, |text| text.chars().count());
+        format!("{spec}\n{}{}", " ".repeat(self.column() - 1), "^".repeat(marked.max(1)))
+    }
+}

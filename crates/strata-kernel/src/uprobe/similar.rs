@@ -1,0 +1,82 @@
+//! Names that were perhaps meant.
+
+const SHOWN: usize = 4;
+/// Longer names are not compared \[byte\].
+const LONGEST: usize = 256;
+
+/// Names that contain the word, the shortest first, and (`with_slips`) those with few other letters; each once.
+pub(crate) fn similar<'n>(
+    word: &str,
+    names: impl Iterator<Item = &'n str>,
+    with_slips: bool,
+) -> Vec<String> {
+    if word.is_empty() || word.len() > LONGEST {
+        return vec![];
+    }
+    let lower = word.to_ascii_lowercase();
+    let limit = (word.len() / 3).clamp(1, 4);
+    let mut found: Vec<(usize, &str)> = Vec::new();
+    for name in names.filter(|name| name.len() <= LONGEST && *name != word) {
+        let other = name.to_ascii_lowercase();
+        let slips = if with_slips { slips(&lower, &other, limit) } else { None };
+        if let Some(slips) = slips {
+            found.push((slips, name));
+        } else if word.len() >= 3 && other.contains(&lower) {
+            found.push((limit + name.len(), name));
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found.into_iter().take(SHOWN).map(|(_, name)| name.to_owned()).collect()
+}
+
+/// Letters to be put in, taken out or exchanged; `None`: more than `limit`, or all.
+fn slips(left: &str, right: &str, limit: usize) -> Option<usize> {
+    if left.len().abs_diff(right.len()) > limit {
+        return None;
+    }
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (index, byte) in left.bytes().enumerate() {
+        let mut corner = index;
+        let mut before = index + 1;
+        for (cell, other) in row.iter_mut().zip(std::iter::once(0).chain(right.bytes())).skip(1) {
+            let exchanged = corner + usize::from(byte != other);
+            corner = *cell;
+            *cell = exchanged.min(corner + 1).min(before + 1);
+            before = *cell;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = index + 1;
+        }
+    }
+    let slips = row.last().copied()?;
+    (slips <= limit && slips < left.len().max(right.len())).then_some(slips)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn similar_finds_slips_first_then_longer_names() {
+        let names = ["malloc", "__libc_malloc", "calloc", "free", "_ZN3foo6mallocEv"];
+        let found = |word, slips| similar(word, names.iter().copied(), slips);
+        assert_eq!(found("maloc", true), ["malloc"]);
+        assert_eq!(found("mallok", true), ["malloc", "calloc"]);
+        assert_eq!(
+            found("Malloc", true),
+            ["malloc", "calloc", "__libc_malloc", "_ZN3foo6mallocEv"]
+        );
+        assert_eq!(found("malloc", false), ["__libc_malloc", "_ZN3foo6mallocEv"]);
+        assert!(found("zebra", true).is_empty());
+        assert!(found("", true).is_empty());
+    }
+
+    #[test]
+    fn slips_are_counted() {
+        assert_eq!(slips("kitten", "sitting", 4), Some(3));
+        assert_eq!(slips("abc", "abc", 1), Some(0));
+        assert_eq!(slips("abc", "xyz", 3), None, "nothing in common");
+        assert_eq!(slips("open", "openat", 1), None);
+    }
+}

@@ -1,0 +1,266 @@
+//! What is written after `--probe`, and what becomes of it.
+
+use super::*;
+use crate::elf::tests::Folder;
+use crate::event::Probe;
+use std::path::Path;
+use strata_abi::kernel::{Part, CONSTANT, MEMORY, REGISTER, STRING};
+use strata_model::{Base, FieldClass};
+
+fn target() -> Option<(Folder, PathBuf)> {
+    // Each test has its own: they run at the same time.
+    static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let folder = Folder::new(&format!("uprobe-{number}"));
+    let path = folder.target(&["-O2"])?;
+    Some((folder, path))
+}
+
+fn names(event: &KernelEvent) -> Vec<&str> {
+    event.fields.iter().map(|field| field.name.as_str()).collect()
+}
+
+fn parts(event: &KernelEvent) -> &[Part] {
+    match &event.probe {
+        Probe::Uprobe { parts, .. } => parts,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn offset(event: &KernelEvent) -> u64 {
+    match &event.probe {
+        Probe::Uprobe { offset, .. } => *offset,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn parse_of_a_uprobe_takes_arguments_from_the_registers_of_the_abi() {
+    let Some((_folder, path)) = target() else { return };
+    let spec =
+        format!("uprobe:{}:target_add( a:u32, b:s64,text:str, _ ,d:x16,e:ptr)", path.display());
+    let probes = parse(&spec).unwrap();
+    let [event] = &probes.events[..] else { panic!("{probes:?}") };
+    assert_eq!((event.name.as_str(), event.system.as_str()), ("uprobe_target_add", "uprobes"));
+    assert!(event.is_followed);
+    assert_eq!(names(event), ["ip", "a", "b", "text", "d", "e"]);
+    let part = |kind, offset, bytes| Part { kind, offset, bytes, ..Part::default() };
+    let wanted = [
+        part(REGISTER, 128, 8),
+        part(REGISTER, 112, 4),
+        part(REGISTER, 104, 8),
+        part(STRING, 96, 0),
+        part(REGISTER, 72, 2),
+        part(REGISTER, 64, 8),
+    ];
+    assert_eq!(parts(event), wanted);
+    let elf = Elf::open(&path).unwrap();
+    assert_eq!(offset(event), elf.symbol("target_add", 0).unwrap().offset);
+    let integer = |index: usize| match &event.fields[index].class {
+        FieldClass::Integer(integer) => (integer.bytes, integer.signed, integer.base),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(integer(1), (4, false, Base::Ten));
+    assert_eq!(integer(2), (8, true, Base::Ten));
+    assert_eq!(integer(4), (2, false, Base::Sixteen));
+    let sources: Vec<_> =
+        event.sources.iter().map(|one| (one.field.as_str(), one.offset)).collect();
+    assert_eq!(sources, [("ip", 128), ("a", 112), ("b", 104), ("d", 72), ("e", 64)]);
+    assert!(event.fields.iter().all(|field| field.validate().is_ok()));
+}
+
+#[test]
+fn parse_of_a_uretprobe_takes_the_value_from_rax() {
+    let Some((_folder, path)) = target() else { return };
+    let probes =
+        parse(&format!("back=uretprobe:{}:target_negative(ret:s32)", path.display())).unwrap();
+    let event = &probes.events[0];
+    assert_eq!((event.name.as_str(), event.system.as_str()), ("back", "uretprobes"));
+    assert_eq!(names(event), ["ret_ip", "ret"]);
+    assert_eq!((parts(event)[1].offset, parts(event)[1].bytes), (80, 4));
+    assert!(matches!(event.probe, Probe::Uprobe { is_return: true, semaphore: None, .. }));
+}
+
+#[test]
+fn parse_of_an_address_or_a_place_within_finds_the_same_bytes() {
+    let Some((_folder, path)) = target() else { return };
+    let elf = Elf::open(&path).unwrap();
+    let place = elf.symbol("target_add", 0).unwrap();
+    let at = |spec: String| offset(&parse(&spec).unwrap().events[0]);
+    let path = path.display();
+    assert_eq!(at(format!("uprobe:{path}:{:#x}(a:u32)", place.address)), place.offset);
+    assert_eq!(at(format!("uprobe:{path}:target_add+0x2")), place.offset + 2);
+    assert_eq!(at(format!("uprobe:{path}:target_add+2")), place.offset + 2);
+}
+
+#[test]
+fn parse_of_usdt_probes_has_one_event_for_all_places_of_the_same_fields() {
+    let Some((_folder, path)) = target() else { return };
+    let probes = parse(&format!("usdt:{}:target:places", path.display())).unwrap();
+    let [first, second] = &probes.events[..] else { panic!("{probes:?}") };
+    assert_eq!(first.name, "usdt_target_places");
+    assert_eq!((&first.name, &first.fields), (&second.name, &second.fields));
+    assert_ne!(offset(first), offset(second));
+    // In another register each.
+    assert_ne!(parts(first)[1], parts(second)[1]);
+}
+
+#[test]
+fn parse_of_usdt_arguments_leaves_out_what_cannot_be_recorded_and_says_so() {
+    let Some((_folder, path)) = target() else { return };
+    let probes = parse(&format!("usdt:{}:tar*:odd", path.display())).unwrap();
+    assert_eq!(names(&probes.events[0]), ["ip", "arg1", "arg5"]);
+    assert_eq!(probes.remarks.len(), 3, "{:?}", probes.remarks);
+    assert_eq!(
+        probes.remarks[0],
+        "USDT probe target:odd: arg2, 8@%xmm0: the register %xmm0 cannot be recorded. It is left out"
+    );
+    let probes = parse(&format!("usdt:{}:target:values", path.display())).unwrap();
+    let kinds: Vec<u8> = parts(&probes.events[0]).iter().map(|part| part.kind).collect();
+    assert_eq!(kinds.len(), 9);
+    assert_eq!(
+        (kinds[3], kinds[4], kinds[5], kinds[6], kinds[7]),
+        (CONSTANT, MEMORY, MEMORY, MEMORY, CONSTANT)
+    );
+    assert!(probes.remarks.is_empty());
+}
+
+#[test]
+fn parse_of_usdt_arguments_with_names_and_types_has_these() {
+    let Some((_folder, path)) = target() else { return };
+    let path = path.display();
+    let probes = parse(&format!("usdt:{path}:target:values(a,_,c:s8,d)")).unwrap();
+    assert_eq!(names(&probes.events[0]), ["ip", "a", "c", "d"]);
+    let probes = parse(&format!("usdt:{path}:target:wanted(text:str)")).unwrap();
+    let part = parts(&probes.events[0])[1];
+    assert_eq!((part.kind, part.bytes), (STRING, 0));
+    assert!(matches!(probes.events[0].probe, Probe::Uprobe { semaphore: Some(_), .. }));
+    let message = |spec: String| parse(&spec).unwrap_err().to_string();
+    assert!(message(format!("usdt:{path}:target:values(a:str)"))
+        .contains("has 4 bytes, and the type 8"));
+    assert!(message(format!("usdt:{path}:target:wanted(a,b)"))
+        .contains("has 1 arguments, and 2 are named"));
+    // What is not asked for is no reason for a remark.
+    let probes = parse(&format!("usdt:{path}:target:odd(_,_,_,_,last)")).unwrap();
+    assert_eq!((names(&probes.events[0]), probes.remarks.len()), (vec!["ip", "last"], 0));
+}
+
+#[test]
+fn parse_all_gives_different_events_different_names() {
+    let Some((_folder, path)) = target() else { return };
+    let path = path.display();
+    let specs = [
+        format!("uprobe:{path}:target_add"),
+        format!("uprobe:{path}:target_add(a:u32)"),
+        format!("uprobe:{path}:target_add"),
+        format!("both=uprobe:{path}:target_add"),
+        format!("both=uprobe:{path}:target_negative"),
+    ];
+    let events = parse_all(&specs).unwrap().events;
+    let found: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
+    // The third is the first again.
+    assert_eq!(found, ["uprobe_target_add", "uprobe_target_add_2", "both", "both"]);
+    let taken = [&specs[3], &format!("both=uprobe:{path}:target_add(a:u32)")];
+    let message = parse_all(&taken).unwrap_err().to_string();
+    assert!(message.contains("two events 'both' with different fields"), "{message}");
+    let message = parse(&format!("x=usdt:{path}:target:*")).unwrap_err().to_string();
+    assert!(message.contains("4 probes match, and one name is for one"), "{message}");
+}
+
+#[test]
+fn parse_of_what_is_no_probe_points_to_the_place() {
+    let cases = [
+        ("", 0..0, "the kind of probe is missing"),
+        ("kprobe:a:b", 0..6, "'kprobe' is no kind of probe"),
+        ("1x=uprobe:sh:main", 0..2, "'1x' is no name"),
+        ("uprobe", 6..6, "the program or library is missing"),
+        ("uprobe::main", 7..7, "the program or library is missing"),
+        ("uprobe:sh", 9..9, "the function is missing"),
+        ("uprobe:sh:", 10..10, "the function is missing"),
+        ("uprobe:sh:+4", 10..10, "the function is missing"),
+        ("uprobe:sh:f+x", 12..13, "'x' is no number"),
+        ("uprobe:sh:0x1g", 10..14, "'0x1g' is no number"),
+        ("uprobe:sh:f(a:u8", 11..16, "does not end with ')'"),
+        ("uprobe:sh:f(a:u8)x", 11..18, "does not end with ')'"),
+        ("uprobe:sh:f(a)", 12..13, "'a' has no type"),
+        ("uprobe:sh:f(a:u8,)", 17..17, "'' has no type"),
+        ("uprobe:sh:f(a:int)", 14..17, "'int' is no type"),
+        ("uprobe:sh:f(a:u24)", 14..17, "'u24' is no type"),
+        ("uprobe:sh:f(a:double)", 14..20, "vector registers"),
+        ("uprobe:sh:f(4:u8)", 12..13, "'4' is no name"),
+        ("uprobe:sh:f(a:u8, a:u8)", 18..19, "two fields 'a'"),
+        ("uprobe:sh:f(ip:u8)", 12..14, "two fields 'ip'"),
+        ("uprobe:sh:f(_,_,_,_,_,_,_)", 11..26, "7 arguments, limit 6"),
+        ("uprobe:sh:f+4(a:u8)", 13..19, "arguments are in their registers"),
+        ("uretprobe:sh:f+4", 13..16, "a return belongs to the whole function"),
+        ("uretprobe:sh:f(a:u8,b:u8)", 14..25, "2 values, and a function returns one"),
+        ("uretprobe:sh:f(_)", 14..17, "'_' records nothing"),
+        ("usdt:sh", 7..7, "the provider is missing"),
+        ("usdt:sh:a", 9..9, "the probe's name is missing"),
+        ("usdt:sh:a:", 10..10, "the probe's name is missing"),
+        ("uprobe:/no/such:f", 7..15, "/no/such: No such file"),
+        ("uprobe:no-such-program:f", 7..22, "there is no program 'no-such-program' in PATH"),
+    ];
+    for (spec, span, wanted) in cases {
+        let error = parse(spec).unwrap_err();
+        assert!(error.to_string().contains(wanted), "{spec}: {error}");
+        assert_eq!(error.span(), span, "{spec}: {error}");
+        assert!(error.to_string().starts_with(&format!("probe, column {}: ", span.start + 1)));
+    }
+    let error = parse("uprobe:sh:f(a:int)").unwrap_err();
+    assert_eq!(error.caret(), "uprobe:sh:f(a:int)\n              ^^^");
+}
+
+#[test]
+fn parse_of_probes_that_are_not_there_names_those_that_are() {
+    let Some((_folder, path)) = target() else { return };
+    let path = path.display();
+    let message = |spec: String| parse(&spec).unwrap_err().to_string();
+    assert!(message(format!("uprobe:{path}:target_ad")).contains("; similar: 'target_add'"));
+    assert!(message(format!("usdt:{path}:target:place")).contains("; similar: 'target:places'"));
+    assert!(message(format!("usdt:{path}:zzzzzz:places")).contains("; similar: 'target:places'"));
+    assert!(message(format!("usdt:{path}:x:y")).contains("It has target:odd, target:places"));
+    assert!(message("usdt:/bin/true:x:y".into()).contains("/true has no USDT probes"));
+}
+
+#[test]
+fn list_has_functions_and_usdt_probes() {
+    let Some((_folder, path)) = target() else { return };
+    let listing = list(&path.display().to_string()).unwrap();
+    assert!(listing.functions.contains(&"target_add".to_owned()));
+    let found: Vec<&str> = listing.usdt.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(found, ["values", "odd", "places", "wanted"]);
+    assert_eq!(listing.usdt[0].arguments[0], "arg1: s32");
+    assert_eq!(listing.usdt[1].arguments[1], "arg2: not recorded");
+    assert_eq!(listing.binary, Path::new(&path).canonicalize().unwrap());
+}
+
+#[test]
+fn malicious_specs_are_errors_and_never_a_panic() {
+    let mut random = crate::elf::tests::Random(11);
+    let words = [
+        "uprobe",
+        "usdt",
+        "uretprobe",
+        ":",
+        "=",
+        "(",
+        ")",
+        ",",
+        "+",
+        "0x",
+        "é",
+        "_",
+        "sh",
+        "a:u8",
+        "*",
+        " ",
+    ];
+    for _ in 0..20_000 {
+        let text: String = (0..random.below(9)).map(|_| words[random.below(words.len())]).collect();
+        if let Err(error) = parse(&text) {
+            assert!(!error.caret().is_empty());
+            assert!(text.get(error.span()).is_some(), "{text}: {:?}", error.span());
+        }
+    }
+}

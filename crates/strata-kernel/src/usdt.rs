@@ -1,0 +1,176 @@
+//! USDT probes: what the `.note.stapsdt` notes of a program or library say.
+//!
+//! The format: systemtap's `sys/sdt.h`, and its wiki, "UserSpaceProbeImplementation".
+
+pub mod operand;
+#[cfg(test)]
+mod tests;
+
+use crate::elf::{Elf, ElfError};
+use object::elf::{PF_W, PF_X};
+use operand::{Class, Operand, Symbols};
+use strata_abi::kernel::Part;
+
+/// One place of a probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Who made the probe.
+    pub provider: String,
+    /// Its name.
+    pub name: String,
+    /// Of its instruction.
+    pub address: u64,
+    /// Of that instruction, in the file \[byte\].
+    pub offset: u64,
+    /// Of the count of those who want the probe, in the file \[byte\]; there may be none.
+    pub semaphore: Option<u64>,
+    /// Its arguments, in the notes' own words: `-4@%edi`.
+    pub arguments: Vec<String>,
+}
+
+/// A probe, as a list of probes has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Who made the probe.
+    pub provider: String,
+    /// Its name.
+    pub name: String,
+    /// In how many places it is.
+    pub locations: u64,
+    /// Its arguments, as they are recorded of the first of them: `arg1: s32`.
+    pub arguments: Vec<String>,
+    /// Code is run only if somebody wants the probe.
+    pub has_semaphore: bool,
+}
+
+/// Note type of a probe, version 3: the only one since 2010.
+const NT_STAPSDT: u32 = 3;
+
+/// All USDT probes of a program or library, in the order of the file.
+///
+/// # Errors
+/// [`ElfError::Damaged`].
+pub fn locations(elf: &Elf) -> Result<Vec<Location>, ElfError> {
+    let base = elf.section(".stapsdt.base")?.map(|(address, _)| address);
+    let mut all = Vec::new();
+    for note in elf.notes(b"stapsdt", NT_STAPSDT)? {
+        let damaged = |what: String| ElfError::Damaged {
+            path: elf.path().to_owned(),
+            what: format!("USDT probe {}: {what}", all.len() + 1),
+        };
+        let raw = parse_note(note).ok_or_else(|| damaged("its note is cut".into()))?;
+        // A file that was moved to other addresses after it was linked (prelink).
+        let moved = base.filter(|_| raw.base != 0).map_or(0, |base| base.wrapping_sub(raw.base));
+        let address = raw.address.wrapping_add(moved);
+        let offset = elf.file_offset(address, PF_X)?;
+        let offset = offset.ok_or_else(|| damaged(format!("there is no code at {address:#x}")))?;
+        let semaphore = match raw.semaphore {
+            0 => None,
+            at => {
+                let at = at.wrapping_add(moved);
+                let found = elf.file_offset(at, PF_W)?;
+                Some(found.ok_or_else(|| damaged(format!("there is no semaphore at {at:#x}")))?)
+            }
+        };
+        all.push(Location {
+            provider: raw.provider,
+            name: raw.name,
+            address,
+            offset,
+            semaphore,
+            arguments: split(&raw.arguments),
+        });
+    }
+    Ok(all)
+}
+
+/// All USDT probes, each once, in the order of the file.
+///
+/// # Errors
+/// [`ElfError::Damaged`].
+pub fn list(elf: &Elf) -> Result<Vec<Listed>, ElfError> {
+    let mut all: Vec<Listed> = Vec::new();
+    for location in locations(elf)? {
+        let same = |listed: &&mut Listed| {
+            listed.provider == location.provider && listed.name == location.name
+        };
+        if let Some(listed) = all.iter_mut().rev().find(same) {
+            listed.locations += 1;
+            listed.has_semaphore |= location.semaphore.is_some();
+            continue;
+        }
+        let arguments = location.arguments.iter().enumerate().map(|(index, text)| {
+            let class = Operand::parse(text).map(|operand| operand.class.name());
+            format!("arg{}: {}", index + 1, class.unwrap_or("not recorded"))
+        });
+        all.push(Listed {
+            arguments: arguments.collect(),
+            provider: location.provider,
+            name: location.name,
+            locations: 1,
+            has_semaphore: location.semaphore.is_some(),
+        });
+    }
+    Ok(all)
+}
+
+/// A note, as it is.
+struct Raw {
+    address: u64,
+    base: u64,
+    semaphore: u64,
+    provider: String,
+    name: String,
+    arguments: String,
+}
+
+fn parse_note(note: &[u8]) -> Option<Raw> {
+    let word = |at: usize| Some(u64::from_le_bytes(note.get(at..at + 8)?.try_into().ok()?));
+    let mut texts = note.get(24..)?.split(|byte| *byte == 0);
+    let mut text = || Some(strata_model::text_from_bytes(texts.next()?));
+    let (provider, name, arguments) = (text()?, text()?, text()?);
+    // Behind the last text there is its NUL.
+    texts.next()?;
+    if provider.is_empty() || name.is_empty() {
+        return None;
+    }
+    let (address, base, semaphore) = (word(0)?, word(8)?, word(16)?);
+    Some(Raw { address, base, semaphore, provider, name, arguments })
+}
+
+/// At blanks, but not those within parentheses.
+fn split(arguments: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    let (mut depth, mut one) = (0u32, String::new());
+    for char in arguments.chars() {
+        match char {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if !char.is_whitespace() {
+            one.push(char);
+        } else if depth == 0 && !one.is_empty() {
+            all.push(std::mem::take(&mut one));
+        }
+    }
+    if !one.is_empty() {
+        all.push(one);
+    }
+    all
+}
+
+/// What each argument of a location is and how it is recorded; or why it is not.
+pub(crate) fn arguments(elf: &Elf, location: &Location) -> Vec<Result<(Class, Part), String>> {
+    let symbols = Symbols {
+        find: &|name| elf.any_symbol(name).ok().flatten(),
+        is_fixed: elf.is_fixed(),
+        at: location.address,
+    };
+    let argument = |text: &String| {
+        let operand =
+            Operand::parse(text).and_then(|operand| Ok((operand.class, operand.part(&symbols)?)));
+        operand.map_err(|why| format!("{text}: {why}"))
+    };
+    location.arguments.iter().map(argument).collect()
+}

@@ -1,0 +1,131 @@
+//! Every kind of program is taken by this kernel's verifier, in both modes. Needs root, or CAP_BPF and
+//! CAP_PERFMON.
+
+use strata_abi::kernel::Part;
+use strata_abi::kernel::{CONSTANT, MEMORY, REGISTER, STRING, STRING_AT};
+use strata_kernel::catalog::Catalog;
+use strata_kernel::tracefs::Tracefs;
+use strata_kernel::{
+    Error, Follow, KernelEvent, KernelSession, Probe, Problem, SelectedEvent, Spec,
+};
+use strata_model::{Array, Element, Field, FieldClass, Integer, Sequence};
+use strata_ring::LossMode;
+
+const MODES: [LossMode; 2] = [LossMode::Discard, LossMode::Overwrite];
+
+fn session(loss_mode: LossMode, events: Vec<KernelEvent>) -> Option<KernelSession> {
+    let one = |event| SelectedEvent { event, entry: true, exit: true, filter: None };
+    let events = events.into_iter().map(one).collect();
+    let follow = Follow::Children;
+    let spec = Spec { loss_mode, subbuf_bytes: 1 << 16, nr_subbufs: 4, events, follow };
+    match KernelSession::begin(spec, &mut |_| ()) {
+        Ok(session) => Some(session),
+        Err(error @ (Error::Rights { .. } | Error::NoBtf | Error::Machine { .. })) => {
+            eprintln!("skip: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn catalog() -> Option<Catalog> {
+    match Tracefs::find().and_then(|tracefs| Catalog::load(&tracefs)) {
+        Ok(catalog) => Some(catalog),
+        Err(error) => {
+            eprintln!("skip: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn hot_programs_are_all_accepted() {
+    let Some(catalog) = catalog() else { return };
+    for mode in MODES {
+        let events: Vec<KernelEvent> = catalog
+            .names()
+            .filter(|name| {
+                matches!(name.system.as_str(), "sched" | "irq" | "timer" | "exceptions" | "kmem")
+            })
+            .filter_map(|name| catalog.describe(name).ok())
+            .filter(|event| matches!(event.probe, Probe::Hot { .. }))
+            .collect();
+        assert!(events.len() > 10);
+        let nr = events.len() as u64;
+        let Some(session) = session(mode, events) else { return };
+        assert_eq!(session.problems(), [] as [Problem; 0], "{mode:?}");
+        assert_eq!(session.attached(), nr);
+    }
+}
+
+#[test]
+fn system_calls_are_all_accepted() {
+    for mode in MODES {
+        let events =
+            strata_kernel::syscalls::table().iter().map(strata_kernel::syscalls::event).collect();
+        let Some(session) = session(mode, events) else { return };
+        assert_eq!(session.problems(), [] as [Problem; 0], "{mode:?}");
+    }
+}
+
+#[test]
+fn tracepoints_of_every_shape_are_accepted() {
+    let Some(catalog) = catalog() else { return };
+    for mode in MODES {
+        // One in twelve; another start for each mode.
+        let events: Vec<KernelEvent> = catalog
+            .names()
+            .filter(|name| !name.is_syscall)
+            .skip(mode as usize * 5)
+            .step_by(12)
+            .filter_map(|name| catalog.describe(name).ok())
+            .collect();
+        let nr = events.len();
+        let begun = std::time::Instant::now();
+        let Some(session) = session(mode, events) else { return };
+        eprintln!("{nr} events attached in {:?}", begun.elapsed());
+        assert_eq!(session.problems(), [] as [Problem; 0], "{mode:?}");
+        let begun = std::time::Instant::now();
+        session.teardown();
+        eprintln!("{nr} events detached in {:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn uprobe_with_parts_of_all_kinds_is_accepted() {
+    let part = |kind, bytes| Part { kind, offset: 112, bytes, addend: 8, ..Part::default() };
+    let text = FieldClass::Sequence(Sequence { element: Element::Text, length_bytes: 2 });
+    let bytes =
+        FieldClass::Array(Array { element: Element::Integer(Integer::unsigned(1)), count: 16 });
+    for mode in MODES {
+        let event = KernelEvent {
+            name: "probe".into(),
+            system: "uprobes".into(),
+            kernel_name: "probe".into(),
+            fields: vec![
+                Field::new("values", bytes.clone()),
+                Field::new("one", text.clone()),
+                Field::new("other", text.clone()),
+            ],
+            exit_fields: vec![],
+            probe: Probe::Uprobe {
+                binary: "/bin/true".into(),
+                offset: 0x2000,
+                is_return: false,
+                semaphore: None,
+                parts: vec![
+                    part(REGISTER, 4),
+                    part(MEMORY, 8),
+                    part(CONSTANT, 4),
+                    part(STRING, 0),
+                    part(STRING_AT, 0),
+                ],
+            },
+            is_followed: true,
+            sources: vec![],
+            exit_sources: vec![],
+        };
+        let Some(session) = session(mode, vec![event]) else { return };
+        assert_eq!(session.problems(), [] as [Problem; 0], "{mode:?}");
+    }
+}

@@ -1,0 +1,193 @@
+//! The kernel's events recorded for real: counted, and looked at. Needs root, or CAP_BPF and CAP_PERFMON.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::process::Command;
+use std::time::Duration;
+use strata_ctf::walk::{Record, Walker};
+use strata_kernel::catalog::Catalog;
+use strata_kernel::tracefs::Tracefs;
+use strata_kernel::{
+    syscalls, Error, Follow, KernelEvent, KernelSession, Problem, SelectedEvent, Spec,
+};
+use strata_model::{ByteOrder, StreamClass};
+use strata_ring::{Channel, LossMode};
+
+const CALLS: usize = 10_000;
+const CHILD: &str = "STRATA_TEST_CHILD";
+const FILE: &str = "/etc/hostname";
+
+/// What the recorded process does; run by the tests below.
+#[test]
+#[ignore = "is the process that the other tests record"]
+fn child() {
+    let Ok(file) = std::env::var(CHILD) else { return };
+    for _ in 0..CALLS {
+        // SAFETY: it takes nothing and changes nothing.
+        unsafe { libc::syscall(libc::SYS_getppid) };
+    }
+    let _ = std::fs::read(file);
+}
+
+fn child_process() -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["--exact", "child", "--ignored"]).env(CHILD, FILE);
+    command.stdout(std::process::Stdio::null());
+    command
+}
+
+fn selected(event: KernelEvent) -> SelectedEvent {
+    SelectedEvent { event, entry: true, exit: true, filter: None }
+}
+
+fn call(name: &str) -> SelectedEvent {
+    selected(syscalls::event(syscalls::find(name).unwrap()))
+}
+
+fn tracepoint(system: &str, name: &str) -> SelectedEvent {
+    let catalog = Catalog::load(&Tracefs::find().unwrap()).unwrap();
+    selected(catalog.describe(catalog.find(system, name).unwrap()).unwrap())
+}
+
+fn spec(events: Vec<SelectedEvent>, follow: Follow) -> Spec {
+    Spec { loss_mode: LossMode::Discard, subbuf_bytes: 1 << 20, nr_subbufs: 8, events, follow }
+}
+
+/// `None`, and says why, where the kernel cannot be recorded.
+fn begin(spec: Spec) -> Option<KernelSession> {
+    match KernelSession::begin(spec, &mut |_| ()) {
+        Ok(session) => {
+            assert_eq!(session.problems(), [] as [Problem; 0]);
+            Some(session)
+        }
+        Err(error @ (Error::Rights { .. } | Error::NoBtf | Error::Machine { .. })) => {
+            eprintln!("skip: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What was recorded, by name: thread and payload.
+type Records = HashMap<String, Vec<(u32, Vec<u8>)>>;
+
+fn read(channel: &mut Channel, class: &StreamClass) -> Records {
+    let walker = Walker::new(class, ByteOrder::NATIVE).unwrap();
+    let mut all = Records::new();
+    let mut add = |record: Record<'_>| {
+        let tid = u32::from_ne_bytes(record.context.try_into().unwrap());
+        let name = class.events[record.class].name.clone();
+        all.entry(name).or_default().push((tid, record.payload.to_vec()));
+    };
+    for cpu in 0..channel.nr_streams() {
+        let mut stream = channel.stream(cpu).unwrap();
+        stream.flush().unwrap();
+        let (mut last, mut bytes) = (0, Vec::new());
+        while let Some(packet) = stream.next().unwrap() {
+            bytes.clear();
+            packet.copy_to(0, &mut bytes).unwrap();
+            for record in walker.records(&bytes, packet.info().timestamp_begin) {
+                let record = record.unwrap();
+                assert!(record.timestamp >= last, "time goes back");
+                last = record.timestamp;
+                add(record);
+            }
+            packet.put();
+        }
+        assert_eq!(stream.counters().discarded(), 0);
+    }
+    all
+}
+
+/// Records what the child does.
+fn record(events: Vec<SelectedEvent>) -> Option<(Records, u32, KernelSession)> {
+    let mut session = begin(spec(events, Follow::Children))?;
+    let mut channel = session.take_channel().unwrap();
+    session.start();
+    let mut process = child_process().spawn().unwrap();
+    let pid = process.id();
+    assert!(process.wait().unwrap().success());
+    session.stop();
+    std::thread::sleep(Duration::from_millis(20));
+    let records = read(&mut channel, session.stream_class());
+    Some((records, pid, session))
+}
+
+/// A shell that waits, and goes on when it is recorded.
+#[test]
+fn processes_that_run_already_are_followed_with_their_descendants() {
+    let mut process = Command::new("/bin/sh")
+        .args(["-c", "read line; (exec /bin/true) & exec /bin/true"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let follow = Follow::Processes(vec![process.id()]);
+    let Some(mut session) = begin(spec(vec![call("execve"), call("getpid")], follow)) else {
+        process.kill().unwrap();
+        process.wait().unwrap();
+        return;
+    };
+    let mut channel = session.take_channel().unwrap();
+    session.start();
+    Command::new("/bin/true").status().unwrap();
+    process.stdin.take().unwrap().write_all(b"line\n").unwrap();
+    process.wait().unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    session.stop();
+    let records = read(&mut channel, session.stream_class());
+    // Its own, and its new child's; not that of this process' other child.
+    let pid = process.id();
+    let entries = &records["syscall_entry_execve"];
+    assert_eq!(entries.iter().filter(|(tid, _)| *tid == pid).count(), 1);
+    assert_eq!(entries.len(), 2);
+}
+
+fn number(payload: &[u8], at: usize) -> i64 {
+    i64::from_ne_bytes(payload[at..at + 8].try_into().unwrap())
+}
+
+#[test]
+fn system_calls_of_a_child_are_all_there_and_nobody_elses() {
+    let events = vec![call("getppid"), call("openat"), call("execve"), call("clock_nanosleep")];
+    let Some((records, _, session)) = record(events) else { return };
+    let me = i64::from(std::process::id());
+    let exits = &records["syscall_exit_getppid"];
+    assert_eq!(records["syscall_entry_getppid"].len(), CALLS);
+    assert_eq!(exits.len(), CALLS);
+    assert!(exits.iter().all(|(_, payload)| payload.len() == 8 && number(payload, 0) == me));
+    // One thread made them: that of the test.
+    assert!(exits.iter().all(|(tid, _)| *tid == exits[0].0));
+    let path = [FILE.as_bytes(), b"\0"].concat();
+    let opened = records["syscall_entry_openat"]
+        .iter()
+        .filter(|(_, payload)| payload.windows(path.len()).any(|bytes| bytes == path))
+        .count();
+    assert_eq!(opened, 1);
+    // Recorded from the execve on, whose exit is the first of it.
+    assert_eq!(records["syscall_exit_execve"].len(), 1);
+    assert!(!records.contains_key("syscall_entry_execve"));
+    assert_eq!(session.nested(), 0);
+}
+
+#[test]
+fn sched_switch_and_a_generic_event_have_their_values() {
+    let events = vec![
+        tracepoint("sched", "sched_switch"),
+        tracepoint("sched", "sched_process_exec"),
+        tracepoint("sched", "sched_process_exit"),
+    ];
+    let Some((records, pid, _)) = record(events) else { return };
+    let switches = &records["sched_switch"];
+    assert!(switches.len() > 2);
+    for (tid, payload) in switches {
+        assert_eq!(payload.len(), 56);
+        assert_eq!(payload[16..20], tid.to_ne_bytes(), "who is switched from is the current task");
+    }
+    let exit = |(_, payload): &&(u32, Vec<u8>)| payload[16..20] == pid.to_ne_bytes();
+    assert_eq!(records["sched_process_exit"].iter().filter(exit).count(), 1);
+    let name = b"/proc/self/exe";
+    let exec = |(tid, payload): &&(u32, Vec<u8>)| {
+        *tid == pid && payload.windows(name.len()).any(|bytes| bytes == name)
+    };
+    assert_eq!(records["sched_process_exec"].iter().filter(exec).count(), 1);
+}

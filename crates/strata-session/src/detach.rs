@@ -1,0 +1,142 @@
+//! Detaching, by a process of its own that nobody waits for.
+//!
+//! The kernel detaches programs from tracepoints one by one, however many threads ask, and takes some 40 ms
+//! for each: a grace period of RCU under one lock. Nothing is recorded meanwhile. So a child inherits the
+//! descriptors, this process lets go of its own, which takes no time, and the child's end is what
+//! detaches.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::Path;
+
+use rustix::pipe::{pipe_with, PipeFlags};
+use rustix::process::{waitpid, Pid, WaitOptions};
+use strata_kernel::session::KernelSession;
+
+/// The child that detaches, if there is one. Dropping this leaves it alone.
+#[derive(Debug, Default)]
+pub struct Detaching(Option<Pid>);
+
+impl Detaching {
+    /// Let go of the session's programs.
+    pub(crate) fn begin(session: KernelSession) -> Detaching {
+        match hand_over() {
+            Ok((child, until)) => {
+                drop(session);
+                // The child's read() ends.
+                drop(until);
+                Detaching(Some(child))
+            }
+            // Without a child it is done here, and takes its time.
+            Err(_) => {
+                session.teardown();
+                Detaching(None)
+            }
+        }
+    }
+
+    /// Is there still something to detach?
+    #[must_use]
+    pub fn is_going_on(&mut self) -> bool {
+        if let Some(child) = self.0 {
+            if !matches!(waitpid(Some(child), WaitOptions::NOHANG), Ok(None)) {
+                self.0 = None;
+            }
+        }
+        self.0.is_some()
+    }
+
+    /// Until nothing is left in the kernel.
+    pub fn wait(self) {
+        if let Some(child) = self.0 {
+            while let Err(rustix::io::Errno::INTR) = waitpid(Some(child), WaitOptions::empty()) {}
+        }
+    }
+}
+
+/// A child that holds what this process has in the kernel until what is returned with it is closed.
+fn hand_over() -> io::Result<(Pid, OwnedFd)> {
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+    // What it may not keep: pipes whose readers wait for their end, locks, the trace's files.
+    let others = descriptors_of_others(&reader)?;
+    // SAFETY: the child makes system calls only, as a signal handler may.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        detach(&others, reader);
+    }
+    match Pid::from_raw(child) {
+        Some(child) if !child.is_init() => Ok((child, writer)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// All descriptors of this process but the reader and those of the kernel's programs.
+fn descriptors_of_others(reader: &OwnedFd) -> io::Result<Vec<RawFd>> {
+    let mut others = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/fd")?.flatten() {
+        let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let target = std::fs::read_link(entry.path()).unwrap_or_default();
+        if fd != reader.as_raw_fd() && !is_of_programs(&target) {
+            others.push(fd);
+        }
+    }
+    Ok(others)
+}
+
+fn is_of_programs(target: &Path) -> bool {
+    let target = target.to_string_lossy();
+    let name = target.trim_start_matches("anon_inode:").trim_matches(['[', ']']);
+    target.starts_with("anon_inode:") && (name.starts_with("bpf") || name == "perf_event")
+}
+
+/// In the child: nothing is allocated, and no lock taken.
+fn detach(others: &[RawFd], reader: OwnedFd) -> ! {
+    // SAFETY: the name is a constant string with its NUL.
+    let _ = unsafe { libc::prctl(libc::PR_SET_NAME, c"strata-detach".as_ptr()) };
+    // Ctrl-C of the terminal is not for it.
+    let _ = rustix::process::setsid();
+    for &fd in others {
+        // SAFETY: nothing of this process uses it any more: it ends here.
+        let _ = unsafe { libc::close(fd) };
+    }
+    // Until the other end is closed, by the parent's work or its end.
+    let _ = rustix::io::read(&reader, &mut [0]);
+    // SAFETY: it ends this process without running anything of it.
+    unsafe { libc::_exit(0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_of_programs_are_those_that_the_child_keeps() {
+        for (target, is_kept) in [
+            ("anon_inode:bpf-prog", true),
+            ("anon_inode:bpf-map", true),
+            ("anon_inode:bpf_link", true),
+            ("anon_inode:[perf_event]", true),
+            ("anon_inode:[eventfd]", false),
+            ("anon_inode:[pidfd]", false),
+            ("pipe:[17]", false),
+            ("/tmp/bpf-prog", false),
+        ] {
+            assert_eq!(is_of_programs(Path::new(target)), is_kept, "{target}");
+        }
+    }
+
+    #[test]
+    fn child_holds_until_it_is_let_go_and_no_pipe_of_others() {
+        let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let (child, until) = hand_over().unwrap();
+        drop(ours);
+        // The child has no copy of it.
+        assert_eq!(rustix::io::read(&theirs, &mut [0]).unwrap(), 0);
+        let mut detaching = Detaching(Some(child));
+        assert!(detaching.is_going_on());
+        drop(until);
+        detaching.wait();
+    }
+}

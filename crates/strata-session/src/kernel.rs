@@ -1,0 +1,552 @@
+//! The kernel's layer of a session: one trace of the whole machine beside those of the applications.
+//!
+//! ```text
+//! main thread     begin: select, describe, load, attach     KernelLayer
+//!                 start, stop: one flag each
+//! strata-kernel   packets from the rings to files           Recorder
+//! strata-detach   a process: detaches, behind the report    detach.rs
+//! ```
+//!
+//! Attaching many events takes seconds, and so does detaching them: what is recorded lies between the two
+//! flags.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::process::{pidfd_open, Pid, PidfdFlags};
+use strata_collect::{Collector, Directory, Identity, Producer};
+use strata_ctf::metadata;
+use strata_filter::Filter;
+use strata_kernel::catalog::{Catalog, EventName};
+use strata_kernel::filter::{check, Candidate, End, Slips};
+use strata_kernel::selection::{Selected, Selection};
+use strata_kernel::session::{Counts as Failures, KernelSession, SelectedEvent, Spec};
+use strata_kernel::tracefs::Tracefs;
+use strata_kernel::uprobe::parse_all;
+use strata_kernel::Follow;
+use strata_model::Uuid;
+use strata_ring::{Channel, LossMode};
+
+use crate::describe::{new_uuid, Machine};
+use crate::detach::Detaching;
+use crate::error::{advice, failure_text, SessionError};
+use crate::options::{KernelOptions, Mode, Options};
+use crate::report::{
+    Counts, EventProblem, KernelReport, KernelRuleReport, NotReached, Notice, ProcessReport, KERNEL,
+};
+use crate::shared::Shared;
+use crate::traced::counts_of;
+
+/// Pause after a round that found packets.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// Pause when nothing has happened for a while.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
+/// How often figures are told.
+const COUNT_PERIOD: Duration = Duration::from_millis(100);
+
+/// The kernel's layer, from before anything runs to its end. Without an event that the rules select there
+/// is only something to report.
+#[derive(Default)]
+pub(crate) struct KernelLayer {
+    attached: Option<Attached>,
+    rules: Vec<KernelRuleReport>,
+    /// Events that the rules selected.
+    selected: u64,
+    problems: Vec<EventProblem>,
+    remarks: Vec<String>,
+}
+
+/// Programs in the kernel.
+struct Attached {
+    session: KernelSession,
+    /// Taken by the thread that reads it.
+    channel: Option<Channel>,
+    uuid: Uuid,
+    metadata: String,
+    /// Events that a program never ran for, known when the session has stopped.
+    not_run: Arc<AtomicU64>,
+}
+
+/// What the layer does, of which the end is told.
+pub(crate) struct LayerEnd {
+    pub(crate) report: KernelReport,
+    /// The kernel, as if it were a process.
+    pub(crate) kernel: ProcessReport,
+    pub(crate) remarks: Vec<String>,
+    pub(crate) detaching: Detaching,
+}
+
+impl KernelLayer {
+    /// Select, describe, load and attach. Nothing is recorded yet.
+    ///
+    /// # Errors
+    /// [`SessionError`]: nothing is left in the kernel.
+    pub(crate) fn begin(
+        options: &Options,
+        asked: &KernelOptions,
+        machine: &Machine,
+        created: &str,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<KernelLayer, SessionError> {
+        let mut layer = KernelLayer::default();
+        let mut described = layer.describe(asked, notify)?;
+        layer.add_probes(asked, &mut described)?;
+        if described.is_empty() {
+            return Ok(layer);
+        }
+        if let Some(filter) = &asked.filter {
+            check_filter(filter, &described)?;
+        }
+        let spec = Spec {
+            loss_mode: match options.mode {
+                Mode::Discard => LossMode::Discard,
+                Mode::Overwrite => LossMode::Overwrite,
+            },
+            subbuf_bytes: options.subbuf_bytes,
+            nr_subbufs: u64::from(options.nr_subbufs),
+            events: described,
+            follow: follow(options, asked),
+        };
+        let mut progress = |now: strata_kernel::session::Progress| {
+            let (attached, total) = (now.attached as u64, now.total as u64);
+            notify(Notice::Attaching { attached, total });
+        };
+        let session = KernelSession::begin(spec, &mut progress).map_err(failed)?;
+        layer.attached = Some(Attached::new(session, asked, machine, created)?);
+        Ok(layer)
+    }
+
+    /// The events that the rules select.
+    fn describe(
+        &mut self,
+        asked: &KernelOptions,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<Vec<SelectedEvent>, SessionError> {
+        if asked.rules.is_empty() {
+            return Ok(Vec::new());
+        }
+        let selection = Selection::parse(&asked.rules)?;
+        let catalog = catalog().map_err(failed)?;
+        let Selected { events, matched } = selection.apply(&catalog);
+        self.rules = rule_reports(matched, &catalog);
+        for rule in self.rules.iter().filter(|rule| rule.matched == 0) {
+            notify(Notice::NoSuchEvent(rule.clone()));
+        }
+        self.selected = events.len() as u64;
+        let mut described = Vec::with_capacity(events.len());
+        for chosen in events {
+            match catalog.describe(&chosen.event) {
+                Ok(event) => described.push(SelectedEvent {
+                    event,
+                    entry: chosen.entry,
+                    exit: chosen.exit,
+                    filter: asked.filter.clone(),
+                }),
+                Err(error) => self
+                    .problems
+                    .push(EventProblem { event: chosen.event.name, reason: error.to_string() }),
+            }
+        }
+        Ok(described)
+    }
+
+    /// The probes of programs and libraries, too.
+    fn add_probes(
+        &mut self,
+        asked: &KernelOptions,
+        events: &mut Vec<SelectedEvent>,
+    ) -> Result<(), SessionError> {
+        if asked.probes.is_empty() {
+            return Ok(());
+        }
+        let failed = |error| SessionError::Probe(Box::new(error));
+        let probes = parse_all(&asked.probes).map_err(failed)?;
+        self.remarks = probes.remarks;
+        self.selected += probes.events.len() as u64;
+        let filter = &asked.filter;
+        events.extend(probes.events.into_iter().map(|event| SelectedEvent {
+            event,
+            entry: true,
+            exit: true,
+            filter: filter.clone(),
+        }));
+        Ok(())
+    }
+
+    /// Record from now on; on the thread that starts the command.
+    pub(crate) fn start(&mut self) {
+        if let Some(attached) = &mut self.attached {
+            attached.session.start();
+        }
+    }
+
+    /// Record no more.
+    pub(crate) fn stop(&mut self) {
+        if let Some(attached) = &mut self.attached {
+            attached.session.stop();
+            // Release pairs with the acquire in the recorder, which then makes an end.
+            attached.not_run.store(attached.session.nested(), Ordering::Release);
+        }
+    }
+
+    /// Events that are being recorded.
+    pub(crate) fn events(&self) -> u64 {
+        let failed = self.attached.as_ref().map_or(0, |one| one.session.problems().len());
+        let known = self.selected.saturating_sub(self.problems.len() as u64);
+        known.saturating_sub(failed as u64)
+    }
+
+    /// What is to be done by a thread of its own; once. `None`: nothing.
+    pub(crate) fn recorder(
+        &mut self,
+        folder: &Path,
+        flush: Duration,
+    ) -> Option<impl FnOnce(&Shared) -> Recorded + Send + use<>> {
+        let attached = self.attached.as_mut()?;
+        let channel = attached.channel.take()?;
+        let (uuid, metadata) = (attached.uuid, attached.metadata.clone());
+        let class = attached.session.stream_class().clone();
+        let path = folder.join(KERNEL);
+        let not_run = Arc::clone(&attached.not_run);
+        Some(move |shared: &Shared| {
+            let streams = channel.nr_streams();
+            let opened = Directory::create(&path).and_then(|directory| {
+                let identity = Identity { uuid, stream_id: class.id, name: class.name.clone() };
+                let mut collector = Collector::new(directory, channel, identity);
+                collector.set_metadata(&metadata)?;
+                collector.set_classes(move || Some(class.clone()));
+                Ok(collector)
+            });
+            match opened {
+                Ok(collector) => {
+                    Recorder::new(collector, streams, flush, shared).run(path, &not_run)
+                }
+                Err(error) => {
+                    fail(shared, &error);
+                    Recorded::default()
+                }
+            }
+        })
+    }
+
+    /// What became of it. Detaching begins.
+    pub(crate) fn end(mut self, recorded: Recorded) -> LayerEnd {
+        let mut failures = Failures::default();
+        if let Some(attached) = &self.attached {
+            failures = attached.session.counts();
+            let problems = attached.session.problems().iter();
+            self.problems.extend(problems.map(|problem| EventProblem {
+                event: problem.event.clone(),
+                reason: problem.reason.clone(),
+            }));
+        }
+        let kernel = ProcessReport {
+            name: KERNEL.to_owned(),
+            folder: recorded.folder,
+            tracepoints: self.selected,
+            selected: self.selected.saturating_sub(self.problems.len() as u64),
+            counts: recorded.counts,
+            is_alive: true,
+            ..ProcessReport::default()
+        };
+        let report = KernelReport {
+            rules: std::mem::take(&mut self.rules),
+            problems: std::mem::take(&mut self.problems),
+            unreadable: failures.unreadable,
+            cut: failures.cut,
+            unfollowed: failures.unfollowed,
+        };
+        LayerEnd {
+            report,
+            kernel,
+            remarks: std::mem::take(&mut self.remarks),
+            detaching: self.detach(),
+        }
+    }
+
+    fn detach(&mut self) -> Detaching {
+        self.attached.take().map(|one| Detaching::begin(one.session)).unwrap_or_default()
+    }
+}
+
+/// What could not begin is not waited for either.
+impl Drop for KernelLayer {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
+
+impl Attached {
+    fn new(
+        mut session: KernelSession,
+        asked: &KernelOptions,
+        machine: &Machine,
+        created: &str,
+    ) -> Result<Attached, SessionError> {
+        let system = |source| SessionError::System { what: "make a number for the trace", source };
+        let uuid = new_uuid().map_err(system)?;
+        let class = session.stream_class().clone();
+        let trace = machine.kernel_trace(uuid, created, asked.as_lttng, class);
+        trace.validate()?;
+        let channel = session.take_channel();
+        let not_run = Arc::new(AtomicU64::new(0));
+        Ok(Attached { channel, uuid, metadata: metadata::write(&trace), not_run, session })
+    }
+}
+
+/// What the kernel has to offer.
+pub(crate) fn catalog() -> Result<Catalog, strata_kernel::Error> {
+    Catalog::load(&Tracefs::find()?)
+}
+
+fn failed(error: strata_kernel::Error) -> SessionError {
+    SessionError::Kernel(Box::new(error))
+}
+
+fn follow(options: &Options, asked: &KernelOptions) -> Follow {
+    match (asked.all_processes, options.command.is_empty(), options.pids.is_empty()) {
+        (true, ..) | (false, true, true) => Follow::Everyone,
+        (false, false, _) => Follow::Children,
+        (false, true, false) => Follow::Processes(options.pids.clone()),
+    }
+}
+
+/// # Errors
+/// What of it none of the events can pass.
+fn check_filter(filter: &Filter, events: &[SelectedEvent]) -> Result<(), Slips> {
+    let mut candidates = Vec::with_capacity(events.len());
+    for chosen in events {
+        let ends: &[(bool, End)] = match chosen.event.exit_fields.is_empty() {
+            true => &[(true, End::Entry)],
+            false => &[(chosen.entry, End::Entry), (chosen.exit, End::Exit)],
+        };
+        for &(_, end) in ends.iter().filter(|(chosen, _)| *chosen) {
+            candidates.push(Candidate { event: &chosen.event, end });
+        }
+    }
+    check(filter, &candidates)
+}
+
+/// Each rule, with what may help if it matches nothing.
+pub(crate) fn rule_reports(
+    matched: Vec<(String, u64)>,
+    catalog: &Catalog,
+) -> Vec<KernelRuleReport> {
+    let report = |(rule, matched): (String, u64)| {
+        let is_empty = matched == 0;
+        let similar = if is_empty { catalog.similar(&rule) } else { Vec::new() };
+        let excluded = catalog.excluded(&rule).filter(|_| is_empty).map(str::to_owned);
+        KernelRuleReport { rule, matched, similar, excluded }
+    };
+    matched.into_iter().map(report).collect()
+}
+
+/// All names by which rules and completions know an event.
+pub(crate) fn recorded_names(event: &EventName) -> Vec<String> {
+    let name = &event.name;
+    match event.is_syscall {
+        false => vec![name.clone()],
+        true => vec![name.clone(), format!("syscall_entry_{name}"), format!("syscall_exit_{name}")],
+    }
+}
+
+/// What the thread hands back.
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    counts: Counts,
+    folder: Option<PathBuf>,
+}
+
+/// Takes packets from the rings and writes them.
+struct Recorder<'a> {
+    collector: Collector,
+    streams: u32,
+    shared: &'a Shared,
+    flush: Duration,
+    next_flush: Option<Instant>,
+    next_count: Instant,
+}
+
+impl<'a> Recorder<'a> {
+    fn new(
+        collector: Collector,
+        streams: u32,
+        flush: Duration,
+        shared: &'a Shared,
+    ) -> Recorder<'a> {
+        let now = Instant::now();
+        let next_flush = (!flush.is_zero()).then(|| now + flush);
+        Recorder { collector, streams, shared, flush, next_flush, next_count: now }
+    }
+
+    /// Until the session stops and all is taken.
+    fn run(mut self, path: PathBuf, not_run: &AtomicU64) -> Recorded {
+        let mut pause = PAUSE_MIN;
+        while !self.shared.is_stopping() {
+            pause = match self.round() {
+                0 => (pause * 2).min(PAUSE_MAX),
+                _ => PAUSE_MIN,
+            };
+            self.count();
+            wait(self.shared, pause);
+        }
+        if !self.shared.has_failed() {
+            self.collector.add_discarded(not_run.load(Ordering::Acquire));
+            if let Err(error) = self.collector.finish(Producer::Alive, &mut || None) {
+                fail(self.shared, &error);
+            }
+        }
+        let counts = counts_of(&self.collector.stats(), self.streams);
+        self.shared.set_kernel_counts(&counts);
+        // Nothing happened, and nothing was discarded, of which a packet would tell.
+        let is_empty = counts.packets == 0;
+        if is_empty {
+            remove_empty(&path);
+        }
+        Recorded { counts, folder: (!is_empty).then_some(path) }
+    }
+
+    /// Returns how many packets were moved.
+    fn round(&mut self) -> u64 {
+        if self.shared.has_failed() {
+            return 0;
+        }
+        let now = Instant::now();
+        let moved = match self.next_flush {
+            Some(time) if now >= time => {
+                self.next_flush = Some(now + self.flush);
+                self.collector.flush(&mut || None)
+            }
+            _ => self.collector.poll(&mut || None),
+        };
+        moved.unwrap_or_else(|error| {
+            fail(self.shared, &error);
+            0
+        })
+    }
+
+    fn count(&mut self) {
+        let now = Instant::now();
+        if now >= self.next_count {
+            self.next_count = now + COUNT_PERIOD;
+            self.shared.set_kernel_counts(&counts_of(&self.collector.stats(), self.streams));
+        }
+    }
+}
+
+/// For as long as this, or until the session stops.
+fn wait(shared: &Shared, pause: Duration) {
+    let mut fds = [PollFd::from_borrowed_fd(shared.wake(), PollFlags::IN)];
+    let time = Timespec { tv_sec: 0, tv_nsec: i64::from(pause.subsec_nanos()) };
+    // A signal only makes it shorter.
+    let _ = poll(&mut fds, Some(&time));
+}
+
+fn fail(shared: &Shared, error: &strata_collect::Error) {
+    shared.fail(format!("{}{}", failure_text(error), advice(error)));
+}
+
+/// A trace without a packet is none.
+fn remove_empty(path: &Path) {
+    // What cannot be removed stays, and can be read: it is empty.
+    let _ = std::fs::remove_file(path.join("metadata"));
+    let _ = std::fs::remove_dir(path);
+}
+
+/// Processes that are followed by number, to know when all have ended.
+#[derive(Debug)]
+pub(crate) struct Watched(Vec<OwnedFd>);
+
+impl Watched {
+    /// The processes with these numbers, and who of them is not there.
+    pub(crate) fn new(pids: &[u32]) -> (Watched, Vec<NotReached>) {
+        let (mut watched, mut absent) = (Vec::new(), Vec::new());
+        for &pid in pids {
+            match open(pid) {
+                Ok(fd) => watched.push(fd),
+                Err(error) => absent.push(NotReached {
+                    pid,
+                    name: String::new(),
+                    reason: match error.raw_os_error() {
+                        Some(libc::ESRCH) => format!("process {pid}: is not there"),
+                        _ => format!("process {pid}: cannot be watched: {error}"),
+                    },
+                }),
+            }
+        }
+        (Watched(watched), absent)
+    }
+
+    /// Have all ended?
+    pub(crate) fn have_ended(&self) -> bool {
+        let mut fds: Vec<PollFd<'_>> =
+            self.0.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match poll(&mut fds, Some(&none)) {
+            Ok(ended) => ended == fds.len(),
+            Err(_) => false,
+        }
+    }
+}
+
+fn open(pid: u32) -> io::Result<OwnedFd> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let number = number.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
+    Ok(pidfd_open(number, PidfdFlags::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(pids: &[u32], command: &[&str], all_processes: bool) -> Follow {
+        let options = Options {
+            pids: pids.to_vec(),
+            command: command.iter().map(Into::into).collect(),
+            ..Options::default()
+        };
+        follow(&options, &KernelOptions { all_processes, ..KernelOptions::default() })
+    }
+
+    #[test]
+    fn follow_is_who_was_asked_for() {
+        assert!(matches!(asked(&[], &["x"], false), Follow::Children));
+        assert!(matches!(asked(&[7], &[], false), Follow::Processes(pids) if pids == [7]));
+        assert!(matches!(asked(&[], &[], false), Follow::Everyone));
+        assert!(matches!(asked(&[], &["x"], true), Follow::Everyone));
+        assert!(matches!(asked(&[7], &[], true), Follow::Everyone));
+    }
+
+    #[test]
+    fn watched_have_ended_when_all_have_and_who_is_not_there_is_named() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (watched, absent) = Watched::new(&[child.id(), u32::MAX]);
+        assert_eq!(absent.iter().map(|one| one.pid).collect::<Vec<_>>(), [u32::MAX]);
+        assert!(absent[0].reason.ends_with("is not there"), "{absent:?}");
+        assert!(!watched.have_ended());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(watched.have_ended());
+        assert!(Watched::new(&[]).0.have_ended());
+    }
+
+    #[test]
+    fn names_of_a_system_call_are_its_own_and_those_of_both_ends() {
+        let name = |is_syscall| EventName {
+            name: "read".into(),
+            system: "x".into(),
+            kernel_name: "read".into(),
+            is_syscall,
+        };
+        assert_eq!(recorded_names(&name(false)), ["read"]);
+        assert_eq!(
+            recorded_names(&name(true)),
+            ["read", "syscall_entry_read", "syscall_exit_read"]
+        );
+    }
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* maps.bpf.h - what all programs of a session share, and the constants of one program. */
+#ifndef STRATA_KERNEL_MAPS_BPF_H
+#define STRATA_KERNEL_MAPS_BPF_H
+
+#include <stddef.h>
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+/* libbpf's is no constant to clang 14, and ours need no relocation. */
+#undef offsetof
+#define offsetof(type, member) __builtin_offsetof(type, member)
+
+#include <strata/abi/kernel.h>
+#include <strata/ring/atomic.h>
+
+#ifndef NULL
+#define NULL ((void *)0)
+#endif
+
+/* Known to the verifier, the same for all programs; see crates/strata-kernel/src/load.rs. */
+struct strata_sizes {
+	uint64_t buffer_bytes;
+	uint64_t frames_offset; /* in a value of `rings` [byte] */
+	uint64_t data_offset;
+	uint32_t subbuf_shift;
+	uint32_t reserved;
+};
+const volatile struct strata_sizes sizes SEC(".rodata.sizes");
+
+/* One CPU's stream each. Largest entry and size are set by the loader. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(uint32_t));
+	__uint(value_size, 4096);
+} rings SEC(".maps");
+
+/* A section of its own: a map that programs reach without a lookup. */
+struct strata_abi_kernel_control control SEC(".data.control");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, uint32_t);
+} followed SEC(".maps");
+
+#define STRATA_ONCE(type, x) (*(const volatile type *)&(x))
+
+#endif /* STRATA_KERNEL_MAPS_BPF_H */

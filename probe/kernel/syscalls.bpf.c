@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * syscalls.bpf.c - entry and exit of system calls. What is recorded of each one is in `syscalls`.
+ *
+ * Where all arguments are numbers they go from the registers into the ring. Else a subprogram puts the payload
+ * together in memory of this CPU: only then its size is known. Neither program is run inside itself, and
+ * none is preempted, so that memory has one user at a time.
+ */
+#include "record.bpf.h"
+#include "core.bpf.h"
+#include "user.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+const volatile struct strata_abi_kernel_syscall
+	syscalls[STRATA_ABI_KERNEL_SYSCALLS] SEC(".rodata.syscalls");
+
+#define UNKNOWN	   (STRATA_ABI_KERNEL_SYSCALLS - 1)
+#define TS_COMPAT  2u
+#define ABI_X86_64 0u
+#define ABI_I386   1u
+#define ABI_X32	   2u
+#define X32_BIT	   0x40000000u
+#define MAX_ERRNO  4095
+#define NO_CALL	   (-38) /* ENOSYS */
+
+/* x86-64's; asm/unistd.h has another machine's for this compiler. */
+#define NR_RT_SIGRETURN 15u
+#define NR_EXECVE	59u
+#define NR_EXECVEAT	322u
+
+/* Of the task's call at hand. Texts are read again when it returns: the kernel has touched them since. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct strata_unread);
+} unread SEC(".maps");
+
+/* Beside core.bpf.h's: both are the kernel's own structures. */
+struct mm_struct {
+	unsigned long arg_start, arg_end, env_start, env_end;
+} STRATA_CORE;
+
+struct task_struct___memory {
+	struct mm_struct *mm;
+} STRATA_CORE;
+
+/* One system call, as both programs look at it. */
+struct call {
+	const volatile struct strata_abi_kernel_syscall *syscall;
+	struct strata_source source;
+	uint32_t nr;
+};
+
+/*
+ * Which one it is. A call of a 32-bit program has numbers of its own: like all we do not know, the last.
+ * @returns: 1 at the exit of a call that there is: the kernel makes -1 of the number of rt_sigreturn.
+ */
+STRATA_INLINE void find(struct call *call, uint64_t nr, int returns)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	uint64_t index = nr & 0xffffffff;
+
+	call->source.pid_tgid = (uint64_t)(uint32_t)task->tgid << 32 | (uint32_t)task->pid;
+	call->nr = (uint32_t)nr;
+	if (task->thread_info.status & TS_COMPAT) {
+		index = UNKNOWN;
+	} else if (index > UNKNOWN) {
+		index = UNKNOWN;
+		if (returns && call->nr == UINT32_MAX) {
+			call->nr = NR_RT_SIGRETURN;
+			index = NR_RT_SIGRETURN;
+		}
+	}
+	call->syscall = &syscalls[index];
+}
+
+/* As strata_source_begin(), which asks for what find() knows already. */
+STRATA_INLINE int begin(struct strata_source *source)
+{
+	if (!strata_is_followed(source->pid_tgid))
+		return 0;
+	source->cpu = bpf_get_smp_processor_id();
+	return 1;
+}
+
+STRATA_INLINE void read_arguments(const struct pt_regs *regs, uint64_t argument[6])
+{
+	argument[0] = regs->di;
+	argument[1] = regs->si;
+	argument[2] = regs->dx;
+	argument[3] = regs->r10;
+	argument[4] = regs->r8;
+	argument[5] = regs->r9;
+}
+
+STRATA_INLINE void write_number(unsigned char *to,
+				const volatile struct strata_abi_kernel_syscall *s, uint32_t i,
+				uint64_t argument)
+{
+	if (s->kind[i] == STRATA_ABI_KERNEL_ARG_U64)
+		*(volatile uint64_t *)(void *)(to + s->offset[i]) = argument;
+	else if (s->kind[i] == STRATA_ABI_KERNEL_ARG_U32)
+		*(volatile uint32_t *)(void *)(to + s->offset[i]) = (uint32_t)argument;
+}
+
+/* The payload of numbers only; what is behind the last argument is not even read. */
+STRATA_INLINE void write_numbers(unsigned char *to,
+				 const volatile struct strata_abi_kernel_syscall *s,
+				 const struct pt_regs *regs)
+{
+	uint32_t n = s->nr_args;
+
+	if (n < 1)
+		return;
+	write_number(to, s, 0, regs->di);
+	if (n < 2)
+		return;
+	write_number(to, s, 1, regs->si);
+	if (n < 3)
+		return;
+	write_number(to, s, 2, regs->dx);
+	if (n < 4)
+		return;
+	write_number(to, s, 3, regs->r10);
+	if (n < 5)
+		return;
+	write_number(to, s, 4, regs->r8);
+	if (n < 6)
+		return;
+	write_number(to, s, 5, regs->r9);
+}
+
+/* Number and interface in front of the arguments of a call that we do not know. */
+STRATA_INLINE unsigned char *write_unknown(unsigned char *to, uint32_t nr)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	uint32_t abi = ABI_X86_64;
+
+	if (task->thread_info.status & TS_COMPAT)
+		abi = ABI_I386;
+	else if ((int32_t)nr > 0 && nr & X32_BIT)
+		abi = ABI_X32;
+	*(volatile uint32_t *)(void *)to = nr;
+	*(volatile uint32_t *)(void *)(to + 4) = abi;
+	return to + 8;
+}
+
+/* What is put together in the CPU's memory. Returns 1 if it was recorded. */
+__attribute__((noinline)) int record_assembled(uint32_t id)
+{
+	struct strata_scratch *scratch = strata_scratch();
+	struct strata_record r;
+	unsigned char *to;
+	uint32_t bytes;
+
+	if (!scratch)
+		return 0;
+	bytes = scratch->at;
+	if (bytes > STRATA_SCRATCH_MAX)
+		return 0;
+	to = strata_record_begin(&r, bpf_get_smp_processor_id(), id,
+				 bpf_get_current_pid_tgid(), bytes);
+	if (!to)
+		return 0;
+	bpf_probe_read_kernel(to, bytes, scratch->bytes);
+	strata_record_end_here(&r);
+	return 1;
+}
+
+/* For the exit of the call whose entry has just been recorded. */
+static __attribute__((noinline)) int remember_unread(uint32_t nr)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct strata_scratch *scratch = strata_scratch();
+	struct strata_unread *mark;
+
+	if (!scratch || !scratch->unread.nr_arguments)
+		return 0;
+	mark = (struct strata_unread *)bpf_task_storage_get(&unread, task, NULL,
+							    BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!mark) {
+		strata_count_unreadable();
+		return 0;
+	}
+	*mark = scratch->unread;
+	mark->nr = nr;
+	return 0;
+}
+
+static __attribute__((noinline)) int assemble_entry(const struct pt_regs *regs, uint32_t index)
+{
+	const volatile struct strata_abi_kernel_syscall *s = &syscalls[index & UNKNOWN];
+	struct strata_scratch *scratch = strata_scratch();
+	uint32_t i;
+
+	if (!scratch)
+		return 0;
+	scratch->at = 0;
+	scratch->unread.nr_arguments = 0;
+	scratch->has_unread = 0;
+	read_arguments(regs, scratch->argument);
+	scratch->argument[6] = 0;
+	for (i = 0; i < 6; i++) {
+		struct strata_user_memory memory = { s->kind[i], scratch->argument[i],
+						     scratch->argument[i + 1] };
+
+		if (i >= s->nr_args)
+			break;
+		strata_scratch_argument(scratch, &memory);
+		if (STRATA_ONCE(uint32_t, scratch->has_unread)) {
+			scratch->unread.argument[scratch->unread.nr_arguments++ & 1] = i;
+			scratch->has_unread = 0;
+		}
+	}
+	return 0;
+}
+
+/* One text, where it is, and of what. */
+struct text {
+	uint64_t address;
+	uint64_t end; /* of several strings, one behind the other */
+	uint32_t kind;
+};
+
+/* The texts of an execve that succeeded are where the kernel has put them for the new program. */
+STRATA_INLINE void find_executed(struct text *text)
+{
+	struct task_struct___memory *task =
+		(struct task_struct___memory *)bpf_get_current_task_btf();
+	struct mm_struct *memory = task->mm;
+
+	text->address = 0;
+	if (!memory)
+		return;
+	if (text->kind == STRATA_ABI_KERNEL_ARG_STRINGS) {
+		text->address = memory->arg_start;
+		text->end = memory->arg_end;
+	} else {
+		text->address = memory->env_end;
+	}
+}
+
+/* How many texts the call's entry has as addresses only. An execveat that succeeds returns as execve. */
+static __attribute__((noinline)) int find_unread(const struct pt_regs *regs, uint32_t nr)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct strata_unread *mark =
+		(struct strata_unread *)bpf_task_storage_get(&unread, task, NULL, 0);
+	struct strata_scratch *scratch = strata_scratch();
+
+	if (!mark || !mark->nr_arguments || !scratch)
+		return 0;
+	scratch->unread = *mark;
+	mark->nr_arguments = 0;
+	if (scratch->unread.nr != nr && !(nr == NR_EXECVE && scratch->unread.nr == NR_EXECVEAT))
+		return 0;
+	read_arguments(regs, scratch->argument);
+	return scratch->unread.nr_arguments;
+}
+
+/* One of them, the n-th. Returns 1 if it is there now; else it is counted. */
+static __attribute__((noinline)) int assemble_text(uint32_t n, int64_t ret)
+{
+	struct strata_scratch *scratch = strata_scratch();
+	struct text text = { 0, 0, 0 };
+	uint32_t at, nr, i;
+
+	if (!scratch)
+		return 0;
+	nr = scratch->unread.nr;
+	i = scratch->unread.argument[n & 1];
+	if (i > 5)
+		return 0;
+	text.kind = syscalls[nr & UNKNOWN].kind[i];
+	text.address = scratch->argument[i];
+	if (!ret && (nr == NR_EXECVE || nr == NR_EXECVEAT))
+		find_executed(&text);
+	*(uint32_t *)(void *)scratch->bytes = nr;
+	scratch->bytes[4] = (unsigned char)i;
+	scratch->at = 5;
+	scratch->has_unread = !text.address;
+	if (text.kind == STRATA_ABI_KERNEL_ARG_STRINGS)
+		strata_scratch_join(text.address, text.end);
+	else
+		strata_scratch_path(text.address);
+	at = STRATA_ONCE(uint32_t, scratch->at);
+	if (STRATA_ONCE(uint32_t, scratch->has_unread) || at > STRATA_SCRATCH_MAX) {
+		strata_count_unreadable();
+		return 0;
+	}
+	if (text.kind == STRATA_ABI_KERNEL_ARG_STRINGS) {
+		scratch->bytes[at] = 0;
+		scratch->at = at + 1;
+	}
+	return 1;
+}
+
+/* In front of the exit's record, if there is one. There are texts only if the entry was recorded. */
+STRATA_INLINE void record_texts(const struct pt_regs *regs, uint32_t nr, int64_t ret)
+{
+	int n = find_unread(regs, nr);
+
+	if (n > 0 && assemble_text(0, ret))
+		record_assembled(event.id);
+	if (n > 1 && assemble_text(1, ret))
+		record_assembled(event.id);
+}
+
+/* Outputs are where they were asked for only if the call did not fail. */
+static __attribute__((noinline)) int assemble_exit(const struct pt_regs *regs, uint32_t index,
+						   int64_t ret)
+{
+	const volatile struct strata_abi_kernel_syscall *s = &syscalls[index & UNKNOWN];
+	struct strata_scratch *scratch = strata_scratch();
+	int failed = ret < 0 && ret >= -MAX_ERRNO;
+	uint32_t i;
+
+	if (!scratch)
+		return 0;
+	*(int64_t *)(void *)scratch->bytes = ret;
+	scratch->at = sizeof(ret);
+	read_arguments(regs, scratch->argument);
+	scratch->argument[6] = 0;
+	for (i = 0; i < 6; i++) {
+		struct strata_user_memory memory = { s->exit_kind[i], scratch->argument[i],
+						     (uint64_t)ret };
+		uint32_t length = 0;
+
+		if (i >= s->nr_args)
+			break;
+		if (failed)
+			memory.address = 0;
+		if (memory.kind == STRATA_ABI_KERNEL_ARG_SOCKADDR) {
+			if (memory.address && scratch->argument[i + 1])
+				bpf_probe_read_user(&length, sizeof(length),
+						    (void *)scratch->argument[i + 1]);
+			memory.size = length;
+		}
+		if (memory.kind == STRATA_ABI_KERNEL_ARG_U32)
+			memory.kind = STRATA_USER_U32;
+		strata_scratch_argument(scratch, &memory);
+	}
+	return 0;
+}
+
+/* Apart, for the arguments' place on the stack. */
+static __attribute__((noinline)) int passes_entry(const struct pt_regs *regs, uint64_t pid_tgid,
+						  uint32_t cpu)
+{
+	uint64_t argument[6];
+	struct strata_source source = { argument, STRATA_SOURCE_DIRECT, pid_tgid, cpu };
+
+	read_arguments(regs, argument);
+	return strata_passes(&source, 0);
+}
+
+SEC("tp_btf/sys_enter")
+int strata_sys_enter(unsigned long long *context)
+{
+	const struct pt_regs *regs = (const struct pt_regs *)context[0];
+	struct strata_record r;
+	struct call call;
+	unsigned char *to;
+	uint32_t id, fixed;
+
+	if (!strata_is_active())
+		return 0;
+	find(&call, context[1], 0);
+	id = call.syscall->entry_id;
+	if (id == STRATA_ABI_KERNEL_NO_ID || !begin(&call.source))
+		return 0;
+	if (event.filter[0].nr_tests &&
+	    !passes_entry(regs, call.source.pid_tgid, call.source.cpu))
+		return 0;
+	fixed = call.syscall->fixed_bytes;
+	if (!fixed && call.syscall->nr_args) {
+		assemble_entry(regs, call.nr);
+		if (record_assembled(id))
+			remember_unread(call.nr);
+		return 0;
+	}
+	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_UNKNOWN)
+		fixed += 8;
+	to = strata_record_begin(&r, call.source.cpu, id, call.source.pid_tgid, fixed);
+	if (!to)
+		return 0;
+	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_UNKNOWN)
+		to = write_unknown(to, call.nr);
+	write_numbers(to, call.syscall, regs);
+	strata_record_end(&r);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int strata_sys_exit(unsigned long long *context)
+{
+	const struct pt_regs *regs = (const struct pt_regs *)context[0];
+	int64_t ret = (int64_t)context[1];
+	struct strata_record r;
+	struct call call;
+	unsigned char *to;
+	uint32_t id, fixed = sizeof(ret);
+
+	if (!strata_is_active())
+		return 0;
+	find(&call, regs->orig_ax, ret != NO_CALL);
+	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_TEXTS)
+		record_texts(regs, call.nr, ret);
+	id = call.syscall->exit_id;
+	if (id == STRATA_ABI_KERNEL_NO_ID || !begin(&call.source))
+		return 0;
+	call.source.base = &ret;
+	call.source.kind = STRATA_SOURCE_DIRECT;
+	if (!strata_passes(&call.source, 1))
+		return 0;
+	if (*(const volatile uint16_t *)(const volatile void *)&call.syscall->exit_kind[0] |
+	    *(const volatile uint32_t *)(const volatile void *)&call.syscall->exit_kind[2]) {
+		assemble_exit(regs, call.nr, ret);
+		record_assembled(id);
+		return 0;
+	}
+	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_UNKNOWN)
+		fixed += 8;
+	to = strata_record_begin(&r, call.source.cpu, id, call.source.pid_tgid, fixed);
+	if (!to)
+		return 0;
+	*(volatile int64_t *)(void *)to = ret;
+	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_UNKNOWN)
+		write_unknown(to + sizeof(ret), call.nr);
+	strata_record_end(&r);
+	return 0;
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * user.bpf.h - arguments that point to user memory, put together in memory of this CPU.
+ *
+ * `at` lies in that memory, not in a register: the verifier then knows nothing of it but the bound that was
+ * just tested, so that all ways through an argument look alike to it. Functions that are not static are
+ * verified once, not at each of their calls.
+ */
+#ifndef STRATA_KERNEL_USER_BPF_H
+#define STRATA_KERNEL_USER_BPF_H
+
+#include "record.bpf.h"
+
+#define STRATA_SCRATCH_MAX  STRATA_TEXT_BEGIN_MAX
+#define STRATA_STRINGS_MAX  64u
+#define STRATA_BUFFER_MAX   64u
+#define STRATA_ADDRESS_MAX  126u
+#define STRATA_USER_U32	    255u /* a kind of exits: what the argument points to */
+#define STRATA_ADDRESS_TEXT 20u	 /* "0x", 16 digits, NUL */
+#define STRATA_AF_UNIX	    1u
+#define STRATA_AF_INET	    2u
+#define STRATA_AF_INET6	    10u
+
+/* Texts of a call that were not in memory when it was entered. */
+struct strata_unread {
+	uint32_t nr;
+	uint32_t nr_arguments;
+	uint32_t argument[2]; /* no call has more than two texts */
+};
+
+struct strata_scratch {
+	uint64_t argument[7];
+	uint32_t at;
+	uint32_t has_unread; /* 1: a text of the argument at hand could not be read */
+	struct strata_unread unread;
+	unsigned char bytes[2 * STRATA_ABI_KERNEL_SLACK];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, uint32_t);
+	__type(value, struct strata_scratch);
+} scratches SEC(".maps");
+
+/* One argument: where it is, and the number that says how long. */
+struct strata_user_memory {
+	uint32_t kind;
+	uint64_t address;
+	uint64_t size;
+};
+
+STRATA_INLINE struct strata_scratch *strata_scratch(void)
+{
+	uint32_t key = 0;
+
+	return (struct strata_scratch *)bpf_map_lookup_elem(&scratches, &key);
+}
+
+STRATA_INLINE void strata_count_unreadable(void)
+{
+	__sync_fetch_and_add(&control.unreadable, 1);
+}
+
+/* Where the next bytes go; NULL if there is no room, which cannot be. */
+STRATA_INLINE unsigned char *strata_scratch_end(struct strata_scratch *scratch)
+{
+	uint32_t at = STRATA_ONCE(uint32_t, scratch->at);
+
+	if (at > STRATA_SCRATCH_MAX)
+		return NULL;
+	return scratch->bytes + at;
+}
+
+STRATA_INLINE void strata_scratch_number(struct strata_scratch *scratch, uint64_t value,
+					 uint32_t bytes)
+{
+	unsigned char *to = strata_scratch_end(scratch);
+
+	if (!to)
+		return;
+	__builtin_memcpy(to, &value, 8);
+	scratch->at += bytes;
+}
+
+STRATA_INLINE void strata_count_cut(void)
+{
+	__sync_fetch_and_add(&control.cut, 1);
+}
+
+/* As strace shows what it cannot read. */
+const char strata_address_format[] SEC(".rodata.format") = "0x%llx";
+
+/* Instead of a text that cannot be read. Returns its bytes. */
+STRATA_INLINE uint32_t strata_write_address(struct strata_scratch *scratch, unsigned char *to,
+					    uint64_t address)
+{
+	__u64 data = address;
+	long n = bpf_snprintf((char *)to, STRATA_ADDRESS_TEXT, strata_address_format, &data,
+			      sizeof(data));
+
+	scratch->has_unread = 1;
+	return n > 0 && n <= STRATA_ADDRESS_TEXT ? (uint32_t)n - 1 : 0;
+}
+
+/* Bytes without the NUL; STRATA_ABI_KERNEL_TEXT_MAX: there are more than fit. */
+STRATA_INLINE uint32_t strata_read_string(struct strata_scratch *scratch, unsigned char *to,
+					  uint64_t address)
+{
+	long n = bpf_probe_read_user_str(to, STRATA_ABI_KERNEL_TEXT_MAX + 1, (const void *)address);
+
+	if (n <= 0)
+		return strata_write_address(scratch, to, address);
+	return (uint32_t)n - 1;
+}
+
+/* A text and a NUL; only a NUL if there is none. */
+__attribute__((noinline)) int strata_scratch_path(uint64_t address)
+{
+	struct strata_scratch *scratch = strata_scratch();
+	unsigned char *to;
+	uint32_t n = 0;
+
+	if (!scratch)
+		return 0;
+	to = strata_scratch_end(scratch);
+	if (!to)
+		return 0;
+	if (address)
+		n = strata_read_string(scratch, to, address);
+	if (n >= STRATA_ABI_KERNEL_TEXT_MAX) {
+		strata_count_cut();
+		n = STRATA_ABI_KERNEL_TEXT_MAX - 1;
+	}
+	to[n] = 0;
+	scratch->at += n + 1;
+	return 0;
+}
+
+/*
+ * Several strings with a space between. @end: 0, and at @address is an array of pointers to them; or they
+ * are one behind the other from @address to @end.
+ */
+__attribute__((noinline)) int strata_scratch_join(uint64_t address, uint64_t end)
+{
+	struct strata_scratch *scratch = strata_scratch();
+	uint32_t i, begin, at, n, is_gone = 0, is_array = !end;
+	uint64_t string = address;
+	unsigned char *to;
+
+	if (!scratch)
+		return 0;
+	begin = scratch->at;
+	/* Else the bounds of `end` differ in each way through the loop. */
+	__asm__ volatile("" : "+r"(is_array));
+	for (i = 0; i <= STRATA_STRINGS_MAX && !is_gone; i++) {
+		if (is_array)
+			is_gone = !!bpf_probe_read_user(&string, sizeof(string), (void *)address);
+		if (is_array ? !is_gone && !string : string >= end)
+			break;
+		at = STRATA_ONCE(uint32_t, scratch->at);
+		if (i == STRATA_STRINGS_MAX || at > STRATA_SCRATCH_MAX) {
+			strata_count_cut();
+			break;
+		}
+		if (i)
+			scratch->bytes[at++] = ' ';
+		to = scratch->bytes + at;
+		n = is_gone ? strata_write_address(scratch, to, address) :
+			      strata_read_string(scratch, to, string);
+		at += n;
+		if (at - begin >= STRATA_ABI_KERNEL_TEXT_MAX) {
+			scratch->at = begin + STRATA_ABI_KERNEL_TEXT_MAX - 1;
+			strata_count_cut();
+			break;
+		}
+		scratch->at = at;
+		address += sizeof(string);
+		string += (uint64_t)n + 1;
+	}
+	return 0;
+}
+
+/* The strings of an array of pointers, and how long they are together. */
+static __attribute__((noinline)) int strata_scratch_strings(struct strata_scratch *scratch,
+							    uint64_t address)
+{
+	unsigned char *to;
+	uint32_t begin;
+
+	if (!scratch)
+		return 0;
+	begin = scratch->at;
+	if (begin > STRATA_SCRATCH_MAX)
+		return 0;
+	scratch->at += 2;
+	if (address)
+		strata_scratch_join(address, 0);
+	to = scratch->bytes + begin;
+	*(uint16_t *)(void *)to = (uint16_t)(scratch->at - begin - 2);
+	return 0;
+}
+
+/* A socket's name ends at its NUL, but for an abstract one, which begins with it. */
+STRATA_INLINE uint32_t strata_socket_path(unsigned char *path, uint32_t n)
+{
+	long bytes;
+
+	if (!path[0])
+		return n;
+	path[n] = 0;
+	bytes = bpf_probe_read_kernel_str(path + STRATA_ADDRESS_MAX + 2, STRATA_ADDRESS_MAX + 1,
+					  path);
+	return bytes > 0 && bytes <= STRATA_ADDRESS_MAX + 1 ? (uint32_t)bytes - 1 : n;
+}
+
+static __attribute__((noinline)) int strata_scratch_address(struct strata_scratch *scratch,
+							    uint64_t address, uint64_t size)
+{
+	uint16_t family = 0, port = 0;
+	uint32_t n = 0, from = 2;
+	unsigned char *to;
+
+	if (!scratch)
+		return 0;
+	to = strata_scratch_end(scratch);
+	if (!to)
+		return 0;
+	size &= 0xffffffff;
+	if (address && size >= 2 && bpf_probe_read_user(&family, 2, (const void *)address)) {
+		strata_count_unreadable();
+		size = 0;
+	}
+	if (address && size > 2) {
+		n = (uint32_t)size - 2;
+		if (family == STRATA_AF_INET && size >= 8) {
+			n = 4;
+			from = 4;
+		} else if (family == STRATA_AF_INET6 && size >= 24) {
+			n = 16;
+			from = 8;
+		}
+		if (from > 2)
+			bpf_probe_read_user(&port, 2, (const void *)(address + 2));
+		if (n > STRATA_ADDRESS_MAX)
+			n = STRATA_ADDRESS_MAX;
+		if (bpf_probe_read_user(to + 5, n, (const void *)(address + from))) {
+			strata_count_unreadable();
+			n = 0;
+		}
+		if (family == STRATA_AF_UNIX && n)
+			n = strata_socket_path(to + 5, n);
+	}
+	__builtin_memcpy(to, &family, 2);
+	__builtin_memcpy(to + 2, &port, 2);
+	to[4] = (unsigned char)n;
+	scratch->at += 5 + n;
+	return 0;
+}
+
+static __attribute__((noinline)) int strata_scratch_buffer(struct strata_scratch *scratch,
+							   uint64_t address, uint64_t size)
+{
+	uint32_t n = size > STRATA_BUFFER_MAX ? STRATA_BUFFER_MAX : (uint32_t)size;
+	unsigned char *to;
+
+	if (!scratch)
+		return 0;
+	to = strata_scratch_end(scratch);
+	if (!to)
+		return 0;
+	if (!address)
+		n = 0;
+	if (n > STRATA_BUFFER_MAX)
+		return 0;
+	if (n && bpf_probe_read_user(to + 2, n, (const void *)address)) {
+		strata_count_unreadable();
+		n = 0;
+	}
+	*(uint16_t *)(void *)to = (uint16_t)n;
+	scratch->at += 2 + n;
+	return 0;
+}
+
+/* @bytes: 4 or 16, of user memory as they are; zeroes if there is none. */
+static __attribute__((noinline)) int strata_scratch_fixed(struct strata_scratch *scratch,
+							  uint64_t address, uint32_t bytes)
+{
+	uint64_t words[2] = { 0, 0 };
+	unsigned char *to;
+	long error = 0;
+
+	if (!scratch)
+		return 0;
+	to = strata_scratch_end(scratch);
+	if (!to)
+		return 0;
+	if (address)
+		error = bpf_probe_read_user(words, bytes == 4 ? 4 : 16, (const void *)address);
+	if (error)
+		strata_count_unreadable();
+	__builtin_memcpy(to, words, 16);
+	scratch->at += bytes;
+	return 0;
+}
+
+STRATA_INLINE void strata_scratch_argument(struct strata_scratch *scratch,
+					   const struct strata_user_memory *memory)
+{
+	switch (memory->kind) {
+	case STRATA_ABI_KERNEL_ARG_U32:
+		strata_scratch_number(scratch, memory->address, 4);
+		break;
+	case STRATA_ABI_KERNEL_ARG_U64:
+		strata_scratch_number(scratch, memory->address, 8);
+		break;
+	case STRATA_ABI_KERNEL_ARG_PATH:
+		strata_scratch_path(memory->address);
+		break;
+	case STRATA_ABI_KERNEL_ARG_SOCKADDR:
+		strata_scratch_address(scratch, memory->address, memory->size);
+		break;
+	case STRATA_ABI_KERNEL_ARG_TIMESPEC:
+		strata_scratch_fixed(scratch, memory->address, 16);
+		break;
+	case STRATA_ABI_KERNEL_ARG_STRINGS:
+		strata_scratch_strings(scratch, memory->address);
+		break;
+	case STRATA_ABI_KERNEL_ARG_BUFFER:
+		strata_scratch_buffer(scratch, memory->address, memory->size);
+		break;
+	case STRATA_USER_U32:
+		strata_scratch_fixed(scratch, memory->address, 4);
+		break;
+	default:
+		break;
+	}
+}
+
+#endif /* STRATA_KERNEL_USER_BPF_H */
