@@ -18,7 +18,7 @@ SAVE ?=
 .PHONY: help setup demo test build check bench install clean fmt lint
 
 help:
-	@echo 'make demo               record a program with four threads, and show the trace (start here)'
+	@echo 'make demo               record a program, as root the kernel too, and show the trace (start here)'
 	@echo 'make test               run every test'
 	@echo 'make build              build everything into build/ and target/'
 	@echo 'make check              model checker, single-step test, SPIN model'
@@ -38,6 +38,7 @@ demo:
 	+@$(USER) build
 	@cargo build --release --offline --locked --quiet -p strata-cli
 	@probe/user/demo/run
+	@probe/kernel/demo/run
 
 test:
 	@./setup

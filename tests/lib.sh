@@ -131,7 +131,7 @@ new_trace() {
 # record FLAG... [-- COMMAND...]: its exit status is in $status.
 record() {
 	new_trace
-	timeout -k 5 100 "$strata" record -o "$trace" "$@" >"$output" 2>"$talk"
+	timeout -k 5 "${record_limit:-100}" "$strata" record -o "$trace" "$@" >"$output" 2>"$talk"
 	status=$?
 }
 
@@ -195,8 +195,8 @@ emitted() { awk '{ sum += $3 } END { printf "%d\n", sum }' "$counts"; }
 
 # What strata says that it recorded, discarded, and overwrote.
 recorded() { sed -n 's/^strata: \([0-9,]*\) event records\? of .*/\1/p' "$talk" | tr -d ,; }
-discarded() { sum_said 's/^strata: .* ([0-9]*): \([0-9,]*\) event records\? discarded .*/\1/p'; }
-overwritten() { sum_said 's/^strata: .* ([0-9]*): \([0-9,]*\) event records\? overwritten .*/\1/p'; }
+discarded() { sum_said 's/^strata: \(.* ([0-9]*)\|kernel\): \([0-9,]*\) event records\? discarded .*/\2/p'; }
+overwritten() { sum_said 's/^strata: \(.* ([0-9]*)\|kernel\): \([0-9,]*\) event records\? overwritten .*/\2/p'; }
 sum_said() { sed -n "$1" "$talk" | tr -d , | awk '{ sum += $1 } END { printf "%d\n", sum }'; }
 
 # read_trace [LINE]: babeltrace2 reads the trace and complains of nothing; but for lines that match LINE.
