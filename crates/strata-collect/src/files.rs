@@ -64,17 +64,29 @@ impl Directory {
     /// # Errors
     /// What the system says.
     pub fn set_metadata(&self, text: &str) -> Result<(), Error> {
-        let error = |e: io::Error| Error::new(self.path.join(METADATA), 0, e);
+        self.write_whole(METADATA, METADATA_NEW, text.as_bytes(), &[])
+    }
+
+    /// Writes a stream's file that has one packet: `header`, then `body`. It is there as a whole or not at
+    /// all; the trace's metadata must describe it already.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_stream(&self, name: &str, header: &[u8], body: &[u8]) -> Result<(), Error> {
+        self.write_whole(name, &format!(".{name}.new"), header, body)
+    }
+
+    /// Under the name `new`, and then `name`.
+    fn write_whole(&self, name: &str, new: &str, first: &[u8], then: &[u8]) -> Result<(), Error> {
+        let error = |e: io::Error| Error::new(self.path.join(name), 0, e);
         let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY;
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file =
-            fs::openat(&self.fd, METADATA_NEW, flags, file_mode()).map_err(|e| error(e.into()))?;
-        let done = strata_ring::write_both(file.as_fd(), 0, text.as_bytes(), &[]).and_then(|_| {
-            fs::renameat(&self.fd, METADATA_NEW, &self.fd, METADATA).map_err(io::Error::from)
-        });
+        let file = fs::openat(&self.fd, new, flags, file_mode()).map_err(|e| error(e.into()))?;
+        let done = strata_ring::write_both(file.as_fd(), 0, first, then)
+            .and_then(|_| fs::renameat(&self.fd, new, &self.fd, name).map_err(io::Error::from));
         if done.is_err() {
             // The error that matters is the one above.
-            let _ = fs::unlinkat(&self.fd, METADATA_NEW, fs::AtFlags::empty());
+            let _ = fs::unlinkat(&self.fd, new, fs::AtFlags::empty());
         }
         done.map(|_| ()).map_err(error)
     }

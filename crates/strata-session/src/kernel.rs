@@ -29,7 +29,7 @@ use strata_kernel::session::{Counts as Failures, KernelSession, SelectedEvent, S
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::uprobe::parse_all;
 use strata_kernel::Follow;
-use strata_model::Uuid;
+use strata_model::{StreamClass, Uuid};
 use strata_ring::{Channel, LossMode};
 
 use crate::describe::{new_uuid, Machine};
@@ -40,6 +40,7 @@ use crate::report::{
     Counts, EventProblem, KernelReport, KernelRuleReport, NotReached, Notice, ProcessReport, KERNEL,
 };
 use crate::shared::Shared;
+use crate::statedump;
 use crate::traced::counts_of;
 
 /// Pause after a round that found packets.
@@ -68,6 +69,9 @@ struct Attached {
     channel: Option<Channel>,
     uuid: Uuid,
     metadata: String,
+    /// With those of the dump of what runs, and the id of the first of these.
+    class: StreamClass,
+    first_id: u32,
     /// Events that a program never ran for, known when the session has stopped.
     not_run: Arc<AtomicU64>,
 }
@@ -210,21 +214,24 @@ impl KernelLayer {
         let attached = self.attached.as_mut()?;
         let channel = attached.channel.take()?;
         let (uuid, metadata) = (attached.uuid, attached.metadata.clone());
-        let class = attached.session.stream_class().clone();
+        let (class, first_id) = (attached.class.clone(), attached.first_id);
         let path = folder.join(KERNEL);
         let not_run = Arc::clone(&attached.not_run);
         Some(move |shared: &Shared| {
             let streams = channel.nr_streams();
             let opened = Directory::create(&path).and_then(|directory| {
                 let identity = Identity { uuid, stream_id: class.id, name: class.name.clone() };
+                let (stream_id, stream_instance) = (class.id, streams.into());
                 let mut collector = Collector::new(directory, channel, identity);
                 collector.set_metadata(&metadata)?;
                 collector.set_classes(move || Some(class.clone()));
-                Ok(collector)
+                let place = statedump::Place { uuid, stream_id, stream_instance, first_id };
+                let dumped = statedump::write(collector.directory(), &place)?;
+                Ok((collector, dumped))
             });
             match opened {
-                Ok(collector) => {
-                    Recorder::new(collector, streams, flush, shared).run(path, &not_run)
+                Ok((collector, dumped)) => {
+                    Recorder::new(collector, streams, flush, shared).run(path, &not_run, dumped)
                 }
                 Err(error) => {
                     fail(shared, &error);
@@ -290,12 +297,14 @@ impl Attached {
     ) -> Result<Attached, SessionError> {
         let system = |source| SessionError::System { what: "make a number for the trace", source };
         let uuid = new_uuid().map_err(system)?;
-        let class = session.stream_class().clone();
-        let trace = machine.kernel_trace(uuid, created, asked.as_lttng, class);
+        let mut class = session.stream_class().clone();
+        let first_id = statedump::describe(&mut class);
+        let trace = machine.kernel_trace(uuid, created, asked.as_lttng, class.clone());
         trace.validate()?;
         let channel = session.take_channel();
         let not_run = Arc::new(AtomicU64::new(0));
-        Ok(Attached { channel, uuid, metadata: metadata::write(&trace), not_run, session })
+        let metadata = metadata::write(&trace);
+        Ok(Attached { channel, uuid, metadata, class, first_id, not_run, session })
     }
 }
 
@@ -385,7 +394,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Until the session stops and all is taken.
-    fn run(mut self, path: PathBuf, not_run: &AtomicU64) -> Recorded {
+    fn run(mut self, path: PathBuf, not_run: &AtomicU64, dumped: Counts) -> Recorded {
         let mut pause = PAUSE_MIN;
         while !self.shared.is_stopping() {
             pause = match self.round() {
@@ -401,12 +410,14 @@ impl<'a> Recorder<'a> {
                 fail(self.shared, &error);
             }
         }
-        let counts = counts_of(&self.collector.stats(), self.streams);
+        let mut counts = counts_of(&self.collector.stats(), self.streams);
         self.shared.set_kernel_counts(&counts);
         // Nothing happened, and nothing was discarded, of which a packet would tell.
         let is_empty = counts.packets == 0;
         if is_empty {
             remove_empty(&path);
+        } else {
+            counts.add(&dumped);
         }
         Recorded { counts, folder: (!is_empty).then_some(path) }
     }
@@ -454,6 +465,7 @@ fn fail(shared: &Shared, error: &strata_collect::Error) {
 /// A trace without a packet is none.
 fn remove_empty(path: &Path) {
     // What cannot be removed stays, and can be read: it is empty.
+    let _ = std::fs::remove_file(path.join(statedump::FILE));
     let _ = std::fs::remove_file(path.join("metadata"));
     let _ = std::fs::remove_dir(path);
 }

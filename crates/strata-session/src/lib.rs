@@ -26,6 +26,7 @@ pub mod options;
 pub mod report;
 mod session;
 mod shared;
+mod statedump;
 pub mod stop;
 mod traced;
 mod verify;

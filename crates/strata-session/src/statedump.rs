@@ -1,0 +1,98 @@
+//! What runs on the machine when the kernel's layer begins, as a stream of its own in its trace: readers name
+//! threads by it that did not begin while it was recorded.
+
+use std::path::Path;
+
+use strata_collect::{Directory, Error};
+use strata_ctf::packet::{Header, HEADER_BYTES};
+use strata_kernel::statedump::{event_classes, processes, records, Stamp};
+use strata_model::{StreamClass, Uuid};
+
+use crate::report::Counts;
+
+/// The stream's file.
+pub(crate) const FILE: &str = "statedump_0";
+
+/// Adds the kinds of records of the dump; the id of the first.
+pub(crate) fn describe(class: &mut StreamClass) -> u32 {
+    let first_id = class.events.iter().map(|event| event.id + 1).max().unwrap_or(0);
+    class.events.extend(event_classes(first_id));
+    first_id
+}
+
+/// Which trace, and how its stream is told from others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) uuid: Uuid,
+    pub(crate) stream_id: u32,
+    pub(crate) stream_instance: u64,
+    pub(crate) first_id: u32,
+}
+
+/// Looks at all threads, and writes them. Returns what was written.
+///
+/// # Errors
+/// What the system says of the file.
+pub(crate) fn write(directory: &Directory, place: &Place) -> Result<Counts, Error> {
+    // Before /proc is read: what happens meanwhile comes behind it.
+    let now_ns = strata_user::Clock::monotonic_ns();
+    let states = processes(Path::new("/"));
+    let stamp = Stamp { now_ns, tid: std::process::id(), first_id: place.first_id };
+    let body = records(&states, &stamp);
+    let header = Header {
+        uuid: place.uuid,
+        stream_id: place.stream_id,
+        stream_instance: place.stream_instance,
+        timestamp_begin: now_ns,
+        timestamp_end: now_ns,
+        ..Header::default()
+    };
+    directory.set_stream(FILE, &header.with_content_bytes(body.len() as u64).encode(), &body)?;
+    Ok(Counts {
+        records: states.len() as u64 + 2,
+        packets: 1,
+        bytes: (HEADER_BYTES + body.len()) as u64,
+        span: Some((now_ns, now_ns)),
+        ..Counts::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::describe::{new_uuid, stream_class, Machine};
+    use crate::options::Mode;
+    use strata_ctf::read::{Message, Reader, TimeRange, Value};
+    use strata_model::{Field, FieldClass, Integer};
+
+    #[test]
+    fn statedump_is_read_as_part_of_the_trace_and_has_this_process() {
+        let path = std::env::temp_dir().join(format!("strata-statedump-{}", std::process::id()));
+        let directory = Directory::create(&path).unwrap();
+        let mut class = stream_class(true, &[]);
+        class.context = vec![Field::new("tid", FieldClass::Integer(Integer::unsigned(4)))];
+        let first_id = describe(&mut class);
+        let uuid = new_uuid().unwrap();
+        let trace = Machine::new(Mode::Discard).kernel_trace(uuid, "", false, class);
+        directory.set_metadata(&strata_ctf::metadata::write(&trace)).unwrap();
+        let place = Place { uuid, stream_id: 0, stream_instance: 2, first_id };
+        let counts = write(&directory, &place).unwrap();
+
+        let reader = Reader::open(&[&path]).unwrap();
+        let mut events = reader.events(TimeRange::ALL);
+        let (mut found, mut me) = (0, false);
+        while let Some(message) = events.next() {
+            match message {
+                Message::Event(event) => {
+                    found += 1;
+                    let pid = event.class().find("pid").and_then(|field| event.value(&field));
+                    me |= pid == Some(Value::Signed(std::process::id().into()));
+                }
+                Message::Packet(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        std::fs::remove_dir_all(&path).unwrap();
+        assert_eq!((found, me), (counts.records, true));
+    }
+}
