@@ -295,6 +295,15 @@ HRTIMER(hrtimer_cancel)
 PAGE_FAULT(page_fault_user)
 PAGE_FAULT(page_fault_kernel)
 
+/* Argument @n of type const void *, which may not be loaded from the context before 6.3. */
+STRATA_INLINE uint64_t pointer_argument(const unsigned long long *context, uint32_t n)
+{
+	uint64_t value = 0;
+
+	bpf_probe_read_kernel(&value, sizeof(value), context + n);
+	return value;
+}
+
 SEC("tp_btf/kmalloc")
 int BPF_PROG(kmalloc, unsigned long call_site, const void *ptr, unsigned long bytes_req,
 	     unsigned long bytes_alloc, unsigned int gfp_flags, int node)
@@ -308,7 +317,7 @@ int BPF_PROG(kmalloc, unsigned long call_site, const void *ptr, unsigned long by
 	if (!strata_source_begin(&source))
 		return 0;
 	payload.call_site = call_site;
-	payload.ptr = (uint64_t)ptr;
+	payload.ptr = pointer_argument(ctx, 1);
 	payload.bytes_req = bytes_req;
 	payload.bytes_alloc = bytes_alloc;
 	payload.gfp_flags = gfp_flags;
@@ -327,6 +336,6 @@ int BPF_PROG(kfree, unsigned long call_site, const void *ptr)
 	if (!strata_source_begin(&source))
 		return 0;
 	payload.call_site = call_site;
-	payload.ptr = (uint64_t)ptr;
+	payload.ptr = pointer_argument(ctx, 1);
 	return strata_record_fixed(&source, &payload, sizeof(payload));
 }

@@ -5,6 +5,11 @@
  * The slow paths are global functions. The verifier goes through such a one once, for all arguments it
  * may get; through a static one at each call and in each state, which took 120 ms for one program. Pointers
  * into the ring cannot be handed to them: they ask for this CPU's stream again.
+ *
+ * Before 6.8 the frames of a chain of calls, each rounded up to 32 bytes, have 512 bytes together. In overwrite
+ * mode these take up to 224 of them, behind a program and what it calls to record:
+ *   reserve (4) ── close (96) ── hold (16), deliver (12..48)
+ *              └── try (80..96) ── hold
  */
 #ifndef STRATA_KERNEL_SLOW_BPF_H
 #define STRATA_KERNEL_SLOW_BPF_H
@@ -153,8 +158,7 @@ STRATA_INLINE void strata_found_take(const struct strata_found *found,
 						       wanted->payload_bytes);
 }
 
-STRATA_GLOBAL int strata_try(uint32_t id, uint32_t payload_bytes,
-			     struct strata_found *found)
+STRATA_GLOBAL int strata_try(uint32_t id, uint32_t payload_bytes, struct strata_found *found)
 {
 	struct strata_ring_event wanted = { id, payload_bytes, 1 };
 	struct strata_attempt attempt;
@@ -171,8 +175,7 @@ STRATA_GLOBAL int strata_try(uint32_t id, uint32_t payload_bytes,
 }
 
 /* strata_ring_reserve_slow(), which closes here: what is below a close needs its stack. */
-STRATA_GLOBAL int strata_reserve(uint32_t id, uint32_t payload_bytes,
-				 struct strata_found *found)
+STRATA_GLOBAL int strata_reserve(uint32_t id, uint32_t payload_bytes, struct strata_found *found)
 {
 	struct strata_ring_stream s;
 	int error;

@@ -160,8 +160,8 @@ __attribute__((noinline)) int record_assembled(uint32_t id)
 	bytes = scratch->at;
 	if (bytes > STRATA_SCRATCH_MAX)
 		return 0;
-	to = strata_record_begin(&r, bpf_get_smp_processor_id(), id,
-				 bpf_get_current_pid_tgid(), bytes);
+	to = strata_record_begin(&r, bpf_get_smp_processor_id(), id, bpf_get_current_pid_tgid(),
+				 bytes);
 	if (!to)
 		return 0;
 	bpf_probe_read_kernel(to, bytes, scratch->bytes);
@@ -298,7 +298,8 @@ static __attribute__((noinline)) int assemble_text(uint32_t n, int64_t ret)
 }
 
 /* In front of the exit's record, if there is one. There are texts only if the entry was recorded. */
-STRATA_INLINE void record_texts(const struct pt_regs *regs, uint32_t nr, int64_t ret)
+static __attribute__((noinline)) int record_texts(const struct pt_regs *regs, uint32_t nr,
+						  int64_t ret)
 {
 	int n = find_unread(regs, nr);
 
@@ -306,6 +307,7 @@ STRATA_INLINE void record_texts(const struct pt_regs *regs, uint32_t nr, int64_t
 		record_assembled(event.id);
 	if (n > 1 && assemble_text(1, ret))
 		record_assembled(event.id);
+	return 0;
 }
 
 /* Outputs are where they were asked for only if the call did not fail. */
@@ -371,8 +373,7 @@ int strata_sys_enter(unsigned long long *context)
 	id = call.syscall->entry_id;
 	if (id == STRATA_ABI_KERNEL_NO_ID || !begin(&call.source))
 		return 0;
-	if (event.filter[0].nr_tests &&
-	    !passes_entry(regs, call.source.pid_tgid, call.source.cpu))
+	if (event.filter[0].nr_tests && !passes_entry(regs, call.source.pid_tgid, call.source.cpu))
 		return 0;
 	fixed = call.syscall->fixed_bytes;
 	if (!fixed && call.syscall->nr_args) {

@@ -88,11 +88,18 @@ STRATA_INLINE void strata_count_cut(void)
 	__sync_fetch_and_add(&control.cut, 1);
 }
 
+/* Has the compiler test the register that is used: before 6.11 a verifier relates no copy less 1 to it. */
+STRATA_INLINE uint64_t strata_opaque(uint64_t value)
+{
+	__asm__ volatile("" : "+r"(value));
+	return value;
+}
+
 /* As strace shows what it cannot read. */
 const char strata_address_format[] SEC(".rodata.format") = "0x%llx";
 
 /* Instead of a text that cannot be read. Returns its bytes. */
-STRATA_INLINE uint32_t strata_write_address(struct strata_scratch *scratch, unsigned char *to,
+STRATA_INLINE uint64_t strata_write_address(struct strata_scratch *scratch, unsigned char *to,
 					    uint64_t address)
 {
 	__u64 data = address;
@@ -100,18 +107,19 @@ STRATA_INLINE uint32_t strata_write_address(struct strata_scratch *scratch, unsi
 			      sizeof(data));
 
 	scratch->has_unread = 1;
-	return n > 0 && n <= STRATA_ADDRESS_TEXT ? (uint32_t)n - 1 : 0;
+	n = (long)strata_opaque((uint64_t)n - 1);
+	return (uint64_t)n < STRATA_ADDRESS_TEXT ? (uint64_t)n : 0;
 }
 
 /* Bytes without the NUL; STRATA_ABI_KERNEL_TEXT_MAX: there are more than fit. */
-STRATA_INLINE uint32_t strata_read_string(struct strata_scratch *scratch, unsigned char *to,
+STRATA_INLINE uint64_t strata_read_string(struct strata_scratch *scratch, unsigned char *to,
 					  uint64_t address)
 {
 	long n = bpf_probe_read_user_str(to, STRATA_ABI_KERNEL_TEXT_MAX + 1, (const void *)address);
 
 	if (n <= 0)
 		return strata_write_address(scratch, to, address);
-	return (uint32_t)n - 1;
+	return (uint64_t)n - 1;
 }
 
 /* A text and a NUL; only a NUL if there is none. */
@@ -119,7 +127,7 @@ __attribute__((noinline)) int strata_scratch_path(uint64_t address)
 {
 	struct strata_scratch *scratch = strata_scratch();
 	unsigned char *to;
-	uint32_t n = 0;
+	uint64_t n = 0;
 
 	if (!scratch)
 		return 0;
@@ -127,13 +135,13 @@ __attribute__((noinline)) int strata_scratch_path(uint64_t address)
 	if (!to)
 		return 0;
 	if (address)
-		n = strata_read_string(scratch, to, address);
+		n = strata_opaque(strata_read_string(scratch, to, address));
 	if (n >= STRATA_ABI_KERNEL_TEXT_MAX) {
 		strata_count_cut();
 		n = STRATA_ABI_KERNEL_TEXT_MAX - 1;
 	}
 	to[n] = 0;
-	scratch->at += n + 1;
+	scratch->at += (uint32_t)n + 1;
 	return 0;
 }
 
@@ -144,8 +152,8 @@ __attribute__((noinline)) int strata_scratch_path(uint64_t address)
 __attribute__((noinline)) int strata_scratch_join(uint64_t address, uint64_t end)
 {
 	struct strata_scratch *scratch = strata_scratch();
-	uint32_t i, begin, at, n, is_gone = 0, is_array = !end;
-	uint64_t string = address;
+	uint32_t i, begin, at, is_gone = 0, is_array = !end;
+	uint64_t string = address, n;
 	unsigned char *to;
 
 	if (!scratch)
@@ -168,7 +176,7 @@ __attribute__((noinline)) int strata_scratch_join(uint64_t address, uint64_t end
 		to = scratch->bytes + at;
 		n = is_gone ? strata_write_address(scratch, to, address) :
 			      strata_read_string(scratch, to, string);
-		at += n;
+		at += (uint32_t)n;
 		if (at - begin >= STRATA_ABI_KERNEL_TEXT_MAX) {
 			scratch->at = begin + STRATA_ABI_KERNEL_TEXT_MAX - 1;
 			strata_count_cut();
@@ -176,7 +184,7 @@ __attribute__((noinline)) int strata_scratch_join(uint64_t address, uint64_t end
 		}
 		scratch->at = at;
 		address += sizeof(string);
-		string += (uint64_t)n + 1;
+		string += n + 1;
 	}
 	return 0;
 }

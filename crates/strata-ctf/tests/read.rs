@@ -316,6 +316,7 @@ fn open_of_clocks_that_cannot_be_compared_is_damage() {
         let mut made = Made::new(2);
         made.uuid.0[15] = last;
         made.boot_id.0[15] = last;
+        made.absolute = false;
         made.write(&folder.path().join(name));
     }
     let reader = Reader::open(&[folder.path()]).unwrap();

@@ -149,8 +149,21 @@ fn describe(event: &EventName, text: &str) -> Result<KernelEvent, Error> {
     if let Some(mut found) = hot(event, &format) {
         found.name.clone_from(&event.name);
         found.is_followed = is_followed(&event.system);
+        if let Probe::Hot { fallback, .. } = &mut found.probe {
+            *fallback = generic(event, &format).ok().map(Box::new);
+        }
         return Ok(found);
     }
+    generic(event, &format)
+}
+
+/// As the program for any tracepoint records it.
+fn generic(event: &EventName, format: &Format) -> Result<KernelEvent, Error> {
+    let refused = |error| Error::Format {
+        system: event.system.clone(),
+        name: event.kernel_name.clone(),
+        error,
+    };
     let layout = format
         .layout(|field| {
             let name = names::field_name(&event.system, &field.name);

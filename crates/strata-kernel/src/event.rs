@@ -40,6 +40,9 @@ pub enum Probe {
     Hot {
         /// Its name.
         program: &'static str,
+        /// The event as the program for any tracepoint records it, with its own fields: where the kernel
+        /// refuses this one.
+        fallback: Option<Box<KernelEvent>>,
     },
     /// A system call: the programs for the entry and the exit of all of them.
     Syscall {

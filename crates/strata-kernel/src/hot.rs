@@ -210,7 +210,7 @@ pub fn find(system: &str, kernel_name: &str, format: Option<&Format>) -> Option<
         kernel_name: kernel_name.to_owned(),
         fields,
         exit_fields: Vec::new(),
-        probe: Probe::Hot { program: hot.name },
+        probe: Probe::Hot { program: hot.name, fallback: None },
         is_followed: system == "exceptions",
         sources,
         exit_sources: Vec::new(),

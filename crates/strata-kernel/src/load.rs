@@ -146,9 +146,15 @@ impl Loader {
         let mut open = ObjectBuilder::default()
             .open_memory(object.bytes(self.mode))
             .map_err(|error| reason(&error))?;
+        let mut found = 0;
         for mut program in open.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            program.set_autoload(wanted.contains(&name.as_str()));
+            let is_wanted = wanted.contains(&name.as_str());
+            program.set_autoload(is_wanted);
+            found += usize::from(is_wanted);
+        }
+        if found < wanted.len() {
+            return Err(Reason(format!("not all of the programs {} are there", wanted.join(", "))));
         }
         for mut map in open.maps_mut() {
             self.configure(&mut map, constants).map_err(|error| reason(&error))?;

@@ -21,6 +21,15 @@ pub(crate) struct Unit {
     pub(crate) target: Target,
     /// Recorded names.
     pub(crate) events: Vec<String>,
+    /// What is loaded if the kernel refuses it.
+    pub(crate) fallback: Option<Box<Fallback>>,
+}
+
+/// The same event, by another program.
+pub(crate) struct Fallback {
+    pub(crate) unit: Unit,
+    /// The payload that it has then.
+    pub(crate) fields: Vec<Field>,
 }
 
 /// What it has besides `event`.
@@ -100,6 +109,12 @@ fn compiled(selected: &SelectedEvent, end: End, wanted: bool) -> Result<Compiled
     }
 }
 
+/// What is recorded instead, if an event's own program is refused.
+fn fallback_of(selected: &SelectedEvent) -> Option<SelectedEvent> {
+    let Probe::Hot { fallback: Some(event), .. } = &selected.event.probe else { return None };
+    Some(SelectedEvent { event: (**event).clone(), ..selected.clone() })
+}
+
 fn tests(compiled: &Compiled) -> Filter {
     match compiled {
         Compiled::Tests(tests) => *tests,
@@ -110,6 +125,7 @@ fn tests(compiled: &Compiled) -> Filter {
 impl Planner {
     fn add(&mut self, selected: SelectedEvent) -> Result<(), Error> {
         let is_syscall = matches!(selected.event.probe, Probe::Syscall { .. });
+        let fallback = fallback_of(&selected);
         let entry = compiled(&selected, End::Entry, selected.entry || !is_syscall)?;
         let exit = compiled(&selected, End::Exit, selected.exit && is_syscall)?;
         let KernelEvent {
@@ -151,17 +167,41 @@ impl Planner {
                 let constant = Constant::Payload { fixed, nr_strings: strings.count() as u32 };
                 (Object::Uprobe, "strata_uprobe", constant, target)
             }
-            Probe::Hot { program } => (Object::Hot, program, Constant::None, Target::Own),
+            Probe::Hot { program, .. } => (Object::Hot, program, Constant::None, Target::Own),
             Probe::Syscall { .. } => return Ok(()),
         };
         event.id = self.class(&name, fields);
         let events = vec![name];
-        self.units.push(Unit { object, programs: vec![program], event, constant, target, events });
+        let programs = vec![program];
+        self.units.push(Unit { object, programs, event, constant, target, events, fallback: None });
+        if let Some(fallback) = fallback {
+            self.add_fallback(fallback, event.id);
+        }
         Ok(())
     }
 
-    /// Its id.
+    /// Of the unit that was added last: planned alone, with the id of that one's class. Without one if the
+    /// filter names a field that it does not have.
+    fn add_fallback(&mut self, selected: SelectedEvent, id: u32) {
+        let mut alone =
+            Planner { units: vec![], groups: vec![], classes: vec![], problems: vec![] };
+        if alone.add(selected).is_err() {
+            return;
+        }
+        if let (Some(mut unit), Some(class)) = (alone.units.pop(), alone.classes.pop()) {
+            unit.event.id = id;
+            if let Some(last) = self.units.last_mut() {
+                last.fallback = Some(Box::new(Fallback { unit, fields: class.fields }));
+            }
+        }
+    }
+
+    /// Its id; that of another place of the same event is the same.
     fn class(&mut self, name: &str, fields: Vec<Field>) -> u32 {
+        let same = |class: &&EventClass| class.name == name && class.fields == fields;
+        if let Some(class) = self.classes.iter().find(same) {
+            return class.id;
+        }
         let id = self.classes.len() as u32;
         self.classes.push(EventClass {
             id,
@@ -313,6 +353,7 @@ impl Group {
             constant: Constant::Syscalls(self.table),
             target: Target::Own,
             events: self.events,
+            fallback: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::event::KernelEvent;
 use crate::follow::{self, Follow};
 use crate::limits::Limits;
 use crate::load::{bytes_of, quiet, Loader};
-use crate::plan::{plan, Constant, Plan, Unit};
+use crate::plan::{plan, Constant, Fallback, Plan, Unit};
 use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -145,7 +145,7 @@ impl KernelSession {
             nr_cpus: 0,
             start_position: 0,
         };
-        let Plan { units, stream_class, mut problems } = plan(spec.events)?;
+        let Plan { mut units, mut stream_class, mut problems } = plan(spec.events)?;
         problems.extend(absent(&spec.follow));
         let _limits = Limits::raise(units.len());
         let layout = stream_layout(&attr)?;
@@ -160,25 +160,31 @@ impl KernelSession {
         control.get().tracer.store(std::process::id(), Ordering::Relaxed);
         let attached = follow::attach_and_walk(&walker)?;
         let total = units.len();
-        let mut all = All { attached, problems, nr_events: 0, done: 0, total, progress };
+        let refused = Vec::new();
+        let mut all = All { attached, problems, nr_events: 0, refused, done: 0, total, progress };
         // The first unit of each object that is loaded makes the maps that the others share.
-        let (mut loaded, mut others) = (Vec::new(), Vec::new());
-        for unit in units {
-            if loaded.contains(&unit.object) {
-                others.push(unit);
-                continue;
-            }
-            let outcome = prepare(&loader, &unit).and_then(|open| loader.load_first(open));
-            if outcome.is_ok() {
-                loaded.push(unit.object);
-                if channel.is_none() {
-                    // Before anything is attached: what is written into a buffer that is none stays so.
-                    channel = Some(make_channel(&loader, &attr)?);
+        let mut loaded = Vec::new();
+        while !units.is_empty() {
+            let mut others = Vec::new();
+            for unit in units {
+                if loaded.contains(&unit.object) {
+                    others.push(unit);
+                    continue;
                 }
+                let outcome = prepare(&loader, &unit).and_then(|open| loader.load_first(open));
+                if outcome.is_ok() {
+                    loaded.push(unit.object);
+                    if channel.is_none() {
+                        // Before anything is attached: what is written into a buffer that is none stays so.
+                        channel = Some(make_channel(&loader, &attr)?);
+                    }
+                }
+                let outcome = outcome.and_then(|object| attach(&object, &unit.target));
+                all.add(unit, outcome);
             }
-            all.add(&unit, outcome.and_then(|object| attach(&object, &unit.target)));
+            attach_others(&loader, others, &mut all);
+            units = fall_back(std::mem::take(&mut all.refused), &mut stream_class);
         }
-        attach_others(&loader, others, &mut all);
         let All { attached, problems, nr_events, .. } = all;
         Ok(KernelSession {
             control,
@@ -283,19 +289,24 @@ struct All<'p> {
     attached: Vec<Attached>,
     problems: Vec<Problem>,
     nr_events: u64,
+    refused: Vec<Fallback>,
     done: usize,
     total: usize,
     progress: &'p mut dyn FnMut(Progress),
 }
 
 impl All<'_> {
-    fn add(&mut self, unit: &Unit, outcome: Result<Vec<Attached>, Reason>) {
-        match outcome {
-            Ok(attached) => {
+    fn add(&mut self, mut unit: Unit, outcome: Result<Vec<Attached>, Reason>) {
+        match (outcome, unit.fallback.take()) {
+            (Ok(attached), _) => {
                 self.attached.extend(attached);
                 self.nr_events += unit.events.len() as u64;
             }
-            Err(reason) => self.problems.extend(
+            (Err(_), Some(fallback)) => {
+                self.total += 1;
+                self.refused.push(*fallback);
+            }
+            (Err(reason), None) => self.problems.extend(
                 unit.events
                     .iter()
                     .map(|event| Problem { event: event.clone(), reason: reason.to_string() }),
@@ -304,6 +315,19 @@ impl All<'_> {
         self.done += 1;
         (self.progress)(Progress { attached: self.done, total: self.total });
     }
+}
+
+/// The units for events whose own programs were refused; their records are other ones then.
+fn fall_back(refused: Vec<Fallback>, stream_class: &mut StreamClass) -> Vec<Unit> {
+    let mut units = Vec::with_capacity(refused.len());
+    for Fallback { unit, fields } in refused {
+        if let Some(class) = stream_class.events.iter_mut().find(|class| class.id == unit.event.id)
+        {
+            class.fields = fields;
+        }
+        units.push(unit);
+    }
+    units
 }
 
 /// The verifier takes most of the time: one thread for each CPU.
@@ -332,14 +356,14 @@ fn attach_others(loader: &Loader, mut others: Vec<Unit>, all: &mut All<'_>) {
         }
         drop(sender);
         for (unit, outcome) in receiver {
-            all.add(&unit, outcome);
+            all.add(unit, outcome);
         }
     });
     while let Some(unit) = next() {
         let outcome = prepare(loader, &unit)
             .and_then(|open| loader.load(open))
             .and_then(|object| attach(&object, &unit.target));
-        all.add(&unit, outcome);
+        all.add(unit, outcome);
     }
 }
 
@@ -402,5 +426,49 @@ fn check_rights() -> Result<(), Error> {
         Ok(())
     } else {
         Err(Error::NoBtf)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Catalog;
+    use crate::event::Probe;
+    use crate::tracefs::Tracefs;
+
+    #[test]
+    fn session_with_a_refused_program_has_the_event_of_the_generic_one() {
+        let catalog = match Tracefs::find().and_then(|tracefs| Catalog::load(&tracefs)) {
+            Ok(catalog) => catalog,
+            Err(error) => return eprintln!("skip: {error}"),
+        };
+        let mut event = catalog
+            .find("sched", "sched_switch")
+            .and_then(|name| catalog.describe(name).ok())
+            .expect("the kernel has sched_switch");
+        let Probe::Hot { program, fallback: Some(generic) } = &mut event.probe else {
+            return eprintln!("skip: no program of its own for sched_switch here");
+        };
+        *program = "refused";
+        // Else both may be the same.
+        generic.fields.pop();
+        let fields = generic.fields.clone();
+        let selected = SelectedEvent { event, entry: true, exit: true, filter: None };
+        let spec = Spec {
+            loss_mode: LossMode::Discard,
+            subbuf_bytes: 1 << 16,
+            nr_subbufs: 4,
+            events: vec![selected],
+            follow: Follow::Everyone,
+        };
+        let session = match KernelSession::begin(spec, &mut |_| ()) {
+            Ok(session) => session,
+            Err(error @ Error::Rights { .. }) => return eprintln!("skip: {error}"),
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(session.problems(), []);
+        assert_eq!(session.attached(), 1);
+        let classes = &session.stream_class().events;
+        assert_eq!(classes.iter().map(|class| &class.fields).collect::<Vec<_>>(), [&fields]);
     }
 }

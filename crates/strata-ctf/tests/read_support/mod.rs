@@ -40,6 +40,8 @@ impl Random {
 pub struct Made {
     pub uuid: Uuid,
     pub boot_id: Uuid,
+    /// Its clock is that of all machines.
+    pub absolute: bool,
     /// All events are at one time.
     pub same_time: bool,
     pub names: [&'static str; 2],
@@ -75,6 +77,7 @@ impl Made {
         Made {
             uuid: UUID,
             boot_id: BOOT_ID,
+            absolute: true,
             same_time: false,
             names: ["channel_0", "channel_1"],
             rotate: false,
@@ -136,7 +139,10 @@ impl Made {
             uuid: self.uuid,
             byte_order: ByteOrder::NATIVE,
             environment: Vec::new(),
-            clock: ClockClass::monotonic(Some(self.boot_id), 0),
+            clock: ClockClass {
+                absolute: self.absolute,
+                ..ClockClass::monotonic(Some(self.boot_id), 0)
+            },
             streams: vec![class],
         };
         trace.validate().unwrap();
