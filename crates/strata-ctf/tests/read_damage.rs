@@ -634,3 +634,24 @@ fn loss_in_front_of_a_streams_first_packet_is_in_a_slice() {
     check_pieces(&reader, range);
     assert!(all(reader.events(range)).iter().any(|told| told.contains(" 3 Records")));
 }
+
+/// A damage behind a stream's last packet in front of the range, where a slice ends before that packet does:
+/// another stream's packets are out of order.
+#[test]
+fn damage_in_front_of_the_range_of_a_stream_without_packets_in_it_is_in_a_slice() {
+    let none = [0; 8];
+    let turned =
+        [tiny_packet(950, 990, &none, &[(960, 1)]), tiny_packet(800, 905, &none, &[(901, 2)])];
+    let garbage = vec![0x5a; 100];
+    let before = [tiny_packet(800, 850, &none, &[(820, 3)]), garbage].concat();
+    let behind = [before.clone(), tiny_packet(1600, 1610, &none, &[(1605, 4)])].concat();
+    for (bytes, said) in [(before, "up to the end"), (behind, "up to the next packet")] {
+        let folder = tiny(&[("one", turned.concat()), ("two", bytes)]);
+        let (reader, range) = (open(folder.path()), TimeRange { from: 900, to: 1500 });
+        let told = all(reader.events(range));
+        assert!(told[0].contains(said), "{told:?}");
+        let slices: Vec<_> = reader.slices(range, 1).collect();
+        assert!(slices.len() > 1 && all(reader.events_of(&slices[0])).is_empty());
+        check_pieces(&reader, range);
+    }
+}

@@ -51,7 +51,8 @@ struct Row<'r> {
     hop: Hop<'r>,
     /// The next packet, and the place in front of it.
     next: Option<(Place, Opened)>,
-    /// Packets before that which have messages in slices to come.
+    /// Packets before that which have messages in slices to come; or, if the range has no packet of the
+    /// stream, the place of what is said there.
     packets: VecDeque<Known>,
     start: Place,
 }
@@ -89,15 +90,26 @@ impl<'r> Slices<'r> {
         let is_first = place.number == row.start.number;
         row.next = row.hop.next().map(|opened| (place, opened));
         // What is said in front of the first packet has no packet before it that reaches there.
-        let said = row.hop.items.iter().map(|(key, _)| *key).min().filter(|_| is_first);
-        row.hop.items.clear();
+        let to = self.range.to;
+        let said = row.hop.items.drain(..).map(|(key, _)| key);
+        let said = said.filter(|&key| is_first && key <= to);
+        let said = said.fold(None, |said: Option<(i64, i64)>, key| {
+            let (first, last) = said.unwrap_or((key, key));
+            Some((first.min(key), last.max(key)))
+        });
         row.hop.buffer.clear();
         match &row.next {
-            Some((_, opened)) if opened.floor <= self.range.to => {
-                let key = said.map_or(opened.floor, |said| said.min(opened.floor));
+            Some((_, opened)) if opened.floor <= to => {
+                let key = said.map_or(opened.floor, |(said, _)| said.min(opened.floor));
                 self.heads.push(Reverse((key, index)));
             }
-            _ => row.next = None,
+            _ => {
+                row.next = None;
+                // No packet is in the range: a slice that begins in front of what is said has it nevertheless.
+                if let Some((_, reach)) = said {
+                    row.packets.push_back(Known { place: row.start.clone(), reach, bytes: 0 });
+                }
+            }
         }
     }
 
