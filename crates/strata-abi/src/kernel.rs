@@ -19,12 +19,10 @@ pub const SYSCALLS: u32 = 1024;
 
 /// Value of the map `followed`: not recorded.
 pub const FOLLOW_NONE: u32 = 0;
-/// Value of the map `followed`: the tracer; processes it makes begin as [`FOLLOW_AT_EXEC`].
-pub const FOLLOW_CHILDREN: u32 = 1;
 /// Value of the map `followed`: recorded from its next execve on.
-pub const FOLLOW_AT_EXEC: u32 = 2;
+pub const FOLLOW_AT_EXEC: u32 = 1;
 /// Value of the map `followed`: recorded, and all that it makes.
-pub const FOLLOW_ALL: u32 = 3;
+pub const FOLLOW_ALL: u32 = 2;
 
 /// `struct strata_abi_kernel_control`.
 #[repr(C)]

@@ -105,22 +105,3 @@ fn link(program: &ProgramMut<'_>, target: &Target) -> libbpf_rs::Result<Link> {
         }
     }
 }
-
-/// How many are detached at a time: each waits, most of it for the other CPUs, some 40 ms.
-const DETACHING: usize = 64;
-
-/// Detaches them, at the same time.
-pub(crate) fn detach(mut all: Vec<Attached>) {
-    let each = all.len().div_ceil(DETACHING).max(1);
-    std::thread::scope(|scope| {
-        while !all.is_empty() {
-            let some = all.split_off(all.len().saturating_sub(each));
-            // If there is no thread, the closure's end detaches them too.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
-                for attached in some {
-                    drop(attached.link);
-                }
-            });
-        }
-    });
-}

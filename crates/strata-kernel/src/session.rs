@@ -1,6 +1,7 @@
 //! A recording of the kernel's events: begun, started, stopped, taken down.
 
-use crate::attach::{attach, detach, Attached};
+use crate::attach::{attach, Attached};
+use crate::capability::{Capabilities, Capability};
 use crate::error::{Error, Reason};
 use crate::event::KernelEvent;
 use crate::follow::{self, Follow};
@@ -259,9 +260,10 @@ impl KernelSession {
         self.detach();
     }
 
+    /// One by one: more threads are no faster, the kernel does it under one lock.
     fn detach(&mut self) {
         self.control.get().active.store(0, Ordering::SeqCst);
-        detach(std::mem::take(&mut self.attached));
+        self.attached.clear();
     }
 }
 
@@ -408,19 +410,13 @@ fn check_machine() -> Result<(), Error> {
 
 /// The right to load, and what programs are fitted to the kernel by.
 fn check_rights() -> Result<(), Error> {
-    const SYS_ADMIN: u64 = 1 << 21;
-    const NEEDED: [(u64, &str); 2] = [(1 << 38, "CAP_PERFMON"), (1 << 39, "CAP_BPF")];
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    if let Some(all) = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()) {
-        let missing: Vec<&str> = NEEDED
-            .into_iter()
-            .filter(|(bit, _)| all & (bit | SYS_ADMIN) == 0)
-            .map(|(_, name)| name)
-            .collect();
-        if !missing.is_empty() {
-            return Err(Error::Rights { missing: missing.join(", ") });
-        }
+    let missing: Vec<&str> = Capabilities::of_this_process()
+        .missing_to_record()
+        .into_iter()
+        .map(Capability::name)
+        .collect();
+    if !missing.is_empty() {
+        return Err(Error::Rights { missing: missing.join(", ") });
     }
     if std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
         Ok(())

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use strata_ctf::walk::{Record, Walker};
 use strata_kernel::catalog::Catalog;
@@ -101,6 +102,9 @@ fn read(channel: &mut Channel, class: &StreamClass) -> Records {
 
 /// Records what the child does.
 fn record(events: Vec<SelectedEvent>) -> Option<(Records, u32, KernelSession)> {
+    // One at a time: a session follows all that this process starts, for other tests too.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut session = begin(spec(events, Follow::Children))?;
     let mut channel = session.take_channel().unwrap();
     session.start();

@@ -4,6 +4,7 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use strata_ctf::walk::{Record, Walker};
 use strata_kernel::{syscalls, Counts, Error, Follow, KernelSession, Problem, SelectedEvent, Spec};
@@ -183,6 +184,9 @@ fn record(
     calls: &[&str],
     exit: bool,
 ) -> Option<(Vec<Seen>, Counts)> {
+    // One at a time: a session follows all that this process starts, for other tests too.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let one = |name: &&str| {
         let event = match *name {
             "unknown" => syscalls::unknown(),
@@ -316,7 +320,9 @@ fn execution_has_its_texts_from_the_new_program() {
             assert_eq!(found[3].0, "syscall_exit_execve");
             assert_eq!(number(&found[3].2), 0);
         }
-        assert_eq!(counts, Counts::default());
+        // The call that fails, behind these two, may leave one.
+        assert!(counts.unreadable <= 1, "{counts:?}");
+        assert_eq!(counts, Counts { unreadable: counts.unreadable, ..Counts::default() });
     }
 }
 
@@ -327,11 +333,16 @@ fn execution_that_fails_has_its_texts_from_the_caller() {
     };
     let found = around(&seen, NO_PROGRAM.to_str().unwrap(), 0);
     assert_eq!(text_record(&found[1]).unwrap().1, 0);
-    let argv = text_record(&found[2]).unwrap();
-    assert_eq!((argv.1, argv.2.as_str()), (1, "one two"));
-    assert_eq!(found[3].0, "syscall_exit_execve");
-    assert_eq!(number(&found[3].2), -i64::from(libc::ENOENT));
-    assert_eq!(counts, Counts::default());
+    // The kernel looks for the program first: it may not have touched the arguments at all.
+    let argv = text_record(&found[2]);
+    if let Some(argv) = &argv {
+        assert_eq!((argv.1, argv.2.as_str()), (1, "one two"));
+    }
+    let exit = &found[2 + usize::from(argv.is_some())];
+    assert_eq!(exit.0, "syscall_exit_execve");
+    assert_eq!(number(&exit.2), -i64::from(libc::ENOENT));
+    let unreadable = u64::from(argv.is_none());
+    assert_eq!(counts, Counts { unreadable, ..Counts::default() });
 }
 
 #[test]

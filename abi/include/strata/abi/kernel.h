@@ -7,12 +7,12 @@
  *
  * Maps, shared by all programs of a session:
  *   rings     mmapable array, key: CPU; value: one stream (abi/ring.h) and STRATA_ABI_KERNEL_SLACK
- *   control   mmapable array of one struct strata_abi_kernel_control
+ *   control   the section .data.control: one struct strata_abi_kernel_control, mapped by the tracer
  *   followed  task storage: u32, one of STRATA_ABI_KERNEL_FOLLOW_*; not there: none
- *   syscalls  array, key: number of the system call; value: struct strata_abi_kernel_syscall
  *
- * What one program records is its constant `event` (.rodata, frozen before the program is loaded): the
- * verifier knows its values and removes what it does not need.
+ * What one program records is its constant `event` (.rodata.event, frozen before the program is loaded):
+ * the verifier knows its values and removes what it does not need. Those of system calls also have the
+ * constants `syscalls`, a struct strata_abi_kernel_syscall for each number.
  */
 #ifndef STRATA_ABI_KERNEL_H
 #define STRATA_ABI_KERNEL_H
@@ -33,16 +33,16 @@
 #define STRATA_ABI_KERNEL_SYSCALLS  1024u /* numbers below it */
 
 /* Values of `followed`. */
-#define STRATA_ABI_KERNEL_FOLLOW_NONE	  0u
-#define STRATA_ABI_KERNEL_FOLLOW_CHILDREN 1u /* the tracer: processes it makes begin as AT_EXEC */
-#define STRATA_ABI_KERNEL_FOLLOW_AT_EXEC  2u /* recorded from its next execve on */
-#define STRATA_ABI_KERNEL_FOLLOW_ALL	  3u /* recorded, and all that it makes */
+#define STRATA_ABI_KERNEL_FOLLOW_NONE	 0u
+#define STRATA_ABI_KERNEL_FOLLOW_AT_EXEC 1u /* recorded from its next execve on */
+#define STRATA_ABI_KERNEL_FOLLOW_ALL	 2u /* recorded, and all that it makes */
 
 /*
  * offset  size  field        unit     written by
  *      0     4  active                tracer; 1: events are recorded. Programs look at it first
  *      4     4  following             tracer; 1: events with `followed` only of tasks with FOLLOW_ALL
- *      8     4  tracer                tracer; its tgid: not recorded by events with `followed`
+ *      8     4  tracer                tracer, and the walk over all tasks; the tracer's tgid: events with
+ *                                          `followed` are not recorded of it
  *     12     4  reserved
  *     16     8  unreadable   field    programs, atomic; user memory that could not be read, at exit either
  *     24     8  cut          field    programs, atomic; text longer than STRATA_ABI_KERNEL_TEXT_MAX
