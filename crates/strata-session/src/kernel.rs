@@ -69,9 +69,10 @@ struct Attached {
     channel: Option<Channel>,
     uuid: Uuid,
     metadata: String,
-    /// With those of the dump of what runs, and the id of the first of these.
+    /// With those of the dump of what runs, if there is one.
     class: StreamClass,
-    first_id: u32,
+    /// The id of the first of these.
+    dump_id: Option<u32>,
     /// Events that a program never ran for, known when the session has stopped.
     not_run: Arc<AtomicU64>,
 }
@@ -120,8 +121,10 @@ impl KernelLayer {
             let (attached, total) = (now.attached as u64, now.total as u64);
             notify(Notice::Attaching { attached, total });
         };
+        let of_others = is_of_others(&spec);
         let session = KernelSession::begin(spec, &mut progress).map_err(failed)?;
-        layer.attached = Some(Attached::new(session, asked, machine, created)?);
+        let attached = Attached::new(session, asked, machine, created, of_others)?;
+        layer.attached = Some(attached);
         Ok(layer)
     }
 
@@ -214,7 +217,7 @@ impl KernelLayer {
         let attached = self.attached.as_mut()?;
         let channel = attached.channel.take()?;
         let (uuid, metadata) = (attached.uuid, attached.metadata.clone());
-        let (class, first_id) = (attached.class.clone(), attached.first_id);
+        let (class, dump_id) = (attached.class.clone(), attached.dump_id);
         let path = folder.join(KERNEL);
         let not_run = Arc::clone(&attached.not_run);
         Some(move |shared: &Shared| {
@@ -225,8 +228,11 @@ impl KernelLayer {
                 let mut collector = Collector::new(directory, channel, identity);
                 collector.set_metadata(&metadata)?;
                 collector.set_classes(move || Some(class.clone()));
-                let place = statedump::Place { uuid, stream_id, stream_instance, first_id };
-                let dumped = statedump::write(collector.directory(), &place)?;
+                let mut dumped = Counts::default();
+                if let Some(first_id) = dump_id {
+                    let place = statedump::Place { uuid, stream_id, stream_instance, first_id };
+                    dumped = statedump::write(collector.directory(), &place)?;
+                }
                 Ok((collector, dumped))
             });
             match opened {
@@ -294,17 +300,18 @@ impl Attached {
         asked: &KernelOptions,
         machine: &Machine,
         created: &str,
+        is_dumped: bool,
     ) -> Result<Attached, SessionError> {
         let system = |source| SessionError::System { what: "make a number for the trace", source };
         let uuid = new_uuid().map_err(system)?;
         let mut class = session.stream_class().clone();
-        let first_id = statedump::describe(&mut class);
+        let dump_id = is_dumped.then(|| statedump::describe(&mut class));
         let trace = machine.kernel_trace(uuid, created, asked.as_lttng, class.clone());
         trace.validate()?;
         let channel = session.take_channel();
         let not_run = Arc::new(AtomicU64::new(0));
         let metadata = metadata::write(&trace);
-        Ok(Attached { channel, uuid, metadata, class, first_id, not_run, session })
+        Ok(Attached { channel, uuid, metadata, class, dump_id, not_run, session })
     }
 }
 
@@ -323,6 +330,11 @@ fn follow(options: &Options, asked: &KernelOptions) -> Follow {
         (false, false, _) => Follow::Children,
         (false, true, false) => Follow::Processes(options.pids.clone()),
     }
+}
+
+/// Whether threads can be in the trace that began before it: only then a reader needs to be told of them.
+fn is_of_others(spec: &Spec) -> bool {
+    spec.follow != Follow::Children || spec.events.iter().any(|chosen| !chosen.event.is_followed)
 }
 
 /// # Errors
