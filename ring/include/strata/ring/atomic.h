@@ -115,12 +115,17 @@ STRATA_INLINE void strata_bpf_store(uint64_t *p, uint64_t v)
 	*(volatile uint64_t *)p = v;
 }
 
+/* What @x is worked out from is done with here, and not later where it is used. */
+#define STRATA_BPF_HERE(x) __asm__ volatile("" : "+r"(x))
+
 STRATA_INLINE int strata_bpf_cas(uint64_t *p, uint64_t *expected, uint64_t desired)
 {
-	uint64_t old = *expected;
+	uint64_t old = *expected, found = __sync_val_compare_and_swap(p, old, desired);
 
-	*expected = __sync_val_compare_and_swap(p, old, desired);
-	return *expected == old;
+	/* Else the compiler makes a number of the operation's success, and compares that. */
+	STRATA_BPF_HERE(found);
+	*expected = found;
+	return found == old;
 }
 
 /* @n is a constant. Whole words wherever they lie, which memcpy() would store byte by byte. */

@@ -16,7 +16,7 @@
  * strata_ring_available() - how much of the packet at @position, still being filled, is committed?
  *
  * Returns bytes from its begin, the reserved header included; 0: nothing, or delivered already.
- * Ordering: ACQUIRE pairs with the RELEASE in strata_ring_commit_bytes() or strata_rseq_publish().
+ * Ordering: ACQUIRE pairs with the RELEASE in strata_ring_commit_to() or strata_rseq_publish().
  */
 STRATA_FUNC uint64_t strata_ring_available(const struct strata_ring_stream *s, uint64_t position)
 {

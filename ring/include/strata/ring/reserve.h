@@ -28,6 +28,7 @@
 /* A reserved slot: from strata_ring_reserve() to commit or cancel, on the producer's stack. */
 struct strata_ring_slot {
 	struct strata_ring_stream *stream;
+	struct strata_abi_ring_subbuf *sub; /* where it is committed */
 	uint64_t begin;	       /* position of the header [byte since stream creation] */
 	uint64_t timestamp;    /* [clock unit] */
 	unsigned char *cursor; /* where strata_ring_write() goes on */
@@ -128,7 +129,13 @@ STRATA_INLINE unsigned char *strata_ring_write_header(unsigned char *dst,
 		strata_plain_write(dst, header, 4);
 		return dst + 4;
 	case 6:
+#ifdef __bpf__
+		/* From registers, without a copy on the stack; little-endian, as all that run it. */
+		*(volatile uint32_t *)(void *)dst = (uint32_t)header->first;
+		*(volatile uint16_t *)(void *)(dst + 4) = (uint16_t)(header->first >> 32);
+#else
 		strata_plain_write(dst, header, 6);
+#endif
 		return dst + 6;
 	case 13:
 		strata_plain_write(dst, header, 13);
@@ -149,21 +156,112 @@ STRATA_INLINE unsigned char *strata_ring_write_header(unsigned char *dst,
 #endif
 }
 
-/* Where the slot is, and its header. Twice in reserve(): in the common case its size is a constant. */
+/* The slot's header at slot->cursor. Twice in reserve(): in the common case its size is a constant. */
 STRATA_INLINE void strata_ring_reserve_header(const struct strata_ring_config *config,
-					      struct strata_ring_stream *s,
 					      const struct strata_ring_event *event,
 					      struct strata_ring_slot *slot)
 {
 	struct strata_ring_header_bytes header;
-	uint64_t index = strata_ring_frame_of(config, s, slot->begin);
 
-	slot->cursor = strata_ring_address(config, s, index, slot->begin);
 	if (config->header.make) {
 		header = config->header.make(event->id, event->payload_bytes, slot->timestamp,
 					     slot->full_timestamp);
 		slot->cursor = strata_ring_write_header(slot->cursor, &header, slot->header_bytes);
 	}
+}
+
+/* Where the slot at slot->begin is, which is reserved. */
+STRATA_INLINE void strata_ring_reserve_place(const struct strata_ring_config *config,
+					     struct strata_ring_stream *s,
+					     struct strata_ring_slot *slot)
+{
+	uint64_t index = strata_ring_frame_of(config, s, slot->begin);
+
+	slot->sub = strata_ring_subbuf(s, slot->begin);
+	slot->cursor = strata_ring_address(config, s, index, slot->begin);
+}
+
+/*
+ * strata_ring_reserve() in two parts, for clients to whom a register is dear: what follows the first is then
+ * compiled without what only the other one needs.
+ *
+ * fast: the common case: the sub-buffer is open, has room, and nobody comes between. Returns 0; -EAGAIN:
+ * nothing has happened, and the rest is to do it; or -ENOBUFS, counted.
+ */
+STRATA_INLINE int strata_ring_reserve_fast(const struct strata_ring_config *config,
+					   struct strata_ring_stream *s,
+					   const struct strata_ring_event *event,
+					   struct strata_ring_slot *slot)
+{
+	/* ACQUIRE pairs with the RELEASE of another producer's CAS (SMP). */
+	uint64_t old = strata_load_acquire(&s->shared->write_count);
+	uint64_t offset = strata_ring_offset(s, old), bytes;
+	int discards = config->loss_mode == STRATA_RING_DISCARD;
+
+	slot->stream = s;
+	slot->opened = 0;
+	slot->full_timestamp = 0;
+	slot->payload_bytes = event->payload_bytes;
+	slot->in_handler = event->in_handler;
+	slot->header_bytes = strata_ring_record_header_bytes(config, event->id, 0);
+	bytes = strata_ring_slot_bytes(config, slot->header_bytes, event->payload_bytes);
+	if (discards && strata_unlikely(!offset) && bytes &&
+	    strata_ring_fits(s, s->header_bytes, bytes) && strata_ring_full(s, old) &&
+	    strata_load_relaxed(&s->shared->write_count) == old) {
+		/* Here too, and before the clock: discarding must cost less than writing. */
+		strata_ring_add(config, &s->shared->discarded_full, 1);
+		return -ENOBUFS;
+	}
+	if (strata_unlikely(!offset || !bytes || !strata_ring_fits(s, offset, bytes)))
+		return -EAGAIN;
+	slot->timestamp = strata_ring_clock_by_commit(config);
+	STRATA_RING_REFRESH(s);
+	slot->begin = old;
+	slot->bytes = (uint32_t)bytes;
+	/* While the clock is being read, and before the CAS, which all that follows waits for. */
+	slot->sub = strata_ring_subbuf(s, old);
+	if (discards)
+		slot->cursor = strata_ring_address(config, s, 0, old);
+#ifdef __bpf__
+	STRATA_BPF_HERE(slot->sub);
+	if (discards)
+		STRATA_BPF_HERE(slot->cursor);
+#endif
+	if (strata_unlikely(strata_ring_needs_full(
+		    config, slot->timestamp, strata_load_relaxed(&s->shared->full_timestamp))))
+		return -EAGAIN;
+	if (strata_unlikely(!strata_ring_cas(config, &s->shared->write_count, &old, old + bytes)))
+		return -EAGAIN;
+	if (!discards)
+		strata_ring_reserve_place(config, s, slot);
+	strata_ring_reserve_header(config, event, slot);
+	return 0;
+}
+
+STRATA_INLINE int strata_ring_reserve_rest(const struct strata_ring_config *config,
+					   struct strata_ring_stream *s,
+					   const struct strata_ring_event *event,
+					   struct strata_ring_slot *slot)
+{
+	/* Only these copies have an address: the rest stays in registers across the atomics. */
+	struct strata_ring_event slow_event = *event;
+	struct strata_ring_slot slow;
+	int error = STRATA_RING_RESERVE_SLOW(config, s, &slow_event, &slow);
+
+	if (error)
+		return error;
+	slot->stream = s;
+	slot->payload_bytes = event->payload_bytes;
+	slot->in_handler = event->in_handler;
+	slot->begin = slow.begin;
+	slot->timestamp = slow.timestamp;
+	slot->bytes = slow.bytes;
+	slot->header_bytes = slow.header_bytes;
+	slot->full_timestamp = slow.full_timestamp;
+	slot->opened = slow.opened;
+	strata_ring_reserve_place(config, s, slot);
+	strata_ring_reserve_header(config, event, slot);
+	return 0;
 }
 
 /**
@@ -193,51 +291,11 @@ STRATA_INLINE int strata_ring_reserve(const struct strata_ring_config *config,
 				      const struct strata_ring_event *event,
 				      struct strata_ring_slot *slot)
 {
-	/* Only the slow path's copies have an address: the rest stays in registers across the atomics. */
-	struct strata_ring_event slow_event;
-	struct strata_ring_slot slow;
-	/* ACQUIRE pairs with the RELEASE of another producer's CAS (SMP). */
-	uint64_t old = strata_load_acquire(&s->shared->write_count);
-	uint64_t offset = strata_ring_offset(s, old), bytes;
-	int error;
+	int error = strata_ring_reserve_fast(config, s, event, slot);
 
-	slot->stream = s;
-	slot->opened = 0;
-	slot->full_timestamp = 0;
-	slot->payload_bytes = event->payload_bytes;
-	slot->in_handler = event->in_handler;
-	slot->header_bytes = strata_ring_record_header_bytes(config, event->id, 0);
-	bytes = strata_ring_slot_bytes(config, slot->header_bytes, event->payload_bytes);
-	if (config->loss_mode == STRATA_RING_DISCARD && strata_unlikely(!offset) && bytes &&
-	    strata_ring_fits(s, s->header_bytes, bytes) && strata_ring_full(s, old) &&
-	    strata_load_relaxed(&s->shared->write_count) == old) {
-		/* Here too, and before the clock: discarding must cost less than writing. */
-		strata_ring_add(config, &s->shared->discarded_full, 1);
-		return -ENOBUFS;
-	}
-	slot->timestamp = strata_ring_clock_by_commit(config);
-	if (strata_likely(
-		    offset && bytes && strata_ring_fits(s, offset, bytes) &&
-		    !strata_ring_needs_full(config, slot->timestamp,
-					    strata_load_relaxed(&s->shared->full_timestamp)) &&
-		    strata_ring_cas(config, &s->shared->write_count, &old, old + bytes))) {
-		slot->begin = old;
-		slot->bytes = (uint32_t)bytes;
-		strata_ring_reserve_header(config, s, event, slot);
-	} else {
-		slow_event = *event;
-		error = STRATA_RING_RESERVE_SLOW(config, s, &slow_event, &slow);
-		if (error)
-			return error;
-		slot->begin = slow.begin;
-		slot->timestamp = slow.timestamp;
-		slot->bytes = slow.bytes;
-		slot->header_bytes = slow.header_bytes;
-		slot->full_timestamp = slow.full_timestamp;
-		slot->opened = slow.opened;
-		strata_ring_reserve_header(config, s, event, slot);
-	}
-	return 0;
+	if (strata_likely(error != -EAGAIN))
+		return error;
+	return strata_ring_reserve_rest(config, s, event, slot);
 }
 
 /**
@@ -270,7 +328,8 @@ STRATA_INLINE void strata_ring_commit(const struct strata_ring_config *config,
 	/* The opener also accounts for the bytes reserved at the start of the sub-buffer. */
 	uint64_t bytes = slot->bytes + (slot->opened ? s->header_bytes : 0);
 
-	strata_ring_commit_bytes(config, s, slot->begin, bytes, 1, slot->in_handler);
+	strata_ring_commit_to(config, s, slot->sub, slot->begin, UINT64_C(1) << 32 | bytes,
+			      slot->in_handler);
 	/* I4: only now that the slot cannot be taken back may others count from its timestamp. */
 	if (strata_unlikely(slot->full_timestamp))
 		strata_hint_relaxed(&s->shared->full_timestamp, slot->timestamp);
@@ -308,9 +367,8 @@ STRATA_INLINE int strata_ring_cancel(const struct strata_ring_config *config,
 	strata_plain_write(strata_ring_address(config, s, index, slot->begin), &header,
 			   config->header.bytes(0, 0));
 	strata_ring_add(config, &s->shared->cancelled, 1);
-	strata_ring_commit_bytes(config, s, slot->begin,
-				 slot->bytes + (slot->opened ? s->header_bytes : 0), 0,
-				 slot->in_handler);
+	strata_ring_commit_to(config, s, slot->sub, slot->begin,
+			      slot->bytes + (slot->opened ? s->header_bytes : 0), slot->in_handler);
 	return 1;
 }
 

@@ -34,6 +34,10 @@
 #ifndef STRATA_RING_RESERVE_SLOW
 #define STRATA_RING_RESERVE_SLOW strata_ring_reserve_slow
 #endif
+/* Finds what a stream is made of again: where a call spills what few registers hold. */
+#ifndef STRATA_RING_REFRESH
+#define STRATA_RING_REFRESH(s) ((void)(s))
+#endif
 
 /* The two families of atomic operations, chosen by the configuration. */
 STRATA_INLINE int strata_ring_cas(const struct strata_ring_config *config, uint64_t *p,
@@ -206,15 +210,16 @@ STRATA_SLOW void strata_ring_deliver(const struct strata_ring_config *config,
 }
 
 /*
- * Everything in the sub-buffer of @position below it is committed (I5). On one CPU a nested commit may
+ * Everything in @sub, where @position is, below it is committed (I5). On one CPU a nested commit may
  * have said more already, hence only upwards. Between CPUs a plain store: an older value that lands
  * last is true as well, and the next commit puts it right, without a LOCK for each record.
  * RELEASE pairs with the ACQUIRE in strata_ring_available().
  */
 STRATA_INLINE void strata_ring_raise_committed(const struct strata_ring_config *config,
-					       struct strata_ring_stream *s, uint64_t position)
+					       struct strata_abi_ring_subbuf *sub,
+					       uint64_t position)
 {
-	uint64_t *p = &strata_ring_subbuf(s, position)->committed, before;
+	uint64_t *p = &sub->committed, before;
 
 	if (config->writers != STRATA_RING_WRITERS_LOCAL) {
 		strata_hint_release(p, position);
@@ -225,14 +230,13 @@ STRATA_INLINE void strata_ring_raise_committed(const struct strata_ring_config *
 		;
 }
 
-/* Account @bytes and @records of the sub-buffer of @position as written. */
-STRATA_INLINE void strata_ring_commit_bytes(const struct strata_ring_config *config,
-					    struct strata_ring_stream *s, uint64_t position,
-					    uint64_t bytes, uint64_t records, int in_handler)
+/* Account @delta, {records:32 | bytes:32}, of @sub, the sub-buffer of @position, as written. */
+STRATA_INLINE void strata_ring_commit_to(const struct strata_ring_config *config,
+					 struct strata_ring_stream *s,
+					 struct strata_abi_ring_subbuf *sub, uint64_t position,
+					 uint64_t delta, int in_handler)
 {
-	struct strata_abi_ring_subbuf *sub = strata_ring_subbuf(s, position);
-	uint64_t begin = strata_ring_begin(s, position), delta = records << 32 | bytes, total,
-		 write;
+	uint64_t begin = strata_ring_begin(s, position), total, write;
 
 	/*
 	 * ACQUIRE and RELEASE: who completes the sub-buffer publishes what all the others wrote.
@@ -249,7 +253,7 @@ STRATA_INLINE void strata_ring_commit_bytes(const struct strata_ring_config *con
 	 */
 	write = strata_load_relaxed(&s->shared->write_count);
 	if (strata_likely(write - begin == (uint32_t)total))
-		strata_ring_raise_committed(config, s, write);
+		strata_ring_raise_committed(config, sub, write);
 }
 
 /*
@@ -273,7 +277,7 @@ STRATA_SLOW int strata_ring_close(const struct strata_ring_config *config,
 	strata_plain_write_u64(&frame->content_bytes, strata_ring_offset(s, old));
 	strata_plain_write_u64(&frame->timestamp_end, now);
 	strata_plain_write_u64(&frame->discarded, discarded);
-	strata_ring_commit_bytes(config, s, old, end - old, 0, in_handler);
+	strata_ring_commit_to(config, s, strata_ring_subbuf(s, old), old, end - old, in_handler);
 	return 1;
 }
 
