@@ -22,12 +22,21 @@
 /* Known to the verifier, the same for all programs; see crates/strata-kernel/src/load.rs. */
 struct strata_sizes {
 	uint64_t buffer_bytes;
+	uint64_t subbuf_bytes;
 	uint64_t frames_offset; /* in a value of `rings` [byte] */
 	uint64_t data_offset;
-	uint32_t subbuf_shift;
-	uint32_t reserved;
+	uint64_t subbuf_shift;
 };
-const volatile struct strata_sizes sizes SEC(".rodata.sizes");
+const volatile struct strata_sizes constant_sizes SEC(".rodata.sizes");
+
+/* Not volatile, so that what is not used is not read; but the compiler does not know what is in there. */
+STRATA_INLINE const struct strata_sizes *strata_sizes(void)
+{
+	const struct strata_sizes *sizes = (const struct strata_sizes *)&constant_sizes;
+
+	__asm__ volatile("" : "+r"(sizes));
+	return sizes;
+}
 
 /* One CPU's stream each. Largest entry and size are set by the loader. */
 struct {

@@ -36,26 +36,56 @@ struct strata_record {
 };
 
 /*
- * Returns where the payload goes; NULL: the record is discarded, and counted.
+ * Reserves, and writes what stands in front of each payload, which goes to r->slot.cursor.
+ *
+ * In two parts, or both in one: what follows the fast one alone needs fewer registers, and keeps nothing on the
+ * stack; see strata_ring_reserve_fast(). Then REST is done where FAST returns -EAGAIN.
+ *
+ * Returns 0, or a negative errno: the record is discarded, and counted.
  *
  * No pointer into @r is kept in it: then the compiler can hold all of it in registers.
  */
-STRATA_INLINE unsigned char *strata_record_begin(struct strata_record *r, uint32_t cpu, uint32_t id,
-						 uint64_t pid_tgid, uint32_t payload_bytes)
+enum strata_record_part {
+	STRATA_RECORD_FAST,
+	STRATA_RECORD_REST,
+	STRATA_RECORD_BOTH
+};
+
+STRATA_INLINE int strata_record_begin_part(struct strata_record *r, enum strata_record_part part,
+					   uint32_t id, uint64_t pid_tgid, uint32_t payload_bytes)
 {
 	struct strata_ring_event e = { id, STRATA_CONTEXT_BYTES + payload_bytes, 1 };
 	struct strata_ring_stream stream;
 	struct strata_ring_slot slot;
+	int error;
 
 	/* The loader has no more event record classes: a header is long for its time only. */
 	__builtin_assume(id < STRATA_RING_LARGE_EXTENDED);
-	if (!strata_stream(&stream, cpu) || strata_ring_reserve(&strata_config, &stream, &e, &slot))
-		return NULL;
+	if (!strata_stream_here(&stream))
+		return -ENXIO;
+	if (part == STRATA_RECORD_FAST)
+		error = strata_ring_reserve_fast(&strata_config, &stream, &e, &slot);
+	else if (part == STRATA_RECORD_REST)
+		error = strata_ring_reserve_rest(&strata_config, &stream, &e, &slot);
+	else
+		error = strata_ring_reserve(&strata_config, &stream, &e, &slot);
+	if (error)
+		return error;
 	*(volatile uint32_t *)(void *)slot.cursor = (uint32_t)pid_tgid;
+	slot.cursor += STRATA_CONTEXT_BYTES;
 	r->stream = stream;
 	r->slot = slot;
 	r->slot.stream = NULL;
-	return slot.cursor + STRATA_CONTEXT_BYTES;
+	return 0;
+}
+
+/* Returns where the payload goes; NULL: the record is discarded, and counted. */
+STRATA_INLINE unsigned char *strata_record_begin(struct strata_record *r, uint32_t id,
+						 uint64_t pid_tgid, uint32_t payload_bytes)
+{
+	return strata_record_begin_part(r, STRATA_RECORD_BOTH, id, pid_tgid, payload_bytes) ?
+		       NULL :
+		       r->slot.cursor;
 }
 
 STRATA_INLINE void strata_record_end(const struct strata_record *r)
@@ -119,16 +149,22 @@ STRATA_INLINE int strata_record_fixed(struct strata_source *source, const void *
 				      uint32_t bytes)
 {
 	struct strata_record r;
-	unsigned char *to;
+	int error;
 
 	source->base = payload;
 	source->kind = STRATA_SOURCE_DIRECT;
 	if (!strata_passes(source, 0))
 		return 0;
-	to = strata_record_begin(&r, source->cpu, event.id, source->pid_tgid, bytes);
-	if (!to)
+	error = strata_record_begin_part(&r, STRATA_RECORD_FAST, event.id, source->pid_tgid, bytes);
+	if (!error) {
+		strata_plain_write(r.slot.cursor, payload, bytes);
+		strata_record_end(&r);
 		return 0;
-	strata_plain_write(to, payload, bytes);
+	}
+	if (error != -EAGAIN ||
+	    strata_record_begin_part(&r, STRATA_RECORD_REST, event.id, source->pid_tgid, bytes))
+		return 0;
+	strata_plain_write(r.slot.cursor, payload, bytes);
 	strata_record_end(&r);
 	return 0;
 }

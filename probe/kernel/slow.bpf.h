@@ -45,6 +45,24 @@ STRATA_INLINE int strata_slow_reserve(const struct strata_ring_config *config,
 				      const struct strata_ring_event *event,
 				      struct strata_ring_slot *slot);
 
+STRATA_INLINE void strata_stream_at(struct strata_ring_stream *s, unsigned char *memory)
+{
+	const struct strata_sizes *sizes = strata_sizes();
+
+	s->shared = (struct strata_abi_ring_stream *)memory;
+	s->subbufs = (struct strata_abi_ring_subbuf *)(memory + sizeof(*s->shared));
+	s->frames = (struct strata_abi_ring_frame *)(memory + sizes->frames_offset);
+	s->data = memory + sizes->data_offset;
+	s->subbuf_shift = (uint32_t)sizes->subbuf_shift;
+	s->subbuf_bytes = sizes->subbuf_bytes;
+	s->buffer_bytes = sizes->buffer_bytes;
+	s->header_bytes = 0;
+	s->publish = STRATA_ABI_RING_BY_COMMIT;
+}
+
+/* From the constants, which is less than what is kept on the stack meanwhile. */
+#define STRATA_RING_REFRESH(s) strata_stream_at((s), (unsigned char *)(s)->shared)
+
 #include <strata/ring/header.h>
 #include <strata/ring/reserve.h>
 
@@ -71,15 +89,7 @@ STRATA_INLINE int strata_stream(struct strata_ring_stream *s, uint32_t cpu)
 
 	if (!memory)
 		return 0;
-	s->shared = (struct strata_abi_ring_stream *)memory;
-	s->subbufs = (struct strata_abi_ring_subbuf *)(memory + sizeof(*s->shared));
-	s->frames = (struct strata_abi_ring_frame *)(memory + sizes.frames_offset);
-	s->data = memory + sizes.data_offset;
-	s->subbuf_shift = sizes.subbuf_shift;
-	s->subbuf_bytes = UINT64_C(1) << s->subbuf_shift;
-	s->buffer_bytes = sizes.buffer_bytes;
-	s->header_bytes = 0;
-	s->publish = STRATA_ABI_RING_BY_COMMIT;
+	strata_stream_at(s, memory);
 	return 1;
 }
 

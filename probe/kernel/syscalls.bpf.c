@@ -49,7 +49,7 @@ struct task_struct___memory {
 /* One system call, as both programs look at it. */
 struct call {
 	const volatile struct strata_abi_kernel_syscall *syscall;
-	struct strata_source source;
+	uint64_t pid_tgid;
 	uint32_t nr;
 };
 
@@ -62,7 +62,7 @@ STRATA_INLINE void find(struct call *call, uint64_t nr, int returns)
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	uint64_t index = nr & 0xffffffff;
 
-	call->source.pid_tgid = (uint64_t)(uint32_t)task->tgid << 32 | (uint32_t)task->pid;
+	call->pid_tgid = (uint64_t)(uint32_t)task->tgid << 32 | (uint32_t)task->pid;
 	call->nr = (uint32_t)nr;
 	if (task->thread_info.status & TS_COMPAT) {
 		index = UNKNOWN;
@@ -74,15 +74,6 @@ STRATA_INLINE void find(struct call *call, uint64_t nr, int returns)
 		}
 	}
 	call->syscall = &syscalls[index];
-}
-
-/* As strata_source_begin(), which asks for what find() knows already. */
-STRATA_INLINE int begin(struct strata_source *source)
-{
-	if (!strata_is_followed(source->pid_tgid))
-		return 0;
-	source->cpu = bpf_get_smp_processor_id();
-	return 1;
 }
 
 STRATA_INLINE void read_arguments(const struct pt_regs *regs, uint64_t argument[6])
@@ -160,8 +151,7 @@ __attribute__((noinline)) int record_assembled(uint32_t id)
 	bytes = scratch->at;
 	if (bytes > STRATA_SCRATCH_MAX)
 		return 0;
-	to = strata_record_begin(&r, bpf_get_smp_processor_id(), id, bpf_get_current_pid_tgid(),
-				 bytes);
+	to = strata_record_begin(&r, id, bpf_get_current_pid_tgid(), bytes);
 	if (!to)
 		return 0;
 	bpf_probe_read_kernel(to, bytes, scratch->bytes);
@@ -347,89 +337,131 @@ static __attribute__((noinline)) int assemble_exit(const struct pt_regs *regs, u
 	return 0;
 }
 
-/* Apart, for the arguments' place on the stack. */
-static __attribute__((noinline)) int passes_entry(const struct pt_regs *regs, uint64_t pid_tgid,
-						  uint32_t cpu)
+/* Apart, for the places on the stack. */
+static __attribute__((noinline)) int passes_entry(const struct pt_regs *regs, uint64_t pid_tgid)
 {
 	uint64_t argument[6];
-	struct strata_source source = { argument, STRATA_SOURCE_DIRECT, pid_tgid, cpu };
+	struct strata_source source = { argument, STRATA_SOURCE_DIRECT, pid_tgid,
+					bpf_get_smp_processor_id() };
 
 	read_arguments(regs, argument);
 	return strata_passes(&source, 0);
 }
 
+static __attribute__((noinline)) int passes_exit(int64_t ret, uint64_t pid_tgid)
+{
+	struct strata_source source = { &ret, STRATA_SOURCE_DIRECT, pid_tgid,
+					bpf_get_smp_processor_id() };
+
+	return strata_passes(&source, 1);
+}
+
+/* The general case, and all calls that we do not know. */
+static __attribute__((noinline)) int
+record_numbers(const struct pt_regs *regs, uint32_t nr,
+	       const volatile struct strata_abi_kernel_syscall *s)
+{
+	int is_unknown = s->flags & STRATA_ABI_KERNEL_CALL_UNKNOWN;
+	struct strata_record r;
+	unsigned char *to;
+
+	to = strata_record_begin(&r, s->entry_id, bpf_get_current_pid_tgid(),
+				 s->fixed_bytes + (is_unknown ? 8 : 0));
+	if (!to)
+		return 0;
+	if (is_unknown)
+		to = write_unknown(to, nr);
+	write_numbers(to, s, regs);
+	strata_record_end(&r);
+	return 0;
+}
+
+static __attribute__((noinline)) int
+record_return(int64_t ret, uint32_t nr, const volatile struct strata_abi_kernel_syscall *s)
+{
+	int is_unknown = s->flags & STRATA_ABI_KERNEL_CALL_UNKNOWN;
+	struct strata_record r;
+	unsigned char *to;
+
+	to = strata_record_begin(&r, s->exit_id, bpf_get_current_pid_tgid(),
+				 sizeof(ret) + (is_unknown ? 8 : 0));
+	if (!to)
+		return 0;
+	*(volatile int64_t *)(void *)to = ret;
+	if (is_unknown)
+		write_unknown(to + sizeof(ret), nr);
+	strata_record_end(&r);
+	return 0;
+}
+
+/*
+ * Both programs fetch what they need from where it is, each time, instead of keeping it: there are few
+ * registers, and with 64 bytes or more on the stack a program gets one of its own, which costs at each call.
+ */
 SEC("tp_btf/sys_enter")
 int strata_sys_enter(unsigned long long *context)
 {
-	const struct pt_regs *regs = (const struct pt_regs *)context[0];
+	int error = -EAGAIN;
 	struct strata_record r;
 	struct call call;
-	unsigned char *to;
-	uint32_t id, fixed;
 
 	if (!strata_is_active())
 		return 0;
 	find(&call, context[1], 0);
-	id = call.syscall->entry_id;
-	if (id == STRATA_ABI_KERNEL_NO_ID || !begin(&call.source))
+	if (call.syscall->entry_id == STRATA_ABI_KERNEL_NO_ID || !strata_is_followed(call.pid_tgid))
 		return 0;
-	if (event.filter[0].nr_tests && !passes_entry(regs, call.source.pid_tgid, call.source.cpu))
+	if (event.filter[0].nr_tests &&
+	    !passes_entry((const struct pt_regs *)context[0], call.pid_tgid))
 		return 0;
-	fixed = call.syscall->fixed_bytes;
-	if (!fixed && call.syscall->nr_args) {
-		assemble_entry(regs, call.nr);
-		if (record_assembled(id))
-			remember_unread(call.nr);
+	if (!call.syscall->fixed_bytes && call.syscall->nr_args) {
+		assemble_entry((const struct pt_regs *)context[0], (uint32_t)context[1]);
+		if (record_assembled(call.syscall->entry_id))
+			remember_unread((uint32_t)context[1]);
 		return 0;
 	}
-	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_UNKNOWN)
-		fixed += 8;
-	to = strata_record_begin(&r, call.source.cpu, id, call.source.pid_tgid, fixed);
-	if (!to)
-		return 0;
-	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_UNKNOWN)
-		to = write_unknown(to, call.nr);
-	write_numbers(to, call.syscall, regs);
-	strata_record_end(&r);
+	if (!(call.syscall->flags & STRATA_ABI_KERNEL_CALL_UNKNOWN))
+		error = strata_record_begin_part(&r, STRATA_RECORD_FAST, call.syscall->entry_id,
+						 call.pid_tgid, call.syscall->fixed_bytes);
+	if (!error) {
+		write_numbers(r.slot.cursor, call.syscall, (const struct pt_regs *)context[0]);
+		strata_record_end(&r);
+	} else if (error == -EAGAIN) {
+		record_numbers((const struct pt_regs *)context[0], (uint32_t)context[1],
+			       call.syscall);
+	}
 	return 0;
 }
 
 SEC("tp_btf/sys_exit")
 int strata_sys_exit(unsigned long long *context)
 {
-	const struct pt_regs *regs = (const struct pt_regs *)context[0];
-	int64_t ret = (int64_t)context[1];
+	int error = -EAGAIN;
 	struct strata_record r;
 	struct call call;
-	unsigned char *to;
-	uint32_t id, fixed = sizeof(ret);
 
 	if (!strata_is_active())
 		return 0;
-	find(&call, regs->orig_ax, ret != NO_CALL);
+	find(&call, ((const struct pt_regs *)context[0])->orig_ax, (int64_t)context[1] != NO_CALL);
 	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_TEXTS)
-		record_texts(regs, call.nr, ret);
-	id = call.syscall->exit_id;
-	if (id == STRATA_ABI_KERNEL_NO_ID || !begin(&call.source))
+		record_texts((const struct pt_regs *)context[0], call.nr, (int64_t)context[1]);
+	if (call.syscall->exit_id == STRATA_ABI_KERNEL_NO_ID || !strata_is_followed(call.pid_tgid))
 		return 0;
-	call.source.base = &ret;
-	call.source.kind = STRATA_SOURCE_DIRECT;
-	if (!strata_passes(&call.source, 1))
+	if (event.filter[1].nr_tests && !passes_exit((int64_t)context[1], call.pid_tgid))
 		return 0;
 	if (*(const volatile uint16_t *)(const volatile void *)&call.syscall->exit_kind[0] |
 	    *(const volatile uint32_t *)(const volatile void *)&call.syscall->exit_kind[2]) {
-		assemble_exit(regs, call.nr, ret);
-		record_assembled(id);
+		assemble_exit((const struct pt_regs *)context[0], call.nr, (int64_t)context[1]);
+		record_assembled(call.syscall->exit_id);
 		return 0;
 	}
-	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_UNKNOWN)
-		fixed += 8;
-	to = strata_record_begin(&r, call.source.cpu, id, call.source.pid_tgid, fixed);
-	if (!to)
-		return 0;
-	*(volatile int64_t *)(void *)to = ret;
-	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_UNKNOWN)
-		write_unknown(to + sizeof(ret), call.nr);
-	strata_record_end(&r);
+	if (!(call.syscall->flags & STRATA_ABI_KERNEL_CALL_UNKNOWN))
+		error = strata_record_begin_part(&r, STRATA_RECORD_FAST, call.syscall->exit_id,
+						 call.pid_tgid, sizeof(int64_t));
+	if (!error) {
+		*(volatile int64_t *)(void *)r.slot.cursor = (int64_t)context[1];
+		strata_record_end(&r);
+	} else if (error == -EAGAIN) {
+		record_return((int64_t)context[1], call.nr, call.syscall);
+	}
 	return 0;
 }

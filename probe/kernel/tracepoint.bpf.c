@@ -77,7 +77,7 @@ int strata_tracepoint(const char *context)
 		texts[i].bytes = text.bytes;
 		bytes += text.bytes;
 	}
-	to = strata_record_begin(&r, source.cpu, event.id, source.pid_tgid, fixed_bytes + bytes);
+	to = strata_record_begin(&r, event.id, source.pid_tgid, fixed_bytes + bytes);
 	if (!to)
 		return 0;
 #pragma clang loop unroll(full)

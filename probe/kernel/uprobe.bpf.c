@@ -155,7 +155,7 @@ int strata_uprobe(const char *registers)
 		lengths[i] = (uint16_t)n;
 		bytes += n;
 	}
-	to = strata_record_begin(&r, source.cpu, event.id, source.pid_tgid, fixed_bytes + bytes);
+	to = strata_record_begin(&r, event.id, source.pid_tgid, fixed_bytes + bytes);
 	if (!to) {
 		give_slot(slot);
 		return 0;

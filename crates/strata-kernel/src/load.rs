@@ -68,10 +68,10 @@ pub(crate) fn reason(error: &dyn std::fmt::Display) -> Reason {
 #[repr(C)]
 struct Sizes {
     buffer_bytes: u64,
+    subbuf_bytes: u64,
     frames_offset: u64,
     data_offset: u64,
-    subbuf_shift: u32,
-    reserved: u32,
+    subbuf_shift: u64,
 }
 
 /// What all objects of one session are given.
@@ -110,10 +110,10 @@ impl Loader {
             mode: attr.loss_mode,
             sizes: Sizes {
                 buffer_bytes: attr.subbuf_bytes * attr.nr_subbufs,
+                subbuf_bytes: attr.subbuf_bytes,
                 frames_offset: layout.frames_offset,
                 data_offset: layout.data_offset,
-                subbuf_shift: attr.subbuf_bytes.trailing_zeros(),
-                reserved: 0,
+                subbuf_shift: u64::from(attr.subbuf_bytes.trailing_zeros()),
             },
             nr_cpus: layout.nr_streams,
             // Less than VALUE_BYTES_MAX.
