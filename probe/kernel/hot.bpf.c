@@ -141,21 +141,43 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 	return strata_record_fixed(&source, &payload, sizeof(payload));
 }
 
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(sched_process_exit, struct task_struct *task)
+#define OF_TASK(name)                                                           \
+	SEC("tp_btf/" #name)                                                    \
+	int BPF_PROG(name, struct task_struct *task)                            \
+	{                                                                       \
+		struct strata_source source;                                    \
+		struct {                                                        \
+			uint64_t comm[2];                                       \
+			int32_t tid, prio;                                      \
+		} payload;                                                      \
+                                                                                \
+		if (!strata_source_begin(&source))                              \
+			return 0;                                               \
+		COPY_COMM(payload.comm, task);                                  \
+		payload.tid = task->pid;                                        \
+		payload.prio = task->prio;                                      \
+		return strata_record_fixed(&source, &payload, sizeof(payload)); \
+	}
+OF_TASK(sched_process_exit)
+OF_TASK(sched_process_free)
+OF_TASK(sched_wait_task)
+
+SEC("tp_btf/sched_stat_runtime")
+int BPF_PROG(sched_stat_runtime, struct task_struct *task, uint64_t runtime)
 {
 	struct strata_source source;
 	struct {
 		uint64_t comm[2];
-		int32_t tid, prio;
+		uint64_t runtime;
+		int32_t tid;
 	} payload;
 
 	if (!strata_source_begin(&source))
 		return 0;
 	COPY_COMM(payload.comm, task);
+	payload.runtime = runtime;
 	payload.tid = task->pid;
-	payload.prio = task->prio;
-	return strata_record_fixed(&source, &payload, sizeof(payload));
+	return strata_record_fixed(&source, &payload, THROUGH(payload, tid));
 }
 
 /* The longest name of an interrupt's handler that is recorded, its NUL included [byte]. */
@@ -181,7 +203,7 @@ int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
 	n = n > 0 ? n - 1 : 0;
 	if (n >= IRQ_NAME_MAX)
 		return 0;
-	to = strata_record_begin(&r, source.cpu, event.id, source.pid_tgid, 6 + (uint32_t)n);
+	to = strata_record_begin(&r, event.id, source.pid_tgid, 6 + (uint32_t)n);
 	if (!to)
 		return 0;
 	*(volatile int32_t *)(void *)to = irq;

@@ -6,6 +6,7 @@ use crate::format::Format;
 use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
 use libbpf_rs::btf::{Btf, BtfType, ReferencesType};
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 use strata_model::{Array, Base, Element, Enumeration, Field, FieldClass, Integer, Sequence};
 
@@ -29,8 +30,8 @@ use Kind::{Comm, Hex, Text, I32, I64, U32, U64};
 struct Hot {
     system: &'static str,
     name: &'static str,
-    /// Arguments that the program needs.
-    nr_args: usize,
+    /// Arguments of the tracepoints for which the program does.
+    nr_args: RangeInclusive<usize>,
     /// Recorded name of each field.
     fields: &'static [(&'static str, Kind)],
 }
@@ -46,10 +47,12 @@ const fn hot(
     nr_args: usize,
     fields: &'static [(&'static str, Kind)],
 ) -> Hot {
-    Hot { system, name, nr_args, fields }
+    Hot { system, name, nr_args: RangeInclusive::new(nr_args, usize::MAX), fields }
 }
 
-const ALL: [Hot; 20] = [
+const TASK: &[(&str, Kind)] = &[("comm", Comm), ("tid", I32), ("prio", I32)];
+
+const ALL: [Hot; 23] = [
     hot(
         "sched",
         "sched_switch",
@@ -86,7 +89,16 @@ const ALL: [Hot; 20] = [
             ("child_pid", I32),
         ],
     ),
-    hot("sched", "sched_process_exit", 1, &[("comm", Comm), ("tid", I32), ("prio", I32)]),
+    hot("sched", "sched_process_exit", 1, TASK),
+    hot("sched", "sched_process_free", 1, TASK),
+    hot("sched", "sched_wait_task", 1, TASK),
+    Hot {
+        system: "sched",
+        name: "sched_stat_runtime",
+        // Until 6.7 there was a third one, which is recorded by the generic program.
+        nr_args: RangeInclusive::new(2, 2),
+        fields: &[("comm", Comm), ("runtime", U64), ("tid", I32)],
+    },
     hot("irq", "irq_handler_entry", 2, &[("irq", I32), ("name", Text)]),
     hot("irq", "irq_handler_exit", 3, &[("irq", I32), ("ret", I32)]),
     hot("irq", "softirq_entry", 1, VEC),
@@ -177,7 +189,7 @@ fn nr_args(btf: &Btf<'_>, name: &str) -> Option<usize> {
 /// values comes from its `format`.
 pub fn find(system: &str, kernel_name: &str, format: Option<&Format>) -> Option<KernelEvent> {
     let hot = ALL.iter().find(|hot| hot.system == system && hot.name == kernel_name)?;
-    if *arguments().get(hot.name)? < hot.nr_args {
+    if !hot.nr_args.contains(arguments().get(hot.name)?) {
         return None;
     }
     let (mut fields, mut sources, mut offset) = (Vec::new(), Vec::new(), 0);
