@@ -15,7 +15,8 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile struct strata_abi_kernel_syscall
 	syscalls[STRATA_ABI_KERNEL_SYSCALLS] SEC(".rodata.syscalls");
 
-#define UNKNOWN	   (STRATA_ABI_KERNEL_SYSCALLS - 1)
+#define UNKNOWN	   STRATA_ABI_KERNEL_UNKNOWN
+#define COMPAT	   STRATA_ABI_KERNEL_COMPAT
 #define TS_COMPAT  2u
 #define ABI_X86_64 0u
 #define ABI_I386   1u
@@ -28,8 +29,10 @@ const volatile struct strata_abi_kernel_syscall
 #define NR_RT_SIGRETURN 15u
 #define NR_EXECVE	59u
 #define NR_EXECVEAT	322u
+#define COMPAT_EXECVE	(COMPAT + 11)
+#define COMPAT_EXECVEAT (COMPAT + 358)
 
-/* Of the task's call at hand. Texts are read again when it returns: the kernel has touched them since. */
+/* Of the task's call at hand. It is read again when the call returns: the kernel has touched it since. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -53,8 +56,35 @@ struct call {
 	uint32_t nr;
 };
 
+STRATA_INLINE int is_compat(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+
+	return !!(task->thread_info.status & TS_COMPAT);
+}
+
+STRATA_INLINE uint64_t place_of_compat(uint32_t nr)
+{
+	uint64_t place = strata_opaque((uint64_t)nr + COMPAT);
+
+	return place < STRATA_ABI_KERNEL_COMPAT_UNKNOWN ? place : STRATA_ABI_KERNEL_COMPAT_UNKNOWN;
+}
+
+/* As find() finds it. */
+STRATA_INLINE uint32_t place_of(uint32_t nr)
+{
+	if (is_compat())
+		return (uint32_t)place_of_compat(nr);
+	return nr < COMPAT ? nr : UNKNOWN;
+}
+
+STRATA_INLINE const volatile struct strata_abi_kernel_syscall *call_at(uint32_t place)
+{
+	return &syscalls[strata_opaque(place) & UNKNOWN];
+}
+
 /*
- * Which one it is. A call of a 32-bit program has numbers of its own: like all we do not know, the last.
+ * Which one it is. A call of a 32-bit program has numbers of its own. What we do not know is the last.
  * @returns: 1 at the exit of a call that there is: the kernel makes -1 of the number of rt_sigreturn.
  */
 STRATA_INLINE void find(struct call *call, uint64_t nr, int returns)
@@ -65,8 +95,8 @@ STRATA_INLINE void find(struct call *call, uint64_t nr, int returns)
 	call->pid_tgid = (uint64_t)(uint32_t)task->tgid << 32 | (uint32_t)task->pid;
 	call->nr = (uint32_t)nr;
 	if (task->thread_info.status & TS_COMPAT) {
-		index = UNKNOWN;
-	} else if (index > UNKNOWN) {
+		index = place_of_compat(call->nr);
+	} else if (index >= COMPAT) {
 		index = UNKNOWN;
 		if (returns && call->nr == UINT32_MAX) {
 			call->nr = NR_RT_SIGRETURN;
@@ -76,8 +106,18 @@ STRATA_INLINE void find(struct call *call, uint64_t nr, int returns)
 	call->syscall = &syscalls[index];
 }
 
+/* i386's are 32 bits of other registers. */
 STRATA_INLINE void read_arguments(const struct pt_regs *regs, uint64_t argument[6])
 {
+	if (is_compat()) {
+		argument[0] = (uint32_t)regs->bx;
+		argument[1] = (uint32_t)regs->cx;
+		argument[2] = (uint32_t)regs->dx;
+		argument[3] = (uint32_t)regs->si;
+		argument[4] = (uint32_t)regs->di;
+		argument[5] = (uint32_t)regs->bp;
+		return;
+	}
 	argument[0] = regs->di;
 	argument[1] = regs->si;
 	argument[2] = regs->dx;
@@ -126,10 +166,9 @@ STRATA_INLINE void write_numbers(unsigned char *to,
 /* Number and interface in front of the arguments of a call that we do not know. */
 STRATA_INLINE unsigned char *write_unknown(unsigned char *to, uint32_t nr)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	uint32_t abi = ABI_X86_64;
 
-	if (task->thread_info.status & TS_COMPAT)
+	if (is_compat())
 		abi = ABI_I386;
 	else if ((int32_t)nr > 0 && nr & X32_BIT)
 		abi = ABI_X32;
@@ -175,23 +214,33 @@ static __attribute__((noinline)) int remember_unread(uint32_t nr)
 		return 0;
 	}
 	*mark = scratch->unread;
-	mark->nr = nr;
+	mark->place = place_of(nr);
 	return 0;
 }
 
-static __attribute__((noinline)) int assemble_entry(const struct pt_regs *regs, uint32_t index)
+STRATA_INLINE void begin_scratch(struct strata_scratch *scratch, const struct pt_regs *regs)
 {
-	const volatile struct strata_abi_kernel_syscall *s = &syscalls[index & UNKNOWN];
+	scratch->at = 0;
+	scratch->has_unread = 0;
+	scratch->is_compat = (uint32_t)is_compat();
+	read_arguments(regs, scratch->argument);
+	scratch->argument[6] = 0;
+}
+
+static __attribute__((noinline)) int assemble_entry(const struct pt_regs *regs, uint32_t nr)
+{
+	const volatile struct strata_abi_kernel_syscall *s = call_at(place_of(nr));
 	struct strata_scratch *scratch = strata_scratch();
 	uint32_t i;
 
 	if (!scratch)
 		return 0;
-	scratch->at = 0;
+	begin_scratch(scratch, regs);
 	scratch->unread.nr_arguments = 0;
-	scratch->has_unread = 0;
-	read_arguments(regs, scratch->argument);
-	scratch->argument[6] = 0;
+	if (s->flags & STRATA_ABI_KERNEL_CALL_UNKNOWN) {
+		write_unknown(scratch->bytes, nr);
+		scratch->at = 8;
+	}
 	for (i = 0; i < 6; i++) {
 		struct strata_user_memory memory = { s->kind[i], scratch->argument[i],
 						     scratch->argument[i + 1] };
@@ -200,22 +249,15 @@ static __attribute__((noinline)) int assemble_entry(const struct pt_regs *regs, 
 			break;
 		strata_scratch_argument(scratch, &memory);
 		if (STRATA_ONCE(uint32_t, scratch->has_unread)) {
-			scratch->unread.argument[scratch->unread.nr_arguments++ & 1] = i;
+			scratch->unread.argument[scratch->unread.nr_arguments++ & 3] = i;
 			scratch->has_unread = 0;
 		}
 	}
 	return 0;
 }
 
-/* One text, where it is, and of what. */
-struct text {
-	uint64_t address;
-	uint64_t end; /* of several strings, one behind the other */
-	uint32_t kind;
-};
-
 /* The texts of an execve that succeeded are where the kernel has put them for the new program. */
-STRATA_INLINE void find_executed(struct text *text)
+STRATA_INLINE void find_executed(struct strata_user_memory *text, uint64_t *end)
 {
 	struct task_struct___memory *task =
 		(struct task_struct___memory *)bpf_get_current_task_btf();
@@ -226,13 +268,25 @@ STRATA_INLINE void find_executed(struct text *text)
 		return;
 	if (text->kind == STRATA_ABI_KERNEL_ARG_STRINGS) {
 		text->address = memory->arg_start;
-		text->end = memory->arg_end;
+		*end = memory->arg_end;
 	} else {
 		text->address = memory->env_end;
 	}
 }
 
-/* How many texts the call's entry has as addresses only. An execveat that succeeds returns as execve. */
+STRATA_INLINE int is_execve(uint32_t place)
+{
+	return place == NR_EXECVE || place == NR_EXECVEAT || place == COMPAT_EXECVE ||
+	       place == COMPAT_EXECVEAT;
+}
+
+/* An execveat that succeeds returns as execve, and as that of the program's kind. */
+STRATA_INLINE int is_end_of(uint32_t place, uint32_t end)
+{
+	return place == end || ((end == NR_EXECVE || end == COMPAT_EXECVE) && is_execve(place));
+}
+
+/* How much the call's entry does not have. */
 static __attribute__((noinline)) int find_unread(const struct pt_regs *regs, uint32_t nr)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
@@ -244,95 +298,134 @@ static __attribute__((noinline)) int find_unread(const struct pt_regs *regs, uin
 		return 0;
 	scratch->unread = *mark;
 	mark->nr_arguments = 0;
-	if (scratch->unread.nr != nr && !(nr == NR_EXECVE && scratch->unread.nr == NR_EXECVEAT))
+	if (!is_end_of(scratch->unread.place, place_of(nr)))
 		return 0;
-	read_arguments(regs, scratch->argument);
-	return scratch->unread.nr_arguments;
+	begin_scratch(scratch, regs);
+	return (int)scratch->unread.nr_arguments;
 }
 
-/* One of them, the n-th. Returns 1 if it is there now; else it is counted. */
-static __attribute__((noinline)) int assemble_text(uint32_t n, int64_t ret)
+/* Which of the three records it is in. */
+STRATA_INLINE uint32_t assemble_again(struct strata_scratch *scratch,
+				      struct strata_user_memory *memory, uint64_t end)
+{
+	unsigned char *to = scratch->bytes + 5;
+
+	switch (memory->kind) {
+	case STRATA_ABI_KERNEL_ARG_STRINGS:
+		strata_scratch_join(memory->address, end);
+		to = strata_scratch_end(scratch);
+		if (to)
+			*to = 0;
+		scratch->at++;
+		return 0;
+	case STRATA_ABI_KERNEL_ARG_PATH:
+		strata_scratch_path(memory->address, STRATA_ABI_KERNEL_TEXT_MAX);
+		return 0;
+	case STRATA_ABI_KERNEL_ARG_NAME:
+		strata_scratch_path(memory->address, STRATA_ABI_KERNEL_NAME_MAX);
+		return 0;
+	case STRATA_ABI_KERNEL_ARG_MESSAGE:
+		strata_find_name(scratch, memory);
+		strata_scratch_address(scratch, memory->address, memory->size);
+		return 1;
+	case STRATA_ABI_KERNEL_ARG_SOCKADDR:
+		strata_scratch_address(scratch, memory->address, memory->size);
+		return 1;
+	default:
+		memory->kind &= STRATA_ABI_KERNEL_ARG_MEMORY - 1;
+		*to = (unsigned char)(memory->kind / 4);
+		scratch->at++;
+		strata_scratch_memory(scratch, memory->address, memory->kind);
+		return 2;
+	}
+}
+
+/* The n-th argument of them. Returns which record it is in, from 1, if it is there now; else it is counted. */
+static __attribute__((noinline)) int assemble_unread(uint32_t n, int64_t ret)
 {
 	struct strata_scratch *scratch = strata_scratch();
-	struct text text = { 0, 0, 0 };
-	uint32_t at, nr, i;
+	struct strata_user_memory memory = { 0, 0, 0 };
+	uint32_t place, i, which;
+	uint64_t end = 0;
 
 	if (!scratch)
 		return 0;
-	nr = scratch->unread.nr;
-	i = scratch->unread.argument[n & 1];
+	place = scratch->unread.place;
+	i = scratch->unread.argument[n & 3];
 	if (i > 5)
 		return 0;
-	text.kind = syscalls[nr & UNKNOWN].kind[i];
-	text.address = scratch->argument[i];
-	if (!ret && (nr == NR_EXECVE || nr == NR_EXECVEAT))
-		find_executed(&text);
-	*(uint32_t *)(void *)scratch->bytes = nr;
+	memory.kind = call_at(place)->kind[i];
+	memory.address = scratch->argument[i];
+	memory.size = scratch->argument[i + 1];
+	if (!ret && is_execve(place))
+		find_executed(&memory, &end);
+	*(uint32_t *)(void *)scratch->bytes = place;
 	scratch->bytes[4] = (unsigned char)i;
 	scratch->at = 5;
-	scratch->has_unread = !text.address;
-	if (text.kind == STRATA_ABI_KERNEL_ARG_STRINGS)
-		strata_scratch_join(text.address, text.end);
-	else
-		strata_scratch_path(text.address);
-	at = STRATA_ONCE(uint32_t, scratch->at);
-	if (STRATA_ONCE(uint32_t, scratch->has_unread) || at > STRATA_SCRATCH_MAX) {
+	scratch->has_unread = !memory.address;
+	which = assemble_again(scratch, &memory, end);
+	if (STRATA_ONCE(uint32_t, scratch->has_unread)) {
 		strata_count_unreadable();
 		return 0;
 	}
-	if (text.kind == STRATA_ABI_KERNEL_ARG_STRINGS) {
-		scratch->bytes[at] = 0;
-		scratch->at = at + 1;
-	}
-	return 1;
+	return (int)which + 1;
 }
 
-/* In front of the exit's record, if there is one. There are texts only if the entry was recorded. */
-static __attribute__((noinline)) int record_texts(const struct pt_regs *regs, uint32_t nr,
-						  int64_t ret)
+/* In front of the exit's record, if there is one. There is such memory only if the entry was recorded. */
+STRATA_INLINE void record_unread(const struct pt_regs *regs, uint32_t nr, int64_t ret)
 {
-	int n = find_unread(regs, nr);
+	int n = find_unread(regs, nr), which;
+	uint32_t i;
 
-	if (n > 0 && assemble_text(0, ret))
-		record_assembled(event.id);
-	if (n > 1 && assemble_text(1, ret))
-		record_assembled(event.id);
-	return 0;
+	for (i = 0; i < 4 && (int)i < n; i++) {
+		which = assemble_unread(i, ret);
+		if (which > 0)
+			record_assembled(event.id + (uint32_t)which - 1);
+	}
+}
+
+/* Where the address of a socket goes, as long as the next argument points to. */
+STRATA_INLINE uint32_t address_bytes(struct strata_scratch *scratch, uint32_t i)
+{
+	uint32_t bytes = 0;
+
+	if (i < 6 && scratch->argument[i + 1])
+		bpf_probe_read_user(&bytes, sizeof(bytes), (void *)scratch->argument[i + 1]);
+	return bytes;
 }
 
 /* Outputs are where they were asked for only if the call did not fail. */
-static __attribute__((noinline)) int assemble_exit(const struct pt_regs *regs, uint32_t index,
+static __attribute__((noinline)) int assemble_exit(const struct pt_regs *regs, uint32_t nr,
 						   int64_t ret)
 {
-	const volatile struct strata_abi_kernel_syscall *s = &syscalls[index & UNKNOWN];
+	const volatile struct strata_abi_kernel_syscall *s = call_at(place_of(nr));
 	struct strata_scratch *scratch = strata_scratch();
 	int failed = ret < 0 && ret >= -MAX_ERRNO;
 	uint32_t i;
 
 	if (!scratch)
 		return 0;
+	begin_scratch(scratch, regs);
 	*(int64_t *)(void *)scratch->bytes = ret;
 	scratch->at = sizeof(ret);
-	read_arguments(regs, scratch->argument);
-	scratch->argument[6] = 0;
 	for (i = 0; i < 6; i++) {
-		struct strata_user_memory memory = { s->exit_kind[i], scratch->argument[i],
-						     (uint64_t)ret };
-		uint32_t length = 0;
+		struct strata_user_memory memory = { s->exit_kind[i], scratch->argument[i], 0 };
 
 		if (i >= s->nr_args)
 			break;
 		if (failed)
 			memory.address = 0;
-		if (memory.kind == STRATA_ABI_KERNEL_ARG_SOCKADDR) {
-			if (memory.address && scratch->argument[i + 1])
-				bpf_probe_read_user(&length, sizeof(length),
-						    (void *)scratch->argument[i + 1]);
-			memory.size = length;
+		if (memory.kind == STRATA_ABI_KERNEL_ARG_PATH) {
+			strata_scratch_output(memory.address, (uint64_t)ret);
+		} else {
+			if (memory.kind == STRATA_ABI_KERNEL_ARG_SOCKADDR && memory.address)
+				memory.size = address_bytes(scratch, i);
+			strata_scratch_argument(scratch, &memory);
 		}
-		if (memory.kind == STRATA_ABI_KERNEL_ARG_U32)
-			memory.kind = STRATA_USER_U32;
-		strata_scratch_argument(scratch, &memory);
+		if (STRATA_ONCE(uint32_t, scratch->has_unread)) {
+			strata_count_unreadable();
+			scratch->has_unread = 0;
+		}
 	}
 	return 0;
 }
@@ -442,8 +535,8 @@ int strata_sys_exit(unsigned long long *context)
 	if (!strata_is_active())
 		return 0;
 	find(&call, ((const struct pt_regs *)context[0])->orig_ax, (int64_t)context[1] != NO_CALL);
-	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_TEXTS)
-		record_texts((const struct pt_regs *)context[0], call.nr, (int64_t)context[1]);
+	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_MEMORY)
+		record_unread((const struct pt_regs *)context[0], call.nr, (int64_t)context[1]);
 	if (call.syscall->exit_id == STRATA_ABI_KERNEL_NO_ID || !strata_is_followed(call.pid_tgid))
 		return 0;
 	if (event.filter[1].nr_tests && !passes_exit((int64_t)context[1], call.pid_tgid))

@@ -13,25 +13,25 @@
 
 #define STRATA_SCRATCH_MAX  STRATA_TEXT_BEGIN_MAX
 #define STRATA_STRINGS_MAX  64u
-#define STRATA_BUFFER_MAX   64u
 #define STRATA_ADDRESS_MAX  126u
-#define STRATA_USER_U32	    255u /* a kind of exits: what the argument points to */
-#define STRATA_ADDRESS_TEXT 20u	 /* "0x", 16 digits, NUL */
+#define STRATA_ADDRESS_TEXT 20u /* "0x", 16 digits, NUL */
 #define STRATA_AF_UNIX	    1u
 #define STRATA_AF_INET	    2u
 #define STRATA_AF_INET6	    10u
 
-/* Texts of a call that were not in memory when it was entered. */
+/* What of a call was not in memory when it was entered. */
 struct strata_unread {
-	uint32_t nr;
+	uint32_t place; /* in `syscalls` */
 	uint32_t nr_arguments;
-	uint32_t argument[2]; /* no call has more than two texts */
+	uint32_t argument[4]; /* no call has more than four that are read from memory */
 };
 
 struct strata_scratch {
 	uint64_t argument[7];
 	uint32_t at;
-	uint32_t has_unread; /* 1: a text of the argument at hand could not be read */
+	uint32_t has_unread; /* 1: the argument at hand could not be read */
+	uint32_t is_compat;  /* 1: pointers in memory have 4 bytes */
+	uint32_t reserved;
 	struct strata_unread unread;
 	unsigned char bytes[2 * STRATA_ABI_KERNEL_SLACK];
 };
@@ -48,6 +48,17 @@ struct strata_user_memory {
 	uint32_t kind;
 	uint64_t address;
 	uint64_t size;
+};
+
+/* The beginning of a struct msghdr, and of a 32-bit program's. */
+struct strata_message {
+	uint64_t name;
+	uint32_t name_bytes;
+};
+
+struct strata_message_compat {
+	uint32_t name;
+	uint32_t name_bytes;
 };
 
 STRATA_INLINE struct strata_scratch *strata_scratch(void)
@@ -111,35 +122,69 @@ STRATA_INLINE uint64_t strata_write_address(struct strata_scratch *scratch, unsi
 	return (uint64_t)n < STRATA_ADDRESS_TEXT ? (uint64_t)n : 0;
 }
 
-/* Bytes without the NUL; STRATA_ABI_KERNEL_TEXT_MAX: there are more than fit. */
+/* Bytes without the NUL, @most if there are more. */
 STRATA_INLINE uint64_t strata_read_string(struct strata_scratch *scratch, unsigned char *to,
-					  uint64_t address)
+					  uint64_t address, uint32_t most)
 {
-	long n = bpf_probe_read_user_str(to, STRATA_ABI_KERNEL_TEXT_MAX + 1, (const void *)address);
+	long n = bpf_probe_read_user_str(to, most + 1, (const void *)address);
 
 	if (n <= 0)
 		return strata_write_address(scratch, to, address);
 	return (uint64_t)n - 1;
 }
 
-/* A text and a NUL; only a NUL if there is none. */
-__attribute__((noinline)) int strata_scratch_path(uint64_t address)
+/* A text of less than @most bytes and a NUL; only a NUL if there is none. Longer ones are cut, and counted. */
+__attribute__((noinline)) int strata_scratch_path(uint64_t address, uint64_t most)
 {
 	struct strata_scratch *scratch = strata_scratch();
 	unsigned char *to;
 	uint64_t n = 0;
+
+	if (!scratch || most > STRATA_ABI_KERNEL_TEXT_MAX)
+		return 0;
+	to = strata_scratch_end(scratch);
+	if (!to)
+		return 0;
+	if (address)
+		n = strata_opaque(strata_read_string(scratch, to, address, (uint32_t)most));
+	if (n >= most) {
+		strata_count_cut();
+		n = most - 1;
+	}
+	if (n >= STRATA_ABI_KERNEL_TEXT_MAX)
+		return 0;
+	to[n] = 0;
+	scratch->at += (uint32_t)n + 1;
+	return 0;
+}
+
+/* What the kernel has written: @bytes, which end at a NUL if there is one, and a NUL. */
+__attribute__((noinline)) int strata_scratch_output(uint64_t address, uint64_t bytes)
+{
+	struct strata_scratch *scratch = strata_scratch();
+	unsigned char *to, *copy;
+	long n = 0;
 
 	if (!scratch)
 		return 0;
 	to = strata_scratch_end(scratch);
 	if (!to)
 		return 0;
-	if (address)
-		n = strata_opaque(strata_read_string(scratch, to, address));
-	if (n >= STRATA_ABI_KERNEL_TEXT_MAX) {
+	if (address && bytes >= STRATA_ABI_KERNEL_TEXT_MAX) {
 		strata_count_cut();
-		n = STRATA_ABI_KERNEL_TEXT_MAX - 1;
+		bytes = STRATA_ABI_KERNEL_TEXT_MAX - 1;
 	}
+	/* The program may write there too: what is copied once ends where its first NUL was found. */
+	copy = to + STRATA_ABI_KERNEL_TEXT_MAX;
+	if (address && bytes < STRATA_ABI_KERNEL_TEXT_MAX) {
+		scratch->has_unread =
+			!!bpf_probe_read_user(copy, (uint32_t)bytes, (const void *)address);
+		copy[bytes] = 0;
+		n = bpf_probe_read_kernel_str(to, STRATA_ABI_KERNEL_TEXT_MAX, copy);
+	}
+	n = (long)strata_opaque((uint64_t)n - 1);
+	if ((uint64_t)n >= STRATA_ABI_KERNEL_TEXT_MAX)
+		n = 0;
 	to[n] = 0;
 	scratch->at += (uint32_t)n + 1;
 	return 0;
@@ -152,18 +197,23 @@ __attribute__((noinline)) int strata_scratch_path(uint64_t address)
 __attribute__((noinline)) int strata_scratch_join(uint64_t address, uint64_t end)
 {
 	struct strata_scratch *scratch = strata_scratch();
-	uint32_t i, begin, at, is_gone = 0, is_array = !end;
+	uint32_t i, begin, at, is_gone = 0, is_array = !end, pointer = sizeof(uint64_t);
 	uint64_t string = address, n;
 	unsigned char *to;
 
 	if (!scratch)
 		return 0;
 	begin = scratch->at;
+	if (scratch->is_compat)
+		pointer = sizeof(uint32_t);
 	/* Else the bounds of `end` differ in each way through the loop. */
 	__asm__ volatile("" : "+r"(is_array));
+	pointer = (uint32_t)strata_opaque(pointer);
 	for (i = 0; i <= STRATA_STRINGS_MAX && !is_gone; i++) {
-		if (is_array)
-			is_gone = !!bpf_probe_read_user(&string, sizeof(string), (void *)address);
+		if (is_array) {
+			string = 0;
+			is_gone = !!bpf_probe_read_user(&string, pointer, (void *)address);
+		}
 		if (is_array ? !is_gone && !string : string >= end)
 			break;
 		at = STRATA_ONCE(uint32_t, scratch->at);
@@ -175,7 +225,7 @@ __attribute__((noinline)) int strata_scratch_join(uint64_t address, uint64_t end
 			scratch->bytes[at++] = ' ';
 		to = scratch->bytes + at;
 		n = is_gone ? strata_write_address(scratch, to, address) :
-			      strata_read_string(scratch, to, string);
+			      strata_read_string(scratch, to, string, STRATA_ABI_KERNEL_TEXT_MAX);
 		at += (uint32_t)n;
 		if (at - begin >= STRATA_ABI_KERNEL_TEXT_MAX) {
 			scratch->at = begin + STRATA_ABI_KERNEL_TEXT_MAX - 1;
@@ -183,7 +233,7 @@ __attribute__((noinline)) int strata_scratch_join(uint64_t address, uint64_t end
 			break;
 		}
 		scratch->at = at;
-		address += sizeof(string);
+		address += pointer;
 		string += n + 1;
 	}
 	return 0;
@@ -236,7 +286,7 @@ static __attribute__((noinline)) int strata_scratch_address(struct strata_scratc
 		return 0;
 	size &= 0xffffffff;
 	if (address && size >= 2 && bpf_probe_read_user(&family, 2, (const void *)address)) {
-		strata_count_unreadable();
+		scratch->has_unread = 1;
 		size = 0;
 	}
 	if (address && size > 2) {
@@ -253,7 +303,7 @@ static __attribute__((noinline)) int strata_scratch_address(struct strata_scratc
 		if (n > STRATA_ADDRESS_MAX)
 			n = STRATA_ADDRESS_MAX;
 		if (bpf_probe_read_user(to + 5, n, (const void *)(address + from))) {
-			strata_count_unreadable();
+			scratch->has_unread = 1;
 			n = 0;
 		}
 		if (family == STRATA_AF_UNIX && n)
@@ -266,56 +316,54 @@ static __attribute__((noinline)) int strata_scratch_address(struct strata_scratc
 	return 0;
 }
 
-static __attribute__((noinline)) int strata_scratch_buffer(struct strata_scratch *scratch,
-							   uint64_t address, uint64_t size)
+/* Where the name of a message is, and how long: the argument of a call is the message. */
+STRATA_INLINE void strata_find_name(struct strata_scratch *scratch,
+				    struct strata_user_memory *memory)
 {
-	uint32_t n = size > STRATA_BUFFER_MAX ? STRATA_BUFFER_MAX : (uint32_t)size;
-	unsigned char *to;
+	const void *at = (const void *)memory->address;
+	struct strata_message message = { 0, 0 };
+	struct strata_message_compat compat = { 0, 0 };
 
-	if (!scratch)
-		return 0;
-	to = strata_scratch_end(scratch);
-	if (!to)
-		return 0;
-	if (!address)
-		n = 0;
-	if (n > STRATA_BUFFER_MAX)
-		return 0;
-	if (n && bpf_probe_read_user(to + 2, n, (const void *)address)) {
-		strata_count_unreadable();
-		n = 0;
+	if (!at)
+		return;
+	if (scratch->is_compat) {
+		scratch->has_unread = !!bpf_probe_read_user(&compat, sizeof(compat), at);
+		message.name = compat.name;
+		message.name_bytes = compat.name_bytes;
+	} else {
+		/* Not what fills the structure up. */
+		scratch->has_unread = !!bpf_probe_read_user(&message, 12, at);
 	}
-	*(uint16_t *)(void *)to = (uint16_t)n;
-	scratch->at += 2 + n;
-	return 0;
+	memory->address = message.name;
+	memory->size = message.name_bytes;
 }
 
-/* @bytes: 4 or 16, of user memory as they are; zeroes if there is none. */
-static __attribute__((noinline)) int strata_scratch_fixed(struct strata_scratch *scratch,
-							  uint64_t address, uint32_t bytes)
+/* @bytes of user memory as they are; zeroes if there is none. */
+static __attribute__((noinline)) int strata_scratch_memory(struct strata_scratch *scratch,
+							   uint64_t address, uint32_t bytes)
 {
-	uint64_t words[2] = { 0, 0 };
 	unsigned char *to;
-	long error = 0;
+	uint32_t i;
 
 	if (!scratch)
 		return 0;
 	to = strata_scratch_end(scratch);
-	if (!to)
+	if (!to || bytes > STRATA_ABI_KERNEL_MEMORY_MAX)
 		return 0;
-	if (address)
-		error = bpf_probe_read_user(words, bytes == 4 ? 4 : 16, (const void *)address);
-	if (error)
-		strata_count_unreadable();
-	__builtin_memcpy(to, words, 16);
+	for (i = 0; i < STRATA_ABI_KERNEL_MEMORY_MAX / 8; i++)
+		*(volatile uint64_t *)(void *)(to + 8 * i) = 0;
+	if (address && bpf_probe_read_user(to, bytes, (const void *)address))
+		scratch->has_unread = 1;
 	scratch->at += bytes;
 	return 0;
 }
 
 STRATA_INLINE void strata_scratch_argument(struct strata_scratch *scratch,
-					   const struct strata_user_memory *memory)
+					   struct strata_user_memory *memory)
 {
 	switch (memory->kind) {
+	case STRATA_ABI_KERNEL_ARG_NONE:
+		break;
 	case STRATA_ABI_KERNEL_ARG_U32:
 		strata_scratch_number(scratch, memory->address, 4);
 		break;
@@ -323,24 +371,24 @@ STRATA_INLINE void strata_scratch_argument(struct strata_scratch *scratch,
 		strata_scratch_number(scratch, memory->address, 8);
 		break;
 	case STRATA_ABI_KERNEL_ARG_PATH:
-		strata_scratch_path(memory->address);
+		strata_scratch_path(memory->address, STRATA_ABI_KERNEL_TEXT_MAX);
 		break;
-	case STRATA_ABI_KERNEL_ARG_SOCKADDR:
-		strata_scratch_address(scratch, memory->address, memory->size);
-		break;
-	case STRATA_ABI_KERNEL_ARG_TIMESPEC:
-		strata_scratch_fixed(scratch, memory->address, 16);
+	case STRATA_ABI_KERNEL_ARG_NAME:
+		strata_scratch_path(memory->address, STRATA_ABI_KERNEL_NAME_MAX);
 		break;
 	case STRATA_ABI_KERNEL_ARG_STRINGS:
 		strata_scratch_strings(scratch, memory->address);
 		break;
-	case STRATA_ABI_KERNEL_ARG_BUFFER:
-		strata_scratch_buffer(scratch, memory->address, memory->size);
+	case STRATA_ABI_KERNEL_ARG_MESSAGE:
+		strata_find_name(scratch, memory);
+		strata_scratch_address(scratch, memory->address, memory->size);
 		break;
-	case STRATA_USER_U32:
-		strata_scratch_fixed(scratch, memory->address, 4);
+	case STRATA_ABI_KERNEL_ARG_SOCKADDR:
+		strata_scratch_address(scratch, memory->address, memory->size);
 		break;
 	default:
+		strata_scratch_memory(scratch, memory->address,
+				      memory->kind & (STRATA_ABI_KERNEL_ARG_MEMORY - 1));
 		break;
 	}
 }

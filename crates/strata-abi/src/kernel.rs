@@ -14,8 +14,14 @@ pub const TEXT_MAX: u32 = 1024;
 pub const PARTS_MAX: usize = 24;
 /// Tests of a filter.
 pub const TESTS_MAX: usize = 24;
-/// System calls have numbers below it.
+/// Places of system calls.
 pub const SYSCALLS: u32 = 1024;
+/// Where i386's system calls begin.
+pub const COMPAT: u32 = 512;
+/// The place of i386's system calls that have none of their own.
+pub const COMPAT_UNKNOWN: u32 = 1022;
+/// The place of all others that have none of their own.
+pub const UNKNOWN: u32 = 1023;
 
 /// Value of the map `followed`: not recorded.
 pub const FOLLOW_NONE: u32 = 0;
@@ -160,7 +166,7 @@ pub struct Filter {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Event record class.
+    /// Event record class; of system calls the first of three.
     pub id: u32,
     /// 1: only of tasks being followed, if any are.
     pub followed: u8,
@@ -184,16 +190,22 @@ pub const ARG_U64: u8 = 2;
 pub const ARG_PATH: u8 = 3;
 /// [`Syscall::kind`]: a socket's address.
 pub const ARG_SOCKADDR: u8 = 4;
-/// [`Syscall::kind`]: seconds and nanoseconds.
-pub const ARG_TIMESPEC: u8 = 5;
+/// [`Syscall::kind`]: the socket's address that a `struct msghdr` has.
+pub const ARG_MESSAGE: u8 = 5;
 /// [`Syscall::kind`]: several strings.
 pub const ARG_STRINGS: u8 = 6;
-/// [`Syscall::kind`]: the first bytes of user memory.
-pub const ARG_BUFFER: u8 = 7;
+/// [`Syscall::kind`]: a short string, with its NUL.
+pub const ARG_NAME: u8 = 7;
+/// [`Syscall::kind`]: with a number of bytes, that many of user memory.
+pub const ARG_MEMORY: u8 = 128;
+/// Most bytes of an [`ARG_MEMORY`].
+pub const MEMORY_MAX: u8 = 64;
+/// Most bytes of an [`ARG_NAME`], with its NUL.
+pub const NAME_MAX: u8 = 64;
 /// [`Syscall::flags`]: all calls that have no number of their own.
 pub const CALL_UNKNOWN: u32 = 1;
-/// [`Syscall::flags`]: its entry is recorded, and has texts.
-pub const CALL_TEXTS: u32 = 2;
+/// [`Syscall::flags`]: its entry is recorded, and has what is read from memory.
+pub const CALL_MEMORY: u32 = 2;
 /// [`Syscall::entry_id`], [`Syscall::exit_id`]: not recorded.
 pub const NO_ID: u32 = u32::MAX;
 
@@ -215,6 +227,6 @@ pub struct Syscall {
     pub nr_args: u8,
     /// Where each one begins, if `fixed_bytes` is not 0.
     pub offset: [u8; 6],
-    /// Of [`CALL_UNKNOWN`] and [`CALL_TEXTS`].
+    /// Of [`CALL_UNKNOWN`] and [`CALL_MEMORY`].
     pub flags: u32,
 }

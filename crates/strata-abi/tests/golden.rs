@@ -87,10 +87,12 @@ fn user_mirror() -> String {
 fn kernel_mirror() -> String {
     let mut out = String::new();
     constants!(out, kernel, "STRATA_ABI_KERNEL_", SLACK PAYLOAD_MAX TEXT_MAX PARTS_MAX TESTS_MAX
-        SYSCALLS FOLLOW_NONE FOLLOW_AT_EXEC FOLLOW_ALL COPY TEXT TEXT_REL BYTES
+        SYSCALLS COMPAT COMPAT_UNKNOWN UNKNOWN
+        FOLLOW_NONE FOLLOW_AT_EXEC FOLLOW_ALL COPY TEXT TEXT_REL BYTES
         BYTES_REL REGISTER MEMORY CONSTANT STRING STRING_AT FIELD PID TID CPU CGROUP COMM CHARS
         EQUAL LESS LESS_OR_EQUAL LESS_SIGNED LESS_EQ_SIGNED PASS REJECT ARG_NONE ARG_U32 ARG_U64
-        ARG_PATH ARG_SOCKADDR ARG_TIMESPEC ARG_STRINGS ARG_BUFFER CALL_UNKNOWN CALL_TEXTS NO_ID);
+        ARG_PATH ARG_SOCKADDR ARG_MESSAGE ARG_STRINGS ARG_NAME ARG_MEMORY
+        MEMORY_MAX NAME_MAX CALL_UNKNOWN CALL_MEMORY NO_ID);
     layout!(out, "strata_abi_kernel_control", kernel::Control, active following tracer reserved0
         unreadable cut unfollowed reserved);
     layout!(out, "strata_abi_kernel_part", kernel::Part, kind reserved0 offset bytes reserved1

@@ -3,6 +3,7 @@
 mod enumerators;
 
 use crate::format::Format;
+use crate::syscalls::{self, compat, Syscall};
 use crate::tracefs::Tracefs;
 use crate::{names, Error, KernelEvent, Probe};
 use std::collections::HashMap;
@@ -14,11 +15,12 @@ pub const SYSCALLS: &str = "syscalls";
 /// Names of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EventName {
-    /// The recorded one; of a system call its own (openat), behind `syscall_entry_` and `syscall_exit_`.
+    /// The recorded one; of a system call its own (openat, compat_openat), see
+    /// [`crate::syscalls::recorded_names`].
     pub name: String,
     /// "sched"; of system calls [`SYSCALLS`].
     pub system: String,
-    /// Within the system; of a system call `name`.
+    /// Within the system; of a system call `name`, without the `compat_` of a 32-bit program's.
     pub kernel_name: String,
     /// Whether it is a system call.
     pub is_syscall: bool,
@@ -50,7 +52,7 @@ impl Catalog {
         self.events.iter()
     }
 
-    /// The event that the kernel calls so.
+    /// The event that the kernel calls so; of a system call not that of 32-bit programs.
     pub fn find(&self, system: &str, kernel_name: &str) -> Option<&EventName> {
         self.events.iter().find(|event| event.system == system && event.kernel_name == kernel_name)
     }
@@ -129,9 +131,7 @@ fn distinct(found: Vec<(String, String)>) -> Vec<EventName> {
 
 /// A name that system calls, or what the tracer itself records, may have.
 fn is_reserved(name: &str) -> bool {
-    ["syscall_entry_", "syscall_exit_", "lttng_statedump_"]
-        .iter()
-        .any(|begin| name.starts_with(begin))
+    ["syscall_", "compat_syscall_", "lttng_statedump_"].iter().any(|begin| name.starts_with(begin))
 }
 
 /// Recorded only of the processes that are followed.
@@ -203,20 +203,27 @@ fn hot(event: &EventName, format: &Format) -> Option<KernelEvent> {
 }
 
 fn system_calls() -> Vec<EventName> {
-    let unknown = crate::syscalls::unknown();
-    let known = crate::syscalls::table().iter().map(|call| call.name.to_string());
-    known.chain([unknown.name]).map(syscall_name).collect()
-}
-
-fn syscall_name(name: String) -> EventName {
-    EventName { kernel_name: name.clone(), name, system: SYSCALLS.into(), is_syscall: true }
+    let unknown = syscalls::unknown();
+    let compat: &[Syscall] = match compat::are_there() {
+        true => compat::table(),
+        false => &[],
+    };
+    let name = |name: String, kernel_name: &str| EventName {
+        name,
+        system: SYSCALLS.into(),
+        kernel_name: kernel_name.into(),
+        is_syscall: true,
+    };
+    let known = syscalls::table().iter().chain(compat);
+    let known = known.map(|call| name(call.event_name(), call.name));
+    known.chain([name(unknown.name.clone(), &unknown.name)]).collect()
 }
 
 fn system_call(name: &str) -> Option<KernelEvent> {
-    if let Some(call) = crate::syscalls::find(name) {
-        return Some(crate::syscalls::event(call));
+    if let Some(call) = compat::find(name).or_else(|| syscalls::find(name)) {
+        return Some(syscalls::event(call));
     }
-    let unknown = crate::syscalls::unknown();
+    let unknown = syscalls::unknown();
     (unknown.name == name).then_some(unknown)
 }
 

@@ -46,8 +46,8 @@ pub enum Probe {
     },
     /// A system call: the programs for the entry and the exit of all of them.
     Syscall {
-        /// Its number.
-        number: u32,
+        /// Its place in the programs' table.
+        place: u32,
         /// Both its ids are [`strata_abi::kernel::NO_ID`]: they are chosen when it is loaded.
         entry: Syscall,
     },

@@ -25,6 +25,7 @@ use strata_model::Field;
 use thiserror::Error;
 
 use crate::event::{KernelEvent, Probe, Source};
+use crate::syscalls;
 
 pub use check::{check, Slips};
 
@@ -178,10 +179,11 @@ pub fn compile(
 impl Candidate<'_> {
     /// The name in the trace.
     pub fn recorded_name(&self) -> String {
-        match (&self.event.probe, self.end) {
-            (Probe::Syscall { .. }, End::Entry) => format!("syscall_entry_{}", self.event.name),
-            (Probe::Syscall { .. }, End::Exit) => format!("syscall_exit_{}", self.event.name),
-            _ => self.event.name.clone(),
+        let Probe::Syscall { .. } = self.event.probe else { return self.event.name.clone() };
+        let [entry, exit] = syscalls::recorded_names(&self.event.name);
+        match self.end {
+            End::Entry => entry,
+            End::Exit => exit,
         }
     }
 

@@ -8,7 +8,7 @@ use crate::object::Object;
 use crate::session::{Problem, SelectedEvent};
 use crate::syscalls;
 use strata_abi::kernel::{
-    self, Event, Filter, Part, Syscall, ARG_PATH, ARG_STRINGS, NO_ID, SYSCALLS,
+    self, Event, Filter, Part, Syscall, COMPAT, COMPAT_UNKNOWN, NO_ID, SYSCALLS, UNKNOWN,
 };
 use strata_model::{limits, EventClass, Field, FieldClass, Integer, RecordHeader, StreamClass};
 
@@ -76,16 +76,18 @@ pub(crate) fn plan(events: Vec<SelectedEvent>) -> Result<Plan, Error> {
     for selected in events {
         planner.add(selected)?;
     }
-    let mut text_id = 0;
-    if planner.groups.iter().any(Group::has_texts) {
-        text_id = planner.class(syscalls::TEXT, syscalls::text_fields());
+    let again_id = planner.classes.len() as u32;
+    if planner.groups.iter().any(Group::has_memory) {
+        for (name, fields) in syscalls::again_classes() {
+            planner.class(name, fields);
+        }
     }
     let found = planner.classes.len();
     if found > limits::EVENTS {
         return Err(Error::TooManyEvents { found, limit: limits::EVENTS });
     }
     for group in std::mem::take(&mut planner.groups) {
-        planner.units.push(group.into_unit(text_id));
+        planner.units.push(group.into_unit(again_id));
     }
     let tid = Field { name: "tid".into(), class: FieldClass::Integer(Integer::signed(4)) };
     Ok(Plan {
@@ -131,21 +133,22 @@ impl Planner {
         let KernelEvent {
             name, system, kernel_name, fields, exit_fields, probe, is_followed, ..
         } = selected.event;
-        if let Probe::Syscall { number, entry: call } = probe {
+        if let Probe::Syscall { place, entry: call } = probe {
             let mut call = Syscall { entry_id: NO_ID, exit_id: NO_ID, ..call };
             let mut events = Vec::new();
+            let [entry_name, exit_name] = syscalls::recorded_names(&name);
             if entry != Compiled::Never {
-                events.push(format!("syscall_entry_{name}"));
-                call.entry_id = self.class(&format!("syscall_entry_{name}"), fields);
-                if call.kind.iter().any(|kind| matches!(*kind, ARG_PATH | ARG_STRINGS)) {
-                    call.flags |= kernel::CALL_TEXTS;
+                call.entry_id = self.class(&entry_name, fields);
+                events.push(entry_name);
+                if call.kind.iter().any(|kind| syscalls::is_read_again(*kind)) {
+                    call.flags |= kernel::CALL_MEMORY;
                 }
             }
             if exit != Compiled::Never {
-                events.push(format!("syscall_exit_{name}"));
-                call.exit_id = self.class(&format!("syscall_exit_{name}"), exit_fields);
+                call.exit_id = self.class(&exit_name, exit_fields);
+                events.push(exit_name);
             }
-            self.add_syscall(number, call, (entry, exit), events);
+            self.add_syscall(place, call, (entry, exit), events);
             return Ok(());
         }
         if entry == Compiled::Never {
@@ -252,7 +255,7 @@ impl Planner {
 
     fn add_syscall(
         &mut self,
-        number: u32,
+        place: u32,
         call: Syscall,
         (entry, exit): (Compiled, Compiled),
         events: Vec<String>,
@@ -261,7 +264,7 @@ impl Planner {
         let fits = |one: &Compiled, other: &Compiled, has: bool| {
             *one == Compiled::Never || !has || one == other
         };
-        if events.is_empty() || number >= SYSCALLS {
+        if events.is_empty() || place >= SYSCALLS {
             return;
         }
         let (has_entry, has_exit) = (entry != Compiled::Never, exit != Compiled::Never);
@@ -281,13 +284,14 @@ impl Planner {
             group.exit = exit;
             group.has_exit = true;
         }
-        if let Some(slot) = group.table.get_mut(number as usize) {
-            *slot = call;
-        }
-        if number == SYSCALLS - 1 {
-            for unknown in unknown_numbers() {
-                if let Some(slot) = group.table.get_mut(unknown as usize) {
-                    *slot = call;
+        let others = if place == UNKNOWN { unknown_places() } else { Vec::new() };
+        for at in others.into_iter().chain([place]) {
+            if let Some(slot) = group.table.get_mut(at as usize) {
+                *slot = call;
+                if (COMPAT..=COMPAT_UNKNOWN).contains(&at) {
+                    // Arguments of 32-bit programs are not in the registers that are copied.
+                    slot.fixed_bytes = 0;
+                    slot.offset = [0; 6];
                 }
             }
         }
@@ -295,10 +299,11 @@ impl Planner {
     }
 }
 
-/// Numbers that no system call has, as far as we know.
-fn unknown_numbers() -> Vec<u32> {
-    let known: Vec<u32> = syscalls::table().iter().map(|call| call.number).collect();
-    (0..SYSCALLS - 1).filter(|number| !known.contains(number)).collect()
+/// Places that no system call has, as far as we know.
+fn unknown_places() -> Vec<u32> {
+    let all = syscalls::table().iter().chain(syscalls::compat::table());
+    let known: Vec<u32> = all.map(|call| call.place()).collect();
+    (0..UNKNOWN).filter(|place| !known.contains(place)).collect()
 }
 
 fn fixed_bytes(part: &Part) -> u32 {
@@ -321,29 +326,35 @@ impl Group {
         }
     }
 
-    fn has_texts(&self) -> bool {
-        self.table.iter().any(|call| call.flags & kernel::CALL_TEXTS != 0)
+    fn has_memory(&self) -> bool {
+        self.table.iter().any(|call| call.flags & kernel::CALL_MEMORY != 0)
     }
 
-    /// The kernel gives the number of execve to an execveat that has succeeded.
-    fn expect_execveat(&mut self) {
-        let number = |name| syscalls::find(name).map(|call| call.number as usize);
-        let (Some(execve), Some(execveat)) = (number("execve"), number("execveat")) else { return };
-        let texts = self.table.get(execveat).map_or(0, |call| call.flags & kernel::CALL_TEXTS);
-        if let Some(slot) = self.table.get_mut(execve) {
-            slot.flags |= texts;
+    /// An execve or execveat that has succeeded returns as execve, and as that of the new program's kind.
+    fn expect_execve(&mut self) {
+        let own = ["execve", "execveat"].map(syscalls::find);
+        let compat = ["compat_execve", "compat_execveat"].map(syscalls::compat::find);
+        let place = |call: Option<&syscalls::Syscall>| call.map(|call| call.place() as usize);
+        let [ends, others] = [0, 1].map(|at| [own[at], compat[at]].map(place));
+        let slots = ends.iter().chain(&others).flatten();
+        let flags = slots.filter_map(|place| self.table.get(*place)).map(|call| call.flags);
+        let memory = flags.fold(0, |all, flags| all | flags & kernel::CALL_MEMORY);
+        for place in ends.into_iter().flatten() {
+            if let Some(slot) = self.table.get_mut(place) {
+                slot.flags |= memory;
+            }
         }
     }
 
-    fn into_unit(mut self, text_id: u32) -> Unit {
-        self.expect_execveat();
-        let mut event = Event { id: text_id, followed: 1, ..Event::default() };
+    fn into_unit(mut self, again_id: u32) -> Unit {
+        self.expect_execve();
+        let mut event = Event { id: again_id, followed: 1, ..Event::default() };
         event.filter = [tests(&self.entry), tests(&self.exit)];
         let mut programs = Vec::new();
         if self.has_entry {
             programs.push("strata_sys_enter");
         }
-        if self.has_exit || self.has_texts() {
+        if self.has_exit || self.has_memory() {
             programs.push("strata_sys_exit");
         }
         Unit {

@@ -5,10 +5,12 @@
 //! with `!` in front matches is not recorded, wherever it stands; if all have one, everything else is.
 //!
 //! System calls: `syscalls` is all, `openat` this one, `syscalls:open*` those whose names begin so, and
-//! `syscall_entry_open*` their entries. `open*` is none: with system calls every call of every process gets
+//! `syscall_entry_open*` their entries, those of 32-bit programs too; `compat_*`, `compat_openat` and
+//! `compat_syscall_entry_open*` are of 32-bit programs only. `open*` is none: with system calls every call of every process gets
 //! slower, and `sched_*` is not meant to include `sched_yield`.
 
 use crate::catalog::{Catalog, EventName, SYSCALLS};
+use crate::syscalls::recorded_names;
 use strata_filter::Pattern;
 use strata_model::printable;
 use thiserror::Error;
@@ -203,9 +205,12 @@ impl Rule {
         if !event.is_syscall || !is_within {
             return Ends::default();
         }
+        // A 32-bit program's is one by either name.
+        let [entry, exit] = recorded_names(&event.name);
+        let [same_entry, same_exit] = recorded_names(&event.kernel_name);
         Ends {
-            entry: is_match(&format!("syscall_entry_{}", event.name)),
-            exit: is_match(&format!("syscall_exit_{}", event.name)),
+            entry: is_match(&entry) || is_match(&same_entry),
+            exit: is_match(&exit) || is_match(&same_exit),
         }
     }
 }
@@ -234,10 +239,15 @@ pub(crate) fn similar(rule: &str, events: &[EventName]) -> Vec<String> {
             found.push((0, format!("{SYSCALLS}:{rule}")));
         }
     }
-    let end = ["syscall_entry_", "syscall_exit_"].into_iter().find(|end| bare.starts_with(end));
+    let ends = ["syscall_entry_", "syscall_exit_", "compat_syscall_entry_", "compat_syscall_exit_"];
+    let end = ends.into_iter().find(|end| bare.starts_with(end));
     let bare = end.and_then(|end| bare.strip_prefix(end)).unwrap_or(&bare);
     let limit = (bare.len() / 3).max(1);
-    for event in events.iter().filter(|event| end.is_none() || event.is_syscall) {
+    // One end of a 32-bit program's call is that of the call, with more in front.
+    let is_near = |event: &&EventName| {
+        end.is_none() || event.is_syscall && !event.name.starts_with("compat_")
+    };
+    for event in events.iter().filter(is_near) {
         for name in [&event.name, &event.kernel_name] {
             let distance = distance(bare, name);
             let is_part = bare.len() >= 3 && name.contains(bare);

@@ -4,8 +4,9 @@
 //! The table is part of the crate. A kernel describes the arguments only when it is built with
 //! CONFIG_FTRACE_SYSCALLS, and the numbers nowhere; a crate of numbers would know neither the kernel's
 //! names of the arguments nor which of them point to paths. What comes after the kernel that the table
-//! was made of, and what 32-bit programs call, is recorded as [`unknown`].
+//! was made of is recorded as [`unknown`]. What 32-bit programs call has events of its own, see [`compat`].
 
+pub mod compat;
 mod fields;
 mod meaning;
 #[cfg(test)]
@@ -16,11 +17,11 @@ use crate::{KernelEvent, Probe, Source};
 use meaning::{Meaning, Number};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
-use strata_abi::kernel::{self, ARG_NONE, ARG_PATH, ARG_STRINGS, ARG_U32, ARG_U64, NO_ID};
-use strata_model::{Base, Field, FieldClass, Integer, Label};
-
-/// Slot of the map `syscalls` for those that have none of their own.
-pub const UNKNOWN: u32 = kernel::SYSCALLS - 1;
+use strata_abi::kernel::{
+    self, ARG_MEMORY, ARG_MESSAGE, ARG_NAME, ARG_NONE, ARG_PATH, ARG_SOCKADDR, ARG_STRINGS,
+    ARG_U32, ARG_U64, NO_ID,
+};
+use strata_model::{Base, Element, Field, FieldClass, Integer, Label};
 
 #[cfg(target_arch = "x86_64")]
 const TABLE: &str = include_str!("syscalls/x86_64.txt");
@@ -30,7 +31,7 @@ const TABLE: &str = "";
 const VALUES: &str = include_str!("syscalls/values.txt");
 
 /// These return an address.
-const ADDRESS_RETURNED: &[&str] = &["mmap", "brk", "mremap", "shmat", "map_shadow_stack"];
+const ADDRESS_RETURNED: &[&str] = &["mmap", "mmap2", "brk", "mremap", "shmat", "map_shadow_stack"];
 
 /// A system call.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +44,35 @@ pub struct Syscall {
     pub kernel_name: &'static str,
     /// At most six.
     pub args: Vec<Argument>,
+    /// 32-bit programs make it.
+    pub is_compat: bool,
+}
+
+impl Syscall {
+    /// Its place in the programs' table.
+    pub fn place(&self) -> u32 {
+        match self.is_compat {
+            false => self.number,
+            true => kernel::COMPAT + self.number,
+        }
+    }
+
+    /// The name of its event: "openat", "compat_openat".
+    pub fn event_name(&self) -> String {
+        match self.is_compat {
+            false => self.name.to_owned(),
+            true => format!("{}{}", compat::PREFIX, self.name),
+        }
+    }
+}
+
+/// The recorded names of the entry and the exit, by the event's: "openat", "compat_openat".
+pub fn recorded_names(event: &str) -> [String; 2] {
+    let (prefix, name) = match event.strip_prefix(compat::PREFIX) {
+        Some(name) => (compat::PREFIX, name),
+        None => ("", event),
+    };
+    ["entry", "exit"].map(|end| format!("{prefix}syscall_{end}_{name}"))
 }
 
 /// An argument of a system call.
@@ -54,12 +84,13 @@ pub struct Argument {
     pub c_type: &'static str,
     meaning: Meaning,
     labels: &'static [Label],
+    pointer: Number,
 }
 
 impl Argument {
     /// How it is recorded at entry, one of `strata_abi::kernel::ARG_*`.
     pub fn kind(&self) -> u8 {
-        self.meaning.entry_kind()
+        self.meaning.entry_kind(self.pointer)
     }
 
     /// How it is recorded at exit, mostly not at all ([`ARG_NONE`]).
@@ -69,7 +100,7 @@ impl Argument {
 
     /// What is written for it at entry.
     pub fn fields(&self) -> Vec<Field> {
-        self.meaning.entry_fields(self.name, self.labels)
+        self.meaning.entry_fields(self.name, self.labels, self.pointer)
     }
 
     /// What is written for it at exit.
@@ -90,9 +121,11 @@ fn syscall(line: text::Line) -> Syscall {
         c_type,
         meaning: meaning::of(line.name, name, c_type),
         labels: labels(line.name, name),
+        pointer: meaning::POINTER,
     };
     let args = line.args.iter().copied().map(argument).collect();
-    Syscall { number: line.number, name: line.name, kernel_name: line.kernel_name, args }
+    let text::Line { number, name, kernel_name, .. } = line;
+    Syscall { number, name, kernel_name, args, is_compat: false }
 }
 
 /// By system call and argument.
@@ -133,13 +166,18 @@ pub fn event(syscall: &Syscall) -> KernelEvent {
     };
     let ret = Field::new("ret", FieldClass::Integer(Integer { base, ..Integer::signed(8) }));
     let outputs = syscall.args.iter().flat_map(Argument::exit_fields);
+    let mut entry = entry(&syscall.args);
+    if syscall.is_compat {
+        // Its arguments are not in the registers that are copied.
+        entry = kernel::Syscall { fixed_bytes: 0, offset: [0; 6], ..entry };
+    }
     KernelEvent {
-        name: syscall.name.to_owned(),
+        name: syscall.event_name(),
         system: "syscalls".to_owned(),
         kernel_name: syscall.kernel_name.to_owned(),
         fields: syscall.args.iter().flat_map(Argument::fields).collect(),
         exit_fields: std::iter::once(ret).chain(outputs).collect(),
-        probe: Probe::Syscall { number: syscall.number, entry: entry(&syscall.args) },
+        probe: Probe::Syscall { place: syscall.place(), entry },
         is_followed: true,
         sources: sources(&syscall.args),
         exit_sources: vec![ret_source()],
@@ -163,6 +201,7 @@ pub fn unknown() -> KernelEvent {
             c_type: "unsigned long",
             meaning: Meaning::Number(meaning::POINTER),
             labels: &[],
+            pointer: meaning::POINTER,
         })
         .into();
     let ret = Field::new("ret", FieldClass::Integer(Integer::signed(8)));
@@ -173,7 +212,7 @@ pub fn unknown() -> KernelEvent {
         fields: which.iter().cloned().chain(args.iter().flat_map(Argument::fields)).collect(),
         exit_fields: std::iter::once(ret).chain(which.iter().cloned()).collect(),
         probe: Probe::Syscall {
-            number: UNKNOWN,
+            place: kernel::UNKNOWN,
             entry: kernel::Syscall { flags: kernel::CALL_UNKNOWN, ..entry(&args) },
         },
         is_followed: true,
@@ -182,26 +221,47 @@ pub fn unknown() -> KernelEvent {
     }
 }
 
-/// Name of the event record class of texts that were not in memory when their call was entered.
+/// Whether an argument of this kind is read from memory when the call is entered, and, if it is not there,
+/// when the call returns.
+pub(crate) fn is_read_again(kind: u8) -> bool {
+    kind & ARG_MEMORY != 0
+        || matches!(kind, ARG_PATH | ARG_NAME | ARG_STRINGS | ARG_SOCKADDR | ARG_MESSAGE)
+}
+
+/// The three classes of records of what was not in memory when its call was entered: name, and fields. The
+/// first are the system call and which argument of it (the first is 0).
+pub fn again_classes() -> [(&'static str, Vec<Field>); 3] {
+    let unsigned = |bytes| Number { bytes, is_signed: false, base: Base::Ten };
+    let class = |name, fields: Vec<Field>, of: fn(u8) -> bool| {
+        let calls = table().iter().chain(compat::table());
+        let has = calls.filter(|call| call.args.iter().any(|argument| of(argument.kind())));
+        let labels: Vec<Label> = has.map(place_label).collect();
+        let which = vec![
+            fields::integer("call", unsigned(4), &labels),
+            fields::integer("argument", unsigned(1), &[]),
+        ];
+        (name, which.into_iter().chain(fields).collect())
+    };
+    let word = Element::Integer(Integer { base: Base::Sixteen, ..Integer::unsigned(4) });
+    [
+        class(TEXT, vec![Field::new("text", FieldClass::String)], |kind| {
+            matches!(kind, ARG_PATH | ARG_NAME | ARG_STRINGS)
+        }),
+        class("syscall_address", fields::address("address"), |kind| {
+            matches!(kind, ARG_SOCKADDR | ARG_MESSAGE)
+        }),
+        class("syscall_memory", vec![Field::new("words", fields::sequence(word, 1))], |kind| {
+            kind & ARG_MEMORY != 0
+        }),
+    ]
+}
+
+/// Name of the first of [`again_classes`].
 pub const TEXT: &str = "syscall_text";
 
-/// What is recorded of such a text when the call returns: the system call, which argument of it (the first
-/// is 0), and the text, which the entry has as an address.
-pub fn text_fields() -> Vec<Field> {
-    let has_text = |syscall: &&Syscall| {
-        syscall.args.iter().any(|argument| matches!(argument.kind(), ARG_PATH | ARG_STRINGS))
-    };
-    let label = |syscall: &Syscall| {
-        let number = i64::from(syscall.number);
-        Label { from: number, to: number, label: syscall.name.to_owned() }
-    };
-    let labels: Vec<Label> = table().iter().filter(has_text).map(label).collect();
-    let unsigned = |bytes| Number { bytes, is_signed: false, base: Base::Ten };
-    vec![
-        fields::integer("nr", unsigned(4), &labels),
-        fields::integer("argument", unsigned(1), &[]),
-        Field::new("text", FieldClass::String),
-    ]
+fn place_label(syscall: &Syscall) -> Label {
+    let place = i64::from(syscall.place());
+    Label { from: place, to: place, label: syscall.event_name() }
 }
 
 fn entry(args: &[Argument]) -> kernel::Syscall {
@@ -229,7 +289,7 @@ fn entry(args: &[Argument]) -> kernel::Syscall {
 
 fn sources(args: &[Argument]) -> Vec<Source> {
     let source = |(index, argument): (usize, &Argument)| {
-        let number = argument.meaning.register()?;
+        let number = argument.meaning.register(argument.pointer)?;
         // The registers are 8 bytes each; where the high bytes come first, an int is behind them.
         let skipped = if cfg!(target_endian = "big") { 8 - u16::from(number.bytes) } else { 0 };
         Some(Source {

@@ -6,7 +6,7 @@ use strata_abi::kernel::{CONSTANT, MEMORY, REGISTER, STRING, STRING_AT};
 use strata_kernel::catalog::Catalog;
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::{
-    Error, Follow, KernelEvent, KernelSession, Probe, Problem, SelectedEvent, Spec,
+    syscalls, Error, Follow, KernelEvent, KernelSession, Probe, Problem, SelectedEvent, Spec,
 };
 use strata_model::{Array, Element, Field, FieldClass, Integer, Sequence};
 use strata_ring::LossMode;
@@ -61,8 +61,8 @@ fn hot_programs_are_all_accepted() {
 #[test]
 fn system_calls_are_all_accepted() {
     for mode in MODES {
-        let events =
-            strata_kernel::syscalls::table().iter().map(strata_kernel::syscalls::event).collect();
+        let all = syscalls::table().iter().chain(syscalls::compat::table());
+        let events = all.map(syscalls::event).chain([syscalls::unknown()]).collect();
         let Some(session) = session(mode, events) else { return };
         assert_eq!(session.problems(), [] as [Problem; 0], "{mode:?}");
     }

@@ -28,7 +28,7 @@ use strata_kernel::selection::{Selected, Selection};
 use strata_kernel::session::{Counts as Failures, KernelSession, SelectedEvent, Spec};
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::uprobe::parse_all;
-use strata_kernel::Follow;
+use strata_kernel::{syscalls, Follow};
 use strata_model::{StreamClass, Uuid};
 use strata_ring::{Channel, LossMode};
 
@@ -372,7 +372,7 @@ pub(crate) fn recorded_names(event: &EventName) -> Vec<String> {
     let name = &event.name;
     match event.is_syscall {
         false => vec![name.clone()],
-        true => vec![name.clone(), format!("syscall_entry_{name}"), format!("syscall_exit_{name}")],
+        true => [name.clone()].into_iter().chain(syscalls::recorded_names(name)).collect(),
     }
 }
 

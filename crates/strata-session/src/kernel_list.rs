@@ -2,7 +2,7 @@
 
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::selection::Selection;
-use strata_kernel::KernelEvent;
+use strata_kernel::{syscalls, KernelEvent};
 use strata_model::{Element, Field, FieldClass, Label};
 
 use crate::error::SessionError;
@@ -19,7 +19,8 @@ pub struct ListedEvent {
     pub system: String,
     /// The name that the kernel gives it.
     pub kernel_name: String,
-    /// It is a system call, recorded as `syscall_entry_NAME` and `syscall_exit_NAME`.
+    /// It is a system call, recorded as `syscall_entry_NAME` and `syscall_exit_NAME`; NAME with `compat_` in
+    /// front is one of 32-bit programs, with `compat_` in front of these.
     pub is_syscall: bool,
 }
 
@@ -121,11 +122,12 @@ fn records(
         return vec![(event.name.clone(), fields(&event.fields))];
     }
     let mut records = Vec::new();
+    let [entry, exit] = syscalls::recorded_names(&event.name);
     if ends.0 {
-        records.push((format!("syscall_entry_{}", event.name), fields(&event.fields)));
+        records.push((entry, fields(&event.fields)));
     }
     if ends.1 {
-        records.push((format!("syscall_exit_{}", event.name), fields(&event.exit_fields)));
+        records.push((exit, fields(&event.exit_fields)));
     }
     records
 }

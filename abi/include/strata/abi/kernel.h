@@ -12,7 +12,7 @@
  *
  * What one program records is its constant `event` (.rodata.event, frozen before the program is loaded):
  * the verifier knows its values and removes what it does not need. Those of system calls also have the
- * constants `syscalls`, a struct strata_abi_kernel_syscall for each number.
+ * constants `syscalls`, a struct strata_abi_kernel_syscall for each.
  */
 #ifndef STRATA_ABI_KERNEL_H
 #define STRATA_ABI_KERNEL_H
@@ -30,7 +30,12 @@
 
 #define STRATA_ABI_KERNEL_PARTS_MAX 24u
 #define STRATA_ABI_KERNEL_TESTS_MAX 24u
-#define STRATA_ABI_KERNEL_SYSCALLS  1024u /* numbers below it */
+#define STRATA_ABI_KERNEL_SYSCALLS  1024u
+
+/* In `syscalls`: x86-64's numbers below COMPAT, i386's behind it; then those without an entry of their own. */
+#define STRATA_ABI_KERNEL_COMPAT	 512u
+#define STRATA_ABI_KERNEL_COMPAT_UNKNOWN 1022u
+#define STRATA_ABI_KERNEL_UNKNOWN	 1023u
 
 /* Values of `followed`. */
 #define STRATA_ABI_KERNEL_FOLLOW_NONE	 0u
@@ -155,7 +160,7 @@ struct strata_abi_kernel_filter {
 };
 
 struct strata_abi_kernel_event {
-	uint32_t id;	  /* event record class; system calls: in `syscalls` */
+	uint32_t id;	  /* event record class; system calls: the first of three, see below */
 	uint8_t followed; /* only of tasks being followed, if any are */
 	uint8_t nr_parts;
 	uint16_t reserved;
@@ -167,30 +172,38 @@ struct strata_abi_kernel_event {
  * One system call. Arguments are recorded in order, each as its kind says:
  *   NONE      not recorded (there is no such argument)
  *   U32, U64  4 or 8 bytes of the register (signed ones too)
- *   PATH      the user's string at it: bytes and a NUL; if it cannot be read, its address as text ("0x55d0"),
- *             and a record `syscall_text` in front of the exit with what can be read then
+ *   PATH      the user's string at it: bytes and a NUL
+ *   NAME      the same, of at most NAME_MAX bytes with the NUL
+ *   STRINGS   as argv: u16 length, that many bytes: the strings with a space between, cut at TEXT_MAX
  *   SOCKADDR  u16 family, u16 port (network order), u8 length, that many bytes of the address; how long
  *             the whole may be is in the next argument
- *   TIMESPEC  i64 seconds, i64 nanoseconds; 0, 0 if there is none
- *   STRINGS   as argv: u16 length, that many bytes: the strings with a space between, cut at TEXT_MAX
- *   BUFFER    u16 length, that many bytes of user memory, at most 64; the size is in the next argument
+ *   MESSAGE   as SOCKADDR, the name of the struct msghdr at it
+ *   MEMORY|n  n bytes at it (4 to MEMORY_MAX, whole words of 4), as they are; zeroes if there are none
+ * A text that cannot be read is its address as text ("0x55d0"), anything else is empty or zeroes. What can be
+ * read then is in a record in front of the exit: u32 place in `syscalls`, u8 argument, and
+ *   id      syscall_text     bytes and a NUL
+ *   id + 1  syscall_address  as SOCKADDR
+ *   id + 2  syscall_memory   u8 number of words, that many words of 4 bytes
  * At exit first the return value (i64), then those arguments whose exit kind is not NONE, as they are
- * in memory then: TIMESPEC, SOCKADDR (its length is *next), BUFFER (as many as were returned), U32 (what
- * it points to).
+ * in memory then: MEMORY, MESSAGE, SOCKADDR (its length is *next), PATH (no longer than what is returned).
  */
 #define STRATA_ABI_KERNEL_ARG_NONE     0u
 #define STRATA_ABI_KERNEL_ARG_U32      1u
 #define STRATA_ABI_KERNEL_ARG_U64      2u
 #define STRATA_ABI_KERNEL_ARG_PATH     3u
 #define STRATA_ABI_KERNEL_ARG_SOCKADDR 4u
-#define STRATA_ABI_KERNEL_ARG_TIMESPEC 5u
+#define STRATA_ABI_KERNEL_ARG_MESSAGE  5u
 #define STRATA_ABI_KERNEL_ARG_STRINGS  6u
-#define STRATA_ABI_KERNEL_ARG_BUFFER   7u
+#define STRATA_ABI_KERNEL_ARG_NAME     7u
+#define STRATA_ABI_KERNEL_ARG_MEMORY   128u
+
+#define STRATA_ABI_KERNEL_MEMORY_MAX 64u /* [byte] */
+#define STRATA_ABI_KERNEL_NAME_MAX   64u /* [byte] */
 
 /* All calls that have no number of their own; u32 number and u32 kind of call come before the arguments. */
 #define STRATA_ABI_KERNEL_CALL_UNKNOWN 1u
-/* Its entry is recorded, and has texts. */
-#define STRATA_ABI_KERNEL_CALL_TEXTS 2u
+/* Its entry is recorded, and has what is read from memory. */
+#define STRATA_ABI_KERNEL_CALL_MEMORY 2u
 
 /* No event record class: not recorded. */
 #define STRATA_ABI_KERNEL_NO_ID UINT32_MAX
@@ -200,7 +213,10 @@ struct strata_abi_kernel_syscall {
 	uint32_t exit_id;
 	uint8_t kind[6];
 	uint8_t exit_kind[6];
-	/* If all kinds are NONE, U32 or U64: bytes of them together, and where each begins; else 0. */
+	/*
+	 * If all kinds are NONE, U32 or U64: bytes of them together, and where each begins; else 0. And 0 of
+	 * i386's, whose arguments are in other registers.
+	 */
 	uint8_t fixed_bytes;
 	uint8_t nr_args;
 	uint8_t offset[6];

@@ -67,6 +67,31 @@ fn rule_matches_a_system_call_or_one_end_of_it() {
 }
 
 #[test]
+fn rule_matches_a_32_bit_program_s_call_by_both_its_names() {
+    let openat = event(SYSCALLS, "compat_openat", "openat");
+    for text in [
+        "openat",
+        "compat_openat",
+        "compat_*",
+        "syscalls",
+        "syscalls:open*",
+        "syscalls:compat_open*",
+        "syscall_*_openat",
+        "compat_syscall_*",
+    ] {
+        assert_eq!(rule(text).matches(&openat), BOTH, "{text}");
+    }
+    let entry = Ends { entry: true, exit: false };
+    for text in ["syscall_entry_openat", "compat_syscall_entry_openat", "*_entry_*"] {
+        assert_eq!(rule(text).matches(&openat), entry, "{text}");
+    }
+    let other = event(SYSCALLS, "openat", "openat");
+    for text in ["compat_openat", "compat_*", "compat_syscall_entry_openat"] {
+        assert_eq!(rule(text).matches(&other), Ends::default(), "{text}");
+    }
+}
+
+#[test]
 fn apply_selects_what_some_rule_includes_and_none_excludes() {
     let all = selected(&["*"]);
     assert_eq!(all.len(), 24);

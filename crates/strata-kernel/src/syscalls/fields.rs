@@ -1,37 +1,41 @@
 //! The fields that the BPF programs write for an argument, see `STRATA_ABI_KERNEL_ARG_*`.
 
-use super::meaning::{Meaning, Number, POINTER};
+use super::meaning::{Layout, Meaning, Number};
 use strata_abi::kernel::{
-    ARG_NONE, ARG_PATH, ARG_SOCKADDR, ARG_STRINGS, ARG_TIMESPEC, ARG_U32, ARG_U64,
+    ARG_MEMORY, ARG_MESSAGE, ARG_NAME, ARG_NONE, ARG_PATH, ARG_SOCKADDR, ARG_STRINGS, ARG_U32,
+    ARG_U64,
 };
 use strata_model::{
     Base, Element, Enumeration, Field, FieldClass, FieldOrder, Integer, Label, Sequence,
 };
 
 impl Meaning {
-    /// How the register is read at entry, if it alone is recorded then.
-    pub(super) fn register(self) -> Option<Number> {
+    /// How the register is read at entry, if it alone is recorded then; `pointer`: if it is one.
+    pub(super) fn register(self, pointer: Number) -> Option<Number> {
         match self {
             Meaning::Number(number) => Some(number),
-            Meaning::AddressOut
-            | Meaning::TimeOut
-            | Meaning::TimeMicroOut
-            | Meaning::NumberOut(_) => Some(POINTER),
+            Meaning::PathOut
+            | Meaning::AddressOut
+            | Meaning::MessageOut
+            | Meaning::MemoryOut(_) => Some(pointer),
             Meaning::Path
+            | Meaning::Name
             | Meaning::Strings
             | Meaning::Address
-            | Meaning::Time
-            | Meaning::TimeMicro => None,
+            | Meaning::Message
+            | Meaning::Memory(_) => None,
         }
     }
 
-    pub(super) fn entry_kind(self) -> u8 {
+    pub(super) fn entry_kind(self, pointer: Number) -> u8 {
         match self {
             Meaning::Path => ARG_PATH,
+            Meaning::Name => ARG_NAME,
             Meaning::Strings => ARG_STRINGS,
             Meaning::Address => ARG_SOCKADDR,
-            Meaning::Time | Meaning::TimeMicro => ARG_TIMESPEC,
-            _ => match self.register() {
+            Meaning::Message => ARG_MESSAGE,
+            Meaning::Memory(layout) => ARG_MEMORY | layout.bytes(),
+            _ => match self.register(pointer) {
                 Some(Number { bytes: 4, .. }) => ARG_U32,
                 _ => ARG_U64,
             },
@@ -40,33 +44,36 @@ impl Meaning {
 
     pub(super) fn exit_kind(self) -> u8 {
         match self {
+            Meaning::PathOut => ARG_PATH,
             Meaning::AddressOut => ARG_SOCKADDR,
-            Meaning::TimeOut | Meaning::TimeMicroOut => ARG_TIMESPEC,
-            Meaning::NumberOut(_) => ARG_U32,
+            Meaning::MessageOut => ARG_MESSAGE,
+            Meaning::MemoryOut(layout) => ARG_MEMORY | layout.bytes(),
             _ => ARG_NONE,
         }
     }
 
-    pub(super) fn entry_fields(self, name: &str, labels: &[Label]) -> Vec<Field> {
+    pub(super) fn entry_fields(self, name: &str, labels: &[Label], pointer: Number) -> Vec<Field> {
         match self {
-            Meaning::Path => vec![Field::new(name, FieldClass::String)],
+            Meaning::Path | Meaning::Name => vec![Field::new(name, FieldClass::String)],
             Meaning::Strings => vec![Field::new(name, sequence(Element::Text, 2))],
-            Meaning::Address => address(name),
-            Meaning::Time => time(name, "nsec"),
-            Meaning::TimeMicro => time(name, "usec"),
-            _ => vec![integer(name, self.register().unwrap_or(POINTER), labels)],
+            Meaning::Address | Meaning::Message => address(name),
+            Meaning::Memory(layout) => members(name, layout),
+            _ => vec![integer(name, self.register(pointer).unwrap_or(pointer), labels)],
         }
     }
 
     pub(super) fn exit_fields(self, name: &str) -> Vec<Field> {
         match self {
-            Meaning::AddressOut => address(name),
-            Meaning::TimeOut => time(name, "nsec"),
-            Meaning::TimeMicroOut => time(name, "usec"),
-            Meaning::NumberOut(number) => vec![integer(name, number, &[])],
+            Meaning::PathOut => vec![Field::new(name, FieldClass::String)],
+            Meaning::AddressOut | Meaning::MessageOut => address(name),
+            Meaning::MemoryOut(layout) => members(name, layout),
             _ => Vec::new(),
         }
     }
+}
+
+fn members(name: &str, layout: Layout) -> Vec<Field> {
+    layout.members().map(|(end, number)| integer(&format!("{name}{end}"), number, &[])).collect()
 }
 
 /// An integer, or an enumeration if its values have names.
@@ -84,11 +91,12 @@ fn enumeration(integer: Integer, labels: &[Label]) -> FieldClass {
     FieldClass::Enumeration(Enumeration { integer, name: String::new(), labels: labels.to_vec() })
 }
 
-fn sequence(element: Element, length_bytes: u8) -> FieldClass {
+pub(super) fn sequence(element: Element, length_bytes: u8) -> FieldClass {
     FieldClass::Sequence(Sequence { element, length_bytes })
 }
 
-fn address(name: &str) -> Vec<Field> {
+/// A socket's.
+pub(super) fn address(name: &str) -> Vec<Field> {
     let port = Integer { byte_order: FieldOrder::Big, ..Integer::unsigned(2) };
     let families = super::labels("socket", "family");
     let family = match families {
@@ -101,10 +109,4 @@ fn address(name: &str) -> Vec<Field> {
         Field::new(format!("{name}_port"), FieldClass::Integer(port)),
         Field::new(format!("{name}_addr"), sequence(bytes, 1)),
     ]
-}
-
-fn time(name: &str, fraction: &str) -> Vec<Field> {
-    let part =
-        |part: &str| Field::new(format!("{name}_{part}"), FieldClass::Integer(Integer::signed(8)));
-    vec![part("sec"), part(fraction)]
 }

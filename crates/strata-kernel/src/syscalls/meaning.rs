@@ -34,20 +34,136 @@ pub(super) enum Meaning {
     Path,
     /// The strings of the array that it points to.
     Strings,
+    /// The same, if it is short.
+    Name,
+    /// The text that it points to once the call has returned, as long as what is returned.
+    PathOut,
     /// The socket's address that it points to; its length is in the next argument.
     Address,
     /// The same once the call has returned; its length is where the next argument points to.
     AddressOut,
-    /// `struct timespec`.
-    Time,
-    /// `struct timespec` once the call has returned.
-    TimeOut,
-    /// `struct timeval`: as [`Meaning::Time`], with microseconds.
-    TimeMicro,
-    /// `struct timeval` once the call has returned.
-    TimeMicroOut,
-    /// The 4 bytes that it points to once the call has returned.
-    NumberOut(Number),
+    /// The address in the `struct msghdr` that it points to.
+    Message,
+    /// The same once the call has returned.
+    MessageOut,
+    /// The structure that it points to.
+    Memory(Layout),
+    /// The same once the call has returned.
+    MemoryOut(Layout),
+}
+
+/// A structure, or how it begins: whole words of 4 bytes, in order and without gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// What each field's name has behind the argument's, and what it is.
+    members: &'static [(&'static str, Number)],
+    /// What has 8 bytes has 4 where the program has 32-bit pointers.
+    is_native: bool,
+    /// That is so here.
+    is_narrow: bool,
+}
+
+const fn fixed(members: &'static [(&'static str, Number)]) -> Layout {
+    Layout { members, is_native: false, is_narrow: false }
+}
+
+const fn native(members: &'static [(&'static str, Number)]) -> Layout {
+    Layout { members, is_native: true, is_narrow: false }
+}
+
+const FLAGS_LONG: Number = number(8, false, Base::Sixteen);
+const FLAGS: Number = number(4, false, Base::Sixteen);
+
+const TIMESPEC: Layout = native(&[("_sec", LONG), ("_nsec", LONG)]);
+const TIMEVAL: Layout = native(&[("_sec", LONG), ("_usec", LONG)]);
+const TIMESPECS: Layout =
+    native(&[("_0_sec", LONG), ("_0_nsec", LONG), ("_1_sec", LONG), ("_1_nsec", LONG)]);
+const TIMEVALS: Layout =
+    native(&[("_0_sec", LONG), ("_0_usec", LONG), ("_1_sec", LONG), ("_1_usec", LONG)]);
+const ITIMERSPEC: Layout = native(&[
+    ("_interval_sec", LONG),
+    ("_interval_nsec", LONG),
+    ("_value_sec", LONG),
+    ("_value_nsec", LONG),
+]);
+const ITIMERVAL: Layout = native(&[
+    ("_interval_sec", LONG),
+    ("_interval_usec", LONG),
+    ("_value_sec", LONG),
+    ("_value_usec", LONG),
+]);
+const UTIMBUF: Layout = native(&[("_actime", LONG), ("_modtime", LONG)]);
+const RLIMIT: Layout = native(&[("_cur", UNSIGNED_LONG), ("_max", UNSIGNED_LONG)]);
+const RLIMIT64: Layout = fixed(&[("_cur", UNSIGNED_LONG), ("_max", UNSIGNED_LONG)]);
+const OFFSET64: Layout = fixed(&[("", LONG)]);
+const DESCRIPTOR_PAIR: Layout = fixed(&[("_0", INT), ("_1", INT)]);
+/// Packed on x86-64: as 32-bit programs have it.
+const EPOLL_EVENT: Layout = fixed(&[("_events", FLAGS), ("_data", FLAGS_LONG)]);
+const OPEN_HOW: Layout = fixed(&[
+    ("_flags", FLAGS_LONG),
+    ("_mode", number(8, false, Base::Eight)),
+    ("_resolve", FLAGS_LONG),
+]);
+/// As its first version was.
+const CLONE_ARGS: Layout = fixed(&[
+    ("_flags", FLAGS_LONG),
+    ("_pidfd", POINTER),
+    ("_child_tid", POINTER),
+    ("_parent_tid", POINTER),
+    ("_exit_signal", UNSIGNED_LONG),
+    ("_stack", POINTER),
+    ("_stack_size", UNSIGNED_LONG),
+    ("_tls", POINTER),
+]);
+const SCHED_ATTR: Layout = fixed(&[
+    ("_size", UNSIGNED),
+    ("_policy", UNSIGNED),
+    ("_flags", FLAGS_LONG),
+    ("_nice", INT),
+    ("_priority", UNSIGNED),
+    ("_runtime", UNSIGNED_LONG),
+    ("_deadline", UNSIGNED_LONG),
+    ("_period", UNSIGNED_LONG),
+]);
+const PRIORITY: Layout = fixed(&[("_priority", INT)]);
+const IN_HEXADECIMAL: Layout = fixed(&[("", FLAGS)]);
+const UNSIGNED_OUT: Layout = fixed(&[("", UNSIGNED)]);
+const INT_OUT: Layout = fixed(&[("", INT)]);
+
+impl Number {
+    /// As a 32-bit program has it.
+    pub(super) const fn narrow(self) -> Number {
+        Number { bytes: if self.bytes > 4 { 4 } else { self.bytes }, ..self }
+    }
+}
+
+impl Layout {
+    /// What follows the argument's name in the field's, and what the field is.
+    pub(super) fn members(self) -> impl Iterator<Item = (&'static str, Number)> {
+        let narrow = move |number: Number| if self.is_narrow { number.narrow() } else { number };
+        self.members.iter().map(move |(name, number)| (*name, narrow(*number)))
+    }
+
+    /// \[byte\]
+    pub(super) fn bytes(self) -> u8 {
+        self.members().map(|(_, number)| number.bytes).sum()
+    }
+
+    fn narrow(self) -> Layout {
+        Layout { is_narrow: self.is_native, ..self }
+    }
+}
+
+impl Meaning {
+    /// As a 32-bit program has it. `has_long_times`: its native structures are those of 64-bit programs.
+    pub(super) fn compat(self, has_long_times: bool) -> Meaning {
+        match self {
+            Meaning::Number(number) => Meaning::Number(number.narrow()),
+            Meaning::Memory(layout) if !has_long_times => Meaning::Memory(layout.narrow()),
+            Meaning::MemoryOut(layout) if !has_long_times => Meaning::MemoryOut(layout.narrow()),
+            other => other,
+        }
+    }
 }
 
 /// Strings by their names, wherever their type is one of [`TEXT_TYPES`].
@@ -73,10 +189,12 @@ const SINGLE: &[(&str, Meaning)] = &[
          swapoff.specialfile pivot_root.new_root pivot_root.put_old uselib.library umount2.name \
          mount.dev_name mount.dir_name init_module.uargs finit_module.uargs delete_module.name_user \
          quotactl.special mq_open.u_name mq_unlink.u_name memfd_create.uname fsopen._fs_name \
-         fsconfig._key move_mount.from_pathname move_mount.to_pathname add_key._type \
+         oldumount.name fsconfig._key move_mount.from_pathname move_mount.to_pathname add_key._type \
          add_key._description request_key._type request_key._description",
         Meaning::Path,
     ),
+    ("mount.type", Meaning::Name),
+    ("getcwd.buf readlink.buf readlinkat.buf", Meaning::PathOut),
     ("execve.argv execveat.argv", Meaning::Strings),
     ("bind.umyaddr connect.uservaddr sendto.addr", Meaning::Address),
     (
@@ -89,18 +207,39 @@ const SINGLE: &[(&str, Meaning)] = &[
          semtimedop.timeout mq_timedsend.u_abs_timeout mq_timedreceive.u_abs_timeout \
          rt_sigtimedwait.uts io_getevents.timeout io_pgetevents.timeout recvmmsg.timeout \
          epoll_pwait2.timeout futex_wait.timeout futex_waitv.timeout",
-        Meaning::Time,
+        Meaning::Memory(TIMESPEC),
     ),
-    ("clock_gettime.tp clock_getres.tp sched_rr_get_interval.interval", Meaning::TimeOut),
-    ("select.tvp settimeofday.tv", Meaning::TimeMicro),
-    ("gettimeofday.tv", Meaning::TimeMicroOut),
+    ("clock_gettime.tp clock_getres.tp sched_rr_get_interval.interval", Meaning::MemoryOut(TIMESPEC)),
+    ("select.tvp settimeofday.tv", Meaning::Memory(TIMEVAL)),
+    ("gettimeofday.tv", Meaning::MemoryOut(TIMEVAL)),
+    ("utimensat.utimes", Meaning::Memory(TIMESPECS)),
+    ("utimes.utimes futimesat.utimes", Meaning::Memory(TIMEVALS)),
+    ("utime.times", Meaning::Memory(UTIMBUF)),
+    ("timer_settime.new_setting timerfd_settime.utmr", Meaning::Memory(ITIMERSPEC)),
+    ("timer_gettime.setting timerfd_gettime.otmr", Meaning::MemoryOut(ITIMERSPEC)),
+    ("setitimer.value", Meaning::Memory(ITIMERVAL)),
+    ("getitimer.value", Meaning::MemoryOut(ITIMERVAL)),
+    ("setrlimit.rlim", Meaning::Memory(RLIMIT)),
+    ("getrlimit.rlim old_getrlimit.rlim", Meaning::MemoryOut(RLIMIT)),
+    ("prlimit64.new_rlim", Meaning::Memory(RLIMIT64)),
+    ("prlimit64.old_rlim", Meaning::MemoryOut(RLIMIT64)),
+    ("sendmsg.msg", Meaning::Message),
+    ("recvmsg.msg", Meaning::MessageOut),
+    ("pipe.fildes pipe2.fildes socketpair.usockvec", Meaning::MemoryOut(DESCRIPTOR_PAIR)),
+    ("epoll_ctl.event", Meaning::Memory(EPOLL_EVENT)),
+    ("openat2.how", Meaning::Memory(OPEN_HOW)),
+    ("clone3.uargs", Meaning::Memory(CLONE_ARGS)),
+    ("sched_setattr.uattr", Meaning::Memory(SCHED_ATTR)),
+    ("sched_setparam.param sched_setscheduler.param", Meaning::Memory(PRIORITY)),
+    ("sched_getparam.param", Meaning::MemoryOut(PRIORITY)),
+    ("llseek.result", Meaning::MemoryOut(OFFSET64)),
     (
         "getresuid.ruidp getresuid.euidp getresuid.suidp getresgid.rgidp getresgid.egidp \
          getresgid.sgidp getcpu.cpup getcpu.nodep",
-        Meaning::NumberOut(UNSIGNED),
+        Meaning::MemoryOut(UNSIGNED_OUT),
     ),
-    ("timer_create.created_timer_id getsockopt.optlen", Meaning::NumberOut(INT)),
-    ("wait4.stat_addr", Meaning::NumberOut(number(4, false, Base::Sixteen))),
+    ("timer_create.created_timer_id getsockopt.optlen", Meaning::MemoryOut(INT_OUT)),
+    ("wait4.stat_addr waitpid.stat_addr", Meaning::MemoryOut(IN_HEXADECIMAL)),
     ("access.mode faccessat.mode faccessat2.mode umask.mask", octal()),
     (
         "ioctl.cmd reboot.cmd quotactl.cmd quotactl_fd.cmd fallocate.mode set_mempolicy.mode \
@@ -155,6 +294,8 @@ pub(super) fn of_type(c_type: &str) -> Number {
     match c_type.strip_prefix("const ").unwrap_or(c_type) {
         "int" | "pid_t" | "key_t" | "timer_t" | "mqd_t" | "clockid_t" | "key_serial_t"
         | "__s32" => INT,
+        "old_uid_t" | "old_gid_t" | "compat_size_t" => UNSIGNED,
+        "compat_uptr_t" | "compat_old_sigset_t" => FLAGS,
         "unsigned int" | "unsigned" | "u32" | "__u32" | "uid_t" | "gid_t" | "qid_t" => UNSIGNED,
         "enum landlock_rule_type" => UNSIGNED,
         "umode_t" => number(4, false, Base::Eight),

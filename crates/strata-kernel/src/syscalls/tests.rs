@@ -2,9 +2,7 @@ use super::*;
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
-use strata_abi::kernel::{
-    ARG_PATH, ARG_SOCKADDR, ARG_STRINGS, ARG_TIMESPEC, PAYLOAD_MAX, TEXT_MAX,
-};
+use strata_abi::kernel::{COMPAT, COMPAT_UNKNOWN, MEMORY_MAX, NAME_MAX, PAYLOAD_MAX, TEXT_MAX};
 use strata_model::EventClass;
 
 fn call(name: &str) -> &'static Syscall {
@@ -19,7 +17,7 @@ fn entry_of(event: &KernelEvent) -> kernel::Syscall {
 }
 
 fn events() -> Vec<KernelEvent> {
-    table().iter().map(event).chain([unknown()]).collect()
+    table().iter().chain(compat::table()).map(event).chain([unknown()]).collect()
 }
 
 fn named<'a>(fields: &'a [Field], name: &str) -> &'a Field {
@@ -33,9 +31,10 @@ fn least_bytes(kind: u8) -> u64 {
         ARG_U32 => 4,
         ARG_U64 => 8,
         ARG_PATH => 1,
-        ARG_SOCKADDR => 2 + 2 + 1,
-        ARG_TIMESPEC => 16,
+        ARG_NAME => 1,
+        ARG_SOCKADDR | ARG_MESSAGE => 2 + 2 + 1,
         ARG_STRINGS => 2,
+        memory if memory & ARG_MEMORY != 0 => u64::from(memory & !ARG_MEMORY),
         other => panic!("kind {other}"),
     }
 }
@@ -44,7 +43,8 @@ fn most_bytes(kind: u8) -> u64 {
     match kind {
         ARG_PATH => u64::from(TEXT_MAX) + 1,
         ARG_STRINGS => u64::from(TEXT_MAX) + 2,
-        ARG_SOCKADDR => 2 + 2 + 1 + 255,
+        ARG_NAME => NAME_MAX.into(),
+        ARG_SOCKADDR | ARG_MESSAGE => 2 + 2 + 1 + 126,
         other => least_bytes(other),
     }
 }
@@ -60,14 +60,104 @@ fn table_every_line_is_a_system_call_in_order_and_once() {
     assert!(table().windows(2).all(|two| two[0].number < two[1].number));
     let names: HashSet<_> = table().iter().map(|syscall| syscall.name).collect();
     assert_eq!(names.len(), table().len());
-    assert!(table().iter().all(|syscall| syscall.number < UNKNOWN));
+    assert!(table().iter().all(|syscall| syscall.number < COMPAT));
 }
 
 #[test]
-fn table_has_every_number_of_the_installed_header() {
-    let headers = ["/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h"];
+fn compat_table_every_line_is_a_system_call_in_order_and_once() {
+    let mut lines = 0;
+    for (line, parsed) in compat::lines() {
+        lines += 1;
+        match parsed.unwrap_or_else(|| panic!("{line}")) {
+            compat::Line::Own(_) => (),
+            compat::Line::As { call, .. } => assert!(find(call).is_some(), "{line}"),
+        }
+    }
+    assert_eq!(compat::table().len(), lines);
+    assert!(compat::table().windows(2).all(|two| two[0].number < two[1].number));
+    let names: HashSet<_> = compat::table().iter().map(|syscall| syscall.name).collect();
+    assert_eq!(names.len(), lines);
+    assert!(compat::table().iter().all(|syscall| syscall.place() < COMPAT_UNKNOWN));
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn compat_value_of_64_bits_is_in_two_registers() {
+    let long = ["u64", "__u64", "loff_t"];
+    for syscall in compat::table() {
+        for argument in &syscall.args {
+            let name = (syscall.name, argument.name);
+            assert!(!long.contains(&argument.c_type), "{name:?}: {}", argument.c_type);
+            assert_ne!(argument.kind(), ARG_U64, "{name:?}");
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn compat_structures_are_those_of_a_32_bit_program() {
+    let kinds = |name: &str| {
+        let call = compat::find(name).unwrap_or_else(|| panic!("no {name}"));
+        let of = |kind: fn(&Argument) -> u8| call.args.iter().map(kind).collect::<Vec<_>>();
+        (of(Argument::kind), of(Argument::exit_kind))
+    };
+    let memory = |bytes: u8| ARG_MEMORY | bytes;
+    assert_eq!(kinds("compat_nanosleep").0, [memory(8), ARG_U32]);
+    assert_eq!(kinds("compat_clock_nanosleep_time64").0[2], memory(16));
+    assert_eq!(kinds("compat_epoll_pwait2").0[3], memory(16));
+    assert_eq!(kinds("compat_setitimer").0[1], memory(16));
+    assert_eq!(kinds("compat_setrlimit").0[1], memory(8));
+    assert_eq!(
+        kinds("compat_prlimit64"),
+        (vec![ARG_U32, ARG_U32, memory(16), ARG_U32], vec![0, 0, 0, memory(16)])
+    );
+    assert_eq!(kinds("compat_openat2").0[2], memory(24));
+    // Of 16 bits each, and by two numbers: registers only.
+    assert_eq!(kinds("compat_getresuid"), (vec![ARG_U32; 3], vec![ARG_NONE; 3]));
+    assert_eq!(kinds("compat_getresuid32").1, [memory(4); 3]);
+    assert_eq!(kinds("compat_pread64").0, [ARG_U32; 5]);
+    assert_eq!(kinds("compat_mmap").0, [ARG_U32]);
+    assert_eq!(kinds("compat_select").0, [ARG_U32]);
+    assert_eq!(kinds("compat__newselect").0[4], memory(8));
+    // Not in the order of x86-64's.
+    let clone = compat::find("compat_clone").expect("clone");
+    assert_eq!(clone.args[3].name, "tls");
+}
+
+#[test]
+fn compat_names_have_their_prefix_and_nothing_is_in_a_copied_register() {
+    assert_eq!(recorded_names("openat"), ["syscall_entry_openat", "syscall_exit_openat"]);
+    let names = ["compat_syscall_entry_openat", "compat_syscall_exit_openat"];
+    assert_eq!(recorded_names("compat_openat"), names);
+    for syscall in compat::table() {
+        let event = event(syscall);
+        assert_eq!(compat::find(&event.name), Some(syscall));
+        let entry = entry_of(&event);
+        assert_eq!((entry.fixed_bytes, entry.offset), (0, [0; 6]), "{}", event.name);
+    }
+    assert_eq!(compat::find("openat"), None);
+}
+
+#[test]
+fn no_call_has_more_than_four_arguments_in_memory() {
+    for event in events() {
+        let kinds = entry_of(&event).kind;
+        let memory = kinds.iter().filter(|kind| is_read_again(**kind)).count();
+        assert!(memory <= 4, "{}", event.name);
+    }
+}
+
+#[test]
+fn tables_have_every_number_of_the_installed_headers() {
+    has_every_number("unistd_64.h", table());
+    has_every_number("unistd_32.h", compat::table());
+}
+
+fn has_every_number(header: &str, table: &[Syscall]) {
+    let headers = ["/usr/include/x86_64-linux-gnu/asm", "/usr/include/asm"];
+    let headers = headers.map(|folder| Path::new(folder).join(header));
     let Some(text) = headers.iter().find_map(|path| fs::read_to_string(path).ok()) else {
-        eprintln!("skipped: no asm/unistd_64.h (linux-libc-dev)");
+        eprintln!("skipped: no asm/{header} (linux-libc-dev)");
         return;
     };
     if !cfg!(target_arch = "x86_64") {
@@ -80,8 +170,8 @@ fn table_has_every_number_of_the_installed_header() {
         let ["#define", define, number] = words[..] else { continue };
         let Some(name) = define.strip_prefix("__NR_") else { continue };
         let number: u32 = number.parse().expect("a number");
-        let syscall = table().iter().find(|syscall| syscall.number == number);
-        assert_eq!(syscall.map(|syscall| syscall.name), Some(name), "number {number}");
+        let syscall = table.iter().find(|syscall| syscall.number == number);
+        assert_eq!(syscall.map(|syscall| syscall.name), Some(name), "{header}: number {number}");
         found += 1;
     }
     assert!(found > 350, "{found} in the header");
@@ -100,9 +190,11 @@ fn rules_name_only_arguments_that_there_are() {
     for ((syscall, argument), _) in meaning::named() {
         assert!(ruled.insert((syscall, argument)), "{syscall}.{argument} twice");
     }
+    let all = || table().iter().chain(compat::table());
     for (syscall, argument) in seen.union(&ruled) {
-        let args = &call(syscall).args;
-        assert!(args.iter().any(|arg| arg.name == *argument), "{syscall}.{argument}");
+        let mut named = all().filter(|call| [call.name, call.kernel_name].contains(syscall));
+        let is_there = named.any(|call| call.args.iter().any(|arg| arg.name == *argument));
+        assert!(is_there, "{syscall}.{argument}");
     }
 }
 
@@ -124,7 +216,7 @@ fn every_event_is_valid_at_both_ends() {
         for (end, fields) in [("entry", &event.fields), ("exit", &event.exit_fields)] {
             let class = EventClass {
                 id: 1,
-                name: format!("syscall_{end}_{}", event.name),
+                name: format!("{}_{end}", event.name),
                 provider: String::new(),
                 loglevel: None,
                 emf_uri: None,
@@ -157,11 +249,13 @@ fn fixed_bytes_and_offsets_follow_from_the_kinds() {
         let mut end = 0;
         for (kind, offset) in entry.kind.iter().zip(entry.offset) {
             if is_fixed && *kind != ARG_NONE {
-                assert_eq!(u64::from(offset), end, "{}", event.name);
+                let is_copied = !event.name.starts_with("compat_");
+                assert_eq!(u64::from(offset), if is_copied { end } else { 0 }, "{}", event.name);
                 end += least_bytes(*kind);
             }
         }
-        assert_eq!(u64::from(entry.fixed_bytes), if is_fixed { end } else { 0 }, "{}", event.name);
+        let is_copied = is_fixed && !event.name.starts_with("compat_");
+        assert_eq!(u64::from(entry.fixed_bytes), if is_copied { end } else { 0 }, "{}", event.name);
         let last = entry.kind.iter().rposition(|kind| *kind != ARG_NONE).map_or(0, |last| last + 1);
         assert_eq!(usize::from(entry.nr_args), last, "{}", event.name);
         assert_eq!((entry.entry_id, entry.exit_id), (NO_ID, NO_ID));
@@ -195,22 +289,31 @@ fn address_of_a_socket_has_its_length_in_the_next_argument() {
 }
 
 #[test]
-fn strings_and_times_are_of_pointers_to_them() {
-    for syscall in table() {
+fn strings_and_structures_are_of_pointers_to_them() {
+    for syscall in table().iter().chain(compat::table()) {
         for argument in &syscall.args {
             let (name, of) = (syscall.name, argument.c_type);
-            let is_time = of.contains("timespec") || of.contains("timeval");
             match argument.kind() {
-                ARG_PATH => assert!(of.ends_with("char *"), "{name}: {of}"),
+                ARG_PATH | ARG_NAME => assert!(of.ends_with("char *"), "{name}: {of}"),
                 ARG_STRINGS => assert_eq!(of, "const char *const *", "{name}"),
-                ARG_TIMESPEC => assert!(is_time, "{name}: {of}"),
-                ARG_U32 => assert!(!of.contains('*'), "{name}: {of}"),
+                ARG_MESSAGE => assert_eq!(of, "struct user_msghdr *", "{name}"),
+                ARG_U32 => assert!(syscall.is_compat || !of.contains('*'), "{name}: {of}"),
                 _ => (),
             }
+            for kind in [argument.kind(), argument.exit_kind()] {
+                if kind & ARG_MEMORY != 0 {
+                    let bytes = kind & !ARG_MEMORY;
+                    assert!(of.ends_with('*') && bytes % 4 == 0, "{name}: {of}");
+                    assert!((4..=MEMORY_MAX).contains(&bytes), "{name}: {bytes}");
+                    let is_time = of.contains("timespec") || of.contains("timeval");
+                    assert!(!is_time || [8, 16, 32].contains(&bytes), "{name}: {of}");
+                }
+            }
             match argument.exit_kind() {
-                ARG_TIMESPEC => assert!(is_time, "{name}: {of}"),
-                ARG_U32 => assert!(of.ends_with('*'), "{name}: {of}"),
-                _ => (),
+                ARG_PATH => assert_eq!(of, "char *", "{name}"),
+                kind => assert!(
+                    [ARG_NONE, ARG_SOCKADDR, ARG_MESSAGE].contains(&kind) || kind & ARG_MEMORY != 0
+                ),
             }
         }
     }
@@ -402,32 +505,34 @@ fn argument_of_format(line: &str) -> Option<&str> {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn record_of_a_text_names_the_calls_that_have_one() {
-    let fields = text_fields();
-    let class = EventClass {
-        id: 1,
-        name: TEXT.to_owned(),
-        provider: String::new(),
-        loglevel: None,
-        emf_uri: None,
-        fields: fields.clone(),
-    };
-    class.validate().unwrap_or_else(|error| panic!("{error}"));
-    let names: Vec<_> = fields.iter().map(|field| field.name.as_str()).collect();
-    assert_eq!(names, ["nr", "argument", "text"]);
-    assert_eq!(fields.iter().map(Field::min_bytes).sum::<u64>(), 4 + 1 + 1);
-    let FieldClass::Enumeration(of) = &fields[0].class else { panic!("{:?}", fields[0]) };
-    let label = |name: &str| of.labels.iter().find(|label| label.label == name);
-    assert_eq!(label("openat").map(|label| label.from), Some(257));
-    assert_eq!(label("execveat").map(|label| label.from), Some(322));
-    assert_eq!(label("read"), None);
-}
-
-#[test]
-fn no_call_has_more_than_two_texts() {
-    for syscall in table() {
-        let texts = syscall.args.iter().map(Argument::kind);
-        let texts = texts.filter(|kind| matches!(*kind, ARG_PATH | ARG_STRINGS)).count();
-        assert!(texts <= 2, "{}", syscall.name);
+fn records_of_what_is_read_again_name_the_calls_that_have_it() {
+    let expected = [
+        ("syscall_text", 1, ["openat", "compat_openat"], "connect"),
+        ("syscall_address", 2 + 2 + 1, ["connect", "compat_sendmsg"], "openat"),
+        ("syscall_memory", 1, ["nanosleep", "compat_openat2"], "connect"),
+    ];
+    for ((name, fields), (wanted, bytes, calls, other)) in again_classes().into_iter().zip(expected)
+    {
+        assert_eq!(name, wanted);
+        let class = EventClass {
+            id: 1,
+            name: name.to_owned(),
+            provider: String::new(),
+            loglevel: None,
+            emf_uri: None,
+            fields: fields.clone(),
+        };
+        class.validate().unwrap_or_else(|error| panic!("{error}"));
+        let names: Vec<_> = fields.iter().take(2).map(|field| field.name.as_str()).collect();
+        assert_eq!(names, ["call", "argument"]);
+        assert_eq!(fields.iter().map(Field::min_bytes).sum::<u64>(), 4 + 1 + bytes);
+        let FieldClass::Enumeration(of) = &fields[0].class else { panic!("{:?}", fields[0]) };
+        let label = |name: &str| of.labels.iter().find(|label| label.label == name);
+        for call in calls {
+            let known = compat::find(call).or_else(|| find(call)).expect("a call");
+            assert_eq!(label(call).map(|label| label.from), Some(known.place().into()), "{name}");
+        }
+        assert_eq!(label(other), None, "{name}");
+        assert_eq!(label("read"), None, "{name}");
     }
 }

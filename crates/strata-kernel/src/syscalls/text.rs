@@ -3,6 +3,7 @@
 use strata_model::Label;
 
 /// A system call as its line has it.
+#[derive(Debug)]
 pub(super) struct Line {
     pub(super) number: u32,
     pub(super) name: &'static str,
@@ -25,7 +26,7 @@ pub(super) fn lines(text: &'static str) -> impl Iterator<Item = (&'static str, O
         .map(|line| (line, parse_line(line)))
 }
 
-fn parse_line(line: &'static str) -> Option<Line> {
+pub(super) fn parse_line(line: &'static str) -> Option<Line> {
     let (number, rest) = line.split_once(' ')?;
     let (names, rest) = rest.split_once('(')?;
     let args = rest.strip_suffix(')')?;

@@ -116,7 +116,7 @@ pub fn system_call() -> KernelEvent {
         kernel_name: "close".to_string(),
         fields: vec![Field::new("fd", FieldClass::Integer(Integer::signed(4)))],
         exit_fields: vec![Field::new("ret", FieldClass::Integer(Integer::signed(8)))],
-        probe: Probe::Syscall { number: 3, entry: Syscall::default() },
+        probe: Probe::Syscall { place: 3, entry: Syscall::default() },
         is_followed: true,
         sources: vec![source("fd", 4, true)],
         exit_sources: vec![source("ret", 8, true)],

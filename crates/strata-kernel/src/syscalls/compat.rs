@@ -1,0 +1,84 @@
+//! The system calls of 32-bit programs, with numbers and a few arguments of their own.
+
+use super::{labels, meaning, text, Argument, Syscall};
+use std::path::Path;
+use std::sync::OnceLock;
+
+#[cfg(target_arch = "x86_64")]
+const TABLE: &str = include_str!("i386.txt");
+#[cfg(not(target_arch = "x86_64"))]
+const TABLE: &str = "";
+
+/// From here on times have 64 bits everywhere.
+const FIRST_WITH_LONG_TIMES: u32 = 403;
+
+/// In front of the names of their events.
+pub(super) const PREFIX: &str = "compat_";
+
+/// All of them, by number. Their names are those of `asm/unistd_32.h`.
+pub fn table() -> &'static [Syscall] {
+    static ALL: OnceLock<Vec<Syscall>> = OnceLock::new();
+    ALL.get_or_init(|| lines().filter_map(|(_, line)| syscall(line?)).collect())
+}
+
+/// Whether this kernel runs 32-bit programs (CONFIG_IA32_EMULATION).
+pub fn are_there() -> bool {
+    Path::new("/proc/sys/abi/vsyscall32").exists()
+}
+
+/// The system call whose events have this name: "compat_openat".
+pub fn find(name: &str) -> Option<&'static Syscall> {
+    let name = name.strip_prefix(PREFIX)?;
+    table().iter().find(|syscall| syscall.name == name)
+}
+
+/// A line, and where its arguments are: in it, or at a call of the other table.
+#[derive(Debug)]
+pub(super) enum Line {
+    Own(text::Line),
+    As { number: u32, name: &'static str, call: &'static str },
+}
+
+/// All lines but comments and blank ones; `None` where one is not as it should be.
+pub(super) fn lines() -> impl Iterator<Item = (&'static str, Option<Line>)> {
+    TABLE
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| (line, parse(line)))
+}
+
+fn parse(line: &'static str) -> Option<Line> {
+    if line.contains('(') {
+        return text::parse_line(line).map(Line::Own);
+    }
+    let (number, names) = line.split_once(' ')?;
+    let (name, call) = names.split_once('=').unwrap_or((names, names));
+    Some(Line::As { number: number.parse().ok()?, name, call })
+}
+
+fn syscall(line: Line) -> Option<Syscall> {
+    let of = |number, (call, name, c_type)| Argument {
+        name,
+        c_type,
+        meaning: meaning::of(call, name, c_type).compat(number >= FIRST_WITH_LONG_TIMES),
+        labels: labels(call, name),
+        pointer: meaning::POINTER.narrow(),
+    };
+    match line {
+        Line::Own(line) => {
+            let args = line.args.iter().map(|(c_type, name)| {
+                // An argument means what it does there, if the kernel has another name for the call.
+                of(line.number, (line.kernel_name, *name, *c_type))
+            });
+            let args = args.collect();
+            let (name, kernel_name) = (line.name, line.kernel_name);
+            Some(Syscall { number: line.number, name, kernel_name, args, is_compat: true })
+        }
+        Line::As { number, name, call } => {
+            let other = super::table().iter().find(|other| other.name == call)?;
+            let args = other.args.iter().map(|arg| of(number, (call, arg.name, arg.c_type)));
+            let args = args.collect();
+            Some(Syscall { number, name, kernel_name: other.kernel_name, args, is_compat: true })
+        }
+    }
+}
