@@ -258,6 +258,7 @@ fn resolved(program: &OsStr) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::pipe::{pipe_with, PipeFlags};
 
     fn start(command: &[&str]) -> Result<Running, CommandError> {
         let command: Vec<OsString> = command.iter().map(Into::into).collect();
@@ -327,7 +328,7 @@ mod tests {
 
     #[test]
     fn command_gets_the_limits_signals_and_descriptors_that_it_would_have_had() {
-        let (read, write) = std::io::pipe().unwrap();
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         let inherited = Inherited::prepare().unwrap();
         let before = inherited.nofile.current.unwrap_or(0);
         let script = format!(
@@ -339,7 +340,7 @@ mod tests {
         let fds = [std::os::fd::AsFd::as_fd(&write)];
         let mut running = Running::start(&command, &environment, &fds, &inherited).unwrap();
         drop(write);
-        let text = io::read_to_string(read).unwrap();
+        let text = io::read_to_string(std::fs::File::from(read)).unwrap();
         while !running.wait(Duration::from_secs(5)).unwrap() {}
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], before.to_string());
