@@ -148,10 +148,14 @@ impl KernelSession {
         };
         let Plan { mut units, mut stream_class, mut problems } = plan(spec.events)?;
         problems.extend(absent(&spec.follow));
-        let _limits = Limits::raise(units.len());
+        let limits = Limits::raise(units.len());
         let layout = stream_layout(&attr)?;
         let (mut loader, mut channel) = (Loader::new(&attr, &layout)?, None);
-        let walker = follow::begin(&mut loader, &spec.follow)?;
+        let explained = |error| match error {
+            Error::Load { what, reason } => Error::Load { what, reason: limits.explain(reason) },
+            other => other,
+        };
+        let walker = follow::begin(&mut loader, &spec.follow).map_err(explained)?;
         let control = match loader.shared(".data.control") {
             Some(fd) => ControlMap::new(fd)?,
             None => return Err(no_map(".data.control")),
@@ -159,10 +163,11 @@ impl KernelSession {
         let following = u32::from(spec.follow != Follow::Everyone);
         control.get().following.store(following, Ordering::Relaxed);
         control.get().tracer.store(std::process::id(), Ordering::Relaxed);
-        let attached = follow::attach_and_walk(&walker)?;
+        let attached = follow::attach_and_walk(&walker).map_err(explained)?;
         let total = units.len();
         let refused = Vec::new();
-        let mut all = All { attached, problems, nr_events: 0, refused, done: 0, total, progress };
+        let (nr_events, done, limits) = (0, 0, &limits);
+        let mut all = All { attached, problems, nr_events, refused, done, total, limits, progress };
         // The first unit of each object that is loaded makes the maps that the others share.
         let mut loaded = Vec::new();
         while !units.is_empty() {
@@ -294,6 +299,7 @@ struct All<'p> {
     refused: Vec<Fallback>,
     done: usize,
     total: usize,
+    limits: &'p Limits,
     progress: &'p mut dyn FnMut(Progress),
 }
 
@@ -308,11 +314,12 @@ impl All<'_> {
                 self.total += 1;
                 self.refused.push(*fallback);
             }
-            (Err(reason), None) => self.problems.extend(
-                unit.events
-                    .iter()
-                    .map(|event| Problem { event: event.clone(), reason: reason.to_string() }),
-            ),
+            (Err(reason), None) => {
+                let reason = self.limits.explain(reason).to_string();
+                let problem =
+                    |event: &String| Problem { event: event.clone(), reason: reason.clone() };
+                self.problems.extend(unit.events.iter().map(problem));
+            }
         }
         self.done += 1;
         (self.progress)(Progress { attached: self.done, total: self.total });
