@@ -359,6 +359,10 @@ fn cpus(counts: &Counts) -> String {
     }
 }
 
+/// Why records are in no file, and what helps.
+const UNWRITTEN: (&str, &str) =
+    ("not written to a file", "The recording was stopped, as said above, before they could be");
+
 /// What a process wrote and is not in the trace, by reason, and what helps.
 fn losses(process: &ProcessReport, report: &Report) -> Vec<Message> {
     let (counts, discarded) = (&process.counts, &process.counts.discarded);
@@ -413,6 +417,7 @@ fn losses(process: &ProcessReport, report: &Report) -> Vec<Message> {
         String::new(),
         "Raise its memory limit, or trace shorter arrays and strings".to_owned(),
     );
+    say(discarded.unwritten, UNWRITTEN.0, String::new(), UNWRITTEN.1.to_owned());
     if counts.overwritten > 0 {
         messages.push(talk(format!(
             "{}: {} overwritten (the oldest go first). For a longer past use {larger}.",

@@ -60,6 +60,7 @@ pub struct Collector {
     classes: Option<Classes>,
     /// See [`Collector::add_discarded`].
     not_run: u64,
+    given_up: bool,
 }
 
 /// A write beyond RLIMIT_FSIZE shall be an error and not kill this program. A handler that does
@@ -91,7 +92,16 @@ impl Collector {
             )
         };
         let streams = (0..channel.nr_streams()).map(stream).collect();
-        Self { directory, channel, identity, streams, described: false, classes: None, not_run: 0 }
+        Self {
+            directory,
+            channel,
+            identity,
+            streams,
+            described: false,
+            classes: None,
+            not_run: 0,
+            given_up: false,
+        }
     }
 
     /// The folder.
@@ -385,10 +395,18 @@ impl Collector {
         .map(|_| ())
     }
 
+    /// Instead of [`Collector::finish`], where it or what came before has failed for good: what the streams
+    /// hold counts as discarded. Their producers must write no more.
+    pub fn give_up(&mut self) {
+        self.given_up = true;
+    }
+
     /// What became of each stream's records, so far; streams that were never used are left out.
     #[must_use]
     pub fn stats(&mut self) -> Vec<StreamStats> {
         let mut all = Vec::new();
+        let held_bytes_max =
+            (u64::from(self.channel.nr_subbufs()) + 1).saturating_mul(self.channel.subbuf_bytes());
         for (track, _) in &self.streams {
             let mut stats = track.stats.clone();
             stats.discarded.not_run = self.not_run(stats.cpu);
@@ -401,6 +419,9 @@ impl Collector {
                     no_stream: counters.discarded_no_stream,
                     ..stats.discarded
                 };
+                if self.given_up {
+                    stats.discarded.unwritten = track.unwritten(&counters, held_bytes_max);
+                }
                 stats.overwritten = track.overwritten(&counters);
                 stats.overwritten_packets = counters.overwritten_packets;
             }

@@ -13,6 +13,8 @@ pub struct Discarded {
     pub no_stream: u64,
     /// The kernel did not run the program that writes them: one was running on that CPU already.
     pub not_run: u64,
+    /// Nothing could be written any more; known from [`crate::Collector::give_up`] on.
+    pub unwritten: u64,
 }
 
 impl Discarded {
@@ -24,6 +26,7 @@ impl Discarded {
             .saturating_add(self.nested)
             .saturating_add(self.no_stream)
             .saturating_add(self.not_run)
+            .saturating_add(self.unwritten)
     }
 }
 
@@ -77,6 +80,7 @@ impl StreamStats {
             (&mut self.discarded.nested, other.discarded.nested),
             (&mut self.discarded.no_stream, other.discarded.no_stream),
             (&mut self.discarded.not_run, other.discarded.not_run),
+            (&mut self.discarded.unwritten, other.discarded.unwritten),
             (&mut self.overwritten, other.overwritten),
             (&mut self.overwritten_packets, other.overwritten_packets),
             (&mut self.unpublished_bytes, other.unpublished_bytes),

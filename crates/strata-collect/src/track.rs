@@ -113,6 +113,20 @@ impl Track {
         counters.overwritten_records.saturating_sub(self.kept)
     }
 
+    /// Neither in the file nor overwritten, of at most so many bytes.
+    pub(crate) fn unwritten(&self, counters: &Counters, held_bytes_max: u64) -> u64 {
+        // Of a packet in the file that nobody could count, it is not known.
+        if self.stats.uncounted_packets > 0 {
+            return 0;
+        }
+        counters
+            .written
+            .saturating_sub(self.overwritten(counters))
+            .saturating_sub(self.stats.records)
+            .saturating_sub(self.stats.unread_records)
+            .min(held_bytes_max / RECORD_BYTES_MIN)
+    }
+
     /// Everything that can be read is in the file: what else was written is behind holes.
     pub(crate) fn finished(&mut self, counters: &Counters) {
         let stats = &mut self.stats;

@@ -68,10 +68,14 @@ fn fill_up(folder: &Folder, publish: Publish, check: fn(&Error), room: impl FnOn
     // Again: the same error, nothing more in the file.
     check(&t.collector.flush(&mut || None).unwrap_err());
     assert_eq!(packets(&t.file()).len(), before);
+    // Given up: all that was written is in the file or counted.
+    t.collector.give_up();
+    assert_eq!(t.stats().records, stats.records);
+    assert_eq!(t.stats().discarded.unwritten, written - stats.records);
     room();
     t.finish(Alive);
     assert!(packets(&t.file()).len() > before);
-    assert_eq!(t.stats().records, written);
+    assert_eq!((t.stats().records, t.stats().discarded.unwritten), (written, 0));
     if let Some(events) = t.events() {
         assert!(events.iter().map(|e| e.n).eq(0..written));
     }

@@ -37,7 +37,8 @@ use crate::detach::Detaching;
 use crate::error::{advice, failure_text, SessionError};
 use crate::options::{KernelOptions, Mode, Options};
 use crate::report::{
-    Counts, EventProblem, KernelReport, KernelRuleReport, NotReached, Notice, ProcessReport, KERNEL,
+    Counts, Discarded, EventProblem, KernelReport, KernelRuleReport, NotReached, Notice,
+    ProcessReport, KERNEL,
 };
 use crate::shared::Shared;
 use crate::statedump;
@@ -222,28 +223,29 @@ impl KernelLayer {
         let not_run = Arc::clone(&attached.not_run);
         Some(move |shared: &Shared| {
             let streams = channel.nr_streams();
-            let opened = Directory::create(&path).and_then(|directory| {
-                let identity = Identity { uuid, stream_id: class.id, name: class.name.clone() };
-                let (stream_id, stream_instance) = (class.id, streams.into());
-                let mut collector = Collector::new(directory, channel, identity);
-                collector.set_metadata(&metadata)?;
-                collector.set_classes(move || Some(class.clone()));
-                let mut dumped = Counts::default();
-                if let Some(first_id) = dump_id {
-                    let place = statedump::Place { uuid, stream_id, stream_instance, first_id };
-                    dumped = statedump::write(collector.directory(), &place)?;
-                }
-                Ok((collector, dumped))
-            });
-            match opened {
-                Ok((collector, dumped)) => {
-                    Recorder::new(collector, streams, flush, shared).run(path, &not_run, dumped)
-                }
+            let directory = match Directory::create(&path) {
+                Ok(directory) => directory,
                 Err(error) => {
                     fail(shared, &error);
-                    Recorded::default()
+                    return unwritten(channel, shared, &not_run);
                 }
-            }
+            };
+            let identity = Identity { uuid, stream_id: class.id, name: class.name.clone() };
+            let (stream_id, stream_instance) = (class.id, streams.into());
+            let mut collector = Collector::new(directory, channel, identity);
+            collector.set_classes(move || Some(class.clone()));
+            let dumped = collector.set_metadata(&metadata).and_then(|()| match dump_id {
+                None => Ok(Counts::default()),
+                Some(first_id) => {
+                    let place = statedump::Place { uuid, stream_id, stream_instance, first_id };
+                    statedump::write(collector.directory(), &place)
+                }
+            });
+            let dumped = dumped.unwrap_or_else(|error| {
+                fail(shared, &error);
+                Counts::default()
+            });
+            Recorder::new(collector, streams, flush, shared).run(path, &not_run, dumped)
         })
     }
 
@@ -383,6 +385,31 @@ pub(crate) struct Recorded {
     folder: Option<PathBuf>,
 }
 
+/// There is no folder: counts what would be in it.
+fn unwritten(mut channel: Channel, shared: &Shared, not_run: &AtomicU64) -> Recorded {
+    while !shared.is_stopping() {
+        wait(shared, PAUSE_MAX);
+    }
+    let mut counts = Counts { streams: channel.nr_streams(), ..Counts::default() };
+    counts.discarded.not_run = not_run.load(Ordering::Acquire);
+    for number in 0..channel.nr_streams() {
+        let Ok(stream) = channel.stream(number) else { continue };
+        let of = stream.counters();
+        let discarded = Discarded {
+            full: of.discarded_full,
+            too_big: of.discarded_too_big,
+            nested: of.discarded_nested,
+            no_stream: of.discarded_no_stream,
+            unwritten: of.written.saturating_sub(of.overwritten_records),
+            ..Discarded::default()
+        };
+        let streams_discarding = u32::from(discarded.total() > 0);
+        let overwritten = of.overwritten_records;
+        counts.add(&Counts { discarded, overwritten, streams_discarding, ..Counts::default() });
+    }
+    Recorded { counts, folder: None }
+}
+
 /// Takes packets from the rings and writes them.
 struct Recorder<'a> {
     collector: Collector,
@@ -416,11 +443,14 @@ impl<'a> Recorder<'a> {
             self.count();
             wait(self.shared, pause);
         }
+        self.collector.add_discarded(not_run.load(Ordering::Acquire));
         if !self.shared.has_failed() {
-            self.collector.add_discarded(not_run.load(Ordering::Acquire));
             if let Err(error) = self.collector.finish(Producer::Alive, &mut || None) {
                 fail(self.shared, &error);
             }
+        }
+        if self.shared.has_failed() {
+            self.collector.give_up();
         }
         let mut counts = counts_of(&self.collector.stats(), self.streams);
         self.shared.set_kernel_counts(&counts);

@@ -151,6 +151,9 @@ impl<'a> Mover<'a> {
                 failed(self.shared, &mut process, &error);
             }
         }
+        if self.shared.has_failed() {
+            process.leave_unwritten();
+        }
         let report = process.close(self.rules, &mut self.moves.matched, self.shared);
         self.closed.add(&report.counts);
         self.moves.processes.push(report);

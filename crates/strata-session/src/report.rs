@@ -22,6 +22,8 @@ pub struct Discarded {
     pub unmapped: u64,
     /// The process had no memory to assemble the record in.
     pub unstaged: u64,
+    /// The recording had failed: nothing could be written any more.
+    pub unwritten: u64,
 }
 
 impl Discarded {
@@ -36,6 +38,7 @@ impl Discarded {
             self.not_run,
             self.unmapped,
             self.unstaged,
+            self.unwritten,
         ]
         .iter()
         .fold(0, |sum: u64, &count| sum.saturating_add(count))
@@ -50,6 +53,7 @@ impl Discarded {
             (&mut self.not_run, other.not_run),
             (&mut self.unmapped, other.unmapped),
             (&mut self.unstaged, other.unstaged),
+            (&mut self.unwritten, other.unwritten),
         ] {
             *sum = sum.saturating_add(count);
         }

@@ -207,6 +207,13 @@ impl Moved {
         .map(|_| ())
     }
 
+    /// Nothing more can be written: what is left is counted.
+    pub(crate) fn leave_unwritten(&mut self) {
+        if let Output::Folder(collector) = &mut self.output {
+            collector.give_up();
+        }
+    }
+
     /// Let `work` take packets, if there is something to take or was before.
     fn with_collector(
         &mut self,
@@ -449,6 +456,7 @@ pub(crate) fn counts_of(stats: &[StreamStats], streams: u32) -> Counts {
             nested: sum.discarded.nested,
             no_stream: sum.discarded.no_stream,
             not_run: sum.discarded.not_run,
+            unwritten: sum.discarded.unwritten,
             ..crate::report::Discarded::default()
         },
         overwritten: sum.overwritten,

@@ -4,7 +4,7 @@ use strata_session::report::{KernelRuleReport, ProcessReport, Report};
 
 use crate::units::{clean, count, counted};
 
-use super::{cpus, full, larger, sentence, talk, warning, Message, NAMES_SHOWN};
+use super::{cpus, full, larger, sentence, talk, warning, Message, NAMES_SHOWN, UNWRITTEN};
 
 /// What the kernel's layer did not record, by reason, and what helps.
 pub(super) fn losses(report: &Report) -> Vec<Message> {
@@ -77,6 +77,7 @@ fn discarded(kernel: &ProcessReport, report: &Report) -> Vec<Message> {
              interrupts"
                 .to_owned(),
         ),
+        (discarded.unwritten, UNWRITTEN.0, String::new(), UNWRITTEN.1.to_owned()),
     ]
     .into_iter()
     .filter(|(number, ..)| *number > 0)

@@ -92,6 +92,7 @@ fn loss_by_each_reason_is_said_with_what_helps() {
         not_run: 0,
         unmapped: 4,
         unstaged: 5,
+        unwritten: 6,
     };
     one.counts.streams_discarding = 3;
     one.counts.overwritten = 77;
@@ -108,10 +109,15 @@ fn loss_by_each_reason_is_said_with_what_helps() {
     );
     assert!(text_with(&report, "nested too deep").contains("2 event records"));
     assert!(text_with(&report, "CPU without a stream").contains("record again"));
+    assert_eq!(
+        text_with(&report, "not written"),
+        "demo (4242): 6 event records discarded (not written to a file). The recording was stopped, \
+         as said above, before they could be."
+    );
     assert!(text_with(&report, "buffers not mapped").contains("or use --subbuf-size=128K"));
     assert!(text_with(&report, "no memory for the record").contains("5 event records"));
     assert!(text_with(&report, "77 event records overwritten").contains("For a longer past"));
-    assert!(text_with(&report, "layer").contains("18,219           77"));
+    assert!(text_with(&report, "layer").contains("18,225           77"));
     assert_eq!((exit_status(&report, false), exit_status(&report, true)), (0, 1));
 
     report.mode = Mode::Overwrite;
@@ -499,7 +505,7 @@ fn kernel_rule_that_matched_nothing_is_said_with_what_was_perhaps_meant_and_is_1
 fn kernel_losses_are_said_by_reason_with_what_helps() {
     let mut report = kernel_report(1_000);
     report.layers[0].processes[0].counts.discarded =
-        Discarded { full: 5, nested: 1, not_run: 12, ..Discarded::default() };
+        Discarded { full: 5, nested: 1, not_run: 12, unwritten: 7, ..Discarded::default() };
     report.layers[0].processes[0].counts.streams_discarding = 1;
     let kernel = report.kernel.as_mut().unwrap();
     (kernel.unreadable, kernel.cut) = (3, 1);
@@ -510,6 +516,7 @@ fn kernel_losses_are_said_by_reason_with_what_helps() {
     );
     assert!(text_with(&report, "program already running").starts_with("kernel: 12 event records"));
     assert!(text_with(&report, "nested interrupts").contains("Use --subbuf-size=1M"));
+    assert!(text_with(&report, "not written").starts_with("kernel: 7 event records discarded"));
     assert!(text_with(&report, "3 fields could not be read").starts_with("kernel: "));
     assert!(text_with(&report, "1 text longer").ends_with("cut after 1,024 bytes."));
     assert_eq!((exit_status(&report, false), exit_status(&report, true)), (0, 1));
