@@ -9,6 +9,7 @@ use crate::limits::Limits;
 use crate::load::{bytes_of, quiet, Loader};
 use crate::plan::{plan, Constant, Fallback, Plan, Unit};
 use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -130,11 +131,15 @@ pub struct KernelSession {
 impl KernelSession {
     /// Loads and attaches everything; nothing is recorded before [`KernelSession::start`].
     ///
-    /// An event that the kernel refuses is one of [`KernelSession::problems`].
+    /// An event that the kernel refuses is one of [`KernelSession::problems`]. When `progress` breaks, the
+    /// session has what was attached by then.
     ///
     /// # Errors
     /// What makes recording impossible altogether, or a filter that cannot be compiled.
-    pub fn begin(spec: Spec, progress: &mut dyn FnMut(Progress)) -> Result<KernelSession, Error> {
+    pub fn begin(
+        spec: Spec,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<KernelSession, Error> {
         check_machine()?;
         check_rights()?;
         quiet();
@@ -166,14 +171,16 @@ impl KernelSession {
         let attached = follow::attach_and_walk(&walker).map_err(explained)?;
         let total = units.len();
         let refused = Vec::new();
+        let flow = ControlFlow::Continue(());
         let (nr_events, done, limits) = (0, 0, &limits);
-        let mut all = All { attached, problems, nr_events, refused, done, total, limits, progress };
+        let mut all =
+            All { attached, problems, nr_events, refused, done, total, limits, flow, progress };
         // The first unit of each object that is loaded makes the maps that the others share.
         let mut loaded = Vec::new();
-        while !units.is_empty() {
+        while !units.is_empty() && all.flow.is_continue() {
             let mut others = Vec::new();
             for unit in units {
-                if loaded.contains(&unit.object) {
+                if loaded.contains(&unit.object) || all.flow.is_break() {
                     others.push(unit);
                     continue;
                 }
@@ -300,7 +307,8 @@ struct All<'p> {
     done: usize,
     total: usize,
     limits: &'p Limits,
-    progress: &'p mut dyn FnMut(Progress),
+    flow: ControlFlow<()>,
+    progress: &'p mut dyn FnMut(Progress) -> ControlFlow<()>,
 }
 
 impl All<'_> {
@@ -322,7 +330,9 @@ impl All<'_> {
             }
         }
         self.done += 1;
-        (self.progress)(Progress { attached: self.done, total: self.total });
+        if self.flow.is_continue() {
+            self.flow = (self.progress)(Progress { attached: self.done, total: self.total });
+        }
     }
 }
 
@@ -341,6 +351,9 @@ fn fall_back(refused: Vec<Fallback>, stream_class: &mut StreamClass) -> Vec<Unit
 
 /// The verifier takes most of the time: one thread for each CPU.
 fn attach_others(loader: &Loader, mut others: Vec<Unit>, all: &mut All<'_>) {
+    if all.flow.is_break() {
+        return;
+    }
     others.reverse();
     let queue = Mutex::new(others);
     let next = || queue.lock().ok().and_then(|mut queue| queue.pop());
@@ -366,6 +379,10 @@ fn attach_others(loader: &Loader, mut others: Vec<Unit>, all: &mut All<'_>) {
         drop(sender);
         for (unit, outcome) in receiver {
             all.add(unit, outcome);
+            if all.flow.is_break() {
+                // Nothing more is begun; what has begun comes yet.
+                queue.lock().iter_mut().for_each(|queue| queue.clear());
+            }
         }
     });
     while let Some(unit) = next() {
@@ -464,7 +481,7 @@ mod tests {
             events: vec![selected],
             follow: Follow::Everyone,
         };
-        let session = match KernelSession::begin(spec, &mut |_| ()) {
+        let session = match KernelSession::begin(spec, &mut |_| ControlFlow::Continue(())) {
             Ok(session) => session,
             Err(error @ Error::Rights { .. }) => return eprintln!("skip: {error}"),
             Err(error) => panic!("{error}"),

@@ -18,7 +18,7 @@ fn session(loss_mode: LossMode, events: Vec<KernelEvent>) -> Option<KernelSessio
     let events = events.into_iter().map(one).collect();
     let follow = Follow::Children;
     let spec = Spec { loss_mode, subbuf_bytes: 1 << 16, nr_subbufs: 4, events, follow };
-    match KernelSession::begin(spec, &mut |_| ()) {
+    match KernelSession::begin(spec, &mut |_| std::ops::ControlFlow::Continue(())) {
         Ok(session) => Some(session),
         Err(error @ (Error::Rights { .. } | Error::NoBtf | Error::Machine { .. })) => {
             eprintln!("skip: {error}");

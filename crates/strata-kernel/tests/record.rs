@@ -56,7 +56,7 @@ fn spec(events: Vec<SelectedEvent>, follow: Follow) -> Spec {
 
 /// `None`, and says why, where the kernel cannot be recorded.
 fn begin(spec: Spec) -> Option<KernelSession> {
-    match KernelSession::begin(spec, &mut |_| ()) {
+    match KernelSession::begin(spec, &mut |_| std::ops::ControlFlow::Continue(())) {
         Ok(session) => {
             assert_eq!(session.problems(), [] as [Problem; 0]);
             Some(session)

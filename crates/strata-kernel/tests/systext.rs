@@ -197,7 +197,8 @@ fn record(
     let events = calls.iter().map(one).collect();
     let follow = Follow::Children;
     let spec = Spec { loss_mode, subbuf_bytes: 1 << 18, nr_subbufs: 4, events, follow };
-    let mut session = match KernelSession::begin(spec, &mut |_| ()) {
+    let mut session = match KernelSession::begin(spec, &mut |_| std::ops::ControlFlow::Continue(()))
+    {
         Ok(session) => session,
         Err(error @ (Error::Rights { .. } | Error::NoBtf | Error::Machine { .. })) => {
             eprintln!("skip: {error}");

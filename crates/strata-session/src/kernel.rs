@@ -11,6 +11,7 @@
 //! flags.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,6 +43,7 @@ use crate::report::{
 };
 use crate::shared::Shared;
 use crate::statedump;
+use crate::stop::Stop;
 use crate::traced::counts_of;
 
 /// Pause after a round that found packets.
@@ -78,6 +80,17 @@ struct Attached {
     not_run: Arc<AtomicU64>,
 }
 
+/// What is asked of the layer.
+pub(crate) struct Asked<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) kernel: &'a KernelOptions,
+    pub(crate) machine: &'a Machine,
+    /// When the trace was begun.
+    pub(crate) created: &'a str,
+    /// Who wants this to end while it attaches.
+    pub(crate) stop: &'a Stop,
+}
+
 /// What the layer does, of which the end is told.
 pub(crate) struct LayerEnd {
     pub(crate) report: KernelReport,
@@ -93,10 +106,7 @@ impl KernelLayer {
     /// # Errors
     /// [`SessionError`]: nothing is left in the kernel.
     pub(crate) fn begin(
-        options: &Options,
-        asked: &KernelOptions,
-        machine: &Machine,
-        created: &str,
+        &Asked { options, kernel: asked, machine, created, stop }: &Asked<'_>,
         notify: &mut dyn FnMut(Notice),
     ) -> Result<KernelLayer, SessionError> {
         let mut layer = KernelLayer::default();
@@ -121,12 +131,19 @@ impl KernelLayer {
         let mut progress = |now: strata_kernel::session::Progress| {
             let (attached, total) = (now.attached as u64, now.total as u64);
             notify(Notice::Attaching { attached, total });
+            match stop.requests() > 0 {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
         };
         let of_others = is_of_others(&spec);
         let session = KernelSession::begin(spec, &mut progress).map_err(failed)?;
         let attached = Attached::new(session, asked, machine, created, of_others)?;
         layer.attached = Some(attached);
-        Ok(layer)
+        match stop.requests() > 0 {
+            true => Err(SessionError::Stopped),
+            false => Ok(layer),
+        }
     }
 
     /// The events that the rules select.

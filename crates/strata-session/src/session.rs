@@ -18,7 +18,7 @@ use crate::detach::Detaching;
 use crate::error::SessionError;
 use crate::folder::{TimeStamp, TraceFolder};
 use crate::keeper::{Keeper, KeeperParts, Target};
-use crate::kernel::{KernelLayer, LayerEnd, Recorded, Watched};
+use crate::kernel::{self, KernelLayer, LayerEnd, Recorded, Watched};
 use crate::mover::{Mover, Moves};
 use crate::options::{Mode, Options};
 use crate::report::{
@@ -282,14 +282,14 @@ impl Setup<'_> {
         notify: &mut dyn FnMut(Notice),
     ) -> Result<Option<KernelLayer>, SessionError> {
         let Some(asked) = &self.options.kernel else { return Ok(None) };
-        let requests = self.stop.requests();
-        let layer =
-            KernelLayer::begin(self.options, asked, &self.machine, &self.stamp.iso, notify)?;
-        // It may have taken seconds.
-        if self.stop.requests() > requests {
-            return Err(SessionError::Stopped);
-        }
-        Ok(Some(layer))
+        let asked = kernel::Asked {
+            options: self.options,
+            kernel: asked,
+            machine: &self.machine,
+            created: &self.stamp.iso,
+            stop: self.stop,
+        };
+        KernelLayer::begin(&asked, notify).map(Some)
     }
 
     /// Start the command, or begin to listen; with the kernel's layer on from there.
