@@ -7,6 +7,7 @@
 //! that is in no file yet. [`tsdl`] reads any trace's metadata, [`read`] its packets.
 #![forbid(unsafe_code)]
 
+mod flags;
 pub mod read;
 pub mod tsdl;
 pub mod walk;

@@ -126,7 +126,7 @@ fn malicious_trace_that_was_not_validated_is_written_without_breaking_out() {
     let odd = Integer { bytes: 255, ..Integer::unsigned(3) };
     let float = Float { bytes: 77, byte_order: FieldOrder::Big };
     let labels = vec![Label { from: 9, to: -9, label: evil.into() }];
-    let none = Enumeration { integer: odd, name: evil.into(), labels: vec![] };
+    let none = Enumeration { integer: odd, name: evil.into(), labels: vec![], flags: None };
     let classes = [
         FieldClass::Integer(odd),
         FieldClass::Enumeration(Enumeration { labels, ..none.clone() }),

@@ -58,7 +58,12 @@ impl Random {
                 let labels = (0..1 + self.below(8) as i64)
                     .map(|i| Label { from: i * 10, to: i * 10 + i, label: format!("is {i}") })
                     .collect();
-                FieldClass::Enumeration(Enumeration { integer, name: "n".into(), labels })
+                FieldClass::Enumeration(Enumeration {
+                    integer,
+                    name: "n".into(),
+                    labels,
+                    flags: None,
+                })
             }
             2 => FieldClass::Float(Float { bytes: self.pick(&[4, 8]), byte_order: self.order() }),
             3 => FieldClass::String,

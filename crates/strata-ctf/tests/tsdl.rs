@@ -10,7 +10,8 @@ use strata_ctf::tsdl::{parse, parse_tolerant};
 use strata_model::schema::{self, Location, Role, Schema, Scope, Structure, Width};
 use strata_model::{
     Array, Base, ByteOrder, ClockClass, Element, Enumeration, EnvValue, EventClass, Field,
-    FieldClass, FieldOrder, Float, Integer, Label, RecordHeader, Sequence, StreamClass, Trace,
+    FieldClass, FieldOrder, Flags, Float, Integer, Label, RecordHeader, Sequence, StreamClass,
+    Trace,
 };
 use support::*;
 
@@ -43,6 +44,7 @@ impl Expected<'_> {
             clock: None,
             role: None,
             labels: None,
+            flags: None,
         }
     }
 
@@ -197,7 +199,7 @@ impl Expected<'_> {
             }
         }
         let labels = Some(labels.into());
-        schema::Integer { labels, ..self.integer(&class.integer) }.into_class()
+        schema::Integer { labels, flags: class.flags, ..self.integer(&class.integer) }.into_class()
     }
 
     fn list(&self, element: &Element, length: schema::Length) -> schema::FieldClass {
@@ -298,7 +300,16 @@ impl Random {
                     Label { from, to: from + length, label: self.pick(&names).into() }
                 });
                 let labels = labels.collect();
-                FieldClass::Enumeration(Enumeration { integer, name: "n".into(), labels })
+                FieldClass::Enumeration(Enumeration {
+                    integer,
+                    name: "n".into(),
+                    labels,
+                    flags: self.pick(&[
+                        None,
+                        Some(Flags { low_bits: 0 }),
+                        Some(Flags { low_bits: 9 }),
+                    ]),
+                })
             }
             2 => FieldClass::Float(self.float()),
             3 => FieldClass::String,

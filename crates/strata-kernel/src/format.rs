@@ -15,7 +15,7 @@
 //! | integer, pointer | [`Integer`]; in the base in which `print fmt` shows it |
 //! | `bool` | [`Integer`] that is 0 or 1 |
 //! | `__print_symbolic` of exactly the field | [`Enumeration`]; values that cannot be told are left out |
-//! | `__print_flags` of the field | hexadecimal [`Integer`]: an enumeration names one value, not a set of bits |
+//! | `__print_flags` of the field, or of some of its bits | hexadecimal [`Enumeration`] of [`Flags`] |
 //! | `char x[16]` | [`Array`] of text |
 //! | `u32 x[4]` | [`Array`] of integers |
 //! | structure, or a size that no integer has | [`Array`] of bytes |
@@ -33,7 +33,7 @@ use crate::Source;
 use std::collections::HashSet;
 use strata_abi::kernel::{self, Part};
 use strata_model::{
-    printable, Array, Base, Element, Enumeration, EventError, Field, FieldClass, FieldOrder,
+    printable, Array, Base, Element, Enumeration, EventError, Field, FieldClass, FieldOrder, Flags,
     Integer, Label, Sequence,
 };
 use thiserror::Error;
@@ -134,6 +134,8 @@ pub struct FormatField {
     /// What `print fmt` calls its values: no two of them have one value, and all are values that
     /// the field can have.
     pub labels: Vec<Label>,
+    /// They are flags.
+    pub flags: Option<Flags>,
 }
 
 /// What a `format` file says.
@@ -289,6 +291,7 @@ impl FormatField {
                 integer: self.integer(bytes),
                 name: String::new(),
                 labels: self.labels.clone(),
+                flags: self.flags,
             }),
             Shape::Text => {
                 FieldClass::Array(Array { element: Element::Text, count: self.bytes.into() })

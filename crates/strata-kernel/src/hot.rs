@@ -194,16 +194,15 @@ pub fn find(system: &str, kernel_name: &str, format: Option<&Format>) -> Option<
     }
     let (mut fields, mut sources, mut offset) = (Vec::new(), Vec::new(), 0);
     for (name, kind) in hot.fields {
-        let labels = format
-            .and_then(|format| format.fields.iter().find(|field| field.name == *name))
-            .map(|field| field.labels.clone())
-            .unwrap_or_default();
+        let of_format = format.and_then(|format| format.field(name));
+        let labels = of_format.map(|field| field.labels.clone()).unwrap_or_default();
         let class = match kind.class() {
             FieldClass::Integer(integer) if !labels.is_empty() => {
                 FieldClass::Enumeration(Enumeration {
                     integer,
                     name: String::new(),
                     labels: labels.clone(),
+                    flags: of_format.and_then(|field| field.flags),
                 })
             }
             class => class,

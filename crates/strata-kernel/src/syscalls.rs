@@ -21,7 +21,7 @@ use strata_abi::kernel::{
     self, ARG_MEMORY, ARG_MESSAGE, ARG_NAME, ARG_NONE, ARG_PATH, ARG_SOCKADDR, ARG_STRINGS,
     ARG_U32, ARG_U64, NO_ID,
 };
-use strata_model::{Base, Element, Field, FieldClass, Integer, Label};
+use strata_model::{Base, Element, Field, FieldClass, Flags, Integer, Label};
 
 #[cfg(target_arch = "x86_64")]
 const TABLE: &str = include_str!("syscalls/x86_64.txt");
@@ -84,6 +84,7 @@ pub struct Argument {
     pub c_type: &'static str,
     meaning: Meaning,
     labels: &'static [Label],
+    flags: Option<Flags>,
     pointer: Number,
 }
 
@@ -100,7 +101,7 @@ impl Argument {
 
     /// What is written for it at entry.
     pub fn fields(&self) -> Vec<Field> {
-        self.meaning.entry_fields(self.name, self.labels, self.pointer)
+        self.meaning.entry_fields(self.name, self.labels, self.flags, self.pointer)
     }
 
     /// What is written for it at exit.
@@ -116,12 +117,10 @@ pub fn table() -> &'static [Syscall] {
 }
 
 fn syscall(line: text::Line) -> Syscall {
-    let argument = |(c_type, name)| Argument {
-        name,
-        c_type,
-        meaning: meaning::of(line.name, name, c_type),
-        labels: labels(line.name, name),
-        pointer: meaning::POINTER,
+    let argument = |(c_type, name)| {
+        let (labels, flags) = labels(line.name, name);
+        let meaning = meaning::of(line.name, name, c_type);
+        Argument { name, c_type, meaning, labels, flags, pointer: meaning::POINTER }
     };
     let args = line.args.iter().copied().map(argument).collect();
     let text::Line { number, name, kernel_name, .. } = line;
@@ -129,19 +128,19 @@ fn syscall(line: text::Line) -> Syscall {
 }
 
 /// By system call and argument.
-type Labels = HashMap<(&'static str, &'static str), Arc<[Label]>>;
+type Labels = HashMap<(&'static str, &'static str), (Arc<[Label]>, Option<Flags>)>;
 
 /// Names of an argument's values; none: it is just a number.
-fn labels(call: &'static str, argument: &'static str) -> &'static [Label] {
+fn labels(call: &'static str, argument: &'static str) -> (&'static [Label], Option<Flags>) {
     static ALL: OnceLock<Labels> = OnceLock::new();
     let all = ALL.get_or_init(|| {
         let each = |values: text::Values| {
             let labels: Arc<[Label]> = values.labels.into();
-            values.of.into_iter().map(move |of| (of, labels.clone()))
+            values.of.into_iter().map(move |of| (of, (labels.clone(), values.flags)))
         };
         text::values(VALUES).flatten().flat_map(each).collect()
     });
-    all.get(&(call, argument)).map_or(&[], |labels| labels)
+    all.get(&(call, argument)).map_or((&[], None), |(labels, flags)| (labels, *flags))
 }
 
 /// The system call of this name, its own or the kernel's.
@@ -201,6 +200,7 @@ pub fn unknown() -> KernelEvent {
             c_type: "unsigned long",
             meaning: Meaning::Number(meaning::POINTER),
             labels: &[],
+            flags: None,
             pointer: meaning::POINTER,
         })
         .into();

@@ -1,6 +1,7 @@
 //! Field classes.
 
 use crate::error::FieldError;
+use crate::flags::Flags;
 use crate::limits;
 use crate::trace::check_name;
 
@@ -148,6 +149,8 @@ pub struct Enumeration {
     pub name: String,
     /// Its labels, at least one.
     pub labels: Vec<Label>,
+    /// Its labels are flags.
+    pub flags: Option<Flags>,
 }
 
 /// A floating-point number, IEEE 754.

@@ -18,6 +18,7 @@
 
 mod error;
 mod field;
+mod flags;
 mod name;
 pub mod schema;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use field::{
     Array, Base, ByteOrder, Element, Enumeration, Field, FieldClass, FieldOrder, Float, Integer,
     Label, Sequence,
 };
+pub use flags::Flags;
 pub use name::{is_identifier, printable, text_from_bytes, LEVEL_NAMES};
 pub use trace::{
     ClockClass, EnvValue, EventClass, RecordHeader, StreamClass, Trace, Uuid, UuidError,

@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use crate::{Base, ByteOrder, ClockClass, EnvValue, Uuid};
+use crate::{Base, ByteOrder, ClockClass, EnvValue, Flags, Uuid};
 
 /// The description of one trace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -165,6 +165,8 @@ pub struct Integer {
     pub role: Option<Role>,
     /// It is an enumeration. Shared by all fields of its type.
     pub labels: Option<Arc<[Label]>>,
+    /// Its labels are flags.
+    pub flags: Option<Flags>,
 }
 
 /// A name for some values of an enumeration. Labels may overlap.

@@ -8,7 +8,12 @@ fn field(class: FieldClass) -> Field {
 
 fn colour(integer: Integer, labels: &[(i64, i64)]) -> Field {
     let labels = labels.iter().map(|&(from, to)| Label { from, to, label: "red".into() }).collect();
-    field(FieldClass::Enumeration(Enumeration { integer, name: "colour".into(), labels }))
+    field(FieldClass::Enumeration(Enumeration {
+        integer,
+        name: "colour".into(),
+        labels,
+        flags: None,
+    }))
 }
 
 fn event(fields: Vec<Field>) -> EventClass {

@@ -4,7 +4,9 @@ use std::io;
 
 use rustix::time::{clock_gettime, ClockId};
 use strata_ctf::environment::{kernel_environment, user_environment, KernelHost, UserProcess};
-use strata_model::{ByteOrder, ClockClass, EventClass, RecordHeader, StreamClass, Trace, Uuid};
+use strata_model::{
+    ByteOrder, ClockClass, EventClass, FieldClass, RecordHeader, StreamClass, Trace, Uuid,
+};
 
 use crate::options::Mode;
 
@@ -70,9 +72,22 @@ impl Machine {
             byte_order: ByteOrder::NATIVE,
             environment: kernel_environment(&host),
             clock: self.clock.clone(),
-            streams: vec![class],
+            streams: vec![if as_lttng { as_numbers(class) } else { class }],
         }
     }
+}
+
+/// Trace Compass takes these for numbers, as LTTng records them, where it takes the trace for LTTng's.
+const NUMBERS: [&str; 2] = ["prev_state", "vec"];
+
+fn as_numbers(mut class: StreamClass) -> StreamClass {
+    let fields = class.events.iter_mut().flat_map(|event| &mut event.fields);
+    for field in fields.filter(|field| NUMBERS.contains(&field.name.as_str())) {
+        if let FieldClass::Enumeration(enumeration) = &field.class {
+            field.class = FieldClass::Integer(enumeration.integer);
+        }
+    }
+    class
 }
 
 /// One process, as its trace describes it.
@@ -127,6 +142,7 @@ fn wall_offset() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strata_model::{Enumeration, Field, Flags, Integer, Label};
 
     #[test]
     fn trace_of_a_process_is_valid_and_says_where_it_comes_from() {
@@ -170,6 +186,33 @@ mod tests {
         assert_eq!(tracer(true), Some("lttng-modules".into()));
         assert_eq!(trace(false).clock, machine.clock);
         assert!(machine.clock.absolute);
+    }
+
+    #[test]
+    fn trace_of_the_kernel_as_lttng_has_numbers_where_analyses_want_them() {
+        let field = |name: &str| {
+            let labels = vec![Label { from: 1, to: 1, label: "S".into() }];
+            let (integer, flags) = (Integer::signed(8), Some(Flags { low_bits: 0 }));
+            let class = Enumeration { integer, name: String::new(), labels, flags };
+            Field::new(name, FieldClass::Enumeration(class))
+        };
+        let event = EventClass {
+            id: 0,
+            provider: String::new(),
+            name: "sched_switch".into(),
+            loglevel: None,
+            emf_uri: None,
+            fields: vec![field("prev_state"), field("other")],
+        };
+        let machine = Machine::new(Mode::Discard);
+        let fields = |as_lttng| {
+            let class = stream_class(true, std::slice::from_ref(&event));
+            let trace = machine.kernel_trace(new_uuid().unwrap(), "", as_lttng, class);
+            trace.streams[0].events[0].fields.clone()
+        };
+        let number = Field::new("prev_state", FieldClass::Integer(Integer::signed(8)));
+        assert_eq!(fields(true), [number, field("other")]);
+        assert_eq!(fields(false), event.fields);
     }
 
     #[test]

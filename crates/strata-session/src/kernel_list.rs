@@ -159,7 +159,8 @@ mod tests {
 
     fn event() -> KernelEvent {
         let labels = vec![Label { from: 1, to: 2, label: "S".into() }];
-        let state = Enumeration { integer: Integer::signed(8), name: "s".into(), labels };
+        let state =
+            Enumeration { integer: Integer::signed(8), name: "s".into(), labels, flags: None };
         let text = Sequence { element: Element::Text, length_bytes: 2 };
         KernelEvent {
             name: "openat".into(),

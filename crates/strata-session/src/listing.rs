@@ -197,6 +197,7 @@ mod tests {
             integer: Integer::unsigned(1),
             name: name.into(),
             labels: vec![label.clone()],
+            flags: None,
         };
         let double = Float { bytes: 8, byte_order: FieldOrder::Native };
         for (class, text) in [

@@ -256,7 +256,7 @@ fn field(input: &mut Input<'_>) -> Result<Field, DescriptionError> {
         if labels.is_empty() {
             FieldClass::Integer(integer)
         } else {
-            FieldClass::Enumeration(Enumeration { integer, name, labels })
+            FieldClass::Enumeration(Enumeration { integer, name, labels, flags: None })
         }
     } else {
         match kind {

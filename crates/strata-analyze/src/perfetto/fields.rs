@@ -125,6 +125,13 @@ impl<'w, W: Write> Annotations<'w, W> {
 /// An enumeration's value as its label: `RUNNING (2)`. None if it has none.
 fn label(field: &FieldInfo, value: i128) -> Option<String> {
     field.labels.as_ref()?;
+    if let Some(mut flags) = field.flags_of(value) {
+        let mut texts: Vec<String> = flags.by_ref().map(str::to_owned).collect();
+        if flags.rest() != 0 {
+            texts.push(format!("{:#x}", flags.rest()));
+        }
+        return Some(format!("{} ({value})", texts.join(" | ")));
+    }
     let mut labels = field.labels_of(value);
     let first = labels.next()?;
     let mut text = first.to_owned();
@@ -216,6 +223,7 @@ mod tests {
     use crate::perfetto::proto::CLOCK_REALTIME;
     use std::sync::Arc;
     use strata_ctf::model::schema::{Label, Range};
+    use strata_ctf::model::Flags;
     use strata_ctf::read::FieldKind;
 
     fn field(name: &str, kind: FieldKind) -> FieldInfo {
@@ -228,6 +236,7 @@ mod tests {
             signed: false,
             bits: 64,
             labels: None,
+            flags: None,
         }
     }
 
@@ -281,6 +290,20 @@ mod tests {
         let values: Vec<_> = all.into_iter().map(|one| one.value.unwrap()).collect();
         let text = AnnotationValue::Text("LOW | FIVE (5)".into());
         assert_eq!(values, [text, AnnotationValue::Signed(-1)]);
+    }
+
+    #[test]
+    fn annotation_of_flags_has_all_of_them() {
+        let label =
+            |name: &str, at| Label { name: name.into(), ranges: vec![Range { from: at, to: at }] };
+        let labels: Arc<[Label]> = Arc::from(vec![label("A", 1), label("B", 2)]);
+        let flags = Some(Flags::default());
+        let field = FieldInfo { labels: Some(labels), flags, ..field("f", FieldKind::Integer) };
+        let all =
+            annotations(|to| [1, 3, 11].into_iter().for_each(|value| to.unsigned(&field, value)));
+        let values: Vec<_> = all.into_iter().map(|one| one.value.unwrap()).collect();
+        let texts = ["A (1)", "A | B (3)", "A | B | 0x8 (11)"];
+        assert_eq!(values, texts.map(|text| AnnotationValue::Text(text.into())));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! CSV: the header, and a column for each field that was asked for.
 
+use strata_ctf::model::Base;
 use strata_ctf::read::{Event, FieldInfo, FieldRef, Value, Visit as _};
 
 use super::clock::ClockStyle;
@@ -162,10 +163,22 @@ impl Cell {
 
 /// An enumeration's labels, or the number.
 fn integer(out: &mut Vec<u8>, field: &FieldInfo, value: i128, write: impl FnOnce(&mut Vec<u8>)) {
+    if let Some(mut flags) = field.flags_of(value) {
+        joined(out, &mut flags);
+        if flags.rest() != 0 {
+            out.push(b'|');
+            number::in_base(out, Base::Sixteen, flags.rest(), 64, false);
+        }
+        return;
+    }
     let mut labels = field.labels_of(value).peekable();
     if labels.peek().is_none() {
         return write(out);
     }
+    joined(out, labels);
+}
+
+fn joined<'l>(out: &mut Vec<u8>, labels: impl Iterator<Item = &'l str>) {
     for (index, label) in labels.enumerate() {
         if index > 0 {
             out.push(b'|');

@@ -51,13 +51,20 @@ impl<'a> JsonFields<'a> {
         self.out.extend_from_slice(b"{\"value\":");
         write(self.out);
         self.out.extend_from_slice(b",\"labels\":[");
-        for (index, label) in field.labels_of(value).enumerate() {
+        match field.flags_of(value) {
+            Some(flags) => self.labels(flags),
+            None => self.labels(field.labels_of(value)),
+        }
+        self.out.extend_from_slice(b"]}");
+    }
+
+    fn labels<'l>(&mut self, labels: impl Iterator<Item = &'l str>) {
+        for (index, label) in labels.enumerate() {
             if index > 0 {
                 self.out.push(b',');
             }
             json_quoted(self.out, label.as_bytes());
         }
-        self.out.extend_from_slice(b"]}");
     }
 }
 

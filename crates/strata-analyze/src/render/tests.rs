@@ -6,7 +6,7 @@ use strata_ctf::model::schema::{
     Array, FieldClass, Integer, Label, Length, Location, Member, Range, Role, Scope, Structure,
     Variant, VariantOption, Width,
 };
-use strata_ctf::model::{Base, ByteOrder};
+use strata_ctf::model::{Base, ByteOrder, Flags};
 use strata_ctf::read::{FieldInfo, FieldKind, Visit};
 
 use super::json::JsonFields;
@@ -24,6 +24,7 @@ fn field(name: &str, kind: FieldKind) -> FieldInfo {
         signed: false,
         bits: 8,
         labels: None,
+        flags: None,
     }
 }
 
@@ -124,6 +125,32 @@ fn text_of_compounds_is_babeltrace2_s() {
     );
 }
 
+fn flags() -> FieldInfo {
+    let label =
+        |name: &str, at| Label { name: name.into(), ranges: vec![Range { from: at, to: at }] };
+    let labels = Some(Arc::from([label("RD", 0), label("RW", 2), label("A", 16), label("B", 32)]));
+    FieldInfo { labels, flags: Some(Flags { low_bits: 2 }), base: Base::Sixteen, ..integer("f") }
+}
+
+#[test]
+fn flags_are_shown_with_those_that_have_no_name() {
+    let tell = |visit: &mut dyn Visit| {
+        for value in [2, 0x30, 0x53, 0x40] {
+            visit.unsigned(&flags(), value);
+        }
+    };
+    assert_eq!(
+        text::<false>(&["f"; 4], |values| tell(values)),
+        "f = ( \"RW\" : container = 0x2 ), f = ( \"RD\" | \"A\" | \"B\" : container = 0x30 ), \
+         f = ( \"A\" | 0x43 : container = 0x53 ), f = ( \"RD\" | 0x40 : container = 0x40 )"
+    );
+    assert_eq!(
+        json(|fields| tell(fields)),
+        "\"f\":{\"value\":2,\"labels\":[\"RW\"]},\"f\":{\"value\":48,\"labels\":[\"RD\",\"A\",\"B\"]},\
+         \"f\":{\"value\":83,\"labels\":[\"A\"]},\"f\":{\"value\":64,\"labels\":[\"RD\"]}"
+    );
+}
+
 #[test]
 fn text_in_colours_is_the_same_without_them() {
     let coloured = text::<true>(&NAMES, |values| tell(values));
@@ -181,6 +208,7 @@ fn number(clock: Option<usize>, role: Option<Role>) -> FieldClass {
         clock,
         role,
         labels: None,
+        flags: None,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Fields as babeltrace2's text has them: `x = 1, s = "abc", a = [ [0] = 1 ]`.
 
 use strata_ctf::model::Base;
-use strata_ctf::read::{FieldInfo, Visit};
+use strata_ctf::read::{FieldInfo, FlagsOf, Visit};
 
 use super::escape::{c_quoted, hex};
 use super::line::{Lines, Piece, Sink};
@@ -141,9 +141,12 @@ impl<'a, const COLOUR: bool> Values<'a, COLOUR> {
         self.bare = false;
     }
 
-    /// `( "A", "B" : container = 5 )`.
+    /// `( "A", "B" : container = 5 )`; of flags `( "A" | "B" | 0x8 : container = 0xB )`.
     fn labels(&mut self, field: &FieldInfo, value: i128) {
         self.out.extend_from_slice(b"( ");
+        if let Some(flags) = field.flags_of(value) {
+            return self.flags(flags);
+        }
         let mut any = false;
         for label in field.labels_of(value) {
             if std::mem::replace(&mut any, true) {
@@ -156,6 +159,25 @@ impl<'a, const COLOUR: bool> Values<'a, COLOUR> {
         if !any {
             self.colour(Colours::ON.unknown);
             self.out.extend_from_slice(b"<unknown>");
+            self.colour(Colours::ON.end);
+        }
+        self.out.extend_from_slice(b" : container = ");
+    }
+
+    fn flags(&mut self, mut flags: FlagsOf<'_>) {
+        let mut first = true;
+        for label in &mut flags {
+            if !std::mem::take(&mut first) {
+                self.out.extend_from_slice(b" | ");
+            }
+            self.colour(Colours::ON.value);
+            c_quoted(self.out, label.as_bytes());
+            self.colour(Colours::ON.end);
+        }
+        if flags.rest() != 0 {
+            self.out.extend_from_slice(b" | ");
+            self.colour(Colours::ON.unknown);
+            number::in_base(self.out, Base::Sixteen, flags.rest(), 64, false);
             self.colour(Colours::ON.end);
         }
         self.out.extend_from_slice(b" : container = ");

@@ -122,4 +122,4 @@ pub use slices::{Part, Parts, Slice, Slices};
 pub use stream::{Discarded, DiscardedKind, Packet, Stream, Trace};
 pub use time::{Clock, TimeRange};
 pub use value::{FieldRef, Value};
-pub use visit::{FieldInfo, FieldKind, Visit};
+pub use visit::{FieldInfo, FieldKind, FlagsOf, Visit};

@@ -489,6 +489,12 @@ fn text(left: Source, pattern: &Pattern, outside: bool) -> Node {
         (FieldKind::Text, _) => {
             Node::Text { field: field.clone(), pattern: pattern.clone(), outside }
         }
+        (FieldKind::Integer, Some(labels)) if field.info().flags.is_some() => {
+            let labels = labels.iter().filter(|label| pattern.matches(label.name.as_bytes()));
+            let bits =
+                labels.flat_map(|label| &label.ranges).filter(|range| range.from == range.to);
+            flags(field, bits.map(|range| range.from as u64), outside)
+        }
         (FieldKind::Integer, Some(labels)) => {
             let labels = labels.iter().filter(|label| pattern.matches(label.name.as_bytes()));
             let values = labels.flat_map(|label| &label.ranges);
@@ -497,6 +503,16 @@ fn text(left: Source, pattern: &Pattern, outside: bool) -> Node {
         }
         _ => Node::Never,
     }
+}
+
+/// That a value has one of the flags, or none of them.
+fn flags(field: &FieldRef, labels: impl Iterator<Item = u64>, outside: bool) -> Node {
+    let Some(flags) = field.info().flags else { return Node::Never };
+    let node = |label: u64| {
+        let (field, mask) = (field.clone(), flags.mask(label));
+        Node::Bits { field, mask, from: label, to: label, outside }
+    };
+    join(outside, labels.map(node))
 }
 
 /// The integers of which `op number` is true; of `!=`, those of which it is not.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::model::schema::Label;
-use crate::model::Base;
+use crate::model::schema::{Label, Range};
+use crate::model::{Base, Flags};
 
 /// What a field is, for whoever shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +44,8 @@ pub struct FieldInfo {
     pub bits: u8,
     /// An enumeration's.
     pub labels: Option<Arc<[Label]>>,
+    /// Its labels are flags.
+    pub flags: Option<Flags>,
 }
 
 impl FieldInfo {
@@ -63,6 +65,80 @@ impl FieldInfo {
         let found =
             labels.iter().filter(move |label| label.ranges.iter().any(|r| r.contains(value)));
         found.map(|label| label.name.as_str())
+    }
+
+    /// The flags of a value that is several at once; `None` if it is none of them, or if
+    /// [`FieldInfo::labels_of`] has all that there is to say.
+    pub fn flags_of(&self, value: i128) -> Option<FlagsOf<'_>> {
+        let (flags, labels) = (self.flags?, self.labels.as_deref()?);
+        // Negative ones in two's complement of 64 bits.
+        let value = value as u64;
+        let is_number_alone = value & !flags.number() == 0;
+        if flags.low_bits == 0 || is_number_alone {
+            let is_label = |label: &Label| bits(label).any(|bits| bits == value);
+            if labels.iter().any(is_label) {
+                return None;
+            }
+        }
+        let all = u64::MAX.checked_shr(64 - u32::from(self.bits)).unwrap_or(0);
+        let found = FlagsOf { labels: labels.iter(), flags, value, left: value, all };
+        found.clone().next().map(|_| found)
+    }
+}
+
+/// The values of a flag: ranges have no meaning then.
+fn bits(label: &Label) -> impl Iterator<Item = u64> + '_ {
+    let single = |range: &&Range| range.from == range.to;
+    label.ranges.iter().filter(single).map(|range| range.from as u64)
+}
+
+/// Labels of the flags that a value has, in the order of the metadata; none whose bits are all in labels
+/// in front of it.
+#[derive(Clone, Debug)]
+pub struct FlagsOf<'a> {
+    labels: std::slice::Iter<'a, Label>,
+    flags: Flags,
+    value: u64,
+    /// Bits that no label has told yet.
+    left: u64,
+    /// Bits of the field.
+    all: u64,
+}
+
+impl FlagsOf<'_> {
+    /// Bits that none of the labels told so far has.
+    pub fn rest(&self) -> u64 {
+        self.left & self.all
+    }
+
+    /// Whether the label's bits are there and not told; then they are.
+    fn take(&mut self, bits: u64) -> bool {
+        let mask = self.flags.mask(bits);
+        let is_number = bits & !self.flags.number() == 0;
+        // A number that is 0 has no bits that could be told: only a value beside flags is asked for.
+        let is_new = is_number || self.left & mask == bits;
+        let takes = self.value & mask == bits && is_new;
+        if takes {
+            self.left &= !bits;
+        }
+        takes
+    }
+}
+
+impl<'a> Iterator for FlagsOf<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        while let Some(label) = self.labels.next() {
+            let mut is_set = false;
+            for bits in bits(label) {
+                is_set |= self.take(bits);
+            }
+            if is_set {
+                return Some(&label.name);
+            }
+        }
+        None
     }
 }
 
@@ -94,4 +170,87 @@ pub trait Visit {
     fn end_variant(&mut self, _field: &FieldInfo) {}
     /// A field that is not there this time.
     fn absent(&mut self, _field: &FieldInfo) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(low_bits: u8, labels: &[(&str, i128)]) -> FieldInfo {
+        let label = |(name, value): &(&str, i128)| Label {
+            name: (*name).to_owned(),
+            ranges: vec![Range { from: *value, to: *value }],
+        };
+        FieldInfo {
+            name: "x".into(),
+            kind: FieldKind::Integer,
+            is_element: false,
+            base: Base::Sixteen,
+            is_bool: false,
+            signed: false,
+            bits: 32,
+            labels: Some(labels.iter().map(label).collect()),
+            flags: Some(Flags { low_bits }),
+        }
+    }
+
+    /// The labels and what is left; `None` if there are none but of the value as a whole.
+    fn told(field: &FieldInfo, value: i128) -> Option<(Vec<&str>, u64)> {
+        let mut flags = field.flags_of(value)?;
+        let labels = flags.by_ref().collect();
+        Some((labels, flags.rest()))
+    }
+
+    #[test]
+    fn flags_of_several_bits_are_told_once_and_the_rest_is_left() {
+        let field =
+            field(0, &[("none", 0), ("BC", 6), ("A", 1), ("B", 2), ("C", 4), ("T", 1 << 31)]);
+        for (value, expected) in [
+            (0, None),
+            (1, None),
+            (6, None),
+            (3, Some((vec!["A", "B"], 0))),
+            (7, Some((vec!["BC", "A"], 0))),
+            (0x15, Some((vec!["A", "C"], 0x10))),
+            (0x8000_0006, Some((vec!["BC", "T"], 0))),
+            // None of them: there is nothing to tell.
+            (0x18, None),
+        ] {
+            assert_eq!(told(&field, value), expected, "{value:#x}");
+        }
+    }
+
+    #[test]
+    fn flags_of_a_number_and_bits_have_both() {
+        let field = field(2, &[("RD", 0), ("WR", 1), ("RW", 2), ("AB", 12), ("A", 4), ("B", 8)]);
+        for (value, expected) in [
+            (0, None),
+            (2, None),
+            (3, None),
+            (4, Some((vec!["RD", "A"], 0))),
+            (5, Some((vec!["WR", "A"], 0))),
+            (14, Some((vec!["RW", "AB"], 0))),
+            (0x1f, Some((vec!["AB"], 0x13))),
+            (0x10, Some((vec!["RD"], 0x10))),
+        ] {
+            assert_eq!(told(&field, value), expected, "{value:#x}");
+        }
+    }
+
+    #[test]
+    fn flags_of_a_negative_value_are_those_of_its_bits() {
+        let signed = FieldInfo { signed: true, ..field(0, &[("A", 1), ("T", -(1 << 31))]) };
+        assert_eq!(told(&signed, -(1 << 31) + 1), Some((vec!["A", "T"], 0)));
+        assert_eq!(told(&signed, -1), Some((vec!["A", "T"], 0x7fff_fffe)));
+    }
+
+    #[test]
+    fn flags_of_a_field_without_them_or_with_ranges_are_none() {
+        let mut field = field(0, &[("A", 1)]);
+        field.labels =
+            Some(Arc::from([Label { name: "A".into(), ranges: vec![Range { from: 1, to: 2 }] }]));
+        assert_eq!(told(&field, 5), None);
+        field.flags = None;
+        assert_eq!(told(&field, 3), None);
+    }
 }

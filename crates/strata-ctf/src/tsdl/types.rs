@@ -5,6 +5,7 @@ use super::limits;
 use super::parser::with_stars;
 use super::scope::{heap, Names, ENTRY};
 use super::syntax::{self, *};
+use crate::flags;
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -277,6 +278,7 @@ impl Types<'_> {
         container: Option<&Class<'_>>,
         body: Option<&[Enumerator<'_>]>,
     ) -> Made<Rc<Type>> {
+        let flags = name.and_then(flags::of_tag);
         let name = name.map(|name| format!("enum {name}"));
         let Some(body) = body else { return self.named(at, &name) };
         let container = match container {
@@ -293,7 +295,7 @@ impl Types<'_> {
             return Err(Fault::value(at, "the container of an enumeration", found, "an integer"));
         };
         let labels = self.labels(class, body)?;
-        let class = Integer { labels: Some(labels), ..class.clone() };
+        let class = Integer { labels: Some(labels), flags, ..class.clone() };
         let made =
             TypeKind::Enumeration(Enumeration { class, text: *text, index: OnceCell::new() });
         let made = self.made(at, 0, made)?;
@@ -382,6 +384,7 @@ impl Types<'_> {
             clock: None,
             role: None,
             labels: None,
+            flags: None,
         };
         for Attribute { name, value, .. } in attributes {
             match name.as_ref() {

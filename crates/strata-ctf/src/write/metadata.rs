@@ -2,6 +2,7 @@
 
 use super::packet::MAGIC;
 use super::spelling::{identifier, quote, MemberNames, Names};
+use crate::flags;
 use std::fmt::{self, Write};
 use strata_model::{
     ByteOrder, ClockClass, Element, Enumeration, EnvValue, EventClass, Field, FieldClass,
@@ -205,7 +206,7 @@ fn field_lines(out: &mut impl Write, field: &Field, names: &mut MemberNames) -> 
     match &field.class {
         FieldClass::Integer(class) => writeln!(out, "\t\t{} {name};", integer(class)),
         FieldClass::Enumeration(class) => {
-            enumeration(out, class)?;
+            enumeration(out, class, &name)?;
             writeln!(out, " {name};")
         }
         FieldClass::Float(class) => writeln!(out, "\t\t{} {name};", float(class)),
@@ -256,12 +257,13 @@ fn element(class: &Element) -> String {
     }
 }
 
-/// Without its name: within a scope that could be declared only once.
-fn enumeration(out: &mut impl Write, class: &Enumeration) -> fmt::Result {
+/// Without its name: within a scope that could be declared only once. `member` is that of the member.
+fn enumeration(out: &mut impl Write, class: &Enumeration, member: &str) -> fmt::Result {
     if class.labels.is_empty() {
         return write!(out, "\t\t{}", integer(&class.integer));
     }
-    writeln!(out, "\t\tenum : {} {{", integer(&class.integer))?;
+    let tag = class.flags.map(|flags| flags::tag(flags, member) + " ").unwrap_or_default();
+    writeln!(out, "\t\tenum {tag}: {} {{", integer(&class.integer))?;
     for label in &class.labels {
         let (from, to) = label.values(&class.integer);
         write!(out, "\t\t\t{} = {from}", quote(&label.label))?;

@@ -144,7 +144,12 @@ pub fn enumeration(name: &str, integer: Integer, labels: &[(&str, i64, i64)]) ->
     let labels = labels.iter().map(|&(l, from, to)| Label { from, to, label: l.into() }).collect();
     Field::new(
         name,
-        FieldClass::Enumeration(Enumeration { integer, name: "colour".into(), labels }),
+        FieldClass::Enumeration(Enumeration {
+            integer,
+            name: "colour".into(),
+            labels,
+            flags: None,
+        }),
     )
 }
 

@@ -5,6 +5,7 @@ use strata_filter::evaluate::{self, Fields, Value};
 use strata_filter::{
     Comparison, Expr, Item, Literal, Op, Operand, Part, Path, Pattern, Subject, Term,
 };
+use strata_model::Flags;
 
 use super::emit::Node;
 use super::ranges::{span, Integer, Span};
@@ -112,7 +113,9 @@ impl Lowering<'_> {
                     spans.push((from, span(Op::LessOrEqual, *to).1));
                 }
                 (Item::One(literal), _) => match (literal, found.labels(term)) {
-                    (Literal::Text(pattern), Some(labels)) => spans.extend(labels.like(pattern)),
+                    (Literal::Text(pattern), Some(labels)) if labels.flags.is_none() => {
+                        spans.extend(labels.values(pattern));
+                    }
                     _ => nodes.push(self.literal(&found, term, (Op::Equal, literal), leaf)),
                 },
                 (Item::Range(from, _), None) => {
@@ -151,7 +154,10 @@ impl Lowering<'_> {
             // Neither equal nor different, and text is not less or greater.
             (Literal::Text(_), _) if term.mask.is_some() || op.is_order() => Ok(Node::Never),
             (Literal::Text(pattern), Found::Integer { integer, labels: Some(labels) }) => {
-                self.among(integer, labels.like(pattern), outside)
+                match labels.flags {
+                    Some(flags) => self.flags(integer, flags, labels.values(pattern), outside),
+                    None => self.among(integer, labels.values(pattern), outside),
+                }
             }
             (Literal::Text(pattern), Found::Cgroup(integer)) => {
                 let Some(path) = pattern.exact() else {
@@ -240,6 +246,24 @@ impl Lowering<'_> {
         })
     }
 
+    /// That one of the flags is set, or none of them.
+    fn flags(
+        &self,
+        integer: &Integer,
+        flags: Flags,
+        labels: Vec<Span>,
+        outside: bool,
+    ) -> Result<Node, FilterError> {
+        let node = |(label, _): Span| {
+            // In two's complement of 64 bits, as what a mask leaves.
+            let label = label as u64;
+            let value = i128::from(label);
+            self.among(&integer.masked(flags.mask(label)), vec![(value, value)], outside)
+        };
+        let labels = labels.into_iter().filter(|(from, to)| from == to);
+        Node::join(outside, labels.map(node))
+    }
+
     fn unsupported(&self, leaf: &Leaf<'_>, why: Unsupported) -> FilterError {
         FilterError::Unsupported { part: part(leaf.expr), event: self.name.to_string(), why }
     }
@@ -269,7 +293,7 @@ impl<'e> Found<'e> {
 
 impl Labels<'_> {
     /// The values that have a label like this.
-    fn like(&self, pattern: &Pattern) -> Vec<Span> {
+    fn values(&self, pattern: &Pattern) -> Vec<Span> {
         let labels = self.labels.iter();
         let labels = labels.filter(|label| pattern.matches(label.label.as_bytes()));
         labels.map(|label| label.values(&self.of)).collect()

@@ -2,7 +2,7 @@
 
 use strata_abi::kernel::{Test, CGROUP, CHARS, COMM, CPU, EQUAL, FIELD, PID, TID};
 use strata_filter::{Path, Root, Step, Subject};
-use strata_model::{Array, ByteOrder, Element, FieldClass, FieldOrder, Label};
+use strata_model::{Array, ByteOrder, Element, FieldClass, FieldOrder, Flags, Label};
 
 use super::ranges::Integer;
 use super::{Candidate, Unsupported};
@@ -59,6 +59,7 @@ pub(super) enum Found<'e> {
 pub(super) struct Labels<'e> {
     pub labels: &'e [Label],
     pub of: strata_model::Integer,
+    pub flags: Option<Flags>,
 }
 
 pub(super) fn subject<'e>(subject: &Subject, candidate: &Candidate<'e>) -> Found<'e> {
@@ -125,12 +126,12 @@ fn payload<'e>(name: &str, below: &[Step], candidate: &Candidate<'e>) -> Found<'
         mask: u64::MAX,
         ..Test::default()
     });
-    let (of, labels) = match &field.class {
+    let (of, labels, flags) = match &field.class {
         FieldClass::Integer(of) => {
             let labels = source.map(|source| source.labels.as_slice());
-            (of, labels.filter(|labels| !labels.is_empty()))
+            (of, labels.filter(|labels| !labels.is_empty()), None)
         }
-        FieldClass::Enumeration(of) => (&of.integer, Some(of.labels.as_slice())),
+        FieldClass::Enumeration(of) => (&of.integer, Some(of.labels.as_slice()), of.flags),
         FieldClass::Float(_) => return Found::Number(Unsupported::Real),
         FieldClass::String => return Found::Text,
         FieldClass::Array(Array { element: Element::Text, count }) => {
@@ -147,7 +148,7 @@ fn payload<'e>(name: &str, below: &[Step], candidate: &Candidate<'e>) -> Found<'
     if of.bytes > 1 && !is_native(of.byte_order) {
         return Found::Number(Unsupported::ByteOrder);
     }
-    let labels = labels.map(|labels| Labels { labels, of: *of });
+    let labels = labels.map(|labels| Labels { labels, of: *of, flags });
     match test.and_then(integer) {
         Some(integer) => Found::Integer { integer, labels },
         None => Found::Number(Unsupported::Place),

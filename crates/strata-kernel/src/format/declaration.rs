@@ -33,6 +33,7 @@ pub(super) fn field(line: &str) -> Option<FormatField> {
         shape,
         base,
         labels: Vec::new(),
+        flags: None,
     })
 }
 

@@ -6,7 +6,7 @@
 use super::declaration::type_bytes;
 use super::{expression, Enumerators, FormatField, Shape};
 use std::collections::HashMap;
-use strata_model::{limits, Base, Integer, Label};
+use strata_model::{limits, Base, Flags, Integer, Label};
 
 /// What `print fmt` says of the fields.
 #[derive(Debug, Default)]
@@ -21,13 +21,23 @@ struct Shown {
     conversion: Option<String>,
     /// An argument of `__print_flags`.
     is_flags: bool,
+    /// Tables of `__print_flags`; each pair is bits and their name.
+    flag_tables: Vec<Table>,
+    /// What it is called if none of the bits is set.
+    zero: Option<String>,
+    /// Bits that are shown apart from those.
+    more: Table,
+    /// Only these bits are an argument of `__print_flags`.
+    bits: Option<i128>,
     /// Tables of `__print_symbolic`; each pair is a value and its name.
-    tables: Vec<Vec<(i128, String)>>,
+    tables: Vec<Table>,
     /// A cast in front of it leaves out bytes: the tables are of other values.
     narrowed_to: Option<u8>,
     /// A part of it is in a table, too: what its values are called depends on something else.
     is_in_parts: bool,
 }
+
+type Table = Vec<(i128, String)>;
 
 impl Print {
     /// Reads what is behind `print fmt:`.
@@ -46,6 +56,7 @@ impl Print {
         }
         for argument in arguments {
             print.calls(argument, enumerator);
+            print.otherwise(argument, enumerator);
         }
         print
     }
@@ -64,24 +75,68 @@ impl Print {
             let Some(inside) = until_closed(behind) else { return };
             let arguments = split(inside, b',');
             let Some(first) = arguments.first() else { continue };
+            let entries = || arguments.iter().skip(1).filter_map(|item| entry(item, enumerator));
+            if is_flags {
+                self.flags(first, entries().collect(), enumerator);
+                continue;
+            }
             let Some(field) = plain_field(first) else {
                 for name in mentioned(first) {
                     let shown = self.shown.entry(name.to_owned()).or_default();
-                    shown.is_in_parts |= !is_flags;
+                    shown.is_in_parts = true;
                 }
                 continue;
             };
             let shown = self.shown.entry(field.name.to_owned()).or_default();
-            if is_flags {
-                shown.is_flags = true;
-                continue;
-            }
-            let entries = arguments.iter().skip(1);
-            let table: Vec<_> = entries.filter_map(|item| entry(item, enumerator)).collect();
+            let table: Table = entries().collect();
             shown.narrowed_to = shown.narrowed_to.or(field.narrowed_to);
             if !shown.tables.contains(&table) {
                 shown.tables.push(table);
             }
+        }
+    }
+
+    /// `__print_flags(FIELD, ...)`, or `(FIELD & BITS, ...)`.
+    fn flags(&mut self, argument: &str, mut table: Table, enumerator: Enumerators<'_>) {
+        let (field, bits) = match split(argument, b'&').as_slice() {
+            [field, bits] => (plain_field(field), expression::value(bits, enumerator)),
+            _ => (plain_field(argument), Some(-1)),
+        };
+        let (Some(field), Some(bits)) = (field, bits) else { return };
+        table.retain(|(value, _)| value & bits == *value);
+        let shown = self.shown.entry(field.name.to_owned()).or_default();
+        shown.is_flags = true;
+        shown.bits = Some(bits);
+        shown.narrowed_to = shown.narrowed_to.or(field.narrowed_to);
+        if !shown.flag_tables.contains(&table) {
+            shown.flag_tables.push(table);
+        }
+    }
+
+    /// `FIELD ? __print_flags(FIELD, ...) : "none"`, or `FIELD & BITS ? "name" : ""`.
+    fn otherwise(&mut self, argument: &str, enumerator: Enumerators<'_>) {
+        let parts = split(argument, b'?');
+        let [condition, parts] = parts.as_slice() else { return };
+        let parts = split(parts, b':');
+        let [call, text] = parts.as_slice() else { return };
+        let (call, text) = (call.trim(), text.trim());
+        if let ([field, bits], true) = (split(condition, b'&').as_slice(), call.starts_with('"')) {
+            let (field, bits) = (plain_field(field), expression::value(bits, enumerator));
+            if let (Some(field), Some(bits), r#""""#) = (field, bits, text) {
+                let shown = self.shown.entry(field.name.to_owned()).or_default();
+                shown.more.push((bits, literal(call)));
+            }
+            return;
+        }
+        let inside = call.strip_prefix("__print_flags(").and_then(until_closed);
+        let Some(first) = inside.and_then(|inside| split(inside, b',').first().copied()) else {
+            return;
+        };
+        let is_same = without_parentheses(condition) == without_parentheses(first);
+        let mut fields = mentioned(first);
+        let (Some(field), None) = (fields.next(), fields.next()) else { return };
+        if is_same && text.starts_with('"') {
+            self.shown.entry(field.to_owned()).or_default().zero = Some(literal(text));
         }
     }
 
@@ -92,14 +147,17 @@ impl Print {
             Shape::Integer | Shape::Bool => {
                 let is_narrowed =
                     shown.narrowed_to.is_some_and(|bytes| u16::from(bytes) < field.bytes);
-                let is_other = is_narrowed || shown.is_in_parts || shown.is_flags;
+                let is_other = is_narrowed || shown.is_in_parts;
                 // Two tables: which one is meant depends on another field.
-                if let ([table], false) = (shown.tables.as_slice(), is_other) {
-                    field.labels = labels(table, field);
+                match (shown.tables.as_slice(), shown.flag_tables.as_slice()) {
+                    _ if is_other => (),
+                    ([table], []) => field.labels = labels(table, field),
+                    ([], [table]) => shown.flags(table, field),
+                    _ => (),
                 }
                 if let Some(base) = shown.conversion.as_deref().and_then(base_of) {
                     field.base = base;
-                } else if shown.is_flags && field.labels.is_empty() {
+                } else if shown.is_flags && field.flags.is_none_or(|flags| flags.low_bits == 0) {
                     field.base = Base::Sixteen;
                 }
             }
@@ -111,6 +169,39 @@ impl Print {
             },
             Shape::Text | Shape::Dynamic { .. } => (),
         }
+    }
+}
+
+impl Shown {
+    /// Labels the field with the flags of a table that it can have, and with what it is called if it has
+    /// none.
+    fn flags(&self, table: &[(i128, String)], field: &mut FormatField) {
+        let told = table.iter().fold(0, |told, (bits, _)| told | bits);
+        // One bit of a number, or none: the number is what matters.
+        let is_part = self.bits != Some(-1) && self.zero.is_none();
+        if told == 0 || is_part && table.len() < 2 {
+            return;
+        }
+        let highest = 1i128 << (u32::from(field.bytes) * 8).clamp(1, 64).saturating_sub(1);
+        let value = |bits: i128| match field.is_signed && (highest..2 * highest).contains(&bits) {
+            true => bits - 2 * highest,
+            false => bits,
+        };
+        let more = self.more.iter().filter(|(bits, _)| bits & told == 0);
+        let zero = (0, self.zero.as_deref().unwrap_or("none").to_owned());
+        let has_zero = table.iter().any(|(bits, _)| *bits == 0);
+        let all = (!has_zero).then_some(&zero).into_iter().chain(table).chain(more);
+        let all: Table = all.map(|(bits, name)| (value(*bits), name.clone())).collect();
+        field.labels = labels(&all, field);
+        field.flags = (!field.labels.is_empty()).then_some(Flags { low_bits: self.low_bits() });
+    }
+
+    /// With a name for none of the lowest bits they are a state: `R` and `R+`.
+    fn low_bits(&self) -> u8 {
+        let Some(bits) = self.bits.filter(|_| self.zero.is_some()) else { return 0 };
+        let is_low = bits > 0 && bits & (bits + 1) == 0;
+        let low_bits = u8::try_from(bits.count_ones()).ok();
+        low_bits.filter(|count| is_low && *count < 64).unwrap_or(0)
     }
 }
 
@@ -210,6 +301,18 @@ fn plain_field(text: &str) -> Option<Plain<'_>> {
         narrowed_to = Some(narrowed_to.unwrap_or(u8::MAX).min(bytes.unwrap_or(0)));
         rest = after;
     }
+}
+
+/// Without those around all of it, and without blanks.
+fn without_parentheses(text: &str) -> String {
+    let mut rest = text.trim();
+    while let Some(inside) = rest.strip_prefix('(').and_then(until_closed) {
+        if inside.len() + 2 != rest.len() {
+            break;
+        }
+        rest = inside.trim();
+    }
+    rest.split_whitespace().collect()
 }
 
 /// All fields in an expression.

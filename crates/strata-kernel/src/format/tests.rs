@@ -69,9 +69,12 @@ fn parse_of_sched_switch_finds_fields_without_the_common_ones() {
         ("next_prio", "int", 60, 4),
     ];
     assert_eq!(found, expected);
-    // One state and some bits: no enumeration, and decimal as analyses have it.
-    let state = FieldClass::Integer(Integer::signed(8));
-    assert_eq!(format.field("prev_state").map(FormatField::class), Some(state));
+    // One state and a bit, and decimal as analyses have it.
+    let state = format.field("prev_state").expect("prev_state");
+    assert_eq!((state.base, state.flags), (Base::Ten, Some(Flags { low_bits: 8 })));
+    let found = labels(&format, "prev_state");
+    assert_eq!((&found[0], &found[1]), (&(0, "R".into()), &(1, "S".into())));
+    assert_eq!((&found[8], &found[9..]), (&(128, "I".into()), &[(256, "+".into())][..]));
     assert_eq!(parts(&format), [(COPY, 8, 56)]);
 }
 
@@ -235,11 +238,88 @@ fn flags_and_pointers_are_hexadecimal_numbers() {
     assert_eq!(base(&lock, "owner"), Base::Sixteen);
     assert_eq!(base(&lock, "i_ino"), Base::Sixteen);
     assert_eq!(base(&lock, "pid"), Base::Ten);
-    assert!(labels(&lock, "flags").is_empty());
     assert_eq!(labels(&lock, "type"), named(&[(0, "F_RDLCK"), (1, "F_WRLCK"), (2, "F_UNLCK")]));
     let page = saved(saved!("kmem/mm_page_alloc"));
     assert_eq!((base(&page, "gfp_flags"), base(&page, "order")), (Base::Sixteen, Base::Ten));
     assert_eq!(base(&saved(saved!("percpu/percpu_alloc_percpu")), "ptr"), Base::Sixteen);
+}
+
+#[test]
+fn print_flags_of_a_field_gives_its_bits_labels() {
+    let lock = saved(saved!("filelock/posix_lock_inode"));
+    let flags = lock.field("flags").expect("flags");
+    assert_eq!((flags.base, flags.flags), (Base::Sixteen, Some(Flags { low_bits: 0 })));
+    let found = labels(&lock, "flags");
+    assert_eq!(found[..3], named(&[(0, "none"), (1, "FL_POSIX"), (2, "FL_FLOCK")]));
+    // Those of several bits are in front of theirs, as the kernel has them.
+    let found = labels(&saved(saved!("kmem/mm_page_alloc")), "gfp_flags");
+    let at = |name: &str| found.iter().position(|(_, label)| label == name).expect(name);
+    assert_eq!((found[0].clone(), found[at("GFP_KERNEL")].0), ((0, "none".into()), 0xcc0));
+    assert!(at("GFP_KERNEL") < at("__GFP_IO"));
+}
+
+#[test]
+fn print_flags_with_shifts_casts_and_enumerators_gives_labels() {
+    let lines = "	field:unsigned long x;	offset:8;	size:8;	signed:0;
+";
+    let print = r#""%s", (REC->x) ? __print_flags(( unsigned long) REC->x, "|", {(1UL << 3), "A"},
+                 {(( some_t)((1UL) << (63))), "B"}, {KNOWN, "C"}, {NOT_KNOWN, "D"}) : "-""#;
+    let text = written(lines, &print.replace('\n', " "));
+    let enumerator = |name: &str| (name == "KNOWN").then_some(4);
+    let format = Format::parse_with(&text, &enumerator).expect("a format file");
+    let expected = [(0, "none"), (8, "A"), (i64::MIN, "B"), (4, "C")];
+    assert_eq!(labels(&format, "x"), named(&expected));
+}
+
+#[test]
+fn print_flags_has_the_name_of_no_flag() {
+    let print = r#""%s", (REC->x) ? __print_flags((REC->x), "|", {1, "a"}) : "nothing""#;
+    let field = one("int x", 4, 1, print);
+    assert_eq!((field.labels[0].from, &*field.labels[0].label), (0, "nothing"));
+    let print = r#""%s", REC->y ? __print_flags(REC->x, "|", {1, "a"}) : "nothing""#;
+    assert_eq!(one("int x", 4, 1, print).labels[0].label, "none");
+    let print = r#""%s", __print_flags(REC->x, "|", {0, "zero"}, {1, "a"})"#;
+    assert_eq!(one("int x", 4, 1, print).labels.len(), 2);
+}
+
+#[test]
+fn print_flags_of_some_bits_leaves_out_flags_that_are_none_of_them() {
+    let print = r#""%s", __print_flags(REC->x & (4 | 8), "|", {2, "a"}, {4, "b"}, {12, "c"})"#;
+    let field = one("int x", 4, 1, print);
+    let found: Vec<_> = field.labels.iter().map(|label| (label.from, &*label.label)).collect();
+    assert_eq!(found, [(0, "none"), (4, "b"), (12, "c")]);
+    assert_eq!(field.flags, Some(Flags { low_bits: 0 }));
+    let print = r#""%u%s", REC->x & 7, __print_flags(REC->x & 8, "|", {8, "a"})"#;
+    assert!(one("int x", 4, 1, print).labels.is_empty(), "a number with one bit");
+}
+
+#[test]
+fn print_flags_of_the_highest_bit_of_a_signed_field_is_negative() {
+    let print = r#""%s", __print_flags(REC->x, "|", {0x80000000, "top"}, {0x100000000, "none"})"#;
+    let values =
+        |field: FormatField| -> Vec<i64> { field.labels.iter().map(|label| label.from).collect() };
+    assert_eq!(values(one("int x", 4, 1, print)), [0, i64::from(i32::MIN)]);
+    assert_eq!(values(one("u32 x", 4, 0, print)), [0, 0x8000_0000]);
+}
+
+#[test]
+fn print_flags_that_cannot_be_told_gives_a_hexadecimal_number() {
+    for print in [
+        r#""%s%s", __print_flags(REC->x, "", {1, "a"}), __print_flags(REC->x, "", {1, "b"})"#,
+        r#""%s", __print_flags((u8)REC->x, "", {1, "a"})"#,
+        r#""%s", __print_flags(REC->x, "", {BIT, "a"})"#,
+        r#""%s", __print_flags(REC->x, "", {0, "a"})"#,
+        r#""%s", __print_flags(REC->x, "", TABLE)"#,
+    ] {
+        let field = one("int x", 4, 1, print);
+        assert_eq!(
+            (field.labels.len(), field.flags, field.base),
+            (0, None, Base::Sixteen),
+            "{print}"
+        );
+    }
+    let print = r#""%s", __print_flags(1 << REC->x, "", {1, "a"})"#;
+    assert_eq!(one("int x", 4, 1, print).class(), FieldClass::Integer(Integer::signed(4)));
 }
 
 #[test]
@@ -383,7 +463,7 @@ fn malicious_mutations_of_format_files_are_parsed_without_panic() {
         saved!("neigh/neigh_update"),
         saved!("kmem/mm_page_alloc"),
     ];
-    const TOKENS: [&str; 16] = [
+    const TOKENS: [&str; 18] = [
         "(",
         ")",
         "{",
@@ -395,6 +475,8 @@ fn malicious_mutations_of_format_files_are_parsed_without_panic() {
         ";",
         "REC->",
         "__print_symbolic(",
+        "__print_flags(",
+        " ? ",
         "__data_loc ",
         "%",
         "ü",

@@ -57,12 +57,16 @@ fn parse(line: &'static str) -> Option<Line> {
 }
 
 fn syscall(line: Line) -> Option<Syscall> {
-    let of = |number, (call, name, c_type)| Argument {
-        name,
-        c_type,
-        meaning: meaning::of(call, name, c_type).compat(number >= FIRST_WITH_LONG_TIMES),
-        labels: labels(call, name),
-        pointer: meaning::POINTER.narrow(),
+    let of = |number, (call, name, c_type)| {
+        let (labels, flags) = labels(call, name);
+        Argument {
+            name,
+            c_type,
+            meaning: meaning::of(call, name, c_type).compat(number >= FIRST_WITH_LONG_TIMES),
+            labels,
+            flags,
+            pointer: meaning::POINTER.narrow(),
+        }
     };
     match line {
         Line::Own(line) => {

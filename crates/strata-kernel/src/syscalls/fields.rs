@@ -6,7 +6,7 @@ use strata_abi::kernel::{
     ARG_U64,
 };
 use strata_model::{
-    Base, Element, Enumeration, Field, FieldClass, FieldOrder, Integer, Label, Sequence,
+    Base, Element, Enumeration, Field, FieldClass, FieldOrder, Flags, Integer, Label, Sequence,
 };
 
 impl Meaning {
@@ -52,13 +52,26 @@ impl Meaning {
         }
     }
 
-    pub(super) fn entry_fields(self, name: &str, labels: &[Label], pointer: Number) -> Vec<Field> {
+    pub(super) fn entry_fields(
+        self,
+        name: &str,
+        labels: &[Label],
+        flags: Option<Flags>,
+        pointer: Number,
+    ) -> Vec<Field> {
         match self {
             Meaning::Path | Meaning::Name => vec![Field::new(name, FieldClass::String)],
             Meaning::Strings => vec![Field::new(name, sequence(Element::Text, 2))],
             Meaning::Address | Meaning::Message => address(name),
             Meaning::Memory(layout) => members(name, layout),
-            _ => vec![integer(name, self.register(pointer).unwrap_or(pointer), labels)],
+            _ => {
+                let number = self.register(pointer).unwrap_or(pointer);
+                let mut field = integer(name, number, labels);
+                if let FieldClass::Enumeration(class) = &mut field.class {
+                    class.flags = flags;
+                }
+                vec![field]
+            }
         }
     }
 
@@ -88,7 +101,8 @@ pub(super) fn integer(name: &str, number: Number, labels: &[Label]) -> Field {
 }
 
 fn enumeration(integer: Integer, labels: &[Label]) -> FieldClass {
-    FieldClass::Enumeration(Enumeration { integer, name: String::new(), labels: labels.to_vec() })
+    let labels = labels.to_vec();
+    FieldClass::Enumeration(Enumeration { integer, name: String::new(), labels, flags: None })
 }
 
 pub(super) fn sequence(element: Element, length_bytes: u8) -> FieldClass {
@@ -98,7 +112,7 @@ pub(super) fn sequence(element: Element, length_bytes: u8) -> FieldClass {
 /// A socket's.
 pub(super) fn address(name: &str) -> Vec<Field> {
     let port = Integer { byte_order: FieldOrder::Big, ..Integer::unsigned(2) };
-    let families = super::labels("socket", "family");
+    let (families, _) = super::labels("socket", "family");
     let family = match families {
         [] => FieldClass::Integer(Integer::unsigned(2)),
         families => enumeration(Integer::unsigned(2), families),

@@ -1,6 +1,6 @@
 //! The two texts of facts: the system calls with their arguments, and the names of arguments' values.
 
-use strata_model::Label;
+use strata_model::{Flags, Label};
 
 /// A system call as its line has it.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(super) struct Values {
     /// System call and argument.
     pub(super) of: Vec<(&'static str, &'static str)>,
     pub(super) labels: Vec<Label>,
+    /// They are flags.
+    pub(super) flags: Option<Flags>,
 }
 
 /// All lines but comments and blank ones; `None` where one is not as it should be.
@@ -65,11 +67,18 @@ fn parse_values(words: &[&'static str]) -> Option<Values> {
         .iter()
         .map(|word| word.trim_end_matches(':').split_once('.'))
         .collect::<Option<Vec<_>>>()?;
-    let flags = values.iter().position(|word| *word == "|").unwrap_or(values.len());
+    let is_between = |word: &&str| *word == "|" || word.starts_with('+');
+    let flags = values.iter().position(is_between).unwrap_or(values.len());
     let (values, flags) = values.split_at(flags);
     let values = values.iter().map(|word| parse_value(word)).collect::<Option<Vec<_>>>()?;
+    let low_bits = flags.first().and_then(|word| word.strip_prefix('+'));
     let flags = flags.iter().skip(1).map(|word| parse_value(word)).collect::<Option<Vec<_>>>()?;
-    Some(Values { of, labels: with_flags(&values, &flags) })
+    let Some(low_bits) = low_bits else {
+        return Some(Values { of, labels: with_flags(&values, &flags), flags: None });
+    };
+    let all = values.into_iter().chain(flags);
+    let labels = all.map(|(label, value)| Label { from: value, to: value, label }).collect();
+    Some(Values { of, labels, flags: Some(Flags { low_bits: low_bits.parse().ok()? }) })
 }
 
 fn parse_value(word: &str) -> Option<(String, i64)> {
@@ -128,8 +137,18 @@ mod tests {
     }
 
     #[test]
+    fn values_in_front_of_flags_are_in_the_low_bits() {
+        let text = "open.flags:\n RD=0 WR=1 +2 BOTH=12 A=4 B=8\n";
+        let values = values(text).next().flatten().expect("values");
+        assert_eq!(values.flags, Some(Flags { low_bits: 2 }));
+        let labels = values.labels.iter().map(|label| (&*label.label, label.from));
+        let expected = [("RD", 0), ("WR", 1), ("BOTH", 12), ("A", 4), ("B", 8)];
+        assert_eq!(labels.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
     fn values_that_are_none_are_refused() {
-        for text in ["socket.type A=1", "socket: A=1", "a.b: A", "a.b: A=x"] {
+        for text in ["socket.type A=1", "socket: A=1", "a.b: A", "a.b: A=x", "a.b: A=1 +x B=2"] {
             assert!(values(text).all(|values| values.is_none()), "{text}");
         }
     }

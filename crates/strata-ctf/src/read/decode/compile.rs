@@ -102,6 +102,7 @@ fn info(class: &FieldClass, name: &str, is_element: bool) -> FieldInfo {
         signed: false,
         bits: 0,
         labels: None,
+        flags: None,
     };
     let mut class = class;
     for _ in 0..DEPTH {
@@ -118,6 +119,7 @@ fn info(class: &FieldClass, name: &str, is_element: bool) -> FieldInfo {
                 Width::Variable => 0,
             };
             info.labels = integer.labels.clone();
+            info.flags = integer.flags;
             FieldKind::Integer
         }
         FieldClass::Real(real) => {

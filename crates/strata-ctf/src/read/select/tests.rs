@@ -42,6 +42,13 @@ event {
     fields := struct { string _name; u32 _cpu; };
 };
 event { name = "empty"; id = 2; stream_id = 0; };
+event {
+    name = "file:open"; id = 3; stream_id = 0;
+    fields := struct {
+        enum flags2__mode : u8 { RDONLY = 0, WRONLY = 1, RDWR = 2, SYNC = 12, DSYNC = 4, EXCL = 16 } _mode;
+        enum flags0__bits : i64 { none = 0, A = 1, TOP = -9223372036854775808 } _bits;
+    };
+};
 "#;
 
 /// One record of each kind of values.
@@ -102,6 +109,42 @@ fn name(out: &mut Vec<u8>, vpid: u32, name: &str, cpu: u32) {
 fn empty(out: &mut Vec<u8>, vpid: u32) {
     out.push(2);
     out.extend(vpid.to_le_bytes());
+}
+
+fn open(out: &mut Vec<u8>, mode: u8, bits: i64) {
+    out.push(3);
+    out.extend(7_u32.to_le_bytes());
+    out.push(mode);
+    out.extend(bits.to_le_bytes());
+}
+
+#[test]
+fn flags_select_what_has_them_and_other_flags() {
+    let mut records = Vec::new();
+    for (mode, bits) in [(0, 0), (1, 1), (2, -1), (4, i64::MIN), (14, 2), (17, 3), (3, 1)] {
+        open(&mut records, mode, bits);
+    }
+    empty(&mut records, 1);
+    let trace = TestTrace::new("flags", &records);
+    let reader = trace.reader();
+    for (filter, expected) in [
+        ("mode == \"RDONLY\"", &[0, 3][..]),
+        ("mode == \"RDWR\"", &[2, 4]),
+        ("mode == \"DSYNC\"", &[3, 4]),
+        ("mode == \"SYNC\"", &[4]),
+        ("mode == \"*SYNC\" && mode != \"SYNC\"", &[3]),
+        ("mode != \"RDONLY\"", &[1, 2, 4, 5, 6]),
+        ("!(mode in {\"RDONLY\", \"WRONLY\"})", &[2, 4, 6]),
+        ("mode in {\"EXCL\", 3, 4}", &[3, 5, 6]),
+        ("mode == \"NOTHING\"", &[]),
+        ("mode & 4 == 4", &[3, 4]),
+        ("bits == \"A\"", &[1, 2, 5, 6]),
+        ("bits == \"none\"", &[0]),
+        ("bits == \"TOP\"", &[2, 3]),
+        ("bits != \"*\"", &[4]),
+    ] {
+        assert_eq!(selected(&reader, filter), expected, "{filter}");
+    }
 }
 
 /// A trace of one packet of CPU 3, in a folder that is removed at the end.
@@ -310,6 +353,7 @@ fn malicious_number_of_names_gives_no_hints_and_ends() {
         clock: None,
         role: None,
         labels: None,
+        flags: None,
     };
     let class = FieldClass::Integer(integer);
     let member = |index: usize| schema::Member { name: format!("f{index}"), class: class.clone() };

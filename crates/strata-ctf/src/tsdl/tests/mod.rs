@@ -72,6 +72,7 @@ fn plain(bits: u8) -> Integer {
         clock: None,
         role: None,
         labels: None,
+        flags: None,
     }
 }
 

@@ -238,6 +238,17 @@ fn enumeration_with_equal_labels_joins_their_ranges() {
 }
 
 #[test]
+fn enumeration_with_a_name_of_flags_has_flags() {
+    let payload = payload(
+        "enum flags0__x : u8 { a = 1 } _x; enum flags12_y : u8 { a } y; enum flags0__x z; \
+         enum flagsx_x : u8 { a } v; enum : u8 { a = 1 } w;",
+    );
+    let flags = |name: &str| integer(&named(&payload, name)).flags.map(|flags| flags.low_bits);
+    let found = ["x", "y", "z", "v", "w"].map(flags);
+    assert_eq!(found, [Some(0), Some(12), Some(0), None, None]);
+}
+
+#[test]
 fn enumeration_without_container_is_an_int() {
     let payload = payload("enum { a } x; enum e { b } y; enum e z; enum f : u8 { c } w;");
     for name in ["x", "y", "z"] {

@@ -222,7 +222,7 @@ impl Writer<'_> {
     }
 
     fn label(&mut self) -> String {
-        let field = self.random.pick(&["state", "prio", "flags"]);
+        let field = self.random.pick(&["state", "prio", "flags", "mode", "bits"]);
         let op = self.random.pick(&["==", "!="]);
         let labels = ["RUNNING", "SLEEPING", "BUSY", "BUSY*", "*E*", "IDLE", "*"];
         match self.random.below(3) {

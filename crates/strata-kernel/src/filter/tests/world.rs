@@ -4,7 +4,8 @@ use strata_abi::kernel::{self, Part, Syscall, Test};
 use strata_filter::evaluate::{Fields, Value};
 use strata_filter::{Path, Pattern, Root, Step};
 use strata_model::{
-    Array, Base, Element, Enumeration, Field, FieldClass, FieldOrder, Integer, Label, Sequence,
+    Array, Base, Element, Enumeration, Field, FieldClass, FieldOrder, Flags, Integer, Label,
+    Sequence,
 };
 
 use crate::event::{KernelEvent, Probe, Source};
@@ -13,7 +14,7 @@ use crate::event::{KernelEvent, Probe, Source};
 pub const RECORD_BYTES: usize = 96;
 
 /// A field that has a place: name, offset, bytes, whether it is signed.
-pub const NUMBERS: [(&str, u16, u8, bool); 12] = [
+pub const NUMBERS: [(&str, u16, u8, bool); 14] = [
     ("byte", 0, 1, false),
     ("small", 1, 1, true),
     ("port", 2, 2, false),
@@ -26,6 +27,8 @@ pub const NUMBERS: [(&str, u16, u8, bool); 12] = [
     ("odd_ret", 35, 4, true),
     ("state", 40, 4, false),
     ("flags", 44, 4, false),
+    ("mode", 40, 4, false),
+    ("bits", 24, 4, true),
 ];
 
 /// Texts: name, offset, bytes. Aligned to 8, to 4, and to nothing; the last three overlap.
@@ -44,6 +47,15 @@ pub fn labels() -> Vec<Label> {
     ]
 }
 
+/// Whose labels are flags.
+fn flags(name: &str) -> Option<Flags> {
+    match name {
+        "mode" => Some(Flags { low_bits: 2 }),
+        "bits" => Some(Flags { low_bits: 0 }),
+        _ => None,
+    }
+}
+
 fn integer(bytes: u8, signed: bool) -> Integer {
     Integer { signed, ..Integer::unsigned(bytes) }
 }
@@ -54,9 +66,13 @@ pub fn event() -> KernelEvent {
     let mut sources = Vec::new();
     for (name, offset, bytes, is_signed) in NUMBERS {
         let of = integer(bytes, is_signed);
-        let class = if name == "state" || name == "prio" {
-            let enumeration = Enumeration { integer: of, name: String::new(), labels: labels() };
-            FieldClass::Enumeration(enumeration)
+        let class = if matches!(name, "state" | "prio" | "mode" | "bits") {
+            FieldClass::Enumeration(Enumeration {
+                integer: of,
+                name: String::new(),
+                labels: labels(),
+                flags: flags(name),
+            })
         } else {
             FieldClass::Integer(Integer { base: Base::Ten, ..of })
         };
@@ -216,10 +232,13 @@ impl Fields for Record {
     fn label(&self, path: &Path, value: i128, pattern: &Pattern) -> Option<bool> {
         let Some(Step::Member(name)) = path.steps.first() else { return None };
         match name.as_str() {
-            "state" | "prio" | "flags" => {
+            "state" | "prio" | "flags" | "mode" | "bits" => {
                 let labels = labels();
-                let mut of_value = labels.iter().filter(|label| {
-                    (i128::from(label.from)..=i128::from(label.to)).contains(&value)
+                let mut of_value = labels.iter().filter(|label| match flags(name) {
+                    Some(flags) => {
+                        label.from == label.to && flags.has(value as u64, label.from as u64)
+                    }
+                    None => (i128::from(label.from)..=i128::from(label.to)).contains(&value),
                 });
                 Some(of_value.any(|label| pattern.matches(label.label.as_bytes())))
             }

@@ -32,6 +32,7 @@ pub fn int(width: u8, align: u32, signed: bool, byte_order: ByteOrder) -> Intege
         clock: None,
         role: None,
         labels: None,
+        flags: None,
     }
 }
 
