@@ -70,7 +70,7 @@ static long open_at(const char *path, int flags, int mode)
 
 	/* What cannot be read is its address. */
 	snprintf(address, sizeof(address), "%#lx", (long)path);
-	expect(ret, "openat", "dfd = -100;filename = \"%s\";flags = 0x%X;mode = 0%o",
+	expect(ret, "openat", "dfd = -100;filename = \"%s\";container = 0x%X ), mode = 0%o",
 	       (long)path > 4096 ? path : address, (unsigned)flags, (unsigned)mode);
 	return ret;
 }

@@ -12,6 +12,8 @@ mod meaning;
 #[cfg(test)]
 mod tests;
 mod text;
+#[cfg(test)]
+mod truth;
 
 use crate::{KernelEvent, Probe, Source};
 use meaning::{Meaning, Number};

@@ -358,9 +358,10 @@ fn openat_has_its_fields_in_order_and_the_name_as_text() {
     assert_eq!(names, ["dfd", "filename", "flags", "mode"]);
     assert_eq!(event.fields[0].class, FieldClass::Integer(Integer::signed(4)));
     assert_eq!(event.fields[1].class, FieldClass::String);
-    let base = |base| FieldClass::Integer(Integer { base, ..Integer::unsigned(4) });
-    assert_eq!(event.fields[2].class, base(Base::Sixteen));
-    assert_eq!(event.fields[3].class, base(Base::Eight));
+    let base = |base| Integer { base, ..Integer::unsigned(4) };
+    let FieldClass::Enumeration(flags) = &event.fields[2].class else { panic!("no labels") };
+    assert_eq!((flags.integer, flags.flags), (base(Base::Sixteen), Some(Flags { low_bits: 2 })));
+    assert_eq!(event.fields[3].class, FieldClass::Integer(base(Base::Eight)));
     assert_eq!(entry_of(&event).kind, [ARG_U32, ARG_PATH, ARG_U32, ARG_U32, 0, 0]);
     let offsets: Vec<_> =
         event.sources.iter().map(|source| (source.field.as_str(), source.offset)).collect();
@@ -421,6 +422,24 @@ fn flags_that_may_come_with_a_value_are_in_its_label() {
     let cloexec = libc::F_DUPFD_CLOEXEC;
     assert_eq!(label("fcntl", "cmd", cloexec.into()).as_deref(), Some("F_DUPFD_CLOEXEC"));
     assert_eq!(label("tgkill", "sig", libc::SIGIO.into()).as_deref(), Some("SIGIO"));
+}
+
+/// A reader takes the bits of the first that it finds.
+#[test]
+fn flags_of_several_bits_are_in_front_of_theirs() {
+    for values in text::values(VALUES).flatten() {
+        let Some(flags) = values.flags else { continue };
+        let bits = |label: &Label| label.from as u64 & !flags.number();
+        assert!(values.labels.iter().any(|label| bits(label) != 0), "{:?}", values.of);
+        for (index, label) in values.labels.iter().enumerate() {
+            let of = format!("{:?} {}", values.of, label.label);
+            let (here, low) = (bits(label), label.from as u64 & flags.number());
+            assert!(here == 0 || low == 0, "{of} is a value and a flag");
+            let is_hidden = |before: &Label| here & bits(before) == bits(before) && here != 0;
+            let before = &values.labels[..index];
+            assert!(!before.iter().any(|one| bits(one) != 0 && is_hidden(one)), "{of}");
+        }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
