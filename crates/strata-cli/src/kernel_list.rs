@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write as _};
 
 use anyhow::{Context, Result};
 use serde_json::{json, Value};
+use strata_ctf::model::Flags;
 use strata_kernel::uprobe::Listing;
 use strata_session::kernel_list::{
     describe, events, names, DescribedEvent, ListedEvent, ListedKernelField,
@@ -155,23 +156,35 @@ fn add_fields(text: &mut String, fields: &[ListedKernelField]) {
     let width = fields.iter().map(|field| field.class.chars().count()).max().unwrap_or(0);
     for field in fields {
         let line = format!("  {:width$}  {}", clean(&field.class), clean(&field.name));
-        let _ = writeln!(text, "{line}{}", labels(&field.labels));
+        let _ = writeln!(text, "{line}{}", labels(&field.labels, field.flags));
     }
 }
 
-/// `  0 = "a", 1...3 = "b"`.
-fn labels(labels: &[(i128, i128, String)]) -> String {
-    let value = |(from, to, name): &(i128, i128, String)| match from == to {
-        true => format!("{from} = {}", clean(name)),
-        false => format!("{from}...{to} = {}", clean(name)),
+/// `  { 0 = a, 1...3 = b }`; of flags `  { 0x0 = a, 0x1 = b | 0x10 = c | 0x20 = d }`.
+fn labels(labels: &[(i128, i128, String)], flags: Option<Flags>) -> String {
+    let value = |(from, to, name): &(i128, i128, String)| match (from == to, flags) {
+        (true, Some(_)) => format!("{from:#x} = {}", clean(name)),
+        (true, None) => format!("{from} = {}", clean(name)),
+        (false, _) => format!("{from}...{to} = {}", clean(name)),
     };
-    let mut texts: Vec<String> = labels.iter().take(LABELS_SHOWN).map(value).collect();
-    if labels.len() > LABELS_SHOWN {
-        texts.push(format!("{} more", count((labels.len() - LABELS_SHOWN) as u64)));
+    // One that is set or not, whatever else the value is.
+    let is_bit = |bits: i128| flags.is_some_and(|flags| bits as u64 & !flags.number() != 0);
+    let mut text = String::new();
+    for label in labels.iter().take(LABELS_SHOWN) {
+        text += match (text.is_empty(), is_bit(label.0)) {
+            (true, _) => "",
+            (false, true) => " | ",
+            (false, false) => ", ",
+        };
+        text += &value(label);
     }
-    match texts.is_empty() {
-        true => String::new(),
-        false => format!("  {{ {} }}", texts.join(", ")),
+    if labels.len() > LABELS_SHOWN {
+        let more = count((labels.len() - LABELS_SHOWN) as u64);
+        text += &format!("{}{more} more", if flags.is_some() { " | " } else { ", " });
+    }
+    match text.is_empty() {
+        true => text,
+        false => format!("  {{ {text} }}"),
     }
 }
 
@@ -197,6 +210,9 @@ fn to_json(described: &[DescribedEvent]) -> Value {
         let mut value = json!({ "name": field.name, "type": field.class });
         if !field.labels.is_empty() {
             value["labels"] = field.labels.iter().map(label).collect();
+        }
+        if let Some(flags) = field.flags {
+            value["flags"] = json!({ "low_bits": flags.low_bits });
         }
         value
     };
@@ -233,6 +249,7 @@ mod tests {
             name: name.into(),
             class: class.into(),
             labels,
+            flags: None,
         };
         let labels = vec![(0, 0, "R".to_owned()), (1, 3, "S".to_owned())];
         let fields = vec![field("tid", "i32", Vec::new()), field("state", "i64", labels)];
@@ -296,8 +313,17 @@ mod tests {
     }
 
     #[test]
+    fn labels_of_flags_are_hexadecimal_with_bars_between_them() {
+        let flags = Some(Flags { low_bits: 2 });
+        let all = [(0, "RD"), (2, "RW"), (0x101000, "SYNC"), (0x1000, "DSYNC")];
+        let all = all.map(|(bits, name)| (bits, bits, name.to_owned()));
+        let expected = "  { 0x0 = RD, 0x2 = RW | 0x101000 = SYNC | 0x1000 = DSYNC }";
+        assert_eq!(labels(&all, flags), expected);
+    }
+
+    #[test]
     fn labels_that_are_many_are_counted() {
         let many: Vec<_> = (0..30).map(|value| (value, value, "x".to_owned())).collect();
-        assert!(labels(&many).ends_with("6 more }"));
+        assert!(labels(&many, None).ends_with(", 6 more }"));
     }
 }

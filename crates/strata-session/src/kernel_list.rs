@@ -3,7 +3,7 @@
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::selection::Selection;
 use strata_kernel::{syscalls, KernelEvent};
-use strata_model::{Element, Field, FieldClass, Label};
+use strata_model::{Element, Field, FieldClass, Flags, Label};
 
 use crate::error::SessionError;
 use crate::kernel::{catalog, recorded_names, rule_reports};
@@ -33,6 +33,8 @@ pub struct ListedKernelField {
     pub class: String,
     /// Names of values: from, to, name.
     pub labels: Vec<(i128, i128, String)>,
+    /// They are flags, not negative then.
+    pub flags: Option<Flags>,
 }
 
 /// An event with its fields.
@@ -133,22 +135,28 @@ fn records(
 }
 
 fn field(field: &Field) -> ListedKernelField {
-    let (class, labels) = match &field.class {
+    let (class, labels, flags) = match &field.class {
         FieldClass::Enumeration(class) => {
+            let patterns = 1i128 << (u32::from(class.integer.bytes) * 8).min(64);
             let range = |label: &Label| {
                 let (from, to) = label.values(&class.integer);
-                (from, to, label.label.clone())
+                match class.flags {
+                    Some(_) => {
+                        (from.rem_euclid(patterns), to.rem_euclid(patterns), label.label.clone())
+                    }
+                    None => (from, to, label.label.clone()),
+                }
             };
             let integer = class_text(&FieldClass::Integer(class.integer));
-            (integer, class.labels.iter().map(range).collect())
+            (integer, class.labels.iter().map(range).collect(), class.flags)
         }
         // Its length stands in front of it in the record; for who reads it it is text.
         FieldClass::Sequence(sequence) if matches!(sequence.element, Element::Text) => {
-            ("string".to_owned(), Vec::new())
+            ("string".to_owned(), Vec::new(), None)
         }
-        class => (class_text(class), Vec::new()),
+        class => (class_text(class), Vec::new(), None),
     };
-    ListedKernelField { name: field.name.clone(), class, labels }
+    ListedKernelField { name: field.name.clone(), class, labels, flags }
 }
 
 #[cfg(test)]
@@ -194,5 +202,15 @@ mod tests {
         let fields = records(&event(), true, (true, false)).remove(0).1;
         assert_eq!((fields[0].class.as_str(), fields[1].class.as_str()), ("i64", "string"));
         assert_eq!(fields[0].labels, [(1, 2, "S".to_owned())]);
+    }
+
+    #[test]
+    fn flags_are_not_negative() {
+        let labels = vec![Label { from: i32::MIN.into(), to: i32::MIN.into(), label: "T".into() }];
+        let (integer, flags) = (Integer::signed(4), Some(Flags { low_bits: 0 }));
+        let class = Enumeration { integer, name: String::new(), labels, flags };
+        let listed = field(&Field::new("x", FieldClass::Enumeration(class)));
+        assert_eq!(listed.labels, [(1 << 31, 1 << 31, "T".to_owned())]);
+        assert_eq!(listed.flags, flags);
     }
 }
