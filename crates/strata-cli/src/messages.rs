@@ -2,19 +2,19 @@
 //! to do.*
 
 mod kernel;
+mod losses;
 
 pub use kernel::no_such_event;
 
 use std::fmt::Write as _;
 
 use strata_session::listing::Listing;
-use strata_session::options::Mode;
 use strata_session::report::{
     Asked, CommandEnd, Counts, EndReason, LayerReport, NotReached, Notice, ProcessReport, Progress,
     Report, KERNEL, USER,
 };
 
-use crate::units::{clean, count, counted, flag_size, rate, shell_word, size, time};
+use crate::units::{clean, count, counted, rate, shell_word, size, time};
 
 /// Processes that the summary shows one by one.
 const PROCESSES_SHOWN: usize = 20;
@@ -22,8 +22,6 @@ const PROCESSES_SHOWN: usize = 20;
 const MESSAGES_SHOWN: usize = 20;
 /// Processes that are named in one sentence.
 const NAMES_SHOWN: usize = 5;
-/// Largest sub-buffer that is recommended \[byte\].
-const SUBBUF_BYTES_ADVISED_MAX: u64 = 64 << 20;
 
 /// How much a line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,7 +141,7 @@ pub fn summary(report: &Report) -> Vec<Message> {
     messages.extend(failure(report));
     messages.extend(ending(report));
     messages.extend(left_running(report));
-    messages.extend(some(report.applications().flat_map(|one| losses(one, report)), "counts"));
+    messages.extend(some(report.applications().flat_map(|one| losses::of(one, report)), "counts"));
     messages.extend(kernel::losses(report));
     messages.extend(some(report.processes().filter_map(problem), "problems"));
     messages.extend(some(report.processes().flat_map(warnings), "tracepoints"));
@@ -326,133 +324,6 @@ fn left_running(report: &Report) -> Option<Message> {
         names.join(", "),
         pids.join(","),
     )))
-}
-
-/// Buffers twice as large as now.
-fn larger(report: &Report) -> String {
-    match report.subbuf_bytes.saturating_mul(2) <= SUBBUF_BYTES_ADVISED_MAX {
-        true => format!(
-            "--subbuf-size={} (now {})",
-            flag_size(report.subbuf_bytes * 2),
-            flag_size(report.subbuf_bytes)
-        ),
-        false => {
-            let twice = report.nr_subbufs.saturating_mul(2);
-            format!("--subbufs={twice} (now {})", report.nr_subbufs)
-        }
-    }
-}
-
-/// What helps where buffers were full.
-fn full(report: &Report) -> String {
-    match report.mode {
-        Mode::Discard => format!("Use {} or --mode=overwrite", larger(report)),
-        Mode::Overwrite => format!("Use {}", larger(report)),
-    }
-}
-
-/// On how many CPUs records were discarded.
-fn cpus(counts: &Counts) -> String {
-    match counts.streams_discarding {
-        0 => String::new(),
-        some => format!(" on {some} of {}", counted(counts.streams.into(), "CPU")),
-    }
-}
-
-/// Why records are in no file, and what helps.
-const UNWRITTEN: (&str, &str) =
-    ("not written to a file", "The recording was stopped, as said above, before they could be");
-
-/// What a process wrote and is not in the trace, by reason, and what helps.
-fn losses(process: &ProcessReport, report: &Report) -> Vec<Message> {
-    let (counts, discarded) = (&process.counts, &process.counts.discarded);
-    let larger = larger(report);
-    let mut messages = Vec::new();
-    let mut say = |number: u64, reason: &str, place: String, advice: String| {
-        if number > 0 {
-            messages.push(warning(format!(
-                "{}: {} discarded ({reason}){place}. {advice}.",
-                who(process),
-                counted(number, "event record"),
-            )));
-        }
-    };
-    say(discarded.full, "full", cpus(counts), full(report));
-    say(
-        discarded.too_big,
-        "too big",
-        String::new(),
-        format!(
-            "Use a --subbuf-size larger than its largest event record (now {})",
-            flag_size(report.subbuf_bytes)
-        ),
-    );
-    say(
-        discarded.nested,
-        "nested too deep",
-        String::new(),
-        "Its signal handlers interrupt each other deeper than Strata follows; \
-         let fewer signals nest"
-            .to_owned(),
-    );
-    say(
-        discarded.no_stream,
-        "CPU without a stream",
-        String::new(),
-        "A CPU was added while it was recorded; record again".to_owned(),
-    );
-    say(
-        discarded.unmapped,
-        "buffers not mapped",
-        String::new(),
-        format!(
-            "Raise its address space limit (ulimit -v), or use --subbuf-size={}; a program \
-             that shuts itself in (seccomp) is recorded when it is started by strata record",
-            flag_size((report.subbuf_bytes / 4).max(4096))
-        ),
-    );
-    say(
-        discarded.unstaged,
-        "no memory for the record",
-        String::new(),
-        "Raise its memory limit, or trace shorter arrays and strings".to_owned(),
-    );
-    say(discarded.unwritten, UNWRITTEN.0, String::new(), UNWRITTEN.1.to_owned());
-    if counts.overwritten > 0 {
-        messages.push(talk(format!(
-            "{}: {} overwritten (the oldest go first). For a longer past use {larger}.",
-            who(process),
-            counted(counts.overwritten, "event record"),
-        )));
-    }
-    // Where there are none nothing is absent: who is killed within a record has not recorded it.
-    if counts.unread_records > 0 {
-        let how = if process.is_alive { "a thread stood still" } else { "killed" };
-        messages.push(warning(format!(
-            "{}: {how} while up to {} bytes were being written; {} behind them could not be read.",
-            who(process),
-            count(counts.unpublished_bytes),
-            counted(counts.unread_records, "event record"),
-        )));
-    }
-    if counts.damaged_packets > 0 {
-        messages.push(warning(format!(
-            "{}: {} not well formed. Skipped; {} are intact.",
-            who(process),
-            counted(counts.damaged_packets, "packet"),
-            count(counts.packets),
-        )));
-    }
-    if process.refused > 0 {
-        messages.push(warning(format!(
-            "{}: {} of it found no room in its control page, {} did. Load fewer instrumented libraries \
-             in one process.",
-            who(process),
-            counted(process.refused, "tracepoint"),
-            count(process.tracepoints),
-        )));
-    }
-    messages
 }
 
 fn problem(process: &ProcessReport) -> Option<Message> {

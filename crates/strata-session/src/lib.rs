@@ -1,7 +1,7 @@
 //! Sessions: what `strata record` and `strata list` do, without a word to the terminal.
 //!
 //! ```text
-//! main thread   waits for the command, the time, Ctrl-C          session.rs, command.rs, stop.rs
+//! main thread   waits for the command, the time, Ctrl-C          watch.rs, command.rs, stop.rs
 //! keeper        finds processes, heartbeat, clock, new events    keeper.rs
 //! mover         packets from all channels to files               mover.rs
 //! kernel        packets from the kernel's channel to files       kernel.rs
@@ -30,6 +30,7 @@ mod statedump;
 pub mod stop;
 mod traced;
 mod verify;
+mod watch;
 
 pub use detach::Detaching;
 pub use error::SessionError;

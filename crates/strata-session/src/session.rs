@@ -4,7 +4,6 @@ use std::io;
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::sync::Mutex;
-use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use strata_user::{
@@ -18,24 +17,21 @@ use crate::detach::Detaching;
 use crate::error::SessionError;
 use crate::folder::{TimeStamp, TraceFolder};
 use crate::keeper::{Keeper, KeeperParts, Target};
-use crate::kernel::{self, KernelLayer, LayerEnd, Recorded, Watched};
+use crate::kernel::{self, KernelLayer, LayerEnd, Watched};
 use crate::mover::{Mover, Moves};
 use crate::options::{Mode, Options};
 use crate::report::{
-    Asked, CommandEnd, EndReason, LayerReport, NotReached, Notice, ProcessReport, Progress, Report,
-    RuleReport, KERNEL, USER,
+    Asked, EndReason, LayerReport, NotReached, Notice, ProcessReport, Report, RuleReport, KERNEL,
+    USER,
 };
 use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::traced::{lock, Place};
+use crate::watch::{Moved, Watch};
 
-/// How long the main thread sleeps at most: a signal, the time, and a failure are noticed then.
-const LOOK_PERIOD: Duration = Duration::from_millis(50);
 /// Without so much memory this does not begin: threads that find none for their stacks end the program.
 /// \[byte\]
 const MEMORY_MIN: usize = 32 << 20;
-/// How often progress is told.
-const PROGRESS_PERIOD: Duration = Duration::from_millis(250);
 
 /// A recording that has ended.
 #[derive(Debug)]
@@ -381,37 +377,6 @@ fn left_running(watch: &Watch<'_>, moves: &Moves) -> Vec<u32> {
     moves.processes.iter().filter(left).map(|one| one.pid).collect()
 }
 
-/// A thread with a name, for those who look at the tracer with a debugger.
-fn spawn<'scope, T: Send + 'scope>(
-    scope: &'scope thread::Scope<'scope, '_>,
-    name: &str,
-    work: impl FnOnce() -> T + Send + 'scope,
-) -> io::Result<ScopedJoinHandle<'scope, T>> {
-    thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work)
-}
-
-/// What a thread hands back; one that panicked is a failure of the session.
-fn joined<T: Default>(thread: ScopedJoinHandle<'_, T>, shared: &Shared) -> T {
-    thread.join().unwrap_or_else(|_| {
-        shared.fail("a thread of this program has failed; please report this".to_owned());
-        T::default()
-    })
-}
-
-/// A thread that was asked for, if there is one; without it the session cannot go on.
-fn made<'scope, T>(
-    thread: Option<io::Result<ScopedJoinHandle<'scope, T>>>,
-    shared: &Shared,
-) -> Option<ScopedJoinHandle<'scope, T>> {
-    match thread? {
-        Ok(thread) => Some(thread),
-        Err(error) => {
-            shared.fail(format!("cannot make a thread: {error}"));
-            None
-        }
-    }
-}
-
 fn rule_reports(rules: &Rules, moves: &Moves) -> Vec<RuleReport> {
     rules
         .rules()
@@ -424,189 +389,13 @@ fn rule_reports(rules: &Rules, moves: &Moves) -> Vec<RuleReport> {
         .collect()
 }
 
-/// What the main thread waits for.
-struct Watch<'a> {
-    shared: &'a Shared,
-    stop: &'a Stop,
-    running: Option<Running>,
-    kernel: Option<KernelLayer>,
-    has_applications: bool,
-    /// Processes asked for, if it is here that their end is seen.
-    watched: Option<Watched>,
-    deadline: Option<Instant>,
-    begin: Instant,
-    next_progress: Instant,
-    asked: usize,
-    /// How long it recorded.
-    elapsed: Duration,
-}
-
-/// What the threads hand back.
-struct Moved {
-    end: EndReason,
-    moves: Moves,
-    recorded: Recorded,
-}
-
-impl Watch<'_> {
-    /// Record, in threads of their own.
-    fn run(
-        &mut self,
-        applications: Option<(Keeper<'_>, Mover<'_>)>,
-        path: &Path,
-        flush: Duration,
-        notify: &mut dyn FnMut(Notice),
-    ) -> Moved {
-        let shared = self.shared;
-        let recorder = self.kernel.as_mut().and_then(|kernel| kernel.recorder(path, flush));
-        let moved = thread::scope(|scope| {
-            let recording =
-                recorder.map(|record| spawn(scope, "strata-kernel", move || record(shared)));
-            let (mut moving, mut keeping) = (None, None);
-            if let Some((mut keeper, mover)) = applications {
-                moving = Some(spawn(scope, "strata-mover", move || mover.run()));
-                keeper.begin();
-                self.started(path, notify);
-                // Not made, it is freed here, and the mover ends.
-                keeping = Some(spawn(scope, "strata-keeper", move || keeper.run()));
-            } else {
-                self.started(path, notify);
-            }
-            let recording = made(recording, shared);
-            let moving = made(moving, shared);
-            let keeping = made(keeping, shared);
-            let end = self.wait(notify, &|| {
-                recording.as_ref().is_some_and(ScopedJoinHandle::is_finished)
-                    || moving.as_ref().is_some_and(ScopedJoinHandle::is_finished)
-                    || keeping.as_ref().is_some_and(ScopedJoinHandle::is_finished)
-            });
-            self.kernel.iter_mut().for_each(KernelLayer::stop);
-            shared.stop();
-            let recorded = recording.map(|thread| joined(thread, shared)).unwrap_or_default();
-            let moves = moving.map(|thread| joined(thread, shared)).unwrap_or_default();
-            // The keeper keeps the processes alive until then.
-            shared.set_moved();
-            if let Some(thread) = keeping {
-                joined(thread, shared);
-            }
-            Moved { end, moves, recorded }
-        });
-        self.elapsed = self.begin.elapsed();
-        if moved.end == EndReason::Failure {
-            self.outlast(notify);
-        }
-        moved
-    }
-
-    fn started(&self, path: &Path, notify: &mut dyn FnMut(Notice)) {
-        notify(Notice::Started {
-            output: path.to_owned(),
-            command: self.running.as_ref().map(Running::pid),
-            processes: usize::try_from(self.shared.processes()).unwrap_or(usize::MAX),
-            kernel_events: self.kernel.as_ref().map(KernelLayer::events),
-        });
-    }
-
-    /// Have all who were asked for ended?
-    fn is_nobody_left(&self) -> bool {
-        match &self.watched {
-            Some(watched) => watched.have_ended(),
-            None => self.shared.is_nobody_left(),
-        }
-    }
-
-    /// The command has the terminal, and who started us waits for it: we do not leave before it.
-    fn outlast(&mut self, notify: &mut dyn FnMut(Notice)) {
-        let Some(running) = &self.running else { return };
-        let pid = running.pid();
-        if running.end() != (CommandEnd::Running { pid }) {
-            return;
-        }
-        let why = self.shared.failure().unwrap_or_default();
-        notify(Notice::Failed { why, command: pid });
-        while self.asked(notify).is_none() {
-            let Some(running) = &mut self.running else { return };
-            match running.wait(LOOK_PERIOD) {
-                Ok(false) => {}
-                Ok(true) | Err(_) => return,
-            }
-        }
-    }
-
-    /// Until there is a reason to stop. `broken`: has a thread ended that should not?
-    fn wait(&mut self, notify: &mut dyn FnMut(Notice), broken: &dyn Fn() -> bool) -> EndReason {
-        loop {
-            let now = Instant::now();
-            if self.shared.has_failed() || broken() {
-                return EndReason::Failure;
-            }
-            if self.deadline.is_some_and(|deadline| now >= deadline) {
-                return EndReason::Duration;
-            }
-            if let Some(end) = self.asked(notify) {
-                return end;
-            }
-            if self.is_nobody_left() {
-                return EndReason::Processes;
-            }
-            if now >= self.next_progress {
-                notify(Notice::Progress(self.progress(now)));
-                self.next_progress = now + PROGRESS_PERIOD;
-            }
-            let time =
-                self.deadline.map_or(LOOK_PERIOD, |deadline| LOOK_PERIOD.min(deadline - now));
-            match &mut self.running {
-                None => thread::sleep(time),
-                Some(running) => match running.wait(time) {
-                    Ok(false) => {}
-                    Ok(true) => return EndReason::Command,
-                    Err(error) => {
-                        self.shared.fail(format!("cannot wait for the command: {error}"));
-                        return EndReason::Failure;
-                    }
-                },
-            }
-        }
-    }
-
-    /// Did somebody ask to stop? A command gets the time to end by itself, once.
-    fn asked(&mut self, notify: &mut dyn FnMut(Notice)) -> Option<EndReason> {
-        let requests = self.stop.requests();
-        let patient = match &self.running {
-            Some(running) if running.end() == (CommandEnd::Running { pid: running.pid() }) => 1,
-            _ => 0,
-        };
-        if requests > patient {
-            return Some(EndReason::Asked(self.stop.signal()));
-        }
-        if requests > self.asked {
-            self.asked = requests;
-            if let Some(running) = &self.running {
-                notify(Notice::WaitingForCommand { pid: running.pid() });
-            }
-        }
-        None
-    }
-
-    fn progress(&self, now: Instant) -> Progress {
-        let (records, bytes, discarded, overwritten) = self.shared.counts();
-        Progress {
-            elapsed: now - self.begin,
-            records,
-            bytes,
-            discarded,
-            overwritten,
-            processes: self.has_applications.then(|| self.shared.processes()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::command::CommandError;
     use crate::folder::FolderError;
     use crate::options::OptionsError;
+    use crate::report::CommandEnd;
     use std::ffi::OsString;
     use std::path::PathBuf;
 

@@ -4,7 +4,8 @@ use strata_session::report::{KernelRuleReport, ProcessReport, Report};
 
 use crate::units::{clean, count, counted};
 
-use super::{cpus, full, larger, sentence, talk, warning, Message, NAMES_SHOWN, UNWRITTEN};
+use super::losses::{cpus, full, larger, UNWRITTEN};
+use super::{sentence, talk, warning, Message, NAMES_SHOWN};
 
 /// What the kernel's layer did not record, by reason, and what helps.
 pub(super) fn losses(report: &Report) -> Vec<Message> {

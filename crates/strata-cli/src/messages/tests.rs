@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use strata_session::listing::{ListedProcess, Listing};
+use strata_session::options::Mode;
 use strata_session::report::{Discarded, RuleReport};
 
 use super::*;
