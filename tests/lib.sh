@@ -17,6 +17,9 @@ built=$root/build/tests
 library=$root/build/probe/user
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/strata-test-$name.XXXXXX") || exit 2
 number=0
+# What every recording of a test is told: most are of applications alone. A test of the kernel's events says
+# layers=().
+layers=(--no-kernel)
 
 clean_up() {
 	local pids
@@ -131,7 +134,7 @@ new_trace() {
 # record FLAG... [-- COMMAND...]: its exit status is in $status.
 record() {
 	new_trace
-	timeout -k 5 "${record_limit:-100}" "$strata" record -o "$trace" "$@" >"$output" 2>"$talk"
+	timeout -k 5 "${record_limit:-100}" "$strata" record "${layers[@]}" -o "$trace" "$@" >"$output" 2>"$talk"
 	status=$?
 }
 
@@ -140,7 +143,7 @@ record() {
 record_begin() {
 	new_trace
 	set -m
-	"$strata" record -o "$trace" "$@" >"$output" 2>"$talk" &
+	"$strata" record "${layers[@]}" -o "$trace" "$@" >"$output" 2>"$talk" &
 	tracer=$!
 	set +m
 	wait_for 20 grep -q '^strata: recording' "$talk" || fail "strata does not begin to record"

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum, ValueHint};
+use anyhow::bail;
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use strata_filter::Filter;
 use strata_kernel::selection::{Selection, SelectionError};
 use strata_session::options::{KernelOptions, Mode, Options};
@@ -26,6 +27,12 @@ Exit status:
   2  the recording failed";
 
 const RULES: &str = "\
+What is recorded:
+  Without -u, -k and --probe: all tracepoints of applications, and of the kernel what shows why a program
+  waits: its system calls, page faults and signals, and the machine's scheduling, interrupts and new
+  processes. Where the kernel may not or cannot be recorded, applications are, and one line says why.
+  With any of them: what they name, and nothing else. --no-kernel is -u '*:*'.
+
 Rules:
   PROVIDER:EVENT, each with '*' for any text; '!' in front excludes; '@LEVEL' behind selects that
   log level and worse ones, '@=LEVEL' that one only. Levels: emerg, alert, crit, err, warning,
@@ -99,15 +106,15 @@ pub enum Action {
 /// `strata record`.
 #[derive(Debug, Args)]
 #[command(override_usage = "strata record [OPTIONS] [-- COMMAND [ARGUMENT]...]")]
-#[command(group = ArgGroup::new("kernel_layer").args(["kernel", "probe"]).multiple(true))]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{RULES}\n{EXIT_STATUS}"))]
 pub struct RecordFlags {
-    /// Record the tracepoints of applications that RULE selects, such as 'myapp:*@warning' [default:
-    /// *:*, or none with --kernel]
+    /// Record the tracepoints of applications that RULE selects, such as 'myapp:*@warning', and of the
+    /// kernel only what is named [default: *:*, or none with --kernel]
     #[arg(short, long = "user", value_name = "RULE", value_parser = parse_rules)]
     user: Vec<String>,
 
     /// Record the kernel's events that RULES select, such as 'sched_*,syscalls,irq_*'; may be repeated
+    /// [default: system calls, scheduling and more, where that is allowed; none with --user]
     #[arg(short, long = "kernel", value_name = "RULES", value_parser = parse_kernel_rules)]
     kernel: Vec<String>,
 
@@ -116,16 +123,20 @@ pub struct RecordFlags {
     #[arg(long, value_name = "PROBE")]
     probe: Vec<String>,
 
+    /// Record no events of the kernel; -u '*:*' is the same
+    #[arg(long, conflicts_with_all = ["kernel", "probe", "filter", "all_processes", "lttng_env"])]
+    no_kernel: bool,
+
     /// Of the kernel's events, record those only that EXPRESSION selects, such as 'ret < 0'
-    #[arg(short, long, value_name = "EXPRESSION", value_parser = parse_filter, requires = "kernel_layer")]
+    #[arg(short, long, value_name = "EXPRESSION", value_parser = parse_filter)]
     filter: Option<Filter>,
 
     /// Record system calls, page faults and signals of every process, not only of those asked for
-    #[arg(long, requires = "kernel_layer")]
+    #[arg(long)]
     all_processes: bool,
 
     /// Let the kernel's trace say that LTTng recorded it, as Trace Compass' kernel analyses want it
-    #[arg(long, requires = "kernel_layer")]
+    #[arg(long)]
     lttng_env: bool,
 
     /// Write the trace to DIR, which must be new or empty [default: strata-trace-DATE-TIME]
@@ -225,23 +236,15 @@ impl RecordFlags {
     /// What the session is asked to do.
     ///
     /// # Errors
-    /// The rules are too long together.
-    pub fn options(&self) -> Result<Options, RuleError> {
+    /// The rules are too long together, or flags make no sense together.
+    pub fn options(&self) -> anyhow::Result<Options> {
         let rules = match self.user.as_slice() {
             [] => None,
             texts => Some(Rules::parse(texts)?),
         };
-        let asked = !self.kernel.is_empty() || !self.probe.is_empty();
-        let kernel = asked.then(|| KernelOptions {
-            probes: self.probe.clone(),
-            rules: self.kernel.clone(),
-            filter: self.filter.clone(),
-            all_processes: self.all_processes,
-            as_lttng: self.lttng_env,
-        });
         Ok(Options {
             rules,
-            kernel,
+            kernel: self.kernel_options()?,
             output: self.output.clone(),
             mode: match self.mode {
                 ModeFlag::Discard => Mode::Discard,
@@ -254,6 +257,32 @@ impl RecordFlags {
             pids: self.pid.clone(),
             command: self.command.clone(),
         })
+    }
+
+    /// Who names nothing gets both layers; else what was named.
+    fn kernel_options(&self) -> anyhow::Result<Option<KernelOptions>> {
+        let is_named = !self.kernel.is_empty() || !self.probe.is_empty();
+        if is_named || (self.user.is_empty() && !self.no_kernel) {
+            return Ok(Some(KernelOptions {
+                probes: self.probe.clone(),
+                rules: self.kernel.clone(),
+                filter: self.filter.clone(),
+                all_processes: self.all_processes,
+                as_lttng: self.lttng_env,
+            }));
+        }
+        let flags = [
+            ("--filter", self.filter.is_some()),
+            ("--all-processes", self.all_processes),
+            ("--lttng-env", self.lttng_env),
+        ];
+        if let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) {
+            bail!(
+                "{flag}: no event of the kernel is recorded, since --user names tracepoints of \
+                 applications. Name events with --kernel or --probe, or leave out --user"
+            );
+        }
+        Ok(None)
     }
 }
 
@@ -276,9 +305,36 @@ mod tests {
     }
 
     #[test]
-    fn flags_when_none_are_given_ask_for_the_session_s_defaults() {
-        let (asked, default) = (record(&[]).unwrap(), Options::default());
+    fn flags_when_none_are_given_ask_for_the_session_s_defaults_and_the_kernel() {
+        let asked = record(&[]).unwrap();
+        let kernel = Some(KernelOptions::default());
+        let default = Options { kernel, ..Options::default() };
         assert_eq!(format!("{asked:?}"), format!("{default:?}"));
+        assert!(asked.records_applications());
+    }
+
+    #[test]
+    fn flags_that_name_something_record_that_only() {
+        for (arguments, has_applications, has_kernel) in [
+            (&["cmd"][..], true, true),
+            (&["--mode", "overwrite", "cmd"], true, true),
+            (&["--filter", "ret < 0", "cmd"], true, true),
+            (&["-u", "*:*", "cmd"], true, false),
+            (&["--no-kernel", "cmd"], true, false),
+            (&["--no-kernel", "-u", "a:*", "cmd"], true, false),
+            (&["-k", "read", "cmd"], false, true),
+            (&["--probe", "usdt:a:b:c", "cmd"], false, true),
+            (&["-u", "a:*", "-k", "read", "cmd"], true, true),
+        ] {
+            let asked = record(arguments).unwrap();
+            let found = (asked.records_applications(), asked.kernel.is_some());
+            assert_eq!(found, (has_applications, has_kernel), "{arguments:?}");
+        }
+        let asked = |arguments: &[&str]| record(arguments).unwrap().kernel.unwrap();
+        assert!(asked(&["cmd"]).is_default() && !asked(&["cmd"]).is_required());
+        for arguments in [&["--all-processes"][..], &["--lttng-env"], &["-f", "ret < 0"]] {
+            assert!(asked(arguments).is_default() && asked(arguments).is_required());
+        }
     }
 
     #[test]
@@ -357,9 +413,12 @@ mod tests {
             (&["--duration", "soon"], "500ms"),
             (&["--mode", "drop"], "overwrite"),
             (&["-p", "x"], "--pid"),
-            (&["--filter", "ret < 0"], "--kernel"),
+            (&["-u", "a:*", "--filter", "ret < 0"], "--kernel"),
+            (&["--no-kernel", "--filter", "ret < 0"], "--no-kernel"),
+            (&["--no-kernel", "-k", "read"], "--no-kernel"),
             (&["-k", "read", "--filter", "ret ="], "^"),
-            (&["--all-processes"], "--kernel"),
+            (&["-u", "a:*", "--all-processes"], "--kernel"),
+            (&["-u", "a:*", "--lttng-env"], "--lttng-env"),
             (&["-k", ""], "--kernel"),
         ] {
             let text = record(arguments).unwrap_err();

@@ -4,7 +4,7 @@
 mod kernel;
 mod losses;
 
-pub use kernel::no_such_event;
+pub use kernel::{no_such_event, weight_of_no_kernel};
 
 use std::fmt::Write as _;
 
@@ -56,6 +56,7 @@ pub fn notice(notice: &Notice) -> Option<String> {
     match notice {
         Notice::Attaching { .. } => None,
         Notice::NoSuchEvent(rule) => Some(kernel::no_such_event(rule)),
+        Notice::NoKernel(reason) => Some(kernel::not_recorded(reason)),
         Notice::Started { output, command, processes, kernel_events } => Some(format!(
             "recording {}",
             started(
@@ -136,7 +137,7 @@ pub fn summary(report: &Report) -> Vec<Message> {
     let mut messages = vec![headline(report)];
 
     if report.counts().records > 0 {
-        messages.extend(report.layers.iter().filter_map(table).map(talk));
+        messages.extend(table(&report.layers).map(talk));
     }
     messages.extend(failure(report));
     messages.extend(ending(report));
@@ -152,6 +153,7 @@ pub fn summary(report: &Report) -> Vec<Message> {
     messages.extend(idle(report));
     messages.extend(nothing_recorded(report));
     messages.extend(kernel::nothing_recorded(report));
+    messages.extend(kernel::no_kernel(report));
     messages.extend(report.remarks.iter().map(|remark| talk(clean(remark))));
     messages
 }
@@ -159,7 +161,12 @@ pub fn summary(report: &Report) -> Vec<Message> {
 /// The command to type next, if there is a trace to look at.
 pub fn next_command(report: &Report) -> Option<String> {
     let output = report.output.as_ref().filter(|_| report.counts().records > 0)?;
-    Some(format!("Next: strata view {}", shell_word(&output.display().to_string())))
+    let output = shell_word(&output.display().to_string());
+    let picture = match report.has_kernel_by_default() {
+        true => format!("; as a picture: strata export --to perfetto {output}"),
+        false => String::new(),
+    };
+    Some(format!("Next: strata view {output}{picture}"))
 }
 
 fn headline(report: &Report) -> Message {
@@ -184,29 +191,31 @@ fn headline(report: &Report) -> Message {
 
 /// `3 processes`, `the kernel`, `the kernel and 3 processes`.
 fn recorded(report: &Report) -> String {
-    let processes = report.applications().filter(|process| process.folder.is_some()).count();
-    let processes = counted(processes as u64, "process");
+    let number = report.applications().filter(|process| process.folder.is_some()).count() as u64;
+    let processes = counted(number, "process");
     match (report.of_kernel(), report.has_applications()) {
         (None, _) => processes,
-        (Some(_), false) => "the kernel".to_owned(),
-        (Some(_), true) => format!("the kernel and {processes}"),
+        (Some(_), true) if number > 0 => format!("the kernel and {processes}"),
+        (Some(_), _) => "the kernel".to_owned(),
     }
 }
 
-/// One row for each process and one for them all; the columns are as wide as they must be.
-fn table(layer: &LayerReport) -> Option<String> {
-    let mut processes: Vec<&ProcessReport> =
-        layer.processes.iter().filter(|process| process.folder.is_some()).collect();
-    if processes.is_empty() {
-        return None;
-    }
-    processes.sort_by_key(|process| (std::cmp::Reverse(process.counts.records), process.pid));
-    let overwrote = layer.counts().overwritten > 0;
+/// One row for each process, and one for all of a layer; the columns are as wide as they must be.
+fn table(layers: &[LayerReport]) -> Option<String> {
+    let overwrote = layers.iter().any(|layer| layer.counts().overwritten > 0);
     let mut header = vec!["layer", "process", "records", "size", "packets", "span", "discarded"];
     if overwrote {
         header.push("overwritten");
     }
     let mut rows = vec![header.into_iter().map(str::to_owned).collect::<Vec<_>>()];
+    layers.iter().for_each(|layer| add_rows(&mut rows, layer, overwrote));
+    (rows.len() > 1).then(|| aligned(&rows))
+}
+
+fn add_rows(rows: &mut Vec<Vec<String>>, layer: &LayerReport, overwrote: bool) {
+    let mut processes: Vec<&ProcessReport> =
+        layer.processes.iter().filter(|process| process.folder.is_some()).collect();
+    processes.sort_by_key(|process| (std::cmp::Reverse(process.counts.records), process.pid));
     let row = |name: String, counts: &Counts| {
         let mut row = vec![
             layer.layer.to_owned(),
@@ -234,7 +243,6 @@ fn table(layer: &LayerReport) -> Option<String> {
     if processes.len() > 1 {
         rows.push(row(counted(processes.len() as u64, "process"), &layer.counts()));
     }
-    Some(aligned(&rows))
 }
 
 /// Columns under each other: the first two to the left, numbers to the right.
@@ -422,6 +430,9 @@ fn nothing_recorded(report: &Report) -> Option<Message> {
             format!("{} tracepoints were on, and the program came by none of them.", count(number))
         }
     };
+    if report.has_kernel_by_default() {
+        return Some(talk(why_kernel_alone(report, processes, why)));
+    }
     let of = if report.kernel.is_some() { " of applications" } else { "" };
     Some(warning(format!("nothing recorded{of}: {why}")))
 }
@@ -430,6 +441,23 @@ fn nothing_recorded(report: &Report) -> Option<Message> {
 fn records(report: &Report, name: &str) -> u64 {
     let layer = report.layers.iter().find(|layer| layer.layer == name);
     layer.map_or(0, |layer| layer.counts().records)
+}
+
+/// Nobody asked for tracepoints: that there are none is no fault.
+fn why_kernel_alone(report: &Report, processes: u64, why: String) -> String {
+    if processes > 0 || !report.not_reached.is_empty() {
+        return format!("of applications nothing: {why}");
+    }
+    match report.asked {
+        Asked::Command => {
+            "the command has no tracepoints of its own: the trace is what the kernel did for it."
+        }
+        Asked::Processes => {
+            "no tracepoints in what was asked for: the trace is what the kernel did for it."
+        }
+        Asked::Everyone => "no process has tracepoints of its own: the trace is the kernel's.",
+    }
+    .to_owned()
 }
 
 fn nobody_there(report: &Report) -> &'static str {
@@ -515,10 +543,12 @@ pub fn exit_status(report: &Report, strict: bool) -> u8 {
         }
         _ => {}
     }
+    // Nobody named a tracepoint or an event then.
+    let by_default = report.has_kernel_by_default();
     let incomplete = report.counts().records == 0
-        || (report.has_applications() && records(report, USER) == 0)
+        || (!by_default && report.has_applications() && records(report, USER) == 0)
         || kernel::is_incomplete(report)
-        || report.rules.iter().any(|rule| rule.matched == 0)
+        || (!by_default && report.rules.iter().any(|rule| rule.matched == 0))
         || !report.not_reached.is_empty()
         || report.processes().any(|process| process.problem.is_some())
         || report.processes().any(|process| !process.warnings.is_empty())

@@ -37,8 +37,11 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
             let weight = match notice {
                 Notice::Failed { .. } => Weight::Failure,
                 // Said again at the end; where there is no command, that may be hours away.
-                Notice::NoSuchEvent(_) if !options.command.is_empty() => return,
+                Notice::NoSuchEvent(_) | Notice::NoKernel(_) if !options.command.is_empty() => {
+                    return
+                }
                 Notice::NoSuchEvent(_) => Weight::Warning,
+                Notice::NoKernel(ref reason) => messages::weight_of_no_kernel(reason),
                 _ => Weight::Talk,
             };
             if weight != Weight::Talk || ((waits || !shared) && !flags.quiet) {

@@ -90,6 +90,7 @@ pub(crate) struct Keeper<'a> {
     not_reached: &'a Mutex<Vec<NotReached>>,
     hidden: &'a Mutex<Vec<NotReached>>,
     holders: &'a Mutex<Vec<String>>,
+    plain_too: bool,
     refused: HashSet<(u32, String)>,
     next_tick: Instant,
     next_update: Instant,
@@ -109,6 +110,8 @@ pub(crate) struct KeeperParts<'a> {
     pub(crate) hidden: &'a Mutex<Vec<NotReached>>,
     /// Out: who still held the command's socket at the end.
     pub(crate) holders: &'a Mutex<Vec<String>>,
+    /// Who was asked for, and has no tracepoints, is recorded otherwise.
+    pub(crate) plain_too: bool,
 }
 
 /// How a process came to us.
@@ -142,6 +145,7 @@ impl<'a> Keeper<'a> {
             not_reached: parts.not_reached,
             hidden: parts.hidden,
             holders: parts.holders,
+            plain_too: parts.plain_too,
             refused: HashSet::new(),
             next_tick: now,
             next_update: now,
@@ -537,6 +541,7 @@ impl<'a> Keeper<'a> {
 
     fn unreached(&mut self, error: &Error) {
         match error {
+            Error::NotInstrumented { .. } if self.plain_too => {}
             // As a search tells it.
             Error::Refused { pid, name, reason } => {
                 self.not_reached(*pid, name.clone(), reason.clone());

@@ -38,7 +38,7 @@ use crate::detach::Detaching;
 use crate::error::{advice, failure_text, SessionError};
 use crate::options::{KernelOptions, Mode, Options};
 use crate::report::{
-    Counts, Discarded, EventProblem, KernelReport, KernelRuleReport, NotReached, Notice,
+    Counts, Discarded, EventProblem, KernelReport, KernelRuleReport, NoKernel, NotReached, Notice,
     ProcessReport, KERNEL,
 };
 use crate::shared::Shared;
@@ -63,6 +63,7 @@ pub(crate) struct KernelLayer {
     selected: u64,
     problems: Vec<EventProblem>,
     remarks: Vec<String>,
+    is_default: bool,
 }
 
 /// Programs in the kernel.
@@ -146,6 +147,29 @@ impl KernelLayer {
         }
     }
 
+    /// As of events that nobody named: of the rules nothing is told.
+    pub(crate) fn by_default(mut self) -> KernelLayer {
+        self.rules.clear();
+        self.is_default = true;
+        self
+    }
+
+    /// The same; without an event there is no layer.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn by_default_or_not(self) -> Result<KernelLayer, NoKernel> {
+        let recorded = self.attached.as_ref().is_some_and(|one| one.session.attached() > 0);
+        if recorded {
+            return Ok(self.by_default());
+        }
+        let refused = self.attached.iter().flat_map(|one| one.session.problems());
+        let mut reasons = refused.map(|problem| &problem.reason);
+        let reason = reasons.next().or(self.problems.first().map(|problem| &problem.reason));
+        let why = reason.map_or_else(|| "it has none of the events".to_owned(), String::clone);
+        Err(NoKernel { why, is_failure: true })
+    }
+
     /// The events that the rules select.
     fn describe(
         &mut self,
@@ -201,6 +225,11 @@ impl KernelLayer {
             filter: filter.clone(),
         }));
         Ok(())
+    }
+
+    /// Did nobody name its events?
+    pub(crate) fn is_default(&self) -> bool {
+        self.is_default
     }
 
     /// Record from now on; on the thread that starts the command.
@@ -287,6 +316,7 @@ impl KernelLayer {
             ..ProcessReport::default()
         };
         let report = KernelReport {
+            is_default: self.is_default,
             rules: std::mem::take(&mut self.rules),
             problems: std::mem::take(&mut self.problems),
             unreadable: failures.unreadable,

@@ -13,6 +13,7 @@
 #![cfg(target_os = "linux")]
 
 pub mod command;
+mod default;
 mod describe;
 mod detach;
 mod error;

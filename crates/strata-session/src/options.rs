@@ -22,7 +22,8 @@ pub enum Mode {
 /// What is recorded of the kernel.
 #[derive(Debug, Clone, Default)]
 pub struct KernelOptions {
-    /// Which events, each as it was written; separated by commas where one text has several.
+    /// Which events, each as it was written; separated by commas where one text has several. If there is no
+    /// probe either: those that are recorded by default.
     pub rules: Vec<String>,
     /// Uprobes and USDT probes of programs and libraries.
     pub probes: Vec<String>,
@@ -34,10 +35,24 @@ pub struct KernelOptions {
     pub as_lttng: bool,
 }
 
+impl KernelOptions {
+    /// Did nobody say which events?
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        self.rules.is_empty() && self.probes.is_empty()
+    }
+
+    /// Is it an error if the kernel cannot be recorded? It is none where nothing was said of it.
+    #[must_use]
+    pub fn is_required(&self) -> bool {
+        !self.is_default() || self.filter.is_some() || self.all_processes || self.as_lttng
+    }
+}
+
 /// What `strata record` is asked to do.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which tracepoints of applications; `None`: all, or none if the kernel is recorded.
+    /// Which tracepoints of applications; `None`: all, or none if it was said what of the kernel is recorded.
     pub rules: Option<Rules>,
     /// What of the kernel; `None`: nothing.
     pub kernel: Option<KernelOptions>,
@@ -153,7 +168,7 @@ impl Options {
     /// Are applications recorded?
     #[must_use]
     pub fn records_applications(&self) -> bool {
-        self.rules.is_some() || self.kernel.is_none()
+        self.rules.is_some() || self.kernel.as_ref().is_none_or(KernelOptions::is_default)
     }
 
     /// Is everything within its limits?
@@ -247,8 +262,24 @@ mod tests {
         let kernel = KernelOptions { rules, ..KernelOptions::default() };
         let mut options = Options { kernel: Some(kernel), ..Options::default() };
         assert!(Options::default().records_applications() && !options.records_applications());
+        let by_default = Options { kernel: Some(KernelOptions::default()), ..Options::default() };
+        assert!(by_default.records_applications());
         options.rules = Rules::parse(&["a:*"]).ok();
         assert!(options.records_applications());
+    }
+
+    #[test]
+    fn options_that_say_anything_of_the_kernel_require_it() {
+        let default = KernelOptions::default;
+        assert!(default().is_default() && !default().is_required());
+        for (options, is_default) in [
+            (KernelOptions { rules: vec!["a".into()], ..default() }, false),
+            (KernelOptions { probes: vec!["a".into()], ..default() }, false),
+            (KernelOptions { all_processes: true, ..default() }, true),
+            (KernelOptions { as_lttng: true, ..default() }, true),
+        ] {
+            assert_eq!((options.is_default(), options.is_required()), (is_default, true));
+        }
     }
 
     #[test]

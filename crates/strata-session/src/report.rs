@@ -197,10 +197,21 @@ pub struct EventProblem {
     pub reason: String,
 }
 
+/// Why the kernel is not recorded, though it is by default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NoKernel {
+    /// Why, and perhaps what helps.
+    pub why: String,
+    /// Something failed; else it is the machine, or the user's rights.
+    pub is_failure: bool,
+}
+
 /// What there is to say of the kernel's layer besides its counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KernelReport {
-    /// The rules, in their order.
+    /// Nobody said which events.
+    pub is_default: bool,
+    /// The rules, in their order; none by default.
     pub rules: Vec<KernelRuleReport>,
     /// Events that could not be recorded.
     pub problems: Vec<EventProblem>,
@@ -282,6 +293,8 @@ pub struct Report {
     pub rules: Vec<RuleReport>,
     /// What of the kernel; `None`: it was not recorded.
     pub kernel: Option<KernelReport>,
+    /// Why it was not, if it is by default.
+    pub no_kernel: Option<NoKernel>,
     /// What could not be recorded.
     pub not_reached: Vec<NotReached>,
     /// Descendants of the command that were recorded and run on: a recording ends with its command.
@@ -334,6 +347,12 @@ impl Report {
         self.layers.iter().any(|layer| layer.layer == USER)
     }
 
+    /// Was the kernel recorded without being asked for?
+    #[must_use]
+    pub fn has_kernel_by_default(&self) -> bool {
+        self.kernel.as_ref().is_some_and(|kernel| kernel.is_default)
+    }
+
     /// Tracepoints that the rules selected, in all applications.
     #[must_use]
     pub fn selected(&self) -> u64 {
@@ -370,6 +389,8 @@ pub enum Notice {
     },
     /// This rule selects none of the kernel's events.
     NoSuchEvent(KernelRuleReport),
+    /// The kernel is not recorded, though it is by default.
+    NoKernel(NoKernel),
     /// It records from now on.
     Started {
         /// Where the trace goes.

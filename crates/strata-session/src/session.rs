@@ -12,6 +12,7 @@ use strata_user::{
 };
 
 use crate::command::{Inherited, Running};
+use crate::default;
 use crate::describe::Machine;
 use crate::detach::Detaching;
 use crate::error::SessionError;
@@ -21,8 +22,8 @@ use crate::kernel::{self, KernelLayer, LayerEnd, Watched};
 use crate::mover::{Mover, Moves};
 use crate::options::{Mode, Options};
 use crate::report::{
-    Asked, EndReason, LayerReport, NotReached, Notice, ProcessReport, Report, RuleReport, KERNEL,
-    USER,
+    Asked, EndReason, LayerReport, NoKernel, NotReached, Notice, ProcessReport, Report, RuleReport,
+    KERNEL, USER,
 };
 use crate::shared::Shared;
 use crate::stop::Stop;
@@ -74,9 +75,9 @@ pub fn record(
     let machine = Machine::new(options.mode);
     let (spec, clock) = (spec(options, rules), Clock::new());
     let setup = Setup { options, spec, stamp, inherited, machine, clock, shared, stop };
-    let begun = setup.begin_kernel(notify).and_then(|mut kernel| {
+    let begun = setup.begin_kernel(notify).and_then(|(mut kernel, no_kernel)| {
         let begun = setup.begin(kernel.as_mut())?;
-        Ok((begun, kernel))
+        Ok((Begun { no_kernel, ..begun }, kernel))
     });
     match begun {
         Ok((begun, kernel)) => Ok(setup.run(begun, kernel, folder, notify)),
@@ -106,6 +107,8 @@ struct Begun {
     listener: Option<Listener>,
     /// Processes by number, if the kernel is recorded.
     watched: Option<Watched>,
+    /// Why the kernel is not recorded, if it is by default.
+    no_kernel: Option<NoKernel>,
     /// Processes asked for that are not there.
     absent: Vec<NotReached>,
     running: Option<Running>,
@@ -135,6 +138,7 @@ impl Begun {
             target,
             listener: None,
             watched: None,
+            no_kernel: None,
             absent: Vec::new(),
             running: None,
             remarks: Vec::new(),
@@ -169,6 +173,7 @@ impl Setup<'_> {
                 not_reached: &not_reached,
                 hidden: &hidden,
                 holders: &holders,
+                plain_too: kernel.as_ref().is_some_and(KernelLayer::is_default),
             })
         });
         let has_applications = keeper.is_some();
@@ -199,6 +204,7 @@ impl Setup<'_> {
             hidden: taken(&hidden),
             holders: std::mem::take(&mut *lock(&holders)),
             remarks: begun.remarks,
+            no_kernel: begun.no_kernel,
         };
         self.report(&watch, end, found, kernel, &folder)
     }
@@ -212,7 +218,7 @@ impl Setup<'_> {
         kernel: Option<LayerEnd>,
         folder: &TraceFolder,
     ) -> Recording {
-        let Found { moves, mut not_reached, hidden, holders, mut remarks } = found;
+        let Found { moves, mut not_reached, hidden, holders, mut remarks, no_kernel } = found;
         let rules = match watch.has_applications {
             true => rule_reports(&self.spec.rules, &moves),
             false => Vec::new(),
@@ -259,6 +265,7 @@ impl Setup<'_> {
             end: if failure.is_some() { EndReason::Failure } else { end },
             rules,
             kernel: of_kernel,
+            no_kernel,
             layers,
             not_reached,
             left_running,
@@ -272,12 +279,16 @@ impl Setup<'_> {
         Recording { report, detaching }
     }
 
-    /// Make the kernel ready to record, if it shall.
+    /// Make the kernel ready to record, if it shall; or say why it is not, if that was nobody's wish.
     fn begin_kernel(
         &self,
         notify: &mut dyn FnMut(Notice),
-    ) -> Result<Option<KernelLayer>, SessionError> {
-        let Some(asked) = &self.options.kernel else { return Ok(None) };
+    ) -> Result<(Option<KernelLayer>, Option<NoKernel>), SessionError> {
+        let Some(asked) = &self.options.kernel else { return Ok((None, None)) };
+        if asked.is_default() && !default::is_wanted(self.options) {
+            return Ok((None, None));
+        }
+        let is_default = asked.is_default();
         let asked = kernel::Asked {
             options: self.options,
             kernel: asked,
@@ -285,12 +296,23 @@ impl Setup<'_> {
             created: &self.stamp.iso,
             stop: self.stop,
         };
-        KernelLayer::begin(&asked, notify).map(Some)
+        let begun = match is_default {
+            true => default::begin(&asked, notify)?,
+            false => Ok(KernelLayer::begin(&asked, notify)?),
+        };
+        Ok(match begun {
+            Ok(layer) => (Some(layer), None),
+            Err(why) => {
+                notify(Notice::NoKernel(why.clone()));
+                (None, Some(why))
+            }
+        })
     }
 
     /// Start the command, or begin to listen; with the kernel's layer on from there.
     fn begin(&self, kernel: Option<&mut KernelLayer>) -> Result<Begun, SessionError> {
         let options = self.options;
+        let has_kernel = kernel.is_some();
         let start = || kernel.into_iter().for_each(KernelLayer::start);
         if !options.records_applications() {
             return self.begin_without_applications(start);
@@ -312,8 +334,8 @@ impl Setup<'_> {
                 remarks.push(error.to_string());
             }
             // Who is not there is said by the keeper.
-            let watched = (options.kernel.is_some() && !options.pids.is_empty())
-                .then(|| Watched::new(&options.pids).0);
+            let watched =
+                (has_kernel && !options.pids.is_empty()).then(|| Watched::new(&options.pids).0);
             start();
             let listener = listener.ok();
             return Ok(Begun { listener, remarks, watched, ..Begun::new(Some(target)) });
@@ -366,6 +388,7 @@ struct Found {
     hidden: Vec<NotReached>,
     holders: Vec<String>,
     remarks: Vec<String>,
+    no_kernel: Option<NoKernel>,
 }
 
 /// Processes of the command that run on.

@@ -1,11 +1,11 @@
 //! What is said of the kernel's layer.
 
-use strata_session::report::{KernelRuleReport, ProcessReport, Report};
+use strata_session::report::{Asked, KernelRuleReport, NoKernel, ProcessReport, Report};
 
 use crate::units::{clean, count, counted};
 
 use super::losses::{cpus, full, larger, UNWRITTEN};
-use super::{sentence, talk, warning, Message, NAMES_SHOWN};
+use super::{sentence, talk, warning, Message, Weight, NAMES_SHOWN};
 
 /// What the kernel's layer did not record, by reason, and what helps.
 pub(super) fn losses(report: &Report) -> Vec<Message> {
@@ -156,9 +156,30 @@ fn are(events: u64) -> String {
     format!("{} {verb}", counted(events, "event"))
 }
 
+/// That it is not recorded, in one line.
+pub fn not_recorded(reason: &NoKernel) -> String {
+    format!("kernel not recorded: {} `strata doctor` says more.", sentence(&reason.why))
+}
+
+/// Who may not record the kernel does nothing wrong.
+pub fn weight_of_no_kernel(reason: &NoKernel) -> Weight {
+    match reason.is_failure {
+        true => Weight::Warning,
+        false => Weight::Talk,
+    }
+}
+
+/// Where there is no command, that was said at the beginning.
+pub(super) fn no_kernel(report: &Report) -> Option<Message> {
+    let reason = report.no_kernel.as_ref().filter(|_| report.asked == Asked::Command)?;
+    Some(Message { weight: weight_of_no_kernel(reason), text: not_recorded(reason) })
+}
+
 /// Is there less of the kernel than was asked for?
 pub(super) fn is_incomplete(report: &Report) -> bool {
-    let Some(kernel) = &report.kernel else { return false };
+    let Some(kernel) = report.kernel.as_ref().filter(|kernel| !kernel.is_default) else {
+        return false;
+    };
     report.of_kernel().is_some_and(|kernel| kernel.counts.records == 0)
         || kernel.rules.iter().any(|rule| rule.matched == 0)
         || !kernel.problems.is_empty()

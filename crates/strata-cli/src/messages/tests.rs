@@ -8,7 +8,7 @@ use strata_session::options::Mode;
 use strata_session::report::{Discarded, RuleReport};
 
 use super::*;
-use strata_session::report::{EventProblem, KernelReport, KernelRuleReport};
+use strata_session::report::{EventProblem, KernelReport, KernelRuleReport, NoKernel};
 
 fn process(name: &str, pid: u32, records: u64) -> ProcessReport {
     ProcessReport {
@@ -462,7 +462,7 @@ fn summary_of_the_kernel_alone_says_nothing_of_applications() {
 }
 
 #[test]
-fn summary_of_both_layers_has_a_table_of_each() {
+fn summary_of_both_layers_has_one_table() {
     let mut both = kernel_report(1_000);
     both.layers.insert(0, LayerReport { layer: USER, processes: vec![process("demo", 4, 10)] });
     let texts = texts(&both);
@@ -470,14 +470,64 @@ fn summary_of_both_layers_has_a_table_of_each() {
         texts[0].starts_with("1,010 event records of the kernel and 1 process in"),
         "{texts:?}"
     );
-    assert!(texts[1].contains("demo (4)") && texts[2].contains("kernel  all"), "{texts:?}");
-    assert_eq!((texts.len(), exit_status(&both, true)), (3, 0));
+    let lines: Vec<&str> = texts[1].lines().collect();
+    assert!(lines[1].contains("demo (4)") && lines[2].contains("kernel  all"), "{lines:?}");
+    assert_eq!((lines.len(), texts.len(), exit_status(&both, true)), (3, 2, 0));
 
     both.layers[0].processes.clear();
     both.asked = Asked::Command;
     let text = text_with(&both, "nothing recorded");
     assert!(text.starts_with("nothing recorded of applications: neither the command"), "{text}");
     assert_eq!(exit_status(&both, false), 1);
+}
+
+#[test]
+fn kernel_by_default_without_tracepoints_is_no_fault() {
+    let mut report = kernel_report(1_000);
+    report.kernel = Some(KernelReport { is_default: true, ..KernelReport::default() });
+    report.layers.insert(0, LayerReport { layer: USER, processes: Vec::new() });
+    report.rules = vec![RuleReport { rule: "*:*".into(), matched: 0 }];
+    report.asked = Asked::Command;
+    let said = summary(&report);
+    assert!(said.iter().all(|message| message.weight == Weight::Talk), "{said:?}");
+    assert!(said[0].text.starts_with("1,000 event records of the kernel in"), "{said:?}");
+    let next = next_command(&report).unwrap();
+    assert!(next.ends_with("; as a picture: strata export --to perfetto 'my trace'"), "{next}");
+    let text = text_with(&report, "tracepoints");
+    assert!(text.starts_with("the command has no tracepoints of its own"), "{text}");
+    assert_eq!(exit_status(&report, true), 0);
+
+    let mut silent = process("demo", 4, 0);
+    silent.folder = None;
+    report.layers[0].processes.push(silent);
+    let text = text_with(&report, "of applications nothing");
+    assert!(text.ends_with("2 tracepoints were on, and the program came by none of them."));
+    assert_eq!(exit_status(&report, false), 0);
+
+    report.kernel.as_mut().unwrap().problems =
+        vec![EventProblem { event: "a".into(), reason: "no room".into() }];
+    assert!(text_with(&report, "'a'").ends_with("no room."));
+    assert_eq!(exit_status(&report, false), 0);
+    report.not_reached = vec![NotReached { pid: 9, name: "x".into(), reason: "it is busy".into() }];
+    assert_eq!(exit_status(&report, false), 1);
+}
+
+#[test]
+fn kernel_that_is_not_recorded_by_default_is_one_line_and_no_fault() {
+    let mut report = report(vec![process("demo", 4242, 10)]);
+    let mut reason = NoKernel { why: "only root may".into(), is_failure: false };
+    report.asked = Asked::Command;
+    report.no_kernel = Some(reason.clone());
+    let text = "kernel not recorded: only root may. `strata doctor` says more.";
+    assert_eq!(text_with(&report, "kernel"), text);
+    assert!(summary(&report).iter().all(|message| message.weight == Weight::Talk));
+    assert_eq!(exit_status(&report, true), 0);
+    assert_eq!(notice(&Notice::NoKernel(reason.clone())), Some(text.to_owned()));
+    reason.is_failure = true;
+    assert_eq!(weight_of_no_kernel(&reason), Weight::Warning);
+    // It was said when recording began.
+    report.asked = Asked::Everyone;
+    assert!(!texts(&report).iter().any(|text| text.contains("kernel")));
 }
 
 #[test]
