@@ -50,6 +50,7 @@ for mode in discard overwrite; do
 		--filter 'context.tid != 99999' --mode "$mode" \
 		-o "/out/others_$mode" -- /bin/work
 done
+run default strata record -o /out/trace_default -- /bin/work
 echo "guest: bringing it out"
 tar cf /dev/vda -C / out
 sync
