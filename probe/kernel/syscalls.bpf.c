@@ -183,17 +183,18 @@ __attribute__((noinline)) int record_assembled(uint32_t id)
 	struct strata_scratch *scratch = strata_scratch();
 	struct strata_record r;
 	unsigned char *to;
-	uint32_t bytes;
+	uint64_t bytes;
 
 	if (!scratch)
 		return 0;
-	bytes = scratch->at;
+	/* In 64 bits: before 5.16 a verifier forgets the bounds of fewer that are on the stack meanwhile. */
+	bytes = strata_opaque(scratch->at);
 	if (bytes > STRATA_SCRATCH_MAX)
 		return 0;
-	to = strata_record_begin(&r, id, bpf_get_current_pid_tgid(), bytes);
+	to = strata_record_begin(&r, id, bpf_get_current_pid_tgid(), (uint32_t)bytes);
 	if (!to)
 		return 0;
-	bpf_probe_read_kernel(to, bytes, scratch->bytes);
+	bpf_probe_read_kernel(to, (uint32_t)bytes, scratch->bytes);
 	strata_record_end_here(&r);
 	return 1;
 }

@@ -27,7 +27,7 @@ struct strata_ring_stream {
 	unsigned char *data;			/* [nr_subbufs + 1][subbuf_bytes] */
 	uint64_t subbuf_bytes;
 	uint64_t buffer_bytes; /* nr_subbufs * subbuf_bytes */
-	uint32_t subbuf_shift;
+	uint64_t subbuf_shift; /* 64 bits: before 5.16 BPF's verifier forgets others on the stack */
 	uint32_t nr_subbufs;
 	uint32_t header_bytes; /* reserved at the start of each sub-buffer */
 	uint32_t publish;      /* STRATA_ABI_RING_BY_COMMIT, _BY_POSITION */
