@@ -19,8 +19,7 @@ pub enum Error {
     /// No right to load programs.
     #[error(
         "kernel events need the capabilities CAP_BPF and CAP_PERFMON (or root); missing: {missing}. Run as \
-         root, or `setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep` the program; without, user space \
-         can be recorded"
+         root, or `setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep` the program"
     )]
     Rights {
         /// Those that this process has not.
@@ -75,9 +74,17 @@ pub enum Error {
     },
     /// It may not be read.
     #[error("{} cannot be read: {error}. Run as root, or give a group of yours the right: `mount -o \
-             remount,mode=750,gid=GROUP /sys/kernel/tracing`; a kernel in lockdown refuses it even to \
-             root", path.display())]
+             remount,mode=750,gid=GROUP /sys/kernel/tracing`", path.display())]
     TracefsRights {
+        /// What was to be read.
+        path: PathBuf,
+        /// The kernel's answer.
+        error: std::io::Error,
+    },
+    /// Nobody may read it.
+    #[error("{} cannot be read: {error}. A kernel in lockdown 'confidentiality' refuses it even to root: boot \
+             with lockdown=integrity, or without lockdown", path.display())]
+    TracefsLockdown {
         /// What was to be read.
         path: PathBuf,
         /// The kernel's answer.

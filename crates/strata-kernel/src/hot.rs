@@ -164,6 +164,7 @@ fn arguments() -> &'static HashMap<String, usize> {
     static ARGUMENTS: OnceLock<HashMap<String, usize>> = OnceLock::new();
     ARGUMENTS.get_or_init(|| {
         let mut all = HashMap::new();
+        crate::load::quiet();
         let Ok(btf) = Btf::from_vmlinux() else { return all };
         for hot in &ALL {
             if let Some(nr) = nr_args(&btf, hot.name) {

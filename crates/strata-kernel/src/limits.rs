@@ -1,10 +1,14 @@
-//! Limits of this process, raised while programs are loaded, and put back: what it starts afterwards inherits
-//! them.
+//! Limits. Those of this process are raised while programs are loaded, and put back: what it starts afterwards
+//! inherits them. To those of the kernel's maps the buffers are fitted.
 
-use crate::error::Reason;
+use crate::error::{Error, Reason};
+use crate::load::value_bytes;
+use libbpf_sys as sys;
 use rustix::fs::{open, Mode, OFlags};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use strata_ring::{stream_layout, Attr};
 
 /// Files that a process has open for other reasons.
 const OTHERS: u64 = 256;
@@ -14,6 +18,12 @@ const FILES_OF_A_PROGRAM: u64 = 3;
 
 /// Fewer free ones than this are none: opening and loading an object takes some.
 const SHORT: u64 = 24;
+
+/// Largest value of a map before 6.0 \[byte\]: what kmalloc() gives.
+const OLD_VALUE_BYTES_MAX: u64 = 4 << 20;
+
+/// Sub-buffers are made smaller down to this; then there are fewer \[byte\].
+const SUBBUF_BYTES_KEPT: u64 = 64 << 10;
 
 /// Put back on drop.
 pub(crate) struct Limits {
@@ -113,9 +123,101 @@ fn counts_locked_memory() -> bool {
     }
 }
 
+/// Whether the kernel makes a map for rings with a value of so many bytes.
+pub(crate) fn try_value(bytes: u32) -> io::Result<()> {
+    let options = sys::bpf_map_create_opts {
+        sz: size_of::<sys::bpf_map_create_opts>() as sys::size_t,
+        map_flags: sys::BPF_F_MMAPABLE,
+        ..Default::default()
+    };
+    // SAFETY: all of it lives longer than the call.
+    let fd = unsafe {
+        sys::bpf_map_create(sys::BPF_MAP_TYPE_ARRAY, c"strata_try".as_ptr(), 4, bytes, 1, &options)
+    };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: it was made just now, and nobody else knows it.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok(())
+}
+
+/// As many and as large sub-buffers as were asked for, or, where the kernel's maps do not hold them, less; then
+/// with a remark, a whole message.
+///
+/// # Errors
+/// Sizes that nobody can have.
+pub(crate) fn fit_buffers(asked: &Attr) -> Result<(Attr, Option<String>), Error> {
+    let bytes = value_bytes(&stream_layout(asked)?);
+    let is_refused = bytes > OLD_VALUE_BYTES_MAX
+        && u32::try_from(bytes).is_ok_and(|bytes| {
+            try_value(bytes).is_err_and(|error| error.raw_os_error() == Some(libc::E2BIG))
+        });
+    if is_refused {
+        make_smaller(asked)
+    } else {
+        Ok((*asked, None))
+    }
+}
+
+fn make_smaller(asked: &Attr) -> Result<(Attr, Option<String>), Error> {
+    let mut attr = *asked;
+    while value_bytes(&stream_layout(&attr)?) > OLD_VALUE_BYTES_MAX {
+        if attr.subbuf_bytes > SUBBUF_BYTES_KEPT {
+            attr.subbuf_bytes /= 2;
+        } else {
+            attr.nr_subbufs /= 2;
+        }
+    }
+    let remark = format!(
+        "the kernel's buffers have {} sub-buffers of {} KiB for each CPU instead of {} of {} KiB: before 6.0 a \
+         kernel's maps hold at most {} MiB",
+        attr.nr_subbufs,
+        attr.subbuf_bytes >> 10,
+        asked.nr_subbufs,
+        asked.subbuf_bytes >> 10,
+        OLD_VALUE_BYTES_MAX >> 20
+    );
+    Ok((attr, Some(remark)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strata_ring::{LossMode, Publish};
+
+    fn attr(subbuf_bytes: u64, nr_subbufs: u64) -> Attr {
+        Attr {
+            loss_mode: LossMode::Discard,
+            publish: Publish::ByCommit,
+            subbuf_bytes,
+            nr_subbufs,
+            nr_cpus: 0,
+            start_position: 0,
+        }
+    }
+
+    #[test]
+    fn make_smaller_of_any_size_fits_an_old_map_and_says_both() {
+        for (asked, wanted) in [
+            ((1 << 20, 8), (256 << 10, 8)),
+            ((64 << 20, 2), (1 << 20, 2)),
+            ((4096, 32_768), (4096, 512)),
+        ] {
+            let (made, remark) = make_smaller(&attr(asked.0, asked.1)).unwrap();
+            assert_eq!((made.subbuf_bytes, made.nr_subbufs), wanted);
+            assert!(value_bytes(&stream_layout(&made).unwrap()) <= OLD_VALUE_BYTES_MAX);
+            let remark = remark.unwrap();
+            assert!(remark.contains(&format!("{} of {} KiB", asked.1, asked.0 >> 10)), "{remark}");
+        }
+    }
+
+    #[test]
+    fn fit_buffers_that_fit_every_kernel_leaves_them() {
+        let asked = attr(256 << 10, 8);
+        let (made, remark) = fit_buffers(&asked).unwrap();
+        assert_eq!((made.subbuf_bytes, made.nr_subbufs, remark), (256 << 10, 8, None));
+    }
 
     #[test]
     fn explain_names_the_limit_where_files_are_what_is_missing() {

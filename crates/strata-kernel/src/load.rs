@@ -74,6 +74,11 @@ struct Sizes {
     subbuf_shift: u64,
 }
 
+/// Of a value of `rings`: a stream, and room for the largest record behind it.
+pub(crate) fn value_bytes(layout: &StreamLayout) -> u64 {
+    layout.stride_bytes + u64::from(kernel::SLACK)
+}
+
 /// What all objects of one session are given.
 pub(crate) struct Loader {
     mode: LossMode,
@@ -99,7 +104,7 @@ impl Loader {
     /// # Errors
     /// [`Error::TooLarge`].
     pub(crate) fn new(attr: &Attr, layout: &StreamLayout) -> Result<Loader, Error> {
-        let value_bytes = layout.stride_bytes + u64::from(kernel::SLACK);
+        let value_bytes = value_bytes(layout);
         if value_bytes >= VALUE_BYTES_MAX {
             return Err(Error::TooLarge {
                 found: attr.subbuf_bytes * attr.nr_subbufs,

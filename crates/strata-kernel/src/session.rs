@@ -5,7 +5,7 @@ use crate::capability::{Capabilities, Capability};
 use crate::error::{Error, Reason};
 use crate::event::KernelEvent;
 use crate::follow::{self, Follow};
-use crate::limits::Limits;
+use crate::limits::{fit_buffers, Limits};
 use crate::load::{bytes_of, quiet, Loader};
 use crate::plan::{plan, Constant, Fallback, Plan, Unit};
 use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
@@ -121,6 +121,7 @@ pub struct KernelSession {
     channel: Option<Channel>,
     stream_class: StreamClass,
     problems: Vec<Problem>,
+    remark: Option<String>,
     attached: Vec<Attached>,
     nr_events: u64,
     /// Of all programs, when the session was started, and when it was stopped.
@@ -140,8 +141,7 @@ impl KernelSession {
         spec: Spec,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<KernelSession, Error> {
-        check_machine()?;
-        check_rights()?;
+        check()?;
         quiet();
         let attr = Attr {
             loss_mode: spec.loss_mode,
@@ -154,6 +154,7 @@ impl KernelSession {
         let Plan { mut units, mut stream_class, mut problems } = plan(spec.events)?;
         problems.extend(absent(&spec.follow));
         let limits = Limits::raise(units.len());
+        let (attr, remark) = fit_buffers(&attr)?;
         let layout = stream_layout(&attr)?;
         let (mut loader, mut channel) = (Loader::new(&attr, &layout)?, None);
         let explained = |error| match error {
@@ -204,6 +205,7 @@ impl KernelSession {
             channel,
             stream_class,
             problems,
+            remark,
             attached,
             nr_events,
             nested_before: 0,
@@ -239,6 +241,11 @@ impl KernelSession {
     /// Events that are not recorded.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
+    }
+
+    /// What of it is less than was asked for, a whole message.
+    pub fn remark(&self) -> Option<&str> {
+        self.remark.as_deref()
     }
 
     /// How many events are recorded; both ends of a system call are two.
@@ -422,6 +429,15 @@ fn make_channel(loader: &Loader, attr: &Attr) -> Result<Channel, Error> {
 
 fn no_map(name: &str) -> Error {
     Error::Load { what: "the session", reason: Reason(format!("they have no map {name}")) }
+}
+
+/// Whether this process may record anything of this kernel.
+///
+/// # Errors
+/// [`Error::Machine`], [`Error::Rights`], [`Error::NoBtf`].
+pub fn check() -> Result<(), Error> {
+    check_machine()?;
+    check_rights()
 }
 
 fn check_machine() -> Result<(), Error> {

@@ -22,7 +22,8 @@ impl Tracefs {
     /// The one at `/sys/kernel/tracing` or `/sys/kernel/debug/tracing`. Mounts nothing.
     ///
     /// # Errors
-    /// [`Error::NoTracefs`] if it is at neither, [`Error::TracefsRights`] if it may not be read.
+    /// [`Error::NoTracefs`] if it is at neither, [`Error::TracefsRights`] and [`Error::TracefsLockdown`] if it
+    /// may not be read.
     pub fn find() -> Result<Tracefs, Error> {
         let mut denied = None;
         for place in PLACES {
@@ -30,7 +31,9 @@ impl Tracefs {
             match tracefs.probe() {
                 Ok(true) => return Ok(tracefs),
                 Ok(false) => (),
-                Err(error @ Error::TracefsRights { .. }) => denied = denied.or(Some(error)),
+                Err(error @ (Error::TracefsRights { .. } | Error::TracefsLockdown { .. })) => {
+                    denied = denied.or(Some(error));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -73,8 +76,9 @@ impl Tracefs {
 
     fn refused(&self, path: &Path, error: io::Error) -> Error {
         let path = path.to_owned();
-        match error.kind() {
-            io::ErrorKind::PermissionDenied => Error::TracefsRights { path, error },
+        match error.raw_os_error() {
+            Some(libc::EACCES) => Error::TracefsRights { path, error },
+            Some(libc::EPERM) => Error::TracefsLockdown { path, error },
             _ => Error::TracefsRead { path, error },
         }
     }
@@ -182,6 +186,15 @@ mod tests {
     fn probe_where_no_tracefs_is_mounted_says_no() {
         assert!(matches!(Tracefs::at("/proc").probe(), Ok(false)));
         assert!(matches!(Tracefs::at("/nowhere/at/all").probe(), Ok(false)));
+    }
+
+    #[test]
+    fn refused_by_rights_and_by_lockdown_are_told_apart() {
+        let refused =
+            |errno| Tracefs::at("/x").refused(Path::new("/x"), io::Error::from_raw_os_error(errno));
+        assert!(refused(libc::EACCES).to_string().contains("Run as root"));
+        assert!(refused(libc::EPERM).to_string().contains("lockdown=integrity"));
+        assert!(matches!(refused(libc::EIO), Error::TracefsRead { .. }));
     }
 
     #[test]

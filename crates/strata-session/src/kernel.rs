@@ -26,7 +26,9 @@ use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::filter::{check, Candidate, End, Slips};
 use strata_kernel::selection::{Selected, Selection};
-use strata_kernel::session::{Counts as Failures, KernelSession, SelectedEvent, Spec};
+use strata_kernel::session::{
+    check as check_kernel, Counts as Failures, KernelSession, Problem, SelectedEvent, Spec,
+};
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::uprobe::parse_all;
 use strata_kernel::{syscalls, Follow};
@@ -110,6 +112,8 @@ impl KernelLayer {
         &Asked { options, kernel: asked, machine, created, stop }: &Asked<'_>,
         notify: &mut dyn FnMut(Notice),
     ) -> Result<KernelLayer, SessionError> {
+        // First: whoever has no rights would else be told of a file of root's.
+        check_kernel().map_err(failed)?;
         let mut layer = KernelLayer::default();
         let mut described = layer.describe(asked, notify)?;
         layer.add_probes(asked, &mut described)?;
@@ -139,6 +143,7 @@ impl KernelLayer {
         };
         let of_others = is_of_others(&spec);
         let session = KernelSession::begin(spec, &mut progress).map_err(failed)?;
+        layer.remarks.extend(session.remark().map(str::to_owned));
         let attached = Attached::new(session, asked, machine, created, of_others)?;
         layer.attached = Some(attached);
         match stop.requests() > 0 {
@@ -250,9 +255,9 @@ impl KernelLayer {
 
     /// Events that are being recorded.
     pub(crate) fn events(&self) -> u64 {
-        let failed = self.attached.as_ref().map_or(0, |one| one.session.problems().len());
+        let failed = self.attached.as_ref().map_or(0, |one| nr_refused(one.session.problems()));
         let known = self.selected.saturating_sub(self.problems.len() as u64);
-        known.saturating_sub(failed as u64)
+        known.saturating_sub(failed)
     }
 
     /// What is to be done by a thread of its own; once. `None`: nothing.
@@ -298,6 +303,7 @@ impl KernelLayer {
     /// What became of it. Detaching begins.
     pub(crate) fn end(mut self, recorded: Recorded) -> LayerEnd {
         let mut failures = Failures::default();
+        let selected = self.events();
         if let Some(attached) = &self.attached {
             failures = attached.session.counts();
             let problems = attached.session.problems().iter();
@@ -310,7 +316,7 @@ impl KernelLayer {
             name: KERNEL.to_owned(),
             folder: recorded.folder,
             tracepoints: self.selected,
-            selected: self.selected.saturating_sub(self.problems.len() as u64),
+            selected,
             counts: recorded.counts,
             is_alive: true,
             ..ProcessReport::default()
@@ -379,6 +385,22 @@ fn follow(options: &Options, asked: &KernelOptions) -> Follow {
         (false, false, _) => Follow::Children,
         (false, true, false) => Follow::Processes(options.pids.clone()),
     }
+}
+
+/// Events among them; both ends of a system call were selected as one. A process is none.
+fn nr_refused(problems: &[Problem]) -> u64 {
+    let mut names: Vec<&str> = problems
+        .iter()
+        .filter(|problem| !problem.event.starts_with("process "))
+        .map(|problem| {
+            let name = problem.event.as_str();
+            let call = name.strip_prefix("syscall_entry_");
+            call.or_else(|| name.strip_prefix("syscall_exit_")).unwrap_or(name)
+        })
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names.len() as u64
 }
 
 /// Whether threads can be in the trace that began before it: only then a reader needs to be told of them.
@@ -634,6 +656,14 @@ mod tests {
         child.wait().unwrap();
         assert!(watched.have_ended());
         assert!(Watched::new(&[]).0.have_ended());
+    }
+
+    #[test]
+    fn refused_ends_of_a_system_call_are_one_event() {
+        let problem = |event: &str| Problem { event: event.into(), reason: "x".into() };
+        let problems = ["syscall_entry_read", "sched_switch", "syscall_exit_read"].map(problem);
+        assert_eq!(nr_refused(&problems), 2);
+        assert_eq!(nr_refused(&[]), 0);
     }
 
     #[test]

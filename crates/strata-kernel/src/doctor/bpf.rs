@@ -1,6 +1,7 @@
 //! What only the kernel can answer: the smallest program of each type loaded, the smallest map made.
 
 use super::{Finding, Machine};
+use crate::limits::try_value;
 use libbpf_sys as sys;
 use std::ffi::CStr;
 use std::io;
@@ -20,7 +21,10 @@ struct Attempt {
     attempt: fn() -> io::Result<()>,
 }
 
-const ATTEMPTS: [Attempt; 5] = [
+/// Larger than a map's value may be before 6.0 \[byte\].
+const LARGE: u32 = (4 << 20) + 4096;
+
+const ATTEMPTS: [Attempt; 6] = [
     Attempt {
         what: "BPF: tp_btf",
         needed: "system calls, scheduling, interrupts",
@@ -47,7 +51,14 @@ const ATTEMPTS: [Attempt; 5] = [
         needed: "the buffers",
         is_vital: true,
         remedy: "Boot 5.15 or later, built with CONFIG_BPF_SYSCALL=y",
-        attempt: make_array,
+        attempt: || try_value(4096),
+    },
+    Attempt {
+        what: "BPF: large rings",
+        needed: "buffers of more than 2 MiB for each CPU; smaller ones are made instead",
+        is_vital: false,
+        remedy: "Boot 6.0 or later, or ask for less: --subbuf-size=256K",
+        attempt: || try_value(LARGE),
     },
     Attempt {
         what: "BPF: task storage",
@@ -109,7 +120,10 @@ fn closed(fd: i32) -> io::Result<()> {
 fn load_tracing(target: &CStr, attach: sys::bpf_attach_type) -> io::Result<()> {
     // SAFETY: the name lives longer than the call.
     let id = unsafe { sys::libbpf_find_vmlinux_btf_id(target.as_ptr(), attach) };
-    let id = u32::try_from(id).map_err(|_| io::Error::from_raw_os_error(id.wrapping_neg()))?;
+    let id = u32::try_from(id).map_err(|_| match id.wrapping_neg() {
+        libc::ESRCH => io::Error::new(io::ErrorKind::NotFound, "no type information to load it by"),
+        error => io::Error::from_raw_os_error(error),
+    })?;
     let options = sys::bpf_prog_load_opts {
         expected_attach_type: attach,
         attach_btf_id: id,
@@ -131,19 +145,6 @@ fn load(kind: sys::bpf_prog_type, options: sys::bpf_prog_load_opts) -> io::Resul
             NOTHING.len() as sys::size_t,
             &mut options,
         )
-    };
-    closed(fd)
-}
-
-fn make_array() -> io::Result<()> {
-    let options = sys::bpf_map_create_opts {
-        sz: size_of::<sys::bpf_map_create_opts>() as sys::size_t,
-        map_flags: sys::BPF_F_MMAPABLE,
-        ..Default::default()
-    };
-    // SAFETY: all of it lives longer than the call.
-    let fd = unsafe {
-        sys::bpf_map_create(sys::BPF_MAP_TYPE_ARRAY, c"doctor".as_ptr(), 4, 4096, 1, &options)
     };
     closed(fd)
 }

@@ -4,7 +4,7 @@ use super::{Finding, Machine};
 use crate::syscalls;
 use crate::tracefs::{is_name, Tracefs};
 use std::fs;
-use std::io::ErrorKind;
+use std::io;
 use std::path::Path;
 
 /// The oldest kernel that the programs are made for.
@@ -94,13 +94,18 @@ pub(super) fn tracing(machine: &Machine<'_>) -> Vec<Finding> {
         }
         Err(refused) => refused,
     };
-    let finding = match error {
-        ErrorKind::NotFound => Finding::missing(
+    let finding = match error.raw_os_error() {
+        Some(libc::ENOENT) => Finding::missing(
             WHAT,
             "mounted neither at /sys/kernel/tracing nor at /sys/kernel/debug/tracing",
             "mount -t tracefs nodev /sys/kernel/tracing",
         ),
-        error => Finding::missing(
+        Some(libc::EPERM) => Finding::missing(
+            WHAT,
+            format!("{place}/available_events: {error}; lockdown 'confidentiality' refuses it"),
+            "Boot with lockdown=integrity on the kernel's command line, or without lockdown",
+        ),
+        _ => Finding::missing(
             WHAT,
             format!("{place}/available_events: {error}"),
             "Run as root, or let a group of yours in: mount -o remount,mode=750,gid=GROUP \
@@ -111,13 +116,13 @@ pub(super) fn tracing(machine: &Machine<'_>) -> Vec<Finding> {
 }
 
 /// The first that can be read; else the place and the reason that says most.
-fn find_tracefs(root: &Path) -> Result<Tracefs, (String, ErrorKind)> {
-    let mut worst = (String::new(), ErrorKind::NotFound);
+fn find_tracefs(root: &Path) -> Result<Tracefs, (String, io::Error)> {
+    let mut worst = (String::new(), io::Error::from_raw_os_error(libc::ENOENT));
     for place in ["sys/kernel/tracing", "sys/kernel/debug/tracing"] {
         match fs::File::open(root.join(place).join("available_events")) {
             Ok(_) => return Ok(Tracefs::at(root.join(place))),
-            Err(error) if error.kind() != ErrorKind::NotFound && worst.0.is_empty() => {
-                worst = (format!("/{place}"), error.kind());
+            Err(error) if error.kind() != io::ErrorKind::NotFound && worst.0.is_empty() => {
+                worst = (format!("/{place}"), error);
             }
             Err(_) => {}
         }
@@ -274,10 +279,15 @@ fn uprobes(machine: &Machine<'_>) -> Finding {
     const WHAT: &str = "uprobes";
     match number(machine.root, "sys/bus/event_source/devices/uprobe/type") {
         Some(_) => Finding::good(WHAT, "functions of programs and USDT probes can be recorded"),
-        None => Finding::limited(
+        None if machine.root.join("sys/bus").exists() => Finding::limited(
             WHAT,
             "not in this kernel: no --probe; everything else works",
             "Boot a kernel built with CONFIG_UPROBE_EVENTS=y",
+        ),
+        None => Finding::limited(
+            WHAT,
+            "the kernel does not say whether it has them",
+            "mount -t sysfs nodev /sys",
         ),
     }
 }

@@ -322,8 +322,9 @@ fn programs_on_a_machine_with_the_rights_are_loaded() {
         eprintln!("skip: needs CAP_BPF and CAP_PERFMON, x86_64, and a kernel with BTF");
         return;
     }
-    assert_eq!(found.len(), 5);
-    for finding in found {
+    assert_eq!(found.len(), 6);
+    // Kernels before 6.0 have no large ones.
+    for finding in found.iter().filter(|finding| finding.what != "BPF: large rings") {
         assert_eq!(finding.state, State::Good, "{finding:?}");
     }
 }
