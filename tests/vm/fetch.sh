@@ -1,58 +1,91 @@
-# Fetches the kernel that tests/vm boots: Debian's cloud kernel, extracted and never installed. ./setup runs
-# it, so that the tests need no network. Quick when it is there.
+# Fetches a kernel that tests/vm boots, extracted and never installed. ./setup runs it, so that the tests need
+# no network. Quick when it is there.
 #
-#   bash tests/vm/fetch.sh           fetch it if it is not there
-#   bash tests/vm/fetch.sh --check   only say whether it is there
+#   bash tests/vm/fetch.sh [--check] [kernel|oldest]
+#
+#   kernel    Debian's cloud kernel
+#   oldest    Ubuntu's 5.15: the oldest kernel with kernel events
+#   --check   only say whether it is there
 #
 # Prints its folder: vmlinuz, release, and modules/, those that the guest needs.
 # Exit: 0 it is there; 1 it could not be fetched; 3 this system has none to offer.
 #
-#   STRATA_VM_CACHE=DIR   where it is kept; default: build/vm
+#   STRATA_VM_CACHE=DIR   where they are kept; default: build/vm
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 export LC_ALL=C
 cache=${STRATA_VM_CACHE:-$PWD/build/vm}
-wanted=linux-image-cloud-amd64
-# A disk, for what the guest brings out.
+# A disk, for what the guest brings out. Some kernels have them built in.
 modules=(virtio virtio_ring virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci virtio_blk)
 
-if [[ -e $cache/kernel/vmlinuz ]]; then
-	echo "$cache/kernel"
+check=false
+[[ ${1-} != --check ]] || { check=true && shift; }
+which=${1:-kernel}
+if [[ -e $cache/$which/vmlinuz ]]; then
+	echo "$cache/$which"
 	exit 0
 fi
-[[ ${1-} != --check ]] || exit 1
+! $check || exit 1
 
 say() { echo "fetch: $*" >&2; }
 
 [[ $(uname -m) == x86_64 ]] || { say "the kernel layer is for x86-64 only"; exit 3; }
-command -v apt-get dpkg >/dev/null || { say "no apt-get here, which would fetch $wanted"; exit 3; }
-
-# The package that the wanted one stands for.
-real() { apt-cache depends "$wanted" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1; }
-package=$(real)
-if [[ -z $package && $(id -u) == 0 ]]; then
-	timeout 120 apt-get update -q >/dev/null 2>&1
-	package=$(real)
-fi
-[[ -n $package ]] || { say "apt knows no $wanted, which Debian has"; exit 3; }
-
+command -v apt-get dpkg >/dev/null || { say "no apt-get here, which would fetch it"; exit 3; }
 mkdir -p "$cache" || exit 1
 folder=$(mktemp -d "$cache/new.XXXXXX") || exit 1
 trap 'rm -rf "$folder"' EXIT
+
+# ---- Debian's: the package that another one stands for ----
+
+readonly DEBIAN=linux-image-cloud-amd64
+real() { apt-cache depends "$DEBIAN" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1; }
 download() { log=$(cd "$folder" && timeout 300 apt-get download -q "$package" 2>&1); }
-# Lists may be older than what is offered.
-download || { [[ $(id -u) == 0 ]] && timeout 120 apt-get update -q >/dev/null 2>&1 && package=$(real) && download; } || {
-	say "$package cannot be downloaded: $(tail -n 1 <<<"$log")"
+
+fetch_kernel() {
+	package=$(real)
+	if [[ -z $package && $(id -u) == 0 ]]; then
+		timeout 120 apt-get update -q >/dev/null 2>&1
+		package=$(real)
+	fi
+	[[ -n $package ]] || { say "apt knows no $DEBIAN, which Debian has"; exit 3; }
+	# Lists may be older than what is offered.
+	download || { [[ $(id -u) == 0 ]] && timeout 120 apt-get update -q >/dev/null 2>&1 && package=$(real) && download; } || {
+		say "$package cannot be downloaded: $(tail -n 1 <<<"$log")"
+		exit 1
+	}
+	release=${package#linux-image-}
+}
+
+# ---- Ubuntu's 5.15, as 22.04 was released: these files do not change any more ----
+
+readonly OLDEST=5.15.0-25 POOL=http://archive.ubuntu.com/ubuntu/pool/main/l
+
+# one PLACE PACKAGE SHA256
+one() {
+	local file=$2-$OLDEST-generic_$OLDEST.25_amd64.deb log
+	log=$(timeout 120 /usr/lib/apt/apt-helper -o Acquire::Retries=1 -o Acquire::http::Timeout=20 \
+		download-file "$POOL/$1/$file" "$folder/$file" "SHA256:$3" 2>&1) && return
+	say "$file cannot be downloaded: $(grep -v '^W:' <<<"$log" | tail -n 1)"
 	exit 1
 }
-dpkg -x "$folder/$package"_*.deb "$folder/all" || exit 1
+
+fetch_oldest() {
+	[[ -x /usr/lib/apt/apt-helper ]] || { say "no apt-helper here, which would fetch it"; exit 3; }
+	one linux-signed linux-image ad56f8c442a54d4f5ff2dff010d00321d53e32b543f3a92f3ba4e042d20a71da
+	one linux linux-modules d0ba4087d9e1d497925b3481d3531fba6c2a852855f8019d73b0b1385aa4da1f
+	release=$OLDEST-generic
+}
+
+"fetch_$which" || exit 1
+for package in "$folder"/*.deb; do
+	dpkg -x "$package" "$folder/all" || { say "$(basename "$package") cannot be unpacked"; exit 1; }
+done
 mkdir -p "$folder/kernel/modules" && cp "$folder"/all/boot/vmlinuz-* "$folder/kernel/vmlinuz" || exit 1
-echo "${package#linux-image-}" >"$folder/kernel/release"
+echo "$release" >"$folder/kernel/release"
 for module in "${modules[@]}"; do
-	# Some kernels have them built in.
 	found=$(find "$folder/all" -name "$module.ko" -print -quit)
 	[[ -z $found ]] || cp "$found" "$folder/kernel/modules" || exit 1
 done
 # Another that fetches at the same time has the same one.
-mv -T "$folder/kernel" "$cache/kernel" 2>/dev/null || [[ -e $cache/kernel/vmlinuz ]] || exit 1
-echo "$cache/kernel"
+mv -T "$folder/kernel" "$cache/$which" 2>/dev/null || [[ -e $cache/$which/vmlinuz ]] || exit 1
+echo "$cache/$which"

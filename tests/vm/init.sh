@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# The guest's first process: does what the test wants, and writes all that came of it to the disk, as a tar
-# archive. Each command's output is in /out/NAME.out and .err, its exit status in /out/NAME.status.
+# The guest's first process: does what the test in /etc/test wants, and writes all that came of it to the disk,
+# as a tar archive. Each command's output is in /out/NAME.out and .err, its exit status in /out/NAME.status.
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/ TERM=dumb NO_COLOR=1
 mount -t devtmpfs nodev /dev
@@ -21,36 +21,111 @@ run() {
 	name=$1
 	shift
 	echo "guest: $(cut -d ' ' -f 1 /proc/uptime) s: $name"
-	timeout -s KILL 40 "$@" >"/out/$name.out" 2>"/out/$name.err"
+	timeout -s KILL 90 "$@" >"/out/$name.out" 2>"/out/$name.err"
 	echo $? >"/out/$name.status"
 	# It detaches in the background; what comes next is to have the machine to itself.
 	for round in 1 2 3 4 5 6 7 8 9 10; do
-		pgrep strata-detach >/dev/null || break
+		grep -qs strata-detach /proc/[0-9]*/comm || break
 		sleep 1
 	done
 }
 
+# recording NAME FLAG...: the trace is brought out, too.
+recording() {
+	folder=/out/trace_$1
+	one=$1
+	shift
+	run "$one" strata record -o "$folder" "$@"
+}
+
+# is TEST: which one it is.
+is() { [ "$(cat /etc/test)" = "$1" ]; }
+
 uname -r >/out/release
 # Not what the manual's way would be: doctor is to say what there is to do.
-run doctor_bare strata doctor
+is kernel && run doctor_bare strata doctor
 mount -t sysfs nodev /sys
 mount -t tracefs nodev /sys/kernel/tracing
 run doctor strata doctor
-run doctor_json strata doctor --json
-run list strata list -k --names
+if is kernel; then
+	run doctor_json strata doctor --json
+	run list strata list -k --names
+fi
 # The other programs: hot ones, generic ones with and without texts, one for an instruction, and with a filter.
 others='kmem:kmalloc,kmem:kfree,kmem:mm_page_alloc,kmem:rss_stat,timer:hrtimer_start,timer:timer_start'
 others="$others,exceptions:*,signal:*,sched:sched_process_exec,getppid,openat"
 for mode in discard overwrite; do
 	run "stress_$mode" /stress/stress "/stress/$mode.o" "$mode" 4096 4 2
-	run "record_$mode" strata record -k 'sched_*,syscalls,irq_*' --mode "$mode" \
-		-o "/out/trace_$mode" -- /bin/work
-	run "others_$mode" strata record -k "$others" \
+	recording "record_$mode" -k 'sched_*,syscalls,irq_*' --mode "$mode" -- /bin/work
+	recording "others_$mode" -k "$others" \
 		--probe 'waits=uprobe:/lib/x86_64-linux-gnu/libc.so.6:waitpid(pid:s32)' \
-		--filter 'context.tid != 99999' --mode "$mode" \
-		-o "/out/others_$mode" -- /bin/work
+		--filter 'context.tid != 99999' --mode "$mode" -- /bin/work
 done
-run default strata record -o /out/trace_default -- /bin/work
+recording default -- /bin/work
+
+# ---- CPUs that come and go ----
+
+# cpu 0|1: the second CPU is offline, online.
+cpu() { echo "$1" >/sys/devices/system/cpu/cpu1/online; }
+
+# Begins while there is one; then it comes, works, goes, and comes again.
+cpus() {
+	cpu 0 || return 1
+	strata record -k 'sched_switch,getppid' -o /out/trace_cpus &
+	for round in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+		grep -qs '^strata: recording' /out/cpus.err && break
+		sleep 1
+	done
+	cpu 1 && taskset 2 /bin/work && cpu 0 && taskset 1 /bin/work && cpu 1 && taskset 2 /bin/work || return 1
+	kill -TERM $!
+	wait $!
+}
+
+# ---- what an administrator may have restricted ----
+
+plain() {
+	name=$1
+	shift
+	run "$name" su plain -s /bin/sh -c "$*"
+}
+kernel_record='strata record -k sched_switch,getppid,kmem:kfree'
+user_record='strata record -- /bin/million 1000'
+
+restricted() {
+	cd /tmp && chmod 777 /tmp || return
+	plain plain_doctor strata doctor
+	plain plain_record "$kernel_record" -- /bin/work
+	plain plain_user "$user_record"
+	echo 3 >/proc/sys/kernel/perf_event_paranoid
+	echo 1 >/proc/sys/kernel/unprivileged_bpf_disabled
+	run paranoid_record $kernel_record -- /bin/work
+	mkdir nothing
+	mount -o bind nothing /sys/kernel/btf
+	run no_btf_doctor strata doctor
+	run no_btf_record $kernel_record -- /bin/work
+	run no_btf_user $user_record
+	umount /sys/kernel/btf
+	umount /sys/kernel/tracing
+	run no_tracefs_doctor strata doctor
+	run no_tracefs_record $kernel_record -- /bin/work
+	mount -t tracefs nodev /sys/kernel/tracing
+	# From here on there is no way back.
+	mount -t securityfs nodev /sys/kernel/security
+	for mode in integrity confidentiality; do
+		echo $mode >/sys/kernel/security/lockdown
+		run "${mode}_doctor" strata doctor
+		run "${mode}_record" $kernel_record -- /bin/work
+		run "${mode}_user" $user_record
+	done
+	umount /sys/kernel/security
+	run unmounted_doctor strata doctor
+}
+
+if is kernel; then
+	cpus >/out/cpus.out 2>/out/cpus.err
+	echo $? >/out/cpus.status
+	restricted
+fi
 echo "guest: bringing it out"
 tar cf /dev/vda -C / out
 sync
