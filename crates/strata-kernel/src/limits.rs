@@ -61,7 +61,7 @@ impl Limits {
         // Whoever says the error's name or number; an object that cannot be opened says neither.
         let is_said = ["EMFILE", "(os error 24)"].iter().any(|name| reason.0.contains(name));
         let is_opening = reason.0.contains("failed to open object");
-        if !is_said && !(is_opening && self.is_short()) {
+        if !(is_said || is_opening && self.is_short()) {
             return reason;
         }
         let limit = match getrlimit(Resource::Nofile).current {
