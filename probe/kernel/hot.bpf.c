@@ -77,7 +77,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	return strata_record_fixed(&source, &payload, sizeof(payload));
 }
 
-/* Four events with the same arguments and fields. */
+/* Events with the same arguments and fields. */
 #define WAKING(name)                                                                         \
 	SEC("tp_btf/" #name)                                                                 \
 	int BPF_PROG(name, struct task_struct *task)                                         \
@@ -243,6 +243,36 @@ int BPF_PROG(irq_handler_exit, int irq, struct irqaction *action, int ret)
 SOFTIRQ(softirq_entry)
 SOFTIRQ(softirq_exit)
 SOFTIRQ(softirq_raise)
+
+#define TASKLET(name)                                                           \
+	SEC("tp_btf/" #name)                                                    \
+	int BPF_PROG(name, const void *tasklet, const void *func)               \
+	{                                                                       \
+		struct strata_source source;                                    \
+		struct {                                                        \
+			const void *tasklet, *func;                             \
+		} payload;                                                      \
+                                                                                \
+		if (!strata_source_begin(&source))                              \
+			return 0;                                               \
+		payload.tasklet = tasklet;                                      \
+		payload.func = func;                                            \
+		return strata_record_fixed(&source, &payload, sizeof(payload)); \
+	}
+TASKLET(tasklet_entry)
+TASKLET(tasklet_exit)
+
+SEC("tp_btf/sched_wake_idle_without_ipi")
+int BPF_PROG(sched_wake_idle_without_ipi, int cpu)
+{
+	struct strata_source source;
+	uint64_t payload;
+
+	if (!strata_source_begin(&source))
+		return 0;
+	payload = (uint32_t)cpu;
+	return strata_record_fixed(&source, &payload, sizeof(uint32_t));
+}
 
 SEC("tp_btf/hrtimer_start")
 int BPF_PROG(hrtimer_start, struct hrtimer *hrtimer, unsigned int mode)

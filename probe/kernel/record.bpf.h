@@ -52,14 +52,8 @@ STRATA_INLINE void strata_fetch_ahead(const unsigned char *cursor)
 }
 
 /*
- * Reserves, and writes what stands in front of each payload, which goes to r->slot.cursor.
- *
- * In two parts, or both in one: what follows the fast one alone needs fewer registers, and keeps nothing on the
- * stack; see strata_ring_reserve_fast(). Then REST is done where FAST returns -EAGAIN.
- *
- * Returns 0, or a negative errno: the record is discarded, and counted.
- *
- * No pointer into @r is kept in it: then the compiler can hold all of it in registers.
+ * All of it at once, or in two parts: what follows FAST alone needs fewer registers, and keeps nothing on the
+ * stack; see strata_ring_reserve_fast(). Where it returns -EAGAIN, REST or BOTH is done.
  */
 enum strata_record_part {
 	STRATA_RECORD_FAST,
@@ -67,6 +61,14 @@ enum strata_record_part {
 	STRATA_RECORD_BOTH
 };
 
+/*
+ * Reserves, and writes what stands in front of each payload, which goes to r->slot.cursor.
+ *
+ * Returns 0; -EAGAIN, of FAST only; or another negative errno: the record is discarded, and counted (-ENXIO is not:
+ * there is a stream for each CPU that can be).
+ *
+ * No pointer into @r is kept in it: then the compiler can hold all of it in registers.
+ */
 STRATA_INLINE int strata_record_begin_part(struct strata_record *r, enum strata_record_part part,
 					   uint32_t id, uint64_t pid_tgid, uint32_t payload_bytes)
 {

@@ -52,7 +52,9 @@ const fn hot(
 
 const TASK: &[(&str, Kind)] = &[("comm", Comm), ("tid", I32), ("prio", I32)];
 
-const ALL: [Hot; 23] = [
+const TASKLET: &[(&str, Kind)] = &[("tasklet", Hex), ("func", Hex)];
+
+const ALL: [Hot; 26] = [
     hot(
         "sched",
         "sched_switch",
@@ -104,6 +106,9 @@ const ALL: [Hot; 23] = [
     hot("irq", "softirq_entry", 1, VEC),
     hot("irq", "softirq_exit", 1, VEC),
     hot("irq", "softirq_raise", 1, VEC),
+    hot("irq", "tasklet_entry", 2, TASKLET),
+    hot("irq", "tasklet_exit", 2, TASKLET),
+    hot("sched", "sched_wake_idle_without_ipi", 1, &[("cpu", I32)]),
     hot(
         "timer",
         "hrtimer_start",

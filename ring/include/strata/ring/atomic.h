@@ -31,6 +31,8 @@
 #define STRATA_INLINE	   static inline __attribute__((always_inline, unused))
 #define STRATA_FUNC	   static __attribute__((unused))
 #ifdef __bpf__
+/* @x is worked out here, and not later where it is used. */
+#define STRATA_HERE(x) __asm__ volatile("" : "+r"(x))
 /* No calls through pointers; no section of its own for what is cold. */
 #define STRATA_CALLBACK STRATA_INLINE
 #ifndef STRATA_SLOW /* a program's own, where each of these is called once: see switch.h */
@@ -38,6 +40,7 @@
 #endif
 #define STRATA_SLOW_HEADER STRATA_INLINE /* returns a structure, which a BPF function cannot */
 #else
+#define STRATA_HERE(x)	   ((void)(x))
 /* Called through a pointer, too, which an always_inline function cannot be with -Og. */
 #define STRATA_CALLBACK	   static inline __attribute__((unused))
 #define STRATA_SLOW	   static __attribute__((noinline, cold, unused))
@@ -115,15 +118,12 @@ STRATA_INLINE void strata_bpf_store(uint64_t *p, uint64_t v)
 	*(volatile uint64_t *)p = v;
 }
 
-/* What @x is worked out from is done with here, and not later where it is used. */
-#define STRATA_BPF_HERE(x) __asm__ volatile("" : "+r"(x))
-
 STRATA_INLINE int strata_bpf_cas(uint64_t *p, uint64_t *expected, uint64_t desired)
 {
 	uint64_t old = *expected, found = __sync_val_compare_and_swap(p, old, desired);
 
 	/* Else the compiler makes a number of the operation's success, and compares that. */
-	STRATA_BPF_HERE(found);
+	STRATA_HERE(found);
 	*expected = found;
 	return found == old;
 }

@@ -156,7 +156,7 @@ STRATA_INLINE unsigned char *strata_ring_write_header(unsigned char *dst,
 #endif
 }
 
-/* The slot's header at slot->cursor. Twice in reserve(): in the common case its size is a constant. */
+/* The slot's header at slot->cursor. In the common case its size is a constant. */
 STRATA_INLINE void strata_ring_reserve_header(const struct strata_ring_config *config,
 					      const struct strata_ring_event *event,
 					      struct strata_ring_slot *slot)
@@ -185,8 +185,12 @@ STRATA_INLINE void strata_ring_reserve_place(const struct strata_ring_config *co
  * strata_ring_reserve() in two parts, for clients to whom a register is dear: what follows the first is then
  * compiled without what only the other one needs.
  *
- * fast: the common case: the sub-buffer is open, has room, and nobody comes between. Returns 0; -EAGAIN:
- * nothing has happened, and the rest is to do it; or -ENOBUFS, counted.
+ * strata_ring_reserve_fast() - the common case: the sub-buffer is open and has room, a short timestamp is enough,
+ * and nobody comes between.
+ *
+ * Returns 0 and a slot; -ENOBUFS, counted; or -EAGAIN: nothing has happened to the buffer, what is in @slot means
+ * nothing, and strata_ring_reserve_rest() or _reserve() is to be called.
+ * Context, progress, ordering, invariants: as strata_ring_reserve(), of which this is the first half.
  */
 STRATA_INLINE int strata_ring_reserve_fast(const struct strata_ring_config *config,
 					   struct strata_ring_stream *s,
@@ -218,15 +222,13 @@ STRATA_INLINE int strata_ring_reserve_fast(const struct strata_ring_config *conf
 	STRATA_RING_REFRESH(s);
 	slot->begin = old;
 	slot->bytes = (uint32_t)bytes;
-	/* While the clock is being read, and before the CAS, which all that follows waits for. */
-	slot->sub = strata_ring_subbuf(s, old);
-	if (discards)
+	if (discards) {
+		/* While the clock is being read, and before the CAS, which all that follows waits for. */
+		slot->sub = strata_ring_subbuf(s, old);
 		slot->cursor = strata_ring_address(config, s, 0, old);
-#ifdef __bpf__
-	STRATA_BPF_HERE(slot->sub);
-	if (discards)
-		STRATA_BPF_HERE(slot->cursor);
-#endif
+		STRATA_HERE(slot->sub);
+		STRATA_HERE(slot->cursor);
+	}
 	if (strata_unlikely(strata_ring_needs_full(
 		    config, slot->timestamp, strata_load_relaxed(&s->shared->full_timestamp))))
 		return -EAGAIN;
@@ -238,6 +240,11 @@ STRATA_INLINE int strata_ring_reserve_fast(const struct strata_ring_config *conf
 	return 0;
 }
 
+/*
+ * strata_ring_reserve_rest() - any reservation, where strata_ring_reserve_fast() returned -EAGAIN, or was not tried.
+ *
+ * Returns as strata_ring_reserve(), never -EAGAIN; sets all of @slot.
+ */
 STRATA_INLINE int strata_ring_reserve_rest(const struct strata_ring_config *config,
 					   struct strata_ring_stream *s,
 					   const struct strata_ring_event *event,

@@ -203,7 +203,7 @@ STRATA_SLOW void strata_ring_deliver(const struct strata_ring_config *config,
 		/* RELEASE pairs with the ACQUIRE in strata_ring_reader_exchange() and _hold(). */
 		strata_store_release(&sub->entry,
 				     strata_ring_entry(index, strata_ring_tag(s, begin)));
-	/* RELEASE pairs with the ACQUIRE in strata_ring_ready() and strata_ring_reserve_slow(). */
+	/* RELEASE pairs with the ACQUIRE in strata_ring_ready() and strata_ring_may_open(). */
 	strata_store_release(&sub->published, begin + s->subbuf_bytes);
 	if (config->wakeup == STRATA_RING_WAKE_BY_WRITER)
 		strata_ring_wake(s, in_handler);
