@@ -178,7 +178,7 @@ STRATA_INLINE unsigned char *write_unknown(unsigned char *to, uint32_t nr)
 }
 
 /* What is put together in the CPU's memory. Returns 1 if it was recorded. */
-__attribute__((noinline)) int record_assembled(uint32_t id)
+STRATA_GLOBAL int record_assembled(uint32_t id)
 {
 	struct strata_scratch *scratch = strata_scratch();
 	struct strata_record r;
@@ -242,13 +242,8 @@ static __attribute__((noinline)) int assemble_entry(const struct pt_regs *regs, 
 		write_unknown(scratch->bytes, nr);
 		scratch->at = 8;
 	}
-	for (i = 0; i < 6; i++) {
-		struct strata_user_memory memory = { s->kind[i], scratch->argument[i],
-						     scratch->argument[i + 1] };
-
-		if (i >= s->nr_args)
-			break;
-		strata_scratch_argument(scratch, &memory);
+	for (i = 0; i < 6 && i < s->nr_args; i++) {
+		strata_scratch_argument(s->kind[i], scratch->argument[i], scratch->argument[i + 1]);
 		if (STRATA_ONCE(uint32_t, scratch->has_unread)) {
 			scratch->unread.argument[scratch->unread.nr_arguments++ & 3] = i;
 			scratch->has_unread = 0;
@@ -327,22 +322,22 @@ STRATA_INLINE uint32_t assemble_again(struct strata_scratch *scratch,
 		return 0;
 	case STRATA_ABI_KERNEL_ARG_MESSAGE:
 		strata_find_name(scratch, memory);
-		strata_scratch_address(scratch, memory->address, memory->size);
+		strata_scratch_address(memory->address, memory->size);
 		return 1;
 	case STRATA_ABI_KERNEL_ARG_SOCKADDR:
-		strata_scratch_address(scratch, memory->address, memory->size);
+		strata_scratch_address(memory->address, memory->size);
 		return 1;
 	default:
 		memory->kind &= STRATA_ABI_KERNEL_ARG_MEMORY - 1;
 		*to = (unsigned char)(memory->kind / 4);
 		scratch->at++;
-		strata_scratch_memory(scratch, memory->address, memory->kind);
+		strata_scratch_memory(memory->address, memory->kind);
 		return 2;
 	}
 }
 
 /* The n-th argument of them. Returns which record it is in, from 1, if it is there now; else it is counted. */
-static __attribute__((noinline)) int assemble_unread(uint32_t n, int64_t ret)
+STRATA_GLOBAL int assemble_unread(uint32_t n, int64_t ret)
 {
 	struct strata_scratch *scratch = strata_scratch();
 	struct strata_user_memory memory = { 0, 0, 0 };
@@ -385,14 +380,26 @@ STRATA_INLINE void record_unread(const struct pt_regs *regs, uint32_t nr, int64_
 	}
 }
 
-/* Where the address of a socket goes, as long as the next argument points to. */
-STRATA_INLINE uint32_t address_bytes(struct strata_scratch *scratch, uint32_t i)
+/* One output. @length: where the bytes of a socket's address are, behind the pointer to it. */
+STRATA_GLOBAL int assemble_output(uint32_t kind, uint64_t address, uint64_t length, int64_t ret)
 {
+	struct strata_scratch *scratch = strata_scratch();
 	uint32_t bytes = 0;
 
-	if (i < 6 && scratch->argument[i + 1])
-		bpf_probe_read_user(&bytes, sizeof(bytes), (void *)scratch->argument[i + 1]);
-	return bytes;
+	if (!scratch)
+		return 0;
+	if (kind == STRATA_ABI_KERNEL_ARG_PATH) {
+		strata_scratch_output(address, (uint64_t)ret);
+	} else {
+		if (kind == STRATA_ABI_KERNEL_ARG_SOCKADDR && address && length)
+			bpf_probe_read_user(&bytes, sizeof(bytes), (void *)length);
+		strata_scratch_argument(kind, address, bytes);
+	}
+	if (STRATA_ONCE(uint32_t, scratch->has_unread)) {
+		strata_count_unreadable();
+		scratch->has_unread = 0;
+	}
+	return 0;
 }
 
 /* Outputs are where they were asked for only if the call did not fail. */
@@ -409,25 +416,9 @@ static __attribute__((noinline)) int assemble_exit(const struct pt_regs *regs, u
 	begin_scratch(scratch, regs);
 	*(int64_t *)(void *)scratch->bytes = ret;
 	scratch->at = sizeof(ret);
-	for (i = 0; i < 6; i++) {
-		struct strata_user_memory memory = { s->exit_kind[i], scratch->argument[i], 0 };
-
-		if (i >= s->nr_args)
-			break;
-		if (failed)
-			memory.address = 0;
-		if (memory.kind == STRATA_ABI_KERNEL_ARG_PATH) {
-			strata_scratch_output(memory.address, (uint64_t)ret);
-		} else {
-			if (memory.kind == STRATA_ABI_KERNEL_ARG_SOCKADDR && memory.address)
-				memory.size = address_bytes(scratch, i);
-			strata_scratch_argument(scratch, &memory);
-		}
-		if (STRATA_ONCE(uint32_t, scratch->has_unread)) {
-			strata_count_unreadable();
-			scratch->has_unread = 0;
-		}
-	}
+	for (i = 0; i < 6 && i < s->nr_args; i++)
+		assemble_output(s->exit_kind[i], failed ? 0 : scratch->argument[i],
+				scratch->argument[i + 1], ret);
 	return 0;
 }
 

@@ -2,46 +2,19 @@
 /*
  * user.bpf.h - arguments that point to user memory, put together in memory of this CPU.
  *
- * `at` lies in that memory, not in a register: the verifier then knows nothing of it but the bound that was
- * just tested, so that all ways through an argument look alike to it. Functions that are not static are
- * verified once, not at each of their calls.
+ * One argument, one string and the like are global functions, which the verifier goes through once; see slow.bpf.h.
  */
 #ifndef STRATA_KERNEL_USER_BPF_H
 #define STRATA_KERNEL_USER_BPF_H
 
-#include "record.bpf.h"
+#include "scratch.bpf.h"
 
-#define STRATA_SCRATCH_MAX  STRATA_TEXT_BEGIN_MAX
 #define STRATA_STRINGS_MAX  64u
 #define STRATA_ADDRESS_MAX  126u
 #define STRATA_ADDRESS_TEXT 20u /* "0x", 16 digits, NUL */
 #define STRATA_AF_UNIX	    1u
 #define STRATA_AF_INET	    2u
 #define STRATA_AF_INET6	    10u
-
-/* What of a call was not in memory when it was entered. */
-struct strata_unread {
-	uint32_t place; /* in `syscalls` */
-	uint32_t nr_arguments;
-	uint32_t argument[4]; /* no call has more than four that are read from memory */
-};
-
-struct strata_scratch {
-	uint64_t argument[7];
-	uint32_t at;
-	uint32_t has_unread; /* 1: the argument at hand could not be read */
-	uint32_t is_compat;  /* 1: pointers in memory have 4 bytes */
-	uint32_t reserved;
-	struct strata_unread unread;
-	unsigned char bytes[2 * STRATA_ABI_KERNEL_SLACK];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, uint32_t);
-	__type(value, struct strata_scratch);
-} scratches SEC(".maps");
 
 /* One argument: where it is, and the number that says how long. */
 struct strata_user_memory {
@@ -60,44 +33,6 @@ struct strata_message_compat {
 	uint32_t name;
 	uint32_t name_bytes;
 };
-
-STRATA_INLINE struct strata_scratch *strata_scratch(void)
-{
-	uint32_t key = 0;
-
-	return (struct strata_scratch *)bpf_map_lookup_elem(&scratches, &key);
-}
-
-STRATA_INLINE void strata_count_unreadable(void)
-{
-	__sync_fetch_and_add(&control.unreadable, 1);
-}
-
-/* Where the next bytes go; NULL if there is no room, which cannot be. */
-STRATA_INLINE unsigned char *strata_scratch_end(struct strata_scratch *scratch)
-{
-	uint32_t at = STRATA_ONCE(uint32_t, scratch->at);
-
-	if (at > STRATA_SCRATCH_MAX)
-		return NULL;
-	return scratch->bytes + at;
-}
-
-STRATA_INLINE void strata_scratch_number(struct strata_scratch *scratch, uint64_t value,
-					 uint32_t bytes)
-{
-	unsigned char *to = strata_scratch_end(scratch);
-
-	if (!to)
-		return;
-	__builtin_memcpy(to, &value, 8);
-	scratch->at += bytes;
-}
-
-STRATA_INLINE void strata_count_cut(void)
-{
-	__sync_fetch_and_add(&control.cut, 1);
-}
 
 /* Has the compiler test the register that is used: before 6.11 a verifier relates no copy less 1 to it. */
 STRATA_INLINE uint64_t strata_opaque(uint64_t value)
@@ -134,7 +69,7 @@ STRATA_INLINE uint64_t strata_read_string(struct strata_scratch *scratch, unsign
 }
 
 /* A text of less than @most bytes and a NUL; only a NUL if there is none. Longer ones are cut, and counted. */
-__attribute__((noinline)) int strata_scratch_path(uint64_t address, uint64_t most)
+STRATA_GLOBAL int strata_scratch_path(uint64_t address, uint64_t most)
 {
 	struct strata_scratch *scratch = strata_scratch();
 	unsigned char *to;
@@ -159,7 +94,7 @@ __attribute__((noinline)) int strata_scratch_path(uint64_t address, uint64_t mos
 }
 
 /* What the kernel has written: @bytes, which end at a NUL if there is one, and a NUL. */
-__attribute__((noinline)) int strata_scratch_output(uint64_t address, uint64_t bytes)
+STRATA_GLOBAL int strata_scratch_output(uint64_t address, uint64_t bytes)
 {
 	struct strata_scratch *scratch = strata_scratch();
 	unsigned char *to, *copy;
@@ -191,72 +126,83 @@ __attribute__((noinline)) int strata_scratch_output(uint64_t address, uint64_t b
 }
 
 /*
- * Several strings with a space between. @end: 0, and at @address is an array of pointers to them; or they
- * are one behind the other from @address to @end.
+ * The text @i of those that strata_scratch_join() joins from @begin on, with a space in front but for the first.
+ * Returns how far behind @address the next one is; 0 if there is none.
  */
-__attribute__((noinline)) int strata_scratch_join(uint64_t address, uint64_t end)
+STRATA_GLOBAL uint64_t strata_scratch_string(uint64_t address, uint64_t end, uint32_t begin,
+					     uint32_t i)
 {
 	struct strata_scratch *scratch = strata_scratch();
-	uint32_t i, begin, at, is_gone = 0, is_array = !end, pointer = sizeof(uint64_t);
+	uint32_t at, is_gone = 0, pointer = sizeof(uint64_t);
 	uint64_t string = address, n;
 	unsigned char *to;
 
 	if (!scratch)
 		return 0;
-	begin = scratch->at;
 	if (scratch->is_compat)
 		pointer = sizeof(uint32_t);
-	/* Else the bounds of `end` differ in each way through the loop. */
-	__asm__ volatile("" : "+r"(is_array));
-	pointer = (uint32_t)strata_opaque(pointer);
-	for (i = 0; i <= STRATA_STRINGS_MAX && !is_gone; i++) {
-		if (is_array) {
-			string = 0;
-			is_gone = !!bpf_probe_read_user(&string, pointer, (void *)address);
-		}
-		if (is_array ? !is_gone && !string : string >= end)
-			break;
-		at = STRATA_ONCE(uint32_t, scratch->at);
-		if (i == STRATA_STRINGS_MAX || at > STRATA_SCRATCH_MAX) {
-			strata_count_cut();
-			break;
-		}
-		if (i)
-			scratch->bytes[at++] = ' ';
-		to = scratch->bytes + at;
-		n = is_gone ? strata_write_address(scratch, to, address) :
-			      strata_read_string(scratch, to, string, STRATA_ABI_KERNEL_TEXT_MAX);
-		at += (uint32_t)n;
-		if (at - begin >= STRATA_ABI_KERNEL_TEXT_MAX) {
-			scratch->at = begin + STRATA_ABI_KERNEL_TEXT_MAX - 1;
-			strata_count_cut();
-			break;
-		}
-		scratch->at = at;
-		address += pointer;
-		string += n + 1;
+	if (!end) {
+		string = 0;
+		is_gone = !!bpf_probe_read_user(&string, pointer, (void *)address);
 	}
-	return 0;
+	if (end ? string >= end : !is_gone && !string)
+		return 0;
+	at = STRATA_ONCE(uint32_t, scratch->at);
+	if (i == STRATA_STRINGS_MAX || at > STRATA_SCRATCH_MAX) {
+		strata_count_cut();
+		return 0;
+	}
+	if (i)
+		scratch->bytes[at++] = ' ';
+	to = scratch->bytes + at;
+	n = is_gone ? strata_write_address(scratch, to, address) :
+		      strata_read_string(scratch, to, string, STRATA_ABI_KERNEL_TEXT_MAX);
+	at += (uint32_t)n;
+	if (at - begin >= STRATA_ABI_KERNEL_TEXT_MAX) {
+		scratch->at = begin + STRATA_ABI_KERNEL_TEXT_MAX - 1;
+		strata_count_cut();
+		return 0;
+	}
+	scratch->at = at;
+	if (is_gone)
+		return 0;
+	return end ? n + 1 : pointer;
 }
 
-/* The strings of an array of pointers, and how long they are together. */
-static __attribute__((noinline)) int strata_scratch_strings(struct strata_scratch *scratch,
-							    uint64_t address)
+/*
+ * Several strings with a space between. @end: 0, and at @address is an array of pointers to them; or they
+ * are one behind the other from @address to @end.
+ */
+STRATA_GLOBAL int strata_scratch_join(uint64_t address, uint64_t end)
 {
-	unsigned char *to;
+	struct strata_scratch *scratch = strata_scratch();
+	/* 64 bits: of fewer, on the stack meanwhile, verifiers before 5.16 know nothing; the loop had no end. */
+	uint64_t i, n = 1;
 	uint32_t begin;
 
 	if (!scratch)
 		return 0;
 	begin = scratch->at;
+	for (i = 0; i <= STRATA_STRINGS_MAX && n; i++) {
+		n = strata_scratch_string(address, end, begin, (uint32_t)i);
+		address += n;
+	}
+	return 0;
+}
+
+/* The strings of an array of pointers, and how long they are together. */
+STRATA_INLINE void strata_scratch_strings(struct strata_scratch *scratch, uint64_t address)
+{
+	uint32_t begin = scratch->at;
+	unsigned char *to;
+
 	if (begin > STRATA_SCRATCH_MAX)
-		return 0;
+		return;
 	scratch->at += 2;
 	if (address)
 		strata_scratch_join(address, 0);
 	to = scratch->bytes + begin;
 	*(uint16_t *)(void *)to = (uint16_t)(scratch->at - begin - 2);
-	return 0;
 }
 
 /* A socket's name ends at its NUL, but for an abstract one, which begins with it. */
@@ -272,9 +218,9 @@ STRATA_INLINE uint32_t strata_socket_path(unsigned char *path, uint32_t n)
 	return bytes > 0 && bytes <= STRATA_ADDRESS_MAX + 1 ? (uint32_t)bytes - 1 : n;
 }
 
-static __attribute__((noinline)) int strata_scratch_address(struct strata_scratch *scratch,
-							    uint64_t address, uint64_t size)
+STRATA_GLOBAL int strata_scratch_address(uint64_t address, uint64_t size)
 {
+	struct strata_scratch *scratch = strata_scratch();
 	uint16_t family = 0, port = 0;
 	uint32_t n = 0, from = 2;
 	unsigned char *to;
@@ -339,9 +285,9 @@ STRATA_INLINE void strata_find_name(struct strata_scratch *scratch,
 }
 
 /* @bytes of user memory as they are; zeroes if there is none. */
-static __attribute__((noinline)) int strata_scratch_memory(struct strata_scratch *scratch,
-							   uint64_t address, uint32_t bytes)
+STRATA_GLOBAL int strata_scratch_memory(uint64_t address, uint32_t bytes)
 {
+	struct strata_scratch *scratch = strata_scratch();
 	unsigned char *to;
 	uint32_t i;
 
@@ -358,39 +304,44 @@ static __attribute__((noinline)) int strata_scratch_memory(struct strata_scratch
 	return 0;
 }
 
-STRATA_INLINE void strata_scratch_argument(struct strata_scratch *scratch,
-					   struct strata_user_memory *memory)
+/* Puts an argument behind the others. @size: the number that says how long it is. */
+STRATA_GLOBAL int strata_scratch_argument(uint32_t kind, uint64_t address, uint64_t size)
 {
-	switch (memory->kind) {
+	struct strata_user_memory memory = { kind, address, size };
+	struct strata_scratch *scratch = strata_scratch();
+
+	if (!scratch)
+		return 0;
+	switch (kind) {
 	case STRATA_ABI_KERNEL_ARG_NONE:
 		break;
 	case STRATA_ABI_KERNEL_ARG_U32:
-		strata_scratch_number(scratch, memory->address, 4);
+		strata_scratch_number(scratch, address, 4);
 		break;
 	case STRATA_ABI_KERNEL_ARG_U64:
-		strata_scratch_number(scratch, memory->address, 8);
+		strata_scratch_number(scratch, address, 8);
 		break;
 	case STRATA_ABI_KERNEL_ARG_PATH:
-		strata_scratch_path(memory->address, STRATA_ABI_KERNEL_TEXT_MAX);
+		strata_scratch_path(address, STRATA_ABI_KERNEL_TEXT_MAX);
 		break;
 	case STRATA_ABI_KERNEL_ARG_NAME:
-		strata_scratch_path(memory->address, STRATA_ABI_KERNEL_NAME_MAX);
+		strata_scratch_path(address, STRATA_ABI_KERNEL_NAME_MAX);
 		break;
 	case STRATA_ABI_KERNEL_ARG_STRINGS:
-		strata_scratch_strings(scratch, memory->address);
+		strata_scratch_strings(scratch, address);
 		break;
 	case STRATA_ABI_KERNEL_ARG_MESSAGE:
-		strata_find_name(scratch, memory);
-		strata_scratch_address(scratch, memory->address, memory->size);
+		strata_find_name(scratch, &memory);
+		strata_scratch_address(memory.address, memory.size);
 		break;
 	case STRATA_ABI_KERNEL_ARG_SOCKADDR:
-		strata_scratch_address(scratch, memory->address, memory->size);
+		strata_scratch_address(address, size);
 		break;
 	default:
-		strata_scratch_memory(scratch, memory->address,
-				      memory->kind & (STRATA_ABI_KERNEL_ARG_MEMORY - 1));
+		strata_scratch_memory(address, kind & (STRATA_ABI_KERNEL_ARG_MEMORY - 1));
 		break;
 	}
+	return 0;
 }
 
 #endif /* STRATA_KERNEL_USER_BPF_H */

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scratch.bpf.h - memory of this CPU where a payload is put together whose size is not known before.
+ *
+ * `at` lies in that memory, not in a register: the verifier then knows nothing of it but the bound that was
+ * just tested, so that all ways through an argument look alike to it.
+ */
+#ifndef STRATA_KERNEL_SCRATCH_BPF_H
+#define STRATA_KERNEL_SCRATCH_BPF_H
+
+#include "record.bpf.h"
+
+#define STRATA_SCRATCH_MAX STRATA_TEXT_BEGIN_MAX
+
+/* What of a call was not in memory when it was entered. */
+struct strata_unread {
+	uint32_t place; /* in `syscalls` */
+	uint32_t nr_arguments;
+	uint32_t argument[4]; /* no call has more than four that are read from memory */
+};
+
+struct strata_scratch {
+	uint64_t argument[7];
+	uint32_t at;
+	uint32_t has_unread; /* 1: the argument at hand could not be read */
+	uint32_t is_compat;  /* 1: pointers in memory have 4 bytes */
+	uint32_t reserved;
+	struct strata_unread unread;
+	unsigned char bytes[2 * STRATA_ABI_KERNEL_SLACK];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, uint32_t);
+	__type(value, struct strata_scratch);
+} scratches SEC(".maps");
+
+STRATA_INLINE struct strata_scratch *strata_scratch(void)
+{
+	uint32_t key = 0;
+
+	return (struct strata_scratch *)bpf_map_lookup_elem(&scratches, &key);
+}
+
+STRATA_INLINE void strata_count_unreadable(void)
+{
+	__sync_fetch_and_add(&control.unreadable, 1);
+}
+
+/* Where the next bytes go; NULL if there is no room, which cannot be. */
+STRATA_INLINE unsigned char *strata_scratch_end(struct strata_scratch *scratch)
+{
+	uint32_t at = STRATA_ONCE(uint32_t, scratch->at);
+
+	if (at > STRATA_SCRATCH_MAX)
+		return NULL;
+	return scratch->bytes + at;
+}
+
+STRATA_INLINE void strata_scratch_number(struct strata_scratch *scratch, uint64_t value,
+					 uint32_t bytes)
+{
+	unsigned char *to = strata_scratch_end(scratch);
+
+	if (!to)
+		return;
+	__builtin_memcpy(to, &value, 8);
+	scratch->at += bytes;
+}
+
+STRATA_INLINE void strata_count_cut(void)
+{
+	__sync_fetch_and_add(&control.cut, 1);
+}
+
+#endif /* STRATA_KERNEL_SCRATCH_BPF_H */
