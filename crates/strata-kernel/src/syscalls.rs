@@ -77,6 +77,16 @@ pub fn recorded_names(event: &str) -> [String; 2] {
     ["entry", "exit"].map(|end| format!("{prefix}syscall_{end}_{name}"))
 }
 
+/// The event of which this is the recorded name of one end: "compat_openat" of "compat_syscall_exit_openat".
+pub fn event_of(recorded: &str) -> Option<String> {
+    let (prefix, end) = match recorded.strip_prefix(compat::PREFIX) {
+        Some(end) => (compat::PREFIX, end),
+        None => ("", recorded),
+    };
+    let name = end.strip_prefix("syscall_entry_").or_else(|| end.strip_prefix("syscall_exit_"))?;
+    Some(format!("{prefix}{name}"))
+}
+
 /// An argument of a system call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Argument {

@@ -21,9 +21,14 @@ pub fn table() -> &'static [Syscall] {
     ALL.get_or_init(|| lines().filter_map(|(_, line)| syscall(line?)).collect())
 }
 
-/// Whether this kernel runs 32-bit programs (CONFIG_IA32_EMULATION).
+/// Whether this kernel runs 32-bit programs (CONFIG_IA32_EMULATION), or may: in a container it may not be told.
 pub fn are_there() -> bool {
-    Path::new("/proc/sys/abi/vsyscall32").exists()
+    are_there_by(Path::new("/proc/sys"))
+}
+
+/// Such a kernel has `abi/vsyscall32`, another one not even the folder; over either may be mounted what is empty.
+pub(super) fn are_there_by(settings: &Path) -> bool {
+    settings.join("abi").exists() || !settings.join("kernel").exists()
 }
 
 /// The system call whose events have this name: "compat_openat".
@@ -57,8 +62,12 @@ fn parse(line: &'static str) -> Option<Line> {
 }
 
 fn syscall(line: Line) -> Option<Syscall> {
-    let of = |number, (call, name, c_type)| {
-        let (labels, flags) = labels(call, name);
+    // `other`: another name of the call. What its arguments point to may be another one's there.
+    let of = |number, (call, other, name, c_type)| {
+        let (labels, flags) = match labels(call, name) {
+            (&[], None) => labels(other, name),
+            known => known,
+        };
         Argument {
             name,
             c_type,
@@ -70,17 +79,19 @@ fn syscall(line: Line) -> Option<Syscall> {
     };
     match line {
         Line::Own(line) => {
-            let args = line.args.iter().map(|(c_type, name)| {
-                // An argument means what it does there, if the kernel has another name for the call.
-                of(line.number, (line.kernel_name, *name, *c_type))
-            });
+            // An argument means what it does there, if the kernel has another name for the call.
+            let call = line.kernel_name.strip_prefix("ia32_").unwrap_or(line.kernel_name);
+            let args = line
+                .args
+                .iter()
+                .map(|(c_type, name)| of(line.number, (call, line.name, *name, *c_type)));
             let args = args.collect();
             let (name, kernel_name) = (line.name, line.kernel_name);
             Some(Syscall { number: line.number, name, kernel_name, args, is_compat: true })
         }
         Line::As { number, name, call } => {
             let other = super::table().iter().find(|other| other.name == call)?;
-            let args = other.args.iter().map(|arg| of(number, (call, arg.name, arg.c_type)));
+            let args = other.args.iter().map(|arg| of(number, (call, name, arg.name, arg.c_type)));
             let args = args.collect();
             Some(Syscall { number, name, kernel_name: other.kernel_name, args, is_compat: true })
         }

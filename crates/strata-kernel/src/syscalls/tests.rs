@@ -124,11 +124,55 @@ fn compat_structures_are_those_of_a_32_bit_program() {
     assert_eq!(clone.args[3].name, "tls");
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn compat_arguments_have_the_labels_that_they_have_elsewhere() {
+    for (name, argument, label) in [
+        ("compat_clone", "clone_flags", "CLONE_VM"),
+        ("compat_fallocate", "mode", "FALLOC_FL_KEEP_SIZE"),
+        ("compat_fadvise64", "advice", "POSIX_FADV_RANDOM"),
+        ("compat_fadvise64_64", "advice", "POSIX_FADV_RANDOM"),
+        ("compat_sync_file_range", "flags", "SYNC_FILE_RANGE_WRITE"),
+        ("compat_waitpid", "options", "WNOHANG"),
+        ("compat_getrlimit", "resource", "RLIMIT_NOFILE"),
+        ("compat__llseek", "whence", "SEEK_END"),
+        ("compat_signal", "sig", "SIGUSR1"),
+        ("compat_sigaction", "sig", "SIGUSR1"),
+        ("compat_sigprocmask", "how", "SIG_BLOCK"),
+        ("compat_openat", "flags", "O_CREAT"),
+    ] {
+        let call = compat::find(name).unwrap_or_else(|| panic!("no {name}"));
+        let found = call.args.iter().find(|arg| arg.name == argument);
+        let found = found.unwrap_or_else(|| panic!("no {name}.{argument}"));
+        assert!(found.labels.iter().any(|one| one.label == label), "{name}.{argument}: {label}");
+    }
+    let mode = compat::find("compat_fallocate").expect("fallocate").args[1].fields();
+    let FieldClass::Enumeration(mode) = &mode[0].class else { panic!("{mode:?}") };
+    assert_eq!(mode.integer, Integer { base: Base::Sixteen, ..Integer::unsigned(4) });
+}
+
+#[test]
+fn compat_is_taken_for_there_unless_the_settings_can_be_seen_without_it() {
+    let folder = std::env::temp_dir().join(format!("strata-settings-{}", std::process::id()));
+    assert!(compat::are_there_by(&folder), "masked");
+    fs::create_dir_all(folder.join("kernel")).expect("a folder");
+    let without = compat::are_there_by(&folder);
+    fs::create_dir_all(folder.join("abi")).expect("a folder");
+    let with = compat::are_there_by(&folder);
+    fs::remove_dir_all(&folder).expect("removed");
+    assert_eq!((without, with), (false, true));
+}
+
 #[test]
 fn compat_names_have_their_prefix_and_nothing_is_in_a_copied_register() {
     assert_eq!(recorded_names("openat"), ["syscall_entry_openat", "syscall_exit_openat"]);
     let names = ["compat_syscall_entry_openat", "compat_syscall_exit_openat"];
     assert_eq!(recorded_names("compat_openat"), names);
+    for event in ["openat", "compat_openat"] {
+        let of = recorded_names(event).map(|name| event_of(&name));
+        assert_eq!(of, [Some(event.to_owned()), Some(event.to_owned())]);
+        assert_eq!(event_of(event), None);
+    }
     for syscall in compat::table() {
         let event = event(syscall);
         assert_eq!(compat::find(&event.name), Some(syscall));
@@ -203,10 +247,17 @@ fn rules_name_only_arguments_that_there_are() {
 fn labels_are_of_arguments_that_are_registers() {
     let all: Vec<_> = text::values(VALUES).flatten().collect();
     for (syscall, argument) in all.iter().flat_map(|values| &values.of) {
-        let args = &call(syscall).args;
+        // Some are of 32-bit programs only.
+        let mut all = table().iter().chain(compat::table());
+        let known = all.find(|call| [call.name, call.kernel_name].contains(syscall));
+        let args = &known.unwrap_or_else(|| panic!("no {syscall}")).args;
         let argument = args.iter().find(|arg| arg.name == *argument).expect("an argument");
         let fields = argument.fields();
-        assert!(matches!(&fields[..], [Field { class: FieldClass::Enumeration(_), .. }]));
+        assert!(
+            matches!(&fields[..], [Field { class: FieldClass::Enumeration(_), .. }]),
+            "{syscall}.{}",
+            argument.name
+        );
     }
 }
 
