@@ -8,7 +8,7 @@ use anyhow::bail;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use strata_filter::Filter;
 use strata_kernel::selection::{Selection, SelectionError};
-use strata_session::options::{KernelOptions, Mode, Options};
+use strata_session::options::{KernelOptions, Mode, Options, NR_SUBBUFS, SUBBUF_BYTES};
 use strata_session::{RuleError, Rules};
 
 use crate::export::ExportFlags;
@@ -147,13 +147,13 @@ pub struct RecordFlags {
     #[arg(long, value_enum, default_value_t = ModeFlag::Discard)]
     mode: ModeFlag,
 
-    /// Size of a sub-buffer, a power of two such as 512K or 2M
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1M")]
-    subbuf_size: u64,
+    /// Size of a sub-buffer, a power of two such as 512K or 2M [default: 1M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    subbuf_size: Option<u64>,
 
-    /// Sub-buffers for each CPU of each process, a power of two
-    #[arg(long, value_name = "N", default_value_t = strata_session::options::NR_SUBBUFS)]
-    subbufs: u32,
+    /// Sub-buffers for each CPU of each process, a power of two [default: 8]
+    #[arg(long, value_name = "N")]
+    subbufs: Option<u32>,
 
     /// Write what is in the buffers at least this often; 0: only when a sub-buffer is full
     #[arg(long, value_name = "SECONDS", value_parser = parse_time, default_value = "1")]
@@ -250,8 +250,9 @@ impl RecordFlags {
                 ModeFlag::Discard => Mode::Discard,
                 ModeFlag::Overwrite => Mode::Overwrite,
             },
-            subbuf_bytes: self.subbuf_size,
-            nr_subbufs: self.subbufs,
+            subbuf_bytes: self.subbuf_size.unwrap_or(SUBBUF_BYTES),
+            nr_subbufs: self.subbufs.unwrap_or(NR_SUBBUFS),
+            is_size_given: self.subbuf_size.is_some() || self.subbufs.is_some(),
             flush: self.flush,
             duration: self.duration,
             pids: self.pid.clone(),
@@ -366,6 +367,14 @@ mod tests {
         assert_eq!(asked.output, Some("out".into()));
         assert_eq!(asked.mode, Mode::Overwrite);
         assert_eq!((asked.subbuf_bytes, asked.nr_subbufs), (512 << 10, 4));
+        for (flags, is_given) in
+            [(&["x"][..], false), (&["--subbufs=8"], true), (&["--subbuf-size=1M"], true)]
+        {
+            let asked = record(flags).unwrap();
+            // As the help says.
+            assert_eq!((asked.subbuf_bytes, asked.nr_subbufs), (1 << 20, 8));
+            assert_eq!(asked.is_size_given, is_given, "{flags:?}");
+        }
         assert_eq!(asked.flush, Duration::from_millis(250));
         assert_eq!(asked.duration, Some(Duration::from_secs(120)));
         assert_eq!(asked.command, ["cmd", "-p", "--mode"]);

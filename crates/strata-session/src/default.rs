@@ -9,7 +9,8 @@ use strata_ring::{stream_layout, Attr, LossMode, Publish};
 
 use crate::error::SessionError;
 use crate::kernel::{Asked, KernelLayer};
-use crate::options::{KernelOptions, Options, NR_SUBBUFS, SUBBUF_BYTES};
+use crate::memory;
+use crate::options::{KernelOptions, Options};
 use crate::report::{NoKernel, Notice};
 
 /// What is needed to see why a program waits. docs/guide/kernel.md has the reason for each.
@@ -49,7 +50,7 @@ pub(crate) fn begin(
         }
     };
     let mut sized = sized(asked.options, nr_cpus(asked.options));
-    sized.pids.retain(is_there);
+    sized.pids = still(&sized.pids, is_there);
     let kernel = KernelOptions { rules: RULES.map(str::to_owned).to_vec(), ..asked.kernel.clone() };
     let asked_for = Asked { options: &sized, kernel: &kernel, ..*asked };
     let mut begin = || KernelLayer::begin(&asked_for, &mut notify);
@@ -79,6 +80,16 @@ pub(crate) fn is_wanted(options: &Options) -> bool {
     options.pids.is_empty() || options.pids.iter().any(is_there)
 }
 
+/// Those of whom it is true; all if it is of nobody: to ask for none is to ask for everybody.
+fn still(pids: &[u32], is_there: impl Fn(&u32) -> bool) -> Vec<u32> {
+    let some: Vec<u32> = pids.iter().copied().filter(is_there).collect();
+    if some.is_empty() {
+        pids.to_vec()
+    } else {
+        some
+    }
+}
+
 fn is_there(pid: &u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
@@ -98,6 +109,7 @@ fn reason(error: &SessionError) -> NoKernel {
         KernelError::Machine { .. }
         | KernelError::NoBtf
         | KernelError::NoTracefs { .. }
+        | KernelError::TracefsLockdown { .. }
         | KernelError::TracefsRights { .. } => false,
         _ => true,
     };
@@ -107,7 +119,7 @@ fn reason(error: &SessionError) -> NoKernel {
 /// With buffers that are no burden on a machine with many CPUs, unless their size was asked for.
 fn sized(options: &Options, nr_cpus: u64) -> Options {
     let mut sized = options.clone();
-    if (options.subbuf_bytes, options.nr_subbufs) == (SUBBUF_BYTES, NR_SUBBUFS) {
+    if !options.is_size_given {
         while sized.subbuf_bytes > SUBBUF_BYTES_MIN
             && buffer_bytes(&sized, nr_cpus) > BUFFER_BYTES_MAX
         {
@@ -134,10 +146,9 @@ fn buffer_bytes(options: &Options, nr_cpus: u64) -> u64 {
     (options.subbuf_bytes * u64::from(options.nr_subbufs)).saturating_mul(nr_cpus)
 }
 
-/// Who finds none later ends this program.
 fn is_there_memory(options: &Options) -> bool {
     let bytes = buffer_bytes(options, nr_cpus(options)).saturating_add(MEMORY_BYTES);
-    usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok())
+    usize::try_from(bytes).is_ok_and(|bytes| memory::reserve(bytes).is_ok())
 }
 
 #[cfg(test)]
@@ -152,6 +163,26 @@ mod tests {
     }
 
     #[test]
+    fn default_rules_each_select_something_of_this_kernel() {
+        let catalog = match crate::kernel::catalog() {
+            Ok(catalog) => catalog,
+            Err(error) => return eprintln!("skip: {error}"),
+        };
+        let selected = Selection::parse(&RULES).unwrap().apply(&catalog);
+        assert!(selected.matched.len() > RULES.len(), "{:?}", selected.matched);
+        for (rule, matched) in &selected.matched {
+            assert!(*matched > 0, "{rule}");
+        }
+    }
+
+    #[test]
+    fn default_layer_of_processes_that_have_all_ended_meanwhile_is_of_nobody_else() {
+        assert_eq!(still(&[1, 2, 3], |pid| *pid != 2), [1, 3]);
+        assert_eq!(still(&[1, 2], |_| false), [1, 2]);
+        assert_eq!(still(&[], |_| true), [0; 0]);
+    }
+
+    #[test]
     fn default_buffers_of_many_cpus_are_smaller_unless_their_size_was_asked_for() {
         let options = Options::default();
         for (nr_cpus, subbuf_bytes) in
@@ -159,8 +190,11 @@ mod tests {
         {
             assert_eq!(sized(&options, nr_cpus).subbuf_bytes, subbuf_bytes, "{nr_cpus}");
         }
-        let asked = Options { subbuf_bytes: 2 << 20, ..options };
-        assert_eq!(sized(&asked, 8192).subbuf_bytes, 2 << 20);
+        // That it is the same as without a word does not matter.
+        for subbuf_bytes in [1 << 20, 2 << 20] {
+            let asked = Options { subbuf_bytes, is_size_given: true, ..options.clone() };
+            assert_eq!(sized(&asked, 8192).subbuf_bytes, subbuf_bytes);
+        }
     }
 
     #[test]
@@ -180,6 +214,9 @@ mod tests {
         let rights = kernel(KernelError::Rights { missing: "CAP_BPF".into() });
         assert!(rights.why.contains("CAP_PERFMON") && !rights.is_failure, "{rights:?}");
         assert!(!kernel(KernelError::NoBtf).is_failure);
+        let error = std::io::Error::from_raw_os_error(libc::EPERM);
+        let lockdown = kernel(KernelError::TracefsLockdown { path: "/sys/x".into(), error });
+        assert!(lockdown.why.contains("lockdown=integrity") && !lockdown.is_failure);
         assert!(kernel(KernelError::TooLarge { found: 2, limit: 1 }).is_failure);
         let other = reason(&SessionError::System { what: "x", source: std::io::Error::other("y") });
         assert!(other.is_failure && other.why.contains('y'), "{other:?}");

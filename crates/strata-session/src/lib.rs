@@ -22,6 +22,7 @@ mod keeper;
 mod kernel;
 pub mod kernel_list;
 pub mod listing;
+mod memory;
 mod mover;
 pub mod options;
 pub mod report;

@@ -64,6 +64,8 @@ pub struct Options {
     pub subbuf_bytes: u64,
     /// Sub-buffers for each CPU of each process, a power of two.
     pub nr_subbufs: u32,
+    /// The user said one of these two, or both.
+    pub is_size_given: bool,
     /// How often what is not yet a whole sub-buffer is written; zero: only at the end.
     pub flush: Duration,
     /// When to stop; `None`: when the command ends, or when told to.
@@ -94,6 +96,7 @@ impl Default for Options {
             mode: Mode::default(),
             subbuf_bytes: SUBBUF_BYTES,
             nr_subbufs: NR_SUBBUFS,
+            is_size_given: false,
             flush: FLUSH,
             duration: None,
             pids: Vec::new(),

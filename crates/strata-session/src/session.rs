@@ -19,6 +19,7 @@ use crate::error::SessionError;
 use crate::folder::{TimeStamp, TraceFolder};
 use crate::keeper::{Keeper, KeeperParts, Target};
 use crate::kernel::{self, KernelLayer, LayerEnd, Watched};
+use crate::memory;
 use crate::mover::{Mover, Moves};
 use crate::options::{Mode, Options};
 use crate::report::{
@@ -57,7 +58,7 @@ pub fn record(
 ) -> Result<Recording, SessionError> {
     options.check()?;
     let system = |what| move |source| SessionError::System { what, source };
-    Vec::<u8>::new().try_reserve_exact(MEMORY_MIN).map_err(|_| SessionError::System {
+    memory::reserve(MEMORY_MIN).map_err(|_| SessionError::System {
         what: "reserve 32 MiB of memory (ulimit -v)",
         source: io::ErrorKind::OutOfMemory.into(),
     })?;
