@@ -149,15 +149,29 @@ pub(crate) fn try_value(bytes: u32) -> io::Result<()> {
 /// Sizes that nobody can have.
 pub(crate) fn fit_buffers(asked: &Attr) -> Result<(Attr, Option<String>), Error> {
     let bytes = value_bytes(&stream_layout(asked)?);
-    let is_refused = bytes > OLD_VALUE_BYTES_MAX
-        && u32::try_from(bytes).is_ok_and(|bytes| {
-            try_value(bytes).is_err_and(|error| error.raw_os_error() == Some(libc::E2BIG))
-        });
-    if is_refused {
+    if bytes > OLD_VALUE_BYTES_MAX && u32::try_from(bytes).is_ok_and(is_refused) {
         make_smaller(asked)
     } else {
         Ok((*asked, None))
     }
+}
+
+/// Whether the kernel's maps hold buffers of twice the size of these.
+pub(crate) fn holds_twice(attr: &Attr) -> bool {
+    let twice = Attr { nr_subbufs: attr.nr_subbufs.saturating_mul(2), ..*attr };
+    match stream_layout(&twice) {
+        // A little more than an old kernel takes is enough to know which one it is.
+        Ok(layout) => {
+            value_bytes(&layout) <= OLD_VALUE_BYTES_MAX
+                || !is_refused(OLD_VALUE_BYTES_MAX as u32 + 4096)
+        }
+        Err(_) => false,
+    }
+}
+
+/// Too large for a value of this kernel's maps.
+fn is_refused(bytes: u32) -> bool {
+    try_value(bytes).is_err_and(|error| error.raw_os_error() == Some(libc::E2BIG))
 }
 
 fn make_smaller(asked: &Attr) -> Result<(Attr, Option<String>), Error> {
@@ -210,6 +224,15 @@ mod tests {
             let remark = remark.unwrap();
             assert!(remark.contains(&format!("{} of {} KiB", asked.1, asked.0 >> 10)), "{remark}");
         }
+    }
+
+    #[test]
+    fn holds_twice_is_what_fit_buffers_makes_of_it() {
+        assert!(holds_twice(&attr(128 << 10, 8)));
+        assert!(!holds_twice(&attr(1 << 30, 1 << 32)));
+        // The largest of an old kernel: whether there is more depends on which one this is.
+        let (made, _) = fit_buffers(&attr(512 << 10, 8)).unwrap();
+        assert_eq!(holds_twice(&attr(256 << 10, 8)), made.subbuf_bytes == 512 << 10);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::capability::{Capabilities, Capability};
 use crate::error::{Error, Reason};
 use crate::event::KernelEvent;
 use crate::follow::{self, Follow};
-use crate::limits::{fit_buffers, Limits};
+use crate::limits::{fit_buffers, holds_twice, Limits};
 use crate::load::{bytes_of, quiet, Loader};
 use crate::plan::{plan, Constant, Fallback, Plan, Unit};
 use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
@@ -75,6 +75,17 @@ pub struct Counts {
     pub unfollowed: u64,
 }
 
+/// The buffers as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Buffers {
+    /// Size of a sub-buffer \[byte\].
+    pub subbuf_bytes: u64,
+    /// Sub-buffers of each CPU.
+    pub nr_subbufs: u32,
+    /// The kernel's maps hold none that are twice as large together.
+    pub are_largest: bool,
+}
+
 /// The map `control`, mapped.
 #[derive(Debug)]
 struct ControlMap(NonNull<Control>);
@@ -122,6 +133,7 @@ pub struct KernelSession {
     stream_class: StreamClass,
     problems: Vec<Problem>,
     remark: Option<String>,
+    attr: Attr,
     attached: Vec<Attached>,
     nr_events: u64,
     /// Of all programs, when the session was started, and when it was stopped.
@@ -206,6 +218,7 @@ impl KernelSession {
             stream_class,
             problems,
             remark,
+            attr,
             attached,
             nr_events,
             nested_before: 0,
@@ -246,6 +259,15 @@ impl KernelSession {
     /// What of it is less than was asked for, a whole message.
     pub fn remark(&self) -> Option<&str> {
         self.remark.as_deref()
+    }
+
+    /// The buffers: those asked for, or what [`KernelSession::remark`] says.
+    pub fn buffers(&self) -> Buffers {
+        Buffers {
+            subbuf_bytes: self.attr.subbuf_bytes,
+            nr_subbufs: u32::try_from(self.attr.nr_subbufs).unwrap_or(u32::MAX),
+            are_largest: !holds_twice(&self.attr),
+        }
     }
 
     /// How many events are recorded; both ends of a system call are two.

@@ -307,7 +307,9 @@ impl KernelLayer {
         if let Some(attached) = &self.attached {
             failures = attached.session.counts();
             let problems = attached.session.problems().iter();
-            self.problems.extend(problems.map(|problem| EventProblem {
+            // Who is not there is one of those that are not reached.
+            let events = problems.filter(|problem| !is_process(problem));
+            self.problems.extend(events.map(|problem| EventProblem {
                 event: problem.event.clone(),
                 reason: problem.reason.clone(),
             }));
@@ -321,6 +323,7 @@ impl KernelLayer {
             is_alive: true,
             ..ProcessReport::default()
         };
+        let buffers = self.attached.as_ref().map(|one| one.session.buffers()).unwrap_or_default();
         let report = KernelReport {
             is_default: self.is_default,
             rules: std::mem::take(&mut self.rules),
@@ -328,6 +331,9 @@ impl KernelLayer {
             unreadable: failures.unreadable,
             cut: failures.cut,
             unfollowed: failures.unfollowed,
+            subbuf_bytes: buffers.subbuf_bytes,
+            nr_subbufs: buffers.nr_subbufs,
+            are_largest: buffers.are_largest,
         };
         LayerEnd {
             report,
@@ -389,18 +395,19 @@ fn follow(options: &Options, asked: &KernelOptions) -> Follow {
 
 /// Events among them; both ends of a system call were selected as one. A process is none.
 fn nr_refused(problems: &[Problem]) -> u64 {
-    let mut names: Vec<&str> = problems
+    let mut names: Vec<String> = problems
         .iter()
-        .filter(|problem| !problem.event.starts_with("process "))
-        .map(|problem| {
-            let name = problem.event.as_str();
-            let call = name.strip_prefix("syscall_entry_");
-            call.or_else(|| name.strip_prefix("syscall_exit_")).unwrap_or(name)
-        })
+        .filter(|problem| !is_process(problem))
+        .map(|problem| syscalls::event_of(&problem.event).unwrap_or(problem.event.clone()))
         .collect();
     names.sort_unstable();
     names.dedup();
     names.len() as u64
+}
+
+/// Not an event, but one of those who are recorded.
+fn is_process(problem: &Problem) -> bool {
+    problem.event.starts_with("process ")
 }
 
 /// Whether threads can be in the trace that began before it: only then a reader needs to be told of them.
@@ -663,6 +670,11 @@ mod tests {
         let problem = |event: &str| Problem { event: event.into(), reason: "x".into() };
         let problems = ["syscall_entry_read", "sched_switch", "syscall_exit_read"].map(problem);
         assert_eq!(nr_refused(&problems), 2);
+        // A 32-bit program's is another one.
+        let compat = ["compat_syscall_exit_read", "compat_syscall_entry_read"].map(problem);
+        assert_eq!(nr_refused(&compat), 1);
+        assert_eq!(nr_refused(&[&problems[..], &compat[..]].concat()), 3);
+        assert_eq!(nr_refused(&[problem("process 7")]), 0);
         assert_eq!(nr_refused(&[]), 0);
     }
 

@@ -221,6 +221,12 @@ pub struct KernelReport {
     pub cut: u64,
     /// Processes that could not be followed, for want of memory.
     pub unfollowed: u64,
+    /// Size of a sub-buffer in the kernel, which may be less than was asked for \[byte\].
+    pub subbuf_bytes: u64,
+    /// Sub-buffers of each CPU.
+    pub nr_subbufs: u32,
+    /// This kernel holds none that are twice as large together.
+    pub are_largest: bool,
 }
 
 /// A process that was asked for, or has tracepoints, and could not be recorded.

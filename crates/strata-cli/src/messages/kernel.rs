@@ -1,6 +1,9 @@
 //! What is said of the kernel's layer.
 
-use strata_session::report::{Asked, KernelRuleReport, NoKernel, ProcessReport, Report};
+use strata_session::options::Mode;
+use strata_session::report::{
+    Asked, KernelReport, KernelRuleReport, NoKernel, ProcessReport, Report,
+};
 
 use crate::units::{clean, count, counted};
 
@@ -10,12 +13,12 @@ use super::{sentence, talk, warning, Message, Weight, NAMES_SHOWN};
 /// What the kernel's layer did not record, by reason, and what helps.
 pub(super) fn losses(report: &Report) -> Vec<Message> {
     let (Some(kernel), Some(of)) = (report.of_kernel(), &report.kernel) else { return Vec::new() };
-    let mut messages = discarded(kernel, report);
+    let mut messages = discarded(kernel, of, report.mode);
     if kernel.counts.overwritten > 0 {
         messages.push(talk(format!(
             "kernel: {} overwritten (the oldest go first). For a longer past use {}.",
             counted(kernel.counts.overwritten, "event record"),
-            larger(report),
+            roomier(of),
         )));
     }
     if kernel.counts.damaged_packets > 0 {
@@ -48,10 +51,20 @@ pub(super) fn losses(report: &Report) -> Vec<Message> {
     messages
 }
 
-fn discarded(kernel: &ProcessReport, report: &Report) -> Vec<Message> {
+/// What helps where buffers are too small.
+fn roomier(of: &KernelReport) -> String {
+    match of.are_largest {
+        false => larger(of.subbuf_bytes, of.nr_subbufs),
+        true => {
+            "rules or a --filter that select less (this kernel holds no larger buffers)".to_owned()
+        }
+    }
+}
+
+fn discarded(kernel: &ProcessReport, of: &KernelReport, mode: Mode) -> Vec<Message> {
     let (counts, discarded) = (&kernel.counts, &kernel.counts.discarded);
     [
-        (discarded.full, "full", cpus(counts), full(report)),
+        (discarded.full, "full", cpus(counts), full(mode, &roomier(of))),
         (
             discarded.too_big,
             "too big",
@@ -62,7 +75,7 @@ fn discarded(kernel: &ProcessReport, report: &Report) -> Vec<Message> {
             discarded.nested,
             "buffer too small for nested interrupts",
             String::new(),
-            format!("Use {}", larger(report)),
+            format!("Use {}", roomier(of)),
         ),
         (
             discarded.no_stream,

@@ -10,26 +10,23 @@ use super::{talk, warning, who, Message};
 /// Largest sub-buffer that is recommended \[byte\].
 const SUBBUF_BYTES_ADVISED_MAX: u64 = 64 << 20;
 
-/// Buffers twice as large as now.
-pub(super) fn larger(report: &Report) -> String {
-    match report.subbuf_bytes.saturating_mul(2) <= SUBBUF_BYTES_ADVISED_MAX {
+/// Buffers twice as large as these.
+pub(super) fn larger(subbuf_bytes: u64, nr_subbufs: u32) -> String {
+    match subbuf_bytes.saturating_mul(2) <= SUBBUF_BYTES_ADVISED_MAX {
         true => format!(
             "--subbuf-size={} (now {})",
-            flag_size(report.subbuf_bytes * 2),
-            flag_size(report.subbuf_bytes)
+            flag_size(subbuf_bytes * 2),
+            flag_size(subbuf_bytes)
         ),
-        false => {
-            let twice = report.nr_subbufs.saturating_mul(2);
-            format!("--subbufs={twice} (now {})", report.nr_subbufs)
-        }
+        false => format!("--subbufs={} (now {nr_subbufs})", nr_subbufs.saturating_mul(2)),
     }
 }
 
-/// What helps where buffers were full.
-pub(super) fn full(report: &Report) -> String {
-    match report.mode {
-        Mode::Discard => format!("Use {} or --mode=overwrite", larger(report)),
-        Mode::Overwrite => format!("Use {}", larger(report)),
+/// What helps where buffers were full, and `larger` ones would not have been.
+pub(super) fn full(mode: Mode, larger: &str) -> String {
+    match mode {
+        Mode::Discard => format!("Use {larger} or --mode=overwrite"),
+        Mode::Overwrite => format!("Use {larger}"),
     }
 }
 
@@ -48,7 +45,7 @@ pub(super) const UNWRITTEN: (&str, &str) =
 /// What a process wrote and is not in the trace, by reason, and what helps.
 pub(super) fn of(process: &ProcessReport, report: &Report) -> Vec<Message> {
     let (counts, discarded) = (&process.counts, &process.counts.discarded);
-    let larger = larger(report);
+    let larger = larger(report.subbuf_bytes, report.nr_subbufs);
     let mut messages = Vec::new();
     let mut say = |number: u64, reason: &str, place: String, advice: String| {
         if number > 0 {
@@ -59,7 +56,7 @@ pub(super) fn of(process: &ProcessReport, report: &Report) -> Vec<Message> {
             )));
         }
     };
-    say(discarded.full, "full", cpus(counts), full(report));
+    say(discarded.full, "full", cpus(counts), full(report.mode, &larger));
     say(
         discarded.too_big,
         "too big",

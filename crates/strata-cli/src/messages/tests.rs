@@ -440,7 +440,12 @@ fn kernel_report(records: u64) -> Report {
     Report {
         layers: vec![LayerReport { layer: KERNEL, processes: vec![kernel] }],
         rules: Vec::new(),
-        kernel: Some(KernelReport { rules: vec![rule("sched_*")], ..KernelReport::default() }),
+        kernel: Some(KernelReport {
+            rules: vec![rule("sched_*")],
+            subbuf_bytes: 256 << 10,
+            nr_subbufs: 8,
+            ..KernelReport::default()
+        }),
         ..report(Vec::new())
     }
 }
@@ -562,15 +567,24 @@ fn kernel_losses_are_said_by_reason_with_what_helps() {
     (kernel.unreadable, kernel.cut) = (3, 1);
     assert_eq!(
         text_with(&report, "(full)"),
-        "kernel: 5 event records discarded (full) on 1 of 2 CPUs. Use --subbuf-size=1M (now 512K) or \
+        "kernel: 5 event records discarded (full) on 1 of 2 CPUs. Use --subbuf-size=512K (now 256K) or \
          --mode=overwrite."
     );
     assert!(text_with(&report, "program already running").starts_with("kernel: 12 event records"));
-    assert!(text_with(&report, "nested interrupts").contains("Use --subbuf-size=1M"));
+    assert!(text_with(&report, "nested interrupts").contains("Use --subbuf-size=512K"));
     assert!(text_with(&report, "not written").starts_with("kernel: 7 event records discarded"));
     assert!(text_with(&report, "3 fields could not be read").starts_with("kernel: "));
     assert!(text_with(&report, "1 text longer").ends_with("cut after 1,024 bytes."));
     assert_eq!((exit_status(&report, false), exit_status(&report, true)), (0, 1));
+
+    // Those of an old kernel: there are none to be had.
+    report.kernel.as_mut().unwrap().are_largest = true;
+    report.layers[0].processes[0].counts.overwritten = 7;
+    let part = "rules or a --filter that select less (this kernel holds no larger buffers)";
+    assert!(text_with(&report, "(full)").ends_with(&format!("Use {part} or --mode=overwrite.")));
+    assert!(text_with(&report, "7 event records overwritten")
+        .ends_with(&format!("a longer past use {part}.")));
+    assert!(!texts(&report).iter().any(|text| text.contains("--subbuf")), "{:?}", texts(&report));
 }
 
 #[test]
