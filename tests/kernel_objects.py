@@ -81,6 +81,8 @@ def is_there(line):
 
 
 if len(sys.argv) > 1:
-    print("\n".join(of_process(int(sys.argv[1]))))
+    lines = of_process(int(sys.argv[1]))
 else:
-    print("\n".join(line for line in map(str.strip, sys.stdin) if is_there(line)))
+    lines = filter(is_there, filter(None, map(str.strip, sys.stdin)))
+for line in lines:
+    print(line)
