@@ -6,8 +6,8 @@
 //!
 //! System calls: `syscalls` is all, `openat` this one, `syscalls:open*` those whose names begin so, and
 //! `syscall_entry_open*` their entries, those of 32-bit programs too; `compat_*`, `compat_openat` and
-//! `compat_syscall_entry_open*` are of 32-bit programs only. `open*` is none: with system calls every call of every process gets
-//! slower, and `sched_*` is not meant to include `sched_yield`.
+//! `compat_syscall_entry_open*` are of 32-bit programs only. `open*` is none: with system calls every call
+//! of every process gets slower, and `sched_*` is not meant to include `sched_yield`.
 
 use crate::catalog::{Catalog, EventName, SYSCALLS};
 use crate::syscalls::recorded_names;
