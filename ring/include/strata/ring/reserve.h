@@ -182,15 +182,11 @@ STRATA_INLINE void strata_ring_reserve_place(const struct strata_ring_config *co
 }
 
 /*
- * strata_ring_reserve() in two parts, for clients to whom a register is dear: what follows the first is then
- * compiled without what only the other one needs.
+ * strata_ring_reserve_fast() - the first half of strata_ring_reserve(), for clients to whom a register is dear: the
+ * sub-buffer is open and has room, a short timestamp is enough, and nobody comes between.
  *
- * strata_ring_reserve_fast() - the common case: the sub-buffer is open and has room, a short timestamp is enough,
- * and nobody comes between.
- *
- * Returns 0 and a slot; -ENOBUFS, counted; or -EAGAIN: nothing has happened to the buffer, what is in @slot means
- * nothing, and strata_ring_reserve_rest() or _reserve() is to be called.
- * Context, progress, ordering, invariants: as strata_ring_reserve(), of which this is the first half.
+ * Returns 0; -ENOBUFS, counted; or -EAGAIN: nothing has happened to the buffer, @slot means nothing, and
+ * strata_ring_reserve_rest() or _reserve() is to be called. Context, ordering, invariants: as for the whole.
  */
 STRATA_INLINE int strata_ring_reserve_fast(const struct strata_ring_config *config,
 					   struct strata_ring_stream *s,
