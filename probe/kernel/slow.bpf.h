@@ -53,7 +53,7 @@ STRATA_INLINE void strata_stream_at(struct strata_ring_stream *s, unsigned char 
 	s->subbufs = (struct strata_abi_ring_subbuf *)(memory + sizeof(*s->shared));
 	s->frames = (struct strata_abi_ring_frame *)(memory + sizes->frames_offset);
 	s->data = memory + sizes->data_offset;
-	s->subbuf_shift = (uint32_t)sizes->subbuf_shift;
+	s->subbuf_shift = sizes->subbuf_shift;
 	s->subbuf_bytes = sizes->subbuf_bytes;
 	s->buffer_bytes = sizes->buffer_bytes;
 	s->header_bytes = 0;

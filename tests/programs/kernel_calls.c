@@ -13,7 +13,6 @@
 #include <linux/openat2.h>
 #include <netinet/in.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -24,6 +23,7 @@
 #include <sys/wait.h>
 
 #include "count.h"
+#include "expected.h"
 
 #define MARK	  424242
 #define LOW_BYTES 65536u
@@ -67,24 +67,6 @@ static long call(long wide, long narrow, ...)
 /* A call that both have, with four arguments. */
 #define CALL(name, narrow, a, b, c, d) \
 	call(SYS_##name, narrow, (long)(a), (long)(b), (long)(c), (long)(d), 0L, 0L)
-
-static char expected[1 << 16];
-static size_t expected_size;
-
-static void __attribute__((format(printf, 3, 4)))
-expect(long ret, const char *name, const char *fields, ...)
-{
-	size_t left = sizeof(expected) - expected_size;
-	char *to = expected + expected_size;
-	va_list list;
-	int n = snprintf(to, left, "%s|", name);
-
-	va_start(list, fields);
-	n += vsnprintf(to + n, left - (size_t)n, fields, list);
-	va_end(list);
-	n += snprintf(to + n, left - (size_t)n, "|%ld\n", ret);
-	expected_size += (size_t)n;
-}
 
 static void *copy(const void *from, size_t bytes)
 {

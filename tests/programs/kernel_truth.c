@@ -15,7 +15,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -25,6 +24,7 @@
 #include <sys/wait.h>
 
 #include "count.h"
+#include "expected.h"
 
 #define MARK	  424242
 #define STAT_SIZE 16384 /* of a read of /proc/stat [byte] */
@@ -35,25 +35,6 @@ static void mark(void)
 }
 
 /* ---- calls ---- */
-
-static char expected[1 << 16];
-static size_t expected_size;
-
-/* Kept until nothing more is recorded that is compared: printing is system calls too. */
-static void __attribute__((format(printf, 3, 4)))
-expect(long ret, const char *name, const char *fields, ...)
-{
-	size_t left = sizeof(expected) - expected_size;
-	char *to = expected + expected_size;
-	va_list list;
-	int n = snprintf(to, left, "%s|", name);
-
-	va_start(list, fields);
-	n += vsnprintf(to + n, left - (size_t)n, fields, list);
-	va_end(list);
-	n += snprintf(to + n, left - (size_t)n, "|%ld\n", ret);
-	expected_size += (size_t)n;
-}
 
 /* What the kernel returned, errors as it returns them. */
 static long call(long nr, long a, long b, long c, long d)

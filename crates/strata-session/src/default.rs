@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use strata_kernel::capability::Capabilities;
+use strata_kernel::session::check;
 use strata_kernel::Error as KernelError;
 use strata_ring::{stream_layout, Attr, LossMode, Publish};
 
@@ -30,8 +30,6 @@ pub(crate) const RULES: [&str; 9] = [
 const BUFFER_BYTES_MAX: u64 = 256 << 20;
 /// Smallest sub-buffer that is made for that \[byte\].
 const SUBBUF_BYTES_MIN: u64 = 64 << 10;
-/// The kernel's types.
-const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// What loading the programs takes besides the buffers, and what must be left behind it \[byte\].
 const MEMORY_BYTES: u64 = 128 << 20;
 
@@ -57,12 +55,9 @@ pub(crate) fn begin(
     if asked.kernel.is_required() {
         return begin().map(|layer| Ok(layer.by_default()));
     }
-    if !Capabilities::of_this_process().missing_to_record().is_empty() {
-        return Ok(Err(rights()));
-    }
-    // Reading the events' descriptions takes it, too, and libbpf would say in its own words that it is not there.
-    if !Path::new(BTF).exists() {
-        return Ok(Err(NoKernel { why: KernelError::NoBtf.to_string(), is_failure: false }));
+    // Before the events' descriptions are read, where libbpf would say in its own words what is not there.
+    if let Err(error) = check() {
+        return Ok(Err(reason_of(&error)));
     }
     if !is_there_memory(&sized) {
         let why = "there is too little memory for it (ulimit -v)".to_owned();
@@ -101,10 +96,14 @@ fn rights() -> NoKernel {
 
 /// Is it the machine, or has something failed?
 fn reason(error: &SessionError) -> NoKernel {
-    let SessionError::Kernel(cause) = error else {
-        return NoKernel { why: error.to_string(), is_failure: true };
-    };
-    let is_failure = match cause.as_ref() {
+    match error {
+        SessionError::Kernel(cause) => reason_of(cause),
+        _ => NoKernel { why: error.to_string(), is_failure: true },
+    }
+}
+
+fn reason_of(cause: &KernelError) -> NoKernel {
+    let is_failure = match cause {
         KernelError::Rights { .. } => return rights(),
         KernelError::Machine { .. }
         | KernelError::NoBtf
