@@ -2,7 +2,7 @@
 
 use super::damage::{Damage, DamageKind};
 use super::decode::{Bad, BadKind, State, Stop, StreamDecoder, Window};
-use super::event::{Event, Timed};
+use super::event::Event;
 use super::files::Files;
 use super::hop::{Gap, Hop, Item, Opened, Place};
 use super::stream::{Discarded, Packet, Stream};
@@ -200,9 +200,17 @@ impl<'r> Cursor<'r> {
         }
         // A sum that is too great for a number is below the first time that there is.
         (self.base, self.low) = (base, self.low.max(base));
-        let bytes = self.hop.buffer.from(self.skip);
-        let end = Window::new(bytes, self.origin, self.content).end;
-        self.limit = if end < FAR { end } else { 0 };
+        self.limit = self.at_hand(self.content);
+    }
+
+    /// Where the window ends, or the content that ends at this bit \[bit of the packet\]; 0 if it is far.
+    fn at_hand(&self, content: u64) -> u64 {
+        let end = Window::new(self.hop.buffer.from(self.skip), self.origin, content).end;
+        if end < FAR {
+            end
+        } else {
+            0
+        }
     }
 
     #[inline(never)]
@@ -350,6 +358,7 @@ impl<'r> Cursor<'r> {
             self.next = self.packet.content_bits;
             return Step::Skipped;
         };
+        self.pass_over(plan);
         let bytes = self.hop.buffer.from(self.skip);
         let window = Window::new(bytes, self.origin, self.packet.content_bits);
         let until = match plan.record(&window, self.next, &mut self.hop.state) {
@@ -486,23 +495,21 @@ impl<'r> Cursor<'r> {
     #[inline]
     fn event(&self) -> Option<Event<'_>> {
         let State { record, nanoseconds, .. } = &self.hop.state;
-        let time = nanoseconds.unwrap_or(0);
         Some(Event {
-            class: self.plan?.class(record.class)?,
+            class: self.plan?.class(record.shape.class)?,
             cursor: self,
-            parts: record.parts,
+            shape: &record.shape,
+            begin: record.begin,
             end: record.end,
-            time,
-            offset: time.wrapping_sub(record.time.unwrap_or(0) as i64),
-            timed: Timed::new(record.time.is_some(), nanoseconds.is_some()),
-            bytes: self.hop.buffer.from(self.skip),
+            time: nanoseconds.unwrap_or(0),
         })
     }
 
-    /// Byte of the packet that an event's bytes begin with.
-    #[inline]
-    pub(crate) fn origin(&self) -> u64 {
-        self.origin
+    /// What there is of the packet, and perhaps what is in front of it; and which byte of the packet that
+    /// begins with, wrapping.
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> (&[u8], u64) {
+        (self.hop.buffer.bytes(), (self.shift as u64).wrapping_neg())
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::cursor::Cursor;
-use super::decode::{Plans, View};
+use super::decode::{Plans, Shape, State, View};
 use super::value::{FieldRef, Value};
 use super::visit::{FieldInfo, Visit};
 use super::{Packet, Stream};
@@ -107,33 +107,20 @@ pub struct Event<'e> {
     pub(crate) class: &'e EventClass,
     /// It is in the record's packet, and has all else.
     pub(crate) cursor: &'e Cursor<'e>,
-    /// Where its parts begin, and where it ends \[bit of the packet\].
-    pub(crate) parts: [u64; 4],
+    pub(crate) shape: &'e Shape,
+    /// Where it begins and ends \[bit of the packet\].
+    pub(crate) begin: u64,
     pub(crate) end: u64,
-    /// \[ns since 1970\], and how far that is from the clock's cycles; wrapping.
+    /// \[ns since 1970\]; 0: it has none.
     pub(crate) time: i64,
-    pub(crate) offset: i64,
-    pub(crate) timed: Timed,
-    /// The cursor's window.
-    pub(crate) bytes: &'e [u8],
-}
-
-/// Which times an event has. A number and no option, so that a message says apart from it what it is.
-#[derive(Clone, Copy)]
-pub(crate) struct Timed(u8);
-
-impl Timed {
-    #[inline(always)]
-    pub(crate) fn new(cycles: bool, time: bool) -> Timed {
-        Timed(u8::from(cycles) | u8::from(time) << 1)
-    }
 }
 
 impl<'e> Event<'e> {
     #[inline(always)]
     fn view(&self) -> View<'e> {
-        let Event { cursor, parts, bytes, .. } = *self;
-        View { state: cursor.state(), parts, bytes, origin: cursor.origin() }
+        let Event { cursor, begin, shape, .. } = *self;
+        let (bytes, origin) = cursor.bytes();
+        View { state: cursor.state(), begin, shape, bytes, origin }
     }
 
     /// Its class.
@@ -157,14 +144,16 @@ impl<'e> Event<'e> {
     /// When it happened \[cycle of the stream's clock\]; `None`: the stream has no clock.
     #[inline]
     pub fn cycles(&self) -> Option<u64> {
-        let cycles = self.time.wrapping_sub(self.offset) as u64;
-        (self.timed.0 & 1 != 0).then_some(cycles)
+        // Of the record that was decoded last; the difference is the same for those behind it.
+        let State { record, nanoseconds, .. } = self.cursor.state();
+        let time = self.time.wrapping_sub(nanoseconds.unwrap_or(0));
+        Some(record.time?.wrapping_add(time as u64))
     }
 
     /// When it happened \[ns since 1970\]; `None`: the stream has no clock, or it is out of range.
     #[inline]
     pub fn time(&self) -> Option<i64> {
-        (self.timed.0 & 2 != 0).then_some(self.time)
+        self.cursor.state().nanoseconds.map(|_| self.time)
     }
 
     /// Tells the fields of a part, in order. `false`: it has no such part.
@@ -190,18 +179,12 @@ impl<'e> Event<'e> {
     /// Bytes of the whole record, begun ones included.
     #[inline]
     pub fn bytes(&self) -> u64 {
-        self.end.div_ceil(8).saturating_sub(self.begin() / 8)
-    }
-
-    /// \[bit of the packet\]
-    #[inline]
-    fn begin(&self) -> u64 {
-        self.parts[0]
+        self.end.div_ceil(8).saturating_sub(self.begin / 8)
     }
 
     /// Where it begins \[byte of the file\].
     pub fn offset(&self) -> u64 {
-        self.packet().offset.saturating_add(self.begin() / 8)
+        self.packet().offset.saturating_add(self.begin / 8)
     }
 }
 
@@ -209,6 +192,6 @@ impl fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Event");
         shown.field("class", &self.class.name()).field("cycles", &self.cycles());
-        shown.field("parts", &self.parts).field("end", &self.end).finish_non_exhaustive()
+        shown.field("begin", &self.begin).field("end", &self.end).finish_non_exhaustive()
     }
 }

@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use super::{At, Cursor, Message};
-use crate::read::decode::Record;
-use crate::read::event::{Event, Timed};
+use super::{At, Bounds, Cursor, Message};
+use crate::read::decode::{Record, StreamDecoder};
+use crate::read::event::Event;
+use crate::read::time::Clock;
 
 /// Why [`Cursor::run`] came to its end.
 pub(crate) enum Pace {
@@ -19,11 +20,47 @@ impl<'r> Cursor<'r> {
     /// it may be a usual one.
     #[inline(always)]
     fn rest(&self) -> (&[u8], u64) {
+        self.rest_before(self.limit)
+    }
+
+    /// The same, up to a limit.
+    #[inline(always)]
+    fn rest_before(&self, limit: u64) -> (&[u8], u64) {
         let begin = self.next.div_ceil(8);
         let place = |byte: u64| self.shift.wrapping_add(byte as usize);
-        let rest = self.hop.buffer.all().get(place(begin)..place(self.limit / 8));
-        let rest = if self.limit > 0 { rest } else { None };
+        let rest = self.hop.buffer.all().get(place(begin)..place(limit / 8));
+        let rest = if limit > 0 { rest } else { None };
         (rest.unwrap_or(&[]), begin.wrapping_mul(8))
+    }
+
+    /// Passes over usual records in front of what is to be shown, up to the last one at hand: those of the
+    /// slice before, or of a time that was not asked for. The next record is then decoded as any.
+    #[inline(never)]
+    pub(super) fn pass_over(&mut self, plan: &StreamDecoder) {
+        let Bounds { first, last, range, .. } = self.bounds;
+        let until = if first == i64::MIN { range.from } else { first };
+        let simple = self.clock.as_ref().and_then(Clock::simple);
+        let before = self.key.max(self.floor);
+        let Some(base) = simple.filter(|_| before < until && plan.has_alike()) else { return };
+        let (rest_at_first, begin) = self.rest_before(self.at_hand(self.packet.content_bits));
+        // A sum that is too great for a number is below `base`.
+        let (mut rest, mut key) = (rest_at_first, before.max(base));
+        let mut cycles = self.hop.state.time;
+        let last = self.cap.min(last).min(until.saturating_sub(1));
+        while let Some(ahead) = plan.ahead(rest, cycles) {
+            let time = base.wrapping_add(ahead.time as i64);
+            if time < key || last < time {
+                break;
+            }
+            (rest, key, cycles) = (ahead.behind, time, ahead.time);
+        }
+        let bytes = rest_at_first.len() - rest.len();
+        if bytes > 0 {
+            self.next = begin.wrapping_add((bytes as u64).wrapping_mul(8));
+            self.hop.state.time = cycles;
+            self.key = key;
+            self.low = self.low.max(key);
+        }
     }
 
     /// Goes to the next message; `false`: there is none.
@@ -31,14 +68,15 @@ impl<'r> Cursor<'r> {
     pub(crate) fn advance(&mut self) -> bool {
         let Some(plan) = self.plan else { return self.advance_any() };
         let (rest, begin) = self.rest();
-        let Some((ahead, _)) = plan.ahead(rest, self.hop.state.time) else {
+        let Some(ahead) = plan.ahead(rest, self.hop.state.time) else {
             return self.advance_any();
         };
         let time = self.base.wrapping_add(ahead.time as i64);
         if time < self.low || self.high < time {
             return self.advance_any();
         }
-        let record = plan.found(&ahead, begin);
+        let end = begin.wrapping_add(((rest.len() - ahead.behind.len()) as u64).wrapping_mul(8));
+        let record = Record { begin, end, time: Some(ahead.time), shape: *ahead.shape };
         self.put(record, time);
         true
     }
@@ -70,33 +108,24 @@ impl<'r> Cursor<'r> {
         let plan = self.plan?;
         let is_record = matches!(self.at, At::Record);
         let state = &self.hop.state;
-        let Record { mut parts, mut end, mut class, .. } = state.record;
+        let Record { mut begin, mut end, ref shape, .. } = state.record;
+        let mut shape = shape;
         let mut time = state.nanoseconds.unwrap_or(0);
         let offset = time.wrapping_sub(state.record.time.unwrap_or(0) as i64);
-        let timed = Timed::new(state.record.time.is_some(), state.nanoseconds.is_some());
         // As a rule `time` is all that is to be known of time from here on.
         let is_usual = is_record
             && state.record.time == Some(state.time)
             && state.nanoseconds == Some(self.low)
             && offset == self.base;
-        let (mut rest, begin) = if is_usual { self.rest() } else { (&[][..], 0) };
-        let (bytes, before) = (self.hop.buffer.from(self.skip), rest.len());
+        let (mut rest, mut next) = if is_usual { self.rest() } else { (&[][..], 0) };
+        let before = rest.len();
         // From what is left to where that is in the packet \[byte\].
-        let behind_all = (begin / 8).wrapping_add(before as u64);
+        let behind_all = (next / 8).wrapping_add(before as u64);
         let (high, last) = (self.high, self.high.min(until.saturating_sub(1)));
         let pace = loop {
             let message = if is_record {
-                let class = plan.class(class)?;
-                Message::Event(Event {
-                    class,
-                    cursor: self,
-                    parts,
-                    end,
-                    time,
-                    offset,
-                    timed,
-                    bytes,
-                })
+                let class = plan.class(shape.class)?;
+                Message::Event(Event { class, cursor: self, shape, begin, end, time })
             } else {
                 match self.other()? {
                     // All events are told from here.
@@ -108,23 +137,23 @@ impl<'r> Cursor<'r> {
                 break ControlFlow::Break(stop);
             }
             let cycles = time.wrapping_sub(offset) as u64;
-            let Some((ahead, behind)) = plan.ahead(rest, cycles) else {
+            let Some(ahead) = plan.ahead(rest, cycles) else {
                 break ControlFlow::Continue(Pace::Slow);
             };
-            let next = offset.wrapping_add(ahead.time as i64);
-            if next < time || high < next {
+            let at = offset.wrapping_add(ahead.time as i64);
+            if at < time || high < at {
                 break ControlFlow::Continue(Pace::Slow);
             }
-            let begin = behind_all.wrapping_sub(rest.len() as u64).wrapping_mul(8);
-            Record { parts, end, class, .. } = plan.found(&ahead, begin);
-            (rest, time) = (behind, next);
-            if next > last {
+            (rest, time, shape, begin) = (ahead.behind, at, ahead.shape, next);
+            next = behind_all.wrapping_sub(rest.len() as u64).wrapping_mul(8);
+            end = next;
+            if at > last {
                 break ControlFlow::Continue(Pace::Turn);
             }
         };
         if rest.len() < before {
             let cycles = time.wrapping_sub(offset) as u64;
-            self.put(Record { parts, end, time: Some(cycles), class }, time);
+            self.put(Record { begin, end, time: Some(cycles), shape: *shape }, time);
         }
         Some(pace)
     }

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::state::Shape;
+
 /// Where the parts of a record are, in bits from the end of its header on, if that is a whole byte and
 /// they are the same for all records of the class, but for its end perhaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,11 +15,12 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Where the parts are of a record whose header begins at `begin` and ends at `from`.
+    /// Of a record whose header has so many bits.
     #[inline]
-    pub fn parts(&self, begin: u64, from: u64) -> [u64; 4] {
-        let behind = |bits: u32| from.wrapping_add(u64::from(bits));
-        [begin, from, behind(self.specific), behind(self.payload)]
+    pub fn shape(&self, header: u64, class: u32) -> Shape {
+        let behind = |bits: u32| header.wrapping_add(u64::from(bits));
+        let (specific, payload) = (behind(self.specific), behind(self.payload));
+        Shape { common: header, specific, payload, class }
     }
 }
 
@@ -52,33 +55,37 @@ impl Entry {
 /// a record begins with a whole byte, and so do its parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alike {
+    pub shape: Shape,
     /// Of each of its records; [`u32::MAX`], which no window has: they are not known, or not the same.
     pub bytes: u32,
-    pub class: u32,
-    /// From a record's begin on \[bit\]. Of the payload, [`u32::MAX`] if there is no telling.
-    pub specific: u32,
-    pub payload: u32,
+    /// They are not the same because of texts, and nothing else.
+    pub has_texts: bool,
 }
 
 impl Alike {
     /// Of no class, and of one with records that are not alike.
-    const UNKNOWN: Alike =
-        Alike { bytes: u32::MAX, class: u32::MAX, specific: 0, payload: u32::MAX };
+    const UNKNOWN: Alike = Alike {
+        shape: Shape { common: 0, specific: 0, payload: 0, class: u32::MAX },
+        bytes: u32::MAX,
+        has_texts: false,
+    };
 
     /// Of a class whose records have headers of so many bits.
     fn of(entry: &Entry, header: u64) -> Alike {
-        let behind = |bits: u32| u32::try_from(header.checked_add(u64::from(bits))?).ok();
-        let Layout { specific, payload, end } = entry.layout;
-        let (Some(specific), Some(payload)) = (behind(specific), behind(payload)) else {
+        let layout = entry.layout;
+        if layout == UNKNOWN {
             return Alike::UNKNOWN;
-        };
-        let bytes = match behind(end) {
-            Some(end) if end % 8 == 0 => end / 8,
-            // As one that is not known: its end is not where the next record begins.
-            Some(_) => return Alike::UNKNOWN,
-            None => u32::MAX,
-        };
-        Alike { bytes, class: entry.class(), specific, payload }
+        }
+        let shape = layout.shape(header, entry.class());
+        if layout.end == u32::MAX {
+            return Alike { shape, bytes: u32::MAX, has_texts: true };
+        }
+        let end = header.saturating_add(u64::from(layout.end));
+        match u32::try_from(end / 8) {
+            Ok(bytes) if end % 8 == 0 => Alike { shape, bytes, has_texts: false },
+            // Its end is not where the next record begins.
+            _ => Alike::UNKNOWN,
+        }
     }
 }
 

@@ -72,8 +72,6 @@ pub(super) struct Short {
     pub id: u64,
     /// Mask of the time.
     pub time: u64,
-    /// Of both \[bit\].
-    pub bits: u64,
 }
 
 impl Short {
@@ -84,8 +82,12 @@ impl Short {
             Header::LargeLe => (16, 32),
             _ => return Short::default(),
         };
-        let bits = u64::from(id_bits + time_bits);
-        Short { id_bits: id_bits.into(), id: mask(id_bits), time: mask(time_bits), bits }
+        Short { id_bits: id_bits.into(), id: mask(id_bits), time: mask(time_bits) }
+    }
+
+    /// Of both \[bit\].
+    pub fn bits(&self) -> u64 {
+        u64::from(self.id_bits + self.time.count_ones())
     }
 }
 

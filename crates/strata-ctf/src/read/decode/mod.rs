@@ -28,7 +28,7 @@ mod walk;
 mod window;
 
 pub use path::Path;
-pub(crate) use state::{Record, State};
+pub(crate) use state::{Record, Shape, State};
 pub(crate) use stop::Stop;
 pub use stop::{Bad, BadKind};
 pub(crate) use stream::{PacketContext, StreamDecoder};

@@ -66,7 +66,7 @@ impl Path {
     #[inline]
     pub(super) fn value<'e>(&self, plan: &Plan, source: Source<'e>) -> Option<Value<'e>> {
         if let Some(code) = self.place {
-            let at = (source.begin / 8).checked_sub(source.origin)?;
+            let at = (source.begin / 8).wrapping_sub(source.origin);
             let rest = source.bytes.get(usize::try_from(at).ok()?..)?;
             return leaf(code, rest, source.begin);
         }

@@ -6,17 +6,27 @@ use crate::model::schema::Role;
 /// More of a packet's head is not kept \[byte\].
 const HEAD: u64 = 1 << 16;
 
-/// Where a record's parts are, all in bits of the packet.
+/// Where the parts of a record begin, as they are aligned, from its header's begin on \[bit\]; wrapping.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// The common context.
+    pub common: u64,
+    pub specific: u64,
+    pub payload: u64,
+    /// Index of its class in its stream class.
+    pub class: u32,
+}
+
+/// Where a record is, in bits of the packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// Where header, common context, specific context and payload begin, as they are aligned.
-    pub parts: [u64; 4],
+    /// Where the header begins, as it is aligned.
+    pub begin: u64,
     /// Where the next one may begin.
     pub end: u64,
     /// In cycles of the stream's clock; `None`: it has none.
     pub time: Option<u64>,
-    /// Index of its class in its stream class.
-    pub class: u32,
+    pub shape: Shape,
 }
 
 /// What the integers said that mean something to a reader.

@@ -10,7 +10,7 @@ use super::header::{Compact, Head, Header, Large, Quick, Short};
 use super::plan::{Code, Plan, What};
 use super::registers::{needs_header, Registers};
 use super::skip::{later, Fault, Reason, Skip};
-use super::state::{Record, State};
+use super::state::{Record, Shape, State};
 use super::stop::{Bad, BadKind, Stop};
 use super::view::Plans;
 use super::window::{align_up, Window};
@@ -51,14 +51,13 @@ pub(crate) struct StreamDecoder {
     pub(super) registers: u32,
 }
 
-/// A record that is as all of its class.
+/// A record that is as all of its class, and what is behind it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ahead {
-    alike: Alike,
-    /// Of all of it.
-    pub bytes: usize,
+pub(crate) struct Ahead<'d, 'w> {
+    pub shape: &'d Shape,
     /// Running time \[cycle\].
     pub time: u64,
+    pub behind: &'w [u8],
 }
 
 /// What a stream class's decoder is made of besides the class.
@@ -106,7 +105,7 @@ impl StreamDecoder {
         let events: Vec<EventClass> = events.collect();
         let ids = Ids::new(events.iter().map(|event| (event.id(), layout(event.plans()))));
         let short = Short::of(header);
-        let alike = if align == 8 { ids.alike(short.bits, short.id) } else { Vec::new() };
+        let alike = if align == 8 { ids.alike(short.bits(), short.id) } else { Vec::new() };
         StreamDecoder {
             shared,
             has_clock: class.clock.is_some_and(|clock| clock < trace.schema.clocks.len()),
@@ -186,28 +185,27 @@ impl StreamDecoder {
     ///
     /// As a rule that is so, and then this is all there is to do from one record to the next.
     #[inline(always)]
-    pub fn ahead<'w>(&self, rest: &'w [u8], time: u64) -> Option<(Ahead, &'w [u8])> {
+    pub fn ahead<'d, 'w>(&'d self, rest: &'w [u8], time: u64) -> Option<Ahead<'d, 'w>> {
         let word = u64::from_le_bytes(*rest.first_chunk()?);
-        let Short { id_bits, id, time: mask, .. } = self.short;
-        let alike = *self.alike.get((word & id) as usize)?;
+        let Short { id_bits, id, time: mask } = self.short;
+        let alike = self.alike.get((word & id) as usize)?;
         let time = later(time, word >> (id_bits % 64), mask);
-        let bytes = alike.bytes as usize;
-        if let Some(behind) = rest.get(bytes..) {
-            return Some((Ahead { alike, bytes, time }, behind));
-        }
-        let behind = self.behind_texts(alike, rest)?;
-        let bytes = rest.len().wrapping_sub(behind.len());
-        Some((Ahead { alike, bytes, time }, behind))
+        let behind = match rest.get(alike.bytes as usize..) {
+            Some(behind) => behind,
+            None => self.behind_texts(alike, rest)?,
+        };
+        Some(Ahead { shape: &alike.shape, time, behind })
     }
 
     /// What is behind such a record if its texts say where it ends.
     #[inline(never)]
-    fn behind_texts<'w>(&self, alike: Alike, record: &'w [u8]) -> Option<&'w [u8]> {
-        if alike.bytes != u32::MAX || alike.payload == u32::MAX {
+    fn behind_texts<'w>(&self, alike: &Alike, record: &'w [u8]) -> Option<&'w [u8]> {
+        if !alike.has_texts {
             return None;
         }
-        let plan = self.events.get(alike.class as usize)?.plans().get(Scope::Payload)?;
-        let mut rest = record.get((alike.payload / 8) as usize..)?;
+        let Shape { payload, class, .. } = alike.shape;
+        let plan = self.events.get(class as usize)?.plans().get(Scope::Payload)?;
+        let mut rest = record.get((payload / 8) as usize..)?;
         for step in &plan.steps {
             let What::String { offset } = step.what else { return None };
             rest = rest.get((offset / 8) as usize..)?;
@@ -220,17 +218,6 @@ impl StreamDecoder {
     /// Whether there may be records that [`StreamDecoder::ahead`] finds: all begin with whole bytes then.
     pub fn has_alike(&self) -> bool {
         !self.alike.is_empty()
-    }
-
-    /// Where the parts are of a record that begins at `begin`.
-    #[inline(always)]
-    pub fn found(&self, ahead: &Ahead, begin: u64) -> Record {
-        let behind = |bits: u64| begin.wrapping_add(bits);
-        let Alike { class, specific, payload, .. } = ahead.alike;
-        let (body, specific) = (behind(self.short.bits), behind(u64::from(specific)));
-        let parts = [begin, body, specific, behind(u64::from(payload))];
-        let end = behind((ahead.bytes as u64).wrapping_mul(8));
-        Record { parts, end, time: Some(ahead.time), class }
     }
 
     /// A record with a header that is quickly read; and if all records of its class are alike, all of it
@@ -252,9 +239,7 @@ impl StreamDecoder {
             return self.any(window, at, state);
         };
         let from = head.end;
-        state.record.parts = [begin, from, from, from];
-        state.record.time = self.has_clock.then_some(head.time);
-        state.record.class = entry.class();
+        self.put_head(&mut state.record, begin, &head, entry.class());
         let Some(layout) = entry.layout() else {
             return self.parts(window, at, state, head.time);
         };
@@ -262,10 +247,18 @@ impl StreamDecoder {
         if end > window.end || end <= at || from % 8 != 0 {
             return self.parts(window, at, state, head.time);
         }
-        state.record.parts = layout.parts(begin, from);
+        state.record.shape = layout.shape(from.wrapping_sub(begin), entry.class());
         state.record.end = end;
         state.time = head.time;
         Ok(())
+    }
+
+    /// Has the record what its header says.
+    #[inline]
+    fn put_head(&self, record: &mut Record, begin: u64, head: &Head, class: u32) {
+        record.begin = begin;
+        record.time = self.has_clock.then_some(head.time);
+        record.shape = Shape { common: head.end.wrapping_sub(begin), class, ..Shape::default() };
     }
 
     /// Any record.
@@ -284,9 +277,7 @@ impl StreamDecoder {
         let Some(entry) = self.ids.get(head.id) else {
             return Err(unknown(head.id, begin));
         };
-        state.record.parts = [begin, head.end, head.end, head.end];
-        state.record.time = self.has_clock.then_some(head.time);
-        state.record.class = entry.class();
+        self.put_head(&mut state.record, begin, &head, entry.class());
         self.parts(window, at, state, head.time)
     }
 
@@ -300,19 +291,20 @@ impl StreamDecoder {
         time: u64,
     ) -> Result<(), Stop> {
         let State { registers, found, spent, record, .. } = state;
-        let Some(event) = self.events.get(record.class as usize) else {
-            return Err(unknown(u64::from(record.class), at));
+        let Record { begin, shape, .. } = record;
+        let Some(event) = self.events.get(shape.class as usize) else {
+            return Err(unknown(u64::from(shape.class), at));
         };
         found.time = time;
         let before = *spent;
         let mut skip = Skip { window, registers, found, spent };
-        let mut end = record.parts[1];
+        let mut end = begin.wrapping_add(shape.common);
         let mut next = |plan: Option<&Plan>| {
-            let Some(plan) = plan else { return Ok(end) };
+            let Some(plan) = plan else { return Ok(end.wrapping_sub(*begin)) };
             match skip.part(plan, end) {
-                Ok((begin, behind)) => {
+                Ok((from, behind)) => {
                     end = behind;
-                    Ok(begin)
+                    Ok(from.wrapping_sub(*begin))
                 }
                 Err(fault) => {
                     *skip.spent = before;
@@ -321,9 +313,9 @@ impl StreamDecoder {
             }
         };
         let plans = event.plans();
-        record.parts[1] = next(plans.get(Scope::CommonContext))?;
-        record.parts[2] = next(plans.get(Scope::SpecificContext))?;
-        record.parts[3] = next(plans.get(Scope::Payload))?;
+        shape.common = next(plans.get(Scope::CommonContext))?;
+        shape.specific = next(plans.get(Scope::SpecificContext))?;
+        shape.payload = next(plans.get(Scope::Payload))?;
         record.end = end;
         if end <= at {
             return Err(no_bits(event, at));

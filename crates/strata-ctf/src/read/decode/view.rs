@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::path::{members, Path};
 use super::plan::Plan;
-use super::state::State;
+use super::state::{Shape, State};
 use super::walk::{walk, Source, Tell};
 use crate::model::schema::Scope;
 use crate::read::value::Value;
@@ -48,24 +48,33 @@ impl Plans {
 #[derive(Clone, Copy)]
 pub(crate) struct View<'e> {
     pub state: &'e State,
-    pub parts: [u64; 4],
+    /// Where the record begins \[bit of the packet\].
+    pub begin: u64,
+    pub shape: &'e Shape,
     pub bytes: &'e [u8],
-    /// Which byte of the packet `bytes` begins with.
+    /// Which byte of the packet `bytes` begins with; wrapping.
     pub origin: u64,
 }
 
 impl<'e> View<'e> {
     #[inline(always)]
     fn source(self, scope: Scope) -> Option<Source<'e>> {
-        let View { state, parts, bytes, origin } = self;
-        // Looked up and not chosen by a jump: callers ask for one part after the other.
-        let part = (scope as usize).wrapping_sub(Scope::EventHeader as usize);
-        if let Some(&begin) = parts.get(part) {
-            return Some(Source { bytes, origin, begin, state });
-        }
-        let State { head, context, .. } = state;
-        let begin = if scope == Scope::PacketContext { *context } else { 0 };
-        (!head.is_empty()).then_some(Source { bytes: head, origin: 0, begin, state })
+        let View { state, begin, shape, bytes, origin } = self;
+        let behind = match scope {
+            Scope::EventHeader => 0,
+            Scope::CommonContext => shape.common,
+            Scope::SpecificContext => shape.specific,
+            Scope::Payload => shape.payload,
+            Scope::PacketHeader => return self.head(0),
+            Scope::PacketContext => return self.head(state.context),
+        };
+        Some(Source { bytes, origin, begin: begin.wrapping_add(behind), state })
+    }
+
+    /// A part of the packet's head.
+    fn head(self, begin: u64) -> Option<Source<'e>> {
+        let State { head, .. } = self.state;
+        (!head.is_empty()).then_some(Source { bytes: head, origin: 0, begin, state: self.state })
     }
 
     /// Where the walk through the part ended \[bit of the packet\]; `None`: there is no such part.

@@ -91,7 +91,7 @@ impl<'e, V: Visit> Watch<'e> for Tell<'_, V> {
 pub(super) struct Source<'e> {
     /// They have the whole part.
     pub bytes: &'e [u8],
-    /// Which byte of the packet they begin with.
+    /// Which byte of the packet they begin with; wrapping.
     pub origin: u64,
     /// Where the part begins, aligned \[bit of the packet\].
     pub begin: u64,
@@ -346,7 +346,7 @@ fn plain<'p, 'e, W: Watch<'e>>(
 impl<'p, 'e> Walk<'p, 'e> {
     #[inline]
     fn rebase(&mut self, base: u64) -> Option<()> {
-        let at = usize::try_from((base / 8).checked_sub(self.source.origin)?).ok()?;
+        let at = usize::try_from((base / 8).wrapping_sub(self.source.origin)).ok()?;
         self.rest = self.source.bytes.get(at..)?;
         self.base = base;
         Some(())

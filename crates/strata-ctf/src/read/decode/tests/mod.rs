@@ -12,7 +12,7 @@ mod windows;
 
 use std::sync::Arc;
 
-use super::{Bad, BadKind, Decoder, State, Stop, StreamDecoder, Window};
+use super::{Bad, BadKind, Decoder, Record, State, Stop, StreamDecoder, Window};
 use crate::model::schema::{
     Array, EventClass, FieldClass, Integer, Length, Location, Member, Optional, Range, Real, Role,
     Schema, Scope, StreamClass, Structure, Variant, VariantOption, Width,
@@ -163,7 +163,12 @@ impl<'b> Packet<'b> {
         let begin = self.at.div_ceil(8);
         let rest = self.bytes.get(begin as usize..).unwrap_or(&[]);
         let ahead = stream.ahead(rest, self.state.time);
-        let found = ahead.map(|(ahead, _)| stream.found(&ahead, begin * 8));
+        let found = ahead.map(|ahead| Record {
+            begin: begin * 8,
+            end: (begin + (rest.len() - ahead.behind.len()) as u64) * 8,
+            time: Some(ahead.time),
+            shape: *ahead.shape,
+        });
         let done = stream.record(&window, self.at, &mut self.state);
         if let Some(mut found) = found {
             // The same, found on the short way.
@@ -179,9 +184,9 @@ impl<'b> Packet<'b> {
     /// The next record's class index, time, and fields of a part.
     pub fn show(&mut self, scope: Scope) -> Result<(u32, Option<u64>, Vec<Shown>), Stop> {
         assert!(self.next()?, "no further record");
-        let class = self.stream().class(self.state.record.class).expect("class");
+        let class = self.stream().class(self.state.record.shape.class).expect("class");
         let fields = shown(class, &self.state, self.bytes, 0, scope);
-        Ok((self.state.record.class, self.state.record.time, fields))
+        Ok((self.state.record.shape.class, self.state.record.time, fields))
     }
 
     /// The next record's payload, as `name=value` with blanks between.

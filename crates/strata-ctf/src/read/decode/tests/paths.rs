@@ -8,11 +8,12 @@ const HERE: Scope = Scope::Payload;
 
 /// The value of a field of the last record.
 fn get<'p>(packet: &'p Packet<'_>, name: &str) -> Option<Value<'p>> {
-    let class = packet.stream().class(packet.state.record.class).expect("class");
+    let class = packet.stream().class(packet.state.record.shape.class).expect("class");
     let field = class.find(name).unwrap_or_else(|| panic!("there is no {name}"));
     let view = View {
         state: &packet.state,
-        parts: packet.state.record.parts,
+        begin: packet.state.record.begin,
+        shape: &packet.state.record.shape,
         bytes: packet.bytes,
         origin: 0,
     };

@@ -263,7 +263,8 @@ fn parts(class: &EventClass_, state: &State, window: &Window<'_>) -> Vec<(Scope,
 type EventClass_ = crate::read::event::EventClass;
 
 fn check_names(class: &EventClass_, state: &State, bytes: &[u8], scope: Scope, fields: &[Shown]) {
-    let view = View { state, parts: state.record.parts, bytes, origin: 0 };
+    let Record { begin, shape, .. } = &state.record;
+    let view = View { state, begin: *begin, shape, bytes, origin: 0 };
     for field in fields {
         if matches!(field.what.as_str(), "}" | "]" | ")") {
             continue;
@@ -321,8 +322,8 @@ fn compare(schema: &Schema, bytes: &[u8]) -> u64 {
             break;
         };
         found.unwrap_or_else(|stop| panic!("{stop:?} instead of a record at bit {at}"));
-        let class = stream.class(state.record.class).expect("class");
-        assert_eq!(state.record.class as usize, seen.class);
+        let class = stream.class(state.record.shape.class).expect("class");
+        assert_eq!(state.record.shape.class as usize, seen.class);
         assert_eq!(state.record.time, Some(seen.time));
         assert_eq!(state.record.end, seen.end);
         assert_eq!(state.time, reference.time, "the running time");
@@ -385,7 +386,7 @@ fn windows_of_random_packets_cut_anywhere_give_the_same_records_or_ask_for_more(
             if stream.record(&window, at, &mut state).is_err() {
                 break;
             }
-            let class = stream.class(state.record.class).expect("class");
+            let class = stream.class(state.record.shape.class).expect("class");
             let whole = parts(class, &state, &window);
             for cut in at / 8..=bytes.len() as u64 {
                 for from in [0, at / 8] {
@@ -441,7 +442,7 @@ fn malicious_random_schemas_never_panic_and_the_walk_ends_where_the_record_does(
                 }
                 Err(short) => panic!("{short:?} though all is there"),
             }
-            let class = stream.class(state.record.class).expect("class");
+            let class = stream.class(state.record.shape.class).expect("class");
             // Asserts what the name says.
             parts(class, &state, &window);
             assert!(state.record.end > at);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::model::schema::Scope;
-use crate::read::decode::{State, View};
+use crate::read::decode::{Record, State, View};
 use crate::read::event::EventClass;
 use crate::read::value::Value;
 use crate::read::visit::{FieldInfo, Visit};
@@ -119,7 +119,8 @@ pub fn shown(
     origin: u64,
     scope: Scope,
 ) -> Vec<Shown> {
-    let view = View { state, parts: state.record.parts, bytes, origin };
+    let Record { begin, shape, .. } = &state.record;
+    let view = View { state, begin: *begin, shape, bytes, origin };
     let mut show = Show::default();
     let end = view.visit(class.plans(), scope, &mut show);
     assert_eq!(end.is_some(), class.has(scope), "{scope:?} was not told to its end");

@@ -77,9 +77,9 @@ fn window_that_moves_on_gives_the_same_records_and_fields() {
         let origin = (at / 8) as usize;
         let window = Window::new(&bytes[origin..], origin as u64, content);
         stream.record(&window, at, &mut state).expect("a record");
-        let class = stream.class(state.record.class).expect("class");
+        let class = stream.class(state.record.shape.class).expect("class");
         let fields = shown(class, &state, window.bytes, window.origin, Scope::Payload);
-        assert_eq!((state.record.class, state.record.time, fields), expected);
+        assert_eq!((state.record.shape.class, state.record.time, fields), expected);
     }
 }
 
