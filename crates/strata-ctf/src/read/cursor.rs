@@ -358,7 +358,9 @@ impl<'r> Cursor<'r> {
             self.next = self.packet.content_bits;
             return Step::Skipped;
         };
-        self.pass_over(plan);
+        if self.pass_over(plan) {
+            return Step::Skipped;
+        }
         let bytes = self.hop.buffer.from(self.skip);
         let window = Window::new(bytes, self.origin, self.packet.content_bits);
         let until = match plan.record(&window, self.next, &mut self.hop.state) {

@@ -34,14 +34,16 @@ impl<'r> Cursor<'r> {
     }
 
     /// Passes over usual records in front of what is to be shown, up to the last one at hand: those of the
-    /// slice before, or of a time that was not asked for. The next record is then decoded as any.
+    /// slice before, or of a time that was not asked for. Whether there were any.
     #[inline(never)]
-    pub(super) fn pass_over(&mut self, plan: &StreamDecoder) {
+    pub(super) fn pass_over(&mut self, plan: &StreamDecoder) -> bool {
         let Bounds { first, last, range, .. } = self.bounds;
         let until = if first == i64::MIN { range.from } else { first };
         let simple = self.clock.as_ref().and_then(Clock::simple);
         let before = self.key.max(self.floor);
-        let Some(base) = simple.filter(|_| before < until && plan.has_alike()) else { return };
+        let Some(base) = simple.filter(|_| before < until && plan.has_alike()) else {
+            return false;
+        };
         let (rest_at_first, begin) = self.rest_before(self.at_hand(self.packet.content_bits));
         // A sum that is too great for a number is below `base`.
         let (mut rest, mut key) = (rest_at_first, before.max(base));
@@ -61,6 +63,7 @@ impl<'r> Cursor<'r> {
             self.key = key;
             self.low = self.low.max(key);
         }
+        bytes > 0
     }
 
     /// Goes to the next message; `false`: there is none.
