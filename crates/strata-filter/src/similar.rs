@@ -5,13 +5,13 @@ const SHOWN: usize = 3;
 /// Longer names are not compared \[byte\]: what a trace says its fields are called may be of any length.
 const LONGEST: usize = 128;
 
-/// Those of the names that are most like the word, best first; each once.
+/// Those of the names that are most like the word, best first, of equals the shortest; each once.
 pub(crate) fn similar<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let mut found: Vec<(usize, &str)> = names
         .filter(|name| name.len() <= LONGEST && word.len() <= LONGEST && *name != word)
         .filter_map(|name| Some((likeness(word, name)?, name)))
         .collect();
-    found.sort_unstable();
+    found.sort_unstable_by_key(|&(likeness, name)| (likeness, name.len(), name));
     found.dedup();
     found.into_iter().take(SHOWN).map(|(_, name)| name.to_string()).collect()
 }
@@ -22,6 +22,12 @@ fn likeness(word: &str, name: &str) -> Option<usize> {
     let (short_word, short_name) = (last(word), last(name));
     if short_word == short_name && !short_word.is_empty() {
         return Some(0);
+    }
+    // `openat` of `syscall_entry_openat`.
+    let ends =
+        short_name.strip_suffix(short_word.as_str()).is_some_and(|front| front.ends_with('_'));
+    if ends && short_word.len() > 2 {
+        return Some(1);
     }
     let limit = (word.chars().count() / 3).max(1);
     let whole = distance(&word.to_lowercase(), &name.to_lowercase(), limit);
@@ -68,6 +74,8 @@ mod tests {
         assert_eq!(similar("sched_switch"), ["sched:sched_switch"]);
         assert_eq!(similar("sched_swich"), ["sched:sched_switch"]);
         assert_eq!(similar("nxt_comm"), ["next_comm"]);
+        assert_eq!(similar("switch"), ["sched:sched_switch"]);
+        assert!(similar("itch").is_empty(), "no whole word");
         assert!(similar("zebra").is_empty());
         assert!(similar("x").is_empty(), "nothing in common");
     }
