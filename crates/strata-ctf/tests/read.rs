@@ -182,6 +182,20 @@ fn events_of_a_range_are_those_of_all_in_it() {
     }
 }
 
+/// Its packet has a part in the time, and all its records are before it.
+#[test]
+fn events_of_a_range_behind_a_packets_last_record_are_none() {
+    let folder = Folder::new();
+    let mut made = Made::new(0);
+    let events = (0..5).map(|n| (1000 + n, n)).collect();
+    made.packets[0].push(MadePacket { begin: 1000, end: 1100, events, padding: 0, discarded: 0 });
+    made.write(folder.path());
+    let reader = Reader::open(&[folder.path()]).unwrap();
+    assert_eq!(reader.span().unwrap().to, 1100);
+    let found = all(reader.events(TimeRange { from: 1050, to: i64::MAX }));
+    assert_eq!(found, ["packet 0 0 0"]);
+}
+
 #[test]
 fn events_of_rotated_files_are_one_stream() {
     let folder = Folder::new();
