@@ -620,6 +620,21 @@ fn malicious_order_of_packets_shows_all() {
 }
 
 /// What was discarded between two packets of a stream, of which the first ends before the range begins.
+/// Nothing of the stream was decoded when it is told, and another stream follows.
+#[test]
+fn damage_in_front_of_a_streams_first_packet_is_told_by_run() {
+    let folder = Folder::new();
+    let made = Made::new(4);
+    made.write(folder.path());
+    fs::write(folder.path().join("channel_0"), b"no packet at all").unwrap();
+    let reader = open(folder.path());
+    let found = all_by_run(reader.events(TimeRange::ALL));
+    assert_eq!(found, all(reader.events(TimeRange::ALL)));
+    assert_eq!(found.iter().filter(|text| text.starts_with("damage")).count(), 1);
+    let events: usize = made.packets[1].iter().map(|packet| packet.events.len()).sum();
+    assert_eq!(found.iter().filter(|text| text.starts_with("event")).count(), events);
+}
+
 #[test]
 fn loss_in_front_of_a_streams_first_packet_is_in_a_slice() {
     let none = [0; 8];

@@ -3,6 +3,7 @@
 
 use crate::support::{event, record, u64_field, Folder, BOOT_ID, UUID};
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 use strata_ctf::read::{Events, Message, Reader, TimeRange, Value};
 use strata_ctf::{metadata, packet};
@@ -250,37 +251,52 @@ pub fn times(mut events: Events<'_>) -> Vec<i64> {
 pub fn all(mut events: Events<'_>) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(message) = events.next() {
-        all.push(match message {
-            Message::Event(event) => {
-                let value = |name| event.value(&event.class().find_in(PAYLOAD, name)?);
-                let number = match value("number") {
-                    Some(Value::Unsigned(number)) => number,
-                    _ => u64::MAX,
-                };
-                let text = match value("text") {
-                    Some(Value::Text(text)) => String::from_utf8_lossy(text).into_owned(),
-                    _ => String::new(),
-                };
-                format!("event {} {number} {text}", event.time().unwrap_or(i64::MIN))
-            }
-            Message::Packet(packet) => {
-                format!("packet {} {} {}", packet.stream, packet.number, packet.offset)
-            }
-            Message::Discarded(it) => {
-                format!("discarded {} {} {:?}", it.stream.index(), it.count, it.kind)
-            }
-            Message::Damage(damage) => format!("damage {damage}"),
-        });
+        all.push(text(&message));
     }
     all
 }
 
+/// All messages, by the quick way.
+pub fn all_by_run(mut events: Events<'_>) -> Vec<String> {
+    let mut all = Vec::new();
+    let _ = events.run(|message| {
+        all.push(text(&message));
+        ControlFlow::<()>::Continue(())
+    });
+    all
+}
+
+fn text(message: &Message<'_>) -> String {
+    match message {
+        Message::Event(event) => {
+            let value = |name| event.value(&event.class().find_in(PAYLOAD, name)?);
+            let number = match value("number") {
+                Some(Value::Unsigned(number)) => number,
+                _ => u64::MAX,
+            };
+            let text = match value("text") {
+                Some(Value::Text(text)) => String::from_utf8_lossy(text).into_owned(),
+                _ => String::new(),
+            };
+            format!("event {} {number} {text}", event.time().unwrap_or(i64::MIN))
+        }
+        Message::Packet(packet) => {
+            format!("packet {} {} {}", packet.stream, packet.number, packet.offset)
+        }
+        Message::Discarded(it) => {
+            format!("discarded {} {} {:?}", it.stream.index(), it.count, it.kind)
+        }
+        Message::Damage(damage) => format!("damage {damage}"),
+    }
+}
+
 const PAYLOAD: strata_ctf::read::Scope = strata_ctf::read::Scope::Payload;
 
-/// Slices of any size, one behind the other, have the same messages in the same order, and parts have
+/// Both ways of going through the messages have the same ones. Slices of any size, one behind the other, have the same messages in the same order, and parts have
 /// the same ones.
 pub fn check_pieces(reader: &Reader, range: TimeRange) {
     let expected = all(reader.events(range));
+    assert_eq!(all_by_run(reader.events(range)), expected, "run, of {range:?}");
     for bytes in [1, 150, 1000, u64::MAX] {
         let slices = reader.slices(range, bytes);
         let found: Vec<_> = slices.flat_map(|slice| all(reader.events_of(&slice))).collect();

@@ -108,7 +108,8 @@ impl<'r> Cursor<'r> {
         until: i64,
         f: &mut impl FnMut(Message<'_>) -> ControlFlow<B>,
     ) -> Option<ControlFlow<B, Pace>> {
-        let plan = self.plan?;
+        // There is none as long as no packet was opened: then this is what is said in front of the first.
+        let plan = self.plan;
         let is_record = matches!(self.at, At::Record);
         let state = &self.hop.state;
         let Record { mut begin, mut end, ref shape, .. } = state.record;
@@ -127,7 +128,7 @@ impl<'r> Cursor<'r> {
         let (high, last) = (self.high, self.high.min(until.saturating_sub(1)));
         let pace = loop {
             let message = if is_record {
-                let class = plan.class(shape.class)?;
+                let class = plan?.class(shape.class)?;
                 Message::Event(Event { class, cursor: self, shape, begin, end, time })
             } else {
                 match self.other()? {
@@ -140,6 +141,7 @@ impl<'r> Cursor<'r> {
                 break ControlFlow::Break(stop);
             }
             let cycles = time.wrapping_sub(offset) as u64;
+            let Some(plan) = plan else { break ControlFlow::Continue(Pace::Slow) };
             let Some(ahead) = plan.ahead(rest, cycles) else {
                 break ControlFlow::Continue(Pace::Slow);
             };
