@@ -191,6 +191,25 @@ fn packet_size_of_two_packets_is_corrected() {
     check_pieces(&open(folder.path()), TimeRange::ALL);
 }
 
+/// The content's size is the only one, and in whole bytes it is no number of 64 bits.
+#[test]
+fn malicious_content_of_almost_all_bits_is_skipped() {
+    let folder = Folder::new();
+    let text = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };\n\
+        stream { packet.context := struct { integer { size = 64; } content_size; }; };\n\
+        event { name = e; fields := struct { integer { size = 8; } v; }; };";
+    fs::write(folder.path().join("metadata"), text).unwrap();
+    for content in [u64::MAX, u64::MAX - 6] {
+        fs::write(folder.path().join("s"), [content, 0].map(u64::to_le_bytes).concat()).unwrap();
+        let (damage, _) = one(folder.path());
+        let what = &damage.what;
+        assert!(
+            matches!(what, DamageKind::Garbage { header: HeaderDamage::Size { .. }, .. }),
+            "{damage}"
+        );
+    }
+}
+
 #[test]
 fn packet_whose_header_is_not_all_there_is_skipped() {
     let folder = Folder::new();

@@ -306,7 +306,9 @@ impl<'r> Hop<'r> {
             plan.packet_context(window, found.end, state)
         })?;
         let head = context.end_bit;
-        let given = context.total_bits.or(context.content_bits.map(|bits| bits.div_ceil(8) * 8));
+        let given = context
+            .total_bits
+            .or(context.content_bits.map(|bits| bits.div_ceil(8).saturating_mul(8)));
         let total = given.unwrap_or(bits);
         let content = context.content_bits.unwrap_or(total);
         if total % 8 != 0 || total < head || total == 0 {
