@@ -7,9 +7,14 @@
 #   STRATA=PATH   the command to test; default: target/release/strata
 #   KEEP=1        leave the traces and logs where they are, and say where
 set -u
-cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
+# The same surroundings wherever a test runs. What is open besides is not its own, but takes of its limits.
+for open in "/proc/$$/fd"/*; do
+	[[ ${open##*/} == [012] || ! -e $open || $open -ef $0 ]] || eval "exec ${open##*/}>&-"
+done
+umask 022
 export LC_ALL=C
-unset STRATA_SESSION
+unset STRATA_SESSION CDPATH
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 name=$(basename "$0")
 root=$PWD
 strata=${STRATA:-$root/target/release/strata}
