@@ -120,9 +120,10 @@ static void hang(int sig)
 struct options {
 	double budget;	  /* about how many runs of each kind */
 	const char *only; /* clients whose name contains this */
+	unsigned int part, parts;
 };
 
-/* [--budget N] [--only NAME] */
+/* [--budget N] [--only NAME] [--part I/N], of the clients every N-th one from the I-th on */
 static inline void options_read(struct options *options, int argc, char **argv)
 {
 	int i;
@@ -132,6 +133,10 @@ static inline void options_read(struct options *options, int argc, char **argv)
 			options->budget = atof(argv[i + 1]);
 		else if (!strcmp(argv[i], "--only"))
 			options->only = argv[i + 1];
+		else if (!strcmp(argv[i], "--part") &&
+			 (sscanf(argv[i + 1], "%u/%u", &options->part, &options->parts) != 2 ||
+			  !options->parts))
+			exit(2);
 	}
 }
 

@@ -23,7 +23,8 @@
  * a header's timestamp is found again; a packet that the reader holds does not change; committed
  * says no more than is there, and everything in the end.
  *
- *   step [--budget RUNS] [--only NAME]   exit: 0 all hold; 1 one does not; 77 not this machine
+ *   step [--budget RUNS] [--only NAME] [--part I/N]
+ *   exit: 0 all hold; 1 one does not; 77 not this machine
  */
 #include <stdio.h>
 
@@ -663,7 +664,7 @@ int main(int argc, char **argv)
 	static unsigned char signal_stack[65536];
 	const stack_t alternate = { .ss_sp = signal_stack, .ss_size = sizeof(signal_stack) };
 	struct sigaction action;
-	struct options options = { 50000, "" };
+	struct options options = { 50000, "", 0, 1 };
 	uint32_t i;
 	int status = 0;
 
@@ -676,7 +677,8 @@ int main(int argc, char **argv)
 	signal(SIGALRM, hang);
 	printf("%-31s %7s %8s %5s %8s %5s %6s  %s\n", "interrupted after", "each", "pairs", "every",
 	       "triples", "every", "s", "result");
-	for (i = 0; i < sizeof(clients) / sizeof(clients[0]) && !status; i++)
+	for (i = options.part; i < sizeof(clients) / sizeof(clients[0]) && !status;
+	     i += options.parts)
 		if (strstr(clients[i].name, options.only))
 			status = check(&clients[i], options.budget);
 	return status;
