@@ -14,7 +14,7 @@ use rustix::net::{
     accept_with, bind, connect, listen, socket_with, AddressFamily, SocketAddrUnix, SocketFlags,
     SocketType,
 };
-use rustix::process::geteuid;
+use rustix::process::{geteuid, getrlimit, Resource};
 use strata_abi::user;
 
 use crate::announce::{receive, set_option, AnnouncementCounters, Message, Received};
@@ -23,7 +23,8 @@ use crate::error::Error;
 /// Connections that wait for us to accept them.
 const BACKLOG: i32 = 4096;
 
-/// Connections that have not sent anything yet; at so many the older half is closed.
+/// Connections that have not sent anything yet; at so many the older half is closed. Fewer where this program
+/// may not have four times as many files open: what it records needs them.
 const CONNECTIONS_MAX: usize = 1024;
 
 /// A connection that has sent nothing for so long is no announcement.
@@ -37,6 +38,7 @@ pub struct Listener {
     path: PathBuf,
     /// Accepted, nothing received yet; oldest first.
     connections: VecDeque<(OwnedFd, Instant)>,
+    connections_max: usize,
     counters: AnnouncementCounters,
 }
 
@@ -80,11 +82,14 @@ impl Listener {
             }
         }
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(error("making an epoll"))?;
+        let files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let share = usize::try_from(files_max / 4).unwrap_or(usize::MAX).max(2);
         let listener = Listener {
             socket,
             epoll,
             path,
             connections: VecDeque::new(),
+            connections_max: share.min(CONNECTIONS_MAX),
             counters: AnnouncementCounters::default(),
         };
         // Who announces must be able to write to it; the folder says who may come that far.
@@ -146,15 +151,15 @@ impl Listener {
             }
         }
         self.connections = waiting;
-        if self.connections.len() >= CONNECTIONS_MAX {
+        if self.connections.len() >= self.connections_max {
             // Silent ones shall not keep out those who wait to be accepted.
-            self.connections.drain(..CONNECTIONS_MAX / 2);
+            self.connections.drain(..self.connections_max / 2);
         }
         result
     }
 
     fn accept(&mut self) -> Result<(), Error> {
-        while self.connections.len() < CONNECTIONS_MAX {
+        while self.connections.len() < self.connections_max {
             match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(fd) => {
                     // Not watched, it would still be looked at with the next one.
@@ -311,13 +316,13 @@ mod tests {
     fn malicious_connections_that_stay_silent_do_not_keep_others_out() {
         let folder = Folder::new("silent");
         let mut listener = Listener::in_folder(&folder.0).unwrap();
-        let silent: Vec<OwnedFd> =
-            (0..CONNECTIONS_MAX + 10).map(|_| connect_to(listener.path())).collect();
+        let most = listener.connections_max;
+        let silent: Vec<OwnedFd> = (0..most + 10).map(|_| connect_to(listener.path())).collect();
         announce(&connect_to(listener.path()));
         let received = (0..3).map(|_| listener.receive().unwrap());
         let processes = received.filter(|r| matches!(r, Received::Process { .. })).count();
         assert_eq!(processes, 1);
-        assert!(listener.connections.len() < CONNECTIONS_MAX);
+        assert!(listener.connections.len() < most);
         drop(silent);
     }
 
