@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use strata_ctf::walk::{Record, Walker};
 use strata_kernel::catalog::Catalog;
@@ -100,11 +100,15 @@ fn read(channel: &mut Channel, class: &StreamClass) -> Records {
     all
 }
 
+/// One at a time: a session follows all that this process starts, for other tests too.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Records what the child does.
 fn record(events: Vec<SelectedEvent>) -> Option<(Records, u32, KernelSession)> {
-    // One at a time: a session follows all that this process starts, for other tests too.
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let mut session = begin(spec(events, Follow::Children))?;
     let mut channel = session.take_channel().unwrap();
     session.start();
@@ -120,8 +124,9 @@ fn record(events: Vec<SelectedEvent>) -> Option<(Records, u32, KernelSession)> {
 /// A shell that waits, and goes on when it is recorded.
 #[test]
 fn processes_that_run_already_are_followed_with_their_descendants() {
+    let _alone = alone();
     let mut process = Command::new("/bin/sh")
-        .args(["-c", "read line; (exec /bin/true) & exec /bin/true"])
+        .args(["-c", "read line; (exec /bin/true) & wait; exec /bin/true"])
         .stdin(std::process::Stdio::piped())
         .spawn()
         .unwrap();
@@ -136,8 +141,8 @@ fn processes_that_run_already_are_followed_with_their_descendants() {
     Command::new("/bin/true").status().unwrap();
     process.stdin.take().unwrap().write_all(b"line\n").unwrap();
     process.wait().unwrap();
-    std::thread::sleep(Duration::from_millis(100));
     session.stop();
+    std::thread::sleep(Duration::from_millis(20));
     let records = read(&mut channel, session.stream_class());
     // Its own, and its new child's; not that of this process' other child.
     let pid = process.id();

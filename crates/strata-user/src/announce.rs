@@ -310,8 +310,11 @@ mod tests {
         };
         assert_eq!(*ours.counters(), wanted);
         // The thread that closes may still be at it.
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        assert_eq!(count(), before);
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while count() != before {
+            assert!(std::time::Instant::now() < end, "{} are open, before {before}", count());
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
     }
 
     #[test]
