@@ -6,6 +6,8 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 RING := $(MAKE) --no-print-directory -f ring/Makefile
+# As many compilers at once as there are CPUs, but where whoever runs make has said how many.
+JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 USER := $(MAKE) --no-print-directory -f probe/user/Makefile
 
 # Gates look at the tree, tests of tools at the tools; each executable file is one test.
@@ -50,8 +52,8 @@ test:
 	@tools/run-tests -t 600 - <build/tests.list
 
 build:
-	+@$(RING) build
-	+@$(USER) build
+	+@$(RING) $(JOBS) build
+	+@$(USER) $(JOBS) build
 	@cargo build --release --offline --locked --quiet -p strata-cli
 
 check:
