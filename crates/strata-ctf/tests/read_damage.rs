@@ -638,7 +638,6 @@ fn malicious_order_of_packets_shows_all() {
     }
 }
 
-/// What was discarded between two packets of a stream, of which the first ends before the range begins.
 /// Nothing of the stream was decoded when it is told, and another stream follows.
 #[test]
 fn damage_in_front_of_a_streams_first_packet_is_told_by_run() {
@@ -654,6 +653,7 @@ fn damage_in_front_of_a_streams_first_packet_is_told_by_run() {
     assert_eq!(found.iter().filter(|text| text.starts_with("event")).count(), events);
 }
 
+/// What was discarded between two packets of a stream, of which the first ends before the range begins.
 #[test]
 fn loss_in_front_of_a_streams_first_packet_is_in_a_slice() {
     let none = [0; 8];

@@ -292,8 +292,8 @@ fn text(message: &Message<'_>) -> String {
 
 const PAYLOAD: strata_ctf::read::Scope = strata_ctf::read::Scope::Payload;
 
-/// Both ways of going through the messages have the same ones. Slices of any size, one behind the other, have the same messages in the same order, and parts have
-/// the same ones.
+/// Both ways of going through the messages have the same ones. Slices of any size, one behind the other, have
+/// them in the same order, and parts have the same ones.
 pub fn check_pieces(reader: &Reader, range: TimeRange) {
     let expected = all(reader.events(range));
     assert_eq!(all_by_run(reader.events(range)), expected, "run, of {range:?}");
