@@ -11,6 +11,7 @@ static void constants(void)
 	CONSTANT(STRATA_ABI_KERNEL_TEXT_MAX);
 	CONSTANT(STRATA_ABI_KERNEL_PARTS_MAX);
 	CONSTANT(STRATA_ABI_KERNEL_TESTS_MAX);
+	CONSTANT(STRATA_ABI_KERNEL_EARLY_MAX);
 	CONSTANT(STRATA_ABI_KERNEL_SYSCALLS);
 	CONSTANT(STRATA_ABI_KERNEL_COMPAT);
 	CONSTANT(STRATA_ABI_KERNEL_COMPAT_UNKNOWN);
@@ -105,7 +106,7 @@ static void filter(void)
 {
 	STRUCT(strata_abi_kernel_filter);
 	FIELD(strata_abi_kernel_filter, nr_tests);
-	FIELD(strata_abi_kernel_filter, reserved);
+	FIELD(strata_abi_kernel_filter, nr_early);
 	FIELD(strata_abi_kernel_filter, test);
 	END(strata_abi_kernel_filter);
 }
@@ -116,6 +117,7 @@ static void event(void)
 	FIELD(strata_abi_kernel_event, id);
 	FIELD(strata_abi_kernel_event, followed);
 	FIELD(strata_abi_kernel_event, nr_parts);
+	FIELD(strata_abi_kernel_event, reads_again);
 	FIELD(strata_abi_kernel_event, reserved);
 	FIELD(strata_abi_kernel_event, part);
 	FIELD(strata_abi_kernel_event, filter);

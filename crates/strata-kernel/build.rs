@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{exit, Command};
 
 const PROGRAMS: [&str; 5] = ["follow", "hot", "syscalls", "tracepoint", "uprobe"];
+/// Also for events with early tests; see record.bpf.h.
+const EARLY: [&str; 3] = ["hot", "syscalls", "tracepoint"];
 const MODES: [&str; 2] = ["discard", "overwrite"];
 const CLANGS: [&str; 8] =
     ["clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14", "clang"];
@@ -20,15 +22,17 @@ fn main() {
     }
     let here = std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64");
     let clang = if here { clang() } else { String::new() };
-    for program in PROGRAMS {
+    let plain = PROGRAMS.into_iter().map(|program| (program, false));
+    for (program, is_early) in plain.chain(EARLY.into_iter().map(|program| (program, true))) {
         for mode in MODES {
-            let object = out.join(format!("{program}.{mode}.bpf.o"));
+            let kind = if is_early { ".early" } else { "" };
+            let object = out.join(format!("{program}{kind}.{mode}.bpf.o"));
             if !here {
                 // `KernelSession::begin` says so.
                 write(&object);
                 continue;
             }
-            compile(&clang, program, mode, &object);
+            compile(&clang, program, mode, is_early, &object);
             strip(&clang, &object);
         }
     }
@@ -83,7 +87,7 @@ fn includes() -> Vec<String> {
     all
 }
 
-fn compile(clang: &str, program: &str, mode: &str, object: &Path) {
+fn compile(clang: &str, program: &str, mode: &str, is_early: bool, object: &Path) {
     let source = format!("../../probe/kernel/{program}.bpf.c");
     let mut command = Command::new(clang);
     command
@@ -97,6 +101,7 @@ fn compile(clang: &str, program: &str, mode: &str, object: &Path) {
         .arg("-D__TARGET_ARCH_x86")
         .arg(format!("-DSTRATA_KERNEL_LOSS_MODE=STRATA_RING_{}", mode.to_uppercase()))
         .args(includes())
+        .args(is_early.then_some("-DSTRATA_KERNEL_EARLY"))
         .args(["-c", &source, "-o"])
         .arg(object);
     match command.output() {

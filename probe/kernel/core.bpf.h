@@ -6,6 +6,8 @@
 #ifndef STRATA_KERNEL_CORE_BPF_H
 #define STRATA_KERNEL_CORE_BPF_H
 
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <stdint.h>
 
@@ -25,6 +27,8 @@ struct thread_info {
 	uint32_t cpu;
 } STRATA_CORE;
 
+struct bpf_local_storage;
+
 struct task_struct {
 	struct thread_info thread_info;
 	int prio;
@@ -33,7 +37,13 @@ struct task_struct {
 	int tgid;
 	struct task_struct *real_parent;
 	char comm[16];
+	struct bpf_local_storage *bpf_storage;
 } STRATA_CORE;
+
+static inline __attribute__((always_inline)) const struct task_struct *strata_current(void)
+{
+	return (const struct task_struct *)bpf_get_current_task_btf();
+}
 
 struct bpf_iter__task {
 	struct task_struct *task;

@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <strata/abi/kernel.h>
 
+#include "core.bpf.h"
 #include "source.bpf.h"
 
 /* Volatile, or clang takes the zeroes of the initializer for what the program will have. */
@@ -139,7 +140,7 @@ STRATA_FILTER_INLINE bool strata_filter_test_is(strata_filter_test *test,
  *          strata_filter_test is.
  * @source: where its fields are; kind is a constant when clang compiles.
  *
- * Returns true if @filter has no tests.
+ * Returns true if @filter has no tests but those that strata_filter_early() makes.
  * Context: any BPF program that may call bpf_probe_read_kernel(). For each test 40 to 65 instructions
  *          are verified, and 30 to 50 are left.
  * Checked: crates/strata-kernel/src/filter/tests/bpf.rs
@@ -149,9 +150,9 @@ STRATA_FILTER_INLINE bool strata_filter(const volatile struct strata_abi_kernel_
 {
 	strata_filter_test *test;
 	/* One place for all tests: the stack has 512 bytes. */
-	uint64_t memory[2] = { 0, 0 }, next = 0, i;
+	uint64_t memory[2] = { 0, 0 }, next = filter->nr_early, i;
 
-	if (!filter->nr_tests)
+	if (filter->nr_tests == next)
 		return true;
 #pragma clang loop unroll(full)
 	for (i = 0; i < STRATA_ABI_KERNEL_TESTS_MAX; i++) {
@@ -165,5 +166,110 @@ STRATA_FILTER_INLINE bool strata_filter(const volatile struct strata_abi_kernel_
 	}
 	return next == STRATA_ABI_KERNEL_PASS;
 }
+
+/* An argument of the system call at hand, which early tests may ask for; NULL: there is none. */
+typedef uint64_t strata_filter_argument(const unsigned long long *context, uint64_t index);
+
+STRATA_FILTER_INLINE uint64_t strata_filter_extend(strata_filter_test *test, uint64_t value)
+{
+	uint64_t bytes = test->bytes, unused_bits;
+
+	if (bytes == 8)
+		return value;
+	unused_bits = 64 - bytes * 8;
+	value <<= unused_bits;
+	if (test->is_signed)
+		return (uint64_t)((int64_t)value >> unused_bits);
+	return value >> unused_bits;
+}
+
+STRATA_FILTER_INLINE uint64_t strata_filter_early_number(strata_filter_test *test,
+							 strata_filter_argument *argument,
+							 const unsigned long long *context)
+{
+	uint64_t operand = test->operand;
+
+	if (operand == STRATA_ABI_KERNEL_PID)
+		return (uint32_t)strata_current()->tgid;
+	if (operand == STRATA_ABI_KERNEL_TID)
+		return (uint32_t)strata_current()->pid;
+	if (operand == STRATA_ABI_KERNEL_CPU)
+		return bpf_get_smp_processor_id();
+	if (operand == STRATA_ABI_KERNEL_CGROUP)
+		return bpf_get_current_cgroup_id();
+	if (!argument)
+		return 0;
+	return strata_filter_extend(test, argument(context, test->offset / 8));
+}
+
+STRATA_FILTER_INLINE bool strata_filter_early_comm(strata_filter_test *test)
+{
+	const uint64_t *comm = (const uint64_t *)(const void *)strata_current()->comm;
+
+	/* Its address anew, which is less than a register kept, here and below. */
+	STRATA_FILTER_OPAQUE(test);
+	if ((comm[0] & test->mask) != test->value)
+		return false;
+	return !test->mask_high || (comm[1] & test->mask_high) == test->value_high;
+}
+
+/* Test @i, if it is the @next one. Returns which is the next then. */
+STRATA_FILTER_INLINE uint64_t strata_filter_early_step(
+	const volatile struct strata_abi_kernel_filter *filter, strata_filter_argument *argument,
+	const unsigned long long *context, uint64_t i, uint64_t next)
+{
+	strata_filter_test *asked = &filter->test[i], *test = asked;
+	uint64_t number;
+	bool is;
+
+	if (next != i)
+		return next;
+	if (asked->operand == STRATA_ABI_KERNEL_COMM) {
+		is = strata_filter_early_comm(test);
+	} else {
+		number = strata_filter_early_number(asked, argument, context);
+		STRATA_FILTER_OPAQUE(number);
+		STRATA_FILTER_OPAQUE(test);
+		is = strata_filter_compare(test, number);
+	}
+	test = asked;
+	STRATA_FILTER_OPAQUE(test);
+	return is ? test->yes : test->no;
+}
+
+/**
+ * strata_filter_early() - whether an event may be recorded, as far as it can be said at once.
+ * @filter:   as of strata_filter(), which makes the other tests.
+ * @argument: what FIELD is; a constant when clang compiles.
+ *
+ * Most of what filters are for is rejected here, by a few loads: nothing is copied or on the stack, one register is
+ * saved, and the only call is the one for the task. Each test is a step of its own: clang does not unroll a loop
+ * whose end depends on what is loaded.
+ *
+ * Returns false if the event is rejected.
+ * Context: as strata_filter().
+ * Checked: crates/strata-kernel/src/filter/tests/bpf.rs
+ */
+STRATA_FILTER_INLINE bool
+strata_filter_early(const volatile struct strata_abi_kernel_filter *filter,
+		    strata_filter_argument *argument, const unsigned long long *context)
+{
+	uint64_t next;
+
+	if (!filter->nr_early)
+		return true;
+	next = strata_filter_early_step(filter, argument, context, 0, 0);
+	if (next >= STRATA_ABI_KERNEL_PASS)
+		return next == STRATA_ABI_KERNEL_PASS;
+	next = strata_filter_early_step(filter, argument, context, 1, next);
+	if (next >= STRATA_ABI_KERNEL_PASS)
+		return next == STRATA_ABI_KERNEL_PASS;
+	next = strata_filter_early_step(filter, argument, context, 2, next);
+	if (next >= STRATA_ABI_KERNEL_PASS)
+		return next == STRATA_ABI_KERNEL_PASS;
+	next = strata_filter_early_step(filter, argument, context, 3, next);
+	return next == STRATA_ABI_KERNEL_PASS;
+}
+STRATA_ABI_ASSERT(STRATA_ABI_KERNEL_EARLY_MAX == 4, "a step for each");
 
 #endif /* STRATA_PROBE_KERNEL_FILTER_BPF_H */

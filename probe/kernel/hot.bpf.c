@@ -12,6 +12,18 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
+/* BPF_PROG() of libbpf for the program's body, which may be apart: see STRATA_BODY. */
+#define HOT_PROG(name, args...)                               \
+	name(unsigned long long *ctx);                        \
+	STRATA_BODY int body_##name(unsigned long long *ctx); \
+	int name(unsigned long long *ctx)                     \
+	{                                                     \
+		if (strata_passes_early(0, NULL, NULL))       \
+			body_##name(ctx);                     \
+		return 0;                                     \
+	}                                                     \
+	STRATA_BODY int BPF_PROG(body_##name, ##args)
+
 /* The 16 bytes of a task's name, as two words. */
 #define COPY_COMM(to, task)                                                  \
 	do {                                                                 \
@@ -53,7 +65,7 @@ STRATA_INLINE int64_t reported_state(int preempted, uint32_t state, uint32_t exi
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+int HOT_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)
 {
 	struct strata_source source;
@@ -80,7 +92,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 /* Events with the same arguments and fields. */
 #define WAKING(name)                                                                         \
 	SEC("tp_btf/" #name)                                                                 \
-	int BPF_PROG(name, struct task_struct *task)                                         \
+	int HOT_PROG(name, struct task_struct *task)                                         \
 	{                                                                                    \
 		struct strata_source source;                                                 \
 		struct {                                                                     \
@@ -101,7 +113,7 @@ WAKING(sched_wakeup)
 WAKING(sched_wakeup_new)
 
 SEC("tp_btf/sched_migrate_task")
-int BPF_PROG(sched_migrate_task, struct task_struct *task, int dest_cpu)
+int HOT_PROG(sched_migrate_task, struct task_struct *task, int dest_cpu)
 {
 	struct strata_source source;
 	struct {
@@ -120,7 +132,7 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int dest_cpu)
 }
 
 SEC("tp_btf/sched_process_fork")
-int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
+int HOT_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
 {
 	struct strata_source source;
 	struct {
@@ -143,7 +155,7 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 
 #define OF_TASK(name)                                                           \
 	SEC("tp_btf/" #name)                                                    \
-	int BPF_PROG(name, struct task_struct *task)                            \
+	int HOT_PROG(name, struct task_struct *task)                            \
 	{                                                                       \
 		struct strata_source source;                                    \
 		struct {                                                        \
@@ -163,7 +175,7 @@ OF_TASK(sched_process_free)
 OF_TASK(sched_wait_task)
 
 SEC("tp_btf/sched_stat_runtime")
-int BPF_PROG(sched_stat_runtime, struct task_struct *task, uint64_t runtime)
+int HOT_PROG(sched_stat_runtime, struct task_struct *task, uint64_t runtime)
 {
 	struct strata_source source;
 	struct {
@@ -184,7 +196,7 @@ int BPF_PROG(sched_stat_runtime, struct task_struct *task, uint64_t runtime)
 #define IRQ_NAME_MAX 64
 
 SEC("tp_btf/irq_handler_entry")
-int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
+int HOT_PROG(irq_handler_entry, int irq, struct irqaction *action)
 {
 	char name[IRQ_NAME_MAX];
 	struct strata_source source;
@@ -214,7 +226,7 @@ int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
 }
 
 SEC("tp_btf/irq_handler_exit")
-int BPF_PROG(irq_handler_exit, int irq, struct irqaction *action, int ret)
+int HOT_PROG(irq_handler_exit, int irq, struct irqaction *action, int ret)
 {
 	struct strata_source source;
 	struct {
@@ -230,7 +242,7 @@ int BPF_PROG(irq_handler_exit, int irq, struct irqaction *action, int ret)
 
 #define SOFTIRQ(name)                                                       \
 	SEC("tp_btf/" #name)                                                \
-	int BPF_PROG(name, unsigned int vec)                                \
+	int HOT_PROG(name, unsigned int vec)                                \
 	{                                                                   \
 		struct strata_source source;                                \
 		uint64_t payload;                                           \
@@ -246,7 +258,7 @@ SOFTIRQ(softirq_raise)
 
 #define TASKLET(name)                                                           \
 	SEC("tp_btf/" #name)                                                    \
-	int BPF_PROG(name, const void *tasklet, const void *func)               \
+	int HOT_PROG(name, const void *tasklet, const void *func)               \
 	{                                                                       \
 		struct strata_source source;                                    \
 		struct {                                                        \
@@ -263,7 +275,7 @@ TASKLET(tasklet_entry)
 TASKLET(tasklet_exit)
 
 SEC("tp_btf/sched_wake_idle_without_ipi")
-int BPF_PROG(sched_wake_idle_without_ipi, int cpu)
+int HOT_PROG(sched_wake_idle_without_ipi, int cpu)
 {
 	struct strata_source source;
 	uint64_t payload;
@@ -275,7 +287,7 @@ int BPF_PROG(sched_wake_idle_without_ipi, int cpu)
 }
 
 SEC("tp_btf/hrtimer_start")
-int BPF_PROG(hrtimer_start, struct hrtimer *hrtimer, unsigned int mode)
+int HOT_PROG(hrtimer_start, struct hrtimer *hrtimer, unsigned int mode)
 {
 	struct strata_source source;
 	struct {
@@ -295,7 +307,7 @@ int BPF_PROG(hrtimer_start, struct hrtimer *hrtimer, unsigned int mode)
 }
 
 SEC("tp_btf/hrtimer_expire_entry")
-int BPF_PROG(hrtimer_expire_entry, struct hrtimer *hrtimer, int64_t *now)
+int HOT_PROG(hrtimer_expire_entry, struct hrtimer *hrtimer, int64_t *now)
 {
 	struct strata_source source;
 	struct {
@@ -315,7 +327,7 @@ int BPF_PROG(hrtimer_expire_entry, struct hrtimer *hrtimer, int64_t *now)
 
 #define HRTIMER(name)                                                           \
 	SEC("tp_btf/" #name)                                                    \
-	int BPF_PROG(name, struct hrtimer *hrtimer)                             \
+	int HOT_PROG(name, struct hrtimer *hrtimer)                             \
 	{                                                                       \
 		struct strata_source source;                                    \
 		uint64_t payload;                                               \
@@ -330,7 +342,7 @@ HRTIMER(hrtimer_cancel)
 
 #define PAGE_FAULT(name)                                                                          \
 	SEC("tp_btf/" #name)                                                                      \
-	int BPF_PROG(name, unsigned long address, struct pt_regs *regs, unsigned long error_code) \
+	int HOT_PROG(name, unsigned long address, struct pt_regs *regs, unsigned long error_code) \
 	{                                                                                         \
 		struct strata_source source;                                                      \
 		struct {                                                                          \
@@ -357,7 +369,7 @@ STRATA_INLINE uint64_t pointer_argument(const unsigned long long *context, uint3
 }
 
 SEC("tp_btf/kmalloc")
-int BPF_PROG(kmalloc, unsigned long call_site, const void *ptr, unsigned long bytes_req,
+int HOT_PROG(kmalloc, unsigned long call_site, const void *ptr, unsigned long bytes_req,
 	     unsigned long bytes_alloc, unsigned int gfp_flags, int node)
 {
 	struct strata_source source;
@@ -378,7 +390,7 @@ int BPF_PROG(kmalloc, unsigned long call_site, const void *ptr, unsigned long by
 }
 
 SEC("tp_btf/kfree")
-int BPF_PROG(kfree, unsigned long call_site, const void *ptr)
+int HOT_PROG(kfree, unsigned long call_site, const void *ptr)
 {
 	struct strata_source source;
 	struct {

@@ -3,19 +3,37 @@
  * record.bpf.h - one event record: which are recorded, reserve, write, commit.
  *
  * Each program goes in this order, what is cheap and rejects most first:
- *   active ── followed ── filter ── reserve ── write ── commit
+ *   early tests ── active ── followed ── filter ── reserve ── write ── commit
  */
 #ifndef STRATA_KERNEL_RECORD_BPF_H
 #define STRATA_KERNEL_RECORD_BPF_H
 
 #include "slow.bpf.h"
 #include "follow.bpf.h"
-#include "source.bpf.h"
-
 #include "filter.bpf.h"
 
 /* What this program records. */
 const volatile struct strata_abi_kernel_event event SEC(".rodata.event");
+
+/*
+ * Each source is compiled twice. In the objects for events with early tests (STRATA_KERNEL_EARLY) a program makes
+ * these, and calls its body if they pass: what is rejected saves no registers for it and sets up no stack. In the
+ * others the body is the program, without a call.
+ */
+#ifdef STRATA_KERNEL_EARLY
+#define STRATA_BODY	static __attribute__((noinline))
+#define STRATA_IS_EARLY 1
+#else
+#define STRATA_BODY	STRATA_INLINE
+#define STRATA_IS_EARLY 0
+#endif
+
+/* @which: of event.filter. */
+STRATA_INLINE bool strata_passes_early(uint64_t which, strata_filter_argument *argument,
+				       const unsigned long long *context)
+{
+	return !STRATA_IS_EARLY || strata_filter_early(&event.filter[which], argument, context);
+}
 
 /* The context of every record: the thread's id. */
 #define STRATA_CONTEXT_BYTES 4u
@@ -156,7 +174,7 @@ static __attribute__((noinline)) int strata_passes_filter(const void *base, uint
 /* @which: of event.filter. What base points to has been written, whatever the compiler thinks. */
 STRATA_INLINE int strata_passes(const struct strata_source *source, uint64_t which)
 {
-	if (!event.filter[which].nr_tests)
+	if (event.filter[which].nr_tests == event.filter[which].nr_early)
 		return 1;
 	__asm__ volatile("" : : "r"(source->base) : "memory");
 	return strata_passes_filter(source->base, source->kind, source->pid_tgid, source->cpu,

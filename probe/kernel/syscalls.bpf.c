@@ -58,9 +58,7 @@ struct call {
 
 STRATA_INLINE int is_compat(void)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-
-	return !!(task->thread_info.status & TS_COMPAT);
+	return !!(strata_current()->thread_info.status & TS_COMPAT);
 }
 
 STRATA_INLINE uint64_t place_of_compat(uint32_t nr)
@@ -89,7 +87,7 @@ STRATA_INLINE const volatile struct strata_abi_kernel_syscall *call_at(uint32_t 
  */
 STRATA_INLINE void find(struct call *call, uint64_t nr, int returns)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	const struct task_struct *task = strata_current();
 	uint64_t index = nr & 0xffffffff;
 
 	call->pid_tgid = (uint64_t)(uint32_t)task->tgid << 32 | (uint32_t)task->pid;
@@ -422,6 +420,39 @@ static __attribute__((noinline)) int assemble_exit(const struct pt_regs *regs, u
 	return 0;
 }
 
+/* As read_arguments(), one of them. */
+STRATA_INLINE uint64_t entry_argument(const unsigned long long *context, uint64_t index)
+{
+	const struct pt_regs *regs = (const struct pt_regs *)context[0];
+	int compat = is_compat();
+
+	switch (index) {
+	case 0:
+		return compat ? (uint32_t)regs->bx : regs->di;
+	case 1:
+		return compat ? (uint32_t)regs->cx : regs->si;
+	case 2:
+		return compat ? (uint32_t)regs->dx : regs->dx;
+	case 3:
+		return compat ? (uint32_t)regs->si : regs->r10;
+	case 4:
+		return compat ? (uint32_t)regs->di : regs->r8;
+	default:
+		return compat ? (uint32_t)regs->bp : regs->r9;
+	}
+}
+
+STRATA_INLINE uint64_t exit_argument(const unsigned long long *context, uint64_t index)
+{
+	return context[1];
+}
+
+/* Those that are not made early. @which: 0 entry, 1 exit. */
+STRATA_INLINE int has_tests(uint32_t which)
+{
+	return event.filter[which].nr_tests != event.filter[which].nr_early;
+}
+
 /* Apart, for the places on the stack. */
 static __attribute__((noinline)) int passes_entry(const struct pt_regs *regs, uint64_t pid_tgid)
 {
@@ -480,11 +511,10 @@ record_return(int64_t ret, uint32_t nr, const volatile struct strata_abi_kernel_
 }
 
 /*
- * Both programs fetch what they need from where it is, each time, instead of keeping it: there are few
- * registers, and with 64 bytes or more on the stack a program gets one of its own, which costs at each call.
+ * Both fetch what they need from where it is, each time, instead of keeping it: there are few registers, and with
+ * 64 bytes or more on the stack a program gets one of its own, which costs at each call.
  */
-SEC("tp_btf/sys_enter")
-int strata_sys_enter(unsigned long long *context)
+STRATA_BODY int record_entry(const unsigned long long *context)
 {
 	int error = -EAGAIN;
 	struct strata_record r;
@@ -495,8 +525,7 @@ int strata_sys_enter(unsigned long long *context)
 	find(&call, context[1], 0);
 	if (call.syscall->entry_id == STRATA_ABI_KERNEL_NO_ID || !strata_is_followed(call.pid_tgid))
 		return 0;
-	if (event.filter[0].nr_tests &&
-	    !passes_entry((const struct pt_regs *)context[0], call.pid_tgid))
+	if (has_tests(0) && !passes_entry((const struct pt_regs *)context[0], call.pid_tgid))
 		return 0;
 	if (!call.syscall->fixed_bytes && call.syscall->nr_args) {
 		assemble_entry((const struct pt_regs *)context[0], (uint32_t)context[1]);
@@ -517,8 +546,17 @@ int strata_sys_enter(unsigned long long *context)
 	return 0;
 }
 
-SEC("tp_btf/sys_exit")
-int strata_sys_exit(unsigned long long *context)
+/* Which call returns; what its entry does not have is recorded, whatever becomes of the exit. */
+STRATA_INLINE void find_exit(struct call *call, const unsigned long long *context)
+{
+	const struct pt_regs *regs = (const struct pt_regs *)context[0];
+
+	find(call, regs->orig_ax, (int64_t)context[1] != NO_CALL);
+	if (call->syscall->flags & STRATA_ABI_KERNEL_CALL_MEMORY)
+		record_unread((const struct pt_regs *)context[0], call->nr, (int64_t)context[1]);
+}
+
+STRATA_BODY int record_exit(const unsigned long long *context)
 {
 	int error = -EAGAIN;
 	struct strata_record r;
@@ -526,12 +564,10 @@ int strata_sys_exit(unsigned long long *context)
 
 	if (!strata_is_active())
 		return 0;
-	find(&call, ((const struct pt_regs *)context[0])->orig_ax, (int64_t)context[1] != NO_CALL);
-	if (call.syscall->flags & STRATA_ABI_KERNEL_CALL_MEMORY)
-		record_unread((const struct pt_regs *)context[0], call.nr, (int64_t)context[1]);
+	find_exit(&call, context);
 	if (call.syscall->exit_id == STRATA_ABI_KERNEL_NO_ID || !strata_is_followed(call.pid_tgid))
 		return 0;
-	if (event.filter[1].nr_tests && !passes_exit((int64_t)context[1], call.pid_tgid))
+	if (has_tests(1) && !passes_exit((int64_t)context[1], call.pid_tgid))
 		return 0;
 	if (*(const volatile uint16_t *)(const volatile void *)&call.syscall->exit_kind[0] |
 	    *(const volatile uint32_t *)(const volatile void *)&call.syscall->exit_kind[2]) {
@@ -548,5 +584,33 @@ int strata_sys_exit(unsigned long long *context)
 	} else if (error == -EAGAIN) {
 		record_return((int64_t)context[1], call.nr, call.syscall);
 	}
+	return 0;
+}
+
+/* Of an exit that is rejected at once: its entry may have passed, and then something is stored of the task. */
+static __attribute__((noinline)) int record_unread_only(const unsigned long long *context)
+{
+	struct call call;
+
+	if (strata_is_active())
+		find_exit(&call, context);
+	return 0;
+}
+
+SEC("tp_btf/sys_enter")
+int strata_sys_enter(unsigned long long *context)
+{
+	if (strata_passes_early(0, entry_argument, context))
+		record_entry(context);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int strata_sys_exit(unsigned long long *context)
+{
+	if (strata_passes_early(1, exit_argument, context))
+		record_exit(context);
+	else if (event.reads_again && strata_current()->bpf_storage)
+		record_unread_only(context);
 	return 0;
 }

@@ -45,8 +45,7 @@ STRATA_INLINE struct text locate(const char *context, uint32_t kind, uint32_t of
 	return text;
 }
 
-SEC("tp")
-int strata_tracepoint(const char *context)
+STRATA_BODY int record(const char *context)
 {
 	/* In memory: registers are too few. */
 	volatile struct text texts[STRATA_ABI_KERNEL_PARTS_MAX];
@@ -100,5 +99,13 @@ int strata_tracepoint(const char *context)
 		at += n + 2;
 	}
 	strata_record_end(&r);
+	return 0;
+}
+
+SEC("tp")
+int strata_tracepoint(const char *context)
+{
+	if (strata_passes_early(0, NULL, NULL))
+		record(context);
 	return 0;
 }

@@ -54,12 +54,14 @@ fi
 # The other programs: hot ones, generic ones with and without texts, one for an instruction, and with a filter.
 others='kmem:kmalloc,kmem:kfree,kmem:mm_page_alloc,kmem:rss_stat,timer:hrtimer_start,timer:timer_start'
 others="$others,exceptions:*,signal:*,sched:sched_process_exec,getppid,openat"
+# One of each test that is made early.
+everybody='context.tid != 99999 && context.comm != "nobody" && cpu < 64 && context.cgroup != 99999'
 for mode in discard overwrite; do
 	run "stress_$mode" /stress/stress "/stress/$mode.o" "$mode" 4096 4 2
 	recording "record_$mode" -k 'sched_*,syscalls,irq_*' --mode "$mode" -- /bin/work
 	recording "others_$mode" -k "$others" \
 		--probe 'waits=uprobe:/lib/x86_64-linux-gnu/libc.so.6:waitpid(pid:s32)' \
-		--filter 'context.tid != 99999' --mode "$mode" -- /bin/work
+		--filter "$everybody" --mode "$mode" -- /bin/work
 done
 recording default -- /bin/work
 

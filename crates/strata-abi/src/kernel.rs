@@ -14,6 +14,8 @@ pub const TEXT_MAX: u32 = 1024;
 pub const PARTS_MAX: usize = 24;
 /// Tests of a filter.
 pub const TESTS_MAX: usize = 24;
+/// Of these, tests that are made before anything else.
+pub const EARLY_MAX: usize = 4;
 /// Places of system calls.
 pub const SYSCALLS: u32 = 1024;
 /// Where i386's system calls begin.
@@ -156,8 +158,8 @@ pub struct Test {
 pub struct Filter {
     /// How many tests there are; 0: everything passes.
     pub nr_tests: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// The first ones, which are a filter of their own; what passes them is for the others to decide.
+    pub nr_early: u32,
     /// The tests.
     pub test: [Test; TESTS_MAX],
 }
@@ -172,8 +174,10 @@ pub struct Event {
     pub followed: u8,
     /// How many parts there are.
     pub nr_parts: u8,
+    /// Of system calls, 1: one of them has [`CALL_MEMORY`].
+    pub reads_again: u8,
     /// Zero.
-    pub reserved: u16,
+    pub reserved: u8,
     /// The payload.
     pub part: [Part; PARTS_MAX],
     /// What is recorded; the second one is the exit's of a system call.

@@ -86,7 +86,7 @@ fn user_mirror() -> String {
 
 fn kernel_mirror() -> String {
     let mut out = String::new();
-    constants!(out, kernel, "STRATA_ABI_KERNEL_", SLACK PAYLOAD_MAX TEXT_MAX PARTS_MAX TESTS_MAX
+    constants!(out, kernel, "STRATA_ABI_KERNEL_", SLACK PAYLOAD_MAX TEXT_MAX PARTS_MAX TESTS_MAX EARLY_MAX
         SYSCALLS COMPAT COMPAT_UNKNOWN UNKNOWN
         FOLLOW_NONE FOLLOW_AT_EXEC FOLLOW_ALL COPY TEXT TEXT_REL BYTES
         BYTES_REL REGISTER MEMORY CONSTANT STRING STRING_AT FIELD PID TID CPU CGROUP COMM CHARS
@@ -99,8 +99,8 @@ fn kernel_mirror() -> String {
         addend);
     layout!(out, "strata_abi_kernel_test", kernel::Test, operand comparison bytes is_signed
         offset yes no mask value mask_high value_high);
-    layout!(out, "strata_abi_kernel_filter", kernel::Filter, nr_tests reserved test);
-    layout!(out, "strata_abi_kernel_event", kernel::Event, id followed nr_parts reserved part
+    layout!(out, "strata_abi_kernel_filter", kernel::Filter, nr_tests nr_early test);
+    layout!(out, "strata_abi_kernel_event", kernel::Event, id followed nr_parts reads_again reserved part
         filter);
     layout!(out, "strata_abi_kernel_syscall", kernel::Syscall, entry_id exit_id kind exit_kind
         fixed_bytes nr_args offset flags);

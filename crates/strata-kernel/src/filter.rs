@@ -20,7 +20,7 @@ mod tests;
 
 use std::path::PathBuf;
 
-use strata_abi::kernel::TESTS_MAX;
+use strata_abi::kernel::{Test, CHARS, FIELD, TESTS_MAX};
 use strata_model::Field;
 use thiserror::Error;
 
@@ -173,7 +173,8 @@ pub fn compile(
     let candidate = Candidate { event, end };
     let name = candidate.recorded_name();
     let node = lower::lower(filter.expr(), &candidate, &name)?;
-    emit::emit(&node).map_err(|found| FilterError::TooManyTests { event: name, found })
+    let is_early = |test: &Test| candidate.can_test_early(test);
+    emit::emit(node, is_early).map_err(|found| FilterError::TooManyTests { event: name, found })
 }
 
 impl Candidate<'_> {
@@ -184,6 +185,22 @@ impl Candidate<'_> {
         match self.end {
             End::Entry => entry,
             End::Exit => exit,
+        }
+    }
+
+    /// Whether a program can make the test before it has looked at anything.
+    fn can_test_early(&self, test: &Test) -> bool {
+        let nr_arguments = match (&self.event.probe, self.end) {
+            // The trap costs a hundred times as much.
+            (Probe::Uprobe { .. }, _) => return false,
+            (Probe::Syscall { .. }, End::Entry) => 6,
+            (Probe::Syscall { .. }, End::Exit) => 1,
+            _ => 0,
+        };
+        match test.operand {
+            FIELD => test.offset % 8 == 0 && test.offset / 8 < nr_arguments,
+            CHARS => false,
+            _ => true,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The programs of `probe/kernel`, compiled with this crate.
 
+use strata_abi::kernel::Event;
 use strata_ring::LossMode;
 
 /// One source file of `probe/kernel`.
@@ -15,6 +16,12 @@ pub(crate) enum Object {
     Tracepoint,
     /// User-space probes.
     Uprobe,
+    /// [`Object::Hot`] for events with early tests.
+    HotEarly,
+    /// [`Object::Syscalls`] for calls with early tests.
+    SyscallsEarly,
+    /// [`Object::Tracepoint`] for events with early tests.
+    TracepointEarly,
 }
 
 macro_rules! embed {
@@ -31,6 +38,19 @@ macro_rules! embed {
 }
 
 impl Object {
+    /// The object for such an event.
+    pub(crate) fn of(self, event: &Event) -> Object {
+        if event.filter.iter().all(|filter| filter.nr_early == 0) {
+            return self;
+        }
+        match self {
+            Object::Hot => Object::HotEarly,
+            Object::Syscalls => Object::SyscallsEarly,
+            Object::Tracepoint => Object::TracepointEarly,
+            other => other,
+        }
+    }
+
     /// An ELF file; empty where this build has none.
     pub(crate) fn bytes(self, mode: LossMode) -> &'static [u8] {
         match self {
@@ -39,6 +59,9 @@ impl Object {
             Object::Syscalls => embed!(mode, "syscalls"),
             Object::Tracepoint => embed!(mode, "tracepoint"),
             Object::Uprobe => embed!(mode, "uprobe"),
+            Object::HotEarly => embed!(mode, "hot.early"),
+            Object::SyscallsEarly => embed!(mode, "syscalls.early"),
+            Object::TracepointEarly => embed!(mode, "tracepoint.early"),
         }
     }
 }

@@ -176,6 +176,7 @@ impl Planner {
         event.id = self.class(&name, fields);
         let events = vec![name];
         let programs = vec![program];
+        let object = object.of(&event);
         self.units.push(Unit { object, programs, event, constant, target, events, fallback: None });
         if let Some(fallback) = fallback {
             self.add_fallback(fallback, event.id);
@@ -348,7 +349,8 @@ impl Group {
 
     fn into_unit(mut self, again_id: u32) -> Unit {
         self.expect_execve();
-        let mut event = Event { id: again_id, followed: 1, ..Event::default() };
+        let reads_again = u8::from(self.has_memory());
+        let mut event = Event { id: again_id, followed: 1, reads_again, ..Event::default() };
         event.filter = [tests(&self.entry), tests(&self.exit)];
         let mut programs = Vec::new();
         if self.has_entry {
@@ -358,7 +360,7 @@ impl Group {
             programs.push("strata_sys_exit");
         }
         Unit {
-            object: Object::Syscalls,
+            object: Object::Syscalls.of(&event),
             programs,
             event,
             constant: Constant::Syscalls(self.table),

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use strata_ctf::walk::{Record, Walker};
+use strata_filter::Filter;
 use strata_kernel::{syscalls, Counts, Error, Follow, KernelSession, Problem, SelectedEvent, Spec};
 use strata_model::{ByteOrder, StreamClass};
 use strata_ring::{Channel, LossMode};
@@ -184,6 +185,16 @@ fn record(
     calls: &[&str],
     exit: bool,
 ) -> Option<(Vec<Seen>, Counts)> {
+    record_filtered(what, loss_mode, calls, exit, None)
+}
+
+fn record_filtered(
+    what: &str,
+    loss_mode: LossMode,
+    calls: &[&str],
+    exit: bool,
+    filter: Option<&str>,
+) -> Option<(Vec<Seen>, Counts)> {
     // One at a time: a session follows all that this process starts, for other tests too.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -192,7 +203,8 @@ fn record(
             "unknown" => syscalls::unknown(),
             name => syscalls::event(syscalls::find(name).unwrap()),
         };
-        SelectedEvent { event, entry: true, exit, filter: None }
+        let filter = filter.map(|text| Filter::parse(text).unwrap());
+        SelectedEvent { event, entry: true, exit, filter }
     };
     let events = calls.iter().map(one).collect();
     let follow = Follow::Children;
@@ -287,6 +299,42 @@ fn text_is_there_without_the_exit() {
     let found = around(&seen, FILE.to_str().unwrap(), 0);
     assert!(is_address(&text(&found[0].2[4..])));
     assert!(!seen.iter().any(|(name, ..)| name == "syscall_exit_openat"));
+}
+
+#[test]
+fn text_is_there_if_a_filter_rejects_the_exit() {
+    for mode in MODES {
+        let filter = Some("name == \"syscall_entry_*\" || ret == 123456789");
+        let Some((seen, counts)) = record_filtered("open", mode, &["openat"], true, filter) else {
+            return;
+        };
+        let found = around(&seen, FILE.to_str().unwrap(), 0);
+        assert!(is_address(&text(&found[0].2[4..])));
+        assert!(!seen.iter().any(|(name, ..)| name == "syscall_exit_openat"));
+        assert_eq!(counts, Counts { unreadable: 1, ..Counts::default() });
+    }
+}
+
+#[test]
+fn entry_is_recorded_only_if_all_parts_of_a_filter_hold() {
+    // More than can be tested early.
+    let all = (0..5).map(|at| format!("dfd != {at}")).collect::<Vec<_>>().join(" && ");
+    for (filter, is_there) in [
+        ("dfd == -100".to_owned(), true),
+        ("dfd == -101".to_owned(), false),
+        (format!("dfd == -100 && {all}"), true),
+        (format!("dfd == -101 && {all}"), false),
+        ("dfd in {-100, 7, 9, 11, 13}".to_owned(), true),
+        ("dfd in {-99, 7, 9, 11, 13}".to_owned(), false),
+        ("dfd == -100 && (dfd == 7 || comm == \"no such\")".to_owned(), false),
+    ] {
+        let recorded =
+            record_filtered("long", LossMode::Discard, &["openat"], false, Some(&filter));
+        let Some((seen, _)) = recorded else { return };
+        let entries = seen.iter().filter(|(name, ..)| name == "syscall_entry_openat").count();
+        assert_eq!(entries >= 4, is_there, "{filter}: {entries}");
+        assert!(is_there || entries == 0, "{filter}: {entries}");
+    }
 }
 
 #[test]

@@ -30,6 +30,7 @@
 
 #define STRATA_ABI_KERNEL_PARTS_MAX 24u
 #define STRATA_ABI_KERNEL_TESTS_MAX 24u
+#define STRATA_ABI_KERNEL_EARLY_MAX 4u
 #define STRATA_ABI_KERNEL_SYSCALLS  1024u
 
 /* In `syscalls`: x86-64's numbers below COMPAT, i386's behind it; then those without an entry of their own. */
@@ -44,7 +45,7 @@
 
 /*
  * offset  size  field        unit     written by
- *      0     4  active                tracer; 1: events are recorded. Programs look at it first
+ *      0     4  active                tracer; 1: events are recorded. Looked at first, but for early tests
  *      4     4  following             tracer; 1: events with `followed` only of tasks with FOLLOW_ALL
  *      8     4  tracer                tracer, and the walk over all tasks; the tracer's tgid: events with
  *                                          `followed` are not recorded of it
@@ -152,18 +153,24 @@ struct strata_abi_kernel_test {
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_test) == 40, "kernel test size");
 
-/* .rodata `event` of one program. Of system calls, [1] of both filters is the exit's. */
+/*
+ * The first `nr_early` tests are a filter of their own, made before anything else is looked at: they ask for
+ * PID, TID, CPU, CGROUP or COMM, of system calls also for FIELD, a whole argument, and lead to each other, PASS or
+ * REJECT. What they pass is for the other tests to decide, if there are any.
+ */
 struct strata_abi_kernel_filter {
 	uint32_t nr_tests; /* 0: everything passes */
-	uint32_t reserved;
+	uint32_t nr_early; /* EARLY_MAX at most */
 	struct strata_abi_kernel_test test[STRATA_ABI_KERNEL_TESTS_MAX];
 };
 
+/* .rodata `event` of one program. Of system calls, [1] of both filters is the exit's. */
 struct strata_abi_kernel_event {
 	uint32_t id;	  /* event record class; system calls: the first of three, see below */
 	uint8_t followed; /* only of tasks being followed, if any are */
 	uint8_t nr_parts;
-	uint16_t reserved;
+	uint8_t reads_again; /* of system calls: one of them has CALL_MEMORY */
+	uint8_t reserved;
 	struct strata_abi_kernel_part part[STRATA_ABI_KERNEL_PARTS_MAX];
 	struct strata_abi_kernel_filter filter[2];
 };

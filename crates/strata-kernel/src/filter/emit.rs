@@ -1,6 +1,6 @@
 //! Conditions to the jump graph of tests.
 
-use strata_abi::kernel::{Filter, Test, PASS, REJECT, TESTS_MAX};
+use strata_abi::kernel::{Filter, Test, EARLY_MAX, PASS, REJECT, TESTS_MAX};
 
 use super::Compiled;
 
@@ -66,6 +66,22 @@ impl Node {
         })
     }
 
+    /// The parts of which one that does not hold is enough to reject.
+    fn into_conditions(self) -> Vec<Node> {
+        match self {
+            Node::All(parts) => parts.into_iter().flat_map(Node::into_conditions).collect(),
+            node => vec![node],
+        }
+    }
+
+    fn all_tests(&self, is: &impl Fn(&Test) -> bool) -> bool {
+        match self {
+            Node::Never | Node::Always => true,
+            Node::All(parts) | Node::Any(parts) => parts.iter().all(|part| part.all_tests(is)),
+            Node::Test(test) | Node::Not(test) => is(test),
+        }
+    }
+
     fn nr_tests(&self) -> usize {
         match self {
             Node::Never | Node::Always => 0,
@@ -84,8 +100,8 @@ enum Target {
     Before(usize),
 }
 
-/// The tests, or how many there would be if these are too many.
-pub(super) fn emit(node: &Node) -> Result<Compiled, usize> {
+/// The tests, or how many there would be if these are too many. `is_early`: can be made before anything else.
+pub(super) fn emit(node: Node, is_early: impl Fn(&Test) -> bool) -> Result<Compiled, usize> {
     match node {
         Node::Never => return Ok(Compiled::Never),
         Node::Always => return Ok(Compiled::Always),
@@ -95,9 +111,25 @@ pub(super) fn emit(node: &Node) -> Result<Compiled, usize> {
     if nr_tests > TESTS_MAX {
         return Err(nr_tests);
     }
+    // The order does not matter: no condition has an effect, and none is unknown.
+    let (mut early, mut others, mut nr_early) = (Vec::new(), Vec::new(), 0);
+    for part in node.into_conditions() {
+        if part.all_tests(&is_early) && nr_early + part.nr_tests() <= EARLY_MAX {
+            nr_early += part.nr_tests();
+            early.push(part);
+        } else {
+            others.push(part);
+        }
+    }
     let mut emitter = Emitter { tests: [Test::default(); TESTS_MAX], nr_tests, done: 0 };
-    emitter.node(node, Target::Pass, Target::Reject);
-    Ok(Compiled::Tests(Filter { nr_tests: nr_tests as u32, reserved: 0, test: emitter.tests }))
+    for part in [others, early] {
+        emitter.node(&Node::All(part), Target::Pass, Target::Reject);
+    }
+    Ok(Compiled::Tests(Filter {
+        nr_tests: nr_tests as u32,
+        nr_early: nr_early as u32,
+        test: emitter.tests,
+    }))
 }
 
 /// From the last test to the first: where a test leads is there already.

@@ -8,6 +8,10 @@
 
 #include "../../../../probe/kernel/filter.bpf.h"
 
+#ifndef NULL
+#define NULL ((void *)0)
+#endif
+
 char LICENSE[] SEC("license") = "GPL";
 
 const volatile struct strata_abi_kernel_event event;
@@ -23,12 +27,41 @@ int from_context(const void *context)
 		.cpu = bpf_get_smp_processor_id(),
 	};
 
+	if (!strata_filter_early(&event.filter[0], NULL, NULL))
+		return 0;
 	return strata_filter(&event.filter[0], &source);
 }
 
-/* As a tp_btf program has them: it has put the payload on its stack. */
-SEC("raw_tp/sys_enter")
-int from_stack(const struct bpf_raw_tracepoint_args *context)
+/* Not by clang, which would work out the address first, and the verifier refuses that of a context. */
+#define RETURN_ARGUMENT(n)                                    \
+	do {                                                  \
+		uint64_t value;                               \
+                                                              \
+		__asm__ volatile("%0 = *(u64 *)(%1 + %2)"     \
+				 : "=r"(value)                \
+				 : "r"(context), "i"((n)*8)); \
+		return value;                                 \
+	} while (0)
+
+static inline __attribute__((always_inline)) uint64_t argument(const unsigned long long *context,
+							       uint64_t index)
+{
+	if (index == 0)
+		RETURN_ARGUMENT(0);
+	if (index == 1)
+		RETURN_ARGUMENT(1);
+	if (index == 2)
+		RETURN_ARGUMENT(2);
+	if (index == 3)
+		RETURN_ARGUMENT(3);
+	if (index == 4)
+		RETURN_ARGUMENT(4);
+	RETURN_ARGUMENT(5);
+}
+
+/* As a tp_btf program has them: it has put the payload on its stack. @early: of what an early test may ask. */
+static inline __attribute__((always_inline)) int
+on_stack(const struct bpf_raw_tracepoint_args *context, strata_filter_argument *early)
 {
 	uint64_t words[12];
 	struct strata_source source = {
@@ -42,5 +75,19 @@ int from_stack(const struct bpf_raw_tracepoint_args *context)
 #pragma clang loop unroll(full)
 	for (i = 0; i < 12; i++)
 		words[i] = context->args[i];
+	if (!strata_filter_early(&event.filter[0], early, (const unsigned long long *)context))
+		return 0;
 	return strata_filter(&event.filter[0], &source);
+}
+
+SEC("raw_tp/sys_enter")
+int from_stack(const struct bpf_raw_tracepoint_args *context)
+{
+	return on_stack(context, NULL);
+}
+
+SEC("raw_tp/sys_enter")
+int from_call(const struct bpf_raw_tracepoint_args *context)
+{
+	return on_stack(context, argument);
 }

@@ -13,7 +13,7 @@ use strata_filter::Filter;
 
 use super::super::{cgroup, compile, Compiled, End};
 use super::random::{record, Random, Writer};
-use super::world::{event, passes, Record, Task};
+use super::world::{event, event_of_call, passes, Record, Task};
 
 /// Those that the programs are built with; if none is there, the one that is.
 const CLANGS: [&str; 2] = ["clang-14", "clang-19"];
@@ -112,8 +112,9 @@ fn sizes(object: &Object) -> Vec<(String, u32, u32)> {
     sizes
 }
 
-fn verify(object: &Object, filter: &kernel::Filter, text: &str, records: &[Record]) {
-    for program in object.progs_mut() {
+/// `is_call`: with the program that has the fields as a system call's, or with the others.
+fn verify(object: &Object, filter: &kernel::Filter, is_call: bool, text: &str, records: &[Record]) {
+    for program in object.progs_mut().filter(|program| is_call == (program.name() == "from_call")) {
         for record in records {
             let mut context = record.bytes;
             let input = ProgramInput { context_in: Some(&mut context), ..Default::default() };
@@ -182,26 +183,33 @@ mod tempfolder {
 fn program_with_random_filters_gives_the_verdicts_of_the_tests() {
     let Some((_folder, objects, task)) = setup() else { return };
     let random = &mut Random::new("program_with_random_filters_gives_the_verdicts_of_the_tests");
-    let event = event();
-    let (mut nr_filters, mut verdicts) = (0, [0_u32; 2]);
-    while nr_filters < 120 {
+    let events = [event(), event_of_call()];
+    let (mut nr_filters, mut nr_early, mut verdicts) = (0, [0; 2], [0_u32; 2]);
+    while nr_filters < 160 {
         let ids = vec![task.pid.into(), task.tid.into(), task.cpu.into(), task.cgroup];
         let has_cgroups = task.root_cgroup.is_some();
         let depth = random.below(4);
         let text = Writer { random, ids, has_cgroups, anything: false }.filter(depth);
         let filter = Filter::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        let Ok(Compiled::Tests(filter)) = compile(&filter, &event, End::Entry) else { continue };
-        let filter = if nr_filters % 2 == 0 { filter } else { with_or_equal(filter) };
+        let is_call = nr_filters % 2 == 1;
+        let Ok(Compiled::Tests(filter)) =
+            compile(&filter, &events[usize::from(is_call)], End::Entry)
+        else {
+            continue;
+        };
+        nr_early[usize::from(is_call)] += usize::from(filter.nr_early > 0);
+        let filter = if nr_filters % 4 < 2 { filter } else { with_or_equal(filter) };
         nr_filters += 1;
         let records: Vec<Record> = (0..20).map(|_| record(random, task)).collect();
         for record in &records {
             verdicts[usize::from(passes(&filter, record))] += 1;
         }
         for object in &objects {
-            verify(&load(object, &filter), &filter, &text, &records);
+            verify(&load(object, &filter), &filter, is_call, &text, &records);
         }
     }
-    println!("{nr_filters} filters: rejected and passed {verdicts:?}");
+    println!("{nr_filters} filters, {nr_early:?} early: rejected and passed {verdicts:?}");
+    assert!(nr_early.iter().all(|count| *count > 5), "{nr_early:?}");
     assert!(verdicts.iter().all(|count| *count > 200), "{verdicts:?}");
 }
 
@@ -231,7 +239,7 @@ fn program_with_as_many_tests_as_there_can_be_is_verified() {
         let records: Vec<Record> = (0..200).map(|_| record(random, task)).collect();
         for path in &objects {
             let object = load(path, &filter);
-            verify(&object, &filter, text, &records);
+            verify(&object, &filter, false, text, &records);
             for (program, verified, left) in sizes(&object) {
                 println!("{:?} {program}: {verified} verified, {left} left", path.file_name());
                 // The limit is a million.

@@ -1,5 +1,7 @@
 //! An event with fields of all kinds, its records, and the tests of `strata/abi/kernel.h` done in Rust.
 
+use std::path::PathBuf;
+
 use strata_abi::kernel::{self, Part, Syscall, Test};
 use strata_filter::evaluate::{Fields, Value};
 use strata_filter::{Path, Pattern, Root, Step};
@@ -115,6 +117,24 @@ pub fn event() -> KernelEvent {
         sources,
         exit_sources: Vec::new(),
     }
+}
+
+/// The event as if it were a system call, some of whose arguments have fields in them.
+pub fn event_of_call() -> KernelEvent {
+    let probe = Probe::Syscall { place: 3, entry: Syscall::default() };
+    KernelEvent { probe, ..event() }
+}
+
+/// The event as a program has it that makes no test early.
+pub fn event_without_early() -> KernelEvent {
+    let probe = Probe::Uprobe {
+        binary: PathBuf::new(),
+        offset: 0,
+        is_return: false,
+        semaphore: None,
+        parts: Vec::new(),
+    };
+    KernelEvent { probe, ..event() }
 }
 
 /// A system call with a field at its entry and another one at its exit.
@@ -253,18 +273,24 @@ impl Fields for Record {
 
 /// The tests of `strata/abi/kernel.h`.
 pub fn passes(filter: &kernel::Filter, record: &Record) -> bool {
-    if filter.nr_tests == 0 {
+    let (nr_early, nr_tests) = (filter.nr_early as u8, filter.nr_tests as u8);
+    assert!(nr_early <= nr_tests && usize::from(nr_early) <= kernel::EARLY_MAX, "{filter:?}");
+    passes_between(filter, 0, nr_early, record)
+        && passes_between(filter, nr_early, nr_tests, record)
+}
+
+fn passes_between(filter: &kernel::Filter, from: u8, to: u8, record: &Record) -> bool {
+    if from == to {
         return true;
     }
-    let mut at = 0;
+    let mut at = from;
     loop {
         let test = &filter.test[usize::from(at)];
-        assert!(u32::from(at) < filter.nr_tests, "test {at} of {}", filter.nr_tests);
         let next = if holds(test, record) { test.yes } else { test.no };
         match next {
             kernel::PASS => return true,
             kernel::REJECT => return false,
-            _ => assert!(next > at, "test {at} leads back to {next}"),
+            _ => assert!(next > at && next < to, "test {at} of {from}..{to} leads to {next}"),
         }
         at = next;
     }
