@@ -29,6 +29,7 @@ static void constants(void)
 	CONSTANT(STRATA_ABI_KERNEL_CONSTANT);
 	CONSTANT(STRATA_ABI_KERNEL_STRING);
 	CONSTANT(STRATA_ABI_KERNEL_STRING_AT);
+	CONSTANT(STRATA_ABI_KERNEL_NO_REGISTER);
 	CONSTANT(STRATA_ABI_KERNEL_FIELD);
 	CONSTANT(STRATA_ABI_KERNEL_PID);
 	CONSTANT(STRATA_ABI_KERNEL_TID);
@@ -77,10 +78,10 @@ static void part(void)
 {
 	STRUCT(strata_abi_kernel_part);
 	FIELD(strata_abi_kernel_part, kind);
-	FIELD(strata_abi_kernel_part, reserved0);
+	FIELD(strata_abi_kernel_part, scale);
 	FIELD(strata_abi_kernel_part, offset);
 	FIELD(strata_abi_kernel_part, bytes);
-	FIELD(strata_abi_kernel_part, reserved1);
+	FIELD(strata_abi_kernel_part, index);
 	FIELD(strata_abi_kernel_part, addend);
 	END(strata_abi_kernel_part);
 }

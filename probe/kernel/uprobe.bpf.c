@@ -68,14 +68,26 @@ STRATA_INLINE void count_unreadable(void)
 	__sync_fetch_and_add(&control.unreadable, 1);
 }
 
+/* Of MEMORY and STRING_AT. */
+STRATA_INLINE uint64_t memory_address(const char *registers, uint32_t i)
+{
+	uint64_t address = (uint64_t)event.part[i].addend;
+
+	if (event.part[i].offset != STRATA_ABI_KERNEL_NO_REGISTER)
+		address += read_register(registers, event.part[i].offset);
+	if (event.part[i].scale)
+		address += event.part[i].scale * read_register(registers, event.part[i].index);
+	return address;
+}
+
 /* Where a string is; 0: nowhere. */
 STRATA_INLINE uint64_t string_address(const char *registers, uint32_t i)
 {
-	uint64_t address = read_register(registers, event.part[i].offset);
+	uint64_t address;
 
 	if (event.part[i].kind == STRATA_ABI_KERNEL_STRING)
-		return address;
-	address += (uint64_t)event.part[i].addend;
+		return read_register(registers, event.part[i].offset);
+	address = memory_address(registers, i);
 	if (bpf_probe_read_user(&address, sizeof(address), (const void *)address)) {
 		count_unreadable();
 		return 0;
@@ -120,7 +132,7 @@ STRATA_INLINE void write_value(unsigned char *to, const char *registers, uint32_
 		bpf_probe_read_kernel(to, n, registers + event.part[i].offset);
 		return;
 	}
-	value = read_register(registers, event.part[i].offset) + (uint64_t)event.part[i].addend;
+	value = memory_address(registers, i);
 	/* Zeroes if it cannot be read. */
 	if (bpf_probe_read_user(to, n, (const void *)value))
 		count_unreadable();

@@ -50,6 +50,9 @@ uint16_t wanted_semaphore __attribute__((section(".probes"), used));
 
 int64_t global;
 int32_t table[4];
+double numbers[4];
+char words[2][8] = { "even", "odd" };
+const char *word_list[2] = { words[0], words[1] };
 
 NOINLINE int64_t target_add(uint32_t a, int64_t b, const char *text, int8_t c, uint16_t d, void *e)
 {
@@ -77,9 +80,44 @@ NOINLINE void target_values(int64_t i)
 	      "-4@%0 8@%1 -1@$-5 -2@%2 8@global(%%rip) -4@table+8(%%rip) 8@$4294967296 4@%3",
 	      "r"((int32_t)-i), "r"(i + (INT64_C(1) << 40)), "m"(memory.small),
 	      "r"((uint32_t)(i * 7)));
-	/* The first ends up in %ah; the others are not recorded. */
-	PROBE("odd", "0", "1@%%ah 8@%%xmm0 -4@8(%%rbx,%%rcx,4) 8@%%fs:16 4@%%edi",
-	      "a"((uint32_t)((i & 0xff) << 8)), "D"((uint32_t)i));
+	/* The first ends up in %ah; %xmm0 and %fs are not recorded. */
+	PROBE("odd", "0", "1@%%ah 8f@%%xmm0 -4@4(%%rbx,%%rcx,4) 8@%%fs:16 4@%%edi",
+	      "a"((uint32_t)((i & 0xff) << 8)), "b"(table), "c"(INT64_C(1)), "m"(table),
+	      "D"((uint32_t)i));
+}
+
+/* Addresses of two registers, or of one that counts several times. */
+NOINLINE void target_index(int64_t i)
+{
+	register int64_t three __asm__("r8") = 3;
+	int64_t odd = i & 1;
+
+	table[1] = (int32_t)(i * 5);
+	table[3] = (int32_t)(i * -7);
+	numbers[2] = (double)(i % 1000) + 0.75;
+	PROBE("index", "0",
+	      "-4@4(%%rbx,%%rcx,8) 4@(%%rdi,%%rsi) 4@-4(,%%rdx,4) 8f@-8(%%rax,%%r8,8)", "b"(table),
+	      "c"(odd), "D"(table), "S"(8 * odd + 4), "d"((uintptr_t)&table[2 * odd + 2] / 4),
+	      "a"(numbers), "r"(three), "m"(table), "m"(numbers));
+	PROBE("words", "0", "8@(%%rbx,%%rcx,8)", "b"(word_list), "c"(odd), "m"(word_list));
+}
+
+/* As compilers hand over floating-point numbers: in memory, and in registers for whole numbers. */
+NOINLINE void target_floats(int64_t i)
+{
+	volatile double wide = (double)(i % 1000) + 0.25;
+	volatile float narrow = (float)(-i % 1000) - 0.5f;
+	union {
+		double number;
+		int64_t bits;
+	} in_register = { (double)(i % 1000) + 0.125 };
+	union {
+		float number;
+		int32_t bits;
+	} small = { (float)(i % 1000) * 2 };
+
+	PROBE("floats", "0", "8f@%0 4f@%1 -8f@%2 -4f@%k3 8f@%%xmm1", "m"(wide), "m"(narrow),
+	      "r"(in_register.bits), "r"(small.bits));
 }
 
 NOINLINE void target_places(int64_t i)
@@ -107,6 +145,8 @@ int main(int argc, char **argv)
 		sum += target_add((uint32_t)i, -2 * i, text, (int8_t)i, (uint16_t)i, &global);
 		sum += target_negative((int32_t)i);
 		target_values(i);
+		target_index(i);
+		target_floats(i);
 		target_places(i);
 		target_wanted(i);
 	}
@@ -114,6 +154,7 @@ int main(int argc, char **argv)
 	printf("target_negative %p\n", (void *)(uintptr_t)target_negative);
 	printf("main %p\n", (void *)(uintptr_t)main);
 	printf("global %p\n", (void *)&global);
+	printf("words %p\n", (void *)words);
 	printf("semaphore %" PRIu32 "\n", semaphore);
 	printf("sum %" PRId64 "\n", sum);
 	return 0;

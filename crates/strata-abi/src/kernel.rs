@@ -66,7 +66,7 @@ pub const BYTES: u8 = 3;
 pub const BYTES_REL: u8 = 4;
 /// [`Part::kind`]: a register.
 pub const REGISTER: u8 = 5;
-/// [`Part::kind`]: user memory at a register plus an addend.
+/// [`Part::kind`]: user memory at a register plus an addend, plus a scaled index.
 pub const MEMORY: u8 = 6;
 /// [`Part::kind`]: the addend.
 pub const CONSTANT: u8 = 7;
@@ -74,6 +74,8 @@ pub const CONSTANT: u8 = 7;
 pub const STRING: u8 = 8;
 /// [`Part::kind`]: the string that user memory points to.
 pub const STRING_AT: u8 = 9;
+/// [`Part::offset`] of memory whose address has no register but the index.
+pub const NO_REGISTER: u16 = u16::MAX;
 
 /// `struct strata_abi_kernel_part`.
 #[repr(C)]
@@ -81,14 +83,14 @@ pub const STRING_AT: u8 = 9;
 pub struct Part {
     /// One of the kinds.
     pub kind: u8,
-    /// Zero.
-    pub reserved0: u8,
+    /// 1, 2, 4 or 8: how often the index counts; 0: there is none.
+    pub scale: u8,
     /// Where in the source \[byte\].
     pub offset: u16,
     /// How many \[byte\].
     pub bytes: u16,
-    /// Zero.
-    pub reserved1: u16,
+    /// Where in the source the index is \[byte\].
+    pub index: u16,
     /// Added to a register's value, or the value itself.
     pub addend: i64,
 }

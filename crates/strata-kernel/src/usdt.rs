@@ -37,7 +37,7 @@ pub struct Listed {
     pub name: String,
     /// In how many places it is.
     pub locations: u64,
-    /// Its arguments, as they are recorded of the first of them: `arg1: s32`.
+    /// Its arguments, as they are recorded of the first of them: `arg1: s32`; or why they are not.
     pub arguments: Vec<String>,
     /// Code is run only if somebody wants the probe.
     pub has_semaphore: bool,
@@ -99,12 +99,14 @@ pub fn list(elf: &Elf) -> Result<Vec<Listed>, ElfError> {
             listed.has_semaphore |= location.semaphore.is_some();
             continue;
         }
-        let arguments = location.arguments.iter().enumerate().map(|(index, text)| {
-            let class = Operand::parse(text).map(|operand| operand.class.name());
-            format!("arg{}: {}", index + 1, class.unwrap_or("not recorded"))
+        let arguments = arguments(elf, &location).into_iter().zip(1..);
+        let arguments = arguments.map(|(argument, number)| match argument {
+            Ok((class, _)) => format!("arg{number}: {}", class.name()),
+            Err(why) => format!("arg{number}: not recorded ({why})"),
         });
+        let arguments = arguments.collect();
         all.push(Listed {
-            arguments: arguments.collect(),
+            arguments,
             provider: location.provider,
             name: location.name,
             locations: 1,

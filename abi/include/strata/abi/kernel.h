@@ -78,7 +78,8 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_kernel_control, unreadable) == 16, 
  *   BYTES_REL as BYTES, __rel_loc
  * and of uprobes and USDT probes, where the source is the registers (struct pt_regs):
  *   REGISTER  `bytes` bytes of the register at `offset`
- *   MEMORY    `bytes` bytes of user memory at the register's value plus `addend`
+ *   MEMORY    `bytes` bytes of user memory at the register's value (0 of NO_REGISTER) plus `addend` plus,
+ *             if `scale` is not 0, `scale` times the value of the register at `index`
  *   CONSTANT  `bytes` bytes of `addend`
  *   STRING    the user's string at the address that REGISTER would give: u16 length, bytes without NUL
  *   STRING_AT the user's string at the address that MEMORY would give
@@ -97,12 +98,14 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_kernel_control, unreadable) == 16, 
 #define STRATA_ABI_KERNEL_STRING    8u
 #define STRATA_ABI_KERNEL_STRING_AT 9u
 
+#define STRATA_ABI_KERNEL_NO_REGISTER UINT16_MAX
+
 struct strata_abi_kernel_part {
 	uint8_t kind;
-	uint8_t reserved0;
+	uint8_t scale;	 /* 1, 2, 4 or 8; 0: there is no index */
 	uint16_t offset; /* [byte] */
 	uint16_t bytes;
-	uint16_t reserved1;
+	uint16_t index; /* [byte] */
 	int64_t addend;
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_part) == 16, "kernel part size");

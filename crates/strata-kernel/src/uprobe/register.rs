@@ -13,6 +13,8 @@ pub struct Register {
 
 /// Where `struct pt_regs` has the address of the instruction.
 pub const RIP: u16 = 128;
+/// Where it has the stack's address.
+pub const RSP: u16 = 152;
 /// Where it has what a function returns.
 pub const RAX: u16 = 80;
 /// Where it has a function's arguments, by the System V ABI: rdi, rsi, rdx, rcx, r8, r9.
@@ -27,7 +29,7 @@ const ALL: [(u16, [&str; 5]); 17] = [
     (104, ["rsi", "esi", "si", "sil", ""]),
     (112, ["rdi", "edi", "di", "dil", ""]),
     (32, ["rbp", "ebp", "bp", "bpl", ""]),
-    (152, ["rsp", "esp", "sp", "spl", ""]),
+    (RSP, ["rsp", "esp", "sp", "spl", ""]),
     (72, ["r8", "r8d", "r8w", "r8b", ""]),
     (64, ["r9", "r9d", "r9w", "r9b", ""]),
     (56, ["r10", "r10d", "r10w", "r10b", ""]),

@@ -1,7 +1,7 @@
 //! One argument of a USDT probe, `SIZE@OPERAND` in the assembler's words, x86-64.
 
 use crate::uprobe::register::{self, Register};
-use strata_abi::kernel::{Part, CONSTANT, MEMORY, REGISTER};
+use strata_abi::kernel::{Part, CONSTANT, MEMORY, NO_REGISTER, REGISTER};
 use strata_model::{FieldClass, FieldOrder, Float, Integer};
 use thiserror::Error;
 
@@ -29,8 +29,15 @@ enum Place {
     Constant(Value),
     /// `%edi`
     Register(Register),
-    /// `-8(%rbp)`; without a register it is an address.
-    Memory { value: Value, base: Option<Register> },
+    /// `-8(%rbp)`, `8(%rax,%rbx,4)`; without a register it is an address.
+    Memory { value: Value, base: Option<Register>, index: Option<Index> },
+}
+
+/// A register and how often it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Index {
+    register: Register,
+    scale: u8,
 }
 
 /// `symbol+4`
@@ -67,9 +74,14 @@ pub enum OperandError {
     /// Another size.
     #[error("its size is '{0}', and 1, 2, 4 and 8 bytes can be recorded")]
     Size(String),
-    /// A vector register, or one of another machine.
+    /// A register of another machine.
     #[error("the register %{0} cannot be recorded")]
     Register(String),
+    /// A vector register.
+    #[error(
+        "it is in the floating-point register %{0}, which the kernel does not keep for probes"
+    )]
+    Vector(String),
     /// A register that is smaller than the argument.
     #[error("%{register} has {found} bytes, and the argument {wanted}")]
     Small {
@@ -80,8 +92,11 @@ pub enum OperandError {
         /// The argument's \[byte\].
         wanted: u8,
     },
-    /// `(%rax,%rbx,4)`.
-    #[error("an address made of two registers cannot be recorded")]
+    /// `global(%rax)` where it is not known where the program is.
+    #[error("an address made of a symbol and a register is known only when the program runs")]
+    Moved,
+    /// `(%rax,%rbx,3)`, `(%rax,%rsp)`.
+    #[error("its address has no such index")]
     Index,
     /// `%fs:8`.
     #[error("thread-local memory cannot be recorded")]
@@ -151,23 +166,26 @@ impl Operand {
     /// Why it is not.
     pub fn part(&self, symbols: &Symbols<'_>) -> Result<Part, OperandError> {
         let bytes = self.class.bytes();
-        let (kind, offset, addend) = match &self.place {
-            Place::Constant(value) => (CONSTANT, 0, self.constant(value, symbols)?),
+        let part = |kind, offset, addend| Part { kind, offset, addend, ..Part::default() };
+        let part = match &self.place {
+            Place::Constant(_) if matches!(self.class, Class::Float { .. }) => {
+                return Err(OperandError::Syntax);
+            }
+            Place::Constant(value) => part(CONSTANT, 0, self.constant(value, symbols)?),
             Place::Register(register) => {
-                if matches!(self.class, Class::Float { .. }) {
-                    return Err(OperandError::Syntax);
-                }
                 // What is written to the lower half of a register clears its upper half.
                 if bytes > register.bytes && register.bytes < 4 {
                     let (found, wanted) = (register.bytes, bytes);
                     let register = register.name.to_owned();
                     return Err(OperandError::Small { register, found, wanted });
                 }
-                (REGISTER, register.offset, 0)
+                part(REGISTER, register.offset, 0)
             }
-            Place::Memory { value, base } => self.memory(value, base.as_ref(), symbols)?,
+            Place::Memory { value, base, index } => {
+                self.memory(value, base.as_ref(), *index, symbols)?
+            }
         };
-        Ok(Part { kind, offset, bytes: bytes.into(), addend, ..Part::default() })
+        Ok(Part { bytes: bytes.into(), ..part })
     }
 
     fn constant(&self, value: &Value, symbols: &Symbols<'_>) -> Result<i64, OperandError> {
@@ -184,27 +202,34 @@ impl Operand {
         &self,
         value: &Value,
         base: Option<&Register>,
+        index: Option<Index>,
         symbols: &Symbols<'_>,
-    ) -> Result<(u8, u16, i64), OperandError> {
-        let is_rip = base.is_none_or(|base| base.offset == register::RIP);
-        let address = match (&value.symbol, is_rip) {
-            (Some(symbol), _) => Some(symbols.address(symbol)?.wrapping_add(value.number as u64)),
-            (None, true) if base.is_some() => return Err(OperandError::Rip),
-            (None, true) if !symbols.is_fixed => return Err(OperandError::Syntax),
-            (None, true) => Some(value.number as u64),
-            (None, false) => None,
+    ) -> Result<Part, OperandError> {
+        let (scale, register) = index.map_or((0, 0), |index| (index.scale, index.register.offset));
+        let at = |offset, addend| Part {
+            kind: MEMORY,
+            offset,
+            addend,
+            scale,
+            index: register,
+            ..Part::default()
         };
-        match (address, base) {
-            // Wherever the file is loaded, it is as far from the probe.
-            (Some(address), _) if is_rip => {
-                Ok((MEMORY, register::RIP, address.wrapping_sub(symbols.at) as i64))
-            }
-            (Some(address), Some(base)) if symbols.is_fixed => {
-                Ok((MEMORY, base.offset, address as i64))
-            }
-            (None, Some(base)) => Ok((MEMORY, base.offset, value.number)),
-            _ => Err(OperandError::Index),
+        let is_rip = base.is_some_and(|base| base.offset == register::RIP);
+        let is_address = base.is_none() && index.is_none();
+        let address = match &value.symbol {
+            Some(symbol) => symbols.address(symbol)?.wrapping_add(value.number as u64),
+            None if is_rip => return Err(OperandError::Rip),
+            None if is_address && !symbols.is_fixed => return Err(OperandError::Syntax),
+            None => value.number as u64,
+        };
+        // Wherever the file is loaded, it is as far from the probe.
+        if is_rip || is_address {
+            return Ok(at(register::RIP, address.wrapping_sub(symbols.at) as i64));
         }
+        if value.symbol.is_some() && !symbols.is_fixed {
+            return Err(OperandError::Moved);
+        }
+        Ok(at(base.map_or(NO_REGISTER, |base| base.offset), address as i64))
     }
 }
 
@@ -254,25 +279,47 @@ fn place_of(text: &str) -> Result<Place, OperandError> {
     }
     let Some((before, inside)) = text.strip_suffix(')').and_then(|text| text.rsplit_once('('))
     else {
-        return Ok(Place::Memory { value: value(text)?, base: None });
+        return Ok(Place::Memory { value: value(text)?, base: None, index: None });
     };
     // `(symbol+4)(%rip)`
     let before = before.trim_start_matches('(').trim_end_matches(')');
     let value = if before.is_empty() { Value::default() } else { value(before)? };
     let mut parts = inside.split(',').map(str::trim);
     let base = parts.next().filter(|base| !base.is_empty()).map(register).transpose()?;
-    if parts.next().is_some() {
-        return Err(OperandError::Index);
-    }
-    if base.as_ref().is_some_and(|base| base.bytes != 8) {
+    let index = match (parts.next(), parts.next(), parts.next()) {
+        (None, ..) => None,
+        (Some(index), scale, None) => Some(index_of(index, scale.unwrap_or("1"))?),
+        _ => return Err(OperandError::Syntax),
+    };
+    let is_rip = |base: &Register| base.offset == register::RIP;
+    let is_wrong = |base: Register| base.bytes != 8 || (index.is_some() && is_rip(&base));
+    if base.is_some_and(is_wrong) {
         return Err(OperandError::Syntax);
     }
-    Ok(Place::Memory { value, base })
+    Ok(Place::Memory { value, base, index })
+}
+
+/// The machine has no index in %rsp or %rip.
+fn index_of(text: &str, scale: &str) -> Result<Index, OperandError> {
+    let register = register(text)?;
+    if register.bytes != 8 || [register::RSP, register::RIP].contains(&register.offset) {
+        return Err(OperandError::Index);
+    }
+    match scale.parse() {
+        Ok(scale @ (1 | 2 | 4 | 8)) => Ok(Index { register, scale }),
+        _ => Err(OperandError::Index),
+    }
 }
 
 fn register(text: &str) -> Result<Register, OperandError> {
     let name = text.strip_prefix('%').ok_or(OperandError::Syntax)?;
-    register::find(name).ok_or_else(|| OperandError::Register(name.to_owned()))
+    register::find(name).ok_or_else(|| {
+        let is_vector = ["xmm", "ymm", "zmm"].iter().any(|vector| name.starts_with(vector));
+        match is_vector {
+            true => OperandError::Vector(name.to_owned()),
+            false => OperandError::Register(name.to_owned()),
+        }
+    })
 }
 
 /// `-8`, `0x10`, `symbol`, `symbol+4`, `4+symbol`, `symbol-4+8`

@@ -4,7 +4,7 @@ use super::operand::OperandError;
 use super::*;
 use crate::elf::tests::{output, Folder};
 use std::path::Path;
-use strata_abi::kernel::{CONSTANT, MEMORY, REGISTER};
+use strata_abi::kernel::{CONSTANT, MEMORY, NO_REGISTER, REGISTER};
 
 const SYMBOLS: [(&str, u64); 2] = [("global", 0x4050), ("_ZN3foo3barE", 0x5000)];
 
@@ -17,7 +17,7 @@ fn part(text: &str, is_fixed: bool) -> Result<(Class, Part), OperandError> {
 
 #[test]
 fn operand_of_every_form_is_read_from_its_place() {
-    let cases: [(&str, &str, u8, u16, i64); 22] = [
+    let cases: [(&str, &str, u8, u16, i64); 25] = [
         ("-4@%edi", "s32", REGISTER, 112, 0),
         ("8@%rax", "u64", REGISTER, 80, 0),
         ("1@%ah", "u8", REGISTER, 81, 0),
@@ -35,6 +35,9 @@ fn operand_of_every_form_is_read_from_its_place() {
         ("4f@8(%rsp)", "f32", MEMORY, 152, 8),
         ("8f@8(%rsp)", "f64", MEMORY, 152, 8),
         ("-8f@8(%rsp)", "f64", MEMORY, 152, 8),
+        ("-4f@(%rsp)", "f32", MEMORY, 152, 0),
+        ("-8f@%rax", "f64", REGISTER, 80, 0),
+        ("4f@%edx", "f32", REGISTER, 96, 0),
         ("8@8+16(%rsp)", "u64", MEMORY, 152, 24),
         // Counted from the probe at 0x1200.
         ("8@global(%rip)", "u64", MEMORY, 128, 0x4050 - 0x1200),
@@ -58,7 +61,26 @@ fn operand_of_a_program_at_a_fixed_address_may_be_an_address() {
     let (_, table) = part("4@global+4(%rax)", true).unwrap();
     assert_eq!((table.offset, table.addend), (80, 0x4054));
     assert_eq!(part("8@$global", false), Err(OperandError::Address("global".into())));
-    assert_eq!(part("4@global(%rax)", false), Err(OperandError::Index));
+    assert_eq!(part("4@global(%rax)", false), Err(OperandError::Moved));
+    assert_eq!(part("4@global(,%rax,4)", false), Err(OperandError::Moved));
+}
+
+#[test]
+fn operand_with_an_index_is_read_at_both_registers() {
+    let cases: [(&str, u16, u8, u16, i64); 6] = [
+        ("-4@8(%rax,%rbx,4)", 80, 4, 40, 8),
+        ("4@(%rdi,%rsi)", 112, 1, 104, 0),
+        ("8f@-16(%rsp,%rbp,8)", 152, 8, 32, -16),
+        ("1@(%r12,%r13,1)", 24, 1, 16, 0),
+        ("2@6(,%rcx,2)", NO_REGISTER, 2, 88, 6),
+        ("4@global+4(,%rdx,4)", NO_REGISTER, 4, 96, 0x4054),
+    ];
+    for (text, offset, scale, index, addend) in cases {
+        let (class, found) = part(text, true).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let bytes = u16::from(class.bytes());
+        let wanted = Part { kind: MEMORY, offset, bytes, addend, scale, index };
+        assert_eq!(found, wanted, "{text}");
+    }
 }
 
 #[test]
@@ -69,15 +91,22 @@ fn operand_that_cannot_be_recorded_says_why() {
         ("3@%rax", OperandError::Size("3".into())),
         ("16@%rax", OperandError::Size("16".into())),
         ("2f@(%rax)", OperandError::Size("2f".into())),
-        ("8@%xmm0", OperandError::Register("xmm0".into())),
+        ("8@%xmm0", OperandError::Vector("xmm0".into())),
+        ("8f@%ymm12", OperandError::Vector("ymm12".into())),
         ("8@%x0", OperandError::Register("x0".into())),
-        ("8@(%rax,%rbx)", OperandError::Index),
-        ("8@8(%rax,%rbx,4)", OperandError::Index),
-        ("8@(,%rbx,4)", OperandError::Index),
+        ("8@(%rax,%rsp)", OperandError::Index),
+        ("8@(%rax,%rip)", OperandError::Index),
+        ("8@(%rax,%ebx)", OperandError::Index),
+        ("8@(%rax,%rbx,3)", OperandError::Index),
+        ("8@(%rax,%rbx,)", OperandError::Index),
+        ("8@(%rip,%rbx)", OperandError::Syntax),
+        ("8@(%rax,)", OperandError::Syntax),
+        ("8@(%rax,%rbx,4,4)", OperandError::Syntax),
+        ("8@(%rax,%xmm1,4)", OperandError::Vector("xmm1".into())),
         ("8@%fs:16", OperandError::Segment),
         ("8@16(%rip)", OperandError::Rip),
         ("8@nowhere(%rip)", OperandError::Symbol("nowhere".into())),
-        ("8f@%rax", OperandError::Syntax),
+        ("8f@$4", OperandError::Syntax),
         ("8@", OperandError::Syntax),
         ("8@$", OperandError::Syntax),
         ("8@(%eax)", OperandError::Syntax),
