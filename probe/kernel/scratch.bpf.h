@@ -11,6 +11,7 @@
 #include "record.bpf.h"
 
 #define STRATA_SCRATCH_MAX STRATA_TEXT_BEGIN_MAX
+#define STRATA_COPY_MAX	   512u
 
 /* What of a call was not in memory when it was entered. */
 struct strata_unread {
@@ -26,6 +27,7 @@ struct strata_scratch {
 	uint32_t is_compat;  /* 1: pointers in memory have 4 bytes */
 	uint32_t reserved;
 	struct strata_unread unread;
+	unsigned char copy[STRATA_COPY_MAX]; /* of what only parts are recorded; aligned */
 	unsigned char bytes[2 * STRATA_ABI_KERNEL_SLACK];
 };
 
@@ -35,6 +37,13 @@ struct {
 	__type(key, uint32_t);
 	__type(value, struct strata_scratch);
 } scratches SEC(".maps");
+
+/* Has the compiler test the register that is used: before 6.11 a verifier relates no copy less 1 to it. */
+STRATA_INLINE uint64_t strata_opaque(uint64_t value)
+{
+	__asm__ volatile("" : "+r"(value));
+	return value;
+}
 
 STRATA_INLINE struct strata_scratch *strata_scratch(void)
 {

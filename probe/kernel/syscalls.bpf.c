@@ -25,6 +25,9 @@ const volatile struct strata_abi_kernel_syscall
 #define MAX_ERRNO  4095
 #define NO_CALL	   (-38) /* ENOSYS */
 
+#define INTERRUPTED (-4)   /* EINTR */
+#define RESTARTED   (-516) /* ERESTART_RESTARTBLOCK: what a program sees as EINTR, or not at all */
+
 /* x86-64's; asm/unistd.h has another machine's for this compiler. */
 #define NR_RT_SIGRETURN 15u
 #define NR_EXECVE	59u
@@ -325,13 +328,19 @@ STRATA_INLINE uint32_t assemble_again(struct strata_scratch *scratch,
 	case STRATA_ABI_KERNEL_ARG_SOCKADDR:
 		strata_scratch_address(memory->address, memory->size);
 		return 1;
+	case STRATA_ABI_KERNEL_ARG_TIMEOUT:
+		memory->kind = 16;
+		break;
+	case STRATA_ABI_KERNEL_ARG_TIMEOUT_NARROW:
+		memory->kind = 8;
+		break;
 	default:
 		memory->kind &= STRATA_ABI_KERNEL_ARG_MEMORY - 1;
-		*to = (unsigned char)(memory->kind / 4);
-		scratch->at++;
-		strata_scratch_memory(memory->address, memory->kind);
-		return 2;
 	}
+	*to = (unsigned char)(memory->kind / 4);
+	scratch->at++;
+	strata_scratch_memory(memory->address, memory->kind);
+	return 2;
 }
 
 /* The n-th argument of them. Returns which record it is in, from 1, if it is there now; else it is counted. */
@@ -388,8 +397,14 @@ STRATA_GLOBAL int assemble_output(uint32_t kind, uint64_t address, uint64_t leng
 		return 0;
 	if (kind == STRATA_ABI_KERNEL_ARG_PATH) {
 		strata_scratch_output(address, (uint64_t)ret);
+	} else if (kind == STRATA_ABI_KERNEL_ARG_EVENTS) {
+		strata_scratch_events(address, (uint64_t)ret);
+	} else if (kind == STRATA_ABI_KERNEL_ARG_POLL) {
+		strata_scratch_poll(address, length, 1);
 	} else {
-		if (kind == STRATA_ABI_KERNEL_ARG_SOCKADDR && address && length)
+		if ((kind == STRATA_ABI_KERNEL_ARG_SOCKADDR ||
+		     kind == STRATA_ABI_KERNEL_ARG_OPTION) &&
+		    address && length)
 			bpf_probe_read_user(&bytes, sizeof(bytes), (void *)length);
 		strata_scratch_argument(kind, address, bytes);
 	}
@@ -400,13 +415,22 @@ STRATA_GLOBAL int assemble_output(uint32_t kind, uint64_t address, uint64_t leng
 	return 0;
 }
 
-/* Outputs are where they were asked for only if the call did not fail. */
+/* Outputs are where they were asked for only if the call did not fail, or as its flags say. */
+STRATA_INLINE int has_outputs(uint32_t flags, int64_t ret)
+{
+	if (flags & STRATA_ABI_KERNEL_CALL_INTERRUPTED)
+		return ret == INTERRUPTED || ret == RESTARTED;
+	if (flags & STRATA_ABI_KERNEL_CALL_NOT_ZERO && !ret)
+		return 0;
+	return ret >= 0 || ret < -MAX_ERRNO;
+}
+
 static __attribute__((noinline)) int assemble_exit(const struct pt_regs *regs, uint32_t nr,
 						   int64_t ret)
 {
 	const volatile struct strata_abi_kernel_syscall *s = call_at(place_of(nr));
 	struct strata_scratch *scratch = strata_scratch();
-	int failed = ret < 0 && ret >= -MAX_ERRNO;
+	int is_there = has_outputs(s->flags, ret);
 	uint32_t i;
 
 	if (!scratch)
@@ -415,7 +439,7 @@ static __attribute__((noinline)) int assemble_exit(const struct pt_regs *regs, u
 	*(int64_t *)(void *)scratch->bytes = ret;
 	scratch->at = sizeof(ret);
 	for (i = 0; i < 6 && i < s->nr_args; i++)
-		assemble_output(s->exit_kind[i], failed ? 0 : scratch->argument[i],
+		assemble_output(s->exit_kind[i], is_there ? scratch->argument[i] : 0,
 				scratch->argument[i + 1], ret);
 	return 0;
 }

@@ -7,7 +7,7 @@
 #ifndef STRATA_KERNEL_USER_BPF_H
 #define STRATA_KERNEL_USER_BPF_H
 
-#include "scratch.bpf.h"
+#include "several.bpf.h"
 
 #define STRATA_STRINGS_MAX  64u
 #define STRATA_ADDRESS_MAX  126u
@@ -33,13 +33,6 @@ struct strata_message_compat {
 	uint32_t name;
 	uint32_t name_bytes;
 };
-
-/* Has the compiler test the register that is used: before 6.11 a verifier relates no copy less 1 to it. */
-STRATA_INLINE uint64_t strata_opaque(uint64_t value)
-{
-	__asm__ volatile("" : "+r"(value));
-	return value;
-}
 
 /* As strace shows what it cannot read. */
 const char strata_address_format[] SEC(".rodata.format") = "0x%llx";
@@ -304,6 +297,43 @@ STRATA_GLOBAL int strata_scratch_memory(uint64_t address, uint32_t bytes)
 	return 0;
 }
 
+/* Where struct mmsghdr has how much of the first message there was [byte]. */
+STRATA_INLINE uint64_t strata_message_length_at(const struct strata_scratch *scratch)
+{
+	return scratch->is_compat ? 28 : 56;
+}
+
+STRATA_GLOBAL int strata_scratch_messages(uint64_t address)
+{
+	struct strata_user_memory memory = { 0, address, 0 };
+	struct strata_scratch *scratch = strata_scratch();
+	uint32_t bytes = 0;
+
+	if (!scratch)
+		return 0;
+	strata_find_name(scratch, &memory);
+	strata_scratch_address(memory.address, memory.size);
+	if (address)
+		bpf_probe_read_user(&bytes, sizeof(bytes),
+				    (const void *)(address + strata_message_length_at(scratch)));
+	strata_scratch_number(scratch, bytes, sizeof(bytes));
+	return 0;
+}
+
+/* FUTEX_WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2; of others the argument is a number, or nothing. */
+STRATA_INLINE int strata_futex_waits(uint64_t op)
+{
+	return 1u << (op & 31) & (1u << 0 | 1u << 6 | 1u << 9 | 1u << 11 | 1u << 13) &&
+	       !(op & 0x60);
+}
+
+STRATA_INLINE void strata_scratch_timeout(struct strata_scratch *scratch, uint64_t argument,
+					  uint32_t bytes)
+{
+	strata_scratch_number(scratch, argument, 8);
+	strata_scratch_memory(strata_futex_waits(scratch->argument[1]) ? argument : 0, bytes);
+}
+
 /* Puts an argument behind the others. @size: the number that says how long it is. */
 STRATA_GLOBAL int strata_scratch_argument(uint32_t kind, uint64_t address, uint64_t size)
 {
@@ -337,8 +367,29 @@ STRATA_GLOBAL int strata_scratch_argument(uint32_t kind, uint64_t address, uint6
 	case STRATA_ABI_KERNEL_ARG_SOCKADDR:
 		strata_scratch_address(address, size);
 		break;
+	case STRATA_ABI_KERNEL_ARG_TIMEOUT:
+		strata_scratch_timeout(scratch, address, 16);
+		break;
+	case STRATA_ABI_KERNEL_ARG_TIMEOUT_NARROW:
+		strata_scratch_timeout(scratch, address, 8);
+		break;
+	case STRATA_ABI_KERNEL_ARG_OPTION:
+		strata_scratch_option(address, size);
+		break;
+	case STRATA_ABI_KERNEL_ARG_POLL:
+		strata_scratch_poll(address, size, 0);
+		break;
+	case STRATA_ABI_KERNEL_ARG_SET:
+		strata_scratch_set(address, scratch->argument[0]);
+		break;
+	case STRATA_ABI_KERNEL_ARG_MESSAGES:
+		strata_scratch_messages(address);
+		break;
 	default:
-		strata_scratch_memory(address, kind & (STRATA_ABI_KERNEL_ARG_MEMORY - 1));
+		if (kind & STRATA_ABI_KERNEL_ARG_MEMORY)
+			strata_scratch_memory(address, kind & (STRATA_ABI_KERNEL_ARG_MEMORY - 1));
+		else if (kind & STRATA_ABI_KERNEL_ARG_LAYOUT)
+			strata_scratch_pieces(address, kind);
 		break;
 	}
 	return 0;

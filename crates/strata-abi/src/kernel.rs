@@ -202,16 +202,48 @@ pub const ARG_MESSAGE: u8 = 5;
 pub const ARG_STRINGS: u8 = 6;
 /// [`Syscall::kind`]: a short string, with its NUL.
 pub const ARG_NAME: u8 = 7;
+/// [`Syscall::kind`]: a number, and the time that it may point to: 16 bytes.
+pub const ARG_TIMEOUT: u8 = 8;
+/// [`Syscall::kind`]: the same, with 8 bytes.
+pub const ARG_TIMEOUT_NARROW: u8 = 9;
+/// Of either end: a socket's option.
+pub const ARG_OPTION: u8 = 10;
+/// Of either end: of `struct pollfd` some.
+pub const ARG_POLL: u8 = 11;
+/// Of either end: the descriptors in an `fd_set`.
+pub const ARG_SET: u8 = 12;
+/// [`Syscall::exit_kind`]: of `struct epoll_event` some.
+pub const ARG_EVENTS: u8 = 13;
+/// [`Syscall::exit_kind`]: a socket's address and a length, that the first `struct mmsghdr` has.
+pub const ARG_MESSAGES: u8 = 14;
+/// [`Syscall::exit_kind`]: with the number of a [`Layout`], what that says.
+pub const ARG_LAYOUT: u8 = 64;
 /// [`Syscall::kind`]: with a number of bytes, that many of user memory.
 pub const ARG_MEMORY: u8 = 128;
 /// Most bytes of an [`ARG_MEMORY`].
 pub const MEMORY_MAX: u8 = 64;
 /// Most bytes of an [`ARG_NAME`], with its NUL.
 pub const NAME_MAX: u8 = 64;
+/// Most elements of a list.
+pub const ELEMENTS_MAX: u8 = 16;
+/// Most of an array of `struct pollfd` that are looked at.
+pub const POLL_MAX: u32 = 64;
+/// Most bytes of an [`ARG_OPTION`].
+pub const OPTION_MAX: u8 = 16;
+/// How many [`Layout`] there are.
+pub const LAYOUTS: u32 = 16;
+/// Most pieces of a [`Layout`].
+pub const PIECES_MAX: usize = 5;
+/// Most bytes of a [`Piece`].
+pub const PIECE_MAX: u16 = 72;
 /// [`Syscall::flags`]: all calls that have no number of their own.
 pub const CALL_UNKNOWN: u32 = 1;
 /// [`Syscall::flags`]: its entry is recorded, and has what is read from memory.
 pub const CALL_MEMORY: u32 = 2;
+/// [`Syscall::flags`]: what it gives back is there only if it was interrupted.
+pub const CALL_INTERRUPTED: u32 = 4;
+/// [`Syscall::flags`]: what it gives back is there only if it does not return 0.
+pub const CALL_NOT_ZERO: u32 = 8;
 /// [`Syscall::entry_id`], [`Syscall::exit_id`]: not recorded.
 pub const NO_ID: u32 = u32::MAX;
 
@@ -233,6 +265,26 @@ pub struct Syscall {
     pub nr_args: u8,
     /// Where each one begins, if `fixed_bytes` is not 0.
     pub offset: [u8; 6],
-    /// Of [`CALL_UNKNOWN`] and [`CALL_MEMORY`].
+    /// Of [`CALL_UNKNOWN`], [`CALL_MEMORY`], [`CALL_INTERRUPTED`] and [`CALL_NOT_ZERO`].
     pub flags: u32,
+}
+
+/// `struct strata_abi_kernel_piece`: of a structure.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Piece {
+    /// Where in it \[byte\].
+    pub offset: u16,
+    /// How many \[byte\].
+    pub bytes: u16,
+}
+
+/// `struct strata_abi_kernel_layout`: what is recorded of a structure.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// How many pieces there are.
+    pub nr_pieces: u32,
+    /// The pieces.
+    pub piece: [Piece; PIECES_MAX],
 }

@@ -91,8 +91,10 @@ fn kernel_mirror() -> String {
         FOLLOW_NONE FOLLOW_AT_EXEC FOLLOW_ALL COPY TEXT TEXT_REL BYTES
         BYTES_REL REGISTER MEMORY CONSTANT STRING STRING_AT NO_REGISTER FIELD PID TID CPU CGROUP COMM CHARS
         EQUAL LESS LESS_OR_EQUAL LESS_SIGNED LESS_EQ_SIGNED PASS REJECT ARG_NONE ARG_U32 ARG_U64
-        ARG_PATH ARG_SOCKADDR ARG_MESSAGE ARG_STRINGS ARG_NAME ARG_MEMORY
-        MEMORY_MAX NAME_MAX CALL_UNKNOWN CALL_MEMORY NO_ID);
+        ARG_PATH ARG_SOCKADDR ARG_MESSAGE ARG_STRINGS ARG_NAME ARG_TIMEOUT ARG_TIMEOUT_NARROW
+        ARG_OPTION ARG_POLL ARG_SET ARG_EVENTS ARG_MESSAGES ARG_LAYOUT ARG_MEMORY
+        MEMORY_MAX NAME_MAX ELEMENTS_MAX POLL_MAX OPTION_MAX LAYOUTS PIECES_MAX PIECE_MAX
+        CALL_UNKNOWN CALL_MEMORY CALL_INTERRUPTED CALL_NOT_ZERO NO_ID);
     layout!(out, "strata_abi_kernel_control", kernel::Control, active following tracer reserved0
         unreadable cut unfollowed reserved);
     layout!(out, "strata_abi_kernel_part", kernel::Part, kind scale offset bytes index
@@ -104,6 +106,8 @@ fn kernel_mirror() -> String {
         filter);
     layout!(out, "strata_abi_kernel_syscall", kernel::Syscall, entry_id exit_id kind exit_kind
         fixed_bytes nr_args offset flags);
+    layout!(out, "strata_abi_kernel_piece", kernel::Piece, offset bytes);
+    layout!(out, "strata_abi_kernel_layout", kernel::Layout, nr_pieces piece);
     out
 }
 

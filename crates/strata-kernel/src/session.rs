@@ -8,6 +8,7 @@ use crate::follow::{self, Follow};
 use crate::limits::{fit_buffers, holds_twice, Limits};
 use crate::load::{bytes_of, quiet, Loader};
 use crate::plan::{plan, Constant, Fallback, Plan, Unit};
+use crate::syscalls;
 use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -424,6 +425,7 @@ fn attach_others(loader: &Loader, mut others: Vec<Unit>, all: &mut All<'_>) {
 
 fn prepare(loader: &Loader, unit: &Unit) -> Result<libbpf_rs::OpenObject, Reason> {
     let event: &Event = &unit.event;
+    let layouts = syscalls::layouts();
     // SAFETY: integers only, without padding.
     let mut constants = vec![(".rodata.event", unsafe { bytes_of(event) })];
     match &unit.constant {
@@ -437,6 +439,8 @@ fn prepare(loader: &Loader, unit: &Unit) -> Result<libbpf_rs::OpenObject, Reason
         Constant::Syscalls(table) => {
             // SAFETY: an array of structures of integers without padding.
             constants.push((".rodata.syscalls", unsafe { bytes_of(&**table) }));
+            // SAFETY: likewise.
+            constants.push((".rodata.layouts", unsafe { bytes_of(&layouts) }));
         }
     }
     loader.open(unit.object, &unit.programs, &constants)

@@ -9,6 +9,7 @@
 pub mod compat;
 mod fields;
 mod meaning;
+mod structure;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -17,11 +18,13 @@ mod truth;
 
 use crate::{KernelEvent, Probe, Source};
 use meaning::{Meaning, Number};
+pub(crate) use structure::layouts;
+
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use strata_abi::kernel::{
     self, ARG_MEMORY, ARG_MESSAGE, ARG_NAME, ARG_NONE, ARG_PATH, ARG_SOCKADDR, ARG_STRINGS,
-    ARG_U32, ARG_U64, NO_ID,
+    ARG_TIMEOUT, ARG_TIMEOUT_NARROW, ARG_U32, ARG_U64, NO_ID,
 };
 use strata_model::{Base, Element, Field, FieldClass, Flags, Integer, Label};
 
@@ -34,6 +37,12 @@ const VALUES: &str = include_str!("syscalls/values.txt");
 
 /// These return an address.
 const ADDRESS_RETURNED: &[&str] = &["mmap", "mmap2", "brk", "mremap", "shmat", "map_shadow_stack"];
+
+/// These give back how much time was left, if they were interrupted.
+const INTERRUPTED: &[&str] = &["nanosleep", "clock_nanosleep", "clock_nanosleep_time64"];
+
+/// These give nothing back if they return 0: no child has anything to say.
+const NOT_ZERO: &[&str] = &["wait4", "waitpid"];
 
 /// A system call.
 #[derive(Clone, Debug, PartialEq)]
@@ -178,6 +187,12 @@ pub fn event(syscall: &Syscall) -> KernelEvent {
     let ret = Field::new("ret", FieldClass::Integer(Integer { base, ..Integer::signed(8) }));
     let outputs = syscall.args.iter().flat_map(Argument::exit_fields);
     let mut entry = entry(&syscall.args);
+    if INTERRUPTED.contains(&syscall.name) {
+        entry.flags |= kernel::CALL_INTERRUPTED;
+    }
+    if NOT_ZERO.contains(&syscall.name) {
+        entry.flags |= kernel::CALL_NOT_ZERO;
+    }
     if syscall.is_compat {
         // Its arguments are not in the registers that are copied.
         entry = kernel::Syscall { fixed_bytes: 0, offset: [0; 6], ..entry };
@@ -236,8 +251,12 @@ pub fn unknown() -> KernelEvent {
 /// Whether an argument of this kind is read from memory when the call is entered, and, if it is not there,
 /// when the call returns.
 pub(crate) fn is_read_again(kind: u8) -> bool {
-    kind & ARG_MEMORY != 0
-        || matches!(kind, ARG_PATH | ARG_NAME | ARG_STRINGS | ARG_SOCKADDR | ARG_MESSAGE)
+    is_words(kind) || matches!(kind, ARG_PATH | ARG_NAME | ARG_STRINGS | ARG_SOCKADDR | ARG_MESSAGE)
+}
+
+/// Whether that is recorded as words.
+fn is_words(kind: u8) -> bool {
+    kind & ARG_MEMORY != 0 || matches!(kind, ARG_TIMEOUT | ARG_TIMEOUT_NARROW)
 }
 
 /// The three classes of records of what was not in memory when its call was entered: name, and fields. The
@@ -262,9 +281,7 @@ pub fn again_classes() -> [(&'static str, Vec<Field>); 3] {
         class("syscall_address", fields::address("address"), |kind| {
             matches!(kind, ARG_SOCKADDR | ARG_MESSAGE)
         }),
-        class("syscall_memory", vec![Field::new("words", fields::sequence(word, 1))], |kind| {
-            kind & ARG_MEMORY != 0
-        }),
+        class("syscall_memory", vec![Field::new("words", fields::sequence(word, 1))], is_words),
     ]
 }
 

@@ -189,31 +189,64 @@ struct strata_abi_kernel_event {
  *             the whole may be is in the next argument
  *   MESSAGE   as SOCKADDR, the name of the struct msghdr at it
  *   MEMORY|n  n bytes at it (4 to MEMORY_MAX, whole words of 4), as they are; zeroes if there are none
- * A text that cannot be read is its address as text ("0x55d0"), anything else is empty or zeroes. What can be
+ *   TIMEOUT   8 bytes of the register, then the 16 bytes at it if futex's command (argument 1) has it wait, else
+ *             zeroes
+ *   TIMEOUT_NARROW  the same with 8 bytes at it
+ *   OPTION    u8 n, n words of 4 bytes: a socket's option of the level in argument 1; how many bytes it has is
+ *             in the next argument. n is 0 if they are no whole words, more than OPTION_MAX, or, of other levels
+ *             than SOL_SOCKET, more than 4
+ *   POLL      u8 n, n times i32 fd, u8 n, n times u16 events: the first of an array of struct pollfd, whose number
+ *             is in the next argument
+ *   SET       u8 n, n times u16: the lowest descriptors in an fd_set, whose size in bits is in argument 0
+ * Of lists n is at most ELEMENTS_MAX. A text that cannot be read is its address as text ("0x55d0"), anything else is empty or zeroes. What can be
  * read then is in a record in front of the exit: u32 place in `syscalls`, u8 argument, and
  *   id      syscall_text     bytes and a NUL
  *   id + 1  syscall_address  as SOCKADDR
  *   id + 2  syscall_memory   u8 number of words, that many words of 4 bytes
  * At exit first the return value (i64), then those arguments whose exit kind is not NONE, as they are
- * in memory then: MEMORY, MESSAGE, SOCKADDR (its length is *next), PATH (no longer than what is returned).
+ * in memory then: MEMORY, MESSAGE, SOCKADDR and OPTION (the length is *next), PATH (no longer than what is
+ * returned), SET, and
+ *   POLL      of the first POLL_MAX, those with revents, and these instead of events
+ *   EVENTS    u8 n, n times u32 events, u8 n, n times u64 data: of an array of struct epoll_event, as many as are
+ *             returned
+ *   MESSAGES  as MESSAGE, of the first struct mmsghdr at it, then u32, its msg_len
+ *   LAYOUT|n  the pieces of `layouts` number n, one behind the other; zeroes if there are none
  */
-#define STRATA_ABI_KERNEL_ARG_NONE     0u
-#define STRATA_ABI_KERNEL_ARG_U32      1u
-#define STRATA_ABI_KERNEL_ARG_U64      2u
-#define STRATA_ABI_KERNEL_ARG_PATH     3u
-#define STRATA_ABI_KERNEL_ARG_SOCKADDR 4u
-#define STRATA_ABI_KERNEL_ARG_MESSAGE  5u
-#define STRATA_ABI_KERNEL_ARG_STRINGS  6u
-#define STRATA_ABI_KERNEL_ARG_NAME     7u
-#define STRATA_ABI_KERNEL_ARG_MEMORY   128u
+#define STRATA_ABI_KERNEL_ARG_NONE	     0u
+#define STRATA_ABI_KERNEL_ARG_U32	     1u
+#define STRATA_ABI_KERNEL_ARG_U64	     2u
+#define STRATA_ABI_KERNEL_ARG_PATH	     3u
+#define STRATA_ABI_KERNEL_ARG_SOCKADDR	     4u
+#define STRATA_ABI_KERNEL_ARG_MESSAGE	     5u
+#define STRATA_ABI_KERNEL_ARG_STRINGS	     6u
+#define STRATA_ABI_KERNEL_ARG_NAME	     7u
+#define STRATA_ABI_KERNEL_ARG_TIMEOUT	     8u
+#define STRATA_ABI_KERNEL_ARG_TIMEOUT_NARROW 9u
+#define STRATA_ABI_KERNEL_ARG_OPTION	     10u
+#define STRATA_ABI_KERNEL_ARG_POLL	     11u
+#define STRATA_ABI_KERNEL_ARG_SET	     12u
+#define STRATA_ABI_KERNEL_ARG_EVENTS	     13u
+#define STRATA_ABI_KERNEL_ARG_MESSAGES	     14u
+#define STRATA_ABI_KERNEL_ARG_LAYOUT	     64u
+#define STRATA_ABI_KERNEL_ARG_MEMORY	     128u
 
-#define STRATA_ABI_KERNEL_MEMORY_MAX 64u /* [byte] */
-#define STRATA_ABI_KERNEL_NAME_MAX   64u /* [byte] */
+#define STRATA_ABI_KERNEL_MEMORY_MAX   64u /* [byte] */
+#define STRATA_ABI_KERNEL_NAME_MAX     64u /* [byte] */
+#define STRATA_ABI_KERNEL_ELEMENTS_MAX 16u
+#define STRATA_ABI_KERNEL_POLL_MAX     64u
+#define STRATA_ABI_KERNEL_OPTION_MAX   16u /* [byte] */
+#define STRATA_ABI_KERNEL_LAYOUTS      16u
+#define STRATA_ABI_KERNEL_PIECES_MAX   5u
+#define STRATA_ABI_KERNEL_PIECE_MAX    72u /* [byte] */
 
 /* All calls that have no number of their own; u32 number and u32 kind of call come before the arguments. */
 #define STRATA_ABI_KERNEL_CALL_UNKNOWN 1u
 /* Its entry is recorded, and has what is read from memory. */
 #define STRATA_ABI_KERNEL_CALL_MEMORY 2u
+/* What it gives back is there if it was interrupted, and only then: the time that was left. */
+#define STRATA_ABI_KERNEL_CALL_INTERRUPTED 4u
+/* What it gives back is there only if it does not return 0. */
+#define STRATA_ABI_KERNEL_CALL_NOT_ZERO 8u
 
 /* No event record class: not recorded. */
 #define STRATA_ABI_KERNEL_NO_ID UINT32_MAX
@@ -233,5 +266,18 @@ struct strata_abi_kernel_syscall {
 	uint32_t flags; /* STRATA_ABI_KERNEL_CALL_* */
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_syscall) == 32, "kernel syscall size");
+
+/* What is recorded of a structure: `layouts`, the same for all system calls. */
+struct strata_abi_kernel_piece {
+	uint16_t offset; /* [byte] */
+	uint16_t bytes;	 /* at most PIECE_MAX */
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_piece) == 4, "kernel piece size");
+
+struct strata_abi_kernel_layout {
+	uint32_t nr_pieces;
+	struct strata_abi_kernel_piece piece[STRATA_ABI_KERNEL_PIECES_MAX];
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_layout) == 24, "kernel layout size");
 
 #endif /* STRATA_ABI_KERNEL_H */

@@ -71,7 +71,7 @@ fn syscall(line: Line) -> Option<Syscall> {
         Argument {
             name,
             c_type,
-            meaning: meaning::of(call, name, c_type).compat(number >= FIRST_WITH_LONG_TIMES),
+            meaning: meaning::of(call, name, c_type).compat(other, number >= FIRST_WITH_LONG_TIMES),
             labels,
             flags,
             pointer: meaning::POINTER.narrow(),

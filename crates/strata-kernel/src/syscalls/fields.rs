@@ -1,12 +1,15 @@
 //! The fields that the BPF programs write for an argument, see `STRATA_ABI_KERNEL_ARG_*`.
 
-use super::meaning::{Layout, Meaning, Number};
+use super::meaning::{Layout, Meaning, Number, FLAGS, INT, POINTER, UNSIGNED};
+use super::structure::{Item, Structure};
 use strata_abi::kernel::{
-    ARG_MEMORY, ARG_MESSAGE, ARG_NAME, ARG_NONE, ARG_PATH, ARG_SOCKADDR, ARG_STRINGS, ARG_U32,
+    ARG_EVENTS, ARG_MEMORY, ARG_MESSAGE, ARG_MESSAGES, ARG_NAME, ARG_NONE, ARG_OPTION, ARG_PATH,
+    ARG_POLL, ARG_SET, ARG_SOCKADDR, ARG_STRINGS, ARG_TIMEOUT, ARG_TIMEOUT_NARROW, ARG_U32,
     ARG_U64,
 };
 use strata_model::{
-    Base, Element, Enumeration, Field, FieldClass, FieldOrder, Flags, Integer, Label, Sequence,
+    Array, Base, Element, Enumeration, Field, FieldClass, FieldOrder, Flags, Integer, Label,
+    Sequence,
 };
 
 impl Meaning {
@@ -17,12 +20,21 @@ impl Meaning {
             Meaning::PathOut
             | Meaning::AddressOut
             | Meaning::MessageOut
+            | Meaning::MessagesOut
+            | Meaning::StructureOut(_)
+            | Meaning::OptionOut
+            | Meaning::EventsOut
             | Meaning::MemoryOut(_) => Some(pointer),
             Meaning::Path
             | Meaning::Name
             | Meaning::Strings
             | Meaning::Address
             | Meaning::Message
+            | Meaning::Messages(_)
+            | Meaning::TimeOut(_)
+            | Meaning::Option
+            | Meaning::Poll
+            | Meaning::Set
             | Meaning::Memory(_) => None,
         }
     }
@@ -33,8 +45,13 @@ impl Meaning {
             Meaning::Name => ARG_NAME,
             Meaning::Strings => ARG_STRINGS,
             Meaning::Address => ARG_SOCKADDR,
-            Meaning::Message => ARG_MESSAGE,
+            Meaning::Message | Meaning::Messages(_) => ARG_MESSAGE,
             Meaning::Memory(layout) => ARG_MEMORY | layout.bytes(),
+            Meaning::TimeOut(time) if time.bytes() == 8 => ARG_TIMEOUT_NARROW,
+            Meaning::TimeOut(_) => ARG_TIMEOUT,
+            Meaning::Option => ARG_OPTION,
+            Meaning::Poll => ARG_POLL,
+            Meaning::Set => ARG_SET,
             _ => match self.register(pointer) {
                 Some(Number { bytes: 4, .. }) => ARG_U32,
                 _ => ARG_U64,
@@ -48,6 +65,12 @@ impl Meaning {
             Meaning::AddressOut => ARG_SOCKADDR,
             Meaning::MessageOut => ARG_MESSAGE,
             Meaning::MemoryOut(layout) => ARG_MEMORY | layout.bytes(),
+            Meaning::MessagesOut => ARG_MESSAGES,
+            Meaning::StructureOut(structure) | Meaning::Messages(structure) => structure.kind(),
+            Meaning::OptionOut => ARG_OPTION,
+            Meaning::Poll => ARG_POLL,
+            Meaning::Set => ARG_SET,
+            Meaning::EventsOut => ARG_EVENTS,
             _ => ARG_NONE,
         }
     }
@@ -62,8 +85,14 @@ impl Meaning {
         match self {
             Meaning::Path | Meaning::Name => vec![Field::new(name, FieldClass::String)],
             Meaning::Strings => vec![Field::new(name, sequence(Element::Text, 2))],
-            Meaning::Address | Meaning::Message => address(name),
+            Meaning::Address | Meaning::Message | Meaning::Messages(_) => address(name),
             Meaning::Memory(layout) => members(name, layout),
+            Meaning::TimeOut(time) => {
+                std::iter::once(integer(name, POINTER, &[])).chain(members(name, time)).collect()
+            }
+            Meaning::Option => vec![list(name, INT)],
+            Meaning::Poll => descriptors(name, "events"),
+            Meaning::Set => vec![list(name, SHORT)],
             _ => {
                 let number = self.register(pointer).unwrap_or(pointer);
                 let mut field = integer(name, number, labels);
@@ -80,9 +109,49 @@ impl Meaning {
             Meaning::PathOut => vec![Field::new(name, FieldClass::String)],
             Meaning::AddressOut | Meaning::MessageOut => address(name),
             Meaning::MemoryOut(layout) => members(name, layout),
+            Meaning::MessagesOut => {
+                let length = integer(&format!("{name}_len"), UNSIGNED, &[]);
+                address(name).into_iter().chain([length]).collect()
+            }
+            Meaning::StructureOut(structure) | Meaning::Messages(structure) => {
+                some_members(name, structure)
+            }
+            Meaning::OptionOut => vec![list(name, INT)],
+            Meaning::Poll => descriptors(name, "revents"),
+            Meaning::Set => vec![list(name, SHORT)],
+            Meaning::EventsOut => {
+                vec![list(&format!("{name}_events"), FLAGS), list(&format!("{name}_data"), POINTER)]
+            }
             _ => Vec::new(),
         }
     }
+}
+
+const SHORT: Number = Number { bytes: 2, ..UNSIGNED };
+
+/// At most [`strata_abi::kernel::ELEMENTS_MAX`] of them.
+fn list(name: &str, number: Number) -> Field {
+    let Number { bytes, is_signed, base } = number;
+    let element = Integer { signed: is_signed, base, ..Integer::unsigned(bytes) };
+    Field::new(name, sequence(Element::Integer(element), 1))
+}
+
+/// One behind the other: those of one place belong together.
+fn descriptors(name: &str, events: &str) -> Vec<Field> {
+    let bits = Number { bytes: 2, ..FLAGS };
+    vec![list(&format!("{name}_fd"), INT), list(&format!("{name}_{events}"), bits)]
+}
+
+fn some_members(name: &str, structure: Structure) -> Vec<Field> {
+    let member = |name: String, item| match item {
+        Item::Number(number) => integer(&name, number, &[]),
+        Item::Text(bytes) => {
+            let text = Array { element: Element::Text, count: bytes.into() };
+            Field::new(name, FieldClass::Array(text))
+        }
+    };
+    let members = structure.members().iter();
+    members.map(|one| member(format!("{name}{}", one.name), one.item)).collect()
 }
 
 fn members(name: &str, layout: Layout) -> Vec<Field> {

@@ -1,8 +1,10 @@
 //! What an argument is, beyond its C type: a path, an address, a file descriptor.
 //!
 //! Contents of buffers are never recorded: they may be anyone's secrets, and nothing bounds their cost.
-//! That holds for the environment of execve, values of extended attributes, keys, and options of mount.
+//! That holds for the environment of execve, values of extended attributes, keys, and options of mount. An
+//! option of a socket is recorded where it can be no key.
 
+use super::structure::Structure;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use strata_model::Base;
@@ -20,10 +22,10 @@ const fn number(bytes: u8, is_signed: bool, base: Base) -> Number {
 }
 
 pub(super) const POINTER: Number = number(8, false, Base::Sixteen);
-const INT: Number = number(4, true, Base::Ten);
-const UNSIGNED: Number = number(4, false, Base::Ten);
-const LONG: Number = number(8, true, Base::Ten);
-const UNSIGNED_LONG: Number = number(8, false, Base::Ten);
+pub(super) const INT: Number = number(4, true, Base::Ten);
+pub(super) const UNSIGNED: Number = number(4, false, Base::Ten);
+pub(super) const LONG: Number = number(8, true, Base::Ten);
+pub(super) const UNSIGNED_LONG: Number = number(8, false, Base::Ten);
 
 /// What is recorded of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,33 +48,62 @@ pub(super) enum Meaning {
     Message,
     /// The same once the call has returned.
     MessageOut,
+    /// The same of the first `struct mmsghdr`, and how long the message was.
+    MessagesOut,
+    /// The address in the first `struct mmsghdr`; how much of that message was sent once the call has returned.
+    Messages(Structure),
     /// The structure that it points to.
     Memory(Layout),
     /// The same once the call has returned.
     MemoryOut(Layout),
+    /// Of the structure that it points to what is wanted, once the call has returned.
+    StructureOut(Structure),
+    /// futex's: a number, or by the command the time that it points to.
+    TimeOut(Layout),
+    /// A socket's option; its length is in the next argument.
+    Option,
+    /// The same once the call has returned; its length is where the next argument points to.
+    OptionOut,
+    /// Descriptors with what is asked of them; those that are ready once the call has returned.
+    Poll,
+    /// A set of descriptors, before and after.
+    Set,
+    /// What epoll has to say once the call has returned.
+    EventsOut,
 }
+
+/// What each field's name has behind the argument's, and what it is.
+type Members = &'static [(&'static str, Number)];
 
 /// A structure, or how it begins: whole words of 4 bytes, in order and without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// What each field's name has behind the argument's, and what it is.
-    members: &'static [(&'static str, Number)],
-    /// What has 8 bytes has 4 where the program has 32-bit pointers.
-    is_native: bool,
-    /// That is so here.
+    members: Members,
+    /// Where the program has 32-bit pointers.
+    narrow: Narrow,
+    /// That is so here: what has 8 bytes has 4.
     is_narrow: bool,
 }
 
-const fn fixed(members: &'static [(&'static str, Number)]) -> Layout {
-    Layout { members, is_native: false, is_narrow: false }
+/// A 32-bit program's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Narrow {
+    Same,
+    /// What has 8 bytes has 4.
+    Halved,
+    Other(Members),
 }
 
-const fn native(members: &'static [(&'static str, Number)]) -> Layout {
-    Layout { members, is_native: true, is_narrow: false }
+const fn fixed(members: Members) -> Layout {
+    Layout { members, narrow: Narrow::Same, is_narrow: false }
+}
+
+const fn native(members: Members) -> Layout {
+    Layout { members, narrow: Narrow::Halved, is_narrow: false }
 }
 
 const FLAGS_LONG: Number = number(8, false, Base::Sixteen);
-const FLAGS: Number = number(4, false, Base::Sixteen);
+pub(super) const FLAGS: Number = number(4, false, Base::Sixteen);
 
 const TIMESPEC: Layout = native(&[("_sec", LONG), ("_nsec", LONG)]);
 const TIMEVAL: Layout = native(&[("_sec", LONG), ("_usec", LONG)]);
@@ -125,6 +156,44 @@ const SCHED_ATTR: Layout = fixed(&[
     ("_deadline", UNSIGNED_LONG),
     ("_period", UNSIGNED_LONG),
 ]);
+/// A handler: 0 is SIG_DFL, 1 SIG_IGN. A signal's bit in the mask is its number less 1.
+const SIGACTION: Layout = Layout {
+    members: &[
+        ("_handler", POINTER),
+        ("_flags", FLAGS_LONG),
+        ("_restorer", POINTER),
+        ("_mask", FLAGS_LONG),
+    ],
+    narrow: Narrow::Other(&[
+        ("_handler", FLAGS),
+        ("_flags", FLAGS),
+        ("_restorer", FLAGS),
+        ("_mask", FLAGS_LONG),
+    ]),
+    is_narrow: false,
+};
+const STATFS: Layout = native(&[
+    ("_type", FLAGS_LONG),
+    ("_bsize", UNSIGNED_LONG),
+    ("_blocks", UNSIGNED_LONG),
+    ("_bfree", UNSIGNED_LONG),
+    ("_bavail", UNSIGNED_LONG),
+    ("_files", UNSIGNED_LONG),
+    ("_ffree", UNSIGNED_LONG),
+]);
+/// Of 32-bit programs only.
+const STATFS64: Layout = fixed(&[
+    ("_type", FLAGS),
+    ("_bsize", UNSIGNED),
+    ("_blocks", UNSIGNED_LONG),
+    ("_bfree", UNSIGNED_LONG),
+    ("_bavail", UNSIGNED_LONG),
+    ("_files", UNSIGNED_LONG),
+    ("_ffree", UNSIGNED_LONG),
+]);
+/// In clock ticks.
+const TMS: Layout =
+    native(&[("_utime", LONG), ("_stime", LONG), ("_cutime", LONG), ("_cstime", LONG)]);
 const PRIORITY: Layout = fixed(&[("_priority", INT)]);
 const IN_HEXADECIMAL: Layout = fixed(&[("", FLAGS)]);
 const UNSIGNED_OUT: Layout = fixed(&[("", UNSIGNED)]);
@@ -150,15 +219,28 @@ impl Layout {
     }
 
     fn narrow(self) -> Layout {
-        Layout { is_narrow: self.is_native, ..self }
+        match self.narrow {
+            Narrow::Same => self,
+            Narrow::Halved => Layout { is_narrow: true, ..self },
+            Narrow::Other(members) => Layout { members, ..self },
+        }
     }
 }
 
 impl Meaning {
-    /// As a 32-bit program has it. `has_long_times`: its native structures are those of 64-bit programs.
-    pub(super) fn compat(self, has_long_times: bool) -> Meaning {
+    /// As a 32-bit program has it in the call of that name. `has_long_times`: its native structures are those
+    /// of 64-bit programs.
+    pub(super) fn compat(self, call: &str, has_long_times: bool) -> Meaning {
         match self {
             Meaning::Number(number) => Meaning::Number(number.narrow()),
+            Meaning::StructureOut(structure) => match structure.compat(call) {
+                Some(structure) => Meaning::StructureOut(structure),
+                None => Meaning::Number(POINTER.narrow()),
+            },
+            Meaning::Messages(length) => {
+                Meaning::Messages(length.compat(call).unwrap_or(Structure::MessageLength))
+            }
+            Meaning::TimeOut(layout) if !has_long_times => Meaning::TimeOut(layout.narrow()),
             Meaning::Memory(layout) if !has_long_times => Meaning::Memory(layout.narrow()),
             Meaning::MemoryOut(layout) if !has_long_times => Meaning::MemoryOut(layout.narrow()),
             other => other,
@@ -209,7 +291,12 @@ const SINGLE: &[(&str, Meaning)] = &[
          epoll_pwait2.timeout futex_wait.timeout futex_waitv.timeout",
         Meaning::Memory(TIMESPEC),
     ),
-    ("clock_gettime.tp clock_getres.tp sched_rr_get_interval.interval", Meaning::MemoryOut(TIMESPEC)),
+    (
+        "clock_gettime.tp clock_getres.tp sched_rr_get_interval.interval nanosleep.rmtp \
+         clock_nanosleep.rmtp",
+        Meaning::MemoryOut(TIMESPEC),
+    ),
+    ("futex.utime", Meaning::TimeOut(TIMESPEC)),
     ("select.tvp settimeofday.tv", Meaning::Memory(TIMEVAL)),
     ("gettimeofday.tv", Meaning::MemoryOut(TIMEVAL)),
     ("utimensat.utimes", Meaning::Memory(TIMESPECS)),
@@ -225,6 +312,27 @@ const SINGLE: &[(&str, Meaning)] = &[
     ("prlimit64.old_rlim", Meaning::MemoryOut(RLIMIT64)),
     ("sendmsg.msg", Meaning::Message),
     ("recvmsg.msg", Meaning::MessageOut),
+    ("recvmmsg.mmsg", Meaning::MessagesOut),
+    ("sendmmsg.mmsg", Meaning::Messages(Structure::MessageLength)),
+    ("setsockopt.optval", Meaning::Option),
+    ("getsockopt.optval", Meaning::OptionOut),
+    ("poll.ufds ppoll.ufds", Meaning::Poll),
+    ("select.inp select.outp select.exp pselect6.inp pselect6.outp pselect6.exp", Meaning::Set),
+    ("epoll_wait.events epoll_pwait.events epoll_pwait2.events", Meaning::EventsOut),
+    ("rt_sigaction.act", Meaning::Memory(SIGACTION)),
+    ("rt_sigaction.oact", Meaning::MemoryOut(SIGACTION)),
+    (
+        "stat.statbuf fstat.statbuf lstat.statbuf newfstatat.statbuf",
+        Meaning::StructureOut(Structure::Stat),
+    ),
+    ("statx.buffer", Meaning::StructureOut(Structure::Statx)),
+    ("statfs.buf fstatfs.buf", Meaning::MemoryOut(STATFS)),
+    ("statfs64.buf fstatfs64.buf", Meaning::MemoryOut(STATFS64)),
+    ("waitid.infop", Meaning::StructureOut(Structure::Siginfo)),
+    ("wait4.ru waitid.ru getrusage.ru", Meaning::StructureOut(Structure::Rusage)),
+    ("sysinfo.info", Meaning::StructureOut(Structure::Sysinfo)),
+    ("uname.name", Meaning::StructureOut(Structure::Utsname)),
+    ("times.tbuf", Meaning::MemoryOut(TMS)),
     ("pipe.fildes pipe2.fildes socketpair.usockvec", Meaning::MemoryOut(DESCRIPTOR_PAIR)),
     ("epoll_ctl.event", Meaning::Memory(EPOLL_EVENT)),
     ("openat2.how", Meaning::Memory(OPEN_HOW)),

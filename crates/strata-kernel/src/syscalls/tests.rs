@@ -2,7 +2,10 @@ use super::*;
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
-use strata_abi::kernel::{COMPAT, COMPAT_UNKNOWN, MEMORY_MAX, NAME_MAX, PAYLOAD_MAX, TEXT_MAX};
+use strata_abi::kernel::{
+    ARG_EVENTS, ARG_LAYOUT, ARG_MESSAGES, ARG_OPTION, ARG_POLL, ARG_SET, CALL_UNKNOWN, COMPAT,
+    COMPAT_UNKNOWN, ELEMENTS_MAX, MEMORY_MAX, NAME_MAX, OPTION_MAX, PAYLOAD_MAX, TEXT_MAX,
+};
 use strata_model::EventClass;
 
 fn call(name: &str) -> &'static Syscall {
@@ -34,6 +37,15 @@ fn least_bytes(kind: u8) -> u64 {
         ARG_NAME => 1,
         ARG_SOCKADDR | ARG_MESSAGE => 2 + 2 + 1,
         ARG_STRINGS => 2,
+        ARG_TIMEOUT => 8 + 16,
+        ARG_TIMEOUT_NARROW => 8 + 8,
+        ARG_OPTION | ARG_SET => 1,
+        ARG_POLL | ARG_EVENTS => 1 + 1,
+        ARG_MESSAGES => 2 + 2 + 1 + 4,
+        layout if layout & (ARG_MEMORY | ARG_LAYOUT) == ARG_LAYOUT => {
+            let layout = layouts()[usize::from(layout & !ARG_LAYOUT)];
+            layout.piece.iter().map(|piece| u64::from(piece.bytes)).sum()
+        }
         memory if memory & ARG_MEMORY != 0 => u64::from(memory & !ARG_MEMORY),
         other => panic!("kind {other}"),
     }
@@ -45,6 +57,11 @@ fn most_bytes(kind: u8) -> u64 {
         ARG_STRINGS => u64::from(TEXT_MAX) + 2,
         ARG_NAME => NAME_MAX.into(),
         ARG_SOCKADDR | ARG_MESSAGE => 2 + 2 + 1 + 126,
+        ARG_MESSAGES => 2 + 2 + 1 + 126 + 4,
+        ARG_OPTION => 1 + u64::from(OPTION_MAX),
+        ARG_SET => 1 + 2 * u64::from(ELEMENTS_MAX),
+        ARG_POLL => 2 + (4 + 2) * u64::from(ELEMENTS_MAX),
+        ARG_EVENTS => 2 + (4 + 8) * u64::from(ELEMENTS_MAX),
         other => least_bytes(other),
     }
 }
@@ -112,6 +129,14 @@ fn compat_structures_are_those_of_a_32_bit_program() {
         (vec![ARG_U32, ARG_U32, memory(16), ARG_U32], vec![0, 0, 0, memory(16)])
     );
     assert_eq!(kinds("compat_openat2").0[2], memory(24));
+    assert_eq!(kinds("compat_rt_sigaction").0[1], memory(20));
+    assert_eq!(kinds("compat_rt_sigaction").1[2], memory(20));
+    assert_eq!(kinds("compat_sigaction"), (vec![ARG_U32; 3], vec![ARG_NONE; 3]));
+    assert_eq!(kinds("compat_futex").0[3], ARG_TIMEOUT_NARROW);
+    assert_eq!(kinds("compat_futex_time64").0[3], ARG_TIMEOUT);
+    assert_eq!(kinds("compat_statfs").1[1], memory(28));
+    assert_eq!(kinds("compat_statfs64").1[2], memory(48));
+    assert_eq!(kinds("compat_times").1[0], memory(16));
     // Of 16 bits each, and by two numbers: registers only.
     assert_eq!(kinds("compat_getresuid"), (vec![ARG_U32; 3], vec![ARG_NONE; 3]));
     assert_eq!(kinds("compat_getresuid32").1, [memory(4); 3]);
@@ -122,6 +147,35 @@ fn compat_structures_are_those_of_a_32_bit_program() {
     // Not in the order of x86-64's.
     let clone = compat::find("compat_clone").expect("clone");
     assert_eq!(clone.args[3].name, "tls");
+}
+
+/// Offset of each piece.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn compat_structures_of_a_call_are_those_of_its_own_name() {
+    for (name, wanted) in [
+        ("compat_stat", &[4, 12, 20, 40][..]),
+        ("compat_fstat64", &[88, 16, 24, 44, 72]),
+        ("compat_fstatat64", &[88, 16, 24, 44, 72]),
+        ("compat_statx", &[0, 20, 32, 112]),
+        ("compat_waitid", &[0, 8]),
+        ("compat_getrusage", &[0, 32, 64]),
+        ("compat_sysinfo", &[0, 16, 32, 52]),
+        ("compat_uname", &[65, 130, 260]),
+        ("compat_sendmmsg", &[28]),
+        ("compat_oldstat", &[]),
+        ("compat_olduname", &[]),
+        ("compat_oldolduname", &[]),
+    ] {
+        let call = compat::find(name).unwrap_or_else(|| panic!("no {name}"));
+        let is_layout = |kind: &u8| kind & (ARG_MEMORY | ARG_LAYOUT) == ARG_LAYOUT;
+        let kind = call.args.iter().map(Argument::exit_kind).find(is_layout);
+        let layout = kind.map(|kind| layouts()[usize::from(kind & !ARG_LAYOUT)]);
+        let layout = layout.unwrap_or_default();
+        let pieces = layout.piece.iter().take(layout.nr_pieces as usize);
+        let found: Vec<u16> = pieces.map(|piece| piece.offset).collect();
+        assert_eq!(found, wanted, "{name}");
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -282,7 +336,7 @@ fn every_event_is_valid_at_both_ends() {
 fn every_field_has_the_bytes_that_the_program_writes() {
     for event in events() {
         let entry = entry_of(&event);
-        let extra = u64::from(entry.flags) * 8;
+        let extra = u64::from(entry.flags & CALL_UNKNOWN) * 8;
         let at_entry: u64 = event.fields.iter().map(Field::min_bytes).sum();
         let at_exit: u64 = event.exit_fields.iter().map(Field::min_bytes).sum();
         let sum = |kinds: &[u8; 6]| kinds.iter().map(|kind| least_bytes(*kind)).sum::<u64>();
@@ -329,10 +383,10 @@ fn address_of_a_socket_has_its_length_in_the_next_argument() {
     for syscall in table() {
         for (index, argument) in syscall.args.iter().enumerate() {
             let next = syscall.args.get(index + 1);
-            if argument.kind() == ARG_SOCKADDR {
+            if [ARG_SOCKADDR, ARG_OPTION].contains(&argument.kind()) {
                 assert_eq!(next.map(|next| next.c_type), Some("int"), "{}", syscall.name);
             }
-            if argument.exit_kind() == ARG_SOCKADDR {
+            if [ARG_SOCKADDR, ARG_OPTION].contains(&argument.exit_kind()) {
                 assert_eq!(next.map(|next| next.c_type), Some("int *"), "{}", syscall.name);
             }
         }
@@ -347,7 +401,13 @@ fn strings_and_structures_are_of_pointers_to_them() {
             match argument.kind() {
                 ARG_PATH | ARG_NAME => assert!(of.ends_with("char *"), "{name}: {of}"),
                 ARG_STRINGS => assert_eq!(of, "const char *const *", "{name}"),
-                ARG_MESSAGE => assert_eq!(of, "struct user_msghdr *", "{name}"),
+                ARG_MESSAGE => {
+                    assert!(of == "struct user_msghdr *" || of == "struct mmsghdr *", "{name}");
+                }
+                ARG_TIMEOUT | ARG_TIMEOUT_NARROW => assert!(of.ends_with("timespec *"), "{name}"),
+                ARG_POLL => assert_eq!(of, "struct pollfd *", "{name}"),
+                ARG_SET => assert_eq!(of, "fd_set *", "{name}"),
+                ARG_OPTION => assert_eq!(of, "char *", "{name}"),
                 ARG_U32 => assert!(syscall.is_compat || !of.contains('*'), "{name}: {of}"),
                 _ => (),
             }
@@ -357,14 +417,21 @@ fn strings_and_structures_are_of_pointers_to_them() {
                     assert!(of.ends_with('*') && bytes % 4 == 0, "{name}: {of}");
                     assert!((4..=MEMORY_MAX).contains(&bytes), "{name}: {bytes}");
                     let is_time = of.contains("timespec") || of.contains("timeval");
+                    let is_rest = argument.name == "rmtp";
+                    let flags = entry_of(&event(syscall)).flags;
+                    assert_eq!(is_rest, is_rest && flags & kernel::CALL_INTERRUPTED != 0, "{name}");
                     assert!(!is_time || [8, 16, 32].contains(&bytes), "{name}: {of}");
                 }
             }
             match argument.exit_kind() {
                 ARG_PATH => assert_eq!(of, "char *", "{name}"),
-                kind => assert!(
-                    [ARG_NONE, ARG_SOCKADDR, ARG_MESSAGE].contains(&kind) || kind & ARG_MEMORY != 0
-                ),
+                ARG_EVENTS => assert_eq!(of, "struct epoll_event *", "{name}"),
+                ARG_MESSAGES => assert_eq!(of, "struct mmsghdr *", "{name}"),
+                ARG_NONE | ARG_SOCKADDR | ARG_MESSAGE | ARG_OPTION | ARG_POLL | ARG_SET => (),
+                kind => {
+                    assert!(kind & (ARG_MEMORY | ARG_LAYOUT) != 0, "{name}: {kind}");
+                    assert!(of.starts_with("struct ") || kind & ARG_MEMORY != 0, "{name}: {of}");
+                }
             }
         }
     }
@@ -447,7 +514,8 @@ fn contents_of_buffers_are_never_recorded() {
         ("mount", "data"),
         ("mq_timedsend", "u_msg_ptr"),
         ("getrandom", "ubuf"),
-        ("setsockopt", "optval"),
+        ("readv", "vec"),
+        ("ioctl", "arg"),
     ] {
         let found = call(name).args.iter().find(|arg| arg.name == argument);
         let found = found.unwrap_or_else(|| panic!("no {name}.{argument}"));
@@ -579,7 +647,7 @@ fn records_of_what_is_read_again_name_the_calls_that_have_it() {
     let expected = [
         ("syscall_text", 1, ["openat", "compat_openat"], "connect"),
         ("syscall_address", 2 + 2 + 1, ["connect", "compat_sendmsg"], "openat"),
-        ("syscall_memory", 1, ["nanosleep", "compat_openat2"], "connect"),
+        ("syscall_memory", 1, ["nanosleep", "compat_futex"], "connect"),
     ];
     for ((name, fields), (wanted, bytes, calls, other)) in again_classes().into_iter().zip(expected)
     {

@@ -1,0 +1,337 @@
+//! Large structures that a call gives back, of which only some members are recorded.
+//!
+//! Where the members are is the kernel's interface, and never changes; a test compares it with the C library's
+//! headers where those have the kernel's structure.
+
+use super::meaning::{Number, FLAGS, INT, LONG, UNSIGNED, UNSIGNED_LONG};
+use strata_abi::kernel::{Layout, Piece, ARG_LAYOUT, LAYOUTS, PIECES_MAX, PIECE_MAX};
+use strata_model::Base;
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Structure {
+    Stat,
+    CompatStat,
+    CompatStat64,
+    Statx,
+    Siginfo,
+    CompatSiginfo,
+    Rusage,
+    CompatRusage,
+    Sysinfo,
+    CompatSysinfo,
+    Utsname,
+    MessageLength,
+    CompatMessageLength,
+}
+
+/// What is recorded of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    /// What the field's name has behind the argument's.
+    pub(super) name: &'static str,
+    /// \[byte\]
+    pub(super) at: u16,
+    pub(super) item: Item,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    Number(Number),
+    /// Of so many bytes.
+    Text(u8),
+}
+
+const fn number(name: &'static str, at: u16, number: Number) -> Member {
+    Member { name, at, item: Item::Number(number) }
+}
+
+const fn text(name: &'static str, at: u16) -> Member {
+    Member { name, at, item: Item::Text(65) }
+}
+
+/// What has 8 bytes has 4, and so has everything in front of it.
+const fn halved<const N: usize>(mut members: [Member; N]) -> [Member; N] {
+    let mut index = 0;
+    while index < N {
+        members[index].at /= 2;
+        if let Item::Number(number) = members[index].item {
+            members[index].item = Item::Number(number.narrow());
+        }
+        index += 1;
+    }
+    members
+}
+
+const MODE: Number = Number { bytes: 4, is_signed: false, base: Base::Eight };
+const SHORT_MODE: Number = Number { bytes: 2, ..MODE };
+const SHORT: Number = Number { bytes: 2, ..UNSIGNED };
+
+const STAT: [Member; 6] = [
+    number("_ino", 8, UNSIGNED_LONG),
+    number("_mode", 24, MODE),
+    number("_uid", 28, UNSIGNED),
+    number("_gid", 32, UNSIGNED),
+    number("_size", 48, LONG),
+    number("_mtime_sec", 88, LONG),
+];
+const COMPAT_STAT: [Member; 6] = [
+    number("_ino", 4, UNSIGNED),
+    number("_mode", 8, SHORT_MODE),
+    number("_uid", 12, SHORT),
+    number("_gid", 14, SHORT),
+    number("_size", 20, UNSIGNED),
+    number("_mtime_sec", 40, UNSIGNED),
+];
+const COMPAT_STAT64: [Member; 6] = [
+    number("_ino", 88, UNSIGNED_LONG),
+    number("_mode", 16, MODE),
+    number("_uid", 24, UNSIGNED),
+    number("_gid", 28, UNSIGNED),
+    number("_size", 44, LONG),
+    number("_mtime_sec", 72, UNSIGNED),
+];
+const STATX: [Member; 7] = [
+    number("_mask", 0, FLAGS),
+    number("_uid", 20, UNSIGNED),
+    number("_gid", 24, UNSIGNED),
+    number("_mode", 28, SHORT_MODE),
+    number("_ino", 32, UNSIGNED_LONG),
+    number("_size", 40, UNSIGNED_LONG),
+    number("_mtime_sec", 112, LONG),
+];
+const SIGINFO: [Member; 5] = [
+    number("_signo", 0, INT),
+    number("_code", 8, INT),
+    number("_pid", 16, INT),
+    number("_uid", 20, UNSIGNED),
+    number("_status", 24, INT),
+];
+const COMPAT_SIGINFO: [Member; 5] = [
+    number("_signo", 0, INT),
+    number("_code", 8, INT),
+    number("_pid", 12, INT),
+    number("_uid", 16, UNSIGNED),
+    number("_status", 20, INT),
+];
+const RUSAGE: [Member; 9] = [
+    number("_utime_sec", 0, LONG),
+    number("_utime_usec", 8, LONG),
+    number("_stime_sec", 16, LONG),
+    number("_stime_usec", 24, LONG),
+    number("_maxrss", 32, LONG),
+    number("_minflt", 64, LONG),
+    number("_majflt", 72, LONG),
+    number("_nvcsw", 128, LONG),
+    number("_nivcsw", 136, LONG),
+];
+const COMPAT_RUSAGE: [Member; 9] = halved(RUSAGE);
+/// Amounts in units of `mem_unit` bytes.
+const SYSINFO: [Member; 7] = [
+    number("_uptime", 0, LONG),
+    number("_totalram", 32, UNSIGNED_LONG),
+    number("_freeram", 40, UNSIGNED_LONG),
+    number("_totalswap", 64, UNSIGNED_LONG),
+    number("_freeswap", 72, UNSIGNED_LONG),
+    number("_procs", 80, SHORT),
+    number("_mem_unit", 104, UNSIGNED),
+];
+const COMPAT_SYSINFO: [Member; 7] = halved(SYSINFO);
+const UTSNAME: [Member; 3] = [text("_nodename", 65), text("_release", 130), text("_machine", 260)];
+/// Of the first message.
+const MESSAGE_LENGTH: [Member; 1] = [number("_len", 56, UNSIGNED)];
+const COMPAT_MESSAGE_LENGTH: [Member; 1] = [number("_len", 28, UNSIGNED)];
+
+impl Structure {
+    /// In the order of their numbers.
+    const ALL: [Structure; 13] = [
+        Structure::Stat,
+        Structure::CompatStat,
+        Structure::CompatStat64,
+        Structure::Statx,
+        Structure::Siginfo,
+        Structure::CompatSiginfo,
+        Structure::Rusage,
+        Structure::CompatRusage,
+        Structure::Sysinfo,
+        Structure::CompatSysinfo,
+        Structure::Utsname,
+        Structure::MessageLength,
+        Structure::CompatMessageLength,
+    ];
+
+    pub(super) fn members(self) -> &'static [Member] {
+        match self {
+            Structure::Stat => &STAT,
+            Structure::CompatStat => &COMPAT_STAT,
+            Structure::CompatStat64 => &COMPAT_STAT64,
+            Structure::Statx => &STATX,
+            Structure::Siginfo => &SIGINFO,
+            Structure::CompatSiginfo => &COMPAT_SIGINFO,
+            Structure::Rusage => &RUSAGE,
+            Structure::CompatRusage => &COMPAT_RUSAGE,
+            Structure::Sysinfo => &SYSINFO,
+            Structure::CompatSysinfo => &COMPAT_SYSINFO,
+            Structure::Utsname => &UTSNAME,
+            Structure::MessageLength => &MESSAGE_LENGTH,
+            Structure::CompatMessageLength => &COMPAT_MESSAGE_LENGTH,
+        }
+    }
+
+    /// As the call of that name has it in a 32-bit program; `None`: not known.
+    pub(super) fn compat(self, call: &str) -> Option<Structure> {
+        Some(match self {
+            Structure::Stat if call.ends_with("64") => Structure::CompatStat64,
+            Structure::Stat if call.starts_with("old") => return None,
+            Structure::Stat => Structure::CompatStat,
+            Structure::Siginfo => Structure::CompatSiginfo,
+            Structure::Rusage => Structure::CompatRusage,
+            Structure::Sysinfo => Structure::CompatSysinfo,
+            Structure::MessageLength => Structure::CompatMessageLength,
+            // Older ones have texts of other lengths.
+            Structure::Utsname if call != "uname" => return None,
+            same => same,
+        })
+    }
+
+    pub(super) fn kind(self) -> u8 {
+        ARG_LAYOUT | self as u8
+    }
+
+    /// What is copied: neighbours are one piece, if it is not too large.
+    pub(super) fn pieces(self) -> Vec<Piece> {
+        let mut pieces: Vec<Piece> = Vec::new();
+        for member in self.members() {
+            let bytes = u16::from(member.item.bytes());
+            let is_next = |last: &&mut Piece| {
+                last.offset + last.bytes == member.at && last.bytes + bytes <= PIECE_MAX
+            };
+            match pieces.last_mut().filter(is_next) {
+                Some(last) => last.bytes += bytes,
+                _ => pieces.push(Piece { offset: member.at, bytes }),
+            }
+        }
+        pieces
+    }
+}
+
+impl Item {
+    pub(super) fn bytes(self) -> u8 {
+        match self {
+            Item::Number(number) => number.bytes,
+            Item::Text(bytes) => bytes,
+        }
+    }
+}
+
+/// The constants `layouts` of the programs.
+pub(crate) fn layouts() -> [Layout; LAYOUTS as usize] {
+    let mut all = [Layout::default(); LAYOUTS as usize];
+    for (layout, structure) in all.iter_mut().zip(Structure::ALL) {
+        let pieces = structure.pieces();
+        layout.nr_pieces = pieces.len().min(PIECES_MAX) as u32;
+        for (to, piece) in layout.piece.iter_mut().zip(pieces) {
+            *to = piece;
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn number_of_every_structure_is_its_place_in_the_table() {
+        for (structure, number) in Structure::ALL.into_iter().zip(0u8..) {
+            assert_eq!(structure as u8, number);
+            assert_eq!(structure.kind(), ARG_LAYOUT + number);
+        }
+        assert!(Structure::ALL.len() <= LAYOUTS as usize);
+    }
+
+    #[test]
+    fn pieces_of_every_structure_have_its_members_in_order_and_fit() {
+        for (structure, layout) in Structure::ALL.into_iter().zip(layouts()) {
+            let pieces = structure.pieces();
+            assert!(pieces.len() <= PIECES_MAX, "{structure:?}: {pieces:?}");
+            assert!(pieces.iter().all(|piece| piece.bytes <= PIECE_MAX), "{structure:?}");
+            assert_eq!(layout.piece[..layout.nr_pieces as usize], pieces[..]);
+            let copied = pieces.iter().flat_map(|piece| piece.offset..piece.offset + piece.bytes);
+            let members = structure.members().iter();
+            let wanted = members.flat_map(|one| one.at..one.at + u16::from(one.item.bytes()));
+            assert!(copied.eq(wanted), "{structure:?}: {pieces:?}");
+        }
+    }
+
+    fn same(structure: Structure, wanted: &[(&str, usize, usize)]) {
+        let members = structure.members().iter();
+        let found: Vec<_> = members
+            .map(|one| (one.name, usize::from(one.at), usize::from(one.item.bytes())))
+            .collect();
+        assert_eq!(found, wanted, "{structure:?}");
+    }
+
+    /// Offset and size of a member.
+    macro_rules! at {
+        ($type:ty, $name:literal, $member:ident) => {{
+            fn size<S, M>(_: fn(&S) -> &M) -> usize {
+                size_of::<M>()
+            }
+            ($name, offset_of!($type, $member), size::<$type, _>(|one| &one.$member))
+        }};
+    }
+
+    #[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
+    #[test]
+    fn members_are_where_the_c_library_has_them() {
+        use libc::{mmsghdr, rusage, stat, statx, sysinfo, utsname};
+        let ids = [at!(stat, "_uid", st_uid), at!(stat, "_gid", st_gid)];
+        let [uid, gid] = ids;
+        let (ino, mode) = (at!(stat, "_ino", st_ino), at!(stat, "_mode", st_mode));
+        let (size, time) = (at!(stat, "_size", st_size), at!(stat, "_mtime_sec", st_mtime));
+        same(Structure::Stat, &[ino, mode, uid, gid, size, time]);
+        let of_statx = [
+            at!(statx, "_mask", stx_mask),
+            at!(statx, "_uid", stx_uid),
+            at!(statx, "_gid", stx_gid),
+            at!(statx, "_mode", stx_mode),
+            at!(statx, "_ino", stx_ino),
+            at!(statx, "_size", stx_size),
+            // Of a structure that begins with its seconds.
+            ("_mtime_sec", offset_of!(statx, stx_mtime), 8),
+        ];
+        same(Structure::Statx, &of_statx);
+        let second = |at: usize| at + 8;
+        let of_rusage = [
+            ("_utime_sec", offset_of!(rusage, ru_utime), 8),
+            ("_utime_usec", second(offset_of!(rusage, ru_utime)), 8),
+            ("_stime_sec", offset_of!(rusage, ru_stime), 8),
+            ("_stime_usec", second(offset_of!(rusage, ru_stime)), 8),
+            at!(rusage, "_maxrss", ru_maxrss),
+            at!(rusage, "_minflt", ru_minflt),
+            at!(rusage, "_majflt", ru_majflt),
+            at!(rusage, "_nvcsw", ru_nvcsw),
+            at!(rusage, "_nivcsw", ru_nivcsw),
+        ];
+        same(Structure::Rusage, &of_rusage);
+        let of_sysinfo = [
+            at!(sysinfo, "_uptime", uptime),
+            at!(sysinfo, "_totalram", totalram),
+            at!(sysinfo, "_freeram", freeram),
+            at!(sysinfo, "_totalswap", totalswap),
+            at!(sysinfo, "_freeswap", freeswap),
+            at!(sysinfo, "_procs", procs),
+            at!(sysinfo, "_mem_unit", mem_unit),
+        ];
+        same(Structure::Sysinfo, &of_sysinfo);
+        let of_utsname = [
+            at!(utsname, "_nodename", nodename),
+            at!(utsname, "_release", release),
+            at!(utsname, "_machine", machine),
+        ];
+        same(Structure::Utsname, &of_utsname);
+        same(Structure::MessageLength, &[at!(mmsghdr, "_len", msg_len)]);
+    }
+}
