@@ -86,6 +86,7 @@ static void control(void)
 	FIELD(strata_abi_kernel_control, unreadable);
 	FIELD(strata_abi_kernel_control, cut);
 	FIELD(strata_abi_kernel_control, unfollowed);
+	FIELD(strata_abi_kernel_control, unread);
 	FIELD(strata_abi_kernel_control, reserved);
 	END(strata_abi_kernel_control);
 }

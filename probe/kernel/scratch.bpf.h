@@ -18,6 +18,7 @@ struct strata_unread {
 	uint32_t place; /* in `syscalls` */
 	uint32_t nr_arguments;
 	uint32_t argument[4]; /* no call has more than four that are read from memory */
+	uint64_t address[4];
 };
 
 struct strata_scratch {

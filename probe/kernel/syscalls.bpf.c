@@ -200,23 +200,49 @@ STRATA_GLOBAL int record_assembled(uint32_t id)
 	return 1;
 }
 
-/* For the exit of the call whose entry has just been recorded. */
+STRATA_INLINE void count_unread(uint64_t n)
+{
+	__sync_fetch_and_add(&control.unreadable, n);
+}
+
+/* Of the task, which is its call's no more. */
+STRATA_INLINE uint32_t take_mark(struct strata_unread *mark)
+{
+	uint32_t n = mark->nr_arguments;
+
+	mark->nr_arguments = 0;
+	if (n)
+		__sync_fetch_and_add(&control.unread, -(uint64_t)n);
+	return n;
+}
+
+/* For the exit of the call whose entry has just been recorded. A call before it may have had none. */
 static __attribute__((noinline)) int remember_unread(uint32_t nr)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	struct strata_scratch *scratch = strata_scratch();
 	struct strata_unread *mark;
+	uint64_t n;
 
-	if (!scratch || !scratch->unread.nr_arguments)
+	if (!scratch)
+		return 0;
+	n = scratch->unread.nr_arguments;
+	if (!n && !STRATA_ONCE(uint64_t, control.unread))
 		return 0;
 	mark = (struct strata_unread *)bpf_task_storage_get(&unread, task, NULL,
-							    BPF_LOCAL_STORAGE_GET_F_CREATE);
+							    n ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
 	if (!mark) {
-		strata_count_unreadable();
+		if (n)
+			count_unread(n);
 		return 0;
 	}
+	if (mark->nr_arguments)
+		count_unread(take_mark(mark));
+	if (!n)
+		return 0;
 	*mark = scratch->unread;
 	mark->place = place_of(nr);
+	__sync_fetch_and_add(&control.unread, n);
 	return 0;
 }
 
@@ -246,7 +272,10 @@ static __attribute__((noinline)) int assemble_entry(const struct pt_regs *regs, 
 	for (i = 0; i < 6 && i < s->nr_args; i++) {
 		strata_scratch_argument(s->kind[i], scratch->argument[i], scratch->argument[i + 1]);
 		if (STRATA_ONCE(uint32_t, scratch->has_unread)) {
-			scratch->unread.argument[scratch->unread.nr_arguments++ & 3] = i;
+			uint32_t n = scratch->unread.nr_arguments++ & 3;
+
+			scratch->unread.argument[n] = i;
+			scratch->unread.address[n] = scratch->argument[i];
 			scratch->has_unread = 0;
 		}
 	}
@@ -287,16 +316,20 @@ STRATA_INLINE int is_end_of(uint32_t place, uint32_t end)
 static __attribute__((noinline)) int find_unread(const struct pt_regs *regs, uint32_t nr)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	struct strata_unread *mark =
-		(struct strata_unread *)bpf_task_storage_get(&unread, task, NULL, 0);
 	struct strata_scratch *scratch = strata_scratch();
+	struct strata_unread *mark;
 
-	if (!mark || !mark->nr_arguments || !scratch)
+	if (!scratch || !STRATA_ONCE(uint64_t, control.unread))
+		return 0;
+	mark = (struct strata_unread *)bpf_task_storage_get(&unread, task, NULL, 0);
+	if (!mark || !mark->nr_arguments)
 		return 0;
 	scratch->unread = *mark;
-	mark->nr_arguments = 0;
-	if (!is_end_of(scratch->unread.place, place_of(nr)))
+	take_mark(mark);
+	if (!is_end_of(scratch->unread.place, place_of(nr))) {
+		count_unread(scratch->unread.nr_arguments);
 		return 0;
+	}
 	begin_scratch(scratch, regs);
 	return (int)scratch->unread.nr_arguments;
 }
@@ -360,8 +393,13 @@ STRATA_GLOBAL int assemble_unread(uint32_t n, int64_t ret)
 	memory.kind = call_at(place)->kind[i];
 	memory.address = scratch->argument[i];
 	memory.size = scratch->argument[i + 1];
-	if (!ret && is_execve(place))
+	/* An execve that succeeded has other registers. Else they are another call's if this one's end was not seen. */
+	if (!ret && is_execve(place)) {
 		find_executed(&memory, &end);
+	} else if (memory.address != scratch->unread.address[n & 3]) {
+		count_unread(1);
+		return 0;
+	}
 	*(uint32_t *)(void *)scratch->bytes = place;
 	scratch->bytes[4] = (unsigned char)i;
 	scratch->at = 5;
@@ -390,9 +428,12 @@ STRATA_INLINE void record_unread(const struct pt_regs *regs, uint32_t nr, int64_
 /* One output. @length: where the bytes of a socket's address are, behind the pointer to it. */
 STRATA_GLOBAL int assemble_output(uint32_t kind, uint64_t address, uint64_t length, int64_t ret)
 {
-	struct strata_scratch *scratch = strata_scratch();
+	struct strata_scratch *scratch;
 	uint32_t bytes = 0;
 
+	if (kind == STRATA_ABI_KERNEL_ARG_NONE)
+		return 0;
+	scratch = strata_scratch();
 	if (!scratch)
 		return 0;
 	if (kind == STRATA_ABI_KERNEL_ARG_PATH) {

@@ -50,8 +50,10 @@ pub struct Control {
     pub cut: AtomicU64,
     /// Processes for which there was no memory to follow them.
     pub unfollowed: AtomicU64,
+    /// Fields that could not be read, of calls that have not returned yet.
+    pub unread: AtomicU64,
     /// Zero.
-    pub reserved: [u64; 3],
+    pub reserved: [u64; 2],
 }
 
 /// [`Part::kind`]: bytes of the source as they are.

@@ -96,7 +96,7 @@ fn kernel_mirror() -> String {
         MEMORY_MAX NAME_MAX ELEMENTS_MAX POLL_MAX OPTION_MAX LAYOUTS PIECES_MAX PIECE_MAX
         CALL_UNKNOWN CALL_MEMORY CALL_INTERRUPTED CALL_NOT_ZERO NO_ID);
     layout!(out, "strata_abi_kernel_control", kernel::Control, active following tracer reserved0
-        unreadable cut unfollowed reserved);
+        unreadable cut unfollowed unread reserved);
     layout!(out, "strata_abi_kernel_part", kernel::Part, kind scale offset bytes index
         addend);
     layout!(out, "strata_abi_kernel_test", kernel::Test, operand comparison bytes is_signed

@@ -290,8 +290,11 @@ impl KernelSession {
     /// What was counted so far.
     pub fn counts(&self) -> Counts {
         let control = self.control.get();
+        // Once nothing is recorded any more, what has not been read by now never is.
+        let is_stopped = control.active.load(Ordering::Relaxed) == 0;
+        let unread = if is_stopped { control.unread.load(Ordering::Relaxed) } else { 0 };
         Counts {
-            unreadable: control.unreadable.load(Ordering::Relaxed),
+            unreadable: control.unreadable.load(Ordering::Relaxed).wrapping_add(unread),
             cut: control.cut.load(Ordering::Relaxed),
             unfollowed: control.unfollowed.load(Ordering::Relaxed),
         }

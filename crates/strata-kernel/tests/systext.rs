@@ -14,6 +14,7 @@ use strata_ring::{Channel, LossMode};
 
 const MODES: [LossMode; 2] = [LossMode::Discard, LossMode::Overwrite];
 const CHILD: &str = "STRATA_TEST_SYSTEXT";
+const FIFO: &str = "STRATA_TEST_SYSTEXT_FIFO";
 const PAGE: usize = 4096;
 /// Where in its page each text is, so that its address is known again.
 const AT: usize = 0x123;
@@ -117,6 +118,16 @@ fn child() {
             open(NOWHERE as *const libc::c_char);
             open(std::ptr::null());
         }
+        "wait" => {
+            let fifo = std::env::var_os(FIFO).unwrap();
+            let untouched = Untouched::new(&[fifo.as_encoded_bytes()]);
+            let other = CString::new("/").unwrap();
+            // Until somebody opens it to write.
+            open(untouched.text(0));
+            // SAFETY: stops this process until it is told to go on.
+            unsafe { libc::raise(libc::SIGSTOP) };
+            open(other.as_ptr());
+        }
         "execute" => {
             execute(libc::SYS_execve, PROGRAM);
             execute(libc::SYS_execveat, PROGRAM);
@@ -178,7 +189,49 @@ fn read(channel: &mut Channel, class: &StreamClass) -> Vec<Seen> {
     all.into_iter().map(|(_, seen)| seen).collect()
 }
 
-/// Records a child that does `what`. `None`, and says why, where the kernel cannot be recorded.
+/// One at a time: a session follows all that this process starts, for other tests too.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// `None`, and says why, where the kernel cannot be recorded.
+fn begin(
+    loss_mode: LossMode,
+    calls: &[&str],
+    exit: bool,
+    filter: Option<&str>,
+) -> Option<KernelSession> {
+    let one = |name: &&str| {
+        let event = match *name {
+            "unknown" => syscalls::unknown(),
+            name => syscalls::event(syscalls::find(name).unwrap()),
+        };
+        let filter = filter.map(|text| Filter::parse(text).unwrap());
+        SelectedEvent { event, entry: true, exit, filter }
+    };
+    let events = calls.iter().map(one).collect();
+    let follow = Follow::Children;
+    let spec = Spec { loss_mode, subbuf_bytes: 1 << 18, nr_subbufs: 4, events, follow };
+    match KernelSession::begin(spec, &mut |_| std::ops::ControlFlow::Continue(())) {
+        Ok(session) => {
+            assert_eq!(session.problems(), [] as [Problem; 0]);
+            Some(session)
+        }
+        Err(error @ (Error::Rights { .. } | Error::NoBtf | Error::Machine { .. })) => {
+            eprintln!("skip: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The child that does `what`.
+fn command(what: &str) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["--exact", "child", "--ignored"]).env(CHILD, what);
+    command.stdout(std::process::Stdio::null());
+    command
+}
+
+/// Records it.
 fn record(
     what: &str,
     loss_mode: LossMode,
@@ -195,35 +248,11 @@ fn record_filtered(
     exit: bool,
     filter: Option<&str>,
 ) -> Option<(Vec<Seen>, Counts)> {
-    // One at a time: a session follows all that this process starts, for other tests too.
-    static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let one = |name: &&str| {
-        let event = match *name {
-            "unknown" => syscalls::unknown(),
-            name => syscalls::event(syscalls::find(name).unwrap()),
-        };
-        let filter = filter.map(|text| Filter::parse(text).unwrap());
-        SelectedEvent { event, entry: true, exit, filter }
-    };
-    let events = calls.iter().map(one).collect();
-    let follow = Follow::Children;
-    let spec = Spec { loss_mode, subbuf_bytes: 1 << 18, nr_subbufs: 4, events, follow };
-    let mut session = match KernelSession::begin(spec, &mut |_| std::ops::ControlFlow::Continue(()))
-    {
-        Ok(session) => session,
-        Err(error @ (Error::Rights { .. } | Error::NoBtf | Error::Machine { .. })) => {
-            eprintln!("skip: {error}");
-            return None;
-        }
-        Err(error) => panic!("{error}"),
-    };
-    assert_eq!(session.problems(), [] as [Problem; 0]);
+    let mut session = begin(loss_mode, calls, exit, filter)?;
     let mut channel = session.take_channel().unwrap();
     session.start();
-    let mut command = Command::new("/proc/self/exe");
-    command.args(["--exact", "child", "--ignored"]).env(CHILD, what);
-    assert!(command.stdout(std::process::Stdio::null()).status().unwrap().success());
+    assert!(command(what).status().unwrap().success());
     session.stop();
     std::thread::sleep(Duration::from_millis(20));
     let seen = read(&mut channel, session.stream_class());
@@ -290,6 +319,60 @@ fn open_of_an_untouched_page_has_the_address_at_entry_and_the_text_at_exit() {
         assert_eq!(entries[at + 1], "");
         assert!(!seen.iter().filter_map(text_record).any(|(_, _, text)| text == nowhere));
         assert_eq!(counts, Counts { unreadable: 1, ..Counts::default() });
+    }
+}
+
+/// Waits until a thread of the process is in this system call, or stopped, as /proc has it.
+fn wait_for_thread(pid: u32, wanted: &dyn Fn(&str, &str) -> bool) {
+    for _ in 0..500 {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        for thread in threads.map(|thread| thread.unwrap().path()) {
+            let file = |name| std::fs::read_to_string(thread.join(name)).unwrap_or_default();
+            let stat = file("stat");
+            let state = stat.rsplit_once(") ").map_or("", |(_, rest)| &rest[..1]).to_owned();
+            if wanted(&state, &file("syscall")) {
+                return;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("process {pid} does not come so far");
+}
+
+/// Of a call whose exit was not seen the text is not read; it is counted, and no other call has it.
+#[test]
+fn text_of_a_call_whose_exit_is_not_seen_is_counted_and_not_taken_by_the_next() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for mode in MODES {
+        let Some(mut session) = begin(mode, &["openat"], true, None) else { return };
+        let fifo = std::env::temp_dir().join(format!("strata-fifo-{}", std::process::id()));
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let mut channel = session.take_channel().unwrap();
+        session.start();
+        let mut child = command("wait").env(FIFO, &fifo).spawn().unwrap();
+        let call = format!("{} ", libc::SYS_openat);
+        wait_for_thread(child.id(), &|state, syscall| state == "S" && syscall.starts_with(&call));
+        // What is not over cannot be said to have failed.
+        assert_eq!(session.counts(), Counts::default());
+        session.stop();
+        assert_eq!(session.counts(), Counts { unreadable: 1, ..Counts::default() });
+        drop(std::fs::File::options().write(true).open(&fifo).unwrap());
+        wait_for_thread(child.id(), &|state, _| state == "T");
+        session.start();
+        // SAFETY: it is our child.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGCONT) }, 0);
+        assert!(child.wait().unwrap().success());
+        session.stop();
+        std::fs::remove_file(&fifo).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        let seen = read(&mut channel, session.stream_class());
+        let path = fifo.to_str().unwrap();
+        assert!(!seen.iter().filter_map(text_record).any(|(_, _, text)| text == path));
+        let entries = seen.iter().filter(|(name, ..)| name == "syscall_entry_openat");
+        let opened: Vec<String> = entries.map(|(_, _, payload)| text(&payload[4..])).collect();
+        assert!(opened.iter().any(|path| is_address(path)), "{opened:?}");
+        assert!(opened.iter().any(|path| path == "/"), "{opened:?}");
+        assert_eq!(session.counts(), Counts { unreadable: 1, ..Counts::default() });
     }
 }
 

@@ -53,6 +53,8 @@
  *     16     8  unreadable   field    programs, atomic; user memory that could not be read, at exit either
  *     24     8  cut          field    programs, atomic; text longer than STRATA_ABI_KERNEL_TEXT_MAX
  *     32     8  unfollowed   process  programs, atomic; there was no memory to follow it
+ *     40     8  unread       field    programs, atomic; could not be read, of calls that have not returned yet:
+ *                                          of those that never do, unreadable
  */
 struct strata_abi_kernel_control {
 	uint32_t active;
@@ -62,7 +64,8 @@ struct strata_abi_kernel_control {
 	uint64_t unreadable;
 	uint64_t cut;
 	uint64_t unfollowed;
-	uint64_t reserved[3];
+	uint64_t unread;
+	uint64_t reserved[2];
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_control) == 64, "kernel control size");
 STRATA_ABI_ASSERT(offsetof(struct strata_abi_kernel_control, unreadable) == 16, "unreadable");
