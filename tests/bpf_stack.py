@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How much stack the programs of BPF objects need at most, as the verifier of Linux 6.1 counts it.
 
-    bpf_stack.py OBJECT.o ...    the deepest chain of calls of each object; exit status 1 if one is too deep
+    bpf_stack.py OBJECT.o ...    the deepest chain of calls of each object; exit status 1 if one is too deep or too long
 
 A frame is as deep as its lowest access, rounded up to 32 bytes; newer kernels round up to less.
 """
@@ -104,6 +104,12 @@ def deepest(found, at):
     return (max(depth, 1) + FRAME - 1) // FRAME * FRAME + rest[0], [f"{name} {depth}"] + rest[1]
 
 
+def longest(found, at):
+    """The chain with the most functions from one on: their names."""
+    name, _, calls = found[at]
+    return [name] + max((longest(found, call) for call in calls), default=[], key=len)
+
+
 def main():
     is_too_deep = False
     for path in sys.argv[1:]:
@@ -113,9 +119,13 @@ def main():
         assert programs, f"{path}: there is no program"
         depth, chain = max(deepest(found, at) for at in programs)
         what = "near the limit" if depth >= NEAR else "ok"
-        if depth > LIMIT or len(chain) > FRAMES_MAX:
+        if depth > LIMIT:
             is_too_deep, what = True, "too deep"
         print(f"{what}: {path}: {depth} bytes of {LIMIT} in {len(chain)} frames: {', '.join(chain)}")
+        most = max((longest(found, at) for at in programs), key=len)
+        if len(most) > FRAMES_MAX:
+            is_too_deep = True
+            print(f"too deep: {path}: {len(most)} frames of {FRAMES_MAX}: {', '.join(most)}")
     sys.exit(is_too_deep)
 
 

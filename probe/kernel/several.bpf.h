@@ -46,13 +46,11 @@ STRATA_INLINE uint32_t strata_list_begin(struct strata_scratch *scratch)
 }
 
 /* One element more, of @bytes. Returns 0 if it is one too many. */
-STRATA_GLOBAL int strata_list_add(uint64_t begin, uint64_t value, uint64_t bytes)
+STRATA_INLINE int strata_list_put(struct strata_scratch *scratch, uint64_t begin, uint64_t value,
+				  uint32_t bytes)
 {
-	struct strata_scratch *scratch = strata_scratch();
 	uint8_t n;
 
-	if (!scratch)
-		return 0;
 	begin = strata_opaque(begin);
 	if (begin > STRATA_SCRATCH_MAX)
 		return 0;
@@ -60,8 +58,16 @@ STRATA_GLOBAL int strata_list_add(uint64_t begin, uint64_t value, uint64_t bytes
 	if (n >= STRATA_ELEMENTS_MAX)
 		return 0;
 	scratch->bytes[begin] = n + 1;
-	strata_scratch_number(scratch, value, (uint32_t)bytes);
+	strata_scratch_number(scratch, value, bytes);
 	return 1;
+}
+
+/* The same for a loop, apart: a chain of calls has 8 at most, and those that end in this one have room. */
+STRATA_GLOBAL int strata_list_add(uint64_t begin, uint64_t value, uint64_t bytes)
+{
+	struct strata_scratch *scratch = strata_scratch();
+
+	return scratch ? strata_list_put(scratch, begin, value, (uint32_t)bytes) : 0;
 }
 
 /* Of what strata_scratch_poll() has copied, number @i goes into one of its lists. Returns 0 if that is full. */
@@ -77,8 +83,8 @@ STRATA_GLOBAL int strata_scratch_polled(uint64_t begin, uint64_t i, uint32_t is_
 	if (is_exit && !one->revents)
 		return 1;
 	if (!is_events)
-		return strata_list_add(begin, (uint32_t)one->fd, 4);
-	return strata_list_add(begin, is_exit ? one->revents : one->events, 2);
+		return strata_list_put(scratch, begin, (uint32_t)one->fd, 4);
+	return strata_list_put(scratch, begin, is_exit ? one->revents : one->events, 2);
 }
 
 STRATA_GLOBAL int strata_scratch_polls(uint64_t n, uint32_t is_exit, uint32_t is_events)
@@ -177,8 +183,8 @@ STRATA_GLOBAL int strata_scratch_event(uint64_t begin, uint64_t i, uint32_t is_d
 	if (!scratch || i >= STRATA_ELEMENTS_MAX)
 		return 0;
 	one = (const struct strata_epoll_event *)(void *)scratch->copy + i;
-	return is_data ? strata_list_add(begin, one->data, 8) :
-			 strata_list_add(begin, one->events, 4);
+	return is_data ? strata_list_put(scratch, begin, one->data, 8) :
+			 strata_list_put(scratch, begin, one->events, 4);
 }
 
 /* One list of them. */
