@@ -164,6 +164,7 @@ static void layout(void)
 	END(strata_abi_kernel_piece);
 	STRUCT(strata_abi_kernel_layout);
 	FIELD(strata_abi_kernel_layout, nr_pieces);
+	FIELD(strata_abi_kernel_layout, bytes);
 	FIELD(strata_abi_kernel_layout, piece);
 	END(strata_abi_kernel_layout);
 }

@@ -256,36 +256,62 @@ STRATA_GLOBAL int strata_scratch_option(uint64_t address, uint64_t bytes)
 	return 0;
 }
 
-/* The pieces of a structure, one behind the other; zeroes if there is none. */
-STRATA_GLOBAL int strata_scratch_pieces(uint64_t address, uint64_t number)
+#define STRATA_PIECE_FROM_MAX (STRATA_COPY_MAX - STRATA_ABI_KERNEL_PIECE_MAX)
+#define STRATA_PIECE_SMALL    24u
+
+/* Neither is aligned. */
+STRATA_INLINE void strata_copy_word(unsigned char *to, const unsigned char *from, uint64_t mask)
+{
+	*(volatile uint64_t *)(void *)to = *(const volatile uint64_t *)(const void *)from & mask;
+}
+
+/* The pieces of a structure that is copied already, or zeroes. */
+STRATA_GLOBAL int strata_scratch_put_pieces(uint64_t number, uint64_t is_there)
 {
 	const volatile struct strata_abi_kernel_layout *layout =
 		&layouts[number & (STRATA_ABI_KERNEL_LAYOUTS - 1)];
 	struct strata_scratch *scratch = strata_scratch();
-	uint64_t i, k, bytes;
+	const unsigned char *from;
+	uint64_t i, k, offset;
 	unsigned char *to;
 
 	if (!scratch)
 		return 0;
+	is_there = -(uint64_t) !!is_there;
 	for (i = 0; i < STRATA_ABI_KERNEL_PIECES_MAX; i++) {
 		if (i >= layout->nr_pieces)
 			break;
-		bytes = strata_opaque(layout->piece[i].bytes);
+		offset = strata_opaque(layout->piece[i].offset);
 		to = strata_scratch_end(scratch);
-		if (!to || bytes > STRATA_ABI_KERNEL_PIECE_MAX)
+		if (!to || offset > STRATA_PIECE_FROM_MAX)
 			return 0;
-		if (address &&
-		    bpf_probe_read_user(to, (uint32_t)bytes,
-					(const void *)(address + layout->piece[i].offset))) {
-			strata_count_unreadable();
-			address = 0;
-		}
-		if (!address)
-			for (k = 0; k < STRATA_ABI_KERNEL_PIECE_MAX / 8; k++)
-				*(volatile uint64_t *)(void *)(to + 8 * k) = 0;
-		scratch->at += (uint32_t)bytes;
+		from = scratch->copy + offset;
+		/* What is too much is behind the end, or is overwritten by the next. */
+		for (k = 0; k < STRATA_PIECE_SMALL; k += 8)
+			strata_copy_word(to + k, from + k, is_there);
+		if (layout->piece[i].bytes > STRATA_PIECE_SMALL)
+			for (; k < STRATA_ABI_KERNEL_PIECE_MAX; k += 8)
+				strata_copy_word(to + k, from + k, is_there);
+		scratch->at += layout->piece[i].bytes;
 	}
 	return 0;
+}
+
+/* The pieces of a structure, one behind the other; zeroes if there is none. One copy is cheaper than several. */
+STRATA_INLINE void strata_scratch_pieces(struct strata_scratch *scratch, uint64_t address,
+					 uint64_t number)
+{
+	const volatile struct strata_abi_kernel_layout *layout =
+		&layouts[number & (STRATA_ABI_KERNEL_LAYOUTS - 1)];
+	uint64_t bytes = strata_opaque(layout->bytes);
+
+	if (address &&
+	    (bytes > STRATA_COPY_MAX ||
+	     bpf_probe_read_user(scratch->copy, (uint32_t)bytes, (const void *)address))) {
+		strata_count_unreadable();
+		address = 0;
+	}
+	strata_scratch_put_pieces(number, !!address);
 }
 
 #endif /* STRATA_KERNEL_SEVERAL_BPF_H */

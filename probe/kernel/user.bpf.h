@@ -389,7 +389,7 @@ STRATA_GLOBAL int strata_scratch_argument(uint32_t kind, uint64_t address, uint6
 		if (kind & STRATA_ABI_KERNEL_ARG_MEMORY)
 			strata_scratch_memory(address, kind & (STRATA_ABI_KERNEL_ARG_MEMORY - 1));
 		else if (kind & STRATA_ABI_KERNEL_ARG_LAYOUT)
-			strata_scratch_pieces(address, kind);
+			strata_scratch_pieces(scratch, address, kind);
 		break;
 	}
 	return 0;

@@ -286,7 +286,9 @@ pub struct Piece {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// How many pieces there are.
-    pub nr_pieces: u32,
+    pub nr_pieces: u16,
+    /// From the structure's begin to the end of all pieces.
+    pub bytes: u16,
     /// The pieces.
     pub piece: [Piece; PIECES_MAX],
 }

@@ -107,7 +107,7 @@ fn kernel_mirror() -> String {
     layout!(out, "strata_abi_kernel_syscall", kernel::Syscall, entry_id exit_id kind exit_kind
         fixed_bytes nr_args offset flags);
     layout!(out, "strata_abi_kernel_piece", kernel::Piece, offset bytes);
-    layout!(out, "strata_abi_kernel_layout", kernel::Layout, nr_pieces piece);
+    layout!(out, "strata_abi_kernel_layout", kernel::Layout, nr_pieces bytes piece);
     out
 }
 

@@ -278,7 +278,8 @@ struct strata_abi_kernel_piece {
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_piece) == 4, "kernel piece size");
 
 struct strata_abi_kernel_layout {
-	uint32_t nr_pieces;
+	uint16_t nr_pieces;
+	uint16_t bytes; /* from the structure's begin to the end of all pieces */
 	struct strata_abi_kernel_piece piece[STRATA_ABI_KERNEL_PIECES_MAX];
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_layout) == 24, "kernel layout size");

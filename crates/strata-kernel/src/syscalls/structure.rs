@@ -229,7 +229,9 @@ pub(crate) fn layouts() -> [Layout; LAYOUTS as usize] {
     let mut all = [Layout::default(); LAYOUTS as usize];
     for (layout, structure) in all.iter_mut().zip(Structure::ALL) {
         let pieces = structure.pieces();
-        layout.nr_pieces = pieces.len().min(PIECES_MAX) as u32;
+        layout.nr_pieces = pieces.len().min(PIECES_MAX) as u16;
+        let ends = pieces.iter().map(|piece| piece.offset + piece.bytes);
+        layout.bytes = ends.max().unwrap_or(0);
         for (to, piece) in layout.piece.iter_mut().zip(pieces) {
             *to = piece;
         }
@@ -257,6 +259,8 @@ mod tests {
             let pieces = structure.pieces();
             assert!(pieces.len() <= PIECES_MAX, "{structure:?}: {pieces:?}");
             assert!(pieces.iter().all(|piece| piece.bytes <= PIECE_MAX), "{structure:?}");
+            // Copied as one, and each piece as if it were the longest (several.bpf.h).
+            assert!(layout.bytes + PIECE_MAX <= 512, "{structure:?}: {} bytes", layout.bytes);
             assert_eq!(layout.piece[..layout.nr_pieces as usize], pieces[..]);
             let copied = pieces.iter().flat_map(|piece| piece.offset..piece.offset + piece.bytes);
             let members = structure.members().iter();
