@@ -93,6 +93,18 @@ pub enum Scope {
     Payload,
 }
 
+impl Scope {
+    /// All of them, in this order.
+    pub const ALL: [Scope; 6] = [
+        Scope::PacketHeader,
+        Scope::PacketContext,
+        Scope::EventHeader,
+        Scope::CommonContext,
+        Scope::SpecificContext,
+        Scope::Payload,
+    ];
+}
+
 /// Where a field is that says how long another one is, or which option it has.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Location {

@@ -37,15 +37,6 @@ pub fn all_by_run(mut events: Events<'_>) -> Vec<Seen> {
     all
 }
 
-const SCOPES: [Scope; 6] = [
-    Scope::PacketHeader,
-    Scope::PacketContext,
-    Scope::EventHeader,
-    Scope::CommonContext,
-    Scope::SpecificContext,
-    Scope::Payload,
-];
-
 fn seen(message: &Message<'_>) -> Seen {
     let mut hash = Fields(Mixed(0));
     let (kind, time) = match message {
@@ -53,7 +44,7 @@ fn seen(message: &Message<'_>) -> Seen {
             hash.0.write(event.class().name().as_bytes());
             event.class().index().hash(&mut hash.0);
             event.stream().index().hash(&mut hash.0);
-            for scope in SCOPES {
+            for scope in Scope::ALL {
                 event.visit(scope, &mut hash);
             }
             ("event", event.time())

@@ -26,16 +26,6 @@ impl Roots {
     }
 }
 
-/// In the order of the bytes.
-const SCOPES: [Scope; 6] = [
-    Scope::PacketHeader,
-    Scope::PacketContext,
-    Scope::EventHeader,
-    Scope::CommonContext,
-    Scope::SpecificContext,
-    Scope::Payload,
-];
-
 /// How TSDL calls them.
 fn absolute(parts: &[Box<str>]) -> Option<(Scope, &[Box<str>])> {
     const PREFIXES: [(Scope, &[&str]); 6] = [
@@ -225,7 +215,7 @@ impl<'a> Writer<'a> {
             Err(ReferenceProblem::NotFound) => (),
             Err(found) => why = found,
         }
-        for scope in SCOPES.into_iter().rev().filter(|scope| *scope < self.scope) {
+        for scope in Scope::ALL.into_iter().rev().filter(|scope| *scope < self.scope) {
             if let Ok(found) = self.in_scope(scope, &reference.parts) {
                 return Ok(found);
             }

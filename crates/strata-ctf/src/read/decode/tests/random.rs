@@ -22,15 +22,6 @@ pub struct Maker {
     pub hostile: bool,
 }
 
-const SCOPES: [Scope; 6] = [
-    Scope::PacketHeader,
-    Scope::PacketContext,
-    Scope::EventHeader,
-    Scope::CommonContext,
-    Scope::SpecificContext,
-    Scope::Payload,
-];
-
 impl Maker {
     pub fn new(seed: u64) -> Maker {
         let mut random = Random::new(seed);
@@ -145,7 +136,7 @@ impl Maker {
     fn location(&mut self, is_length: bool) -> Option<Location> {
         if self.hostile && self.random.chance(4) {
             let path = (0..self.random.below(4)).map(|_| self.random.below(3) as u32).collect();
-            return Some(Location { scope: SCOPES[self.random.below(6) as usize], path });
+            return Some(Location { scope: Scope::ALL[self.random.below(6) as usize], path });
         }
         let from = if is_length { &self.lengths } else { &self.selectors };
         let index = self.random.below(from.len().max(1) as u64) as usize;
