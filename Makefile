@@ -12,6 +12,8 @@ USER := $(MAKE) --no-print-directory -f probe/user/Makefile
 
 # Gates look at the tree, tests of tools at the tools; each executable file is one test.
 SYSTEM_TESTS = $(sort $(shell find tests -maxdepth 2 -type f -perm -u+x 2>/dev/null))
+# Of them in a machine of their own, which takes one CPU.
+EMULATED = $(filter tests/vm/%,$(SYSTEM_TESTS))
 GATES = $(sort $(shell find tools/gate tools/test -maxdepth 1 -type f -perm -u+x))
 # Of them not beside others (see tools/run-tests): these measure, or build what the others use.
 ALONE := tools/gate/install tools/gate/rust_test
@@ -48,7 +50,7 @@ test:
 	@./setup
 	@$(MAKE) --no-print-directory build
 	+@{ printf '& %s\n' $(filter-out $(ALONE),$(GATES)) && printf '%s\n' $(ALONE) && $(RING) -s list-tests && $(USER) -s list-tests && \
-		printf '%s\n' $(SYSTEM_TESTS); } >build/tests.list
+		printf '%s\n' $(filter-out $(EMULATED),$(SYSTEM_TESTS)) && printf '& %s\n' $(EMULATED); } >build/tests.list
 	@tools/run-tests -t 600 - <build/tests.list
 
 build:
