@@ -36,11 +36,10 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
             let waits = matches!(notice, Notice::WaitingForCommand { .. });
             let weight = match notice {
                 Notice::Failed { .. } => Weight::Failure,
-                // Said again at the end; where there is no command, that may be hours away.
-                Notice::NoSuchEvent(_) | Notice::NoKernel(_) if !options.command.is_empty() => {
-                    return
-                }
+                // In time to stop and type it anew: the end may be hours away.
                 Notice::NoSuchEvent(_) => Weight::Warning,
+                // Said at the end.
+                Notice::NoKernel(_) if !options.command.is_empty() => return,
                 Notice::NoKernel(ref reason) => messages::weight_of_no_kernel(reason),
                 _ => Weight::Talk,
             };

@@ -1,5 +1,7 @@
 //! What is said of the kernel's layer.
 
+use std::time::Duration;
+
 use strata_session::options::Mode;
 use strata_session::report::{
     Asked, KernelReport, KernelRuleReport, NoKernel, ProcessReport, Report,
@@ -9,6 +11,9 @@ use crate::units::{clean, count, counted};
 
 use super::losses::{cpus, full, larger, UNWRITTEN};
 use super::{sentence, talk, warning, Message, Weight, NAMES_SHOWN};
+
+/// What was said when a recording began may be out of sight when it has taken so long.
+const OUT_OF_SIGHT: Duration = Duration::from_secs(10);
 
 /// What the kernel's layer did not record, by reason, and what helps.
 pub(super) fn losses(report: &Report) -> Vec<Message> {
@@ -127,8 +132,11 @@ pub(super) fn problems(report: &Report) -> Vec<Message> {
     reasons.iter().map(text).collect()
 }
 
-/// Rules that select no event.
+/// Rules that select no event, if that was not said a moment ago: see [`no_such_event()`].
 pub(super) fn nothing_matched(report: &Report) -> Vec<Message> {
+    if report.elapsed < OUT_OF_SIGHT {
+        return Vec::new();
+    }
     let rules = report.kernel.iter().flat_map(|kernel| &kernel.rules);
     rules.filter(|rule| rule.matched == 0).map(|rule| warning(no_such_event(rule))).collect()
 }

@@ -548,6 +548,10 @@ fn kernel_rule_that_matched_nothing_is_said_with_what_was_perhaps_meant_and_is_1
     kernel.rules.push(rule("sched_swich", &["sched_switch", "b"], None));
     kernel.rules.push(rule("xyz", &[], None));
     kernel.rules.push(rule("ftrace:*", &[], Some("it is not an event")));
+    // It was said when recording began, 2 s ago.
+    assert!(!texts(&report).iter().any(|text| text.contains("kernel rule")));
+    assert_eq!(exit_status(&report, false), 1);
+    report.elapsed = Duration::from_secs(10);
     assert_eq!(
         text_with(&report, "swich"),
         "kernel rule 'sched_swich': matched no event. Similar: 'sched_switch', 'b'."
