@@ -113,6 +113,8 @@ struct Begun {
     /// Processes asked for that are not there.
     absent: Vec<NotReached>,
     running: Option<Running>,
+    /// When recording began: the command's start is in it.
+    since: Instant,
     remarks: Vec<String>,
     /// The command, if it may not be looked into.
     hidden: Vec<NotReached>,
@@ -134,7 +136,7 @@ fn spec(options: &Options, rules: Rules) -> SessionSpec {
 }
 
 impl Begun {
-    fn new(target: Option<Target>) -> Begun {
+    fn new(target: Option<Target>, since: Instant) -> Begun {
         Begun {
             target,
             listener: None,
@@ -142,6 +144,7 @@ impl Begun {
             no_kernel: None,
             absent: Vec::new(),
             running: None,
+            since,
             remarks: Vec::new(),
             hidden: Vec::new(),
         }
@@ -157,7 +160,7 @@ impl Setup<'_> {
         notify: &mut dyn FnMut(Notice),
     ) -> Recording {
         let (spec, shared) = (&self.spec, &self.shared);
-        let begin = Instant::now();
+        let begin = begun.since;
         let path = folder.path().to_owned();
         let (not_reached, hidden) = (Mutex::new(begun.absent), Mutex::new(begun.hidden));
         let holders = Mutex::new(Vec::new());
@@ -190,7 +193,7 @@ impl Setup<'_> {
             watched: begun.watched,
             deadline: self.options.duration.and_then(|time| begin.checked_add(time)),
             begin,
-            next_progress: begin,
+            next_progress: Instant::now(),
             asked: 0,
             elapsed: Duration::ZERO,
         };
@@ -314,7 +317,11 @@ impl Setup<'_> {
     fn begin(&self, kernel: Option<&mut KernelLayer>) -> Result<Begun, SessionError> {
         let options = self.options;
         let has_kernel = kernel.is_some();
-        let start = || kernel.into_iter().for_each(KernelLayer::start);
+        let start = || {
+            let since = Instant::now();
+            kernel.into_iter().for_each(KernelLayer::start);
+            since
+        };
         if !options.records_applications() {
             return self.begin_without_applications(start);
         }
@@ -337,16 +344,16 @@ impl Setup<'_> {
             // Who is not there is said by the keeper.
             let watched =
                 (has_kernel && !options.pids.is_empty()).then(|| Watched::new(&options.pids).0);
-            start();
+            let since = start();
             let listener = listener.ok();
-            return Ok(Begun { listener, remarks, watched, ..Begun::new(Some(target)) });
+            return Ok(Begun { listener, remarks, watched, ..Begun::new(Some(target), since) });
         }
         // For those who close all descriptors, or whose environment is cleared; most need it not.
         let listener = Listener::new().ok();
         let launch = Launch::new()?;
         let generation = new_generation();
         let environment = launch.environment(generation, &self.spec, &self.clock);
-        start();
+        let since = start();
         let running = Running::start(
             &options.command,
             &[(ENVIRONMENT.into(), environment.into())],
@@ -362,18 +369,20 @@ impl Setup<'_> {
         });
         let hidden = hidden.into_iter().collect();
         let running = Some(running);
-        Ok(Begun { listener, running, remarks, hidden, ..Begun::new(Some(target)) })
+        Ok(Begun { listener, running, remarks, hidden, ..Begun::new(Some(target), since) })
     }
 
     /// The command as it is, or nobody but the kernel.
-    fn begin_without_applications(&self, start: impl FnOnce()) -> Result<Begun, SessionError> {
+    fn begin_without_applications(
+        &self,
+        start: impl FnOnce() -> Instant,
+    ) -> Result<Begun, SessionError> {
         let options = self.options;
-        let mut begun = Begun::new(None);
-        if !options.pids.is_empty() {
-            let (watched, absent) = Watched::new(&options.pids);
+        let watched = (!options.pids.is_empty()).then(|| Watched::new(&options.pids));
+        let mut begun = Begun::new(None, start());
+        if let Some((watched, absent)) = watched {
             (begun.watched, begun.absent) = (Some(watched), absent);
         }
-        start();
         if !options.command.is_empty() {
             let running = Running::start(&options.command, &[], &[], &self.inherited)?;
             begun.running = Some(running);
