@@ -17,6 +17,9 @@ use crate::stats::StatsFlags;
 use crate::units::{parse_size, parse_time};
 use crate::view::ViewFlags;
 
+/// The largest number that a process can have: `pid_t` is signed.
+const PID_MAX: u32 = i32::MAX as u32;
+
 const EXIT_STATUS: &str = "\
 Exit status:
   With a command, the command's own (128+N if signal N ended it, 127 if it is not found, 126 if it
@@ -164,7 +167,8 @@ pub struct RecordFlags {
     duration: Option<Duration>,
 
     /// Record the running process PID; may be repeated
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with = "command")]
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with = "command",
+        value_parser = parse_pid)]
     pid: Vec<u32>,
 
     /// Exit with 1 if any record was discarded
@@ -225,6 +229,14 @@ enum ModeFlag {
 /// Refuse a rule that is not well formed where it stands.
 fn parse_rules(text: &str) -> Result<String, RuleError> {
     Rules::parse(&[text]).map(|_| text.to_owned())
+}
+
+/// The number of a process; 0 is none.
+fn parse_pid(text: &str) -> Result<u32, String> {
+    let pid = text.parse().ok().filter(|pid| (1..=PID_MAX).contains(pid));
+    pid.ok_or_else(|| {
+        format!("'{text}' is no number of a process, 1 to {PID_MAX}; `pidof NAME` shows those of a program")
+    })
 }
 
 /// The same, of rules for the kernel.
@@ -421,7 +433,9 @@ mod tests {
             (&["--subbuf-size", "big"], "512K"),
             (&["--duration", "soon"], "500ms"),
             (&["--mode", "drop"], "overwrite"),
-            (&["-p", "x"], "--pid"),
+            (&["-p", "x"], "'x' is no number of a process"),
+            (&["-p", "17,0"], "'0' is no number of a process"),
+            (&["-p", "99999999999"], "1 to 2147483647"),
             (&["-u", "a:*", "--filter", "ret < 0"], "--kernel"),
             (&["--no-kernel", "--filter", "ret < 0"], "--no-kernel"),
             (&["--no-kernel", "-k", "read"], "--no-kernel"),

@@ -19,7 +19,7 @@ pub enum Error {
     /// No right to load programs.
     #[error(
         "kernel events need the capabilities CAP_BPF and CAP_PERFMON (or root); missing: {missing}. Run as \
-         root, or `setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep` the program"
+         root, or: setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep \"$(command -v strata)\""
     )]
     Rights {
         /// Those that this process has not.

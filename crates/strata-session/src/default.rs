@@ -97,7 +97,7 @@ fn rights() -> NoKernel {
 /// Is it the machine, or has something failed?
 fn reason(error: &SessionError) -> NoKernel {
     match error {
-        SessionError::Kernel(cause) => reason_of(cause),
+        SessionError::Kernel { cause, .. } => reason_of(cause),
         _ => NoKernel { why: error.to_string(), is_failure: true },
     }
 }
@@ -209,7 +209,8 @@ mod tests {
 
     #[test]
     fn default_layer_that_cannot_be_says_whether_it_is_the_machine_or_a_failure() {
-        let kernel = |error| reason(&SessionError::Kernel(Box::new(error)));
+        let kernel =
+            |error| reason(&SessionError::Kernel { cause: Box::new(error), asked: String::new() });
         let rights = kernel(KernelError::Rights { missing: "CAP_BPF".into() });
         assert!(rights.why.contains("CAP_PERFMON") && !rights.is_failure, "{rights:?}");
         assert!(!kernel(KernelError::NoBtf).is_failure);

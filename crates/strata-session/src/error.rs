@@ -24,8 +24,14 @@ pub enum SessionError {
     #[error(transparent)]
     User(#[from] strata_user::Error),
     /// The kernel cannot be recorded.
-    #[error("{0}. Applications can be recorded without it: leave out --kernel")]
-    Kernel(#[source] Box<strata_kernel::Error>),
+    #[error("{cause}{}", without(.cause, .asked))]
+    Kernel {
+        /// Why.
+        #[source]
+        cause: Box<strata_kernel::Error>,
+        /// The flags that ask for it.
+        asked: String,
+    },
     /// What the kernel has to offer cannot be found out.
     #[error(transparent)]
     KernelEvents(Box<strata_kernel::Error>),
@@ -52,6 +58,15 @@ pub enum SessionError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// What still works without the kernel, where it is not what was asked for that is wrong.
+fn without(cause: &strata_kernel::Error, asked: &str) -> String {
+    use strata_kernel::Error as E;
+    match cause {
+        E::Filter(_) | E::TooLarge { .. } | E::TooManyEvents { .. } => String::new(),
+        _ => format!(". Applications can be recorded without it: leave out {asked}"),
+    }
 }
 
 /// Why the trace cannot be written, or a process' memory not be read, in one line.
@@ -97,6 +112,7 @@ pub(crate) fn is_ours(error: &strata_collect::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::KernelOptions;
     use std::path::PathBuf;
 
     #[test]
@@ -117,6 +133,23 @@ mod tests {
         {
             assert!(is_ours(&error) && advice(&error).contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn failure_of_the_kernel_names_the_flags_that_asked_for_it_unless_these_are_wrong() {
+        use strata_kernel::Error as E;
+        let said = |cause: E| {
+            let kernel = KernelOptions {
+                probes: vec!["uprobe:a:b".into()],
+                as_lttng: true,
+                ..KernelOptions::default()
+            };
+            SessionError::Kernel { cause: Box::new(cause), asked: kernel.flags() }.to_string()
+        };
+        let text = said(E::Rights { missing: "CAP_BPF".into() });
+        assert!(text.ends_with("without it: leave out --probe and --lttng-env"), "{text}");
+        let text = said(E::TooManyEvents { found: 2, limit: 1 });
+        assert!(text.ends_with("Select fewer events"), "{text}");
     }
 
     #[test]

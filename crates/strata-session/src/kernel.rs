@@ -66,6 +66,7 @@ pub(crate) struct KernelLayer {
     problems: Vec<EventProblem>,
     remarks: Vec<String>,
     is_default: bool,
+    is_filtered: bool,
 }
 
 /// Programs in the kernel.
@@ -113,9 +114,11 @@ impl KernelLayer {
         notify: &mut dyn FnMut(Notice),
     ) -> Result<KernelLayer, SessionError> {
         // First: whoever has no rights would else be told of a file of root's.
+        let failed = |cause| failed(cause, options);
         check_kernel().map_err(failed)?;
         let mut layer = KernelLayer::default();
-        let mut described = layer.describe(asked, notify)?;
+        layer.is_filtered = asked.filter.is_some();
+        let mut described = layer.describe(options, asked, notify)?;
         layer.add_probes(asked, &mut described)?;
         if described.is_empty() {
             return Ok(layer);
@@ -178,6 +181,7 @@ impl KernelLayer {
     /// The events that the rules select.
     fn describe(
         &mut self,
+        options: &Options,
         asked: &KernelOptions,
         notify: &mut dyn FnMut(Notice),
     ) -> Result<Vec<SelectedEvent>, SessionError> {
@@ -185,7 +189,7 @@ impl KernelLayer {
             return Ok(Vec::new());
         }
         let selection = Selection::parse(&asked.rules)?;
-        let catalog = catalog().map_err(failed)?;
+        let catalog = catalog().map_err(|cause| failed(cause, options))?;
         let Selected { events, matched } = selection.apply(&catalog);
         self.rules = rule_reports(matched, &catalog);
         for rule in self.rules.iter().filter(|rule| rule.matched == 0) {
@@ -327,6 +331,7 @@ impl KernelLayer {
         let report = KernelReport {
             is_default: self.is_default,
             rules: std::mem::take(&mut self.rules),
+            is_filtered: self.is_filtered,
             problems: std::mem::take(&mut self.problems),
             unreadable: failures.unreadable,
             cut: failures.cut,
@@ -381,8 +386,10 @@ pub(crate) fn catalog() -> Result<Catalog, strata_kernel::Error> {
     Catalog::load(&Tracefs::find()?)
 }
 
-fn failed(error: strata_kernel::Error) -> SessionError {
-    SessionError::Kernel(Box::new(error))
+fn failed(cause: strata_kernel::Error, options: &Options) -> SessionError {
+    // What was asked for: the rules may be those of the default by now.
+    let asked = options.kernel.as_ref().map_or_else(String::new, KernelOptions::flags);
+    SessionError::Kernel { cause: Box::new(cause), asked }
 }
 
 fn follow(options: &Options, asked: &KernelOptions) -> Follow {

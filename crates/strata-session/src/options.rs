@@ -47,6 +47,20 @@ impl KernelOptions {
     pub fn is_required(&self) -> bool {
         !self.is_default() || self.filter.is_some() || self.all_processes || self.as_lttng
     }
+
+    /// The flags of `strata record` that ask for it: `--kernel and --filter`.
+    pub(crate) fn flags(&self) -> String {
+        let given = [
+            (!self.rules.is_empty(), "--kernel"),
+            (!self.probes.is_empty(), "--probe"),
+            (self.filter.is_some(), "--filter"),
+            (self.all_processes, "--all-processes"),
+            (self.as_lttng, "--lttng-env"),
+        ];
+        let names: Vec<&str> =
+            given.iter().filter(|(is_given, _)| *is_given).map(|(_, name)| *name).collect();
+        names.join(" and ")
+    }
 }
 
 /// What `strata record` is asked to do.

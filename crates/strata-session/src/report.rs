@@ -213,6 +213,8 @@ pub struct KernelReport {
     pub is_default: bool,
     /// The rules, in their order; none by default.
     pub rules: Vec<KernelRuleReport>,
+    /// A filter has decided which records are written.
+    pub is_filtered: bool,
     /// Events that could not be recorded.
     pub problems: Vec<EventProblem>,
     /// Fields that are empty since memory of the process could not be read.

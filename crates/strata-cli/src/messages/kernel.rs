@@ -43,7 +43,7 @@ pub(super) fn losses(report: &Report) -> Vec<Message> {
         messages.push(talk(format!(
             "kernel: {} longer than a field holds: cut after {} bytes.",
             counted(of.cut, "text"),
-            count(strata_session::KERNEL_TEXT_MAX.into()),
+            count(u64::from(strata_session::KERNEL_TEXT_MAX) - 1),
         )));
     }
     if of.unfollowed > 0 {
@@ -166,6 +166,9 @@ pub(super) fn nothing_recorded(report: &Report) -> Option<Message> {
         (_, 0) => "none of the events could be switched on; see above.".to_owned(),
         _ if kernel.counts.discarded.total() > 0 => {
             "all event records were discarded; see above.".to_owned()
+        }
+        (_, events) if report.kernel.as_ref().is_some_and(|kernel| kernel.is_filtered) => {
+            format!("{} on, and nothing happened that the filter selects.", are(events))
         }
         (_, events) => format!("{} on, and none of them happened.", are(events)),
     };

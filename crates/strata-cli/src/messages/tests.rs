@@ -578,7 +578,7 @@ fn kernel_losses_are_said_by_reason_with_what_helps() {
     assert!(text_with(&report, "nested interrupts").contains("Use --subbuf-size=512K"));
     assert!(text_with(&report, "not written").starts_with("kernel: 7 event records discarded"));
     assert!(text_with(&report, "3 fields could not be read").starts_with("kernel: "));
-    assert!(text_with(&report, "1 text longer").ends_with("cut after 1,024 bytes."));
+    assert!(text_with(&report, "1 text longer").ends_with("cut after 1,023 bytes."));
     assert_eq!((exit_status(&report, false), exit_status(&report, true)), (0, 1));
 
     // Those of an old kernel: there are none to be had.
@@ -621,6 +621,9 @@ fn nothing_recorded_of_the_kernel_says_why_and_is_1() {
     none.output = None;
     assert!(text_with(&none, "nothing recorded of")
         .ends_with("349 events were on, and none of them happened."));
+    none.kernel.as_mut().unwrap().is_filtered = true;
+    assert!(text_with(&none, "nothing recorded of")
+        .ends_with("349 events were on, and nothing happened that the filter selects."));
     assert_eq!(exit_status(&none, false), 1);
     none.layers[0].processes[0].selected = 0;
     assert!(text_with(&none, "nothing recorded of").contains("could be switched on"));
