@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use strata_analyze::perfetto::{CounterRule, Exporter, Options, PairRule, Summary};
 use strata_analyze::render::{self, Renderer, TimeZone};
 use strata_ctf::read::{Damage, Message as Read, Reader, Selection, Stream, TimeRange};
-use strata_session::stop::Stop;
+use strata_session::stop::{survive_file_size_limit, Stop};
 
 use crate::messages::{Message, Weight};
 use crate::progress::ReadingLine;
@@ -121,6 +121,8 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
         Target::Stdout => Stop::new(),
         Target::File(_) => Stop::on_signals().context("export: cannot handle signals")?,
     };
+    // A half file must not stay.
+    survive_file_size_limit().context("export: cannot handle signals")?;
     let reader = Reader::open(&flags.traces)?;
     let range = flags.selection.range(&reader, &TimeZone::system())?;
     let line = ReadingLine::new("exporting", &reader, range == TimeRange::ALL);
@@ -139,7 +141,7 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     let written = job.write(file, &mut talk);
     talk.line.clear();
     let what = target.to_string();
-    let Some(written) = written.with_context(|| format!("export: cannot write {what}"))? else {
+    let Some(written) = written.map_err(|error| not_written(&error, &what))? else {
         // The file goes with its guard.
         return Ok(crate::stopped(&stop));
     };
@@ -159,6 +161,20 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
         (0, _) => u8::from(!idle.is_empty()),
         _ => 2,
     })
+}
+
+/// Why it could not be written, and what to do.
+fn not_written(error: &io::Error, what: &str) -> anyhow::Error {
+    let advice = match error.kind() {
+        io::ErrorKind::StorageFull => ". Make room, or use -o with a file on another file system",
+        io::ErrorKind::FileTooLarge => {
+            ". Raise the limit (ulimit -f), or export less (--filter, --from, --until)"
+        }
+        // Whoever reads a pipe has seen enough: main() tells by the kind.
+        io::ErrorKind::BrokenPipe => return io::Error::from(error.kind()).into(),
+        _ => "",
+    };
+    anyhow::anyhow!("export: cannot write {what}: {error}{advice}")
 }
 
 impl std::fmt::Display for Target {

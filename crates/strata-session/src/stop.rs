@@ -60,6 +60,15 @@ impl Stop {
     }
 }
 
+/// From now on a write beyond what a file may hold (`ulimit -f`) fails with EFBIG, where it would end this
+/// program.
+///
+/// # Errors
+/// What the system said when a handler was installed.
+pub fn survive_file_size_limit() -> io::Result<()> {
+    signal_hook::flag::register(libc::SIGXFSZ, Arc::default()).map(drop)
+}
+
 /// Is this signal ignored by this process?
 pub(crate) fn is_ignored(signal: i32) -> io::Result<bool> {
     // SAFETY: all bytes 0 is a valid value of this plain C structure.
@@ -104,6 +113,9 @@ mod tests {
         assert_eq!(stop.requests(), 0);
         signal_hook::low_level::raise(libc::SIGTERM).unwrap();
         assert_eq!((stop.requests(), stop.signal()), (1, Some(libc::SIGTERM)));
+        survive_file_size_limit().unwrap();
+        signal_hook::low_level::raise(libc::SIGXFSZ).unwrap();
+        assert_eq!(stop.requests(), 1);
         assert!(is_ignored(99_999).is_err());
         assert!(set_ignored(99_999, true).is_err());
     }
