@@ -35,16 +35,21 @@ const BROWSER_BYTES: u64 = 2 << 30;
 const EXIT_STATUS: &str = "\
 Exit status:
   0  done
-  1  no event was found, and no file was written; or a --pair or --counter matches nothing
-  2  a trace is damaged (everything intact was exported), or the export failed";
+  1  no event was found, and no file was written; or a --pair or
+     --counter matches nothing
+  2  a trace is damaged (all that is intact was exported), or the export
+     failed
+  130  ended by Ctrl-C";
 
 const PAIRS: &str = "\
 Slices:
-  System calls are slices on their thread's track, and so is what is between X_begin and X_end,
-  X_start and X_stop (X_end, X_done, X_finish), X_entry and X_exit (X_return), X_enter and X_leave
-  (X_exit, X_return), X_acquire and X_release of one thread, where both ends are in the traces.
-  Other pairs are named; '*' stands for the same text in both names. Pairs with a KEYFIELD may
-  overlap and begin and end in different threads:
+  System calls are slices on their thread's track, and so is what is
+  between X_begin and X_end (X_done), X_start and X_stop (X_end, X_done,
+  X_finish), X_entry and X_exit (X_return), X_enter and X_leave (X_exit,
+  X_return), X_acquire and X_release of one thread, where both ends are
+  in the traces. Other pairs are named; '*' stands for the same text in
+  both names. Pairs with a KEYFIELD may overlap and begin and end in
+  different threads:
     --pair 'myapp:job_taken=myapp:job_given'
     --pair 'myapp:*_sent=myapp:*_received:id'
 ";

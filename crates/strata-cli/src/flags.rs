@@ -20,51 +20,66 @@ use crate::view::ViewFlags;
 /// The largest number that a process can have: `pid_t` is signed.
 const PID_MAX: u32 = i32::MAX as u32;
 
+// Lines of at most 72 characters: with man's margin they fit a terminal of 80.
 const EXIT_STATUS: &str = "\
 Exit status:
-  With a command, the command's own (128+N if signal N ended it, 127 if it is not found, 126 if it
-  cannot be run). Where that is 0, or there is no command:
+  With a command, the command's own (128+N if signal N ended it, 127 if
+  it is not found, 126 if it cannot be run). Where that is 0, or there
+  is no command:
   0  done
-  1  nothing was recorded, a rule matched nothing, a program was not reached, or records were
-     discarded and --strict was given
+  1  nothing was recorded, a rule matched nothing, a program was not
+     reached, or records were discarded and --strict was given
   2  the recording failed";
 
 const RULES: &str = "\
 What is recorded:
-  Without -u, -k and --probe: all tracepoints of applications, and of the kernel what shows why a program
-  waits: its system calls, page faults and signals, and the machine's scheduling, interrupts and new
-  processes. Where the kernel may not or cannot be recorded, applications are, and one line says why.
-  With any of them: what they name, and nothing else. --no-kernel is -u '*:*'.
+  Without -u, -k and --probe: all tracepoints of applications, and of
+  the kernel what shows why a program waits: its system calls, page
+  faults and signals, and the machine's scheduling, interrupts and new
+  processes. Where the kernel may not or cannot be recorded,
+  applications are, and one line says why.
+  With any of them: what they name, and nothing else. --no-kernel is
+  -u '*:*'.
 
 Rules:
-  PROVIDER:EVENT, each with '*' for any text; '!' in front excludes; '@LEVEL' behind selects that
-  log level and worse ones, '@=LEVEL' that one only. Levels: emerg, alert, crit, err, warning,
-  notice, info, debug_system, debug_program, debug_process, debug_module, debug_unit,
+  PROVIDER:EVENT, each with '*' for any text; '!' in front excludes;
+  '@LEVEL' behind selects that log level and worse ones, '@=LEVEL' that
+  one only. Levels: emerg, alert, crit, err, warning, notice, info,
+  debug_system, debug_program, debug_process, debug_module, debug_unit,
   debug_function, debug_line, debug; or 0 to 14.
     -u 'myapp:*'                    all of a provider
     -u 'myapp:*' -u '!myapp:poll*'  all but some
     -u '*:*@warning'                warnings and worse, of any provider
 
 Rules for the kernel (-k):
-  the name of an event, with '*' for any text; '!' in front excludes; SYSTEM:NAME is the kernel's own
-  name; 'syscalls' is all system calls, the name of a system call is its entry and its exit.
-  `strata list -k` shows all, `strata list -k NAME` the fields.
-    -k 'sched_*,irq_*,syscalls'     what runs when, interrupts, all system calls
-    -k openat,close,read            three system calls
-    -k 'block:*,!block_touch*'      a subsystem, without some of it
-  System calls, page faults and signals are recorded of the command and its descendants, or of --pid;
-  all else (sched, irq, timer, block ...) of the whole machine.
-  Needs root, or CAP_BPF and CAP_PERFMON; `strata doctor` says what this machine can do.
-    -k syscalls -f 'ret < 0'        calls that fail: the filter is applied in the kernel
+  The name of an event, with '*' for any text; '!' in front excludes;
+  SYSTEM:NAME is the kernel's own name; 'syscalls' is all system calls,
+  the name of a system call is its entry and its exit. `strata list -k`
+  shows all, `strata list -k NAME` the fields.
+    -k 'sched_*,irq_*,syscalls'   what runs when, interrupts, all calls
+    -k openat,close,read          three system calls
+    -k 'block:*,!block_touch*'    a subsystem, without some of it
+    -k syscalls -f 'ret < 0'      calls that fail: the filter is applied
+                                  in the kernel
+  System calls, page faults and signals are recorded of the command and
+  its descendants, or of --pid; all else (sched, irq, timer, block ...)
+  of the whole machine.
+  Needs root, or CAP_BPF and CAP_PERFMON; `strata doctor` says what this
+  machine can do.
 
 Probes (--probe), recorded as system calls are:
-  [NAME=]uprobe:FILE:FUNCTION[+OFFSET][(ARGUMENT:TYPE, ...)]   when the function is called
-  [NAME=]uretprobe:FILE:FUNCTION[(ret:TYPE)]                   when it returns
-  [NAME=]usdt:FILE:PROVIDER:PROBE                              where the program has a USDT probe
-  FILE is a path, a command in PATH, or a library. `strata list --probes FILE` shows what there is.
+  [NAME=]uprobe:FILE:FUNCTION[+OFFSET][(ARGUMENT:TYPE, ...)]
+      when the function is called
+  [NAME=]uretprobe:FILE:FUNCTION[(ret:TYPE)]
+      when it returns
+  [NAME=]usdt:FILE:PROVIDER:PROBE[(ARGUMENT[:TYPE], ...)]
+      where the program has a USDT probe
+  FILE is a path, a command in PATH, or a library.
+  `strata list --probes FILE` shows what there is.
 
-Trace Compass gives its kernel analyses to traces of LTTng's modules only; --lttng-env says that this is
-one. `strata_version` in the trace tells the truth.
+Trace Compass gives its kernel analyses to traces of LTTng's modules
+only; --lttng-env says that this is one. `strata_version` in the trace
+tells the truth.
 ";
 
 /// Records what applications do, at a cost so low that they behave as if they were not traced.

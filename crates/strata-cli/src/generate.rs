@@ -2,20 +2,32 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::iter;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
 use crate::flags::Flags;
 
 /// A completion script to stdout.
 pub fn completions(shell: Shell) -> Result<()> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Flags::command(), "strata", &mut script);
-    let script = with_event_names(shell, &String::from_utf8_lossy(&script));
+    let script = script(shell);
     io::stdout().write_all(script.as_bytes()).context("completions: cannot write to stdout")
+}
+
+fn script(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut shown(), "strata", &mut script);
+    with_event_names(shell, &String::from_utf8_lossy(&script))
+}
+
+/// The command line without what `strata --help` does not show: scripts would offer it.
+fn shown() -> Command {
+    let all = Flags::command();
+    let commands = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    Command::new("strata").version(env!("CARGO_PKG_VERSION")).subcommands(commands)
 }
 
 /// The script, with the names of this kernel's events behind `record -k` and `list -k`: asked of the
@@ -92,32 +104,38 @@ complete -c strata -n "__fish_seen_subcommand_from list; and __fish_contains_opt
 
 /// strata(1) to stdout, or a page for each subcommand into `folder`.
 pub fn man(folder: Option<&Path>) -> Result<()> {
-    let command = Flags::command();
-
-    match folder {
-        None => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(command).render(&mut page)?;
-            io::stdout().write_all(&page).context("man page: cannot write to stdout")
-        }
-        Some(folder) => {
-            fs::create_dir_all(folder)
-                .with_context(|| format!("man pages: cannot make folder '{}'", folder.display()))?;
-            clap_mangen::generate_to(command, folder)
-                .with_context(|| format!("man pages: cannot write to '{}'", folder.display()))
-        }
+    let mut command = Flags::command().disable_help_subcommand(true);
+    // Names such as `strata-view` are made by it.
+    command.build();
+    let Some(folder) = folder else {
+        let (_, page) = page(&command)?;
+        return io::stdout().write_all(page.as_bytes()).context("man page: cannot write to stdout");
+    };
+    fs::create_dir_all(folder)
+        .with_context(|| format!("man pages: cannot make folder '{}'", folder.display()))?;
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    for command in iter::once(&command).chain(shown) {
+        let (name, page) = page(command)?;
+        fs::write(folder.join(name), page)
+            .with_context(|| format!("man pages: cannot write to '{}'", folder.display()))?;
     }
+    Ok(())
+}
+
+/// A man page and its file's name.
+fn page(command: &Command) -> Result<(String, String)> {
+    let source = concat!("strata ", env!("CARGO_PKG_VERSION"));
+    let page = clap_mangen::Man::new(command.clone()).source(source);
+    let mut text = Vec::new();
+    page.render(&mut text).context("man page: cannot be made")?;
+    let text = String::from_utf8_lossy(&text);
+    // What stands below the flags is laid out already.
+    Ok((page.get_filename(), text.replace(".SH EXTRA\n", ".SH NOTES\n.nf\n")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn script(shell: Shell) -> String {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut Flags::command(), "strata", &mut script);
-        with_event_names(shell, &String::from_utf8(script).unwrap())
-    }
 
     #[test]
     fn completions_of_each_shell_ask_for_the_kernel_s_events() {
@@ -128,5 +146,39 @@ mod tests {
         }
         assert_eq!(script(Shell::Zsh).matches(":_strata_events").count(), 3);
         assert!(!script(Shell::Elvish).contains("strata_events"));
+    }
+
+    #[test]
+    fn completions_offer_what_the_help_shows_and_nothing_else() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = script(shell);
+            for flag in ["lttng-env", "probes", "no-delta", "version"] {
+                assert!(script.contains(flag), "{shell}: {flag}");
+            }
+            assert!(!script.contains("man pages"), "{shell}");
+        }
+        assert!(!script(Shell::Bash).contains("strata__man"));
+    }
+
+    #[test]
+    fn man_pages_and_help_fit_a_terminal_of_80_columns() {
+        let mut command = Flags::command().disable_help_subcommand(true);
+        command.build();
+        let (mut nr_pages, mut nr_lines) = (0, 0);
+        for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+            let (name, text) = page(command).unwrap();
+            assert_eq!(name, format!("strata-{}.1", command.get_name()));
+            assert!(text.contains("\"strata 0.1.0\""), "{name}: {text}");
+            assert!(!text.contains(".SH EXTRA"), "{name}");
+            for line in command.get_after_long_help().iter().flat_map(|help| {
+                help.to_string().lines().map(str::to_owned).collect::<Vec<String>>()
+            }) {
+                assert!(line.chars().count() <= 72, "{name}: {line}");
+                nr_lines += 1;
+            }
+            nr_pages += 1;
+        }
+        assert_eq!(nr_pages, 7);
+        assert!(nr_lines > 100, "{nr_lines}");
     }
 }

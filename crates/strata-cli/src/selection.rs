@@ -10,7 +10,8 @@ use strata_filter::Filter;
 /// How times and filters are written, for the long help.
 pub const SYNTAX: &str = "\
 Filter (-f):
-  an event's name, or a comparison of a field, joined with '&&', '||', '!' and parentheses:
+  An event's name, or a comparison of a field, joined with '&&', '||',
+  '!' and parentheses:
     -f 'sched_switch && next_comm == \"nginx\" || len > 4096'
 
 Times (--from, --until):

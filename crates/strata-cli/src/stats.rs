@@ -32,8 +32,11 @@ const DAMAGE_SHOWN: usize = 20;
 const EXIT_STATUS: &str = "\
 Exit status:
   0  done
-  1  no event record was found, or records were discarded and --strict was given
-  2  a trace is damaged (everything intact is counted), or nothing can be read";
+  1  no event record was found; or, with --strict, records were
+     discarded or overwritten, or packets are not there
+  2  a trace is damaged (all that is intact is counted), or nothing can
+     be read
+  130  ended by Ctrl-C";
 
 /// `strata stats`.
 #[derive(Debug, Args)]

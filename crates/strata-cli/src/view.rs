@@ -25,7 +25,9 @@ const EXIT_STATUS: &str = "\
 Exit status:
   0  done
   1  no event matched
-  2  a trace is damaged (everything intact is shown), or nothing can be read";
+  2  a trace is damaged (all that is intact is shown), or nothing can
+     be read
+  130  ended by Ctrl-C";
 
 /// `strata view`.
 #[derive(Debug, Args)]
