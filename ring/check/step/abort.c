@@ -761,7 +761,7 @@ static int print_sections(void)
 int main(int argc, char **argv)
 {
 	struct sigaction action;
-	struct options options = { 30000, "", 0, 1 };
+	struct options options = { 30000, "", 0, 1, 0 };
 	cpu_set_t one;
 	uint32_t i;
 	int status = 0;

@@ -121,9 +121,13 @@ struct options {
 	double budget;	  /* about how many runs of each kind */
 	const char *only; /* clients whose name contains this */
 	unsigned int part, parts;
+	int uprobe;
 };
 
-/* [--budget N] [--only NAME] [--part I/N], of the clients every N-th one from the I-th on */
+/*
+ * [--budget N] [--only NAME] [--part I/N], of the clients every N-th one from the I-th on
+ * [--uprobe 1], what else is in the process
+ */
 static inline void options_read(struct options *options, int argc, char **argv)
 {
 	int i;
@@ -133,6 +137,8 @@ static inline void options_read(struct options *options, int argc, char **argv)
 			options->budget = atof(argv[i + 1]);
 		else if (!strcmp(argv[i], "--only"))
 			options->only = argv[i + 1];
+		else if (!strcmp(argv[i], "--uprobe"))
+			options->uprobe = atoi(argv[i + 1]);
 		else if (!strcmp(argv[i], "--part") &&
 			 (sscanf(argv[i + 1], "%u/%u", &options->part, &options->parts) != 2 ||
 			  !options->parts))
