@@ -4,11 +4,12 @@
  *
  *   fault_count FILE THREADS NUMBER PAUSE_US STATUS
  *
- * Each thread records NUMBER events fault:step (0: without end), and sleeps PAUSE_US after every 64th (0: never). Record k of
+ * Each thread records NUMBER events fault:step (0: until SIGTERM comes), and sleeps PAUSE_US after every 64th (0: never). Record k of
  * thread t carries k and a checksum of its other fields; FILE says for each thread how many were complete.
  * At the end it prints "done THREADS NUMBER" and exits with STATUS.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -19,6 +20,13 @@
 
 static struct fault_counts *counts;
 static uint64_t number, pause_us;
+static volatile sig_atomic_t asked;
+
+static void on_term(int signal)
+{
+	(void)signal;
+	asked = 1;
+}
 
 static void *work(void *argument)
 {
@@ -26,7 +34,7 @@ static void *work(void *argument)
 	char text[FAULT_TEXT_MAX + 1];
 	uint64_t k;
 
-	for (k = 0; !number || k < number; k++) {
+	for (k = 0; !asked && (!number || k < number); k++) {
 		fault_text(text, k);
 		STRATA_TRACE(fault, step, INFO, strata_int(pid, pid), strata_int(thread, thread),
 			     strata_int(number, k), strata_string(text, text),
@@ -53,6 +61,7 @@ int main(int argc, char **argv)
 		return 99;
 	counts->pid = (uint64_t)getpid();
 	counts->threads = n;
+	signal(SIGTERM, on_term);
 	for (i = 1; i < n; i++)
 		if (pthread_create(&threads[i], NULL, work, (void *)i))
 			return 99;
