@@ -24,9 +24,9 @@ $(BUILD)/check/fuzz-no-wake: $(ENGINE) ring/check/engine/fuzz.c ring/check/engin
 # The checker itself first: its memory model, its reduction, and that a broken reduction is noticed.
 check-engine: check-build
 	@echo '== the checker: litmus tests, reduced against unreduced search on random programs'
-	@timeout 120 $(BUILD)/check/litmus
-	@timeout 120 $(BUILD)/check/fuzz 1000 1
-	@! timeout 120 $(BUILD)/check/fuzz-no-wake 300 1 >$(BUILD)/check/no-wake 2>&1 || \
+	@timeout 400 $(BUILD)/check/litmus
+	@timeout 400 $(BUILD)/check/fuzz 1000 1
+	@! timeout 400 $(BUILD)/check/fuzz-no-wake 300 1 >$(BUILD)/check/no-wake 2>&1 || \
 		{ echo 'fuzz: a reduction without wake-ups was not noticed'; exit 1; }
 	@echo 'ok   a reduction without wake-ups is noticed'
 check-model:
