@@ -1,6 +1,7 @@
 //! Sessions with real programs: those of `tests/programs`, with the runtime of `probe/user` in them.
 
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -80,14 +81,14 @@ fn end(pid: u32) {
 
 #[test]
 fn record_of_a_command_says_which_descendants_run_on() {
-    let report = of_command("daemon", shell(r#""$0" run 2 >/dev/null & sleep 0.4"#, "ticker"));
+    let report = of_command("daemon", shell(r#""$0" run 2 >/dev/null & sleep 1.5"#, "ticker"));
     assert_eq!((report.end, report.command), (EndReason::Command, Some(CommandEnd::Exited(0))));
     let [pid] = report.left_running[..] else { panic!("{report:?}") };
     let process = report.processes().find(|process| process.pid == pid).unwrap();
     assert!(process.is_alive && process.counts.records > 10, "{process:?}");
     end(pid);
     // One without tracepoints is known by the socket that it has inherited.
-    let report = of_command("holder", shell("sleep 2 &", "ender"));
+    let report = of_command("holder", shell("sleep 10 >/dev/null 2>&1 &", "ender"));
     assert!(report.left_running.is_empty(), "{report:?}");
     assert!(report.remarks.iter().any(|text| text.contains("a descendant of the command runs on")));
     // Who has ended before the command does not run on, nor does the command itself.
@@ -107,7 +108,7 @@ fn record_of_a_process_that_closed_everything_has_its_short_lived_child_too() {
 fn record_of_a_descendant_without_our_environment_begins_when_it_is_found() {
     let mut command = words(Path::new("env"), &["-i"]);
     command.extend(words(&program("ticker"), &["run", "2"]));
-    let duration = Some(Duration::from_millis(700));
+    let duration = Some(Duration::from_secs(2));
     let (report, _) = recorded("cleared", Options { command, duration, ..Options::default() });
     let Some(CommandEnd::Running { pid }) = report.command else { panic!("{report:?}") };
     end(pid);
@@ -161,9 +162,11 @@ impl Drop for Ticker {
 #[test]
 fn record_of_a_running_process_for_a_time_leaves_it_running() {
     let mut command = Command::new(program("ticker"));
-    command.args(["run", "2"]).stdout(Stdio::null());
+    command.args(["run", "2"]).stdout(Stdio::piped());
     let mut ticker = Ticker(command.spawn().unwrap());
-    std::thread::sleep(Duration::from_millis(100));
+    let mut said = String::new();
+    BufReader::new(ticker.0.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "ready\n");
     let (pids, duration) = (vec![ticker.0.id()], Some(Duration::from_millis(500)));
     let (report, _) = recorded("time", Options { pids, duration, ..Options::default() });
     assert_eq!((report.end, report.not_reached.len()), (EndReason::Duration, 0));
