@@ -86,6 +86,15 @@ isolate() {
 
 is_root() { [[ $(id -u) == 0 ]]; }
 
+# first_namespace: processes have the numbers by which the kernel's events know them.
+first_namespace() {
+	local inode
+	inode=$(stat -L -c %i /proc/self/ns/pid 2>/dev/null)
+	# PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h
+	[[ -z $inode || $inode == $((0xeffffffc)) ]] ||
+		skip "processes have other numbers here than in the kernel's events: this is another PID namespace than the first"
+}
+
 # ---- programs ----
 
 # program OUT SOURCE FLAG...: compile tests/programs/SOURCE to $built/OUT, linked with libstrata.so; with
