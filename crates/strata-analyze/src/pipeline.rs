@@ -470,7 +470,8 @@ impl Seen {
 impl Chunk {
     fn discarded(&mut self, discarded: &Discarded<'_>) {
         if discarded.kind == DiscardedKind::Records {
-            self.summary.discarded += discarded.count;
+            // A trace may say any number.
+            self.summary.discarded = self.summary.discarded.saturating_add(discarded.count);
         }
         if self.remarks.len() < 2 * REMARKS {
             self.remarks.push(discarded_remark(discarded));

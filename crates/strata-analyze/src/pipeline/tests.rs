@@ -187,6 +187,22 @@ fn pipeline_with_packets_of_megabytes_shows_the_first_text_at_once() {
     }
 }
 
+#[test]
+fn malicious_counts_of_discarded_records_are_as_many_as_can_be_counted() {
+    let trace = Trace::of(1, 1);
+    let metadata = METADATA.replace("u64 cpu_id;", "u64 cpu_id; u64 events_discarded;");
+    fs::write(trace.0.join("metadata"), metadata).unwrap();
+    for stream in ["s0", "s1"] {
+        let bits = 6 * 64;
+        let packet = |discarded| [1, 1, bits, bits, 0, discarded].map(u64::to_le_bytes).concat();
+        fs::write(trace.0.join(stream), [packet(0), packet(u64::MAX)].concat()).unwrap();
+    }
+    for threads in [1, 2] {
+        let (_, summary) = text(&trace, threads, &mut |_| false);
+        assert_eq!((summary.damage, summary.discarded), (0, u64::MAX), "{threads} threads");
+    }
+}
+
 /// Hands over the ends of two shares of a slice, and gives what was not alike.
 fn ends_of_two(first: Seen, second: Seen) -> (Vec<Seen>, usize) {
     let queue = Queue::new(1);
