@@ -68,8 +68,13 @@ def applications():
     first = struct.pack("<HHHBB", 16, len(described.rstrip(b"\0")) + 1, 0, 1, 1)
     second = struct.pack("<HHHBB", 16 + len(described), len(empty), 0, 0, 3)
     whole = bytes([0, 2]) + first + second + sites + described + empty
+    # A session: of a tracepoint another id, then another channel; and another name, and a whole announcement.
+    writes = struct.pack("=BBQBBQ", 1, 0, 5, 0, 3, 4096 * 1024) + struct.pack("=BBQBBQ", 1, 1, 9, 3, 20, 1)
+    name = struct.pack("=BB8s", 3, 8, b'a"\x1b\n\\\xff\r')
+    announcement = struct.pack("=QII", 0x53545241544155FF, 1, 7)
     return [whole, bytes([0, 1]) + first + sites + described, bytes([0, 1]) + struct.pack(
-        "<HHHBB", 0, len(empty), 0, 0, 3) + empty]
+        "<HHHBB", 0, len(empty), 0, 0, 3) + empty, bytes([4, 2]) + writes + whole[2:], bytes(
+        [12, 2]) + writes[:10] + name + writes[:20] + announcement + whole[2:]]
 
 
 PROBED = """
@@ -107,8 +112,85 @@ def elves():
     return made
 
 
+# Begin and end of slices, counters, and who runs, in the spellings that are known.
+SLICES = """/* CTF 1.8 */
+typealias integer { size = 8; align = 8; } := uint8_t;
+typealias integer { size = 32; align = 8; } := uint32_t;
+typealias integer { size = 32; align = 8; signed = 1; } := int32_t;
+trace { major = 1; minor = 8; byte_order = le; };
+env { hostname = "h"; domain = "%s"; tracer_name = "t"; kernel_release = "6.1"; vpid = 7; procname = "p"; };
+stream {
+    packet.context := struct { uint32_t content_size; uint32_t packet_size; uint32_t events_discarded;
+        uint32_t cpu_id; };
+    event.header := struct { uint8_t id; uint32_t timestamp; };
+    event.context := struct { int32_t _tid; int32_t _vpid; };
+};
+"""
+EVENTS = [("work_begin", "uint32_t _id;"), ("work_end", "uint32_t _id;"), ("syscall_entry_read", "uint32_t _fd;"),
+          ("syscall_exit_read", "int32_t _ret;"), ("x_open", "string _path;"), ("x_close", "string _path;"),
+          ("sched_switch", "string _prev_comm; int32_t _prev_tid; int32_t _prev_prio; int32_t _prev_state; "
+           "string _next_comm; int32_t _next_tid; int32_t _next_prio;"),
+          ("sched_process_exit", "string _comm; int32_t _tid;"), ("queue", "uint32_t _length;")]
+
+
+def slices():
+    """Two threads, with records of all kinds."""
+    made = []
+    for domain in ("ust", "kernel"):
+        text = (SLICES % domain).encode()
+        for number, (name, fields) in enumerate(EVENTS):
+            text += f'event {{ id = {number}; name = "{name}"; fields := struct {{ {fields} }}; }};\n'.encode()
+        payloads = {4: b"a\0", 5: b"a\0", 6: b"a\0" + struct.pack("<3i", 1, 20, 0) + b"b\0" + struct.pack("<2i", 2, 20),
+                    7: b"a\0" + struct.pack("<i", 1)}
+        records = b""
+        for time, (number, tid) in enumerate([(0, 1), (2, 1), (4, 2), (8, 1), (6, 1), (3, 1), (1, 1), (5, 2), (1, 2), (0, 1),
+                                              (7, 1), (0, 1), (2, 1), (1, 1), (3, 1), (0, 2)]):
+            records += struct.pack("<BI2i", number, 10 * time, tid, 7) + payloads.get(number, struct.pack("<I", 5))
+        for discarded in (0, 3):
+            bits = 8 * (16 + len(records))
+            packet = struct.pack("<4I", bits, bits, discarded, 1) + records
+            made += [text + bytes([0, 0, flags]) + packet * count for flags, count in ((0, 1), (3, 2), (12, 1))]
+    return made
+
+
+ODD = b"\x1b]0;x\x07,\x7f\\\"\\n\xc2\x80\xc2\x9b\xc2\x9f\xe2\x80\x8e\xe2\x80\xae\xe2\x81\xa6\xc3\xbc"
+
+
+def odd():
+    """A trace whose names, labels and text are as no honest program has them."""
+    text = (SLICES % "ust").encode().replace(b'"h"', b'"%s"' % ODD).replace(b'"p"', b'"%s"' % ODD)
+    text += b'event { id = 0; name = "%s"; fields := struct { enum : uint8_t { "%s" = 5 } _label; ' % (ODD, ODD)
+    text += b"string _text; uint8_t _length; integer { size = 8; encoding = UTF8; } _part[_length]; }; };\n"
+    loud = bytes(range(1, 256)) + ODD + b"\r\n,\0"
+    record = struct.pack("<BI2iB", 0, 10, 1, 7, 5) + loud + bytes([8]) + ODD[:8]
+    bits = 8 * (16 + len(record))
+    return text, struct.pack("<4I", bits, bits, 0, 1) + record
+
+
+def views():
+    """Each shape in each layout, by turns; and text that would command a terminal, or end a field of CSV."""
+    made = enumerate(shapes() + [odd()])
+    return [text + bytes([0, 0, layout | number % 2 * 0xd0, 0x80 | number % 7]) + stream
+            for number, (text, stream) in made for layout in (0, 1, 2, 6, 7)]
+
+
+def exports():
+    return slices() + [text + b"\0\0\2" + stream for text, stream in shapes() + [odd()]]
+
+
+def rings():
+    """Ways of publishing, modes and sizes, with some records and calls; then what an application may do to them."""
+    honest = [bytes([0x08, 6, 0x10, 5, 0x30, 6, 0x21, 5]), bytes([0xf8, 5, 0xf8, 6, 0xf8]), bytes([0x08, 0x12, 0x18, 6])]
+    # The read count, the write count, a sub-buffer, data, the size of a packet; then poll and flush.
+    hostile = [bytes([0xf8, 0x43, 43, size, 5, 6]) for size in (120, 129)] + [bytes([0x38, 3, 16, 3, 6, 3, 0, 1, 5]), bytes([0x38, 6, 0x7b, 0]) + b"\xff" * 8 + b"\5\6",
+               bytes([0x78, 3, 26, 9, 0x1f, 33, 4, 5]), bytes([0x78, 4, 0, 1, 2, 3, 6])]
+    return [bytes([setup, end]) + operations for operations in honest + hostile
+            for setup, end in ((0x40, 0), (0x41, 2), (0x42, 1), (0x4f, 2), (0x8d, 0), (0x6a, 3), (0xc3, 4))] + [
+                bytes([0x50, 0, 1, 3]) + struct.pack("<Q", 128) + honest[0]]
+
+
 SEEDS = {"metadata": metadata, "packets": packets, "trace": trace, "filter": filters, "format": formats,
-         "application": applications, "elf": elves}
+         "application": applications, "elf": elves, "ring": rings, "view": views, "perfetto": exports}
 
 
 def main():

@@ -1,11 +1,33 @@
-//! The memory that an application shares.
+//! The memory that an application shares, and how it announces itself.
+
+mod session;
 
 use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create, MemfdFlags, SealFlags};
 use rustix::io::pwrite;
-use std::mem::offset_of;
-use std::os::fd::OwnedFd;
+use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::process::{waitid, Pid, WaitId, WaitIdOptions};
+use std::io::IoSlice;
+use std::mem::{offset_of, MaybeUninit};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Child, Command};
+use std::sync::OnceLock;
 use strata_abi::{ring, user};
-use strata_user::Application;
+use strata_model::EventClass;
+use strata_user::{Application, Launch, Received};
+
+/// A process that has ended, and has a number as long as this program runs: nobody's code is touched, whatever the
+/// memory says of it.
+fn nobody() -> u32 {
+    static NOBODY: OnceLock<Child> = OnceLock::new();
+    let ended = || {
+        let child = Command::new("/bin/true").spawn().expect("a process");
+        // Its number is its own until somebody asks for its status, and nobody does.
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_child(&child)), look).expect("its end");
+        child
+    };
+    NOBODY.get_or_init(ended).id()
+}
 
 /// The memory is made once; a state's description and its sites are where the input says.
 struct Shared {
@@ -21,6 +43,14 @@ impl Shared {
         Shared { fd }
     }
 
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    fn grow(&self, bytes: u64) {
+        ftruncate(&self.fd, bytes).expect("memory to share");
+    }
+
     fn put(&self, offset: usize, bytes: &[u8]) {
         let written = pwrite(&self.fd, bytes, offset as u64).expect("memory to share");
         assert_eq!(written, bytes.len());
@@ -34,7 +64,7 @@ impl Shared {
     fn fill(&self) {
         self.put(offset_of!(user::Control, magic), &user::MAGIC.to_ne_bytes());
         self.put_u32(offset_of!(user::Control, version), user::VERSION);
-        self.put_u32(offset_of!(user::Control, pid), std::process::id());
+        self.put_u32(offset_of!(user::Control, pid), 1);
         self.put_u32(offset_of!(user::Control, publish), ring::BY_COMMIT);
         self.put_u32(offset_of!(user::Control, nr_cpus), 1);
         self.put(offset_of!(user::Control, started_ns), &u64::MAX.to_ne_bytes());
@@ -45,12 +75,21 @@ impl Shared {
 const STATE_BYTES: usize = 8;
 
 /// A flag byte; the number of states; states; descriptions. With the flag's lowest bit, bytes of the control page
-/// in front of all that.
+/// in front of all that. With the next but one there is a session, and what is written to it: 20 bytes before it is
+/// taken over, 20 afterwards. With the one behind, 16 bytes that the process announces itself with.
 pub fn run(input: &[u8]) {
     let [flag, nr_states, rest @ ..] = input else { return };
     let shared = Shared::new();
     shared.fill();
     let mut rest = rest;
+    let mut take = |wanted: bool, bytes: usize| {
+        let (taken, behind) = rest.split_at(if wanted { rest.len().min(bytes) } else { 0 });
+        rest = behind;
+        taken
+    };
+    let has_session = flag & 4 != 0;
+    let (writes, later) = (take(has_session, 20), take(has_session, 20));
+    let announcement = take(flag & 8 != 0, size_of::<user::Announcement>());
     if flag & 1 != 0 {
         let (control, behind) = rest.split_at(rest.len().min(256));
         shared.put(0, control);
@@ -68,7 +107,45 @@ pub fn run(input: &[u8]) {
         let bytes = descriptions.len() as u32;
         shared.put_u32(offset_of!(user::Control, descriptions_bytes), bytes);
     }
-    look(shared.fd);
+    if has_session {
+        session::fill(&shared, nr_states);
+        session::write(&shared, writes);
+    }
+    let fd = match flag & 8 != 0 {
+        true => announced(&shared, announcement),
+        false => Some(shared.fd.try_clone().expect("a descriptor")),
+    };
+    let Some(application) = fd.and_then(look) else { return };
+    if has_session {
+        session::take_over(&shared, &application, later);
+    }
+}
+
+/// The memory as it comes with this message, or nothing: then that is counted.
+fn announced(shared: &Shared, text: &[u8]) -> Option<OwnedFd> {
+    let launch = Launch::new().expect("sockets");
+    let theirs = launch.child_fd().try_clone_to_owned().expect("a descriptor");
+    let mut ours = launch.started();
+    let (fds, mut space) =
+        ([shared.fd()], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))]);
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+    sendmsg(&theirs, &[IoSlice::new(text)], &mut control, SendFlags::empty()).expect("a socket");
+    drop(theirs);
+    let received = ours.receive().expect("no fault of this program");
+    let counters = ours.counters();
+    let ignored = counters.malformed + counters.other_version;
+    match received {
+        Received::Process { fd, pid, announcement, .. } => {
+            assert_eq!((pid, counters.received, ignored), (std::process::id(), 1, 0));
+            assert_eq!((announcement.magic, announcement.version), (user::MAGIC, user::VERSION));
+            Some(fd)
+        }
+        Received::Nothing | Received::End => {
+            assert_eq!((counters.received, ignored), (0, u64::from(!text.is_empty())));
+            None
+        }
+    }
 }
 
 fn put_state(shared: &Shared, index: usize, state: &[u8]) {
@@ -82,10 +159,13 @@ fn put_state(shared: &Shared, index: usize, state: &[u8]) {
 }
 
 /// All that a tracer asks before it records. What is described can be described in a trace.
-fn look(fd: OwnedFd) {
-    let application = match Application::open(fd, std::process::id()) {
+fn look(fd: OwnedFd) -> Option<Application> {
+    let application = match Application::open(fd, nobody()) {
         Ok(application) => application,
-        Err(error) => return assert!(!error.to_string().is_empty()),
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            return None;
+        }
     };
     assert!(!application.name().is_empty());
     assert!(!application.name().chars().any(char::is_control), "{:?}", application.name());
@@ -94,11 +174,11 @@ fn look(fd: OwnedFd) {
     let _ = application.sites_by_flag();
     match application.tracepoints() {
         Ok(tracepoints) => {
-            for tracepoint in tracepoints {
-                assert!(tracepoint.level() <= 14);
-                tracepoint.event.validate().expect("a tracepoint that was read is valid");
-            }
+            assert!(tracepoints.iter().all(|tracepoint| tracepoint.level() <= 14));
+            let events: Vec<EventClass> = tracepoints.into_iter().map(|it| it.event).collect();
+            session::described(&application, events.len() > 31, &events);
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
+    Some(application)
 }

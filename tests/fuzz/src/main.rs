@@ -12,8 +12,13 @@ mod format;
 mod memory;
 mod metadata;
 mod packets;
+mod perfetto;
+mod protobuf;
+mod ring;
 mod seen;
 mod shapes;
+mod shown;
+mod view;
 
 use std::process::abort;
 use std::sync::OnceLock;
@@ -29,7 +34,7 @@ struct Target {
     memory: usize,
 }
 
-const TARGETS: [Target; 8] = [
+const TARGETS: [Target; 11] = [
     Target { name: "metadata", run: metadata::run, memory: 100 << 20 },
     Target { name: "packets", run: packets::run, memory: 8 << 20 },
     Target { name: "trace", run: packets::run_with_metadata, memory: 100 << 20 },
@@ -37,6 +42,9 @@ const TARGETS: [Target; 8] = [
     Target { name: "application", run: application::run, memory: 16 << 20 },
     Target { name: "format", run: format::run, memory: 16 << 20 },
     Target { name: "elf", run: elf::run, memory: 16 << 20 },
+    Target { name: "ring", run: ring::run, memory: 16 << 20 },
+    Target { name: "view", run: view::run, memory: 100 << 20 },
+    Target { name: "perfetto", run: perfetto::run, memory: 100 << 20 },
     Target { name: "planted", run: planted, memory: 1 << 20 },
 ];
 

@@ -1,6 +1,6 @@
 //! A trace's packets, read wholly, in slices, in parts and by seeking.
 
-use crate::files::Files;
+use crate::files::{metadata_and_more, Files};
 use crate::seen::{all, all_by_run, Seen};
 use crate::shapes::{Shape, COUNT, SHAPES};
 use std::sync::OnceLock;
@@ -68,8 +68,7 @@ fn intact(index: usize) -> &'static [Seen] {
 
 /// Metadata, a zero byte, flags, bytes.
 pub fn run_with_metadata(input: &[u8]) {
-    let Some(end) = input.iter().position(|&byte| byte == 0) else { return };
-    let (metadata, rest) = (&input[..end], &input[end + 1..]);
+    let Some((metadata, rest)) = metadata_and_more(input) else { return };
     if let Some((flags, bytes)) = rest.split_first() {
         check(metadata, &Flags(*flags), bytes);
     }

@@ -1,0 +1,144 @@
+//! A trace as `strata view` shows it, in every layout.
+
+use crate::files::{metadata_and_more, Files};
+use crate::shown;
+use std::ops::ControlFlow;
+use strata_analyze::pipeline::{self, Job, Output, Summary};
+use strata_analyze::render::{ClockStyle, FieldList, Format, Options, TimeZone};
+use strata_analyze::stats;
+use strata_ctf::model::schema::Structure;
+use strata_ctf::read::{Message, Reader, TimeRange};
+
+/// What an input says beside its bytes.
+struct Flags {
+    files: u8,
+    layout: u8,
+    clock: u8,
+}
+
+impl Flags {
+    fn options(&self, reader: &Reader) -> Options {
+        use ClockStyle::{Cycles, Date, Iso, None, Seconds, Time};
+        let styles = [Time, Date, Iso, Seconds, Cycles, None];
+        let summer = || TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3");
+        Options {
+            format: [Format::Text, Format::Json, Format::Csv, Format::Text]
+                [usize::from(self.layout & 3)],
+            colours: self.layout & 3 == 3,
+            tame: self.layout & 4 != 0,
+            delta: self.layout & 8 == 0,
+            fields: (self.layout & 16 != 0).then(|| some_fields(reader)),
+            clock: styles.get(usize::from(self.clock % 7)).copied(),
+            zone: match self.clock & 0x80 {
+                0 => TimeZone::UTC,
+                _ => summer().expect("a time zone"),
+            },
+        }
+    }
+
+    /// Three quarters of the trace, or all of it.
+    fn range(&self, reader: &Reader) -> TimeRange {
+        match reader.span() {
+            Some(span) if self.layout & 32 != 0 => {
+                let eighth = span.to.saturating_sub(span.from) / 8;
+                TimeRange {
+                    from: span.from.saturating_add(eighth),
+                    to: span.to.saturating_sub(eighth),
+                }
+            }
+            _ => TimeRange::ALL,
+        }
+    }
+}
+
+/// Of each kind of event record the first two, in one of the spellings; and a part.
+fn some_fields(reader: &Reader) -> FieldList {
+    let mut names = vec!["packet".to_owned()];
+    let streams = reader.traces().iter().flat_map(|trace| &trace.schema().streams);
+    for event in streams.flat_map(|stream| &stream.events).take(8) {
+        for part in [&event.specific_context, &event.payload] {
+            let members = part.as_ref().map_or(&[][..], |part: &Structure| &part.members);
+            names.extend(members.iter().take(2).map(|member| member.name.clone()));
+        }
+        if let Some(last) = event.payload.as_ref().and_then(|payload| payload.members.last()) {
+            names.push(format!("payload.{}", last.name));
+        }
+    }
+    FieldList::new(&names)
+}
+
+/// Metadata, a zero byte, three bytes of flags, bytes of one or two streams.
+pub fn run(input: &[u8]) {
+    let Some((metadata, [files, layout, clock, bytes @ ..])) = metadata_and_more(input) else {
+        return;
+    };
+    let flags = Flags { files: *files, layout: *layout, clock: *clock };
+    let mut files = Files::new();
+    files.add_streams(metadata, usize::from(flags.files & 1) + 1, bytes);
+    let Ok(reader) = Reader::open(&[files.folder()]) else { return };
+    let (options, range) = (flags.options(&reader), flags.range(&reader));
+    let job = |threads| Job {
+        reader: &reader,
+        range,
+        options: options.clone(),
+        filter: None,
+        threads,
+        stop: &|| false,
+    };
+    let one = rendered(&job(1));
+    let events = events(&reader, range);
+    assert_eq!(one.summary.events, events.len() as u64, "event records");
+    shown::check(&options, &one.text, &events);
+    if flags.layout & 64 != 0 {
+        let two = rendered(&job(2));
+        assert!(one.text == two.text, "with two threads:\n{}", String::from_utf8_lossy(&two.text));
+        assert_eq!((one.summary, one.remarks), (two.summary, two.remarks), "with two threads");
+    }
+    if flags.layout & 128 != 0 {
+        counted(&reader, range, events.len() as u64);
+    }
+}
+
+/// `strata stats` finds as many.
+fn counted(reader: &Reader, range: TimeRange, expected: u64) {
+    let options = stats::Options { range, ..stats::Options::default() };
+    let stats = stats::count(reader, &options, &|_| true).expect("nobody stops it");
+    let found = |counts: &mut dyn Iterator<Item = u64>| counts.sum::<u64>();
+    let by_name = found(&mut stats.events.iter().map(|event| event.count.records));
+    let by_stream = found(&mut stats.streams.iter().map(|stream| stream.sum.count.records));
+    assert_eq!((by_name, by_stream), (expected, expected), "{stats:?}");
+}
+
+/// What a sink was given.
+struct Rendered {
+    text: Vec<u8>,
+    remarks: Vec<String>,
+    summary: Summary,
+}
+
+fn rendered(job: &Job<'_>) -> Rendered {
+    let (mut text, mut remarks) = (Vec::new(), Vec::new());
+    let summary = pipeline::run(job, &mut |output| {
+        match output {
+            Output::Text(more) => text.extend_from_slice(more),
+            Output::Remark(remark) => remarks.push(format!("{remark:?}")),
+            Output::Read(_) => (),
+        }
+        ControlFlow::Continue(())
+    });
+    Rendered { text, remarks, summary }
+}
+
+/// Name and time of each event record.
+fn events(reader: &Reader, range: TimeRange) -> Vec<(String, Option<i64>)> {
+    let mut found = Vec::new();
+    let mut events = reader.events(range);
+    while let Some(message) = events.next() {
+        if let Message::Event(event) = message {
+            // What has none is shown with the name that babeltrace2 gives it.
+            let name = Some(event.class().name()).filter(|name| !name.is_empty());
+            found.push((name.unwrap_or("<unknown>").to_owned(), event.time()));
+        }
+    }
+    found
+}
