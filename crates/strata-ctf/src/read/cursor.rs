@@ -10,6 +10,7 @@ use super::time::{Clock, TimeRange};
 use super::window::LONGEST;
 
 mod run;
+use run::Lane;
 pub(crate) use run::Pace;
 
 /// What a cursor is to show.
@@ -89,6 +90,8 @@ pub(crate) struct Cursor<'r> {
     /// An event whose time is in these is as it should be, and to be shown.
     low: i64,
     high: i64,
+    /// The cursor is at this record; all else here is as it was at one in front of it, but for `key`.
+    lane: Option<Lane<'r>>,
     plan: Option<&'r StreamDecoder>,
     clock: Option<Clock>,
     hop: Hop<'r>,
@@ -124,6 +127,7 @@ impl<'r> Cursor<'r> {
             key: i64::MIN,
             low: i64::MAX,
             high: i64::MIN,
+            lane: None,
             plan: None,
             clock: None,
             hop: Hop::new(files, stream, place, most),

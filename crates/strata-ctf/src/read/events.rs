@@ -61,12 +61,19 @@ impl<'r> Events<'r> {
     ///
     /// Where many messages of one stream are behind each other, that is faster than [`Events::next`].
     pub fn run<B>(&mut self, mut f: impl FnMut(Message<'_>) -> ControlFlow<B>) -> ControlFlow<B> {
+        let end = self.merge(&mut f);
+        self.cursors.iter_mut().for_each(Cursor::settle);
+        end
+    }
+
+    #[inline(always)]
+    fn merge<B>(&mut self, f: &mut impl FnMut(Message<'_>) -> ControlFlow<B>) -> ControlFlow<B> {
         let mut more = self.forward();
         while more {
             let Some(cursor) = self.cursors.get_mut(self.current) else { break };
             // As long as it is this cursor's turn, no other is looked at.
             more = loop {
-                match cursor.run(self.until, &mut f) {
+                match cursor.run(self.until, f) {
                     Some(ControlFlow::Break(stop)) => return ControlFlow::Break(stop),
                     Some(ControlFlow::Continue(Pace::Turn)) => break self.turn(),
                     Some(ControlFlow::Continue(Pace::Slow)) => {}
@@ -100,18 +107,19 @@ impl<'r> Events<'r> {
     }
 
     /// The current cursor has moved: perhaps it is another one's turn.
-    #[inline(never)]
+    #[inline(always)]
     fn turn(&mut self) -> bool {
         let Some(cursor) = self.cursors.get(self.current) else { return false };
         let turn = Turn { key: cursor.key(), cursor: self.current };
-        if let Some(first) = self.others.first_mut() {
+        if let [first, others @ ..] = &mut *self.others {
             if *first < turn {
                 self.current = first.cursor;
                 *first = turn;
-                if self.others.len() > 1 {
+                self.until = turn.key;
+                if !others.is_empty() {
                     self.sink();
+                    self.until = self.others.first().map_or(i64::MAX, |first| first.key);
                 }
-                self.until = self.others.first().map_or(i64::MAX, |first| first.key);
             }
         }
         true
@@ -147,6 +155,7 @@ impl<'r> Events<'r> {
     }
 
     /// Moves the heap's top down to where it belongs.
+    #[inline(never)]
     fn sink(&mut self) {
         let mut at = 0;
         loop {

@@ -266,6 +266,30 @@ pub fn all_by_run(mut events: Events<'_>) -> Vec<String> {
     all
 }
 
+/// All messages, by both ways in turn, each of them for a few.
+pub fn all_in_turns(mut events: Events<'_>) -> Vec<String> {
+    let mut all = Vec::new();
+    for turn in 0.. {
+        let mut left = turn % 5;
+        let stop = events.run(|message| {
+            all.push(text(&message));
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            left -= 1;
+            ControlFlow::Continue(())
+        });
+        if stop.is_continue() {
+            break;
+        }
+        for _ in 0..turn % 3 {
+            let Some(message) = events.next() else { return all };
+            all.push(text(&message));
+        }
+    }
+    all
+}
+
 fn text(message: &Message<'_>) -> String {
     match message {
         Message::Event(event) => {
@@ -297,6 +321,7 @@ const PAYLOAD: strata_ctf::read::Scope = strata_ctf::read::Scope::Payload;
 pub fn check_pieces(reader: &Reader, range: TimeRange) {
     let expected = all(reader.events(range));
     assert_eq!(all_by_run(reader.events(range)), expected, "run, of {range:?}");
+    assert_eq!(all_in_turns(reader.events(range)), expected, "both ways, of {range:?}");
     for bytes in [1, 150, 1000, u64::MAX] {
         let slices = reader.slices(range, bytes);
         let found: Vec<_> = slices.flat_map(|slice| all(reader.events_of(&slice))).collect();

@@ -3,16 +3,43 @@
 use std::ops::ControlFlow;
 
 use super::{At, Bounds, Cursor, Message};
-use crate::read::decode::{Record, StreamDecoder};
+use crate::read::decode::{Record, Shape, StreamDecoder};
 use crate::read::event::Event;
 use crate::read::time::Clock;
 
 /// Why [`Cursor::run`] came to its end.
 pub(crate) enum Pace {
-    /// The cursor is at a record that was not told: it is another one's turn, perhaps.
+    /// The cursor is at a record that was not told, and in [`Cursor::lane`]: it is another one's turn, perhaps.
     Turn,
     /// All was told up to the record that the cursor is at; the next message is not a usual one.
     Slow,
+}
+
+/// A record that [`Cursor::run`] came to and did not tell. Streams take turns every few records: to go on from
+/// here is quicker than from what [`Cursor::put`] leaves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lane<'r> {
+    /// Bit of the packet.
+    begin: u64,
+    time: i64,
+    shape: &'r Shape,
+    /// What is at hand behind it \[byte of the window\].
+    rest: (usize, usize),
+}
+
+/// The record that the cursor is at, and what is at hand behind it.
+struct Here<'c> {
+    /// Bits of the packet.
+    begin: u64,
+    end: u64,
+    time: i64,
+    shape: &'c Shape,
+    /// Nothing unless the next one may be a usual one.
+    rest: &'c [u8],
+    /// Where that ends \[byte of the packet\].
+    reach: u64,
+    /// What is to be added to a cycle for its time.
+    base: i64,
 }
 
 impl<'r> Cursor<'r> {
@@ -111,21 +138,14 @@ impl<'r> Cursor<'r> {
         // There is none as long as no packet was opened: then this is what is said in front of the first.
         let plan = self.plan;
         let is_record = matches!(self.at, At::Record);
-        let state = &self.hop.state;
-        let Record { mut begin, mut end, ref shape, .. } = state.record;
-        let mut shape = shape;
-        let mut time = state.nanoseconds.unwrap_or(0);
-        let offset = time.wrapping_sub(state.record.time.unwrap_or(0) as i64);
+        let was_in_lane = self.lane.is_some();
+        let here = match &self.lane {
+            Some(lane) => self.here_in(lane),
+            None => self.here(is_record),
+        };
         // As a rule `time` is all that is to be known of time from here on.
-        let is_usual = is_record
-            && state.record.time == Some(state.time)
-            && state.nanoseconds == Some(self.low)
-            && offset == self.base;
-        let (mut rest, mut next) = if is_usual { self.rest() } else { (&[][..], 0) };
-        let before = rest.len();
-        // From what is left to where that is in the packet \[byte\].
-        let behind_all = (next / 8).wrapping_add(before as u64);
-        let (high, last) = (self.high, self.high.min(until.saturating_sub(1)));
+        let Here { mut begin, mut end, mut time, mut shape, mut rest, reach, base } = here;
+        let (before, high) = (rest.len(), self.high);
         let pace = loop {
             let message = if is_record {
                 let class = plan?.class(shape.class)?;
@@ -140,26 +160,63 @@ impl<'r> Cursor<'r> {
             if let ControlFlow::Break(stop) = f(message) {
                 break ControlFlow::Break(stop);
             }
-            let cycles = time.wrapping_sub(offset) as u64;
+            let cycles = time.wrapping_sub(base) as u64;
             let Some(plan) = plan else { break ControlFlow::Continue(Pace::Slow) };
             let Some(ahead) = plan.ahead(rest, cycles) else {
                 break ControlFlow::Continue(Pace::Slow);
             };
-            let at = offset.wrapping_add(ahead.time as i64);
+            let at = base.wrapping_add(ahead.time as i64);
             if at < time || high < at {
                 break ControlFlow::Continue(Pace::Slow);
             }
-            (rest, time, shape, begin) = (ahead.behind, at, ahead.shape, next);
-            next = behind_all.wrapping_sub(rest.len() as u64).wrapping_mul(8);
-            end = next;
-            if at > last {
-                break ControlFlow::Continue(Pace::Turn);
+            (begin, rest, time, shape) = (end, ahead.behind, at, ahead.shape);
+            end = reach.wrapping_sub(rest.len() as u64).wrapping_mul(8);
+            if at >= until {
+                let to = self.shift.wrapping_add(reach as usize);
+                let rest = (to.wrapping_sub(rest.len()), to);
+                self.lane = Some(Lane { begin, time, shape: ahead.shape, rest });
+                self.key = time;
+                return Some(ControlFlow::Continue(Pace::Turn));
             }
         };
-        if rest.len() < before {
-            let cycles = time.wrapping_sub(offset) as u64;
-            self.put(Record { begin, end, time: Some(cycles), shape: *shape }, time);
+        if was_in_lane || rest.len() < before {
+            let cycles = time.wrapping_sub(base) as u64;
+            let record = Record { begin, end, time: Some(cycles), shape: *shape };
+            self.lane = None;
+            self.put(record, time);
         }
         Some(pace)
+    }
+
+    #[inline(always)]
+    fn here_in(&self, lane: &Lane<'r>) -> Here<'_> {
+        let Lane { begin, time, shape, rest: (from, to) } = *lane;
+        let rest = self.hop.buffer.all().get(from..to).unwrap_or(&[]);
+        let reach = to.wrapping_sub(self.shift) as u64;
+        let end = reach.wrapping_sub(rest.len() as u64).wrapping_mul(8);
+        Here { begin, end, time, shape, rest, reach, base: self.base }
+    }
+
+    #[inline(always)]
+    fn here(&self, is_record: bool) -> Here<'_> {
+        let state = &self.hop.state;
+        let Record { begin, end, ref shape, .. } = state.record;
+        let time = state.nanoseconds.unwrap_or(0);
+        let base = time.wrapping_sub(state.record.time.unwrap_or(0) as i64);
+        let is_usual = is_record
+            && state.record.time == Some(state.time)
+            && state.nanoseconds == Some(self.low)
+            && base == self.base;
+        let (rest, next) = if is_usual { self.rest() } else { (&[][..], 0) };
+        let reach = (next / 8).wrapping_add(rest.len() as u64);
+        Here { begin, end, time, shape, rest, reach, base }
+    }
+
+    /// The cursor is where [`Cursor::run`] left it, for whoever goes on by other ways.
+    pub(crate) fn settle(&mut self) {
+        let Some(Lane { begin, time, shape, rest: (from, _) }) = self.lane.take() else { return };
+        let end = (from.wrapping_sub(self.shift) as u64).wrapping_mul(8);
+        let cycles = time.wrapping_sub(self.base) as u64;
+        self.put(Record { begin, end, time: Some(cycles), shape: *shape }, time);
     }
 }
