@@ -24,7 +24,7 @@ const WALKS_MAX: usize = 32;
 /// Loads what follows, which makes the maps that all share, and follows who runs already.
 ///
 /// # Errors
-/// [`Error::Load`].
+/// [`Error::Load`], [`Error::Namespace`].
 pub(crate) fn begin(loader: &mut Loader, follow: &Follow) -> Result<libbpf_rs::Object, Error> {
     let error = |reason| Error::Load { what: "following processes", reason };
     let children = u32::from(*follow == Follow::Children).to_ne_bytes();
@@ -36,6 +36,9 @@ pub(crate) fn begin(loader: &mut Loader, follow: &Follow) -> Result<libbpf_rs::O
         Follow::Processes(roots) => roots.as_slice(),
         _ => &[],
     };
+    if let (Some(&pid), false) = (roots.first(), is_first_namespace()) {
+        return Err(Error::Namespace { pid });
+    }
     let mut open =
         loader.open(Object::Follow, wanted, &[(".rodata.children", &children)]).map_err(error)?;
     for mut map in open.maps_mut() {
@@ -51,6 +54,13 @@ pub(crate) fn begin(loader: &mut Loader, follow: &Follow) -> Result<libbpf_rs::O
         }
     }
     Ok(object)
+}
+
+/// Whether processes have the numbers here by which the kernel's events know them.
+fn is_first_namespace() -> bool {
+    // PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h
+    let first = format!("pid:[{}]", 0xeffffffc_u32);
+    std::fs::read_link("/proc/self/ns/pid").map_or(true, |name| *name.as_os_str() == *first)
 }
 
 /// Attaches it; who forks from now on is seen. Then finds those that run already: who was made before is

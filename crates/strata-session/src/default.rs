@@ -106,6 +106,7 @@ fn reason_of(cause: &KernelError) -> NoKernel {
     let is_failure = match cause {
         KernelError::Rights { .. } => return rights(),
         KernelError::Machine { .. }
+        | KernelError::Namespace { .. }
         | KernelError::NoBtf
         | KernelError::NoTracefs { .. }
         | KernelError::TracefsLockdown { .. }
