@@ -176,13 +176,19 @@ record_join() {
 
 # begin PROGRAM ARGUMENT...: tests/programs/ticker.c or the like in the background, as process $begun; returns
 # when it says that it is ready.
+declare -A hellos=()
 begin() {
 	local hello
 	hello=$(mktemp "$scratch/hello.XXXXXX")
 	"$@" >"$hello" &
 	begun=$!
+	hellos[$begun]=$hello
 	wait_for 20 grep -q ready "$hello" || fail "$* does not begin"
 }
+
+# is_off PID TIMES: a "ticker wait" has seen so often that it is no longer recorded; before, it takes the next
+# recording for the same one.
+is_off() { (($(grep -c '^off$' "${hellos[$1]}") >= $2)); }
 
 # end PID...: they have emitted enough.
 end() {

@@ -2,7 +2,8 @@
 /*
  * ticker.c - a program that runs until it is told to end (SIGTERM), and no longer than two minutes.
  *
- *   ticker wait EVENTS     when somebody records it, so many events, once for each time it is switched on
+ *   ticker wait EVENTS     when somebody records it, so many events, once for each time it is switched on; a line
+ *                          "off" when it has seen that it no longer is
  *   ticker run MS          an event every MS milliseconds, from its start on; 0: as fast as possible
  *   ticker idle            none at all
  *
@@ -43,6 +44,10 @@ static uint64_t wait_and_emit(uint64_t events)
 		if (on && !was_on)
 			for (i = 0; i < events; i++)
 				STRATA_TRACE_EVENT(ticker, tick, emitted++);
+		if (was_on && !on) {
+			puts("off");
+			fflush(stdout);
+		}
 		was_on = on;
 	}
 	return emitted;
