@@ -231,7 +231,8 @@ pub(crate) fn refused(pid: u32, what: &'static str, source: io::Error) -> Error 
     }
 }
 
-fn is_ending(pid: u32) -> bool {
+/// It is there, but has no memory any more: it has ended, or is just about to.
+pub(crate) fn is_ending(pid: u32) -> bool {
     matches!(Status::read(pid), Ok(Some(status)) if !status.has_memory)
 }
 

@@ -14,6 +14,7 @@ use crate::clock::{Clock, Publisher};
 use crate::description::Description;
 use crate::error::Error;
 use crate::memory::{page_aligned, session, state, to_pages, u32_in, u64_in, Lock, Memory};
+use crate::process::is_ending;
 use crate::rules::Rules;
 use crate::sites::{set_opcodes, Cause, Failure, Patch};
 
@@ -528,7 +529,7 @@ impl AppSession {
         }
         let code = self.app.code()?;
         let failures = set_opcodes(pid, self.app.stuck(), code, patches, opcode)?;
-        if !failures.is_empty() && !self.app.is_alive() {
+        if !failures.is_empty() && (!self.app.is_alive() || is_ending(pid)) {
             return Err(Error::Gone { pid });
         }
         for failure in failures {
