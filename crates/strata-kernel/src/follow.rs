@@ -4,8 +4,10 @@ use crate::attach::{attach, Attached, Target};
 use crate::error::{Error, Reason};
 use crate::load::{begin_listening, reason, Loader};
 use crate::object::Object;
+use crate::statedump::namespace_of;
 use libbpf_rs::{Iter, MapCore, MapFlags};
 use std::io::Read;
+use std::path::Path;
 
 /// Of which processes events that are followed are recorded; never the tracer's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,11 +58,12 @@ pub(crate) fn begin(loader: &mut Loader, follow: &Follow) -> Result<libbpf_rs::O
     Ok(object)
 }
 
-/// Whether processes have the numbers here by which the kernel's events know them.
+/// The machine's first PID namespace: PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h.
+const FIRST_NAMESPACE: u32 = 0xeffffffc;
+
+/// Whether processes have the numbers here by which the kernel's events know them, as far as it may be known.
 fn is_first_namespace() -> bool {
-    // PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h
-    let first = format!("pid:[{}]", 0xeffffffc_u32);
-    std::fs::read_link("/proc/self/ns/pid").map_or(true, |name| *name.as_os_str() == *first)
+    matches!(namespace_of(Path::new("/proc/self")), FIRST_NAMESPACE | 0)
 }
 
 /// Attaches it; who forks from now on is seen. Then finds those that run already: who was made before is

@@ -7,6 +7,7 @@ mod proc;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use proc::namespace_of;
 pub use proc::processes;
 
 use strata_model::{Array, Element, EventClass, Field, FieldClass, Integer};

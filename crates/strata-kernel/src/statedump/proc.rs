@@ -106,8 +106,8 @@ fn namespace(folder: &Path, pid: i32, here: u32) -> Namespace {
     Namespace { inum, level, vpid: inside.last().copied().unwrap_or(pid) }
 }
 
-/// "pid:[4026531836]"; 0 if it may not be known.
-fn namespace_of(folder: &Path) -> u32 {
+/// The PID namespace of the process with this folder, "pid:[4026531836]"; 0 if it may not be known.
+pub(crate) fn namespace_of(folder: &Path) -> u32 {
     let link = fs::read_link(folder.join("ns/pid")).ok();
     let number = link
         .as_deref()
