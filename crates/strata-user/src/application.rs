@@ -1,14 +1,14 @@
 //! One process that can be traced, through the memory that it shares.
 
-use std::fs::File;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{fence, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use strata_abi::{ring, user};
 use strata_model::{text_from_bytes, EventClass};
 
+use crate::code::ProcessCode;
 use crate::description::{Description, DescriptionError};
 use crate::error::Error;
 use crate::find::refusal;
@@ -25,9 +25,8 @@ pub struct Application {
 #[derive(Debug)]
 struct Inner {
     memory: Memory,
-    process: Process,
-    /// `/proc/PID/mem`, opened when it is first needed.
-    code: Mutex<Option<Arc<File>>>,
+    process: Arc<Process>,
+    code: Arc<ProcessCode>,
     stuck: Stuck,
     name: String,
     inner_pid: u32,
@@ -217,7 +216,7 @@ impl Application {
         let name: String =
             text_from_bytes(name).chars().map(|c| if c.is_control() { '?' } else { c }).collect();
         let started_ns = memory.u64(offset_of!(user::Control, started_ns)).load(Ordering::Relaxed);
-        let process = Process::open(pid, started_ns)?;
+        let process = Arc::new(Process::open(pid, started_ns)?);
         let inner = Inner {
             name: if name.is_empty() { "?".to_owned() } else { name },
             inner_pid: u32_at(offset_of!(user::Control, pid)),
@@ -225,7 +224,7 @@ impl Application {
             publish,
             nr_cpus,
             started_ns,
-            code: Mutex::new(None),
+            code: Arc::new(ProcessCode::new(Arc::clone(&process), memory.shared_file())),
             stuck: Stuck::default(),
             memory,
             process,
@@ -389,17 +388,9 @@ impl Application {
         &self.inner.stuck
     }
 
-    /// Its code, to read and write.
-    pub(crate) fn code(&self) -> Result<Arc<File>, Error> {
-        let mut code = self.inner.code.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*code {
-            Some(file) => Ok(Arc::clone(file)),
-            None => {
-                let file = Arc::new(self.inner.process.open_memory()?);
-                *code = Some(Arc::clone(&file));
-                Ok(file)
-            }
-        }
+    /// Its code, to read and write; not opened yet.
+    pub(crate) fn code(&self) -> Arc<ProcessCode> {
+        Arc::clone(&self.inner.code)
     }
 
     /// Tracepoints so far.
@@ -463,6 +454,8 @@ impl Application {
 mod tests {
     use super::*;
     use crate::testing::{Described, Fake};
+    use std::fs::File;
+
     use rustix::fs::{ftruncate, memfd_create, MemfdFlags};
 
     fn open(fd: impl Into<OwnedFd>) -> Result<Application, Error> {

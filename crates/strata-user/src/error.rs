@@ -391,6 +391,11 @@ pub enum Denial {
     },
     /// It hides from its own user, as programs that change user do.
     NotDumpable,
+    /// Root does for a process only what its user may do, and the kernel does not let that user.
+    NotItsUser {
+        /// Who owns what it shares.
+        uid: u32,
+    },
     /// Yama allows only what it allows.
     PtraceScope {
         /// Content of `/proc/sys/kernel/yama/ptrace_scope`.
@@ -414,6 +419,12 @@ impl fmt::Display for Denial {
             Denial::NotDumpable => f.write_str(
                 "it is protected from its own user (it has changed user, or has capabilities). Run \
                  as root",
+            ),
+            Denial::NotItsUser { uid } => write!(
+                f,
+                "not even user {uid}, who owns what it shares, may look into it: it has other rights \
+                 than its user, or hides, and nothing is done for a process that its user may not do. \
+                 Start it with 'strata record -- COMMAND'"
             ),
             Denial::PtraceScope { value } => write!(
                 f,

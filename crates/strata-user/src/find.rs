@@ -208,7 +208,7 @@ fn take(
     if !app.is_alive() {
         return Err(Error::Gone { pid });
     }
-    let owner = app.memory().uid;
+    let owner = app.memory().owner.uid;
     let theirs = owner == 0 || status.uids.contains(&owner);
     if app.inner_pid() != status.inner_pid || !theirs {
         return Ok(false);

@@ -12,6 +12,7 @@
 mod announce;
 mod application;
 mod clock;
+mod code;
 mod description;
 mod error;
 mod find;
@@ -19,6 +20,7 @@ mod launch;
 mod listen;
 mod memory;
 mod process;
+mod rights;
 mod rules;
 mod session;
 mod sites;

@@ -19,8 +19,10 @@ use rustix::process::{getrlimit, Resource};
 use std::time::{Duration, Instant};
 use strata_abi::{ring, user};
 
+use crate::code::SharedFile;
 use crate::error::Error;
 use crate::process::{failed, refused};
+use crate::rights::User;
 
 const BYTES: usize = user::CHANNELS_OFFSET as usize;
 const PAGE: u64 = ring::PAGE as u64;
@@ -71,9 +73,10 @@ pub(crate) struct Memory {
     address: NonNull<u8>,
     /// A file description of our own, so that its lock is ours.
     fd: OwnedFd,
+    device: u64,
     pub inode: u64,
     /// Who owns the memfd.
-    pub uid: u32,
+    pub owner: User,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread.
@@ -121,13 +124,25 @@ impl Memory {
         let address =
             address.map_err(|code| refused(pid, "mapping its shared memory", code.into()))?;
         match NonNull::new(address.cast()) {
-            Some(address) => Ok(Memory { pid, address, fd, inode: stat.st_ino, uid: stat.st_uid }),
+            Some(address) => Ok(Memory {
+                pid,
+                address,
+                fd,
+                device: stat.st_dev,
+                inode: stat.st_ino,
+                owner: User { uid: stat.st_uid, gid: stat.st_gid },
+            }),
             None => Err(system("mapping its shared memory")(Errno::NOMEM)),
         }
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// By which the kernel tells in which address spaces it is mapped.
+    pub fn shared_file(&self) -> SharedFile {
+        SharedFile { device: self.device, inode: self.inode, owner: self.owner }
     }
 
     /// The address of `bytes` bytes at `offset`, aligned to as many.

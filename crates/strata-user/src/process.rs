@@ -1,6 +1,6 @@
 //! A process, as far as the kernel tells: what is read here is the kernel's word, not the process'.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -165,20 +165,6 @@ impl Process {
             Hold::Ended => true,
         }
     }
-
-    /// Its memory, to read and write.
-    ///
-    /// # Errors
-    /// [`Error::Gone`], [`Error::Denied`], [`Error::System`].
-    pub fn open_memory(&self) -> Result<File, Error> {
-        let pid = self.pid;
-        let opened = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
-        // Only now: before, the number could have been given to another process in between.
-        if self.has_ended() {
-            return Err(Error::Gone { pid });
-        }
-        opened.map_err(|source| refused(pid, "writing to its memory", source))
-    }
 }
 
 /// Did the process with this number start after `started_ns` (`CLOCK_MONOTONIC`)? Then it is not the one
@@ -309,7 +295,6 @@ mod tests {
         assert!(process.pidfd().is_some());
         child.wait().unwrap();
         assert!(process.has_ended());
-        assert!(process.open_memory().unwrap_err().is_gone());
     }
 
     #[test]

@@ -527,8 +527,7 @@ impl AppSession {
         if patches.is_empty() {
             return Ok(());
         }
-        let code = self.app.code()?;
-        let failures = set_opcodes(pid, self.app.stuck(), code, patches, opcode)?;
+        let failures = set_opcodes(pid, self.app.stuck(), self.app.code(), patches, opcode)?;
         if !failures.is_empty() && (!self.app.is_alive() || is_ending(pid)) {
             return Err(Error::Gone { pid });
         }
@@ -763,15 +762,14 @@ fn switch_off(app: &Application, slot: u32) -> Result<(), Error> {
     if dormant.is_empty() {
         return Ok(());
     }
-    let code = match app.code() {
+    let set = |patches, opcode| {
+        set_opcodes(app.pid(), app.stuck(), app.code(), patches, opcode).map(|_| ())
+    };
+    match set(dormant, user::SITE_DORMANT) {
         // It armed itself, and we may not undo it: the sites find nothing to do, at some cost.
         Err(error) if error.is_denied() => return Ok(()),
-        code => code?,
-    };
-    let set = |patches, opcode| {
-        set_opcodes(app.pid(), app.stuck(), code.clone(), patches, opcode).map(|_| ())
-    };
-    set(dormant, user::SITE_DORMANT)?;
+        done => done?,
+    }
     fence(Ordering::SeqCst);
     // Another tracer sets its bit, then the opcode. If the bit came between our look and our opcode, its
     // opcode may have come before ours.

@@ -521,7 +521,7 @@ fn malicious_scribbling_over_the_memory_never_stops_the_tracer() {
     let mut random = Random::new();
     let clock = clock();
     let mut outcomes = std::collections::BTreeMap::<&str, u32>::new();
-    let fake = Fake::spawned_unseen().described();
+    let fake = Fake::forked().described();
     let site = user::Site { address: 4096, displacement: 7, reserved: 0 };
     fake.add(&Described::new("app", "patched", 3), 0, &[site; 3]);
     let whole: Vec<Vec<u8>> =

@@ -4,9 +4,7 @@
 //! ever. So that is done by a thread of its own; if it does not come back in time, it is left behind, and
 //! the process is left alone.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,20 +47,13 @@ pub(crate) struct Failure {
     pub cause: Cause,
 }
 
-/// The memory of another process.
+/// The code of another process.
 pub(crate) trait Code: Send + Sync {
+    /// Makes sure that it can be read and written, and that it is the code of that process: before any of it
+    /// is. Does nothing the second time.
+    fn open(&self) -> Result<(), Error>;
     fn read_exact_at(&self, bytes: &mut [u8], address: u64) -> io::Result<()>;
     fn write_all_at(&self, bytes: &[u8], address: u64) -> io::Result<()>;
-}
-
-impl Code for File {
-    fn read_exact_at(&self, bytes: &mut [u8], address: u64) -> io::Result<()> {
-        FileExt::read_exact_at(self, bytes, address)
-    }
-
-    fn write_all_at(&self, bytes: &[u8], address: u64) -> io::Result<()> {
-        FileExt::write_all_at(self, bytes, address)
-    }
 }
 
 /// Work for the thread.
@@ -70,7 +61,7 @@ struct Job {
     code: Arc<dyn Code>,
     patches: Vec<Patch>,
     opcode: u8,
-    done: Sender<Vec<Failure>>,
+    done: Sender<Result<Vec<Failure>, Error>>,
 }
 
 static WORKER: Mutex<Option<Sender<Job>>> = Mutex::new(None);
@@ -79,7 +70,7 @@ static LEFT_BEHIND: AtomicU32 = AtomicU32::new(0);
 /// Writes `opcode` to all sites. Of a tracepoint with a failure, the sites behind it are left alone.
 ///
 /// # Errors
-/// [`Error::Stuck`], [`Error::System`]: no thread could be made.
+/// [`Error::Stuck`], [`Error::System`]: no thread could be made. Those of [`Code::open`]: nothing was written.
 pub(crate) fn set_opcodes(
     pid: u32,
     stuck: &Stuck,
@@ -106,9 +97,9 @@ pub(crate) fn set_opcodes(
     // The thread ends only when this sender is gone.
     let _ = sender.send(Job { code, patches, opcode, done });
     match result.recv_timeout(PATIENCE) {
-        Ok(failures) => {
+        Ok(result) => {
             *worker = Some(sender);
-            Ok(failures)
+            result
         }
         Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
             LEFT_BEHIND.fetch_add(1, Ordering::Relaxed);
@@ -123,8 +114,9 @@ fn start_worker() -> io::Result<Sender<Job>> {
     let thread = std::thread::Builder::new().name("strata-code".to_owned()).stack_size(64 << 10);
     thread.spawn(move || {
         while let Ok(job) = jobs.recv() {
-            let failures = set_opcodes_here(&*job.code, &job.patches, job.opcode);
-            if job.done.send(failures).is_err() {
+            let opened = job.code.open();
+            let result = opened.map(|()| set_opcodes_here(&*job.code, &job.patches, job.opcode));
+            if job.done.send(result).is_err() {
                 // Nobody waited: we had been left behind, and are back.
                 LEFT_BEHIND.fetch_sub(1, Ordering::Relaxed);
             }
@@ -166,10 +158,28 @@ fn set_opcode(code: &dyn Code, site: &user::Site, opcode: u8) -> Result<(), Caus
 mod tests {
     use super::*;
     use crate::testing::Text;
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    struct OwnCode(File);
+
+    impl Code for OwnCode {
+        fn open(&self) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn read_exact_at(&self, bytes: &mut [u8], address: u64) -> io::Result<()> {
+            self.0.read_exact_at(bytes, address)
+        }
+
+        fn write_all_at(&self, bytes: &[u8], address: u64) -> io::Result<()> {
+            self.0.write_all_at(bytes, address)
+        }
+    }
 
     fn own_code() -> Arc<dyn Code> {
         let mem = std::fs::OpenOptions::new().read(true).write(true).open("/proc/self/mem");
-        Arc::new(mem.unwrap())
+        Arc::new(OwnCode(mem.unwrap()))
     }
 
     fn set(text: &Text, opcode: u8) -> Vec<Failure> {
@@ -221,6 +231,10 @@ mod tests {
     struct Hanging(Mutex<mpsc::Receiver<()>>);
 
     impl Code for Hanging {
+        fn open(&self) -> Result<(), Error> {
+            Ok(())
+        }
+
         fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
             let _ = self.0.lock().unwrap().recv();
             Err(io::ErrorKind::Other.into())

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create, MemfdFlags, SealFlags};
 use rustix::io::{fcntl_setfd, pread, pwrite, FdFlags};
+use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
 use strata_abi::{ring, user};
 
 use crate::application::Application;
@@ -85,6 +86,7 @@ pub(crate) struct Fake {
     pub fd: OwnedFd,
     pub pid: u32,
     child: Option<Child>,
+    forked: bool,
 }
 
 impl Drop for Fake {
@@ -92,6 +94,12 @@ impl Drop for Fake {
         if let Some(child) = &mut self.child {
             let _ = child.kill();
             let _ = child.wait();
+        }
+        if self.forked {
+            // SAFETY: a child that only this knows of, and nobody has waited for.
+            let _ = unsafe { libc::kill(self.pid as i32, libc::SIGKILL) };
+            // SAFETY: the same; nothing is to be stored.
+            let _ = unsafe { libc::waitpid(self.pid as i32, std::ptr::null_mut(), 0) };
         }
     }
 }
@@ -106,7 +114,7 @@ impl Fake {
         let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&fd, user::CHANNELS_OFFSET.into()).unwrap();
         fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
-        let fake = Fake { fd, pid: std::process::id(), child: None };
+        let fake = Fake { fd, pid: std::process::id(), child: None, forked: false };
         fake.put(offset_of!(user::Control, version), &user::VERSION.to_ne_bytes());
         fake.put(offset_of!(user::Control, pid), &fake.pid.to_ne_bytes());
         fake.put(offset_of!(user::Control, publish), &ring::BY_COMMIT.to_ne_bytes());
@@ -126,6 +134,33 @@ impl Fake {
     /// A `sleep` that is not found.
     pub fn spawned_unseen() -> Fake {
         Fake::spawned_with(Fake::new())
+    }
+
+    /// A child of this process that has mapped the memory, and does nothing; not found.
+    pub fn forked() -> Fake {
+        let mut fake = Fake::new();
+        let bytes = user::CHANNELS_OFFSET as usize;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: at an address that the kernel chooses; nothing refers to it.
+        let mapped =
+            unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, &fake.fd, 0) };
+        let mapped = mapped.unwrap();
+        // SAFETY: the child makes system calls only.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: ends with the thread of the test, whatever that ends by.
+            let _ = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+            loop {
+                // SAFETY: waits for a signal.
+                let _ = unsafe { libc::pause() };
+            }
+        }
+        // SAFETY: what was mapped above; the child has its own.
+        unsafe { munmap(mapped, bytes) }.unwrap();
+        fake.pid = u32::try_from(child).unwrap();
+        fake.forked = true;
+        fake.put(offset_of!(user::Control, pid), &fake.pid.to_ne_bytes());
+        fake
     }
 
     fn spawned_with(mut fake: Fake) -> Fake {

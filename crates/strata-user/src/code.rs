@@ -1,0 +1,293 @@
+//! The code of another process: opened with no more rights than the process' own user has, and used only
+//! if it is the code of the program that shares its memory with us.
+//!
+//! A process' number, and a pidfd, stay what they are when it executes another program, which may have more
+//! rights than its user. So, in this order:
+//!
+//! 1. `/proc/PID/mem` is opened as the user who owns the shared memory, without capabilities: the kernel
+//!    refuses what that user may not look into. What is open from then on is one address space.
+//! 2. The address space must have mapped the very memory, shared and to be written, from its start. If the
+//!    process has executed something since 1., what is open answers no more.
+//! 3. At that place the open memory must have what we see.
+//!
+//! Where we cannot act for that user (this program may not, or the process is in another user namespace),
+//! the kernel decides for ourselves. Then what it says of the process after 1. must show that this is a
+//! program of that user with no other rights.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, OnceLock};
+
+use strata_abi::user;
+
+use crate::error::{Denial, Error};
+use crate::process::{is_ending, refused, Process, Status};
+use crate::rights::{ActingFor, User};
+use crate::sites::Code;
+
+/// How much is read of the list of what a process has mapped. \[byte\]
+///
+/// An honest process has up to 65,530 mappings, of some 100 bytes each.
+const MAPS_BYTES_MAX: u64 = 16 << 20;
+
+const OPENING: &str = "writing to its memory";
+
+/// Which file a process shares with us, as the kernel names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SharedFile {
+    pub device: u64,
+    pub inode: u64,
+    pub owner: User,
+}
+
+/// The code of the process that shares a file.
+#[derive(Debug)]
+pub(crate) struct ProcessCode {
+    process: Arc<Process>,
+    shared: SharedFile,
+    memory: OnceLock<File>,
+}
+
+impl ProcessCode {
+    pub fn new(process: Arc<Process>, shared: SharedFile) -> ProcessCode {
+        ProcessCode { process, shared, memory: OnceLock::new() }
+    }
+
+    fn open_checked(&self) -> Result<File, Error> {
+        let pid = self.process.pid;
+        let gone = Err(Error::Gone { pid });
+        if self.process.has_ended() {
+            return gone;
+        }
+        let memory = open_memory(pid, self.shared.owner)?;
+        let place = mapped_at(pid, &self.shared)?;
+        // Only now: before, the number could have been given to another process in between.
+        if self.process.has_ended() {
+            return gone;
+        }
+        match place {
+            Some(address) if has_magic(&memory, address) => Ok(memory),
+            // It has executed another program since, or has never had the memory.
+            _ => gone,
+        }
+    }
+
+    fn memory(&self) -> io::Result<&File> {
+        self.memory.get().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Code for ProcessCode {
+    fn open(&self) -> Result<(), Error> {
+        if self.memory.get().is_none() {
+            let _ = self.memory.set(self.open_checked()?);
+        }
+        Ok(())
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], address: u64) -> io::Result<()> {
+        self.memory()?.read_exact_at(bytes, address)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], address: u64) -> io::Result<()> {
+        self.memory()?.write_all_at(bytes, address)
+    }
+}
+
+/// Opens the memory of the process with this number, as its user.
+fn open_memory(pid: u32, owner: User) -> Result<File, Error> {
+    let path = format!("/proc/{pid}/mem");
+    let open = || OpenOptions::new().read(true).write(true).open(&path);
+    if !owner.is_other() {
+        return open().map_err(|source| refused(pid, OPENING, source));
+    }
+    let denied = || {
+        let denial = Denial::NotItsUser { uid: owner.uid };
+        Error::Denied { pid, what: OPENING, denial }
+    };
+    let acting = in_our_user_namespace(pid).then(|| ActingFor::user(owner));
+    let Some(Ok(acting)) = acting else {
+        let opened = open().map_err(|source| refused(pid, OPENING, source))?;
+        return if is_plainly_of(pid, owner) { Ok(opened) } else { Err(denied()) };
+    };
+    let opened = open();
+    drop(acting);
+    opened.map_err(|source| match source.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) if !is_ending(pid) => denied(),
+        _ => refused(pid, OPENING, source),
+    })
+}
+
+/// Is it a program of this user and group, with no rights of others, and does it not hide? Asked after its
+/// memory was opened: had it been one with more rights then, it would still be, or hide.
+fn is_plainly_of(pid: u32, owner: User) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let User { uid, gid } = owner;
+    let is_theirs = |status: &Status| status.uids == [uid; 4] && status.gids == [gid; 4];
+    // Of a process that hides from its user, as one does that executed a program with more rights, the
+    // files in /proc belong to root.
+    let mem = std::fs::metadata(format!("/proc/{pid}/mem"));
+    mem.is_ok_and(|file| file.uid() == uid)
+        && matches!(Status::read(pid), Ok(Some(status)) if is_theirs(&status))
+}
+
+fn in_our_user_namespace(pid: u32) -> bool {
+    let link = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/user")).ok();
+    // Where there are no such namespaces, or the process has ended: it is not in another one.
+    link(&pid.to_string()).is_none_or(|theirs| Some(theirs) == link("self"))
+}
+
+/// Where the process has mapped the beginning of the file, shared and to be written.
+fn mapped_at(pid: u32, shared: &SharedFile) -> Result<Option<u64>, Error> {
+    let error = |source| refused(pid, "looking at its mappings", source);
+    let maps = File::open(format!("/proc/{pid}/maps")).map_err(error)?;
+    place_in(BufReader::with_capacity(1 << 16, maps.take(MAPS_BYTES_MAX)), shared).map_err(error)
+}
+
+/// `ADDRESS-ADDRESS PERMISSIONS OFFSET DEVICE INODE NAME`, one a line.
+fn place_in(mut maps: impl BufRead, shared: &SharedFile) -> io::Result<Option<u64>> {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if maps.read_until(b'\n', &mut line)? == 0 {
+            return Ok(None);
+        }
+        let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+        let (range, permissions) = (words.next(), words.next());
+        let (offset, device, inode) = (words.next(), words.next(), words.next());
+        let is_shared =
+            permissions.is_some_and(|word| word.starts_with(b"rw") && word.ends_with(b"s"));
+        let is_start = offset.and_then(|word| number(word, 16)) == Some(0);
+        if is_shared
+            && is_start
+            && device.and_then(device_number) == Some(shared.device)
+            && inode.and_then(|word| number(word, 10)) == Some(shared.inode)
+        {
+            let begin = range.and_then(|range| range.split(|byte| *byte == b'-').next());
+            return Ok(begin.and_then(|word| number(word, 16)));
+        }
+    }
+}
+
+fn number(word: &[u8], base: u32) -> Option<u64> {
+    u64::from_str_radix(std::str::from_utf8(word).ok()?, base).ok()
+}
+
+/// `MAJOR:MINOR`, both in hexadecimal.
+fn device_number(word: &[u8]) -> Option<u64> {
+    let (major, minor) = std::str::from_utf8(word).ok()?.split_once(':')?;
+    let part = |text| u32::from_str_radix(text, 16).ok();
+    Some(rustix::fs::makedev(part(major)?, part(minor)?))
+}
+
+/// Does the shared memory begin there? Also false if the address space is no longer in use.
+fn has_magic(memory: &File, address: u64) -> bool {
+    let mut found = [0; 8];
+    memory.read_exact_at(&mut found, address).is_ok() && u64::from_ne_bytes(found) == user::MAGIC
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Fake;
+    use std::process::Command;
+
+    const SHARED: SharedFile = SharedFile { device: 1, inode: 77, owner: User { uid: 0, gid: 0 } };
+
+    fn place(maps: &str) -> Option<u64> {
+        place_in(maps.as_bytes(), &SHARED).unwrap()
+    }
+
+    #[test]
+    fn place_is_that_of_the_start_of_this_file_shared_and_writable() {
+        let line = |permissions: &str, offset: &str, device: &str, inode: &str| {
+            format!("7f00dead0000-7f00df000000 {permissions} {offset} {device} {inode}  /memfd:strata (deleted)\n")
+        };
+        assert_eq!(place(&line("rw-s", "00000000", "00:01", "77")), Some(0x7f00_dead_0000));
+        for other in [
+            line("r--s", "00000000", "00:01", "77"),
+            line("rw-p", "00000000", "00:01", "77"),
+            line("rw-s", "00001000", "00:01", "77"),
+            line("rw-s", "00000000", "00:02", "77"),
+            line("rw-s", "00000000", "01:01", "77"),
+            line("rw-s", "00000000", "00:01", "78"),
+            line("rw-s", "00000000", "00:01", "770"),
+            line("rw-s", "x", "00:01", "77"),
+            line("rw-s", "00000000", "1", "77"),
+            String::new(),
+            "\n\n \n-\n".to_owned(),
+        ] {
+            assert_eq!(place(&other), None, "{other}");
+            let both = other + &line("rwxs", "00000000", "00:01", "77");
+            assert_eq!(place(&both), Some(0x7f00_dead_0000), "{both}");
+        }
+    }
+
+    #[test]
+    fn malicious_maps_of_any_bytes_are_read_without_a_panic() {
+        let mut random = crate::testing::Random::new();
+        for _ in 0..20_000 {
+            let bytes: Vec<u8> =
+                (0..random.below(200)).map(|_| b"0f-: \nrws\xff"[random.below(10)]).collect();
+            let _ = place_in(&bytes[..], &SHARED);
+        }
+    }
+
+    fn code_of(fake: &Fake, pid: u32) -> ProcessCode {
+        let application = fake.open();
+        let process = Process::open(pid, crate::Clock::monotonic_ns()).unwrap();
+        ProcessCode::new(Arc::new(process), application.memory().shared_file())
+    }
+
+    #[test]
+    fn code_of_a_process_that_has_mapped_the_memory_is_read_and_written() {
+        let fake = Fake::new();
+        let application = fake.open();
+        let code = code_of(&fake, std::process::id());
+        assert!(code.read_exact_at(&mut [0], 0).is_err());
+        code.open().unwrap();
+        code.open().unwrap();
+        let mut byte = [7];
+        code.write_all_at(&[9], byte.as_mut_ptr() as u64).unwrap();
+        assert_eq!(byte, [9]);
+        drop(application);
+    }
+
+    #[test]
+    fn code_of_a_process_that_has_ended_is_gone() {
+        let fake = Fake::forked();
+        let code = code_of(&fake, fake.pid);
+        code_of(&fake, fake.pid).open().unwrap();
+        drop(fake);
+        assert!(code.open().unwrap_err().is_gone());
+    }
+
+    #[test]
+    fn malicious_process_that_has_not_mapped_the_memory_is_gone() {
+        // It has executed another program: its number, and what holds it, are the same.
+        let fake = Fake::spawned_unseen();
+        assert!(code_of(&fake, fake.pid).open().unwrap_err().is_gone());
+        let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
+        assert!(code_of(&fake, other.id()).open().unwrap_err().is_gone());
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(code_of(&fake, other.id()).open().unwrap_err().is_gone());
+    }
+
+    #[test]
+    fn malicious_memory_of_one_user_opens_no_process_of_another() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        // This process, which is root's, has mapped it; its owner may not look into this process.
+        let fake = Fake::new();
+        let nobody = rustix::fs::Uid::from_raw(65534);
+        rustix::fs::fchown(&fake.fd, Some(nobody), None).unwrap();
+        let error = code_of(&fake, std::process::id()).open().unwrap_err();
+        assert!(
+            matches!(error, Error::Denied { denial: Denial::NotItsUser { uid: 65534 }, .. }),
+            "{error}"
+        );
+    }
+}
