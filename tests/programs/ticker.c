@@ -7,12 +7,16 @@
  *   ticker run MS          an event every MS milliseconds, from its start on; 0: as fast as possible
  *   ticker idle            none at all
  *
+ * behind these, "closed": it closes the descriptor of its shared memory first, as programs do that close all;
+ * "hidden": its own user may not look into it any more.
+ *
  * It prints "ready" when it runs, and in the end how many events it emitted while somebody recorded it.
  */
 #include <strata/tracepoint.h>
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include "count.h"
 
@@ -75,6 +79,11 @@ int main(int argc, char **argv)
 
 	test_must(!sigaction(SIGTERM, &action, NULL));
 	alarm(120);
+	if (argc > 3 && !strcmp(argv[3], "closed"))
+		for (int fd = 3; fd < 1024; fd++)
+			close(fd);
+	if (argc > 3 && !strcmp(argv[3], "hidden"))
+		test_must(!prctl(PR_SET_DUMPABLE, 0));
 	puts("ready");
 	fflush(stdout);
 	if (!strcmp(way, "wait"))

@@ -25,6 +25,7 @@ pub mod listing;
 mod memory;
 mod mover;
 pub mod options;
+mod privileges;
 pub mod report;
 mod session;
 mod shared;

@@ -47,7 +47,7 @@ pub struct Recording {
 /// Record, as `options` say, until the command ends, the time is over, or somebody asks to stop.
 ///
 /// `notify` is called from this thread. Whatever was recorded when something fails later is kept, and
-/// the report says what failed.
+/// the report says what failed. This thread gives up, for good, the capabilities that recording does not need.
 ///
 /// # Errors
 /// [`SessionError`]: it could not begin, and nothing is left of it.

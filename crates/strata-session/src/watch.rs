@@ -9,6 +9,7 @@ use crate::command::Running;
 use crate::keeper::Keeper;
 use crate::kernel::{KernelLayer, Recorded, Watched};
 use crate::mover::{Mover, Moves};
+use crate::privileges::{keep_for, Work};
 use crate::report::{CommandEnd, EndReason, Notice, Progress};
 use crate::shared::Shared;
 use crate::stop::Stop;
@@ -52,20 +53,24 @@ impl Watch<'_> {
         notify: &mut dyn FnMut(Notice),
     ) -> Moved {
         let shared = self.shared;
+        // The command has been started, and the kernel's programs are attached.
+        keep_for(Work::Everything);
         let recorder = self.kernel.as_mut().and_then(|kernel| kernel.recorder(path, flush));
         let moved = thread::scope(|scope| {
-            let recording =
-                recorder.map(|record| spawn(scope, "strata-kernel", move || record(shared)));
+            let recording = recorder
+                .map(|record| spawn(scope, "strata-kernel", Work::Kernel, move || record(shared)));
             let (mut moving, mut keeping) = (None, None);
             if let Some((mut keeper, mover)) = applications {
-                moving = Some(spawn(scope, "strata-mover", move || mover.run()));
+                moving = Some(spawn(scope, "strata-mover", Work::Files, move || mover.run()));
                 keeper.begin();
                 self.started(path, notify);
                 // Not made, it is freed here, and the mover ends.
-                keeping = Some(spawn(scope, "strata-keeper", move || keeper.run()));
+                let keep = move || keeper.run();
+                keeping = Some(spawn(scope, "strata-keeper", Work::Applications, keep));
             } else {
                 self.started(path, notify);
             }
+            keep_for(Work::Watch);
             let recording = made(recording, shared);
             let moving = made(moving, shared);
             let keeping = made(keeping, shared);
@@ -195,13 +200,17 @@ impl Watch<'_> {
     }
 }
 
-/// A thread with a name, for those who look at the tracer with a debugger.
+/// A thread with a name, for those who look at the tracer with a debugger, and with the rights for its work.
 fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     name: &str,
+    rights: Work,
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> io::Result<ScopedJoinHandle<'scope, T>> {
-    thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work)
+    thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, move || {
+        keep_for(rights);
+        work()
+    })
 }
 
 /// What a thread hands back; one that panicked is a failure of the session.

@@ -1,0 +1,105 @@
+//! What a recorder that is root, or has capabilities, still may do after its start: no thread holds more than
+//! its work needs.
+
+use rustix::thread::{
+    capabilities, set_capabilities, set_no_new_privs, CapabilitySet, CapabilitySets,
+};
+
+/// What a thread does while this records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// All of it: who makes the other threads.
+    Everything,
+    /// Waits for the command and for signals, ends the kernel's layer.
+    Watch,
+    /// Looks into processes and switches their tracepoints on and off.
+    Applications,
+    /// Takes packets and writes them to files.
+    Files,
+    /// Takes the kernel's packets and writes them.
+    Kernel,
+}
+
+/// Files: the trace may lie in a folder of another user.
+const FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
+
+/// Processes: their descriptors, their code, and for that the rights of their users.
+const PROCESSES: CapabilitySet =
+    CapabilitySet::SYS_PTRACE.union(CapabilitySet::SETUID).union(CapabilitySet::SETGID);
+
+/// The kernel's programs and maps.
+const PROGRAMS: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
+
+impl Work {
+    /// What it needs. `is_old`: of a kernel that knows fewer capabilities, where one stood for many.
+    fn needs(self, is_old: bool) -> CapabilitySet {
+        let admin = if is_old { CapabilitySet::SYS_ADMIN } else { CapabilitySet::empty() };
+        // /proc/PID/map_files
+        let mapped = admin | CapabilitySet::CHECKPOINT_RESTORE;
+        let programs = admin | PROGRAMS;
+        match self {
+            Work::Everything => FILES | PROCESSES | mapped | programs | CapabilitySet::KILL,
+            Work::Watch => FILES | programs | CapabilitySet::KILL,
+            Work::Applications => FILES | PROCESSES | mapped,
+            Work::Files => FILES,
+            Work::Kernel => FILES | programs,
+        }
+    }
+}
+
+/// This thread, and those that it makes from now on, give up for good what this work does not need. Does
+/// nothing where there is nothing to give up.
+pub(crate) fn keep_for(work: Work) {
+    let Ok(before) = capabilities(None) else { return };
+    let needed = work.needs(!knows_checkpoint_restore());
+    let kept = CapabilitySets {
+        effective: before.effective & needed,
+        permitted: before.permitted & needed,
+        inheritable: CapabilitySet::empty(),
+    };
+    // To have less is always allowed; who cannot, goes on as it was.
+    let _ = set_capabilities(None, kept);
+    let _ = set_no_new_privs(true);
+}
+
+/// Linux 5.9, which knows it, knows those for programs, too.
+fn knows_checkpoint_restore() -> bool {
+    const CAP_CHECKPOINT_RESTORE: u32 = 40;
+    let last = std::fs::read_to_string("/proc/sys/kernel/cap_last_cap").unwrap_or_default();
+    last.trim().parse::<u32>().is_ok_and(|last| last >= CAP_CHECKPOINT_RESTORE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Work; 5] =
+        [Work::Everything, Work::Watch, Work::Applications, Work::Files, Work::Kernel];
+
+    #[test]
+    fn who_makes_the_threads_has_what_each_of_them_needs() {
+        for is_old in [false, true] {
+            let everything = Work::Everything.needs(is_old);
+            for work in ALL {
+                assert!(everything.contains(work.needs(is_old)), "{work:?}");
+            }
+            assert_eq!(everything.contains(CapabilitySet::SYS_ADMIN), is_old);
+        }
+        assert!(!Work::Files.needs(true).contains(CapabilitySet::SYS_PTRACE));
+    }
+
+    #[test]
+    fn keep_for_is_of_the_thread_and_for_good() {
+        let before = capabilities(None).unwrap();
+        let kept = std::thread::spawn(|| {
+            keep_for(Work::Applications);
+            keep_for(Work::Everything);
+            capabilities(None).unwrap()
+        });
+        let kept = kept.join().unwrap();
+        let needed = Work::Applications.needs(!knows_checkpoint_restore());
+        assert_eq!(kept.permitted, before.permitted & needed);
+        assert_eq!(kept.effective, before.effective & needed);
+        assert_eq!(capabilities(None).unwrap(), before);
+    }
+}
