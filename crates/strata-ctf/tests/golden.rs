@@ -5,7 +5,7 @@ mod support;
 
 use std::fs;
 use std::path::Path;
-use strata_ctf::environment::{user_environment, UserProcess};
+use strata_ctf::environment::{user_environment, Known, UserProcess};
 use strata_ctf::metadata;
 use strata_model::{
     Array, Base, ByteOrder, ClockClass, Element, Enumeration, EventClass, Field, FieldClass,
@@ -67,6 +67,7 @@ fn metadata_of_a_process_is_the_golden_text() {
         hostname: b"box",
         vpid: 42,
         procname: b"my \"app\"",
+        known: Known::default(),
         created: "2024-05-06T07:08:09+00:00",
         overwrites: true,
     });

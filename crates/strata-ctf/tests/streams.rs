@@ -3,7 +3,7 @@
 mod support;
 
 use std::fs;
-use strata_ctf::environment::{user_environment, UserProcess};
+use strata_ctf::environment::{user_environment, Known, UserProcess};
 use strata_ctf::{metadata, packet};
 use strata_model::{
     ClockClass, EnvValue, EventClass, Integer, RecordHeader, StreamClass, Trace, Uuid,
@@ -441,6 +441,7 @@ fn environment_of_a_process_is_read() {
         hostname: b"box",
         vpid: 4242,
         procname: b"my \"app\"\xff",
+        known: Known::default(),
         created: "2024-05-06T07:08:09+00:00",
         overwrites: false,
     };

@@ -3,10 +3,13 @@
 use std::io;
 
 use rustix::time::{clock_gettime, ClockId};
-use strata_ctf::environment::{kernel_environment, user_environment, KernelHost, UserProcess};
+use strata_ctf::environment::{
+    kernel_environment, user_environment, KernelHost, Known, UserProcess,
+};
 use strata_model::{
     ByteOrder, ClockClass, EventClass, FieldClass, RecordHeader, StreamClass, Trace, Uuid,
 };
+use strata_user::Application;
 
 use crate::options::Mode;
 
@@ -35,8 +38,9 @@ impl Machine {
     pub(crate) fn trace(&self, process: &TraceOf<'_>) -> Trace {
         let user = UserProcess {
             hostname: &self.hostname,
-            vpid: process.pid,
+            vpid: process.vpid,
             procname: process.name.as_bytes(),
+            known: process.known,
             created: process.created,
             overwrites: self.overwrites,
         };
@@ -93,12 +97,28 @@ fn as_numbers(mut class: StreamClass) -> StreamClass {
 /// One process, as its trace describes it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TraceOf<'a> {
-    pub(crate) pid: u32,
+    pub(crate) vpid: u32,
     pub(crate) name: &'a str,
+    pub(crate) known: Known<'a>,
     pub(crate) uuid: Uuid,
     pub(crate) created: &'a str,
     pub(crate) large_header: bool,
     pub(crate) events: &'a [EventClass],
+}
+
+/// What the kernel says of a process, beside what it says itself where the kernel does not bear that out.
+pub(crate) fn known(application: &Application) -> Known<'_> {
+    let identity = application.identity();
+    let (said, said_name) = (application.inner_pid(), application.said_name());
+    Known {
+        pid: Some(application.pid()),
+        uid: identity.uid,
+        gid: identity.gid,
+        comm: identity.comm.as_deref().map(str::as_bytes),
+        exe: identity.exe.as_deref().map(str::as_bytes),
+        vpid_said: (said != application.vpid()).then_some(said),
+        procname_said: (identity.confirms(said_name) != Some(true)).then(|| said_name.as_bytes()),
+    }
 }
 
 /// What is in the files of a process' channel.
@@ -155,8 +175,9 @@ mod tests {
             fields: Vec::new(),
         };
         let process = TraceOf {
-            pid: 7,
+            vpid: 7,
             name: "demo",
+            known: Known::default(),
             uuid: new_uuid().unwrap(),
             created: "20260131T235959+0100",
             large_header: true,

@@ -1,7 +1,7 @@
 //! The keeper: finds processes, lets them in, and keeps their control pages alive. It never waits for a
 //! disk, so that no process takes its tracer for dead.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use strata_ring::Channel;
 use strata_user::{
     ancestors, find, Announcements, AppSession, Application, Clock, Error, Findings, Listener,
-    Received, SessionSpec, Who,
+    Received, Sender as Announcer, SessionSpec, Who,
 };
 
 use crate::report::NotReached;
@@ -34,6 +34,12 @@ const SEARCH_PERIOD: Duration = Duration::from_secs(1);
 const SEARCH_SHARE: u32 = 50;
 /// A child says that it began at most so long after its fork, unless it does not get to run \[ns\].
 const FORK_NS: u64 = 1_000_000_000;
+/// How long to try a process whose memory somebody has locked: another tracer, or itself.
+const LOCK_PATIENCE: Duration = Duration::from_millis(300);
+/// How often to try it.
+const LOCK_PERIOD: Duration = Duration::from_millis(5);
+/// Processes with another name than they say, of which that is told; each trace's metadata tell it.
+const RENAMED_MAX: usize = 20;
 /// Processes that could not be reached, of which the reason is kept.
 const NOT_REACHED_MAX: usize = 10_000;
 
@@ -41,6 +47,9 @@ const NOT_REACHED_MAX: usize = 10_000;
 const DISINHERITED: &str =
     "it did not get STRATA_SESSION with its environment (env -i, sudo and su \
                             clear it)";
+/// What becomes of those who are not listened to.
+const FOUND_BY_SEARCH: &str =
+    "new processes are found by searching, up to some seconds after their start";
 /// What can be done about it.
 const KEEP: &str = "Let it keep that variable, as `sudo --preserve-env=STRATA_SESSION` does";
 
@@ -78,6 +87,11 @@ pub(crate) struct Keeper<'a> {
     shared: &'a Shared,
     arrivals: Option<Sender<Arrival>>,
     processes: Vec<Arc<Traced>>,
+    /// Those whose memory somebody has locked, and since when.
+    locked: VecDeque<Locked>,
+    next_unlock: Instant,
+    /// Processes of which was told that they call themselves otherwise.
+    renamed: usize,
     /// memfds that were looked at.
     known: HashSet<u64>,
     /// Sessions that processes may have inherited, and until when children may have inherited a part only
@@ -90,6 +104,7 @@ pub(crate) struct Keeper<'a> {
     not_reached: &'a Mutex<Vec<NotReached>>,
     hidden: &'a Mutex<Vec<NotReached>>,
     holders: &'a Mutex<Vec<String>>,
+    remarks: &'a Mutex<Vec<String>>,
     plain_too: bool,
     refused: HashSet<(u32, String)>,
     next_tick: Instant,
@@ -110,8 +125,18 @@ pub(crate) struct KeeperParts<'a> {
     pub(crate) hidden: &'a Mutex<Vec<NotReached>>,
     /// Out: who still held the command's socket at the end.
     pub(crate) holders: &'a Mutex<Vec<String>>,
+    /// Out: what else should be known.
+    pub(crate) remarks: &'a Mutex<Vec<String>>,
     /// Who was asked for, and has no tracepoints, is recorded otherwise.
     pub(crate) plain_too: bool,
+}
+
+/// A process whose memory somebody has locked.
+struct Locked {
+    application: Application,
+    came: Came,
+    ours: bool,
+    since: Instant,
 }
 
 /// How a process came to us.
@@ -138,6 +163,9 @@ impl<'a> Keeper<'a> {
             shared: parts.shared,
             arrivals: Some(parts.arrivals),
             processes: Vec::new(),
+            locked: VecDeque::new(),
+            next_unlock: now,
+            renamed: 0,
             known: HashSet::new(),
             generations,
             begun_ns: Clock::monotonic_ns(),
@@ -145,6 +173,7 @@ impl<'a> Keeper<'a> {
             not_reached: parts.not_reached,
             hidden: parts.hidden,
             holders: parts.holders,
+            remarks: parts.remarks,
             plain_too: parts.plain_too,
             refused: HashSet::new(),
             next_tick: now,
@@ -159,6 +188,13 @@ impl<'a> Keeper<'a> {
             Target::Command { .. } => {}
             Target::Processes(_) | Target::Everyone => self.search(true),
         }
+        // For all together: what is recorded from the begin is told at the begin.
+        let end = Instant::now() + LOCK_PATIENCE;
+        while !self.locked.is_empty() && Instant::now() < end && !self.shared.is_stopping() {
+            std::thread::sleep(LOCK_PERIOD);
+            self.try_locked(false);
+            self.look_after();
+        }
     }
 
     /// Until the session stops, and then until the mover has taken everything.
@@ -166,6 +202,7 @@ impl<'a> Keeper<'a> {
         while !self.shared.is_stopping() {
             self.wait();
             self.receive(ANNOUNCEMENTS_MAX);
+            self.try_locked(false);
             self.look_after();
             if Instant::now() >= self.next_search {
                 self.search(false);
@@ -188,12 +225,14 @@ impl<'a> Keeper<'a> {
         let mut holders = Vec::new();
         loop {
             match socket.receive() {
-                Ok(Received::Process { fd, pid, .. }) => match Application::open(fd, pid) {
-                    Ok(late) if late.is_alive() => {
-                        holders.push(format!("{} ({pid})", late.name()));
+                Ok(Received::Process { fd, sender, .. }) => {
+                    match Application::announced(fd, &sender) {
+                        Ok(late) if late.is_alive() => {
+                            holders.push(format!("{} ({})", late.name(), late.pid()));
+                        }
+                        _ => {}
                     }
-                    _ => {}
-                },
+                }
                 Ok(Received::End) => break,
                 Ok(Received::Nothing) | Err(_) => {
                     if holders.is_empty() {
@@ -212,7 +251,10 @@ impl<'a> Keeper<'a> {
         if !self.shared.has_failed() {
             self.search(false);
         }
-        for process in &self.processes {
+        self.try_locked(true);
+        for process in self.processes.clone() {
+            // A thousand of them take their time, and those that are still on want to know that we live.
+            self.look_after();
             if let Some(session) = process.session().as_mut() {
                 if let Err(error) = session.stop() {
                     if !error.is_gone() {
@@ -228,7 +270,10 @@ impl<'a> Keeper<'a> {
 
     /// Until something is due, or an announcement comes.
     fn wait(&self) {
-        let until = self.next_tick.min(self.next_update).min(self.next_search);
+        let mut until = self.next_tick.min(self.next_update).min(self.next_search);
+        if !self.locked.is_empty() {
+            until = until.min(self.next_unlock);
+        }
         let timeout = until.saturating_duration_since(Instant::now()).min(UPDATE_PERIOD);
         let announcements = match &self.target {
             Target::Command { announcements, .. } => announcements.as_ref().map(AsFd::as_fd),
@@ -296,7 +341,9 @@ impl<'a> Keeper<'a> {
                 break;
             };
             match socket.receive() {
-                Ok(Received::Process { fd, pid, .. }) => self.announced(fd, pid, Came::Invited),
+                Ok(Received::Process { fd, sender, .. }) => {
+                    self.announced(fd, &sender, Came::Invited);
+                }
                 Ok(Received::Nothing) => break,
                 Ok(Received::End) => self.close_socket(),
                 Err(error) => {
@@ -310,21 +357,40 @@ impl<'a> Keeper<'a> {
             let Some(listener) = &mut self.listener else { break };
             match listener.receive() {
                 // Somebody else's program has no business in this user's trace.
-                Ok(Received::Process { fd, pid, uid, .. }) if own == 0 || uid == own => {
+                Ok(Received::Process { fd, sender, .. }) if own == 0 || sender.uid() == own => {
                     let came = match self.target {
                         Target::Everyone => Came::Invited,
                         // One that has closed our socket, or whose environment was cleared.
                         _ => Came::ByItself,
                     };
-                    self.announced(fd, pid, came);
+                    self.announced(fd, &sender, came);
                 }
                 Ok(Received::Process { .. }) => {}
-                Ok(Received::Nothing | Received::End) => break,
+                Ok(Received::Nothing) => break,
+                Ok(Received::End) => {
+                    self.listener = None;
+                    lock(self.remarks).push(format!(
+                        "announcements: too many messages were none. Nobody is listened to any more; \
+                         {FOUND_BY_SEARCH}"
+                    ));
+                }
                 Err(error) => {
                     self.unreached(&error);
                     break;
                 }
             }
+        }
+        self.tell_silenced();
+    }
+
+    /// Say of whom no announcements are taken any more.
+    fn tell_silenced(&mut self) {
+        let silenced = self.listener.as_mut().map(Listener::silenced).unwrap_or_default();
+        for uid in silenced {
+            lock(self.remarks).push(format!(
+                "announcements: user {uid}: its processes have sent too many messages that were none. They \
+                 are no longer listened to; {FOUND_BY_SEARCH}"
+            ));
         }
     }
 
@@ -335,16 +401,21 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    fn announced(&mut self, fd: OwnedFd, pid: u32, came: Came) {
+    fn announced(&mut self, fd: OwnedFd, sender: &Announcer, came: Came) {
+        let pid = sender.pid();
         // Most announce themselves twice: to who started them, and to all who listen.
         let inode = rustix::fs::fstat(&fd).map_or(0, |stat| stat.st_ino);
         if self.known.contains(&inode) {
             return;
         }
         // At once: when a process has gone, its parent cannot be asked for.
-        let ours = came == Came::Invited || self.is_descendant(pid);
-        let unknown = !ours && self.is_of_command() && ancestors(pid).next().is_none();
-        match Application::open(fd, pid) {
+        let parents_known = ancestors(pid).next().is_some();
+        let descends = came == Came::Invited || self.is_descendant(pid);
+        // What was read by a number that is no longer its own was of nobody.
+        let was_of_it = sender.has_its_number();
+        let ours = came == Came::Invited || (descends && was_of_it);
+        let unknown = !ours && self.is_of_command() && !(parents_known && was_of_it);
+        match Application::announced(fd, sender) {
             Ok(application) if unknown && self.inherited(&application).is_none() => {
                 // It may have ended long ago, and waited for us in the socket.
                 if application.started_ns() >= self.begun_ns {
@@ -473,28 +544,55 @@ impl<'a> Keeper<'a> {
     fn admit(&mut self, application: &Application, came: Came, ours: bool) {
         // A process may make us wait for its lock.
         self.look_after();
-        if self.known.contains(&application.inode()) {
+        let inode = application.inode();
+        let waits = self.locked.iter().any(|one| one.application.inode() == inode);
+        if self.known.contains(&inode) || waits {
             return;
         }
+        self.admit_since(application, came, ours, None);
+    }
+
+    /// The same; `since`: so long its memory has been locked.
+    fn admit_since(
+        &mut self,
+        application: &Application,
+        came: Came,
+        ours: bool,
+        since: Option<Instant>,
+    ) {
         let inherited = self.inherited(application);
         // It has told why it has no session; what comes from now on can still be recorded.
         let told = self.not_armed(application);
         if let (None, Some(error)) = (inherited, &told) {
             self.unreached(error);
         }
-        let ours = ours || told.is_some();
+        let is_ours = ours || told.is_some();
         let session = match inherited {
             Some(generation) => match AppSession::adopt(application, generation, self.clock) {
-                Err(Error::NotArmed { .. }) if ours => {
+                Err(Error::NotArmed { .. }) if is_ours => {
                     AppSession::start(application, self.spec, self.clock)
                 }
                 other => other,
             },
-            None if ours => AppSession::start(application, self.spec, self.clock),
+            None if is_ours => AppSession::start(application, self.spec, self.clock),
             None => {
                 self.strangers.insert(application.inode());
                 return;
             }
+        };
+        let session = match session {
+            // Nobody else waits for it: one may hold its own for ever, and so may a thousand.
+            Err(Error::Locked { pid, .. }) => {
+                let since = since.unwrap_or_else(Instant::now);
+                if since.elapsed() < LOCK_PATIENCE {
+                    let application = application.clone();
+                    self.locked.push_back(Locked { application, came, ours, since });
+                    return;
+                }
+                let waited_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+                Err(Error::Locked { pid, waited_ms })
+            }
+            other => other,
         };
         self.known.insert(application.inode());
         let uninvited = came == Came::ByItself && inherited.is_none() && told.is_none();
@@ -507,6 +605,24 @@ impl<'a> Keeper<'a> {
             // What has just ended in a search is no news.
             Err(error) if error.is_gone() => {}
             Err(error) => self.unreached(&error),
+        }
+    }
+
+    /// Try those again whose memory was locked, if it is time; `last`: now, and never again.
+    fn try_locked(&mut self, last: bool) {
+        let now = Instant::now();
+        if !last && now < self.next_unlock {
+            return;
+        }
+        self.next_unlock = now + LOCK_PERIOD;
+        for one in std::mem::take(&mut self.locked) {
+            self.look_after();
+            let since = match last {
+                // Whoever holds it has had its time.
+                true => now.checked_sub(LOCK_PATIENCE).unwrap_or(one.since).min(one.since),
+                false => one.since,
+            };
+            self.admit_since(&one.application, one.came, one.ours, Some(since));
         }
     }
 
@@ -526,6 +642,7 @@ impl<'a> Keeper<'a> {
         let large_header = session.large_header();
         let age = now.saturating_sub(begun);
         let traced = Arc::new(Traced::new(session));
+        self.tell_name(traced.application());
         if uninvited {
             let age = Duration::from_nanos(age).as_secs_f64() * 1e3;
             traced
@@ -537,6 +654,19 @@ impl<'a> Keeper<'a> {
             // Without a mover the session is failing, and says why.
             let _ = arrivals.send(Arrival { traced, channel, large_header });
         }
+    }
+
+    /// Say that a process has another name than it says. Programs are renamed for good reasons, too.
+    fn tell_name(&mut self, application: &Application) {
+        let (name, said) = (application.name(), application.said_name());
+        if name == said || self.renamed >= RENAMED_MAX {
+            return;
+        }
+        self.renamed += 1;
+        lock(self.remarks).push(format!(
+            "{name} ({}): it calls itself '{said}'; it is recorded under the name that the kernel knows",
+            application.pid()
+        ));
     }
 
     fn unreached(&mut self, error: &Error) {

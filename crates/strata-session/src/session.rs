@@ -163,7 +163,7 @@ impl Setup<'_> {
         let begin = begun.since;
         let path = folder.path().to_owned();
         let (not_reached, hidden) = (Mutex::new(begun.absent), Mutex::new(begun.hidden));
-        let holders = Mutex::new(Vec::new());
+        let (holders, remarks) = (Mutex::new(Vec::new()), Mutex::new(begun.remarks));
         let (arrivals, arriving) = channel();
         let listener = begun.listener;
         let keeper = begun.target.map(|target| {
@@ -177,6 +177,7 @@ impl Setup<'_> {
                 not_reached: &not_reached,
                 hidden: &hidden,
                 holders: &holders,
+                remarks: &remarks,
                 plain_too: kernel.as_ref().is_some_and(KernelLayer::is_default),
             })
         });
@@ -207,7 +208,7 @@ impl Setup<'_> {
             not_reached: taken(&not_reached),
             hidden: taken(&hidden),
             holders: std::mem::take(&mut *lock(&holders)),
-            remarks: begun.remarks,
+            remarks: std::mem::take(&mut *lock(&remarks)),
             no_kernel: begun.no_kernel,
         };
         self.report(&watch, end, found, kernel, &folder)

@@ -15,7 +15,7 @@ use strata_model::Uuid;
 use strata_ring::Channel;
 use strata_user::{AppSession, Application, Rule, Rules, Tracepoint};
 
-use crate::describe::{new_uuid, stream_class, Machine, TraceOf};
+use crate::describe::{known, new_uuid, stream_class, Machine, TraceOf};
 use crate::error::{failure_text, is_ours};
 use crate::folder::TraceFolder;
 use crate::report::{Counts, ProcessReport};
@@ -243,8 +243,9 @@ impl Moved {
             *described = Some(events.len());
             let application = &traced.application;
             let trace = place.machine.trace(&TraceOf {
-                pid: application.inner_pid(),
+                vpid: application.vpid(),
                 name: application.name(),
+                known: known(application),
                 uuid,
                 created: place.created,
                 large_header,

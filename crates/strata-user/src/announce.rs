@@ -5,26 +5,24 @@ use std::ffi::c_int;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::mpsc::{sync_channel, SyncSender, TrySendError};
-use std::sync::OnceLock;
 
 use strata_abi::user::{self, Announcement};
 
+use crate::clock::Clock;
+use crate::closing::close_elsewhere;
 use crate::error::Error;
 use crate::memory::{is_in_kernel_memory, u32_in, u64_in};
-use crate::process::failed;
+use crate::process::{failed, Process};
 
 /// What a socket has for us.
 #[derive(Debug)]
 pub enum Received {
     /// A process.
     Process {
-        /// Its memory; see [`Application::open`](crate::Application::open).
+        /// Its memory; see [`Application::announced`](crate::Application::announced).
         fd: OwnedFd,
-        /// The process, in our namespace, by the kernel's word.
-        pid: u32,
-        /// Its user, by the kernel's word.
-        uid: u32,
+        /// Who it is.
+        sender: Sender,
         /// What it says itself.
         announcement: Announcement,
     },
@@ -32,6 +30,45 @@ pub enum Received {
     Nothing,
     /// Nothing any more: all who had the other end have ended, or closed it.
     End,
+}
+
+/// Who has sent a message, by the kernel's word; held from the message on.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    process: Process,
+    uid: u32,
+    gid: u32,
+}
+
+impl Sender {
+    /// Its number, in our namespace.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.pid
+    }
+
+    /// Its real user, unless it was allowed to name another one.
+    #[must_use]
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// Its real group, unless it was allowed to name another one.
+    #[must_use]
+    pub fn gid(&self) -> u32 {
+        self.gid
+    }
+
+    /// Is the number still its own? What is read by number between the message and this question is of it
+    /// only then.
+    #[must_use]
+    pub fn has_its_number(&self) -> bool {
+        self.process.has_its_number()
+    }
+
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
+    }
 }
 
 /// Messages that were no announcement.
@@ -51,14 +88,29 @@ pub struct AnnouncementCounters {
 
 /// What one call found.
 pub(crate) enum Message {
-    Process { fd: OwnedFd, pid: u32, uid: u32, announcement: Announcement },
-    Ignored,
+    Process {
+        fd: OwnedFd,
+        sender: Sender,
+        announcement: Announcement,
+    },
+    /// No announcement. `bad`: nor one of another version, which is nobody's fault.
+    Ignored {
+        bad: bool,
+    },
     Nothing,
     End,
 }
 
-/// Space for credentials and more descriptors than there should be; the kernel closes what does not fit.
-const CONTROL_WORDS: usize = 16;
+/// Space for credentials, a pidfd, and as many descriptors as a message can have. One is taken; the others
+/// are closed by [`close_elsewhere`], while the kernel would close what does not fit in this thread.
+const CONTROL_WORDS: usize = 4 + 3 + (PART_HEADER + FDS_MAX * size_of::<c_int>()).div_ceil(8);
+
+/// `SCM_MAX_FD` of the kernel.
+const FDS_MAX: usize = 253;
+
+/// Since Linux 6.5: messages name their sender by a pidfd as well.
+pub(crate) const SO_PASSPIDFD: c_int = 76;
+const SCM_PIDFD: c_int = 4;
 
 /// `struct cmsghdr`: `usize` length with this header, `c_int` level, `c_int` type.
 const PART_HEADER: usize = size_of::<usize>() + 2 * size_of::<c_int>();
@@ -67,8 +119,10 @@ const PART_HEADER: usize = size_of::<usize>() + 2 * size_of::<c_int>();
 #[derive(Debug, Default)]
 struct Control {
     fds: Vec<OwnedFd>,
-    /// pid, uid
-    sender: Option<(u32, u32)>,
+    /// pid, uid, gid
+    sender: Option<(u32, u32, u32)>,
+    /// The sender's, or the kernel's reason to have none; `None`: the kernel is too old.
+    pidfd: Option<Result<OwnedFd, io::Error>>,
 }
 
 impl Control {
@@ -92,14 +146,50 @@ impl Control {
                     }
                 }
                 (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) => {
-                    let pid = u32_in(data, offset_of!(libc::ucred, pid));
-                    control.sender = Some((pid, u32_in(data, offset_of!(libc::ucred, uid))));
+                    let at = |offset| u32_in(data, offset);
+                    control.sender = Some((
+                        at(offset_of!(libc::ucred, pid)),
+                        at(offset_of!(libc::ucred, uid)),
+                        at(offset_of!(libc::ucred, gid)),
+                    ));
+                }
+                (libc::SOL_SOCKET, SCM_PIDFD) if data.len() >= size_of::<c_int>() => {
+                    control.pidfd = Some(match u32_in(data, 0) as c_int {
+                        code if code < 0 => Err(io::Error::from_raw_os_error(-code)),
+                        // SAFETY: the kernel has just put this descriptor into our table for us.
+                        number => Ok(unsafe { OwnedFd::from_raw_fd(number) }),
+                    });
                 }
                 _ => (),
             }
             at += length.next_multiple_of(size_of::<usize>()).max(PART_HEADER);
         }
         control
+    }
+
+    /// The user whose processes have sent it, as far as is known.
+    fn uid(&self) -> u32 {
+        self.sender.map_or(u32::MAX, |(_, uid, _)| uid)
+    }
+
+    /// Who has sent it; `None`: it is not in our PID namespace.
+    fn hold_sender(&mut self) -> Result<Option<Sender>, Error> {
+        let Some((pid, uid, gid)) = self.sender.filter(|(pid, ..)| *pid != 0) else {
+            return Ok(None);
+        };
+        let process = match self.pidfd.take() {
+            Some(Ok(pidfd)) => Process::named(pid, pidfd),
+            Some(Err(source)) => match source.raw_os_error() {
+                Some(libc::ESRCH | libc::EINVAL) => Process::ended(pid),
+                _ => return Err(failed(pid, "holding on to it", source)),
+            },
+            // By its number: whoever has begun since cannot have sent it.
+            None => {
+                let received_ns = Clock::monotonic_ns();
+                Process::hold(pid)?.unless_younger(received_ns)?
+            }
+        };
+        Ok(Some(Sender { process, uid, gid }))
     }
 }
 
@@ -136,18 +226,19 @@ pub(crate) fn receive(
     let control = Control::parse(&bytes[..filled]);
     // A packet socket has no message of 0 bytes: that is the end.
     if got == 0 {
-        close_elsewhere(control.fds);
+        let uid = control.uid();
+        close_elsewhere(control.fds, uid);
         return Ok(Message::End);
     }
     let whole =
         got as usize == size_of::<Announcement>() && header.msg_flags & libc::MSG_TRUNC == 0;
     let truncated = header.msg_flags & libc::MSG_CTRUNC != 0;
-    if let (true, true, Some((pid, _))) = (truncated, control.fds.is_empty(), control.sender) {
+    if let (true, true, Some((pid, ..))) = (truncated, control.fds.is_empty(), control.sender) {
         // What was sent found no room among our descriptors.
         let source = io::Error::from_raw_os_error(libc::EMFILE);
         return Err(failed(pid, "receiving its shared memory", source));
     }
-    Ok(judge(&text, whole, truncated, control, counters))
+    judge(&text, whole, truncated, control, counters)
 }
 
 fn judge(
@@ -156,7 +247,7 @@ fn judge(
     truncated: bool,
     mut control: Control,
     counters: &mut AnnouncementCounters,
-) -> Message {
+) -> Result<Message, Error> {
     let announcement = Announcement {
         magic: u64_in(text, offset_of!(Announcement, magic)),
         version: u32_in(text, offset_of!(Announcement, version)),
@@ -165,44 +256,48 @@ fn judge(
     let one = control.fds.len() == 1 && !truncated;
     // What cannot be looked at now is refused when it is opened, with the reason.
     let good = one && control.fds.iter().all(|fd| is_in_kernel_memory(fd.as_fd()).unwrap_or(true));
-    let counter = match control.sender {
-        _ if !whole || announcement.magic != user::MAGIC => &mut counters.malformed,
-        _ if announcement.version != user::VERSION => &mut counters.other_version,
-        _ if !good => &mut counters.bad_descriptor,
-        None | Some((0, _)) => &mut counters.unseen_process,
-        Some((pid, uid)) => match control.fds.pop() {
-            Some(fd) => {
+    let mut bad = true;
+    let counter = if !whole || announcement.magic != user::MAGIC {
+        &mut counters.malformed
+    } else if announcement.version != user::VERSION {
+        bad = false;
+        &mut counters.other_version
+    } else if !good {
+        &mut counters.bad_descriptor
+    } else {
+        let (sender, uid) = (control.hold_sender(), control.uid());
+        match (sender, control.fds.pop()) {
+            (Ok(Some(sender)), Some(fd)) => {
                 counters.received += 1;
-                return Message::Process { fd, pid, uid, announcement };
+                return Ok(Message::Process { fd, sender, announcement });
             }
-            None => &mut counters.bad_descriptor,
-        },
+            (Err(error), fd) => {
+                close_elsewhere(fd, uid);
+                return Err(error);
+            }
+            (Ok(_), fd) => {
+                close_elsewhere(fd, uid);
+                bad = false;
+                &mut counters.unseen_process
+            }
+        }
     };
     *counter += 1;
-    close_elsewhere(control.fds);
-    Message::Ignored
+    let uid = control.uid();
+    close_elsewhere(control.fds, uid);
+    Ok(Message::Ignored { bad })
 }
 
-/// Closes what a stranger has sent, in a thread of its own: a file system may let `close()` hang. If it
-/// does, and many more come, these stay open.
-fn close_elsewhere(fds: Vec<OwnedFd>) {
-    static CLOSER: OnceLock<Option<SyncSender<OwnedFd>>> = OnceLock::new();
-    for fd in fds {
-        if is_in_kernel_memory(fd.as_fd()).unwrap_or(false) {
-            continue;
-        }
-        let closer = CLOSER.get_or_init(|| {
-            let (sender, fds) = sync_channel::<OwnedFd>(256);
-            let thread = std::thread::Builder::new().name("strata-close".to_owned());
-            thread.stack_size(64 << 10).spawn(move || fds.into_iter().for_each(drop)).ok()?;
-            Some(sender)
-        });
-        match closer.as_ref().map(|closer| closer.try_send(fd)) {
-            Some(Err(TrySendError::Full(fd) | TrySendError::Disconnected(fd))) => {
-                std::mem::forget(fd);
-            }
-            None | Some(Ok(())) => (),
-        }
+/// The socket's messages shall name their senders.
+///
+/// # Errors
+/// What the system said.
+pub(crate) fn ask_for_senders(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(socket, libc::SO_PASSCRED, 1)?;
+    match set_option(socket, SO_PASSPIDFD, 1) {
+        // Before 6.5.
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(()),
+        done => done,
     }
 }
 
@@ -257,12 +352,15 @@ mod tests {
         let mut ours = launch.started();
         assert!(matches!(ours.receive().unwrap(), Received::Nothing));
         send(theirs.as_fd(), &good(), &[fake.fd.as_fd()]);
-        let Received::Process { fd, pid, uid, announcement } = ours.receive().unwrap() else {
+        let Received::Process { fd, sender, announcement } = ours.receive().unwrap() else {
             panic!("no process");
         };
-        assert_eq!((pid, announcement.pid), (std::process::id(), std::process::id()));
-        assert_eq!(uid, rustix::process::geteuid().as_raw());
-        assert_eq!(crate::Application::open(fd, pid).unwrap().inode(), fake.open().inode());
+        assert_eq!((sender.pid(), announcement.pid), (std::process::id(), std::process::id()));
+        assert_eq!(sender.uid(), rustix::process::getuid().as_raw());
+        assert_eq!(sender.gid(), rustix::process::getgid().as_raw());
+        assert!(sender.has_its_number());
+        let app = crate::Application::announced(fd, &sender).unwrap();
+        assert_eq!(app.inode(), fake.open().inode());
         drop(theirs);
         assert!(matches!(ours.receive().unwrap(), Received::End));
         assert_eq!(ours.counters().received, 1);
@@ -315,6 +413,53 @@ mod tests {
             assert!(std::time::Instant::now() < end, "{} are open, before {before}", count());
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
+    }
+
+    /// Sent by a child that ends at once; both are waited for.
+    fn from_a_child_that_has_ended(socket: BorrowedFd<'_>, fake: &Fake) -> u32 {
+        use std::os::unix::process::CommandExt;
+        let (socket, fd) = (socket.try_clone_to_owned().unwrap(), fake.fd.try_clone().unwrap());
+        let mut command = std::process::Command::new("true");
+        // SAFETY: no allocation that another thread may hold a lock of: the vector is small, and glibc's
+        // allocator is safe after fork().
+        unsafe {
+            command.pre_exec(move || {
+                send(socket.as_fd(), &good(), &[fd.as_fd()]);
+                Ok(())
+            });
+        }
+        let mut child = command.spawn().unwrap();
+        child.wait().unwrap();
+        child.id()
+    }
+
+    #[test]
+    fn sender_that_has_ended_is_none_however_its_number_is_used() {
+        let (launch, fake) = (Launch::new().unwrap(), Fake::new());
+        let theirs = launch.child_fd().try_clone_to_owned().unwrap();
+        let mut ours = launch.started();
+        let pid = from_a_child_that_has_ended(theirs.as_fd(), &fake);
+        // What it says of its start is no reason to believe that another process is it.
+        let at = offset_of!(user::Control, started_ns);
+        fake.put_u64(at, u64::MAX);
+        let Received::Process { fd, sender, .. } = ours.receive().unwrap() else { panic!("none") };
+        assert_eq!((sender.pid(), sender.has_its_number()), (pid, false));
+        let app = crate::Application::announced(fd, &sender).unwrap();
+        assert!(!app.is_alive());
+        assert_eq!((app.identity().uid, app.vpid()), (Some(sender.uid()), pid));
+        assert_eq!((&app.identity().comm, &app.identity().exe), (&None, &None));
+    }
+
+    #[test]
+    fn malicious_memory_of_another_process_is_not_the_senders() {
+        let (launch, fake) = (Launch::new().unwrap(), Fake::spawned_unseen());
+        let theirs = launch.child_fd().try_clone_to_owned().unwrap();
+        let mut ours = launch.started();
+        send(theirs.as_fd(), &good(), &[fake.fd.as_fd()]);
+        let Received::Process { fd, sender, .. } = ours.receive().unwrap() else { panic!("none") };
+        let error = crate::Application::announced(fd, &sender).unwrap_err();
+        let Error::NotItsOwn { said, inner, .. } = error else { panic!("{error}") };
+        assert_eq!((said, inner), (fake.pid, std::process::id()));
     }
 
     #[test]

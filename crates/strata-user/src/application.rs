@@ -8,12 +8,15 @@ use std::sync::Arc;
 use strata_abi::{ring, user};
 use strata_model::{text_from_bytes, EventClass};
 
+use crate::announce::Sender;
+use crate::clock::Clock;
 use crate::code::ProcessCode;
 use crate::description::{Description, DescriptionError};
 use crate::error::Error;
 use crate::find::refusal;
+use crate::identity::{shown, Identity};
 use crate::memory::{session, state, u16_in, u32_in, u64_in, Memory};
-use crate::process::Process;
+use crate::process::{failed, Process, Status};
 use crate::sites::Stuck;
 
 /// A process that can be traced. Clones refer to the same one.
@@ -25,10 +28,12 @@ pub struct Application {
 #[derive(Debug)]
 struct Inner {
     memory: Memory,
-    process: Arc<Process>,
+    process: Process,
     code: Arc<ProcessCode>,
     stuck: Stuck,
+    identity: Identity,
     name: String,
+    said_name: String,
     inner_pid: u32,
     parent_pid: u32,
     publish: u32,
@@ -167,8 +172,24 @@ pub(crate) fn possible_cpus() -> u32 {
     })
 }
 
+/// What the kernel says of a process that is held; nothing, if it no longer has its number.
+fn look_at(process: &Process) -> Result<(Status, Identity), Error> {
+    let status = Status::read(process.pid)
+        .map_err(|source| failed(process.pid, "looking at it", source))?
+        .unwrap_or_default();
+    let identity = Identity::of(process, &status);
+    Ok((status, identity))
+}
+
+/// May a process with this status have made memory of this owner? Root's, before it became another user.
+pub(crate) fn is_own(owner: u32, status: &Status) -> bool {
+    owner == 0 || status.uids.contains(&owner)
+}
+
 impl Application {
-    /// Takes over the memory that process `pid` (in our namespace) shares through `fd`.
+    /// Takes over the memory that process `pid` (in our namespace) shares through `fd`, which was got in a
+    /// way that makes sure that it is this process'. Of who has announced itself, see
+    /// [`announced`](Self::announced).
     ///
     /// The process may have ended: what it has recorded is there. The memory is hostile: it is mapped
     /// only if nobody can shorten it, and every value is copied, then checked.
@@ -176,13 +197,45 @@ impl Application {
     /// # Errors
     /// Why the process cannot be traced; [`Error::Refused`] if `fd` says so itself.
     pub fn open(fd: OwnedFd, pid: u32) -> Result<Application, Error> {
-        match refusal(fd.as_fd(), pid) {
+        let process = Process::hold(pid)?;
+        let (_, identity) = look_at(&process)?;
+        match refusal(fd.as_fd(), &process) {
             Some(error) => Err(error),
-            None => Application::open_borrowed(fd.as_fd(), pid),
+            None => Application::of_process(fd.as_fd(), process, identity),
         }
     }
 
-    pub(crate) fn open_borrowed(fd: BorrowedFd<'_>, pid: u32) -> Result<Application, Error> {
+    /// Takes over the memory that came with an announcement, if it is the sender's own by the kernel's word.
+    /// Of a sender that has ended meanwhile nobody can tell; nothing is done by its number any more.
+    ///
+    /// # Errors
+    /// [`Error::NotItsOwn`], and as [`open`](Self::open).
+    pub fn announced(fd: OwnedFd, sender: &Sender) -> Result<Application, Error> {
+        let process = sender.process().clone();
+        let (pid, (status, identity)) = (sender.pid(), look_at(&process)?);
+        if let Some(error) = refusal(fd.as_fd(), &process) {
+            return Err(error);
+        }
+        let seen = identity.inner_pid;
+        // As it was when it sent the message.
+        let identity = Identity { uid: Some(sender.uid()), gid: Some(sender.gid()), ..identity };
+        let app = Application::of_process(fd.as_fd(), process, identity)?;
+        if let Some(inner) = seen {
+            let (said, owner) = (app.inner_pid(), app.memory().owner.uid);
+            if said != inner || !(owner == sender.uid() || is_own(owner, &status)) {
+                return Err(Error::NotItsOwn { pid, inner, said, owner, uid: sender.uid() });
+            }
+        }
+        Ok(app)
+    }
+
+    /// The same for a process that is held, and was looked at since.
+    pub(crate) fn of_process(
+        fd: BorrowedFd<'_>,
+        process: Process,
+        identity: Identity,
+    ) -> Result<Application, Error> {
+        let pid = process.pid;
         let memory = Memory::open(fd, pid)?;
         let u32_at = |offset| memory.u32(offset).load(Ordering::Relaxed);
         // ACQUIRE pairs with the process' RELEASE: what is below is there.
@@ -213,18 +266,31 @@ impl Application {
         let name =
             memory.read(offset_of!(user::Control, name) as u64, user::NAME_BYTES as usize)?;
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-        let name: String =
-            text_from_bytes(name).chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        let said = match shown(&text_from_bytes(name)) {
+            empty if empty.is_empty() => "?".to_owned(),
+            name => name,
+        };
         let started_ns = memory.u64(offset_of!(user::Control, started_ns)).load(Ordering::Relaxed);
-        let process = Arc::new(Process::open(pid, started_ns)?);
+        let limit = Clock::monotonic_ns();
+        if process.begins_in_the_future(started_ns, limit) {
+            let what = "the time of its start";
+            return Err(Error::Value { pid, what, found: started_ns, limit });
+        }
+        // Before it was held, its number may have been another's, whose memory this is.
+        let process = process.unless_younger(started_ns)?;
         let inner = Inner {
-            name: if name.is_empty() { "?".to_owned() } else { name },
+            name: match (identity.confirms(&said), &identity.comm) {
+                (Some(false), Some(comm)) => comm.clone(),
+                _ => said.clone(),
+            },
+            said_name: said,
+            identity,
             inner_pid: u32_at(offset_of!(user::Control, pid)),
             parent_pid: u32_at(offset_of!(user::Control, parent_pid)),
             publish,
             nr_cpus,
             started_ns,
-            code: Arc::new(ProcessCode::new(Arc::clone(&process), memory.shared_file())),
+            code: Arc::new(ProcessCode::new(process.clone(), memory.shared_file())),
             stuck: Stuck::default(),
             memory,
             process,
@@ -238,10 +304,29 @@ impl Application {
         self.inner.process.pid
     }
 
-    /// Its short name, without control characters; not empty.
+    /// Its short name, without control characters; not empty. What it says itself, if the kernel's name of
+    /// it or of its program bears that out, or if it could not be looked at; else the kernel's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
+    }
+
+    /// The short name that it says itself, without control characters; not empty.
+    #[must_use]
+    pub fn said_name(&self) -> &str {
+        &self.inner.said_name
+    }
+
+    /// What the kernel says of it.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.inner.identity
+    }
+
+    /// Its number in its own namespace, by the kernel's word; that in ours, if it had ended too soon.
+    #[must_use]
+    pub fn vpid(&self) -> u32 {
+        self.inner.identity.inner_pid.unwrap_or_else(|| self.pid())
     }
 
     /// Inode number of its memory: unlike that of any other while this lives.
@@ -538,6 +623,22 @@ mod tests {
         let app = fake.open();
         assert!(!app.is_alive());
         assert_eq!(app.tracepoints().unwrap().len(), 3);
+        assert_eq!(*app.identity(), Identity::default());
+        assert_eq!((app.name(), app.vpid()), ("fake?", fake.pid));
+    }
+
+    #[test]
+    fn malicious_time_of_a_start_in_the_future_is_refused() {
+        let fake = Fake::new();
+        for said in [u64::MAX, Clock::monotonic_ns() + 1_000_000_000] {
+            fake.put_u64(offset_of!(user::Control, started_ns), said);
+            let error = open_fake(&fake).unwrap_err();
+            assert!(
+                matches!(error, Error::Value { what: "the time of its start", found, .. }
+                    if found == said),
+                "{error}"
+            );
+        }
     }
 
     #[test]
@@ -545,7 +646,9 @@ mod tests {
         let fake = Fake::new();
         let app = fake.open();
         assert_eq!((app.pid(), app.inner_pid()), (fake.pid, fake.pid));
-        assert_eq!(app.name(), "fake?");
+        // The kernel knows this process by another name.
+        assert_eq!((app.said_name(), app.vpid()), ("fake?", fake.pid));
+        assert_eq!(Some(app.name()), app.identity().comm.as_deref());
         assert!(!app.by_position() && app.is_alive() && app.pidfd().is_some());
         assert_eq!((app.nr_cpus(), app.parent_pid()), (1, 0));
         assert_eq!(app.refused_tracepoints().unwrap(), 0);

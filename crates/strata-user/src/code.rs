@@ -17,7 +17,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use strata_abi::user;
 
@@ -44,13 +44,13 @@ pub(crate) struct SharedFile {
 /// The code of the process that shares a file.
 #[derive(Debug)]
 pub(crate) struct ProcessCode {
-    process: Arc<Process>,
+    process: Process,
     shared: SharedFile,
     memory: OnceLock<File>,
 }
 
 impl ProcessCode {
-    pub fn new(process: Arc<Process>, shared: SharedFile) -> ProcessCode {
+    pub fn new(process: Process, shared: SharedFile) -> ProcessCode {
         ProcessCode { process, shared, memory: OnceLock::new() }
     }
 
@@ -236,8 +236,8 @@ mod tests {
 
     fn code_of(fake: &Fake, pid: u32) -> ProcessCode {
         let application = fake.open();
-        let process = Process::open(pid, crate::Clock::monotonic_ns()).unwrap();
-        ProcessCode::new(Arc::new(process), application.memory().shared_file())
+        let process = Process::hold(pid).unwrap();
+        ProcessCode::new(process, application.memory().shared_file())
     }
 
     #[test]

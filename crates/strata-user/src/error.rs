@@ -57,6 +57,23 @@ pub enum Error {
         /// Why, as far as is known.
         denial: Denial,
     },
+    /// It has announced itself with memory that is not its own, or that lies about whose it is.
+    #[error(
+        "process {pid}: announced itself with memory that is not its own: of process {said} and user \
+         {owner}, while it is process {inner} in its namespace, of user {uid}. Ignored it"
+    )]
+    NotItsOwn {
+        /// The process.
+        pid: u32,
+        /// Its number in its own namespace.
+        inner: u32,
+        /// The number that its memory says.
+        said: u32,
+        /// Whose file its memory is.
+        owner: u32,
+        /// Its user.
+        uid: u32,
+    },
     /// What was handed over is not a memfd.
     #[error("process {pid}: what it shares is not memory of a memfd; ignored it")]
     NotMemory {
@@ -325,6 +342,7 @@ impl Error {
             | Error::NotInstrumented { pid, .. }
             | Error::Refused { pid, .. }
             | Error::Denied { pid, .. }
+            | Error::NotItsOwn { pid, .. }
             | Error::NotMemory { pid }
             | Error::NotSealed { pid, .. }
             | Error::TooSmall { pid, .. }

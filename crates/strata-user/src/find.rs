@@ -13,9 +13,10 @@ use rustix::process::geteuid;
 use strata_abi::user;
 use strata_model::text_from_bytes;
 
-use crate::application::Application;
+use crate::application::{is_own, Application};
 use crate::error::{Denial, Error};
-use crate::process::{failed, refused, Status};
+use crate::identity::{shown, Identity};
+use crate::process::{failed, refused, Process, Status};
 
 /// Whose processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +63,15 @@ pub fn find(who: &Who) -> Result<Findings, Error> {
     for pid in pids(who)? {
         let name = |status: &Status| shown(&status.name);
         let by_number = matches!(who, Who::Processes(_));
+        // Held first: what is read by its number from here on was of this process, if it has that number
+        // still at the end.
+        let process = match Process::hold(pid) {
+            Ok(process) => process,
+            Err(error) => {
+                findings.errors.push(error);
+                continue;
+            }
+        };
         let status = match Status::read(pid) {
             Ok(Some(status)) => status,
             Ok(None) => {
@@ -79,7 +89,12 @@ pub fn find(who: &Who) -> Result<Findings, Error> {
             continue;
         }
         let before = findings.applications.len() + findings.errors.len();
-        match look(pid, &status, &mut inodes, &mut findings) {
+        let looked = look(&process, &status, &mut inodes, &mut findings);
+        let looked = match process.has_its_number() {
+            true => looked,
+            false => Err(Error::Gone { pid }),
+        };
+        match looked {
             Err(error) if error.is_gone() && !by_number => (),
             Err(error) => findings.errors.push(error),
             Ok(Some(reason)) => {
@@ -133,26 +148,24 @@ fn target(link: &[u8]) -> Option<Target> {
     Some(Target::Refused(shown(&reason)))
 }
 
-fn shown(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 /// The error of a process that hands over why it cannot be traced, instead of memory.
-pub(crate) fn refusal(fd: BorrowedFd<'_>, pid: u32) -> Option<Error> {
+pub(crate) fn refusal(fd: BorrowedFd<'_>, process: &Process) -> Option<Error> {
+    let pid = process.pid;
     let link = fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()?;
     let Target::Refused(reason) = target(link.as_os_str().as_bytes())? else { return None };
-    let status = Status::read(pid).ok().flatten();
+    let status = Status::read(pid).ok().flatten().filter(|_| process.has_its_number());
     let name = status.map_or_else(String::new, |status| shown(&status.name));
     Some(Error::Refused { pid, name, reason })
 }
 
 /// Looks at one process. Gives the reason why it refuses, if it does.
 fn look(
-    pid: u32,
+    process: &Process,
     status: &Status,
     inodes: &mut HashSet<u64>,
     findings: &mut Findings,
 ) -> Result<Option<String>, Error> {
+    let pid = process.pid;
     let mut reason = None;
     let mut owns_one = false;
     let mut has_memory = false;
@@ -162,7 +175,7 @@ fn look(
             Target::Refused(text) => reason = Some(text),
             Target::Memory => {
                 has_memory = true;
-                owns_one |= take(pid, status, &path, inodes, findings)?;
+                owns_one |= take(process, status, &path, inodes, findings)?;
             }
         }
     }
@@ -170,7 +183,7 @@ fn look(
     if !owns_one && !status.is_zombie {
         for path in mappings(pid)? {
             owns_one |=
-                take(pid, status, &path, inodes, findings).map_err(|error| match error {
+                take(process, status, &path, inodes, findings).map_err(|error| match error {
                     Error::Denied { pid, .. } if geteuid().as_raw() != 0 && !has_memory => {
                         Error::Denied {
                             pid,
@@ -187,19 +200,21 @@ fn look(
 
 /// Opens what is there, and keeps it if it is the process' own.
 fn take(
-    pid: u32,
+    process: &Process,
     status: &Status,
     path: &Path,
     inodes: &mut HashSet<u64>,
     findings: &mut Findings,
 ) -> Result<bool, Error> {
+    let pid = process.pid;
     // Opened only as a name: what it really is, and whether it may be touched, is looked at first.
     let fd: OwnedFd = match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
         Ok(fd) => fd,
         Err(rustix::io::Errno::NOENT) => return Ok(false),
         Err(code) => return Err(refused(pid, "opening its shared memory", code.into())),
     };
-    let app = match Application::open_borrowed(fd.as_fd(), pid) {
+    let identity = Identity::of(process, status);
+    let app = match Application::of_process(fd.as_fd(), process.clone(), identity) {
         Ok(app) => app,
         // A file that is only called like a memfd.
         Err(Error::NotMemory { .. }) => return Ok(false),
@@ -208,9 +223,7 @@ fn take(
     if !app.is_alive() {
         return Err(Error::Gone { pid });
     }
-    let owner = app.memory().owner.uid;
-    let theirs = owner == 0 || status.uids.contains(&owner);
-    if app.inner_pid() != status.inner_pid || !theirs {
+    if app.inner_pid() != status.inner_pid || !is_own(app.memory().owner.uid, status) {
         return Ok(false);
     }
     if inodes.insert(app.inode()) {

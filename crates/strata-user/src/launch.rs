@@ -8,8 +8,11 @@ use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 use strata_abi::user;
 use strata_ring::LossMode;
 
-use crate::announce::{receive, set_option, AnnouncementCounters, Message, Received};
+use crate::announce::{
+    ask_for_senders, receive, set_option, AnnouncementCounters, Message, Received,
+};
 use crate::clock::Clock;
+use crate::closing;
 use crate::error::Error;
 use crate::session::SessionSpec;
 
@@ -35,7 +38,7 @@ impl Launch {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .map_err(|code| error(code.into()))?;
-        set_option(ours.as_fd(), libc::SO_PASSCRED, 1).map_err(error)?;
+        ask_for_senders(ours.as_fd()).map_err(error)?;
         // What counts is the sender's buffer. Beyond the system's limit only for root; else up to it.
         for socket in [&ours, &theirs] {
             for name in
@@ -94,17 +97,21 @@ impl Announcements {
     /// The next process, without waiting.
     ///
     /// [`Received::End`] says that nobody holds the other end any more, or that a descendant has shut
-    /// it down: wait for the command itself too.
+    /// it down: wait for the command itself too. Or that so much was sent which cannot be closed that nothing
+    /// more is taken.
     ///
     /// # Errors
     /// [`Error::Socket`].
     pub fn receive(&mut self) -> Result<Received, Error> {
         loop {
+            if closing::is_full() {
+                return Ok(Received::End);
+            }
             return Ok(match receive(self.socket.as_fd(), &mut self.counters)? {
-                Message::Process { fd, pid, uid, announcement } => {
-                    Received::Process { fd, pid, uid, announcement }
+                Message::Process { fd, sender, announcement } => {
+                    Received::Process { fd, sender, announcement }
                 }
-                Message::Ignored => continue,
+                Message::Ignored { .. } => continue,
                 Message::Nothing => Received::Nothing,
                 Message::End => Received::End,
             });
@@ -121,5 +128,11 @@ impl Announcements {
 impl AsFd for Announcements {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+impl Drop for Announcements {
+    fn drop(&mut self) {
+        closing::let_go_shared(&self.socket);
     }
 }

@@ -12,10 +12,12 @@
 mod announce;
 mod application;
 mod clock;
+mod closing;
 mod code;
 mod description;
 mod error;
 mod find;
+mod identity;
 mod launch;
 mod listen;
 mod memory;
@@ -28,12 +30,13 @@ mod sites;
 #[cfg(test)]
 mod testing;
 
-pub use announce::{AnnouncementCounters, Received};
+pub use announce::{AnnouncementCounters, Received, Sender};
 pub use application::{Application, Tracepoint};
 pub use clock::{Clock, ClockKind, WhyNot};
 pub use description::DescriptionError;
 pub use error::{Denial, Error};
 pub use find::{find, Findings, RefusedProcess, Who};
+pub use identity::Identity;
 pub use launch::{Announcements, Launch};
 pub use listen::Listener;
 pub use process::{ancestors, protection};

@@ -1,6 +1,6 @@
 //! A socket in a folder that processes look into when they start, so that new ones need not be found.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{
-    accept_with, bind, connect, listen, socket_with, AddressFamily, SocketAddrUnix, SocketFlags,
-    SocketType,
+    accept_with, bind, connect, listen, socket_with, sockopt, AddressFamily, SocketAddrUnix,
+    SocketFlags, SocketType,
 };
 use rustix::process::{geteuid, getrlimit, Resource};
 use strata_abi::user;
 
-use crate::announce::{receive, set_option, AnnouncementCounters, Message, Received};
+use crate::announce::{ask_for_senders, receive, AnnouncementCounters, Message, Received};
+use crate::closing;
 use crate::error::Error;
 
 /// Connections that wait for us to accept them.
@@ -30,6 +31,21 @@ const CONNECTIONS_MAX: usize = 1024;
 /// A connection that has sent nothing for so long is no announcement.
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(5);
 
+/// A user whose processes have sent so many messages that are no announcements is no longer listened to.
+const BAD_MAX: u32 = 64;
+
+/// Users who have sent such messages; at so many nobody is listened to any more.
+const USERS_MAX: usize = 1024;
+
+/// Somebody who has connected, and sent nothing yet.
+#[derive(Debug)]
+struct Connection {
+    socket: OwnedFd,
+    since: Instant,
+    /// Who has connected, by the kernel's word.
+    uid: u32,
+}
+
 /// A listening socket, `FOLDER/PID.sock`; removed with this.
 #[derive(Debug)]
 pub struct Listener {
@@ -37,9 +53,13 @@ pub struct Listener {
     epoll: OwnedFd,
     path: PathBuf,
     /// Accepted, nothing received yet; oldest first.
-    connections: VecDeque<(OwnedFd, Instant)>,
+    connections: VecDeque<Connection>,
     connections_max: usize,
     counters: AnnouncementCounters,
+    /// Messages that were no announcements, by the user who had connected.
+    bad: HashMap<u32, u32>,
+    /// Users who are no longer listened to, of whom nobody was told yet.
+    silenced: Vec<u32>,
 }
 
 impl Listener {
@@ -91,13 +111,15 @@ impl Listener {
             connections: VecDeque::new(),
             connections_max: share.min(CONNECTIONS_MAX),
             counters: AnnouncementCounters::default(),
+            bad: HashMap::new(),
+            silenced: Vec::new(),
         };
         // Who announces must be able to write to it; the folder says who may come that far.
         let mode = fs::Permissions::from_mode(if geteuid().is_root() { 0o666 } else { 0o600 });
         fs::set_permissions(&listener.path, mode)
             .map_err(|source| Error::Socket { what: "opening one for others", source })?;
         // Connections inherit it, so that what is sent before we accept has credentials too.
-        set_option(listener.socket.as_fd(), libc::SO_PASSCRED, 1)
+        ask_for_senders(listener.socket.as_fd())
             .map_err(|source| Error::Socket { what: "asking for credentials", source })?;
         listen(&listener.socket, BACKLOG).map_err(error("listening"))?;
         listener.watch(&listener.socket).map_err(error("watching"))?;
@@ -120,51 +142,99 @@ impl Listener {
         &self.counters
     }
 
-    /// The next process, without waiting; never [`Received::End`].
+    /// Users whose processes have sent so much that is no announcement that they are no longer listened to;
+    /// each is named once.
+    pub fn silenced(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.silenced)
+    }
+
+    /// The next process, without waiting. [`Received::End`]: so much was sent that cannot be closed, or by so
+    /// many users, that nobody is listened to any more.
     ///
     /// # Errors
     /// [`Error::Socket`].
     pub fn receive(&mut self) -> Result<Received, Error> {
+        if closing::is_full() || self.bad.len() >= USERS_MAX {
+            return Ok(Received::End);
+        }
         self.accept()?;
         let mut waiting = VecDeque::new();
         let mut result = Ok(Received::Nothing);
         let mut more = true;
-        while let Some((fd, since)) = self.connections.pop_front() {
+        while let Some(connection) = self.connections.pop_front() {
+            let uid = connection.uid;
             if !more {
-                waiting.push_back((fd, since));
+                waiting.push_back(connection);
                 continue;
             }
-            match receive(fd.as_fd(), &mut self.counters) {
-                // One message each; the connection is closed by dropping it.
-                Ok(Message::Process { fd, pid, uid, announcement }) => {
-                    result = Ok(Received::Process { fd, pid, uid, announcement });
+            if self.is_silenced(uid) {
+                closing::let_go(connection.socket, uid);
+                continue;
+            }
+            // One message each; then the connection is closed.
+            match receive(connection.socket.as_fd(), &mut self.counters) {
+                Ok(Message::Process { fd, sender, announcement }) => {
+                    result = Ok(Received::Process { fd, sender, announcement });
                     more = false;
                 }
-                Ok(Message::Nothing) if since.elapsed() < CONNECTION_PATIENCE => {
-                    waiting.push_back((fd, since));
+                Ok(Message::Nothing) if connection.since.elapsed() < CONNECTION_PATIENCE => {
+                    waiting.push_back(connection);
+                    continue;
                 }
-                Ok(Message::Nothing | Message::Ignored | Message::End) => (),
+                Ok(Message::Ignored { bad: true }) => self.blame(uid),
+                Ok(Message::Nothing | Message::Ignored { .. } | Message::End) => (),
                 Err(error) => {
                     result = Err(error);
                     more = false;
                 }
             }
+            if closing::let_go(connection.socket, uid) {
+                self.blame(uid);
+            }
         }
         self.connections = waiting;
         if self.connections.len() >= self.connections_max {
             // Silent ones shall not keep out those who wait to be accepted.
-            self.connections.drain(..self.connections_max / 2);
+            for connection in self.connections.drain(..self.connections_max / 2) {
+                closing::let_go(connection.socket, connection.uid);
+            }
         }
         result
+    }
+
+    /// This user's process has sent what is no announcement.
+    fn blame(&mut self, uid: u32) {
+        let was = self.is_silenced(uid);
+        let bad = self.bad.entry(uid).or_default();
+        *bad = match closing::has_too_many(uid) {
+            true => BAD_MAX,
+            false => bad.saturating_add(1),
+        };
+        if !was && self.is_silenced(uid) {
+            self.silenced.push(uid);
+        }
+    }
+
+    fn is_silenced(&self, uid: u32) -> bool {
+        self.bad.get(&uid).is_some_and(|bad| *bad >= BAD_MAX)
     }
 
     fn accept(&mut self) -> Result<(), Error> {
         while self.connections.len() < self.connections_max {
             match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(fd) => {
+                Ok(socket) => {
+                    let uid = sockopt::socket_peercred(&socket)
+                        .map_or(u32::MAX, |peer| peer.uid.as_raw());
+                    if self.is_silenced(uid) {
+                        closing::let_go(socket, uid);
+                        if closing::is_full() {
+                            break;
+                        }
+                        continue;
+                    }
                     // Not watched, it would still be looked at with the next one.
-                    let _ = self.watch(&fd);
-                    self.connections.push_back((fd, Instant::now()));
+                    let _ = self.watch(&socket);
+                    self.connections.push_back(Connection { socket, since: Instant::now(), uid });
                 }
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR | Errno::CONNABORTED) => (),
@@ -189,6 +259,10 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
+        for connection in self.connections.drain(..) {
+            closing::let_go(connection.socket, connection.uid);
+        }
+        closing::let_go_shared(&self.socket);
     }
 }
 
@@ -301,8 +375,10 @@ mod tests {
         }
         assert!(readable(&listener));
         for _ in 0..3 {
-            let Received::Process { pid, .. } = listener.receive().unwrap() else { panic!("none") };
-            assert_eq!(pid, std::process::id());
+            let Received::Process { sender, .. } = listener.receive().unwrap() else {
+                panic!("none")
+            };
+            assert_eq!(sender.pid(), std::process::id());
         }
         assert!(matches!(listener.receive().unwrap(), Received::Nothing));
         assert!(!readable(&listener));
@@ -324,6 +400,61 @@ mod tests {
         assert_eq!(processes, 1);
         assert!(listener.connections.len() < most);
         drop(silent);
+    }
+
+    /// With these descriptors, which are no memory.
+    fn send_bad(socket: &OwnedFd, fds: &[BorrowedFd<'_>]) {
+        let mut text = user::MAGIC.to_ne_bytes().to_vec();
+        text.extend(user::VERSION.to_ne_bytes());
+        text.extend(7u32.to_ne_bytes());
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(fds)));
+        sendmsg(socket, &[IoSlice::new(&text)], &mut control, SendFlags::empty()).unwrap();
+    }
+
+    #[test]
+    fn malicious_messages_of_a_user_silence_that_user_and_are_told_once() {
+        // Where nobody else sends descriptors that wait to be closed.
+        let test = "listen::tests::alone_messages_that_are_none";
+        crate::testing::run_alone(test, || Ok(()));
+    }
+
+    #[test]
+    #[ignore = "run by malicious_messages_of_a_user_silence_that_user_and_are_told_once"]
+    fn alone_messages_that_are_none() {
+        let folder = Folder::new("silenced");
+        let mut listener = Listener::in_folder(&folder.0).unwrap();
+        let file = fs::File::open("/proc/self/exe").unwrap();
+        for _ in 0..BAD_MAX - 1 {
+            send_bad(&connect_to(listener.path()), &[file.as_fd()]);
+        }
+        assert!(matches!(listener.receive().unwrap(), Received::Nothing));
+        assert_eq!(listener.silenced(), []);
+        // Not yet too many.
+        announce(&connect_to(listener.path()));
+        assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
+        for _ in 0..10 {
+            send_bad(&connect_to(listener.path()), &[file.as_fd()]);
+        }
+        assert!(matches!(listener.receive().unwrap(), Received::Nothing));
+        assert_eq!(listener.silenced(), [geteuid().as_raw()]);
+        announce(&connect_to(listener.path()));
+        assert!(matches!(listener.receive().unwrap(), Received::Nothing));
+        assert_eq!((listener.counters().received, listener.silenced()), (1, vec![]));
+        assert_eq!(listener.counters().bad_descriptor, u64::from(BAD_MAX));
+    }
+
+    #[test]
+    fn malicious_second_message_on_a_connection_is_not_closed_here() {
+        let folder = Folder::new("second");
+        let mut listener = Listener::in_folder(&folder.0).unwrap();
+        let socket = connect_to(listener.path());
+        let file = fs::File::open("/proc/self/exe").unwrap();
+        announce(&socket);
+        send_bad(&socket, &[file.as_fd(); 8]);
+        assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
+        assert_eq!(listener.bad.get(&geteuid().as_raw()), Some(&1));
     }
 
     #[test]

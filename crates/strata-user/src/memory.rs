@@ -16,7 +16,6 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
 use rustix::process::{getrlimit, Resource};
-use std::time::{Duration, Instant};
 use strata_abi::{ring, user};
 
 use crate::code::SharedFile;
@@ -29,9 +28,6 @@ const PAGE: u64 = ring::PAGE as u64;
 
 /// `TMPFS_MAGIC`: what a memfd lies in, if not in huge pages.
 const TMPFS: i64 = 0x0102_1994;
-
-/// How long to wait for another tracer to let go of the memory.
-const LOCK_PATIENCE: Duration = Duration::from_millis(300);
 
 /// Where the slot of a session is \[byte\]; its number is below `NR_SESSIONS`.
 pub(crate) fn session(slot: u32) -> usize {
@@ -249,29 +245,8 @@ impl Memory {
             .map_err(|code| self.system("giving memory of a channel back", code))
     }
 
-    /// Keeps other tracers from claiming and releasing slots while the guard lives.
-    ///
-    /// # Errors
-    /// [`Error::Locked`]: not within 300 ms; the process itself may be holding it.
-    pub fn lock(&self) -> Result<Lock<'_>, Error> {
-        let begun = Instant::now();
-        let mut pause = Duration::from_micros(50);
-        loop {
-            match self.try_lock() {
-                Some(lock) => return Ok(lock),
-                None if begun.elapsed() < LOCK_PATIENCE => {
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(Duration::from_millis(5));
-                }
-                None => {
-                    let waited_ms = begun.elapsed().as_millis() as u64;
-                    return Err(Error::Locked { pid: self.pid, waited_ms });
-                }
-            }
-        }
-    }
-
-    /// The same, without waiting.
+    /// Keeps other tracers from claiming and releasing slots while the guard lives. Never waits: the process
+    /// itself may be holding it, for ever.
     pub fn try_lock(&self) -> Option<Lock<'_>> {
         flock(&self.fd, FlockOperation::NonBlockingLockExclusive).ok()?;
         Some(Lock { memory: self })
@@ -303,7 +278,7 @@ impl Drop for Memory {
     }
 }
 
-/// The lock of [`Memory::lock`].
+/// The lock of [`Memory::try_lock`].
 #[derive(Debug)]
 pub(crate) struct Lock<'a> {
     memory: &'a Memory,
@@ -345,7 +320,10 @@ pub(crate) fn is_in_kernel_memory(fd: BorrowedFd<'_>) -> io::Result<bool> {
 }
 
 /// The mount that a file lies in.
-fn mount_of(fd: BorrowedFd<'_>) -> io::Result<u64> {
+///
+/// # Errors
+/// What the system said: no descriptors, no /proc.
+pub(crate) fn mount_of(fd: BorrowedFd<'_>) -> io::Result<u64> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()))?;
     let line = text.lines().find_map(|line| line.strip_prefix("mnt_id:"));
     line.and_then(|line| line.trim().parse().ok())

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -106,9 +107,9 @@ pub fn protection(pid: u32) -> Option<Denial> {
 }
 
 /// How a process is held on to.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Hold {
-    Pidfd(OwnedFd),
+    Pidfd(Arc<OwnedFd>),
     /// The kernel is too old (before 5.3), or does not let us.
     Number,
     /// It has ended already; what it shared is still there.
@@ -116,31 +117,72 @@ enum Hold {
 }
 
 /// A process that is held on to: its number is not given to another one unnoticed.
-#[derive(Debug)]
+///
+/// The order is: hold it, look at it by its number, then ask [`has_its_number`](Self::has_its_number). Only
+/// what was read between the two was of this process.
+#[derive(Clone, Debug)]
 pub(crate) struct Process {
     pub pid: u32,
     hold: Hold,
 }
 
 impl Process {
-    /// Holds on to the process that said at `started_ns` that it had started.
+    /// Holds on to whoever has this number now.
     ///
     /// # Errors
-    /// [`Error::System`].
-    pub fn open(pid: u32, started_ns: u64) -> Result<Process, Error> {
+    /// [`Error::Descriptors`], [`Error::System`].
+    pub fn hold(pid: u32) -> Result<Process, Error> {
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let pidfd = number.map_or(Err(Errno::SRCH), |pid| pidfd_open(pid, PidfdFlags::empty()));
         let hold = match pidfd {
-            Ok(pidfd) => Hold::Pidfd(pidfd),
+            Ok(pidfd) => Hold::Pidfd(Arc::new(pidfd)),
             Err(Errno::SRCH | Errno::INVAL) => Hold::Ended,
             Err(Errno::NOSYS | Errno::PERM) => Hold::Number,
             Err(code) => return Err(failed(pid, "holding on to it", code.into())),
         };
-        // Before we held on to it, the number may have been given to a younger process.
-        let younger = !matches!(hold, Hold::Ended)
-            && is_younger(pid, started_ns)
-                .map_err(|source| failed(pid, "looking at when it started", source))?;
-        Ok(Process { pid, hold: if younger { Hold::Ended } else { hold } })
+        Ok(Process { pid, hold })
+    }
+
+    /// The process that the kernel has named itself, with a descriptor of it.
+    pub fn named(pid: u32, pidfd: OwnedFd) -> Process {
+        Process { pid, hold: Hold::Pidfd(Arc::new(pidfd)) }
+    }
+
+    /// One that had this number, and has ended.
+    pub fn ended(pid: u32) -> Process {
+        Process { pid, hold: Hold::Ended }
+    }
+
+    /// The same, if it began before `time_ns` (`CLOCK_MONOTONIC`) by the kernel's word; else one that has
+    /// ended, and had its number before.
+    ///
+    /// # Errors
+    /// [`Error::Descriptors`], [`Error::System`].
+    pub fn unless_younger(self, time_ns: u64) -> Result<Process, Error> {
+        if matches!(self.hold, Hold::Ended) {
+            return Ok(self);
+        }
+        let pid = self.pid;
+        let younger = is_younger(pid, time_ns)
+            .map_err(|source| failed(pid, "looking at when it started", source))?;
+        Ok(if younger { Process::ended(pid) } else { self })
+    }
+
+    /// Is its number still its own? Then what was read by it was of this process. A process that has ended
+    /// keeps its number until its parent has asked for its exit status.
+    pub fn has_its_number(&self) -> bool {
+        match &self.hold {
+            Hold::Pidfd(pidfd) => !self.has_ended() || number_of(pidfd.as_fd()) == Some(self.pid),
+            Hold::Number => !self.has_ended(),
+            Hold::Ended => false,
+        }
+    }
+
+    /// Does it say that it began in the future? Only of one whose clock begins where ours does.
+    pub fn begins_in_the_future(&self, started_ns: u64, now_ns: u64) -> bool {
+        started_ns > now_ns.saturating_add(TOLERANCE_NS)
+            && same_time_namespace(self.pid)
+            && self.has_its_number()
     }
 
     pub fn pidfd(&self) -> Option<BorrowedFd<'_>> {
@@ -153,7 +195,7 @@ impl Process {
     pub fn has_ended(&self) -> bool {
         match &self.hold {
             Hold::Pidfd(pidfd) => {
-                let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+                let mut fds = [PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN)];
                 let now = Timespec { tv_sec: 0, tv_nsec: 0 };
                 matches!(poll(&mut fds, Some(&now)), Ok(1..))
             }
@@ -167,11 +209,18 @@ impl Process {
     }
 }
 
+/// The number of a process, by its pidfd; `None` after its parent has asked for its exit status.
+fn number_of(pidfd: BorrowedFd<'_>) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim().parse().ok()
+}
+
+/// The kernel counts a process' start in ticks of 10 ms, and rounds \[ns\].
+const TOLERANCE_NS: u64 = 50_000_000;
+
 /// Did the process with this number start after `started_ns` (`CLOCK_MONOTONIC`)? Then it is not the one
 /// that said so.
 fn is_younger(pid: u32, started_ns: u64) -> io::Result<bool> {
-    // The kernel counts in ticks of 10 ms, and rounds.
-    const TOLERANCE_NS: u64 = 50_000_000;
     let Some(ticks) = start_ticks(pid)? else { return Ok(true) };
     let per_second = rustix::param::clock_ticks_per_second().max(1);
     let begun = u128::from(ticks) * 1_000_000_000 / u128::from(per_second);
@@ -284,14 +333,18 @@ mod tests {
         crate::Clock::monotonic_ns()
     }
 
+    fn held(pid: u32, time_ns: u64) -> Result<Process, Error> {
+        Process::hold(pid)?.unless_younger(time_ns)
+    }
+
     #[test]
     fn process_that_is_not_there_has_ended() {
         for pid in [0, u32::MAX] {
-            let process = Process::open(pid, now_ns()).unwrap();
+            let process = held(pid, now_ns()).unwrap();
             assert!(process.has_ended() && process.pidfd().is_none());
         }
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let process = Process::open(child.id(), now_ns()).unwrap();
+        let process = held(child.id(), now_ns()).unwrap();
         assert!(process.pidfd().is_some());
         child.wait().unwrap();
         assert!(process.has_ended());
@@ -301,8 +354,8 @@ mod tests {
     fn process_younger_than_what_was_said_is_another_one() {
         let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let before = now_ns() - 1_000_000_000;
-        assert!(Process::open(child.id(), before).unwrap().has_ended());
-        assert!(!Process::open(child.id(), now_ns()).unwrap().has_ended());
+        assert!(held(child.id(), before).unwrap().has_ended());
+        assert!(!held(child.id(), now_ns()).unwrap().has_ended());
         child.kill().unwrap();
         child.wait().unwrap();
     }
@@ -359,7 +412,7 @@ mod tests {
         let ourselves = std::process::id();
         let limit = Rlimit { current: Some(3), maximum: Some(3) };
         setrlimit(Resource::Nofile, limit).unwrap();
-        let error = Process::open(ourselves, now_ns()).unwrap_err();
+        let error = held(ourselves, now_ns()).unwrap_err();
         assert!(matches!(error, Error::Descriptors { limit: 3, .. }), "{error}");
         assert!(error.to_string().contains("(3). Raise the limit (ulimit -n)"), "{error}");
         assert!(Status::read(ourselves).is_err());

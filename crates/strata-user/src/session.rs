@@ -176,7 +176,8 @@ impl AppSession {
     /// Tracepoints of objects that are loaded later are switched on by the process itself.
     ///
     /// # Errors
-    /// Why it cannot be; the process is then as it was.
+    /// Why it cannot be; the process is then as it was. [`Error::Locked`]: somebody holds the memory at this
+    /// moment, perhaps another tracer: try again soon.
     pub fn start(
         app: &Application,
         spec: &SessionSpec,
@@ -186,9 +187,9 @@ impl AppSession {
         if !app.is_alive() {
             return Err(Error::Gone { pid: app.pid() });
         }
+        let lock = memory.try_lock().ok_or(Error::Locked { pid: app.pid(), waited_ms: 0 })?;
         let snapshot = app.snapshot()?;
         let descriptions = describe(app, &snapshot, &[])?;
-        let lock = memory.lock()?;
         let generation = new_generation();
         let slot = claim(app, generation, &lock)?;
         let mut session = AppSession::new(app, slot, generation);
@@ -620,8 +621,9 @@ impl AppSession {
         }
         self.check_slot()?;
         let memory = self.app.memory();
-        // Without the lock, should somebody hold it, it is right too: see switch_off().
-        let _lock = memory.lock().ok();
+        // Without the lock, should somebody hold it, it is right too: see switch_off(). Nobody waits for it
+        // here, since the process may hold it for ever, and so may a thousand others.
+        let _lock = memory.try_lock();
         self.u32(offset_of!(user::Session, status)).store(user::SESSION_ENDING, Ordering::SeqCst);
         switch_off(&self.app, self.slot)
     }
@@ -643,7 +645,7 @@ impl AppSession {
         self.channel = None;
         self.check_slot()?;
         let memory = self.app.memory();
-        let _lock = memory.lock().ok();
+        let _lock = memory.try_lock();
         free(&self.app, self.slot, (self.place.1 > self.place.0).then_some(self.place))
     }
 }
@@ -713,7 +715,7 @@ fn claim(app: &Application, generation: u64, _lock: &Lock<'_>) -> Result<u32, Er
     Ok(slot)
 }
 
-/// The slots that a process has to look at: bit s is set before slot s is claimed, cleared after it is free.
+/// The slots that a process has to look at: bit s is set before slot s is claimed, cleared before it is free.
 fn claimed(memory: &Memory) -> &AtomicU32 {
     memory.u32(offset_of!(user::Control, claimed_sessions))
 }
@@ -787,8 +789,9 @@ fn free(app: &Application, slot: u32, place: Option<(u64, u64)>) -> Result<(), E
     // Before the slot is free: then the place is another's.
     let punched = place.map_or(Ok(()), |(begin, end)| memory.punch(begin, end - begin));
     let status = memory.u32(session(slot) + offset_of!(user::Session, status));
-    status.store(user::SESSION_FREE, Ordering::Release);
+    // Last: who takes the slot from then on sets the bit again, whether we hold the lock or not.
     claimed(memory).fetch_and(!(1 << slot), Ordering::SeqCst);
+    status.store(user::SESSION_FREE, Ordering::Release);
     forgotten.and(punched)
 }
 

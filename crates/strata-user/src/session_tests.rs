@@ -225,12 +225,12 @@ fn start_while_somebody_holds_the_lock_says_so() {
     let fake = Fake::with_tracepoints();
     let app = fake.open();
     let other = fake.open();
-    let held = other.memory().lock().unwrap();
+    let held = other.memory().try_lock().unwrap();
     let error = AppSession::start(&app, &spec(&["*"]), &clock()).unwrap_err();
-    assert!(matches!(error, Error::Locked { waited_ms: 300.., .. }), "{error}");
+    assert!(matches!(error, Error::Locked { .. }), "{error}");
     drop(held);
     let mut session = start(&fake, &["*"]);
-    let _held = other.memory().lock().unwrap();
+    let _held = other.memory().try_lock().unwrap();
     // Switching off works nevertheless.
     session.stop().unwrap();
     assert_eq!(fake.enabled(0), 0);
@@ -466,8 +466,15 @@ fn two_tracers_at_once_leave_sites_as_the_masks_say() {
                 let app = fake.open();
                 for _ in 0..200 {
                     let rule = format!("app:e{}", thread + 1);
-                    let session =
-                        AppSession::start(&app, &spec(&["app:e0", &rule]), clock).unwrap();
+                    let session = loop {
+                        match AppSession::start(&app, &spec(&["app:e0", &rule]), clock) {
+                            Err(Error::Locked { .. }) => std::thread::yield_now(),
+                            other => break other.unwrap(),
+                        }
+                    };
+                    // Still looked at by the process, whoever came and went meanwhile.
+                    let claimed = fake.u32(offset_of!(user::Control, claimed_sessions));
+                    assert_ne!(claimed & 1 << session.slot(), 0);
                     drop(session);
                 }
             });

@@ -199,11 +199,12 @@ fn launched_application_and_its_child_are_recorded_from_their_first_event() {
         let mut running = Running::start(&environment, Some(launch.child_fd()));
         let mut announcements = launch.started();
         let mut receive = || match announcements.receive().unwrap() {
-            Received::Process { fd, pid, uid, announcement } => {
-                assert_eq!(announcement.pid, pid);
+            Received::Process { fd, sender, announcement } => {
+                assert_eq!(announcement.pid, sender.pid());
                 // SAFETY: no arguments, no memory.
-                assert_eq!(uid, unsafe { libc::getuid() });
-                let app = Application::open(fd, pid).unwrap();
+                assert_eq!(sender.uid(), unsafe { libc::getuid() });
+                let app = Application::announced(fd, &sender).unwrap();
+                assert_eq!((app.name(), app.vpid()), ("application", sender.pid()));
                 AppSession::adopt(&app, generation, &clock).unwrap()
             }
             other => panic!("{other:?}"),
@@ -236,8 +237,8 @@ fn receive_ended(
     clock: &Clock,
 ) -> AppSession {
     match announcements.receive().unwrap() {
-        Received::Process { fd, pid, .. } => {
-            let app = Application::open(fd, pid).unwrap();
+        Received::Process { fd, sender, .. } => {
+            let app = Application::announced(fd, &sender).unwrap();
             assert!(!app.is_alive());
             AppSession::adopt(&app, generation, clock).unwrap()
         }

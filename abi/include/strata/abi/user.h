@@ -108,7 +108,7 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_clock_slot) == 32, "clock slot s
  *     64    64  name                       process; short name, NUL-terminated
  *    128     8  clock_index                see above; atomic
  *    136     4  claimed_sessions           whoever claims or frees a slot; atomic, sequentially
- *                                          consistent. Bit s: slot s may be other than FREE; the pages
+ *                                          consistent. Bit s: slot s may be in use; the pages
  *                                          of the others need not even be looked at
  *    140    52  reserved
  *    192   256  clock                      see above
@@ -144,7 +144,7 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock
  *
  *   FREE ──claim──▶ SETUP ──channel, rules, ids are there──▶ ACTIVE ──stop──▶ ENDING ──▶ FREE
  *
- * The slot's bit in control.claimed_sessions is set before SETUP and cleared after FREE.
+ * The slot's bit in control.claimed_sessions is set before SETUP and cleared before FREE.
  *
  * A slot whose heartbeat is older than STRATA_ABI_USER_DEAD_NS belongs to a dead tracer: any tracer may
  * free it, and the process stops writing to it when it next finds the channel full.

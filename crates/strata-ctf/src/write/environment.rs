@@ -6,15 +6,37 @@ use strata_model::{text_from_bytes, EnvValue};
 /// a reader cannot know which of both the packets' `events_discarded` counts.
 pub const LOSS_MODE: &str = "strata_loss_mode";
 
+/// What the kernel knows of a process, and what the process says where the kernel does not bear it out. What
+/// is not there is not known, or there is nothing to say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known<'a> {
+    /// Its id in the PID namespace of who records.
+    pub pid: Option<u32>,
+    /// Its real user.
+    pub uid: Option<u32>,
+    /// Its real group.
+    pub gid: Option<u32>,
+    /// The name of its first thread.
+    pub comm: Option<&'a [u8]>,
+    /// The path of its program.
+    pub exe: Option<&'a [u8]>,
+    /// The id that it says itself.
+    pub vpid_said: Option<u32>,
+    /// The short name that it says itself.
+    pub procname_said: Option<&'a [u8]>,
+}
+
 /// What the environment of one process' trace says.
 #[derive(Clone, Copy, Debug)]
 pub struct UserProcess<'a> {
     /// The machine's name, as the kernel gives it.
     pub hostname: &'a [u8],
-    /// The process' id as it sees itself.
+    /// The process' id in its own PID namespace.
     pub vpid: u32,
-    /// Its short name, as it says; hostile.
+    /// Its short name; hostile.
     pub procname: &'a [u8],
+    /// What else is known of it.
+    pub known: Known<'a>,
     /// When the trace was begun, ISO 8601; empty: not said.
     pub created: &'a str,
     /// Whether the oldest packets were overwritten when all sub-buffers were full.
@@ -38,6 +60,17 @@ pub fn user_environment(process: &UserProcess<'_>) -> Vec<(String, EnvValue)> {
         ("vpid", i64::from(process.vpid).into()),
         ("procname", text(process.procname).into()),
     ];
+    let known = &process.known;
+    for (name, number) in
+        [("pid", known.pid), ("uid", known.uid), ("gid", known.gid), ("vpid_said", known.vpid_said)]
+    {
+        entries.extend(number.map(|number| (name, i64::from(number).into())));
+    }
+    for (name, bytes) in
+        [("comm", known.comm), ("exe", known.exe), ("procname_said", known.procname_said)]
+    {
+        entries.extend(bytes.map(|bytes| (name, text(bytes).into())));
+    }
     if !process.created.is_empty() {
         entries.push(("trace_creation_datetime", text(process.created.as_bytes()).into()));
     }
@@ -134,6 +167,15 @@ mod tests {
         hostname: b"box",
         vpid: 42,
         procname: b"app\0garbage",
+        known: Known {
+            pid: Some(4711),
+            uid: Some(1000),
+            gid: None,
+            comm: Some(b"app"),
+            exe: Some(b"/usr/bin/app"),
+            vpid_said: None,
+            procname_said: None,
+        },
         created: "2024-05-06T07:08:09+00:00",
         overwrites: false,
     };
@@ -155,6 +197,22 @@ mod tests {
         assert_eq!(value(&PROCESS, "strata_loss_mode"), Some("discard".into()));
         let process = UserProcess { overwrites: true, ..PROCESS };
         assert_eq!(value(&process, "strata_loss_mode"), Some("overwrite".into()));
+    }
+
+    #[test]
+    fn user_environment_says_what_the_kernel_knows_and_nothing_for_what_it_does_not() {
+        assert_eq!(value(&PROCESS, "pid"), Some(4711.into()));
+        assert_eq!(value(&PROCESS, "uid"), Some(1000.into()));
+        assert_eq!(value(&PROCESS, "comm"), Some("app".into()));
+        assert_eq!(value(&PROCESS, "exe"), Some("/usr/bin/app".into()));
+        for name in ["gid", "vpid_said", "procname_said"] {
+            assert_eq!(value(&PROCESS, name), None);
+        }
+        let known = Known { vpid_said: Some(1), procname_said: Some(b"sshd"), ..PROCESS.known };
+        let liar = UserProcess { known, ..PROCESS };
+        assert_eq!(value(&liar, "vpid_said"), Some(1.into()));
+        assert_eq!(value(&liar, "procname_said"), Some("sshd".into()));
+        assert_eq!(value(&liar, "vpid"), Some(42.into()));
     }
 
     #[test]
