@@ -103,6 +103,7 @@ static void session(void)
 	FIELD(strata_abi_user_session, self_stopped);
 	FIELD(strata_abi_user_session, rules_bytes);
 	FIELD(strata_abi_user_session, create_errno);
+	FIELD(strata_abi_user_session, discarded_no_clock);
 	FIELD(strata_abi_user_session, reserved);
 	FIELD(strata_abi_user_session, rules);
 	END(strata_abi_user_session);

@@ -222,8 +222,10 @@ pub struct Session {
     pub rules_bytes: AtomicU32,
     /// In a free slot with the generation that was asked for: why the process could not make the channel.
     pub create_errno: AtomicU32,
+    /// Records discarded because the thread may not read the clock.
+    pub discarded_no_clock: AtomicU64,
     /// Not used.
-    pub reserved: [u32; 42],
+    pub reserved: [u32; 40],
     /// Rule text, see `strata/abi/rule.h`.
     pub rules: [u8; RULES_BYTES as usize],
 }
@@ -245,7 +247,8 @@ impl Default for Session {
             self_stopped: AtomicU64::default(),
             rules_bytes: AtomicU32::default(),
             create_errno: AtomicU32::default(),
-            reserved: [0; 42],
+            discarded_no_clock: AtomicU64::default(),
+            reserved: [0; 40],
             rules: [0; RULES_BYTES as usize],
         }
     }

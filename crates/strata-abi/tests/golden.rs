@@ -76,7 +76,8 @@ fn user_mirror() -> String {
         parent_pid name clock_index claimed_sessions reserved clock);
     layout!(out, "strata_abi_user_session", user::Session, status flags generation heartbeat_ns
         channel_offset channel_bytes subbuf_bytes nr_subbufs next_id discarded_unmapped
-        discarded_unstaged self_stopped rules_bytes create_errno reserved rules);
+        discarded_unstaged self_stopped rules_bytes create_errno discarded_no_clock
+        reserved rules);
     layout!(out, "strata_abi_user_state", user::State, enabled flags description
         description_bytes sites nr_sites reserved ids);
     layout!(out, "strata_abi_user_site", user::Site, address displacement reserved);

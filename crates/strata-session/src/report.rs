@@ -22,6 +22,8 @@ pub struct Discarded {
     pub unmapped: u64,
     /// The process had no memory to assemble the record in.
     pub unstaged: u64,
+    /// The thread may not read the clock.
+    pub no_clock: u64,
     /// The recording had failed: nothing could be written any more.
     pub unwritten: u64,
 }
@@ -38,6 +40,7 @@ impl Discarded {
             self.not_run,
             self.unmapped,
             self.unstaged,
+            self.no_clock,
             self.unwritten,
         ]
         .iter()
@@ -53,6 +56,7 @@ impl Discarded {
             (&mut self.not_run, other.not_run),
             (&mut self.unmapped, other.unmapped),
             (&mut self.unstaged, other.unstaged),
+            (&mut self.no_clock, other.no_clock),
             (&mut self.unwritten, other.unwritten),
         ] {
             *sum = sum.saturating_add(count);

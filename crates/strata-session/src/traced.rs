@@ -359,6 +359,7 @@ impl Moved {
         let counters = session.counters();
         counts.discarded.unmapped = counters.discarded_unmapped;
         counts.discarded.unstaged = counters.discarded_unstaged;
+        counts.discarded.no_clock = counters.discarded_no_clock;
         if counters.self_stopped {
             let why = match shared.has_lagged() {
                 true => "this program had not moved for 10 s",

@@ -64,6 +64,8 @@ pub struct SessionCounters {
     pub discarded_unmapped: u64,
     /// Records discarded because it had no memory to assemble them in.
     pub discarded_unstaged: u64,
+    /// Records discarded because their thread may not read the clock.
+    pub discarded_no_clock: u64,
     /// It has left the session: our heartbeat was too old.
     pub self_stopped: bool,
 }
@@ -350,6 +352,7 @@ impl AppSession {
         SessionCounters {
             discarded_unmapped: load(offset_of!(user::Session, discarded_unmapped)),
             discarded_unstaged: load(offset_of!(user::Session, discarded_unstaged)),
+            discarded_no_clock: load(offset_of!(user::Session, discarded_no_clock)),
             self_stopped: load(offset_of!(user::Session, self_stopped)) != 0,
         }
     }
@@ -441,6 +444,7 @@ impl AppSession {
             (offset_of!(user::Session, subbuf_bytes), spec.subbuf_bytes),
             (offset_of!(user::Session, discarded_unmapped), 0),
             (offset_of!(user::Session, discarded_unstaged), 0),
+            (offset_of!(user::Session, discarded_no_clock), 0),
             (offset_of!(user::Session, self_stopped), 0),
             (offset_of!(user::Session, heartbeat_ns), Clock::monotonic_ns()),
         ] {

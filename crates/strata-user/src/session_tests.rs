@@ -364,9 +364,14 @@ fn counters_are_those_of_the_slot() {
     let slot = crate::memory::session(0);
     fake.put_u64(slot + offset_of!(user::Session, discarded_unmapped), 3);
     fake.put_u64(slot + offset_of!(user::Session, discarded_unstaged), 4);
+    fake.put_u64(slot + offset_of!(user::Session, discarded_no_clock), 5);
     fake.put_u64(slot + offset_of!(user::Session, self_stopped), 1);
-    let wanted =
-        SessionCounters { discarded_unmapped: 3, discarded_unstaged: 4, self_stopped: true };
+    let wanted = SessionCounters {
+        discarded_unmapped: 3,
+        discarded_unstaged: 4,
+        discarded_no_clock: 5,
+        self_stopped: true,
+    };
     assert_eq!(session.counters(), wanted);
 }
 

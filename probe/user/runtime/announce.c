@@ -69,7 +69,8 @@ static int trusted(int folder)
 
 	return !fstat(folder, &status) && S_ISDIR(status.st_mode) &&
 	       (status.st_uid == 0 ||
-		(status.st_uid == geteuid() && prctl(PR_GET_DUMPABLE) == 1)) &&
+		(status.st_uid == geteuid() &&
+		 strata_syscall(SYS_prctl, PR_GET_DUMPABLE, 0, 0, 0, 0) == 1)) &&
 	       !(status.st_mode & (S_IWGRP | S_IWOTH));
 }
 
@@ -108,7 +109,8 @@ static void announce_in(const char *folder)
 
 	if (fd < 0)
 		return;
-	while (trusted(fd) && (n = syscall(SYS_getdents64, fd, entries, sizeof(entries))) > 0)
+	while (trusted(fd) &&
+	       (n = strata_syscall(SYS_getdents64, fd, entries, sizeof(entries))) > 0)
 		for (at = 0; at < n;) {
 			const struct directory_entry *entry =
 				(const struct directory_entry *)(void *)(entries + at);

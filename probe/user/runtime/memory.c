@@ -40,10 +40,11 @@ int strata_memory_fd(void)
 static int make_memfd(const char *name)
 {
 	const unsigned flags = STRATA_RING_MFD_CLOEXEC | STRATA_RING_MFD_ALLOW_SEALING;
-	int fd = (int)syscall(SYS_memfd_create, name, flags | STRATA_USER_MFD_NOEXEC_SEAL), high;
+	int fd = (int)strata_syscall(SYS_memfd_create, name, flags | STRATA_USER_MFD_NOEXEC_SEAL),
+	    high;
 
 	if (fd < 0 && errno == EINVAL)
-		fd = (int)syscall(SYS_memfd_create, name, flags);
+		fd = (int)strata_syscall(SYS_memfd_create, name, flags);
 	if (fd < 0)
 		return -1;
 	high = fcntl(fd, F_DUPFD_CLOEXEC, STRATA_USER_FD_MIN);
@@ -129,11 +130,16 @@ static uint32_t possible_cpus(void)
 	return last + 1;
 }
 
-/* May a tracer that has not started us write to /proc/PID/mem? Yama says so; root always may. */
+/*
+ * May a tracer that has not started us write to /proc/PID/mem with the rights of our user? Not if that user
+ * may not look into us (set-user-ID programs and the like); and Yama may say so.
+ */
 static int others_may_patch(void)
 {
 	char text[16];
 
+	if (getauxval(AT_SECURE) || strata_syscall(SYS_prctl, PR_GET_DUMPABLE, 0, 0, 0, 0) != 1)
+		return 0;
 	return !read_line("/proc/sys/kernel/yama/ptrace_scope", text, sizeof(text)) ||
 	       text[0] == '0';
 }
@@ -168,8 +174,12 @@ static int seccomp_filters(void)
 int strata_sandboxed(void)
 {
 	static int filters = -1;
-	int mode = prctl(PR_GET_SECCOMP);
+	int mode;
 
+	/* Then even the question could be its end. */
+	if (__atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED))
+		return 1;
+	mode = (int)strata_syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0);
 	if (mode <= 0 || strata_runtime.seccomp <= 0)
 		return mode > 0;
 	if (filters < 0) {
@@ -195,7 +205,7 @@ int strata_memory_create(void)
 		return -1;
 	}
 	strata_mapped.alive = 1;
-	strata_runtime.seccomp = prctl(PR_GET_SECCOMP);
+	strata_modes_begin();
 	strata_sandboxed(); /* notes how many filters there are */
 #ifdef STRATA_RSEQ_NATIVE
 	if (strata_rseq_available())
@@ -210,7 +220,7 @@ int strata_memory_create(void)
 				   STRATA_ABI_RING_BY_POSITION :
 				   STRATA_ABI_RING_BY_COMMIT;
 	control->nr_cpus = possible_cpus();
-	control->started_ns = strata_clock_monotonic_ns();
+	control->started_ns = strata_now_ns();
 	strncpy(control->name, program_invocation_short_name, sizeof(control->name) - 1);
 	if (strata_environment_says("STRATA_ARM", "flag"))
 		strata_runtime.sites_by_flag = 1;
@@ -241,6 +251,7 @@ static uint32_t copy_sessions(unsigned char *memory)
 		to[i].channel_bytes = 0;
 		to[i].discarded_unmapped = 0;
 		to[i].discarded_unstaged = 0;
+		to[i].discarded_no_clock = 0;
 		inherited |= UINT32_C(1) << i;
 	}
 	return inherited;
@@ -278,6 +289,15 @@ static void replace_fd(int fd, uint64_t inode)
 	}
 }
 
+/* Zeros in the place of what is mapped there. Shared ones count in no limit of the process' data. */
+static void put_zeros(void *at, uint64_t bytes)
+{
+	const int flags = MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+
+	if (strata_mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | flags, -1) == MAP_FAILED)
+		strata_mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, -1);
+}
+
 /* The child keeps no mapping of its parent's channels: zeros, should a record be in the middle there. */
 static void leave_parents_channels(void)
 {
@@ -285,15 +305,27 @@ static void leave_parents_channels(void)
 
 	strata_runtime.largest = NULL;
 	for (; channel; channel = channel->mapped_before)
-		strata_mmap(channel->all, channel->all_bytes, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1);
+		put_zeros(channel->all, channel->all_bytes);
 }
 
-/* No memory of its own: zeros in the place of its parent's, in which nothing is on. */
-static void leave_parents_memory(void)
+/*
+ * No memory of its own: zeros in the place of its parent's, in which nothing is on, and its parent's
+ * descriptor is closed; or @fd, whose name says why there is none, takes its place.
+ */
+static void leave_parents_memory(int fd)
 {
-	strata_mmap(strata_runtime.memory, STRATA_ABI_USER_CHANNELS_OFFSET, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
+	struct stat status;
+	int parents = strata_memory_fd();
+
+	strata_runtime.without_memory = 1;
+	put_zeros(strata_runtime.memory, STRATA_ABI_USER_CHANNELS_OFFSET);
+	if (fd >= 0 && !fstat(fd, &status)) {
+		replace_fd(fd, status.st_ino);
+		return;
+	}
+	strata_runtime.fd = -1;
+	if (parents >= 0)
+		close(parents);
 }
 
 /* Is the memory this process' own? Makes it so after a fork, if that is possible. */
@@ -318,17 +350,21 @@ void strata_memory_after_fork(void)
 	uint32_t inherited, i, bytes = strata_runtime.control->descriptions_bytes;
 	unsigned char *memory = NULL;
 	uint64_t inode, dead = 0;
-	int fd;
+	int fd = -1;
 
 	/* 2: somebody is at it, or it has failed; not again. */
 	if (!__atomic_compare_exchange_n(&strata_mapped.alive, &dead, 2, 0, __ATOMIC_ACQ_REL,
 					 __ATOMIC_RELAXED))
 		return;
+	strata_modes_after_fork();
+	/* Its parent had none: these are zeros, and nothing of another process. */
+	if (strata_runtime.without_memory)
+		return;
 	leave_parents_channels();
 	if (!strata_sandboxed())
 		memory = make_memory(&fd, &inode);
 	if (!memory) {
-		leave_parents_memory();
+		leave_parents_memory(fd);
 		return;
 	}
 	control = (struct strata_abi_user_control *)(void *)memory;
@@ -337,7 +373,7 @@ void strata_memory_after_fork(void)
 	control->claimed_sessions = 0;
 	control->parent_pid = control->pid;
 	control->pid = (uint32_t)getpid();
-	control->started_ns = strata_clock_monotonic_ns();
+	control->started_ns = strata_now_ns();
 	inherited = copy_sessions(memory);
 	copy_states(memory, inherited);
 	if (bytes > STRATA_ABI_USER_DESCRIPTIONS_BYTES)
@@ -348,7 +384,7 @@ void strata_memory_after_fork(void)
 			  MREMAP_MAYMOVE | MREMAP_FIXED, strata_runtime.memory) == MAP_FAILED) {
 		strata_munmap(memory, STRATA_ABI_USER_CHANNELS_OFFSET);
 		close(fd);
-		leave_parents_memory();
+		leave_parents_memory(-1);
 		return;
 	}
 	replace_fd(fd, inode);

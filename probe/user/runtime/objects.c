@@ -414,7 +414,7 @@ static int begin_requested_session(const struct strata_user_request *request)
 
 #ifdef __x86_64__
 	/* Nobody is reading it yet. */
-	if (request->clock_multiplier) {
+	if (request->clock_multiplier && !strata_without_clock()) {
 		begin_clock(&strata_runtime.control->clock[0], request->clock_multiplier);
 		strata_runtime.control->clock_kind = STRATA_ABI_USER_CLOCK_TSC;
 	}
@@ -455,6 +455,33 @@ static void begin(void)
 	if (!strata_announce_to_starter() && requested)
 		strata_session_free(0);
 	strata_announce_to_listeners();
+}
+
+/*
+ * From now on the sites of all objects test a flag, since soon nobody may patch them from outside. A tracer
+ * looks at STATE_FLAG before it writes. Somebody else at the objects, or a handler that interrupted that:
+ * they stay as they are.
+ */
+void strata_objects_by_flag(void)
+{
+	const struct strata_object *object;
+	struct strata_tracepoint *t;
+	int memory;
+
+	if (strata_sandboxed() || pthread_mutex_trylock(&lock))
+		return;
+	memory = strata_runtime.sites_by_flag ? -1 : strata_arm_begin();
+	if (!strata_runtime.sites_by_flag && strata_memory_own()) {
+		for (object = strata_runtime.objects; object; object = object->next)
+			for (t = object->tracepoints; t; t = t->next) {
+				__atomic_fetch_or(&t->state->flags, STRATA_ABI_USER_STATE_FLAG,
+						  __ATOMIC_SEQ_CST);
+				arm(t->state, memory, STRATA_ABI_USER_SITE_ON);
+			}
+		strata_runtime.sites_by_flag = 1;
+	}
+	strata_arm_end(memory);
+	pthread_mutex_unlock(&lock);
 }
 
 static void change_generation(void)
@@ -505,7 +532,7 @@ void strata_object_unregister(struct strata_object *object)
 	 * The runtime may go with the object. Its mappings stay, because threads of a program that ends
 	 * may still be recording; the descriptor would be one more with each dlopen().
 	 */
-	if (!strata_runtime.objects && strata_memory_fd() >= 0) {
+	if (!strata_runtime.objects && !strata_without_clock() && strata_memory_fd() >= 0) {
 		close(strata_runtime.fd);
 		strata_runtime.fd = -1;
 	}

@@ -122,6 +122,10 @@ STRATA_SLOW void strata_user_record_any(struct strata_abi_user_state *state, uin
 	struct strata_ring_event event;
 	uint32_t slot;
 
+	if (strata_without_clock()) {
+		strata_count_without_clock(sessions);
+		return;
+	}
 	event.payload_bytes = payload_bytes;
 	event.in_handler = 0;
 	for (; sessions; sessions &= sessions - 1) {
@@ -226,6 +230,10 @@ unsigned char *strata_user_stage(struct strata_tracepoint *tracepoint, uint64_t 
 	if (!state)
 		return NULL;
 	sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE);
+	if (strata_without_clock()) {
+		strata_count_without_clock(sessions);
+		return NULL;
+	}
 	if (payload_bytes > largest_record(state)) {
 		/* The channels refuse and count such a record before they look at a byte of it. */
 		strata_user_record_any(state, sessions, nothing + STRATA_USER_HEADROOM,
@@ -233,8 +241,10 @@ unsigned char *strata_user_stage(struct strata_tracepoint *tracepoint, uint64_t 
 								    UINT32_MAX);
 		return NULL;
 	}
-	memory = strata_mmap(NULL, staged_bytes(payload_bytes), PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	memory = MAP_FAILED;
+	if (!__atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED))
+		memory = strata_mmap(NULL, staged_bytes(payload_bytes), PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	if (memory != MAP_FAILED)
 		return (unsigned char *)memory + STRATA_USER_HEADROOM;
 	errno = saved;

@@ -9,6 +9,8 @@
  *   announce.c     the memfd is handed to whoever listens
  *   session.c      a session's channel: made, or mapped at the first record
  *   record.c       a record is written
+ *   modes.c        threads that may not read the clock, processes that shut themselves in
+ *   interpose.c    prctl() and syscall(), which tell modes.c before they begin
  *
  * The runtime is passive: no thread, nothing open but the memfd, no system call once a session's
  * channel is mapped. Nothing here ends, blocks or slows down the program it is in: what fails is
@@ -65,7 +67,9 @@ struct strata_runtime {
 	struct strata_user_channel *largest; /* atomic; who brought the last mapping */
 	int fd;				     /* may have been closed by the program: see .inode */
 	uint64_t inode;
-	int seccomp;		/* the mode in which the process began, or -1 */
+	int seccomp;	    /* the mode in which the process began, or -1 */
+	uint32_t shut_in;   /* seccomp filters that it has asked for since, as far as is known */
+	int without_memory; /* a fork that could not make its own, or a fork of that one */
 	uint32_t sites_by_flag; /* 1: all sites test .enabled: nobody may patch us later */
 	int socket;		/* the tracer's that started us, -1: none; see .socket_inode */
 	uint64_t socket_inode;
@@ -103,22 +107,57 @@ STRATA_HIDDEN int strata_memory_fd(void);
 STRATA_HIDDEN int strata_memory_is(int fd, uint64_t inode);
 
 /*
+ * modes.c - what a program does to itself that a record does not survive: a thread in seccomp's strict
+ * mode, or with PR_TSC_SIGSEGV, may not read the CPU's counter, and the former may call nothing.
+ */
+#define STRATA_CLOCK_FOR_ALL	 0u
+#define STRATA_CLOCK_NOT_FOR_ALL 1u /* not for the threads that are noted in modes.c */
+#define STRATA_CLOCK_FOR_NOBODY	 2u
+
+extern uint32_t strata_clock_for STRATA_HIDDEN;
+extern struct strata_user_channel strata_no_channel STRATA_HIDDEN;
+
+STRATA_HIDDEN void strata_modes_begin(void);
+STRATA_HIDDEN void strata_modes_after_fork(void);
+STRATA_HIDDEN int strata_thread_without_clock(void);
+STRATA_HIDDEN void strata_count_without_clock(uint32_t sessions);
+STRATA_HIDDEN uint64_t strata_now_ns(void);
+STRATA_HIDDEN long strata_noted_call(long call, long a, long b, long c, long d, long e);
+
+/* May this thread not read the clock? Costs a load where all threads may. */
+STRATA_INLINE int strata_without_clock(void)
+{
+	return strata_unlikely(__atomic_load_n(&strata_clock_for, __ATOMIC_RELAXED)) &&
+	       strata_thread_without_clock();
+}
+
+/* objects.c */
+STRATA_HIDDEN void strata_objects_by_flag(void);
+
+/* interpose.c: libc's syscall(), which nobody has replaced. */
+#if defined(__x86_64__) && !defined(__ILP32__)
+STRATA_HIDDEN long strata_syscall(long call, ...);
+#else
+#define strata_syscall syscall
+#endif
+
+/*
  * Without libc's functions of these names: a program may have its own, with tracepoints in them. As those,
  * they set errno.
  */
 STRATA_INLINE void *strata_mmap(void *at, uint64_t bytes, int protection, int flags, int fd)
 {
-	return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, 0);
+	return (void *)strata_syscall(SYS_mmap, at, bytes, protection, flags, fd, 0);
 }
 
 STRATA_INLINE int strata_munmap(void *at, uint64_t bytes)
 {
-	return (int)syscall(SYS_munmap, at, bytes);
+	return (int)strata_syscall(SYS_munmap, at, bytes);
 }
 
 STRATA_INLINE void *strata_mremap(void *at, uint64_t old_bytes, uint64_t bytes, int flags, void *to)
 {
-	return (void *)syscall(SYS_mremap, at, old_bytes, bytes, flags, to);
+	return (void *)strata_syscall(SYS_mremap, at, old_bytes, bytes, flags, to);
 }
 
 /* environment.c */
@@ -139,6 +178,7 @@ STRATA_HIDDEN void strata_announce_to_listeners(void);
 STRATA_HIDDEN int strata_session_create(uint32_t slot);
 STRATA_HIDDEN void strata_session_free(uint32_t slot);
 STRATA_HIDDEN struct strata_user_channel *strata_session_map(uint32_t slot);
+STRATA_HIDDEN void strata_session_prepare(uint32_t slot);
 
 /* record.c */
 STRATA_HIDDEN extern const struct strata_ring_config strata_user_configs[4];

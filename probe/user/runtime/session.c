@@ -72,11 +72,20 @@ static void complete(struct strata_user_channel *channel, uint32_t slot, uint64_
 	channel->large_header = !!(channel->session->flags & STRATA_ABI_USER_SESSION_LARGE_HEADER);
 }
 
-/* @channel is in its slot: let the short way to it be taken. RELEASE pairs with strata_user_record(). */
+/*
+ * @channel is in its slot: let the short way to it be taken, unless a thread is without its clock, or does
+ * so now. RELEASE pairs with strata_user_record().
+ */
 static void make_common(struct strata_user_channel *channel)
 {
-	if (channel->ring.header.publish == STRATA_ABI_RING_BY_POSITION && !channel->large_header)
-		__atomic_store_n(&strata_mapped.common, channel, __ATOMIC_RELEASE);
+	struct strata_user_channel *now = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
+
+	if (channel->ring.header.publish != STRATA_ABI_RING_BY_POSITION || channel->large_header)
+		return;
+	while (now != &strata_no_channel &&
+	       !__atomic_compare_exchange_n(&strata_mapped.common, &now, channel, 0,
+					    __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
+		;
 }
 
 /* @channel has brought a mapping of its own: others may use it, and a child will not keep it. */
@@ -183,6 +192,17 @@ struct strata_user_channel *strata_session_map(uint32_t slot)
 		channel = NULL;
 	errno = saved;
 	return channel;
+}
+
+/* Map the channel of session @slot before its first record. */
+void strata_session_prepare(uint32_t slot)
+{
+	const struct strata_user_channel *channel =
+		__atomic_load_n(&strata_mapped.channel[slot], __ATOMIC_ACQUIRE);
+
+	if (!channel ||
+	    channel->generation != strata_load_relaxed(&strata_runtime.sessions[slot].generation))
+		strata_session_map(slot);
 }
 
 /* Where the next channel of the process fits: behind all others. */

@@ -180,7 +180,8 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock
  *     80     4  rules_bytes         byte   tracer or process
  *     84     4  create_errno               process; FREE with the generation that was asked for: why it
  *                                          could not make the channel
- *     88   168  reserved
+ *     88     8  discarded_no_clock  record process; atomic: the thread may not read the clock
+ *     96   160  reserved
  *    256  3840  rules                      tracer or process; see rule.h
  */
 struct strata_abi_user_session {
@@ -198,7 +199,8 @@ struct strata_abi_user_session {
 	uint64_t self_stopped;
 	uint32_t rules_bytes;
 	uint32_t create_errno;
-	uint32_t reserved[42];
+	uint64_t discarded_no_clock;
+	uint32_t reserved[40];
 	char rules[STRATA_ABI_USER_RULES_BYTES];
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_session) == 4096, "session size");

@@ -96,6 +96,14 @@ pub(super) fn of(process: &ProcessReport, report: &Report) -> Vec<Message> {
         String::new(),
         "Raise its memory limit, or trace shorter arrays and strings".to_owned(),
     );
+    say(
+        discarded.no_clock,
+        "no clock",
+        String::new(),
+        "Its thread has forbidden itself to read the CPU's counter (seccomp strict mode, or \
+         PR_TSC_SIGSEGV), and is recorded until then only"
+            .to_owned(),
+    );
     say(discarded.unwritten, UNWRITTEN.0, String::new(), UNWRITTEN.1.to_owned());
     if counts.overwritten > 0 {
         messages.push(talk(format!(

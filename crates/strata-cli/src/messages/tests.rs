@@ -93,6 +93,7 @@ fn loss_by_each_reason_is_said_with_what_helps() {
         not_run: 0,
         unmapped: 4,
         unstaged: 5,
+        no_clock: 7,
         unwritten: 6,
     };
     one.counts.streams_discarding = 3;
@@ -117,8 +118,9 @@ fn loss_by_each_reason_is_said_with_what_helps() {
     );
     assert!(text_with(&report, "buffers not mapped").contains("or use --subbuf-size=128K"));
     assert!(text_with(&report, "no memory for the record").contains("5 event records"));
+    assert!(text_with(&report, "no clock").contains("7 event records"));
     assert!(text_with(&report, "77 event records overwritten").contains("For a longer past"));
-    assert!(text_with(&report, "layer").contains("18,225           77"));
+    assert!(text_with(&report, "layer").contains("18,232           77"));
     assert_eq!((exit_status(&report, false), exit_status(&report, true)), (0, 1));
 
     report.mode = Mode::Overwrite;

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * interpose.c - prctl() and syscall() in the place of libc's: they do what those do, and tell modes.c
+ * before a program takes its clock or its system calls away from itself. Weak, so that a program that has
+ * functions of these names in it keeps them.
+ *
+ * syscall() uses no stack, and returns as often as the kernel does, as libc's: it may be a clone() or a
+ * vfork(). The numbers are those of prctl and seccomp.
+ */
+#include <stdarg.h>
+#include <sys/syscall.h>
+
+#include "runtime.h"
+
+#define STRATA_EXPORTED __attribute__((weak, visibility("default")))
+
+#if defined(__x86_64__) && !defined(__ILP32__)
+
+_Static_assert(SYS_prctl == 157 && SYS_seccomp == 317, "the numbers below");
+
+__attribute__((used)) STRATA_HIDDEN long strata_syscall_failed(long result)
+{
+	errno = (int)-result;
+	return -1;
+}
+
+__asm__(".pushsection .text\n"
+	".hidden strata_syscall_failed\n"
+	".hidden strata_noted_call\n"
+	".globl strata_syscall\n"
+	".hidden strata_syscall\n"
+	".type strata_syscall, @function\n"
+	"strata_syscall:\n\t"
+	".cfi_startproc\n\t"
+	"endbr64\n"
+	"1:\n\t"
+	"movq %rdi, %rax\n\t"
+	"movq %rsi, %rdi\n\t"
+	"movq %rdx, %rsi\n\t"
+	"movq %rcx, %rdx\n\t"
+	"movq %r8, %r10\n\t"
+	"movq %r9, %r8\n\t"
+	"movq 8(%rsp), %r9\n\t"
+	"syscall\n\t"
+	"cmpq $-4095, %rax\n\t"
+	"jae 2f\n\t"
+	"ret\n"
+	"2:\n\t"
+	"movq %rax, %rdi\n\t"
+	"jmp strata_syscall_failed\n\t"
+	".cfi_endproc\n\t"
+	".size strata_syscall, . - strata_syscall\n"
+	".weak syscall\n"
+	".type syscall, @function\n"
+	"syscall:\n\t"
+	".cfi_startproc\n\t"
+	"endbr64\n\t"
+	"cmpl $157, %edi\n\t"
+	"je strata_noted_call\n\t"
+	"cmpl $317, %edi\n\t"
+	"je strata_noted_call\n\t"
+	"jmp 1b\n\t"
+	".cfi_endproc\n\t"
+	".size syscall, . - syscall\n"
+	".popsection\n");
+
+#endif
+
+STRATA_EXPORTED int prctl(int option, ...);
+
+int prctl(int option, ...)
+{
+	unsigned long a, b, c, d;
+	va_list arguments;
+
+	va_start(arguments, option);
+	a = va_arg(arguments, unsigned long);
+	b = va_arg(arguments, unsigned long);
+	c = va_arg(arguments, unsigned long);
+	d = va_arg(arguments, unsigned long);
+	va_end(arguments);
+	return (int)strata_noted_call(SYS_prctl, option, (long)a, (long)b, (long)c, (long)d);
+}

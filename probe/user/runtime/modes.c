@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * modes.c - what a program does to itself that tracing would not survive, noted before it begins.
+ *
+ *   seccomp strict mode   this thread may not read the CPU's counter, nor make a system call
+ *   PR_TSC_SIGSEGV        this thread and those that it makes may not read the counter, nor may what the
+ *                         process executes
+ *   seccomp filter        a system call that the program does not expect may be its end
+ *   PR_SET_DUMPABLE       no tracer without the rights of root may write to the code any more
+ *
+ * The short way of a record asks nothing of this. When the first thread is about to lose its clock, the
+ * channel that the short way takes is replaced for good by strata_no_channel, which fits no session: all
+ * threads then go the longer way, which looks here.
+ */
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "runtime.h"
+
+#define NR_THREADS 64
+
+uint32_t strata_clock_for;
+
+/* In the place of the channel of the short way: its session never has its generation. */
+static struct strata_abi_user_session no_session;
+struct strata_user_channel strata_no_channel = { .generation = 1, .session = &no_session };
+
+/* The threads without a clock, by their thread pointers. One that a later thread gets stays here. */
+static void *threads[NR_THREADS];
+
+static void *this_thread(void)
+{
+	return __builtin_thread_pointer();
+}
+
+/* Returns 0 if there is no room. */
+static int note_thread(void)
+{
+	uint32_t i;
+	void *found;
+
+	for (i = 0; i < NR_THREADS; i++) {
+		found = NULL;
+		if (__atomic_compare_exchange_n(&threads[i], &found, this_thread(), 0,
+						__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
+		    found == this_thread())
+			return 1;
+	}
+	return 0;
+}
+
+static void forget_thread(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < NR_THREADS; i++)
+		if (__atomic_load_n(&threads[i], __ATOMIC_RELAXED) == this_thread())
+			__atomic_store_n(&threads[i], NULL, __ATOMIC_SEQ_CST);
+}
+
+int strata_thread_without_clock(void)
+{
+	uint32_t i;
+
+	if (__atomic_load_n(&strata_clock_for, __ATOMIC_RELAXED) == STRATA_CLOCK_FOR_NOBODY)
+		return 1;
+	for (i = 0; i < NR_THREADS; i++)
+		if (__atomic_load_n(&threads[i], __ATOMIC_RELAXED) == this_thread())
+			return 1;
+	return 0;
+}
+
+/*
+ * From here on no thread takes the short way that had not begun to. make_common() of session.c puts no
+ * channel in the place of this one.
+ */
+static void close_short_way(uint32_t clock_for)
+{
+	uint32_t now = __atomic_load_n(&strata_clock_for, __ATOMIC_RELAXED);
+
+	while (now < clock_for &&
+	       !__atomic_compare_exchange_n(&strata_clock_for, &now, clock_for, 0, __ATOMIC_SEQ_CST,
+					    __ATOMIC_RELAXED))
+		;
+	__atomic_store_n(&strata_mapped.common, &strata_no_channel, __ATOMIC_SEQ_CST);
+}
+
+/* This thread loses its clock; with @others those that it makes do, too, and they are not known here. */
+static void lose_clock(int others)
+{
+	/* In a child that has not made its own memory yet, as long as it can. */
+	strata_memory_own();
+	close_short_way(!others && note_thread() ? STRATA_CLOCK_NOT_FOR_ALL :
+						   STRATA_CLOCK_FOR_NOBODY);
+}
+
+/* Records that a thread without a clock would have written. No system call. */
+void strata_count_without_clock(uint32_t sessions)
+{
+	struct strata_abi_user_session *session;
+
+	if (!strata_memory_own())
+		return;
+	for (; sessions; sessions &= sessions - 1) {
+		session = &strata_runtime.sessions[__builtin_ctz(sessions)];
+		if (__atomic_load_n(&session->status, __ATOMIC_ACQUIRE) ==
+		    STRATA_ABI_USER_SESSION_ACTIVE)
+			strata_add_relaxed(&session->discarded_no_clock, 1);
+	}
+}
+
+/* CLOCK_MONOTONIC [ns], also where the vdso may not read the counter: the kernel may. */
+uint64_t strata_now_ns(void)
+{
+	struct timespec t = { 0, 0 };
+
+	if (!strata_without_clock())
+		return strata_clock_monotonic_ns();
+	strata_syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+/* The process begins: what has it inherited? */
+void strata_modes_begin(void)
+{
+	int tsc = PR_TSC_ENABLE;
+
+	strata_runtime.seccomp = (int)strata_syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0);
+	/* EINVAL where there is no such thing. */
+	if (!strata_syscall(SYS_prctl, PR_GET_TSC, &tsc, 0, 0, 0) && tsc == PR_TSC_SIGSEGV)
+		close_short_way(STRATA_CLOCK_FOR_NOBODY);
+}
+
+/* Of the threads only this one is left, and it may make system calls. */
+void strata_modes_after_fork(void)
+{
+	memset(threads, 0, sizeof(threads));
+	if (__atomic_load_n(&strata_clock_for, __ATOMIC_RELAXED) == STRATA_CLOCK_NOT_FOR_ALL)
+		__atomic_store_n(&strata_clock_for, STRATA_CLOCK_FOR_ALL, __ATOMIC_RELAXED);
+	else if (strata_clock_for)
+		close_short_way(STRATA_CLOCK_FOR_NOBODY);
+}
+
+/* The channels of what is being recorded: soon nothing can be mapped any more. */
+static void map_channels(void)
+{
+	uint32_t claimed;
+
+	if (!strata_memory_own())
+		return;
+	for (claimed = strata_sessions_claimed(); claimed; claimed &= claimed - 1)
+		strata_session_prepare((uint32_t)__builtin_ctz(claimed));
+}
+
+enum mode {
+	HARMLESS,
+	STRICT,
+	NO_COUNTER,
+	FILTER,
+	NOT_DUMPABLE,
+};
+
+static enum mode mode_of(long call, long a, long b)
+{
+	if (call == SYS_seccomp)
+		return (unsigned)a == SECCOMP_SET_MODE_STRICT ? STRICT :
+		       (unsigned)a == SECCOMP_SET_MODE_FILTER ? FILTER :
+								HARMLESS;
+	if (call != SYS_prctl)
+		return HARMLESS;
+	switch ((int)a) {
+	case PR_SET_SECCOMP:
+		return b == SECCOMP_MODE_STRICT ? STRICT :
+		       b == SECCOMP_MODE_FILTER ? FILTER :
+						  HARMLESS;
+	case PR_SET_TSC:
+		return (int)b == PR_TSC_SIGSEGV ? NO_COUNTER : HARMLESS;
+	case PR_SET_DUMPABLE:
+		return b != 1 ? NOT_DUMPABLE : HARMLESS;
+	default:
+		return HARMLESS;
+	}
+}
+
+static void before(enum mode mode)
+{
+	int saved = errno;
+
+	if (mode == STRICT || mode == NO_COUNTER)
+		lose_clock(mode == NO_COUNTER);
+	if (mode == FILTER) {
+		map_channels();
+		__atomic_fetch_add(&strata_runtime.shut_in, 1, __ATOMIC_SEQ_CST);
+	}
+	if (mode == NOT_DUMPABLE)
+		strata_objects_by_flag();
+	errno = saved;
+}
+
+/* The kernel has refused. All go on the longer way. */
+static void refused(enum mode mode)
+{
+	if (mode == STRICT)
+		forget_thread();
+	if (mode == FILTER)
+		__atomic_fetch_sub(&strata_runtime.shut_in, 1, __ATOMIC_SEQ_CST);
+}
+
+/* The program's call, as libc makes it; what tracing would not survive is noted before. */
+long strata_noted_call(long call, long a, long b, long c, long d, long e)
+{
+	enum mode mode = strata_runtime.memory ? mode_of(call, a, b) : HARMLESS;
+	long result;
+
+	before(mode);
+	result = strata_syscall(call, a, b, c, d, e);
+	if (result < 0)
+		refused(mode);
+	return result;
+}
