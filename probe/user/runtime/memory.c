@@ -289,23 +289,45 @@ static void replace_fd(int fd, uint64_t inode)
 	}
 }
 
-/* Zeros in the place of what is mapped there. Shared ones count in no limit of the process' data. */
-static void put_zeros(void *at, uint64_t bytes)
+/*
+ * Zeros in the place of what is mapped there; shared ones count in no limit of the process' data. Returns 0
+ * if there are none to be had: the kernel maps nothing more for a process that has more than its RLIMIT_AS
+ * already, not even in the place of something else.
+ */
+static int put_zeros(void *at, uint64_t bytes)
 {
-	const int flags = MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+	const int flags = MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, both = PROT_READ | PROT_WRITE;
 
-	if (strata_mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | flags, -1) == MAP_FAILED)
-		strata_mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, -1);
+	return strata_mmap(at, bytes, both, MAP_PRIVATE | flags, -1) != MAP_FAILED ||
+	       strata_mmap(at, bytes, both, MAP_SHARED | flags, -1) != MAP_FAILED;
 }
 
-/* The child keeps no mapping of its parent's channels: zeros, should a record be in the middle there. */
+/*
+ * Zeros that are there already, for the part of the memory that the sites of a child go on looking at.
+ * Never touched where they are: no page of memory is behind them.
+ */
+static _Alignas(STRATA_ABI_RING_PAGE) unsigned char zeros[STRATA_ABI_USER_DESCRIPTIONS_OFFSET];
+
+/* No system call of these two asks for more memory than there was. */
+static void move_zeros(unsigned char *to)
+{
+	if (strata_mremap(zeros, sizeof(zeros), sizeof(zeros), MREMAP_MAYMOVE | MREMAP_FIXED, to) !=
+	    MAP_FAILED)
+		strata_munmap(to + sizeof(zeros), STRATA_ABI_USER_CHANNELS_OFFSET - sizeof(zeros));
+}
+
+/*
+ * The child keeps no mapping of its parent's channels, which begins with the parent's memory: zeros, should
+ * a record be in the middle there.
+ */
 static void leave_parents_channels(void)
 {
 	struct strata_user_channel *channel = strata_runtime.largest;
 
 	strata_runtime.largest = NULL;
 	for (; channel; channel = channel->mapped_before)
-		put_zeros(channel->all, channel->all_bytes);
+		if (!put_zeros(channel->all, channel->all_bytes))
+			strata_munmap(channel->all, channel->all_bytes);
 }
 
 /*
@@ -318,7 +340,8 @@ static void leave_parents_memory(int fd)
 	int parents = strata_memory_fd();
 
 	strata_runtime.without_memory = 1;
-	put_zeros(strata_runtime.memory, STRATA_ABI_USER_CHANNELS_OFFSET);
+	if (!put_zeros(strata_runtime.memory, STRATA_ABI_USER_CHANNELS_OFFSET))
+		move_zeros(strata_runtime.memory);
 	if (fd >= 0 && !fstat(fd, &status)) {
 		replace_fd(fd, status.st_ino);
 		return;
