@@ -274,14 +274,27 @@ static void copy_states(unsigned char *memory, uint32_t inherited)
 	}
 }
 
-/* The child's descriptor takes the place of its parent's, which the child does not need. */
-static void replace_fd(int fd, uint64_t inode)
+/* Is this descriptor also one of process @pid? Then the two share all of them (CLONE_FILES). */
+static int shared_with(uint32_t pid, int fd, uint64_t inode)
+{
+	struct stat status;
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%u/fd/%d", pid, fd);
+	return !stat(path, &status) && status.st_ino == inode;
+}
+
+/*
+ * The child's descriptor takes the place of that of its parent @pid, which the child does not need; not in
+ * the parent itself.
+ */
+static void replace_fd(int fd, uint64_t inode, uint32_t pid)
 {
 	int parents = strata_memory_fd();
 
 	strata_runtime.fd = fd;
 	strata_runtime.inode = inode;
-	if (parents < 0)
+	if (parents < 0 || shared_with(pid, fd, inode))
 		return;
 	if (dup3(fd, parents, O_CLOEXEC) == parents) {
 		strata_runtime.fd = parents;
@@ -337,13 +350,14 @@ static void leave_parents_channels(void)
 static void leave_parents_memory(int fd)
 {
 	struct stat status;
+	uint32_t pid = strata_runtime.control->pid;
 	int parents = strata_memory_fd();
 
 	strata_runtime.without_memory = 1;
 	if (!put_zeros(strata_runtime.memory, STRATA_ABI_USER_CHANNELS_OFFSET))
 		move_zeros(strata_runtime.memory);
 	if (fd >= 0 && !fstat(fd, &status)) {
-		replace_fd(fd, status.st_ino);
+		replace_fd(fd, status.st_ino, pid);
 		return;
 	}
 	strata_runtime.fd = -1;
@@ -410,7 +424,7 @@ void strata_memory_after_fork(void)
 		leave_parents_memory(-1);
 		return;
 	}
-	replace_fd(fd, inode);
+	replace_fd(fd, inode, strata_runtime.control->parent_pid);
 	__atomic_store_n(&strata_mapped.alive, 1, __ATOMIC_RELEASE);
 	for (i = 0; i < STRATA_ABI_USER_NR_SESSIONS; i++)
 		if (inherited >> i & 1)
