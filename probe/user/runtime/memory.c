@@ -330,10 +330,10 @@ static void move_zeros(unsigned char *to)
 }
 
 /*
- * The child keeps no mapping of its parent's channels, which begins with the parent's memory: zeros, should
+ * A child keeps no mapping of its parent's channels, which begins with the parent's memory: zeros, should
  * a record be in the middle there.
  */
-static void leave_parents_channels(void)
+static void leave_channels(void)
 {
 	struct strata_user_channel *channel = strata_runtime.largest;
 
@@ -363,6 +363,22 @@ static void leave_parents_memory(int fd)
 	strata_runtime.fd = -1;
 	if (parents >= 0)
 		close(parents);
+}
+
+/*
+ * The runtime goes with its last object, and so do its pages; zeros stay, in which nothing is on, since
+ * threads of a program that ends may still be looking. Next to each other the kernel makes one mapping of
+ * them, however often the object comes and goes.
+ */
+void strata_memory_leave(void)
+{
+	int fd = strata_memory_fd();
+
+	leave_channels();
+	put_zeros(strata_runtime.memory, STRATA_ABI_USER_CHANNELS_OFFSET);
+	strata_runtime.fd = -1;
+	if (fd >= 0)
+		close(fd);
 }
 
 /* Is the memory this process' own? Makes it so after a fork, if that is possible. */
@@ -397,7 +413,7 @@ void strata_memory_after_fork(void)
 	/* Its parent had none: these are zeros, and nothing of another process. */
 	if (strata_runtime.without_memory)
 		return;
-	leave_parents_channels();
+	leave_channels();
 	if (!strata_sandboxed())
 		memory = make_memory(&fd, &inode);
 	if (!memory) {

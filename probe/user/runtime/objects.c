@@ -529,13 +529,12 @@ void strata_object_unregister(struct strata_object *object)
 	}
 #ifdef STRATA_RUNTIME_ARCHIVE
 	/*
-	 * The runtime may go with the object. Its mappings stay, because threads of a program that ends
-	 * may still be recording; the descriptor would be one more with each dlopen().
+	 * The runtime may go with the object; what it has open and mapped would be more with each dlopen().
+	 * A main program goes with the process.
 	 */
-	if (!strata_runtime.objects && !strata_without_clock() && strata_memory_fd() >= 0) {
-		close(strata_runtime.fd);
-		strata_runtime.fd = -1;
-	}
+	if (!strata_runtime.objects && strata_runtime.memory && !strata_without_clock() &&
+	    !strata_sandboxed() && !in_main_program(object))
+		strata_memory_leave();
 #endif
 	unlock_objects();
 }

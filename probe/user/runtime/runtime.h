@@ -102,6 +102,7 @@ struct strata_user_request {
 STRATA_HIDDEN int strata_memory_create(void);
 STRATA_HIDDEN void strata_memory_after_fork(void);
 STRATA_HIDDEN int strata_memory_own(void);
+STRATA_HIDDEN void strata_memory_leave(void);
 STRATA_HIDDEN int strata_sandboxed(void);
 STRATA_HIDDEN int strata_memory_fd(void);
 STRATA_HIDDEN int strata_memory_is(int fd, uint64_t inode);
