@@ -6,6 +6,7 @@
  *
  * WHAT: none; mlock (mlockall() of all that is and will be); closefrom (closes all descriptors but those of
  * its terminal); nofile (all descriptors are in use); hidden (nobody else may look into it from now on);
+ * user (root becomes another user);
  * overwritten (it replaces the code of its own site by no-ops, and toggles the page's protection all the
  * time). It says "ready", waits for a line, emits, and prints a sum and what it was refused.
  */
@@ -72,6 +73,8 @@ int main(int argc, char **argv)
 		use_all_descriptors();
 	else if (!strcmp(what, "hidden"))
 		test_must(!prctl(PR_SET_DUMPABLE, 0));
+	else if (!strcmp(what, "user"))
+		test_must(!setgid(65534) && !setuid(65534));
 	else if (is_code)
 		overwrite_site();
 	puts("ready");
