@@ -110,6 +110,12 @@ impl Collector {
         &self.directory
     }
 
+    /// Lets go of the channel, and keeps the folder.
+    #[must_use]
+    pub fn into_directory(self) -> Directory {
+        self.directory
+    }
+
     /// Replaces the trace's metadata. Must have happened before the first packet is written.
     ///
     /// # Errors

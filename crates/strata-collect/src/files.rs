@@ -3,8 +3,12 @@
 use crate::error::Error;
 use rustix::fs::{self, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
+use rustix::process::geteuid;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use strata_ctf::packet::{Header, HEADER_BYTES, PACKET_BITS_OFFSET, TIMESTAMP_END_OFFSET};
 
@@ -20,7 +24,8 @@ fn file_mode() -> Mode {
     Mode::RUSR | Mode::WUSR | Mode::RGRP
 }
 
-/// The folder of one trace.
+/// The folder of one trace. It is held open: its files are made in it, wherever its name is moved, and
+/// whatever is put in its name's place.
 #[derive(Debug)]
 pub struct Directory {
     fd: OwnedFd,
@@ -33,11 +38,90 @@ impl Directory {
     /// # Errors
     /// [`Error::Exists`], and what else the system says.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        let error = |errno: rustix::io::Errno| Error::new(path.to_owned(), 0, errno.into());
-        fs::mkdir(path, folder_mode()).map_err(error)?;
+        Self::make(fs::CWD, path.as_os_str(), path)
+    }
+
+    /// Makes the folder `name` in `parent`; messages call it `path`.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], and what else the system says.
+    pub fn create_in(parent: BorrowedFd<'_>, name: &OsStr, path: &Path) -> Result<Self, Error> {
+        Self::make(parent, name, path)
+    }
+
+    /// The same; one that is there is used if it is this user's.
+    ///
+    /// # Errors
+    /// [`Error::Exists`]: it is another user's, or no folder. What else the system says.
+    pub fn open_or_create_in(
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+        path: &Path,
+    ) -> Result<Self, Error> {
+        match fs::mkdirat(parent, name, folder_mode()) {
+            Ok(()) | Err(Errno::EXIST) => Self::hold(parent, name, path),
+            Err(error) => Err(Error::new(path.to_owned(), 0, error.into())),
+        }
+    }
+
+    fn make(parent: BorrowedFd<'_>, name: &OsStr, path: &Path) -> Result<Self, Error> {
+        let error = |errno: Errno| Error::new(path.to_owned(), 0, errno.into());
+        fs::mkdirat(parent, name, folder_mode()).map_err(error)?;
+        Self::hold(parent, name, path)
+    }
+
+    /// Who can write to the folder above may have put another one there.
+    fn hold(parent: BorrowedFd<'_>, name: &OsStr, path: &Path) -> Result<Self, Error> {
+        let error = |errno: Errno| Error::new(path.to_owned(), 0, errno.into());
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-        let fd = fs::open(path, flags, Mode::empty()).map_err(error)?;
+        let fd = match fs::openat(parent, name, flags, Mode::empty()) {
+            Err(Errno::LOOP | Errno::NOTDIR) => return Err(error(Errno::EXIST)),
+            opened => opened.map_err(error)?,
+        };
+        if fs::fstat(&fd).map_err(error)?.st_uid != geteuid().as_raw() {
+            return Err(error(Errno::EXIST));
+        }
         Ok(Self { fd, path: path.to_owned() })
+    }
+
+    /// The names of what is in it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in fs::Dir::read_from(&self.fd)? {
+            let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Opens a file of it to be read.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn read(&self, name: &OsStr) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        Ok(File::from(fs::openat(&self.fd, name, flags, Mode::empty())?))
+    }
+
+    /// Gives a file of it another name.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(fs::renameat(&self.fd, from, &self.fd, to)?)
+    }
+
+    /// Removes a file of it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        Ok(fs::unlinkat(&self.fd, name, fs::AtFlags::empty())?)
     }
 
     /// Its path, as it was given.
@@ -76,12 +160,22 @@ impl Directory {
         self.write_whole(name, &format!(".{name}.new"), header, body)
     }
 
+    /// A new file, which nobody else has open. One that is there was left by an attempt that failed.
+    fn create_file(&self, name: &str) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        match fs::openat(&self.fd, name, flags, file_mode()) {
+            Err(Errno::EXIST) => {
+                fs::unlinkat(&self.fd, name, fs::AtFlags::empty())?;
+                fs::openat(&self.fd, name, flags, file_mode())
+            }
+            opened => opened,
+        }
+    }
+
     /// Under the name `new`, and then `name`.
     fn write_whole(&self, name: &str, new: &str, first: &[u8], then: &[u8]) -> Result<(), Error> {
         let error = |e: io::Error| Error::new(self.path.join(name), 0, e);
-        let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY;
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = fs::openat(&self.fd, new, flags, file_mode()).map_err(|e| error(e.into()))?;
+        let file = self.create_file(new).map_err(|e| error(e.into()))?;
         let done = strata_ring::write_both(file.as_fd(), 0, first, then)
             .and_then(|_| fs::renameat(&self.fd, new, &self.fd, name).map_err(io::Error::from));
         if done.is_err() {
@@ -89,6 +183,12 @@ impl Directory {
             let _ = fs::unlinkat(&self.fd, new, fs::AtFlags::empty());
         }
         done.map(|_| ()).map_err(error)
+    }
+}
+
+impl AsFd for Directory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 
@@ -162,10 +262,7 @@ impl StreamFile {
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = match self.last {
             Some(_) => fs::openat(&directory.fd, &*self.name, flags, file_mode()),
-            None => {
-                let flags = flags | OFlags::CREATE | OFlags::TRUNC;
-                fs::openat(&directory.fd, self.hidden(), flags, file_mode())
-            }
+            None => directory.create_file(&self.hidden()),
         };
         opened.map_err(|e| self.error(directory, e.into()))
     }

@@ -1,12 +1,19 @@
 //! Where a trace goes: its folder, and one folder in it for each process.
 
-use std::collections::HashSet;
-use std::ffi::OsStr;
-use std::fs::{self, DirBuilder};
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Access, AtFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use strata_collect::Directory;
 
 /// Longest part of a process' name that its folder has \[byte\].
 const NAME_BYTES_MAX: usize = 64;
@@ -25,6 +32,40 @@ pub enum FolderError {
     NotEmpty {
         /// The folder.
         path: PathBuf,
+    },
+    /// Another recorder writes to it.
+    #[error(
+        "output folder '{}': another recorder is writing to it. Use another folder, or wait until that \
+         one has ended",
+        path.display()
+    )]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// It is another user's, or a link of another user leads to it.
+    #[error(
+        "output folder '{}': belongs to user {owner}, who could read and replace the trace. Use -o with \
+         a folder that is not there yet, or with one of your own",
+        path.display()
+    )]
+    NotOurs {
+        /// The folder.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
+    /// Everybody may write to it.
+    #[error(
+        "output folder '{}': everybody can write to it (mode {mode:o}). Use chmod 700, or -o with a \
+         folder that is not there yet",
+        path.display()
+    )]
+    OpenToAll {
+        /// The folder.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
     },
     /// It is a file or something else.
     #[error("output folder '{}': is there and is not a folder. Use another name", path.display())]
@@ -50,49 +91,63 @@ pub enum FolderError {
     },
 }
 
-/// The folder of one trace, made by this session.
+/// The folder of one trace, which is this session's alone while this lives.
+///
+/// It is held open and locked. Everything in it is made below this descriptor, so that nobody who can write to
+/// a folder above leads this program elsewhere; and a lock ends with its program, however that ends.
 #[derive(Debug)]
 pub struct TraceFolder {
     path: PathBuf,
-    created: bool,
+    fd: Arc<OwnedFd>,
+    /// Where it was made, and its name there.
+    made: Option<(OwnedFd, OsString)>,
+    layers: HashMap<String, Directory>,
     names: HashSet<Vec<u8>>,
 }
 
+/// What one try to have a folder gives.
+enum Taken {
+    Folder(TraceFolder),
+    /// It was removed while it was looked at.
+    Removed,
+}
+
 impl TraceFolder {
-    /// Make the folder `path`, or use it if it is there and empty.
+    /// Make the folder `path`, or use it if it is there, empty, this user's, and in nobody's use.
     ///
     /// Others cannot read it: a trace may tell of any process that this user can trace.
     ///
     /// # Errors
     /// [`FolderError`].
     pub fn create(path: &Path) -> Result<TraceFolder, FolderError> {
-        let system =
-            |what| move |source| FolderError::System { path: path.to_owned(), what, source };
-        let folder =
-            |created| TraceFolder { path: path.to_owned(), created, names: HashSet::new() };
-
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            fs::create_dir_all(parent).map_err(system("make the folder that it is to be in"))?;
+        let failed = |what| move |source: io::Error| system(path, what, source);
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if let Some(parent) = parent {
+            fs::create_dir_all(parent).map_err(failed("make the folder that it is to be in"))?;
         }
-        match DirBuilder::new().mode(0o700).create(path) {
-            Ok(()) => return Ok(folder(true)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(system("make it")(error)),
-        }
-        match fs::read_dir(path) {
-            Ok(mut entries) => match entries.next() {
-                None => {}
-                Some(_) => return Err(FolderError::NotEmpty { path: path.to_owned() }),
-            },
-            Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
-                return Err(FolderError::NotFolder { path: path.to_owned() })
+        let Some(name) = path.file_name() else {
+            // `.`, `/`, `a/..`
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let fd = rustix::fs::open(path, flags, Mode::empty());
+            let fd = fd.map_err(io::Error::from).map_err(failed("read it"))?;
+            check_owner(path, &fd)?;
+            return match take(path, fd)? {
+                Taken::Folder(folder) => Ok(folder),
+                Taken::Removed => Err(failed("use it")(Errno::NOENT.into())),
+            };
+        };
+        for _ in 0..TRIES {
+            let above = open_parent(parent.unwrap_or(Path::new("."))).map_err(failed("make it"))?;
+            let taken = match rustix::fs::mkdirat(&above, name, Mode::RWXU) {
+                Ok(()) => take_new(path, above, name)?,
+                Err(Errno::EXIST) => take(path, open_existing(path, &above, name)?)?,
+                Err(error) => return Err(failed("make it")(error.into())),
+            };
+            if let Taken::Folder(folder) = taken {
+                return Ok(folder);
             }
-            Err(error) => return Err(system("read it")(error)),
         }
-        rustix::fs::access(path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
-            .map_err(io::Error::from)
-            .map_err(system("write to it"))?;
-        Ok(folder(false))
+        Err(FolderError::InUse { path: path.to_owned() })
     }
 
     /// Make a new folder below `parent`, called by the time: `strata-trace-20260131-235959`, with `-2`
@@ -102,18 +157,24 @@ impl TraceFolder {
     /// [`FolderError`].
     pub fn create_by_time(parent: &Path, stamp: &str) -> Result<TraceFolder, FolderError> {
         let first = parent.join(format!("strata-trace-{stamp}"));
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
 
         for number in 1..=TRIES {
             let path = match number {
                 1 => first.clone(),
-                _ => parent.join(format!("strata-trace-{stamp}-{number}")),
+                _ => first.with_file_name(format!("strata-trace-{stamp}-{number}")),
             };
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(TraceFolder { path, created: true, names: HashSet::new() }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(source) => {
-                    return Err(FolderError::System { path, what: "make it", source });
-                }
+            let failed = |source| system(&path, "make it", source);
+            let above = open_parent(parent).map_err(failed)?;
+            let name = path.file_name().unwrap_or_default();
+            match rustix::fs::mkdirat(&above, name, Mode::RWXU) {
+                Ok(()) => match take_new(&path, above, name) {
+                    Ok(Taken::Folder(folder)) => return Ok(folder),
+                    Ok(Taken::Removed) | Err(FolderError::InUse { .. }) => {}
+                    Err(error) => return Err(error),
+                },
+                Err(Errno::EXIST) => {}
+                Err(source) => return Err(failed(source.into())),
             }
         }
         Err(FolderError::AllTaken { path: first })
@@ -125,9 +186,38 @@ impl TraceFolder {
         &self.path
     }
 
-    /// A path of its own for the trace of the process `name` with the number `pid`, in the folder of
-    /// its layer. It is not made yet.
-    pub fn process(&mut self, layer: &str, name: &[u8], pid: u32) -> PathBuf {
+    /// It, to make folders in.
+    #[must_use]
+    pub(crate) fn handle(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.fd)
+    }
+
+    /// Make a folder for the trace of the process `name` with the number `pid`, in the folder of its
+    /// layer.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn process(
+        &mut self,
+        layer: &str,
+        name: &[u8],
+        pid: u32,
+    ) -> Result<Directory, strata_collect::Error> {
+        let name = self.process_name(layer, name, pid);
+        let below = self.path.join(layer);
+        let layer = match self.layers.entry(layer.to_owned()) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let layer = OsStr::new(entry.key());
+                let made = Directory::open_or_create_in(self.fd.as_fd(), layer, &below)?;
+                entry.insert(made)
+            }
+        };
+        Directory::create_in(layer.as_fd(), &name, &below.join(&name))
+    }
+
+    /// A name that no other process of this session has in this layer.
+    fn process_name(&mut self, layer: &str, name: &[u8], pid: u32) -> OsString {
         let mut base = sanitised(name);
         base.extend_from_slice(format!("-{pid}").as_bytes());
         let mut unique = base.clone();
@@ -136,13 +226,135 @@ impl TraceFolder {
             unique = [&base[..], format!("-{number}").as_bytes()].concat();
             number += 1;
         }
-        self.path.join(layer).join(OsStr::from_bytes(&unique))
+        OsString::from_vec(unique)
+    }
+
+    /// What others should know who rely on this trace: who else can change what has its name.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        let above = open_parent(&self.path.join("..")).ok()?;
+        let found = rustix::fs::fstat(&above).ok()?;
+        let is_open = found.st_mode & libc::S_IWOTH != 0 && found.st_mode & libc::S_ISVTX == 0;
+        is_open.then(|| {
+            format!(
+                "the folder that '{}' is in can be written to by everybody: other users can put a \
+                 trace of theirs in its place. Use chmod o-w, or -o with another folder",
+                self.path.display()
+            )
+        })
     }
 
     /// Remove the folder if this session made it and nothing is in it.
     pub fn remove_if_empty(&self) -> bool {
-        self.created && fs::remove_dir(&self.path).is_ok()
+        let Some((above, name)) = &self.made else { return false };
+        let there = rustix::fs::statat(above, name, AtFlags::SYMLINK_NOFOLLOW);
+        let (Ok(there), Ok(ours)) = (there, rustix::fs::fstat(&*self.fd)) else { return false };
+        (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+            && rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR).is_ok()
     }
+}
+
+fn system(path: &Path, what: &'static str, source: io::Error) -> FolderError {
+    FolderError::System { path: path.to_owned(), what, source }
+}
+
+fn open_parent(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// The folder that was made a moment ago; it goes again if it cannot be used.
+fn take_new(path: &Path, above: OwnedFd, name: &OsStr) -> Result<Taken, FolderError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let taken = match rustix::fs::openat(&above, name, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(Taken::Removed),
+        Err(error) => Err(system(path, "open it", error.into())),
+        Ok(fd) => check_owner(path, &fd).and_then(|()| take(path, fd)),
+    };
+    match taken {
+        Ok(Taken::Folder(folder)) => {
+            Ok(Taken::Folder(TraceFolder { made: Some((above, name.to_owned())), ..folder }))
+        }
+        Err(error @ FolderError::System { .. }) => {
+            let _ = rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR);
+            Err(error)
+        }
+        other => other,
+    }
+}
+
+/// A folder that was there before, or what a link of this user or of root leads to.
+fn open_existing(path: &Path, above: &OwnedFd, name: &OsStr) -> Result<OwnedFd, FolderError> {
+    let failed = |error: Errno| match error {
+        Errno::NOTDIR | Errno::LOOP => FolderError::NotFolder { path: path.to_owned() },
+        _ => system(path, "read it", error.into()),
+    };
+    let found = rustix::fs::statat(above, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+    let is_link = found.st_mode & libc::S_IFMT == libc::S_IFLNK;
+    if is_link && !is_trusted(found.st_uid) {
+        return Err(FolderError::NotOurs { path: path.to_owned(), owner: found.st_uid });
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let flags = if is_link { flags } else { flags | OFlags::NOFOLLOW };
+    let fd = rustix::fs::openat(above, name, flags, Mode::empty()).map_err(failed)?;
+    check_owner(path, &fd)?;
+    Ok(fd)
+}
+
+/// Is this somebody who may see and change what this user records? Root may, and who became root by sudo.
+fn is_trusted(uid: u32) -> bool {
+    let ours = geteuid();
+    let sudo = || std::env::var("SUDO_UID").ok().and_then(|text| text.parse().ok());
+    uid == 0 || uid == ours.as_raw() || (ours.is_root() && sudo() == Some(uid))
+}
+
+/// A folder of another user would give that one the trace: by its group, its access list, or a name that is
+/// moved; and one that others can write to may get files of theirs.
+fn check_owner(path: &Path, fd: &OwnedFd) -> Result<(), FolderError> {
+    let found = rustix::fs::fstat(fd);
+    let found = found.map_err(|error| system(path, "look at it", error.into()))?;
+    if !is_trusted(found.st_uid) {
+        return Err(FolderError::NotOurs { path: path.to_owned(), owner: found.st_uid });
+    }
+    // Of one that is full, take() says that.
+    if found.st_mode & libc::S_IWOTH != 0 && is_empty(fd).unwrap_or(false) {
+        let mode = found.st_mode & 0o7777;
+        return Err(FolderError::OpenToAll { path: path.to_owned(), mode });
+    }
+    Ok(())
+}
+
+/// Lock it, and see that it is empty.
+fn take(path: &Path, fd: OwnedFd) -> Result<Taken, FolderError> {
+    let failed = |what| move |error: Errno| system(path, what, error.into());
+    // Network file systems may have no lock for folders.
+    if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        return Err(FolderError::InUse { path: path.to_owned() });
+    }
+    if rustix::fs::fstat(&fd).map_err(failed("look at it"))?.st_nlink == 0 {
+        return Ok(Taken::Removed);
+    }
+    if !is_empty(&fd).map_err(failed("read it"))? {
+        return Err(FolderError::NotEmpty { path: path.to_owned() });
+    }
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    rustix::fs::accessat(&fd, ".", access, AtFlags::EACCESS).map_err(failed("write to it"))?;
+    Ok(Taken::Folder(TraceFolder {
+        path: path.to_owned(),
+        fd: Arc::new(fd),
+        made: None,
+        layers: HashMap::new(),
+        names: HashSet::new(),
+    }))
+}
+
+fn is_empty(fd: &OwnedFd) -> Result<bool, Errno> {
+    for entry in rustix::fs::Dir::read_from(fd)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// A file name made of `name`: letters, digits, `.`, `_`, `+` and `-`, the rest `_`; no `.` in front.
@@ -291,15 +503,105 @@ mod tests {
     fn folder_of_a_process_has_a_clean_and_unique_name() {
         let scratch = Scratch::new("names");
         let mut folder = TraceFolder::create(&scratch.0).unwrap();
-        let user = scratch.0.join("user");
-        assert_eq!(folder.process("user", b"my app/../x\x1b", 7), user.join("my_app_.._x_-7"));
-        assert_eq!(folder.process("user", b"../../etc", 8), user.join("_._.._etc-8"));
-        assert_eq!(folder.process("user", b"", 9), user.join("unnamed-9"));
-        assert_eq!(folder.process("user", b"a", 1), user.join("a-1"));
-        assert_eq!(folder.process("user", b"a", 1), user.join("a-1-2"));
-        assert_eq!(folder.process("user", b"a", 1), user.join("a-1-3"));
-        assert_eq!(folder.process("user", b"a-1", 2), user.join("a-1-2-2"));
-        assert_eq!(folder.process("user", &[b'n'; 300], 1).file_name().unwrap().len(), 66);
+        let mut name = |name: &[u8], pid| folder.process_name("user", name, pid);
+        assert_eq!(name(b"my app/../x\x1b", 7), "my_app_.._x_-7");
+        assert_eq!(name(b"../../etc", 8), "_._.._etc-8");
+        assert_eq!(name(b"", 9), "unnamed-9");
+        assert_eq!(name(b"a", 1), "a-1");
+        assert_eq!(name(b"a", 1), "a-1-2");
+        assert_eq!(name(b"a", 1), "a-1-3");
+        assert_eq!(name(b"a-1", 2), "a-1-2-2");
+        assert_eq!(name(&[b'n'; 300], 1).len(), 66);
+    }
+
+    #[test]
+    fn folder_in_use_is_refused_until_its_recorder_has_gone() {
+        let scratch = Scratch::new("use");
+        let path = scratch.0.join("new");
+        let first = TraceFolder::create(&path).unwrap();
+        let error = TraceFolder::create(&path).unwrap_err();
+        assert!(matches!(error, FolderError::InUse { .. }), "{error}");
+        assert!(path.is_dir());
+        drop(first);
+        // What is left of a recorder that was killed before it wrote anything.
+        let again = TraceFolder::create(&path).unwrap();
+        assert!(!again.remove_if_empty());
+    }
+
+    #[test]
+    fn folder_is_taken_by_one_of_many_at_once() {
+        let scratch = Scratch::new("once");
+        for round in 0..50 {
+            let path = scratch.0.join(round.to_string());
+            if round % 2 == 0 {
+                fs::create_dir(&path).unwrap();
+            }
+            let start = std::sync::Barrier::new(4);
+            let taken = std::thread::scope(|scope| {
+                let one = || {
+                    start.wait();
+                    TraceFolder::create(&path)
+                };
+                let all: Vec<_> = (0..4).map(|_| scope.spawn(one)).collect();
+                let all: Vec<_> = all.into_iter().map(|one| one.join().unwrap()).collect();
+                all.iter().filter(|one| one.is_ok()).count()
+            });
+            assert_eq!(taken, 1, "round {round}");
+        }
+    }
+
+    #[test]
+    fn malicious_swap_of_the_folder_leads_nothing_elsewhere() {
+        let scratch = Scratch::new("swap");
+        let (path, moved, victim) =
+            (scratch.0.join("trace"), scratch.0.join("moved"), scratch.0.join("victim"));
+        fs::create_dir(&victim).unwrap();
+        let mut folder = TraceFolder::create(&path).unwrap();
+        fs::rename(&path, &moved).unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        let directory = folder.process("user", b"x", 1).unwrap();
+        directory.set_metadata("m").unwrap();
+        assert_eq!(fs::read(moved.join("user/x-1/metadata")).unwrap(), b"m");
+        assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
+        assert!(!folder.remove_if_empty());
+        assert!(victim.is_dir() && moved.is_dir());
+    }
+
+    #[test]
+    fn malicious_link_in_place_of_a_layer_is_not_followed() {
+        let scratch = Scratch::new("layer");
+        let mut folder = TraceFolder::create(&scratch.0.join("trace")).unwrap();
+        fs::create_dir(scratch.0.join("victim")).unwrap();
+        std::os::unix::fs::symlink("../victim", scratch.0.join("trace/user")).unwrap();
+        let error = folder.process("user", b"x", 1).unwrap_err();
+        assert!(matches!(error, strata_collect::Error::Exists { .. }), "{error}");
+        assert_eq!(fs::read_dir(scratch.0.join("victim")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn folder_that_everybody_can_write_to_is_refused_or_told() {
+        let scratch = Scratch::new("open");
+        let open =
+            |mode| fs::set_permissions(&scratch.0, fs::Permissions::from_mode(mode)).unwrap();
+        open(0o777);
+        let error = TraceFolder::create(&scratch.0).unwrap_err();
+        assert!(matches!(error, FolderError::OpenToAll { mode: 0o777, .. }), "{error}");
+        let folder = TraceFolder::create(&scratch.0.join("trace")).unwrap();
+        assert!(folder.remark().is_some_and(|text| text.contains("in its place")));
+        open(0o1777);
+        assert_eq!(folder.remark(), None);
+        open(0o755);
+        assert_eq!(folder.remark(), None);
+    }
+
+    #[test]
+    fn folder_through_a_link_of_this_user_is_used() {
+        let scratch = Scratch::new("link");
+        fs::create_dir(scratch.0.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", scratch.0.join("link")).unwrap();
+        let mut folder = TraceFolder::create(&scratch.0.join("link")).unwrap();
+        folder.process("user", b"x", 1).unwrap();
+        assert!(scratch.0.join("real/user/x-1").is_dir());
     }
 
     #[test]

@@ -10,9 +10,10 @@
 //! Attaching many events takes seconds, and so does detaching them: what is recorded lies between the two
 //! flags.
 
+use std::ffi::OsStr;
 use std::io;
 use std::ops::ControlFlow;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -267,18 +268,18 @@ impl KernelLayer {
     /// What is to be done by a thread of its own; once. `None`: nothing.
     pub(crate) fn recorder(
         &mut self,
-        folder: &Path,
+        folder: (Arc<OwnedFd>, &Path),
         flush: Duration,
     ) -> Option<impl FnOnce(&Shared) -> Recorded + Send + use<>> {
         let attached = self.attached.as_mut()?;
         let channel = attached.channel.take()?;
         let (uuid, metadata) = (attached.uuid, attached.metadata.clone());
         let (class, dump_id) = (attached.class.clone(), attached.dump_id);
-        let path = folder.join(KERNEL);
+        let (root, path) = (folder.0, folder.1.join(KERNEL));
         let not_run = Arc::clone(&attached.not_run);
         Some(move |shared: &Shared| {
             let streams = channel.nr_streams();
-            let directory = match Directory::create(&path) {
+            let directory = match Directory::create_in(root.as_fd(), OsStr::new(KERNEL), &path) {
                 Ok(directory) => directory,
                 Err(error) => {
                     fail(shared, &error);
@@ -300,7 +301,7 @@ impl KernelLayer {
                 fail(shared, &error);
                 Counts::default()
             });
-            Recorder::new(collector, streams, flush, shared).run(path, &not_run, dumped)
+            Recorder::new(collector, streams, flush, shared).run(root.as_fd(), &not_run, dumped)
         })
     }
 
@@ -516,7 +517,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Until the session stops and all is taken.
-    fn run(mut self, path: PathBuf, not_run: &AtomicU64, dumped: Counts) -> Recorded {
+    fn run(mut self, root: BorrowedFd<'_>, not_run: &AtomicU64, dumped: Counts) -> Recorded {
         let mut pause = PAUSE_MIN;
         while !self.shared.is_stopping() {
             pause = match self.round() {
@@ -540,11 +541,12 @@ impl<'a> Recorder<'a> {
         // Nothing happened, and nothing was discarded, of which a packet would tell.
         let is_empty = counts.packets == 0;
         if is_empty {
-            remove_empty(&path);
+            remove_empty(root, self.collector.directory());
         } else {
             counts.add(&dumped);
         }
-        Recorded { counts, folder: (!is_empty).then_some(path) }
+        let path = self.collector.directory().path();
+        Recorded { counts, folder: (!is_empty).then(|| path.to_owned()) }
     }
 
     /// Returns how many packets were moved.
@@ -588,11 +590,11 @@ fn fail(shared: &Shared, error: &strata_collect::Error) {
 }
 
 /// A trace without a packet is none.
-fn remove_empty(path: &Path) {
+fn remove_empty(root: BorrowedFd<'_>, directory: &Directory) {
     // What cannot be removed stays, and can be read: it is empty.
-    let _ = std::fs::remove_file(path.join(statedump::FILE));
-    let _ = std::fs::remove_file(path.join("metadata"));
-    let _ = std::fs::remove_dir(path);
+    let _ = directory.remove(statedump::FILE);
+    let _ = directory.remove("metadata");
+    let _ = rustix::fs::unlinkat(root, KERNEL, rustix::fs::AtFlags::REMOVEDIR);
 }
 
 /// Processes that are followed by number, to know when all have ended.

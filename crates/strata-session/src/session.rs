@@ -161,7 +161,7 @@ impl Setup<'_> {
     ) -> Recording {
         let (spec, shared) = (&self.spec, &self.shared);
         let begin = begun.since;
-        let path = folder.path().to_owned();
+        let (root, path) = (folder.handle(), folder.path().to_owned());
         let (not_reached, hidden) = (Mutex::new(begun.absent), Mutex::new(begun.hidden));
         let (holders, remarks) = (Mutex::new(Vec::new()), Mutex::new(begun.remarks));
         let (arrivals, arriving) = channel();
@@ -200,7 +200,7 @@ impl Setup<'_> {
         };
         let applications = keeper.map(|keeper| (keeper, mover));
         let flush = self.options.flush;
-        let Moved { end, moves, recorded } = watch.run(applications, &path, flush, notify);
+        let Moved { end, moves, recorded } = watch.run(applications, (root, &path), flush, notify);
         let kernel = watch.kernel.take().map(|layer| layer.end(recorded));
         let taken = |list: &Mutex<Vec<NotReached>>| std::mem::take(&mut *lock(list));
         let found = Found {
@@ -242,6 +242,7 @@ impl Setup<'_> {
                 )
             }));
         }
+        remarks.extend(folder.remark());
         let mut layers = Vec::new();
         if watch.has_applications {
             layers.push(LayerReport { layer: USER, processes: moves.processes });

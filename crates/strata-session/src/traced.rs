@@ -3,8 +3,6 @@
 //! The keeper (`keeper.rs`) keeps the process' control page alive; the mover (`mover.rs`) takes packets.
 //! The mover may wait for a disk, so the two share no lock that is held while packets are written.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -264,13 +262,9 @@ impl Moved {
     /// Make the process' folder.
     fn open(&mut self, place: &mut Place<'_>) -> Result<(), strata_collect::Error> {
         let application = &self.traced.application;
-        let path = place.folder.process("user", application.name().as_bytes(), application.pid());
-        if let Some(layer) = path.parent() {
-            // Where this fails, so does the next, and says why.
-            let _ = DirBuilder::new().mode(0o750).create(layer);
-        }
-        let directory = Directory::create(&path)?;
-        self.folder = Some(path);
+        let (name, pid) = (application.name(), application.pid());
+        let directory = place.folder.process("user", name.as_bytes(), pid)?;
+        self.folder = Some(directory.path().to_owned());
         if let Output::Idle(channel) = std::mem::replace(&mut self.output, Output::Closed) {
             let identity = Identity { uuid: self.uuid, stream_id: 0, name: "channel0".to_owned() };
             let mut collector = Collector::new(directory, channel, identity);
@@ -301,8 +295,11 @@ impl Moved {
     ) -> ProcessReport {
         let mut counts = self.counts();
         // Unmapped before its place in the process' memory is given back.
-        self.output = Output::Closed;
-        self.look_at_records();
+        let directory = match std::mem::replace(&mut self.output, Output::Closed) {
+            Output::Folder(collector) => Some(collector.into_directory()),
+            _ => None,
+        };
+        self.look_at_records(directory.as_ref());
         self.release(&mut counts, shared);
         let (traced, application) = (&self.traced, &self.traced.application);
         let tracepoints = application.tracepoints().unwrap_or_else(|error| {
@@ -332,20 +329,20 @@ impl Moved {
             is_alive: application.is_alive(),
         };
         if traced.damaged.load(Ordering::Relaxed) {
-            set_aside(&mut report);
+            set_aside(&mut report, directory.as_ref());
         }
         traced.finished.store(true, Ordering::Release);
         report
     }
 
     /// Set the process aside if it has written over its records.
-    fn look_at_records(&self) {
+    fn look_at_records(&self, directory: Option<&Directory>) {
         let session = self.traced.session();
         let class =
             session.as_ref().map(|session| stream_class(self.large_header, session.events()));
         drop(session);
-        let (Some(folder), Some(class)) = (&self.folder, class) else { return };
-        if let Some(found) = impossible_record(folder, &class) {
+        let (Some(directory), Some(class)) = (directory, class) else { return };
+        if let Some(found) = impossible_record(directory, &class) {
             self.traced.disbelieve(format!(
                 "{found}: it has written over its own records. Its shared memory is damaged"
             ));
@@ -393,17 +390,20 @@ impl Moved {
     }
 }
 
+/// The metadata of a trace that is not believed.
+const ASIDE: &str = "metadata.damaged";
+
 /// Readers take a folder with metadata for a trace, and one bad trace keeps them from all others: what was
 /// recorded of a process that is not believed stays, and is no trace. Nor are its figures told.
-fn set_aside(report: &mut ProcessReport) {
+fn set_aside(report: &mut ProcessReport, directory: Option<&Directory>) {
     report.counts = Counts::default();
     report.refused = 0;
     report.warnings.clear();
     report.set_aside = report.folder.take();
-    let Some(folder) = &report.set_aside else { return };
-    let aside = folder.join("metadata.damaged");
-    match std::fs::rename(folder.join("metadata"), &aside) {
+    let Some(directory) = directory else { return };
+    match directory.rename("metadata", ASIDE) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            let aside = directory.path().join(ASIDE);
             report.warnings.push(format!("{}: cannot be made: {error}", aside.display()));
         }
         _ => {}
@@ -493,8 +493,8 @@ mod tests {
     #[test]
     fn damaged_process_is_set_aside_with_all_that_it_said() {
         let folder = std::env::temp_dir().join(format!("strata-aside-{}", std::process::id()));
-        std::fs::create_dir(&folder).unwrap();
-        std::fs::write(folder.join("metadata"), "x").unwrap();
+        let directory = Directory::create(&folder).unwrap();
+        directory.set_metadata("x").unwrap();
         let mut report = ProcessReport {
             folder: Some(folder.clone()),
             refused: 7,
@@ -502,11 +502,13 @@ mod tests {
             counts: Counts { records: u64::MAX, ..Counts::default() },
             ..ProcessReport::default()
         };
-        set_aside(&mut report);
+        set_aside(&mut report, Some(&directory));
         let names: Vec<_> =
             std::fs::read_dir(&folder).unwrap().map(|f| f.unwrap().file_name()).collect();
         // A folder without metadata, or none at all, is no failure.
-        set_aside(&mut ProcessReport { folder: Some(folder.clone()), ..ProcessReport::default() });
+        let again = || ProcessReport { folder: Some(folder.clone()), ..ProcessReport::default() };
+        set_aside(&mut again(), Some(&directory));
+        set_aside(&mut again(), None);
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(names, ["metadata.damaged"]);
         let expected = ProcessReport { set_aside: Some(folder), ..ProcessReport::default() };

@@ -6,9 +6,10 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
+use strata_collect::Directory;
 use strata_ctf::packet;
 use strata_ctf::walk::Walker;
 use strata_model::{ByteOrder, StreamClass};
@@ -17,25 +18,24 @@ use strata_model::{ByteOrder, StreamClass};
 const LOOKED_AT: u64 = 256 << 20;
 
 /// The first record in `folder` that cannot be, in words. `None`: there is none in what was looked at.
-pub(crate) fn impossible_record(folder: &Path, class: &StreamClass) -> Option<String> {
+pub(crate) fn impossible_record(folder: &Directory, class: &StreamClass) -> Option<String> {
     let walker = Walker::new(class, ByteOrder::NATIVE).ok()?;
-    let mut files: Vec<_> = std::fs::read_dir(folder).ok()?.flatten().collect();
-    files.sort_by_key(std::fs::DirEntry::file_name);
-    for file in files {
-        let name = file.file_name().to_string_lossy().into_owned();
-        if !name.starts_with("channel") {
+    let mut names = folder.names().ok()?;
+    names.sort();
+    for name in names {
+        if !name.as_bytes().starts_with(b"channel") {
             continue;
         }
         // What cannot be read is told by whoever wants to read it.
-        if let Ok(Some(text)) = look_through(&file.path(), &walker) {
-            return Some(format!("{name}, {text}"));
+        let found = folder.read(&name).and_then(|file| look_through(&file, &walker));
+        if let Ok(Some(text)) = found {
+            return Some(format!("{}, {text}", name.to_string_lossy()));
         }
     }
     None
 }
 
-fn look_through(path: &Path, walker: &Walker) -> io::Result<Option<String>> {
-    let file = File::open(path)?;
+fn look_through(file: &File, walker: &Walker) -> io::Result<Option<String>> {
     let size = file.metadata()?.len();
     let (mut at, mut number, mut body) = (0, 0u64, Vec::new());
     while at < size.min(LOOKED_AT) {
@@ -69,9 +69,9 @@ mod tests {
     use super::*;
     use strata_model::{EventClass, Field, FieldClass, Integer, RecordHeader};
 
-    fn written(name: &str, bodies: &[&[u8]]) -> std::path::PathBuf {
+    fn written(name: &str, bodies: &[&[u8]]) -> Directory {
         let folder = std::env::temp_dir().join(format!("strata-{name}-{}", std::process::id()));
-        std::fs::create_dir(&folder).unwrap();
+        let directory = Directory::create(&folder).unwrap();
         let mut bytes = Vec::new();
         for body in bodies {
             let header = packet::Header::default().with_content_bytes(body.len() as u64);
@@ -79,7 +79,7 @@ mod tests {
             bytes.extend_from_slice(body);
         }
         std::fs::write(folder.join("channel0_0"), bytes).unwrap();
-        folder
+        directory
     }
 
     fn class() -> StreamClass {
@@ -106,7 +106,7 @@ mod tests {
     fn records_that_can_be_are_found_possible() {
         let folder = written("verify-good", &[&[record(1), record(1)].concat(), &[], &record(1)]);
         let found = impossible_record(&folder, &class());
-        std::fs::remove_dir_all(folder).unwrap();
+        std::fs::remove_dir_all(folder.path()).unwrap();
         assert_eq!(found, None);
     }
 
@@ -116,7 +116,7 @@ mod tests {
         for (what, bad) in [("verify-id", &record(5)[..]), ("verify-cut", cut)] {
             let folder = written(what, &[&record(1), bad]);
             let found = impossible_record(&folder, &class());
-            std::fs::remove_dir_all(folder).unwrap();
+            std::fs::remove_dir_all(folder.path()).unwrap();
             assert!(found.unwrap().starts_with("channel0_0, packet 1: "), "{what}");
         }
     }

@@ -1,7 +1,9 @@
 //! The main thread of a session while it records: makes the others, and waits for the command, the time, Ctrl-C.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -48,14 +50,15 @@ impl Watch<'_> {
     pub(crate) fn run(
         &mut self,
         applications: Option<(Keeper<'_>, Mover<'_>)>,
-        path: &Path,
+        folder: (Arc<OwnedFd>, &Path),
         flush: Duration,
         notify: &mut dyn FnMut(Notice),
     ) -> Moved {
         let shared = self.shared;
+        let path = folder.1;
         // The command has been started, and the kernel's programs are attached.
         keep_for(Work::Everything);
-        let recorder = self.kernel.as_mut().and_then(|kernel| kernel.recorder(path, flush));
+        let recorder = self.kernel.as_mut().and_then(|kernel| kernel.recorder(folder, flush));
         let moved = thread::scope(|scope| {
             let recording = recorder
                 .map(|record| spawn(scope, "strata-kernel", Work::Kernel, move || record(shared)));
