@@ -99,6 +99,8 @@ pub enum FolderError {
 pub struct TraceFolder {
     path: PathBuf,
     fd: Arc<OwnedFd>,
+    /// Everybody can move its name, or could when it was taken.
+    is_in_open_folder: bool,
     /// Where it was made, and its name there.
     made: Option<(OwnedFd, OsString)>,
     layers: HashMap<String, Directory>,
@@ -229,13 +231,10 @@ impl TraceFolder {
         OsString::from_vec(unique)
     }
 
-    /// What others should know who rely on this trace: who else can change what has its name.
+    /// What should be known of the folder that it is in: who else can give its name to another one.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
-        let above = open_parent(&self.path.join("..")).ok()?;
-        let found = rustix::fs::fstat(&above).ok()?;
-        let is_open = found.st_mode & libc::S_IWOTH != 0 && found.st_mode & libc::S_ISVTX == 0;
-        is_open.then(|| {
+        self.is_in_open_folder.then(|| {
             format!(
                 "the folder that '{}' is in can be written to by everybody: other users can put a \
                  trace of theirs in its place. Use chmod o-w, or -o with another folder",
@@ -339,8 +338,12 @@ fn take(path: &Path, fd: OwnedFd) -> Result<Taken, FolderError> {
     }
     let access = Access::WRITE_OK | Access::EXEC_OK;
     rustix::fs::accessat(&fd, ".", access, AtFlags::EACCESS).map_err(failed("write to it"))?;
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let above = rustix::fs::openat(&fd, "..", flags, Mode::empty()).map_err(failed("open it"))?;
+    let above = rustix::fs::fstat(&above).map_err(failed("look at it"))?.st_mode;
     Ok(Taken::Folder(TraceFolder {
         path: path.to_owned(),
+        is_in_open_folder: above & libc::S_IWOTH != 0 && above & libc::S_ISVTX == 0,
         fd: Arc::new(fd),
         made: None,
         layers: HashMap::new(),
@@ -586,12 +589,12 @@ mod tests {
         open(0o777);
         let error = TraceFolder::create(&scratch.0).unwrap_err();
         assert!(matches!(error, FolderError::OpenToAll { mode: 0o777, .. }), "{error}");
-        let folder = TraceFolder::create(&scratch.0.join("trace")).unwrap();
-        assert!(folder.remark().is_some_and(|text| text.contains("in its place")));
+        let remark = |name| TraceFolder::create(&scratch.0.join(name)).unwrap().remark();
+        assert!(remark("open").is_some_and(|text| text.contains("in its place")));
         open(0o1777);
-        assert_eq!(folder.remark(), None);
+        assert_eq!(remark("sticky"), None);
         open(0o755);
-        assert_eq!(folder.remark(), None);
+        assert_eq!(remark("own"), None);
     }
 
     #[test]

@@ -171,8 +171,10 @@ impl Listener {
                 closing::let_go(connection.socket, uid);
                 continue;
             }
-            // One message each; then the connection is closed.
             match receive(connection.socket.as_fd(), &mut self.counters) {
+                // Only root records the programs of others; nobody else is sent them in good faith.
+                Ok(Message::Process { sender, .. }) if !is_heard(sender.uid()) => (),
+                // One message each; then the connection is closed.
                 Ok(Message::Process { fd, sender, announcement }) => {
                     result = Ok(Received::Process { fd, sender, announcement });
                     more = false;
@@ -266,6 +268,12 @@ impl Drop for Listener {
     }
 }
 
+/// May a process of this user announce itself to us?
+fn is_heard(uid: u32) -> bool {
+    let ours = geteuid();
+    ours.is_root() || ours.as_raw() == uid
+}
+
 /// Makes the folder, or checks that nobody else can write to it.
 fn prepare(folder: &Path) -> Result<(), Error> {
     let error = |reason| Error::Folder { path: folder.to_owned(), reason };
@@ -290,7 +298,9 @@ fn prepare(folder: &Path) -> Result<(), Error> {
     }
     if found.uid() != ours {
         let theirs = found.uid();
-        return Err(error(format!("belongs to user {theirs}, not to {ours}. Remove it")));
+        return Err(error(format!(
+            "belongs to user {theirs}, not to {ours}. Have that user or root remove it"
+        )));
     }
     if found.mode() & 0o022 != 0 {
         let mode = found.mode() & 0o7777;

@@ -74,6 +74,16 @@ static int trusted(int folder)
 	       !(status.st_mode & (S_IWGRP | S_IWOTH));
 }
 
+/* Is it root who listens there, or our user? The folder may be another one by now than what trusted() saw. */
+static int trusted_listener(int socket_fd)
+{
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+
+	return !getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) &&
+	       (peer.uid == 0 || peer.uid == geteuid());
+}
+
 static void announce_to(const char *folder, const char *name)
 {
 	struct sockaddr_un address;
@@ -87,7 +97,8 @@ static void announce_to(const char *folder, const char *name)
 	socket_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (socket_fd < 0)
 		return;
-	if (!connect(socket_fd, (struct sockaddr *)&address, sizeof(address)))
+	if (!connect(socket_fd, (struct sockaddr *)&address, sizeof(address)) &&
+	    trusted_listener(socket_fd))
 		send_memfd(socket_fd);
 	close(socket_fd);
 }
