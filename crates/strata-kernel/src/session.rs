@@ -276,6 +276,11 @@ impl KernelSession {
         self.nr_events
     }
 
+    /// How many programs are attached.
+    pub fn programs(&self) -> usize {
+        self.attached.len()
+    }
+
     /// Calls of programs that the kernel did not make while the session was started, because one was
     /// running on that CPU already: events discarded before they reached a buffer.
     pub fn nested(&self) -> u64 {

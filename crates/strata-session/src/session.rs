@@ -252,6 +252,7 @@ impl Setup<'_> {
             layers.push(LayerReport { layer: KERNEL, processes: vec![ended.kernel] });
             remarks.extend(ended.remarks);
             (of_kernel, detaching) = (Some(ended.report), ended.detaching);
+            remarks.extend(detaching.remark());
         }
         let is_recorded =
             layers.iter().flat_map(|one| &one.processes).any(|process| process.folder.is_some());
