@@ -191,7 +191,7 @@ fn headline(report: &Report) -> Message {
 
 /// `3 processes`, `the kernel`, `the kernel and 3 processes`.
 fn recorded(report: &Report) -> String {
-    let number = report.applications().filter(|process| process.folder.is_some()).count() as u64;
+    let number = report.applications().map(ProcessReport::nr_in_trace).sum();
     let processes = counted(number, "process");
     match (report.of_kernel(), report.has_applications()) {
         (None, _) => processes,
@@ -238,10 +238,12 @@ fn add_rows(rows: &mut Vec<Vec<String>>, layer: &LayerReport, overwrote: bool) {
     if processes.len() > PROCESSES_SHOWN {
         let mut rest = Counts::default();
         processes[PROCESSES_SHOWN..].iter().for_each(|process| rest.add(&process.counts));
-        rows.push(row(format!("{} others", processes.len() - PROCESSES_SHOWN), &rest));
+        let others = processes[PROCESSES_SHOWN..].iter().map(|process| process.nr_in_trace());
+        rows.push(row(format!("{} others", others.sum::<u64>()), &rest));
     }
     if processes.len() > 1 {
-        rows.push(row(counted(processes.len() as u64, "process"), &layer.counts()));
+        let all = processes.iter().map(|process| process.nr_in_trace()).sum();
+        rows.push(row(counted(all, "process"), &layer.counts()));
     }
 }
 
@@ -412,7 +414,7 @@ fn nothing_recorded(report: &Report) -> Option<Message> {
     if !report.has_applications() || records(report, USER) > 0 || report.failure.is_some() {
         return None;
     }
-    let processes = report.applications().count() as u64;
+    let processes = report.applications().map(ProcessReport::nr_processes).sum();
     let tracepoints: u64 =
         report.applications().fold(0, |sum, process| sum.saturating_add(process.tracepoints));
     let why = match (processes, tracepoints, report.selected()) {

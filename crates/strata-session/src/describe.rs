@@ -6,6 +6,7 @@ use rustix::time::{clock_gettime, ClockId};
 use strata_ctf::environment::{
     kernel_environment, user_environment, KernelHost, Known, UserProcess,
 };
+use strata_ctf::metadata;
 use strata_model::{
     ByteOrder, ClockClass, EventClass, FieldClass, RecordHeader, StreamClass, Trace, Uuid,
 };
@@ -34,8 +35,24 @@ impl Machine {
         Machine { hostname, clock, overwrites: mode == Mode::Overwrite }
     }
 
-    /// A description of the process' trace.
-    pub(crate) fn trace(&self, process: &TraceOf<'_>) -> Trace {
+    /// The metadata of the process' trace with these kinds of event records, of which one at a time is there.
+    pub(crate) fn metadata(
+        &self,
+        process: &TraceOf<'_>,
+        events: impl Iterator<Item = EventClass>,
+    ) -> String {
+        let trace = self.trace(process);
+        let id = trace.streams.first().map_or(0, |stream| stream.id);
+        let mut text = metadata::write(&trace);
+        for event in events {
+            // A String takes everything.
+            let _ = metadata::append_events(&mut text, id, std::slice::from_ref(&event));
+        }
+        text
+    }
+
+    /// A description of the process' trace, without its kinds of event records.
+    fn trace(&self, process: &TraceOf<'_>) -> Trace {
         let user = UserProcess {
             hostname: &self.hostname,
             vpid: process.vpid,
@@ -49,7 +66,7 @@ impl Machine {
             byte_order: ByteOrder::NATIVE,
             environment: user_environment(&user),
             clock: self.clock.clone(),
-            streams: vec![stream_class(process.large_header, process.events)],
+            streams: vec![stream_class(process.large_header, Vec::new())],
         }
     }
 
@@ -103,7 +120,6 @@ pub(crate) struct TraceOf<'a> {
     pub(crate) uuid: Uuid,
     pub(crate) created: &'a str,
     pub(crate) large_header: bool,
-    pub(crate) events: &'a [EventClass],
 }
 
 /// What the kernel says of a process, beside what it says itself where the kernel does not bear that out.
@@ -122,13 +138,13 @@ pub(crate) fn known(application: &Application) -> Known<'_> {
 }
 
 /// What is in the files of a process' channel.
-pub(crate) fn stream_class(large_header: bool, events: &[EventClass]) -> StreamClass {
+pub(crate) fn stream_class(large_header: bool, events: Vec<EventClass>) -> StreamClass {
     let header = match large_header {
         true => RecordHeader::Large,
         false => RecordHeader::Compact,
     };
     let (name, context) = ("channel0".to_owned(), Vec::new());
-    StreamClass { id: 0, name, header, context, events: events.to_vec() }
+    StreamClass { id: 0, name, header, context, events }
 }
 
 /// A number that no other trace has.
@@ -181,12 +197,14 @@ mod tests {
             uuid: new_uuid().unwrap(),
             created: "20260131T235959+0100",
             large_header: true,
-            events: &[event],
         };
-        let trace = Machine::new(Mode::Overwrite).trace(&process);
+        let machine = Machine::new(Mode::Overwrite);
+        let mut trace = machine.trace(&process);
         trace.validate().unwrap();
         assert_eq!(trace.streams[0].header, RecordHeader::Large);
-        let text = strata_ctf::metadata::write(&trace);
+        let text = machine.metadata(&process, [event.clone(), event.clone()].into_iter());
+        trace.streams[0].events = vec![event.clone(), event];
+        assert_eq!(text, strata_ctf::metadata::write(&trace));
         for part in ["procname", "demo", "20260131T235959+0100", "a:b", "hostname", "overwrite"] {
             assert!(text.contains(part), "{part}: {text}");
         }
@@ -196,7 +214,7 @@ mod tests {
     fn trace_of_the_kernel_merges_with_those_of_processes_and_tells_the_truth_unless_asked() {
         let machine = Machine::new(Mode::Discard);
         let trace = |as_lttng| {
-            machine.kernel_trace(new_uuid().unwrap(), "", as_lttng, stream_class(true, &[]))
+            machine.kernel_trace(new_uuid().unwrap(), "", as_lttng, stream_class(true, Vec::new()))
         };
         let tracer = |as_lttng| {
             let environment = trace(as_lttng).environment;
@@ -227,7 +245,7 @@ mod tests {
         };
         let machine = Machine::new(Mode::Discard);
         let fields = |as_lttng| {
-            let class = stream_class(true, std::slice::from_ref(&event));
+            let class = stream_class(true, vec![event.clone()]);
             let trace = machine.kernel_trace(new_uuid().unwrap(), "", as_lttng, class);
             trace.streams[0].events[0].fields.clone()
         };

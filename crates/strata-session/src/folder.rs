@@ -1,7 +1,7 @@
 //! Where a trace goes: its folder, and one folder in it for each process.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -104,7 +104,6 @@ pub struct TraceFolder {
     /// Where it was made, and its name there.
     made: Option<(OwnedFd, OsString)>,
     layers: HashMap<String, Directory>,
-    names: HashSet<Vec<u8>>,
 }
 
 /// What one try to have a folder gives.
@@ -205,7 +204,6 @@ impl TraceFolder {
         name: &[u8],
         pid: u32,
     ) -> Result<Directory, strata_collect::Error> {
-        let name = self.process_name(layer, name, pid);
         let below = self.path.join(layer);
         let layer = match self.layers.entry(layer.to_owned()) {
             Entry::Occupied(entry) => entry.into_mut(),
@@ -215,20 +213,8 @@ impl TraceFolder {
                 entry.insert(made)
             }
         };
+        let name = free_name(layer, name, pid);
         Directory::create_in(layer.as_fd(), &name, &below.join(&name))
-    }
-
-    /// A name that no other process of this session has in this layer.
-    fn process_name(&mut self, layer: &str, name: &[u8], pid: u32) -> OsString {
-        let mut base = sanitised(name);
-        base.extend_from_slice(format!("-{pid}").as_bytes());
-        let mut unique = base.clone();
-        let mut number = 2;
-        while !self.names.insert([layer.as_bytes(), b"/", &unique].concat()) {
-            unique = [&base[..], format!("-{number}").as_bytes()].concat();
-            number += 1;
-        }
-        OsString::from_vec(unique)
     }
 
     /// What should be known of the folder that it is in: who else can give its name to another one.
@@ -347,7 +333,6 @@ fn take(path: &Path, fd: OwnedFd) -> Result<Taken, FolderError> {
         fd: Arc::new(fd),
         made: None,
         layers: HashMap::new(),
-        names: HashSet::new(),
     }))
 }
 
@@ -358,6 +343,33 @@ fn is_empty(fd: &OwnedFd) -> Result<bool, Errno> {
         }
     }
     Ok(true)
+}
+
+/// A name in the layer's folder that no other process has.
+fn free_name(layer: &Directory, name: &[u8], pid: u32) -> OsString {
+    let mut base = sanitised(name);
+    base.extend_from_slice(format!("-{pid}").as_bytes());
+    let called = |number: u64| match number {
+        1 => OsString::from_vec(base.clone()),
+        _ => OsString::from_vec([&base[..], format!("-{number}").as_bytes()].concat()),
+    };
+    // The folder itself knows which are taken. They are given one after the other: the first free number lies
+    // between one that is taken and one that is not.
+    let is_taken = |number| {
+        rustix::fs::statat(layer.as_fd(), called(number), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    };
+    let (mut taken, mut free) = (0, 1);
+    while is_taken(free) && free < u64::MAX / 2 {
+        (taken, free) = (free, free * 2);
+    }
+    while free - taken > 1 {
+        let middle = taken + (free - taken) / 2;
+        match is_taken(middle) {
+            true => taken = middle,
+            false => free = middle,
+        }
+    }
+    called(free)
 }
 
 /// A file name made of `name`: letters, digits, `.`, `_`, `+` and `-`, the rest `_`; no `.` in front.
@@ -506,13 +518,17 @@ mod tests {
     fn folder_of_a_process_has_a_clean_and_unique_name() {
         let scratch = Scratch::new("names");
         let mut folder = TraceFolder::create(&scratch.0).unwrap();
-        let mut name = |name: &[u8], pid| folder.process_name("user", name, pid);
+        let mut name = |name: &[u8], pid| {
+            let made = folder.process("user", name, pid).unwrap();
+            made.path().file_name().unwrap().to_str().unwrap().to_owned()
+        };
         assert_eq!(name(b"my app/../x\x1b", 7), "my_app_.._x_-7");
         assert_eq!(name(b"../../etc", 8), "_._.._etc-8");
         assert_eq!(name(b"", 9), "unnamed-9");
         assert_eq!(name(b"a", 1), "a-1");
-        assert_eq!(name(b"a", 1), "a-1-2");
-        assert_eq!(name(b"a", 1), "a-1-3");
+        for number in 2..70 {
+            assert_eq!(name(b"a", 1), format!("a-1-{number}"));
+        }
         assert_eq!(name(b"a-1", 2), "a-1-2-2");
         assert_eq!(name(&[b'n'; 300], 1).len(), 66);
     }

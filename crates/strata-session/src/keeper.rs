@@ -1,7 +1,7 @@
 //! The keeper: finds processes, lets them in, and keeps their control pages alive. It never waits for a
 //! disk, so that no process takes its tracer for dead.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
@@ -14,6 +14,7 @@ use strata_user::{
     Received, Sender as Announcer, SessionSpec, Who,
 };
 
+use crate::known::{Generations, Known, Reasons, Recent};
 use crate::report::NotReached;
 use crate::shared::Shared;
 use crate::traced::{lock, Traced};
@@ -40,8 +41,8 @@ const LOCK_PATIENCE: Duration = Duration::from_millis(300);
 const LOCK_PERIOD: Duration = Duration::from_millis(5);
 /// Processes with another name than they say, of which that is told; each trace's metadata tell it.
 const RENAMED_MAX: usize = 20;
-/// Processes that could not be reached, of which the reason is kept.
-const NOT_REACHED_MAX: usize = 10_000;
+/// Who still holds the command's socket at the end: so many are named, and so many messages are looked at.
+const HOLDERS_MAX: usize = 64;
 
 /// What became of a descendant of the command that nobody told of the session.
 const DISINHERITED: &str =
@@ -93,20 +94,18 @@ pub(crate) struct Keeper<'a> {
     /// Processes of which was told that they call themselves otherwise.
     renamed: usize,
     /// memfds that were looked at.
-    known: HashSet<u64>,
-    /// Sessions that processes may have inherited, and until when children may have inherited a part only
-    /// (`CLOCK_MONOTONIC`) \[ns\].
-    generations: HashMap<u64, u64>,
+    known: Known,
+    /// Sessions that processes may have inherited.
+    generations: Generations,
     /// When it began, `CLOCK_MONOTONIC` \[ns\].
     begun_ns: u64,
     /// memfds of processes that have nothing to do with our command.
-    strangers: HashSet<u64>,
-    not_reached: &'a Mutex<Vec<NotReached>>,
-    hidden: &'a Mutex<Vec<NotReached>>,
+    strangers: Recent,
+    not_reached: &'a Mutex<Reasons>,
+    hidden: &'a Mutex<Reasons>,
     holders: &'a Mutex<Vec<String>>,
     remarks: &'a Mutex<Vec<String>>,
     plain_too: bool,
-    refused: HashSet<(u32, String)>,
     next_tick: Instant,
     next_update: Instant,
     next_search: Instant,
@@ -120,9 +119,9 @@ pub(crate) struct KeeperParts<'a> {
     pub(crate) clock: &'a Clock,
     pub(crate) shared: &'a Shared,
     pub(crate) arrivals: Sender<Arrival>,
-    pub(crate) not_reached: &'a Mutex<Vec<NotReached>>,
+    pub(crate) not_reached: &'a Mutex<Reasons>,
     /// Processes that may be descendants of the command with tracepoints, or not.
-    pub(crate) hidden: &'a Mutex<Vec<NotReached>>,
+    pub(crate) hidden: &'a Mutex<Reasons>,
     /// Out: who still held the command's socket at the end.
     pub(crate) holders: &'a Mutex<Vec<String>>,
     /// Out: what else should be known.
@@ -151,10 +150,10 @@ enum Came {
 impl<'a> Keeper<'a> {
     pub(crate) fn new(parts: KeeperParts<'a>) -> Keeper<'a> {
         let now = Instant::now();
-        let generations = match &parts.target {
-            Target::Command { generation, .. } => HashMap::from([(*generation, 0)]),
-            _ => HashMap::new(),
-        };
+        let mut generations = Generations::default();
+        if let Target::Command { generation, .. } = &parts.target {
+            generations.insert(*generation, 0, |_| false);
+        }
         Keeper {
             target: parts.target,
             listener: parts.listener,
@@ -166,16 +165,15 @@ impl<'a> Keeper<'a> {
             locked: VecDeque::new(),
             next_unlock: now,
             renamed: 0,
-            known: HashSet::new(),
+            known: Known::default(),
             generations,
             begun_ns: Clock::monotonic_ns(),
-            strangers: HashSet::new(),
+            strangers: Recent::default(),
             not_reached: parts.not_reached,
             hidden: parts.hidden,
             holders: parts.holders,
             remarks: parts.remarks,
             plain_too: parts.plain_too,
-            refused: HashSet::new(),
             next_tick: now,
             next_update: now,
             next_search: now + SEARCH_PERIOD,
@@ -223,7 +221,8 @@ impl<'a> Keeper<'a> {
         let Target::Command { announcements, .. } = &mut self.target else { return };
         let Some(mut socket) = announcements.take() else { return };
         let mut holders = Vec::new();
-        loop {
+        // Whoever holds it may go on sending for ever.
+        for _ in 0..HOLDERS_MAX {
             match socket.receive() {
                 Ok(Received::Process { fd, sender, .. }) => {
                     match Application::announced(fd, &sender) {
@@ -323,7 +322,14 @@ impl<'a> Keeper<'a> {
         if update {
             self.next_update = now + UPDATE_PERIOD;
         }
-        self.processes.retain(|process| !process.is_finished());
+        let known = &mut self.known;
+        self.processes.retain(|process| {
+            let is_finished = process.is_finished();
+            if is_finished {
+                known.end(process.application().inode());
+            }
+            !is_finished
+        });
     }
 
     /// Have all processes ended that this session was to record?
@@ -405,7 +411,7 @@ impl<'a> Keeper<'a> {
         let pid = sender.pid();
         // Most announce themselves twice: to who started them, and to all who listen.
         let inode = rustix::fs::fstat(&fd).map_or(0, |stat| stat.st_ino);
-        if self.known.contains(&inode) {
+        if self.known.contains(inode) {
             return;
         }
         // At once: when a process has gone, its parent cannot be asked for.
@@ -456,7 +462,7 @@ impl<'a> Keeper<'a> {
         let came = if asked_for { Came::Invited } else { Came::ByItself };
         for application in &findings.applications {
             let inode = application.inode();
-            if self.known.contains(&inode) || self.strangers.contains(&inode) {
+            if self.known.contains(inode) || self.strangers.contains(inode) {
                 continue;
             }
             let ours = asked_for || self.is_descendant(application.pid());
@@ -490,24 +496,21 @@ impl<'a> Keeper<'a> {
     /// A session of ours that the process has got from its parent, or with its environment.
     fn inherited(&self, application: &Application) -> Option<u64> {
         let mut generations = application.session_generations().into_iter();
-        generations.find(|generation| self.generations.contains_key(generation))
+        generations.find(|generation| self.generations.contains(*generation))
     }
 
     /// Why a process that was to have a session of ours could not make one.
     fn not_armed(&self, application: &Application) -> Option<Error> {
         application.failed_sessions().into_iter().find_map(|(generation, code)| {
             let pid = application.pid();
-            self.generations.contains_key(&generation).then_some(Error::NoBuffers { pid, code })
+            self.generations.contains(generation).then_some(Error::NoBuffers { pid, code })
         })
     }
 
     /// Of a process that may not be looked into, or has ended, nobody knows whether it is one that is
     /// asked for.
     fn hide(&self, pid: u32, reason: String) {
-        let mut hidden = lock(self.hidden);
-        if hidden.len() < NOT_REACHED_MAX && hidden.iter().all(|one| one.pid != pid) {
-            hidden.push(NotReached { pid, name: String::new(), reason });
-        }
+        lock(self.hidden).add_first(NotReached { pid, name: String::new(), reason });
     }
 
     /// Is this a descendant of our command?
@@ -546,7 +549,7 @@ impl<'a> Keeper<'a> {
         self.look_after();
         let inode = application.inode();
         let waits = self.locked.iter().any(|one| one.application.inode() == inode);
-        if self.known.contains(&inode) || waits {
+        if self.known.contains(inode) || waits {
             return;
         }
         self.admit_since(application, came, ours, None);
@@ -568,12 +571,14 @@ impl<'a> Keeper<'a> {
         }
         let is_ours = ours || told.is_some();
         let session = match inherited {
-            Some(generation) => match AppSession::adopt(application, generation, self.clock) {
-                Err(Error::NotArmed { .. }) if is_ours => {
-                    AppSession::start(application, self.spec, self.clock)
+            Some(generation) => {
+                match AppSession::adopt(application, generation, self.spec, self.clock) {
+                    Err(Error::NotArmed { .. }) if is_ours => {
+                        AppSession::start(application, self.spec, self.clock)
+                    }
+                    other => other,
                 }
-                other => other,
-            },
+            }
             None if is_ours => AppSession::start(application, self.spec, self.clock),
             None => {
                 self.strangers.insert(application.inode());
@@ -594,7 +599,7 @@ impl<'a> Keeper<'a> {
             }
             other => other,
         };
-        self.known.insert(application.inode());
+        self.known.end(application.inode());
         let uninvited = came == Came::ByItself && inherited.is_none() && told.is_none();
         match session {
             Ok(session) => self.adopted(session, uninvited),
@@ -628,11 +633,9 @@ impl<'a> Keeper<'a> {
 
     fn adopted(&mut self, mut session: AppSession, uninvited: bool) {
         let (now, begun) = (Clock::monotonic_ns(), session.application().started_ns());
-        match self.generations.get(&session.generation()) {
-            None => {
-                self.generations.insert(session.generation(), now.saturating_add(FORK_NS));
-            }
-            Some(until) if begun < *until => match session.complete(self.spec) {
+        match self.generations.until(session.generation()) {
+            None => self.remember(session.generation(), now.saturating_add(FORK_NS)),
+            Some(until) if begun < until => match session.complete(self.spec) {
                 Err(error) if !error.is_gone() => self.unreached(&error),
                 _ => {}
             },
@@ -648,6 +651,7 @@ impl<'a> Keeper<'a> {
             traced
                 .warn(format!("{DISINHERITED}: recorded from {age:.1} ms after its start. {KEEP}"));
         }
+        self.known.begin(traced.application().inode());
         self.processes.push(Arc::clone(&traced));
         self.shared.process_came();
         if let Some(arrivals) = &self.arrivals {
@@ -669,6 +673,18 @@ impl<'a> Keeper<'a> {
         ));
     }
 
+    /// A session that children of its process may inherit.
+    fn remember(&mut self, generation: u64, until_ns: u64) {
+        let command = match &self.target {
+            Target::Command { generation, .. } => Some(*generation),
+            _ => None,
+        };
+        let processes = &self.processes;
+        self.generations.insert(generation, until_ns, |one| {
+            command == Some(one) || processes.iter().any(|process| process.generation() == one)
+        });
+    }
+
     fn unreached(&mut self, error: &Error) {
         match error {
             Error::NotInstrumented { .. } if self.plain_too => {}
@@ -684,8 +700,6 @@ impl<'a> Keeper<'a> {
 
     /// Say it once.
     fn not_reached(&mut self, pid: u32, name: String, reason: String) {
-        if self.refused.len() < NOT_REACHED_MAX && self.refused.insert((pid, reason.clone())) {
-            lock(self.not_reached).push(NotReached { pid, name, reason });
-        }
+        lock(self.not_reached).add(NotReached { pid, name, reason });
     }
 }

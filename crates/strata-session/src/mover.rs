@@ -8,6 +8,7 @@ use strata_user::Rules;
 use crate::error::{advice, failure_text, is_ours};
 use crate::keeper::Arrival;
 use crate::report::{Counts, ProcessReport};
+use crate::reports::Reports;
 use crate::shared::Shared;
 use crate::traced::{Moved, Place};
 
@@ -39,7 +40,8 @@ pub(crate) struct Mover<'a> {
     next_count: Instant,
     /// What was recorded of processes that are closed.
     closed: Counts,
-    moves: Moves,
+    reports: Reports,
+    matched: Vec<u64>,
 }
 
 impl<'a> Mover<'a> {
@@ -61,7 +63,8 @@ impl<'a> Mover<'a> {
             next_flush: (!flush.is_zero()).then(|| now + flush),
             next_count: now,
             closed: Counts::default(),
-            moves: Moves { processes: Vec::new(), matched: vec![0; rules.rules().len()] },
+            reports: Reports::default(),
+            matched: vec![0; rules.rules().len()],
         }
     }
 
@@ -78,10 +81,11 @@ impl<'a> Mover<'a> {
             };
         }
         for process in std::mem::take(&mut self.processes) {
-            self.close(process);
+            let report = self.close(process);
+            self.reports.add_last(report);
         }
         self.shared.set_counts(&self.closed);
-        self.moves
+        Moves { processes: self.reports.into_all(), matched: self.matched }
     }
 
     /// Let in who came, for as long as the pause is. False: nobody will come any more, and everything is
@@ -138,14 +142,15 @@ impl<'a> Mover<'a> {
         while index < self.processes.len() {
             if self.processes[index].traced().has_ended() {
                 let process = self.processes.swap_remove(index);
-                self.close(process);
+                let report = self.close(process);
+                self.reports.add(report);
             } else {
                 index += 1;
             }
         }
     }
 
-    fn close(&mut self, mut process: Moved) {
+    fn close(&mut self, mut process: Moved) -> ProcessReport {
         if !self.shared.has_failed() {
             if let Err(error) = process.finish(&mut self.place) {
                 failed(self.shared, &mut process, &error);
@@ -154,10 +159,10 @@ impl<'a> Mover<'a> {
         if self.shared.has_failed() {
             process.leave_unwritten();
         }
-        let report = process.close(self.rules, &mut self.moves.matched, self.shared);
+        let report = process.close(self.rules, &mut self.matched, self.shared);
         self.closed.add(&report.counts);
-        self.moves.processes.push(report);
         self.shared.process_went();
+        report
     }
 
     fn count(&mut self) {

@@ -144,6 +144,31 @@ pub struct ProcessReport {
     pub warnings: Vec<String>,
     /// It ran on when its recording ended.
     pub is_alive: bool,
+    /// It stands for many processes that are not told one by one, and has their sums.
+    pub summed: Option<Summed>,
+}
+
+/// How many processes one report stands for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Summed {
+    /// All of them.
+    pub processes: u64,
+    /// Those with a folder in the trace.
+    pub in_trace: u64,
+}
+
+impl ProcessReport {
+    /// How many processes this is: one, as a rule.
+    #[must_use]
+    pub fn nr_processes(&self) -> u64 {
+        self.summed.map_or(1, |summed| summed.processes)
+    }
+
+    /// How many of them are in the trace.
+    #[must_use]
+    pub fn nr_in_trace(&self) -> u64 {
+        self.summed.map_or(self.folder.is_some().into(), |summed| summed.in_trace)
+    }
 }
 
 /// The layer of applications.

@@ -19,6 +19,7 @@ use crate::error::SessionError;
 use crate::folder::{TimeStamp, TraceFolder};
 use crate::keeper::{Keeper, KeeperParts, Target};
 use crate::kernel::{self, KernelLayer, LayerEnd, Watched};
+use crate::known::Reasons;
 use crate::memory;
 use crate::mover::{Mover, Moves};
 use crate::options::{Mode, Options};
@@ -162,7 +163,8 @@ impl Setup<'_> {
         let (spec, shared) = (&self.spec, &self.shared);
         let begin = begun.since;
         let (root, path) = (folder.handle(), folder.path().to_owned());
-        let (not_reached, hidden) = (Mutex::new(begun.absent), Mutex::new(begun.hidden));
+        let (not_reached, hidden) =
+            (Mutex::new(begun.absent.into()), Mutex::new(begun.hidden.into()));
         let (holders, remarks) = (Mutex::new(Vec::new()), Mutex::new(begun.remarks));
         let (arrivals, arriving) = channel();
         let listener = begun.listener;
@@ -202,7 +204,7 @@ impl Setup<'_> {
         let flush = self.options.flush;
         let Moved { end, moves, recorded } = watch.run(applications, (root, &path), flush, notify);
         let kernel = watch.kernel.take().map(|layer| layer.end(recorded));
-        let taken = |list: &Mutex<Vec<NotReached>>| std::mem::take(&mut *lock(list));
+        let taken = |list: &Mutex<Reasons>| lock(list).take();
         let found = Found {
             moves,
             not_reached: taken(&not_reached),

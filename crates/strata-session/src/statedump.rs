@@ -69,7 +69,7 @@ mod tests {
     fn statedump_is_read_as_part_of_the_trace_and_has_this_process() {
         let path = std::env::temp_dir().join(format!("strata-statedump-{}", std::process::id()));
         let directory = Directory::create(&path).unwrap();
-        let mut class = stream_class(true, &[]);
+        let mut class = stream_class(true, Vec::new());
         class.context = vec![Field::new("tid", FieldClass::Integer(Integer::unsigned(4)))];
         let first_id = describe(&mut class);
         let uuid = new_uuid().unwrap();

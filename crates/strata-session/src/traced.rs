@@ -6,16 +6,17 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use strata_collect::{Collector, Directory, Identity, Producer, StreamStats};
-use strata_ctf::metadata;
 use strata_model::Uuid;
 use strata_ring::Channel;
-use strata_user::{AppSession, Application, Rule, Rules, Tracepoint};
+use strata_user::{AppSession, Application, Rules};
 
 use crate::describe::{known, new_uuid, stream_class, Machine, TraceOf};
 use crate::error::{failure_text, is_ours};
 use crate::folder::TraceFolder;
+use crate::pace::{keep, Pace};
 use crate::report::{Counts, ProcessReport};
 use crate::shared::Shared;
 use crate::verify::impossible_record;
@@ -29,6 +30,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub(crate) struct Traced {
     application: Application,
+    /// Its session's; children may have the same.
+    generation: u64,
     session: Mutex<Option<AppSession>>,
     /// It has ended, or was given up: take what is left.
     ended: AtomicBool,
@@ -46,6 +49,7 @@ impl Traced {
     pub(crate) fn new(session: AppSession) -> Traced {
         Traced {
             application: session.application().clone(),
+            generation: session.generation(),
             selected: AtomicU64::new(session.nr_selected() as u64),
             session: Mutex::new(Some(session)),
             ended: AtomicBool::new(false),
@@ -58,6 +62,10 @@ impl Traced {
 
     pub(crate) fn application(&self) -> &Application {
         &self.application
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// The session in the process; `None` after it was released.
@@ -104,10 +112,7 @@ impl Traced {
 
     /// Say this once in the report.
     pub(crate) fn warn(&self, text: String) {
-        let mut warnings = lock(&self.warnings);
-        if warnings.len() < 16 && !warnings.contains(&text) {
-            warnings.push(text);
-        }
+        keep(&mut lock(&self.warnings), text);
     }
 
     /// Look for tracepoints that came or went. What is wrong with the process' memory ends it.
@@ -146,6 +151,8 @@ pub(crate) struct Moved {
     streams: u32,
     /// Event record classes in the metadata; `None`: there is none yet.
     described: Option<usize>,
+    /// When they may be made anew.
+    pace: Pace,
     last: Counts,
 }
 
@@ -175,6 +182,7 @@ impl Moved {
             uuid: new_uuid()?,
             large_header,
             described: None,
+            pace: Pace::new(),
             last: Counts::default(),
         })
     }
@@ -185,12 +193,25 @@ impl Moved {
 
     /// Take whole packets. Returns how many.
     pub(crate) fn poll(&mut self, place: &mut Place<'_>) -> Result<u64, strata_collect::Error> {
+        if self.must_wait() {
+            return Ok(0);
+        }
         self.with_collector(place, |collector, describe| collector.poll(describe))
     }
 
     /// Take what is published of the sub-buffers being filled, too.
     pub(crate) fn flush(&mut self, place: &mut Place<'_>) -> Result<u64, strata_collect::Error> {
+        if self.must_wait() {
+            return Ok(0);
+        }
         self.with_collector(place, |collector, describe| collector.flush(describe))
+    }
+
+    /// It has new kinds of event records, and its metadata were made anew only just now.
+    fn must_wait(&self) -> bool {
+        let selected = self.traced.selected.load(Ordering::Relaxed);
+        self.described.is_some_and(|described| described as u64 != selected)
+            && !self.pace.is_due(Instant::now())
     }
 
     /// Take what is left, and close the files.
@@ -229,27 +250,29 @@ impl Moved {
         }
         let first = self.described.is_none();
         let (traced, described) = (&self.traced, &mut self.described);
+        let pace = &mut self.pace;
         let (uuid, large_header) = (self.uuid, self.large_header);
         let mut describe = || {
             let mut session = traced.session();
             let session = session.as_mut()?;
             traced.update(session, place.shared);
-            let events = session.events();
-            if *described == Some(events.len()) {
+            let nr_events = session.nr_selected();
+            if *described == Some(nr_events) {
                 return None;
             }
-            *described = Some(events.len());
-            let application = &traced.application;
-            let trace = place.machine.trace(&TraceOf {
+            *described = Some(nr_events);
+            let (application, begin) = (&traced.application, Instant::now());
+            let of = TraceOf {
                 vpid: application.vpid(),
                 name: application.name(),
                 known: known(application),
                 uuid,
                 created: place.created,
                 large_header,
-                events,
-            });
-            Some(metadata::write(&trace))
+            };
+            let text = place.machine.metadata(&of, session.events());
+            pace.done(begin, begin.elapsed());
+            Some(text)
         };
         let Output::Folder(collector) = &mut self.output else { return Ok(0) };
         // Before packets: records that were only discarded are told by a packet without records.
@@ -271,7 +294,7 @@ impl Moved {
             let (traced, large_header) = (Arc::clone(&self.traced), self.large_header);
             collector.set_classes(move || {
                 let session = traced.session();
-                session.as_ref().map(|session| stream_class(large_header, session.events()))
+                session.as_ref().map(|one| stream_class(large_header, one.events().collect()))
             });
             self.output = Output::Folder(Box::new(collector));
         }
@@ -302,19 +325,16 @@ impl Moved {
         self.look_at_records(directory.as_ref());
         self.release(&mut counts, shared);
         let (traced, application) = (&self.traced, &self.traced.application);
-        let tracepoints = application.tracepoints().unwrap_or_else(|error| {
+        let tracepoints = application.count_matches(rules, matched).unwrap_or_else(|error| {
             traced.found(&error, shared);
-            Vec::new()
+            0
         });
-        for (rule, matched) in rules.rules().iter().zip(matched) {
-            *matched += tracepoints.iter().filter(|found| is_matched(found, rule)).count() as u64;
-        }
         let mut report = ProcessReport {
             pid: application.pid(),
             name: application.name().to_owned(),
             folder: self.folder.take(),
             set_aside: None,
-            tracepoints: tracepoints.len() as u64,
+            tracepoints,
             selected: traced.selected.load(Ordering::Relaxed),
             refused: application.refused_tracepoints().map_or_else(
                 |error| {
@@ -327,6 +347,7 @@ impl Moved {
             problem: lock(&traced.problem).clone(),
             warnings: lock(&traced.warnings).clone(),
             is_alive: application.is_alive(),
+            summed: None,
         };
         if traced.damaged.load(Ordering::Relaxed) {
             set_aside(&mut report, directory.as_ref());
@@ -339,7 +360,7 @@ impl Moved {
     fn look_at_records(&self, directory: Option<&Directory>) {
         let session = self.traced.session();
         let class =
-            session.as_ref().map(|session| stream_class(self.large_header, session.events()));
+            session.as_ref().map(|one| stream_class(self.large_header, one.events().collect()));
         drop(session);
         let (Some(directory), Some(class)) = (directory, class) else { return };
         if let Some(found) = impossible_record(directory, &class) {
@@ -408,11 +429,6 @@ fn set_aside(report: &mut ProcessReport, directory: Option<&Directory>) {
         }
         _ => {}
     }
-}
-
-fn is_matched(tracepoint: &Tracepoint, rule: &Rule) -> bool {
-    let event = &tracepoint.event;
-    rule.matches(event.provider.as_bytes(), event.name.as_bytes(), tracepoint.level())
 }
 
 /// Does this error mean that the process' memory is not what it must be? `lagged`: this program stood still

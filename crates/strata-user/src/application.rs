@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{fence, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use strata_abi::{ring, user};
 use strata_model::{text_from_bytes, EventClass};
@@ -11,12 +11,14 @@ use strata_model::{text_from_bytes, EventClass};
 use crate::announce::Sender;
 use crate::clock::Clock;
 use crate::code::ProcessCode;
-use crate::description::{Description, DescriptionError};
+use crate::described::Described;
+use crate::description::DescriptionError;
 use crate::error::Error;
 use crate::find::refusal;
 use crate::identity::{shown, Identity};
 use crate::memory::{session, state, u16_in, u32_in, u64_in, Memory};
 use crate::process::{failed, Process, Status};
+use crate::rules::Rules;
 use crate::sites::Stuck;
 
 /// A process that can be traced. Clones refer to the same one.
@@ -32,6 +34,7 @@ struct Inner {
     code: Arc<ProcessCode>,
     stuck: Stuck,
     identity: Identity,
+    described: Mutex<Described>,
     name: String,
     said_name: String,
     inner_pid: u32,
@@ -118,7 +121,7 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     /// The bytes of a description.
-    pub fn description(&self, pid: u32, index: u32) -> Result<Description, Error> {
+    pub fn text(&self, pid: u32, index: u32) -> Result<&[u8], Error> {
         let error = |source| Error::Description { pid, index, source };
         let state = match self.states.get(index as usize) {
             Some(state) => state,
@@ -129,12 +132,11 @@ impl Snapshot {
         };
         let (begin, bytes) = (state.description as usize, state.description_bytes as usize);
         let copy = begin.checked_add(bytes).and_then(|end| self.descriptions.get(begin..end));
-        let copy = copy.ok_or_else(|| {
+        copy.ok_or_else(|| {
             let limit = self.descriptions.len() as u64;
             let (begin, bytes) = (begin as u64, bytes as u64);
             error(DescriptionError::Outside { begin, end: begin.saturating_add(bytes), limit })
-        })?;
-        Description::parse(copy).map_err(error)
+        })
     }
 
     /// Where the tracepoint is in the code.
@@ -292,6 +294,7 @@ impl Application {
             started_ns,
             code: Arc::new(ProcessCode::new(process.clone(), memory.shared_file())),
             stuck: Stuck::default(),
+            described: Mutex::new(Described::new(memory.owner.uid)),
             memory,
             process,
         };
@@ -436,10 +439,11 @@ impl Application {
     /// [`Error::Value`], [`Error::Description`]: its memory is damaged. [`Error::System`].
     pub fn tracepoints(&self) -> Result<Vec<Tracepoint>, Error> {
         let snapshot = self.snapshot()?;
-        let tracepoint = |(index, state): (usize, &State)| {
-            let index = index as u32;
-            let description = snapshot.description(self.pid(), index)?;
-            Ok(Tracepoint {
+        self.learn(&snapshot)?;
+        let described = self.described();
+        let tracepoint = |(index, state): (u32, &State)| {
+            let description = described.description(index)?;
+            Some(Tracepoint {
                 index,
                 event: EventClass { id: index, ..description.event },
                 file: description.file,
@@ -450,7 +454,24 @@ impl Application {
                 by_flag: state.flags & user::STATE_FLAG != 0,
             })
         };
-        snapshot.states.iter().enumerate().map(tracepoint).collect()
+        Ok((0..).zip(&snapshot.states).filter_map(tracepoint).collect())
+    }
+
+    /// How many tracepoints it has, also of objects that were unloaded; to each rule that matches one of them,
+    /// one is added.
+    ///
+    /// # Errors
+    /// As [`tracepoints`](Self::tracepoints).
+    pub fn count_matches(&self, rules: &Rules, matched: &mut [u64]) -> Result<u64, Error> {
+        self.learn(&self.snapshot()?)?;
+        let described = self.described();
+        for heading in (0..described.len()).filter_map(|index| described.heading(index)) {
+            for (rule, matched) in rules.rules().iter().zip(&mut *matched) {
+                let is_one = rule.matches(heading.provider, heading.name, heading.level);
+                *matched = matched.saturating_add(is_one.into());
+            }
+        }
+        Ok(described.len().into())
     }
 
     /// Does one of its tracepoints test a flag in memory instead of being patched?
@@ -463,6 +484,19 @@ impl Application {
 
     pub(crate) fn memory(&self) -> &Memory {
         &self.inner.memory
+    }
+
+    /// What it has said of its tracepoints so far.
+    pub(crate) fn described(&self) -> MutexGuard<'_, Described> {
+        self.inner.described.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of what the snapshot says.
+    ///
+    /// # Errors
+    /// See [`Described::learn`].
+    pub(crate) fn learn(&self, snapshot: &Snapshot) -> Result<(), Error> {
+        self.described().learn(self.pid(), snapshot)
     }
 
     pub(crate) fn publish(&self) -> u32 {

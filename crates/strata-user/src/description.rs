@@ -20,6 +20,28 @@ pub enum DescriptionError {
         /// Bytes that are there.
         limit: u64,
     },
+    /// It is not what it was.
+    #[error("its description has changed since it was read first")]
+    Changed,
+    /// It was there, and is not any more.
+    #[error("it is no longer there")]
+    Missing,
+    /// Another tracepoint owns these bytes.
+    #[error("its description lies in bytes {begin} to {end}, which describe another tracepoint")]
+    Shared {
+        /// First byte of the other one.
+        begin: u64,
+        /// Behind its last byte.
+        end: u64,
+    },
+    /// It was given one id after the other.
+    #[error("its id in this session has changed to {id}; the limit is {limit} ids")]
+    TooManyIds {
+        /// The last one.
+        id: u32,
+        /// The most that are possible.
+        limit: u32,
+    },
     /// It ends too early.
     #[error("its description ends at byte {bytes}, in the middle of {what}")]
     Short {
@@ -79,11 +101,6 @@ pub enum DescriptionError {
 /// A tracepoint's description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Description {
-    /// As bytes: rules match these.
-    pub provider: Vec<u8>,
-    /// As bytes: rules match these.
-    pub name: Vec<u8>,
-    pub level: u8,
     pub file: String,
     pub line: u32,
     /// With id 0.
@@ -97,12 +114,7 @@ impl Description {
     /// The first thing that is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Description, DescriptionError> {
         let mut input = Input { bytes, at: 0 };
-        let level = input.u8("the log level")?;
-        input.u8("the log level")?;
-        let nr_fields = u32::from(input.u16("the number of fields")?);
-        let line = input.u32("the line number")?;
-        let provider = input.name("the provider")?.to_vec();
-        let name = input.name("the name")?.to_vec();
+        let Heading { level, nr_fields, line, provider, name } = Heading::read(&mut input)?;
         let file = text_from_bytes(input.name("the file name")?);
         if provider.is_empty() {
             return Err(DescriptionError::NoProvider);
@@ -118,14 +130,46 @@ impl Description {
         }
         let event = EventClass {
             id: 0,
-            provider: text_from_bytes(&provider),
-            name: text_from_bytes(&name),
+            provider: text_from_bytes(provider),
+            name: text_from_bytes(name),
             loglevel: Some(level),
             emf_uri: None,
             fields,
         };
         event.validate()?;
-        Ok(Description { provider, name, level, file, line, event })
+        Ok(Description { file, line, event })
+    }
+}
+
+/// What a description begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Heading<'a> {
+    pub level: u8,
+    nr_fields: u32,
+    line: u32,
+    /// As bytes: rules match these.
+    pub provider: &'a [u8],
+    /// As bytes: rules match these.
+    pub name: &'a [u8],
+}
+
+impl<'a> Heading<'a> {
+    /// Reads it; the rest of `bytes` is not looked at.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn parse(bytes: &'a [u8]) -> Result<Heading<'a>, DescriptionError> {
+        Heading::read(&mut Input { bytes, at: 0 })
+    }
+
+    fn read(input: &mut Input<'a>) -> Result<Heading<'a>, DescriptionError> {
+        let level = input.u8("the log level")?;
+        input.u8("the log level")?;
+        let nr_fields = u32::from(input.u16("the number of fields")?);
+        let line = input.u32("the line number")?;
+        let provider = input.name("the provider")?;
+        let name = input.name("the name")?;
+        Ok(Heading { level, nr_fields, line, provider, name })
     }
 }
 
@@ -352,8 +396,13 @@ mod tests {
     #[test]
     fn parse_of_every_kind_of_field_gives_the_model() {
         let parsed = Description::parse(&described(every_kind())).unwrap();
-        assert_eq!((parsed.level, parsed.line, parsed.file.as_str()), (6, 42, "fake.c"));
-        assert_eq!((&parsed.provider[..], &parsed.name[..]), (&b"app"[..], &b"event"[..]));
+        assert_eq!((parsed.line, parsed.file.as_str()), (42, "fake.c"));
+        let bytes = described(every_kind());
+        let heading = Heading::parse(&bytes).unwrap();
+        assert_eq!(
+            (heading.provider, heading.name, heading.level),
+            (&b"app"[..], &b"event"[..], 6)
+        );
         assert_eq!(parsed.event.full_name(), "app:event");
         assert_eq!(parsed.event.loglevel, Some(6));
         let classes: Vec<&FieldClass> = parsed.event.fields.iter().map(|f| &f.class).collect();

@@ -286,6 +286,23 @@ pub enum Error {
         /// How long we waited \[ms\].
         waited_ms: u64,
     },
+    /// Its user's processes take as much of this program as they may.
+    #[error(
+        "process {pid}: user {uid} has {found} {what}; the limit is {limit}. Record fewer of that user's \
+         processes at once"
+    )]
+    Crowded {
+        /// The process.
+        pid: u32,
+        /// Who owns its memory.
+        uid: u32,
+        /// What there is too much of.
+        what: &'static str,
+        /// How much there would be.
+        found: u64,
+        /// The limit.
+        limit: u64,
+    },
     /// Our own limit on open files.
     #[error(
         "process {pid}: {what}: this program has as many files open as it may ({limit}). Raise the \
@@ -362,6 +379,7 @@ impl Error {
             | Error::Site { pid, .. }
             | Error::Code { pid, .. }
             | Error::Stuck { pid, .. }
+            | Error::Crowded { pid, .. }
             | Error::Descriptors { pid, .. }
             | Error::System { pid, .. } => Some(*pid),
         }

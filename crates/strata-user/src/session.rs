@@ -1,6 +1,5 @@
 //! One session in one process: its slot, its channel, and which tracepoints are on.
 
-use std::collections::HashMap;
 use std::mem::offset_of;
 use std::sync::atomic::{fence, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -11,8 +10,9 @@ use strata_ring::{channel_bytes, Attr, Channel, LossMode, Mapping, Publish};
 
 use crate::application::{possible_cpus, Application, Snapshot};
 use crate::clock::{Clock, Publisher};
-use crate::description::Description;
 use crate::error::Error;
+use crate::ids::Ids;
+use crate::ledger::Share;
 use crate::memory::{page_aligned, session, state, to_pages, u32_in, u64_in, Lock, Memory};
 use crate::process::is_ending;
 use crate::rules::Rules;
@@ -23,10 +23,6 @@ const COMPACT_MAX: usize = 31;
 
 /// How often a process learns that its tracer lives.
 const HEARTBEAT: Duration = Duration::from_millis(250);
-
-/// Ids beyond are a lie: a process has at most `NR_STATES` tracepoints, and gives each one id, or two
-/// if the tracer did so at the same moment.
-const ID_LIMIT: u32 = 2 * user::NR_STATES;
 
 /// Which record headers a session has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -150,10 +146,9 @@ pub struct AppSession {
     large_header: bool,
     channel: Option<Channel>,
     place: (u64, u64),
-    events: Vec<EventClass>,
-    /// Event record id to tracepoint.
-    known: HashMap<u16, u32>,
-    descriptions: Vec<Description>,
+    ids: Ids,
+    /// Its place among its user's processes.
+    _share: Share,
     seen: Option<Seen>,
     publisher: Publisher,
     clock_due: Instant,
@@ -191,11 +186,11 @@ impl AppSession {
         }
         let lock = memory.try_lock().ok_or(Error::Locked { pid: app.pid(), waited_ms: 0 })?;
         let snapshot = app.snapshot()?;
-        let descriptions = describe(app, &snapshot, &[])?;
+        app.learn(&snapshot)?;
+        let share = share(app)?;
         let generation = new_generation();
         let slot = claim(app, generation, &lock)?;
-        let mut session = AppSession::new(app, slot, generation);
-        session.descriptions = descriptions;
+        let mut session = AppSession::new(app, slot, generation, share);
         // From here on dropping it gives the slot back.
         let selected = session.selected(&snapshot, spec);
         session.large_header = match spec.header {
@@ -226,7 +221,12 @@ impl AppSession {
     ///
     /// # Errors
     /// [`Error::NotArmed`]: there is none; [`Error::NoBuffers`]: since it could not make it. [`Error::Channel`], [`Error::Value`]: its memory is damaged.
-    pub fn adopt(app: &Application, generation: u64, clock: &Clock) -> Result<AppSession, Error> {
+    pub fn adopt(
+        app: &Application,
+        generation: u64,
+        spec: &SessionSpec,
+        clock: &Clock,
+    ) -> Result<AppSession, Error> {
         let pid = app.pid();
         let memory = app.memory();
         let slots = SlotCopy::read_all(memory)?;
@@ -250,16 +250,21 @@ impl AppSession {
         let channel = Mapping::new(memory.fd(), place.0, place.1 - place.0)
             .and_then(Channel::open)
             .map_err(|source| Error::Channel { pid, source })?;
-        let (found, limit) = (channel.nr_streams().into(), possible_cpus().into());
-        if found > limit {
-            return Err(Error::Value {
-                pid,
-                what: "its channel's number of streams",
-                found,
-                limit,
-            });
+        // As we have asked for it: packets are copied, and shall take no more of us than those of others.
+        for (what, found, limit) in [
+            (
+                "its channel's number of streams",
+                channel.nr_streams().into(),
+                possible_cpus().into(),
+            ),
+            ("its channel's sub-buffer size", channel.subbuf_bytes(), spec.subbuf_bytes),
+            ("its channel's number of sub-buffers", channel.nr_subbufs().into(), spec.nr_subbufs),
+        ] {
+            if found > limit {
+                return Err(Error::Value { pid, what, found, limit });
+            }
         }
-        let mut session = AppSession::new(app, slot, generation);
+        let mut session = AppSession::new(app, slot, generation, share(app)?);
         session.large_header = copy.flags & user::SESSION_LARGE_HEADER != 0;
         session.place = place;
         session.channel = Some(channel);
@@ -282,7 +287,7 @@ impl AppSession {
         self.update().map(drop)
     }
 
-    fn new(app: &Application, slot: u32, generation: u64) -> AppSession {
+    fn new(app: &Application, slot: u32, generation: u64, share: Share) -> AppSession {
         let now = Instant::now();
         AppSession {
             app: app.clone(),
@@ -291,9 +296,8 @@ impl AppSession {
             large_header: false,
             channel: None,
             place: (0, 0),
-            events: Vec::new(),
-            known: HashMap::new(),
-            descriptions: Vec::new(),
+            ids: Ids::default(),
+            _share: share,
             seen: None,
             publisher: Publisher::new(slot),
             clock_due: now,
@@ -333,16 +337,18 @@ impl AppSession {
         self.channel.take()
     }
 
-    /// The kinds of event records so far, in order of their ids.
-    #[must_use]
-    pub fn events(&self) -> &[EventClass] {
-        &self.events
+    /// The kinds of event records so far, in order of their ids; each is made when it is asked for.
+    pub fn events(&self) -> impl Iterator<Item = EventClass> + '_ {
+        self.ids.iter().filter_map(|(id, index)| {
+            let description = self.app.described().description(index)?;
+            Some(EventClass { id: id.into(), ..description.event })
+        })
     }
 
-    /// Tracepoints that were ever on in this session.
+    /// Tracepoints that were ever on in this session: so many kinds of event records there are.
     #[must_use]
     pub fn nr_selected(&self) -> usize {
-        self.events.len()
+        self.ids.len()
     }
 
     /// What the process counts beside the channel.
@@ -396,12 +402,13 @@ impl AppSession {
 
     /// Which tracepoints that are there now the rules select.
     fn selected(&self, snapshot: &Snapshot, spec: &SessionSpec) -> Vec<u32> {
-        let states = (0..).zip(&snapshot.states).zip(&self.descriptions);
-        states
-            .filter(|((_, state), _)| state.is_present())
-            .filter(|(_, d)| spec.rules.select(&d.provider, &d.name, d.level))
-            .map(|((index, _), _)| index)
-            .collect()
+        let described = self.app.described();
+        let selects = |index: &u32| {
+            let heading = described.heading(*index);
+            heading.is_some_and(|it| spec.rules.select(it.provider, it.name, it.level))
+        };
+        let states = (0..).zip(&snapshot.states).filter(|(_, state)| state.is_present());
+        states.map(|(index, _)| index).filter(selects).collect()
     }
 
     /// Gives a tracepoint an id in this session, unless the process has just done so.
@@ -500,8 +507,7 @@ impl AppSession {
     /// Switches on what the rules select, and what has been loaded since we first looked.
     fn switch_on(&mut self, spec: &SessionSpec) -> Result<(), Error> {
         let snapshot = self.app.snapshot()?;
-        let more = describe(&self.app, &snapshot, &self.descriptions)?;
-        self.descriptions.extend(more);
+        self.app.learn(&snapshot)?;
         let selected = self.selected(&snapshot, spec);
         for index in &selected {
             self.give_id(*index);
@@ -545,7 +551,7 @@ impl AppSession {
 
     fn site_error(&self, failure: Failure) -> Error {
         let pid = self.app.pid();
-        let tracepoint = self.descriptions.get(failure.index as usize);
+        let tracepoint = self.app.described().description(failure.index);
         let tracepoint = tracepoint.map_or_else(String::new, |d| d.event.full_name());
         let user::Site { address, displacement, .. } = failure.site;
         match failure.cause {
@@ -572,9 +578,8 @@ impl AppSession {
             return Ok(false);
         }
         let snapshot = self.app.snapshot()?;
-        let more = describe(&self.app, &snapshot, &self.descriptions)?;
-        self.descriptions.extend(more);
-        let grown = self.learn_ids(&snapshot);
+        self.app.learn(&snapshot)?;
+        let grown = self.ids.learn(self.app.pid(), self.slot, &snapshot.states)?;
         if seen.arm_errno != 0 && !self.stopped {
             let bit = self.bit();
             let on = (0..).zip(&snapshot.states).filter(|(_, state)| state.enabled & bit != 0);
@@ -583,20 +588,6 @@ impl AppSession {
         }
         self.seen = Some(seen);
         Ok(grown)
-    }
-
-    fn learn_ids(&mut self, snapshot: &Snapshot) -> bool {
-        let before = self.events.len();
-        for ((index, state), description) in (0..).zip(&snapshot.states).zip(&self.descriptions) {
-            let id = state.ids[self.slot as usize];
-            if u32::from(id) >= ID_LIMIT || self.known.contains_key(&id) {
-                continue;
-            }
-            self.known.insert(id, index);
-            self.events.push(EventClass { id: id.into(), ..description.event.clone() });
-        }
-        self.events.sort_unstable_by_key(|event| event.id);
-        self.events.len() > before
     }
 
     /// Says that we live, and keeps the process' clock right. Returns when to call this again.
@@ -662,14 +653,10 @@ impl Drop for AppSession {
     }
 }
 
-/// The descriptions of the tracepoints behind those that are known.
-fn describe(
-    app: &Application,
-    snapshot: &Snapshot,
-    known: &[Description],
-) -> Result<Vec<Description>, Error> {
-    let range = known.len() as u32..snapshot.states.len() as u32;
-    range.map(|index| snapshot.description(app.pid(), index)).collect()
+/// A place among the processes of its user.
+fn share(app: &Application) -> Result<Share, Error> {
+    let mut share = Share::new(app.memory().owner.uid);
+    share.take_process(app.pid()).map(|()| share)
 }
 
 /// Takes a free slot; frees those of dead tracers before.

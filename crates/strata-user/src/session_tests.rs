@@ -13,7 +13,7 @@ fn start(fake: &Fake, rules: &[&str]) -> AppSession {
 }
 
 fn names(session: &AppSession) -> Vec<String> {
-    session.events().iter().map(|e| format!("{}={}", e.id, e.full_name())).collect()
+    session.events().map(|e| format!("{}={}", e.id, e.full_name())).collect()
 }
 
 fn status(fake: &Fake, slot: u32) -> u32 {
@@ -91,7 +91,7 @@ fn complete_switches_on_what_a_fork_during_start_has_inherited_in_part() {
     }
     let (on, off) = (user::SITE_ON, user::SITE_DORMANT);
     let mut session = start(&fake, &["*"]);
-    let before = session.events().len();
+    let before = session.nr_selected();
     // One is on in its state only, one nowhere, and has no id.
     text.set(1, 0, off);
     text.set(2, 0, off);
@@ -99,7 +99,7 @@ fn complete_switches_on_what_a_fork_during_start_has_inherited_in_part() {
     assert_eq!(text.opcodes(), [on, off, off]);
     session.complete(&spec(&["*"])).unwrap();
     assert_eq!((text.opcodes(), fake.enabled(2)), (vec![on; 3], 1));
-    assert_eq!((session.events().len(), session.problems().len()), (before, 0));
+    assert_eq!((session.nr_selected(), session.problems().len()), (before, 0));
 
     let mut ended = Fake::spawned_unseen().described();
     let mut session = start(&ended, &["*"]);
@@ -310,14 +310,23 @@ fn update_patches_for_a_process_that_cannot() {
 fn update_does_not_believe_ids_that_cannot_be() {
     let fake = Fake::with_tracepoints();
     let mut session = start(&fake, &["app"]);
-    for id in 0..u16::MAX {
-        if id % 1000 == 0 {
-            fake.put(Fake::id_at(2, 0), &id.to_ne_bytes());
-            fake.put_u64(offset_of!(user::Control, generation), id.into());
-            session.update().unwrap();
-        }
+    let mut set = |index: u32, id: u16| {
+        fake.put(Fake::id_at(index, 0), &id.to_ne_bytes());
+        fake.put_u64(offset_of!(user::Control, generation), u64::from(id) << 8 | u64::from(index));
+        session.update().map(|_| session.nr_selected())
+    };
+    // More than there can be; another's.
+    for id in [u16::MAX - 1, 60_000, 8192, 0, 1] {
+        assert_eq!(set(2, id).unwrap(), 2);
     }
-    assert_eq!(session.nr_selected(), 2 + 8, "1000 to 8000; 0 is another's");
+    // The process and its tracer have given one at the same moment.
+    assert_eq!(set(2, 8191).unwrap(), 3);
+    assert_eq!(set(2, 5).unwrap(), 4);
+    assert_eq!(set(2, 8191).unwrap(), 4);
+    let error = set(2, 6).unwrap_err();
+    let source = crate::DescriptionError::TooManyIds { id: 6, limit: 2 };
+    assert!(matches!(&error, Error::Description { index: 2, source: s, .. } if *s == source));
+    assert_eq!(session.nr_selected(), 4);
 }
 
 #[test]
@@ -350,8 +359,8 @@ fn start_in_a_process_that_has_ended_says_gone_and_adopt_reads_the_rest() {
     assert!(AppSession::start(&app, &spec(&["*"]), &clock()).unwrap_err().is_gone());
     let mut fake = armed(9);
     fake.pid = u32::MAX;
-    let mut session = AppSession::adopt(&fake.open(), 9, &clock()).unwrap();
-    assert_eq!(session.events().len(), 2);
+    let mut session = AppSession::adopt(&fake.open(), 9, &spec(&["*"]), &clock()).unwrap();
+    assert_eq!(session.nr_selected(), 2);
     session.stop().unwrap();
     session.release().unwrap();
 }
@@ -391,7 +400,7 @@ fn armed(generation: u64) -> Fake {
 #[test]
 fn adopt_takes_over_what_the_process_has_made() {
     let fake = armed(77);
-    let mut session = AppSession::adopt(&fake.open(), 77, &clock()).unwrap();
+    let mut session = AppSession::adopt(&fake.open(), 77, &spec(&["*"]), &clock()).unwrap();
     assert_eq!(names(&session), ["0=app:start", "1=app:work"]);
     assert_eq!((session.slot(), session.large_header()), (0, false));
     assert!(fake.session_u64(0, offset_of!(user::Session, heartbeat_ns)) > 0);
@@ -403,13 +412,13 @@ fn adopt_takes_over_what_the_process_has_made() {
 #[test]
 fn adopt_of_another_generation_says_that_there_is_none() {
     let fake = armed(77);
-    let error = AppSession::adopt(&fake.open(), 78, &clock()).unwrap_err();
+    let error = AppSession::adopt(&fake.open(), 78, &spec(&["*"]), &clock()).unwrap_err();
     assert!(matches!(error, Error::NotArmed { generation: 78, .. }));
     // The process has left why.
     let slot = crate::memory::session(3);
     fake.put(slot + offset_of!(user::Session, generation), &78u64.to_ne_bytes());
     fake.put_u32(slot + offset_of!(user::Session, create_errno), libc::EFBIG as u32);
-    let error = AppSession::adopt(&fake.open(), 78, &clock()).unwrap_err();
+    let error = AppSession::adopt(&fake.open(), 78, &spec(&["*"]), &clock()).unwrap_err();
     assert!(matches!(error, Error::NoBuffers { .. }), "{error}");
     assert!(error.to_string().contains("began: File too large"), "{error}");
     assert_eq!((status(&fake, 0), fake.enabled(0)), (user::SESSION_ACTIVE, 1));
@@ -429,13 +438,24 @@ fn malicious_slot_whose_channel_lies_elsewhere_is_not_adopted() {
         let slot = crate::memory::session(0);
         fake.put_u64(slot + offset_of!(user::Session, channel_offset), offset);
         fake.put_u64(slot + offset_of!(user::Session, channel_bytes), bytes);
-        let error = AppSession::adopt(&fake.open(), 5, &clock()).unwrap_err();
+        let error = AppSession::adopt(&fake.open(), 5, &spec(&["*"]), &clock()).unwrap_err();
         assert!(matches!(error, Error::Value { .. }), "{error}");
     }
     let fake = armed(5);
     fake.put_u64(user::CHANNELS_OFFSET as usize, 0);
-    let error = AppSession::adopt(&fake.open(), 5, &clock()).unwrap_err();
+    let error = AppSession::adopt(&fake.open(), 5, &spec(&["*"]), &clock()).unwrap_err();
     assert!(matches!(error, Error::Channel { .. }), "{error}");
+}
+
+#[test]
+fn malicious_channel_with_larger_sub_buffers_than_asked_for_is_not_adopted() {
+    for (what, asked) in [
+        ("its channel's sub-buffer size", SessionSpec { subbuf_bytes: 2048, ..spec(&["*"]) }),
+        ("its channel's number of sub-buffers", SessionSpec { nr_subbufs: 1, ..spec(&["*"]) }),
+    ] {
+        let error = AppSession::adopt(&armed(5).open(), 5, &asked, &clock()).unwrap_err();
+        assert!(matches!(error, Error::Value { what: found, .. } if found == what), "{error}");
+    }
 }
 
 #[test]
@@ -596,12 +616,12 @@ fn use_everything(fake: &Fake, clock: &Clock) -> &'static str {
         let _ = (app.name(), app.is_alive(), app.generation(), app.sites_by_flag());
         let _ = app.tracepoints();
         let generation = app.session_generations().first().copied().unwrap_or(1);
-        let adopted = AppSession::adopt(&app, generation, clock);
+        let adopted = AppSession::adopt(&app, generation, &spec(&["*"]), clock);
         let mut session = AppSession::start(&app, &spec(&["*"]), clock)?;
         session.clock_due = Instant::now();
         session.tick(clock)?;
         session.update()?;
-        let _ = (session.problems(), session.counters(), session.events().len());
+        let _ = (session.problems(), session.counters(), session.nr_selected());
         for event in session.events() {
             assert_eq!(event.validate(), Ok(()));
         }

@@ -132,7 +132,7 @@ const WAYS: [&[(&str, &str)]; 4] = [
 ];
 
 fn event_names(session: &AppSession) -> Vec<String> {
-    let mut names: Vec<String> = session.events().iter().map(|e| e.full_name()).collect();
+    let mut names: Vec<String> = session.events().map(|e| e.full_name()).collect();
     names.sort();
     names
 }
@@ -205,7 +205,7 @@ fn launched_application_and_its_child_are_recorded_from_their_first_event() {
                 assert_eq!(sender.uid(), unsafe { libc::getuid() });
                 let app = Application::announced(fd, &sender).unwrap();
                 assert_eq!((app.name(), app.vpid()), ("application", sender.pid()));
-                AppSession::adopt(&app, generation, &clock).unwrap()
+                AppSession::adopt(&app, generation, &spec(&["real:tick"]), &clock).unwrap()
             }
             other => panic!("{other:?}"),
         };
@@ -240,7 +240,7 @@ fn receive_ended(
         Received::Process { fd, sender, .. } => {
             let app = Application::announced(fd, &sender).unwrap();
             assert!(!app.is_alive());
-            AppSession::adopt(&app, generation, clock).unwrap()
+            AppSession::adopt(&app, generation, &spec(&["real:tick"]), clock).unwrap()
         }
         other => panic!("{other:?}"),
     }

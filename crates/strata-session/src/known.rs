@@ -1,0 +1,215 @@
+//! What the keeper remembers of processes that it has met. They may be any number, so all of it is bounded.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{Hash, Hasher};
+
+use crate::report::NotReached;
+
+/// Memories, or sessions, of processes that have ended which are remembered. Beyond, the oldest is forgotten: a
+/// message of it that is still on its way is then looked at again, and found to be of nobody.
+const RECENT_MAX: usize = 65_536;
+
+/// Reasons that are kept, of processes that could not be reached.
+const REASONS_MAX: usize = 10_000;
+
+/// The last ones of many numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    numbers: HashSet<u64>,
+    order: VecDeque<u64>,
+}
+
+impl Recent {
+    pub(crate) fn insert(&mut self, number: u64) {
+        if !self.numbers.insert(number) {
+            return;
+        }
+        self.order.push_back(number);
+        if self.order.len() > RECENT_MAX {
+            if let Some(oldest) = self.order.pop_front() {
+                self.numbers.remove(&oldest);
+            }
+        }
+    }
+
+    pub(crate) fn contains(&self, number: u64) -> bool {
+        self.numbers.contains(&number)
+    }
+}
+
+/// Memories that were looked at, by their inode numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// Of processes that are recorded: never forgotten.
+    now: HashSet<u64>,
+    /// Of those that were, or could not be.
+    past: Recent,
+}
+
+impl Known {
+    /// Its process is recorded from now on.
+    pub(crate) fn begin(&mut self, inode: u64) {
+        self.now.insert(inode);
+    }
+
+    /// Its process is not recorded, or no longer: it does not come back.
+    pub(crate) fn end(&mut self, inode: u64) {
+        self.now.remove(&inode);
+        self.past.insert(inode);
+    }
+
+    pub(crate) fn contains(&self, inode: u64) -> bool {
+        self.now.contains(&inode) || self.past.contains(inode)
+    }
+}
+
+/// Sessions of ours that processes may have inherited.
+#[derive(Debug, Default)]
+pub(crate) struct Generations {
+    /// Until when children may have inherited a part only (`CLOCK_MONOTONIC`) \[ns\].
+    until: HashMap<u64, u64>,
+    order: VecDeque<u64>,
+}
+
+impl Generations {
+    pub(crate) fn contains(&self, generation: u64) -> bool {
+        self.until.contains_key(&generation)
+    }
+
+    /// See [`Generations::insert`].
+    pub(crate) fn until(&self, generation: u64) -> Option<u64> {
+        self.until.get(&generation).copied()
+    }
+
+    /// A new one. Where there are too many, the oldest that no recorded process has is forgotten.
+    pub(crate) fn insert(&mut self, generation: u64, until_ns: u64, is_used: impl Fn(u64) -> bool) {
+        self.until.insert(generation, until_ns);
+        self.order.push_back(generation);
+        // Fewer are in use than there is room for; else one more is kept.
+        for _ in 0..RECENT_MAX.min(self.order.len().saturating_sub(RECENT_MAX) * 64) {
+            match self.order.pop_front() {
+                Some(oldest) if is_used(oldest) => self.order.push_back(oldest),
+                Some(oldest) => {
+                    self.until.remove(&oldest);
+                    break;
+                }
+                None => break,
+            }
+        }
+    }
+}
+
+/// Why processes could not be reached, each reason once.
+#[derive(Debug, Default)]
+pub(crate) struct Reasons {
+    kept: Vec<NotReached>,
+    /// What is kept, by number and reason.
+    said: HashSet<u64>,
+    /// Not kept.
+    more: u64,
+}
+
+impl Reasons {
+    /// Say it once.
+    pub(crate) fn add(&mut self, one: NotReached) {
+        let mut hasher = DefaultHasher::new();
+        (one.pid, &one.reason).hash(&mut hasher);
+        let said = hasher.finish();
+        if self.said.contains(&said) {
+            return;
+        }
+        if self.kept.len() < REASONS_MAX {
+            self.said.insert(said);
+            self.kept.push(one);
+        } else {
+            self.more = self.more.saturating_add(1);
+        }
+    }
+
+    /// Say one thing of a process.
+    pub(crate) fn add_first(&mut self, one: NotReached) {
+        if self.kept.len() >= REASONS_MAX || self.kept.iter().all(|kept| kept.pid != one.pid) {
+            self.add(one);
+        }
+    }
+
+    /// All of them, and how many were not kept.
+    pub(crate) fn take(&mut self) -> Vec<NotReached> {
+        let Reasons { mut kept, more, .. } = std::mem::take(self);
+        if more > 0 {
+            let reason = format!(
+                "{more} more times a process was not reached. The reasons of the first {REASONS_MAX} are \
+                 kept, which is the limit"
+            );
+            kept.push(NotReached { pid: 0, name: "other processes".to_owned(), reason });
+        }
+        kept
+    }
+}
+
+impl From<Vec<NotReached>> for Reasons {
+    fn from(all: Vec<NotReached>) -> Reasons {
+        let mut reasons = Reasons::default();
+        all.into_iter().for_each(|one| reasons.add(one));
+        reasons
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_of_a_hundred_thousand_processes_forgets_the_oldest_and_none_that_is_recorded() {
+        let mut known = Known::default();
+        known.begin(1);
+        for inode in 2..100_000 {
+            known.begin(inode);
+            known.end(inode);
+            known.end(inode);
+        }
+        assert!(known.contains(1) && known.contains(99_999) && !known.contains(2));
+        assert_eq!((known.now.len(), known.past.order.len()), (1, RECENT_MAX));
+        assert_eq!(known.past.numbers.len(), RECENT_MAX);
+        known.end(1);
+        assert!(known.contains(1) && known.now.is_empty());
+    }
+
+    #[test]
+    fn generations_are_forgotten_when_nobody_has_them() {
+        let mut generations = Generations::default();
+        for generation in 0..200_000 {
+            generations.insert(generation, generation * 2, |one| one % 1000 == 0);
+        }
+        assert!(generations.order.len() <= RECENT_MAX + 1, "{}", generations.order.len());
+        assert_eq!(generations.order.len(), generations.until.len());
+        assert_eq!(
+            (generations.until(1000), generations.until(199_999)),
+            (Some(2000), Some(399_998))
+        );
+        assert!(generations.contains(0) && !generations.contains(1));
+        // All in use: nothing is forgotten.
+        let mut all = Generations::default();
+        (0..RECENT_MAX as u64 + 10).for_each(|one| all.insert(one, 0, |_| true));
+        assert_eq!(all.until.len(), RECENT_MAX + 10);
+    }
+
+    #[test]
+    fn reasons_are_said_once_and_beyond_the_limit_counted() {
+        let one =
+            |pid, reason: &str| NotReached { pid, name: String::new(), reason: reason.to_owned() };
+        let mut reasons = Reasons::from(vec![one(1, "a"), one(1, "a"), one(1, "b")]);
+        reasons.add_first(one(1, "c"));
+        for pid in 2..=REASONS_MAX as u32 {
+            reasons.add(one(pid, "a"));
+            reasons.add(one(pid, "a"));
+        }
+        // The last one of these, twice, and another process.
+        reasons.add_first(one(77_777, "a"));
+        let all = reasons.take();
+        assert_eq!(all.len(), REASONS_MAX + 1);
+        assert!(all[REASONS_MAX].reason.starts_with("3 more times"), "{:?}", all[REASONS_MAX]);
+        assert!(reasons.take().is_empty());
+    }
+}

@@ -1,0 +1,156 @@
+//! The reports of processes that have ended: one by one up to a number, and the rest summed up, so that any
+//! number of processes can come and go in one recording.
+
+use std::path::PathBuf;
+
+use crate::report::{ProcessReport, Summed};
+
+/// Processes without anything wrong that are told one by one.
+const PLAIN_MAX: usize = 10_000;
+
+/// Processes with something wrong that are told one by one: none of them makes another one untold.
+const TROUBLED_MAX: usize = 1_000;
+
+/// What became of all processes so far.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    told: Vec<ProcessReport>,
+    plain: usize,
+    troubled: usize,
+    /// The rest.
+    rest: Option<Rest>,
+}
+
+/// Processes that are not told one by one.
+#[derive(Debug, Default)]
+struct Rest {
+    sum: ProcessReport,
+    summed: Summed,
+    problems: u64,
+    warned: u64,
+}
+
+impl Reports {
+    /// Takes note of a process that has ended.
+    pub(crate) fn add(&mut self, report: ProcessReport) {
+        let troubled =
+            report.problem.is_some() || !report.warnings.is_empty() || report.refused > 0;
+        let (number, most) = match troubled {
+            true => (&mut self.troubled, TROUBLED_MAX),
+            false => (&mut self.plain, PLAIN_MAX),
+        };
+        if *number < most {
+            *number += 1;
+            self.told.push(report);
+        } else {
+            self.rest.get_or_insert_default().add(&report);
+        }
+    }
+
+    /// Takes note of a process that is still recorded when everything ends. However many ended before, it is
+    /// told: there are no more than can be recorded at once.
+    pub(crate) fn add_last(&mut self, report: ProcessReport) {
+        self.told.push(report);
+    }
+
+    /// All of them; the rest as the last one.
+    pub(crate) fn into_all(mut self) -> Vec<ProcessReport> {
+        self.told.extend(self.rest.map(Rest::into_report));
+        self.told
+    }
+}
+
+impl Rest {
+    fn add(&mut self, report: &ProcessReport) {
+        let sum = &mut self.sum;
+        sum.counts.add(&report.counts);
+        sum.tracepoints = sum.tracepoints.saturating_add(report.tracepoints);
+        sum.selected = sum.selected.saturating_add(report.selected);
+        sum.refused = sum.refused.saturating_add(report.refused);
+        self.summed.processes += 1;
+        if let Some(folder) = &report.folder {
+            self.summed.in_trace += 1;
+            // The folder of all processes of the layer.
+            let layer = || folder.parent().map_or_else(PathBuf::new, PathBuf::from);
+            sum.folder.get_or_insert_with(layer);
+        }
+        self.problems += u64::from(report.problem.is_some());
+        self.warned += u64::from(!report.warnings.is_empty());
+    }
+
+    fn into_report(self) -> ProcessReport {
+        let Rest { mut sum, summed, problems, warned } = self;
+        sum.name = format!("{} further processes", summed.processes);
+        let first =
+            format!("The reasons of the first {TROUBLED_MAX} processes are told one by one");
+        if problems > 0 {
+            sum.problem =
+                Some(format!("{problems} of them were not recorded to their end. {first}"));
+        }
+        if warned > 0 {
+            sum.warnings.push(format!("something is to be said of {warned} of them. {first}"));
+        }
+        sum.summed = Some(summed);
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Counts;
+
+    fn report(pid: u32) -> ProcessReport {
+        ProcessReport {
+            pid,
+            folder: Some(PathBuf::from(format!("t/user/x-{pid}"))),
+            tracepoints: 3,
+            selected: 2,
+            counts: Counts { records: 5, ..Counts::default() },
+            ..ProcessReport::default()
+        }
+    }
+
+    #[test]
+    fn reports_of_a_hundred_thousand_processes_are_told_or_summed_up() {
+        let mut reports = Reports::default();
+        for pid in 1..=100_000 {
+            reports.add(report(pid));
+        }
+        reports.add_last(ProcessReport { is_alive: true, ..report(7) });
+        let all = reports.into_all();
+        assert_eq!(all.len(), PLAIN_MAX + 2);
+        let (last, rest) = (&all[PLAIN_MAX], &all[PLAIN_MAX + 1]);
+        assert!(last.is_alive);
+        assert_eq!(rest.name, "90000 further processes");
+        assert_eq!(rest.summed, Some(Summed { processes: 90_000, in_trace: 90_000 }));
+        assert_eq!((rest.tracepoints, rest.selected), (270_000, 180_000));
+        assert_eq!(rest.folder.as_deref(), Some(std::path::Path::new("t/user")));
+        let records: u64 = all.iter().map(|one| one.counts.records).sum();
+        let processes: u64 = all.iter().map(ProcessReport::nr_processes).sum();
+        assert_eq!((records, processes), (500_005, 100_001));
+        assert_eq!((&rest.problem, rest.warnings.len()), (&None, 0));
+    }
+
+    #[test]
+    fn reports_of_many_damaged_processes_do_not_hide_others_and_are_counted() {
+        let mut reports = Reports::default();
+        for pid in 1..=3000 {
+            reports.add(ProcessReport {
+                problem: Some("damaged".into()),
+                warnings: vec!["w".into(); (pid % 2) as usize],
+                folder: None,
+                ..report(pid)
+            });
+        }
+        reports.add(report(9999));
+        let all = reports.into_all();
+        assert_eq!(all.len(), TROUBLED_MAX + 2);
+        assert_eq!(all[TROUBLED_MAX].pid, 9999);
+        let rest = &all[TROUBLED_MAX + 1];
+        assert_eq!(rest.summed, Some(Summed { processes: 2000, in_trace: 0 }));
+        assert!(rest.problem.as_ref().unwrap().starts_with("2000 of them"), "{rest:?}");
+        assert!(rest.warnings[0].contains("of 1000 of them"), "{rest:?}");
+        assert_eq!(rest.folder, None);
+    }
+}
