@@ -1,26 +1,14 @@
-# Sourced by the tests of what a user may do to root's recorder, after lib.sh: programs of two users.
-is_root || skip "only root can become two users"
-[[ -n $isolated ]] || skip "no namespaces here, and root's recorder would meet the machine's programs"
-need setpriv
-chmod 755 "$scratch"
+# Sourced by the tests of what a user may do to root's recorder: a program that attacks, and an honest one.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 program attack_user attack_user.c -static
 program ticker-static ticker.c -static
 install -m 755 "$built/attack_user" "$scratch/attack_user"
 install -m 755 "$built/ticker-static" "$scratch/ticker"
-evil=61001 good=61002
-as_evil=(setpriv --reuid=$evil --regid=$evil --clear-groups)
-as_good=(setpriv --reuid=$good --regid=$good --clear-groups)
 
 # attack WAY...: the attacker in the background, as process $begun, which has done it; what it said is in $hello.
 attack() {
-	begin "${as_evil[@]}" "$scratch/attack_user" "$@"
+	begin "${as_mallory[@]}" "$scratch/attack_user" "$@"
 	hello=${hellos[$begun]}
-}
-
-# everybody FLAG...: root records everybody, with room for what programs that are honest emit.
-everybody() {
-	record_begin "$@"
-	chmod 666 "$counts"
 }
 
 # stop_tracer: it does nothing more, until it gets SIGCONT.
@@ -35,7 +23,7 @@ is_recorded() { [[ -s $trace/user/$1-$2/metadata ]]; }
 
 # honest: a program of another user that begins now is recorded within the time of the test.
 honest() {
-	begin "${as_good[@]}" "$scratch/ticker" wait 100
+	begin "${as_alice[@]}" "$scratch/ticker" wait 100
 	wait_for "$1" is_recorded ticker "$begun" || fail "$2: an honest program of another user is not recorded"
 }
 
