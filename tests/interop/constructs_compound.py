@@ -3,6 +3,7 @@ NAME -> function(order) -> Trace, or Instead."""
 
 from constructs_fields import trace_of
 from writer import (
+    CLOCK,
     PACKET_CONTEXT,
     STAMP,
     Array,
@@ -516,4 +517,48 @@ def no_payload(order):
     ]
     stream = trace.stream(events, header=None)
     stream.packet([(n, n % 4, {}, None, {"_x": n}) for n in range(12)])
+    return trace
+
+
+@construct
+def lengths_in_the_environment(order):
+    """The environment is in front of what names it, or behind; entries are numbers of any base."""
+    trace = Trace(
+        order,
+        types="env { three = 0x3; none = 0; };",
+        more='env { two = 2; hostname = "host"; };' + CLOCK,
+    )
+    payload = Struct(
+        ("_n", u8()),
+        ("_a", Array(u16(), "env.three")),
+        ("_b", Array(Str(), "env.two")),
+        ("_c", Array(char(), "env.three")),
+        ("_none", Array(u8(), "env.none")),
+        ("_d", Array(Array(u8(), "env.three"), "_n")),
+        ("_e", Array(Array(Int(5), "_n"), "env.two")),
+        ("_last", u8()),
+    )
+    common = Struct(("_common", Array(u8(), "env.two")))
+    context = Struct(*PACKET_CONTEXT.members, ("_pc", Array(u8(), "env.three")))
+    stream = trace.stream([Event("my:event", payload)], common=common, context=context)
+    for first in (0, 2):
+        records = [
+            (
+                10 * n,
+                0,
+                {
+                    "_n": n,
+                    "_a": [n, 500, 65535],
+                    "_b": ["x" * n, "y"],
+                    "_c": b"a\0b",
+                    "_none": [],
+                    "_d": [[1, 2, n]] * n,
+                    "_e": [[n] * n, [31] * n],
+                    "_last": 77,
+                },
+                {"_common": [n, 9]},
+            )
+            for n in (first, first + 1)
+        ]
+        stream.packet(records, _pc=[1, 2, 3])
     return trace

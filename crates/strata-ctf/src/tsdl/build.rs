@@ -243,7 +243,9 @@ impl<'t> Builder<'t> {
 
     /// A part of packets or events.
     fn part(&mut self, scope: Scope, roots: &Roots, class: &Rc<Type>, at: u32) -> Made<Structure> {
-        resolve::structure(&mut self.names, roots, scope, class, at)
+        let (places, values) = (&self.entries, self.schema.environment.as_slice());
+        let environment = resolve::Environment { places, values };
+        resolve::structure(&mut self.names, environment, roots, scope, class, at)
     }
 
     /// The definitions and attributes of a stream's or an event's block.

@@ -146,6 +146,18 @@ pub enum ReferenceProblem {
     /// A tag that has no labels.
     #[error("the field is no enumeration")]
     NotEnumeration,
+    /// Nothing in the environment has this name.
+    #[error("the block 'env' has no such entry")]
+    NoEntry,
+    /// A length that is a text.
+    #[error("the entry of the block 'env' is a text, not a number")]
+    EntryIsText,
+    /// A length below 0.
+    #[error("the entry of the block 'env' is a negative number")]
+    EntryIsNegative,
+    /// A tag in the environment: entries have no labels.
+    #[error("a variant's tag is an enumeration, and entries of the block 'env' have no labels")]
+    EntryIsNoTag,
 }
 
 /// A problem, and the byte of the text where it is. Small, as each token could be one.

@@ -5,10 +5,43 @@ use super::limits;
 use super::scope::{heap, Names};
 use super::types::{Fields, Reference, Type, TypeKind, TypeLength};
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::rc::Rc;
 use strata_model::schema::{
     Array, FieldClass, Integer, Length, Location, Member, Scope, Structure, Variant, VariantOption,
 };
+use strata_model::EnvValue;
+
+/// What the environment's entries are, by name.
+#[derive(Clone, Copy)]
+pub(super) struct Environment<'a> {
+    /// Each entry's place in `values`.
+    pub places: &'a HashMap<String, usize>,
+    pub values: &'a [(String, EnvValue)],
+}
+
+/// How a reference to the environment begins.
+const ENVIRONMENT: &str = "env";
+
+impl Environment<'_> {
+    /// The name of the entry that is meant; `None`: a field is.
+    fn name(&self, reference: &Reference) -> Option<String> {
+        let (first, rest) = reference.parts.split_first()?;
+        (first.as_ref() == ENVIRONMENT && !rest.is_empty()).then(|| rest.join("."))
+    }
+
+    /// The number of elements that an entry says: it is the same in the whole trace.
+    fn length(&self, name: &str) -> Result<u64, ReferenceProblem> {
+        let entry = self.places.get(name).and_then(|&place| self.values.get(place));
+        match entry {
+            None => Err(ReferenceProblem::NoEntry),
+            Some((_, EnvValue::Text(_))) => Err(ReferenceProblem::EntryIsText),
+            Some((_, EnvValue::Integer(number))) => {
+                u64::try_from(*number).map_err(|_| ReferenceProblem::EntryIsNegative)
+            }
+        }
+    }
+}
 
 /// The parts of a trace that are described where a type is used.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +79,7 @@ fn absolute(parts: &[Box<str>]) -> Option<(Scope, &[Box<str>])> {
 /// The structure that `root`, a structure, is in this scope.
 pub(super) fn structure(
     names: &mut Names,
+    environment: Environment<'_>,
     roots: &Roots,
     scope: Scope,
     root: &Type,
@@ -55,8 +89,8 @@ pub(super) fn structure(
         let found = "another type".to_owned();
         return Err(Fault::value(at, "a part of packets or events", found, "a structure"));
     };
-    let mut writer =
-        Writer { names, roots, scope, at, stack: Vec::new(), fields: 0, steps: Cell::new(0) };
+    let (stack, steps) = (Vec::new(), Cell::new(0));
+    let mut writer = Writer { names, environment, roots, scope, at, stack, fields: 0, steps };
     writer.members(root, *align, fields)
 }
 
@@ -68,6 +102,7 @@ struct Frame<'a> {
 
 struct Writer<'a> {
     names: &'a mut Names,
+    environment: Environment<'a>,
     roots: &'a Roots,
     scope: Scope,
     /// For messages.
@@ -142,7 +177,7 @@ impl<'a> Writer<'a> {
             TypeKind::Array { length, element } => {
                 let length = match length {
                     TypeLength::Static(length) => Length::Static(*length),
-                    TypeLength::Dynamic(reference) => Length::Dynamic(self.length(reference)?),
+                    TypeLength::Dynamic(reference) => self.length(reference)?,
                 };
                 if element.is_text() {
                     FieldClass::Text { length }
@@ -161,7 +196,10 @@ impl<'a> Writer<'a> {
         tag: &Reference,
         fields: &'a Fields,
     ) -> Result<Variant, Fault> {
-        let (selector, target) = self.locate(tag)?;
+        let (selector, target) = match (self.locate(tag), self.environment.name(tag)) {
+            (Err(_), Some(_)) => return Err(bad(tag, ReferenceProblem::EntryIsNoTag)),
+            (found, _) => found?,
+        };
         let TypeKind::Enumeration(labels) = &target.kind else {
             return Err(bad(tag, ReferenceProblem::NotEnumeration));
         };
@@ -181,15 +219,24 @@ impl<'a> Writer<'a> {
         Ok(Variant { selector, options })
     }
 
-    fn length(&mut self, reference: &Reference) -> Result<Location, Fault> {
-        let (location, target) = self.locate(reference)?;
+    /// Where a field and an entry of the environment have the name, the entry is meant: `env` is one of
+    /// TSDL's prefixes.
+    fn length(&mut self, reference: &Reference) -> Result<Length, Fault> {
+        let entry = self.environment.name(reference).map(|name| self.environment.length(&name));
+        if let Some(Ok(length)) = entry {
+            return Ok(Length::Static(length));
+        }
+        let (location, target) = match (self.locate(reference), entry) {
+            (Err(_), Some(Err(why))) => return Err(bad(reference, why)),
+            (found, _) => found?,
+        };
         let class = match &target.kind {
             TypeKind::Integer { class, .. } => Some(class),
             TypeKind::Enumeration(enumeration) => Some(&enumeration.class),
             _ => None,
         };
         match class {
-            Some(Integer { signed: false, .. }) => Ok(location),
+            Some(Integer { signed: false, .. }) => Ok(Length::Dynamic(location)),
             _ => Err(bad(reference, ReferenceProblem::NotUnsigned)),
         }
     }

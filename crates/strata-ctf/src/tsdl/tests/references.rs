@@ -257,3 +257,64 @@ fn enumerations_with_many_labels_are_searched_alike() {
         assert_eq!(pairs(&option.ranges), [(value, value)], "{}", option.name);
     }
 }
+
+#[test]
+fn lengths_in_the_environment_are_constants() {
+    let env = "env { three = 3; \"with space\" = 1; \"a.b\" = 2; none = 0; };";
+    let fields = "u8 n; u8 a[env.three]; string b[env.none]; u8 c[env.three][n][2]; \
+                  integer { size = 8; encoding = UTF8; } d[env.three]; u8 e[env.a.b]; \
+                  struct { u8 f[env -> three]; } g;";
+    for text in [format!("{env}{}", event(fields)), format!("{}{env}", event(fields))] {
+        let payload = payload_of(schema(&text));
+        assert_eq!(length_of(&payload, "a"), Length::Static(3));
+        assert_eq!(length_of(&payload, "b"), Length::Static(0));
+        assert_eq!(length_of(&payload, "c"), Length::Static(3));
+        let c = named(&payload, "c");
+        assert_eq!(array(&array(&c).element).length, dynamic(&[0]));
+        assert_eq!(named(&payload, "d"), FieldClass::Text { length: Length::Static(3) });
+        assert_eq!(length_of(&payload, "e"), Length::Static(2));
+        assert_eq!(length_of(structure(&named(&payload, "g")), "f"), Length::Static(3));
+    }
+    let text = format!(
+        "{env} stream {{ packet.context := struct {{ u8 a[env.three]; }}; \
+         event.context := struct {{ u8 b[env.three]; }}; }};"
+    );
+    let stream = schema(&text).streams.remove(0);
+    assert_eq!(length_of(stream.packet_context.as_ref().unwrap(), "a"), Length::Static(3));
+    assert_eq!(length_of(stream.event_common_context.as_ref().unwrap(), "b"), Length::Static(3));
+}
+
+#[test]
+fn references_to_the_environment_that_cannot_be_say_why() {
+    let env = "env { text = \"3\"; below = -1; three = 3; };";
+    for (fields, expected) in [
+        ("u8 a[env.nothing];", "reference 'env.nothing': the block 'env' has no such entry"),
+        (
+            "u8 a[env.text];",
+            "reference 'env.text': the entry of the block 'env' is a text, not a number",
+        ),
+        (
+            "u8 a[env.below];",
+            "reference 'env.below': the entry of the block 'env' is a negative number",
+        ),
+        (
+            "variant <env.three> { u8 a; } v;",
+            "reference 'env.three': a variant's tag is an enumeration, and entries of the block \
+             'env' have no labels",
+        ),
+        ("u8 a[env];", "reference 'env': no field of this name comes before"),
+    ] {
+        let found = problem(&format!("{env}{}", event(fields))).what;
+        assert_eq!(found.to_string(), expected, "{fields}");
+    }
+}
+
+#[test]
+fn fields_that_are_called_env_are_found_where_no_entry_has_the_name() {
+    let fields = "struct { u8 n; u8 m; enum : u8 { a } t; } env; u8 a[env.n]; u8 b[env.m]; \
+                  variant <env.t> { u8 a; } v;";
+    let payload = payload_of(schema(&format!("env {{ m = 7; }};{}", event(fields))));
+    assert_eq!(length_of(&payload, "a"), dynamic(&[0, 0]));
+    assert_eq!(length_of(&payload, "b"), Length::Static(7));
+    assert_eq!(variant(&named(&payload, "v")).selector, at(Scope::Payload, &[0, 2]));
+}
