@@ -211,6 +211,21 @@ def integers_byte_order_odd_widths(order):
     return trace_of(order, Struct(*members), values)
 
 
+@construct
+def integers_byte_order_behind_bits(order):
+    """The other byte order at whole bytes, in records that have no member that is aligned to one."""
+    other = "be" if order == "le" else "le"
+    payload = Struct(
+        ("_n", Int(4)),
+        ("_x", Array(Int(4), "_n")),
+        ("_y", Int(13, align=1, order=other)),
+        ("_z", Int(11, align=1, order=other)),
+        ("_w", Int(8, align=1)),
+    )
+    values = [{"_n": n, "_x": list(range(n)), "_y": 100 + n, "_z": 2000 + n, "_w": n} for n in (1, 3, 7, 15)]
+    return trace_of(order, payload, values)
+
+
 SINGLES = [
     0,
     0x80000000,

@@ -8,8 +8,8 @@ use super::plan::{order, ArrayOp, Choice, Code, Count, Op, Plan, Sink, Step, Tur
 use super::registers::{Register, Registers};
 use super::stop::BadKind;
 use crate::model::schema::{
-    Array, FieldClass, Integer, Length, Location, Optional, Range, Real, Role, Scope, Structure,
-    Variant, Width,
+    Array, FieldClass, Integer, Length, Location, Optional, Range, Real, Role, Schema, Scope,
+    Structure, Variant, Width,
 };
 use crate::model::{Base, ByteOrder};
 use crate::read::visit::{FieldInfo, FieldKind};
@@ -28,6 +28,78 @@ pub(super) struct Place<'c> {
     pub registers: &'c Registers,
     /// Registers that have a value where the part begins; at its end there are more.
     pub defined: &'c mut HashSet<u32>,
+    /// The trace has bits of both byte orders: see [`is_mixed`].
+    pub mixed: bool,
+}
+
+/// Whether numbers of both byte orders may share a byte: there are such that do not begin or end with a whole
+/// byte.
+pub(super) fn is_mixed(schema: &Schema) -> bool {
+    let mut orders = Orders::default();
+    let mut look = |part: &Option<Structure>| {
+        for member in part.iter().flat_map(|part| &part.members) {
+            orders.look(&member.class, 1);
+        }
+    };
+    look(&schema.packet_header);
+    for stream in &schema.streams {
+        look(&stream.packet_context);
+        look(&stream.event_header);
+        look(&stream.event_common_context);
+        for event in &stream.events {
+            look(&event.specific_context);
+            look(&event.payload);
+        }
+    }
+    orders.little && orders.big
+}
+
+/// Whether such a number may begin or end in a byte.
+fn is_in_byte(align: u32, width: u8) -> bool {
+    align % 8 != 0 || width % 8 != 0
+}
+
+/// The byte orders of numbers that may share a byte with others.
+#[derive(Default)]
+struct Orders {
+    little: bool,
+    big: bool,
+}
+
+impl Orders {
+    fn look(&mut self, class: &FieldClass, depth: u32) {
+        // Deeper ones are refused.
+        if depth > DEPTH {
+            return;
+        }
+        let mut found = |order| match order {
+            ByteOrder::Little => self.little = true,
+            ByteOrder::Big => self.big = true,
+        };
+        match class {
+            FieldClass::Integer(Integer {
+                width: Width::Bits(width), align, byte_order, ..
+            }) if is_in_byte(*align, *width) => {
+                found(*byte_order);
+            }
+            FieldClass::Real(Real { bits, align, byte_order }) if is_in_byte(*align, *bits) => {
+                found(*byte_order);
+            }
+            FieldClass::Structure(structure) => {
+                structure.members.iter().for_each(|member| self.look(&member.class, depth + 1));
+            }
+            FieldClass::Array(array) => self.look(&array.element, depth + 1),
+            FieldClass::Variant(variant) => {
+                variant.options.iter().for_each(|option| self.look(&option.class, depth + 1));
+            }
+            FieldClass::Optional(optional) => self.look(&optional.class, depth + 1),
+            FieldClass::Integer(_)
+            | FieldClass::Real(_)
+            | FieldClass::String
+            | FieldClass::Text { .. }
+            | FieldClass::Blob { .. } => {}
+        }
+    }
 }
 
 /// The plan for a part.
@@ -280,13 +352,25 @@ impl Compiler<'_> {
         }
     }
 
+    /// A number of this byte order begins; false: in a byte that certainly has bits of the other. Where
+    /// that depends on where the part begins, or on what is in front of it, each record is looked at.
+    fn number(&mut self, order: ByteOrder, align: u32, width: u8) -> bool {
+        let in_byte = self.known >= 8 && self.offset % 8 != 0;
+        if in_byte && self.order.is_some_and(|before| before != order) {
+            return false;
+        }
+        self.order = Some(order);
+        if self.place.mixed && is_in_byte(align, width) {
+            self.step(What::Order { offset: self.offset, big: order == ByteOrder::Big });
+        }
+        true
+    }
+
     fn integer(&mut self, integer: &Integer, width: u8, info: FieldInfo) {
         self.align(u64::from(integer.align));
-        let in_byte = self.known >= 8 && self.offset % 8 != 0;
-        if in_byte && self.order.is_some_and(|order| order != integer.byte_order) {
+        if !self.number(integer.byte_order, integer.align, width) {
             return self.bad(BadKind::MixedOrder, info);
         }
-        self.order = Some(integer.byte_order);
         let big = integer.byte_order == ByteOrder::Big;
         let bits = Bits { offset: self.offset, width, big, signed: integer.signed };
         for sink in self.sinks(integer, width) {
@@ -367,11 +451,9 @@ impl Compiler<'_> {
             return self.bad(BadKind::Width(real.bits), info);
         }
         self.align(u64::from(real.align));
-        let in_byte = self.known >= 8 && self.offset % 8 != 0;
-        if in_byte && self.order.is_some_and(|order| order != real.byte_order) {
+        if !self.number(real.byte_order, real.align, real.bits) {
             return self.bad(BadKind::MixedOrder, info);
         }
-        self.order = Some(real.byte_order);
         let big = real.byte_order == ByteOrder::Big;
         let code = match (self.whole(), real.bits, big) {
             (Some(at), 32, false) => Code::F32Le(at),

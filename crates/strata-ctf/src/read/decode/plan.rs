@@ -283,5 +283,10 @@ pub(super) enum What {
     Uuid {
         offset: u64,
     },
+    /// A number of this byte order begins: not in a byte that has bits of the other.
+    Order {
+        offset: u64,
+        big: bool,
+    },
     Bad(BadKind),
 }

@@ -128,6 +128,7 @@ impl Skip<'_, '_> {
                     self.found.uuid = bytes.and_then(|bytes| bytes.first_chunk().copied());
                     base
                 }),
+                What::Order { offset, big } => self.order(base.saturating_add(offset), big, base),
                 What::Bad(kind) => Err(Fault::bad(kind, base)),
             };
             base = match done {
@@ -250,6 +251,15 @@ impl Skip<'_, '_> {
         let steps = body.get(turn.from as usize..turn.to as usize).unwrap_or(&[]);
         let end = if steps.is_empty() { base } else { self.run(plan, steps, base)? };
         self.to(end, turn.tail)
+    }
+
+    /// A number of this byte order begins at `at`.
+    fn order(&mut self, at: u64, big: bool, base: u64) -> Result<u64, Fault> {
+        if at % 8 != 0 && self.found.order.is_some_and(|order| order != big) {
+            return Err(Fault::bad(BadKind::MixedOrder, at));
+        }
+        self.found.order = Some(big);
+        Ok(base)
     }
 
     fn spend(&mut self, fields: u64, at: u64) -> Result<(), Fault> {

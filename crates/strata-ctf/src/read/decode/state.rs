@@ -40,6 +40,8 @@ pub(super) struct Found {
     pub id: u64,
     pub uuid: Option<[u8; 16]>,
     pub cpu: Option<u64>,
+    /// Whether the number in front was big-endian, where that is asked for; of the whole packet.
+    pub order: Option<bool>,
     roles: [Option<u64>; 8],
 }
 

@@ -67,6 +67,8 @@ pub(super) struct Trace<'t> {
     pub registers: &'t Registers,
     /// Those that have a value behind the packet's header.
     pub defined: &'t HashSet<u32>,
+    /// It has bits of both byte orders.
+    pub mixed: bool,
     /// Index of the first class, over all traces.
     pub first_class: usize,
 }
@@ -75,9 +77,10 @@ impl StreamDecoder {
     pub(super) fn new(trace: &Trace<'_>, stream: usize, class: &schema::StreamClass) -> Self {
         let registers = trace.registers.and_stream(class);
         let mut defined = trace.defined.clone();
+        let mixed = trace.mixed;
         let mut plan = |scope, structure: &Option<Structure>| {
-            let place =
-                Place { scope, clock: class.clock, registers: &registers, defined: &mut defined };
+            let (clock, defined) = (class.clock, &mut defined);
+            let place = Place { scope, clock, registers: &registers, defined, mixed };
             structure.as_ref().map(|structure| Arc::new(compile(structure, place)))
         };
         let packet_context = plan(Scope::PacketContext, &class.packet_context);
@@ -87,7 +90,7 @@ impl StreamDecoder {
             class.event_header.as_ref(),
             event_header.as_deref(),
             class.clock,
-            needs_header(class),
+            needs_header(class) || mixed,
         );
         let align = event_header.as_ref().map_or(1, |plan| plan.align);
         let mut shared = Plans::default();
@@ -99,7 +102,7 @@ impl StreamDecoder {
         let events = class.events.iter().enumerate().map(|(position, event)| {
             let registers = registers.and_event(event);
             most = most.max(registers.count());
-            let plans = own(&shared, class, event, &registers, defined.clone());
+            let plans = own(&shared, class, event, &registers, (defined.clone(), mixed));
             EventClass::new(trace.first_class + position, event, stream, plans)
         });
         let events: Vec<EventClass> = events.collect();
@@ -264,6 +267,15 @@ impl StreamDecoder {
     /// Any record.
     #[inline(never)]
     fn any(&self, window: &Window<'_>, at: u64, state: &mut State) -> Result<(), Stop> {
+        let before = state.found.order;
+        let done = self.any_in(window, at, state);
+        if done.is_err() {
+            state.found.order = before;
+        }
+        done
+    }
+
+    fn any_in(&self, window: &Window<'_>, at: u64, state: &mut State) -> Result<(), Stop> {
         let mut head = Head { id: 0, time: state.time, end: at };
         let mut begin = at;
         if let Some(plan) = self.shared.get(Scope::EventHeader) {
@@ -348,10 +360,10 @@ pub(super) fn part(
     class: Option<&EventClass>,
 ) -> Result<(u64, u64), Stop> {
     let State { registers, found, spent, .. } = state;
-    let before = *spent;
+    let before = (*spent, found.order);
     let found = Skip { window, registers, found, spent }.part(plan, at);
     found.map_err(|fault| {
-        state.spent = before;
+        (state.spent, state.found.order) = before;
         stop(fault, plan, class)
     })
 }
@@ -387,11 +399,11 @@ fn own(
     stream: &schema::StreamClass,
     event: &schema::EventClass,
     registers: &Registers,
-    mut defined: HashSet<u32>,
+    (mut defined, mixed): (HashSet<u32>, bool),
 ) -> Plans {
     let mut plan = |scope, structure: &Option<Structure>| {
         let defined = &mut defined;
-        let place = Place { scope, clock: stream.clock, registers, defined };
+        let place = Place { scope, clock: stream.clock, registers, defined, mixed };
         structure.as_ref().map(|structure| Arc::new(compile(structure, place)))
     };
     let mut plans = shared.clone();

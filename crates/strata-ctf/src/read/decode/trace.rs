@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::compile::{compile, Place};
+use super::compile::{compile, is_mixed, Place};
 use super::plan::Plan;
 use super::registers::Registers;
 use super::state::State;
@@ -41,9 +41,11 @@ impl Decoder {
     pub fn new(schema: Arc<Schema>, first_class: usize) -> Decoder {
         let registers = Registers::of_trace(&schema);
         let mut defined = HashSet::new();
+        let mixed = is_mixed(&schema);
         let packet_header = schema.packet_header.as_ref().map(|structure| {
             let scope = Scope::PacketHeader;
-            let place = Place { scope, clock: None, registers: &registers, defined: &mut defined };
+            let (registers, defined) = (&registers, &mut defined);
+            let place = Place { scope, clock: None, registers, defined, mixed };
             Arc::new(compile(structure, place))
         });
         let mut classes = 0;
@@ -54,6 +56,7 @@ impl Decoder {
                 packet_header: &packet_header,
                 registers: &registers,
                 defined: &defined,
+                mixed,
                 first_class: first_class + classes,
             };
             streams.push(StreamDecoder::new(&trace, index, class));

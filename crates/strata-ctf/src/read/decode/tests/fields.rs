@@ -65,6 +65,55 @@ fn integer_in_a_byte_with_bits_of_the_other_order_is_bad() {
 }
 
 #[test]
+fn integer_in_a_byte_with_bits_of_the_other_order_is_bad_where_no_member_is_aligned() {
+    let little = |width| bits(width, false, ByteOrder::Little);
+    let big = |width| bits(width, false, ByteOrder::Big);
+    let bad_of = |schema: Schema, field: &str| {
+        let bad = Packet::open(schema, &[0x21; 8]).bad();
+        assert_eq!((bad.kind, bad.field.as_deref()), (BadKind::MixedOrder, Some(field)));
+    };
+    bad_of(payload(vec![("a", little(3)), ("b", big(13))]), "b");
+    bad_of(payload(vec![("a", little(11)), ("b", big(8)), ("c", little(5))]), "b");
+    let real = FieldClass::Real(Real { bits: 32, align: 1, byte_order: ByteOrder::Big });
+    bad_of(payload(vec![("a", little(3)), ("r", real)]), "r");
+    // In a byte between bits of the same order as its own, and behind what has another size each time.
+    let of_length = || array(of(Scope::Payload, &[0]), little(4));
+    let members = || vec![("n", little(4)), ("x", of_length()), ("y", big(8)), ("z", little(4))];
+    let bad = Packet::open(payload(members()), &[0x12, 0x34, 0x56, 0x78, 0x0a]).bad();
+    assert_eq!((bad.kind, bad.at), (BadKind::MixedOrder, 12));
+    // Between parts, and between records.
+    let mut schema = payload(vec![("b", big(5))]);
+    schema.streams[0].event_common_context = Some(structure(1, vec![("a", little(3))]));
+    bad_of(schema, "b");
+    let members = vec![("a", little(8)), ("b", big(3))];
+    let mut packet = Packet::open(payload(members), &[1; 8]);
+    assert_eq!(packet.line(), "a=1 b=0");
+    let bad = packet.bad();
+    assert_eq!((bad.kind, bad.at, bad.field.as_deref()), (BadKind::MixedOrder, 11, Some("a")));
+}
+
+#[test]
+fn integers_of_both_orders_that_share_no_byte_are_read() {
+    let little = |width| bits(width, false, ByteOrder::Little);
+    let big = |width| bits(width, false, ByteOrder::Big);
+    let of_length = array(of(Scope::Payload, &[0]), little(4));
+    let schema = payload(vec![("n", little(4)), ("x", of_length), ("y", big(8))]);
+    let bytes = [0x31, 0x0c, 0xa3, 0xcb, 0x55];
+    // However much of it is at hand, it is the same: what was looked at twice counts once.
+    for cut in 0..bytes.len() {
+        let mut packet = Packet::open(schema.clone(), &bytes);
+        for (n, y) in [("n=1 ", " y=12"), ("n=3 ", " y=85")] {
+            let short = Window::new(&bytes[..cut], 0, bytes.len() as u64 * 8);
+            let at = packet.at;
+            let stream = packet.decoder.stream(0).unwrap();
+            let _ = stream.record(&short, at, &mut packet.state);
+            let found = packet.line();
+            assert!(found.starts_with(n) && found.ends_with(y), "{cut}: {found}");
+        }
+    }
+}
+
+#[test]
 fn alignment_counts_from_the_packets_begin() {
     let wide = FieldClass::Integer(int(32, 32, false, ByteOrder::Little));
     let schema = payload(vec![("a", unsigned(8)), ("b", wide)]);
