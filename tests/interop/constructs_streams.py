@@ -241,11 +241,7 @@ def with_clock(text, base=0, step=1001):
 
 for _name, _text in {
     "1MHz": "freq = 1000000; offset_s = 1500000000; offset = 123456;",
-    "3GHz": "freq = 3000000000; offset_s = 1500000000; offset = 2999999999;",
-    "32768Hz": "freq = 32768; offset_s = 1; offset = 32767;",
     "1Hz": "freq = 1; offset_s = 1000000000;",
-    "odd": "freq = 1234567891; offset = 7;",
-    "2399999999Hz": "freq = 2399999999; offset_s = 1700000000; offset = 2399999998;",
     "no_offset": "freq = 1000000000;",
     "absolute": "freq = 1000000000; absolute = true; offset = 1400000000123456789;",
     "absolute_TRUE": "freq = 1000000000; absolute = TRUE; precision = 10; offset_s = 1400000000;",
@@ -259,27 +255,39 @@ for _name, _text in {
     CONSTRUCTS["clock_" + _name] = with_clock(f"clock {{ name = clk; {_text} }};")
 
 
+BABELTRACE2_ROUNDS = (
+    "babeltrace2 computes times of clocks other than 1 GHz with 53 bits, and rounds offset and cycles apart"
+)
+
+
 def exact(frequency, seconds, offset, base, step):
     """A clock whose cycles are no whole nanoseconds, and one with those nanoseconds."""
 
     def make(order):
         traces = []
-        for of in (lambda cycles: cycles, lambda cycles: cycles * 1000000000 // frequency):
-            freq = frequency if not traces else 1000000000
+        # The second's clock has no offset in cycles: its times are those of the exact sum.
+        for of, freq, rest in (
+            (lambda cycles: cycles, frequency, offset),
+            (lambda cycles: (cycles + offset) * 1000000000 // frequency, 1000000000, 0),
+        ):
             trace = Trace(
                 order,
-                more=f"clock {{ name = clk; freq = {freq}; offset_s = {seconds}; offset = {of(offset)}; }};",
+                more=f"clock {{ name = clk; freq = {freq}; offset_s = {seconds}; offset = {rest}; }};",
             )
             stream = trace.stream([Event("my:event", NUMBER)])
             stream.packet([(of(base + step * n), 0, {"_n": n}) for n in range(200)])
             traces.append(trace)
         return Instead(
-            traces[0], traces[1], None, "babeltrace2 computes times of clocks other than 1 GHz with 53 bits"
+            traces[0], traces[1], None, BABELTRACE2_ROUNDS
         )
 
     return make
 
 
+CONSTRUCTS["clock_3GHz"] = exact(3000000000, 1500000000, 2999999999, 5, 1000)
+CONSTRUCTS["clock_32768Hz"] = exact(32768, 1, 32767, 5, 1000)
+CONSTRUCTS["clock_odd"] = exact(1234567891, 0, 7, 5, 1000)
+CONSTRUCTS["clock_2399999999Hz"] = exact(2399999999, 1700000000, 2399999998, 5, 1000)
 CONSTRUCTS["clock_7Hz"] = exact(7, 0, 3, 16 << 20, 1 << 20)
 CONSTRUCTS["clock_3GHz_large_values"] = exact(3000000000, 1000, 5, 1 << 62, (1 << 40) + 1)
 CONSTRUCTS["clock_2399999999Hz_large_values"] = exact(

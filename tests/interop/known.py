@@ -5,7 +5,8 @@ Others are with the construct in question, as it needs another trace to know wha
 - a variant's tag by its full name ("stream.event.context.tag") is refused;
 - a clock without `freq` ends it with an assertion, although 1 GHz is meant then;
 - a number of 61 to 63 bits is always 0x0 in hexadecimal (it shifts by 64);
-- times of clocks other than 1 GHz are computed with 53 bits: some nanoseconds too few or too many;
+- times of clocks other than 1 GHz are computed with 53 bits: some nanoseconds too few or too many; and offset and
+  cycles are rounded down apart, so that a nanosecond is often missing in their sum;
 - between the cycles of different clocks it shows a delta that has turned around, or none;
 - times before 1970 are shown without their sign but for the first, unless in seconds;
 - an environment whose `hostname` or `procname` is a number ends it with a signal, and `vpid` that is a text is

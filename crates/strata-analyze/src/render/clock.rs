@@ -177,6 +177,13 @@ impl ClockText {
         out.extend_from_slice(self.around.1);
     }
 
+    /// Write a time that is no date.
+    pub fn write_cycles(&self, out: &mut impl Sink, cycles: u64) {
+        out.extend_from_slice(self.around.0);
+        padded(out, cycles, 20);
+        out.extend_from_slice(self.around.1);
+    }
+
     /// Make the text of a second.
     fn begin(&mut self, second: i64) {
         self.second = second;

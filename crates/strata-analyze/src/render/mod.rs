@@ -233,15 +233,35 @@ impl Renderer {
         }
     }
 
-    fn stamp(event: &Event<'_>) -> Option<Stamp> {
-        event.time().map(|ns| Stamp { ns, cycles: event.cycles().unwrap_or(0) })
+    /// A time as it is to be shown, if there is such a one.
+    #[inline]
+    fn stamp(&self, event: &Event<'_>) -> Option<Stamp> {
+        match event.date() {
+            Some(ns) => Some(Stamp { ns, cycles: event.cycles().unwrap_or(0) }),
+            None if self.clock.style() != ClockStyle::Cycles => None,
+            None => Some(Stamp { ns: event.time().unwrap_or(0), cycles: event.cycles()? }),
+        }
+    }
+
+    /// Write the time of an event record that is no date, in cycles; nothing if it has none.
+    #[cold]
+    fn undated(&self, event: &Event<'_>, out: &mut impl Sink) {
+        if self.clock.style() == ClockStyle::None {
+            return;
+        }
+        let Some(cycles) = event.cycles() else { return };
+        self.clock.write_cycles(out, cycles);
+        if self.options.delta && self.options.format == Format::Text {
+            let stamp = Stamp { ns: 0, cycles };
+            clock::delta(out, ClockStyle::Cycles, None, stamp);
+        }
     }
 
     fn text<const COLOUR: bool>(&mut self, event: &Event<'_>, out: &mut Lines) {
-        if let Some(stamp) = Renderer::stamp(event) {
-            if self.clock.style() != ClockStyle::None {
-                self.time(stamp, out);
-            }
+        match self.stamp(event) {
+            Some(_) if self.clock.style() == ClockStyle::None => {}
+            Some(stamp) => self.time(stamp, out),
+            None => self.undated(event, out),
         }
         let Renderer { options, classes, packets, elements, .. } = self;
         let class = classes.get(event.class().index(), || ClassPlan::new(event, options));
@@ -286,19 +306,20 @@ impl Renderer {
 
     fn json(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         out.push(b'{');
-        if let Some(stamp) = Renderer::stamp(event) {
-            if self.clock.style() != ClockStyle::None {
-                out.extend_from_slice(b"\"time\":");
-                number::signed(out, stamp.ns);
-                out.extend_from_slice(b",\"date\":\"");
-                self.iso.write(out, stamp);
-                out.extend_from_slice(b"\",");
-            }
-            if self.clock.style() == ClockStyle::Cycles {
-                out.extend_from_slice(b"\"cycles\":");
-                number::unsigned(out, stamp.cycles);
-                out.push(b',');
-            }
+        let style = self.clock.style();
+        let date = event.date().filter(|_| style != ClockStyle::None);
+        if let Some(ns) = date {
+            out.extend_from_slice(b"\"time\":");
+            number::signed(out, ns);
+            out.extend_from_slice(b",\"date\":\"");
+            self.iso.write(out, Stamp { ns, cycles: 0 });
+            out.extend_from_slice(b"\",");
+        }
+        let wanted = style == ClockStyle::Cycles || (date.is_none() && style != ClockStyle::None);
+        if let Some(cycles) = event.cycles().filter(|_| wanted) {
+            out.extend_from_slice(b"\"cycles\":");
+            number::unsigned(out, cycles);
+            out.push(b',');
         }
         let Renderer { options, classes, packets, .. } = self;
         let class = classes.get(event.class().index(), || ClassPlan::new(event, options));
@@ -324,8 +345,9 @@ impl Renderer {
 
     fn csv(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         if self.clock.style() != ClockStyle::None {
-            if let Some(stamp) = Renderer::stamp(event) {
-                self.clock.write(out, stamp);
+            match self.stamp(event) {
+                Some(stamp) => self.clock.write(out, stamp),
+                None => self.undated(event, out),
             }
             out.push(b',');
         }

@@ -104,10 +104,17 @@ pub(crate) struct Cursor<'r> {
     /// Once for each packet.
     said_back: bool,
     said_behind: bool,
+    said_no_date: bool,
     truncated: Option<DamageKind>,
 }
 
 impl<'r> Cursor<'r> {
+    /// Whether its times are dates.
+    #[inline]
+    pub(crate) fn is_dated(&self) -> bool {
+        self.clock.is_none_or(|clock| clock.is_dated())
+    }
+
     /// With a window of at most so many bytes.
     pub(crate) fn new(
         files: &'r Files,
@@ -138,6 +145,7 @@ impl<'r> Cursor<'r> {
             bounds,
             said_back: false,
             said_behind: false,
+            said_no_date: false,
             truncated: None,
         }
     }
@@ -285,6 +293,7 @@ impl<'r> Cursor<'r> {
         self.cap = opened.cap;
         self.said_back = opened.out_of_order;
         self.said_behind = opened.out_of_order;
+        self.said_no_date = opened.no_date;
         self.truncated = opened.truncated;
         self.packet = opened.packet;
         self.align();
@@ -352,8 +361,9 @@ impl<'r> Cursor<'r> {
     fn resume(&mut self) {
         self.content = self.packet.content_bits;
         let floor = self.key.max(self.floor);
-        self.low = floor.max(self.bounds.first).max(self.bounds.range.from);
-        self.high = self.cap.min(self.bounds.last).min(self.bounds.range.to);
+        // What is no time is at one of the ends, and never usual.
+        self.low = floor.max(self.bounds.first).max(self.bounds.range.from).max(i64::MIN + 1);
+        self.high = self.cap.min(self.bounds.last).min(self.bounds.range.to).min(i64::MAX - 1);
     }
 
     /// The next record, whatever that needs.
@@ -392,7 +402,8 @@ impl<'r> Cursor<'r> {
         let state = &mut self.hop.state;
         let clock = self.clock.as_ref();
         let time = clock.and_then(|clock| Some(clock.time(state.record.time?)));
-        state.nanoseconds = time;
+        let no_date = time.is_some_and(Clock::is_end);
+        state.nanoseconds = time.filter(|_| !no_date);
         let offset = self.offset();
         self.next = self.hop.state.record.end;
         let before = self.key.max(self.floor);
@@ -402,8 +413,10 @@ impl<'r> Cursor<'r> {
         }
         self.key = key;
         self.low = self.low.max(key);
-        let is_back = time.is_some_and(|time| time < before) && !self.said_back;
-        let is_behind = time.is_some_and(|time| time > self.cap) && !self.said_behind;
+        let is_back = time.is_some_and(|time| time < before) && !no_date && !self.said_back;
+        let is_behind = time.is_some_and(|time| time > self.cap) && !no_date && !self.said_behind;
+        let is_undated = no_date && !self.said_no_date;
+        self.said_no_date |= no_date;
         self.said_back |= is_back;
         self.said_behind |= is_behind;
         if key < self.bounds.first {
@@ -416,6 +429,9 @@ impl<'r> Cursor<'r> {
             }
             if is_behind {
                 self.say(offset, DamageKind::TimeBehindPacket { time, end: self.cap });
+            }
+            if is_undated {
+                self.say(offset, self.hop.stream.no_date(self.hop.state.record.time));
             }
             if !self.bounds.range.contains(time) {
                 return Step::Skipped;

@@ -1,5 +1,6 @@
 //! What is wrong with a trace: what keeps it from being opened, and what was found on the way.
 
+use crate::model::printable;
 use crate::tsdl::MetadataError;
 use std::fmt;
 use std::io;
@@ -206,6 +207,21 @@ pub enum DamageKind {
         /// Those of its file.
         expected: (u64, Option<u64>),
     },
+    /// All times of a clock are before 1677 or behind 2262: they are shown as cycles.
+    NoDates {
+        /// The clock's name.
+        clock: Arc<str>,
+        /// When it began \[s since 1970\].
+        offset: i64,
+    },
+    /// A time that is before 1677 or behind 2262. It is shown as cycles; others in the same packet are not
+    /// reported.
+    NoDate {
+        /// The clock's name.
+        clock: Arc<str>,
+        /// The time \[cycle\].
+        cycles: u64,
+    },
     /// The clocks of two traces cannot be compared; they are shown by their time since 1970.
     Clocks {
         /// The other trace.
@@ -365,6 +381,19 @@ impl fmt::Display for DamageKind {
                 stream_identity(f, *expected)?;
                 f.write_str(". It is shown")
             }
+            Kind::NoDates { clock, offset } => write!(
+                f,
+                "clock {} begins {offset} s after 1970: its times are no dates, which are between \
+                 1677 and 2262. Shown as cycles, and counted from its begin; \
+                 --clock cycles has the time between events",
+                printable(clock)
+            ),
+            Kind::NoDate { clock, cycles } => write!(
+                f,
+                "cycle {cycles} of clock {} is no date, which are between 1677 and 2262. \
+                 Shown as cycles; --clock cycles has the time between events",
+                printable(clock)
+            ),
             Kind::Clocks { other } => write!(
                 f,
                 "its clock cannot be compared with that of trace '{}'. \

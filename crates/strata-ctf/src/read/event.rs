@@ -150,10 +150,17 @@ impl<'e> Event<'e> {
         Some(record.time?.wrapping_add(time as u64))
     }
 
-    /// When it happened \[ns since 1970\]; `None`: the stream has no clock, or it is out of range.
+    /// When it happened \[ns since 1970\]; `None`: the stream has no clock, or it is before 1677 or behind
+    /// 2262. Of a clock that has no dates, since its begin: see [`Event::date`].
     #[inline]
     pub fn time(&self) -> Option<i64> {
         self.cursor.state().nanoseconds.map(|_| self.time)
+    }
+
+    /// Its time, if that is a date; if there is none, there may be [`Event::cycles`].
+    #[inline]
+    pub fn date(&self) -> Option<i64> {
+        self.time().filter(|_| self.cursor.is_dated())
     }
 
     /// Tells the fields of a part, in order. `false`: it has no such part.

@@ -5,7 +5,7 @@ use super::decode::{BadKind, PacketContext, Stop, Window};
 use super::files::Files;
 use super::resync::{self, Found};
 use super::stream::{DiscardedKind, Packet, Stream};
-use super::time::TimeRange;
+use super::time::{Clock, TimeRange};
 use super::window::{Buffer, LONGEST};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -154,6 +154,8 @@ pub(crate) struct Opened {
     pub(crate) truncated: Option<DamageKind>,
     /// The records' times need not be looked at: the packet as a whole was found to be out of order.
     pub(crate) out_of_order: bool,
+    /// Likewise whether they are dates: the packet's own are not.
+    pub(crate) no_date: bool,
 }
 
 /// A header as it is in the file.
@@ -399,6 +401,11 @@ impl<'r> Hop<'r> {
         // What is between two packets is not told after the second begins, even if it is out of order.
         let before = self.place.floor().min(floor);
         let out_of_order = self.say(&head, &packet, before, floor);
+        let times = [(packet.begin, packet.begin_cycles), (packet.end, packet.end_cycles)];
+        let no_date = times.into_iter().find(|(time, _)| time.is_some_and(Clock::is_end));
+        if let Some((_, cycles)) = no_date {
+            self.damage(floor, self.stream.no_date(cycles));
+        }
         let mut opened = Opened {
             packet,
             class: head.class,
@@ -408,6 +415,7 @@ impl<'r> Hop<'r> {
             cap: end.unwrap_or(i64::MAX),
             truncated: None,
             out_of_order,
+            no_date: no_date.is_some(),
         };
         match truncated {
             Some(what @ DamageKind::PacketSize { .. }) => self.damage(floor, what),

@@ -13,7 +13,7 @@ use super::time::Clock;
 use crate::model::schema::{Role, Schema};
 use crate::model::{ClockClass, EnvValue};
 use crate::tsdl;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -225,6 +225,7 @@ impl Opening {
         for found in std::mem::take(&mut self.found) {
             self.trace(found);
         }
+        self.look_at_dates();
         self.compare_clocks();
         let mut ranks: Vec<usize> = (0..self.streams.len()).collect();
         ranks.sort_by_cached_key(|&index| self.streams.get(index).map(rank));
@@ -237,6 +238,24 @@ impl Opening {
             files: self.files,
             damage: self.damage,
             classes: self.classes,
+        }
+    }
+
+    /// Each clock that has no dates, and that a stream has.
+    fn look_at_dates(&mut self) {
+        let mut found = Vec::new();
+        for trace in &self.traces {
+            let schema = trace.schema();
+            let used: BTreeSet<_> = schema.streams.iter().filter_map(|class| class.clock).collect();
+            for class in used.into_iter().filter_map(|clock| schema.clocks.get(clock)) {
+                if !Clock::new(class).is_dated() {
+                    let (clock, offset) = (class.name.as_str().into(), class.offset_s);
+                    found.push((Arc::clone(&trace.path), DamageKind::NoDates { clock, offset }));
+                }
+            }
+        }
+        for (trace, what) in found {
+            self.whole(&trace, what);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a reader lends: traces, their streams and packets, and what was discarded.
 
+use super::damage::DamageKind;
 use super::decode::Decoder;
 use super::time::Clock;
 use crate::model::schema::{self, FieldClass, Role, Schema, Structure, Width};
@@ -120,6 +121,21 @@ impl Stream {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Whether the times of its clock are dates. If not, all times are nanoseconds since the clock's
+    /// begin.
+    #[must_use]
+    pub fn is_dated(&self) -> bool {
+        self.clock.is_none_or(|clock| clock.is_dated())
+    }
+
+    /// What is to be said of a time that is no date.
+    pub(crate) fn no_date(&self, cycles: Option<u64>) -> DamageKind {
+        let schema = self.trace.schema();
+        let class = self.class().clock.and_then(|clock| schema.clocks.get(clock));
+        let clock = class.map(|class| class.name.as_str()).unwrap_or_default();
+        DamageKind::NoDate { clock: clock.into(), cycles: cycles.unwrap_or(0) }
     }
 
     /// A time of its clock \[ns since 1970\]; `None`: it has no clock.

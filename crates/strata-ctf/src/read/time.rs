@@ -26,27 +26,57 @@ impl TimeRange {
 
 /// Makes nanoseconds since 1970 of a clock's cycles.
 ///
-/// The offset's cycles and a timestamp are each rounded down to nanoseconds and then added. What
-/// is before the year 1677 or behind 2262 becomes the first or last time there is.
+/// The offset's cycles and a timestamp are added, and the sum is rounded down to nanoseconds. What is
+/// before the year 1677 or behind 2262 becomes the first or last time there is, which is no date. A
+/// clock that has no other times counts from its own begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     /// Cycles per second; not 0.
     frequency: u64,
-    /// At cycle 0 \[ns since 1970\].
+    /// At cycle 0, whole seconds \[ns since 1970\], and the cycles beside them.
     offset_ns: i128,
-    /// The same if it can be had in one addition: the clock counts nanoseconds.
+    offset_cycles: u64,
+    /// What is to be added to a cycle, if that is all: the clock counts nanoseconds.
     simple: Option<i64>,
+    is_dated: bool,
 }
+
+/// The first and the last time, which what is in front of them and behind them becomes.
+const ENDS: [i64; 2] = [i64::MIN, i64::MAX];
 
 impl Clock {
     /// For this clock.
     #[must_use]
     pub fn new(class: &ClockClass) -> Clock {
         let frequency = class.frequency.max(1);
-        let cycles = nanoseconds(class.offset_cycles, frequency);
-        let offset_ns = i128::from(class.offset_s) * i128::from(SECOND) + cycles as i128;
-        let simple = i64::try_from(offset_ns).ok().filter(|_| frequency == SECOND);
-        Clock { frequency, offset_ns, simple }
+        let offset_ns = i128::from(class.offset_s) * i128::from(SECOND);
+        let clock = Clock {
+            frequency,
+            offset_ns,
+            offset_cycles: class.offset_cycles,
+            simple: None,
+            is_dated: true,
+        };
+        if clock.time(0) == i64::MAX || clock.time(u64::MAX) == i64::MIN {
+            let simple = (frequency == SECOND).then_some(0);
+            return Clock { offset_ns: 0, offset_cycles: 0, simple, is_dated: false, ..clock };
+        }
+        let sum = offset_ns + i128::from(class.offset_cycles);
+        let simple = i64::try_from(sum).ok().filter(|_| frequency == SECOND);
+        Clock { simple, ..clock }
+    }
+
+    /// Whether its times are dates. If not, they are nanoseconds since its begin.
+    #[inline]
+    #[must_use]
+    pub fn is_dated(&self) -> bool {
+        self.is_dated
+    }
+
+    /// Whether this is what a time becomes that there is not.
+    #[inline]
+    pub(crate) fn is_end(time: i64) -> bool {
+        ENDS.contains(&time)
     }
 
     /// What is to be added to a cycle for its time, if that is all.
@@ -66,8 +96,15 @@ impl Clock {
     }
 
     fn slow(&self, cycles: u64) -> i64 {
-        // At most 2^64 * 10^9.
-        let sum = self.offset_ns.saturating_add(nanoseconds(cycles, self.frequency) as i128);
+        let ns = match cycles.checked_add(self.offset_cycles) {
+            Some(sum) => nanoseconds(sum, self.frequency),
+            None => {
+                let sum = u128::from(cycles) + u128::from(self.offset_cycles);
+                // At most 2^65 * 10^9.
+                sum * u128::from(SECOND) / u128::from(self.frequency)
+            }
+        };
+        let sum = self.offset_ns.saturating_add(ns as i128);
         sum.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
     }
 }
@@ -107,11 +144,64 @@ mod tests {
         assert_eq!(clock(u64::MAX, 0, 0).time(u64::MAX), SECOND as i64);
     }
 
+    /// The sum of offset and cycles as fractions, in another way: digit by digit.
+    fn exact(frequency: u64, offset_s: i64, offset_cycles: u64, cycles: u64) -> i128 {
+        let sum = u128::from(offset_cycles) + u128::from(cycles);
+        let (frequency, mut ns) = (u128::from(frequency), sum / u128::from(frequency));
+        let mut rest = sum % frequency;
+        for _ in 0..9 {
+            rest *= 10;
+            ns = ns * 10 + rest / frequency;
+            rest %= frequency;
+        }
+        i128::from(offset_s) * i128::from(SECOND) + ns as i128
+    }
+
+    #[test]
+    fn time_is_the_exact_sum_of_offset_and_cycles_rounded_down() {
+        // Two thirds and two thirds of a nanosecond are more than one.
+        assert_eq!(clock(1_500_000_000, 0, 1).time(1), 1);
+        let mut random = 1_u64;
+        for frequency in [3, 7, 32_768, 1_000_000, 2_399_999_999, 3_000_000_000, u64::MAX] {
+            for offset_s in [0, 1_400_000_000, -1_400_000_000] {
+                for _ in 0..200 {
+                    random ^= random << 13;
+                    random ^= random >> 7;
+                    random ^= random << 17;
+                    let (offset, cycles) = (random % frequency, random.rotate_left(23) >> 8);
+                    let wanted = exact(frequency, offset_s, offset, cycles);
+                    let wanted = wanted.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+                    let found = clock(frequency, offset_s, offset).time(cycles);
+                    assert_eq!(found, wanted, "{frequency} {offset_s} {offset} {cycles}");
+                }
+            }
+        }
+        // The sum has 65 bits.
+        let found = clock(u64::MAX, 5, u64::MAX - 1).time(u64::MAX);
+        assert_eq!(i128::from(found), exact(u64::MAX, 5, u64::MAX - 1, u64::MAX));
+    }
+
+    #[test]
+    fn clocks_without_a_date_count_from_their_begin() {
+        for (frequency, offset_s) in
+            [(SECOND, i64::MAX), (1000, i64::MAX), (SECOND, -30_000_000_000), (1000, i64::MIN / 2)]
+        {
+            let clock = clock(frequency, offset_s, 5);
+            assert!(!clock.is_dated());
+            assert_eq!(clock.time(frequency), SECOND as i64);
+        }
+        // Of a clock that counts from 1601, no offset is a date, but its times are.
+        let clock = clock(10_000_000, -11_644_473_600, 0);
+        assert!(clock.is_dated() && Clock::is_end(clock.time(0)));
+        assert_eq!(clock.time(116_444_736_010_000_000), SECOND as i64);
+    }
+
     #[test]
     fn malicious_clocks_end_at_the_last_time_there_is() {
         assert_eq!(clock(SECOND, i64::MAX, u64::MAX).time(u64::MAX), i64::MAX);
-        assert_eq!(clock(SECOND, i64::MIN, 0).time(0), i64::MIN);
+        assert_eq!(clock(SECOND, i64::MIN, 0).time(0), 0);
         assert_eq!(clock(1, 0, 0).time(u64::MAX), i64::MAX);
+        assert!(clock(SECOND, 0, 0).is_dated() && Clock::is_end(i64::MAX));
         assert_eq!(clock(0, 0, 0).time(1), SECOND as i64);
         assert_eq!(clock(SECOND, 0, 0).time(u64::MAX), i64::MAX);
     }
