@@ -26,10 +26,17 @@ pub(super) fn build(text: &[u8], damage: Option<MetadataError>) -> Result<Parsed
         Ok(builder) => builder,
         Err(fault) => {
             // Why there is no trace block may be found already.
-            let has_trace = blocks.iter().any(|block| block.kind == Kind::Trace);
-            let first = faults.finish().0.into_iter().next().filter(|_| !has_trace);
+            if blocks.iter().any(|block| block.kind == Kind::Trace) {
+                for block in blocks.iter().filter(|block| block.begin < fault.at) {
+                    // The block that is fatal is there once.
+                    let parsed = parser::parse(text, block).err();
+                    parsed.into_iter().filter(|it| *it != fault).for_each(|it| faults.push(it));
+                }
+                return Err(fatal(text, faults, fault));
+            }
+            let first = faults.finish().0.into_iter().next();
             let error = Lines::new(text).locate(first.unwrap_or(fault));
-            return Err(damage.filter(|_| !has_trace).unwrap_or(error));
+            return Err(damage.unwrap_or(error));
         }
     };
     builder.faults = faults;
@@ -38,12 +45,25 @@ pub(super) fn build(text: &[u8], damage: Option<MetadataError>) -> Result<Parsed
         builder.blocks(&blocks, kind);
     }
     if let Err(fault) = builder.trace() {
-        return Err(Lines::new(text).locate(fault));
+        return Err(fatal(text, builder.faults, fault));
     }
     builder.blocks(&blocks, Kind::Stream);
     builder.blocks(&blocks, Kind::Event);
     let Builder { schema, faults, .. } = builder;
     Ok(Parsed { schema, problems: problems(text, faults, damage) })
+}
+
+/// What keeps all of the text from being used; and in front of it the first thing that is wrong with the
+/// text, which may be the reason.
+fn fatal(text: &[u8], faults: Faults, fault: Fault) -> MetadataError {
+    let mut lines = Lines::new(text);
+    let first = faults.finish().0.into_iter().find(|first| first.at < fault.at);
+    let Some(first) = first.map(|first| lines.locate(first)) else { return lines.locate(fault) };
+    let MetadataError { line, column, what: fatal } = lines.locate(fault);
+    let at = (first.line, first.column);
+    let (first, fatal) = (Box::new(first.what), Box::new(fatal));
+    let what = MetadataProblem::Fatal { first, line, column, fatal };
+    MetadataError { line: at.0, column: at.1, what }
 }
 
 /// In the order of the text, with lines; not more than can be read.

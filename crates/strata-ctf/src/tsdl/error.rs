@@ -123,6 +123,23 @@ pub enum MetadataProblem {
         /// The other's.
         second: String,
     },
+    /// The first problem of a text, and the one behind it that keeps all of the text from being used.
+    #[error("{first}; and line {line}, column {column}: {fatal}. So nothing of it can be used")]
+    Fatal {
+        /// The first.
+        first: Box<MetadataProblem>,
+        /// Where the other is.
+        line: usize,
+        /// Likewise.
+        column: usize,
+        /// What it is.
+        fatal: Box<MetadataProblem>,
+    },
+    /// Metadata of another version of the format.
+    #[error(
+        "it is of CTF 2 (JSON), and CTF 1.8 is read. Convert it: babeltrace2 2.1 and later can"
+    )]
+    Ctf2,
     /// So many more that are not listed one by one.
     #[error("{0} further problems")]
     Further(u64),

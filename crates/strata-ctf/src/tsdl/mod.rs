@@ -94,5 +94,14 @@ pub fn parse(metadata: &[u8]) -> Result<Schema, MetadataError> {
 /// What is wrong with the `trace` block, without which no packet can be read.
 pub fn parse_tolerant(metadata: &[u8]) -> Result<Parsed, MetadataError> {
     let (text, damage) = packets::text(metadata)?;
+    if is_ctf_2(&text) {
+        return Err(MetadataError { line: 0, column: 0, what: MetadataProblem::Ctf2 });
+    }
     build::build(&text, damage)
+}
+
+/// Whether the text is metadata of CTF 2: JSON objects, each behind a record separator. TSDL has neither in
+/// front.
+fn is_ctf_2(text: &[u8]) -> bool {
+    matches!(text.trim_ascii_start().first(), Some(0x1e | b'{'))
 }

@@ -419,3 +419,33 @@ fn columns_count_characters() {
     let found = problem("env { a = \"äöü\"; b = ; };");
     assert_eq!((found.line, found.column), (3, 22));
 }
+
+#[test]
+fn metadata_of_ctf_2_says_what_it_is() {
+    let preamble = "{\"type\":\"preamble\",\"version\":2}\n";
+    for text in [format!("\x1e{preamble}"), preamble.to_owned(), format!("\n \x1e{preamble}")] {
+        let error = parse_tolerant(text.as_bytes()).unwrap_err();
+        assert_eq!(error.what, MetadataProblem::Ctf2, "{text}");
+        assert!(error.to_string().starts_with("metadata: it is of CTF 2 (JSON)"), "{error}");
+    }
+}
+
+#[test]
+fn what_keeps_all_from_being_read_does_not_hide_the_first_problem() {
+    let text = "typealias integr { size = 8; } := uint8_t;\n\
+                trace { major = 1; minor = 8; byte_order = le;\n\
+                packet.header := struct { uint8_t x; }; };";
+    let error = parse_tolerant(text.as_bytes()).unwrap_err();
+    assert_eq!((error.line, error.column), (1, 18), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("and line 3, column 27: type 'uint8_t' is not described"), "{said}");
+    // Also where the trace block itself makes no sense; but not what is behind it.
+    for front in ["typealias integer { size = 8 } := u8;", "event { name = ; };"] {
+        let text = format!("{front}\ntrace {{ major = ; }};\nevent {{ name = ; }};");
+        let error = parse_tolerant(text.as_bytes()).unwrap_err();
+        assert!(matches!(error.what, MetadataProblem::Fatal { line: 2, .. }), "{error}");
+        assert_eq!(error.line, 1, "{error}");
+    }
+    let error = parse_tolerant(b"trace { major = ; };\nevent { name = ; };").unwrap_err();
+    assert!(matches!(error.what, MetadataProblem::Expected { .. }), "{error}");
+}
