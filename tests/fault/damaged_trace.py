@@ -79,8 +79,8 @@ def make(order="le", copy=0):
     return trace
 
 
-def index_of(stream):
-    """Its index file, as LTTng writes it beside."""
+def index_of(stream, first=0):
+    """Its index file, as LTTng writes it beside; `first`: time of its first event."""
     text = INDEX_HEAD.pack(0xC1F1DCC1, 1, 1, INDEX_ENTRY.size)
     for number, (begin, ends) in enumerate(stream.packets):
         end = stream.packets[number + 1][0] if number + 1 < len(stream.packets) else len(stream.data)
@@ -88,8 +88,8 @@ def index_of(stream):
             begin,
             (end - begin) * 8,
             ends[-1],
-            1000 * number,
-            1000 * number + 30,
+            1000 * number + first,
+            1000 * number + 30 + first,
             0,
             stream.number,
             stream.instance or 0,
@@ -105,7 +105,7 @@ def files(trace, packetised=False, indexed=True):
     for number, stream in enumerate(trace.files):
         found[f"stream_{number}"] = bytes(stream.data)
         if indexed:
-            found[f"index/stream_{number}.idx"] = index_of(stream)
+            found[f"index/stream_{number}.idx"] = index_of(stream, number)
     return found
 
 

@@ -451,6 +451,13 @@ impl<'w, 'r> Worker<'w, 'r> {
 
 impl Seen {
     fn damage(&mut self, damage: &Damage, is_mine: bool, chunk: &mut Chunk) {
+        if damage.is_note() {
+            // One of each stream is said; none may keep a damage from being told.
+            if is_mine && self.noted.insert(damage.note_key()) {
+                chunk.remarks.push(Remark::Damage(damage.clone()));
+            }
+            return;
+        }
         self.damage += 1;
         if !is_mine {
             if self.elsewhere.len() < REMARKS {

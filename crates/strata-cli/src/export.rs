@@ -5,6 +5,7 @@ mod output;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -13,7 +14,7 @@ use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use strata_analyze::perfetto::{CounterRule, Exporter, Options, PairRule, Summary};
 use strata_analyze::render::{self, Renderer, TimeZone};
-use strata_ctf::read::{Damage, Message as Read, Reader, Selection, Stream, TimeRange};
+use strata_ctf::read::{Damage, Message as Read, NoteKey, Reader, Selection, Stream, TimeRange};
 use strata_session::stop::{survive_file_size_limit, Stop};
 
 use crate::messages::{Message, Weight};
@@ -35,8 +36,9 @@ const BROWSER_BYTES: u64 = 2 << 30;
 const EXIT_STATUS: &str = "\
 Exit status:
   0  done
-  1  no event was found, and no file was written; or a --pair or
-     --counter matches nothing
+  1  no event matched what was asked for (--filter, --from, --until,
+     --last), and no file was written; or a --pair or --counter matches
+     nothing
   2  a trace is damaged (all that is intact was exported), or the export
      failed
   130  ended by Ctrl-C";
@@ -128,10 +130,10 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     };
     // A half file must not stay.
     survive_file_size_limit().context("export: cannot handle signals")?;
-    let reader = Reader::open(&flags.traces)?;
+    let reader = flags.selection.open(&flags.traces)?;
     let range = flags.selection.range(&reader, &TimeZone::system())?;
     let line = ReadingLine::new("exporting", &reader, range == TimeRange::ALL);
-    let mut talk = Talk { line, damages: 0 };
+    let mut talk = Talk { line, damages: 0, noted: HashSet::new() };
     reader.damage().iter().for_each(|damage| talk.damage(damage));
     flags.selection.hints(&reader).into_iter().for_each(warning);
     let tame = matches!(target, Target::Stdout) && io::stdout().is_terminal();
@@ -151,18 +153,19 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
         return Ok(crate::stopped(&stop));
     };
     if let Some(output) = name {
-        if written.events > 0 {
+        if written.events > 0 || (talk.damages == 0 && !flags.selection.is_any()) {
             output.finish().with_context(|| format!("export: cannot write {what}"))?;
         }
     }
+    reader.passed_over().iter().for_each(|damage| talk.damage(damage));
     talk.rest();
     let idle = job.idle_rules();
-    say(&written, &target, flags, begin);
+    say(&written, talk.damages > 0, &target, flags, begin);
     for rule in &idle {
         warning(format!("{rule} matches nothing in these traces. See what there is: strata stats"));
     }
     Ok(match (talk.damages, written.events) {
-        (0, 0) => 1,
+        (0, 0) if flags.selection.is_any() => 1,
         (0, _) => u8::from(!idle.is_empty()),
         _ => 2,
     })
@@ -288,7 +291,9 @@ impl Job<'_> {
                 Some(Read::Discarded(discarded)) => sink.discarded(&discarded)?,
                 Some(Read::Damage(damage)) => {
                     talk.damage(damage);
-                    sink.damage(damage, self.stream_of(damage))?;
+                    if !damage.is_note() {
+                        sink.damage(damage, self.stream_of(damage))?;
+                    }
                 }
             }
         }
@@ -393,11 +398,16 @@ impl<W: Write> Sink for Text<W> {
 struct Talk {
     line: ReadingLine,
     damages: u64,
+    /// Streams of which a note was said.
+    noted: HashSet<NoteKey>,
 }
 
 impl Talk {
     fn damage(&mut self, damage: &Damage) {
         // Two machines are exported as well as one; whoever looks at both must know.
+        if damage.is_note() && !self.noted.insert(damage.note_key()) {
+            return;
+        }
         if damage.is_remark() {
             return self.say(Weight::Warning, damage);
         }
@@ -423,9 +433,12 @@ fn warning(text: String) {
 }
 
 /// What was written, and what to do with it.
-fn say(written: &Written, target: &Target, flags: &ExportFlags, begin: Instant) {
+fn say(written: &Written, is_damaged: bool, target: &Target, flags: &ExportFlags, begin: Instant) {
     if written.events == 0 {
-        return warning(format!("nothing to export: {}", flags.selection.nothing()));
+        warning(format!("nothing to export: {}", flags.selection.nothing()));
+        if is_damaged || flags.selection.is_any() {
+            return;
+        }
     }
     for text in remarks(&written.perfetto.unwrap_or_default()) {
         warning(text);

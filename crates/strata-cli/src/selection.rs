@@ -1,10 +1,12 @@
 //! Which event records: flags that view, stats and export share.
 
+use std::path::PathBuf;
+
 use anyhow::{bail, Result};
 use clap::{Arg, Args};
 use strata_analyze::pipeline;
 use strata_analyze::render::{parse_length, TimeZone, When, WhenError};
-use strata_ctf::read::{Reader, Selection, TimeRange};
+use strata_ctf::read::{OpenError, OpenOptions, Reader, Selection, TimeRange};
 use strata_filter::Filter;
 
 /// How times and filters are written, for the long help.
@@ -46,12 +48,21 @@ pub struct SelectionFlags {
     /// Only events of the last LENGTH of time, such as 500ms, 10s, 2m
     #[arg(long, value_name = "LENGTH", value_parser = parse_length, conflicts_with = "from")]
     last: Option<i64>,
+
+    /// Read packets whose UUID is not that of the trace's metadata, too
+    #[arg(long)]
+    ignore_uuid: bool,
 }
 
 impl SelectionFlags {
     /// The filter.
     pub fn filter(&self) -> Option<&Filter> {
         self.filter.as_ref()
+    }
+
+    /// Open the traces.
+    pub fn open(&self, traces: &[PathBuf]) -> Result<Reader, OpenError> {
+        Reader::open_with(traces, OpenOptions { ignore_uuid: self.ignore_uuid })
     }
 
     /// Whether there is any condition.

@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
 use strata_analyze::render::TimeZone;
 use strata_analyze::stats::{count, Options, Stats, DAMAGE_KEPT};
-use strata_ctf::read::{Reader, Selection};
+use strata_ctf::read::Selection;
 use strata_session::stop::Stop;
 
 use crate::messages::{Message, Weight};
@@ -32,8 +32,9 @@ const DAMAGE_SHOWN: usize = 20;
 const EXIT_STATUS: &str = "\
 Exit status:
   0  done
-  1  no event record was found; or, with --strict, records were
-     discarded or overwritten, or packets are not there
+  1  no event record matched what was asked for (--filter, --from,
+     --until, --last); or, with --strict, records were discarded or
+     overwritten, or packets are not there
   2  a trace is damaged (all that is intact is counted), or nothing can
      be read
   130  ended by Ctrl-C";
@@ -74,7 +75,7 @@ pub struct StatsFlags {
 /// Do it, and give the exit status.
 pub fn run(flags: &StatsFlags) -> Result<u8> {
     let stop = Stop::on_signals().context("stats: cannot handle signals")?;
-    let reader = Reader::open(&flags.traces)?;
+    let reader = flags.selection.open(&flags.traces)?;
     let range = flags.selection.range(&reader, &TimeZone::system())?;
     for text in flags.selection.hints(&reader) {
         talk::message(&Message { weight: Weight::Warning, text });
@@ -91,8 +92,12 @@ pub fn run(flags: &StatsFlags) -> Result<u8> {
         return Ok(crate::stopped(&stop));
     };
     let written = write(&stats, flags);
-    for remark in reader.damage().iter().filter(|found| found.is_remark()) {
+    let passed_over = reader.passed_over();
+    for remark in reader.damage().iter().filter(|found| found.is_remark()).chain(&passed_over) {
         talk::message(&Message { weight: Weight::Warning, text: clean(&remark.to_string()) });
+    }
+    for note in &stats.notes {
+        talk::message(&Message { weight: Weight::Warning, text: clean(&note.message) });
     }
     say_damage(&stats);
     written?;
@@ -100,7 +105,8 @@ pub fn run(flags: &StatsFlags) -> Result<u8> {
         let text = flags.selection.nothing().to_owned();
         talk::message(&Message { weight: Weight::Warning, text });
     }
-    Ok(exit_status(&stats, flags.strict))
+    let unmatched = stats.sum().count.records == 0 && flags.selection.is_any();
+    Ok(exit_status(&stats, unmatched, flags.strict))
 }
 
 fn write(stats: &Stats, flags: &StatsFlags) -> Result<()> {
@@ -149,10 +155,10 @@ fn say_damage(stats: &Stats) {
     }
 }
 
-fn exit_status(stats: &Stats, strict: bool) -> u8 {
+fn exit_status(stats: &Stats, unmatched: bool, strict: bool) -> u8 {
     if stats.damage_found > 0 {
         2
     } else {
-        u8::from(stats.sum().count.records == 0 || (strict && !stats.is_complete()))
+        u8::from(unmatched || (strict && !stats.is_complete()))
     }
 }

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
-use strata_analyze::pipeline::{self, Job, Output};
+use strata_analyze::pipeline::{self, Job, Output, Remark};
 use strata_analyze::render::{ClockStyle, FieldList, Format, Options, TimeZone};
-use strata_ctf::read::{Reader, Selection, TimeRange};
+use strata_ctf::read::{Selection, TimeRange};
 use strata_session::stop::Stop;
 
 use crate::messages::Weight;
@@ -24,7 +24,7 @@ use target::Target;
 const EXIT_STATUS: &str = "\
 Exit status:
   0  done
-  1  no event matched
+  1  no event matched what was asked for (--filter, --from, --until, --last)
   2  a trace is damaged (all that is intact is shown), or nothing can
      be read
   130  ended by Ctrl-C";
@@ -116,7 +116,7 @@ enum ColorFlag {
 
 /// View, and give the exit status.
 pub fn run(flags: &ViewFlags) -> Result<u8> {
-    let reader = Reader::open(&flags.traces)?;
+    let reader = flags.selection.open(&flags.traces)?;
     let stop = Stop::on_signals().context("view: cannot handle signals")?;
     let mut options = flags.options();
     let range = flags.selection.range(&reader, &options.zone)?;
@@ -163,6 +163,9 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     target.close();
     // Whoever reads has seen enough, or the disk is full: nothing that is said here would help.
     written.context("view: cannot write to stdout")?;
+    for damage in reader.passed_over() {
+        speaker.remark(&Remark::Damage(damage));
+    }
     speaker.end(&summary);
     if summary.stopped {
         return Ok(crate::stopped(&stop));
@@ -171,7 +174,8 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     if summary.events == 0 {
         speaker.say(Weight::Warning, flags.selection.nothing().to_owned());
     }
-    Ok(if damaged { 2 } else { u8::from(summary.events == 0) })
+    let unmatched = summary.events == 0 && flags.selection.is_any();
+    Ok(if damaged { 2 } else { u8::from(unmatched) })
 }
 
 impl ViewFlags {

@@ -333,6 +333,43 @@ fn event_behind_its_packets_end_is_shown() {
 }
 
 #[test]
+fn bounds_that_do_not_fit_are_notes_and_events_that_step_back_are_damage() {
+    // Bounds of the second packet, its events, and what there is to say.
+    type Case = ((u64, u64), &'static [(u64, u8)], DamageKind, bool);
+    let overlap = DamageKind::PacketOrder { begin: 12, end: 20 };
+    const FAR: u64 = 1_000_021;
+    let cases: [Case; 5] = [
+        ((12, 40), &[(18, 1), (30, 2)], overlap.clone(), true),
+        ((20, 40), &[(19, 1), (30, 2)], DamageKind::TimeBeforePacket { time: 19, begin: 20 }, true),
+        ((20, 40), &[(30, 1), (41, 2)], DamageKind::TimeBehindPacket { time: 41, end: 40 }, true),
+        (
+            (20, 20),
+            &[(20, 1), (FAR, 2)],
+            DamageKind::TimeBehindPacket { time: FAR as i64, end: 20 },
+            false,
+        ),
+        ((20, 40), &[(30, 1), (29, 2)], DamageKind::TimeBack { time: 29, before: 30 }, false),
+    ];
+    for ((begin, end), events, what, is_note) in cases {
+        let first = tiny_packet(10, 20, &[0; 8], &[(12, 1), (18, 2)]);
+        let second = tiny_packet(begin, end, &[0; 8], events);
+        let folder = tiny(&[("s", [first, second].concat())]);
+        let (damage, count) = one(folder.path());
+        assert_eq!((&damage.what, damage.is_note(), count), (&what, is_note, 4));
+        check_pieces(&open(folder.path()), TimeRange::ALL);
+    }
+    // An event that is before the last one in the packet in front.
+    let first = tiny_packet(10, 20, &[0; 8], &[(12, 1), (18, 2)]);
+    let second = tiny_packet(12, 40, &[0; 8], &[(17, 1), (17, 2), (30, 3)]);
+    let folder = tiny(&[("s", [first, second].concat())]);
+    let (damage, count) = damage(&open(folder.path()));
+    let what: Vec<_> = damage.iter().map(|damage| damage.what.clone()).collect();
+    assert_eq!(what, [overlap, DamageKind::TimeBack { time: 17, before: 18 }]);
+    assert_eq!(count, 5);
+    check_pieces(&open(folder.path()), TimeRange::ALL);
+}
+
+#[test]
 fn event_before_the_one_in_front_of_it_is_shown() {
     let folder =
         tiny(&[("s", tiny_packet(10, 20, &[0; 8], &[(15, 1), (12, 2), (11, 3), (16, 4)]))]);
@@ -348,9 +385,10 @@ fn packets_out_of_order_are_shown() {
     let first = tiny_packet(10, 20, &[0; 8], &[(15, 1)]);
     let second = tiny_packet(30, 40, &[0; 8], &[(35, 2)]);
     let folder = tiny(&[("s", [second, first].concat())]);
-    let (damage, count) = one(folder.path());
-    assert_eq!(damage.what, DamageKind::PacketOrder { begin: 10, end: 40 });
-    assert_eq!((damage.packet, count), (Some(1), 2));
+    let (damage, count) = damage(&open(folder.path()));
+    assert_eq!(damage[0].what, DamageKind::PacketOrder { begin: 10, end: 40 });
+    assert_eq!(damage[1].what, DamageKind::TimeBack { time: 15, before: 35 });
+    assert_eq!((damage[0].packet, damage.len(), count), (Some(1), 2, 2));
     check_pieces(&open(folder.path()), TimeRange::ALL);
 }
 

@@ -1,12 +1,12 @@
 //! Chunks on their way from those who render them to the one who writes them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
-use strata_ctf::read::Damage;
+use strata_ctf::read::{Damage, NoteKey};
 
 use super::{lock, Chunk, End, SHARE_WAITING, WAITING};
 
@@ -25,6 +25,8 @@ pub struct Seen {
     /// Event records that the last block was short of.
     pub left: u64,
     pub damage: u64,
+    /// Streams of which a note was handed over.
+    pub noted: HashSet<NoteKey>,
     /// Damage in blocks of others, who have told it if they found it too.
     pub elsewhere: Vec<Damage>,
 }

@@ -57,6 +57,8 @@ pub struct Stats {
     pub damage: Vec<Damaged>,
     /// All of it.
     pub damage_found: u64,
+    /// What does not fit around records that are all there; one for each stream at most.
+    pub notes: Vec<Damaged>,
 }
 
 /// A part of a trace's time \[ns since 1970\].

@@ -230,6 +230,10 @@ impl<'w> Counting<'w> {
 
     /// Something that cannot be read.
     pub fn damage(&mut self, damage: &Damage) {
+        if damage.is_note() {
+            self.part.note.get_or_insert_with(|| damaged(damage));
+            return;
+        }
         let found = u64::from(!damage.is_remark());
         self.part.damage_found = self.part.damage_found.saturating_add(found);
         if self.part.damage.len() < DAMAGE_KEPT {

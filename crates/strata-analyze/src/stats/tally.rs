@@ -34,6 +34,8 @@ pub(super) struct PartCount {
     pub cpu: Cpu,
     pub damage: Vec<Damaged>,
     pub damage_found: u64,
+    /// The first note of the stream.
+    pub note: Option<Damaged>,
 }
 
 /// The CPU that packets name.
@@ -118,6 +120,8 @@ impl Tally {
     fn add_parts(&mut self, stats: &mut Stats) {
         let mut ranges_left = RANGES_KEPT;
         let mut last: Option<(usize, i64)> = None;
+        // Those of a stream follow each other.
+        let mut noted = None;
         for part in std::mem::take(&mut self.parts) {
             let Some(stream) = self.streams.get_mut(part.stream) else { continue };
             add_part(stream, &part, &mut ranges_left);
@@ -128,6 +132,10 @@ impl Tally {
             last = part.times.map(|(_, time)| (part.stream, time)).or(last);
             stats.damage_found = stats.damage_found.saturating_add(part.damage_found);
             part.damage.into_iter().for_each(|damaged| keep(&mut stats.damage, damaged));
+            if noted != Some(part.stream) {
+                noted = part.note.is_some().then_some(part.stream).or(noted);
+                stats.notes.extend(part.note);
+            }
         }
     }
 

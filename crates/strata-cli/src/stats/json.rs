@@ -2,7 +2,8 @@
 
 use serde_json::{json, Value};
 use strata_analyze::stats::{
-    AbsentKind, AbsentRange, EventStats, LossMode, Span, Stats, StreamStats, Sum, TraceStats,
+    AbsentKind, AbsentRange, Damaged, EventStats, LossMode, Span, Stats, StreamStats, Sum,
+    TraceStats,
 };
 
 /// Changes when a key is renamed or gone, not when there is a new one.
@@ -22,7 +23,7 @@ pub fn document(stats: &Stats) -> Value {
         let streams = stats.streams.iter().filter(|stream| stream.trace == number);
         self::trace(trace, streams)
     });
-    let damage = stats.damage.iter().map(|damaged| {
+    let place = |damaged: &Damaged| {
         json!({
             "trace": damaged.trace.to_string_lossy(),
             "stream": Some(&damaged.stream).filter(|name| !name.is_empty()),
@@ -30,12 +31,13 @@ pub fn document(stats: &Stats) -> Value {
             "offset": damaged.offset,
             "message": damaged.message,
         })
-    });
+    };
     set(&mut document, "version", VERSION.into());
     set(&mut document, "timeline", timeline.into());
     set(&mut document, "events", stats.events.iter().map(event).collect());
     set(&mut document, "traces", traces.collect());
-    set(&mut document, "damage", damage.collect());
+    set(&mut document, "damage", stats.damage.iter().map(place).collect());
+    set(&mut document, "notes", stats.notes.iter().map(place).collect());
     document
 }
 

@@ -344,9 +344,12 @@ fn guide_names_every_key_of_the_json() {
 #[test]
 fn exit_status_says_damaged_before_nothing_and_discarded() {
     let (whole, losses) = (one_trace(), with_losses());
+    let exit_status = |stats: &Stats, strict| exit_status(stats, false, strict);
     assert_eq!((exit_status(&whole, false), exit_status(&whole, true)), (0, 0));
     assert_eq!((exit_status(&losses, false), exit_status(&losses, true)), (0, 1));
     let damaged = Stats { damage_found: 1, ..losses };
     assert_eq!((exit_status(&damaged, false), exit_status(&damaged, true)), (2, 2));
-    assert_eq!(exit_status(&Stats::default(), false), 1);
+    // Nothing is an error only if something was asked for.
+    assert_eq!(exit_status(&Stats::default(), false), 0);
+    assert_eq!(super::exit_status(&Stats::default(), true, false), 1);
 }

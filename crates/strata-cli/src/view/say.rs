@@ -1,8 +1,10 @@
 //! What `strata view` says on stderr, and when: not on a screen that a pager has.
 
+use std::collections::HashSet;
+
 use strata_analyze::pipeline::{Remark, Summary};
 use strata_analyze::render::{time_text, ClockStyle, FieldList, Options, TimeZone};
-use strata_ctf::read::{DiscardedKind, Reader};
+use strata_ctf::read::{DiscardedKind, NoteKey, Reader};
 
 use crate::messages::{Message, Weight};
 use crate::progress::ReadingLine;
@@ -21,6 +23,8 @@ pub struct Speaker {
     kept: Option<Vec<Message>>,
     damage: u64,
     discarded: u64,
+    /// Streams of which a note was said.
+    noted: HashSet<NoteKey>,
     line: ReadingLine,
 }
 
@@ -32,7 +36,15 @@ impl Speaker {
             Some(style) => style,
         };
         let kept = is_pager.then(Vec::new);
-        Speaker { style, zone: options.zone.clone(), kept, damage: 0, discarded: 0, line }
+        Speaker {
+            style,
+            zone: options.zone.clone(),
+            kept,
+            damage: 0,
+            discarded: 0,
+            noted: HashSet::new(),
+            line,
+        }
     }
 
     /// Say it now, or when it may be said.
@@ -70,6 +82,8 @@ impl Speaker {
     /// What a trace says besides its events.
     pub fn remark(&mut self, remark: &Remark) {
         match remark {
+            Remark::Damage(damage) if damage.is_note() && !self.noted.insert(damage.note_key()) => {
+            }
             Remark::Damage(damage) if damage.is_remark() => {
                 self.say(Weight::Warning, clean(&damage.to_string()));
             }

@@ -97,6 +97,10 @@ pub(crate) struct Cursor<'r> {
     hop: Hop<'r>,
     at: At,
     packet: Packet,
+    /// Time of the last record in front of the packet, if it overlaps the packet in front.
+    last: Option<i64>,
+    /// The packet has records.
+    has_records: bool,
     /// Of the packet's records.
     floor: i64,
     cap: i64,
@@ -140,6 +144,8 @@ impl<'r> Cursor<'r> {
             hop: Hop::new(files, stream, place, most),
             at: At::End,
             packet: Packet::default(),
+            last: None,
+            has_records: false,
             floor: i64::MIN,
             cap: i64::MIN,
             bounds,
@@ -288,6 +294,8 @@ impl<'r> Cursor<'r> {
         self.clock = stream.trace.clocks.get(opened.class).copied().flatten();
         self.next = opened.records;
         self.content = 0;
+        self.last = Some(self.key).filter(|_| opened.overlaps && self.has_records);
+        self.has_records = opened.records < opened.packet.content_bits;
         self.key = opened.floor;
         self.floor = opened.floor;
         self.cap = opened.cap;
@@ -360,7 +368,7 @@ impl<'r> Cursor<'r> {
     /// The packet's records are next.
     fn resume(&mut self) {
         self.content = self.packet.content_bits;
-        let floor = self.key.max(self.floor);
+        let floor = self.key.max(self.floor).max(self.last.unwrap_or(i64::MIN));
         // What is no time is at one of the ends, and never usual.
         self.low = floor.max(self.bounds.first).max(self.bounds.range.from).max(i64::MIN + 1);
         self.high = self.cap.min(self.bounds.last).min(self.bounds.range.to).min(i64::MAX - 1);
@@ -400,6 +408,7 @@ impl<'r> Cursor<'r> {
             self.begin();
         }
         let state = &mut self.hop.state;
+        let previous = state.nanoseconds.or(self.last);
         let clock = self.clock.as_ref();
         let time = clock.and_then(|clock| Some(clock.time(state.record.time?)));
         let no_date = time.is_some_and(Clock::is_end);
@@ -413,11 +422,15 @@ impl<'r> Cursor<'r> {
         }
         self.key = key;
         self.low = self.low.max(key);
-        let is_back = time.is_some_and(|time| time < before) && !no_date && !self.said_back;
+        // The key of a record in front of the packet's begin is not its time.
+        let previous = if before > self.floor { Some(before) } else { previous };
+        let is_back = time.is_some_and(|time| previous.is_some_and(|previous| time < previous));
+        let is_early = time.is_some_and(|time| time < before) && !is_back;
+        let [is_back, is_early] = [is_back, is_early].map(|it| it && !no_date && !self.said_back);
         let is_behind = time.is_some_and(|time| time > self.cap) && !no_date && !self.said_behind;
         let is_undated = no_date && !self.said_no_date;
         self.said_no_date |= no_date;
-        self.said_back |= is_back;
+        self.said_back |= is_back | is_early;
         self.said_behind |= is_behind;
         if key < self.bounds.first {
             return Step::Skipped;
@@ -425,7 +438,11 @@ impl<'r> Cursor<'r> {
         self.begin();
         if let Some(time) = time {
             if is_back {
+                let before = previous.unwrap_or(before);
                 self.say(offset, DamageKind::TimeBack { time, before });
+            }
+            if is_early {
+                self.say(offset, DamageKind::TimeBeforePacket { time, begin: self.floor });
             }
             if is_behind {
                 self.say(offset, DamageKind::TimeBehindPacket { time, end: self.cap });
@@ -450,7 +467,8 @@ impl<'r> Cursor<'r> {
     fn bad(&mut self, bad: &Bad) {
         let (offset, next) = (self.offset(), self.next);
         self.next = self.packet.content_bits;
-        if self.truncated.is_some() && matches!(bad.kind, BadKind::Outside { .. }) {
+        let is_cut = matches!(bad.kind, BadKind::Outside { .. } | BadKind::TooManyElements { .. });
+        if self.truncated.is_some() && is_cut {
             return;
         }
         let bytes = (self.packet.content_bits - next).div_ceil(8);

@@ -69,6 +69,9 @@ pub enum OpenError {
     },
 }
 
+/// Trace and stream of a note, and whether it is of the index: one is said of each.
+pub type NoteKey = (Arc<Path>, Option<Arc<str>>, bool);
+
 /// Something in a trace that is not as it should be; all that is intact is shown nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
@@ -186,6 +189,14 @@ pub enum DamageKind {
         /// The packet's end \[ns since 1970\].
         end: i64,
     },
+    /// A record's time is before its packet's begin, but not before that of the record in front. It is
+    /// shown; others in the same packet are not reported.
+    TimeBeforePacket {
+        /// Its time \[ns since 1970\].
+        time: i64,
+        /// The packet's begin \[ns since 1970\].
+        begin: i64,
+    },
     /// A packet begins before the one in front of it ends. It is shown where it is.
     PacketOrder {
         /// Its begin \[ns since 1970\].
@@ -206,6 +217,32 @@ pub enum DamageKind {
         found: (u64, Option<u64>),
         /// Those of its file.
         expected: (u64, Option<u64>),
+    },
+    /// The file ends in a packet that is still being written: somebody has the file open for that.
+    Growing {
+        /// Bytes of the packet that were there.
+        found: u64,
+    },
+    /// The tracer's index has packets that are not in the file.
+    Cut {
+        /// Packets of the index, and where the last one ends \[byte\].
+        packets: u64,
+        /// Likewise.
+        expected: u64,
+        /// Bytes of the file.
+        found: u64,
+    },
+    /// The tracer's index has packets of a file that is not there.
+    NoFile {
+        /// How many.
+        packets: u64,
+        /// Bytes of them.
+        bytes: u64,
+    },
+    /// The tracer's index cannot be used: packets are found without it.
+    Index {
+        /// Why.
+        error: Arc<str>,
     },
     /// All times of a clock are before 1677 or behind 2262: they are shown as cycles.
     NoDates {
@@ -282,11 +319,40 @@ pub enum HeaderDamage {
     },
 }
 
+/// Tracers note a packet's bounds apart from its records, and round them: as much may be between \[ns\].
+const ROUNDING: u64 = 1_000_000;
+
 impl Damage {
-    /// Whether all events are there all the same: it says how they are shown, or what is not known of others.
+    /// Whether all events are there all the same: it says how they are shown, or what is not known of others;
+    /// or it is a note.
     #[must_use]
     pub fn is_remark(&self) -> bool {
         matches!(self.what, DamageKind::Clocks { .. } | DamageKind::DiscardedBack { .. })
+            || self.is_note()
+    }
+
+    /// What it is a note of.
+    #[must_use]
+    pub fn note_key(&self) -> NoteKey {
+        let is_index = matches!(self.what, DamageKind::Index { .. });
+        (Arc::clone(&self.trace), self.stream.clone(), is_index)
+    }
+
+    /// Whether all events are there, and each in its place: only what is said around them does not fit. Of a
+    /// stream's, one is enough.
+    #[must_use]
+    pub fn is_note(&self) -> bool {
+        match self.what {
+            DamageKind::PacketOrder { .. }
+            | DamageKind::Growing { .. }
+            | DamageKind::Index { .. } => true,
+            DamageKind::TimeBehindPacket { time, end: bound }
+            | DamageKind::TimeBeforePacket { time, begin: bound } => {
+                time.abs_diff(bound) <= ROUNDING
+            }
+            DamageKind::SequenceBack { found, before } => found == before,
+            _ => false,
+        }
     }
 }
 
@@ -363,6 +429,10 @@ impl fmt::Display for DamageKind {
             Kind::TimeBack { time, before } => {
                 write!(f, "time goes back from {before} to {time} ns. The event is shown")
             }
+            Kind::TimeBeforePacket { time, begin } => write!(
+                f,
+                "an event at {time} ns, before the packet's begin at {begin} ns. It is shown"
+            ),
             Kind::TimeBehindPacket { time, end } => {
                 write!(f, "an event at {time} ns, behind the packet's end at {end} ns. It is shown")
             }
@@ -380,6 +450,23 @@ impl fmt::Display for DamageKind {
                 f.write_str(" and in a file of ")?;
                 stream_identity(f, *expected)?;
                 f.write_str(". It is shown")
+            }
+            Kind::Growing { found } => write!(
+                f,
+                "it is still being written: {found} bytes are there. Its whole event records are shown"
+            ),
+            Kind::Cut { packets, expected, found } => write!(
+                f,
+                "the file has {found} bytes, but its index has {packets} packets in {expected}: \
+                 the last ones are not there"
+            ),
+            Kind::NoFile { packets, bytes } => write!(
+                f,
+                "there is no such file, but its index has {packets} packets in {bytes} bytes: \
+                 their event records are not shown"
+            ),
+            Kind::Index { error } => {
+                write!(f, "its index is passed over: {error}. Packets are found without it")
             }
             Kind::NoDates { clock, offset } => write!(
                 f,
@@ -435,7 +522,11 @@ impl fmt::Display for HeaderDamage {
                 "no packet begins here: {found:#010x} instead of the magic number 0xc1fc1fc1"
             ),
             HeaderDamage::Uuid { found, expected } => {
-                write!(f, "a packet of trace {found}, this is trace {expected}")
+                write!(
+                    f,
+                    "a packet of trace {found}, this is trace {expected}; --ignore-uuid reads it all \
+                     the same"
+                )
             }
             HeaderDamage::StreamClass { found: Some(id) } => {
                 write!(f, "the metadata has no stream class of id {id}")

@@ -1,13 +1,14 @@
 //! The files of all streams: opened when they are needed, never too many at once.
 
+use super::writers;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Files that stay open; others are opened for each read.
 const OPEN: usize = 256;
@@ -21,6 +22,7 @@ struct StreamFile {
     path: PathBuf,
     /// When the trace was opened \[byte\].
     bytes: u64,
+    is_written: OnceLock<bool>,
     handle: Mutex<Option<Arc<File>>>,
 }
 
@@ -49,13 +51,28 @@ impl Default for Files {
 impl Files {
     /// Its index.
     pub(crate) fn add(&mut self, path: PathBuf, bytes: u64) -> usize {
-        self.files.push(StreamFile { path, bytes, handle: Mutex::new(None) });
+        self.files.push(StreamFile {
+            path,
+            bytes,
+            is_written: OnceLock::new(),
+            handle: Mutex::new(None),
+        });
         self.files.len() - 1
     }
 
     /// Its size when the trace was opened \[byte\].
     pub(crate) fn bytes(&self, file: usize) -> u64 {
         self.files.get(file).map_or(0, |file| file.bytes)
+    }
+
+    /// Whether it is still being written: it has grown since the trace was opened, or a process has it open for
+    /// that. The first answer holds: pieces of a trace are read apart, and must agree.
+    pub(crate) fn is_written(&self, file: usize) -> bool {
+        let Some(file) = self.files.get(file) else { return false };
+        *file.is_written.get_or_init(|| {
+            let now = fs::metadata(&file.path);
+            now.is_ok_and(|now| now.len() > file.bytes || writers::any(&now))
+        })
     }
 
     pub(crate) fn path(&self, file: usize) -> &Path {

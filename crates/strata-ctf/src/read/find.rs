@@ -122,8 +122,15 @@ impl Search {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
             let kind = entry.file_type()?;
-            // Where a link leads to nothing, there is nothing to look into.
-            let is_folder = kind.is_dir() || (kind.is_symlink() && entry.path().is_dir());
+            let is_folder = match fs::metadata(entry.path()) {
+                _ if !kind.is_symlink() => kind.is_dir(),
+                Ok(kind) => kind.is_dir(),
+                // Traces may be where the link led to: on a disk that is not there, for one.
+                Err(error) => {
+                    self.found.unreadable.push((entry.path(), error));
+                    false
+                }
+            };
             if is_folder && self.folders.len() <= self.limit {
                 self.folders.push((entry.path(), depth + 1));
             }
@@ -132,14 +139,27 @@ impl Search {
     }
 }
 
-/// Whether the folder has a file `metadata`.
+/// Whether the folder has a file `metadata`, or a link of this name that leads to nothing.
 fn is_trace(folder: &Path) -> bool {
-    fs::metadata(folder.join(METADATA)).is_ok_and(|kind| kind.is_file())
+    let path = folder.join(METADATA);
+    match fs::metadata(&path) {
+        Ok(kind) => kind.is_file(),
+        Err(_) => fs::symlink_metadata(&path).is_ok_and(|kind| kind.is_symlink()),
+    }
 }
 
-/// A trace's stream files, sorted: all but `metadata`, hidden ones and index files.
-pub(crate) fn stream_files(trace: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
+/// Files of a trace.
+#[derive(Default)]
+pub(crate) struct StreamFiles {
+    /// Sorted.
+    pub(crate) files: Vec<PathBuf>,
+    /// Links that lead to nothing, and what else cannot be looked at.
+    pub(crate) unreadable: Vec<(PathBuf, io::Error)>,
+}
+
+/// A trace's stream files: all but `metadata`, hidden ones and index files.
+pub(crate) fn stream_files(trace: &Path) -> io::Result<StreamFiles> {
+    let mut found = StreamFiles::default();
     for entry in fs::read_dir(trace)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -148,12 +168,17 @@ pub(crate) fn stream_files(trace: &Path) -> io::Result<Vec<PathBuf>> {
             continue;
         }
         // Through a link too, but never a pipe, a socket or a device: those may block or never end.
-        if fs::metadata(entry.path()).is_ok_and(|kind| kind.is_file()) {
-            files.push(entry.path());
+        match fs::metadata(entry.path()) {
+            Ok(kind) if kind.is_file() => found.files.push(entry.path()),
+            Ok(_) => {}
+            // It was there a moment ago.
+            Err(_) if fs::symlink_metadata(entry.path()).is_err() => {}
+            Err(error) => found.unreadable.push((entry.path(), error)),
         }
     }
-    files.sort();
-    Ok(files)
+    found.files.sort();
+    found.unreadable.sort_by(|one, other| one.0.cmp(&other.0));
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -152,8 +152,10 @@ pub(crate) struct Opened {
     pub(crate) cap: i64,
     /// Said behind its last record.
     pub(crate) truncated: Option<DamageKind>,
-    /// The records' times need not be looked at: the packet as a whole was found to be out of order.
+    /// The records' times need not be looked at: the packet's own are in the wrong order.
     pub(crate) out_of_order: bool,
+    /// It begins before the one in front ends: its records may be before those in there.
+    pub(crate) overlaps: bool,
     /// Likewise whether they are dates: the packet's own are not.
     pub(crate) no_date: bool,
 }
@@ -273,6 +275,11 @@ impl<'r> Hop<'r> {
         let bytes = next.saturating_sub(begin);
         let what = match found {
             Found::GivenUp(looked) => DamageKind::NoPackets { header, looked, bytes },
+            Found::Nothing
+                if matches!(header, HeaderDamage::Short { .. }) && self.files.is_written(file) =>
+            {
+                DamageKind::Growing { found: bytes }
+            }
             _ => DamageKind::Garbage { header, bytes, to_end: found == Found::Nothing },
         };
         self.damage(self.place.floor(), what);
@@ -296,7 +303,7 @@ impl<'r> Hop<'r> {
             return Err(HeaderDamage::Magic { found: magic }.into());
         }
         if let (Some(found), Some(expected)) = (found.uuid, trace.schema().uuid) {
-            if found != expected {
+            if found != expected && !trace.any_uuid {
                 return Err(HeaderDamage::Uuid { found, expected }.into());
             }
         }
@@ -400,6 +407,7 @@ impl<'r> Hop<'r> {
         let (floor, end) = self.place.bounds(&packet);
         // What is between two packets is not told after the second begins, even if it is out of order.
         let before = self.place.floor().min(floor);
+        let overlaps = packet.begin.zip(self.place.end).is_some_and(|(begin, end)| begin < end);
         let out_of_order = self.say(&head, &packet, before, floor);
         let times = [(packet.begin, packet.begin_cycles), (packet.end, packet.end_cycles)];
         let no_date = times.into_iter().find(|(time, _)| time.is_some_and(Clock::is_end));
@@ -415,6 +423,7 @@ impl<'r> Hop<'r> {
             cap: end.unwrap_or(i64::MAX),
             truncated: None,
             out_of_order,
+            overlaps,
             no_date: no_date.is_some(),
         };
         match truncated {
@@ -448,6 +457,9 @@ impl<'r> Hop<'r> {
         }
         if bytes > left {
             let content = head.content.div_ceil(8);
+            if self.files.is_written(file) {
+                return (bits, Some(DamageKind::Growing { found: left }));
+            }
             let expected = if content > left { content } else { bytes };
             return (bits, Some(DamageKind::Truncated { expected, found: left }));
         }
@@ -473,7 +485,8 @@ impl<'r> Hop<'r> {
         }
     }
 
-    /// What the packet's head says of what is between it and the one before. Whether it is out of order.
+    /// What the packet's head says of what is between it and the one before. Whether its own times are in the
+    /// wrong order.
     fn say(&mut self, head: &Head, packet: &Packet, before: i64, floor: i64) -> bool {
         let mut out_of_order = false;
         let expected = (self.stream.class, self.stream.id);
@@ -492,7 +505,6 @@ impl<'r> Hop<'r> {
         if let (Some(begin), Some(end)) = (packet.begin, self.place.end) {
             if begin < end {
                 self.damage(floor, DamageKind::PacketOrder { begin, end });
-                out_of_order = true;
             }
         }
         if let (Some(begin), Some(end)) = (packet.begin, packet.end) {

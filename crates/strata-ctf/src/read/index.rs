@@ -2,7 +2,7 @@
 
 use super::files::Files;
 use super::hop::{Hop, Place};
-use super::lttng;
+use super::lttng::{self, Unusable};
 use super::stream::{Packet, Stream};
 use std::sync::OnceLock;
 
@@ -18,6 +18,8 @@ pub(crate) const HEAD: usize = 1 << 10;
 pub(crate) struct Index {
     /// From the tracer's index files, if there are any that can be believed.
     given: Option<Places>,
+    /// Why they are not.
+    unusable: OnceLock<Unusable>,
     /// From the packets themselves, if needed.
     found: OnceLock<Places>,
     limit: usize,
@@ -88,8 +90,16 @@ impl Index {
     /// `streams` share the memory.
     pub(crate) fn new(files: &Files, stream: &Stream, streams: usize) -> Index {
         let limit = (ALL_PLACES / streams.max(1)).clamp(16, PLACES);
-        let given = lttng::places(files, stream, Places::new(limit));
-        Index { given, found: OnceLock::new(), limit }
+        let (given, unusable) = match lttng::places(files, stream, Places::new(limit)) {
+            Ok(given) => (given, OnceLock::new()),
+            Err(error) => (None, OnceLock::from(error)),
+        };
+        Index { given, unusable, found: OnceLock::new(), limit }
+    }
+
+    /// Why the tracer's index was passed over.
+    pub(crate) fn unusable(&self) -> Option<Unusable> {
+        self.unusable.get().copied()
     }
 
     /// Behind the last packet.
@@ -107,6 +117,7 @@ impl Index {
             if expected.is_none_or(|packet| is_there(files, stream, &place, packet)) {
                 return walk(files, stream, place, key);
             }
+            let _ = self.unusable.set(lttng::OTHER);
         }
         let (place, _) = self.found(files, stream).before(key);
         walk(files, stream, place, key)

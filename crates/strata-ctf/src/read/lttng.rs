@@ -4,40 +4,55 @@
 //! then for each packet, 64 bits each: offset \[byte\], packet size, content size \[bit\], begin, end
 //! \[cycle\], discarded records, stream class; from version 1.1 on also stream and sequence number.
 
+use super::damage::DamageKind;
 use super::files::Files;
-use super::find;
+use super::find::{self, StreamFiles};
 use super::hop::Place;
 use super::index::{is_there, Places};
 use super::stream::{Packet, Stream};
+use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{BufReader, Read};
-use std::path::Path;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 const MAGIC: u32 = 0xc1f1_dcc1;
 /// Bytes of an entry of version 1.0, of 1.1, and at most.
 const ENTRY: usize = 56;
 const ENTRY_1_1: usize = 72;
 const ENTRY_MOST: usize = 4096;
+/// In front of the entries \[byte\].
+const HEADER: u64 = 16;
+const UNREADABLE: Unusable = "it cannot be read";
 /// So many of its packets are looked at before an index is believed.
 const SAMPLES: usize = 16;
 
-/// The stream's packets; `None`: not all of its files have an index that can be believed.
-pub(crate) fn places(files: &Files, stream: &Stream, mut places: Places) -> Option<Places> {
+/// What is wrong with an index.
+pub(crate) type Unusable = &'static str;
+
+/// The stream's packets; `None`: not all of its files have an index.
+pub(crate) fn places(
+    files: &Files,
+    stream: &Stream,
+    mut places: Places,
+) -> Result<Option<Places>, Unusable> {
     if stream.merged {
-        return None;
+        return Ok(None);
     }
     let mut place = Place::default();
     for (number, &file) in stream.files.iter().enumerate() {
         place.file = number;
         place.offset = 0;
-        let mut entries = Entries::open(files.path(file))?;
+        let Some(mut entries) = Entries::open(&path(files.path(file)))? else { return Ok(None) };
         while place.offset < files.bytes(file) {
-            let packet = entries.next()?.packet(stream, &place, files.bytes(file))?;
+            let entry = entries.next().ok_or("it ends before the file does")?;
+            let packet = entry.packet(stream, &place, files.bytes(file));
+            let packet = packet.ok_or("an entry is of no packet that can be there")?;
             places.add(&place, Some(&packet));
             place.pass(&packet, 0, stream.discarded_mask);
         }
         if place.offset != files.bytes(file) {
-            return None;
+            return Err("an entry is of no packet that can be there");
         }
     }
     let expected: Vec<_> = places.expected().collect();
@@ -45,7 +60,73 @@ pub(crate) fn places(files: &Files, stream: &Stream, mut places: Places) -> Opti
     let mut samples = expected.iter().step_by(step).chain(expected.last());
     let believable = samples.all(|(place, packet)| is_there(files, stream, place, packet));
     drop(expected);
-    believable.then(|| places.end(place))
+    if !believable {
+        return Err(OTHER);
+    }
+    Ok(Some(places.end(place)))
+}
+
+/// Why an index is not believed whose entries are not those of the file's packets.
+pub(crate) const OTHER: Unusable = "a packet's header says something else";
+
+/// The index of a stream's file.
+fn path(stream: &Path) -> PathBuf {
+    let mut name = stream.file_name().unwrap_or_default().to_owned();
+    name.push(SUFFIX);
+    stream.parent().unwrap_or(Path::new("")).join(find::INDEX).join(name)
+}
+
+const SUFFIX: &str = ".idx";
+
+/// What indexes say of files that are not as long, or not there, with the stream's file. Of each, only head and
+/// end are read, unless these do not fit.
+pub(crate) fn glances(trace: &Path, files: &StreamFiles) -> Vec<(PathBuf, DamageKind)> {
+    let mut found = Vec::new();
+    for file in &files.files {
+        found.extend(glance(file).map(|what| (file.clone(), what)));
+    }
+    let mut gone: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(trace.join(find::INDEX)).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.as_encoded_bytes().strip_suffix(SUFFIX.as_bytes());
+        let file = name.map(|name| trace.join(OsStr::from_bytes(name)));
+        gone.extend(file.filter(|file| fs::symlink_metadata(file).is_err()));
+    }
+    gone.sort();
+    for file in gone {
+        found.extend(glance(&file).map(|what| (file, what)));
+    }
+    found
+}
+
+/// What a file's index says of it, if that is not what is there.
+fn glance(file: &Path) -> Option<DamageKind> {
+    let unusable = |error: Unusable| Some(DamageKind::Index { error: error.into() });
+    let mut entries = match Entries::open(&path(file)) {
+        Ok(entries) => entries?,
+        Err(error) => return unusable(error),
+    };
+    let (packets, rest) = entries.count();
+    let Some((begin, expected)) = entries.last(packets) else { return unusable(UNREADABLE) };
+    // Tracers write packets first, and what is being written may have grown.
+    let size = fs::metadata(file).ok().map(|kind| kind.len());
+    let found = size.unwrap_or(0);
+    if expected > found {
+        // An entry with a wrong number says nothing of the file; and where a file ends in a packet, that says so.
+        return match (entries.is_chain(packets), size) {
+            (false, _) => unusable("its entries do not follow each other"),
+            (true, Some(_)) if begin < found => unusable("its last packet ends behind the file"),
+            (true, Some(_)) => Some(DamageKind::Cut { packets, expected, found }),
+            (true, None) => Some(DamageKind::NoFile { packets, bytes: expected }),
+        };
+    }
+    if rest != 0 {
+        return unusable("it ends in an entry");
+    }
+    if expected < found {
+        return unusable("it ends before the file does");
+    }
+    None
 }
 
 /// One index file.
@@ -68,24 +149,65 @@ struct Entry {
 }
 
 impl Entries {
-    /// The index of a stream's file.
-    fn open(stream: &Path) -> Option<Entries> {
-        let mut name = stream.file_name()?.to_owned();
-        name.push(".idx");
-        let path = stream.parent()?.join(find::INDEX).join(name);
-        if !fs::metadata(&path).ok()?.is_file() {
-            return None;
+    /// An index; `None`: there is none.
+    fn open(path: &Path) -> Result<Option<Entries>, Unusable> {
+        match fs::metadata(path) {
+            Ok(kind) if kind.is_file() => {}
+            Ok(_) => return Ok(None),
+            Err(_) if fs::symlink_metadata(path).is_err() => return Ok(None),
+            Err(_) => return Err(UNREADABLE),
         }
-        let mut file = BufReader::new(File::open(path).ok()?);
+        let mut file = BufReader::new(File::open(path).map_err(|_| UNREADABLE)?);
         let mut word = || {
             let mut bytes = [0; 4];
-            file.read_exact(&mut bytes).ok().map(|()| u32::from_be_bytes(bytes))
+            let read = file.read_exact(&mut bytes).map(|()| u32::from_be_bytes(bytes));
+            read.map_err(|_| "it has no whole header")
         };
         let (magic, major, minor, bytes) = (word()?, word()?, word()?, word()?);
-        let bytes = usize::try_from(bytes).ok()?;
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         let least = if minor == 0 { ENTRY } else { ENTRY_1_1 };
-        let known = magic == MAGIC && major == 1 && (least..=ENTRY_MOST).contains(&bytes);
-        known.then_some(Entries { file, bytes })
+        if magic != MAGIC {
+            return Err("it does not begin with the magic number 0xc1f1dcc1");
+        }
+        if major != 1 || !(least..=ENTRY_MOST).contains(&bytes) {
+            return Err("its version is not known");
+        }
+        Ok(Some(Entries { file, bytes }))
+    }
+
+    /// How many whole entries there are, and what is behind them \[byte\].
+    fn count(&self) -> (u64, u64) {
+        let bytes = self.file.get_ref().metadata().map_or(0, |kind| kind.len());
+        let bytes = bytes.saturating_sub(HEADER);
+        (bytes / self.bytes as u64, bytes % self.bytes as u64)
+    }
+
+    /// Goes in front of the entry of this number.
+    fn seek(&mut self, number: u64) -> Option<()> {
+        let offset = number.checked_mul(self.bytes as u64)?.checked_add(HEADER)?;
+        self.file.seek(SeekFrom::Start(offset)).ok().map(|_| ())
+    }
+
+    /// Where the last of so many packets begins and ends \[byte of the file\].
+    fn last(&mut self, packets: u64) -> Option<(u64, u64)> {
+        let Some(last) = packets.checked_sub(1) else { return Some((0, 0)) };
+        self.seek(last)?;
+        let entry = self.next()?;
+        Some((entry.offset, entry.offset.saturating_add(entry.packet_bits / 8)))
+    }
+
+    /// Whether the packets are one behind the other.
+    fn is_chain(&mut self, packets: u64) -> bool {
+        let mut end = 0;
+        if self.seek(0).is_none() {
+            return false;
+        }
+        (0..packets).all(|_| {
+            let Some(entry) = self.next() else { return false };
+            let begin =
+                std::mem::replace(&mut end, entry.offset.saturating_add(entry.packet_bits / 8));
+            entry.offset == begin && entry.packet_bits % 8 == 0 && entry.packet_bits > 0
+        })
     }
 
     fn next(&mut self) -> Option<Entry> {

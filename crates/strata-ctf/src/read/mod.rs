@@ -108,14 +108,16 @@ mod time;
 mod value;
 mod visit;
 mod window;
+mod writers;
 
 pub use crate::model::schema::Scope;
 pub use cursor::Message;
-pub use damage::{Damage, DamageKind, HeaderDamage, OpenError};
+pub use damage::{Damage, DamageKind, HeaderDamage, NoteKey, OpenError};
 pub use decode::{Bad, BadKind};
 pub use event::{Event, EventClass};
 pub use events::Events;
 pub use find::find;
+pub use open::OpenOptions;
 pub use reader::Reader;
 pub use select::Selection;
 pub use slices::{Part, Parts, Slice, Slices};

@@ -6,6 +6,7 @@ use super::files::Files;
 use super::find;
 use super::hop::{Hop, Place};
 use super::index::HEAD;
+use super::lttng;
 use super::reader::Reader;
 use super::resync;
 use super::stream::{has, mask, Stream, Trace};
@@ -23,8 +24,11 @@ use std::sync::{Arc, OnceLock};
 const PROBED: u64 = 4 << 20;
 
 /// See [`Reader::open`].
-pub(crate) fn open<'p>(paths: impl Iterator<Item = &'p Path>) -> Result<Reader, OpenError> {
-    let mut opening = Opening::default();
+pub(crate) fn open<'p>(
+    paths: impl Iterator<Item = &'p Path>,
+    options: OpenOptions,
+) -> Result<Reader, OpenError> {
+    let mut opening = Opening { options, ..Opening::default() };
     let mut folders = Vec::new();
     for path in paths {
         let found = find::search(path)?;
@@ -66,6 +70,13 @@ fn short(error: &OpenError) -> String {
     }
 }
 
+/// How traces are opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Packets whose UUID is not that of the metadata are read as if it were.
+    pub ignore_uuid: bool,
+}
+
 /// A trace whose metadata was read.
 struct FoundTrace {
     path: Arc<Path>,
@@ -79,6 +90,7 @@ struct FoundTrace {
 
 #[derive(Default)]
 struct Opening {
+    options: OpenOptions,
     found: Vec<FoundTrace>,
     traces: Vec<Arc<Trace>>,
     streams: Vec<Stream>,
@@ -102,6 +114,13 @@ impl Opening {
         self.damage.push(damage);
     }
 
+    /// Damage of a file as a whole.
+    fn file(&mut self, trace: &Path, file: &Path, what: DamageKind) {
+        let stream = file.file_name().map(|name| name.to_string_lossy().into());
+        let damage = Damage { trace: trace.into(), stream, packet: None, offset: None, what };
+        self.damage.push(damage);
+    }
+
     /// Reads a trace's metadata. Folders with one UUID are parts of one trace: what was recorded up to a
     /// moment, and then up to another. The longest metadata is that of all of them.
     fn folder(&mut self, folder: &Path, below: String) -> Result<(), OpenError> {
@@ -111,6 +130,13 @@ impl Opening {
         let parsed = tsdl::parse_tolerant(&text)
             .map_err(|error| OpenError::Metadata { path: path.clone(), error })?;
         let files = find::stream_files(folder).map_err(|source| unreadable(folder, source))?;
+        for (path, error) in files.unreadable.iter() {
+            self.file(folder, path, DamageKind::Unreadable { error: error.to_string().into() });
+        }
+        for (path, what) in lttng::glances(folder, &files) {
+            self.file(folder, &path, what);
+        }
+        let files = files.files;
         for problem in parsed.problems {
             self.whole(folder, DamageKind::Description { error: problem.to_string().into() });
         }
@@ -144,7 +170,8 @@ impl Opening {
             path: found.path,
             name: name(&schema, &found.below),
             decoder,
-            sign: resync::sign(&schema),
+            any_uuid: self.options.ignore_uuid,
+            sign: resync::sign(&schema, self.options.ignore_uuid),
             clocks: clocks(&schema),
         });
         self.traces.push(Arc::clone(&trace));

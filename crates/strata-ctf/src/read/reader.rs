@@ -1,15 +1,16 @@
 //! Several traces, opened together.
 
 use super::cursor::{Bounds, Cursor};
-use super::damage::{Damage, OpenError};
+use super::damage::{Damage, DamageKind, NoteKey, OpenError};
 use super::events::Events;
 use super::files::Files;
 use super::hop::Place;
 use super::index::Index;
-use super::open;
+use super::open::{self, OpenOptions};
 use super::slices::{Part, Parts, Slice, Slices};
 use super::stream::{Stream, Trace};
 use super::time::TimeRange;
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -42,7 +43,18 @@ impl Reader {
     /// A path has no trace; or none of the traces has metadata that can be used. If one of several
     /// has none, that is in [`Reader::damage`].
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Reader, OpenError> {
-        open::open(paths.iter().map(AsRef::as_ref))
+        Reader::open_with(paths, OpenOptions::default())
+    }
+
+    /// The same, in another way.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn open_with<P: AsRef<Path>>(
+        paths: &[P],
+        options: OpenOptions,
+    ) -> Result<Reader, OpenError> {
+        open::open(paths.iter().map(AsRef::as_ref), options)
     }
 
     /// All traces, sorted by path.
@@ -61,6 +73,20 @@ impl Reader {
     #[must_use]
     pub fn damage(&self) -> &[Damage] {
         &self.damage
+    }
+
+    /// Index files that were passed over since the traces were opened: they are read for times only. All
+    /// events are there.
+    #[must_use]
+    pub fn passed_over(&self) -> Vec<Damage> {
+        let found = self.streams.iter().zip(&self.indexes).filter_map(|(stream, index)| {
+            let error = index.get()?.unusable()?;
+            let what = DamageKind::Index { error: error.into() };
+            let (trace, stream) = (Arc::clone(&stream.trace.path), Some(Arc::clone(&stream.name)));
+            Some(Damage { trace, stream, packet: None, offset: None, what })
+        });
+        let known: HashSet<NoteKey> = self.damage.iter().map(Damage::note_key).collect();
+        found.filter(|found| !known.contains(&found.note_key())).collect()
     }
 
     /// How many event record classes all traces have:

@@ -39,8 +39,8 @@ impl Found {
 }
 
 /// The bytes that each packet of the trace begins with, where its header has a magic number in front and
-/// perhaps the UUID right behind it.
-pub(crate) fn sign(schema: &Schema) -> Option<Vec<u8>> {
+/// perhaps the UUID right behind it, unless that may be any.
+pub(crate) fn sign(schema: &Schema, any_uuid: bool) -> Option<Vec<u8>> {
     let header = schema.packet_header.as_ref()?;
     let FieldClass::Integer(integer) = &header.members.first()?.class else { return None };
     if integer.role != Some(Role::PacketMagic) || integer.width != Width::Bits(32) {
@@ -51,7 +51,7 @@ pub(crate) fn sign(schema: &Schema) -> Option<Vec<u8>> {
         ByteOrder::Little => magic.to_le_bytes().to_vec(),
         ByteOrder::Big => magic.to_be_bytes().to_vec(),
     };
-    if let Some(uuid) = schema.uuid.filter(|_| has_uuid(header)) {
+    if let Some(uuid) = schema.uuid.filter(|_| !any_uuid && has_uuid(header)) {
         sign.extend(uuid.0);
     }
     Some(sign)

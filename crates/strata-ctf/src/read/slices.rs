@@ -251,7 +251,8 @@ impl Iterator for Parts<'_> {
             hop.items.clear();
             let Some(opened) = next else { break };
             let size = opened.packet.packet_bits / 8;
-            if bytes >= self.bytes {
+            // Whether records of a packet that overlaps the one in front step back is seen behind those.
+            if bytes >= self.bytes && !opened.overlaps {
                 let end = before.number;
                 self.begun = Some((before, size));
                 return Some(Part { stream: self.stream, place, end, bytes });

@@ -14,6 +14,8 @@ pub struct Trace {
     pub(crate) path: Arc<Path>,
     pub(crate) name: String,
     pub(crate) decoder: Decoder,
+    /// Packets may have another UUID.
+    pub(crate) any_uuid: bool,
     /// Each packet begins with these bytes, where the metadata says so.
     pub(crate) sign: Option<Vec<u8>>,
     /// Of each stream class.
