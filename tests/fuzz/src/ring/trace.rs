@@ -116,7 +116,9 @@ impl Trace {
                         damage.what,
                         DamageKind::Record { .. }
                             | DamageKind::TooLong { .. }
+                            | DamageKind::NoDate { .. }
                             | DamageKind::TimeBack { .. }
+                            | DamageKind::TimeBeforePacket { .. }
                             | DamageKind::TimeBehindPacket { .. }
                     );
                     assert!(of_records && !is_honest, "{damage}");
