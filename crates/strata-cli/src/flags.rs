@@ -8,7 +8,7 @@ use anyhow::bail;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use strata_filter::Filter;
 use strata_kernel::selection::{Selection, SelectionError};
-use strata_session::options::{KernelOptions, Mode, Options, NR_SUBBUFS, SUBBUF_BYTES};
+use strata_session::options::{KernelOptions, Mode, Options, Version, NR_SUBBUFS, SUBBUF_BYTES};
 use strata_session::{RuleError, Rules};
 
 use crate::export::ExportFlags;
@@ -161,6 +161,10 @@ pub struct RecordFlags {
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     output: Option<PathBuf>,
 
+    /// Version of CTF in which the trace is described; its packets are the same in both
+    #[arg(long, value_enum, value_name = "VERSION", default_value_t = CtfFlag::One)]
+    ctf: CtfFlag,
+
     /// What to do with a record when the buffers are full
     #[arg(long, value_enum, default_value_t = ModeFlag::Discard)]
     mode: ModeFlag,
@@ -232,6 +236,17 @@ pub struct DoctorFlags {
     pub json: bool,
 }
 
+/// `--ctf`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum CtfFlag {
+    /// CTF 1.8, which all readers know
+    #[value(name = "1.8")]
+    One,
+    /// CTF 2, for readers such as babeltrace2 from 2.1 on
+    #[value(name = "2")]
+    Two,
+}
+
 /// `--mode`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ModeFlag {
@@ -273,6 +288,10 @@ impl RecordFlags {
             rules,
             kernel: self.kernel_options()?,
             output: self.output.clone(),
+            version: match self.ctf {
+                CtfFlag::One => Version::One,
+                CtfFlag::Two => Version::Two,
+            },
             mode: match self.mode {
                 ModeFlag::Discard => Mode::Discard,
                 ModeFlag::Overwrite => Mode::Overwrite,

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod flags;
+mod json;
 pub mod read;
 pub mod tsdl;
 pub mod walk;

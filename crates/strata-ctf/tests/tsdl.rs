@@ -45,6 +45,8 @@ impl Expected<'_> {
             role: None,
             labels: None,
             flags: None,
+            is_bit_map: false,
+            is_reversed: false,
         }
     }
 
@@ -65,6 +67,9 @@ impl Expected<'_> {
         Schema {
             uuid: Some(self.trace.uuid),
             name: None,
+            namespace: None,
+            uid: None,
+            packet_uuid: Some(1),
             environment: self.trace.environment.clone(),
             clocks: vec![self.trace.clock.clone()],
             packet_header: Some(members(vec![
@@ -181,7 +186,12 @@ impl Expected<'_> {
 
     fn real(&self, float: &Float) -> schema::FieldClass {
         let byte_order = self.order(float.byte_order);
-        schema::FieldClass::Real(schema::Real { bits: float.bytes * 8, align: 8, byte_order })
+        schema::FieldClass::Real(schema::Real {
+            bits: float.bytes * 8,
+            align: 8,
+            byte_order,
+            is_reversed: false,
+        })
     }
 
     /// Labels of one name are one.

@@ -209,7 +209,9 @@ fn show(out: &mut String, name: &str, class: &FieldClass, indent: usize) {
                 show(out, &name, &option.class, indent + 2);
             }
         }
-        FieldClass::Blob { .. } | FieldClass::Optional(_) => panic!("not of CTF 1.8"),
+        FieldClass::Wide { .. } | FieldClass::Blob { .. } | FieldClass::Optional(_) => {
+            panic!("not of CTF 1.8")
+        }
     }
 }
 

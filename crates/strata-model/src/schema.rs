@@ -23,12 +23,18 @@ pub struct Schema {
     pub uuid: Option<Uuid>,
     /// Its name; as a rule there is none.
     pub name: Option<String>,
+    /// Whose name that is (CTF 2).
+    pub namespace: Option<String>,
+    /// Which of this name it is (CTF 2).
+    pub uid: Option<String>,
     /// Where and by what it was recorded, in the order of the metadata.
     pub environment: Vec<(String, EnvValue)>,
     /// All clocks.
     pub clocks: Vec<ClockClass>,
     /// In front of each packet.
     pub packet_header: Option<Structure>,
+    /// Which member of the packet header repeats [`Schema::uuid`]: 16 bytes.
+    pub packet_uuid: Option<u32>,
     /// Kinds of streams.
     pub streams: Vec<StreamClass>,
 }
@@ -175,10 +181,15 @@ pub struct Integer {
     pub clock: Option<usize>,
     /// What it means to a reader.
     pub role: Option<Role>,
-    /// It is an enumeration. Shared by all fields of its type.
+    /// It is an enumeration, or a bit map. Shared by all fields of its type.
     pub labels: Option<Arc<[Label]>>,
     /// Its labels are flags.
     pub flags: Option<Flags>,
+    /// Its labels are for bits, 0 the lowest one: a value has each of which one bit is set (CTF 2).
+    pub is_bit_map: bool,
+    /// Its bits are the other way round than its byte order says: the first one is the highest if
+    /// little-endian, else the lowest (CTF 2).
+    pub is_reversed: bool,
 }
 
 /// A name for some values of an enumeration. Labels may overlap.
@@ -209,12 +220,34 @@ impl Range {
 /// A floating-point number, IEEE 754.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Real {
-    /// 32 or 64.
+    /// 16, 32 or 64.
     pub bits: u8,
     /// A power of two \[bit\].
     pub align: u32,
     /// Its bytes' order.
     pub byte_order: ByteOrder,
+    /// As [`Integer::is_reversed`] (CTF 2).
+    pub is_reversed: bool,
+}
+
+/// What the characters of a text are, where they are not single bytes (CTF 2). A text of single bytes is
+/// UTF-8 or what is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// UTF-16 in this byte order.
+    Utf16(ByteOrder),
+    /// UTF-32 in this byte order.
+    Utf32(ByteOrder),
+}
+
+impl Encoding {
+    /// Bytes of a NUL, and of each code unit.
+    pub fn unit(self) -> usize {
+        match self {
+            Encoding::Utf16(_) => 2,
+            Encoding::Utf32(_) => 4,
+        }
+    }
 }
 
 /// What a field is.
@@ -230,6 +263,13 @@ pub enum FieldClass {
     Text {
         /// Bytes.
         length: Length,
+    },
+    /// Text of UTF-16 or UTF-32 (CTF 2); ends before the first NUL in it. Begins with a whole byte.
+    Wide {
+        /// Bytes; `None`: up to a NUL, and that.
+        length: Option<Length>,
+        /// Its characters.
+        encoding: Encoding,
     },
     /// Bytes of any content (CTF 2). Begins with a whole byte.
     Blob {
@@ -312,7 +352,10 @@ impl FieldClass {
         match self {
             FieldClass::Integer(integer) => u64::from(integer.align.max(1)),
             FieldClass::Real(real) => u64::from(real.align.max(1)),
-            FieldClass::String | FieldClass::Text { .. } | FieldClass::Blob { .. } => 8,
+            FieldClass::String
+            | FieldClass::Text { .. }
+            | FieldClass::Wide { .. }
+            | FieldClass::Blob { .. } => 8,
             FieldClass::Structure(structure) => structure.align(),
             FieldClass::Array(array) => u64::from(array.align.max(1)).max(array.element.align()),
             // What is chosen aligns itself.

@@ -6,7 +6,7 @@ use rustix::time::{clock_gettime, ClockId};
 use strata_ctf::environment::{
     kernel_environment, user_environment, KernelHost, Known, UserProcess,
 };
-use strata_ctf::metadata;
+use strata_ctf::metadata::{self, Version};
 use strata_model::{
     ByteOrder, ClockClass, EventClass, FieldClass, RecordHeader, StreamClass, Trace, Uuid,
 };
@@ -23,16 +23,22 @@ pub(crate) struct Machine {
     hostname: Vec<u8>,
     clock: ClockClass,
     overwrites: bool,
+    version: Version,
 }
 
 impl Machine {
-    /// This machine, now, for a session of this loss mode.
-    pub(crate) fn new(mode: Mode) -> Machine {
+    /// This machine, now, for a session of this loss mode whose traces are described so.
+    pub(crate) fn new(mode: Mode, version: Version) -> Machine {
         let hostname = rustix::system::uname().nodename().to_bytes().to_vec();
         // Without /proc/sys (a container) the clock has no identity, and merges with others like it.
         let boot = std::fs::read_to_string(BOOT_ID).ok().and_then(|text| text.trim().parse().ok());
         let clock = ClockClass::monotonic(boot, wall_offset());
-        Machine { hostname, clock, overwrites: mode == Mode::Overwrite }
+        Machine { hostname, clock, overwrites: mode == Mode::Overwrite, version }
+    }
+
+    /// The metadata of a trace that is known as a whole.
+    pub(crate) fn describe(&self, trace: &Trace) -> String {
+        metadata::write_as(self.version, trace)
     }
 
     /// The metadata of the process' trace with these kinds of event records, of which one at a time is there.
@@ -43,10 +49,11 @@ impl Machine {
     ) -> String {
         let trace = self.trace(process);
         let id = trace.streams.first().map_or(0, |stream| stream.id);
-        let mut text = metadata::write(&trace);
+        let mut text = self.describe(&trace);
         for event in events {
             // A String takes everything.
-            let _ = metadata::append_events(&mut text, id, std::slice::from_ref(&event));
+            let event = std::slice::from_ref(&event);
+            let _ = metadata::append_as(self.version, &mut text, trace.byte_order, id, event);
         }
         text
     }
@@ -198,7 +205,7 @@ mod tests {
             created: "20260131T235959+0100",
             large_header: true,
         };
-        let machine = Machine::new(Mode::Overwrite);
+        let machine = Machine::new(Mode::Overwrite, Version::One);
         let mut trace = machine.trace(&process);
         trace.validate().unwrap();
         assert_eq!(trace.streams[0].header, RecordHeader::Large);
@@ -212,7 +219,7 @@ mod tests {
 
     #[test]
     fn trace_of_the_kernel_merges_with_those_of_processes_and_tells_the_truth_unless_asked() {
-        let machine = Machine::new(Mode::Discard);
+        let machine = Machine::new(Mode::Discard, Version::One);
         let trace = |as_lttng| {
             machine.kernel_trace(new_uuid().unwrap(), "", as_lttng, stream_class(true, Vec::new()))
         };
@@ -243,7 +250,7 @@ mod tests {
             emf_uri: None,
             fields: vec![field("prev_state"), field("other")],
         };
-        let machine = Machine::new(Mode::Discard);
+        let machine = Machine::new(Mode::Discard, Version::One);
         let fields = |as_lttng| {
             let class = stream_class(true, vec![event.clone()]);
             let trace = machine.kernel_trace(new_uuid().unwrap(), "", as_lttng, class);

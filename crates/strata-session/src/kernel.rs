@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
 use strata_collect::{Collector, Directory, Identity, Producer};
-use strata_ctf::metadata;
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::filter::{check, Candidate, End, Slips};
@@ -377,7 +376,7 @@ impl Attached {
         trace.validate()?;
         let channel = session.take_channel();
         let not_run = Arc::new(AtomicU64::new(0));
-        let metadata = metadata::write(&trace);
+        let metadata = machine.describe(&trace);
         Ok(Attached { channel, uuid, metadata, class, dump_id, not_run, session })
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use strata_abi::ring::{NR_SUBBUFS_MAX, NR_SUBBUFS_MIN, PAGE, SUBBUF_BYTES_MAX};
 
+pub use strata_ctf::metadata::Version;
 use strata_filter::Filter;
 use strata_user::Rules;
 
@@ -72,6 +73,8 @@ pub struct Options {
     pub kernel: Option<KernelOptions>,
     /// The trace's folder; `None`: a new `strata-trace-YYYYMMDD-HHMMSS` in the current folder.
     pub output: Option<PathBuf>,
+    /// Which version of CTF the traces' metadata is.
+    pub version: Version,
     /// What happens when the buffers are full.
     pub mode: Mode,
     /// Size of one sub-buffer \[byte\], a power of two.
@@ -107,6 +110,7 @@ impl Default for Options {
             rules: None,
             kernel: None,
             output: None,
+            version: Version::default(),
             mode: Mode::default(),
             subbuf_bytes: SUBBUF_BYTES,
             nr_subbufs: NR_SUBBUFS,

@@ -74,7 +74,7 @@ pub fn record(
         Some(path) => TraceFolder::create(path)?,
         None => TraceFolder::create_by_time(Path::new(""), &stamp.name)?,
     };
-    let machine = Machine::new(options.mode);
+    let machine = Machine::new(options.mode, options.version);
     let (spec, clock) = (spec(options, rules), Clock::new());
     let setup = Setup { options, spec, stamp, inherited, machine, clock, shared, stop };
     let begun = setup.begin_kernel(notify).and_then(|(mut kernel, no_kernel)| {

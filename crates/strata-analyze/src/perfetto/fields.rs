@@ -237,6 +237,7 @@ mod tests {
             bits: 64,
             labels: None,
             flags: None,
+            is_bit_map: false,
         }
     }
 

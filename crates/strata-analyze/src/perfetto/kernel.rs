@@ -184,6 +184,7 @@ pub(super) fn number(event: &Event<'_>, field: &FieldRef) -> Option<i64> {
 pub(super) fn text(event: &Event<'_>, field: &FieldRef) -> Option<String> {
     match event.value(field)? {
         Value::Text(bytes) => Some(fields::text(bytes).into_owned()),
+        Value::Wide(text) => Some(fields::text(text.to_text().as_bytes()).into_owned()),
         _ => None,
     }
 }

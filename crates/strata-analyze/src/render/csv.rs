@@ -143,6 +143,7 @@ impl Cell {
                 Some(Value::Text(text)) => {
                     out.extend_from_slice(String::from_utf8_lossy(text).as_bytes());
                 }
+                Some(Value::Wide(text)) => out.extend_from_slice(text.to_text().as_bytes()),
                 Some(Value::Blob(bytes)) => hex(out, bytes),
                 Some(Value::Compound) | None => {}
             },

@@ -132,10 +132,14 @@ impl Node {
                 let shown = options.is_empty() || options.iter().any(|(_, node)| node.shown);
                 Node { shown, inner: Inner::Options(options) }
             }
-            FieldClass::Optional(optional) => Node::of(&optional.class),
+            FieldClass::Optional(optional) => {
+                let content = Node::of(&optional.class);
+                Node { shown: content.shown, inner: Inner::Element(Box::new(content)) }
+            }
             FieldClass::Real(_)
             | FieldClass::String
             | FieldClass::Text { .. }
+            | FieldClass::Wide { .. }
             | FieldClass::Blob { .. } => Node { shown: true, inner: Inner::None },
         }
     }
@@ -346,6 +350,18 @@ impl<V: Visit> Visit for Masked<'_, '_, V> {
     fn end_variant(&mut self, field: &FieldInfo) {
         if let Some(visitor) = self.end() {
             visitor.end_variant(field);
+        }
+    }
+
+    fn begin_optional(&mut self, field: &FieldInfo) {
+        if let Some(visitor) = self.begin(None) {
+            visitor.begin_optional(field);
+        }
+    }
+
+    fn end_optional(&mut self, field: &FieldInfo) {
+        if let Some(visitor) = self.end() {
+            visitor.end_optional(field);
         }
     }
 

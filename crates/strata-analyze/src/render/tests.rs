@@ -25,6 +25,7 @@ fn field(name: &str, kind: FieldKind) -> FieldInfo {
         bits: 8,
         labels: None,
         flags: None,
+        is_bit_map: false,
     }
 }
 
@@ -209,6 +210,8 @@ fn number(clock: Option<usize>, role: Option<Role>) -> FieldClass {
         role,
         labels: None,
         flags: None,
+        is_bit_map: false,
+        is_reversed: false,
     })
 }
 

@@ -164,6 +164,22 @@ impl<'a, const COLOUR: bool> Values<'a, COLOUR> {
         self.out.extend_from_slice(b" : container = ");
     }
 
+    /// `0x5 { "A", "B" }`: the number is there, its bits follow.
+    #[cold]
+    fn bits(&mut self, field: &FieldInfo, value: u64) {
+        let mut first = true;
+        for label in field.labels_of(i128::from(value)) {
+            let before: &[u8] = if std::mem::take(&mut first) { b" { " } else { b", " };
+            self.out.extend_from_slice(before);
+            self.colour(Colours::ON.value);
+            c_quoted(self.out, label.as_bytes());
+            self.colour(Colours::ON.end);
+        }
+        if !first {
+            self.out.extend_from_slice(b" }");
+        }
+    }
+
     fn flags(&mut self, mut flags: FlagsOf<'_>) {
         let mut first = true;
         for label in &mut flags {
@@ -188,7 +204,8 @@ impl<const COLOUR: bool> Visit for Values<'_, COLOUR> {
     #[inline]
     fn unsigned(&mut self, field: &FieldInfo, value: u64) {
         self.lead(field);
-        if field.labels.is_some() {
+        let is_enumeration = field.labels.is_some() && !field.is_bit_map;
+        if is_enumeration {
             self.labels(field, i128::from(value));
         }
         self.colour(Colours::ON.value);
@@ -200,8 +217,11 @@ impl<const COLOUR: bool> Visit for Values<'_, COLOUR> {
             number::in_base(self.out, field.base, value, field.bits, false);
         }
         self.colour(Colours::ON.end);
-        if field.labels.is_some() {
+        if is_enumeration {
             self.out.extend_from_slice(b" )");
+        }
+        if field.is_bit_map {
+            self.bits(field, value);
         }
     }
 
@@ -239,10 +259,14 @@ impl<const COLOUR: bool> Visit for Values<'_, COLOUR> {
 
     fn blob(&mut self, field: &FieldInfo, bytes: &[u8]) {
         self.lead(field);
+        self.out.extend_from_slice(b"{ ");
         self.colour(Colours::ON.value);
-        self.out.extend_from_slice(b"0x");
-        hex(self.out, bytes);
+        for byte in bytes {
+            hex(self.out, &[*byte]);
+            self.out.push(b' ');
+        }
         self.colour(Colours::ON.end);
+        self.out.push(b'}');
     }
 
     fn begin_structure(&mut self, field: &FieldInfo) {
@@ -273,8 +297,18 @@ impl<const COLOUR: bool> Visit for Values<'_, COLOUR> {
         self.end(b"}");
     }
 
+    fn begin_optional(&mut self, field: &FieldInfo) {
+        self.begin(field, b"{ ");
+        self.first = false;
+        self.bare = true;
+    }
+
+    fn end_optional(&mut self, _field: &FieldInfo) {
+        self.end(b"}");
+    }
+
     fn absent(&mut self, field: &FieldInfo) {
         self.lead(field);
-        self.out.extend_from_slice(b"<absent>");
+        self.out.extend_from_slice(b"<none>");
     }
 }

@@ -123,5 +123,5 @@ pub use select::Selection;
 pub use slices::{Part, Parts, Slice, Slices};
 pub use stream::{Discarded, DiscardedKind, Packet, Stream, Trace};
 pub use time::{Clock, TimeRange};
-pub use value::{FieldRef, Value};
+pub use value::{FieldRef, Value, Wide};
 pub use visit::{FieldInfo, FieldKind, FlagsOf, Visit};

@@ -331,12 +331,17 @@ fn name(schema: &Schema, below: &str) -> String {
 }
 
 /// The order of messages of one time, that of babeltrace2: traces by UUID, those without behind the
-/// others; by name, those without behind the others; by ids of stream class and stream. Then, as it has
+/// others; those of CTF 2 by what identifies them instead; by name, those without behind the others; by ids of stream class and stream. Then, as it has
 /// no order for them, by the order of the files.
 fn rank(stream: &Stream) -> impl Ord {
-    let uuid = stream.trace.schema().uuid.map(|uuid| uuid.0);
+    let schema = stream.trace.schema();
+    let identity = [&schema.namespace, &schema.name, &schema.uid];
+    let identity = identity.map(|part| (part.is_none(), part.clone()));
+    let uuid = schema.uuid.filter(|_| identity.iter().all(|(is_none, _)| *is_none));
+    let uuid = uuid.map(|uuid| uuid.0);
     let name = stream.trace.name.clone();
-    (uuid.is_none(), uuid, name.is_empty(), name, stream.class().id, stream.id, stream.index)
+    let trace = (uuid.is_none(), uuid, identity, name.is_empty(), name);
+    (trace, stream.class().id, stream.id, stream.index)
 }
 
 /// The whole file, unless it is longer than any metadata that is read.

@@ -16,6 +16,7 @@ use strata_filter::{
     Subject, Term,
 };
 
+use super::visit::bits_of;
 use super::{Event, EventClass, FieldInfo, FieldKind, FieldRef, Reader, Value};
 use crate::model::schema::Scope;
 use known::KnownClasses;
@@ -217,6 +218,7 @@ impl Node {
             }
             Node::Text { field, pattern, outside } => match event.value(field) {
                 Some(Value::Text(text)) => pattern.matches(text) != *outside,
+                Some(Value::Wide(text)) => pattern.matches(text.to_text().as_bytes()) != *outside,
                 _ => false,
             },
             Node::All(_)
@@ -231,15 +233,18 @@ impl Node {
         match self {
             Node::All(parts) => parts.iter().all(|part| part.selects(event)),
             Node::Any(parts) => parts.iter().any(|part| part.selects(event)),
-            Node::Ranges { source, ranges, outside } => match source.value(event) {
-                Some(evaluate::Value::Integer(value)) => {
-                    let next = ranges.partition_point(|(_, to)| *to < value);
-                    ranges.get(next).is_some_and(|(from, _)| *from <= value) != *outside
+            Node::Ranges { source, ranges, outside } => {
+                match source.value(event, &mut String::new()) {
+                    Some(evaluate::Value::Integer(value)) => {
+                        let next = ranges.partition_point(|(_, to)| *to < value);
+                        ranges.get(next).is_some_and(|(from, _)| *from <= value) != *outside
+                    }
+                    _ => false,
                 }
-                _ => false,
-            },
+            }
             Node::Compare { left, op, right, outside } => {
-                let values = left.value(event).zip(right.value(event));
+                let (mut one, mut other) = (String::new(), String::new());
+                let values = left.value(event, &mut one).zip(right.value(event, &mut other));
                 let result = values.and_then(|(left, right)| evaluate::compare(left, *op, right));
                 result == Some(!outside)
             }
@@ -255,14 +260,23 @@ impl Node {
 }
 
 impl Source {
+    /// `store` keeps a text that is in the packet in other bytes than those of UTF-8.
     #[inline]
-    fn value<'e>(&self, event: &Event<'e>) -> Option<evaluate::Value<'e>> {
+    fn value<'v>(
+        &'v self,
+        event: &'v Event<'_>,
+        store: &'v mut String,
+    ) -> Option<evaluate::Value<'v>> {
         let value = match &self.from {
             From::Field(field) => match event.value(field)? {
                 Value::Unsigned(value) => evaluate::Value::Integer(value.into()),
                 Value::Signed(value) => evaluate::Value::Integer(value.into()),
                 Value::Real(value) => evaluate::Value::Real(value),
                 Value::Text(text) => evaluate::Value::Text(text),
+                Value::Wide(text) => {
+                    *store = text.to_text();
+                    evaluate::Value::Text(store.as_bytes())
+                }
                 Value::Blob(_) | Value::Compound => evaluate::Value::Other,
             },
             From::Name => evaluate::Value::Text(event.class().name().as_bytes()),
@@ -494,6 +508,14 @@ fn text(left: Source, pattern: &Pattern, outside: bool) -> Node {
             let bits =
                 labels.flat_map(|label| &label.ranges).filter(|range| range.from == range.to);
             flags(field, bits.map(|range| range.from as u64), outside)
+        }
+        (FieldKind::Integer, Some(labels)) if field.info().is_bit_map => {
+            let labels = labels.iter().filter(|label| pattern.matches(label.name.as_bytes()));
+            let bits = labels.flat_map(|label| &label.ranges).map(bits_of);
+            let mask = bits.fold(0, |all, bits| all | bits) as u64;
+            // None of the bits is set, or not none.
+            let (field, outside) = (field.clone(), !outside);
+            Node::Bits { field, mask, from: 0, to: 0, outside }
         }
         (FieldKind::Integer, Some(labels)) => {
             let labels = labels.iter().filter(|label| pattern.matches(label.name.as_bytes()));

@@ -46,6 +46,8 @@ pub struct FieldInfo {
     pub labels: Option<Arc<[Label]>>,
     /// Its labels are flags.
     pub flags: Option<Flags>,
+    /// Its labels are for bits: see [`Integer::is_bit_map`](crate::model::schema::Integer::is_bit_map).
+    pub is_bit_map: bool,
 }
 
 impl FieldInfo {
@@ -62,8 +64,12 @@ impl FieldInfo {
     /// The labels of an enumeration that has this value, in the order of the metadata.
     pub fn labels_of(&self, value: i128) -> impl Iterator<Item = &str> {
         let labels = self.labels.as_deref().unwrap_or(&[]);
-        let found =
-            labels.iter().filter(move |label| label.ranges.iter().any(|r| r.contains(value)));
+        let is_bit_map = self.is_bit_map;
+        let has = move |range: &Range| match is_bit_map {
+            true => value & bits_of(range) != 0,
+            false => range.contains(value),
+        };
+        let found = labels.iter().filter(move |label| label.ranges.iter().any(has));
         found.map(|label| label.name.as_str())
     }
 
@@ -84,6 +90,17 @@ impl FieldInfo {
         let found = FlagsOf { labels: labels.iter(), flags, value, left: value, all };
         found.clone().next().map(|_| found)
     }
+}
+
+/// The bits of a bit map that a range of their numbers means.
+pub(crate) fn bits_of(range: &Range) -> i128 {
+    let up_to = |bit: i128| match u32::try_from(bit) {
+        Ok(bit @ 0..=63) => (2i128 << bit) - 1,
+        Ok(_) => i128::from(u64::MAX),
+        Err(_) if bit < 0 => 0,
+        Err(_) => i128::from(u64::MAX),
+    };
+    up_to(range.to) & !up_to(range.from - 1)
 }
 
 /// The values of a flag: ranges have no meaning then.
@@ -168,6 +185,10 @@ pub trait Visit {
     fn begin_variant(&mut self, _field: &FieldInfo, _option: &str) {}
     /// The field was told.
     fn end_variant(&mut self, _field: &FieldInfo) {}
+    /// An optional field that is there follows.
+    fn begin_optional(&mut self, _field: &FieldInfo) {}
+    /// The field was told.
+    fn end_optional(&mut self, _field: &FieldInfo) {}
     /// A field that is not there this time.
     fn absent(&mut self, _field: &FieldInfo) {}
 }
@@ -191,6 +212,7 @@ mod tests {
             bits: 32,
             labels: Some(labels.iter().map(label).collect()),
             flags: Some(Flags { low_bits }),
+            is_bit_map: false,
         }
     }
 

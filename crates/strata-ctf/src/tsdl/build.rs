@@ -50,7 +50,7 @@ pub(super) fn build(text: &[u8], damage: Option<MetadataError>) -> Result<Parsed
     builder.blocks(&blocks, Kind::Stream);
     builder.blocks(&blocks, Kind::Event);
     let Builder { schema, faults, .. } = builder;
-    Ok(Parsed { schema, problems: problems(text, faults, damage) })
+    Ok(Parsed { schema, problems: faults.into_problems(text, damage) })
 }
 
 /// What keeps all of the text from being used; and in front of it the first thing that is wrong with the
@@ -64,19 +64,6 @@ fn fatal(text: &[u8], faults: Faults, fault: Fault) -> MetadataError {
     let (first, fatal) = (Box::new(first.what), Box::new(fatal));
     let what = MetadataProblem::Fatal { first, line, column, fatal };
     MetadataError { line: at.0, column: at.1, what }
-}
-
-/// In the order of the text, with lines; not more than can be read.
-fn problems(text: &[u8], faults: Faults, damage: Option<MetadataError>) -> Vec<MetadataError> {
-    let (listed, more) = faults.finish();
-    let mut lines = Lines::new(text);
-    let mut problems: Vec<_> = listed.into_iter().map(|fault| lines.locate(fault)).collect();
-    problems.extend(damage);
-    if more > 0 {
-        let what = MetadataProblem::Further(more);
-        problems.push(MetadataError { line: 0, column: 0, what });
-    }
-    problems
 }
 
 /// A stream class that is being made.
@@ -255,6 +242,7 @@ impl<'t> Builder<'t> {
             roles::packet_header(&mut made, at)?;
             clock.look(&made);
             self.packet_header_clock = clock;
+            self.schema.packet_uuid = roles::uuid(&made);
             self.schema.packet_header = Some(made);
             self.roots.set(Scope::PacketHeader, class);
         }

@@ -135,11 +135,24 @@ pub enum MetadataProblem {
         /// What it is.
         fatal: Box<MetadataProblem>,
     },
-    /// Metadata of another version of the format.
-    #[error(
-        "it is of CTF 2 (JSON), and CTF 1.8 is read. Convert it: babeltrace2 2.1 and later can"
-    )]
-    Ctf2,
+    /// Something in a fragment of CTF 2 metadata.
+    #[error("fragment {number}{kind}, {path}: {what}")]
+    Fragment {
+        /// Its number, from 0.
+        number: u64,
+        /// What it describes, as far as that is known.
+        kind: String,
+        /// Where in it, as names and indexes with a `/` in front of each.
+        path: String,
+        /// What it is.
+        what: Box<MetadataProblem>,
+    },
+    /// A fragment that is no JSON.
+    #[error("no JSON: {0}")]
+    Syntax(String),
+    /// A format that builds on this one, and may change it.
+    #[error("the trace needs the extension {}, which is not known: it cannot be read", printable(.0))]
+    Extension(String),
     /// So many more that are not listed one by one.
     #[error("{0} further problems")]
     Further(u64),
@@ -160,6 +173,15 @@ pub enum ReferenceProblem {
     /// A length that is none.
     #[error("the field is no unsigned integer")]
     NotUnsigned,
+    /// A selector that is none.
+    #[error("the field is no integer")]
+    NotInteger,
+    /// A selector of an optional field that says neither yes nor no.
+    #[error("the field is no boolean, and there are no 'selector-field-ranges'")]
+    NotBoolean,
+    /// One place would be several.
+    #[error("it means several fields, in different options of a variant")]
+    Several,
     /// A tag that has no labels.
     #[error("the field is no enumeration")]
     NotEnumeration,
@@ -179,7 +201,7 @@ pub enum ReferenceProblem {
 
 /// A problem, and the byte of the text where it is. Small, as each token could be one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(crate) struct Fault {
     pub at: u32,
     pub what: Box<MetadataProblem>,
 }
@@ -216,7 +238,7 @@ pub(super) fn too_deep(at: u32, levels: u32) -> Fault {
 
 /// The first faults of a text; of the others only how many there are.
 #[derive(Debug, Default)]
-pub(super) struct Faults {
+pub(crate) struct Faults {
     list: Vec<Fault>,
     further: u64,
 }
@@ -235,6 +257,20 @@ impl Faults {
         self.list.truncate(limits::PROBLEMS);
     }
 
+    /// In the order of the text, with lines; not more than can be read. `damage`: what was found on the way
+    /// to the text.
+    pub fn into_problems(self, text: &[u8], damage: Option<MetadataError>) -> Vec<MetadataError> {
+        let (listed, more) = self.finish();
+        let mut lines = Lines::new(text);
+        let mut problems: Vec<_> = listed.into_iter().map(|fault| lines.locate(fault)).collect();
+        problems.extend(damage);
+        if more > 0 {
+            let what = MetadataProblem::Further(more);
+            problems.push(MetadataError { line: 0, column: 0, what });
+        }
+        problems
+    }
+
     /// In the order of the text, and how many more there are.
     pub fn finish(mut self) -> (Vec<Fault>, u64) {
         self.cut();
@@ -243,7 +279,7 @@ impl Faults {
 }
 
 /// Finds lines and columns; goes through the text once for ascending positions.
-pub(super) struct Lines<'t> {
+pub(crate) struct Lines<'t> {
     text: &'t [u8],
     /// Up to here, lines are counted \[byte\].
     reached: usize,

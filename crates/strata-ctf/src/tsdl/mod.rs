@@ -1,4 +1,4 @@
-//! Metadata, as text or in packets, to a schema.
+//! Metadata, as text or in packets, to a schema. That of CTF 2 is handed over to `json`.
 //!
 //! ```text
 //! bytes ─packets─> text ─blocks, lexer, parser─> syntax of one block ─types─> types with names
@@ -35,8 +35,11 @@ mod syntax;
 mod tests;
 mod types;
 
+pub(crate) use error::{Fault, Faults, Lines};
 pub use error::{MetadataError, MetadataProblem, ReferenceProblem};
+pub(crate) use scope::heap;
 
+use crate::json;
 use strata_model::schema::Schema;
 
 /// What is read at most, so that reading takes seconds at most, and less than 100 MB with the text itself.
@@ -94,14 +97,8 @@ pub fn parse(metadata: &[u8]) -> Result<Schema, MetadataError> {
 /// What is wrong with the `trace` block, without which no packet can be read.
 pub fn parse_tolerant(metadata: &[u8]) -> Result<Parsed, MetadataError> {
     let (text, damage) = packets::text(metadata)?;
-    if is_ctf_2(&text) {
-        return Err(MetadataError { line: 0, column: 0, what: MetadataProblem::Ctf2 });
+    if json::is_ctf2(&text) {
+        return json::build(&text, damage);
     }
     build::build(&text, damage)
-}
-
-/// Whether the text is metadata of CTF 2: JSON objects, each behind a record separator. TSDL has neither in
-/// front.
-fn is_ctf_2(text: &[u8]) -> bool {
-    matches!(text.trim_ascii_start().first(), Some(0x1e | b'{'))
 }

@@ -108,13 +108,13 @@ impl<'m> Packet<'m> {
             ));
         }
         let schemes = [
-            ("compression", COMPRESSION, 0),
-            ("encryption", ENCRYPTION, 0),
-            ("major version", MAJOR, 1),
+            ("compression", COMPRESSION, 0..=0, "0"),
+            ("encryption", ENCRYPTION, 0..=0, "0"),
+            ("major version", MAJOR, 1..=2, "1 or 2"),
         ];
-        for (what, at, expected) in schemes {
+        for (what, at, possible, expected) in schemes {
             let found = header.get(at).copied().unwrap_or_default();
-            if found != expected {
+            if !possible.contains(&found) {
                 return Err(self.bad(what, found, expected));
             }
         }

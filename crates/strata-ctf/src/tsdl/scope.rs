@@ -20,7 +20,7 @@ pub(super) struct Names {
 }
 
 /// What an allocation of so many bytes takes, with what the allocator adds \[byte\].
-pub(super) fn heap(bytes: usize) -> usize {
+pub(crate) fn heap(bytes: usize) -> usize {
     match bytes {
         0 => 0,
         1..=24 => 32,

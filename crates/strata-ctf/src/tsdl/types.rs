@@ -385,6 +385,8 @@ impl Types<'_> {
             role: None,
             labels: None,
             flags: None,
+            is_bit_map: false,
+            is_reversed: false,
         };
         for Attribute { name, value, .. } in attributes {
             match name.as_ref() {
@@ -449,7 +451,12 @@ impl Types<'_> {
                 return Err(Fault::value(at, "exp_dig and mant_dig", found, expected));
             }
         };
-        Ok(TypeKind::Real(Real { bits, align: align.unwrap_or(8), byte_order: order }))
+        Ok(TypeKind::Real(Real {
+            bits,
+            align: align.unwrap_or(8),
+            byte_order: order,
+            is_reversed: false,
+        }))
     }
 
     /// Labels with the same name are one with several ranges. They stay in the schema, so they count there.

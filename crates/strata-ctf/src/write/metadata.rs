@@ -1,4 +1,4 @@
-//! A trace's description as TSDL text.
+//! A trace's description: TSDL text as CTF 1.8 has it, or fragments as CTF 2.
 
 use super::packet::MAGIC;
 use super::spelling::{identifier, quote, MemberNames, Names};
@@ -9,7 +9,28 @@ use strata_model::{
     FieldOrder, Float, Integer, RecordHeader, StreamClass, Trace,
 };
 
-/// The text of the file `metadata`.
+/// What the description is written in. Packets are the same in both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// CTF 1.8.
+    #[default]
+    One,
+    /// CTF 2.
+    Two,
+}
+
+/// As [`write()`], in the version that is asked for.
+pub fn write_as(version: Version, trace: &Trace) -> String {
+    let mut out = String::new();
+    // A String takes everything.
+    let _ = match version {
+        Version::One => write_to(&mut out, trace),
+        Version::Two => super::metadata2::write_to(&mut out, trace),
+    };
+    out
+}
+
+/// The text of the file `metadata`, of CTF 1.8.
 ///
 /// Expects a trace that [`Trace::validate`] accepts. Of another one the text may describe nonsense,
 /// but no name in it stands anywhere but between its quotes or as an identifier.
@@ -48,6 +69,23 @@ pub fn write_to(out: &mut impl Write, trace: &Trace) -> fmt::Result {
 /// What `out` says.
 pub fn append_events(out: &mut impl Write, stream_id: u32, events: &[EventClass]) -> fmt::Result {
     events.iter().try_for_each(|event| event_block(out, stream_id, event))
+}
+
+/// As [`append_events()`], behind what [`write_as()`] has written of a trace of this byte order.
+///
+/// # Errors
+/// What `out` says.
+pub fn append_as(
+    version: Version,
+    out: &mut impl Write,
+    order: ByteOrder,
+    stream_id: u32,
+    events: &[EventClass],
+) -> fmt::Result {
+    match version {
+        Version::One => append_events(out, stream_id, events),
+        Version::Two => super::metadata2::append_events(out, order, stream_id, events),
+    }
 }
 
 /// An unsigned integer of a header: no name in it is anybody's choice.

@@ -2,5 +2,6 @@
 
 pub mod environment;
 pub mod metadata;
+mod metadata2;
 pub mod packet;
 mod spelling;

@@ -197,6 +197,7 @@ fn key_of(value: Value<'_>) -> Key {
         Value::Signed(number) => Key::Number(number.into()),
         Value::Real(number) => Key::Number(number.to_bits().into()),
         Value::Text(bytes) | Value::Blob(bytes) => Key::text(bytes),
+        Value::Wide(text) => Key::text(text.to_text().as_bytes()),
         Value::Compound => Key::None,
     }
 }

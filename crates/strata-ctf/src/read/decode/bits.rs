@@ -12,6 +12,8 @@ pub(super) struct Bits {
     pub width: u8,
     pub big: bool,
     pub signed: bool,
+    /// The first bit is what the last one would be.
+    pub reversed: bool,
 }
 
 impl Bits {
@@ -20,6 +22,7 @@ impl Bits {
     #[inline]
     pub fn read(self, bytes: &[u8], shift: u64) -> Option<u64> {
         let value = read(bytes, self.offset.checked_add(shift)?, self.width, self.big)?;
+        let value = if self.reversed { reverse(value, self.width) } else { value };
         Some(if self.signed { extend(value, self.width) } else { value })
     }
 }
@@ -35,6 +38,12 @@ pub(super) fn mask(width: u8) -> u64 {
 pub(super) fn extend(value: u64, width: u8) -> u64 {
     let unused = 64 - u32::from(width.clamp(1, 64));
     (((value << unused) as i64) >> unused) as u64
+}
+
+/// The lowest `width` bits, 1 to 64, the other way round.
+#[cold]
+fn reverse(value: u64, width: u8) -> u64 {
+    value.reverse_bits() >> (64 - u32::from(width.clamp(1, 64)))
 }
 
 /// The unsigned integer of `width` bits, 1 to 64, at a bit of `bytes`.

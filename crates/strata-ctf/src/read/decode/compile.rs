@@ -8,8 +8,8 @@ use super::plan::{order, ArrayOp, Choice, Code, Count, Op, Plan, Sink, Step, Tur
 use super::registers::{Register, Registers};
 use super::stop::BadKind;
 use crate::model::schema::{
-    Array, FieldClass, Integer, Length, Location, Optional, Range, Real, Role, Schema, Scope,
-    Structure, Variant, Width,
+    Array, Encoding, FieldClass, Integer, Length, Location, Optional, Range, Real, Role, Schema,
+    Scope, Structure, Variant, Width,
 };
 use crate::model::{Base, ByteOrder};
 use crate::read::visit::{FieldInfo, FieldKind};
@@ -26,6 +26,8 @@ pub(super) struct Place<'c> {
     /// The stream class's clock, as an index into those of the schema.
     pub clock: Option<usize>,
     pub registers: &'c Registers,
+    /// The member that is the trace's UUID.
+    pub uuid: Option<u32>,
     /// Registers that have a value where the part begins; at its end there are more.
     pub defined: &'c mut HashSet<u32>,
     /// The trace has bits of both byte orders: see [`is_mixed`].
@@ -82,7 +84,7 @@ impl Orders {
             }) if is_in_byte(*align, *width) => {
                 found(*byte_order);
             }
-            FieldClass::Real(Real { bits, align, byte_order }) if is_in_byte(*align, *bits) => {
+            FieldClass::Real(Real { bits, align, byte_order, .. }) if is_in_byte(*align, *bits) => {
                 found(*byte_order);
             }
             FieldClass::Structure(structure) => {
@@ -97,6 +99,7 @@ impl Orders {
             | FieldClass::Real(_)
             | FieldClass::String
             | FieldClass::Text { .. }
+            | FieldClass::Wide { .. }
             | FieldClass::Blob { .. } => {}
         }
     }
@@ -175,6 +178,7 @@ fn info(class: &FieldClass, name: &str, is_element: bool) -> FieldInfo {
         bits: 0,
         labels: None,
         flags: None,
+        is_bit_map: false,
     };
     let mut class = class;
     for _ in 0..DEPTH {
@@ -192,19 +196,27 @@ fn info(class: &FieldClass, name: &str, is_element: bool) -> FieldInfo {
             };
             info.labels = integer.labels.clone();
             info.flags = integer.flags;
+            info.is_bit_map = integer.is_bit_map;
             FieldKind::Integer
         }
         FieldClass::Real(real) => {
             info.bits = real.bits;
             FieldKind::Real
         }
-        FieldClass::String | FieldClass::Text { .. } => FieldKind::Text,
+        FieldClass::String | FieldClass::Text { .. } | FieldClass::Wide { .. } => FieldKind::Text,
         FieldClass::Blob { .. } => FieldKind::Blob,
         FieldClass::Structure(_) | FieldClass::Optional(_) => FieldKind::Structure,
         FieldClass::Array(_) => FieldKind::Array,
         FieldClass::Variant(_) => FieldKind::Variant,
     };
     info
+}
+
+/// What is in bytes whose number is known.
+enum Content {
+    Text,
+    Wide(Encoding),
+    Blob,
 }
 
 /// An option that is to be compiled.
@@ -230,19 +242,23 @@ fn ranges(ranges: &[Range], signed: bool) -> Vec<(u64, u64)> {
 impl Compiler<'_> {
     fn top_member(&mut self, index: u32, name: &str, class: &FieldClass) {
         self.path.push(index);
-        if self.place.scope == Scope::PacketHeader && name == "uuid" && is_uuid(class) {
+        if self.place.uuid == Some(index) {
             self.align(class.align().max(8));
             self.step(What::Uuid { offset: self.offset });
         }
         self.field(class, name, false);
         let is_cpu = self.place.scope == Scope::PacketContext && name == "cpu_id";
         match class {
-            FieldClass::Integer(Integer { width: Width::Bits(width), byte_order, .. })
-                if is_cpu && self.offset >= u64::from(*width) =>
-            {
+            FieldClass::Integer(Integer {
+                width: Width::Bits(width),
+                byte_order,
+                is_reversed,
+                ..
+            }) if is_cpu && self.offset >= u64::from(*width) => {
                 let offset = self.offset - u64::from(*width);
                 let big = *byte_order == ByteOrder::Big;
-                let bits = Bits { offset, width: *width, big, signed: false };
+                let reversed = *is_reversed;
+                let bits = Bits { offset, width: *width, big, signed: false, reversed };
                 self.step(What::Load { bits, sink: Sink::Cpu });
             }
             FieldClass::Integer(_) if is_cpu => self.step(What::Keep { sink: Sink::Cpu }),
@@ -333,8 +349,17 @@ impl Compiler<'_> {
                 self.op(Code::String { offset: self.offset }, info);
                 self.rebase(8);
             }
-            FieldClass::Text { length } | FieldClass::Blob { length } => {
-                self.bytes(length, matches!(class, FieldClass::Text { .. }), info);
+            FieldClass::Text { length } => self.bytes(length, Content::Text, info),
+            FieldClass::Blob { length } => self.bytes(length, Content::Blob, info),
+            FieldClass::Wide { length: Some(length), encoding } => {
+                self.bytes(length, Content::Wide(*encoding), info);
+            }
+            FieldClass::Wide { length: None, encoding } => {
+                self.align(8);
+                let (offset, encoding) = (self.offset, *encoding);
+                self.step(What::Wide { offset, encoding });
+                self.op(Code::Wide { offset, encoding }, info);
+                self.rebase(8);
             }
             FieldClass::Structure(structure) => {
                 self.align(structure.align());
@@ -372,7 +397,8 @@ impl Compiler<'_> {
             return self.bad(BadKind::MixedOrder, info);
         }
         let big = integer.byte_order == ByteOrder::Big;
-        let bits = Bits { offset: self.offset, width, big, signed: integer.signed };
+        let (signed, reversed) = (integer.signed, integer.is_reversed);
+        let bits = Bits { offset: self.offset, width, big, signed, reversed };
         for sink in self.sinks(integer, width) {
             self.step(What::Load { bits, sink });
             if let Sink::Register(register) = sink {
@@ -391,7 +417,7 @@ impl Compiler<'_> {
     }
 
     fn integer_code(&self, bits: Bits) -> Code {
-        let Some(at) = self.whole() else {
+        let Some(at) = self.whole().filter(|_| !bits.reversed) else {
             return if bits.signed { Code::Signed(bits) } else { Code::Unsigned(bits) };
         };
         match (bits.width, bits.signed, bits.big) {
@@ -447,7 +473,7 @@ impl Compiler<'_> {
     }
 
     fn real(&mut self, real: &Real, info: FieldInfo) {
-        if !matches!(real.bits, 32 | 64) {
+        if !matches!(real.bits, 16 | 32 | 64) {
             return self.bad(BadKind::Width(real.bits), info);
         }
         self.align(u64::from(real.align));
@@ -455,26 +481,28 @@ impl Compiler<'_> {
             return self.bad(BadKind::MixedOrder, info);
         }
         let big = real.byte_order == ByteOrder::Big;
-        let code = match (self.whole(), real.bits, big) {
+        let (offset, reversed) = (self.offset, real.is_reversed);
+        let code = match (self.whole().filter(|_| !reversed), real.bits, big) {
             (Some(at), 32, false) => Code::F32Le(at),
             (Some(at), 32, true) => Code::F32Be(at),
-            (Some(at), _, false) => Code::F64Le(at),
-            (Some(at), _, true) => Code::F64Be(at),
-            (None, width, _) => Code::Real(Bits { offset: self.offset, width, big, signed: false }),
+            (Some(at), 64, false) => Code::F64Le(at),
+            (Some(at), 64, true) => Code::F64Be(at),
+            (_, width, _) => Code::Real(Bits { offset, width, big, signed: false, reversed }),
         };
         self.op(code, info);
         self.ahead(u64::from(real.bits));
     }
 
-    fn bytes(&mut self, length: &Length, is_text: bool, info: FieldInfo) {
+    fn bytes(&mut self, length: &Length, content: Content, info: FieldInfo) {
         self.align(8);
         let offset = self.offset;
         match length {
             Length::Static(bytes) => {
                 let bytes = *bytes;
-                let code = match is_text {
-                    true => Code::Text { offset, bytes },
-                    false => Code::Blob { offset, bytes },
+                let code = match content {
+                    Content::Text => Code::Text { offset, bytes },
+                    Content::Blob => Code::Blob { offset, bytes },
+                    Content::Wide(encoding) => Code::WideText { offset, bytes, encoding },
                 };
                 self.op(code, info);
                 self.ahead(bytes.saturating_mul(8));
@@ -486,9 +514,10 @@ impl Compiler<'_> {
                 };
                 let what = What::Elements { offset, register, stride: 8, bits: 8, empty: 0 };
                 self.step(what);
-                let code = match is_text {
-                    true => Code::TextOf { offset, register },
-                    false => Code::BlobOf { offset, register },
+                let code = match content {
+                    Content::Text => Code::TextOf { offset, register },
+                    Content::Blob => Code::BlobOf { offset, register },
+                    Content::Wide(encoding) => Code::WideOf { offset, register, encoding },
                 };
                 self.op(code, info);
                 self.rebase(8);
@@ -659,20 +688,5 @@ impl Compiler<'_> {
             (choice.options, choice.body) = (of_steps, (self.steps.len() - first_step) as u32);
         }
         self.rebase(least);
-    }
-}
-
-/// 16 bytes.
-fn is_uuid(class: &FieldClass) -> bool {
-    match class {
-        FieldClass::Blob { length } => *length == Length::Static(16),
-        FieldClass::Array(array) => {
-            let is_byte = match &*array.element {
-                FieldClass::Integer(byte) => byte.width == Width::Bits(8) && byte.align <= 8,
-                _ => false,
-            };
-            is_byte && array.length == Length::Static(16)
-        }
-        _ => false,
     }
 }

@@ -3,7 +3,7 @@
 use super::plan::{Code, Count, Op, Plan};
 use super::walk::{leaf, walk, Source, Watch};
 use crate::model::schema::Scope;
-use crate::read::value::Value;
+use crate::read::value::{Value, Wide};
 use crate::read::visit::FieldInfo;
 
 /// Arrays in arrays whose elements a path may name.
@@ -174,6 +174,8 @@ fn place(plan: &Plan, op: usize, elements: &[(usize, u64)]) -> Option<Code> {
         Code::Leb { .. }
         | Code::String { .. }
         | Code::TextOf { .. }
+        | Code::Wide { .. }
+        | Code::WideOf { .. }
         | Code::BlobOf { .. }
         | Code::Variant(_)
         | Code::Optional(_)
@@ -233,6 +235,10 @@ fn moved(code: Code, by: u64) -> Option<Code> {
         Code::Leb { offset, signed } => Code::Leb { offset: offset.checked_add(by)?, signed },
         Code::String { offset } => Code::String { offset: offset.checked_add(by)? },
         Code::Text { offset, bytes } => Code::Text { offset: offset.checked_add(by)?, bytes },
+        Code::Wide { offset, encoding } => Code::Wide { offset: offset.checked_add(by)?, encoding },
+        Code::WideText { offset, bytes, encoding } => {
+            Code::WideText { offset: offset.checked_add(by)?, bytes, encoding }
+        }
         Code::Blob { offset, bytes } => Code::Blob { offset: offset.checked_add(by)?, bytes },
         _ => return None,
     })
@@ -277,6 +283,9 @@ impl<'e> Watch<'e> for Search<'_, 'e> {
     fn text(&mut self, op: &Op, bytes: &'e [u8]) {
         self.offer(op, Value::Text(bytes));
     }
+    fn wide(&mut self, op: &Op, text: Wide<'e>) {
+        self.offer(op, Value::Wide(text));
+    }
     fn blob(&mut self, op: &Op, bytes: &'e [u8]) {
         self.offer(op, Value::Blob(bytes));
     }
@@ -302,6 +311,8 @@ impl<'e> Watch<'e> for Search<'_, 'e> {
         self.offer(op, Value::Compound);
     }
     fn end_variant(&mut self, _: &Op) {}
+    fn begin_optional(&mut self, _: &Op) {}
+    fn end_optional(&mut self, _: &Op) {}
     fn absent(&mut self, _: &Op) {}
     fn done(&self) -> bool {
         self.value.is_some()

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::bits::Bits;
 use super::stop::BadKind;
-use crate::model::schema::{Role, Scope};
+use crate::model::schema::{Encoding, Role, Scope};
 use crate::read::visit::FieldInfo;
 
 /// How a part is decoded.
@@ -100,6 +100,22 @@ pub(super) enum Code {
     Blob {
         offset: u64,
         bytes: u64,
+    },
+    /// Moves the base behind it.
+    Wide {
+        offset: u64,
+        encoding: Encoding,
+    },
+    WideText {
+        offset: u64,
+        bytes: u64,
+        encoding: Encoding,
+    },
+    /// Moves the base behind it.
+    WideOf {
+        offset: u64,
+        register: u32,
+        encoding: Encoding,
     },
     /// Moves the base behind it.
     TextOf {
@@ -249,6 +265,11 @@ pub(super) enum What {
     /// Moves the base behind it.
     String {
         offset: u64,
+    },
+    /// Moves the base behind it.
+    Wide {
+        offset: u64,
+        encoding: Encoding,
     },
     /// Elements of one size. Moves the base behind them.
     Elements {

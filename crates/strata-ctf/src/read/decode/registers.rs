@@ -194,7 +194,10 @@ fn collect_class(
     };
     match class {
         FieldClass::Integer(_) | FieldClass::Real(_) | FieldClass::String => {}
-        FieldClass::Text { length } | FieldClass::Blob { length } => {
+        FieldClass::Wide { length: None, .. } => {}
+        FieldClass::Text { length }
+        | FieldClass::Wide { length: Some(length), .. }
+        | FieldClass::Blob { length } => {
             if let Length::Dynamic(location) = length {
                 wanted(location);
             }

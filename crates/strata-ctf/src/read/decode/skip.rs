@@ -5,6 +5,8 @@ use super::plan::{Choice, Count, Plan, Sink, Step, What};
 use super::state::Found;
 use super::stop::BadKind;
 use super::window::{align_up, Window};
+use crate::model::schema::Encoding;
+use crate::read::value::find_wide_nul;
 
 /// So many fields without bits may be in a packet, and one more with each of its bits: or else a few
 /// bytes of metadata and no bytes of packets at all were work for days.
@@ -122,6 +124,7 @@ impl Skip<'_, '_> {
                     }
                     Ok(base)
                 }
+                What::Wide { offset, encoding } => self.wide(base.saturating_add(offset), encoding),
                 What::Spend(fields) => self.spend(fields, base).map(|()| base),
                 What::Uuid { offset } => self.to(base.saturating_add(offset), 128).map(|_| {
                     let bytes = self.window.from(base.saturating_add(offset));
@@ -182,6 +185,17 @@ impl Skip<'_, '_> {
             if end <= self.window.end {
                 return Ok(end);
             }
+        }
+        Err(self.outside(from, None))
+    }
+
+    /// Behind the NUL of a text of several bytes a character.
+    fn wide(&self, from: u64, encoding: Encoding) -> Result<u64, Fault> {
+        let bytes = self.window.from(from).unwrap_or(&[]);
+        let nul = find_wide_nul(bytes, encoding).unwrap_or(bytes.len());
+        let end = from.saturating_add((nul + encoding.unit()) as u64 * 8);
+        if nul < bytes.len() && end <= self.window.end {
+            return Ok(end);
         }
         Err(self.outside(from, None))
     }

@@ -79,8 +79,8 @@ impl StreamDecoder {
         let mut defined = trace.defined.clone();
         let mixed = trace.mixed;
         let mut plan = |scope, structure: &Option<Structure>| {
-            let (clock, defined) = (class.clock, &mut defined);
-            let place = Place { scope, clock, registers: &registers, defined, mixed };
+            let (registers, defined) = (&registers, &mut defined);
+            let place = Place { scope, clock: class.clock, registers, uuid: None, defined, mixed };
             structure.as_ref().map(|structure| Arc::new(compile(structure, place)))
         };
         let packet_context = plan(Scope::PacketContext, &class.packet_context);
@@ -403,7 +403,7 @@ fn own(
 ) -> Plans {
     let mut plan = |scope, structure: &Option<Structure>| {
         let defined = &mut defined;
-        let place = Place { scope, clock: stream.clock, registers, defined, mixed };
+        let place = Place { scope, clock: stream.clock, registers, uuid: None, defined, mixed };
         structure.as_ref().map(|structure| Arc::new(compile(structure, place)))
     };
     let mut plans = shared.clone();

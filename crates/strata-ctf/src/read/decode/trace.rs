@@ -44,8 +44,9 @@ impl Decoder {
         let mixed = is_mixed(&schema);
         let packet_header = schema.packet_header.as_ref().map(|structure| {
             let scope = Scope::PacketHeader;
+            let uuid = schema.packet_uuid;
             let (registers, defined) = (&registers, &mut defined);
-            let place = Place { scope, clock: None, registers, defined, mixed };
+            let place = Place { scope, clock: None, registers, uuid, defined, mixed };
             Arc::new(compile(structure, place))
         });
         let mut classes = 0;

@@ -4,7 +4,7 @@ use super::bits::{find_nul, leb128, Leb};
 use super::plan::{Choice, Code, Count, Op, Plan};
 use super::state::State;
 use super::window::align_up;
-use crate::read::value::Value;
+use crate::read::value::{Value, Wide};
 use crate::read::visit::Visit;
 
 /// Is told the fields. All but the leaves have an op's place in the plan, by its address.
@@ -15,6 +15,7 @@ pub(super) trait Watch<'e> {
     fn signed(&mut self, op: &Op, value: i64);
     fn real(&mut self, op: &Op, value: f64);
     fn text(&mut self, op: &Op, bytes: &'e [u8]);
+    fn wide(&mut self, op: &Op, text: Wide<'e>);
     fn blob(&mut self, op: &Op, bytes: &'e [u8]);
     fn begin_structure(&mut self, op: &Op);
     fn end_structure(&mut self, op: &Op);
@@ -23,6 +24,8 @@ pub(super) trait Watch<'e> {
     fn end_array(&mut self, op: &Op);
     fn begin_variant(&mut self, op: &Op, option: &str);
     fn end_variant(&mut self, op: &Op);
+    fn begin_optional(&mut self, op: &Op);
+    fn end_optional(&mut self, op: &Op);
     fn absent(&mut self, op: &Op);
     fn done(&self) -> bool {
         false
@@ -49,6 +52,9 @@ impl<'e, V: Visit> Watch<'e> for Tell<'_, V> {
     #[inline]
     fn text(&mut self, op: &Op, bytes: &'e [u8]) {
         self.0.text(&op.info, bytes);
+    }
+    fn wide(&mut self, op: &Op, text: Wide<'e>) {
+        self.0.text(&op.info, text.to_text().as_bytes());
     }
     #[inline]
     fn blob(&mut self, op: &Op, bytes: &'e [u8]) {
@@ -79,6 +85,14 @@ impl<'e, V: Visit> Watch<'e> for Tell<'_, V> {
     #[inline]
     fn end_variant(&mut self, op: &Op) {
         self.0.end_variant(&op.info);
+    }
+    #[inline]
+    fn begin_optional(&mut self, op: &Op) {
+        self.0.begin_optional(&op.info);
+    }
+    #[inline]
+    fn end_optional(&mut self, op: &Op) {
+        self.0.end_optional(&op.info);
     }
     #[inline]
     fn absent(&mut self, op: &Op) {
@@ -196,9 +210,27 @@ fn text(bytes: &[u8]) -> &[u8] {
     bytes.get(..end).unwrap_or(bytes)
 }
 
+/// A number of 16 bits: 5 of them its exponent, 10 its fraction. Each is one of 64 bits, too.
+#[cold]
+fn half(bits: u16) -> f64 {
+    let (exponent, fraction) = (bits >> 10 & 31, f64::from(bits & 0x3ff));
+    let size = match exponent {
+        0 => fraction / 1024.0 * (-14f64).exp2(),
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        exponent => (1.0 + fraction / 1024.0) * (f64::from(exponent) - 15.0).exp2(),
+    };
+    if bits >> 15 == 0 {
+        size
+    } else {
+        -size
+    }
+}
+
 #[inline]
 fn real(bits: u64, width: u8) -> f64 {
     match width {
+        16 => half(bits as u16),
         32 => f64::from(f32::from_bits(bits as u32)),
         _ => f64::from_bits(bits),
     }
@@ -237,6 +269,12 @@ pub(super) fn leaf<'e>(code: Code, rest: &'e [u8], base: u64) -> Option<Value<'e
         }
         Code::String { offset } => Value::Text(text(behind(rest, base, offset)?)),
         Code::Text { offset, bytes } => Value::Text(text(slice(rest, base, offset, bytes)?)),
+        Code::Wide { offset, encoding } => {
+            Value::Wide(Wide::new(behind(rest, base, offset)?, encoding))
+        }
+        Code::WideText { offset, bytes, encoding } => {
+            Value::Wide(Wide::new(slice(rest, base, offset, bytes)?, encoding))
+        }
         Code::Blob { offset, bytes } => Value::Blob(slice(rest, base, offset, bytes)?),
         _ => return None,
     })
@@ -394,6 +432,22 @@ impl<'p, 'e> Walk<'p, 'e> {
                 Code::Blob { offset, bytes } => {
                     watch.blob(op, slice(rest, self.base, offset, bytes)?);
                 }
+                Code::WideText { offset, bytes, encoding } => {
+                    let text = slice(rest, self.base, offset, bytes)?;
+                    watch.wide(op, Wide::new(text, encoding));
+                }
+                Code::Wide { offset, encoding } => {
+                    let from = behind(rest, self.base, offset)?;
+                    let text = Wide::new(from, encoding);
+                    watch.wide(op, text);
+                    rest = self.ahead(offset, (text.bytes().len() + encoding.unit()) as u64)?;
+                }
+                Code::WideOf { offset, register, encoding } => {
+                    let bytes = self.register(register);
+                    let text = slice(rest, self.base, offset, bytes)?;
+                    watch.wide(op, Wide::new(text, encoding));
+                    rest = self.ahead(offset, bytes)?;
+                }
                 Code::BeginStructure => watch.begin_structure(op),
                 Code::EndStructure => watch.end_structure(op),
                 Code::TextOf { offset, register } => {
@@ -517,11 +571,15 @@ impl<'p, 'e> Walk<'p, 'e> {
             watch.absent(op);
             return is_optional.then_some(());
         };
-        if !is_optional {
+        if is_optional {
+            watch.begin_optional(op);
+        } else {
             watch.begin_variant(op, &turn.name);
         }
         self.run(body.get(turn.from as usize..turn.to as usize)?, watch)?;
-        if !is_optional {
+        if is_optional {
+            watch.end_optional(op);
+        } else {
             watch.end_variant(op);
         }
         self.rebase(self.base.saturating_add(turn.tail))

@@ -122,7 +122,7 @@ impl KnownClasses {
                 None => Kind::Integer,
             },
             FieldClass::Real(_) => Kind::Real,
-            FieldClass::String | FieldClass::Text { .. } => Kind::Text,
+            FieldClass::String | FieldClass::Text { .. } | FieldClass::Wide { .. } => Kind::Text,
             _ => Kind::Other,
         }
     }

@@ -93,6 +93,7 @@ impl Clock {
             FieldClass::Real(_)
             | FieldClass::String
             | FieldClass::Text { .. }
+            | FieldClass::Wide { .. }
             | FieldClass::Blob { .. } => (),
         }
     }

@@ -3,7 +3,7 @@
 
 use super::Made;
 use crate::tsdl::error::Fault;
-use strata_model::schema::{FieldClass, Integer, Role, Structure};
+use strata_model::schema::{FieldClass, Integer, Length, Role, Structure, Width};
 
 pub(super) fn packet_header(structure: &mut Structure, at: u32) -> Made<()> {
     let roles = [
@@ -62,4 +62,20 @@ fn named(name: &str, integer: &mut Integer, roles: &[(&str, Role)], at: u32) -> 
     }
     integer.role = Some(*role);
     Ok(())
+}
+
+/// The member of a packet's header that is the trace's UUID.
+pub(super) fn uuid(header: &Structure) -> Option<u32> {
+    let is_it = |class: &FieldClass| match class {
+        FieldClass::Array(array) => {
+            let is_byte = match &*array.element {
+                FieldClass::Integer(byte) => byte.width == Width::Bits(8) && byte.align <= 8,
+                _ => false,
+            };
+            is_byte && array.length == Length::Static(16)
+        }
+        _ => false,
+    };
+    let index = header.members.iter().position(|m| m.name == "uuid" && is_it(&m.class))?;
+    u32::try_from(index).ok()
 }

@@ -421,16 +421,6 @@ fn columns_count_characters() {
 }
 
 #[test]
-fn metadata_of_ctf_2_says_what_it_is() {
-    let preamble = "{\"type\":\"preamble\",\"version\":2}\n";
-    for text in [format!("\x1e{preamble}"), preamble.to_owned(), format!("\n \x1e{preamble}")] {
-        let error = parse_tolerant(text.as_bytes()).unwrap_err();
-        assert_eq!(error.what, MetadataProblem::Ctf2, "{text}");
-        assert!(error.to_string().starts_with("metadata: it is of CTF 2 (JSON)"), "{error}");
-    }
-}
-
-#[test]
 fn what_keeps_all_from_being_read_does_not_hide_the_first_problem() {
     let text = "typealias integr { size = 8; } := uint8_t;\n\
                 trace { major = 1; minor = 8; byte_order = le;\n\

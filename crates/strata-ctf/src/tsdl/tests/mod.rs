@@ -73,6 +73,8 @@ fn plain(bits: u8) -> Integer {
         role: None,
         labels: None,
         flags: None,
+        is_bit_map: false,
+        is_reversed: false,
     }
 }
 

@@ -49,7 +49,7 @@ fn integer_byte_orders_are_the_traces_or_their_own() {
             let payload = payload_of(schema);
             let expected = expected.unwrap_or(order);
             assert_eq!(integer(&payload.members[0].class).byte_order, expected, "{written}");
-            let real = Real { bits: 32, align: 8, byte_order: expected };
+            let real = Real { bits: 32, align: 8, byte_order: expected, is_reversed: false };
             assert_eq!(payload.members[1].class, FieldClass::Real(real), "{written}");
         });
     }
@@ -136,7 +136,9 @@ fn real_of_both_sizes() {
         "floating_point { exp_dig = 8; mant_dig = 24; align = 32; } a; \
          floating_point { mant_dig = 53; exp_dig = 11; align = 1; unknown = 3; } b;",
     );
-    let real = |bits, align| FieldClass::Real(Real { bits, align, byte_order: ByteOrder::Little });
+    let real = |bits, align| {
+        FieldClass::Real(Real { bits, align, byte_order: ByteOrder::Little, is_reversed: false })
+    };
     assert_eq!(payload.members[0].class, real(32, 32));
     assert_eq!(payload.members[1].class, real(64, 1));
     let found = field_problem("floating_point { exp_dig = 5; mant_dig = 11; } a;");

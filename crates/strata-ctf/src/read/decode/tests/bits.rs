@@ -14,6 +14,11 @@ fn slowly(bytes: &[u8], at: u64, width: u8, big: bool) -> u64 {
     })
 }
 
+/// The first bit as the last one.
+fn slowly_reversed(value: u64, width: u8) -> u64 {
+    (0..width).fold(0, |out, bit| out << 1 | value >> bit & 1)
+}
+
 #[test]
 fn integer_of_any_width_at_any_bit_in_both_orders_is_read_as_bit_by_bit() {
     let seed = seed();
@@ -28,10 +33,15 @@ fn integer_of_any_width_at_any_bit_in_both_orders_is_read_as_bit_by_bit() {
                     let expected = slowly(&bytes, at, width, big);
                     assert_eq!(read(&bytes, at, width, big), Some(expected), "{width} {at} {big}");
                     for signed in [false, true] {
-                        let bits = Bits { offset: at, width, big, signed };
+                        let bits = Bits { offset: at, width, big, signed, reversed: false };
                         let negative = signed && expected >> (width - 1) == 1;
                         let above = if width == 64 { 0 } else { u64::MAX << width };
                         let value = if negative { expected | above } else { expected };
+                        assert_eq!(bits.read(&bytes, 0), Some(value));
+                        let reversed = slowly_reversed(expected, width);
+                        let negative = signed && reversed >> (width - 1) == 1;
+                        let value = if negative { reversed | above } else { reversed };
+                        let bits = Bits { reversed: true, ..bits };
                         assert_eq!(bits.read(&bytes, 0), Some(value));
                     }
                     let short = &bytes[..bytes.len() - 1 - more as usize];

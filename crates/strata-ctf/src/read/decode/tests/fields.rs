@@ -74,7 +74,12 @@ fn integer_in_a_byte_with_bits_of_the_other_order_is_bad_where_no_member_is_alig
     };
     bad_of(payload(vec![("a", little(3)), ("b", big(13))]), "b");
     bad_of(payload(vec![("a", little(11)), ("b", big(8)), ("c", little(5))]), "b");
-    let real = FieldClass::Real(Real { bits: 32, align: 1, byte_order: ByteOrder::Big });
+    let real = FieldClass::Real(Real {
+        bits: 32,
+        align: 1,
+        byte_order: ByteOrder::Big,
+        is_reversed: false,
+    });
     bad_of(payload(vec![("a", little(3)), ("r", real)]), "r");
     // In a byte between bits of the same order as its own, and behind what has another size each time.
     let of_length = || array(of(Scope::Payload, &[0]), little(4));

@@ -33,6 +33,8 @@ pub fn int(width: u8, align: u32, signed: bool, byte_order: ByteOrder) -> Intege
         role: None,
         labels: None,
         flags: None,
+        is_bit_map: false,
+        is_reversed: false,
     }
 }
 
@@ -241,5 +243,5 @@ pub fn seed() -> u64 {
 }
 
 pub fn real(bits: u8, byte_order: ByteOrder) -> FieldClass {
-    FieldClass::Real(Real { bits, align: 8, byte_order })
+    FieldClass::Real(Real { bits, align: 8, byte_order, is_reversed: false })
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::reference::Reference;
 use super::show::{shown, value, Shown};
 use super::*;
+use crate::model::schema::Encoding;
 use crate::read::decode::View;
 
 /// Makes schemas in which every length and selector is an integer in front of it.
@@ -168,7 +169,9 @@ impl Maker {
             _ => 8 << self.random.below(4),
         };
         let mut integer = int(width, self.align(), signed, self.order);
+        integer.is_reversed = self.random.chance(6);
         if self.random.chance(8) {
+            integer.is_reversed = false;
             integer.width = Width::Variable;
             integer.align = 8;
         } else if width <= 4 && !signed {
@@ -190,9 +193,18 @@ impl Maker {
         match self.random.below(kinds) {
             0..=4 => self.integer(),
             5 => {
-                let bits = if self.random.chance(2) { 32 } else { 64 };
-                let align = self.align();
-                FieldClass::Real(Real { bits, align, byte_order: self.order })
+                let bits = 16 << self.random.below(3);
+                let (align, is_reversed) = (self.align(), self.random.chance(4));
+                FieldClass::Real(Real { bits, align, byte_order: self.order, is_reversed })
+            }
+            6 if self.random.chance(3) => {
+                let order = if self.random.chance(2) { ByteOrder::Little } else { ByteOrder::Big };
+                let encoding = match self.random.chance(2) {
+                    true => Encoding::Utf16(order),
+                    false => Encoding::Utf32(order),
+                };
+                let length = if self.random.chance(2) { Some(self.length()) } else { None };
+                FieldClass::Wide { length, encoding }
             }
             6 => FieldClass::String,
             7 => FieldClass::Text { length: self.length() },

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::show::{value, Shown};
 use crate::model::schema::{
-    EventClass, FieldClass, Integer, Length, Location, Range, Role, Scope, StreamClass, Structure,
-    Width,
+    Encoding, EventClass, FieldClass, Integer, Length, Location, Range, Role, Scope, StreamClass,
+    Structure, Width,
 };
 use crate::model::ByteOrder;
 use crate::read::value::Value;
@@ -120,7 +120,11 @@ impl<'b> Reference<'b> {
         self.at = align(self.at, u64::from(integer.align));
         let (value, width) = match integer.width {
             Width::Bits(width) => {
-                let value = i128::from(self.bits(u64::from(width), big)?);
+                let mut bits = self.bits(u64::from(width), big)?;
+                if integer.is_reversed {
+                    bits = bits.reverse_bits() >> (64 - width);
+                }
+                let value = i128::from(bits);
                 let sign = integer.signed && value >> (width - 1) & 1 == 1;
                 (if sign { value - (1 << width) } else { value }, width)
             }
@@ -208,8 +212,13 @@ impl<'b> Reference<'b> {
             }
             FieldClass::Real(real) => {
                 self.at = align(self.at, u64::from(real.align));
-                let bits = self.bits(u64::from(real.bits), real.byte_order == ByteOrder::Big)?;
+                let big = real.byte_order == ByteOrder::Big;
+                let mut bits = self.bits(u64::from(real.bits), big)?;
+                if real.is_reversed {
+                    bits = bits.reverse_bits() >> (64 - real.bits);
+                }
                 let found = match real.bits {
+                    16 => half(bits as u16),
                     32 => f64::from(f32::from_bits(bits as u32)),
                     _ => f64::from_bits(bits),
                 };
@@ -230,6 +239,28 @@ impl<'b> Reference<'b> {
                 let text = self.take(bytes)?;
                 let text = text.split(|&byte| byte == 0).next().unwrap_or(&[]);
                 self.show(path, value(Value::Text(text)));
+            }
+            FieldClass::Wide { length, encoding } => {
+                let unit = encoding.unit();
+                let mut units: Vec<&[u8]> = Vec::new();
+                match length {
+                    Some(length) => {
+                        let bytes = self.length(length)?;
+                        units.extend(self.take(bytes)?.chunks(unit));
+                    }
+                    None => loop {
+                        units.push(self.take(unit as u64)?);
+                        if units.last().is_some_and(|last| last.iter().all(|&byte| byte == 0)) {
+                            break;
+                        }
+                    },
+                }
+                let is_nul = |unit: &&[u8]| unit.iter().all(|&byte| byte == 0);
+                let is_whole = |one: &&[u8]| one.len() == unit;
+                let end = units.iter().position(|unit| is_whole(unit) && is_nul(unit));
+                units.truncate(end.unwrap_or(units.len()));
+                let text = wide(&units, *encoding);
+                self.show(path, value(Value::Text(text.as_bytes())));
             }
             FieldClass::Blob { length } => {
                 let bytes = self.length(length)?;
@@ -283,5 +314,51 @@ impl<'b> Reference<'b> {
         }
         // A field that ends outside cannot be shown.
         (self.at <= self.content).then_some(())
+    }
+}
+
+/// Characters one by one.
+fn wide(units: &[&[u8]], encoding: Encoding) -> String {
+    let number = |unit: &[u8], order: ByteOrder| {
+        let add = |sum: u32, byte: &u8| sum << 8 | u32::from(*byte);
+        match order {
+            ByteOrder::Big => unit.iter().fold(0, add),
+            ByteOrder::Little => unit.iter().rev().fold(0, add),
+        }
+    };
+    let (mut text, mut at) = (String::new(), 0);
+    while let Some(unit) = units.get(at) {
+        at += 1;
+        let made = match encoding {
+            _ if unit.len() < encoding.unit() => None,
+            Encoding::Utf32(order) => char::from_u32(number(unit, order)),
+            Encoding::Utf16(order) => {
+                let high = number(unit, order);
+                let low = units.get(at).filter(|low| low.len() == 2).map(|low| number(low, order));
+                match (high, low) {
+                    (0xd800..=0xdbff, Some(low @ 0xdc00..=0xdfff)) => {
+                        at += 1;
+                        char::from_u32(0x10000 + (((high - 0xd800) << 10) | (low - 0xdc00)))
+                    }
+                    _ => char::from_u32(high),
+                }
+            }
+        };
+        text.push(made.unwrap_or('\u{fffd}'));
+    }
+    text
+}
+
+/// By way of 32 bits.
+fn half(bits: u16) -> f64 {
+    let (sign, exponent) = (u32::from(bits >> 15), u32::from(bits >> 10 & 31));
+    let fraction = u32::from(bits & 0x3ff);
+    match (exponent, fraction) {
+        // As the smallest number of 16 bits that is greater than 0, so many times.
+        (0, _) => f64::from(fraction) * 2f64.powi(-24) * if sign == 1 { -1.0 } else { 1.0 },
+        (31, 0) => f64::from(f32::from_bits(sign << 31 | 0x7f80_0000)),
+        // One NaN is as good as another.
+        (31, _) => [f64::NAN, -f64::NAN][sign as usize],
+        _ => f64::from(f32::from_bits(sign << 31 | (exponent + 112) << 23 | fraction << 13)),
     }
 }

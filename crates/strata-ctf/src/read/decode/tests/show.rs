@@ -28,6 +28,7 @@ pub fn value(value: Value<'_>) -> String {
         Value::Signed(value) => format!("{value:+}"),
         Value::Real(value) => format!("real {:016x}", value.to_bits()),
         Value::Text(bytes) => format!("'{}'", bytes.escape_ascii()),
+        Value::Wide(text) => format!("'{}'", text.to_text().as_bytes().escape_ascii()),
         Value::Blob(bytes) => format!("<{}>", bytes.escape_ascii()),
         Value::Compound => "compound".into(),
     }

@@ -1,0 +1,411 @@
+//! Fragments to the schema.
+
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+
+use super::error::{At, Fault, Made};
+use super::fields::{Aliases, Maker};
+use super::locate::{locate, Roots};
+use super::object::Object;
+use super::split::{split, Piece};
+use super::value::{parse, Budget, Json};
+use super::{attributes, fields};
+use crate::tsdl::{heap, limits, Fault as Located, Faults, Lines};
+use crate::tsdl::{MetadataError, MetadataProblem, Parsed};
+use strata_model::schema::{EventClass, Schema, Scope, StreamClass, Structure};
+use strata_model::{ClockClass, EnvValue, Uuid};
+
+/// Memory for the values of one fragment \[byte\].
+const FRAGMENT: u64 = 16 << 20;
+
+/// What must be known before any packet can be read.
+const NEEDED: [&str; 2] = ["preamble", "trace-class"];
+
+/// The schema of a whole text; `damage` is what was found on the way to it.
+pub(crate) fn build(text: &[u8], damage: Option<MetadataError>) -> Result<Parsed, MetadataError> {
+    let (mut builder, mut faults) = (Builder::default(), Faults::default());
+    for (number, piece) in (0u64..).zip(split(text)) {
+        if number >= limits::BLOCKS {
+            let what = "fragments";
+            let (found, limit) = (number + 1, limits::BLOCKS);
+            let what = MetadataProblem::TooMany { what, found, limit };
+            faults.push(Located::new(place(piece.begin), what));
+            break;
+        }
+        let (fault, is_needed) = match builder.piece(number, piece) {
+            Ok(()) => continue,
+            Err(fault) => fault,
+        };
+        if is_needed || number == 0 {
+            return Err(Lines::new(text).locate(fault));
+        }
+        faults.push(fault);
+    }
+    if !builder.has_preamble {
+        let (what, of) = ("preamble", "the metadata");
+        let missing = Located::new(0, MetadataProblem::Missing { what, of });
+        return Err(damage.unwrap_or_else(|| Lines::new(text).locate(missing)));
+    }
+    let problems = faults.into_problems(text, damage);
+    Ok(Parsed { schema: builder.schema, problems })
+}
+
+fn place(byte: usize) -> u32 {
+    u32::try_from(byte).unwrap_or(u32::MAX) // of at most TEXT_BYTES
+}
+
+/// Where JSON ends that is none, and why it is none.
+fn syntax(piece: Piece<'_>, error: &serde_json::Error, is_spent: bool) -> Located {
+    let line = error.line().saturating_sub(1);
+    let lines = piece.text.split_inclusive(|&byte| byte == b'\n');
+    let before: usize = lines.take(line).map(<[u8]>::len).sum();
+    let at = piece.begin + (before + error.column().saturating_sub(1)).min(piece.text.len());
+    let text = error.to_string();
+    let what = match is_spent {
+        true => {
+            let what = "bytes of memory for one fragment";
+            MetadataProblem::TooMany { what, found: FRAGMENT + 1, limit: FRAGMENT }
+        }
+        false => {
+            let end = text.rfind(" at line ").unwrap_or(text.len());
+            MetadataProblem::Syntax(text.get(..end).unwrap_or_default().to_owned())
+        }
+    };
+    Located::new(place(at), what)
+}
+
+struct Builder {
+    schema: Schema,
+    aliases: Aliases,
+    clocks: HashMap<String, usize>,
+    streams: HashMap<u64, usize>,
+    /// Index of a stream class, and id.
+    events: HashSet<(usize, u64)>,
+    has_preamble: bool,
+    has_trace: bool,
+    /// For all that is kept.
+    budget: Budget,
+    lookups: Cell<u64>,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder {
+            schema: Schema::default(),
+            aliases: Aliases::default(),
+            clocks: HashMap::new(),
+            streams: HashMap::new(),
+            events: HashSet::new(),
+            has_preamble: false,
+            has_trace: false,
+            budget: Budget::new(limits::MEMORY),
+            lookups: Cell::new(0),
+        }
+    }
+}
+
+fn duplicate(what: &'static str, name: impl ToString) -> Box<Fault> {
+    Fault::new(MetadataProblem::Duplicate { what, name: name.to_string() })
+}
+
+fn unknown(what: &'static str, name: impl ToString) -> Box<Fault> {
+    Fault::new(MetadataProblem::Unknown { what, name: name.to_string() })
+}
+
+/// What a fragment describes, for messages.
+fn kind(json: &Json) -> String {
+    let Json::Object(members) = json else { return String::new() };
+    let object = Object(members);
+    let text = |name| match object.get(name) {
+        Some(Json::Text(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let Some(kind) = text("type") else { return String::new() };
+    let shown: String = fields::shown(kind).chars().take(80).collect();
+    match (text("name"), object.get("id")) {
+        (Some(name), _) => format!(" ({shown} {})", strata_model::printable(name)),
+        (None, Some(id)) => format!(" ({shown} {})", id.shown()),
+        (None, None) => format!(" ({shown})"),
+    }
+}
+
+impl Builder {
+    /// A fragment. Its fault, and whether no packet can be read without it.
+    fn piece(&mut self, number: u64, piece: Piece<'_>) -> Result<(), (Located, bool)> {
+        let budget = Budget::new(FRAGMENT);
+        let json = parse(piece.text, &budget)
+            .map_err(|error| (syntax(piece, &error, budget.is_spent()), false))?;
+        let kind = kind(&json);
+        let done = json.object().and_then(|object| self.fragment(number, &object, &budget));
+        done.map_err(|fault| {
+            let white = piece.text.len() - piece.text.trim_ascii_start().len();
+            let is_needed = match &json {
+                Json::Object(members) => match Object(members).get("type") {
+                    Some(Json::Text(kind)) => NEEDED.contains(&kind.as_str()),
+                    _ => false,
+                },
+                _ => false,
+            };
+            let what = fault.of_fragment(number, kind);
+            (Located::new(place(piece.begin + white), what), is_needed)
+        })
+    }
+
+    fn fragment(&mut self, number: u64, object: &Object<'_>, used: &Budget) -> Made<()> {
+        let kind = object.required("type", Json::text)?;
+        if (kind == "preamble") != (number == 0) {
+            let expected = "one preamble, in front of all other fragments";
+            return Err(Fault::value("it", kind, expected)).at("type");
+        }
+        match kind {
+            "preamble" => self.preamble(object),
+            "field-class-alias" => self.alias(object, used),
+            "trace-class" => self.trace(object),
+            "clock-class" => self.clock(object),
+            "data-stream-class" => self.stream(object),
+            "event-record-class" => self.event(object),
+            _ => Err(Fault::value("it", kind, "a type of fragments of CTF 2")).at("type"),
+        }
+    }
+
+    fn take(&self, bytes: usize) -> Made<()> {
+        match self.budget.take(bytes) {
+            true => Ok(()),
+            false => {
+                let what = "bytes of memory for all that is described";
+                let (found, limit) = (limits::MEMORY + 1, limits::MEMORY);
+                Err(Fault::new(MetadataProblem::TooMany { what, found, limit }))
+            }
+        }
+    }
+
+    fn preamble(&mut self, object: &Object<'_>) -> Made<()> {
+        let version = object.required("version", Json::unsigned)?;
+        if version != 2 {
+            return Err(Fault::value("it", version, "2")).at("version");
+        }
+        if let Some(extensions) = object.optional("extensions", Json::object)? {
+            for (space, names) in extensions.0 {
+                let names = names.object().at(space).at("extensions")?;
+                if let Some((name, _)) = names.0.first() {
+                    let name = format!("{space}: {name}");
+                    return Err(Fault::new(MetadataProblem::Extension(name))).at("extensions");
+                }
+            }
+        }
+        self.schema.uuid = object.optional("uuid", uuid)?;
+        self.has_preamble = true;
+        Ok(())
+    }
+
+    fn alias(&mut self, object: &Object<'_>, used: &Budget) -> Made<()> {
+        let name = object.required("name", Json::text)?;
+        let class = object.required("field-class", |class| Ok(class.clone()))?;
+        self.take(usize::try_from(used.taken(FRAGMENT)).unwrap_or(usize::MAX))?;
+        match self.aliases.add(name, class) {
+            true => Ok(()),
+            false => Err(duplicate("field class alias", name)),
+        }
+    }
+
+    fn environment(&mut self, object: &Object<'_>) -> Made<()> {
+        let entries = object.optional("environment", Json::object)?;
+        for (name, value) in entries.map(|entries| entries.0).unwrap_or_default() {
+            let (made, bytes) = match value {
+                Json::Text(text) => (EnvValue::Text(text.clone()), text.len()),
+                value => (EnvValue::Integer(value.signed().at(name).at("environment")?), 0),
+            };
+            self.take(2 * size_of::<(String, EnvValue)>() + heap(name.len()) + heap(bytes))?;
+            self.schema.environment.push((fields::shown(name), made));
+        }
+        Ok(())
+    }
+
+    fn trace(&mut self, object: &Object<'_>) -> Made<()> {
+        if std::mem::replace(&mut self.has_trace, true) {
+            return Err(duplicate("trace class", object.text("name")?.unwrap_or_default()));
+        }
+        if !self.schema.streams.is_empty() {
+            let expected = "in front of all data stream classes";
+            return Err(Fault::value("the trace class", "behind one", expected));
+        }
+        self.environment(object)?;
+        self.schema.namespace = object.text("namespace")?.map(str::to_owned);
+        self.schema.name = object.text("name")?.map(str::to_owned);
+        self.schema.uid = object.text("uid")?.map(str::to_owned);
+        self.schema.packet_header = object.optional("packet-header-field-class", |json| {
+            let mut maker = Maker::new(&self.aliases, &self.budget, Scope::PacketHeader, None);
+            let mut part = maker.part(json)?;
+            let (scope, roots) = (Scope::PacketHeader, Roots::default());
+            locate(&mut part, &maker.pending, scope, roots, &self.lookups)?;
+            self.schema.packet_uuid = maker.uuid;
+            Ok(part)
+        })?;
+        Ok(())
+    }
+
+    fn clock(&mut self, object: &Object<'_>) -> Made<()> {
+        let id = object.required("id", Json::text)?;
+        if self.clocks.contains_key(id) {
+            return Err(duplicate("clock class", id));
+        }
+        let clock = clock(id, object)?;
+        let text = heap(clock.name.len()) + heap(clock.description.len()) + heap(id.len());
+        self.take(2 * size_of::<ClockClass>() + text)?;
+        self.clocks.insert(id.to_owned(), self.schema.clocks.len());
+        self.schema.clocks.push(clock);
+        Ok(())
+    }
+
+    /// A part, whose lengths and selectors may be in those that `roots` has.
+    fn part(
+        &self,
+        object: &Object<'_>,
+        name: &'static str,
+        scope: Scope,
+        roots: Roots<'_>,
+        clock: Option<usize>,
+    ) -> Made<Option<Structure>> {
+        object.optional(name, |json| {
+            let mut maker = Maker::new(&self.aliases, &self.budget, scope, clock);
+            let mut part = maker.part(json)?;
+            locate(&mut part, &maker.pending, scope, roots, &self.lookups)?;
+            Ok(part)
+        })
+    }
+
+    fn stream(&mut self, object: &Object<'_>) -> Made<()> {
+        let id = object.optional("id", Json::unsigned)?.unwrap_or(0);
+        if self.streams.contains_key(&id) {
+            return Err(duplicate("data stream class", id));
+        }
+        let clock = object.optional("default-clock-class-id", |json| {
+            let id = json.text()?;
+            self.clocks.get(id).copied().ok_or_else(|| unknown("clock class", id))
+        })?;
+        let header = self.schema.packet_header.as_ref();
+        let roots = Roots::default().with(Scope::PacketHeader, header);
+        let scope = Scope::PacketContext;
+        let context = self.part(object, "packet-context-field-class", scope, roots, clock)?;
+        let roots = roots.with(scope, context.as_ref());
+        let scope = Scope::EventHeader;
+        let name = "event-record-header-field-class";
+        let event_header = self.part(object, name, scope, roots, clock)?;
+        let roots = roots.with(scope, event_header.as_ref());
+        let name = "event-record-common-context-field-class";
+        let common = self.part(object, name, Scope::CommonContext, roots, clock)?;
+        self.take(2 * size_of::<StreamClass>())?;
+        let stream = StreamClass {
+            id,
+            name: object.text("name")?.map(str::to_owned),
+            clock,
+            packet_context: context,
+            event_header,
+            event_common_context: common,
+            events: Vec::new(),
+        };
+        self.streams.insert(id, self.schema.streams.len());
+        self.schema.streams.push(stream);
+        Ok(())
+    }
+
+    fn event(&mut self, object: &Object<'_>) -> Made<()> {
+        let id = object.optional("id", Json::unsigned)?.unwrap_or(0);
+        let stream_id = object.optional("data-stream-class-id", Json::unsigned)?.unwrap_or(0);
+        let index = self.streams.get(&stream_id).copied();
+        let index = index.ok_or_else(|| unknown("data stream class", stream_id))?;
+        if self.events.contains(&(index, id)) {
+            return Err(duplicate("event record class", id));
+        }
+        let Some(stream) = self.schema.streams.get(index) else { return Ok(()) };
+        let roots = Roots([
+            self.schema.packet_header.as_ref(),
+            stream.packet_context.as_ref(),
+            stream.event_header.as_ref(),
+            stream.event_common_context.as_ref(),
+            None,
+            None,
+        ]);
+        let scope = Scope::SpecificContext;
+        let name = "specific-context-field-class";
+        let specific = self.part(object, name, scope, roots, stream.clock)?;
+        let roots = roots.with(scope, specific.as_ref());
+        let name = "payload-field-class";
+        let payload = self.part(object, name, Scope::Payload, roots, stream.clock)?;
+        let (loglevel, emf_uri) = attributes::of_event(object);
+        let name = object.text("name")?.unwrap_or_default().to_owned();
+        let text = heap(name.len()) + emf_uri.as_ref().map_or(0, |uri| heap(uri.len()));
+        self.take(2 * size_of::<EventClass>() + text)?;
+        let class = EventClass { id, name, loglevel, emf_uri, specific_context: specific, payload };
+        self.events.insert((index, id));
+        if let Some(stream) = self.schema.streams.get_mut(index) {
+            stream.events.push(class);
+        }
+        Ok(())
+    }
+}
+
+/// 16 numbers.
+fn uuid(json: &Json) -> Made<Uuid> {
+    let numbers = json.array()?;
+    let mut bytes = [0; 16];
+    if numbers.len() != bytes.len() {
+        return Err(Fault::value("the number of a UUID's bytes", numbers.len(), "16"));
+    }
+    for (index, (byte, number)) in bytes.iter_mut().zip(numbers).enumerate() {
+        let value = number.unsigned().at(index)?;
+        let wrong = |_| Fault::value("it", value, "a byte, 0 to 255");
+        *byte = u8::try_from(value).map_err(wrong).at(index)?;
+    }
+    Ok(Uuid(bytes))
+}
+
+fn clock(id: &str, object: &Object<'_>) -> Made<ClockClass> {
+    let frequency = object.required("frequency", Json::unsigned)?;
+    if frequency == 0 {
+        return Err(Fault::value("it", 0, "1 to 18446744073709551615 Hz")).at("frequency");
+    }
+    let name = "offset-from-origin";
+    let offset = object.optional(name, Json::object)?.unwrap_or(Object(&[]));
+    let offset_s = offset.optional("seconds", Json::signed).at(name)?.unwrap_or(0);
+    let offset_cycles = offset.optional("cycles", Json::unsigned).at(name)?.unwrap_or(0);
+    if offset_cycles >= frequency {
+        let expected = "less than the frequency";
+        return Err(Fault::value("it", offset_cycles, expected)).at("cycles").at(name);
+    }
+    object.optional("accuracy", Json::unsigned)?;
+    let (absolute, identity) = origin(object)?;
+    Ok(ClockClass {
+        name: fields::shown(object.text("name")?.unwrap_or(id)),
+        // Clocks that count from one moment, or are one clock, can be compared.
+        uuid: identity.and_then(|uid| uid.parse().ok()),
+        description: object.text("description")?.unwrap_or_default().to_owned(),
+        frequency,
+        precision: object.optional("precision", Json::unsigned)?.unwrap_or(0),
+        offset_s,
+        offset_cycles,
+        absolute,
+    })
+}
+
+/// Whether a clock counts from 1970; and what says that another one counts from the same moment.
+fn origin<'j>(object: &Object<'j>) -> Made<(bool, Option<&'j str>)> {
+    let uid = object.text("uid")?;
+    let origin = object.optional("origin", |json| match json {
+        Json::Text(name) if name == "unix-epoch" => Ok(None),
+        Json::Object(_) => {
+            let origin = json.object()?;
+            origin.required("name", Json::text)?;
+            origin.required("uid", Json::text).map(Some)
+        }
+        other => {
+            let expected = "'unix-epoch' or an object with 'name' and 'uid'";
+            Err(Fault::value("it", other.shown(), expected))
+        }
+    })?;
+    Ok(match origin {
+        Some(None) => (true, uid),
+        Some(origin) => (false, origin),
+        None => (false, uid),
+    })
+}

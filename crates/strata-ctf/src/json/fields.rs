@@ -1,0 +1,359 @@
+//! Field classes: what they say of other fields is left to [`super::locate`].
+
+use std::collections::HashMap;
+
+use super::error::{At, Fault, Made};
+use super::locate::{Pending, Want};
+use super::object::Object;
+use super::scalars::{self, fixed, Roles};
+use super::value::{Budget, Json};
+use crate::tsdl::{heap, limits, MetadataProblem};
+use strata_model::schema::{
+    Array, FieldClass, Integer, Label, Length, Location, Member, Optional, Range, Scope, Structure,
+    Variant, VariantOption,
+};
+use strata_model::Base;
+
+/// Field classes with names, in the order of the metadata.
+#[derive(Debug, Default)]
+pub(super) struct Aliases {
+    list: Vec<Json>,
+    by_name: HashMap<String, usize>,
+}
+
+impl Aliases {
+    /// `false`: there is one of this name.
+    pub fn add(&mut self, name: &str, class: Json) -> bool {
+        if self.by_name.contains_key(name) {
+            return false;
+        }
+        self.by_name.insert(name.to_owned(), self.list.len());
+        self.list.push(class);
+        true
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// That of this name among the first `known`, with its number.
+    fn find(&self, name: &str, known: usize) -> Option<(usize, &Json)> {
+        let index = self.by_name.get(name).copied().filter(|index| *index < known)?;
+        Some((index, self.list.get(index)?))
+    }
+}
+
+/// Makes the field classes of one part of a packet or an event record.
+pub(super) struct Maker<'a> {
+    aliases: &'a Aliases,
+    budget: &'a Budget,
+    scope: Scope,
+    /// The default clock.
+    clock: Option<usize>,
+    /// Of the class that is being made, as in a [`Location`].
+    path: Vec<u32>,
+    /// The levels of field classes around it.
+    depth: u32,
+    fields: u32,
+    /// Lengths and selectors.
+    pub pending: Vec<Pending>,
+    /// The member that is the metadata's UUID.
+    pub uuid: Option<u32>,
+}
+
+impl<'a> Maker<'a> {
+    pub fn new(
+        aliases: &'a Aliases,
+        budget: &'a Budget,
+        scope: Scope,
+        clock: Option<usize>,
+    ) -> Self {
+        let (path, pending) = (Vec::new(), Vec::new());
+        Maker { aliases, budget, scope, clock, path, depth: 0, fields: 0, pending, uuid: None }
+    }
+
+    /// The part as a whole.
+    pub fn part(&mut self, json: &Json) -> Made<Structure> {
+        match self.class(json, self.aliases.len())? {
+            FieldClass::Structure(structure) => Ok(structure),
+            _ => Err(Fault::value("a part of packets or events", json.shown(), "a structure")),
+        }
+    }
+
+    fn take(&self, bytes: usize) -> Made<()> {
+        match self.budget.take(bytes) {
+            true => Ok(()),
+            false => {
+                let (found, limit) = (limits::MEMORY + 1, limits::MEMORY);
+                let what = "bytes of memory for all that is described";
+                Err(Fault::new(MetadataProblem::TooMany { what, found, limit }))
+            }
+        }
+    }
+
+    /// One more, which takes so much.
+    fn count(&mut self, bytes: usize) -> Made<()> {
+        self.fields += 1;
+        if self.fields > limits::FIELDS {
+            let what = "fields of one event or packet, with those of aliases,";
+            let (found, limit) = (self.fields.into(), limits::FIELDS.into());
+            return Err(Fault::new(MetadataProblem::TooMany { what, found, limit }));
+        }
+        self.take(heap(bytes))
+    }
+
+    /// What `inside` makes is at this index of the class.
+    fn within<T>(&mut self, index: usize, inside: impl FnOnce(&mut Self) -> Made<T>) -> Made<T> {
+        self.path.push(u32::try_from(index).unwrap_or(u32::MAX)); // one of at most FIELDS
+        let result = inside(self);
+        self.path.pop();
+        result
+    }
+
+    /// `known`: so many aliases are in front of the class.
+    fn class(&mut self, json: &Json, known: usize) -> Made<FieldClass> {
+        self.depth += 1;
+        let made = self.class_here(json, known);
+        self.depth -= 1;
+        made
+    }
+
+    fn class_here(&mut self, json: &Json, known: usize) -> Made<FieldClass> {
+        if self.depth > limits::DEPTH {
+            let what = "levels of field classes within each other";
+            let (found, limit) = (self.depth.into(), limits::DEPTH.into());
+            return Err(Fault::new(MetadataProblem::TooMany { what, found, limit }));
+        }
+        if let Json::Text(name) = json {
+            let unknown = || {
+                let (what, name) = ("field class alias", name.clone());
+                Fault::new(MetadataProblem::Unknown { what, name })
+            };
+            let (index, class) = self.aliases.find(name, known).ok_or_else(unknown)?;
+            return self.class(class, index).at(format!("(alias {name})"));
+        }
+        let object = json.object()?;
+        self.count(size_of::<FieldClass>())?;
+        let kind = object.required("type", Json::text)?;
+        match kind {
+            "structure" => self.structure(&object, known).map(FieldClass::Structure),
+            "static-length-array" | "dynamic-length-array" => self.array(kind, &object, known),
+            "optional" => self.optional(&object, known),
+            "variant" => self.variant(&object, known),
+            _ => self.leaf(kind, &object),
+        }
+    }
+
+    /// A class that has no others in it.
+    fn leaf(&mut self, kind: &str, object: &Object<'_>) -> Made<FieldClass> {
+        Ok(match kind {
+            "fixed-length-bit-array" => FieldClass::Integer(fixed(object)?.integer(Base::Sixteen)?),
+            "fixed-length-bit-map" => {
+                let fixed = fixed(object)?;
+                let integer = fixed.integer(Base::Sixteen)?;
+                let labels = scalars::bit_labels(object, fixed.bits)?;
+                self.take_labels(&labels)?;
+                let labels = Some(labels);
+                FieldClass::Integer(Integer { labels, is_bit_map: true, ..integer })
+            }
+            "fixed-length-boolean" => {
+                let integer = fixed(object)?.integer(Base::Ten)?;
+                FieldClass::Integer(Integer { is_bool: true, ..integer })
+            }
+            "fixed-length-unsigned-integer" => {
+                self.integer(fixed(object)?.integer(scalars::base(object)?)?, object)?
+            }
+            "fixed-length-signed-integer" => {
+                let integer = fixed(object)?.integer(scalars::base(object)?)?;
+                self.integer(Integer { signed: true, ..integer }, object)?
+            }
+            "fixed-length-floating-point-number" => FieldClass::Real(fixed(object)?.real()?),
+            "variable-length-unsigned-integer" => {
+                let base = scalars::base(object)?;
+                self.integer(Integer { base, ..scalars::variable() }, object)?
+            }
+            "variable-length-signed-integer" => {
+                let base = scalars::base(object)?;
+                let integer = Integer { base, signed: true, ..scalars::variable() };
+                self.integer(integer, object)?
+            }
+            "null-terminated-string" => match scalars::encoding(object)? {
+                None => FieldClass::String,
+                Some(encoding) => FieldClass::Wide { length: None, encoding },
+            },
+            "static-length-string" | "dynamic-length-string" => {
+                let length = self.length(kind, object)?;
+                match scalars::encoding(object)? {
+                    None => FieldClass::Text { length },
+                    Some(encoding) => FieldClass::Wide { length: Some(length), encoding },
+                }
+            }
+            "static-length-blob" | "dynamic-length-blob" => self.blob(kind, object)?,
+            _ => {
+                let expected = "a type of field classes of CTF 2";
+                return Err(Fault::value("it", kind, expected)).at("type");
+            }
+        })
+    }
+
+    /// What both kinds of integers have.
+    fn integer(&mut self, mut integer: Integer, object: &Object<'_>) -> Made<FieldClass> {
+        integer.labels =
+            object.optional("mappings", scalars::labels)?.filter(|all| !all.is_empty());
+        if let Some(labels) = &integer.labels {
+            self.take_labels(labels)?;
+            integer.flags = scalars::flags(object);
+        }
+        if integer.signed {
+            return Ok(FieldClass::Integer(integer));
+        }
+        let Roles { role, is_time } = scalars::roles(object, self.scope)?;
+        if is_time && self.clock.is_none() {
+            let (what, of) = ("default-clock-class-id", "its data stream class");
+            return Err(Fault::new(MetadataProblem::Missing { what, of })).at("roles");
+        }
+        integer.role = role;
+        integer.clock = self.clock.filter(|_| is_time);
+        Ok(FieldClass::Integer(integer))
+    }
+
+    fn take_labels(&self, labels: &[Label]) -> Made<()> {
+        let each = |label: &Label| {
+            heap(label.name.len()) + heap(size_of_val(label.ranges.as_slice())) + size_of::<Label>()
+        };
+        self.take(labels.iter().map(each).sum())
+    }
+
+    fn blob(&mut self, kind: &str, object: &Object<'_>) -> Made<FieldClass> {
+        // What is in it is for others to know: it is shown as bytes.
+        object.text("media-type")?;
+        let length = self.length(kind, object)?;
+        let roles = object.optional("roles", Json::array)?.unwrap_or_default();
+        let is_uuid =
+            roles.iter().any(|role| role.text().is_ok_and(|r| r == "metadata-stream-uuid"));
+        if is_uuid && self.scope == Scope::PacketHeader && kind == "static-length-blob" {
+            if length != Length::Static(16) {
+                let found = object.get("length").map(Json::shown).unwrap_or_default();
+                return Err(Fault::value("it", found, "16 bytes, as a UUID has")).at("length");
+            }
+            if let [index] = *self.path {
+                self.uuid = Some(index);
+            }
+        }
+        Ok(FieldClass::Blob { length })
+    }
+
+    /// A length in the class itself, or in another field.
+    fn length(&mut self, kind: &str, object: &Object<'_>) -> Made<Length> {
+        if kind.starts_with("static") {
+            return object.required("length", Json::unsigned).map(Length::Static);
+        }
+        let location = self.location(object, "length-field-location", Want::Length)?;
+        Ok(Length::Dynamic(location))
+    }
+
+    /// A place that is to be found when the whole part is there.
+    fn location(&mut self, object: &Object<'_>, name: &'static str, want: Want) -> Made<Location> {
+        let path = self.path.clone();
+        let pending = object.required(name, |json| Pending::new(json, path, want))?;
+        self.take(pending.bytes())?;
+        self.pending.push(pending);
+        Ok(Location { scope: self.scope, path: Vec::new() })
+    }
+
+    fn structure(&mut self, object: &Object<'_>, known: usize) -> Made<Structure> {
+        let align = object.optional("minimum-alignment", Json::alignment)?.unwrap_or(1);
+        let list = object.optional("member-classes", Json::array)?.unwrap_or_default();
+        let mut members = Vec::with_capacity(list.len()); // of values that are there
+        let mut names = std::collections::HashSet::with_capacity(list.len());
+        for (index, member) in list.iter().enumerate() {
+            let made = self.member(member, index, known).at(index).at("member-classes")?;
+            if !names.insert(made.name.clone()) {
+                let (what, name) = ("member", made.name);
+                return Err(Fault::new(MetadataProblem::Duplicate { what, name })).at(index);
+            }
+            members.push(made);
+        }
+        Ok(Structure { align, members })
+    }
+
+    fn member(&mut self, json: &Json, index: usize, known: usize) -> Made<Member> {
+        let object = json.object()?;
+        let name = shown(object.required("name", Json::text)?);
+        self.count(size_of::<Member>() + name.len())?;
+        let class = object
+            .required("field-class", |json| self.within(index, |maker| maker.class(json, known)))?;
+        Ok(Member { name, class })
+    }
+
+    fn array(&mut self, kind: &str, object: &Object<'_>, known: usize) -> Made<FieldClass> {
+        let align = object.optional("minimum-alignment", Json::alignment)?.unwrap_or(1);
+        let length = self.length(kind, object)?;
+        let element = object.required("element-field-class", |json| {
+            self.within(0, |maker| maker.class(json, known))
+        })?;
+        Ok(FieldClass::Array(Array { align, length, element: Box::new(element) }))
+    }
+
+    fn optional(&mut self, object: &Object<'_>, known: usize) -> Made<FieldClass> {
+        let ranges = object.optional("selector-field-ranges", scalars::ranges)?;
+        let want = if ranges.is_some() { Want::Integer } else { Want::Boolean };
+        let selector = self.location(object, "selector-field-location", want)?;
+        let ranges = ranges.unwrap_or_default();
+        self.take(heap(size_of_val(ranges.as_slice())))?;
+        let class = object
+            .required("field-class", |json| self.within(0, |maker| maker.class(json, known)))?;
+        Ok(FieldClass::Optional(Optional { selector, ranges, class: Box::new(class) }))
+    }
+
+    fn variant(&mut self, object: &Object<'_>, known: usize) -> Made<FieldClass> {
+        let selector = self.location(object, "selector-field-location", Want::Integer)?;
+        let list = object.required("options", Json::array)?;
+        if list.is_empty() {
+            let (what, of) = ("options", "the variant");
+            return Err(Fault::new(MetadataProblem::Missing { what, of }));
+        }
+        let mut options: Vec<VariantOption> = Vec::with_capacity(list.len()); // of values that are there
+        for (index, option) in list.iter().enumerate() {
+            options.push(self.option(option, index, known).at(index).at("options")?);
+        }
+        let mut ranges: Vec<Range> =
+            options.iter().flat_map(|o| o.ranges.iter().copied()).collect();
+        ranges.sort_by_key(|range| (range.from, range.to));
+        // Those of one option may have values in common.
+        let of = |wanted: &Range| options.iter().position(|o| o.ranges.contains(wanted));
+        for pair in ranges.windows(2) {
+            if let [one, other] = pair {
+                if other.from <= one.to && of(one) != of(other) {
+                    let found = format!("{}, of two options", other.from);
+                    return Err(Fault::value("a value of the selector", found, "one option"));
+                }
+            }
+        }
+        Ok(FieldClass::Variant(Variant { selector, options }))
+    }
+
+    fn option(&mut self, json: &Json, index: usize, known: usize) -> Made<VariantOption> {
+        let object = json.object()?;
+        let name = shown(object.text("name")?.unwrap_or_default());
+        let ranges = object.required("selector-field-ranges", scalars::ranges)?;
+        let bytes = heap(size_of_val(ranges.as_slice()));
+        self.count(size_of::<VariantOption>() + name.len() + bytes)?;
+        let class = object
+            .required("field-class", |json| self.within(index, |maker| maker.class(json, known)))?;
+        Ok(VariantOption { name, ranges, class })
+    }
+}
+
+/// A name, which may be any text, as it can be shown: it commands no terminal, and begins no new line.
+pub(super) fn shown(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for character in name.chars() {
+        match character {
+            control if control.is_control() => out.extend(control.escape_default()),
+            other => out.push(other),
+        }
+    }
+    out
+}

@@ -1,0 +1,321 @@
+//! The places of lengths and selectors: names to indexes.
+
+use std::cell::Cell;
+
+use super::error::{At, Fault, Made};
+use super::fields::shown;
+use super::value::Json;
+use crate::tsdl::{heap, limits, MetadataProblem, ReferenceProblem};
+use strata_model::schema::{FieldClass, Integer, Length, Location, Scope, Structure};
+
+/// What a field must be that says something of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Want {
+    Length,
+    Integer,
+    Boolean,
+}
+
+/// A place by names.
+#[derive(Debug)]
+pub(super) struct Pending {
+    /// The field that depends on what is there, as in a [`Location`].
+    of: Vec<u32>,
+    want: Want,
+    /// `None`: from the structure that the field is in.
+    origin: Option<Scope>,
+    /// `None`: the structure around.
+    names: Vec<Option<String>>,
+}
+
+const ORIGINS: [(Scope, &str); 6] = [
+    (Scope::PacketHeader, "packet-header"),
+    (Scope::PacketContext, "packet-context"),
+    (Scope::EventHeader, "event-record-header"),
+    (Scope::CommonContext, "event-record-common-context"),
+    (Scope::SpecificContext, "event-record-specific-context"),
+    (Scope::Payload, "event-record-payload"),
+];
+
+impl Pending {
+    pub fn new(json: &Json, of: Vec<u32>, want: Want) -> Made<Pending> {
+        let object = json.object()?;
+        let origin = object.optional("origin", |json| {
+            let name = json.text()?;
+            let found = ORIGINS.iter().find(|(_, origin)| *origin == name);
+            let expected = "a part of packets or event records, such as 'event-record-payload'";
+            found.map(|(scope, _)| *scope).ok_or_else(|| Fault::value("it", name, expected))
+        })?;
+        let names = object.required("path", |json| {
+            let path = json.array()?;
+            if path.is_empty() || path.len() > limits::PATH_PARTS {
+                let expected = "1 to 64";
+                return Err(Fault::value("the number of names", path.len(), expected));
+            }
+            let name = |(index, json): (usize, &Json)| match json {
+                Json::Null => Ok(None),
+                json => json.text().at(index).map(|name| Some(shown(name))),
+            };
+            path.iter().enumerate().map(name).collect()
+        })?;
+        Ok(Pending { of, want, origin, names })
+    }
+
+    /// What it takes, about.
+    pub fn bytes(&self) -> usize {
+        let names = self.names.iter().flatten().map(|name| heap(name.len()));
+        let parts = self.names.len() * size_of::<Option<String>>();
+        size_of::<Pending>() + heap(4 * self.of.len()) + heap(parts) + names.sum::<usize>()
+    }
+
+    fn shown(&self) -> String {
+        let origin = ORIGINS.iter().find(|(scope, _)| Some(*scope) == self.origin);
+        let names = self.names.iter().map(|name| name.as_deref().unwrap_or(".."));
+        let mut path: Vec<&str> = origin.iter().map(|(_, name)| *name).collect();
+        path.extend(names);
+        path.join("/")
+    }
+}
+
+/// The parts of packets and event records that are described in front of a part.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Roots<'s>(pub [Option<&'s Structure>; 6]);
+
+impl<'s> Roots<'s> {
+    pub fn with(mut self, scope: Scope, part: Option<&'s Structure>) -> Roots<'s> {
+        if let Some(place) = self.0.get_mut(scope as usize) {
+            *place = part;
+        }
+        self
+    }
+
+    fn get(&self, scope: Scope) -> Option<&'s Structure> {
+        self.0.get(scope as usize).copied().flatten()
+    }
+}
+
+/// Finds all places, and writes them down in the part.
+pub(super) fn locate(
+    part: &mut Structure,
+    pending: &[Pending],
+    scope: Scope,
+    roots: Roots<'_>,
+    lookups: &Cell<u64>,
+) -> Made<()> {
+    let mut found = Vec::with_capacity(pending.len());
+    for one in pending {
+        let finder = Finder { part, scope, roots, of: &one.of, lookups };
+        let location = finder.find(one);
+        if lookups.get() > limits::LOOKUPS {
+            let what = "names looked up for locations";
+            let (found, limit) = (lookups.get(), limits::LOOKUPS);
+            return Err(Fault::new(MetadataProblem::TooMany { what, found, limit }));
+        }
+        found
+            .push(location.map_err(|why| {
+                Fault::new(MetadataProblem::Reference { path: one.shown(), why })
+            })?);
+    }
+    for (one, location) in pending.iter().zip(found) {
+        if let Some(place) = place(part, &one.of) {
+            *place = location;
+        }
+    }
+    Ok(())
+}
+
+/// What a field class says of another field.
+fn place<'s>(part: &'s mut Structure, path: &[u32]) -> Option<&'s mut Location> {
+    let (first, rest) = path.split_first()?;
+    let mut class = &mut part.members.get_mut(*first as usize)?.class;
+    for &index in rest {
+        class = match class {
+            FieldClass::Structure(inner) => &mut inner.members.get_mut(index as usize)?.class,
+            FieldClass::Variant(variant) => &mut variant.options.get_mut(index as usize)?.class,
+            FieldClass::Array(array) => &mut array.element,
+            FieldClass::Optional(optional) => &mut optional.class,
+            _ => return None,
+        };
+    }
+    match class {
+        FieldClass::Array(array) => dynamic(&mut array.length),
+        FieldClass::Text { length } | FieldClass::Blob { length } => dynamic(length),
+        FieldClass::Wide { length, .. } => dynamic(length.as_mut()?),
+        FieldClass::Variant(variant) => Some(&mut variant.selector),
+        FieldClass::Optional(optional) => Some(&mut optional.selector),
+        _ => None,
+    }
+}
+
+fn dynamic(length: &mut Length) -> Option<&mut Location> {
+    match length {
+        Length::Dynamic(location) => Some(location),
+        Length::Static(_) => None,
+    }
+}
+
+/// Where we are: a structure, or what is in it.
+#[derive(Clone, Copy)]
+enum Spot<'s> {
+    Part(&'s Structure),
+    Field(&'s FieldClass),
+}
+
+struct Finder<'s, 'l> {
+    /// The part that the dependent field is in.
+    part: &'s Structure,
+    scope: Scope,
+    roots: Roots<'s>,
+    of: &'l [u32],
+    lookups: &'l Cell<u64>,
+}
+
+type Found<T> = Result<T, ReferenceProblem>;
+
+impl<'s> Finder<'s, '_> {
+    fn find(&self, wanted: &Pending) -> Found<Location> {
+        let scope = wanted.origin.unwrap_or(self.scope);
+        if scope > self.scope {
+            return Err(ReferenceProblem::NotBefore);
+        }
+        let root = match scope == self.scope {
+            true => self.part,
+            false => self.roots.get(scope).ok_or(ReferenceProblem::NoScope)?,
+        };
+        let mut path = Vec::new();
+        if wanted.origin.is_none() {
+            path.extend_from_slice(self.of);
+            self.up(root, &mut path)?;
+        }
+        let (path, class) = self.descend(root, scope, path, &wanted.names)?;
+        if scope == self.scope && !self.is_before(root, &path) {
+            return Err(ReferenceProblem::NotBefore);
+        }
+        suits(wanted.want, class)?;
+        Ok(Location { scope, path })
+    }
+
+    /// What is at a place.
+    fn at(&self, root: &'s Structure, path: &[u32]) -> Option<Spot<'s>> {
+        let Some((first, rest)) = path.split_first() else { return Some(Spot::Part(root)) };
+        let mut class = &root.members.get(*first as usize)?.class;
+        for &index in rest {
+            class = match class {
+                FieldClass::Structure(inner) => &inner.members.get(index as usize)?.class,
+                FieldClass::Variant(variant) => &variant.options.get(index as usize)?.class,
+                FieldClass::Array(array) => &array.element,
+                FieldClass::Optional(optional) => &optional.class,
+                _ => return None,
+            };
+        }
+        Some(match class {
+            FieldClass::Structure(inner) => Spot::Part(inner),
+            class => Spot::Field(class),
+        })
+    }
+
+    /// To the structure around.
+    fn up(&self, root: &'s Structure, path: &mut Vec<u32>) -> Found<()> {
+        loop {
+            path.pop().ok_or(ReferenceProblem::NotFound)?;
+            self.lookups.set(self.lookups.get() + 1);
+            if let Some(Spot::Part(_)) = self.at(root, path) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Along the names, from the structure at `path`.
+    fn descend(
+        &self,
+        root: &'s Structure,
+        scope: Scope,
+        mut path: Vec<u32>,
+        names: &[Option<String>],
+    ) -> Found<(Vec<u32>, &'s FieldClass)> {
+        let (name, rest) = names.split_first().ok_or(ReferenceProblem::NotFound)?;
+        let Some(name) = name else {
+            self.up(root, &mut path)?;
+            return self.descend(root, scope, path, rest);
+        };
+        let Some(Spot::Part(structure)) = self.at(root, &path) else {
+            return Err(ReferenceProblem::NotFound);
+        };
+        // A long structure takes longer to be looked through.
+        self.lookups.set(self.lookups.get() + 1 + structure.members.len() as u64 / 64);
+        let index = structure.find(name).ok_or(ReferenceProblem::NotFound)?;
+        path.push(u32::try_from(index).map_err(|_| ReferenceProblem::NotFound)?);
+        self.enter(root, scope, path, rest)
+    }
+
+    /// Into what has no names itself: elements, optional fields, options.
+    fn enter(
+        &self,
+        root: &'s Structure,
+        scope: Scope,
+        mut path: Vec<u32>,
+        names: &[Option<String>],
+    ) -> Found<(Vec<u32>, &'s FieldClass)> {
+        self.lookups.set(self.lookups.get() + 1);
+        if self.lookups.get() > limits::LOOKUPS {
+            return Err(ReferenceProblem::NotFound);
+        }
+        // Of the array, and the variant, that the field itself is in.
+        let own = (scope == self.scope && self.of.starts_with(&path))
+            .then(|| self.of.get(path.len()).copied())
+            .flatten();
+        let class = match self.at(root, &path).ok_or(ReferenceProblem::NotFound)? {
+            Spot::Part(_) if names.is_empty() => return Err(ReferenceProblem::NotFound),
+            Spot::Part(_) => return self.descend(root, scope, path, names),
+            Spot::Field(class) => class,
+        };
+        match (class, own) {
+            (FieldClass::Array(_), None) => Err(ReferenceProblem::NotFound),
+            (FieldClass::Array(_), Some(_)) | (FieldClass::Optional(_), _) => {
+                path.push(0);
+                self.enter(root, scope, path, names)
+            }
+            (FieldClass::Variant(_), Some(option)) => {
+                path.push(option);
+                self.enter(root, scope, path, names)
+            }
+            (FieldClass::Variant(variant), None) => {
+                let mut found = Err(ReferenceProblem::NotFound);
+                for option in (0u32..).take(variant.options.len()) {
+                    let mut inside = path.clone();
+                    inside.push(option);
+                    match (self.enter(root, scope, inside, names), &found) {
+                        (Ok(_), Ok(_)) => return Err(ReferenceProblem::Several),
+                        (Ok(place), Err(_)) => found = Ok(place),
+                        (Err(_), _) => (),
+                    }
+                }
+                found
+            }
+            (class, _) if names.is_empty() => Ok((path, class)),
+            _ => Err(ReferenceProblem::NotFound),
+        }
+    }
+
+    /// Whether a field comes before the dependent one: where the ways to them part, it is the earlier
+    /// member of a structure.
+    fn is_before(&self, root: &'s Structure, path: &[u32]) -> bool {
+        let same = self.of.iter().zip(path).take_while(|(one, other)| one == other).count();
+        let (Some(of), Some(at)) = (self.of.get(same), path.get(same)) else { return false };
+        let around = self.of.get(..same).and_then(|around| self.at(root, around));
+        matches!(around, Some(Spot::Part(_))) && at < of
+    }
+}
+
+fn suits(want: Want, class: &FieldClass) -> Found<()> {
+    match (want, class) {
+        (Want::Length, FieldClass::Integer(Integer { signed: false, is_bool: false, .. })) => {
+            Ok(())
+        }
+        (Want::Length, _) => Err(ReferenceProblem::NotUnsigned),
+        (Want::Boolean, FieldClass::Integer(Integer { is_bool: true, .. })) => Ok(()),
+        (Want::Boolean, _) => Err(ReferenceProblem::NotBoolean),
+        (Want::Integer, FieldClass::Integer(_)) => Ok(()),
+        (Want::Integer, _) => Err(ReferenceProblem::NotInteger),
+    }
+}

@@ -1,0 +1,116 @@
+//! Values as what is expected of them.
+
+use std::collections::HashSet;
+
+use super::error::{At, Fault, Made};
+use super::value::Json;
+use crate::tsdl::MetadataProblem;
+use strata_model::printable;
+
+/// An object's members.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Object<'j>(pub &'j [(String, Json)]);
+
+impl Json {
+    /// For messages.
+    pub fn shown(&self) -> String {
+        match self {
+            Json::Null => "null".to_owned(),
+            Json::Bool(value) => value.to_string(),
+            Json::Integer(value) => value.to_string(),
+            Json::Real(value) => format!("{value:?}"),
+            Json::Text(text) => format!("the string {}", printable(text)),
+            Json::Array(_) => "an array".to_owned(),
+            Json::Object(_) => "an object".to_owned(),
+        }
+    }
+
+    fn wrong<T>(&self, expected: &'static str) -> Made<T> {
+        Err(Fault::new(MetadataProblem::Expected { expected, found: self.shown() }))
+    }
+
+    /// An object in which no name is there twice.
+    pub fn object(&self) -> Made<Object<'_>> {
+        let Json::Object(members) = self else { return self.wrong("an object") };
+        let mut names = HashSet::with_capacity(members.len());
+        for (name, _) in members {
+            if !names.insert(name.as_str()) {
+                let (what, name) = ("property", name.clone());
+                return Err(Fault::new(MetadataProblem::Duplicate { what, name }));
+            }
+        }
+        Ok(Object(members))
+    }
+
+    pub fn array(&self) -> Made<&[Json]> {
+        match self {
+            Json::Array(values) => Ok(values),
+            _ => self.wrong("an array"),
+        }
+    }
+
+    pub fn text(&self) -> Made<&str> {
+        match self {
+            Json::Text(text) => Ok(text),
+            _ => self.wrong("a string"),
+        }
+    }
+
+    pub fn integer(&self) -> Made<i128> {
+        match self {
+            Json::Integer(value) => Ok(*value),
+            _ => self.wrong("an integer of 64 bits"),
+        }
+    }
+
+    pub fn unsigned(&self) -> Made<u64> {
+        match self.integer().map(u64::try_from) {
+            Ok(Ok(value)) => Ok(value),
+            _ => self.wrong("an integer from 0 to 18446744073709551615"),
+        }
+    }
+
+    pub fn signed(&self) -> Made<i64> {
+        match self.integer().map(i64::try_from) {
+            Ok(Ok(value)) => Ok(value),
+            _ => self.wrong("an integer from -9223372036854775808 to 9223372036854775807"),
+        }
+    }
+
+    /// A power of two \[bit\].
+    pub fn alignment(&self) -> Made<u32> {
+        match self.unsigned().map(u32::try_from) {
+            Ok(Ok(value)) if value.is_power_of_two() => Ok(value),
+            _ => self.wrong("a power of two from 1 to 2147483648"),
+        }
+    }
+}
+
+impl<'j> Object<'j> {
+    pub fn get(&self, name: &str) -> Option<&'j Json> {
+        self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value)
+    }
+
+    /// A property that need not be there.
+    pub fn optional<T>(
+        &self,
+        name: &'static str,
+        read: impl FnOnce(&'j Json) -> Made<T>,
+    ) -> Made<Option<T>> {
+        self.get(name).map(|value| read(value).at(name)).transpose()
+    }
+
+    /// A property that must be there.
+    pub fn required<T>(
+        &self,
+        name: &'static str,
+        read: impl FnOnce(&'j Json) -> Made<T>,
+    ) -> Made<T> {
+        let missing = || Fault::new(MetadataProblem::Missing { what: name, of: "it" });
+        self.optional(name, read)?.ok_or_else(missing)
+    }
+
+    pub fn text(&self, name: &'static str) -> Made<Option<&'j str>> {
+        self.optional(name, Json::text)
+    }
+}

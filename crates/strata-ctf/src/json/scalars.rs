@@ -1,0 +1,215 @@
+//! Field classes that have no other field classes in them.
+
+use std::sync::Arc;
+
+use super::attributes;
+use super::error::{At, Fault, Made};
+use super::object::Object;
+use super::value::Json;
+use strata_model::schema::{Encoding, Integer, Label, Range, Real, Role, Scope, Width};
+use strata_model::{Base, ByteOrder};
+
+/// What an integer is that has a role in the part that it is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Roles {
+    pub role: Option<Role>,
+    /// It is a time of the default clock.
+    pub is_time: bool,
+}
+
+/// The roles that mean something in this part, of an unsigned integer.
+fn role_of(scope: Scope, name: &str) -> Option<Role> {
+    Some(match (scope, name) {
+        (Scope::PacketHeader, "packet-magic-number") => Role::PacketMagic,
+        (Scope::PacketHeader, "data-stream-class-id") => Role::StreamClassId,
+        (Scope::PacketHeader, "data-stream-id") => Role::StreamId,
+        (Scope::PacketContext, "packet-total-length") => Role::PacketTotalLength,
+        (Scope::PacketContext, "packet-content-length") => Role::PacketContentLength,
+        (Scope::PacketContext, "packet-end-default-clock-timestamp") => Role::PacketEndTimestamp,
+        (Scope::PacketContext, "discarded-event-record-counter-snapshot") => Role::DiscardedEvents,
+        (Scope::PacketContext, "packet-sequence-number") => Role::PacketSequenceNumber,
+        (Scope::EventHeader, "event-record-class-id") => Role::EventClassId,
+        _ => return None,
+    })
+}
+
+/// An unsigned integer's roles.
+pub(super) fn roles(class: &Object<'_>, scope: Scope) -> Made<Roles> {
+    let mut found = Roles::default();
+    let names = class.optional("roles", Json::array)?.unwrap_or_default();
+    for (index, name) in names.iter().enumerate() {
+        let name = name.text().at(index).at("roles")?;
+        if let Some(role) = role_of(scope, name) {
+            if found.role.is_some_and(|before| before != role) {
+                let expected = "one role, or one and 'default-clock-timestamp'";
+                return Err(Fault::value("a second role", name, expected)).at(index).at("roles");
+            }
+            found.role = Some(role);
+        }
+        let has_times = matches!(scope, Scope::PacketContext | Scope::EventHeader);
+        found.is_time |= has_times && name == "default-clock-timestamp";
+    }
+    found.is_time |= found.role == Some(Role::PacketEndTimestamp);
+    Ok(found)
+}
+
+/// One of a few words.
+fn word<T: Copy>(json: &Json, words: &[(&str, T)], expected: &'static str) -> Made<T> {
+    let text = json.text()?;
+    let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+    found.ok_or_else(|| Fault::value("it", text, expected))
+}
+
+/// What all classes of a fixed number of bits have.
+pub(super) struct Fixed {
+    pub bits: u64,
+    align: u32,
+    byte_order: ByteOrder,
+    is_reversed: bool,
+}
+
+pub(super) fn fixed(class: &Object<'_>) -> Made<Fixed> {
+    let orders = [("little-endian", ByteOrder::Little), ("big-endian", ByteOrder::Big)];
+    let order = |json| word(json, &orders, "'little-endian' or 'big-endian'");
+    let byte_order = class.required("byte-order", order)?;
+    let orders = [("first-to-last", ByteOrder::Little), ("last-to-first", ByteOrder::Big)];
+    let order = |json| word(json, &orders, "'first-to-last' or 'last-to-first'");
+    let bit_order = class.optional("bit-order", order)?.unwrap_or(byte_order);
+    Ok(Fixed {
+        bits: class.required("length", Json::unsigned)?,
+        align: class.optional("alignment", Json::alignment)?.unwrap_or(1),
+        byte_order,
+        is_reversed: bit_order != byte_order,
+    })
+}
+
+impl Fixed {
+    /// As an integer that is shown in this base.
+    pub fn integer(&self, base: Base) -> Made<Integer> {
+        let bits = match self.bits {
+            bits @ 1..=64 => bits as u8,
+            bits => return Err(Fault::value("it", bits, "1 to 64 bits")).at("length"),
+        };
+        Ok(Integer {
+            width: Width::Bits(bits),
+            align: self.align,
+            byte_order: self.byte_order,
+            is_reversed: self.is_reversed,
+            base,
+            ..variable()
+        })
+    }
+
+    pub fn real(&self) -> Made<Real> {
+        let bits = match self.bits {
+            bits @ (16 | 32 | 64) => bits as u8,
+            bits => return Err(Fault::value("it", bits, "16, 32 or 64 bits")).at("length"),
+        };
+        let Fixed { align, byte_order, is_reversed, .. } = *self;
+        Ok(Real { bits, align, byte_order, is_reversed })
+    }
+}
+
+/// An unsigned integer of any number of bytes.
+pub(super) fn variable() -> Integer {
+    Integer {
+        width: Width::Variable,
+        align: 8,
+        signed: false,
+        byte_order: ByteOrder::Little,
+        base: Base::Ten,
+        is_bool: false,
+        clock: None,
+        role: None,
+        labels: None,
+        flags: None,
+        is_bit_map: false,
+        is_reversed: false,
+    }
+}
+
+pub(super) fn base(class: &Object<'_>) -> Made<Base> {
+    let read = |json: &Json| {
+        let radix = json.integer().ok().and_then(|radix| u8::try_from(radix).ok());
+        let base = radix.and_then(Base::from_radix);
+        base.ok_or_else(|| Fault::value("it", json.shown(), "2, 8, 10 or 16"))
+    };
+    Ok(class.optional("preferred-display-base", read)?.unwrap_or_default())
+}
+
+/// An enumeration's labels, or a bit map's: each name, and its ranges.
+pub(super) fn labels(json: &Json) -> Made<Arc<[Label]>> {
+    let mut labels = Vec::new();
+    for (name, set) in json.object()?.0 {
+        let ranges = ranges(set).at(name)?;
+        labels.push(Label { name: name.clone(), ranges });
+    }
+    Ok(labels.into())
+}
+
+/// A range set: pairs of integers, the first not greater than the second.
+pub(super) fn ranges(json: &Json) -> Made<Vec<Range>> {
+    let sets = json.array()?;
+    if sets.is_empty() {
+        return Err(Fault::value("the number of ranges", 0, "at least one"));
+    }
+    let mut ranges = Vec::with_capacity(sets.len()); // of values that are there
+    for (index, pair) in sets.iter().enumerate() {
+        ranges.push(range(pair).at(index)?);
+    }
+    Ok(ranges)
+}
+
+fn range(json: &Json) -> Made<Range> {
+    let [from, to] = json.array()? else {
+        let found = json.array()?.len();
+        return Err(Fault::value("the number of a range's ends", found, "two"));
+    };
+    let (from, to) = (from.integer().at(0)?, to.integer().at(1)?);
+    match from <= to {
+        true => Ok(Range { from, to }),
+        false => {
+            let found = format!("{from} to {to}");
+            Err(Fault::value("a range", found, "the lower end first"))
+        }
+    }
+}
+
+/// The labels of a bit map of so many bits.
+pub(super) fn bit_labels(class: &Object<'_>, bits: u64) -> Made<Arc<[Label]>> {
+    class.required("flags", |json| {
+        let labels = labels(json)?;
+        if labels.is_empty() {
+            return Err(Fault::value("the number of flags", 0, "at least one"));
+        }
+        for label in labels.iter() {
+            let outside = |range: &&Range| range.from < 0 || range.to >= i128::from(bits);
+            if let Some(range) = label.ranges.iter().find(outside) {
+                let found = format!("bits {} to {}", range.from, range.to);
+                return Err(Fault::value("a flag", found, "bits that there are")).at(&label.name);
+            }
+        }
+        // Their order means nothing; babeltrace2 shows them by name.
+        let mut sorted = labels.to_vec();
+        sorted.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(sorted.into())
+    })
+}
+
+pub(super) fn flags(class: &Object<'_>) -> Option<strata_model::Flags> {
+    attributes::flags(class)
+}
+
+/// A text's characters; `None`: single bytes.
+pub(super) fn encoding(class: &Object<'_>) -> Made<Option<Encoding>> {
+    use ByteOrder::{Big, Little};
+    let encodings = [
+        ("utf-8", None),
+        ("utf-16be", Some(Encoding::Utf16(Big))),
+        ("utf-16le", Some(Encoding::Utf16(Little))),
+        ("utf-32be", Some(Encoding::Utf32(Big))),
+        ("utf-32le", Some(Encoding::Utf32(Little))),
+    ];
+    let expected = "'utf-8', 'utf-16be', 'utf-16le', 'utf-32be' or 'utf-32le'";
+    Ok(class.optional("encoding", |json| word(json, &encodings, expected))?.flatten())
+}
