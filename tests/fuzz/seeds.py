@@ -5,6 +5,7 @@ import re
 import struct
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "../..")
@@ -34,6 +35,22 @@ def packets():
 
 def trace():
     return [text + b"\0\0" + stream for text, stream in shapes()]
+
+
+def ctf2():
+    """What tests/interop compares with babeltrace2: each class of CTF 2."""
+    sys.path.insert(0, os.path.join(ROOT, "tests/interop"))
+    sys.dont_write_bytecode = True
+    import ctf2_classes  # pylint: disable=import-outside-toplevel
+
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, write in ctf2_classes.TRACES.items():
+            write(os.path.join(folder, name))
+            parts = [os.path.join(folder, name, part) for part in ("metadata", "stream")]
+            text, stream = (open(part, "rb").read() for part in parts)
+            found.append(text + b"\0\0\0" + stream)
+    return found
 
 
 def filters():
@@ -189,7 +206,7 @@ def rings():
                 bytes([0x50, 0, 1, 3]) + struct.pack("<Q", 128) + honest[0]]
 
 
-SEEDS = {"metadata": metadata, "packets": packets, "trace": trace, "filter": filters, "format": formats,
+SEEDS = {"metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
          "application": applications, "elf": elves, "ring": rings, "view": views, "perfetto": exports}
 
 

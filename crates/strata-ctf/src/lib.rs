@@ -1,4 +1,4 @@
-//! The Common Trace Format 1.8: written, and read, whoever wrote it.
+//! The Common Trace Format: 1.8 and 2 read, whoever wrote it, and written.
 //!
 //! A trace is a folder: the file `metadata`, and files of packets. Strata's own packets are a
 //! [`packet::Header`] and then records, as a ring buffer's sub-buffer has them.

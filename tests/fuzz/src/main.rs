@@ -34,10 +34,11 @@ struct Target {
     memory: usize,
 }
 
-const TARGETS: [Target; 11] = [
+const TARGETS: [Target; 12] = [
     Target { name: "metadata", run: metadata::run, memory: 100 << 20 },
     Target { name: "packets", run: packets::run, memory: 8 << 20 },
     Target { name: "trace", run: packets::run_with_metadata, memory: 100 << 20 },
+    Target { name: "ctf2", run: metadata::run_with_stream, memory: 100 << 20 },
     Target { name: "filter", run: filter::run, memory: 16 << 20 },
     Target { name: "application", run: application::run, memory: 16 << 20 },
     Target { name: "format", run: format::run, memory: 16 << 20 },

@@ -37,6 +37,13 @@ pub fn run(input: &[u8]) {
     }
 }
 
+/// The same of metadata that have a stream behind them, and what is read with them.
+pub fn run_with_stream(input: &[u8]) {
+    let end = input.windows(2).position(|pair| pair == [0, 0]).unwrap_or(input.len());
+    run(&input[..end]);
+    crate::packets::run_with_metadata(input);
+}
+
 /// So many bytes of text in each.
 fn packets(text: &[u8], bytes: usize, big_endian: bool) -> Vec<u8> {
     let word = |word: u32| if big_endian { word.to_be_bytes() } else { word.to_le_bytes() };

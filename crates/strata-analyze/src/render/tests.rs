@@ -111,9 +111,9 @@ const NAMES: [&str; 11] = ["u", "o", "r", "t", "x", "yes", "e", "e", "e", "e", "
 fn text_of_each_kind_of_field_is_babeltrace2_s() {
     assert_eq!(
         text::<false>(&NAMES, |values| tell(values)),
-        "u = 18446744073709551615, o = 0777, r = 0.1, t = \"a\\\"\\x01\u{fffd}\", x = 0x01ab, yes = true, \
+        "u = 18446744073709551615, o = 0777, r = 0.1, t = \"a\\\"\\x01\u{fffd}\", x = { 01 ab }, yes = true, \
          e = ( \"A\", \"B\" : container = 0x0 ), e = ( \"q\\\"\", \"B\" : container = 0x5 ), \
-         e = ( <unknown> : container = 0xC8 ), e = ( \"B\" : container = 0xFF ), no = <absent>"
+         e = ( <unknown> : container = 0xC8 ), e = ( \"B\" : container = 0xFF ), no = <none>"
     );
 }
 
@@ -124,6 +124,34 @@ fn text_of_compounds_is_babeltrace2_s() {
         "s = { a = 1, d = { c = \"c\" }, e = { } }, m = [ [0] = [ [0] = 1 ], [1] = [ [0] = 2 ] ], \
          z = [ ], v = { 5 }, v = { { k = 7 } }"
     );
+}
+
+#[test]
+fn text_of_what_only_ctf_2_has_is_babeltrace2_s() {
+    let label =
+        |name: &str, from, to| Label { name: name.into(), ranges: vec![Range { from, to }] };
+    let labels = Some(Arc::from([label("low", 0, 3), label("top", 63, 63)]));
+    let map = FieldInfo { labels, is_bit_map: true, base: Base::Sixteen, ..integer("m") };
+    let map = FieldInfo { bits: 64, ..map };
+    let found = text::<false>(&["m", "m", "m", "o", "o", "a"], |values| {
+        values.unsigned(&map, 0);
+        values.unsigned(&map, 0x18);
+        values.unsigned(&map, 1 << 63 | 8);
+        values.begin_optional(&integer("o"));
+        values.unsigned(&integer("o"), 5);
+        values.end_optional(&integer("o"));
+        values.absent(&integer("o"));
+        values.begin_array(&field("a", FieldKind::Array), 1);
+        let element = FieldInfo { is_element: true, ..integer("") };
+        values.begin_optional(&element);
+        values.unsigned(&element, 6);
+        values.end_optional(&element);
+        values.absent(&element);
+        values.end_array(&field("a", FieldKind::Array));
+    });
+    let wanted = "m = 0x0, m = 0x18 { \"low\" }, m = 0x8000000000000008 { \"low\", \"top\" }, \
+                  o = { 5 }, o = <none>, a = [ [0] = { 6 }, [1] = <none> ]";
+    assert_eq!(found, wanted);
 }
 
 fn flags() -> FieldInfo {

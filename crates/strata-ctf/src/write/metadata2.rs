@@ -336,3 +336,67 @@ fn enumeration(class: &Enumeration, order: Order) -> String {
     let more = format!(r#","mappings":{{{}}}{flags}"#, mappings.join(","));
     integer(&class.integer, &more, order)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metadata::{write_as, Version};
+    use crate::tsdl::parse;
+    use strata_model::schema::{self, Length, Location, Role, Scope};
+    use strata_model::{Array, Flags, Sequence};
+
+    #[test]
+    fn names_and_texts_of_any_kind_are_read_back_as_they_were() {
+        let evil = "a\"\\b\u{7f}\u{1e}é}";
+        let label = |from, to, label: &str| Label { from, to, label: label.into() };
+        let labels = vec![label(1, 1, evil), label(4, 5, "x"), label(7, 7, evil)];
+        let (integer, flags) = (Integer::signed(4), Some(Flags { low_bits: 2 }));
+        let enumeration = Enumeration { integer, name: String::new(), labels, flags };
+        let element = Element::Integer(Integer::unsigned(2));
+        let sequence = FieldClass::Sequence(Sequence { element, length_bytes: 4 });
+        let text = FieldClass::Array(Array { element: Element::Text, count: 3 });
+        let fields = vec![
+            Field::new("a.b", FieldClass::Enumeration(enumeration)),
+            Field::new("s", sequence.clone()),
+            Field::new("_s_length", FieldClass::String),
+            Field::new("é}", text),
+        ];
+        let event = EventClass {
+            id: 40,
+            provider: "p".into(),
+            name: evil.into(),
+            loglevel: Some(13),
+            emf_uri: Some(evil.into()),
+            fields,
+        };
+        let context = vec![Field::new("c", sequence)];
+        let (name, header) = ("channel".to_owned(), RecordHeader::Compact);
+        let trace = Trace {
+            uuid: Uuid(*b"0123456789abcdef"),
+            byte_order: ByteOrder::Big,
+            environment: vec![("k\"".into(), EnvValue::Text(evil.into()))],
+            clock: ClockClass::monotonic(None, -1),
+            streams: vec![StreamClass { id: 3, name, header, context, events: vec![event] }],
+        };
+        let found = parse(write_as(Version::Two, &trace).as_bytes()).expect("our own metadata");
+        assert_eq!((found.uuid, found.packet_uuid), (Some(trace.uuid), Some(1)));
+        assert_eq!(found.environment, trace.environment);
+        assert_eq!(found.clocks, [trace.clock]);
+        let stream = &found.streams[0];
+        let event = &stream.events[0];
+        assert_eq!(event.name, format!("p:{evil}"));
+        assert_eq!((event.loglevel, event.emf_uri.as_deref()), (Some(13), Some(evil)));
+        let payload = event.payload.as_ref().unwrap();
+        let names: Vec<&str> = payload.members.iter().map(|m| m.name.as_str()).collect();
+        assert_eq!(names, ["a.b", "_s_length_2", "s", "_s_length", "é}"]);
+        let schema::FieldClass::Integer(number) = &payload.members[0].class else { panic!() };
+        let labels = number.labels.as_deref().unwrap();
+        assert_eq!((labels.len(), labels[0].ranges.len(), number.flags), (2, 2, flags));
+        let schema::FieldClass::Array(array) = &payload.members[2].class else { panic!() };
+        let place = Location { scope: Scope::Payload, path: vec![1] };
+        assert_eq!(array.length, Length::Dynamic(place));
+        let header = stream.event_header.as_ref().unwrap();
+        let schema::FieldClass::Integer(id) = &header.members[0].class else { panic!() };
+        assert_eq!(id.role, Some(Role::EventClassId));
+    }
+}

@@ -232,6 +232,7 @@ fn unknown_id_is_said_with_its_value_and_place() {
 fn packet_header_and_context_say_all_that_a_reader_needs() {
     let mut schema = payload(vec![("x", unsigned(8))]);
     schema.streams[0].id = 5;
+    schema.packet_uuid = Some(1);
     let byte = FieldClass::Integer(int(8, 8, false, ByteOrder::Little));
     schema.packet_header = Some(structure(
         8,

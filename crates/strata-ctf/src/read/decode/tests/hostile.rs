@@ -132,7 +132,7 @@ fn malicious_widths_are_bad_and_nothing_is_read() {
         let class = FieldClass::Integer(int(width, 8, true, ByteOrder::Big));
         assert_eq!(bad(vec![("a", class)], &[0; 64]).kind, BadKind::Width(width));
     }
-    assert_eq!(bad(vec![("a", real(16, ByteOrder::Big))], &[0; 64]).kind, BadKind::Width(16));
+    assert_eq!(bad(vec![("a", real(24, ByteOrder::Big))], &[0; 64]).kind, BadKind::Width(24));
 }
 
 #[test]

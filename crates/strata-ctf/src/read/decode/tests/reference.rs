@@ -338,7 +338,7 @@ fn wide(units: &[&[u8]], encoding: Encoding) -> String {
                 match (high, low) {
                     (0xd800..=0xdbff, Some(low @ 0xdc00..=0xdfff)) => {
                         at += 1;
-                        char::from_u32(0x10000 + (((high - 0xd800) << 10) | (low - 0xdc00)))
+                        char::from_u32(0x10000 + (high - 0xd800) * 0x400 + (low - 0xdc00))
                     }
                     _ => char::from_u32(high),
                 }
