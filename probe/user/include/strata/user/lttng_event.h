@@ -33,13 +33,6 @@ extern "C" {
 
 #define STRATA_LTTNG_HIDDEN __attribute__((weak, visibility("hidden")))
 
-/* The operand constraint for an address that is known to the assembler, in PIC too. */
-#ifdef __aarch64__
-#define STRATA_LTTNG_SYMBOL "S"
-#else
-#define STRATA_LTTNG_SYMBOL "i"
-#endif
-
 #define STRATA_LTTNG_LEVEL_DEFAULT 13
 #define STRATA_LTTNG_LEVEL_MAX	   14
 
@@ -309,10 +302,10 @@ __attribute__((constructor(101), unused)) static void strata_lttng_load_unit(voi
 			 ".long 7, 4, %c1\n\t"
 			 ".asciz \"strata\"\n\t"
 			 ".balign 4\n\t"
-			 ".long %c0 - .\n\t"
-			 ".popsection"
+			 ".long " STRATA_USER_SYMBOL_AT(0) " - .\n\t"
+							   ".popsection"
 			 :
-			 : STRATA_LTTNG_SYMBOL(&strata_lttng_this_object),
+			 : STRATA_USER_SYMBOL(&strata_lttng_this_object),
 			   "i"(STRATA_LTTNG_VERSION));
 	if (!strata_lttng_this_object.registered++)
 		strata_lttng_load();

@@ -26,16 +26,17 @@
 	__atomic_load_n(*(const uint32_t *const volatile *)&(event).point.enabled, __ATOMIC_RELAXED)
 
 /* "?": in the section group of the function around it; the linker keeps or discards both. */
-#define STRATA_LTTNG_NOTE_SITE(section, code)                     \
-	".pushsection " section ", \"aR?\", %%progbits\n\t"       \
-	".balign 4\n\t"                                           \
-	".long " code "\n\t"                                      \
-	".long %c0 - .\n\t"                                       \
-	".popsection\n\t"                                         \
-	".pushsection strata_lttng_uses, \"aR?\", %%progbits\n\t" \
-	".balign 4\n\t"                                           \
-	".long %c0 - .\n\t"                                       \
-	".popsection"
+#define STRATA_LTTNG_NOTE_SITE(section, code)                                \
+	".pushsection " section ", \"aR?\", %%progbits\n\t"                  \
+	".balign 4\n\t"                                                      \
+	".long " code "\n\t"                                                 \
+	".long " STRATA_USER_SYMBOL_AT(                                      \
+		0) " - .\n\t"                                                \
+		   ".popsection\n\t"                                         \
+		   ".pushsection strata_lttng_uses, \"aR?\", %%progbits\n\t" \
+		   ".balign 4\n\t"                                           \
+		   ".long " STRATA_USER_SYMBOL_AT(0) " - .\n\t"              \
+						     ".popsection"
 
 /*
  * STRATA_LTTNG_TEST(), STRATA_LTTNG_LOOK() - bodies of functions that say whether the event is on: by the
@@ -50,7 +51,7 @@
 		     ".long %l[strata_lttng_on] - (1b + 5)\n\t" STRATA_LTTNG_NOTE_SITE(section,  \
 										       "1b - .") \
 		     :                                                                           \
-		     : STRATA_LTTNG_SYMBOL(&(event).point)                                       \
+		     : STRATA_USER_SYMBOL(&(event).point)                                        \
 		     : "cc"                                                                      \
 		     : strata_lttng_on);                                                         \
 	return 0;                                                                                \
@@ -61,10 +62,10 @@ strata_lttng_on:                                                                
 #define STRATA_LTTNG_TEST(event, section) STRATA_LTTNG_LOOK(event, section)
 #endif
 
-#define STRATA_LTTNG_LOOK(event, section)                        \
-	__asm__ volatile(STRATA_LTTNG_NOTE_SITE(section, "0")    \
-			 :                                       \
-			 : STRATA_LTTNG_SYMBOL(&(event).point)); \
+#define STRATA_LTTNG_LOOK(event, section)                       \
+	__asm__ volatile(STRATA_LTTNG_NOTE_SITE(section, "0")   \
+			 :                                      \
+			 : STRATA_USER_SYMBOL(&(event).point)); \
 	return (int)__builtin_expect(STRATA_LTTNG_SESSIONS(event) != 0, 0);
 
 #endif /* STRATA_USER_LTTNG_SITE_H */

@@ -17,6 +17,21 @@ extern "C" {
 
 #define STRATA_USER_OBJECT_VERSION 1u
 
+/*
+ * The operand constraint for an address that is known to the assembler, in PIC too, and how operand N is
+ * written. gcc -mcmodel=large takes no address for "i" in PIC, and none for %cN.
+ */
+#ifdef __aarch64__
+#define STRATA_USER_SYMBOL	  "S"
+#define STRATA_USER_SYMBOL_AT(nr) "%c" #nr
+#elif defined(__code_model_large__) && !defined(__clang__)
+#define STRATA_USER_SYMBOL	  "X"
+#define STRATA_USER_SYMBOL_AT(nr) "%p" #nr
+#else
+#define STRATA_USER_SYMBOL	  "i"
+#define STRATA_USER_SYMBOL_AT(nr) "%c" #nr
+#endif
+
 /* Room in front of a payload for the record's header, and behind it for its last word [byte]. */
 #define STRATA_USER_HEADROOM 16u
 #define STRATA_USER_TAILROOM 8u

@@ -20,13 +20,6 @@
 #define STRATA_USER_COLD __attribute__((cold, unused))
 #endif
 
-/* The operand constraint for an address that is known to the assembler, in PIC too. */
-#ifdef __aarch64__
-#define STRATA_USER_SYMBOL "S"
-#else
-#define STRATA_USER_SYMBOL "i"
-#endif
-
 /* Volatile: no compiler sees that libstrata changes the pointer. */
 #define STRATA_USER_ENABLED(tp) (*(const uint32_t *const volatile *)&(tp).enabled)
 
@@ -46,10 +39,10 @@
 			     ".pushsection strata_sites, \"aR?\", @progbits\n\t"            \
 			     ".balign 4\n\t"                                                \
 			     ".long 1b - .\n\t"                                             \
-			     ".long %c0 - .\n\t"                                            \
-			     ".popsection"                                                  \
+			     ".long " STRATA_USER_SYMBOL_AT(0) " - .\n\t"                   \
+							       ".popsection"                \
 			     :                                                              \
-			     : "i"(&(tp))                                                   \
+			     : STRATA_USER_SYMBOL(&(tp))                                    \
 			     : "cc"                                                         \
 			     : strata_user_on);                                             \
 		if (0) {                                                                    \
@@ -66,8 +59,8 @@ strata_user_on:                                                                 
 		__asm__ volatile(".pushsection strata_sites, \"aR?\", %%progbits\n\t"            \
 				 ".balign 4\n\t"                                                 \
 				 ".long 0\n\t"                                                   \
-				 ".long %c0 - .\n\t"                                             \
-				 ".popsection"                                                   \
+				 ".long " STRATA_USER_SYMBOL_AT(0) " - .\n\t"                    \
+								   ".popsection"                 \
 				 :                                                               \
 				 : STRATA_USER_SYMBOL(&(tp)));                                   \
 		__builtin_expect(__atomic_load_n(STRATA_USER_ENABLED(tp), __ATOMIC_RELAXED), 0); \
