@@ -61,6 +61,8 @@ pub struct Collector {
     /// See [`Collector::add_discarded`].
     not_run: u64,
     given_up: bool,
+    /// See [`Collector::span_from`].
+    span: Option<(u64, u64)>,
 }
 
 /// A write beyond RLIMIT_FSIZE shall be an error and not kill this program. A handler that does
@@ -101,6 +103,7 @@ impl Collector {
             classes: None,
             not_run: 0,
             given_up: false,
+            span: None,
         }
     }
 
@@ -114,6 +117,20 @@ impl Collector {
     #[must_use]
     pub fn into_directory(self) -> Directory {
         self.directory
+    }
+
+    /// Has every stream that gets a packet span the whole recording, from here to [`Collector::finish`], by an
+    /// empty packet in front of the first one and a later end of the last: for readers that look only at what
+    /// all streams span. Must have happened before the first packet is written.
+    pub fn span_from(&mut self, begin: u64) {
+        self.span = Some((begin, begin));
+        self.streams.iter_mut().for_each(|(track, _)| track.span_from(begin));
+    }
+
+    /// What all streams span, if they were told to, once this has finished \[ns\].
+    #[must_use]
+    pub fn span(&self) -> Option<(u64, u64)> {
+        self.span
     }
 
     /// Replaces the trace's metadata. Must have happened before the first packet is written.
@@ -318,7 +335,19 @@ impl Collector {
             }
             self.sign_off(stream, describe)?;
         }
+        self.span_to_end(describe)?;
         self.directory.check()
+    }
+
+    /// Last packets end with the recording, if streams are to span it.
+    fn span_to_end(&mut self, describe: &mut dyn FnMut() -> Option<String>) -> Result<(), Error> {
+        let Some((begin, _)) = self.span else { return Ok(()) };
+        let end = self.streams.iter().map(|(track, _)| track.end()).fold(now_ns(), u64::max);
+        self.span = Some((begin, end));
+        for stream in 0..self.channel.nr_streams() {
+            self.on_stream(stream, describe, |_, writer| writer.end_at(end))?;
+        }
+        Ok(())
     }
 
     /// Backlog of a stream without what was cut of it.
@@ -538,14 +567,28 @@ impl Writer<'_> {
     }
 
     /// Before a packet that begins at `begin` and says `discarded`. Readers compare that with the packet
-    /// before: in front of the first one, there is an empty packet that says 0.
+    /// before: in front of the first one, there is an empty packet that says 0. Likewise where the stream is to
+    /// span what was before: the packet itself may not begin earlier, for its records' times are short.
     fn open(&mut self, begin: u64, discarded: u64) -> Result<(), Error> {
         if !*self.described {
             return Err(Error::NoMetadata { path: self.directory.path().to_owned() });
         }
-        if self.track.stats.packets == 0 && discarded > 0 {
-            self.empty(begin, begin, 0)?;
+        let from = self.track.spans_from();
+        if self.track.stats.packets == 0 && (discarded > 0 || from.is_some()) {
+            self.empty(from.map_or(begin, |from| from.min(begin)), begin, 0)?;
         }
+        Ok(())
+    }
+
+    /// The last packet in the file, if there is one, says that it ends there.
+    fn end_at(&mut self, end: u64) -> Result<(), Error> {
+        if self.track.stats.packets == 0 {
+            return Ok(());
+        }
+        let directory = self.directory;
+        let (file, fd) = self.file()?;
+        file.set_end(directory, fd, end)?;
+        self.track.ended(end);
         Ok(())
     }
 

@@ -354,7 +354,7 @@ impl StreamFile {
         Ok(())
     }
 
-    /// Has the last packet end earlier.
+    /// Has the last packet end at another time.
     pub(crate) fn set_end(
         &mut self,
         directory: &Directory,

@@ -73,12 +73,29 @@ pub(crate) struct Track {
     part: Option<Part>,
     /// Position behind the last whole packet.
     next: Option<u64>,
+    /// When the stream is to begin, if not with its first record.
+    from: Option<u64>,
 }
 
 impl Track {
     pub(crate) fn new(cpu: u32, subbuf_bytes: u64, flushed_outside: bool) -> Self {
         let stats = StreamStats { cpu, ..StreamStats::default() };
         Self { stats, subbuf_bytes, flushed_outside, ..Self::default() }
+    }
+
+    /// The stream is to begin here.
+    pub(crate) fn span_from(&mut self, from: u64) {
+        self.from = Some(from);
+    }
+
+    /// When the stream is to begin.
+    pub(crate) fn spans_from(&self) -> Option<u64> {
+        self.from
+    }
+
+    /// The last packet in the file ends here.
+    pub(crate) fn ended(&mut self, end: u64) {
+        self.end = end;
     }
 
     /// The packet's description is wrong.

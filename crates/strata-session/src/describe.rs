@@ -105,12 +105,11 @@ impl Machine {
     }
 }
 
-/// Trace Compass takes these for numbers, as LTTng records them, where it takes the trace for LTTng's.
-const NUMBERS: [&str; 2] = ["prev_state", "vec"];
-
+/// Analyses take these for numbers, as LTTng records them, where they take the trace for LTTng's: Trace Compass
+/// `prev_state` and `vec`, lttng-analyses the flags of `open` and the family of `socket`. Readers based on
+/// babeltrace 1 also warn of each value without a label of its own, so of most sets of flags.
 fn as_numbers(mut class: StreamClass) -> StreamClass {
-    let fields = class.events.iter_mut().flat_map(|event| &mut event.fields);
-    for field in fields.filter(|field| NUMBERS.contains(&field.name.as_str())) {
+    for field in class.events.iter_mut().flat_map(|event| &mut event.fields) {
         if let FieldClass::Enumeration(enumeration) = &field.class {
             field.class = FieldClass::Integer(enumeration.integer);
         }
@@ -248,7 +247,7 @@ mod tests {
             name: "sched_switch".into(),
             loglevel: None,
             emf_uri: None,
-            fields: vec![field("prev_state"), field("other")],
+            fields: vec![field("prev_state"), field("flags")],
         };
         let machine = Machine::new(Mode::Discard, Version::One);
         let fields = |as_lttng| {
@@ -256,8 +255,8 @@ mod tests {
             let trace = machine.kernel_trace(new_uuid().unwrap(), "", as_lttng, class);
             trace.streams[0].events[0].fields.clone()
         };
-        let number = Field::new("prev_state", FieldClass::Integer(Integer::signed(8)));
-        assert_eq!(fields(true), [number, field("other")]);
+        let number = |name: &str| Field::new(name, FieldClass::Integer(Integer::signed(8)));
+        assert_eq!(fields(true), [number("prev_state"), number("flags")]);
         assert_eq!(fields(false), event.fields);
     }
 

@@ -44,7 +44,7 @@ use crate::report::{
     ProcessReport, KERNEL,
 };
 use crate::shared::Shared;
-use crate::statedump;
+use crate::statedump::{self, Dump};
 use crate::stop::Stop;
 use crate::traced::counts_of;
 
@@ -82,6 +82,9 @@ struct Attached {
     dump_id: Option<u32>,
     /// Events that a program never ran for, known when the session has stopped.
     not_run: Arc<AtomicU64>,
+    as_lttng: bool,
+    /// When recording began, if the streams are to begin then \[ns\].
+    span_from: Option<u64>,
 }
 
 /// What is asked of the layer.
@@ -244,6 +247,8 @@ impl KernelLayer {
     /// Record from now on; on the thread that starts the command.
     pub(crate) fn start(&mut self) {
         if let Some(attached) = &mut self.attached {
+            // Analyses of LTTng's traces look at what all streams span.
+            attached.span_from = attached.as_lttng.then(strata_user::Clock::monotonic_ns);
             attached.session.start();
         }
     }
@@ -275,7 +280,7 @@ impl KernelLayer {
         let (uuid, metadata) = (attached.uuid, attached.metadata.clone());
         let (class, dump_id) = (attached.class.clone(), attached.dump_id);
         let (root, path) = (folder.0, folder.1.join(KERNEL));
-        let not_run = Arc::clone(&attached.not_run);
+        let (not_run, span_from) = (Arc::clone(&attached.not_run), attached.span_from);
         Some(move |shared: &Shared| {
             let streams = channel.nr_streams();
             let directory = match Directory::create_in(root.as_fd(), OsStr::new(KERNEL), &path) {
@@ -289,8 +294,11 @@ impl KernelLayer {
             let (stream_id, stream_instance) = (class.id, streams.into());
             let mut collector = Collector::new(directory, channel, identity);
             collector.set_classes(move || Some(class.clone()));
+            if let Some(begin) = span_from {
+                collector.span_from(begin);
+            }
             let dumped = collector.set_metadata(&metadata).and_then(|()| match dump_id {
-                None => Ok(Counts::default()),
+                None => Ok(Dump::default()),
                 Some(first_id) => {
                     let place = statedump::Place { uuid, stream_id, stream_instance, first_id };
                     statedump::write(collector.directory(), &place)
@@ -298,7 +306,7 @@ impl KernelLayer {
             });
             let dumped = dumped.unwrap_or_else(|error| {
                 fail(shared, &error);
-                Counts::default()
+                Dump::default()
             });
             Recorder::new(collector, streams, flush, shared).run(root.as_fd(), &not_run, dumped)
         })
@@ -377,7 +385,17 @@ impl Attached {
         let channel = session.take_channel();
         let not_run = Arc::new(AtomicU64::new(0));
         let metadata = machine.describe(&trace);
-        Ok(Attached { channel, uuid, metadata, class, dump_id, not_run, session })
+        Ok(Attached {
+            channel,
+            uuid,
+            metadata,
+            class,
+            dump_id,
+            not_run,
+            session,
+            as_lttng: asked.as_lttng,
+            span_from: None,
+        })
     }
 }
 
@@ -516,7 +534,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Until the session stops and all is taken.
-    fn run(mut self, root: BorrowedFd<'_>, not_run: &AtomicU64, dumped: Counts) -> Recorded {
+    fn run(mut self, root: BorrowedFd<'_>, not_run: &AtomicU64, dumped: Dump) -> Recorded {
         let mut pause = PAUSE_MIN;
         while !self.shared.is_stopping() {
             pause = match self.round() {
@@ -528,7 +546,12 @@ impl<'a> Recorder<'a> {
         }
         self.collector.add_discarded(not_run.load(Ordering::Acquire));
         if !self.shared.has_failed() {
-            if let Err(error) = self.collector.finish(Producer::Alive, &mut || None) {
+            let finished = self.collector.finish(Producer::Alive, &mut || None);
+            let spanned = finished.and_then(|()| match self.collector.span() {
+                Some(span) => dumped.span(self.collector.directory(), span),
+                None => Ok(()),
+            });
+            if let Err(error) = spanned {
                 fail(self.shared, &error);
             }
         }
@@ -542,7 +565,7 @@ impl<'a> Recorder<'a> {
         if is_empty {
             remove_empty(root, self.collector.directory());
         } else {
-            counts.add(&dumped);
+            counts.add(&dumped.counts);
         }
         let path = self.collector.directory().path();
         Recorded { counts, folder: (!is_empty).then(|| path.to_owned()) }

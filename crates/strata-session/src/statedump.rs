@@ -29,11 +29,22 @@ pub(crate) struct Place {
     pub(crate) first_id: u32,
 }
 
-/// Looks at all threads, and writes them. Returns what was written.
+/// What was written.
+#[derive(Debug, Default)]
+pub(crate) struct Dump {
+    header: Header,
+    body: Vec<u8>,
+    pub(crate) counts: Counts,
+}
+
+/// A record's time has 32 bits, and is at most so much later than its packet's begin \[ns\].
+const EARLIER_MAX: u64 = 1 << 31;
+
+/// Looks at all threads, and writes them.
 ///
 /// # Errors
 /// What the system says of the file.
-pub(crate) fn write(directory: &Directory, place: &Place) -> Result<Counts, Error> {
+pub(crate) fn write(directory: &Directory, place: &Place) -> Result<Dump, Error> {
     // Before /proc is read: what happens meanwhile comes behind it.
     let now_ns = strata_user::Clock::monotonic_ns();
     let states = processes(Path::new("/"));
@@ -47,14 +58,36 @@ pub(crate) fn write(directory: &Directory, place: &Place) -> Result<Counts, Erro
         timestamp_end: now_ns,
         ..Header::default()
     };
-    directory.set_stream(FILE, &header.with_content_bytes(body.len() as u64).encode(), &body)?;
-    Ok(Counts {
+    let header = header.with_content_bytes(body.len() as u64);
+    directory.set_stream(FILE, &header.encode(), &body)?;
+    let counts = Counts {
         records: states.len() as u64 + 2,
         packets: 1,
         bytes: (HEADER_BYTES + body.len()) as u64,
         span: Some((now_ns, now_ns)),
         ..Counts::default()
-    })
+    };
+    Ok(Dump { header, body, counts })
+}
+
+impl Dump {
+    /// Its stream spans this, as the others do.
+    ///
+    /// # Errors
+    /// What the system says of the file.
+    pub(crate) fn span(
+        &self,
+        directory: &Directory,
+        (begin, end): (u64, u64),
+    ) -> Result<(), Error> {
+        if self.body.is_empty() {
+            return Ok(());
+        }
+        let at = self.header.timestamp_begin;
+        let begin = begin.clamp(at.saturating_sub(EARLIER_MAX), at);
+        let header = Header { timestamp_begin: begin, timestamp_end: end.max(at), ..self.header };
+        directory.set_stream(FILE, &header.encode(), &self.body)
+    }
 }
 
 #[cfg(test)]
@@ -77,7 +110,10 @@ mod tests {
         let trace = Machine::new(Mode::Discard, Version::One).kernel_trace(uuid, "", false, class);
         directory.set_metadata(&strata_ctf::metadata::write(&trace)).unwrap();
         let place = Place { uuid, stream_id: 0, stream_instance: 2, first_id };
-        let counts = write(&directory, &place).unwrap();
+        let dump = write(&directory, &place).unwrap();
+        let (at, counts) = (dump.header.timestamp_begin, &dump.counts);
+        // As it is where its stream is as long as the others: times stay what they are.
+        dump.span(&directory, (at - 2_000_000_000, at + 6_000_000_000)).unwrap();
 
         let reader = Reader::open(&[&path]).unwrap();
         let mut events = reader.events(TimeRange::ALL);
