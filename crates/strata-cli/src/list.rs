@@ -110,6 +110,9 @@ fn to_json(listing: &Listing) -> Value {
         "not_reached": listing.not_reached.iter()
             .map(|p| json!({ "pid": p.pid, "name": p.name, "reason": p.reason }))
             .collect::<Vec<_>>(),
+        "of_lttng": listing.of_lttng.iter()
+            .map(|p| json!({ "pid": p.pid, "name": p.name, "reason": p.reason }))
+            .collect::<Vec<_>>(),
     })
 }
 
@@ -144,6 +147,7 @@ mod tests {
                 ListedProcess { pid: 8, name: "idle".into(), tracepoints: vec![] },
             ],
             not_reached: vec![NotReached { pid: 9, name: "n".into(), reason: "why".into() }],
+            of_lttng: Vec::new(),
         }
     }
 

@@ -372,7 +372,11 @@ fn nothing_matched(report: &Report) -> Vec<Message> {
 }
 
 fn not_reached(report: &Report) -> Vec<Message> {
-    report.not_reached.iter().map(|process| warning(unreached(process))).collect()
+    let unreached = report.not_reached.iter().map(|process| warning(unreached(process)));
+    // Of who was not reached, it is said there.
+    let said = |text: &&String| report.not_reached.iter().any(|process| process.reason == **text);
+    let of_lttng = report.of_lttng.iter().filter(|text| !said(text));
+    unreached.chain(of_lttng.map(|text| warning(sentence(text)))).collect()
 }
 
 fn unreached(process: &NotReached) -> String {
@@ -465,6 +469,9 @@ fn why_kernel_alone(report: &Report, processes: u64, why: String) -> String {
 fn nobody_there(report: &Report) -> &'static str {
     match report.asked {
         _ if !report.not_reached.is_empty() => "no process was reached.",
+        Asked::Command if !report.of_lttng.is_empty() => {
+            "neither the command nor a descendant of it has tracepoints of Strata's."
+        }
         Asked::Command => {
             "neither the command nor a descendant of it has tracepoints. Link it with libstrata \
              (`pkg-config --cflags --libs strata`)."
@@ -516,7 +523,9 @@ pub fn failure_line<'e>(
 /// What `strata list` says besides its list.
 pub fn list_remarks(listing: &Listing) -> Vec<String> {
     let mut remarks = Vec::new();
-    if listing.processes.is_empty() {
+    if listing.processes.is_empty() && !listing.of_lttng.is_empty() {
+        remarks.push("no running process has tracepoints of Strata's.".to_owned());
+    } else if listing.processes.is_empty() {
         remarks.push(
             "no running process has tracepoints. Start a program that is linked with libstrata \
              (`pkg-config --cflags --libs strata`), or record one from its start: \
@@ -526,6 +535,10 @@ pub fn list_remarks(listing: &Listing) -> Vec<String> {
     }
     let unreached = listing.not_reached.iter().map(|p| warning(unreached(p)));
     remarks.extend(some(unreached, "processes").into_iter().map(|message| message.text));
+    let of_lttng = listing.of_lttng.iter().map(|one| {
+        warning(sentence(&format!("process {} ({}): {}", one.pid, one.name, one.reason)))
+    });
+    remarks.extend(some(of_lttng, "processes").into_iter().map(|message| message.text));
     remarks
 }
 

@@ -243,7 +243,7 @@ fn is_path(program: &OsStr) -> bool {
 }
 
 /// The file that `program` means, as execvp(3) looks for it.
-fn resolved(program: &OsStr) -> Option<PathBuf> {
+pub(crate) fn resolved(program: &OsStr) -> Option<PathBuf> {
     if program.is_empty() {
         return None;
     }

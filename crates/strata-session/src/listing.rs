@@ -1,7 +1,7 @@
 //! What `strata list` shows: running applications and their tracepoints.
 
 use strata_model::{Array, Base, Element, Field, FieldClass, FieldOrder, Float, Integer, Sequence};
-use strata_user::{find, Tracepoint, Who};
+use strata_user::{find, lttng_of_process, pids, Tracepoint, Who};
 
 use crate::error::SessionError;
 use crate::report::NotReached;
@@ -60,6 +60,8 @@ pub struct Listing {
     pub processes: Vec<ListedProcess>,
     /// Processes that have tracepoints and cannot be recorded, or not by this user.
     pub not_reached: Vec<NotReached>,
+    /// Processes that are instrumented for LTTng-UST, wholly or in part; the reason says by which files.
+    pub of_lttng: Vec<NotReached>,
 }
 
 /// Look for every process that this user can trace.
@@ -99,9 +101,21 @@ pub fn list() -> Result<Listing, SessionError> {
         let pid = error.pid().unwrap_or(0);
         listing.not_reached.push(unreached(pid, String::new(), error.to_string()));
     }
+    listing.of_lttng = of_lttng(&pids(&who)?);
     listing.processes.sort_by_key(|process| process.pid);
     listing.not_reached.sort_by_key(|process| process.pid);
     Ok(listing)
+}
+
+/// Who of them has LTTng's library. Its own tools have others.
+fn of_lttng(pids: &[u32]) -> Vec<NotReached> {
+    let found = |pid: &u32| {
+        let reason = lttng_of_process(*pid)?.to_string();
+        let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let name = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
+        Some(NotReached { pid: *pid, name, reason })
+    };
+    pids.iter().filter_map(found).collect()
 }
 
 fn listed(tracepoint: &Tracepoint) -> ListedTracepoint {

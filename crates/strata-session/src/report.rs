@@ -342,6 +342,8 @@ pub struct Report {
     pub failure: Option<String>,
     /// What else should be known.
     pub remarks: Vec<String>,
+    /// Of what was asked for, what is instrumented for LTTng-UST, or in part; and what helps.
+    pub of_lttng: Vec<String>,
     /// Size of a sub-buffer in this session \[byte\].
     pub subbuf_bytes: u64,
     /// Sub-buffers of a stream.

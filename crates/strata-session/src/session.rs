@@ -1,5 +1,6 @@
 //! A session from begin to end.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -7,11 +8,11 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use strata_user::{
-    new_generation, Clock, ClockKind, HeaderChoice, Launch, Listener, LossMode, Rules, SessionSpec,
-    ENVIRONMENT,
+    lttng_of_process, lttng_of_program, new_generation, Clock, ClockKind, HeaderChoice, Launch,
+    Listener, LossMode, Rules, SessionSpec, ENVIRONMENT,
 };
 
-use crate::command::{Inherited, Running};
+use crate::command::{resolved, Inherited, Running};
 use crate::default;
 use crate::describe::Machine;
 use crate::detach::Detaching;
@@ -119,6 +120,8 @@ struct Begun {
     remarks: Vec<String>,
     /// The command, if it may not be looked into.
     hidden: Vec<NotReached>,
+    /// See [`Report::of_lttng`].
+    of_lttng: Vec<String>,
 }
 
 /// What the session wants of each process.
@@ -148,6 +151,7 @@ impl Begun {
             since,
             remarks: Vec::new(),
             hidden: Vec::new(),
+            of_lttng: Vec::new(),
         }
     }
 }
@@ -212,6 +216,7 @@ impl Setup<'_> {
             holders: std::mem::take(&mut *lock(&holders)),
             remarks: std::mem::take(&mut *lock(&remarks)),
             no_kernel: begun.no_kernel,
+            of_lttng: begun.of_lttng,
         };
         self.report(&watch, end, found, kernel, &folder)
     }
@@ -225,7 +230,8 @@ impl Setup<'_> {
         kernel: Option<LayerEnd>,
         folder: &TraceFolder,
     ) -> Recording {
-        let Found { moves, mut not_reached, hidden, holders, mut remarks, no_kernel } = found;
+        let Found { moves, mut not_reached, hidden, holders, mut remarks, no_kernel, of_lttng } =
+            found;
         let rules = match watch.has_applications {
             true => rule_reports(&self.spec.rules, &moves),
             false => Vec::new(),
@@ -281,6 +287,7 @@ impl Setup<'_> {
             command: watch.running.as_ref().map(Running::end),
             failure,
             remarks,
+            of_lttng,
             subbuf_bytes: self.options.subbuf_bytes,
             nr_subbufs: self.options.nr_subbufs,
             mode: self.options.mode,
@@ -351,7 +358,9 @@ impl Setup<'_> {
                 (has_kernel && !options.pids.is_empty()).then(|| Watched::new(&options.pids).0);
             let since = start();
             let listener = listener.ok();
-            return Ok(Begun { listener, remarks, watched, ..Begun::new(Some(target), since) });
+            let of_lttng = processes_of_lttng(&options.pids);
+            let begun = Begun::new(Some(target), since);
+            return Ok(Begun { listener, remarks, watched, of_lttng, ..begun });
         }
         // For those who close all descriptors, or whose environment is cleared; most need it not.
         let listener = Listener::new().ok();
@@ -373,8 +382,10 @@ impl Setup<'_> {
             reason: format!("process {}: {reason}", running.pid()),
         });
         let hidden = hidden.into_iter().collect();
+        let of_lttng = command_of_lttng(&options.command).into_iter().collect();
         let running = Some(running);
-        Ok(Begun { listener, running, remarks, hidden, ..Begun::new(Some(target), since) })
+        let begun = Begun::new(Some(target), since);
+        Ok(Begun { listener, running, remarks, hidden, of_lttng, ..begun })
     }
 
     /// The command as it is, or nobody but the kernel.
@@ -396,6 +407,26 @@ impl Setup<'_> {
     }
 }
 
+/// Of them, who has LTTng's library.
+fn processes_of_lttng(pids: &[u32]) -> Vec<String> {
+    let text = |pid: &u32| {
+        let lttng = lttng_of_process(*pid)?;
+        let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let name = String::from_utf8_lossy(name.trim_ascii_end()).replace(char::is_control, "?");
+        Some(format!("process {pid} ({name}): {lttng}"))
+    };
+    pids.iter().filter_map(text).collect()
+}
+
+/// The same of the command that was just started; what it will load later is not known.
+fn command_of_lttng(command: &[OsString]) -> Option<String> {
+    let program = resolved(command.first()?)?;
+    let of_environment = |name| std::env::var_os(name).unwrap_or_default();
+    let (preload, path) = (of_environment("LD_PRELOAD"), of_environment("LD_LIBRARY_PATH"));
+    let lttng = lttng_of_program(&program, &preload, &path)?;
+    Some(format!("the command: {lttng}"))
+}
+
 /// What was found of applications.
 struct Found {
     moves: Moves,
@@ -404,6 +435,7 @@ struct Found {
     holders: Vec<String>,
     remarks: Vec<String>,
     no_kernel: Option<NoKernel>,
+    of_lttng: Vec<String>,
 }
 
 /// Processes of the command that run on.

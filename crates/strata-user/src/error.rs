@@ -8,6 +8,7 @@ use strata_abi::user;
 use strata_model::printable;
 
 use crate::description::DescriptionError;
+use crate::lttng::Lttng;
 use crate::rules::RuleError;
 
 /// What failed, in which process, the value found, and what can be done.
@@ -27,15 +28,14 @@ pub enum Error {
         pid: u32,
     },
     /// The process holds no memory of Strata's.
-    #[error(
-        "process {pid} ({name}): has no tracepoints of Strata's. Link it with libstrata, or check \
-         the process id"
-    )]
+    #[error("process {pid} ({name}): {}", not_instrumented(lttng.as_ref()))]
     NotInstrumented {
         /// The process.
         pid: u32,
         /// Its short name.
         name: String,
+        /// It is instrumented for LTTng-UST.
+        lttng: Option<Lttng>,
     },
     /// The process itself says that it cannot be traced.
     #[error("process {pid}{}: cannot be traced: {reason}", in_parentheses(name))]
@@ -396,6 +396,17 @@ impl Error {
     pub fn is_denied(&self) -> bool {
         matches!(self, Error::Denied { .. })
     }
+}
+
+/// Why nothing of a process can be recorded that shares nothing.
+fn not_instrumented(lttng: Option<&Lttng>) -> String {
+    lttng.map_or_else(
+        || {
+            "has no tracepoints of Strata's. Link it with libstrata, or check the process id"
+                .to_owned()
+        },
+        Lttng::to_string,
+    )
 }
 
 /// ` (name)`, or nothing.

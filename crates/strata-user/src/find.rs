@@ -16,6 +16,7 @@ use strata_model::text_from_bytes;
 use crate::application::{is_own, Application};
 use crate::error::{Denial, Error};
 use crate::identity::{shown, Identity};
+use crate::lttng::lttng_of_process;
 use crate::process::{failed, refused, Process, Status};
 
 /// Whose processes.
@@ -108,7 +109,8 @@ pub fn find(who: &Who) -> Result<Findings, Error> {
             Ok(None)
                 if by_number && findings.applications.len() + findings.errors.len() == before =>
             {
-                findings.errors.push(Error::NotInstrumented { pid, name: name(&status) });
+                let (name, lttng) = (name(&status), lttng_of_process(pid));
+                findings.errors.push(Error::NotInstrumented { pid, name, lttng });
             }
             Ok(None) => (),
         }
@@ -116,7 +118,12 @@ pub fn find(who: &Who) -> Result<Findings, Error> {
     Ok(findings)
 }
 
-fn pids(who: &Who) -> Result<Vec<u32>, Error> {
+/// The numbers of these processes, but for our own; of a user: of everybody, for the kernel says who may be
+/// looked into.
+///
+/// # Errors
+/// As [`find()`].
+pub fn pids(who: &Who) -> Result<Vec<u32>, Error> {
     if let Who::Processes(pids) = who {
         return Ok(pids.clone());
     }
