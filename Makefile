@@ -75,6 +75,8 @@ fmt:
 
 LIB = $(DESTDIR)$(PREFIX)/lib
 SHARE = $(DESTDIR)$(PREFIX)/share
+# For build systems that look for LTTng-UST; only who names this folder finds it.
+OPT = $(LIB)/strata-lttng
 
 # The ring's pkg-config file is the same for every architecture, hence share/; libstrata's are not.
 install: build
@@ -95,6 +97,12 @@ install: build
 	@for pc in ring/strata-ring.pc:$(SHARE) probe/user/strata.pc:$(LIB) probe/user/strata-lttng.pc:$(LIB); do \
 		sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $${pc%%:*}.in \
 			>$${pc#*:}/pkgconfig/$$(basename $${pc%%:*}); done
+	@mkdir -p '$(OPT)/include' '$(OPT)/lib/pkgconfig'
+	@ln -sfn ../../../include/strata/lttng-compat/lttng '$(OPT)/include/lttng'
+	@ln -sfn ../../../include/strata '$(OPT)/include/strata'
+	@for name in lttng-ust lttng-ust-common; do \
+		echo '/* Strata in the place of LTTng. */ INPUT($(PREFIX)/lib/libstrata.so)' >"$(OPT)/lib/lib$$name.so"; done
+	@sed -e 's|@PREFIX@|$(PREFIX)|' probe/user/lttng-ust.pc.in >'$(OPT)/lib/pkgconfig/lttng-ust.pc'
 	@echo 'installed to $(DESTDIR)$(PREFIX): bin/strata, lib/libstrata.*, include/strata/, man pages, completions, pkg-config files'
 
 clean:
