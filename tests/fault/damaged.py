@@ -68,7 +68,7 @@ class Run:
         """Of stdout."""
         return self.text.splitlines()
 
-    def complaint(self, statuses=(0, 2)):
+    def complaint(self, statuses=(0, 2), memory=MEMORY):
         """What is never right, or None."""
         if self.status < 0:
             return f"ended by {signal.Signals(-self.status).name} after {self.seconds:.1f} s"
@@ -80,7 +80,7 @@ class Run:
             return "exit status 2 without a message"
         if self.seconds > self.limit:
             return f"took {self.seconds:.1f} s"
-        if self.memory > MEMORY:
+        if self.memory > memory:
             return f"{self.memory >> 20} MB of memory"
         return None
 
@@ -693,7 +693,25 @@ def bombs():
         shutil.rmtree(path)
 
 
-PARTS = {part.__name__: part for part in (truncated, sizes, order_and_parts, unusual, changing, bombs, flips)}
+def without_records():
+    """Packets without records: memory does not grow with their number. What this process had is counted, too,
+    so that this is the first part."""
+    actions = ("view", "--threads=1"), ("view", "--threads=2"), ("stats",), ("export", "--to=json", "-o", "-")
+    for kind in damaged_bombs.WITHOUT_RECORDS:
+        path = os.path.join(FOLDER, "without-records-" + kind)
+        damaged_bombs.without_records(path, kind, 500000)
+        for action in actions:
+            run = Run(*action, path)
+            why = run.complaint((0, 1, 2), 40 << 20)
+            if why:
+                bad(f"{' '.join(action)}: packets without records, {kind}", run, why)
+        shutil.rmtree(path)
+
+
+PARTS = {
+    part.__name__: part
+    for part in (without_records, truncated, sizes, order_and_parts, unusual, changing, bombs, flips)
+}
 
 
 def main():

@@ -1,5 +1,6 @@
 """Metadata and packets made to exhaust memory, stack or time: name -> ({file: bytes}, exit statuses)."""
 
+import os
 import struct
 
 import damaged_trace
@@ -35,6 +36,35 @@ def sequence(length, element, data=b""):
     at = len(stream.data) - 8
     stream.data[at:] = struct.pack("<Q", length) + data
     return damaged_trace.files(trace, indexed=False), (0, 2)
+
+
+# Of packets without records: when the packet of a number begins and ends.
+WITHOUT_RECORDS = {
+    "untimed": None,
+    "at_one_time": lambda n: (5, 5),
+    "one_behind_the_other": lambda n: (10 * n, 10 * n + 5),
+    "below_a_long_one": lambda n: (10 * n, 10 * n + 5 if n else 1 << 60),
+}
+
+
+def without_records(folder, kind, count):
+    """Writes a trace of packets of 24 bytes, which are all header, with little memory."""
+    times = WITHOUT_RECORDS[kind]
+    context = "ts timestamp_begin; ts timestamp_end;" if times else "u64 x; u64 y;"
+    metadata = (
+        HEAD
+        + "typealias integer { size = 32; align = 8; } := u32;\n"
+        + "typealias integer { size = 64; align = 8; } := u64;\n"
+        + "clock { name = c; freq = 1000000000; };\n"
+        + "typealias integer { size = 64; align = 8; map = clock.c.value; } := ts;\n"
+        + f"stream {{ packet.context := struct {{ {context} u32 content_size; u32 packet_size; }};\n"
+        + "event.header := struct { ts timestamp; }; };\n"
+        + 'event { name = "x"; fields := struct { u32 n; }; };\n'
+    )
+    damaged_trace.write(folder, {"metadata": metadata.encode()})
+    with open(os.path.join(folder, "stream"), "wb") as file:
+        for number in range(count):
+            file.write(struct.pack("<QQII", *(times(number) if times else (0, 0)), 192, 192))
 
 
 def bombs():

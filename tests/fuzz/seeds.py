@@ -184,11 +184,24 @@ def odd():
     return text, struct.pack("<4I", bits, bits, 0, 1) + record
 
 
+def without_records():
+    """Packets that are all header, with times and without: text, and one or two streams of them."""
+    text = """typealias integer { size = 32; align = 8; } := u32; typealias integer { size = 64; align = 8; } := u64;
+trace { major = 1; minor = 8; byte_order = le; }; clock { name = c; };
+typealias integer { size = 64; align = 8; map = clock.c.value; } := ts;
+stream { packet.context := struct { %s u32 content_size; u32 packet_size; }; event.header := struct { ts timestamp; }; };
+event { name = "x"; fields := struct { u32 n; }; };"""
+    stream = b"".join(struct.pack("<QQII", 5 * n, 5 * n + 3, 192, 192) for n in range(4))
+    fields = "ts timestamp_begin; ts timestamp_end;", "u64 x; u64 y;", "ts timestamp_begin; u64 y;"
+    return [(text % field).encode() + b"\0" + bytes([files, 0xc0, 0]) + stream for field in fields for files in (2, 3)]
+
+
 def views():
-    """Each shape in each layout, by turns; and text that would command a terminal, or end a field of CSV."""
+    """Each shape in each layout, by turns; text that would command a terminal, or end a field of CSV; packets without
+    records."""
     made = enumerate(shapes() + [odd()])
     return [text + bytes([0, 0, layout | number % 2 * 0xd0, 0x80 | number % 7]) + stream
-            for number, (text, stream) in made for layout in (0, 1, 2, 6, 7)]
+            for number, (text, stream) in made for layout in (0, 1, 2, 6, 7)] + without_records()
 
 
 def exports():

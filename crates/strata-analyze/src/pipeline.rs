@@ -42,6 +42,8 @@ const LARGE_SLICE: u64 = 64 << 20;
 const WAITING: usize = 8 << 20;
 /// The same of a share: a CPU's cache has it until it is written.
 const SHARE_WAITING: usize = 1 << 20;
+/// Chunks of a slice or share that wait, however little text they have.
+const CHUNKS_WAITING: usize = 2 * WAITING / CHUNK;
 /// Event records of a block: about a chunk of text.
 const BLOCK: u64 = 2048;
 /// Slices that may be rendered before it is their turn, besides one for each thread.

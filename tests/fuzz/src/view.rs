@@ -67,14 +67,18 @@ fn some_fields(reader: &Reader) -> FieldList {
     FieldList::new(&names)
 }
 
-/// Metadata, a zero byte, three bytes of flags, bytes of one or two streams.
+/// As many packets as a stream of this size has \[byte\].
+const LONG: usize = 256 << 10;
+
+/// Metadata, a zero byte, three bytes of flags, bytes of one or two streams; they may be there many times.
 pub fn run(input: &[u8]) {
     let Some((metadata, [files, layout, clock, bytes @ ..])) = metadata_and_more(input) else {
         return;
     };
     let flags = Flags { files: *files, layout: *layout, clock: *clock };
     let mut files = Files::new();
-    files.add_streams(metadata, usize::from(flags.files & 1) + 1, bytes);
+    let times = if flags.files & 2 == 0 { 1 } else { LONG / bytes.len().max(1) };
+    files.add_streams(metadata, usize::from(flags.files & 1) + 1, &bytes.repeat(times.max(1)));
     let Ok(reader) = Reader::open(&[files.folder()]) else { return };
     let (options, range) = (flags.options(&reader), flags.range(&reader));
     let job = |threads| Job {

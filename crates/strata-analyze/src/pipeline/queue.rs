@@ -8,7 +8,7 @@ use std::thread;
 
 use strata_ctf::read::{Damage, NoteKey};
 
-use super::{lock, Chunk, End, SHARE_WAITING, WAITING};
+use super::{lock, Chunk, End, CHUNKS_WAITING, REMARKS, SHARE_WAITING, WAITING};
 
 /// A slice, or a share of it: block by block, the shares take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ struct State {
     chunks: BTreeMap<(u64, usize), Waiting>,
     /// By slices that have not been gone through by all: by how many, and what the first found.
     seen: BTreeMap<u64, (usize, Seen)>,
-    /// What was found in a slice by one of two who did not find the same.
+    /// What was found in a slice by one of two who did not find the same, of the first such slices.
     unlike: Vec<Seen>,
     /// Workers that have ended.
     left: usize,
@@ -66,6 +66,13 @@ struct Waiting {
     chunks: VecDeque<Chunk>,
     /// Of all of them.
     text: usize,
+}
+
+impl Waiting {
+    /// Whether one more chunk may wait, where so many bytes may. Chunks of little text have buffers, too.
+    fn has_room(&self, most: usize) -> bool {
+        self.text < most && self.chunks.len() < CHUNKS_WAITING
+    }
 }
 
 /// Says that a worker has ended, however it did.
@@ -110,9 +117,9 @@ impl Queue {
             if self.end.load(Ordering::Relaxed) {
                 return ControlFlow::Break(());
             }
-            let waiting = state.chunks.get(&place).map_or(0, |waiting| waiting.text);
+            let has_room = state.chunks.get(&place).is_none_or(|waiting| waiting.has_room(most));
             if task.slice < state.now
-                || waiting < most && task.slice <= state.now.saturating_add(self.ahead)
+                || has_room && task.slice <= state.now.saturating_add(self.ahead)
             {
                 break;
             }
@@ -188,7 +195,7 @@ impl State {
         }
         let (count, first) = self.seen.entry(task.slice).or_insert_with(|| (0, seen.clone()));
         *count += 1;
-        if !seen.is_like(first) {
+        if !seen.is_like(first) && self.unlike.len() < REMARKS {
             self.unlike.push(seen.clone());
             self.unlike.push(first.clone());
         }

@@ -233,3 +233,25 @@ fn loss_where_shares_find_different_event_records_is_damage() {
         assert!(writer.summary.damage > 0 && writer.summary.damage_untold > 0);
     }
 }
+
+#[test]
+fn chunks_without_text_wait_as_chunks_with_text_do() {
+    let queue = Queue::new(4);
+    let handed = AtomicU32::new(0);
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| loop {
+            // Of the next slice, so that nobody takes them.
+            let task = Task { slice: 1, share: 0, shares: 1 };
+            if queue.hand_over(task, Chunk::default()).is_break() {
+                break;
+            }
+            assert!(handed.fetch_add(1, Ordering::Relaxed) < CHUNKS_WAITING as u32);
+        });
+        while handed.load(Ordering::Relaxed) < CHUNKS_WAITING as u32 && !worker.is_finished() {
+            thread::yield_now();
+        }
+        queue.end();
+        worker.join().unwrap();
+    });
+    assert_eq!(handed.load(Ordering::Relaxed), CHUNKS_WAITING as u32);
+}

@@ -8,6 +8,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 
+/// Packets that are kept of all streams together, and at least and at most of each.
+const KEPT: usize = 64 << 10;
+const KEPT_EACH: (usize, usize) = (16, 4096);
+
 /// A piece of all streams: the messages of some time.
 #[derive(Clone, Debug)]
 pub struct Slice {
@@ -37,6 +41,8 @@ pub struct Slices<'r> {
     bytes: u64,
     first: i64,
     state: State,
+    /// Packets that are kept of each stream.
+    kept: usize,
 }
 
 #[derive(PartialEq)]
@@ -57,6 +63,7 @@ struct Row<'r> {
     start: Place,
 }
 
+/// One packet, or several one behind the other.
 struct Known {
     place: Place,
     /// The last key up to its end.
@@ -64,15 +71,66 @@ struct Known {
     bytes: u64,
 }
 
+impl Row<'_> {
+    /// Keeps a packet, and so many at most. No slice begins with a key up to `whole`.
+    ///
+    /// A slice that begins with a later packet of several reads those in front of it in vain: no message of
+    /// them has a key so late.
+    fn keep(&mut self, known: Known, whole: i64, most: usize) {
+        if let Some(last) = self.packets.back_mut() {
+            // Slices begin in front of both, or behind both.
+            if known.reach <= whole.max(last.reach) {
+                last.add(&known);
+                return;
+            }
+        }
+        if self.packets.len() >= most {
+            self.halve();
+        }
+        self.packets.push_back(known);
+    }
+
+    /// Bytes of its files behind the packets that were looked at.
+    fn left(&self) -> u64 {
+        let Place { file, offset, .. } = self.hop.place;
+        let files = self.hop.stream.files.get(file..).unwrap_or(&[]);
+        let bytes = files.iter().map(|&file| self.hop.files.bytes(file));
+        bytes.fold(0, u64::saturating_add).saturating_sub(offset)
+    }
+
+    /// Joins each two packets that are kept.
+    fn halve(&mut self) {
+        let mut joined = VecDeque::with_capacity(self.packets.len());
+        let mut packets = std::mem::take(&mut self.packets).into_iter();
+        while let Some(mut known) = packets.next() {
+            if let Some(next) = packets.next() {
+                known.add(&next);
+            }
+            joined.push_back(known);
+        }
+        self.packets = joined;
+    }
+}
+
+impl Known {
+    fn add(&mut self, next: &Known) {
+        self.reach = self.reach.max(next.reach);
+        self.bytes = self.bytes.saturating_add(next.bytes);
+    }
+}
+
 impl<'r> Slices<'r> {
     pub(crate) fn new(reader: &'r Reader, range: TimeRange, bytes: u64) -> Slices<'r> {
+        let count = reader.streams().len();
+        let (least, most) = KEPT_EACH;
         let mut slices = Slices {
-            streams: Vec::with_capacity(reader.streams().len()),
+            streams: Vec::with_capacity(count),
             heads: BinaryHeap::new(),
             range,
             bytes: bytes.max(1),
             first: i64::MIN,
             state: State::First,
+            kept: (KEPT / count.max(1)).clamp(least, most),
         };
         for (index, stream) in reader.streams().iter().enumerate() {
             let start = reader.place(stream, range.from);
@@ -145,8 +203,13 @@ impl<'r> Slices<'r> {
                     if reach == i64::MAX || behind {
                         whole = whole.max(reach);
                     }
-                    row.packets.push_back(Known { place, reach, bytes: size });
+                    row.keep(Known { place, reach, bytes: size }, whole, self.kept);
                 }
+            }
+            if whole == i64::MAX {
+                // It has all the rest, which nobody needs to look at for that.
+                let left = self.streams.iter().map(Row::left).fold(0, u64::saturating_add);
+                return (i64::MAX, bytes.saturating_add(left));
             }
             self.look(index);
         }
@@ -166,8 +229,10 @@ impl Iterator for Slices<'_> {
         let is_first = self.state == State::First;
         let mut places = Vec::new();
         for (index, row) in self.streams.iter_mut().enumerate() {
-            let known = row.packets.front().map(|known| known.place.clone());
-            match known {
+            let kept = row.packets.front().map(|known| &known.place);
+            // Not taken yet: the slice has all packets there are.
+            let next = row.next.as_ref().map(|(place, _)| place).filter(|_| last == i64::MAX);
+            match kept.or(next).cloned() {
                 Some(place) if !is_first => places.push((index, place)),
                 // What is in front of all packets is said by the first.
                 _ if is_first => places.push((index, row.start.clone())),
