@@ -62,7 +62,10 @@ impl SelectionFlags {
 
     /// Open the traces.
     pub fn open(&self, traces: &[PathBuf]) -> Result<Reader, OpenError> {
-        Reader::open_with(traces, OpenOptions { ignore_uuid: self.ignore_uuid })
+        Reader::open_with(
+            traces,
+            OpenOptions { ignore_uuid: self.ignore_uuid, ..OpenOptions::default() },
+        )
     }
 
     /// Whether there is any condition.

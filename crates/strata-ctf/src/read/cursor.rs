@@ -124,9 +124,10 @@ impl<'r> Cursor<'r> {
         files: &'r Files,
         stream: &'r Stream,
         place: Place,
-        bounds: Bounds,
+        mut bounds: Bounds,
         most: usize,
     ) -> Cursor<'r> {
+        bounds.range = bounds.range.and(&stream.active);
         Cursor {
             next: 0,
             content: 0,

@@ -40,6 +40,36 @@ pub enum OpenError {
         /// How many folders there are.
         folders: usize,
     },
+    /// A clock's offset is for a trace that was not found.
+    #[error(
+        "a clock offset is for the trace '{name}', and none has this name or folder. `strata list` shows \
+         the traces that are there"
+    )]
+    NoTraceOf {
+        /// The name or folder.
+        name: String,
+    },
+    /// A stream without times cannot be compared with others.
+    #[error(
+        "{}: the packets of stream '{stream}' do not say when they begin and end, so there is no \
+         intersection with other streams. Use --from and --until",
+        path.display()
+    )]
+    NoTimes {
+        /// The trace's folder.
+        path: PathBuf,
+        /// The stream.
+        stream: String,
+    },
+    /// Streams that are one behind the other.
+    #[error(
+        "{}: there is no time at which all of its streams are active. Leave out --stream-intersection",
+        path.display()
+    )]
+    NoIntersection {
+        /// The trace's folder.
+        path: PathBuf,
+    },
     /// A tree that is too large to look for traces in it.
     #[error(
         "{}: more than {limit} folders below it. Name a folder nearer to the trace",

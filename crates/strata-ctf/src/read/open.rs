@@ -7,10 +7,11 @@ use super::find;
 use super::hop::{Hop, Place};
 use super::index::HEAD;
 use super::lttng;
+use super::offset::{self, ClockOffset};
 use super::reader::Reader;
 use super::resync;
 use super::stream::{has, mask, Stream, Trace};
-use super::time::Clock;
+use super::time::{Clock, TimeRange};
 use crate::model::schema::{Role, Schema};
 use crate::model::{ClockClass, EnvValue};
 use crate::tsdl;
@@ -71,10 +72,12 @@ fn short(error: &OpenError) -> String {
 }
 
 /// How traces are opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Packets whose UUID is not that of the metadata are read as if it were.
     pub ignore_uuid: bool,
+    /// Added to the times of some traces, or of all.
+    pub clock_offsets: Vec<ClockOffset>,
 }
 
 /// A trace whose metadata was read.
@@ -82,8 +85,9 @@ struct FoundTrace {
     path: Arc<Path>,
     /// The folder, as seen from the one that was named.
     below: String,
-    /// Bytes of the metadata.
+    /// Bytes of the metadata, and its file.
     text: usize,
+    metadata: PathBuf,
     schema: Schema,
     files: Vec<PathBuf>,
 }
@@ -148,12 +152,14 @@ impl Opening {
                 known.below.clear();
                 if known.text < text.len() {
                     (known.text, known.schema) = (text.len(), parsed.schema);
+                    known.metadata = path;
                 }
             }
             None => self.found.push(FoundTrace {
                 path: folder.into(),
                 below,
                 text: text.len(),
+                metadata: path,
                 schema: parsed.schema,
                 files,
             }),
@@ -162,13 +168,19 @@ impl Opening {
     }
 
     fn trace(&mut self, found: FoundTrace) {
-        let schema = Arc::new(found.schema);
+        let name = name(&found.schema, &found.below);
+        let mut schema = found.schema;
+        for it in self.options.clock_offsets.iter().filter(|it| it.is_for(&found.path, &name)) {
+            schema.clocks.iter_mut().for_each(|clock| offset::add(clock, it.nanoseconds));
+        }
+        let schema = Arc::new(schema);
         let decoder = Decoder::new(Arc::clone(&schema), self.classes);
         self.classes = self.classes.saturating_add(decoder.classes());
         let trace = Arc::new(Trace {
             index: self.traces.len(),
             path: found.path,
-            name: name(&schema, &found.below),
+            name,
+            metadata: found.metadata,
             decoder,
             any_uuid: self.options.ignore_uuid,
             sign: resync::sign(&schema, self.options.ignore_uuid),
@@ -241,6 +253,7 @@ impl Opening {
             clock: trace.clocks.get(class).copied().flatten(),
             merged: paths.iter().any(|path| path.parent() != folder),
             discarded_mask: mask(context, Role::DiscardedEvents),
+            active: TimeRange::ALL,
             has_sequence: has(context, Role::PacketSequenceNumber),
             sequence_mask: mask(context, Role::PacketSequenceNumber),
             files,

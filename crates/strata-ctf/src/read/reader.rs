@@ -49,12 +49,54 @@ impl Reader {
     /// The same, in another way.
     ///
     /// # Errors
-    /// As [`Reader::open`].
+    /// As of [`Reader::open`]; or an offset is for a trace that is not there.
     pub fn open_with<P: AsRef<Path>>(
         paths: &[P],
         options: OpenOptions,
     ) -> Result<Reader, OpenError> {
-        open::open(paths.iter().map(AsRef::as_ref), options)
+        let offsets = options.clock_offsets.clone();
+        let reader = open::open(paths.iter().map(AsRef::as_ref), options)?;
+        for offset in offsets {
+            let is_for = |trace: &Arc<Trace>| offset.is_for(trace.path(), trace.name());
+            if !reader.traces.iter().any(is_for) {
+                let name = offset.trace.unwrap_or_default();
+                return Err(OpenError::NoTraceOf { name });
+            }
+        }
+        Ok(reader)
+    }
+
+    /// From now on, of each trace only what is between the last of its streams' begins and the first of their
+    /// ends; or why not, and nothing has changed.
+    ///
+    /// # Errors
+    /// A trace's streams do not say when they begin and end, or there is no such time.
+    pub fn intersect_streams(&mut self) -> Result<(), OpenError> {
+        let mut common: Vec<Option<TimeRange>> = vec![None; self.traces.len()];
+        for stream in &self.streams {
+            let place = self.index(stream).end(&self.files, stream);
+            // A file without packets is no part of the trace's time.
+            if place.number == 0 {
+                continue;
+            }
+            let path = || stream.trace.path().to_owned();
+            let span = place.span().filter(|_| place.reach() != Some(i64::MAX));
+            let span = span.ok_or_else(|| OpenError::NoTimes {
+                path: path(),
+                stream: stream.name().to_owned(),
+            })?;
+            let Some(slot) = common.get_mut(stream.trace.index()) else { continue };
+            let both = slot.map_or(span, |so_far| so_far.and(&span));
+            if both.from > both.to {
+                return Err(OpenError::NoIntersection { path: path() });
+            }
+            *slot = Some(both);
+        }
+        for stream in &mut self.streams {
+            let found = common.get(stream.trace.index()).copied().flatten();
+            stream.active = found.unwrap_or(TimeRange::ALL);
+        }
+        Ok(())
     }
 
     /// All traces, sorted by path.

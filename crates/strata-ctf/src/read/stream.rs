@@ -2,7 +2,7 @@
 
 use super::damage::DamageKind;
 use super::decode::Decoder;
-use super::time::Clock;
+use super::time::{Clock, TimeRange};
 use crate::model::schema::{self, FieldClass, Role, Schema, Structure, Width};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +13,8 @@ pub struct Trace {
     pub(crate) index: usize,
     pub(crate) path: Arc<Path>,
     pub(crate) name: String,
+    /// Its metadata's file.
+    pub(crate) metadata: PathBuf,
     pub(crate) decoder: Decoder,
     /// Packets may have another UUID.
     pub(crate) any_uuid: bool,
@@ -42,6 +44,12 @@ impl Trace {
         &self.name
     }
 
+    /// The file that its description is from.
+    #[must_use]
+    pub fn metadata(&self) -> &Path {
+        &self.metadata
+    }
+
     /// Its description.
     #[must_use]
     pub fn schema(&self) -> &Arc<Schema> {
@@ -68,6 +76,8 @@ pub struct Stream {
     /// Highest value of the count of discarded records, and of a packet's number.
     pub(crate) discarded_mask: u64,
     pub(crate) sequence_mask: u64,
+    /// What of it is told, over and above what is asked for.
+    pub(crate) active: TimeRange,
     /// Its packets have numbers.
     pub(crate) has_sequence: bool,
 }

@@ -17,6 +17,12 @@ impl TimeRange {
     /// All time.
     pub const ALL: TimeRange = TimeRange { from: i64::MIN, to: i64::MAX };
 
+    /// What is in both; where nothing is, it ends before it begins.
+    #[must_use]
+    pub fn and(&self, other: &TimeRange) -> TimeRange {
+        TimeRange { from: self.from.max(other.from), to: self.to.min(other.to) }
+    }
+
     /// Whether this time is in it.
     #[must_use]
     pub fn contains(&self, time: i64) -> bool {
