@@ -97,7 +97,7 @@ pub struct Flags {
 pub enum Action {
     /// Record a command, running processes, the kernel, or everything, into a CTF trace
     Record(Box<RecordFlags>),
-    /// Show running applications and their tracepoints, or the kernel's events
+    /// Show running applications and their tracepoints, the kernel's events, or what a trace describes
     List(ListFlags),
     /// Say what of the kernel this machine can record, and why not
     Doctor(DoctorFlags),
@@ -216,16 +216,54 @@ pub struct ListFlags {
     pub probes: Option<String>,
 
     /// Print names only, of all that a rule may name
-    #[arg(long, requires = "kernel", conflicts_with_all = ["json", "event"])]
+    #[arg(long, requires = "kernel", conflicts_with_all = ["json", "format", "named"])]
     pub names: bool,
 
     /// Print JSON
     #[arg(long)]
-    pub json: bool,
+    json: bool,
 
-    /// Events of the kernel, as in `strata record -k`
-    #[arg(value_name = "EVENT", requires = "kernel", value_parser = parse_kernel_rules)]
-    pub event: Vec<String>,
+    /// The same as --json, or as none
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<ListFormat>,
+
+    /// Show what the metadata of TRACE describe: environment, clocks, streams, events and their fields; or,
+    /// with --kernel, EVENT of the kernel, as in `strata record -k`
+    #[arg(value_name = "TRACE|EVENT", value_hint = ValueHint::DirPath, conflicts_with = "probes")]
+    pub named: Vec<OsString>,
+}
+
+/// `strata list --format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ListFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+impl ListFlags {
+    /// Whether JSON is wanted.
+    pub fn is_json(&self) -> bool {
+        match self.format {
+            Some(format) => format == ListFormat::Json,
+            None => self.json,
+        }
+    }
+
+    /// The traces that are named.
+    pub fn traces(&self) -> Vec<PathBuf> {
+        self.named.iter().map(PathBuf::from).collect()
+    }
+
+    /// The rules for events of the kernel that are named.
+    ///
+    /// # Errors
+    /// One is not well formed.
+    pub fn rules(&self) -> anyhow::Result<Vec<String>> {
+        let texts = self.named.iter().map(|name| name.to_string_lossy().into_owned());
+        texts.map(|text| Ok(parse_kernel_rules(&text)?)).collect()
+    }
 }
 
 /// `strata doctor`.
@@ -454,7 +492,8 @@ mod tests {
         for arguments in [&["-k"][..], &["-k", "sched_switch", "irq_*"], &["-k", "--names"]] {
             parse(arguments).unwrap();
         }
-        for arguments in [&["sched_switch"][..], &["--names"], &["-k", "--names", "--json"]] {
+        for arguments in [&["--names"][..], &["-k", "--names", "--json"], &["--probes=x", "trace"]]
+        {
             assert!(parse(arguments).is_err(), "{arguments:?}");
         }
     }

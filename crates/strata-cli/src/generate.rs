@@ -39,10 +39,9 @@ fn with_event_names(shell: Shell, script: &str) -> String {
         Shell::Zsh => {
             let mut script = script.to_owned();
             // What clap has for a value of which it knows nothing.
-            for value in [":RULES:_default", "`strata record -k`:_default"] {
-                let with = value.replace("_default", "_strata_events");
-                script = script.replace(value, &with);
-            }
+            script = script.replace(":RULES:_default", ":RULES:_strata_events");
+            script =
+                script.replace("`strata record -k`:_files -/", "`strata record -k`:_strata_named");
             script.replacen("\n_strata() {", &format!("\n{ZSH_EVENT_NAMES}\n_strata() {{"), 1)
         }
         _ => script.to_owned(),
@@ -88,6 +87,10 @@ _strata_events() {
     compset -P '*,'
     compset -P '!'
     compadd -a names
+}
+(( $+functions[_strata_named] )) ||
+_strata_named() {
+    if (( ${words[(I)-k]} || ${words[(I)--kernel]} )); then _strata_events; else _files -/; fi
 }
 "#;
 
@@ -144,7 +147,8 @@ mod tests {
             assert!(script.contains("list -k --names"), "{shell}");
             assert!(script.matches("strata_events").count() >= 2, "{shell}");
         }
-        assert_eq!(script(Shell::Zsh).matches(":_strata_events").count(), 3);
+        assert_eq!(script(Shell::Zsh).matches(":_strata_events").count(), 2);
+        assert_eq!(script(Shell::Zsh).matches(":_strata_named").count(), 1);
         assert!(!script(Shell::Elvish).contains("strata_events"));
     }
 

@@ -27,9 +27,10 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
         print(&text)?;
         return Ok(0);
     }
-    if flags.event.is_empty() {
+    let rules = flags.rules()?;
+    if rules.is_empty() {
         let events = events()?;
-        let text = match (flags.json, io::stdout().is_terminal()) {
+        let text = match (flags.is_json(), io::stdout().is_terminal()) {
             (true, _) => format!("{:#}\n", all_to_json(&events)),
             (false, true) => grouped(&events),
             (false, false) => plain(&events),
@@ -37,8 +38,8 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
         print(&text)?;
         return Ok(u8::from(events.is_empty()));
     }
-    let (described, unmatched) = describe(&flags.event)?;
-    match flags.json {
+    let (described, unmatched) = describe(&rules)?;
+    match flags.is_json() {
         true => print(&format!("{:#}\n", to_json(&described)))?,
         false => print(&to_text(&described))?,
     }

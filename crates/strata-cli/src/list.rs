@@ -16,9 +16,10 @@ use crate::units::{clean, counted};
 /// List, and give the exit status: 1 if there is nothing to list.
 pub fn run(flags: &ListFlags) -> Result<u8> {
     let listing = list()?;
-    let text = if flags.json { format!("{:#}\n", to_json(&listing)) } else { to_text(&listing) };
+    let text =
+        if flags.is_json() { format!("{:#}\n", to_json(&listing)) } else { to_text(&listing) };
     io::stdout().write_all(text.as_bytes()).context("list: cannot write to stdout")?;
-    if !flags.json {
+    if !flags.is_json() {
         for text in messages::list_remarks(&listing) {
             talk::message(&Message { weight: Weight::Warning, text });
         }

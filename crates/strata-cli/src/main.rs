@@ -13,6 +13,7 @@ mod record;
 mod selection;
 mod stats;
 mod talk;
+mod trace_list;
 mod units;
 mod view;
 
@@ -34,10 +35,13 @@ fn main() -> ExitCode {
     let flags = Flags::parse();
     let done = match flags.action {
         Action::Record(flags) => record::run(&flags),
-        Action::List(ListFlags { probes: Some(file), json, .. }) => {
-            kernel_list::probes(&file, json)
+        Action::List(ref flags @ ListFlags { probes: Some(ref file), .. }) => {
+            kernel_list::probes(file, flags.is_json())
         }
         Action::List(flags) if flags.kernel => kernel_list::run(&flags),
+        Action::List(flags) if !flags.named.is_empty() => {
+            trace_list::run(&flags.traces(), flags.is_json())
+        }
         Action::List(flags) => list::run(&flags),
         Action::Doctor(flags) => doctor::run(&flags),
         Action::View(flags) => view::run(&flags),
