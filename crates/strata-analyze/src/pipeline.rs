@@ -63,6 +63,8 @@ pub struct Job<'r> {
     pub options: Options,
     /// Which of them; `None`: all.
     pub filter: Option<&'r Selection>,
+    /// So many of them, the first ones. Less than all are rendered by one thread.
+    pub limit: u64,
     /// Threads that render; 0 and 1: the caller's only.
     pub threads: usize,
     /// Whether to stop soon.
@@ -151,7 +153,7 @@ enum End {
 
 /// Render, and hand everything to `sink`, which may end it.
 pub fn run(job: &Job<'_>, sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>) -> Summary {
-    let threads = job.threads.max(1);
+    let threads = if job.limit < u64::MAX { 1 } else { job.threads.max(1) };
     let shared = Shared::new(job, threads);
     let mut writer =
         Writer { renderer: Renderer::new(&job.options), last: None, summary: Summary::default() };
@@ -377,6 +379,7 @@ impl<'w, 'r> Worker<'w, 'r> {
         let mut read = 0;
         let block = if task.shares > 1 { BLOCK } else { u64::MAX };
         let (mut left, mut turn) = (block, 0);
+        let mut wanted = self.job.limit.max(1);
         while let Some(message) = events.next() {
             let is_mine = turn == task.share;
             match message {
@@ -385,6 +388,10 @@ impl<'w, 'r> Worker<'w, 'r> {
                     if is_mine && self.filter.as_mut().is_none_or(|filter| filter.accepts(&event)) {
                         self.renderer.event_of_many(&event, &mut chunk.text);
                         chunk.summary.events += 1;
+                        wanted -= 1;
+                        if wanted == 0 {
+                            break;
+                        }
                     }
                     if left > 0 && (!is_mine || chunk.text.len() < limit) {
                         continue;
@@ -403,6 +410,7 @@ impl<'w, 'r> Worker<'w, 'r> {
                 Message::Discarded(discarded) => {
                     if is_mine {
                         chunk.discarded(&discarded);
+                        self.renderer.discarded(&discarded, &mut chunk.text);
                     }
                     continue;
                 }

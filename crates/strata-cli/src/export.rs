@@ -7,6 +7,7 @@ mod tests;
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -74,6 +75,10 @@ pub struct ExportFlags {
 
     #[command(flatten)]
     selection: SelectionFlags,
+
+    /// Write only the first N events
+    #[arg(long, value_name = "N")]
+    limit: Option<NonZeroU64>,
 
     /// Perfetto: show what is between event BEGIN and event END as a slice; see --help
     #[arg(long = "pair", value_name = "BEGIN=END[:KEYFIELD]")]
@@ -271,7 +276,8 @@ impl Job<'_> {
         let mut selection = self.flags.selection.filter().map(Selection::new);
         let mut events = self.reader.events(self.range);
         let mut messages = 0u64;
-        loop {
+        let mut wanted = self.flags.limit.map_or(u64::MAX, NonZeroU64::get);
+        while wanted > 0 {
             messages = messages.wrapping_add(1);
             if messages % LOOK_INTERVAL == 0 {
                 if self.stop.requests() > 0 {
@@ -283,7 +289,10 @@ impl Job<'_> {
                 None => break,
                 Some(Read::Event(event)) => {
                     match selection.as_mut().is_none_or(|selection| selection.accepts(&event)) {
-                        true => sink.event(&event)?,
+                        true => {
+                            sink.event(&event)?;
+                            wanted -= 1;
+                        }
                         false => sink.skip(&event)?,
                     }
                 }

@@ -6,7 +6,7 @@ use anyhow::{bail, Result};
 use clap::{Arg, Args};
 use strata_analyze::pipeline;
 use strata_analyze::render::{parse_length, TimeZone, When, WhenError};
-use strata_ctf::read::{OpenError, OpenOptions, Reader, Selection, TimeRange};
+use strata_ctf::read::{ClockOffset, OpenError, OpenOptions, Reader, Selection, TimeRange};
 use strata_filter::Filter;
 
 /// How times and filters are written, for the long help.
@@ -52,20 +52,37 @@ pub struct SelectionFlags {
     /// Read packets whose UUID is not that of the trace's metadata, too
     #[arg(long)]
     ignore_uuid: bool,
+
+    /// Of each trace, only what is in the time in which all of its streams are active
+    #[arg(long)]
+    stream_intersection: bool,
+
+    /// Add TIME to all times, or to those of one TRACE (its name or folder): -1.5 (seconds), 20ms; may
+    /// be repeated
+    #[arg(long, value_name = "[TRACE=]TIME", value_parser = parse_offset, allow_hyphen_values = true)]
+    clock_offset: Vec<ClockOffset>,
+
+    /// The same in nanoseconds
+    #[arg(long, value_name = "[TRACE=]NS", value_parser = parse_offset_ns, allow_hyphen_values = true)]
+    clock_offset_ns: Vec<ClockOffset>,
 }
 
 impl SelectionFlags {
+    /// Open the traces as the flags say.
+    pub fn open(&self, traces: &[PathBuf]) -> Result<Reader, OpenError> {
+        let clock_offsets =
+            self.clock_offset.iter().chain(&self.clock_offset_ns).cloned().collect();
+        let options = OpenOptions { ignore_uuid: self.ignore_uuid, clock_offsets };
+        let mut reader = Reader::open_with(traces, options)?;
+        if self.stream_intersection {
+            reader.intersect_streams()?;
+        }
+        Ok(reader)
+    }
+
     /// The filter.
     pub fn filter(&self) -> Option<&Filter> {
         self.filter.as_ref()
-    }
-
-    /// Open the traces.
-    pub fn open(&self, traces: &[PathBuf]) -> Result<Reader, OpenError> {
-        Reader::open_with(
-            traces,
-            OpenOptions { ignore_uuid: self.ignore_uuid, ..OpenOptions::default() },
-        )
     }
 
     /// Whether there is any condition.
@@ -74,12 +91,16 @@ impl SelectionFlags {
     }
 
     fn has_time(&self) -> bool {
+        self.has_range() || self.stream_intersection
+    }
+
+    fn has_range(&self) -> bool {
         self.from.is_some() || self.until.is_some() || self.last.is_some()
     }
 
     /// The time. `zone` is that of times of day.
     pub fn range(&self, reader: &Reader, zone: &TimeZone) -> Result<TimeRange> {
-        if !self.has_time() {
+        if !self.has_range() {
             return Ok(TimeRange::ALL);
         }
         self.range_in(pipeline::span(reader), zone)
@@ -126,6 +147,36 @@ impl SelectionFlags {
 /// Read a filter, or say where it is wrong.
 pub fn parse_filter(text: &str) -> Result<Filter, String> {
     Filter::parse(text).map_err(|error| format!("{error}\n{}", error.caret()))
+}
+
+/// `[TRACE=]TIME`: seconds, or a length with a unit.
+fn parse_offset(text: &str) -> Result<ClockOffset, String> {
+    offset(text, &|time| {
+        let seconds = time.ends_with(|c: char| c.is_ascii_digit() || c == '.');
+        let length = if seconds { format!("{time}s") } else { time.to_owned() };
+        parse_length(&length).map(i128::from).ok()
+    })
+    .ok_or_else(|| {
+        format!("'{text}' is no offset. Use seconds or a length, such as -1.5, 20ms, TRACE=-3")
+    })
+}
+
+/// `[TRACE=]NS`.
+fn parse_offset_ns(text: &str) -> Result<ClockOffset, String> {
+    offset(text, &|time| time.parse::<u64>().ok().map(i128::from))
+        .ok_or_else(|| format!("'{text}' is no number of nanoseconds, such as -1500 or TRACE=20"))
+}
+
+fn offset(text: &str, length: &dyn Fn(&str) -> Option<i128>) -> Option<ClockOffset> {
+    let (trace, time) = match text.rsplit_once('=') {
+        Some((trace, time)) => (Some(trace.to_owned()).filter(|trace| !trace.is_empty()), time),
+        None => (None, text),
+    };
+    let (sign, time) = match time.strip_prefix('-') {
+        Some(time) => (-1, time),
+        None => (1, time.strip_prefix('+').unwrap_or(time)),
+    };
+    Some(ClockOffset { trace, nanoseconds: sign * length(time)? })
 }
 
 #[cfg(test)]
@@ -184,6 +235,20 @@ mod tests {
         assert_eq!(range(&["--last=10s"]), Ok((190, i64::MAX / SECOND)));
         assert_eq!(range(&["--last=10s", "--until=+50s"]), Ok((140, 150)));
         assert_eq!(range(&["--until=@120"]), Ok((i64::MIN / SECOND, 120)));
+    }
+
+    #[test]
+    fn clock_offsets_are_of_one_trace_or_of_all() {
+        let offset = |text: &str| parse_offset(text).map(|it| (it.trace, it.nanoseconds));
+        assert_eq!(offset("10"), Ok((None, 10_000_000_000)));
+        assert_eq!(offset("-1.5"), Ok((None, -1_500_000_000)));
+        assert_eq!(offset("+20ms"), Ok((None, 20_000_000)));
+        assert_eq!(offset("a=b/c=-3"), Ok((Some("a=b/c".into()), -3_000_000_000)));
+        assert_eq!(parse_offset_ns("t=-7").unwrap().nanoseconds, -7);
+        for text in ["", "x", "t=", "1.5.5", "--1", "-"] {
+            assert!(offset(text).is_err() && parse_offset_ns(text).is_err(), "{text}");
+        }
+        assert!(parse_offset_ns("1.5").is_err());
     }
 
     #[test]

@@ -4,14 +4,14 @@ mod pager;
 mod say;
 mod target;
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use strata_analyze::pipeline::{self, Job, Output, Remark};
-use strata_analyze::render::{ClockStyle, FieldList, Format, Options, TimeZone};
+use strata_analyze::render::{ClockStyle, FieldList, Format, Head, Options, TimeZone};
 use strata_ctf::read::{Selection, TimeRange};
 use strata_session::stop::Stop;
 
@@ -46,7 +46,8 @@ pub struct ViewFlags {
     format: FormatFlag,
 
     /// Show only these fields; also whole parts: packet, common, context, payload. With --format csv
-    /// a column for each
+    /// a column for each. In front of the name as in babeltrace2: loglevel, emf, callsite, trace,
+    /// trace:hostname, trace:domain, trace:procname, trace:vpid; all
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     fields: Vec<String>,
 
@@ -58,9 +59,17 @@ pub struct ViewFlags {
     #[arg(long)]
     no_delta: bool,
 
+    /// Show only the first N events
+    #[arg(long, value_name = "N")]
+    limit: Option<NonZeroU64>,
+
     /// Colours
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
-    color: ColorFlag,
+    color: WhenFlag,
+
+    /// A line in the text where events were discarded, instead of a message
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    losses: WhenFlag,
 
     /// Do not start a pager on a terminal [default: $PAGER, or less]
     #[arg(long)]
@@ -102,10 +111,10 @@ enum ClockFlag {
     Local,
 }
 
-/// `--color`.
+/// `--color` and `--losses`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum ColorFlag {
-    /// On a terminal, unless NO_COLOR is set
+enum WhenFlag {
+    /// On a terminal; no colours if NO_COLOR is set
     #[default]
     Auto,
     /// Always
@@ -122,11 +131,16 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     let range = flags.selection.range(&reader, &options.zone)?;
     let mut target = Target::open(!flags.no_pager).context("view: cannot use stdout")?;
     options.colours = match flags.color {
-        ColorFlag::Auto => target.wants_colours(),
-        ColorFlag::Always => true,
-        ColorFlag::Never => false,
+        WhenFlag::Auto => target.wants_colours(),
+        WhenFlag::Always => true,
+        WhenFlag::Never => false,
     };
     options.tame = target.is_terminal();
+    options.losses = match flags.losses {
+        WhenFlag::Auto => target.is_terminal(),
+        WhenFlag::Always => true,
+        WhenFlag::Never => false,
+    };
 
     // Where the text flows over the screen there is no place for a line.
     let line = match target.is_terminal() {
@@ -142,6 +156,7 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
         range,
         options,
         filter: selection.as_ref(),
+        limit: flags.limit.map_or(u64::MAX, NonZeroU64::get),
         threads: flags.threads.map_or_else(pipeline::threads, NonZeroUsize::get),
         stop: &stopped,
     };
@@ -190,6 +205,7 @@ impl ViewFlags {
         });
         let zone =
             self.clock.iter().rev().find(|flag| matches!(flag, ClockFlag::Utc | ClockFlag::Local));
+        let (head, fields) = Head::split(&self.fields);
         Options {
             format: match self.format {
                 FormatFlag::Text => Format::Text,
@@ -199,7 +215,8 @@ impl ViewFlags {
             clock: style,
             zone: if zone == Some(&ClockFlag::Utc) { TimeZone::UTC } else { TimeZone::system() },
             delta: !self.no_delta,
-            fields: (!self.fields.is_empty()).then(|| FieldList::new(&self.fields)),
+            fields: (!fields.is_empty()).then(|| FieldList::new(&fields)),
+            head,
             ..Options::default()
         }
     }

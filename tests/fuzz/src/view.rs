@@ -4,7 +4,7 @@ use crate::files::{metadata_and_more, Files};
 use crate::shown;
 use std::ops::ControlFlow;
 use strata_analyze::pipeline::{self, Job, Output, Summary};
-use strata_analyze::render::{ClockStyle, FieldList, Format, Options, TimeZone};
+use strata_analyze::render::{ClockStyle, FieldList, Format, Head, Options, TimeZone};
 use strata_analyze::stats;
 use strata_ctf::model::schema::Structure;
 use strata_ctf::read::{Message, Reader, TimeRange};
@@ -28,6 +28,8 @@ impl Flags {
             tame: self.layout & 4 != 0,
             delta: self.layout & 8 == 0,
             fields: (self.layout & 16 != 0).then(|| some_fields(reader)),
+            losses: false,
+            head: Head::split(if self.clock & 0x40 != 0 { &["all"][..] } else { &[] }).0,
             clock: styles.get(usize::from(self.clock % 7)).copied(),
             zone: match self.clock & 0x80 {
                 0 => TimeZone::UTC,
@@ -86,6 +88,7 @@ pub fn run(input: &[u8]) {
         range,
         options: options.clone(),
         filter: None,
+        limit: u64::MAX,
         threads,
         stop: &|| false,
     };

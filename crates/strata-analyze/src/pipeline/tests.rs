@@ -77,6 +77,7 @@ fn text(
         range: TimeRange::ALL,
         options: Options::default(),
         filter: None,
+        limit: u64::MAX,
         threads,
         stop: &|| false,
     };
@@ -129,6 +130,7 @@ fn pipeline_when_somebody_stops_it_ends_with_a_whole_line() {
             range: TimeRange::ALL,
             options: Options::default(),
             filter: None,
+            limit: u64::MAX,
             threads,
             stop: &stopped,
         };

@@ -5,6 +5,7 @@ use strata_ctf::read::{Event, FieldInfo, FieldRef, Value, Visit as _};
 
 use super::clock::ClockStyle;
 use super::escape::{csv_quote, hex, json_quoted};
+use super::head::Head;
 use super::json::JsonFields;
 use super::number;
 use super::part_fields;
@@ -15,6 +16,8 @@ use super::shown::{FieldList, Part, Shown};
 #[derive(Debug)]
 pub struct Columns {
     items: Option<Vec<String>>,
+    /// Of what is in front of the event's name, those that are asked for.
+    heads: Vec<&'static str>,
     /// By class, then by column.
     cells: Table<Vec<Cell>>,
 }
@@ -55,8 +58,9 @@ impl Around {
 }
 
 impl Columns {
-    pub fn new(fields: Option<&FieldList>) -> Columns {
-        Columns { items: fields.map(|fields| fields.items().to_vec()), cells: Table::default() }
+    pub fn new(fields: Option<&FieldList>, head: &Head) -> Columns {
+        let items = fields.map(|fields| fields.items().to_vec());
+        Columns { items, heads: head.columns().collect(), cells: Table::default() }
     }
 
     /// The first row.
@@ -64,7 +68,12 @@ impl Columns {
         if clock != ClockStyle::None {
             out.extend_from_slice(b"time,");
         }
-        out.extend_from_slice(b"host,process,vpid,cpu,name");
+        out.extend_from_slice(b"host,process,vpid");
+        for column in &self.heads {
+            out.push(b',');
+            out.extend_from_slice(column.as_bytes());
+        }
+        out.extend_from_slice(b",cpu,name");
         match &self.items {
             None => out.extend_from_slice(b",fields"),
             Some(items) => {

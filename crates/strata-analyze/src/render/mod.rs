@@ -24,8 +24,10 @@
 mod clock;
 mod csv;
 mod escape;
+mod head;
 mod json;
 mod line;
+mod mark;
 mod number;
 mod plan;
 mod shown;
@@ -35,12 +37,13 @@ mod value;
 mod when;
 
 pub use clock::{ClockStyle, Stamp};
+pub use head::{Head, HeadItem};
 pub use jiff::tz::TimeZone;
 pub use line::Lines;
 pub use shown::{FieldList, Part};
 pub use when::{parse_length, When, WhenError};
 
-use strata_ctf::read::Event;
+use strata_ctf::read::{Discarded, Event};
 
 use clock::ClockText;
 use csv::Columns;
@@ -76,6 +79,10 @@ pub struct Options {
     pub delta: bool,
     /// Only these fields; CSV: a column for each.
     pub fields: Option<FieldList>,
+    /// What is in front of the event's name.
+    pub head: Head,
+    /// Text: a line where event records or packets were discarded.
+    pub losses: bool,
     /// Text: with a terminal's colours.
     pub colours: bool,
     /// No character commands a terminal: what would is shown as `\x1b` or `\u009b`.
@@ -90,6 +97,8 @@ impl Default for Options {
             zone: TimeZone::UTC,
             delta: true,
             fields: None,
+            head: Head::default(),
+            losses: false,
             colours: false,
             tame: false,
         }
@@ -141,7 +150,7 @@ impl Renderer {
             iso: ClockText::new(ClockStyle::Iso, options.zone.clone()),
             classes: Table::default(),
             packets: Table::default(),
-            columns: Columns::new(options.fields.as_ref()),
+            columns: Columns::new(options.fields.as_ref(), &options.head),
             elements: Vec::new(),
             lines: Lines::default(),
             line: Vec::new(),
@@ -216,6 +225,30 @@ impl Renderer {
         out.extend_from_slice(&line);
         line.clear();
         self.line = line;
+    }
+
+    /// Write where event records or packets were discarded, if that is wanted.
+    pub fn discarded(&mut self, discarded: &Discarded<'_>, out: &mut Lines) {
+        if !self.options.losses || self.options.format != Format::Text {
+            return;
+        }
+        let style = match self.clock.style() {
+            ClockStyle::None | ClockStyle::Cycles => ClockStyle::Time,
+            style => style,
+        };
+        let mut line = Vec::new();
+        mark::write(&mut line, discarded, &|ns| time_text(style, &self.options.zone, ns));
+        match self.options.colours {
+            true => {
+                out.extend_from_slice(b"\x1b[1;31m");
+                out.extend_from_slice(&line);
+                out.extend_from_slice(b"\x1b[0m\n");
+            }
+            false => {
+                out.extend_from_slice(&line);
+                out.push(b'\n');
+            }
+        }
     }
 
     #[inline]

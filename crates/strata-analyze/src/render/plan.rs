@@ -1,12 +1,10 @@
 //! What is the same for all event records of a class, and of a packet; made once.
 
 use strata_ctf::model::schema::Structure;
-use strata_ctf::model::EnvValue;
 use strata_ctf::read::{Event, Scope, Stream};
 
-use super::escape::{csv_quote, json_quoted, tame};
+use super::head::Who;
 use super::line::{Lines, Piece};
-use super::number;
 use super::shown::{Part, Shown};
 use super::value::{Colours, Leads};
 use super::{Format, Options};
@@ -84,103 +82,14 @@ impl ClassPlan {
             plan(Part::Context, schema.specific_context.as_ref()),
             plan(Part::Payload, schema.payload.as_ref()),
         ];
-        let environment = |name| event.stream().trace().schema().environment(name);
-        let text = |name| match environment(name) {
-            Some(EnvValue::Text(text)) => Some(text.as_str()),
-            _ => None,
-        };
-        let who = Who {
-            host: text("hostname"),
-            process: text("procname"),
-            vpid: match environment("vpid") {
-                Some(EnvValue::Integer(vpid)) => Some(*vpid),
-                _ => None,
-            },
-            event: match event.class().name() {
-                "" => "<unknown>",
-                name => name,
-            },
-        };
+        let who = Who::new(event, &options.head);
+        let Colours { event: begin, end, .. } = colours(options);
         let (head, name) = match options.format {
-            Format::Text => (who.text(options), Vec::new()),
+            Format::Text => (who.text(options.tame, (begin, end)), Vec::new()),
             Format::Json => who.json(),
             Format::Csv => who.csv(),
         };
         ClassPlan { head: Piece::new(&head), name, parts }
-    }
-}
-
-/// Who recorded what.
-struct Who<'a> {
-    host: Option<&'a str>,
-    process: Option<&'a str>,
-    vpid: Option<i64>,
-    event: &'a str,
-}
-
-impl Who<'_> {
-    fn text(&self, options: &Options) -> Vec<u8> {
-        let mut out = Vec::new();
-        let add = |out: &mut Vec<u8>, text: &str| match options.tame {
-            true => tame(out, text.as_bytes()),
-            false => out.extend_from_slice(text.as_bytes()),
-        };
-        let mut any = false;
-        for text in [self.host, self.process].into_iter().flatten() {
-            if std::mem::replace(&mut any, true) {
-                out.push(b':');
-            }
-            add(&mut out, text);
-        }
-        if let Some(vpid) = self.vpid {
-            if std::mem::replace(&mut any, true) {
-                out.push(b':');
-            }
-            out.push(b'(');
-            number::signed(&mut out, vpid);
-            out.push(b')');
-        }
-        if any {
-            out.push(b' ');
-        }
-        let Colours { event, end, .. } = colours(options);
-        out.extend_from_slice(event.as_bytes());
-        add(&mut out, self.event);
-        out.extend_from_slice(end.as_bytes());
-        out.extend_from_slice(b": ");
-        out
-    }
-
-    fn json(&self) -> (Vec<u8>, Vec<u8>) {
-        let mut head = Vec::new();
-        for (name, text) in [("host", self.host), ("process", self.process)] {
-            if let Some(text) = text {
-                head.extend_from_slice(format!("\"{name}\":").as_bytes());
-                json_quoted(&mut head, text.as_bytes());
-                head.push(b',');
-            }
-        }
-        if let Some(vpid) = self.vpid {
-            head.extend_from_slice(format!("\"vpid\":{vpid},").as_bytes());
-        }
-        let mut name = b"\"name\":".to_vec();
-        json_quoted(&mut name, self.event.as_bytes());
-        (head, name)
-    }
-
-    fn csv(&self) -> (Vec<u8>, Vec<u8>) {
-        let mut head = Vec::new();
-        let vpid = self.vpid.map(|vpid| vpid.to_string());
-        for text in [self.host, self.process, vpid.as_deref()] {
-            let begin = head.len();
-            head.extend_from_slice(text.unwrap_or_default().as_bytes());
-            csv_quote(&mut head, begin);
-            head.push(b',');
-        }
-        let mut name = b",".to_vec();
-        name.extend_from_slice(self.event.as_bytes());
-        csv_quote(&mut name, 1);
-        (head, name)
     }
 }
 

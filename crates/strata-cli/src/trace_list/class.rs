@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use strata_ctf::model::schema::{
-    FieldClass, Integer, Length, Range, Role, Schema, Structure, Width,
+    Encoding, FieldClass, Integer, Length, Range, Role, Schema, Structure, Width,
 };
 use strata_ctf::model::{Base, ByteOrder};
 
@@ -46,6 +46,12 @@ fn add(text: &mut String, class: &FieldClass, schema: &Schema, level: usize) {
         FieldClass::Text { length } => {
             let _ = write!(text, "string[{}]", length_text(length));
         }
+        FieldClass::Wide { length, encoding } => {
+            let _ = write!(text, "string {}", encoding_name(*encoding));
+            if let Some(length) = length {
+                let _ = write!(text, "[{}]", length_text(length));
+            }
+        }
         FieldClass::Blob { length } => {
             let _ = write!(text, "blob[{}]", length_text(length));
         }
@@ -69,6 +75,16 @@ fn add(text: &mut String, class: &FieldClass, schema: &Schema, level: usize) {
             text.push_str("optional ");
             add(text, &optional.class, schema, level + 1);
         }
+    }
+}
+
+/// As CTF 2 names it.
+pub(super) fn encoding_name(encoding: Encoding) -> &'static str {
+    match encoding {
+        Encoding::Utf16(ByteOrder::Little) => "utf-16le",
+        Encoding::Utf16(ByteOrder::Big) => "utf-16be",
+        Encoding::Utf32(ByteOrder::Little) => "utf-32le",
+        Encoding::Utf32(ByteOrder::Big) => "utf-32be",
     }
 }
 

@@ -10,7 +10,7 @@ use strata_ctf::model::schema::{
 use strata_ctf::model::{ClockClass, EnvValue};
 use strata_ctf::read::{Reader, Trace};
 
-use super::class::{base_name, order_name, role_name};
+use super::class::{base_name, encoding_name, order_name, role_name};
 use super::streams_of;
 
 /// An object; event classes are made and written one by one, since a trace may have many.
@@ -141,6 +141,10 @@ fn field(class: &FieldClass, schema: &Schema) -> Value {
         }),
         FieldClass::String => json!({ "type": "string" }),
         FieldClass::Text { length: found } => json!({ "type": "text", "length": length(found) }),
+        FieldClass::Wide { length: found, encoding } => json!({
+            "type": "text", "encoding": encoding_name(*encoding),
+            "length": found.as_ref().map(length),
+        }),
         FieldClass::Blob { length: found } => json!({ "type": "blob", "length": length(found) }),
         FieldClass::Structure(found) => json!({
             "type": "structure", "alignment": found.align, "members": members(found, schema),

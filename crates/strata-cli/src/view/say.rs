@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use strata_analyze::pipeline::{Remark, Summary};
-use strata_analyze::render::{time_text, ClockStyle, FieldList, Options, TimeZone};
+use strata_analyze::render::{time_text, ClockStyle, FieldList, Format, Options, TimeZone};
 use strata_ctf::read::{DiscardedKind, NoteKey, Reader};
 
 use crate::messages::{Message, Weight};
@@ -25,6 +25,8 @@ pub struct Speaker {
     discarded: u64,
     /// Streams of which a note was said.
     noted: HashSet<NoteKey>,
+    /// What was discarded is a line in the text.
+    is_in_text: bool,
     line: ReadingLine,
 }
 
@@ -36,12 +38,15 @@ impl Speaker {
             Some(style) => style,
         };
         let kept = is_pager.then(Vec::new);
+        let is_in_text = options.losses && options.format == Format::Text;
+        let zone = options.zone.clone();
         Speaker {
             style,
-            zone: options.zone.clone(),
+            zone,
             kept,
             damage: 0,
             discarded: 0,
+            is_in_text,
             noted: HashSet::new(),
             line,
         }
@@ -95,7 +100,7 @@ impl Speaker {
             }
             Remark::Discarded { trace, stream, count: number, kind, at_begin, between } => {
                 self.discarded += 1;
-                if self.discarded > SHOWN {
+                if self.is_in_text || self.discarded > SHOWN {
                     return;
                 }
                 let what = match kind {
@@ -139,7 +144,7 @@ impl Speaker {
             let text = format!("{} more damaged places. `strata stats` has more", count(damage));
             self.say(Weight::Failure, text);
         }
-        if self.discarded > SHOWN {
+        if self.discarded > SHOWN || self.is_in_text && self.discarded > 0 {
             let text = format!(
                 "{} event records discarded in all. `strata stats` says when, in each stream",
                 count(summary.discarded)

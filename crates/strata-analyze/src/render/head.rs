@@ -1,0 +1,253 @@
+//! What is in front of an event's name: who recorded it, and how severe it is.
+
+use strata_ctf::model::EnvValue;
+use strata_ctf::read::Event;
+
+use super::escape::{csv_quote, json_quoted, tame};
+use super::number;
+
+/// Something that can be shown in front of an event's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadItem {
+    /// The trace's name.
+    Trace,
+    /// The host.
+    Host,
+    /// What was traced: the kernel, or applications.
+    Domain,
+    /// The process.
+    Process,
+    /// The process' number.
+    Vpid,
+    /// How severe the event is.
+    LogLevel,
+    /// Where the event's model is.
+    Emf,
+    /// Where in the source it is; no CTF trace says it so far.
+    Callsite,
+}
+
+/// Names as babeltrace2 has them, in the order in which they are shown.
+const NAMES: [(&str, HeadItem); 8] = [
+    ("trace", HeadItem::Trace),
+    ("trace:hostname", HeadItem::Host),
+    ("trace:domain", HeadItem::Domain),
+    ("trace:procname", HeadItem::Process),
+    ("trace:vpid", HeadItem::Vpid),
+    ("loglevel", HeadItem::LogLevel),
+    ("emf", HeadItem::Emf),
+    ("callsite", HeadItem::Callsite),
+];
+
+/// Columns that a table has only if they are asked for.
+const COLUMNS: [(&str, HeadItem); 4] = [
+    ("trace", HeadItem::Trace),
+    ("domain", HeadItem::Domain),
+    ("loglevel", HeadItem::LogLevel),
+    ("emf", HeadItem::Emf),
+];
+
+/// LTTng's names of log levels, from 0 on.
+const LEVELS: [&str; 15] = [
+    "TRACE_EMERG",
+    "TRACE_ALERT",
+    "TRACE_CRIT",
+    "TRACE_ERR",
+    "TRACE_WARNING",
+    "TRACE_NOTICE",
+    "TRACE_INFO",
+    "TRACE_DEBUG_SYSTEM",
+    "TRACE_DEBUG_PROGRAM",
+    "TRACE_DEBUG_PROCESS",
+    "TRACE_DEBUG_MODULE",
+    "TRACE_DEBUG_UNIT",
+    "TRACE_DEBUG_FUNCTION",
+    "TRACE_DEBUG_LINE",
+    "TRACE_DEBUG",
+];
+
+/// What is shown in front of an event's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    items: Vec<HeadItem>,
+}
+
+impl Default for Head {
+    /// As babeltrace2 has it: host, process and its number.
+    fn default() -> Head {
+        Head { items: vec![HeadItem::Host, HeadItem::Process, HeadItem::Vpid] }
+    }
+}
+
+impl Head {
+    /// Of a list of names those that are of something in front of an event's name, and the others, which are
+    /// fields. Where there are none of the first, it is the usual head. `all` is everything.
+    pub fn split<S: AsRef<str>>(names: &[S]) -> (Head, Vec<String>) {
+        let mut items = Vec::new();
+        let mut fields = Vec::new();
+        for name in names.iter().map(|name| name.as_ref().trim()).filter(|name| !name.is_empty()) {
+            match NAMES.iter().find(|(known, _)| *known == name) {
+                Some((_, item)) => items.push(*item),
+                None if name == "all" => items.extend(NAMES.iter().map(|(_, item)| *item)),
+                None => fields.push(name.to_owned()),
+            }
+        }
+        let head = if items.is_empty() { Head::default() } else { Head { items } };
+        (head, fields)
+    }
+
+    /// Whether it is shown.
+    pub fn has(&self, item: HeadItem) -> bool {
+        self.items.contains(&item)
+    }
+
+    /// Names of the columns that a table has besides its usual ones.
+    pub fn columns(&self) -> impl Iterator<Item = &'static str> + '_ {
+        COLUMNS.iter().filter(|(_, item)| self.has(*item)).map(|(name, _)| *name)
+    }
+}
+
+/// Who recorded an event record, and what is the same for all of its class.
+pub struct Who<'a> {
+    head: &'a Head,
+    trace: &'a str,
+    host: Option<&'a str>,
+    domain: Option<&'a str>,
+    process: Option<&'a str>,
+    vpid: Option<i64>,
+    loglevel: Option<i64>,
+    emf: Option<&'a str>,
+    event: &'a str,
+}
+
+impl<'a> Who<'a> {
+    /// Of this event record's class.
+    pub fn new(event: &Event<'a>, head: &'a Head) -> Who<'a> {
+        let trace = event.stream().trace();
+        let text = |name| match trace.schema().environment(name) {
+            Some(EnvValue::Text(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        let vpid = match trace.schema().environment("vpid") {
+            Some(EnvValue::Integer(vpid)) => Some(*vpid),
+            _ => None,
+        };
+        let shown = |item, value| if head.has(item) { value } else { None };
+        let schema = event.class().schema();
+        Who {
+            head,
+            trace: if head.has(HeadItem::Trace) { trace.name() } else { "" },
+            host: shown(HeadItem::Host, text("hostname")),
+            domain: shown(HeadItem::Domain, text("domain")),
+            process: shown(HeadItem::Process, text("procname")),
+            vpid: vpid.filter(|_| head.has(HeadItem::Vpid)),
+            loglevel: schema.loglevel.filter(|_| head.has(HeadItem::LogLevel)),
+            emf: shown(HeadItem::Emf, schema.emf_uri.as_deref()),
+            event: match event.class().name() {
+                "" => "<unknown>",
+                name => name,
+            },
+        }
+    }
+
+    /// `host:process:(vpid) name: `.
+    pub fn text(&self, is_tame: bool, colour: (&str, &str)) -> Vec<u8> {
+        let mut out = Vec::new();
+        let add = |out: &mut Vec<u8>, text: &str| match is_tame {
+            true => tame(out, text.as_bytes()),
+            false => out.extend_from_slice(text.as_bytes()),
+        };
+        // babeltrace2 has nothing behind it.
+        add(&mut out, self.trace);
+        let level = self.loglevel.and_then(|level| {
+            let name = LEVELS.get(usize::try_from(level).ok()?)?;
+            Some(format!("{name} ({level})"))
+        });
+        let vpid = self.vpid.map(|vpid| format!("({vpid})"));
+        let texts =
+            [self.host, self.domain, self.process, vpid.as_deref(), level.as_deref(), self.emf];
+        let mut any = false;
+        for text in texts.into_iter().flatten() {
+            if std::mem::replace(&mut any, true) {
+                out.push(b':');
+            }
+            add(&mut out, text);
+        }
+        if any {
+            out.push(b' ');
+        }
+        out.extend_from_slice(colour.0.as_bytes());
+        add(&mut out, self.event);
+        out.extend_from_slice(colour.1.as_bytes());
+        out.extend_from_slice(b": ");
+        out
+    }
+
+    /// Members of an object, and the event's name.
+    pub fn json(&self) -> (Vec<u8>, Vec<u8>) {
+        let mut head = Vec::new();
+        let trace = Some(self.trace).filter(|_| self.head.has(HeadItem::Trace));
+        let texts = [
+            ("trace", trace),
+            ("host", self.host),
+            ("domain", self.domain),
+            ("process", self.process),
+            ("emf", self.emf),
+        ];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                head.extend_from_slice(format!("\"{name}\":").as_bytes());
+                json_quoted(&mut head, text.as_bytes());
+                head.push(b',');
+            }
+        }
+        for (name, number) in [("vpid", self.vpid), ("loglevel", self.loglevel)] {
+            if let Some(value) = number {
+                head.extend_from_slice(format!("\"{name}\":").as_bytes());
+                number::signed(&mut head, value);
+                head.push(b',');
+            }
+        }
+        let mut name = b"\"name\":".to_vec();
+        json_quoted(&mut name, self.event.as_bytes());
+        (head, name)
+    }
+
+    /// Columns, each with a comma behind it; and the event's name, with one in front.
+    pub fn csv(&self) -> (Vec<u8>, Vec<u8>) {
+        let mut head = Vec::new();
+        let number = |number: Option<i64>| number.map(|number| number.to_string());
+        let (vpid, level) = (number(self.vpid), number(self.loglevel));
+        let mut columns = vec![self.host, self.process, vpid.as_deref()];
+        let more = [Some(self.trace), self.domain, level.as_deref(), self.emf];
+        let asked = COLUMNS.iter().zip(more).filter(|((_, item), _)| self.head.has(*item));
+        columns.extend(asked.map(|(_, text)| text));
+        for text in columns {
+            let begin = head.len();
+            head.extend_from_slice(text.unwrap_or_default().as_bytes());
+            csv_quote(&mut head, begin);
+            head.push(b',');
+        }
+        let mut name = b",".to_vec();
+        name.extend_from_slice(self.event.as_bytes());
+        csv_quote(&mut name, 1);
+        (head, name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_of_a_list_has_what_is_no_field() {
+        let (head, fields) = Head::split(&["len", "loglevel", " trace:vpid ", ""]);
+        assert_eq!(fields, ["len"]);
+        assert_eq!(head.items, [HeadItem::LogLevel, HeadItem::Vpid]);
+        let (head, fields) = Head::split(&["len", "payload.loglevel"]);
+        assert_eq!((head, fields.len()), (Head::default(), 2));
+        let (head, fields) = Head::split(&["all"]);
+        assert!(fields.is_empty() && NAMES.iter().all(|(_, item)| head.has(*item)));
+        assert_eq!(head.columns().collect::<Vec<_>>(), ["trace", "domain", "loglevel", "emf"]);
+    }
+}
