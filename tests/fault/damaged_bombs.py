@@ -135,6 +135,13 @@ def bombs():
         "spaces": text(" " * 30000000, both),
         "semicolons": text("env { " + ";" * 3000000 + " };", both),
         "labels_many": fields("enum : u8 { " + ", ".join(f"L{n}" for n in range(300000)) + " } x;"),
+        "labels_many_times": text(
+            "enum e : integer { size = 32; } { " + ", ".join(f"label_{n}" for n in range(5000)) + " };\n",
+            both,
+            '\nstream { };\nevent { name = "x"; fields := struct { '
+            + " ".join(f"enum e f{n};" for n in range(4000))
+            + " }; };\n",
+        ),
         "members_many": fields(" ".join(f"u8 m{n};" for n in range(200000))),
         "events_many": text(
             "",

@@ -136,8 +136,8 @@ fn announced(shared: &Shared, text: &[u8]) -> Option<OwnedFd> {
     let counters = ours.counters();
     let ignored = counters.malformed + counters.other_version;
     match received {
-        Received::Process { fd, pid, announcement, .. } => {
-            assert_eq!((pid, counters.received, ignored), (std::process::id(), 1, 0));
+        Received::Process { fd, sender, announcement } => {
+            assert_eq!((sender.pid(), counters.received, ignored), (std::process::id(), 1, 0));
             assert_eq!((announcement.magic, announcement.version), (user::MAGIC, user::VERSION));
             Some(fd)
         }

@@ -1,10 +1,12 @@
 //! The same for programs: everything that the metadata say.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use serde_json::{json, Map, Value};
 use strata_ctf::model::schema::{
-    EventClass, FieldClass, Integer, Length, Location, Range, Schema, Scope, StreamClass,
+    EventClass, FieldClass, Integer, Label, Length, Location, Range, Schema, Scope, StreamClass,
     Structure, Width,
 };
 use strata_ctf::model::{ClockClass, EnvValue};
@@ -13,7 +15,7 @@ use strata_ctf::read::{Reader, Trace};
 use super::class::{base_name, encoding_name, order_name, role_name};
 use super::streams_of;
 
-/// An object; event classes are made and written one by one, since a trace may have many.
+/// An object. It is written as it is made: a trace may describe many fields.
 pub fn write(out: &mut impl Write, reader: &Reader) -> io::Result<()> {
     writeln!(out, "{{\"traces\":[")?;
     for (number, trace) in reader.traces().iter().enumerate() {
@@ -53,13 +55,15 @@ fn write_trace(out: &mut impl Write, reader: &Reader, trace: &Trace) -> io::Resu
         "uuid": schema.uuid.map(|uuid| uuid.to_string()),
         "environment": environment,
         "clocks": schema.clocks.iter().map(clock).collect::<Vec<_>>(),
-        "packet_header": part(schema.packet_header.as_ref(), schema),
     });
     open(out, &members)?;
+    let of = Described { schema, enumerations: Enumerations::of(schema) };
+    of.enumerations.write(out)?;
+    of.part(out, "packet_header", schema.packet_header.as_ref())?;
     writeln!(out, "\"stream_classes\":[")?;
     for (number, class) in schema.streams.iter().enumerate() {
         separate(out, number)?;
-        write_class(out, reader, trace, class)?;
+        write_class(out, reader, trace, class, &of)?;
     }
     write!(out, "]}}")
 }
@@ -82,9 +86,9 @@ fn write_class(
     reader: &Reader,
     trace: &Trace,
     class: &StreamClass,
+    of: &Described<'_>,
 ) -> io::Result<()> {
-    let schema = trace.schema();
-    let clock = class.clock.and_then(|index| schema.clocks.get(index));
+    let clock = class.clock.and_then(|index| of.schema.clocks.get(index));
     let streams = streams_of(reader, trace, class).map(|stream| {
         let files: Vec<_> = stream.files().iter().map(|path| path.display().to_string()).collect();
         json!({ "id": stream.id(), "name": stream.name(), "bytes": stream.bytes(), "files": files })
@@ -94,102 +98,204 @@ fn write_class(
         "name": class.name,
         "clock": clock.map(|clock| &clock.name),
         "streams": streams.collect::<Vec<_>>(),
-        "packet_context": part(class.packet_context.as_ref(), schema),
-        "event_header": part(class.event_header.as_ref(), schema),
-        "event_common_context": part(class.event_common_context.as_ref(), schema),
     });
     open(out, &members)?;
+    of.part(out, "packet_context", class.packet_context.as_ref())?;
+    of.part(out, "event_header", class.event_header.as_ref())?;
+    of.part(out, "event_common_context", class.event_common_context.as_ref())?;
     writeln!(out, "\"event_classes\":[")?;
     for (number, event) in class.events.iter().enumerate() {
         separate(out, number)?;
-        write!(out, "{}", event_class(event, schema))?;
+        of.event_class(out, event)?;
     }
     write!(out, "]}}")
 }
 
-fn event_class(event: &EventClass, schema: &Schema) -> Value {
-    json!({
-        "id": event.id,
-        "name": event.name,
-        "loglevel": event.loglevel,
-        "emf_uri": event.emf_uri,
-        "context": part(event.specific_context.as_ref(), schema),
-        "payload": part(event.payload.as_ref(), schema),
-    })
+/// A description, and the enumerations in it, which many fields may share.
+struct Described<'s> {
+    schema: &'s Schema,
+    enumerations: Enumerations<'s>,
 }
 
-fn part(found: Option<&Structure>, schema: &Schema) -> Value {
-    found.map_or(Value::Null, |found| members(found, schema))
+/// All enumerations, each once.
+#[derive(Default)]
+struct Enumerations<'s> {
+    found: Vec<&'s Arc<[Label]>>,
+    indexes: HashMap<*const Label, usize>,
 }
 
-fn members(structure: &Structure, schema: &Schema) -> Value {
-    let member = |name: &str, class: &FieldClass| {
-        let mut value = field(class, schema);
-        value["name"] = json!(name);
+impl<'s> Enumerations<'s> {
+    fn of(schema: &'s Schema) -> Enumerations<'s> {
+        let mut all = Enumerations::default();
+        let mut parts: Vec<&Option<Structure>> = vec![&schema.packet_header];
+        for class in &schema.streams {
+            parts.extend([&class.packet_context, &class.event_header, &class.event_common_context]);
+            let events = class.events.iter();
+            parts.extend(events.flat_map(|event| [&event.specific_context, &event.payload]));
+        }
+        for part in parts.into_iter().flatten() {
+            part.members.iter().for_each(|member| all.add(&member.class));
+        }
+        all
+    }
+
+    fn add(&mut self, class: &'s FieldClass) {
+        match class {
+            FieldClass::Integer(Integer { labels: Some(labels), .. }) => {
+                let next = self.found.len();
+                if *self.indexes.entry(labels.as_ptr()).or_insert(next) == next {
+                    self.found.push(labels);
+                }
+            }
+            FieldClass::Structure(found) => {
+                found.members.iter().for_each(|member| self.add(&member.class));
+            }
+            FieldClass::Array(array) => self.add(&array.element),
+            FieldClass::Variant(variant) => {
+                variant.options.iter().for_each(|option| self.add(&option.class));
+            }
+            FieldClass::Optional(optional) => self.add(&optional.class),
+            FieldClass::Integer(_)
+            | FieldClass::Real(_)
+            | FieldClass::String
+            | FieldClass::Text { .. }
+            | FieldClass::Wide { .. }
+            | FieldClass::Blob { .. } => {}
+        }
+    }
+
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        write!(out, "\"enumerations\":[")?;
+        for (number, labels) in self.found.iter().enumerate() {
+            separate(out, number)?;
+            write!(out, "[")?;
+            for (number, label) in labels.iter().enumerate() {
+                separate(out, number)?;
+                write!(out, "{}", json!({ "name": label.name, "ranges": ranges(&label.ranges) }))?;
+            }
+            write!(out, "]")?;
+        }
+        writeln!(out, "],")
+    }
+}
+
+impl Described<'_> {
+    fn event_class(&self, out: &mut impl Write, event: &EventClass) -> io::Result<()> {
+        let members = json!({
+            "id": event.id,
+            "name": event.name,
+            "loglevel": event.loglevel,
+            "emf_uri": event.emf_uri,
+        });
+        open(out, &members)?;
+        self.part(out, "context", event.specific_context.as_ref())?;
+        write!(out, "\"payload\":")?;
+        self.members(out, event.payload.as_ref())?;
+        write!(out, "}}")
+    }
+
+    /// A member of an object, with a comma behind it.
+    fn part(&self, out: &mut impl Write, name: &str, found: Option<&Structure>) -> io::Result<()> {
+        write!(out, "\"{name}\":")?;
+        self.members(out, found)?;
+        writeln!(out, ",")
+    }
+
+    fn members(&self, out: &mut impl Write, found: Option<&Structure>) -> io::Result<()> {
+        let Some(found) = found else { return write!(out, "null") };
+        write!(out, "[")?;
+        for (number, member) in found.members.iter().enumerate() {
+            separate(out, number)?;
+            self.field(out, &member.class, json!({ "name": member.name }))?;
+        }
+        write!(out, "]")
+    }
+
+    /// What a field is, behind what is known of it; the reader bounds how many are within each other.
+    fn field(&self, out: &mut impl Write, class: &FieldClass, mut known: Value) -> io::Result<()> {
+        let mut add = |members: Value| {
+            if let (Value::Object(known), Value::Object(members)) = (&mut known, members) {
+                known.extend(members);
+            }
+        };
+        match class {
+            FieldClass::Integer(found) => add(self.integer(found)),
+            FieldClass::Real(real) => add(json!({
+                "type": "real", "bits": real.bits, "alignment": real.align,
+                "byte_order": order_name(real.byte_order),
+            })),
+            FieldClass::String => add(json!({ "type": "string" })),
+            FieldClass::Text { length: found } => {
+                add(json!({ "type": "text", "length": length(found) }));
+            }
+            FieldClass::Wide { length: found, encoding } => add(json!({
+                "type": "text", "encoding": encoding_name(*encoding),
+                "length": found.as_ref().map(length),
+            })),
+            FieldClass::Blob { length: found } => {
+                add(json!({ "type": "blob", "length": length(found) }));
+            }
+            FieldClass::Structure(found) => {
+                add(json!({ "type": "structure", "alignment": found.align }));
+                open(out, &known)?;
+                write!(out, "\"members\":")?;
+                self.members(out, Some(found))?;
+                return write!(out, "}}");
+            }
+            FieldClass::Array(array) => {
+                let length = length(&array.length);
+                add(json!({ "type": "array", "length": length, "alignment": array.align }));
+                open(out, &known)?;
+                write!(out, "\"element\":")?;
+                self.field(out, &array.element, json!({}))?;
+                return write!(out, "}}");
+            }
+            FieldClass::Variant(variant) => {
+                add(json!({ "type": "variant", "selector": location(&variant.selector) }));
+                open(out, &known)?;
+                write!(out, "\"options\":[")?;
+                for (number, option) in variant.options.iter().enumerate() {
+                    separate(out, number)?;
+                    let ranges = ranges(&option.ranges);
+                    let known = json!({ "name": option.name, "selector_ranges": ranges });
+                    self.field(out, &option.class, known)?;
+                }
+                return write!(out, "]}}");
+            }
+            FieldClass::Optional(optional) => {
+                let (selector, ranges) = (location(&optional.selector), ranges(&optional.ranges));
+                add(json!({ "type": "optional", "selector": selector, "selector_ranges": ranges }));
+                open(out, &known)?;
+                write!(out, "\"field\":")?;
+                self.field(out, &optional.class, json!({}))?;
+                return write!(out, "}}");
+            }
+        }
+        write!(out, "{known}")
+    }
+
+    fn integer(&self, integer: &Integer) -> Value {
+        let clock = integer.clock.and_then(|index| self.schema.clocks.get(index));
+        let bits = match integer.width {
+            Width::Bits(bits) => json!(bits),
+            Width::Variable => Value::Null,
+        };
+        let mut value = json!({
+            "type": if integer.is_bool { "boolean" } else { "integer" },
+            "bits": bits,
+            "signed": integer.signed,
+            "alignment": integer.align,
+            "byte_order": order_name(integer.byte_order),
+            "base": base_name(integer.base),
+            "clock": clock.map(|clock| &clock.name),
+            "role": integer.role.map(role_name),
+        });
+        if let Some(labels) = &integer.labels {
+            value["enumeration"] = json!(self.enumerations.indexes.get(&labels.as_ptr()));
+            value["are_flags"] = json!(integer.flags.is_some());
+        }
         value
-    };
-    structure.members.iter().map(|it| member(&it.name, &it.class)).collect()
-}
-
-/// What a field is; the reader bounds how many are within each other.
-fn field(class: &FieldClass, schema: &Schema) -> Value {
-    match class {
-        FieldClass::Integer(found) => integer(found, schema),
-        FieldClass::Real(real) => json!({
-            "type": "real", "bits": real.bits, "alignment": real.align,
-            "byte_order": order_name(real.byte_order),
-        }),
-        FieldClass::String => json!({ "type": "string" }),
-        FieldClass::Text { length: found } => json!({ "type": "text", "length": length(found) }),
-        FieldClass::Wide { length: found, encoding } => json!({
-            "type": "text", "encoding": encoding_name(*encoding),
-            "length": found.as_ref().map(length),
-        }),
-        FieldClass::Blob { length: found } => json!({ "type": "blob", "length": length(found) }),
-        FieldClass::Structure(found) => json!({
-            "type": "structure", "alignment": found.align, "members": members(found, schema),
-        }),
-        FieldClass::Array(array) => json!({
-            "type": "array", "length": length(&array.length), "alignment": array.align,
-            "element": field(&array.element, schema),
-        }),
-        FieldClass::Variant(variant) => json!({
-            "type": "variant",
-            "selector": location(&variant.selector),
-            "options": variant.options.iter().map(|option| {
-                let mut value = field(&option.class, schema);
-                value["name"] = json!(option.name);
-                value["selector_ranges"] = ranges(&option.ranges);
-                value
-            }).collect::<Vec<_>>(),
-        }),
-        FieldClass::Optional(optional) => json!({
-            "type": "optional",
-            "selector": location(&optional.selector),
-            "selector_ranges": ranges(&optional.ranges),
-            "field": field(&optional.class, schema),
-        }),
     }
-}
-
-fn integer(integer: &Integer, schema: &Schema) -> Value {
-    let clock = integer.clock.and_then(|index| schema.clocks.get(index));
-    let mut value = json!({
-        "type": match integer.is_bool { true => "boolean", false => "integer" },
-        "bits": match integer.width { Width::Bits(bits) => json!(bits), Width::Variable => Value::Null },
-        "signed": integer.signed,
-        "alignment": integer.align,
-        "byte_order": order_name(integer.byte_order),
-        "base": base_name(integer.base),
-        "clock": clock.map(|clock| &clock.name),
-        "role": integer.role.map(role_name),
-    });
-    if let Some(labels) = &integer.labels {
-        let label = |label: &strata_ctf::model::schema::Label| json!({ "name": label.name, "ranges": ranges(&label.ranges) });
-        value["labels"] = labels.iter().map(label).collect();
-        value["are_flags"] = json!(integer.flags.is_some());
-    }
-    value
 }
 
 /// A number, or where it is.

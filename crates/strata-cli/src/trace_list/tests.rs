@@ -72,7 +72,11 @@ fn list_of_a_trace_as_json_has_everything_under_its_name() {
     let event = &class["event_classes"][0];
     assert_eq!((&event["name"], &event["loglevel"]), (&Value::from("a:b"), &Value::from(4)));
     let payload = &event["payload"];
-    assert_eq!(payload[0]["labels"][1]["ranges"][0][1], 7);
+    let labels = &trace["enumerations"][payload[0]["enumeration"].as_u64().unwrap() as usize];
+    assert_eq!(
+        (&labels[1]["name"], &labels[1]["ranges"][0][1]),
+        (&Value::from("B"), &Value::from(7))
+    );
     assert_eq!(payload[2]["length"]["path"][0], 1);
     assert_eq!(payload[5]["element"]["members"][0]["base"], "hex");
     assert_eq!(payload[6]["options"][1]["name"], "B");

@@ -4,11 +4,11 @@ use super::Shared;
 use std::mem::offset_of;
 use std::sync::OnceLock;
 use strata_abi::user;
-use strata_ctf::environment::{user_environment, UserProcess};
+use strata_ctf::environment::{user_environment, Known, UserProcess};
 use strata_ctf::{metadata, tsdl};
 use strata_model::{ByteOrder, ClockClass, EventClass, RecordHeader, StreamClass, Trace, Uuid};
 use strata_ring::{channel_bytes, Attr, Channel, LossMode, Mapping, Publish};
-use strata_user::{AppSession, Application, Clock};
+use strata_user::{AppSession, Application, Clock, HeaderChoice, Rules, SessionSpec};
 
 /// Of the session.
 const GENERATION: u64 = 7;
@@ -69,16 +69,24 @@ pub fn write(shared: &Shared, bytes: &[u8]) {
 pub fn take_over(shared: &Shared, application: &Application, later: &[u8]) {
     static CLOCK: OnceLock<Clock> = OnceLock::new();
     let clock = CLOCK.get_or_init(Clock::new);
-    let mut session = match AppSession::adopt(application, GENERATION, clock) {
+    let spec = SessionSpec {
+        rules: Rules::parse(&["*"]).expect("a rule"),
+        loss_mode: CHANNEL.loss_mode,
+        subbuf_bytes: CHANNEL.subbuf_bytes,
+        nr_subbufs: CHANNEL.nr_subbufs,
+        header: HeaderChoice::Auto,
+        inherit: true,
+    };
+    let mut session = match AppSession::adopt(application, GENERATION, &spec, clock) {
         Ok(session) => session,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    described(application, session.large_header(), session.events());
+    described(application, session.large_header(), &session.events().collect::<Vec<_>>());
     write(shared, later);
     if let Err(error) = session.update() {
         assert!(!error.to_string().is_empty());
     }
-    described(application, session.large_header(), session.events());
+    described(application, session.large_header(), &session.events().collect::<Vec<_>>());
     let _ = (session.tick(clock), session.counters(), session.problems());
     drop(session.take_channel());
     if let Err(error) = session.release() {
@@ -92,6 +100,7 @@ pub fn described(application: &Application, large_header: bool, events: &[EventC
         hostname: b"h",
         vpid: application.inner_pid(),
         procname: application.name().as_bytes(),
+        known: Known::default(),
         created: "2026-01-01T00:00:00+00:00",
         overwrites: false,
     };
