@@ -14,6 +14,9 @@ USER := $(MAKE) --no-print-directory -f probe/user/Makefile
 SYSTEM_TESTS = $(sort $(shell find tests -maxdepth 2 -type f -perm -u+x 2>/dev/null))
 # Of them in a machine of their own, which takes one CPU.
 EMULATED = $(filter tests/vm/%,$(SYSTEM_TESTS))
+# Of them with users and processes of their own, in namespaces, and without a clock: two run beside each other.
+TIMED_ATTACKS := tests/attack/announce tests/attack/memory tests/attack/stop
+ATTACKS = $(filter-out $(TIMED_ATTACKS),$(filter tests/attack/%,$(SYSTEM_TESTS)))
 GATES = $(sort $(shell find tools/gate tools/test -maxdepth 1 -type f -perm -u+x))
 # Of them not beside others (see tools/run-tests): these measure, or build what the others use.
 ALONE := tools/gate/install tools/gate/rust_test
@@ -50,7 +53,8 @@ test:
 	@./setup
 	@$(MAKE) --no-print-directory build
 	+@{ printf '& %s\n' $(filter-out $(ALONE),$(GATES)) && printf '%s\n' $(ALONE) && $(RING) -s list-tests && $(USER) -s list-tests && \
-		printf '%s\n' $(filter-out $(EMULATED),$(SYSTEM_TESTS)) && printf '& %s\n' $(EMULATED); } >build/tests.list
+		printf '%s\n' $(filter-out $(EMULATED) $(ATTACKS),$(SYSTEM_TESTS)) && \
+		printf '& %s\n' $(ATTACKS) $(EMULATED); } >build/tests.list
 	@tools/run-tests -t 600 - <build/tests.list
 
 build:
