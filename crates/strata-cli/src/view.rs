@@ -24,7 +24,8 @@ use target::Target;
 const EXIT_STATUS: &str = "\
 Exit status:
   0  done
-  1  no event matched what was asked for (--filter, --from, --until, --last)
+  1  no event matched what was asked for (--filter, --from, --until,
+     --last)
   2  a trace is damaged (all that is intact is shown), or nothing can
      be read
   130  ended by Ctrl-C";

@@ -83,7 +83,7 @@ fn packets_that_cannot_be_say_what_is_wrong() {
         (97 + 28, &[0xff; 4], "packet 1 (offset 0x61): packet size is 4294967295, expected whole bytes, at least the content's 776 bits"),
         (97 + 32, &[1], "packet 1 (offset 0x61): compression is 1, expected 0"),
         (97 + 33, &[2], "packet 1 (offset 0x61): encryption is 2, expected 0"),
-        (97 + 35, &[3], "packet 1 (offset 0x61): major version is 3, expected 1"),
+        (97 + 35, &[3], "packet 1 (offset 0x61): major version is 3, expected 1 or 2"),
     ];
     for (offset, bytes, expected) in cases {
         let mut metadata = packets(60, 0, false);
