@@ -3,11 +3,11 @@
 //! A program is attached as long as a file descriptor of this process says so: nothing is pinned, and a
 //! process that is killed leaves nothing behind.
 
+use crate::elf::Binary;
 use crate::error::Reason;
 use crate::load::{begin_listening, reason};
 use libbpf_rs::{Link, Object, ProgramMut, TracepointCategory, UprobeOpts};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::PathBuf;
 
 /// What a program is attached to.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub(crate) enum Target {
     /// An instruction of a file.
     Uprobe {
         /// The file.
-        binary: PathBuf,
+        binary: Binary,
         /// Where \[byte\].
         offset: u64,
         /// At the function's return.
@@ -101,7 +101,9 @@ fn link(program: &ProgramMut<'_>, target: &Target) -> libbpf_rs::Result<Link> {
                 retprobe: *is_return,
                 ..Default::default()
             };
-            program.attach_uprobe_with_opts(-1, binary, *offset as usize, opts)
+            // Not by its name, which whoever has the folder may have given to another file since the offset
+            // was read.
+            program.attach_uprobe_with_opts(-1, binary.held_path(), *offset as usize, opts)
         }
     }
 }

@@ -3,15 +3,18 @@
 //! Files come from anybody: nothing in one is believed, and what does not fit together is
 //! [`ElfError::Damaged`].
 
+mod binary;
 mod error;
 mod find;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use binary::Binary;
 pub(crate) use error::similar_list;
 pub use error::{ElfError, ListedAddresses};
 pub use find::find;
 
+use binary::Reader;
 use object::elf::{self, FileHeader64, ProgramHeader64, Sym64};
 use object::read::elf::{
     FileHeader, ProgramHeader, SectionHeader, SectionTable, Sym, VersionTable,
@@ -19,18 +22,17 @@ use object::read::elf::{
 use object::read::{ReadCache, ReadRef, SymbolIndex};
 use object::LittleEndian;
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 const LITTLE: LittleEndian = LittleEndian;
 
 type Header = FileHeader64<LittleEndian>;
-type Data<'data> = &'data ReadCache<File>;
+type Data<'data> = &'data ReadCache<Reader>;
 
 /// An ELF program or library for x86-64. Only what is needed of it is read, and once.
 pub struct Elf {
-    path: PathBuf,
-    data: ReadCache<File>,
+    binary: Binary,
+    data: ReadCache<Reader>,
     /// Its symbols, where they are in a file of their own.
     debug: Option<Box<Elf>>,
 }
@@ -67,7 +69,7 @@ struct Symbols<'data> {
 
 impl std::fmt::Debug for Elf {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Elf").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Elf").field("binary", &self.binary).finish_non_exhaustive()
     }
 }
 
@@ -81,7 +83,7 @@ impl Elf {
         let header = elf.header()?;
         if !matches!(header.e_type(LITTLE), elf::ET_EXEC | elf::ET_DYN) {
             let kind = header.e_type(LITTLE);
-            return Err(ElfError::Kind { path: elf.path, kind: kind_name(kind) });
+            return Err(ElfError::Kind { path: elf.path().into(), kind: kind_name(kind) });
         }
         if !elf.has_symtab()? {
             elf.debug = elf.open_debug().map(Box::new);
@@ -91,19 +93,14 @@ impl Elf {
 
     /// Also one that holds nothing but debug information.
     fn open_any(path: &Path) -> Result<Elf, ElfError> {
-        let open = |error| ElfError::Open { path: path.to_owned(), error };
-        // A named pipe would wait for its other end.
-        if !std::fs::metadata(path).map_err(open)?.is_file() {
-            return Err(ElfError::NoFile { path: path.to_owned() });
-        }
-        let file = File::open(path).map_err(open)?;
-        let elf = Elf { path: path.to_owned(), data: ReadCache::new(file), debug: None };
+        let binary = Binary::open(path)?;
+        let elf = Elf { data: ReadCache::new(binary.reader()), binary, debug: None };
         elf.check_ident()?;
         Ok(elf)
     }
 
     fn check_ident(&self) -> Result<(), ElfError> {
-        let path = || self.path.clone();
+        let path = || self.path().to_owned();
         let begins = (&self.data).read_bytes_at(0, 20).unwrap_or_default();
         if begins.get(..4) != Some(&elf::ELFMAG) {
             let all = (&self.data).read_bytes_at(0, 2).unwrap_or_default();
@@ -146,13 +143,18 @@ impl Elf {
         None
     }
 
-    /// The file.
+    /// The file, as long as somebody holds it.
+    pub fn binary(&self) -> &Binary {
+        &self.binary
+    }
+
+    /// The file's name.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.binary.path()
     }
 
     fn damaged(&self, what: impl std::fmt::Display) -> ElfError {
-        ElfError::Damaged { path: self.path.clone(), what: what.to_string() }
+        ElfError::Damaged { path: self.path().into(), what: what.to_string() }
     }
 
     fn header(&self) -> Result<&Header, ElfError> {
@@ -219,7 +221,7 @@ impl Elf {
     pub fn address(&self, address: u64) -> Result<Place, ElfError> {
         match self.file_offset(address, elf::PF_X)? {
             Some(offset) => Ok(Place { address, offset }),
-            None => Err(ElfError::NoCode { path: self.path.clone(), address }),
+            None => Err(ElfError::NoCode { path: self.path().into(), address }),
         }
     }
 
@@ -229,9 +231,9 @@ impl Elf {
     /// There is no such symbol, or it is no function, or several, or ends before.
     pub fn symbol(&self, wanted: &str, behind: u64) -> Result<Place, ElfError> {
         let symbols = self.symbols()?;
-        let symbol = symbols.function(&self.path, wanted)?;
+        let symbol = symbols.function(self.path(), wanted)?;
         if behind > 0 && behind >= symbol.size {
-            let (path, symbol, size) = (self.path.clone(), wanted.to_owned(), symbol.size);
+            let (path, symbol, size) = (self.path().to_owned(), wanted.to_owned(), symbol.size);
             return Err(ElfError::Beyond { path, symbol, size, behind });
         }
         self.address(symbol.address.wrapping_add(behind))

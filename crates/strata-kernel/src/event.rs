@@ -1,6 +1,6 @@
 //! One recordable event: its fields, and how it is recorded.
 
-use std::path::PathBuf;
+use crate::elf::Binary;
 use strata_abi::kernel::{Part, Syscall};
 use strata_model::{Field, Label};
 
@@ -54,7 +54,7 @@ pub enum Probe {
     /// An instruction of a program or library.
     Uprobe {
         /// The file.
-        binary: PathBuf,
+        binary: Binary,
         /// Where in the file \[byte\].
         offset: u64,
         /// At the return of the function that begins there.

@@ -91,7 +91,7 @@ fn add(spec: &Spec<'_>, probes: &mut Probes, names: &mut Names) -> Result<(), Pr
                 None => elf.address(place.offset),
             };
             let found = found.map_err(|error| spec.error(place.text, Problem::Elf(error)))?;
-            let event = events::function(&path, found, place, arguments, *is_return);
+            let event = events::function(elf.binary(), found, place, arguments, *is_return);
             events::add_function(spec, event, probes, names)
         }
         Target::Usdt(wanted) => {

@@ -4,6 +4,7 @@
 use strata_abi::kernel::Part;
 use strata_abi::kernel::{CONSTANT, MEMORY, REGISTER, STRING, STRING_AT};
 use strata_kernel::catalog::Catalog;
+use strata_kernel::elf::Binary;
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::{
     syscalls, Error, Follow, KernelEvent, KernelSession, Probe, Problem, SelectedEvent, Spec,
@@ -109,7 +110,7 @@ fn uprobe_with_parts_of_all_kinds_is_accepted() {
             ],
             exit_fields: vec![],
             probe: Probe::Uprobe {
-                binary: "/bin/true".into(),
+                binary: Binary::open("/bin/true".as_ref()).unwrap(),
                 offset: 0x2000,
                 is_return: false,
                 semaphore: None,

@@ -32,6 +32,16 @@ pub enum ElfError {
         /// The kernel's answer.
         error: std::io::Error,
     },
+    /// Its owner has a lease.
+    #[error(
+        "{} is kept from being opened by a lease that its owner has taken (fcntl, F_SETLEASE). Copy it, or end \
+         who holds the lease: see /proc/locks",
+        path.display()
+    )]
+    Leased {
+        /// Which.
+        path: PathBuf,
+    },
     /// A folder, a device, a pipe.
     #[error("{} is no regular file. Name a program or a library", path.display())]
     NoFile {

@@ -1,6 +1,6 @@
 //! The events that a `--probe` makes.
 
-use crate::elf::{Elf, Place as Found};
+use crate::elf::{Binary, Elf, Place as Found};
 use crate::event::{KernelEvent, Probe, Source};
 use crate::uprobe::error::{ProbeError, Problem};
 use crate::uprobe::register::{ARGUMENTS, RAX, RIP};
@@ -8,7 +8,6 @@ use crate::uprobe::spec::{hexadecimal, Argument, Class, Place, Spec, Usdt};
 use crate::uprobe::{similar, Probes};
 use crate::usdt::{self, Location};
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
 use strata_abi::kernel::{Part, CONSTANT, MEMORY, PARTS_MAX, REGISTER, STRING, STRING_AT};
 use strata_filter::Pattern;
 use strata_model::{is_identifier, Field, FieldClass};
@@ -86,7 +85,7 @@ fn sources(fields: &[Field], parts: &[Part]) -> Vec<Source> {
 
 /// What a probe of a function records.
 pub(crate) fn function(
-    binary: &Path,
+    binary: &Binary,
     found: Found,
     place: &Place<'_>,
     arguments: &[Argument<'_>],
@@ -114,7 +113,7 @@ pub(crate) fn function(
         exit_sources: vec![],
         is_followed: true,
         probe: Probe::Uprobe {
-            binary: binary.to_owned(),
+            binary: binary.clone(),
             offset: found.offset,
             is_return,
             semaphore: None,
@@ -281,7 +280,7 @@ fn usdt_event(
         exit_sources: vec![],
         is_followed: true,
         probe: Probe::Uprobe {
-            binary: elf.path().to_owned(),
+            binary: elf.binary().clone(),
             offset: location.offset,
             is_return: false,
             semaphore: location.semaphore,

@@ -1,7 +1,5 @@
 //! An event with fields of all kinds, its records, and the tests of `strata/abi/kernel.h` done in Rust.
 
-use std::path::PathBuf;
-
 use strata_abi::kernel::{self, Part, Syscall, Test};
 use strata_filter::evaluate::{Fields, Value};
 use strata_filter::{Path, Pattern, Root, Step};
@@ -10,6 +8,7 @@ use strata_model::{
     Sequence,
 };
 
+use crate::elf::Binary;
 use crate::event::{KernelEvent, Probe, Source};
 
 /// Bytes of a record: the arguments of a raw tracepoint, of which a test can give twelve.
@@ -128,7 +127,7 @@ pub fn event_of_call() -> KernelEvent {
 /// The event as a program has it that makes no test early.
 pub fn event_without_early() -> KernelEvent {
     let probe = Probe::Uprobe {
-        binary: PathBuf::new(),
+        binary: Binary::open("/proc/self/exe".as_ref()).unwrap(),
         offset: 0,
         is_return: false,
         semaphore: None,
