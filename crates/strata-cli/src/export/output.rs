@@ -6,6 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context, Result};
+use rustix::fs::{link, renameat_with, unlink, RenameFlags, CWD};
+use rustix::io::Errno;
 
 /// Names that are tried for the hidden file.
 const TRIES: u32 = 100;
@@ -63,11 +65,21 @@ impl Output {
     /// It is complete: give it its name.
     pub(super) fn finish(mut self) -> Result<()> {
         let Some(hidden) = &self.hidden else { return Ok(()) };
-        // Somebody may have made one in the meantime.
-        if !self.force && self.name.symlink_metadata().is_ok() {
-            bail!(exists(&self.name));
+        let shown = self.name.display();
+        if self.force {
+            fs::rename(hidden, &self.name)
+                .with_context(|| format!("export: cannot write {shown}"))?;
+        } else {
+            match rename_new(hidden, &self.name) {
+                Ok(()) => {}
+                // Somebody has made one in the meantime.
+                Err(Errno::EXIST) => bail!(exists(&self.name)),
+                Err(error) => bail!(
+                    "export: cannot write {shown} without replacing what may be there: {error}. Use \
+                     --force to replace it, or -o with a name in another file system"
+                ),
+            }
         }
-        fs::rename(hidden, &self.name)?;
         self.hidden = None;
         Ok(())
     }
@@ -79,6 +91,23 @@ impl Drop for Output {
             let _ = fs::remove_file(hidden);
         }
     }
+}
+
+/// Gives the file a name that nothing has.
+fn rename_new(hidden: &Path, name: &Path) -> Result<(), Errno> {
+    match renameat_with(CWD, hidden, CWD, name, RenameFlags::NOREPLACE) {
+        // The file system or the kernel has no such flag.
+        Err(Errno::INVAL | Errno::NOSYS) => link_new(hidden, name),
+        other => other,
+    }
+}
+
+/// The same by two names for a moment.
+pub(super) fn link_new(hidden: &Path, name: &Path) -> Result<(), Errno> {
+    link(hidden, name)?;
+    // It has its name: a hidden one that stays is harmless.
+    let _ = unlink(hidden);
+    Ok(())
 }
 
 fn exists(name: &Path) -> String {

@@ -98,6 +98,49 @@ fn output_over_a_file_needs_force() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
+/// A name that appears between a look and the renaming is not replaced: of two who make it, one has it.
+#[test]
+fn output_and_another_file_of_its_name_are_never_both_made() {
+    let folder = folder("race");
+    let mut theirs = 0;
+    for round in 0..3000 {
+        let path = folder.join(format!("x{round}.json"));
+        let output = Output::create(&path, false).unwrap();
+        let begin = std::sync::Barrier::new(2);
+        let is_theirs = std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                begin.wait();
+                // Another moment in each round.
+                (0..round % 100 * 20).for_each(|_| std::hint::spin_loop());
+                fs::OpenOptions::new().write(true).create_new(true).open(&path).is_ok()
+            });
+            begin.wait();
+            let is_ours = output.finish().is_ok();
+            let is_theirs = other.join().unwrap();
+            assert!(is_ours != is_theirs, "round {round}: both {is_ours}");
+            is_theirs
+        });
+        theirs += u32::from(is_theirs);
+        fs::remove_file(&path).unwrap();
+        assert!(names(&folder).is_empty());
+    }
+    eprintln!("the other one was first in {theirs} of 3000 rounds");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn output_where_renaming_has_no_flags_is_linked_to_a_new_name_only() {
+    let folder = folder("link");
+    let [hidden, name] = [".hidden", "name"].map(|name| folder.join(name));
+    fs::write(&hidden, b"new").unwrap();
+    output::link_new(&hidden, &name).unwrap();
+    assert_eq!((names(&folder), fs::read(&name).unwrap()), (vec!["name".into()], b"new".into()));
+    fs::write(&hidden, b"newer").unwrap();
+    assert_eq!(output::link_new(&hidden, &name), Err(rustix::io::Errno::EXIST));
+    assert_eq!(fs::read(&name).unwrap(), b"new");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn output_to_a_device_is_written_as_it_is() {
     let output = Output::create(Path::new("/dev/null"), false).unwrap();
