@@ -4,6 +4,7 @@
 //! [`ElfError::Damaged`].
 
 mod binary;
+mod bounded;
 mod error;
 mod find;
 #[cfg(test)]
@@ -14,27 +15,35 @@ pub(crate) use error::similar_list;
 pub use error::{ElfError, ListedAddresses};
 pub use find::find;
 
-use binary::Reader;
+use bounded::Bounded;
 use object::elf::{self, FileHeader64, ProgramHeader64, Sym64};
 use object::read::elf::{
     FileHeader, ProgramHeader, SectionHeader, SectionTable, Sym, VersionTable,
 };
-use object::read::{ReadCache, ReadRef, SymbolIndex};
+use object::read::{ReadRef, SymbolIndex};
 use object::LittleEndian;
-use std::collections::BTreeSet;
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 const LITTLE: LittleEndian = LittleEndian;
 
 type Header = FileHeader64<LittleEndian>;
-type Data<'data> = &'data ReadCache<Reader>;
+type Data<'data> = &'data Bounded;
+
+/// Symbols with a name that are looked at: a browser with all of its symbols has some 2 million.
+const SYMBOLS_MAX: usize = 8 << 20;
+/// All of their names \[byte\].
+const NAMES_MAX: usize = 256 << 20;
 
 /// An ELF program or library for x86-64. Only what is needed of it is read, and once.
 pub struct Elf {
     binary: Binary,
-    data: ReadCache<Reader>,
+    data: Bounded,
     /// Its symbols, where they are in a file of their own.
     debug: Option<Box<Elf>>,
+    /// Of each name, where it has but one: made when one is asked for.
+    addresses: OnceCell<HashMap<Box<[u8]>, Option<u64>>>,
 }
 
 /// Where code lies.
@@ -63,6 +72,8 @@ struct Symbols<'data> {
     defined: Vec<Symbol<'data>>,
     /// Names that another file defines.
     imported: Vec<&'data [u8]>,
+    /// Of the names \[byte\].
+    name_bytes: usize,
     /// There is a `.symtab`, here or in the debug file: functions that are not exported have names.
     is_full: bool,
 }
@@ -94,7 +105,12 @@ impl Elf {
     /// Also one that holds nothing but debug information.
     fn open_any(path: &Path) -> Result<Elf, ElfError> {
         let binary = Binary::open(path)?;
-        let elf = Elf { data: ReadCache::new(binary.reader()), binary, debug: None };
+        let elf = Elf {
+            data: Bounded::new(binary.reader()),
+            binary,
+            debug: None,
+            addresses: OnceCell::new(),
+        };
         elf.check_ident()?;
         Ok(elf)
     }
@@ -154,7 +170,11 @@ impl Elf {
     }
 
     fn damaged(&self, what: impl std::fmt::Display) -> ElfError {
-        ElfError::Damaged { path: self.path().into(), what: what.to_string() }
+        let path = self.path().into();
+        if self.data.is_exhausted() {
+            return ElfError::Large { path, what: "bytes of tables", limit: bounded::BYTES_MAX };
+        }
+        ElfError::Damaged { path, what: what.to_string() }
     }
 
     fn header(&self) -> Result<&Header, ElfError> {
@@ -241,10 +261,15 @@ impl Elf {
 
     /// The address of a variable or function of that name, where there is just one.
     pub(crate) fn any_symbol(&self, name: &str) -> Result<Option<u64>, ElfError> {
-        let symbols = self.symbols()?;
-        let defined = symbols.defined.iter().filter(|symbol| symbol.name == name.as_bytes());
-        let addresses: BTreeSet<u64> = defined.map(|symbol| symbol.address).collect();
-        Ok((addresses.len() == 1).then(|| addresses.first().copied()).flatten())
+        if self.addresses.get().is_none() {
+            let mut addresses: HashMap<Box<[u8]>, Option<u64>> = HashMap::new();
+            for symbol in self.symbols()?.defined {
+                let found = addresses.entry(symbol.name.into()).or_insert(Some(symbol.address));
+                *found = found.filter(|address| *address == symbol.address);
+            }
+            let _ = self.addresses.set(addresses);
+        }
+        Ok(self.addresses.get().and_then(|all| all.get(name.as_bytes()).copied()).flatten())
     }
 
     /// The names of all functions that can be probed, sorted.
@@ -258,7 +283,7 @@ impl Elf {
     }
 
     fn symbols(&self) -> Result<Symbols<'_>, ElfError> {
-        let mut all = Symbols { defined: vec![], imported: vec![], is_full: false };
+        let mut all = Symbols { defined: vec![], imported: vec![], name_bytes: 0, is_full: false };
         self.add_symbols(&mut all)?;
         if let Some(debug) = &self.debug {
             // It is none of the program: what is wrong with it takes no more away than its names.
@@ -281,7 +306,11 @@ impl Elf {
             let strings = sections.section(section.link(LITTLE)).map_err(damaged)?;
             let strings = strings.data(LITTLE, &self.data).map_err(damaged)?;
             let versions = versions.as_ref().filter(|_| kind == elf::SHT_DYNSYM);
-            add_table(all, symbols, strings, versions);
+            let what = add_table(all, symbols, strings, versions);
+            what.map_err(|(what, limit)| {
+                let (path, limit) = (self.path().into(), limit as u64);
+                ElfError::Large { path, what, limit }
+            })?;
         }
         Ok(())
     }
@@ -292,7 +321,7 @@ fn add_table<'data>(
     symbols: &'data [Sym64<LittleEndian>],
     strings: &'data [u8],
     versions: Option<&VersionTable<'data, Header>>,
-) {
+) -> Result<(), (&'static str, usize)> {
     for (index, symbol) in symbols.iter().enumerate() {
         let Some(text) = strings.get(symbol.st_name(LITTLE) as usize..) else {
             continue;
@@ -301,6 +330,13 @@ fn add_table<'data>(
         else {
             continue;
         };
+        all.name_bytes += text.len();
+        if all.name_bytes > NAMES_MAX {
+            return Err(("bytes of symbols' names", NAMES_MAX));
+        }
+        if all.defined.len() + all.imported.len() >= SYMBOLS_MAX {
+            return Err(("symbols", SYMBOLS_MAX));
+        }
         let (name, mut version, mut is_default) = split_version(text);
         if symbol.st_shndx(LITTLE) == elf::SHN_UNDEF {
             all.imported.push(name);
@@ -325,6 +361,7 @@ fn add_table<'data>(
             size: symbol.st_size(LITTLE),
         });
     }
+    Ok(())
 }
 
 /// `name@@version` is the default one, `name@version` is not.

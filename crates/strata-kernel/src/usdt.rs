@@ -9,6 +9,7 @@ mod tests;
 use crate::elf::{Elf, ElfError};
 use object::elf::{PF_W, PF_X};
 use operand::{Class, Operand, Symbols};
+use std::collections::HashMap;
 use strata_abi::kernel::Part;
 
 /// One place of a probe.
@@ -46,6 +47,9 @@ pub struct Listed {
 /// Note type of a probe, version 3: the only one since 2010.
 const NT_STAPSDT: u32 = 3;
 
+/// Places in one file: the programs with most have some thousands.
+const PLACES_MAX: usize = 65_536;
+
 /// All USDT probes of a program or library, in the order of the file.
 ///
 /// # Errors
@@ -54,6 +58,10 @@ pub fn locations(elf: &Elf) -> Result<Vec<Location>, ElfError> {
     let base = elf.section(".stapsdt.base")?.map(|(address, _)| address);
     let mut all = Vec::new();
     for note in elf.notes(b"stapsdt", NT_STAPSDT)? {
+        if all.len() == PLACES_MAX {
+            let (path, limit) = (elf.path().into(), PLACES_MAX as u64);
+            return Err(ElfError::Large { path, what: "USDT probes", limit });
+        }
         let damaged = |what: String| ElfError::Damaged {
             path: elf.path().to_owned(),
             what: format!("USDT probe {}: {what}", all.len() + 1),
@@ -90,11 +98,11 @@ pub fn locations(elf: &Elf) -> Result<Vec<Location>, ElfError> {
 /// [`ElfError::Damaged`].
 pub fn list(elf: &Elf) -> Result<Vec<Listed>, ElfError> {
     let mut all: Vec<Listed> = Vec::new();
+    let mut known: HashMap<(String, String), usize> = HashMap::new();
     for location in locations(elf)? {
-        let same = |listed: &&mut Listed| {
-            listed.provider == location.provider && listed.name == location.name
-        };
-        if let Some(listed) = all.iter_mut().rev().find(same) {
+        let name = (location.provider.clone(), location.name.clone());
+        let place = *known.entry(name).or_insert(all.len());
+        if let Some(listed) = all.get_mut(place) {
             listed.locations += 1;
             listed.has_semaphore |= location.semaphore.is_some();
             continue;

@@ -42,6 +42,16 @@ pub enum ElfError {
         /// Which.
         path: PathBuf,
     },
+    /// More in it than is read.
+    #[error("{} has more {what} than are read, limit {limit}. Name a smaller program or library", path.display())]
+    Large {
+        /// Which.
+        path: PathBuf,
+        /// Of what: "bytes of tables".
+        what: &'static str,
+        /// How many are read.
+        limit: u64,
+    },
     /// A folder, a device, a pipe.
     #[error("{} is no regular file. Name a program or a library", path.display())]
     NoFile {

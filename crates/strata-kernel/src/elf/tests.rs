@@ -278,3 +278,64 @@ fn malicious_files_are_errors_and_never_a_panic() {
         ask_everything(&folder.file("noise", &bytes));
     }
 }
+
+/// A file that says of itself what makes its reader read, or remember, without bound: a header, sections, and
+/// so many bytes of names and of symbols.
+fn huge(folder: &Folder, (names, symbols): (u64, u64)) -> PathBuf {
+    use std::os::unix::fs::FileExt;
+    let mut header = vec![0; 64];
+    header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    header[16..18].copy_from_slice(&elf::ET_DYN.to_le_bytes());
+    header[18..20].copy_from_slice(&elf::EM_X86_64.to_le_bytes());
+    header[20] = 1;
+    header[40..48].copy_from_slice(&64u64.to_le_bytes());
+    for (at, value) in [(52, 64u16), (58, 64), (60, 3), (62, 1)] {
+        header[at..at + 2].copy_from_slice(&value.to_le_bytes());
+    }
+    let section = |kind: u32, at: u64, bytes: u64, link: u32, each: u64| {
+        let mut section = vec![0; 64];
+        section[4..8].copy_from_slice(&kind.to_le_bytes());
+        section[24..32].copy_from_slice(&at.to_le_bytes());
+        section[32..40].copy_from_slice(&bytes.to_le_bytes());
+        section[40..44].copy_from_slice(&link.to_le_bytes());
+        section[56..64].copy_from_slice(&each.to_le_bytes());
+        section
+    };
+    header.extend(section(0, 0, 0, 0, 0));
+    header.extend(section(elf::SHT_STRTAB, 4096, names, 0, 0));
+    header.extend(section(elf::SHT_SYMTAB, 64 << 20, symbols, 1, 24));
+    let path = folder.file("huge", &header);
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(1 << 40).unwrap();
+    if names < 1 << 26 && symbols < 1 << 26 {
+        // One name without an end, which all symbols have from their own place on.
+        file.write_all_at(&vec![b'n'; names as usize], 4096).unwrap();
+        let mut table = vec![0u8; symbols as usize];
+        for (index, symbol) in table.chunks_exact_mut(24).enumerate() {
+            symbol[..4].copy_from_slice(&(index as u32).to_le_bytes());
+            symbol[4] = elf::STT_FUNC;
+            symbol[6] = 1;
+        }
+        file.write_all_at(&table, 64 << 20).unwrap();
+    }
+    path
+}
+
+#[test]
+fn malicious_sizes_are_refused_before_they_are_read() {
+    let folder = Folder::new("elf-huge");
+    let message = |sizes| {
+        let elf = Elf::open(&huge(&folder, sizes)).unwrap();
+        let message = elf.functions().unwrap_err().to_string();
+        // What needs no symbols is still answered.
+        assert!(matches!(elf.address(1), Err(ElfError::NoCode { .. })));
+        message
+    };
+    let tables = "more bytes of tables than are read, limit 268435456";
+    assert!(message((4096, 24 << 34)).contains(tables));
+    assert!(message((1 << 39, 24)).contains(tables));
+    let beyond = message((4096, 1 << 41));
+    assert!(beyond.contains("is damaged"), "{beyond}");
+    let names = message((4 << 20, 24 << 20));
+    assert!(names.contains("more bytes of symbols' names than are read"), "{names}");
+}

@@ -1,0 +1,74 @@
+//! What is read of a file: each piece once, and all of them together no more than so much. The sizes are the
+//! file's own word, and a file with holes may be larger than any memory.
+
+use crate::elf::binary::Reader;
+use object::read::{ReadCache, ReadRef};
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// The symbols and their names of a browser with debug information are some 150 MB.
+pub(super) const BYTES_MAX: u64 = 256 << 20;
+
+/// A file's bytes, as `object` asks for them.
+pub(super) struct Bounded {
+    cache: ReadCache<Reader>,
+    left: Cell<u64>,
+    /// Pieces that are in the cache, by place and size.
+    known: RefCell<HashSet<(u64, u64)>>,
+    is_exhausted: Cell<bool>,
+}
+
+impl Bounded {
+    pub(super) fn new(reader: Reader) -> Bounded {
+        Bounded {
+            cache: ReadCache::new(reader),
+            left: Cell::new(BYTES_MAX),
+            known: RefCell::default(),
+            is_exhausted: Cell::new(false),
+        }
+    }
+
+    /// More was asked for than is read.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.is_exhausted.get()
+    }
+
+    /// Takes it from what may be read.
+    fn charge(&self, at: u64, bytes: u64) -> Result<(), ()> {
+        // What it takes to remember a piece, however small.
+        const PIECE: u64 = 128;
+        if !self.known.borrow_mut().insert((at, bytes)) {
+            return Ok(());
+        }
+        if let Some(left) = self.left.get().checked_sub(bytes.max(PIECE)) {
+            self.left.set(left);
+            return Ok(());
+        }
+        self.known.borrow_mut().remove(&(at, bytes));
+        self.is_exhausted.set(true);
+        Err(())
+    }
+}
+
+impl<'data> ReadRef<'data> for &'data Bounded {
+    fn len(self) -> Result<u64, ()> {
+        (&self.cache).len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'data [u8], ()> {
+        // Behind the end is not much, but wrong.
+        if offset.checked_add(size).is_none_or(|end| self.len().is_ok_and(|all| end > all)) {
+            return Err(());
+        }
+        self.charge(offset, size)?;
+        (&self.cache).read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'data [u8], ()> {
+        // The cache reads no more than this of one.
+        const MOST: u64 = 4096;
+        self.charge(range.start, MOST)?;
+        (&self.cache).read_bytes_at_until(range, delimiter)
+    }
+}
