@@ -1,7 +1,7 @@
 //! Detaching, by a process of its own that nobody waits for.
 //!
-//! The kernel detaches programs from tracepoints one by one, however many threads ask, and takes some 40 ms
-//! for each: a grace period of RCU under one lock. Nothing is recorded meanwhile. So a child inherits the
+//! The kernel detaches programs from tracepoints one by one, however many threads ask, and takes some 40 to
+//! 70 ms for each: a grace period of RCU under one lock. Nothing is recorded meanwhile. So a child inherits the
 //! descriptors, this process lets go of its own, which takes no time, and the child's end is what
 //! detaches.
 
@@ -15,7 +15,7 @@ use strata_kernel::session::KernelSession;
 
 /// Fewer programs than this are detached before anybody looks.
 const PROGRAMS_TOLD: usize = 50;
-/// What one program takes: 35 ms on an idle machine, 200 where much else runs, measured \[s\].
+/// What one program takes: measured are 40 ms (245 tracepoints) and, on a busy machine, 67 \[s\].
 const SECONDS_EACH: f64 = 0.07;
 
 /// The child that detaches, if there is one. Dropping this leaves it alone.
