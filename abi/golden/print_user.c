@@ -81,6 +81,7 @@ static void control(void)
 	FIELD(strata_abi_user_control, name);
 	FIELD(strata_abi_user_control, clock_index);
 	FIELD(strata_abi_user_control, claimed_sessions);
+	FIELD(strata_abi_user_control, without_clock);
 	FIELD(strata_abi_user_control, reserved);
 	FIELD(strata_abi_user_control, clock);
 	END(strata_abi_user_control);

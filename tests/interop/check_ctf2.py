@@ -81,7 +81,7 @@ def check_converted(strata, bt, folder, name, order):
     else:
         why = compare.difference(plain(original), ADDED.sub(b"", plain(found)))
         why = f"not as the original: {why}" if why else None
-    if why is None and status != (0 if found else 1):
+    if why is None and status != 0:
         why = f"exit status {status}: {talk[:600].decode(errors='replace')}"
     if why is None:
         shutil.rmtree(base)

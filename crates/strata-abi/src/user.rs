@@ -159,8 +159,10 @@ pub struct Control {
     pub clock_index: AtomicU64,
     /// Bit s: slot s may be other than free.
     pub claimed_sessions: AtomicU32,
+    /// Threads that may not read the counter and have told libstrata; `!0`: all.
+    pub without_clock: AtomicU32,
     /// Not used.
-    pub reserved: [u32; 13],
+    pub reserved: [u32; 12],
     /// See [`ClockSlot`].
     pub clock: [ClockSlot; NR_CLOCK_SLOTS as usize],
 }
@@ -184,7 +186,8 @@ impl Default for Control {
             name: [0; NAME_BYTES as usize],
             clock_index: AtomicU64::default(),
             claimed_sessions: AtomicU32::default(),
-            reserved: [0; 13],
+            without_clock: AtomicU32::default(),
+            reserved: [0; 12],
             clock: Default::default(),
         }
     }

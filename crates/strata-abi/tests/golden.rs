@@ -73,7 +73,7 @@ fn user_mirror() -> String {
         reserved);
     layout!(out, "strata_abi_user_control", user::Control, magic version pid publish nr_cpus
         nr_states descriptions_bytes generation started_ns refused arm_errno clock_kind
-        parent_pid name clock_index claimed_sessions reserved clock);
+        parent_pid name clock_index claimed_sessions without_clock reserved clock);
     layout!(out, "strata_abi_user_session", user::Session, status flags generation heartbeat_ns
         channel_offset channel_bytes subbuf_bytes nr_subbufs next_id discarded_unmapped
         discarded_unstaged self_stopped rules_bytes create_errno discarded_no_clock

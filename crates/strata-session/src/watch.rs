@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use strata_user::open_code_with_these_rights;
+
 use crate::command::Running;
 use crate::keeper::Keeper;
 use crate::kernel::{KernelLayer, Recorded, Watched};
@@ -64,6 +66,12 @@ impl Watch<'_> {
                 .map(|record| spawn(scope, "strata-kernel", Work::Kernel, move || record(shared)));
             let (mut moving, mut keeping) = (None, None);
             if let Some((mut keeper, mover)) = applications {
+                // Also the mover may ask for it, whose rights are for files.
+                let code = || open_code_with_these_rights().err();
+                let code = spawn(scope, "strata-rights", Work::Applications, code);
+                if let Some(error) = made(Some(code), shared).and_then(|one| joined(one, shared)) {
+                    shared.fail(format!("cannot make a thread: {error}"));
+                }
                 moving = Some(spawn(scope, "strata-mover", Work::Files, move || mover.run()));
                 keeper.begin();
                 self.started(path, notify);

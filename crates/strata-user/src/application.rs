@@ -396,6 +396,11 @@ impl Application {
         self.memory().u32(offset_of!(user::Control, arm_errno)).load(Ordering::Relaxed)
     }
 
+    /// Threads that have told libstrata that they may not read the CPU's counter.
+    pub(crate) fn threads_without_clock(&self) -> u32 {
+        self.memory().u32(offset_of!(user::Control, without_clock)).load(Ordering::SeqCst)
+    }
+
     /// Becomes readable when the process has ended; `None` on kernels before 5.3.
     #[must_use]
     pub fn pidfd(&self) -> Option<BorrowedFd<'_>> {

@@ -28,8 +28,9 @@ use crate::sites::Code;
 
 /// How much is read of the list of what a process has mapped. \[byte\]
 ///
-/// An honest process has up to 65,530 mappings, of some 100 bytes each.
-const MAPS_BYTES_MAX: u64 = 16 << 20;
+/// A process has up to 65,530 mappings, of some 100 bytes each; one with longer names may hide its own behind
+/// them, and is then not recorded.
+pub(crate) const MAPS_BYTES_MAX: u64 = 16 << 20;
 
 const OPENING: &str = "writing to its memory";
 

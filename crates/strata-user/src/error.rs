@@ -227,6 +227,20 @@ pub enum Error {
         /// The `errno` that it left.
         code: u32,
     },
+    /// Threads of it are in seccomp's strict mode, and libstrata was not told.
+    #[error(
+        "process {pid}: {found} of its threads are in seccomp's strict mode, which {known} of them had told \
+         libstrata; the first record of the others would be their end. Enter the mode by prctl() or syscall() \
+         of libc. Not recorded"
+    )]
+    Strict {
+        /// The process.
+        pid: u32,
+        /// Threads in that mode.
+        found: u32,
+        /// How many of them the process knows of.
+        known: u32,
+    },
     /// Another tracer has taken the slot: we have not moved for too long.
     #[error(
         "process {pid}: session slot {slot} is no longer ours (generation {found}, ours is \
@@ -375,6 +389,7 @@ impl Error {
             | Error::Channel { pid, .. }
             | Error::NotArmed { pid, .. }
             | Error::NoBuffers { pid, .. }
+            | Error::Strict { pid, .. }
             | Error::SlotTaken { pid, .. }
             | Error::Site { pid, .. }
             | Error::Code { pid, .. }

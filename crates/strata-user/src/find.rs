@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use strata_abi::user;
 use strata_model::text_from_bytes;
 
 use crate::application::{is_own, Application};
+use crate::code::MAPS_BYTES_MAX;
 use crate::error::{Denial, Error};
 use crate::identity::{shown, Identity};
 use crate::lttng::lttng_of_process;
@@ -260,7 +261,7 @@ fn descriptors(pid: u32) -> Result<Vec<(PathBuf, Target)>, Error> {
 
 /// The names of mapped memory, for a process that has closed the descriptor.
 fn mappings(pid: u32) -> Result<Vec<PathBuf>, Error> {
-    let maps = match fs::read(format!("/proc/{pid}/maps")) {
+    let maps = match fs::File::open(format!("/proc/{pid}/maps")) {
         Ok(maps) => maps,
         Err(source) => match refused(pid, "looking at its mappings", source) {
             // Its descriptors were readable: a thread of the kernel, or one that is just ending.
@@ -268,25 +269,32 @@ fn mappings(pid: u32) -> Result<Vec<PathBuf>, Error> {
             error => return Err(error),
         },
     };
-    Ok(mapped_names(&maps, &PathBuf::from(format!("/proc/{pid}/map_files"))))
+    let folder = PathBuf::from(format!("/proc/{pid}/map_files"));
+    // One that ends meanwhile has none.
+    Ok(mapped_names(BufReader::new(maps.take(MAPS_BYTES_MAX)), &folder).unwrap_or_default())
 }
 
 /// ADDRESS-ADDRESS PERMISSIONS OFFSET DEVICE INODE NAME, one a line.
-fn mapped_names(maps: &[u8], folder: &Path) -> Vec<PathBuf> {
+fn mapped_names(mut maps: impl BufRead, folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut inodes = HashSet::new();
     let mut names = Vec::new();
-    for line in maps.split(|byte| *byte == b'\n') {
+    let mut read = Vec::new();
+    loop {
+        read.clear();
+        if maps.read_until(b'\n', &mut read)? == 0 {
+            return Ok(names);
+        }
+        let line = read.strip_suffix(b"\n").unwrap_or(&read);
         let Some(place) = line.windows(7).position(|part| part == b"/memfd:") else { continue };
         if target(&line[place..]) != Some(Target::Memory) {
             continue;
         }
         let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
         let (Some(range), Some(inode)) = (words.next(), words.nth(3)) else { continue };
-        if inodes.insert(inode) {
+        if inodes.insert(inode.to_vec()) {
             names.push(folder.join(OsStr::from_bytes(&trim_zeros(range))));
         }
     }
-    names
 }
 
 /// `map_files` writes addresses without the zeros that `maps` puts in front of small ones.
@@ -440,7 +448,7 @@ mod tests {
             00010000-00020000 rw-s 00000000 00:01 78    /memfd:strata (deleted)\n\
             7f1000000000-7f1000400000 rw-s 00000000 00:01 79 /memfd:other (deleted)\n\
             garbage /memfd:strata (deleted)\n";
-        let names = mapped_names(maps, Path::new("/m"));
+        let names = mapped_names(&maps[..], Path::new("/m")).unwrap();
         assert_eq!(names, ["/m/7f0000000000-7f0000400000", "/m/10000-20000"].map(PathBuf::from));
     }
 }

@@ -47,5 +47,6 @@ pub use lttng::{lttng_of_process, lttng_of_program, Lttng};
 pub use process::{ancestors, protection};
 pub use rules::{level_from_name, level_name, Rule, RuleError, Rules};
 pub use session::{new_generation, AppSession, HeaderChoice, SessionCounters, SessionSpec};
+pub use sites::open_code_with_these_rights;
 pub use strata_abi::user::{Announcement, ENVIRONMENT};
 pub use strata_ring::LossMode;

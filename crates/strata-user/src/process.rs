@@ -12,6 +12,12 @@ use rustix::time::{clock_gettime, ClockId};
 
 use crate::error::{Denial, Error};
 
+/// `SECCOMP_MODE_STRICT`, as `/proc/PID/status` says it.
+const STRICT: &str = "1";
+
+/// Threads that are looked at for their modes; the others may be anything.
+const THREADS_MAX: usize = 1024;
+
 /// What `/proc/PID/status` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Status {
@@ -27,6 +33,10 @@ pub(crate) struct Status {
     pub parent_pid: u32,
     /// It has ended and waits for its parent.
     pub is_zombie: bool,
+    /// Its threads.
+    pub threads: u32,
+    /// Its first thread is in seccomp's strict mode.
+    pub is_strict: bool,
     /// It has memory: it is not ending, and no thread of the kernel.
     pub has_memory: bool,
 }
@@ -54,6 +64,8 @@ impl Status {
             match key {
                 "Name" => status.name = value.to_owned(),
                 "State" => status.is_zombie = value.starts_with(['Z', 'X']),
+                "Threads" => status.threads = value.parse().ok()?,
+                "Seccomp" => status.is_strict = value == STRICT,
                 "VmSize" => status.has_memory = true,
                 "PPid" => status.parent_pid = value.parse().ok()?,
                 "Uid" => numbers(&mut status.uids, value)?,
@@ -104,6 +116,25 @@ pub fn protection(pid: u32) -> Option<Denial> {
     let own_groups = status.gids.into_iter().all(|gid| gid == getegid().as_raw());
     let hides = !status.is_zombie && owner_of_descriptors(pid).is_some_and(|owner| owner != ours);
     (hides || !own_groups).then_some(Denial::NotDumpable)
+}
+
+/// Threads of a process that are in seccomp's strict mode, where it is the death of one to read the counter or
+/// to make a system call; 0 if there is no such process. Beyond 1,024 threads nobody looks.
+///
+/// # Errors
+/// What the system said: it may be there.
+pub(crate) fn strict_threads(pid: u32) -> io::Result<u32> {
+    let Some(status) = Status::read(pid)? else { return Ok(0) };
+    if status.threads <= 1 {
+        return Ok(status.is_strict.into());
+    }
+    let mut strict = 0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))?.take(THREADS_MAX) {
+        let Ok(thread) = thread else { break };
+        let text = fs::read(thread.path().join("status")).unwrap_or_default();
+        strict += u32::from(Status::parse(&text, pid).is_some_and(|status| status.is_strict));
+    }
+    Ok(strict)
 }
 
 /// How a process is held on to.
@@ -320,6 +351,20 @@ mod tests {
         assert_eq!((status.gids, status.parent_pid), ([7, 7, 8, 9], 4242));
         assert_eq!(status.inner_pid, 3);
         assert!(!status.is_zombie);
+    }
+
+    #[test]
+    fn status_says_how_many_threads_there_are_and_if_the_first_is_in_strict_mode() {
+        for (text, threads, is_strict) in [
+            (&b"Threads:\t1\nSeccomp:\t1\nSeccomp_filters:\t0\n"[..], 1, true),
+            (b"Threads:\t12\nSeccomp:\t2\nSeccomp_filters:\t1\n", 12, false),
+            (b"Threads:\t3\nSeccomp:\t0\n", 3, false),
+        ] {
+            let status = Status::parse(text, 9).unwrap();
+            assert_eq!((status.threads, status.is_strict), (threads, is_strict));
+        }
+        assert_eq!(strict_threads(std::process::id()).unwrap(), 0);
+        assert_eq!(strict_threads(u32::MAX).unwrap(), 0);
     }
 
     #[test]

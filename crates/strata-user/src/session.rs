@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::ids::Ids;
 use crate::ledger::Share;
 use crate::memory::{page_aligned, session, state, to_pages, u32_in, u64_in, Lock, Memory};
-use crate::process::is_ending;
+use crate::process::{failed, is_ending, strict_threads};
 use crate::rules::Rules;
 use crate::sites::{set_opcodes, Cause, Failure, Patch};
 
@@ -184,6 +184,7 @@ impl AppSession {
         if !app.is_alive() {
             return Err(Error::Gone { pid: app.pid() });
         }
+        refuse_strict(app)?;
         let lock = memory.try_lock().ok_or(Error::Locked { pid: app.pid(), waited_ms: 0 })?;
         let snapshot = app.snapshot()?;
         app.learn(&snapshot)?;
@@ -247,6 +248,12 @@ impl AppSession {
             found: copy.offset,
             limit: size,
         })?;
+        // Not more of our address space than what was asked for takes.
+        let (found, limit) = (place.1 - place.0, channel_limit(app, spec)?);
+        if found > limit {
+            let what = "its channel's size";
+            return Err(Error::Value { pid, what, found, limit });
+        }
         let channel = Mapping::new(memory.fd(), place.0, place.1 - place.0)
             .and_then(Channel::open)
             .map_err(|source| Error::Channel { pid, source })?;
@@ -653,6 +660,36 @@ impl Drop for AppSession {
     }
 }
 
+/// A thread in seccomp's strict mode that libstrata does not know of would die of its first record.
+fn refuse_strict(app: &Application) -> Result<(), Error> {
+    let pid = app.pid();
+    let found = strict_threads(pid)
+        .map_err(|source| failed(pid, "looking at its threads' modes", source))?;
+    let known = app.threads_without_clock();
+    match found > known && app.is_alive() {
+        true => Err(Error::Strict { pid, found, known }),
+        false => Ok(()),
+    }
+}
+
+/// What a channel of this session takes at most, with streams for all CPUs that can be. \[byte\]
+fn channel_limit(app: &Application, spec: &SessionSpec) -> Result<u64, Error> {
+    let attr = Attr {
+        loss_mode: spec.loss_mode,
+        publish: match app.publish() {
+            ring::BY_COMMIT => Publish::ByCommit,
+            _ => Publish::ByPosition,
+        },
+        subbuf_bytes: spec.subbuf_bytes,
+        nr_subbufs: spec.nr_subbufs,
+        nr_cpus: possible_cpus(),
+        start_position: 0,
+    };
+    let bytes = channel_bytes(&attr);
+    let bytes = bytes.map_err(|source| Error::Channel { pid: app.pid(), source })?;
+    Ok(to_pages(bytes).unwrap_or(bytes))
+}
+
 /// A place among the processes of its user.
 fn share(app: &Application) -> Result<Share, Error> {
     let mut share = Share::new(app.memory().owner.uid);
@@ -766,7 +803,12 @@ fn switch_off(app: &Application, slot: u32) -> Result<(), Error> {
     fence(Ordering::SeqCst);
     // Another tracer sets its bit, then the opcode. If the bit came between our look and our opcode, its
     // opcode may have come before ours.
-    off.retain(|index| mask(*index).load(Ordering::SeqCst) != 0);
+    // And the process may just have begun to test a flag at its sites, which are then on for good.
+    off.retain(|index| {
+        let flags = memory.u32(state(*index) + offset_of!(user::State, flags));
+        mask(*index).load(Ordering::SeqCst) != 0
+            || flags.load(Ordering::SeqCst) & user::STATE_FLAG != 0
+    });
     set(patches(&off)?, user::SITE_ON)
 }
 

@@ -454,8 +454,29 @@ fn malicious_channel_with_larger_sub_buffers_than_asked_for_is_not_adopted() {
         ("its channel's number of sub-buffers", SessionSpec { nr_subbufs: 1, ..spec(&["*"]) }),
     ] {
         let error = AppSession::adopt(&armed(5).open(), 5, &asked, &clock()).unwrap_err();
-        assert!(matches!(error, Error::Value { what: found, .. } if found == what), "{error}");
+        // Smaller than a sub-buffer can be, or more bytes than all CPUs need: that is seen first.
+        let is_first = matches!(
+            error,
+            Error::Channel { .. } | Error::Value { what: "its channel's size", .. }
+        );
+        let is_it = matches!(error, Error::Value { what: found, .. } if found == what);
+        assert!(is_first || is_it, "{error}");
     }
+}
+
+#[test]
+fn malicious_channel_in_sparse_memory_takes_no_more_addresses_than_was_asked_for() {
+    let fake = armed(5);
+    let bytes = 1u64 << 40;
+    rustix::fs::ftruncate(&fake.fd, u64::from(user::CHANNELS_OFFSET) + bytes).unwrap();
+    let slot = crate::memory::session(0);
+    fake.put_u64(slot + offset_of!(user::Session, channel_bytes), bytes);
+    let error = AppSession::adopt(&fake.open(), 5, &spec(&["*"]), &clock()).unwrap_err();
+    let is_it = |what: &str| what == "its channel's size";
+    assert!(
+        matches!(error, Error::Value { what, found, .. } if is_it(what) && found == bytes),
+        "{error}"
+    );
 }
 
 #[test]

@@ -65,6 +65,7 @@ struct Job {
 }
 
 static WORKER: Mutex<Option<Sender<Job>>> = Mutex::new(None);
+static MAKER: Mutex<Option<Sender<Request>>> = Mutex::new(None);
 static LEFT_BEHIND: AtomicU32 = AtomicU32::new(0);
 
 /// Writes `opcode` to all sites. Of a tracepoint with a failure, the sites behind it are left alone.
@@ -91,7 +92,7 @@ pub(crate) fn set_opcodes(
         Some(sender) => sender,
         None => {
             let what = "making a thread that reads its code";
-            start_worker().map_err(|source| Error::System { pid, what, source })?
+            made_worker().map_err(|source| Error::System { pid, what, source })?
         }
     };
     // The thread ends only when this sender is gone.
@@ -107,6 +108,43 @@ pub(crate) fn set_opcodes(
             Err(Error::Stuck { pid, waited_ms })
         }
     }
+}
+
+/// From now on processes' code is opened with the rights that this thread has, whoever asks for it.
+///
+/// # Errors
+/// What the system said: no thread could be made.
+pub fn open_code_with_these_rights() -> io::Result<()> {
+    *MAKER.lock().unwrap_or_else(PoisonError::into_inner) = Some(start_maker()?);
+    *WORKER.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    Ok(())
+}
+
+/// Where the new thread shall be sent.
+type Request = Sender<io::Result<Sender<Job>>>;
+
+/// A thread by the maker, with its rights: a thread has those of who makes it.
+fn made_worker() -> io::Result<Sender<Job>> {
+    let mut maker = MAKER.lock().unwrap_or_else(PoisonError::into_inner);
+    let sender = match &*maker {
+        Some(sender) => sender.clone(),
+        None => maker.insert(start_maker()?).clone(),
+    };
+    let (answer, worker) = mpsc::channel();
+    let _ = sender.send(answer);
+    worker.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
+}
+
+/// It makes threads and does nothing else, so it always answers.
+fn start_maker() -> io::Result<Sender<Request>> {
+    let (sender, requests) = mpsc::channel::<Request>();
+    let thread = std::thread::Builder::new().name("strata-maker".to_owned()).stack_size(64 << 10);
+    thread.spawn(move || {
+        while let Ok(answer) = requests.recv() {
+            let _ = answer.send(start_worker());
+        }
+    })?;
+    Ok(sender)
 }
 
 fn start_worker() -> io::Result<Sender<Job>> {

@@ -91,16 +91,37 @@ static unsigned char *make_memory(int *fd, uint64_t *inode)
 	return NULL;
 }
 
-/* The first line of a small file in /proc or /sys; 0 bytes if it cannot be read. */
+/*
+ * Files in /proc and /sys. By the system calls: libc's are cancellation points, and a thread that is to be
+ * cancelled may hold a lock of its program where it records.
+ */
+static int open_to_read(const char *path)
+{
+	return (int)strata_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0);
+}
+
+static size_t read_some(int fd, char *text, size_t size)
+{
+	long n = fd < 0 ? -1 : strata_syscall(SYS_read, fd, (long)text, (long)size, 0, 0);
+
+	return n > 0 ? (size_t)n : 0;
+}
+
+static void close_read(int fd)
+{
+	if (fd >= 0)
+		strata_syscall(SYS_close, fd, 0, 0, 0, 0);
+}
+
+/* The first line of a small file; 0 bytes if it cannot be read. */
 static size_t read_line(const char *path, char *text, size_t size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+	int fd = open_to_read(path);
+	size_t n = read_some(fd, text, size - 1);
 
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	return n > 0 ? (size_t)n : 0;
+	close_read(fd);
+	text[n] = '\0';
+	return n;
 }
 
 /* The largest CPU number that the kernel may give, plus 1: "0-3,8-11" ends with it. */
@@ -155,15 +176,34 @@ static void use_memory(unsigned char *memory)
 		(struct strata_abi_user_state *)(void *)(memory + STRATA_ABI_USER_STATES_OFFSET);
 }
 
-/* How many seccomp filters there are, which the kernel says in /proc only. */
+/* "\nSeccomp_filters:\tNUMBER\n" is not longer. */
+#define SECCOMP_LINE_BYTES 40u
+
+/*
+ * How many seccomp filters there are, which the kernel says in /proc only. In pieces: a signal handler that
+ * records may have a small stack.
+ */
 static int seccomp_filters(void)
 {
-	char text[4096];
+	static const char key[] = "\nSeccomp_filters:";
+	char text[256];
+	size_t kept = 0, n;
 	const char *at;
+	int fd = open_to_read("/proc/self/status"), filters = 0;
 
-	read_line("/proc/self/status", text, sizeof(text));
-	at = strstr(text, "\nSeccomp_filters:");
-	return at ? atoi(at + strlen("\nSeccomp_filters:")) : 0;
+	while ((n = read_some(fd, text + kept, sizeof(text) - 1 - kept))) {
+		n += kept;
+		text[n] = '\0';
+		at = strstr(text, key);
+		if (at && strchr(at + 1, '\n')) {
+			filters = atoi(at + sizeof(key) - 1);
+			break;
+		}
+		kept = n < SECCOMP_LINE_BYTES ? n : SECCOMP_LINE_BYTES;
+		memmove(text, text + n - kept, kept);
+	}
+	close_read(fd);
+	return filters;
 }
 
 /*
@@ -424,6 +464,7 @@ void strata_memory_after_fork(void)
 	memcpy(control, strata_runtime.control, sizeof(*control));
 	control->magic = 0;
 	control->claimed_sessions = 0;
+	control->without_clock = strata_clock_for == STRATA_CLOCK_FOR_NOBODY ? UINT32_MAX : 0;
 	control->parent_pid = control->pid;
 	control->pid = (uint32_t)getpid();
 	control->started_ns = strata_now_ns();

@@ -72,6 +72,18 @@ int strata_thread_without_clock(void)
 	return 0;
 }
 
+/* Tracers find in /proc which threads are in strict mode, and here how many of them we know of. */
+static void tell_without_clock(void)
+{
+	uint32_t i, nr = 0;
+
+	for (i = 0; i < NR_THREADS; i++)
+		nr += !!__atomic_load_n(&threads[i], __ATOMIC_RELAXED);
+	if (__atomic_load_n(&strata_clock_for, __ATOMIC_RELAXED) == STRATA_CLOCK_FOR_NOBODY)
+		nr = UINT32_MAX;
+	__atomic_store_n(&strata_runtime.control->without_clock, nr, __ATOMIC_SEQ_CST);
+}
+
 /*
  * From here on no thread takes the short way that had not begun to. make_common() of session.c puts no
  * channel in the place of this one.
@@ -94,6 +106,7 @@ static void lose_clock(int others)
 	strata_memory_own();
 	close_short_way(!others && note_thread() ? STRATA_CLOCK_NOT_FOR_ALL :
 						   STRATA_CLOCK_FOR_NOBODY);
+	tell_without_clock();
 }
 
 /* Records that a thread without a clock would have written. No system call. */
@@ -202,8 +215,10 @@ static void before(enum mode mode)
 /* The kernel has refused. All go on the longer way. */
 static void refused(enum mode mode)
 {
-	if (mode == STRICT)
+	if (mode == STRICT) {
 		forget_thread();
+		tell_without_clock();
+	}
 	if (mode == FILTER)
 		__atomic_fetch_sub(&strata_runtime.shut_in, 1, __ATOMIC_SEQ_CST);
 }

@@ -459,17 +459,22 @@ static void begin(void)
 
 /*
  * From now on the sites of all objects test a flag, since soon nobody may patch them from outside. A tracer
- * looks at STATE_FLAG before it writes. Somebody else at the objects, or a handler that interrupted that:
+ * looks at STATE_FLAG before it writes, and again after it has switched one off. Somebody else at the objects, or a handler that interrupted that:
  * they stay as they are.
  */
 void strata_objects_by_flag(void)
 {
 	const struct strata_object *object;
 	struct strata_tracepoint *t;
-	int memory;
+	int memory, state;
 
-	if (strata_sandboxed() || pthread_mutex_trylock(&lock))
+	if (strata_sandboxed())
 		return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	if (pthread_mutex_trylock(&lock)) {
+		pthread_setcancelstate(state, NULL);
+		return;
+	}
 	memory = strata_runtime.sites_by_flag ? -1 : strata_arm_begin();
 	if (!strata_runtime.sites_by_flag && strata_memory_own()) {
 		for (object = strata_runtime.objects; object; object = object->next)
@@ -482,6 +487,7 @@ void strata_objects_by_flag(void)
 	}
 	strata_arm_end(memory);
 	pthread_mutex_unlock(&lock);
+	pthread_setcancelstate(state, NULL);
 }
 
 static void change_generation(void)

@@ -110,7 +110,10 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_clock_slot) == 32, "clock slot s
  *    136     4  claimed_sessions           whoever claims or frees a slot; atomic, sequentially
  *                                          consistent. Bit s: slot s may be in use; the pages
  *                                          of the others need not even be looked at
- *    140    52  reserved
+ *    140     4  without_clock              process; atomic: threads that have told libstrata that they may not
+ *                                          read the counter; ~0: all. A thread in seccomp's strict
+ *                                          mode beyond these would die of a record
+ *    144    48  reserved
  *    192   256  clock                      see above
  */
 struct strata_abi_user_control {
@@ -130,7 +133,8 @@ struct strata_abi_user_control {
 	char name[STRATA_ABI_USER_NAME_BYTES];
 	uint64_t clock_index;
 	uint32_t claimed_sessions;
-	uint32_t reserved[13];
+	uint32_t without_clock;
+	uint32_t reserved[12];
 	struct strata_abi_user_clock_slot clock[STRATA_ABI_USER_NR_CLOCK_SLOTS];
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_control) == 448, "control size");
