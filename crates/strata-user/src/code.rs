@@ -16,6 +16,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
@@ -143,7 +144,64 @@ fn in_our_user_namespace(pid: u32) -> bool {
 fn mapped_at(pid: u32, shared: &SharedFile) -> Result<Option<u64>, Error> {
     let error = |source| refused(pid, "looking at its mappings", source);
     let maps = File::open(format!("/proc/{pid}/maps")).map_err(error)?;
+    if let Some(place) = queried_place(&maps, shared) {
+        return Ok(place);
+    }
     place_in(BufReader::with_capacity(1 << 16, maps.take(MAPS_BYTES_MAX)), shared).map_err(error)
+}
+
+/// `struct procmap_query` of the kernel's `linux/fs.h` (Linux 6.11).
+#[repr(C)]
+#[derive(Default)]
+struct Query {
+    size: u64,
+    flags: u64,
+    address: u64,
+    begin: u64,
+    end: u64,
+    vma_flags: u64,
+    page_bytes: u64,
+    offset: u64,
+    inode: u64,
+    major: u32,
+    minor: u32,
+    name_bytes: u32,
+    build_id_bytes: u32,
+    name: u64,
+    build_id: u64,
+}
+
+/// `PROCMAP_QUERY`, `_IOWR('f', 17, struct procmap_query)`.
+const PROCMAP_QUERY: libc::c_ulong = 3 << 30 | (size_of::<Query>() as libc::c_ulong) << 16 | 0x6611;
+
+/// Readable, writable, shared, of a file; the one at the address or the next.
+const SHARED_FILES: u64 = 0x01 | 0x02 | 0x08 | 0x10 | 0x20;
+
+/// Mappings of a process that are asked for at most.
+const QUERIES_MAX: u32 = 65_536;
+
+/// As [`place_in`] finds it, without the text of all other mappings; `None`: the kernel cannot be asked so.
+fn queried_place(maps: &File, shared: &SharedFile) -> Option<Option<u64>> {
+    let mut address = 0;
+    for _ in 0..QUERIES_MAX {
+        let size = size_of::<Query>() as u64;
+        let mut query = Query { size, flags: SHARED_FILES, address, ..Query::default() };
+        // SAFETY: the kernel writes to the structure, as many bytes as it says it has.
+        let code = unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY as _, &mut query) };
+        if code != 0 {
+            // There is no further one; anything else: see the text.
+            let is_end = io::Error::last_os_error().raw_os_error() == Some(libc::ENOENT);
+            return is_end.then_some(None);
+        }
+        if query.offset == 0
+            && query.inode == shared.inode
+            && rustix::fs::makedev(query.major, query.minor) == shared.device
+        {
+            return Some(Some(query.begin));
+        }
+        address = query.end;
+    }
+    Some(None)
 }
 
 /// `ADDRESS-ADDRESS PERMISSIONS OFFSET DEVICE INODE NAME`, one a line.
@@ -222,6 +280,20 @@ mod tests {
             assert_eq!(place(&other), None, "{other}");
             let both = other + &line("rwxs", "00000000", "00:01", "77");
             assert_eq!(place(&both), Some(0x7f00_dead_0000), "{both}");
+        }
+    }
+
+    #[test]
+    fn place_that_the_kernel_is_asked_for_is_that_of_its_text() {
+        let application = Fake::new().open();
+        let shared = application.memory().shared_file();
+        let maps = || File::open("/proc/self/maps").unwrap();
+        let text = place_in(BufReader::new(maps()), &shared).unwrap();
+        assert!(text.is_some());
+        let other = SharedFile { inode: u64::MAX, ..shared };
+        // Linux before 6.11 has the text only.
+        if let Some(place) = queried_place(&maps(), &shared) {
+            assert_eq!((place, queried_place(&maps(), &other)), (text, Some(None)));
         }
     }
 
