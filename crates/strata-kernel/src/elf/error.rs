@@ -39,13 +39,13 @@ pub enum ElfError {
         path.display()
     )]
     Leased {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
     /// More in it than is read.
     #[error("{} has more {what} than are read, limit {limit}. Name a smaller program or library", path.display())]
     Large {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Of what: "bytes of tables".
         what: &'static str,
