@@ -97,7 +97,7 @@ pub(crate) struct Keeper<'a> {
     known: Known,
     /// Sessions that processes may have inherited.
     generations: Generations,
-    /// When it began, `CLOCK_MONOTONIC` \[ns\].
+    /// Before the command was started, `CLOCK_MONOTONIC` \[ns\].
     begun_ns: u64,
     /// memfds of processes that have nothing to do with our command.
     strangers: Recent,
@@ -117,6 +117,8 @@ pub(crate) struct KeeperParts<'a> {
     pub(crate) listener: Option<Listener>,
     pub(crate) spec: &'a SessionSpec,
     pub(crate) clock: &'a Clock,
+    /// Before the command was started, `CLOCK_MONOTONIC` \[ns\].
+    pub(crate) begun_ns: u64,
     pub(crate) shared: &'a Shared,
     pub(crate) arrivals: Sender<Arrival>,
     pub(crate) not_reached: &'a Mutex<Reasons>,
@@ -167,7 +169,7 @@ impl<'a> Keeper<'a> {
             renamed: 0,
             known: Known::default(),
             generations,
-            begun_ns: Clock::monotonic_ns(),
+            begun_ns: parts.begun_ns,
             strangers: Recent::default(),
             not_reached: parts.not_reached,
             hidden: parts.hidden,

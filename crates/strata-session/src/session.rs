@@ -172,12 +172,16 @@ impl Setup<'_> {
         let (holders, remarks) = (Mutex::new(Vec::new()), Mutex::new(begun.remarks));
         let (arrivals, arriving) = channel();
         let listener = begun.listener;
+        let now_ns = Clock::monotonic_ns();
+        let passed_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let begun_ns = now_ns.saturating_sub(passed_ns);
         let keeper = begun.target.map(|target| {
             Keeper::new(KeeperParts {
                 target,
                 listener,
                 spec,
                 clock: &self.clock,
+                begun_ns,
                 shared,
                 arrivals,
                 not_reached: &not_reached,
