@@ -12,23 +12,26 @@ USER := $(MAKE) --no-print-directory -f probe/user/Makefile
 
 # Gates look at the tree, tests of tools at the tools; each executable file is one test.
 SYSTEM_TESTS = $(sort $(shell find tests -maxdepth 2 -type f -perm -u+x 2>/dev/null))
-# Of them in a machine of their own, which takes one CPU.
+# Of them those that say in their head why nothing may run beside them.
+ALONE_TESTS = $(shell grep -l '^\# Alone: ' $(SYSTEM_TESTS))
+# Of the others those in a machine of their own: they take the longest, and begin first.
 EMULATED = $(filter tests/vm/%,$(SYSTEM_TESTS))
-# Of them with users and processes of their own, in namespaces, and without a clock: two run beside each other.
-TIMED_ATTACKS := tests/attack/announce tests/attack/memory tests/attack/stop
-ATTACKS = $(filter-out $(TIMED_ATTACKS),$(filter tests/attack/%,$(SYSTEM_TESTS)))
 GATES = $(sort $(shell find tools/gate tools/test -maxdepth 1 -type f -perm -u+x))
 # Of them not beside others (see tools/run-tests): these measure, or build what the others use.
 ALONE := tools/gate/install tools/gate/rust_test
+# Of the plan, what the quick tier leaves out: minutes of compilers, checkers, machines and measurements.
+LONG := (gate/(install|kernel_stack|rust_test)|tools/test/|cross-run|CHECK=|linking|/macros/|/lttng/|bench|attack/|fault/|fuzz/|vm/|interop/)
 ONCE ?=
 SAVE ?=
+ONLY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test build check bench install clean fmt lint
+.PHONY: help setup demo test quick build check bench install clean fmt lint
 
 help:
 	@echo 'make demo               record a program, as root the kernel too, and show the trace (start here)'
-	@echo 'make test               run every test'
+	@echo 'make test ONLY=REGEX    run every test, or those whose command line fits'
+	@echo 'make quick              run those that take seconds, before each commit'
 	@echo 'make build              build everything into build/ and target/'
 	@echo 'make check              model checker, single-step test, SPIN model'
 	@echo 'make bench              measure; SAVE=1 keeps the figures, ONCE=1 only shows that it works'
@@ -49,13 +52,22 @@ demo:
 	@probe/user/demo/run
 	@probe/kernel/demo/run
 
+# What is run, in this order; see tools/run-tests.
+PLAN = { printf '& %s\n' $(filter-out $(ALONE),$(GATES)) && printf '%s\n' $(ALONE) && $(RING) -s list-tests && $(USER) -s list-tests && \
+	printf '& %s\n' $(EMULATED) $(filter-out $(ALONE_TESTS) $(EMULATED),$(SYSTEM_TESTS)) && printf '%s\n' $(ALONE_TESTS); }
+
 test:
 	@./setup
 	@$(MAKE) --no-print-directory build
-	+@{ printf '& %s\n' $(filter-out $(ALONE),$(GATES)) && printf '%s\n' $(ALONE) && $(RING) -s list-tests && $(USER) -s list-tests && \
-		printf '%s\n' $(filter-out $(EMULATED) $(ATTACKS),$(SYSTEM_TESTS)) && \
-		printf '& %s\n' $(ATTACKS) $(EMULATED); } >build/tests.list
+	+@$(PLAN) $(if $(ONLY),| grep -E -e '$(ONLY)') >build/tests.list || \
+		{ echo "make test: ONLY='$(ONLY)': no test's command line fits. They are in build/tests.list after a whole run." >&2; exit 2; }
 	@tools/run-tests -t 600 - <build/tests.list
+
+# Before each commit; what has changed is built.
+quick: build
+	+@$(PLAN) | grep -E -v -e '$(LONG)' >build/quick.list
+	@echo '& cargo test --workspace --lib --offline --locked --quiet' >>build/quick.list
+	@BRIEF=1 tools/run-tests -t 600 - <build/quick.list
 
 build:
 	+@$(RING) $(JOBS) build
