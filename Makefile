@@ -59,8 +59,9 @@ PLAN = { printf '& %s\n' $(filter-out $(ALONE),$(GATES)) && printf '%s\n' $(ALON
 test:
 	@./setup
 	@$(MAKE) --no-print-directory build
-	+@$(PLAN) $(if $(ONLY),| grep -E -e '$(ONLY)') >build/tests.list || \
-		{ echo "make test: ONLY='$(ONLY)': no test's command line fits. They are in build/tests.list after a whole run." >&2; exit 2; }
+	+@$(PLAN) >build/plan.list
+	@grep -E -e '$(or $(ONLY),.)' build/plan.list >build/tests.list || { \
+		echo "make test: ONLY='$(ONLY)': fits none of the command lines in build/plan.list." >&2; exit 2; }
 	@tools/run-tests -t 600 - <build/tests.list
 
 # Before each commit; what has changed is built.
