@@ -486,6 +486,12 @@ mod tests {
         }
     }
 
+    /// Our child, which was left running.
+    fn end(pid: u32) {
+        let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+
     fn recorded(options: &Options, stop: &Stop) -> (Report, Vec<Notice>) {
         let mut notices = Vec::new();
         let mut recording = record(options, stop, &mut |notice| notices.push(notice)).unwrap();
@@ -526,11 +532,12 @@ mod tests {
     #[test]
     fn record_when_the_time_is_over_leaves_the_command_running() {
         let duration = Some(Duration::from_millis(300));
-        let options = Options { duration, ..options("time", &["sleep", "1"]) };
+        let options = Options { duration, ..options("time", &["sleep", "600"]) };
         let (report, notices) = recorded(&options, &Stop::new());
         assert_eq!(report.end, EndReason::Duration);
         let Some(CommandEnd::Running { pid }) = report.command else { panic!("{report:?}") };
         let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        end(pid);
         assert!(state.contains("(sleep) S"), "{state}");
         assert!(notices.iter().any(|notice| matches!(notice, Notice::Progress(_))));
     }
@@ -550,9 +557,10 @@ mod tests {
         let stop = Stop::new();
         stop.request(libc::SIGINT);
         stop.request(libc::SIGTERM);
-        let (report, _) = recorded(&options("twice", &["sleep", "1"]), &stop);
+        let (report, _) = recorded(&options("twice", &["sleep", "600"]), &stop);
         assert_eq!(report.end, EndReason::Asked(Some(libc::SIGTERM)));
-        assert!(matches!(report.command, Some(CommandEnd::Running { .. })));
+        let Some(CommandEnd::Running { pid }) = report.command else { panic!("{report:?}") };
+        end(pid);
     }
 
     #[test]

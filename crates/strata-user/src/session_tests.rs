@@ -533,17 +533,24 @@ fn two_tracers_at_once_leave_sites_as_the_masks_say() {
     assert_eq!(text.opcodes(), [off; 4]);
 }
 
+/// What this thread itself has taken: others may have the CPU, and this is not the time to measure waiting,
+/// which tests/fault/thousand does.
+fn cpu_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    now.try_into().expect("a time")
+}
+
 #[test]
-fn start_in_a_thousand_processes_takes_less_than_a_second() {
+fn start_in_a_thousand_processes_takes_less_than_a_second_of_cpu() {
     let nofile = rustix::process::Resource::Nofile;
     let limit = rustix::process::getrlimit(nofile);
     let raised = rustix::process::Rlimit { current: limit.maximum, ..limit };
     rustix::process::setrlimit(nofile, raised).unwrap();
     let fakes: Vec<Fake> = (0..1000).map(|_| Fake::spawned().described()).collect();
     let clock = clock();
-    let begun = Instant::now();
+    let begun = cpu_time();
     let found = crate::find(&crate::Who::Everyone).unwrap();
-    let after_find = begun.elapsed();
+    let after_find = cpu_time() - begun;
     let ours: std::collections::HashSet<u32> = fakes.iter().map(|fake| fake.pid).collect();
     let spec = spec(&["*"]);
     let sessions: Vec<AppSession> = found
@@ -552,10 +559,10 @@ fn start_in_a_thousand_processes_takes_less_than_a_second() {
         .filter(|app| ours.contains(&app.pid()))
         .map(|app| AppSession::start(app, &spec, &clock).unwrap())
         .collect();
-    let took = begun.elapsed();
+    let took = cpu_time() - begun;
     eprintln!("found in {after_find:?}, switched on in {took:?}");
     assert_eq!(sessions.len(), 1000);
-    // Not optimised, and with other tests beside it: more room than the second.
+    // Not optimised: more room than the second.
     let limit = Duration::from_secs(if cfg!(debug_assertions) { 5 } else { 1 });
     assert!(took < limit, "found in {after_find:?}, switched on in {took:?}");
 }
