@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use strata_analyze::length::parse_duration;
 use strata_filter::Filter;
 use strata_kernel::selection::{Selection, SelectionError};
 use strata_session::options::{KernelOptions, Mode, Options, Version, NR_SUBBUFS, SUBBUF_BYTES};
@@ -14,7 +15,7 @@ use strata_session::{RuleError, Rules};
 use crate::export::ExportFlags;
 use crate::selection::parse_filter;
 use crate::stats::StatsFlags;
-use crate::units::{parse_size, parse_time};
+use crate::units::parse_size;
 use crate::view::ViewFlags;
 
 /// The largest number that a process can have: `pid_t` is signed.
@@ -177,12 +178,12 @@ pub struct RecordFlags {
     #[arg(long, value_name = "N")]
     subbufs: Option<u32>,
 
-    /// Write what is in the buffers at least this often; 0: only when a sub-buffer is full
-    #[arg(long, value_name = "SECONDS", value_parser = parse_time, default_value = "1")]
+    /// Write what is in the buffers at least this often, such as 100ms; 0: only when a sub-buffer is full
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1s")]
     flush: Duration,
 
-    /// Stop after this time, such as 10s or 2m
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    /// Stop after this time, such as 500ms, 10s or 2m
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
 
     /// Record the running process PID; may be repeated
@@ -464,6 +465,27 @@ mod tests {
         assert_eq!(asked.command, ["cmd", "-p", "--mode"]);
         assert_eq!(record(&["-p", "1,2", "--pid", "3"]).unwrap().pids, [1, 2, 3]);
         assert_eq!(record(&["--strict", "cmd", "-p", "x"]).unwrap().command, ["cmd", "-p", "x"]);
+    }
+
+    #[test]
+    fn lengths_of_time_are_read_and_refused_alike_by_every_flag() {
+        for (flags, text) in [
+            (&["record", "--flush=5x"][..], "'5x'"),
+            (&["record", "--duration=5x"], "'5x'"),
+            (&["view", "--last=5x", "t"], "'5x'"),
+            (&["view", "--from=+5x", "t"], "'5x'"),
+            (&["stats", "--until=-5x", "t"], "'5x'"),
+            (&["export", "--to=csv", "--clock-offset=t=-5x", "t"], "'5x'"),
+        ] {
+            let error = Flags::try_parse_from([&["strata"], flags].concat()).unwrap_err();
+            let text =
+                format!("{text} is no length of time; write a number with ns, us, ms, s, m or h");
+            assert!(error.to_string().contains(&text), "{flags:?}: {error}");
+        }
+        for (text, nanos) in [("250ns", 250), ("0.5us", 500), ("100ms", 100_000_000), ("0", 0)] {
+            let asked = record(&["--flush", text]).unwrap();
+            assert_eq!(asked.flush, Duration::from_nanos(nanos), "{text}");
+        }
     }
 
     #[test]

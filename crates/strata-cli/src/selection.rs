@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::{bail, Result};
 use clap::{Arg, Args};
+use strata_analyze::length::parse_length;
 use strata_analyze::pipeline;
-use strata_analyze::render::{parse_length, TimeZone, When, WhenError};
+use strata_analyze::render::{TimeZone, When, WhenError};
 use strata_ctf::read::{ClockOffset, OpenError, OpenOptions, Reader, Selection, TimeRange};
 use strata_filter::Filter;
 
@@ -149,25 +150,26 @@ pub fn parse_filter(text: &str) -> Result<Filter, String> {
     Filter::parse(text).map_err(|error| format!("{error}\n{}", error.caret()))
 }
 
-/// `[TRACE=]TIME`: seconds, or a length with a unit.
+/// `[TRACE=]TIME`, with a sign or without.
 fn parse_offset(text: &str) -> Result<ClockOffset, String> {
-    offset(text, &|time| {
-        let seconds = time.ends_with(|c: char| c.is_ascii_digit() || c == '.');
-        let length = if seconds { format!("{time}s") } else { time.to_owned() };
-        parse_length(&length).map(i128::from).ok()
-    })
-    .ok_or_else(|| {
-        format!("'{text}' is no offset. Use seconds or a length, such as -1.5, 20ms, TRACE=-3")
-    })
+    offset(text, &|time| parse_length(time).map(i128::from).map_err(|error| error.to_string()))
 }
 
 /// `[TRACE=]NS`.
 fn parse_offset_ns(text: &str) -> Result<ClockOffset, String> {
-    offset(text, &|time| time.parse::<u64>().ok().map(i128::from))
-        .ok_or_else(|| format!("'{text}' is no number of nanoseconds, such as -1500 or TRACE=20"))
+    let nanoseconds = |time: &str| {
+        let ns = time.parse::<u64>().map(i128::from);
+        ns.map_err(|_| {
+            format!("'{time}' is no number of nanoseconds; write it such as -1500 or TRACE=20")
+        })
+    };
+    offset(text, &nanoseconds)
 }
 
-fn offset(text: &str, length: &dyn Fn(&str) -> Option<i128>) -> Option<ClockOffset> {
+fn offset(
+    text: &str,
+    length: &dyn Fn(&str) -> Result<i128, String>,
+) -> Result<ClockOffset, String> {
     let (trace, time) = match text.rsplit_once('=') {
         Some((trace, time)) => (Some(trace.to_owned()).filter(|trace| !trace.is_empty()), time),
         None => (None, text),
@@ -176,7 +178,7 @@ fn offset(text: &str, length: &dyn Fn(&str) -> Option<i128>) -> Option<ClockOffs
         Some(time) => (-1, time),
         None => (1, time.strip_prefix('+').unwrap_or(time)),
     };
-    Some(ClockOffset { trace, nanoseconds: sign * length(time)? })
+    Ok(ClockOffset { trace, nanoseconds: sign * length(time)? })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Sizes, times and numbers, as people write and read them.
+//! Sizes, times and numbers, as people write and read them. Lengths of time are read by `strata_analyze::length`.
 
 use std::time::Duration;
 
@@ -19,30 +19,6 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     let number: u64 =
         number.parse().map_err(|_| format!("'{text}' is no size; write bytes, or 512K, 2M, 1G"))?;
     number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is more than 64 bits hold"))
-}
-
-/// A time such as `10`, `0.5`, `500ms`, `10s`, `2m` or `1h`; seconds if there is no unit.
-///
-/// # Errors
-/// What is wrong with it, and how to write it.
-pub fn parse_time(text: &str) -> Result<Duration, String> {
-    let number_bytes =
-        text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
-    let (number, unit) = text.split_at(number_bytes);
-    let seconds = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "" | "s" | "sec" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        _ => return Err(format!("'{text}' is no time; write seconds, or 500ms, 10s, 2m, 1h")),
-    };
-    let number: f64 = number
-        .parse()
-        .map_err(|_| format!("'{text}' is no time; write seconds, or 500ms, 10s, 2m, 1h"))?;
-    Duration::try_from_secs_f64(number * seconds)
-        .map_err(|_| format!("'{text}' is longer than any recording"))
 }
 
 /// `1204331` as `1,204,331`.
@@ -173,26 +149,6 @@ mod tests {
         for text in ["18446744073709551615G", "99999999999G"] {
             assert!(parse_size(text).unwrap_err().contains("64 bits"), "{text}");
         }
-    }
-
-    #[test]
-    fn time_in_every_unit_is_a_duration() {
-        for (text, millis) in
-            [("10", 10_000), ("0.5", 500), ("500ms", 500), ("10s", 10_000), ("2m", 120_000)]
-        {
-            assert_eq!(parse_time(text), Ok(Duration::from_millis(millis)), "{text}");
-        }
-        assert_eq!(parse_time("1h"), Ok(Duration::from_secs(3600)));
-        assert_eq!(parse_time("1d"), Ok(Duration::from_secs(86_400)));
-        assert_eq!(parse_time("7us"), Ok(Duration::from_micros(7)));
-    }
-
-    #[test]
-    fn time_that_is_none_says_how_to_write_it() {
-        for text in ["", "s", "-1s", "1x", "1.2.3", "1 s", "inf", "nan", "."] {
-            assert!(parse_time(text).unwrap_err().contains("500ms"), "{text}");
-        }
-        assert!(parse_time(&"9".repeat(40)).unwrap_err().contains("longer than any"));
     }
 
     #[test]

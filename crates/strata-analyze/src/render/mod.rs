@@ -41,7 +41,7 @@ pub use head::{Head, HeadItem};
 pub use jiff::tz::TimeZone;
 pub use line::Lines;
 pub use shown::{FieldList, Part};
-pub use when::{parse_length, When, WhenError};
+pub use when::{When, WhenError};
 
 use strata_ctf::read::{Discarded, Event};
 

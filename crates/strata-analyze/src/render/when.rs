@@ -5,6 +5,8 @@ use jiff::tz::TimeZone;
 use jiff::Timestamp;
 use strata_ctf::read::TimeRange;
 
+use crate::length::{decimal, parse_length, LengthError};
+
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;
 
@@ -35,9 +37,9 @@ pub enum WhenError {
     /// Too far away.
     #[error("'{0}' is outside of the years 1678 to 2261, which 64 bits of nanoseconds hold")]
     Outside(String),
-    /// No length of time.
-    #[error("'{0}' is no length of time; write seconds, or 500ms, 10s, 2m, 1h")]
-    Length(String),
+    /// No length of time behind the sign.
+    #[error(transparent)]
+    Length(#[from] LengthError),
     /// It depends on when the trace begins or ends, and nothing says when.
     #[error("no event of the trace has a time. Write a time with its date, or @SECONDS")]
     NoSpan,
@@ -61,10 +63,10 @@ impl When {
             return ns.map(When::Absolute).map_err(|_| WhenError::Outside(text.to_owned()));
         }
         if let Some(length) = text.strip_prefix('+') {
-            return parse_length(length).map(When::Begin).map_err(|_| unknown());
+            return Ok(When::Begin(parse_length(length)?));
         }
         if let Some(length) = text.strip_prefix('-') {
-            return parse_length(length).map(When::End).map_err(|_| unknown());
+            return Ok(When::End(parse_length(length)?));
         }
         if let Some(time) = parse_time(text) {
             return Ok(When::Time(time));
@@ -110,45 +112,6 @@ fn absolute(date: DateTime, zone: &TimeZone) -> Result<i64, WhenError> {
     let outside = || WhenError::Outside(date.to_string());
     let timestamp = zone.to_ambiguous_timestamp(date).compatible().map_err(|_| outside())?;
     i64::try_from(timestamp.as_nanosecond()).map_err(|_| outside())
-}
-
-/// A length of time such as `10`, `0.5`, `500ms`, `10s`, `2m`, `1h`; seconds if there is no unit. \[ns\]
-///
-/// # Errors
-/// The text is no length of time, or longer than 64 bits of nanoseconds.
-pub fn parse_length(text: &str) -> Result<i64, WhenError> {
-    let error = || WhenError::Length(text.to_owned());
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let (places, factor) = match unit.trim() {
-        "ns" => (0, 1),
-        "us" | "µs" => (3, 1),
-        "ms" => (6, 1),
-        "" | "s" | "sec" => (9, 1),
-        "m" | "min" => (9, 60),
-        "h" => (9, 3_600),
-        "d" => (9, 86_400),
-        _ => return Err(error()),
-    };
-    let ns = decimal(number, places).and_then(|ns| ns.checked_mul(factor)).ok_or_else(error)?;
-    i64::try_from(ns).map_err(|_| error())
-}
-
-/// `1.5` with 9 places as 1,500,000,000; further digits are cut off.
-fn decimal(text: &str, places: u32) -> Option<i128> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits(whole) || !digits(part) || (whole.is_empty() && part.is_empty()) || whole.len() > 25
-    {
-        return None;
-    }
-    let mut value: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let mut part = part.bytes();
-    for _ in 0..places {
-        let digit = part.next().map_or(0, |byte| i128::from(byte - b'0'));
-        value = value.checked_mul(10)?.checked_add(digit)?;
-    }
-    Some(value)
 }
 
 /// `HH:MM`, `HH:MM:SS`, `HH:MM:SS.nnnnnnnnn`.
@@ -240,19 +203,20 @@ mod tests {
             "12:60",
             "12",
             "1:2:3:4",
-            "+",
-            "+5x",
-            "-",
             "2023-13-01",
             "2023-02-30",
             "23-01-01",
             "2023-11-15 25:00",
             "2023-11-15 x",
             "12:00:-1",
-            "+99999999999d",
         ] {
             let error = resolve(text, 0, 1, "UTC0").unwrap_err();
             assert!(error.contains("+1.5s"), "{text}: {error}");
+        }
+        for text in ["+", "+5x", "-", "-1.2.3", "+99999999999d"] {
+            // As every flag says it that takes a length.
+            let length = parse_length(&text[1..]).unwrap_err().to_string();
+            assert_eq!(resolve(text, 0, 1, "UTC0"), Err(length), "{text}");
         }
         assert!(resolve("@99999999999", 0, 1, "UTC0").unwrap_err().contains("1678"));
         assert!(resolve("9999-01-01", 0, 1, "UTC0").unwrap_err().contains("2261"));
@@ -263,25 +227,5 @@ mod tests {
         let when = When::parse("12:00").unwrap();
         assert_eq!(when.resolve(None, &TimeZone::UTC), Err(WhenError::NoSpan));
         assert_eq!(When::parse("@1").unwrap().resolve(None, &TimeZone::UTC), Ok(SECOND));
-    }
-
-    #[test]
-    fn length_in_every_unit_is_nanoseconds() {
-        for (text, ns) in [
-            ("5", 5 * SECOND),
-            ("0.5", SECOND / 2),
-            (".5s", SECOND / 2),
-            ("7ns", 7),
-            ("7us", 7_000),
-            ("1.5ms", 1_500_000),
-            ("2m", 120 * SECOND),
-            ("1h", 3600 * SECOND),
-            ("1d", DAY),
-        ] {
-            assert_eq!(parse_length(text), Ok(ns), "{text}");
-        }
-        for text in ["", "s", "-1s", "1x", "1.2.3", ".", "inf"] {
-            assert!(parse_length(text).unwrap_err().to_string().contains("500ms"), "{text}");
-        }
     }
 }
