@@ -20,8 +20,8 @@ OPTIONS = [
     (("--clock-date",), ("--clock=date", "--threads=1")),
     (("--clock-seconds",), ("--clock=seconds",)),
     (("--clock-cycles",), ("--clock=cycles",)),
-    (("--clock-gmt",), ("--clock=utc",)),
-    (("--clock-gmt", "--clock-date", "--no-delta"), ("--clock=utc,date", "--no-delta")),
+    (("--clock-gmt",), ("--timezone=utc",)),
+    (("--clock-gmt", "--clock-date", "--no-delta"), ("--timezone=utc", "--clock=date", "--no-delta")),
 ]
 THEIR_LOSS = re.compile(rb"discarded (\d+) (event|packet)s? between")
 OUR_LOSS = re.compile(rb"([\d,]+) (event|packet)(?: record)?s? discarded between")

@@ -14,7 +14,7 @@ use std::time::Instant;
 use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use strata_analyze::perfetto::{CounterRule, Exporter, Options, PairRule, Summary};
-use strata_analyze::render::{self, Renderer, TimeZone};
+use strata_analyze::render::{self, Renderer};
 use strata_ctf::read::{Damage, Message as Read, NoteKey, Reader, Selection, Stream, TimeRange};
 use strata_session::stop::{survive_file_size_limit, Stop};
 
@@ -136,7 +136,7 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     // A half file must not stay.
     survive_file_size_limit().context("export: cannot handle signals")?;
     let reader = flags.selection.open(&flags.traces)?;
-    let range = flags.selection.range(&reader, &TimeZone::system())?;
+    let range = flags.selection.range(&reader)?;
     let line = ReadingLine::new("exporting", &reader, range == TimeRange::ALL);
     let mut talk = Talk { line, damages: 0, noted: HashSet::new() };
     reader.damage().iter().for_each(|damage| talk.damage(damage));
@@ -255,9 +255,14 @@ impl Job<'_> {
                 let exporter = Exporter::new(out, self.reader, self.options())?;
                 self.go(exporter, talk)
             }
-            Format::Json => self.go(Text::new(out, render::Format::Json, self.tame), talk),
-            Format::Csv => self.go(Text::new(out, render::Format::Csv, self.tame), talk),
+            Format::Json => self.go(Text::new(out, self.layout(render::Format::Json)), talk),
+            Format::Csv => self.go(Text::new(out, self.layout(render::Format::Csv)), talk),
         }
+    }
+
+    fn layout(&self, format: render::Format) -> render::Options {
+        let zone = self.flags.selection.zone().clone();
+        render::Options { format, zone, tame: self.tame, ..render::Options::default() }
     }
 
     fn options(&self) -> Options {
@@ -369,10 +374,8 @@ struct Text<W> {
 }
 
 impl<W: Write> Text<W> {
-    fn new(out: W, format: render::Format, tame: bool) -> Text<W> {
-        let zone = TimeZone::system();
-        let options = render::Options { format, zone, tame, ..render::Options::default() };
-        let renderer = Renderer::new(&options);
+    fn new(out: W, layout: render::Options) -> Text<W> {
+        let renderer = Renderer::new(&layout);
         let mut text = Vec::with_capacity(TEXT_BYTES);
         renderer.head(&mut text);
         Text { out, renderer, text, written: Written::default() }

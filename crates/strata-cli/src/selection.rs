@@ -18,8 +18,8 @@ Filter (-f):
     -f 'sched_switch && next_comm == \"nginx\" || len > 4096'
 
 Times (--from, --until):
-  12:00:01.5                on the day of the trace, local time
-  '2026-11-22 12:00:01.5'   local time
+  12:00:01.5                on the day of the trace, of --timezone
+  '2026-11-22 12:00:01.5'   of --timezone
   @1700000000.5             seconds since 1970
   +1.5s                     since the trace begins
   -1.5s                     before it ends
@@ -49,6 +49,10 @@ pub struct SelectionFlags {
     /// Only events of the last LENGTH of time, such as 500ms, 10s, 2m
     #[arg(long, value_name = "LENGTH", value_parser = parse_length, conflicts_with = "from")]
     last: Option<i64>,
+
+    /// Time zone of all times of day, shown and given: local ($TZ), utc, or a name such as Europe/Berlin
+    #[arg(long, value_name = "ZONE", value_parser = parse_zone, default_value = "local")]
+    timezone: TimeZone,
 
     /// Read packets whose UUID is not that of the trace's metadata, too
     #[arg(long)]
@@ -99,16 +103,21 @@ impl SelectionFlags {
         self.from.is_some() || self.until.is_some() || self.last.is_some()
     }
 
-    /// The time. `zone` is that of times of day.
-    pub fn range(&self, reader: &Reader, zone: &TimeZone) -> Result<TimeRange> {
+    /// The time zone of times of day, of those that are shown, too.
+    pub fn zone(&self) -> &TimeZone {
+        &self.timezone
+    }
+
+    /// The time.
+    pub fn range(&self, reader: &Reader) -> Result<TimeRange> {
         if !self.has_range() {
             return Ok(TimeRange::ALL);
         }
-        self.range_in(pipeline::span(reader), zone)
+        self.range_in(pipeline::span(reader))
     }
 
-    fn range_in(&self, span: Option<TimeRange>, zone: &TimeZone) -> Result<TimeRange> {
-        let mut range = TimeRange::ALL;
+    fn range_in(&self, span: Option<TimeRange>) -> Result<TimeRange> {
+        let (mut range, zone) = (TimeRange::ALL, &self.timezone);
         if let Some(until) = &self.until {
             range.to = until.resolve(span, zone)?;
         }
@@ -148,6 +157,20 @@ impl SelectionFlags {
 /// Read a filter, or say where it is wrong.
 pub fn parse_filter(text: &str) -> Result<Filter, String> {
     Filter::parse(text).map_err(|error| format!("{error}\n{}", error.caret()))
+}
+
+/// `local`, `utc`, or a name of the time zone database.
+fn parse_zone(text: &str) -> Result<TimeZone, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "local" => Ok(TimeZone::system()),
+        "utc" => Ok(TimeZone::UTC),
+        _ => TimeZone::get(text).map_err(|_| {
+            format!(
+                "'{text}' is no time zone; write local, utc, or a name that this machine's time zone \
+                 database (tzdata) has, such as Europe/Berlin"
+            )
+        }),
+    }
 }
 
 /// `[TRACE=]TIME`, with a sign or without.
@@ -201,7 +224,7 @@ mod tests {
     fn range(arguments: &[&str]) -> Result<(i64, i64), String> {
         let span = Some(TimeRange { from: 100 * SECOND, to: 200 * SECOND });
         let flags = selection("view", arguments)?;
-        let range = flags.range_in(span, &TimeZone::UTC).map_err(|error| error.to_string())?;
+        let range = flags.range_in(span).map_err(|error| error.to_string())?;
         Ok((range.from / SECOND, range.to / SECOND))
     }
 
@@ -240,6 +263,25 @@ mod tests {
     }
 
     #[test]
+    fn time_zone_is_that_of_times_given_and_none_that_is_not_known() {
+        for command in ["view", "stats", "export"] {
+            assert_eq!(selection(command, &[]).unwrap().zone(), &TimeZone::system());
+            assert_eq!(selection(command, &["--timezone=UTC"]).unwrap().zone(), &TimeZone::UTC);
+            for text in ["moon", "", "../../etc/passwd", "/etc/localtime"] {
+                let zone = format!("--timezone={text}");
+                let error = selection(command, &[&zone]).unwrap_err();
+                assert!(error.contains("Europe/Berlin") && error.contains("utc"), "{error}");
+            }
+        }
+        let until = |zone: &str| range(&["--timezone", zone, "--until=1970-01-01 00:03"]);
+        assert_eq!(until("utc"), Ok((i64::MIN / SECOND, 180)));
+        // Where there is no database, there are no names.
+        if TimeZone::get("Asia/Kolkata").is_ok() {
+            assert_eq!(until("Asia/Kolkata"), Ok((i64::MIN / SECOND, 180 - 19_800)));
+        }
+    }
+
+    #[test]
     fn clock_offsets_are_of_one_trace_or_of_all() {
         let offset = |text: &str| parse_offset(text).map(|it| (it.trace, it.nanoseconds));
         assert_eq!(offset("10"), Ok((None, 10_000_000_000)));
@@ -262,7 +304,7 @@ mod tests {
     #[test]
     fn last_of_a_trace_without_times_says_what_is_missing() {
         let flags = selection("view", &["--last", "5s"]).unwrap();
-        let text = flags.range_in(None, &TimeZone::UTC).unwrap_err().to_string();
+        let text = flags.range_in(None).unwrap_err().to_string();
         assert!(text.contains("no event of the trace has a time"), "{text}");
     }
 }

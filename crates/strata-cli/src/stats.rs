@@ -14,7 +14,6 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
-use strata_analyze::render::TimeZone;
 use strata_analyze::stats::{count, Options, Stats, DAMAGE_KEPT};
 use strata_ctf::read::Selection;
 use strata_session::stop::Stop;
@@ -76,7 +75,7 @@ pub struct StatsFlags {
 pub fn run(flags: &StatsFlags) -> Result<u8> {
     let stop = Stop::on_signals().context("stats: cannot handle signals")?;
     let reader = flags.selection.open(&flags.traces)?;
-    let range = flags.selection.range(&reader, &TimeZone::system())?;
+    let range = flags.selection.range(&reader)?;
     for text in flags.selection.hints(&reader) {
         talk::message(&Message { weight: Weight::Warning, text });
     }
@@ -118,6 +117,7 @@ fn write(stats: &Stats, flags: &StatsFlags) -> Result<()> {
             details: flags.details,
             ascii: !is_utf8(),
             selected: flags.selection.is_any(),
+            zone: flags.selection.zone(),
         };
         text::render(stats, look)
     };

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use strata_analyze::pipeline::{self, Job, Output, Remark};
-use strata_analyze::render::{ClockStyle, FieldList, Format, Head, Options, TimeZone};
+use strata_analyze::render::{ClockStyle, FieldList, Format, Head, Options};
 use strata_ctf::read::{Selection, TimeRange};
 use strata_session::stop::Stop;
 
@@ -52,9 +52,9 @@ pub struct ViewFlags {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     fields: Vec<String>,
 
-    /// How times are shown: one of time, date, seconds, cycles, none; and utc or local
-    #[arg(long, value_enum, value_name = "LAYOUT", value_delimiter = ',')]
-    clock: Vec<ClockFlag>,
+    /// How times are shown: time, date, seconds, cycles or none [default: time]
+    #[arg(long, value_enum, value_name = "LAYOUT", hide_possible_values = true)]
+    clock: Option<ClockFlag>,
 
     /// Leave out the time since the event before
     #[arg(long)]
@@ -106,10 +106,6 @@ enum ClockFlag {
     Cycles,
     /// No times
     None,
-    /// In UTC
-    Utc,
-    /// In the local time zone, $TZ (default)
-    Local,
 }
 
 /// `--color` and `--losses`.
@@ -129,7 +125,7 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     let reader = flags.selection.open(&flags.traces)?;
     let stop = Stop::on_signals().context("view: cannot handle signals")?;
     let mut options = flags.options();
-    let range = flags.selection.range(&reader, &options.zone)?;
+    let range = flags.selection.range(&reader)?;
     let mut target = Target::open(!flags.no_pager).context("view: cannot use stdout")?;
     options.colours = match flags.color {
         WhenFlag::Auto => target.wants_colours(),
@@ -196,16 +192,13 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
 
 impl ViewFlags {
     fn options(&self) -> Options {
-        let style = self.clock.iter().rev().find_map(|flag| match flag {
-            ClockFlag::Time => Some(ClockStyle::Time),
-            ClockFlag::Date => Some(ClockStyle::Date),
-            ClockFlag::Seconds => Some(ClockStyle::Seconds),
-            ClockFlag::Cycles => Some(ClockStyle::Cycles),
-            ClockFlag::None => Some(ClockStyle::None),
-            ClockFlag::Utc | ClockFlag::Local => None,
+        let style = self.clock.map(|flag| match flag {
+            ClockFlag::Time => ClockStyle::Time,
+            ClockFlag::Date => ClockStyle::Date,
+            ClockFlag::Seconds => ClockStyle::Seconds,
+            ClockFlag::Cycles => ClockStyle::Cycles,
+            ClockFlag::None => ClockStyle::None,
         });
-        let zone =
-            self.clock.iter().rev().find(|flag| matches!(flag, ClockFlag::Utc | ClockFlag::Local));
         let (head, fields) = Head::split(&self.fields);
         Options {
             format: match self.format {
@@ -214,7 +207,7 @@ impl ViewFlags {
                 FormatFlag::Csv => Format::Csv,
             },
             clock: style,
-            zone: if zone == Some(&ClockFlag::Utc) { TimeZone::UTC } else { TimeZone::system() },
+            zone: self.selection.zone().clone(),
             delta: !self.no_delta,
             fields: (!fields.is_empty()).then(|| FieldList::new(&fields)),
             head,
@@ -228,6 +221,7 @@ mod tests {
     use super::*;
     use crate::flags::{Action, Flags};
     use clap::Parser as _;
+    use strata_analyze::render::TimeZone;
 
     fn view(arguments: &[&str]) -> Result<Options, String> {
         let arguments = [&["strata", "view"], arguments].concat();
@@ -249,7 +243,9 @@ mod tests {
         let options = view(&[
             "--format=csv",
             "--clock",
-            "date,utc",
+            "date",
+            "--timezone",
+            "utc",
             "--no-delta",
             "--fields",
             "a,payload",
@@ -263,7 +259,8 @@ mod tests {
         assert!(!options.delta);
         assert_eq!(options.fields, Some(FieldList::new(&["a", "payload"])));
         assert_eq!(view(&["--clock=cycles", "t"]).unwrap().clock, Some(ClockStyle::Cycles));
-        assert_eq!(view(&["--clock=utc", "t"]).unwrap().clock, None);
+        assert_eq!(view(&["--timezone=utc", "t"]).unwrap().clock, None);
+        assert_eq!(view(&["t"]).unwrap().zone, TimeZone::system());
     }
 
     #[test]
@@ -271,7 +268,8 @@ mod tests {
         for (arguments, part) in [
             (&[][..], "TRACE"),
             (&["--format", "xml", "t"], "json"),
-            (&["--clock", "moon", "t"], "utc"),
+            (&["--clock", "moon", "t"], "cycles"),
+            (&["--clock", "utc", "t"], "--clock"),
             (&["--threads", "0", "t"], "--threads"),
         ] {
             let text = view(arguments).unwrap_err();

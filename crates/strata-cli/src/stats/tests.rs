@@ -9,6 +9,7 @@ use strata_analyze::stats::{
 
 use super::text::{render, Look, Sort};
 use super::{exit_status, json};
+use strata_analyze::render::TimeZone;
 
 /// 2026-11-22 02:26:46 UTC \[ns since 1970\].
 const BEGIN: i64 = 1_795_314_406_000_000_000;
@@ -105,7 +106,16 @@ fn many_traces(number: usize) -> Stats {
     stats
 }
 
-fn plain(stats: &Stats, look: Look) -> String {
+/// As by default, in UTC.
+const LOOK: Look<'_> = Look {
+    sort: Sort::Records,
+    details: false,
+    ascii: false,
+    selected: false,
+    zone: &TimeZone::UTC,
+};
+
+fn plain(stats: &Stats, look: Look<'_>) -> String {
     anstream::adapter::strip_str(&render(stats, look)).to_string()
 }
 
@@ -116,7 +126,7 @@ fn lines<'t>(text: &'t str, part: &str) -> Vec<&'t str> {
 
 #[test]
 fn text_of_one_trace_says_who_when_how_many_and_how_large() {
-    let text = plain(&one_trace(), Look::default());
+    let text = plain(&one_trace(), LOOK);
     assert!(text.starts_with("demo (42) on box, by lttng-ust 2.13: t/demo-42\n"), "{text}");
     for part in [
         ":46.000000000 ",
@@ -145,21 +155,21 @@ fn text_of_one_trace_says_who_when_how_many_and_how_large() {
 fn text_says_whether_packets_count_what_is_discarded() {
     let mut stats = one_trace();
     stats.streams[0].sum.telling_packets = 0;
-    assert!(plain(&stats, Look::default()).contains("discarded unknown: its packets do not count"));
+    assert!(plain(&stats, LOOK).contains("discarded unknown: its packets do not count"));
     stats.streams[0].sum.telling_packets = 3;
-    assert!(plain(&stats, Look::default()).contains("discarded 0, as 3 of 4 packets say"));
+    assert!(plain(&stats, LOOK).contains("discarded 0, as 3 of 4 packets say"));
 }
 
 #[test]
 fn picture_has_a_sign_for_every_part_in_which_something_is() {
-    let text = plain(&one_trace(), Look { ascii: true, ..Look::default() });
+    let text = plain(&one_trace(), Look { ascii: true, ..LOOK });
     assert!(text.contains(&format!("\n  {}# {}\n", ".".repeat(7), ".".repeat(41))), "{text}");
-    assert!(plain(&one_trace(), Look::default()).contains("\n  ▁▁▁▁▁▁▁█ ▁▁"));
+    assert!(plain(&one_trace(), LOOK).contains("\n  ▁▁▁▁▁▁▁█ ▁▁"));
 }
 
 #[test]
 fn loss_is_said_in_the_summary_in_the_picture_and_with_its_times() {
-    let text = plain(&with_losses(), Look { ascii: true, ..Look::default() });
+    let text = plain(&with_losses(), Look { ascii: true, ..LOOK });
     assert!(text.contains("700 records discarded, 6.5 % of all\n"), "{text}");
     assert!(text.contains("\ndiscarded, or not there\n"), "{text}");
     assert!(text.contains("3 packets not there: overwritten, or never written\n"), "{text}");
@@ -178,7 +188,7 @@ fn loss_in_overwrite_mode_may_be_of_both_kinds() {
         (LossMode::Discard, "discarded", "discard"),
     ] {
         stats.traces[0].loss_mode = Some(mode);
-        let text = plain(&stats, Look::default());
+        let text = plain(&stats, LOOK);
         assert!(text.contains(&format!("700 records {what}, 6.5 % of all\n")), "{text}");
         assert!(text.contains(&format!("\n{what}, or not there\n")), "{text}");
         assert_eq!(json::document(&stats)["traces"][0]["loss_mode"], name);
@@ -199,19 +209,19 @@ fn loss_at_many_times_shows_the_largest_in_the_order_of_time() {
             ..one
         })
         .collect();
-    let text = plain(&stats, Look::default());
+    let text = plain(&stats, LOOK);
     let (_, shown) = text.split_once("\ndiscarded, the 10 largest of 200 (-v)\n").unwrap();
     let counts: Vec<&str> =
         shown.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(counts, ["1,000", "999", "998", "997", "996", "1,000", "999", "998", "997", "996"]);
-    let all = plain(&stats, Look { details: true, ..Look::default() });
+    let all = plain(&stats, Look { details: true, ..LOOK });
     assert_eq!(all.split_once("\ndiscarded\n").unwrap().1.lines().count(), 201);
 }
 
 #[test]
 fn text_of_many_traces_is_one_summary_and_the_largest_of_them() {
     let stats = many_traces(1000);
-    let text = plain(&stats, Look::default());
+    let text = plain(&stats, LOOK);
     assert!(text.starts_with("1,000 traces\n"), "{text}");
     assert!(text.lines().count() < 50, "{text}");
     assert_eq!(lines(&text, "worker (").len(), 20);
@@ -220,7 +230,7 @@ fn text_of_many_traces_is_one_summary_and_the_largest_of_them() {
     assert_eq!(others.len(), 1);
     // 1000 + 1001 + … + 1979.
     assert!(others[0].contains("1,459,710"), "{others:?}");
-    let details = plain(&stats, Look { details: true, ..Look::default() });
+    let details = plain(&stats, Look { details: true, ..LOOK });
     assert_eq!(lines(&details, "on box, by").len(), 1000);
     assert_eq!(lines(&details, "channel0_0").len(), 1000);
 }
@@ -230,13 +240,13 @@ fn events_beyond_a_screen_are_one_row_unless_all_are_asked_for() {
     let mut stats = one_trace();
     stats.events =
         (0..100).map(|at| event(&format!("e:{at:02}"), records(200 - at, 1, 1, 1))).collect();
-    let text = plain(&stats, Look::default());
+    let text = plain(&stats, LOOK);
     assert_eq!(lines(&text, "  e:").len(), 40);
     assert_eq!(lines(&text, "60 others (-v)").len(), 1);
-    let text = plain(&stats, Look { details: true, ..Look::default() });
+    let text = plain(&stats, Look { details: true, ..LOOK });
     assert_eq!(lines(&text, "  e:").len(), 100);
     stats.events.truncate(41);
-    assert_eq!(lines(&plain(&stats, Look::default()), "  e:").len(), 41);
+    assert_eq!(lines(&plain(&stats, LOOK), "  e:").len(), 41);
 }
 
 #[test]
@@ -248,7 +258,7 @@ fn sort_puts_rows_in_the_order_that_was_asked_for() {
         event("a", records(7, 20, 1, 1)),
     ];
     for (sort, wanted) in [(Sort::Records, "bca"), (Sort::Bytes, "cab"), (Sort::Name, "abc")] {
-        let text = plain(&stats, Look { sort, ..Look::default() });
+        let text = plain(&stats, Look { sort, ..LOOK });
         let table = text.split("  event").nth(1).unwrap();
         let order: String =
             table.lines().skip(1).take(3).filter_map(|line| line.trim().chars().next()).collect();
@@ -265,7 +275,7 @@ fn malicious_names_command_no_terminal() {
     stats.events[0].name = "a\x1b[31mb".into();
     stats.streams[0].name = "\x1b[A".into();
     // Colours end in 'm'; nothing of these does.
-    let text = render(&stats, Look { details: true, ..Look::default() });
+    let text = render(&stats, Look { details: true, ..LOOK });
     for bad in ["\x1b]", "\x1b[2J", "\x1b[31mb", "\x1b[A", "\n\n\n"] {
         assert!(!text.contains(bad), "{bad:?} in {text:?}");
     }
@@ -279,11 +289,11 @@ fn malicious_numbers_are_shown() {
     stats.span = Some(Span { from: i64::MIN, to: i64::MAX });
     stats.timeline = Some(Timeline { from: i64::MIN, width: u64::MAX, records: vec![u64::MAX; 2] });
     stats.streams[0].sum = Sum { count: all, absent_records: u64::MAX, ..stats.streams[0].sum };
-    assert!(plain(&stats, Look::default()).contains("18,446,744,073,709,551,615"));
+    assert!(plain(&stats, LOOK).contains("18,446,744,073,709,551,615"));
     stats.timeline = Some(Timeline::default());
     stats.span = None;
-    assert!(!plain(&stats, Look::default()).contains("\n  from  "));
-    assert!(plain(&Stats::default(), Look::default()).starts_with("0 traces\n"));
+    assert!(!plain(&stats, LOOK).contains("\n  from  "));
+    assert!(plain(&Stats::default(), LOOK).starts_with("0 traces\n"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use strata_analyze::render::TimeZone;
 use strata_analyze::stats::{
     date_time, rate, time_of_day, AbsentKind, AbsentRange, EventStats, Records, Span, Stats,
     StreamStats, Sum, Timeline, TraceStats,
@@ -31,8 +32,8 @@ pub enum Sort {
 }
 
 /// How it is shown.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Look {
+#[derive(Clone, Copy, Debug)]
+pub struct Look<'z> {
     /// By what events are sorted.
     pub sort: Sort,
     /// Every trace, every stream, every time.
@@ -41,10 +42,12 @@ pub struct Look {
     pub ascii: bool,
     /// Only some of the records were counted.
     pub selected: bool,
+    /// Of times of day.
+    pub zone: &'z TimeZone,
 }
 
 /// All of it; with colours.
-pub fn render(stats: &Stats, look: Look) -> String {
+pub fn render(stats: &Stats, look: Look<'_>) -> String {
     let mut out = String::new();
     let sum = stats.sum();
     match stats.traces.as_slice() {
@@ -94,13 +97,13 @@ fn headline(out: &mut String, trace: &TraceStats) {
     let _ = writeln!(out, ": {}", clean(&trace.path.display().to_string()));
 }
 
-fn summary(out: &mut String, sum: &Sum, overwritten: bool, span: Option<Span>, look: Look) {
+fn summary(out: &mut String, sum: &Sum, overwritten: bool, span: Option<Span>, look: Look<'_>) {
     let mut line = |name: &str, text: String| {
         let _ = writeln!(out, "  {HEAD}{name:9}{HEAD:#} {text}");
     };
     if let Some(span) = span {
-        line("from", date_time(span.from));
-        line("to", format!("{}, {}", date_time(span.to), nanos(span.nanos())));
+        line("from", date_time(span.from, look.zone));
+        line("to", format!("{}, {}", date_time(span.to, look.zone), nanos(span.nanos())));
     }
     let per_second = rate(sum.count.records, span)
         .map_or_else(String::new, |rate| format!(", {}/s", units::rate(rate)));
@@ -145,7 +148,7 @@ fn none_discarded(sum: &Sum) -> String {
 }
 
 /// What is not there; of records, some may have been overwritten.
-fn absences(sum: &Sum, overwritten: bool, look: Look) -> Vec<(&'static str, String)> {
+fn absences(sum: &Sum, overwritten: bool, look: Look<'_>) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if sum.absent_records > 0 {
         let all = sum.count.records.saturating_add(sum.absent_records);
@@ -191,7 +194,7 @@ fn nanos(nanos: u64) -> String {
 }
 
 /// Records over time, and below it where some were discarded.
-fn picture(out: &mut String, stats: &Stats, timeline: &Timeline, look: Look) {
+fn picture(out: &mut String, stats: &Stats, timeline: &Timeline, look: Look<'_>) {
     const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     const ASCII: [char; 9] = [' ', '.', ':', '-', '=', '+', '*', '%', '#'];
     let highest = timeline.records.iter().copied().max().unwrap_or(0);
@@ -216,7 +219,7 @@ fn picture(out: &mut String, stats: &Stats, timeline: &Timeline, look: Look) {
     if marks.contains('!') {
         let _ = writeln!(out, "  {BAD}{}{BAD:#}  {DIM}! discarded{DIM:#}", marks);
     }
-    let text = |time| shortened(time_of_day(time), timeline.width);
+    let text = |time| shortened(time_of_day(time, look.zone), timeline.width);
     let (from, to) = (text(timeline.from), text(timeline.to()));
     let between = timeline.records.len().saturating_sub(from.len() + to.len());
     if between > 0 {
@@ -247,7 +250,7 @@ fn marks(stats: &Stats, timeline: &Timeline) -> String {
 }
 
 /// A row for each trace.
-fn traces(out: &mut String, stats: &Stats, look: Look) {
+fn traces(out: &mut String, stats: &Stats, look: Look<'_>) {
     let mut traces: Vec<&TraceStats> = stats.traces.iter().collect();
     traces.sort_by(|a, b| match look.sort {
         Sort::Records => b.sum.count.records.cmp(&a.sum.count.records),
@@ -310,7 +313,7 @@ fn per_second(records: u64, span: Option<Span>) -> Cell {
 }
 
 /// A row for each event.
-fn events(out: &mut String, events: &[EventStats], span: Option<Span>, look: Look) {
+fn events(out: &mut String, events: &[EventStats], span: Option<Span>, look: Look<'_>) {
     if events.is_empty() {
         return;
     }
@@ -371,7 +374,7 @@ fn event_name(event: &EventStats) -> String {
 }
 
 /// A row for each stream.
-fn streams(out: &mut String, streams: &[&StreamStats], look: Look) {
+fn streams(out: &mut String, streams: &[&StreamStats], look: Look<'_>) {
     if streams.is_empty() {
         return;
     }
@@ -398,7 +401,7 @@ fn streams(out: &mut String, streams: &[&StreamStats], look: Look) {
             (if look.selected { String::new() } else { overhead }).into(),
             discarded(sum),
             bad(if is_damaged { count(sum.damage) } else { String::new() }, sum.damage > 0),
-            silence.map_or_else(String::new, silence_text).into(),
+            silence.map_or_else(String::new, |silence| silence_text(silence, look.zone)).into(),
         ]
     };
     let shown = if look.details || streams.len() <= ROWS + 1 { streams.len() } else { ROWS };
@@ -415,12 +418,12 @@ fn streams(out: &mut String, streams: &[&StreamStats], look: Look) {
     table.write(out);
 }
 
-fn silence_text(silence: Span) -> String {
-    format!("{} from {}", nanos(silence.nanos()), time_of_day(silence.from))
+fn silence_text(silence: Span, zone: &TimeZone) -> String {
+    format!("{} from {}", nanos(silence.nanos()), time_of_day(silence.from, zone))
 }
 
 /// Each trace with its events and streams.
-fn details(out: &mut String, stats: &Stats, look: Look) {
+fn details(out: &mut String, stats: &Stats, look: Look<'_>) {
     for (number, trace) in stats.traces.iter().enumerate() {
         out.push('\n');
         headline(out, trace);
@@ -432,7 +435,7 @@ fn details(out: &mut String, stats: &Stats, look: Look) {
 }
 
 /// When something was discarded, or is not there.
-fn absent(out: &mut String, stats: &Stats, look: Look) {
+fn absent(out: &mut String, stats: &Stats, look: Look<'_>) {
     let mut ranges: Vec<(&StreamStats, &AbsentRange)> = stats
         .streams
         .iter()
@@ -473,7 +476,7 @@ fn absent(out: &mut String, stats: &Stats, look: Look) {
             AbsentKind::Packets => "packet",
         };
         let time = |time: Option<i64>| -> Cell {
-            time.map_or_else(|| "(no time)".to_owned(), time_of_day).into()
+            time.map_or_else(|| "(no time)".to_owned(), |time| time_of_day(time, look.zone)).into()
         };
         table.row([
             counted(range.count, what).into(),
