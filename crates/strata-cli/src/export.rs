@@ -6,6 +6,7 @@ mod output;
 mod tests;
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -61,7 +62,7 @@ Slices:
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{PAIRS}\n{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct ExportFlags {
-    /// The format: perfetto for https://ui.perfetto.dev, json for a JSON object on each line, csv
+    /// The format
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Format,
 
@@ -99,8 +100,11 @@ pub struct ExportFlags {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
+    /// A picture, for https://ui.perfetto.dev
     Perfetto,
+    /// A JSON object on a line for each event, as `strata view --format json`
     Json,
+    /// A table with a header (RFC 4180), as `strata view --format csv`
     Csv,
 }
 
@@ -112,6 +116,16 @@ impl Format {
             Format::Csv => "csv",
         }
     }
+}
+
+/// What to say where no format is named: each, with what it is for.
+pub fn without_format() -> String {
+    let mut text = "export: --to FORMAT is not given. The formats are:".to_owned();
+    for value in Format::value_variants().iter().filter_map(Format::to_possible_value) {
+        let help = value.get_help().map(ToString::to_string).unwrap_or_default();
+        let _ = write!(text, "\n  --to {:9} {help}", value.get_name());
+    }
+    text + "\nFor more information, try 'strata export --help'."
 }
 
 /// Where it goes.

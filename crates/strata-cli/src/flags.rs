@@ -175,8 +175,8 @@ pub struct RecordFlags {
     subbuf_size: Option<u64>,
 
     /// Sub-buffers for each CPU of each process, a power of two [default: 8]
-    #[arg(long, value_name = "N")]
-    subbufs: Option<u32>,
+    #[arg(long, value_name = "N", alias = "subbufs")]
+    num_subbuf: Option<u32>,
 
     /// Write what is in the buffers at least this often, such as 100ms; 0: only when a sub-buffer is full
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1s")]
@@ -336,8 +336,8 @@ impl RecordFlags {
                 ModeFlag::Overwrite => Mode::Overwrite,
             },
             subbuf_bytes: self.subbuf_size.unwrap_or(SUBBUF_BYTES),
-            nr_subbufs: self.subbufs.unwrap_or(NR_SUBBUFS),
-            is_size_given: self.subbuf_size.is_some() || self.subbufs.is_some(),
+            nr_subbufs: self.num_subbuf.unwrap_or(NR_SUBBUFS),
+            is_size_given: self.subbuf_size.is_some() || self.num_subbuf.is_some(),
             flush: self.flush,
             duration: self.duration,
             pids: self.pid.clone(),
@@ -436,7 +436,7 @@ mod tests {
             "overwrite",
             "--subbuf-size",
             "512K",
-            "--subbufs=4",
+            "--num-subbuf=4",
             "--flush",
             "0.25",
             "--duration",
@@ -452,9 +452,12 @@ mod tests {
         assert_eq!(asked.output, Some("out".into()));
         assert_eq!(asked.mode, Mode::Overwrite);
         assert_eq!((asked.subbuf_bytes, asked.nr_subbufs), (512 << 10, 4));
-        for (flags, is_given) in
-            [(&["x"][..], false), (&["--subbufs=8"], true), (&["--subbuf-size=1M"], true)]
-        {
+        for (flags, is_given) in [
+            (&["x"][..], false),
+            (&["--num-subbuf=8"], true),
+            (&["--subbufs=8"], true),
+            (&["--subbuf-size=1M"], true),
+        ] {
             let asked = record(flags).unwrap();
             // As the help says.
             assert_eq!((asked.subbuf_bytes, asked.nr_subbufs), (1 << 20, 8));

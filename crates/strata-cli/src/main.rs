@@ -20,6 +20,7 @@ mod view;
 use std::io;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::Parser;
 use strata_session::stop::Stop;
 
@@ -31,8 +32,11 @@ const INTERRUPTED: u8 = 130;
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
-    // Usage errors: clap's text, exit status 2.
-    let flags = Flags::parse();
+    std::panic::set_hook(Box::new(|panic| talk::failure(&messages::broken(panic))));
+    let flags = match Flags::try_parse() {
+        Ok(flags) => flags,
+        Err(error) => return ExitCode::from(usage(&error)),
+    };
     let done = match flags.action {
         Action::Record(flags) => record::run(&flags),
         Action::List(ref flags @ ListFlags { probes: Some(ref file), .. }) => {
@@ -51,6 +55,18 @@ fn main() -> ExitCode {
         Action::Man { folder } => generate::man(folder.as_deref()).map(|()| 0),
     };
     ExitCode::from(done.unwrap_or_else(|error| failed(&error)))
+}
+
+/// Show help or a version, or say what is wrong with the command line; and give the exit status.
+fn usage(error: &clap::Error) -> u8 {
+    let status = u8::try_from(error.exit_code()).unwrap_or(FAILED);
+    if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        talk::line(&messages::usage(error));
+    } else {
+        // Whoever reads `strata --help | head` has seen enough.
+        let _ = error.print();
+    }
+    status
 }
 
 /// The exit status of what was stopped, as a shell has it for a program that a signal ended.
@@ -79,6 +95,7 @@ fn failed(error: &anyhow::Error) -> u8 {
 mod tests {
     use super::*;
     use anyhow::Context as _;
+    use clap::CommandFactory as _;
     use strata_session::command::CommandError;
     use strata_session::SessionError;
 
@@ -88,6 +105,25 @@ mod tests {
         assert_eq!(failed(&Err::<(), _>(pipe).context("stdout").unwrap_err()), 0);
         let full = io::Error::from(io::ErrorKind::StorageFull);
         assert_eq!(failed(&Err::<(), _>(full).context("stdout").unwrap_err()), FAILED);
+    }
+
+    #[test]
+    fn usage_errors_of_every_command_have_the_prefix_of_all_errors_and_status_2() {
+        let commands = Flags::command();
+        let names: Vec<&str> = commands.get_subcommands().map(|one| one.get_name()).collect();
+        assert!(names.len() > 6);
+        for name in names.into_iter().map(Some).chain([None]) {
+            let words = ["strata"].into_iter().chain(name).chain(["--no-such-flag"]);
+            let error = Flags::try_parse_from(words).unwrap_err();
+            let text = anstream::adapter::strip_str(&messages::usage(&error)).to_string();
+            assert!(text.starts_with("strata: unexpected argument '--no-such-flag'"), "{text}");
+            assert!(!text.contains("error:") && text.contains("--help"), "{text}");
+            assert_eq!(usage(&error), 2);
+        }
+        for flag in ["--help", "--version"] {
+            assert_eq!(usage(&Flags::try_parse_from(["strata", flag]).unwrap_err()), 0);
+        }
+        assert_eq!(usage(&Flags::try_parse_from(["strata"]).unwrap_err()), 2);
     }
 
     #[test]

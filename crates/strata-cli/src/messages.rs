@@ -3,8 +3,10 @@
 
 mod kernel;
 mod losses;
+mod usage;
 
 pub use kernel::{no_such_event, weight_of_no_kernel};
+pub use usage::{broken, usage};
 
 use std::fmt::Write as _;
 

@@ -139,7 +139,7 @@ pub enum OptionsError {
     },
     /// The number of sub-buffers is outside its limits.
     #[error(
-        "--subbufs={number}: not a power of two from {NR_SUBBUFS_MIN} to {NR_SUBBUFS_MAX}. \
+        "--num-subbuf={number}: not a power of two from {NR_SUBBUFS_MIN} to {NR_SUBBUFS_MAX}. \
          Use {suggestion}"
     )]
     Subbufs {
@@ -150,7 +150,7 @@ pub enum OptionsError {
     },
     /// Both are within their limits, and too much together.
     #[error(
-        "--subbufs={number} of --subbuf-size={subbuf_bytes}: {bytes} bytes for each CPU of each \
+        "--num-subbuf={number} of --subbuf-size={subbuf_bytes}: {bytes} bytes for each CPU of each \
          process, at most {STREAM_BYTES_MAX}. Use fewer or smaller ones"
     )]
     StreamBytes {

@@ -18,7 +18,7 @@ pub(super) fn larger(subbuf_bytes: u64, nr_subbufs: u32) -> String {
             flag_size(subbuf_bytes * 2),
             flag_size(subbuf_bytes)
         ),
-        false => format!("--subbufs={} (now {nr_subbufs})", nr_subbufs.saturating_mul(2)),
+        false => format!("--num-subbuf={} (now {nr_subbufs})", nr_subbufs.saturating_mul(2)),
     }
 }
 

@@ -125,7 +125,7 @@ fn loss_by_each_reason_is_said_with_what_helps() {
 
     report.mode = Mode::Overwrite;
     report.subbuf_bytes = 64 << 20;
-    assert!(text_with(&report, "(full)").ends_with("CPUs. Use --subbufs=16 (now 8)."));
+    assert!(text_with(&report, "(full)").ends_with("CPUs. Use --num-subbuf=16 (now 8)."));
 }
 
 #[test]
