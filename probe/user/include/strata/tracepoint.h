@@ -60,44 +60,73 @@
 #include <strata/user/format.h>
 #include <strata/user/site.h>
 
+/* A comma that goes where there is nothing behind it: gcc and clang have it in all their standards. */
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
+#endif
+
 /* The name of a field is only pasted: no macro of the same name is seen. */
-#define strata_int(name, ...) \
+#define strata_int(name, ...)                                   \
+	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
 	(_scalar, _of_##name, #name, _integer, 0, 10, STRATA_USER_NULL, __VA_ARGS__)
-#define strata_hex(name, ...) \
+#define strata_hex(name, ...)                                   \
+	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
 	(_scalar, _of_##name, #name, _integer, 0, 16, STRATA_USER_NULL, __VA_ARGS__)
-#define strata_oct(name, ...) \
+#define strata_oct(name, ...)                                   \
+	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
 	(_scalar, _of_##name, #name, _integer, 0, 8, STRATA_USER_NULL, __VA_ARGS__)
-#define strata_bin(name, ...) \
+#define strata_bin(name, ...)                                   \
+	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
 	(_scalar, _of_##name, #name, _integer, 0, 2, STRATA_USER_NULL, __VA_ARGS__)
 #define strata_net(name, ...)                                                     \
+	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__))                   \
 	(_scalar, _of_##name, #name, _integer, STRATA_ABI_USER_FIELD_NETWORK, 10, \
 	 STRATA_USER_NULL, __VA_ARGS__)
 #define strata_net_hex(name, ...)                                                 \
+	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__))                   \
 	(_scalar, _of_##name, #name, _integer, STRATA_ABI_USER_FIELD_NETWORK, 16, \
 	 STRATA_USER_NULL, __VA_ARGS__)
 #define strata_bool(name, ...)                                                                   \
+	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__))                                  \
 	(_scalar, _of_##name, #name, _boolean, STRATA_ABI_USER_FIELD_BOOL, 10, STRATA_USER_NULL, \
 	 __VA_ARGS__)
-#define strata_float(name, ...) \
+#define strata_float(name, ...)                                 \
+	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
 	(_scalar, _of_##name, #name, _real, 0, 10, STRATA_USER_NULL, __VA_ARGS__)
-#define strata_pointer(name, ...) \
+#define strata_pointer(name, ...)                               \
+	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
 	(_scalar, _of_##name, #name, _address, 0, 16, STRATA_USER_NULL, __VA_ARGS__)
-#define strata_enum(name, enumeration, ...)                                              \
-	(_scalar, _of_##name, #name, _integer, 0, 10, &strata_enumeration_##enumeration, \
-	 __VA_ARGS__)
-#define strata_string(name, ...)	(_string, _of_##name, #name, __VA_ARGS__)
-#define strata_text(name, pointer, ...) (_text, _of_##name, #name, pointer, __VA_ARGS__)
-#define strata_array(name, pointer, ...) \
-	(_array, _of_##name, #name, _number, 0, 10, pointer, __VA_ARGS__)
-#define strata_array_hex(name, pointer, ...) \
-	(_array, _of_##name, #name, _number, 0, 16, pointer, __VA_ARGS__)
-#define strata_sequence(name, pointer, ...) \
-	(_sequence, _of_##name, #name, _number, 0, 10, pointer, __VA_ARGS__)
-#define strata_sequence_hex(name, pointer, ...) \
-	(_sequence, _of_##name, #name, _number, 0, 16, pointer, __VA_ARGS__)
-#define strata_text_sequence(name, pointer, ...) \
-	(_sequence, _of_##name, #name, _text, 0, 10, pointer, __VA_ARGS__)
-#define strata_blob(name, pointer, ...) \
-	(_sequence, _of_##name, #name, _blob, 0, 16, pointer, __VA_ARGS__)
+#define strata_enum(name, ...)                                    \
+	STRATA_USER_LABELLED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
+	(_scalar, _of_##name, #name, _integer, 0, 10, &strata_enumeration_##__VA_ARGS__)
+#define strata_string(name, ...)                                \
+	STRATA_USER_VALUED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
+	(_string, _of_##name, #name, __VA_ARGS__)
+#define strata_text(name, ...)                                   \
+	STRATA_USER_COUNTED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
+	(_text, _of_##name, #name, __VA_ARGS__)
+#define strata_array(name, ...)                                  \
+	STRATA_USER_COUNTED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
+	(_array, _of_##name, #name, _number, 0, 10, __VA_ARGS__)
+#define strata_array_hex(name, ...)                              \
+	STRATA_USER_COUNTED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
+	(_array, _of_##name, #name, _number, 0, 16, __VA_ARGS__)
+#define strata_sequence(name, ...)                               \
+	STRATA_USER_COUNTED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
+	(_sequence, _of_##name, #name, _number, 0, 10, __VA_ARGS__)
+#define strata_sequence_hex(name, ...)                           \
+	STRATA_USER_COUNTED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
+	(_sequence, _of_##name, #name, _number, 0, 16, __VA_ARGS__)
+#define strata_text_sequence(name, ...)                          \
+	STRATA_USER_COUNTED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
+	(_sequence, _of_##name, #name, _text, 0, 10, __VA_ARGS__)
+#define strata_blob(name, ...)                                   \
+	STRATA_USER_COUNTED(STRATA_USER_GIVEN(~, ##__VA_ARGS__)) \
+	(_sequence, _of_##name, #name, _blob, 0, 16, __VA_ARGS__)
+
+#ifdef __clang__
+#pragma clang diagnostic pop
+#endif
 
 #endif /* STRATA_TRACEPOINT_H */

@@ -2,13 +2,14 @@
 /*
  * fields.h - the passes of the tracepoint macros over an event's fields.
  *
- * A field is one of five tuples, whose last element is an expression of the user's:
+ * A field is one of six tuples, whose last element is an expression of the user's:
  *
  *   (_scalar,   id, "name", kind, flags, base, enumeration, expression)
  *   (_string,   id, "name", expression)
  *   (_array,    id, "name", kind, flags, base, pointer, count)        kind: _number
  *   (_text,     id, "name", pointer, count)
  *   (_sequence, id, "name", kind, flags, base, pointer, count)        kind: _number, _text, _blob
+ *   (_lacking,  id, "name", "what")                                   of which only TYPES makes something
  *
  * and a pass is a macro for each of them, PASS##_scalar(context, id, "name", ...) and so on. In a block:
  *
@@ -27,6 +28,23 @@
 #include <strata/user/assemble.h>
 #include <strata/user/foreach.h>
 #include <strata/user/types.h>
+
+/* Which tuple a field is, by how many arguments were given behind its name. */
+#define STRATA_USER_VALUED(given)		   STRATA_USER_PASTE(STRATA_USER_VALUED_, given)
+#define STRATA_USER_VALUED_0(shape, id, name, ...) (_lacking, id, name, "its value is not given")
+#define STRATA_USER_VALUED_1(...)		   (__VA_ARGS__)
+#define STRATA_USER_VALUED_2(...)		   (__VA_ARGS__)
+#define STRATA_USER_LABELLED(given)		   STRATA_USER_PASTE(STRATA_USER_LABELLED_, given)
+#define STRATA_USER_LABELLED_0(shape, id, name, ...) \
+	(_lacking, id, name, "its enumeration and value are not given")
+#define STRATA_USER_LABELLED_1(shape, id, name, ...) (_lacking, id, name, "its value is not given")
+#define STRATA_USER_LABELLED_2(...)		     (__VA_ARGS__)
+#define STRATA_USER_COUNTED(given)		     STRATA_USER_PASTE(STRATA_USER_COUNTED_, given)
+#define STRATA_USER_COUNTED_0(shape, id, name, ...) \
+	(_lacking, id, name, "its pointer and number of elements are not given")
+#define STRATA_USER_COUNTED_1(shape, id, name, ...) \
+	(_lacking, id, name, "its number of elements is not given")
+#define STRATA_USER_COUNTED_2(...) (__VA_ARGS__)
 
 /* Two fields of the same name are two enumerators of the same name: the compiler says which. */
 #define STRATA_USER_UNIQUE(id, name)                                                 \
@@ -130,6 +148,15 @@
 #define STRATA_USER_TYPES_SEQUENCE_blob(id, name, pointer) \
 	STRATA_USER_TYPES_POINTER(id, name, pointer)       \
 	typedef unsigned char strata_element##id STRATA_USER_UNUSED;
+
+#define STRATA_USER_TYPES_lacking(context, id, name, what) STRATA_USER_FIELD_ASSERT(name, 0, what);
+#define STRATA_USER_CODES_lacking(...)
+#define STRATA_USER_ASK_lacking(...)
+#define STRATA_USER_DESCRIBE_lacking(...)
+#define STRATA_USER_BYTES_lacking(...)
+#define STRATA_USER_VALUES_lacking(...)
+#define STRATA_USER_PUT_lacking(...)
+#define STRATA_USER_PART_lacking(...)
 
 /* CODES: an enumerator for each field, context##id; after TYPES. */
 #define STRATA_USER_CODES_scalar(context, id, name, kind, flags, base, enumeration, ...) \

@@ -66,6 +66,18 @@
 			   a86, a87, a88, a89, a90, a91, a92, a93, a94, a95, a96, count, ...)    \
 	count
 
+/* How many arguments stand behind the first: 0, 1, or 2 for "more" (seen up to 62 of them). */
+#define STRATA_USER_GIVEN(...)                                                                     \
+	STRATA_USER_GIVEN_(__VA_ARGS__, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,   \
+			   2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, \
+			   2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 0, ~)
+#define STRATA_USER_GIVEN_(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, \
+			   a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, \
+			   a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, a41, a42, a43, \
+			   a44, a45, a46, a47, a48, a49, a50, a51, a52, a53, a54, a55, a56, a57, \
+			   a58, a59, a60, a61, a62, given, ...)                                  \
+	given
+
 /*
  * STRATA_USER_FOREACH(visit, context, list...) - STRATA_USER_CALL(visit, context, field) for each field,
  * with nothing between them. With more than 32 fields: nothing, an assertion says so elsewhere.

@@ -3,7 +3,8 @@
  * cases.c - mistakes, and what every compiler must say of them; ../run compiles the file once for each.
  *
  * A case is a comment of one line, "name: text that the compiler's output has to contain", and the one
- * line of code two lines further on, which the output has to point at.
+ * line of code two lines further on, which the output has to point at. Where something is forgotten, that is
+ * the only error.
  */
 #include <strata/tracepoint.h>
 
@@ -29,6 +30,11 @@ STRATA_CLASS(wrong, (int n), strata_string(n, n));
 /* class_with_a_field_given_twice: strata_duplicate_field_of_same */
 #ifdef class_with_a_field_given_twice
 STRATA_CLASS(wrong, (int n), strata_int(same, n), strata_int(same, n));
+#endif
+
+/* forgotten_value_in_a_class: strata: field n: its value is not given */
+#ifdef forgotten_value_in_a_class
+STRATA_CLASS(wrong, (int n), strata_int(n), strata_text(t, "abc", 3));
 #endif
 
 /* class_with_too_many_fields: strata: class wrong: it has more than 32 fields */
@@ -68,6 +74,41 @@ void mistakes(int i, double real, const char *s, const int *words)
 	(void)bytes, (void)longs, (void)structure, (void)nothing, (void)s, (void)i, (void)real;
 	STRATA_TRACE(app, right, INFO, MANY(f));
 	STRATA_TRACE(p12, nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn, INFO, strata_float(real, real));
+
+/* forgotten_value: strata: field n: its value is not given */
+#ifdef forgotten_value
+	STRATA_TRACE(app, wrong, INFO, strata_int(n));
+#endif
+
+/* forgotten_value_among_others: strata: field n: its value is not given */
+#ifdef forgotten_value_among_others
+	STRATA_TRACE(app, wrong, INFO, strata_int(a, i), strata_float(n), strata_string(s, s));
+#endif
+
+/* forgotten_string: strata: field n: its value is not given */
+#ifdef forgotten_string
+	STRATA_TRACE(app, wrong, INFO, strata_string(n));
+#endif
+
+/* forgotten_value_of_enum: strata: field n: its value is not given */
+#ifdef forgotten_value_of_enum
+	STRATA_TRACE(app, wrong, INFO, strata_enum(n, colour));
+#endif
+
+/* forgotten_enumeration: strata: field n: its enumeration and value are not given */
+#ifdef forgotten_enumeration
+	STRATA_TRACE(app, wrong, INFO, strata_enum(n));
+#endif
+
+/* forgotten_count: strata: field n: its number of elements is not given */
+#ifdef forgotten_count
+	STRATA_TRACE(app, wrong, INFO, strata_array(n, words));
+#endif
+
+/* forgotten_pointer: strata: field n: its pointer and number of elements are not given */
+#ifdef forgotten_pointer
+	STRATA_TRACE(app, wrong, INFO, strata_blob(n));
+#endif
 
 /* integer_from_string: strata: field n: its value is not an integer */
 #ifdef integer_from_string
