@@ -75,6 +75,8 @@ Probes (--probe), recorded as system calls are:
       when it returns
   [NAME=]usdt:FILE:PROVIDER:PROBE[(ARGUMENT[:TYPE], ...)]
       where the program has a USDT probe
+  FUNCTION, PROVIDER and PROBE may have '*': what fits is recorded, and
+  what does not is said.
   FILE is a path, a command in PATH, or a library.
   `strata list --probes FILE` shows what there is.
 

@@ -282,6 +282,24 @@ impl Elf {
         Ok(names.into_iter().collect())
     }
 
+    /// The functions whose names are wanted, also those that cannot be probed.
+    ///
+    /// # Errors
+    /// [`ElfError::Damaged`].
+    pub(crate) fn matching(
+        &self,
+        is_wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<Matching<'_>, ElfError> {
+        let mut symbols = self.symbols()?;
+        symbols.defined.retain(|symbol| is_wanted(symbol.name));
+        let is_function =
+            |symbol: &&Symbol<'_>| matches!(symbol.kind, elf::STT_FUNC | elf::STT_GNU_IFUNC);
+        let functions = symbols.defined.iter().filter(is_function);
+        let names = functions.filter_map(|symbol| std::str::from_utf8(symbol.name).ok());
+        let names = names.map(str::to_owned).collect();
+        Ok(Matching { elf: self, symbols, names })
+    }
+
     fn symbols(&self) -> Result<Symbols<'_>, ElfError> {
         let mut all = Symbols { defined: vec![], imported: vec![], name_bytes: 0, is_full: false };
         self.add_symbols(&mut all)?;
@@ -313,6 +331,30 @@ impl Elf {
             })?;
         }
         Ok(())
+    }
+}
+
+/// Some functions of a file.
+pub(crate) struct Matching<'data> {
+    elf: &'data Elf,
+    /// These and no others.
+    symbols: Symbols<'data>,
+    names: BTreeSet<String>,
+}
+
+impl Matching<'_> {
+    /// Their names, sorted.
+    pub(crate) fn names(&self) -> &BTreeSet<String> {
+        &self.names
+    }
+
+    /// Where one of them is.
+    ///
+    /// # Errors
+    /// Why it cannot be probed.
+    pub(crate) fn place(&self, name: &str) -> Result<Place, ElfError> {
+        let symbol = self.symbols.function(self.elf.path(), name)?;
+        self.elf.address(symbol.address)
     }
 }
 

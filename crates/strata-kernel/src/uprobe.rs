@@ -5,10 +5,12 @@
 //! [NAME=]uretprobe:BINARY:SYMBOL[(NAME:TYPE)]
 //! [NAME=]usdt:BINARY:PROVIDER:NAME[(ARGUMENT[:TYPE],...)]
 //! ```
+//! A SYMBOL, PROVIDER or NAME with `*` is a pattern: what of it can be recorded is.
 //! For their users they are described in `docs/guide/probes.md`.
 
 mod error;
 mod events;
+mod fit;
 pub mod register;
 mod similar;
 mod spec;
@@ -18,12 +20,18 @@ mod tests;
 pub use error::{ProbeError, Problem};
 pub(crate) use similar::similar;
 
-use crate::elf::{self, Elf, ElfError};
+use crate::elf::{self, Elf, ElfError, Matching};
 use crate::event::KernelEvent;
 use crate::usdt;
 use events::Names;
-use spec::{Spec, Target};
+use fit::Fit;
+use spec::{Argument, Place, Spec, Target};
+use std::collections::HashSet;
 use std::path::PathBuf;
+use strata_filter::Pattern;
+
+/// More functions than this are not probed for one pattern.
+const FUNCTIONS_MAX: usize = 1000;
 
 /// What probes record.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -85,6 +93,28 @@ fn add(spec: &Spec<'_>, probes: &mut Probes, names: &mut Names) -> Result<(), Pr
     let path = elf::find(spec.binary).map_err(at_binary)?;
     let elf = Elf::open(&path).map_err(at_binary)?;
     match &spec.target {
+        Target::Function {
+            place: Place { symbol: Some(pattern), offset, text },
+            arguments,
+            is_return,
+        } if pattern.contains('*') => {
+            if *offset > 0 {
+                return Err(spec.error(text, Problem::WithinMany(*offset)));
+            }
+            let pattern = Pattern::glob(pattern);
+            let found = elf.matching(|name| pattern.matches(name)).map_err(at_binary)?;
+            if found.names().len() > FUNCTIONS_MAX {
+                let (found, limit) = (found.names().len(), FUNCTIONS_MAX);
+                return Err(spec.error(text, Problem::Many { found, limit }));
+            }
+            if !found.names().is_empty() {
+                let asked = (*text, arguments.as_slice(), *is_return);
+                return add_functions(spec, &elf, &found, asked, probes, names);
+            }
+            // Says what there is instead.
+            let missing = elf.symbol(text, 0).err();
+            Err(spec.error(text, missing.map_or(Problem::Nothing, Problem::Elf)))
+        }
         Target::Function { place, arguments, is_return } => {
             let found = match &place.symbol {
                 Some(symbol) => elf.symbol(symbol, place.offset),
@@ -99,4 +129,33 @@ fn add(spec: &Spec<'_>, probes: &mut Probes, names: &mut Names) -> Result<(), Pr
             events::add_usdt(spec, wanted, (&elf, &all), probes, names)
         }
     }
+}
+
+/// All functions of a pattern that can be probed; of several names of one place the first.
+fn add_functions(
+    spec: &Spec<'_>,
+    elf: &Elf,
+    found: &Matching<'_>,
+    (text, arguments, is_return): (&str, &[Argument<'_>], bool),
+    probes: &mut Probes,
+    names: &mut Names,
+) -> Result<(), ProbeError> {
+    let (mut fit, mut places) = (Fit::default(), HashSet::new());
+    for name in found.names() {
+        match found.place(name) {
+            Ok(at) if !places.insert(at.offset) => {
+                fit.leave_out(name, "another name of one of these");
+            }
+            Ok(at) => {
+                let place = Place { text: name, symbol: Some(name), offset: 0 };
+                let event = events::function(elf.binary(), at, &place, arguments, is_return);
+                events::add_function(spec, event, probes, names)?;
+                fit.fits();
+            }
+            Err(error) => fit.leave_out(name, &Problem::Elf(error).of_one()),
+        }
+    }
+    let remark = fit.remark(spec.text).map_err(|problem| spec.error(text, problem))?;
+    probes.remarks.extend(remark);
+    Ok(())
 }

@@ -119,6 +119,29 @@ pub enum Problem {
         /// How many.
         found: usize,
     },
+    /// A pattern for functions, and a place within one.
+    #[error(
+        "{0:#x} bytes behind the begin is a place in one function. Leave +{0:#x} out, or the '*'"
+    )]
+    WithinMany(u64),
+    /// A pattern for very many functions.
+    #[error(
+        "{found} functions match, limit {limit}: each is a breakpoint. Write more of the name"
+    )]
+    Many {
+        /// How many.
+        found: usize,
+        /// At most.
+        limit: usize,
+    },
+    /// Something matches a pattern, and nothing of it can be recorded.
+    #[error("{found} match, and none of them can be recorded: {why}")]
+    NoneFits {
+        /// How many match.
+        found: usize,
+        /// Who, and why.
+        why: String,
+    },
     /// The file, or the place in it.
     #[error("{0}")]
     Elf(ElfError),
@@ -137,6 +160,30 @@ pub enum Problem {
         /// How to find out.
         all: String,
     },
+}
+
+impl Problem {
+    /// What is wrong with one probe of many, beside whose name it is said.
+    pub(crate) fn of_one(&self) -> String {
+        match self {
+            Problem::Few { found, wanted, .. } => {
+                format!("has {found} arguments, and {wanted} are named")
+            }
+            Problem::Wide { number, found, wanted, .. } => {
+                format!("argument {number} has {found} bytes, and the type {wanted}")
+            }
+            Problem::Elf(ElfError::Indirect { .. }) => {
+                "chosen when the program starts (IFUNC); probe what is called in its place"
+                    .to_owned()
+            }
+            Problem::Elf(ElfError::Ambiguous { .. }) => {
+                "several functions of that name; write one's address".to_owned()
+            }
+            Problem::Elf(ElfError::Variable { .. }) => "a variable".to_owned(),
+            Problem::Elf(ElfError::NoCode { .. }) => "there is no code at its address".to_owned(),
+            other => other.to_string(),
+        }
+    }
 }
 
 impl ProbeError {

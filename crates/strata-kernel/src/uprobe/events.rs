@@ -3,6 +3,7 @@
 use crate::elf::{Binary, Elf, Place as Found};
 use crate::event::{KernelEvent, Probe, Source};
 use crate::uprobe::error::{ProbeError, Problem};
+use crate::uprobe::fit::Fit;
 use crate::uprobe::register::{ARGUMENTS, RAX, RIP};
 use crate::uprobe::spec::{hexadecimal, Argument, Class, Place, Spec, Usdt};
 use crate::uprobe::{similar, Probes};
@@ -185,10 +186,24 @@ pub(crate) fn add_usdt(
             return Err(spec.error(name, Problem::SeveralNamed { found: different.len() }));
         }
     }
+    let is_pattern = usdt.provider.contains('*') || usdt.name.contains('*');
     let mut remarks: Vec<(String, u64)> = Vec::new();
+    let (mut fit, mut fitting, mut unfit) = (Fit::default(), BTreeSet::new(), BTreeSet::new());
     for location in found {
-        let (event, left_out) = usdt_event(elf, location, usdt.arguments.as_deref())
-            .map_err(|problem| spec.error(from(spec, usdt.provider), problem))?;
+        let name = format!("{}:{}", location.provider, location.name);
+        let (event, left_out) = match usdt_event(elf, location, usdt.arguments.as_deref()) {
+            Ok(made) => made,
+            Err(problem) if is_pattern => {
+                if unfit.insert(name.clone()) {
+                    fit.leave_out(&name, &problem.of_one());
+                }
+                continue;
+            }
+            Err(problem) => return Err(spec.error(from(spec, usdt.provider), problem)),
+        };
+        if fitting.insert(name) {
+            fit.fits();
+        }
         for why in left_out {
             let remark = format!("{}:{}: {why}", location.provider, location.name);
             match remarks.iter_mut().find(|(known, _)| *known == remark) {
@@ -204,6 +219,8 @@ pub(crate) fn add_usdt(
             probes.events.push(event);
         }
     }
+    let unfit = fit.remark(spec.text);
+    probes.remarks.extend(unfit.map_err(|why| spec.error(from(spec, usdt.provider), why))?);
     probes.remarks.extend(remarks.into_iter().map(|(remark, count)| match count {
         1 => format!("USDT probe {remark}. It is left out"),
         _ => format!("USDT probe {remark}. It is left out in {count} places"),

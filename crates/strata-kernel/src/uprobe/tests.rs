@@ -174,6 +174,63 @@ fn parse_all_gives_different_events_different_names() {
 }
 
 #[test]
+fn parse_of_a_pattern_takes_the_functions_that_fit_and_says_the_others() {
+    let Some((_folder, path)) = target() else { return };
+    let elf = Elf::open(&path).unwrap();
+    let path = path.display();
+    let probes = parse(&format!("uprobe:{path}:target_*(a:u32)")).unwrap();
+    let found: Vec<&str> = probes.events.iter().map(|event| event.name.as_str()).collect();
+    let functions = elf.functions().unwrap();
+    let wanted: Vec<String> = functions
+        .iter()
+        .filter(|name| name.starts_with("target_"))
+        .map(|name| format!("uprobe_{name}"))
+        .collect();
+    assert!(wanted.len() >= 2);
+    assert_eq!(found, wanted);
+    for event in &probes.events {
+        assert_eq!(offset(event), elf.symbol(&event.kernel_name, 0).unwrap().offset);
+        assert_eq!(names(event), ["ip", "a"]);
+    }
+    assert!(probes.remarks.is_empty(), "{:?}", probes.remarks);
+    // One name for all, as they have the same fields.
+    let probes = parse(&format!("all=uretprobe:{path}:target_*(ret:s64)")).unwrap();
+    assert!(probes.events.len() == wanted.len());
+    assert!(probes.events.iter().all(|event| event.name == "all"));
+
+    // The C library's memcpy chooses what is called, and there are two of most names.
+    let probes = parse("uprobe:c:mem*").unwrap();
+    assert!(!probes.events.is_empty());
+    let remark = &probes.remarks[0];
+    assert!(remark.starts_with("probe uprobe:c:mem*: of ") && remark.contains("IFUNC"), "{remark}");
+    let error = parse("uprobe:c:memcp*").unwrap_err().to_string();
+    assert!(error.contains("none of them can be recorded") && error.contains("IFUNC"), "{error}");
+    let error = parse("uprobe:c:*").unwrap_err().to_string();
+    assert!(error.contains("functions match, limit 1000"), "{error}");
+    let error = parse("uprobe:c:mem*+4").unwrap_err().to_string();
+    assert!(error.contains("Leave +0x4 out"), "{error}");
+    let error = parse(&format!("uprobe:{path}:zebra*")).unwrap_err().to_string();
+    assert!(error.contains("has no function 'zebra*'"), "{error}");
+}
+
+#[test]
+fn parse_of_a_pattern_of_usdt_probes_takes_those_that_have_the_arguments() {
+    let Some((_folder, path)) = target() else { return };
+    let path = path.display();
+    let probes = parse(&format!("usdt:{path}:target:*(a,b,c)")).unwrap();
+    assert!(probes.events.iter().all(|event| event.fields.len() <= 4));
+    let found: Vec<&str> = probes.events.iter().map(|event| event.name.as_str()).collect();
+    assert!(found.contains(&"usdt_target_values") && !found.contains(&"usdt_target_wanted"));
+    let remark = &probes.remarks[0];
+    assert!(remark.contains("of 7 that match, "), "{remark}");
+    assert!(remark.contains("target:wanted: has 1 arguments, and 3 are named"), "{remark}");
+    // Of one that is named, it is an error, as it is where none fits.
+    assert!(parse(&format!("usdt:{path}:target:wanted(a,b,c)")).is_err());
+    let error = parse(&format!("usdt:{path}:target:want*(a,b)")).unwrap_err().to_string();
+    assert!(error.contains("1 match, and none of them"), "{error}");
+}
+
+#[test]
 fn parse_of_what_is_no_probe_points_to_the_place() {
     let cases = [
         ("", 0..0, "the kind of probe is missing"),
