@@ -71,8 +71,8 @@ impl<'a> Mover<'a> {
     /// Until the keeper has switched everything off and all is taken.
     pub(crate) fn run(mut self) -> Moves {
         let mut pause = PAUSE_MIN;
-        while self.arrive(pause) {
-            let packets = self.round();
+        while let Some(first) = self.arrive(pause) {
+            let packets = first.saturating_add(self.round());
             self.close_ended();
             self.count();
             pause = match packets {
@@ -88,20 +88,34 @@ impl<'a> Mover<'a> {
         Moves { processes: self.reports.into_all(), matched: self.matched }
     }
 
-    /// Let in who came, for as long as the pause is. False: nobody will come any more, and everything is
-    /// switched off.
-    fn arrive(&mut self, pause: Duration) -> bool {
-        match self.arrivals.recv_timeout(pause) {
-            Ok(arrival) => self.add(arrival),
-            Err(RecvTimeoutError::Timeout) => return true,
-            Err(RecvTimeoutError::Disconnected) => return false,
-        }
+    /// Let in who comes, for as long as the pause is. Returns how many packets were moved of them at once;
+    /// `None`: nobody will come any more, and everything is switched off.
+    ///
+    /// A thousand may come one after the other: the others are not looked at for each of them, and this thread
+    /// is not woken by each.
+    fn arrive(&mut self, pause: Duration) -> Option<u64> {
+        let until = Instant::now() + pause;
         loop {
-            match self.arrivals.try_recv() {
+            match self.arrivals.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(arrival) => self.add(arrival),
-                Err(TryRecvError::Empty) => return true,
-                Err(TryRecvError::Disconnected) => return false,
+                Err(RecvTimeoutError::Timeout) => return Some(0),
+                Err(RecvTimeoutError::Disconnected) => return None,
             }
+            let first = self.processes.len().saturating_sub(1);
+            loop {
+                match self.arrivals.try_recv() {
+                    Ok(arrival) => self.add(arrival),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return None,
+                }
+            }
+            // What comes may be at work already, and fill its buffers before the pause is over.
+            let rest = until.saturating_duration_since(Instant::now());
+            let packets = self.poll(first);
+            if rest.is_zero() || packets > 0 {
+                return Some(packets);
+            }
+            std::thread::sleep(rest.min(PAUSE_MIN));
         }
     }
 
@@ -115,23 +129,32 @@ impl<'a> Mover<'a> {
     /// Once through all processes. Returns how many packets were moved.
     fn round(&mut self) -> u64 {
         let now = Instant::now();
-        let flush = self.next_flush.is_some_and(|time| now >= time);
+        if self.next_flush.is_none_or(|time| now < time) {
+            return self.poll(0);
+        }
+        self.next_flush = Some(now + self.flush);
+        self.each(0, Moved::flush)
+    }
+
+    /// Take the whole packets of the processes from this one on. Returns how many.
+    fn poll(&mut self, first: usize) -> u64 {
+        self.each(first, Moved::poll)
+    }
+
+    fn each(
+        &mut self,
+        first: usize,
+        work: impl Fn(&mut Moved, &mut Place<'_>) -> Result<u64, strata_collect::Error>,
+    ) -> u64 {
         let mut packets = 0u64;
-        for process in &mut self.processes {
+        for process in self.processes.iter_mut().skip(first) {
             if self.shared.has_failed() {
                 return 0;
             }
-            let moved = match flush {
-                true => process.flush(&mut self.place),
-                false => process.poll(&mut self.place),
-            };
-            match moved {
+            match work(process, &mut self.place) {
                 Ok(moved) => packets = packets.saturating_add(moved),
                 Err(error) => failed(self.shared, process, &error),
             }
-        }
-        if flush {
-            self.next_flush = Some(now + self.flush);
         }
         packets
     }

@@ -16,7 +16,7 @@ use crate::description::DescriptionError;
 use crate::error::Error;
 use crate::find::refusal;
 use crate::identity::{shown, Identity};
-use crate::memory::{session, state, u16_in, u32_in, u64_in, Memory};
+use crate::memory::{state, u16_in, u32_in, u64_in, Memory};
 use crate::process::{failed, Process, Status};
 use crate::rules::Rules;
 use crate::sites::Stuck;
@@ -161,6 +161,11 @@ impl Snapshot {
         };
         Ok(copy.chunks_exact(size).map(parse).collect())
     }
+}
+
+/// The status in a copy of a session's slot.
+fn status_in(slot: &[u8]) -> u32 {
+    u32_in(slot, offset_of!(user::Session, status))
 }
 
 /// CPUs that a channel may have streams for: those that can be in this machine.
@@ -416,26 +421,21 @@ impl Application {
     /// Generations of its sessions that are active.
     #[must_use]
     pub fn session_generations(&self) -> Vec<u64> {
-        (0..user::NR_SESSIONS).filter_map(|slot| self.active_generation(slot)).collect()
+        let slots = self.memory().used_slots().unwrap_or_default().into_iter();
+        let active = slots.filter(|(_, slot)| status_in(slot) == user::SESSION_ACTIVE);
+        active.map(|(_, slot)| u64_in(&slot, offset_of!(user::Session, generation))).collect()
     }
 
     /// Generations of sessions that it was to have and could not make, and the `errno` that it left.
     #[must_use]
     pub fn failed_sessions(&self) -> Vec<(u64, u32)> {
-        let failed = |slot| {
-            let copy = self.memory().read(session(slot) as u64, size_of::<user::Session>()).ok()?;
-            let code = u32_in(&copy, offset_of!(user::Session, create_errno));
-            (u32_in(&copy, offset_of!(user::Session, status)) == user::SESSION_FREE && code != 0)
-                .then(|| (u64_in(&copy, offset_of!(user::Session, generation)), code))
+        let failed = |(_, slot): (u32, Vec<u8>)| {
+            let code = u32_in(&slot, offset_of!(user::Session, create_errno));
+            (status_in(&slot) == user::SESSION_FREE && code != 0)
+                .then(|| (u64_in(&slot, offset_of!(user::Session, generation)), code))
         };
-        (0..user::NR_SESSIONS).filter_map(failed).collect()
-    }
-
-    pub(crate) fn active_generation(&self, slot: u32) -> Option<u64> {
-        // Copied by a call: looking at a slot that was never used shall not take memory.
-        let copy = self.memory().read(session(slot) as u64, 16).ok()?;
-        (u32_in(&copy, offset_of!(user::Session, status)) == user::SESSION_ACTIVE)
-            .then(|| u64_in(&copy, offset_of!(user::Session, generation)))
+        let slots = self.memory().used_slots().unwrap_or_default();
+        slots.into_iter().filter_map(failed).collect()
     }
 
     /// Its tracepoints; also those whose object was unloaded.
@@ -577,6 +577,7 @@ impl Application {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::session;
     use crate::testing::{Described, Fake};
     use std::fs::File;
 
@@ -697,6 +698,33 @@ mod tests {
         assert!(app.started_ns() > 0);
         assert_eq!(app.generation(), 0);
         assert_eq!(app.session_generations(), []);
+    }
+
+    #[test]
+    fn sessions_are_those_of_slots_that_were_written_to_and_looking_takes_no_memory() {
+        let fake = Fake::new();
+        let app = fake.open();
+        let blocks = || rustix::fs::fstat(&fake.fd).unwrap().st_blocks;
+        let before = blocks();
+        assert!(app.session_generations().is_empty() && app.failed_sessions().is_empty());
+        assert_eq!(blocks(), before);
+        let put = |slot: u32, status: u32, generation: u32, code: u32| {
+            fake.put_u32(session(slot) + offset_of!(user::Session, generation), generation);
+            fake.put_u32(session(slot) + offset_of!(user::Session, create_errno), code);
+            fake.put_u32(session(slot) + offset_of!(user::Session, status), status);
+        };
+        put(0, user::SESSION_ACTIVE, 10, 0);
+        put(6, user::SESSION_ENDING, 16, 0);
+        put(7, user::SESSION_FREE, 17, 28);
+        put(user::NR_SESSIONS - 1, user::SESSION_ACTIVE, 41, 0);
+        assert_eq!(app.session_generations(), [10, 41]);
+        assert_eq!(app.failed_sessions(), [(17, 28)]);
+        // In small pages, each slot has one of its own.
+        if blocks() - before == 4 * 8 {
+            let slots = app.memory().used_slots().unwrap();
+            let numbers: Vec<u32> = slots.iter().map(|(slot, _)| *slot).collect();
+            assert_eq!(numbers, [0, 6, 7, user::NR_SESSIONS - 1]);
+        }
     }
 
     #[test]

@@ -10,8 +10,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use rustix::fs::{
-    fallocate, fcntl_get_seals, flock, fstat, fstatfs, ftruncate, FallocateFlags, FlockOperation,
-    Mode, OFlags, SealFlags,
+    fallocate, fcntl_get_seals, flock, fstat, fstatfs, ftruncate, seek, FallocateFlags,
+    FlockOperation, Mode, OFlags, SealFlags, SeekFrom,
 };
 use rustix::io::Errno;
 use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
@@ -20,7 +20,7 @@ use strata_abi::{ring, user};
 
 use crate::code::SharedFile;
 use crate::error::Error;
-use crate::process::{failed, refused};
+use crate::process::{failed, read_proc, refused};
 use crate::rights::User;
 
 const BYTES: usize = user::CHANNELS_OFFSET as usize;
@@ -184,6 +184,35 @@ impl Memory {
         Ok(copy)
     }
 
+    /// The slots of sessions that were ever written to, with what is in front of their rules. All others are
+    /// zeros: looking at them would take time, and through the mapping memory.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn used_slots(&self) -> Result<Vec<(u32, Vec<u8>)>, Error> {
+        let mut slots = Vec::new();
+        let mut slot = 0;
+        while slot < user::NR_SESSIONS {
+            match seek(&self.fd, SeekFrom::Data(session(slot) as u64)) {
+                Ok(place) => {
+                    let behind = place.saturating_sub(user::SESSIONS_OFFSET.into());
+                    let found = behind / size_of::<user::Session>() as u64;
+                    slot = u32::try_from(found).unwrap_or(u32::MAX).max(slot);
+                }
+                // Nothing but zeros from here on.
+                Err(Errno::NXIO) => break,
+                // Who cannot be asked is looked at.
+                Err(_) => (),
+            }
+            if slot < user::NR_SESSIONS {
+                let head = self.read(session(slot) as u64, offset_of!(user::Session, rules))?;
+                slots.push((slot, head));
+                slot += 1;
+            }
+        }
+        Ok(slots)
+    }
+
     /// Writes bytes that nobody reads until a later store says that they are there.
     ///
     /// # Errors
@@ -324,7 +353,8 @@ pub(crate) fn is_in_kernel_memory(fd: BorrowedFd<'_>) -> io::Result<bool> {
 /// # Errors
 /// What the system said: no descriptors, no /proc.
 pub(crate) fn mount_of(fd: BorrowedFd<'_>) -> io::Result<u64> {
-    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()))?;
+    let text = read_proc(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()))?;
+    let text = String::from_utf8_lossy(&text);
     let line = text.lines().find_map(|line| line.strip_prefix("mnt_id:"));
     line.and_then(|line| line.trim().parse().ok())
         .ok_or_else(|| io::Error::other("/proc/self/fdinfo has no mnt_id"))

@@ -1,8 +1,9 @@
 //! A process, as far as the kernel tells: what is read here is the kernel's word, not the process'.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
@@ -17,6 +18,9 @@ const STRICT: &str = "1";
 
 /// Threads that are looked at for their modes; the others may be anything.
 const THREADS_MAX: usize = 1024;
+
+/// More than any of the texts that are read as a whole has. \[byte\]
+const PROC_BYTES_MAX: u64 = 1 << 20;
 
 /// What `/proc/PID/status` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,7 +51,7 @@ impl Status {
     /// # Errors
     /// What the system said: it may be there.
     pub fn read(pid: u32) -> io::Result<Option<Status>> {
-        match fs::read(format!("/proc/{pid}/status")) {
+        match read_proc(format!("/proc/{pid}/status")) {
             Ok(text) => Ok(Status::parse(&text, pid)),
             Err(error) if is_nobody(&error) => Ok(None),
             Err(error) => Err(error),
@@ -56,22 +60,22 @@ impl Status {
 
     fn parse(text: &[u8], pid: u32) -> Option<Status> {
         let mut status = Status { inner_pid: pid, ..Status::default() };
-        for line in String::from_utf8_lossy(text).lines() {
-            let (key, value) = match line.split_once(':') {
-                Some((key, value)) => (key, value.trim()),
-                None => continue,
-            };
-            match key {
-                "Name" => status.name = value.to_owned(),
-                "State" => status.is_zombie = value.starts_with(['Z', 'X']),
-                "Threads" => status.threads = value.parse().ok()?,
-                "Seccomp" => status.is_strict = value == STRICT,
-                "VmSize" => status.has_memory = true,
-                "PPid" => status.parent_pid = value.parse().ok()?,
-                "Uid" => numbers(&mut status.uids, value)?,
-                "Gid" => numbers(&mut status.gids, value)?,
+        for line in text.split(|byte| *byte == b'\n') {
+            let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+            let value = || String::from_utf8_lossy(&line[colon + 1..]);
+            match &line[..colon] {
+                b"Name" => status.name = value().trim().to_owned(),
+                b"State" => status.is_zombie = value().trim().starts_with(['Z', 'X']),
+                b"Threads" => status.threads = value().trim().parse().ok()?,
+                b"Seccomp" => status.is_strict = value().trim() == STRICT,
+                b"VmSize" => status.has_memory = true,
+                b"PPid" => status.parent_pid = value().trim().parse().ok()?,
+                b"Uid" => numbers(&mut status.uids, &value())?,
+                b"Gid" => numbers(&mut status.gids, &value())?,
                 // From the outermost namespace that we see to its own.
-                "NSpid" => status.inner_pid = value.split_whitespace().last()?.parse().ok()?,
+                b"NSpid" => {
+                    status.inner_pid = value().split_whitespace().last()?.parse().ok()?;
+                }
                 _ => (),
             }
         }
@@ -84,6 +88,15 @@ fn numbers(into: &mut [u32; 4], text: &str) -> Option<()> {
         *number = word.parse().ok()?;
     }
     Some(())
+}
+
+/// A small text that the kernel makes when it is read: with as few calls as that takes, since there may be a
+/// thousand of them.
+pub(crate) fn read_proc(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut text = Vec::with_capacity(4096);
+    // Nobody has to ask for its size, which is 0.
+    File::open(path)?.take(PROC_BYTES_MAX).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// There is no such process.
@@ -131,7 +144,7 @@ pub(crate) fn strict_threads(pid: u32) -> io::Result<u32> {
     let mut strict = 0;
     for thread in fs::read_dir(format!("/proc/{pid}/task"))?.take(THREADS_MAX) {
         let Ok(thread) = thread else { break };
-        let text = fs::read(thread.path().join("status")).unwrap_or_default();
+        let text = read_proc(thread.path().join("status")).unwrap_or_default();
         strict += u32::from(Status::parse(&text, pid).is_some_and(|status| status.is_strict));
     }
     Ok(strict)
@@ -267,7 +280,7 @@ fn is_younger(pid: u32, started_ns: u64) -> io::Result<bool> {
 
 /// Field 22 of `/proc/PID/stat`; `None` if there is no such process.
 fn start_ticks(pid: u32) -> io::Result<Option<u64>> {
-    let text = match fs::read(format!("/proc/{pid}/stat")) {
+    let text = match read_proc(format!("/proc/{pid}/stat")) {
         Ok(text) => text,
         Err(error) if is_nobody(&error) => return Ok(None),
         Err(error) => return Err(error),

@@ -90,7 +90,7 @@ fn start_position(generation: u64, attr: &Attr) -> u64 {
 }
 
 /// A copy of a slot.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct SlotCopy {
     status: u32,
     flags: u32,
@@ -102,18 +102,18 @@ struct SlotCopy {
 
 impl SlotCopy {
     fn read_all(memory: &Memory) -> Result<Vec<SlotCopy>, Error> {
-        let size = size_of::<user::Session>();
-        let all = size * user::NR_SESSIONS as usize;
-        let copy = memory.read(user::SESSIONS_OFFSET.into(), all)?;
-        let parse = |copy: &[u8]| SlotCopy {
-            status: u32_in(copy, offset_of!(user::Session, status)),
-            flags: u32_in(copy, offset_of!(user::Session, flags)),
-            generation: u64_in(copy, offset_of!(user::Session, generation)),
-            offset: u64_in(copy, offset_of!(user::Session, channel_offset)),
-            bytes: u64_in(copy, offset_of!(user::Session, channel_bytes)),
-            create_errno: u32_in(copy, offset_of!(user::Session, create_errno)),
-        };
-        Ok(copy.chunks_exact(size).map(parse).collect())
+        let mut all = vec![SlotCopy::default(); user::NR_SESSIONS as usize];
+        for (slot, copy) in memory.used_slots()? {
+            all[slot as usize] = SlotCopy {
+                status: u32_in(&copy, offset_of!(user::Session, status)),
+                flags: u32_in(&copy, offset_of!(user::Session, flags)),
+                generation: u64_in(&copy, offset_of!(user::Session, generation)),
+                offset: u64_in(&copy, offset_of!(user::Session, channel_offset)),
+                bytes: u64_in(&copy, offset_of!(user::Session, channel_bytes)),
+                create_errno: u32_in(&copy, offset_of!(user::Session, create_errno)),
+            };
+        }
+        Ok(all)
     }
 
     /// Its channel, if that can be: `[begin, end)`. What a process makes up is not respected.
