@@ -14,6 +14,7 @@ done
 umask 022
 export LC_ALL=C
 unset STRATA_SESSION CDPATH
+self=$(realpath "$0")
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 name=$(basename "$0")
 root=$PWD
@@ -73,15 +74,15 @@ need() {
 	done
 }
 
-# isolate: begin the test anew where no other process can be seen, nor a socket in /run; or not, where that
-# is not allowed.
+# isolate [ARGUMENT...]: begin the test anew, with its arguments, where no other process can be seen, nor a socket
+# in /run; or not, where that is not allowed. $STRATA_TEST_ALONE: 1, it is so.
 isolate() {
 	local alone=(unshare --mount --pid --fork --mount-proc --kill-child=KILL)
 	is_root || alone+=(--user --map-root-user)
 	[[ -z ${STRATA_TEST_ALONE-} ]] && "${alone[@]}" mount -t tmpfs none /run 2>/dev/null || return 0
 	rm -rf "$scratch"
 	# shellcheck disable=SC2016
-	STRATA_TEST_ALONE=1 exec "${alone[@]}" bash -c 'mount -t tmpfs none /run && exec "$0" "$@"' "$0" "$@"
+	STRATA_TEST_ALONE=1 exec "${alone[@]}" bash -c 'mount -t tmpfs none /run && exec "$0" "$@"' "$self" "$@"
 }
 
 is_root() { [[ $(id -u) == 0 ]]; }

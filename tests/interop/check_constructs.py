@@ -15,7 +15,7 @@ import constructs_fields
 import constructs_random
 import constructs_streams
 import constructs_tsdl
-from writer import Instead
+from writer import Instead, Int
 
 CONSTRUCTS = {}
 for _module in (

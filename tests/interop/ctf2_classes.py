@@ -11,6 +11,8 @@ import struct
 from writer import Bits
 
 TRACES = {}
+# What babeltrace2 refuses: NAME -> (function(path), the payloads as text).
+BEYOND = {}
 ORDERS = {"le": "little-endian", "be": "big-endian"}
 BIT_ORDERS = {"le": "first-to-last", "be": "last-to-first"}
 
@@ -344,4 +346,28 @@ add(
         "name": "an event: {",
         "attributes": {"babeltrace.org,2020": {"log-level": "debug-line", "emf-uri": "x:y"}, "other": [1, None]},
     },
+)
+
+
+# Numbers that are too long to compute with are their bytes, whatever their order.
+LONG = {
+    name: fixed(kind, width, align=align, order=order)
+    for name, kind, width, align, order in (
+        ("u", "unsigned-integer", 128, 64, "le"),
+        ("s", "signed-integer", 72, 8, "be"),
+        ("f", "floating-point-number", 128, 8, "le"),
+        ("b", "boolean", 80, 16, "be"),
+    )
+}
+BEYOND["numbers_of_more_than_64_bits"] = (
+    # The record's header ends behind byte 41 of the packet.
+    lambda path: write(
+        path,
+        structure(*LONG.items(), ("last", unsigned(8))),
+        [bytes(7) + bytes(range(16)) + bytes(range(9)) + bytes(range(16)) + bytes(1) + bytes(range(10)) + b"\x07"],
+    ),
+    [
+        "u = { 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f }, s = { 00 01 02 03 04 05 06 07 08 }, "
+        "f = { 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f }, b = { 00 01 02 03 04 05 06 07 08 09 }, last = 7"
+    ],
 )

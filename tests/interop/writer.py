@@ -53,7 +53,11 @@ class Bits:
 class Int:
     """An integer; `extra` is more TSDL for its braces."""
 
+    # Widths that are written instead of others: check_ctf2.py says for whom.
+    instead = {}
+
     def __init__(self, width, signed=False, align=None, base=None, order=None, extra=""):
+        width = self.instead.get(width, width)
         self.width, self.signed, self.order, self.base = width, signed, order, base
         self.align = align if align is not None else 8 if width % 8 == 0 else 1
         self.text = extra.startswith("encoding")

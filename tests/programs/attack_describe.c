@@ -9,7 +9,6 @@
  * id after the other for one tracepoint of 3.5 MB; "crowd": 80 children, each with a description of 3.5 MB. Appends
  * "WAY PID ROUNDS" to FILE at the end.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +20,8 @@
 #include <unistd.h>
 
 #include <strata/tracepoint.h>
+
+#include "announce.h"
 
 enum {
 	NR_FIELDS = 48,
@@ -49,24 +50,9 @@ static void pause_ms(unsigned ms)
 
 static int find_memory(void)
 {
-	DIR *dir = opendir("/proc/self/fd");
-	struct dirent *entry;
-	char path[300], link[128];
-	unsigned char *memory;
-	int memfd = -1;
-	ssize_t n;
+	unsigned char *memory = mmap(NULL, STRATA_ABI_USER_CHANNELS_OFFSET, PROT_READ | PROT_WRITE,
+				     MAP_SHARED, announce_own_memory(), 0);
 
-	while (dir && memfd < 0 && (entry = readdir(dir))) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%.200s", entry->d_name);
-		n = readlink(path, link, sizeof(link) - 1);
-		link[n > 0 ? n : 0] = '\0';
-		if (!strcmp(link, "/memfd:" STRATA_ABI_USER_MEMFD " (deleted)"))
-			memfd = atoi(entry->d_name);
-	}
-	if (dir)
-		closedir(dir);
-	memory = mmap(NULL, STRATA_ABI_USER_CHANNELS_OFFSET, PROT_READ | PROT_WRITE, MAP_SHARED,
-		      memfd, 0);
 	if (memory == MAP_FAILED)
 		return -1;
 	control = (void *)memory;

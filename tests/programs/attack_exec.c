@@ -19,7 +19,6 @@
  * A child looks on. It says "shared PID" when the memory is announced or to be found, waits until the tracer has had
  * its way with it, and then lets VICTIM make its checks by closing its standard input.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,12 +26,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <strata/abi/user.h>
+#include "announce.h"
 
 #define DEAD_SLOT 5
 
@@ -105,39 +102,6 @@ static void describe(uint64_t address, int32_t displacement, int with_site)
 	states[0].flags = STRATA_ABI_USER_STATE_PRESENT;
 	control->descriptions_bytes = 40;
 	control->nr_states = 1;
-}
-
-static void announce(int fd)
-{
-	struct strata_abi_user_announcement text = { STRATA_ABI_USER_MAGIC, STRATA_ABI_USER_VERSION,
-						     (uint32_t)getpid() };
-	DIR *folder = opendir(STRATA_ABI_USER_SOCKETS_ROOT);
-	struct dirent *entry;
-
-	must(folder != NULL, STRATA_ABI_USER_SOCKETS_ROOT);
-	while ((entry = readdir(folder))) {
-		union {
-			struct cmsghdr align;
-			char bytes[CMSG_SPACE(sizeof(int))];
-		} space = { 0 };
-		struct sockaddr_un address = { .sun_family = AF_UNIX };
-		struct iovec part = { &text, sizeof(text) };
-		struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-		int to = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-		message.msg_control = space.bytes;
-		message.msg_controllen = sizeof(space.bytes);
-		space.align.cmsg_level = SOL_SOCKET;
-		space.align.cmsg_type = SCM_RIGHTS;
-		space.align.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&space.align), &fd, sizeof(fd));
-		snprintf(address.sun_path, sizeof(address.sun_path), "%s/%.80s",
-			 STRATA_ABI_USER_SOCKETS_ROOT, entry->d_name);
-		if (!connect(to, (struct sockaddr *)&address, sizeof(address)))
-			sendmsg(to, &message, MSG_NOSIGNAL);
-		close(to);
-	}
-	closedir(folder);
 }
 
 static uint32_t status_of(int slot)
@@ -254,7 +218,7 @@ int main(int argc, char **argv)
 	dup2(until[0], 0);
 	__atomic_store_n(&control->magic, STRATA_ABI_USER_MAGIC, __ATOMIC_RELEASE);
 	__atomic_store_n(&control->generation, 1, __ATOMIC_RELEASE);
-	announce(memfd);
+	announce_to_all(1, &memfd, 1);
 	if (is(way, "armed") || is(way, "stop"))
 		wait_for_session(20000);
 	must(write(ready[1], "", 1) == 1, "pipe");

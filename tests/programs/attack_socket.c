@@ -30,7 +30,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <strata/abi/user.h>
+#include "announce.h"
 
 static struct sockaddr_un address;
 
@@ -207,32 +207,14 @@ static void plant(void)
 
 static int announce(int fd)
 {
-	struct strata_abi_user_announcement announcement = {
-		STRATA_ABI_USER_MAGIC,
-		STRATA_ABI_USER_VERSION,
-		(uint32_t)getpid(),
-	};
-	struct iovec text = { &announcement, sizeof(announcement) };
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct msghdr message = { .msg_iov = &text,
-				  .msg_iovlen = 1,
-				  .msg_control = control.bytes,
-				  .msg_controllen = sizeof(control) };
-	int to = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	int to = announce_connect(address.sun_path), code;
 
-	memset(&control, 0, sizeof(control));
-	control.align.cmsg_level = SOL_SOCKET;
-	control.align.cmsg_type = SCM_RIGHTS;
-	control.align.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&control.align), &fd, sizeof(int));
-	if (connect(to, (struct sockaddr *)&address, sizeof(address)))
+	if (to < 0)
 		return errno;
-	if (sendmsg(to, &message, MSG_NOSIGNAL) < 0) {
+	code = announce_on(to, &fd, 1);
+	if (code) {
 		/* Some kinds the kernel passes to nobody. */
-		perror("sendmsg");
+		fprintf(stderr, "sendmsg: %s\n", strerror(code));
 		exit(4);
 	}
 	close(to);

@@ -14,7 +14,6 @@
  * Says "ready PID SITE" when that is done (SITE: where its tracepoint is in the code), and runs until it is told
  * to end (SIGTERM), at most two minutes; with "ends" as last argument it records an event and ends at once.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -25,17 +24,14 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <strata/tracepoint.h>
 
+#include "announce.h"
+
 STRATA_CLASS(one, (int number), strata_int(number, number));
 STRATA_EVENT(evil, one, INFO, one);
-
-enum {
-	FDS_MAX = 253
-};
 
 static unsigned char *memory;
 static int memfd = -1;
@@ -53,23 +49,9 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* Once more, as the program itself has no name for it. */
 static void find_memory(void)
 {
-	struct dirent *entry;
-	char path[300], link[128];
-	ssize_t n;
-	DIR *dir = opendir("/proc/self/fd");
-
-	while (dir && memfd < 0 && (entry = readdir(dir))) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%.200s", entry->d_name);
-		n = readlink(path, link, sizeof(link) - 1);
-		link[n > 0 ? n : 0] = '\0';
-		if (!strcmp(link, "/memfd:" STRATA_ABI_USER_MEMFD " (deleted)"))
-			memfd = open(path, O_RDWR | O_CLOEXEC);
-	}
-	if (dir)
-		closedir(dir);
+	memfd = announce_own_memory();
 	memory = mmap(NULL, STRATA_ABI_USER_CHANNELS_OFFSET, PROT_READ | PROT_WRITE, MAP_SHARED,
 		      memfd, 0);
 }
@@ -82,55 +64,6 @@ static uint64_t first_site(void)
 		(void *)(memory + STRATA_ABI_USER_DESCRIPTIONS_OFFSET + state->sites);
 
 	return state->nr_sites ? sites->address : 0;
-}
-
-static void message(int to, const int *fds, size_t n)
-{
-	const struct strata_abi_user_announcement hello = { STRATA_ABI_USER_MAGIC,
-							    STRATA_ABI_USER_VERSION,
-							    (uint32_t)getpid() };
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
-	} ancillary = { 0 };
-	struct iovec part = { (void *)&hello, sizeof(hello) };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = ancillary.bytes };
-	struct cmsghdr *head;
-
-	message.msg_controllen = CMSG_SPACE(n * sizeof(int));
-	head = CMSG_FIRSTHDR(&message);
-	head->cmsg_level = SOL_SOCKET;
-	head->cmsg_type = SCM_RIGHTS;
-	head->cmsg_len = CMSG_LEN(n * sizeof(int));
-	memcpy(CMSG_DATA(head), fds, n * sizeof(int));
-	sendmsg(to, &message, MSG_NOSIGNAL);
-}
-
-/* Each message on a connection of its own, as tracers take one of each. */
-static void send_to_all(long messages, const int *fds, size_t n)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct dirent *entry;
-	DIR *dir = opendir(STRATA_ABI_USER_SOCKETS_ROOT);
-	long i;
-	int to;
-
-	while (dir && (entry = readdir(dir))) {
-		if (entry->d_name[0] == '.')
-			continue;
-		snprintf(address.sun_path, sizeof(address.sun_path),
-			 STRATA_ABI_USER_SOCKETS_ROOT "/%.60s", entry->d_name);
-		for (i = 0; i < messages; i++) {
-			to = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-			if (!connect(to, (struct sockaddr *)&address, sizeof(address)))
-				message(to, fds, n);
-			close(to);
-		}
-	}
-	if (dir)
-		closedir(dir);
 }
 
 /* A connection to ourselves whose buffers are full, so that its end cannot be sent. */
@@ -157,12 +90,12 @@ static int lingering(void)
 
 static void send_descriptors(long messages, long n, int linger)
 {
-	int fds[FDS_MAX];
+	int fds[ANNOUNCE_FDS_MAX];
 	long i;
 
-	for (i = 0; i < n && i < FDS_MAX; i++)
+	for (i = 0; i < n && i < ANNOUNCE_FDS_MAX; i++)
 		fds[i] = linger ? lingering() : open("/dev/null", O_RDONLY | O_CLOEXEC);
-	send_to_all(messages, fds, (size_t)i);
+	announce_to_all(messages, fds, (size_t)i);
 	while (i > 0)
 		close(fds[--i]);
 }

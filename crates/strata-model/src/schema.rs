@@ -271,8 +271,10 @@ pub enum FieldClass {
         /// Its characters.
         encoding: Encoding,
     },
-    /// Bytes of any content (CTF 2). Begins with a whole byte.
+    /// Bytes of any content (CTF 2), and numbers that are too long to compute with. Begins with a whole byte.
     Blob {
+        /// A power of two \[bit\], at least 8.
+        align: u32,
         /// Bytes.
         length: Length,
     },
@@ -352,10 +354,8 @@ impl FieldClass {
         match self {
             FieldClass::Integer(integer) => u64::from(integer.align.max(1)),
             FieldClass::Real(real) => u64::from(real.align.max(1)),
-            FieldClass::String
-            | FieldClass::Text { .. }
-            | FieldClass::Wide { .. }
-            | FieldClass::Blob { .. } => 8,
+            FieldClass::String | FieldClass::Text { .. } | FieldClass::Wide { .. } => 8,
+            FieldClass::Blob { align, .. } => u64::from(*align).max(8),
             FieldClass::Structure(structure) => structure.align(),
             FieldClass::Array(array) => u64::from(array.align.max(1)).max(array.element.align()),
             // What is chosen aligns itself.

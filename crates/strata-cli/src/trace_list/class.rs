@@ -52,7 +52,7 @@ fn add(text: &mut String, class: &FieldClass, schema: &Schema, level: usize) {
                 let _ = write!(text, "[{}]", length_text(length));
             }
         }
-        FieldClass::Blob { length } => {
+        FieldClass::Blob { length, .. } => {
             let _ = write!(text, "blob[{}]", length_text(length));
         }
         FieldClass::Structure(structure) => add_structure(text, structure, schema, level + 1),

@@ -232,9 +232,9 @@ impl Described<'_> {
                 "type": "text", "encoding": encoding_name(*encoding),
                 "length": found.as_ref().map(length),
             })),
-            FieldClass::Blob { length: found } => {
-                add(json!({ "type": "blob", "length": length(found) }));
-            }
+            FieldClass::Blob { align, length: found } => add(json!({
+                "type": "blob", "length": length(found), "alignment": align,
+            })),
             FieldClass::Structure(found) => {
                 add(json!({ "type": "structure", "alignment": found.align }));
                 open(out, &known)?;

@@ -168,17 +168,6 @@ impl Builder {
         }
     }
 
-    fn take(&self, bytes: usize) -> Made<()> {
-        match self.budget.take(bytes) {
-            true => Ok(()),
-            false => {
-                let what = "bytes of memory for all that is described";
-                let (found, limit) = (limits::MEMORY + 1, limits::MEMORY);
-                Err(Fault::new(MetadataProblem::TooMany { what, found, limit }))
-            }
-        }
-    }
-
     fn preamble(&mut self, object: &Object<'_>) -> Made<()> {
         let version = object.required("version", Json::unsigned)?;
         if version != 2 {
@@ -201,7 +190,7 @@ impl Builder {
     fn alias(&mut self, object: &Object<'_>, used: &Budget) -> Made<()> {
         let name = object.required("name", Json::text)?;
         let class = object.required("field-class", |class| Ok(class.clone()))?;
-        self.take(usize::try_from(used.taken(FRAGMENT)).unwrap_or(usize::MAX))?;
+        self.budget.keep(usize::try_from(used.taken(FRAGMENT)).unwrap_or(usize::MAX))?;
         match self.aliases.add(name, class) {
             true => Ok(()),
             false => Err(duplicate("field class alias", name)),
@@ -215,7 +204,8 @@ impl Builder {
                 Json::Text(text) => (EnvValue::Text(text.clone()), text.len()),
                 value => (EnvValue::Integer(value.signed().at(name).at("environment")?), 0),
             };
-            self.take(2 * size_of::<(String, EnvValue)>() + heap(name.len()) + heap(bytes))?;
+            self.budget
+                .keep(2 * size_of::<(String, EnvValue)>() + heap(name.len()) + heap(bytes))?;
             self.schema.environment.push((fields::shown(name), made));
         }
         Ok(())
@@ -246,12 +236,16 @@ impl Builder {
 
     fn clock(&mut self, object: &Object<'_>) -> Made<()> {
         let id = object.required("id", Json::text)?;
-        if self.clocks.contains_key(id) {
-            return Err(duplicate("clock class", id));
-        }
         let clock = clock(id, object)?;
+        if let Some(index) = self.clocks.get(id) {
+            // babeltrace2 2.1 describes a clock anew for each data stream class.
+            return match self.schema.clocks.get(*index) == Some(&clock) {
+                true => Ok(()),
+                false => Err(duplicate("clock class", id)),
+            };
+        }
         let text = heap(clock.name.len()) + heap(clock.description.len()) + heap(id.len());
-        self.take(2 * size_of::<ClockClass>() + text)?;
+        self.budget.keep(2 * size_of::<ClockClass>() + text)?;
         self.clocks.insert(id.to_owned(), self.schema.clocks.len());
         self.schema.clocks.push(clock);
         Ok(())
@@ -294,7 +288,7 @@ impl Builder {
         let roots = roots.with(scope, event_header.as_ref());
         let name = "event-record-common-context-field-class";
         let common = self.part(object, name, Scope::CommonContext, roots, clock)?;
-        self.take(2 * size_of::<StreamClass>())?;
+        self.budget.keep(2 * size_of::<StreamClass>())?;
         let stream = StreamClass {
             id,
             name: object.text("name")?.map(str::to_owned),
@@ -335,7 +329,7 @@ impl Builder {
         let (loglevel, emf_uri) = attributes::of_event(object);
         let name = object.text("name")?.unwrap_or_default().to_owned();
         let text = heap(name.len()) + emf_uri.as_ref().map_or(0, |uri| heap(uri.len()));
-        self.take(2 * size_of::<EventClass>() + text)?;
+        self.budget.keep(2 * size_of::<EventClass>() + text)?;
         let class = EventClass { id, name, loglevel, emf_uri, specific_context: specific, payload };
         self.events.insert((index, id));
         if let Some(stream) = self.schema.streams.get_mut(index) {

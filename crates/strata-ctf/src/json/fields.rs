@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use super::attributes;
 use super::error::{At, Fault, Made};
 use super::locate::{Pending, Want};
 use super::object::Object;
-use super::scalars::{self, fixed, Roles};
+use super::scalars::{self, Fixed, Roles};
 use super::value::{Budget, Json};
 use crate::tsdl::{heap, limits, MetadataProblem};
 use strata_model::schema::{
@@ -81,17 +82,6 @@ impl<'a> Maker<'a> {
         }
     }
 
-    fn take(&self, bytes: usize) -> Made<()> {
-        match self.budget.take(bytes) {
-            true => Ok(()),
-            false => {
-                let (found, limit) = (limits::MEMORY + 1, limits::MEMORY);
-                let what = "bytes of memory for all that is described";
-                Err(Fault::new(MetadataProblem::TooMany { what, found, limit }))
-            }
-        }
-    }
-
     /// One more, which takes so much.
     fn count(&mut self, bytes: usize) -> Made<()> {
         self.fields += 1;
@@ -100,7 +90,7 @@ impl<'a> Maker<'a> {
             let (found, limit) = (self.fields.into(), limits::FIELDS.into());
             return Err(Fault::new(MetadataProblem::TooMany { what, found, limit }));
         }
-        self.take(heap(bytes))
+        self.budget.keep(heap(bytes))
     }
 
     /// What `inside` makes is at this index of the class.
@@ -148,27 +138,19 @@ impl<'a> Maker<'a> {
     /// A class that has no others in it.
     fn leaf(&mut self, kind: &str, object: &Object<'_>) -> Made<FieldClass> {
         Ok(match kind {
-            "fixed-length-bit-array" => FieldClass::Integer(fixed(object)?.integer(Base::Sixteen)?),
-            "fixed-length-bit-map" => {
-                let fixed = fixed(object)?;
-                let integer = fixed.integer(Base::Sixteen)?;
-                let labels = scalars::bit_labels(object, fixed.bits)?;
-                self.take_labels(&labels)?;
-                let labels = Some(labels);
-                FieldClass::Integer(Integer { labels, is_bit_map: true, ..integer })
+            "fixed-length-bit-array"
+            | "fixed-length-bit-map"
+            | "fixed-length-boolean"
+            | "fixed-length-unsigned-integer"
+            | "fixed-length-signed-integer"
+            | "fixed-length-floating-point-number" => {
+                let fixed = scalars::fixed(object)?;
+                match fixed.bytes() {
+                    // What a reader itself needs must be a number.
+                    Some(bytes) if scalars::roles(object, self.scope)? == Roles::default() => bytes,
+                    _ => self.number(kind, &fixed, object)?,
+                }
             }
-            "fixed-length-boolean" => {
-                let integer = fixed(object)?.integer(Base::Ten)?;
-                FieldClass::Integer(Integer { is_bool: true, ..integer })
-            }
-            "fixed-length-unsigned-integer" => {
-                self.integer(fixed(object)?.integer(scalars::base(object)?)?, object)?
-            }
-            "fixed-length-signed-integer" => {
-                let integer = fixed(object)?.integer(scalars::base(object)?)?;
-                self.integer(Integer { signed: true, ..integer }, object)?
-            }
-            "fixed-length-floating-point-number" => FieldClass::Real(fixed(object)?.real()?),
             "variable-length-unsigned-integer" => {
                 let base = scalars::base(object)?;
                 self.integer(Integer { base, ..scalars::variable() }, object)?
@@ -197,13 +179,34 @@ impl<'a> Maker<'a> {
         })
     }
 
+    /// A class of a fixed number of bits.
+    fn number(&mut self, kind: &str, fixed: &Fixed, object: &Object<'_>) -> Made<FieldClass> {
+        let integer = match kind {
+            "fixed-length-bit-array" => fixed.integer(Base::Sixteen)?,
+            "fixed-length-bit-map" => {
+                let integer = fixed.integer(Base::Sixteen)?;
+                let labels = scalars::bit_labels(object, fixed.bits)?;
+                self.take_labels(&labels)?;
+                Integer { labels: Some(labels), is_bit_map: true, ..integer }
+            }
+            "fixed-length-boolean" => Integer { is_bool: true, ..fixed.integer(Base::Ten)? },
+            "fixed-length-floating-point-number" => return fixed.real().map(FieldClass::Real),
+            kind => {
+                let integer = fixed.integer(scalars::base(object)?)?;
+                let signed = kind == "fixed-length-signed-integer";
+                return self.integer(Integer { signed, ..integer }, object);
+            }
+        };
+        Ok(FieldClass::Integer(integer))
+    }
+
     /// What both kinds of integers have.
     fn integer(&mut self, mut integer: Integer, object: &Object<'_>) -> Made<FieldClass> {
         integer.labels =
             object.optional("mappings", scalars::labels)?.filter(|all| !all.is_empty());
         if let Some(labels) = &integer.labels {
             self.take_labels(labels)?;
-            integer.flags = scalars::flags(object);
+            integer.flags = attributes::flags(object);
         }
         if integer.signed {
             return Ok(FieldClass::Integer(integer));
@@ -222,7 +225,7 @@ impl<'a> Maker<'a> {
         let each = |label: &Label| {
             heap(label.name.len()) + heap(size_of_val(label.ranges.as_slice())) + size_of::<Label>()
         };
-        self.take(labels.iter().map(each).sum())
+        self.budget.keep(labels.iter().map(each).sum())
     }
 
     fn blob(&mut self, kind: &str, object: &Object<'_>) -> Made<FieldClass> {
@@ -241,7 +244,7 @@ impl<'a> Maker<'a> {
                 self.uuid = Some(index);
             }
         }
-        Ok(FieldClass::Blob { length })
+        Ok(FieldClass::Blob { align: 8, length })
     }
 
     /// A length in the class itself, or in another field.
@@ -257,7 +260,7 @@ impl<'a> Maker<'a> {
     fn location(&mut self, object: &Object<'_>, name: &'static str, want: Want) -> Made<Location> {
         let path = self.path.clone();
         let pending = object.required(name, |json| Pending::new(json, path, want))?;
-        self.take(pending.bytes())?;
+        self.budget.keep(pending.bytes())?;
         self.pending.push(pending);
         Ok(Location { scope: self.scope, path: Vec::new() })
     }
@@ -268,7 +271,8 @@ impl<'a> Maker<'a> {
         let mut members = Vec::with_capacity(list.len()); // of values that are there
         let mut names = std::collections::HashSet::with_capacity(list.len());
         for (index, member) in list.iter().enumerate() {
-            let made = self.member(member, index, known).at(index).at("member-classes")?;
+            let made =
+                self.member(member, index, known).at(Nth(index, member)).at("member-classes")?;
             if !names.insert(made.name.clone()) {
                 let (what, name) = ("member", made.name);
                 return Err(Fault::new(MetadataProblem::Duplicate { what, name })).at(index);
@@ -301,7 +305,7 @@ impl<'a> Maker<'a> {
         let want = if ranges.is_some() { Want::Integer } else { Want::Boolean };
         let selector = self.location(object, "selector-field-location", want)?;
         let ranges = ranges.unwrap_or_default();
-        self.take(heap(size_of_val(ranges.as_slice())))?;
+        self.budget.keep(heap(size_of_val(ranges.as_slice())))?;
         let class = object
             .required("field-class", |json| self.within(0, |maker| maker.class(json, known)))?;
         Ok(FieldClass::Optional(Optional { selector, ranges, class: Box::new(class) }))
@@ -343,6 +347,19 @@ impl<'a> Maker<'a> {
         let class = object
             .required("field-class", |json| self.within(index, |maker| maker.class(json, known)))?;
         Ok(VariantOption { name, ranges, class })
+    }
+}
+
+/// An element of a list, with its name.
+struct Nth<'j>(usize, &'j Json);
+
+impl std::fmt::Display for Nth<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Nth(index, Json::Object(members)) = self else { return write!(f, "{}", self.0) };
+        match Object(members).get("name") {
+            Some(Json::Text(name)) => write!(f, "{index} ({name})"),
+            _ => write!(f, "{index}"),
+        }
     }
 }
 

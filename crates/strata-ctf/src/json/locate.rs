@@ -124,22 +124,29 @@ pub(super) fn locate(
     Ok(())
 }
 
+/// The class at a way of indexes from a part: of a reference, or of one that may change it.
+macro_rules! class_at {
+    ($part:expr, $path:expr, $get:ident $(, $change:tt)?) => {{
+        let (first, rest) = $path.split_first()?;
+        let mut class = & $($change)? $part.members.$get(*first as usize)?.class;
+        for &index in rest {
+            class = match class {
+                FieldClass::Structure(inner) => & $($change)? inner.members.$get(index as usize)?.class,
+                FieldClass::Variant(variant) => & $($change)? variant.options.$get(index as usize)?.class,
+                FieldClass::Array(array) => & $($change)? array.element,
+                FieldClass::Optional(optional) => & $($change)? optional.class,
+                _ => return None,
+            };
+        }
+        class
+    }};
+}
+
 /// What a field class says of another field.
 fn place<'s>(part: &'s mut Structure, path: &[u32]) -> Option<&'s mut Location> {
-    let (first, rest) = path.split_first()?;
-    let mut class = &mut part.members.get_mut(*first as usize)?.class;
-    for &index in rest {
-        class = match class {
-            FieldClass::Structure(inner) => &mut inner.members.get_mut(index as usize)?.class,
-            FieldClass::Variant(variant) => &mut variant.options.get_mut(index as usize)?.class,
-            FieldClass::Array(array) => &mut array.element,
-            FieldClass::Optional(optional) => &mut optional.class,
-            _ => return None,
-        };
-    }
-    match class {
+    match class_at!(part, path, get_mut, mut) {
         FieldClass::Array(array) => dynamic(&mut array.length),
-        FieldClass::Text { length } | FieldClass::Blob { length } => dynamic(length),
+        FieldClass::Text { length } | FieldClass::Blob { length, .. } => dynamic(length),
         FieldClass::Wide { length, .. } => dynamic(length.as_mut()?),
         FieldClass::Variant(variant) => Some(&mut variant.selector),
         FieldClass::Optional(optional) => Some(&mut optional.selector),
@@ -197,18 +204,10 @@ impl<'s> Finder<'s, '_> {
 
     /// What is at a place.
     fn at(&self, root: &'s Structure, path: &[u32]) -> Option<Spot<'s>> {
-        let Some((first, rest)) = path.split_first() else { return Some(Spot::Part(root)) };
-        let mut class = &root.members.get(*first as usize)?.class;
-        for &index in rest {
-            class = match class {
-                FieldClass::Structure(inner) => &inner.members.get(index as usize)?.class,
-                FieldClass::Variant(variant) => &variant.options.get(index as usize)?.class,
-                FieldClass::Array(array) => &array.element,
-                FieldClass::Optional(optional) => &optional.class,
-                _ => return None,
-            };
+        if path.is_empty() {
+            return Some(Spot::Part(root));
         }
-        Some(match class {
+        Some(match class_at!(root, path, get) {
             FieldClass::Structure(inner) => Spot::Part(inner),
             class => Spot::Field(class),
         })

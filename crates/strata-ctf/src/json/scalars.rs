@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::attributes;
 use super::error::{At, Fault, Made};
 use super::object::Object;
 use super::value::Json;
-use strata_model::schema::{Encoding, Integer, Label, Range, Real, Role, Scope, Width};
+use strata_model::schema::{
+    Encoding, FieldClass, Integer, Label, Length, Range, Real, Role, Scope, Width,
+};
 use strata_model::{Base, ByteOrder};
 
 /// What an integer is that has a role in the part that it is in.
@@ -60,6 +61,14 @@ fn word<T: Copy>(json: &Json, words: &[(&str, T)], expected: &'static str) -> Ma
     found.ok_or_else(|| Fault::value("it", text, expected))
 }
 
+/// A list in which there must be something.
+fn filled<'j, T>(list: &'j [T], of: &'static str) -> Made<&'j [T]> {
+    match list.is_empty() {
+        true => Err(Fault::value(of, 0, "at least one")),
+        false => Ok(list),
+    }
+}
+
 /// What all classes of a fixed number of bits have.
 pub(super) struct Fixed {
     pub bits: u64,
@@ -69,12 +78,14 @@ pub(super) struct Fixed {
 }
 
 pub(super) fn fixed(class: &Object<'_>) -> Made<Fixed> {
-    let orders = [("little-endian", ByteOrder::Little), ("big-endian", ByteOrder::Big)];
-    let order = |json| word(json, &orders, "'little-endian' or 'big-endian'");
-    let byte_order = class.required("byte-order", order)?;
-    let orders = [("first-to-last", ByteOrder::Little), ("last-to-first", ByteOrder::Big)];
-    let order = |json| word(json, &orders, "'first-to-last' or 'last-to-first'");
-    let bit_order = class.optional("bit-order", order)?.unwrap_or(byte_order);
+    use ByteOrder::{Big, Little};
+    let bytes = [("little-endian", Little), ("big-endian", Big)];
+    let bits = [("first-to-last", Little), ("last-to-first", Big)];
+    let byte_order = class
+        .required("byte-order", |json| word(json, &bytes, "'little-endian' or 'big-endian'"))?;
+    let bit_order = class
+        .optional("bit-order", |json| word(json, &bits, "'first-to-last' or 'last-to-first'"))?
+        .unwrap_or(byte_order);
     Ok(Fixed {
         bits: class.required("length", Json::unsigned)?,
         align: class.optional("alignment", Json::alignment)?.unwrap_or(1),
@@ -84,11 +95,21 @@ pub(super) fn fixed(class: &Object<'_>) -> Made<Fixed> {
 }
 
 impl Fixed {
+    /// A number of more bits than any that is computed with: its bytes, as they are in the packet.
+    pub fn bytes(&self) -> Option<FieldClass> {
+        let is_whole = self.bits.is_multiple_of(8) && self.align >= 8;
+        let length = Length::Static(self.bits / 8);
+        (self.bits > 64 && is_whole).then_some(FieldClass::Blob { align: self.align, length })
+    }
+
     /// As an integer that is shown in this base.
     pub fn integer(&self, base: Base) -> Made<Integer> {
         let bits = match self.bits {
             bits @ 1..=64 => bits as u8,
-            bits => return Err(Fault::value("it", bits, "1 to 64 bits")).at("length"),
+            bits => {
+                let expected = "1 to 64 bits, or whole bytes with an alignment of whole bytes";
+                return Err(Fault::value("it", bits, expected)).at("length");
+            }
         };
         Ok(Integer {
             width: Width::Bits(bits),
@@ -103,7 +124,10 @@ impl Fixed {
     pub fn real(&self) -> Made<Real> {
         let bits = match self.bits {
             bits @ (16 | 32 | 64) => bits as u8,
-            bits => return Err(Fault::value("it", bits, "16, 32 or 64 bits")).at("length"),
+            bits => {
+                let expected = "16, 32 or 64 bits, or more with an alignment of whole bytes";
+                return Err(Fault::value("it", bits, expected)).at("length");
+            }
         };
         let Fixed { align, byte_order, is_reversed, .. } = *self;
         Ok(Real { bits, align, byte_order, is_reversed })
@@ -149,10 +173,7 @@ pub(super) fn labels(json: &Json) -> Made<Arc<[Label]>> {
 
 /// A range set: pairs of integers, the first not greater than the second.
 pub(super) fn ranges(json: &Json) -> Made<Vec<Range>> {
-    let sets = json.array()?;
-    if sets.is_empty() {
-        return Err(Fault::value("the number of ranges", 0, "at least one"));
-    }
+    let sets = filled(json.array()?, "the number of ranges")?;
     let mut ranges = Vec::with_capacity(sets.len()); // of values that are there
     for (index, pair) in sets.iter().enumerate() {
         ranges.push(range(pair).at(index)?);
@@ -179,10 +200,7 @@ fn range(json: &Json) -> Made<Range> {
 pub(super) fn bit_labels(class: &Object<'_>, bits: u64) -> Made<Arc<[Label]>> {
     class.required("flags", |json| {
         let labels = labels(json)?;
-        if labels.is_empty() {
-            return Err(Fault::value("the number of flags", 0, "at least one"));
-        }
-        for label in labels.iter() {
+        for label in filled(&labels, "the number of flags")? {
             let outside = |range: &&Range| range.from < 0 || range.to >= i128::from(bits);
             if let Some(range) = label.ranges.iter().find(outside) {
                 let found = format!("bits {} to {}", range.from, range.to);
@@ -194,10 +212,6 @@ pub(super) fn bit_labels(class: &Object<'_>, bits: u64) -> Made<Arc<[Label]>> {
         sorted.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(sorted.into())
     })
-}
-
-pub(super) fn flags(class: &Object<'_>) -> Option<strata_model::Flags> {
-    attributes::flags(class)
 }
 
 /// A text's characters; `None`: single bytes.

@@ -5,7 +5,8 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use crate::tsdl::heap;
+use super::error::{Fault, Made};
+use crate::tsdl::{heap, limits, MetadataProblem};
 
 /// A JSON value. Objects keep their order.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +43,18 @@ impl Budget {
         !self.spent.get()
     }
 
+    /// As [`take`](Budget::take), of what is kept of all that is described.
+    pub fn keep(&self, bytes: usize) -> Made<()> {
+        match self.take(bytes) {
+            true => Ok(()),
+            false => {
+                let (found, limit) = (limits::MEMORY + 1, limits::MEMORY);
+                let what = "bytes of memory for all that is described";
+                Err(Fault::new(MetadataProblem::TooMany { what, found, limit }))
+            }
+        }
+    }
+
     /// What was taken of `all`, which it began with.
     pub fn taken(&self, all: u64) -> u64 {
         all.saturating_sub(self.left.get())
@@ -56,16 +69,16 @@ impl Budget {
 /// Reads a text that is one value. What the value takes, is taken from the budget.
 pub(super) fn parse(text: &[u8], budget: &Budget) -> Result<Json, serde_json::Error> {
     let mut parser = serde_json::Deserializer::from_slice(text);
-    let value = Made(budget).deserialize(&mut parser)?;
+    let value = Maker(budget).deserialize(&mut parser)?;
     parser.end()?;
     Ok(value)
 }
 
 /// Makes values within a budget.
 #[derive(Clone, Copy)]
-struct Made<'b>(&'b Budget);
+struct Maker<'b>(&'b Budget);
 
-impl Made<'_> {
+impl Maker<'_> {
     fn take<E: Error>(&self, bytes: usize) -> Result<(), E> {
         match self.0.take(bytes) {
             true => Ok(()),
@@ -74,7 +87,7 @@ impl Made<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Made<'_> {
+impl<'de> DeserializeSeed<'de> for Maker<'_> {
     type Value = Json;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
@@ -82,7 +95,7 @@ impl<'de> DeserializeSeed<'de> for Made<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Made<'_> {
+impl<'de> Visitor<'de> for Maker<'_> {
     type Value = Json;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

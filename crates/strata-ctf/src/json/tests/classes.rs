@@ -93,6 +93,22 @@ fn bits_in_the_order_that_is_not_the_byte_order_s_are_reversed() {
 }
 
 #[test]
+fn numbers_that_are_too_long_to_compute_with_are_their_bytes() {
+    let long = |kind: &str, bits: u64, more: &str| {
+        class(&format!(
+            r#"{{"type":"fixed-length-{kind}","length":{bits},"byte-order":"big-endian"{more}}}"#
+        ))
+    };
+    let blob = |align, bytes| FieldClass::Blob { align, length: Length::Static(bytes) };
+    let labels = r#","alignment":8,"mappings":{"a":[[0,99999999999999999999]]}"#;
+    assert_eq!(long("unsigned-integer", 128, labels), blob(8, 16));
+    assert_eq!(long("signed-integer", 72, r#","alignment":64"#), blob(64, 9));
+    for kind in ["bit-array", "bit-map", "boolean", "floating-point-number"] {
+        assert_eq!(long(kind, 128, r#","alignment":16"#), blob(16, 16));
+    }
+}
+
+#[test]
 fn texts_and_blobs_have_their_length_and_encoding() {
     let encodings = [
         ("utf-16le", Encoding::Utf16(ByteOrder::Little)),
@@ -111,7 +127,7 @@ fn texts_and_blobs_have_their_length_and_encoding() {
         assert_eq!(text, FieldClass::Text { length: wanted() });
         let blob =
             class(&format!(r#"{{"type":"{kind}-length-blob",{length},"media-type":"a/b"}}"#));
-        assert_eq!(blob, FieldClass::Blob { length: wanted() });
+        assert_eq!(blob, FieldClass::Blob { align: 8, length: wanted() });
         for (name, encoding) in encodings {
             let text = format!(r#"{{"type":"{kind}-length-string",{length},"encoding":"{name}"}}"#);
             assert_eq!(class(&text), FieldClass::Wide { length: Some(wanted()), encoding });

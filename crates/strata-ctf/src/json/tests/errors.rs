@@ -8,7 +8,7 @@ fn fatal(text: &str) -> String {
 #[test]
 fn what_is_wrong_with_a_class_is_said_with_the_way_to_it() {
     let place = "metadata line 3, column 2: fragment 2 (event-record-class), \
-                 /payload-field-class/member-classes/1/field-class";
+                 /payload-field-class/member-classes/1 (x)/field-class";
     let integer = |more: &str| format!(r#"{{"type":"fixed-length-unsigned-integer",{more}}}"#);
     let real =
         r#"{"type":"fixed-length-floating-point-number","length":80,"byte-order":"big-endian"}"#;
@@ -38,12 +38,16 @@ fn what_is_wrong_with_a_class_is_said_with_the_way_to_it() {
         ),
         (integer(r#""byte-order":"big-endian""#), ": it has no length"),
         (
-            integer(r#""length":65,"byte-order":"big-endian""#),
-            "/length: it is '65', expected 1 to 64 bits",
+            integer(r#""length":65,"byte-order":"big-endian","alignment":8"#),
+            "/length: it is '65', expected 1 to 64 bits, or whole bytes with an alignment of whole bytes",
+        ),
+        (
+            integer(r#""length":72,"byte-order":"big-endian""#),
+            "/length: it is '72', expected 1 to 64 bits, or whole bytes with an alignment of whole bytes",
         ),
         (
             integer(r#""length":0,"byte-order":"big-endian""#),
-            "/length: it is '0', expected 1 to 64 bits",
+            "/length: it is '0', expected 1 to 64 bits, or whole bytes with an alignment of whole bytes",
         ),
         (
             integer(r#""length":-1,"byte-order":"big-endian""#),
@@ -85,7 +89,10 @@ fn what_is_wrong_with_a_class_is_said_with_the_way_to_it() {
             integer(&format!(r#"{little},"roles":[1]"#)),
             "/roles/0: expected a string, found 1",
         ),
-        (real.to_owned(), "/length: it is '80', expected 16, 32 or 64 bits"),
+        (
+            real.to_owned(),
+            "/length: it is '80', expected 16, 32 or 64 bits, or more with an alignment of whole bytes",
+        ),
         (map("{}"), "/flags: the number of flags is '0', expected at least one"),
         (map(r#"{"a":[[3,4]]}"#), "/flags/a: a flag is 'bits 3 to 4', expected bits that there are"),
         (
@@ -176,14 +183,40 @@ fn what_is_wrong_with_a_fragment_leaves_the_others() {
 #[test]
 fn what_is_there_twice_is_refused() {
     let clock = r#"{"type":"clock-class","id":"c","frequency":1}"#;
+    let other = r#"{"type":"clock-class","id":"c","frequency":2}"#;
     let event = r#"{"type":"event-record-class","id":3}"#;
     let alias = format!(r#"{{"type":"field-class-alias","name":"a","field-class":{BYTE}}}"#);
-    let twice = [clock, clock, STREAM, STREAM, event, event, &alias, &alias];
+    let twice = [clock, other, STREAM, STREAM, event, event, &alias, &alias];
     let found = parse_tolerant(&metadata(&twice)).unwrap();
     assert_eq!(found.problems.len(), 4, "{:?}", found.problems);
     for problem in found.problems {
         assert!(problem.to_string().ends_with("is described a second time"), "{problem}");
     }
+}
+
+#[test]
+fn a_clock_that_is_the_same_again_is_no_other_one() {
+    let clock = |frequency| format!(r#"{{"type":"clock-class","id":"c","frequency":{frequency}}}"#);
+    let stream = r#"{"type":"data-stream-class","default-clock-class-id":"c"}"#;
+    let found = parse_tolerant(&metadata(&[&clock(5), stream, &clock(5)])).unwrap();
+    assert_eq!((found.problems.len(), found.schema.clocks.len()), (0, 1));
+    let found = parse_tolerant(&metadata(&[&clock(5), stream, &clock(6)])).unwrap();
+    assert!(found.problems[0].to_string().ends_with("clock class 'c' is described a second time"));
+}
+
+#[test]
+fn a_number_with_a_role_that_is_too_long_is_refused() {
+    let member = |bits| {
+        format!(
+            r#"{{"type":"data-stream-class","event-record-header-field-class":{{"type":"structure","member-classes":[{{"name":"id","field-class":{{"type":"fixed-length-unsigned-integer","length":{bits},"alignment":8,"byte-order":"big-endian","roles":["event-record-class-id"]}}}}]}}}}"#
+        )
+    };
+    assert!(parse(&metadata(&[&member(64)])).is_ok());
+    let found = parse_tolerant(&metadata(&[&member(128)])).unwrap().problems[0].to_string();
+    let wanted =
+        "/event-record-header-field-class/member-classes/0 (id)/field-class/length: it is '128', \
+                  expected 1 to 64 bits, or whole bytes with an alignment of whole bytes";
+    assert!(found.ends_with(wanted), "{found}");
 }
 
 #[test]

@@ -350,7 +350,10 @@ impl Compiler<'_> {
                 self.rebase(8);
             }
             FieldClass::Text { length } => self.bytes(length, Content::Text, info),
-            FieldClass::Blob { length } => self.bytes(length, Content::Blob, info),
+            FieldClass::Blob { length, .. } => {
+                self.align(class.align());
+                self.bytes(length, Content::Blob, info);
+            }
             FieldClass::Wide { length: Some(length), encoding } => {
                 self.bytes(length, Content::Wide(*encoding), info);
             }

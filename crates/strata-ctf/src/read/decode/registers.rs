@@ -197,7 +197,7 @@ fn collect_class(
         FieldClass::Wide { length: None, .. } => {}
         FieldClass::Text { length }
         | FieldClass::Wide { length: Some(length), .. }
-        | FieldClass::Blob { length } => {
+        | FieldClass::Blob { length, .. } => {
             if let Length::Dynamic(location) = length {
                 wanted(location);
             }

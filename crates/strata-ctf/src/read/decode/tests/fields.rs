@@ -146,8 +146,8 @@ fn texts_end_before_their_nul_and_blobs_do_not() {
         ("b", FieldClass::Text { length: Length::Static(4) }),
         ("n", unsigned(8)),
         ("c", FieldClass::Text { length: of(HERE, &[2]) }),
-        ("d", FieldClass::Blob { length: of(HERE, &[2]) }),
-        ("e", FieldClass::Blob { length: Length::Static(2) }),
+        ("d", FieldClass::Blob { align: 8, length: of(HERE, &[2]) }),
+        ("e", FieldClass::Blob { align: 8, length: Length::Static(2) }),
         ("f", FieldClass::String),
     ];
     let found = line(fields, b"hello\0ab\0c\x03xyz\0\xff!pq\0");

@@ -76,7 +76,7 @@ fn malicious_static_length_of_any_size_is_outside() {
             inner.clone(),
             array(Length::Static(length), inner.clone()),
             FieldClass::Text { length: Length::Static(length) },
-            FieldClass::Blob { length: Length::Static(length) },
+            FieldClass::Blob { align: 8, length: Length::Static(length) },
         ] {
             let found = bad(vec![("a", unsigned(8)), ("b", class.clone())], &[0; 20]);
             assert!(matches!(found.kind, BadKind::Outside { .. }), "{found}");

@@ -208,7 +208,7 @@ impl Maker {
             }
             6 => FieldClass::String,
             7 => FieldClass::Text { length: self.length() },
-            8 => FieldClass::Blob { length: self.length() },
+            8 => FieldClass::Blob { align: 8 << self.random.below(4), length: self.length() },
             9..=10 => {
                 let count = self.random.below(4);
                 FieldClass::Structure(self.members(count, depth + 1))

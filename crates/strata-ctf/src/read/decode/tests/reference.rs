@@ -262,7 +262,8 @@ impl<'b> Reference<'b> {
                 let text = wide(&units, *encoding);
                 self.show(path, value(Value::Text(text.as_bytes())));
             }
-            FieldClass::Blob { length } => {
+            FieldClass::Blob { align: bits, length } => {
+                self.at = align(self.at, u64::from(*bits));
                 let bytes = self.length(length)?;
                 let blob = self.take(bytes)?;
                 self.show(path, value(Value::Blob(blob)));
