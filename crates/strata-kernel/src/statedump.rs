@@ -8,7 +8,7 @@ mod proc;
 mod tests;
 
 pub(crate) use proc::namespace_of;
-pub use proc::processes;
+pub use proc::{numbers_of_processes, process, states, Process};
 
 use strata_model::{Array, Element, EventClass, Field, FieldClass, Integer};
 

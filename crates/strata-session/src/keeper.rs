@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use strata_ring::Channel;
 use strata_user::{
-    ancestors, find, Announcements, AppSession, Application, Clock, Error, Findings, Listener,
-    Received, Sender as Announcer, SessionSpec, Who,
+    ancestors, find_of_session, held_of_user, Announced, Announcements, AppSession, Application,
+    Clock, Error, Findings, Listener, Received, Sender as Announcer, SessionSpec, Who,
 };
 
 use crate::known::{Generations, Known, Reasons, Recent};
@@ -27,6 +27,10 @@ const TICK_PERIOD: Duration = Duration::from_millis(250);
 const TICK_MIN: Duration = Duration::from_millis(10);
 /// Later than this, another tracer may have taken this one for dead and its place.
 const LAG: Duration = Duration::from_nanos(strata_abi::user::DEAD_NS / 2);
+/// Processes that have announced themselves, and are tried again because the kernel tells nothing of them.
+const HELD_MAX: usize = 64;
+/// How often.
+const HELD_PERIOD: Duration = Duration::from_millis(250);
 /// Announcements that are received in one go.
 const ANNOUNCEMENTS_MAX: usize = 64;
 /// How often /proc is searched, at most.
@@ -91,6 +95,9 @@ pub(crate) struct Keeper<'a> {
     /// Those whose memory somebody has locked, and since when.
     locked: VecDeque<Locked>,
     next_unlock: Instant,
+    /// Those that have announced themselves, and of which the kernel tells nothing for now.
+    held: Vec<Comer>,
+    next_held: Instant,
     /// Processes of which was told that they call themselves otherwise.
     renamed: usize,
     /// memfds that were looked at.
@@ -140,6 +147,16 @@ struct Locked {
     since: Instant,
 }
 
+/// A process that has announced itself, and what was seen of it then.
+struct Comer {
+    announced: Announced,
+    came: Came,
+    /// Its parent; of one that was not invited, also its parent's, and so on.
+    parents: Vec<u32>,
+    /// It still had its number after that.
+    was_of_it: bool,
+}
+
 /// How a process came to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Came {
@@ -166,6 +183,8 @@ impl<'a> Keeper<'a> {
             processes: Vec::new(),
             locked: VecDeque::new(),
             next_unlock: now,
+            held: Vec::new(),
+            next_held: now,
             renamed: 0,
             known: Known::default(),
             generations,
@@ -201,11 +220,14 @@ impl<'a> Keeper<'a> {
     pub(crate) fn run(&mut self) {
         while !self.shared.is_stopping() {
             self.wait();
-            self.receive(ANNOUNCEMENTS_MAX);
+            self.receive(false);
             self.try_locked(false);
             self.look_after();
             if Instant::now() >= self.next_search {
                 self.search(false);
+            }
+            if !self.held.is_empty() && Instant::now() >= self.next_held {
+                self.try_held();
             }
             self.shared.set_nobody_left(self.nobody_left());
         }
@@ -248,7 +270,8 @@ impl<'a> Keeper<'a> {
 
     /// Let in who came at the last moment, and switch everything off.
     fn stop(&mut self) {
-        self.receive(usize::MAX);
+        self.receive(true);
+        self.try_held();
         if !self.shared.has_failed() {
             self.search(false);
         }
@@ -342,27 +365,47 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Those who have announced themselves, at most so many: the others must not wait for their heartbeat.
-    fn receive(&mut self, limit: usize) {
-        for _ in 0..limit {
-            let Target::Command { announcements: Some(socket), .. } = &mut self.target else {
+    /// Those who have announced themselves: some, for the others must not wait for their heartbeat; `all`: all
+    /// who wait.
+    fn receive(&mut self, all: bool) {
+        loop {
+            let (mut comers, mut more) = (Vec::new(), false);
+            more |= self.receive_invited(&mut comers);
+            more |= self.receive_others(&mut comers);
+            self.announced(comers);
+            if !(more && all) {
                 break;
+            }
+        }
+        self.tell_silenced();
+    }
+
+    /// Of the command. True: there may be more of them.
+    fn receive_invited(&mut self, comers: &mut Vec<Comer>) -> bool {
+        for _ in 0..ANNOUNCEMENTS_MAX {
+            let Target::Command { announcements: Some(socket), .. } = &mut self.target else {
+                return false;
             };
             match socket.receive() {
                 Ok(Received::Process { fd, sender, .. }) => {
-                    self.announced(fd, &sender, Came::Invited);
+                    comers.extend(self.comer(fd, sender, Came::Invited));
                 }
-                Ok(Received::Nothing) => break,
+                Ok(Received::Nothing) => return false,
                 Ok(Received::End) => self.close_socket(),
                 Err(error) => {
                     self.unreached(&error);
-                    break;
+                    return false;
                 }
             }
         }
+        true
+    }
+
+    /// Of everybody who has found our socket. True: there may be more of them.
+    fn receive_others(&mut self, comers: &mut Vec<Comer>) -> bool {
         let own = rustix::process::geteuid().as_raw();
-        for _ in 0..limit {
-            let Some(listener) = &mut self.listener else { break };
+        for _ in 0..ANNOUNCEMENTS_MAX {
+            let Some(listener) = &mut self.listener else { return false };
             match listener.receive() {
                 // Somebody else's program has no business in this user's trace.
                 Ok(Received::Process { fd, sender, .. }) if own == 0 || sender.uid() == own => {
@@ -371,10 +414,10 @@ impl<'a> Keeper<'a> {
                         // One that has closed our socket, or whose environment was cleared.
                         _ => Came::ByItself,
                     };
-                    self.announced(fd, &sender, came);
+                    comers.extend(self.comer(fd, sender, came));
                 }
                 Ok(Received::Process { .. }) => {}
-                Ok(Received::Nothing) => break,
+                Ok(Received::Nothing) => return false,
                 Ok(Received::End) => {
                     self.listener = None;
                     lock(self.remarks).push(format!(
@@ -384,11 +427,11 @@ impl<'a> Keeper<'a> {
                 }
                 Err(error) => {
                     self.unreached(&error);
-                    break;
+                    return false;
                 }
             }
         }
-        self.tell_silenced();
+        true
     }
 
     /// Say of whom no announcements are taken any more.
@@ -409,21 +452,45 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    fn announced(&mut self, fd: OwnedFd, sender: &Announcer, came: Came) {
-        let pid = sender.pid();
+    /// Who has just announced itself, unless it is known.
+    fn comer(&self, fd: OwnedFd, sender: Announcer, came: Came) -> Option<Comer> {
         // Most announce themselves twice: to who started them, and to all who listen.
         let inode = rustix::fs::fstat(&fd).map_or(0, |stat| stat.st_ino);
         if self.known.contains(inode) {
-            return;
+            return None;
         }
         // At once: when a process has gone, its parent cannot be asked for.
-        let parents_known = ancestors(pid).next().is_some();
-        let descends = came == Came::Invited || self.is_descendant(pid);
+        let parents = ancestors(sender.pid());
+        let parents: Vec<u32> = match came {
+            Came::Invited => parents.take(1).collect(),
+            Came::ByItself => parents.collect(),
+        };
         // What was read by a number that is no longer its own was of nobody.
         let was_of_it = sender.has_its_number();
+        let announced = Announced { fd: Arc::new(fd), sender };
+        Some(Comer { announced, came, parents, was_of_it })
+    }
+
+    /// Let them in.
+    fn announced(&mut self, comers: Vec<Comer>) {
+        if comers.is_empty() {
+            return;
+        }
+        let all = comers.iter().map(|comer| comer.announced.clone()).collect();
+        let found = Application::all_announced(all, &mut || self.look_after());
+        for (comer, application) in comers.into_iter().zip(found) {
+            self.arrived(comer, application);
+        }
+    }
+
+    fn arrived(&mut self, comer: Comer, application: Result<Application, Error>) {
+        let Comer { came, was_of_it, ref parents, .. } = comer;
+        let pid = comer.announced.sender.pid();
+        let is_one = |pid: &u32| self.is_one_of_ours(*pid);
+        let descends = came == Came::Invited || is_one(&pid) || parents.iter().any(is_one);
         let ours = came == Came::Invited || (descends && was_of_it);
-        let unknown = !ours && self.is_of_command() && !(parents_known && was_of_it);
-        match Application::announced(fd, sender) {
+        let unknown = !ours && self.is_of_command() && !(!parents.is_empty() && was_of_it);
+        match application {
             Ok(application) if unknown && self.inherited(&application).is_none() => {
                 // It may have ended long ago, and waited for us in the socket.
                 if application.started_ns() >= self.begun_ns {
@@ -436,9 +503,23 @@ impl<'a> Keeper<'a> {
                 }
             }
             Ok(application) => self.admit(&application, came, ours),
-            Err(error) if ours => self.unreached(&error),
-            Err(_) => {}
+            Err(error) => {
+                if ours {
+                    self.unreached(&error);
+                }
+                // Said once; it has told us where its memory is, and may go on.
+                if error.is_held() && self.held.len() < HELD_MAX {
+                    self.held.push(comer);
+                }
+            }
         }
+    }
+
+    /// Those again for whom the kernel did not answer.
+    fn try_held(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        self.announced(held);
+        self.next_held = Instant::now() + HELD_PERIOD;
     }
 
     /// Look through /proc: `first`, for everything that is asked for; later, for what could not announce
@@ -451,12 +532,21 @@ impl<'a> Keeper<'a> {
             Target::Processes(pids) if first => Who::Processes(pids.clone()),
             _ => everyone,
         };
-        match find(&who) {
-            Ok(findings) => self.found(findings, first),
+        let session = match &self.target {
+            Target::Command { generation, .. } => Some(*generation),
+            _ => None,
+        };
+        let mut waited = Duration::ZERO;
+        match find_of_session(&who, session, &mut || self.look_after()) {
+            Ok(findings) => {
+                waited = findings.waited;
+                self.found(findings, first);
+            }
             Err(error) => self.unreached(&error),
         }
         let now = Instant::now();
-        self.next_search = now + SEARCH_PERIOD.max((now - begin) * SEARCH_SHARE);
+        let worked = (now - begin).saturating_sub(waited);
+        self.next_search = now + SEARCH_PERIOD.max(worked * SEARCH_SHARE);
     }
 
     fn found(&mut self, findings: Findings, first: bool) {
@@ -471,7 +561,9 @@ impl<'a> Keeper<'a> {
             self.admit(application, came, ours);
         }
         for refused in findings.refused {
-            if asked_for || self.is_ours(refused.pid) {
+            let is_ours =
+                findings.of_session.contains(&refused.pid) || self.is_descendant(refused.pid);
+            if asked_for || is_ours {
                 self.not_reached(refused.pid, refused.name, refused.reason);
             }
         }
@@ -484,7 +576,7 @@ impl<'a> Keeper<'a> {
             }
             match error.pid().filter(|_| !asked_for) {
                 None => self.unreached(error),
-                Some(pid) if !self.is_ours(pid) => {}
+                Some(pid) if !(findings.of_session.contains(&pid) || self.is_descendant(pid)) => {}
                 Some(pid) if error.is_denied() => self.hide(pid, error.to_string()),
                 Some(_) => self.unreached(error),
             }
@@ -515,34 +607,18 @@ impl<'a> Keeper<'a> {
         lock(self.hidden).add_first(NotReached { pid, name: String::new(), reason });
     }
 
-    /// Is this a descendant of our command?
-    fn is_ours(&self, pid: u32) -> bool {
-        self.has_our_environment(pid) || self.is_descendant(pid)
-    }
-
     /// By its parents: the command, or another process of ours, is among them.
     fn is_descendant(&self, pid: u32) -> bool {
-        let Target::Command { pid: command, .. } = &self.target else { return false };
-        let is_one = |pid| {
-            pid == *command
-                || self
-                    .processes
-                    .iter()
-                    .any(|process| process.application().pid() == pid && !process.has_ended())
-        };
-        is_one(pid) || ancestors(pid).any(is_one)
+        let is_one = |pid| self.is_one_of_ours(pid);
+        self.is_of_command() && (is_one(pid) || ancestors(pid).any(is_one))
     }
 
-    /// By its environment at its start.
-    fn has_our_environment(&self, pid: u32) -> bool {
-        let Target::Command { generation, .. } = &self.target else { return false };
-        let wanted = format!("generation={generation};");
-        std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
-            environment.split(|&byte| byte == 0).any(|entry| {
-                entry.starts_with(strata_user::ENVIRONMENT.as_bytes())
-                    && entry.windows(wanted.len()).any(|part| part == wanted.as_bytes())
-            })
-        })
+    /// The command, or another process that is recorded with it.
+    fn is_one_of_ours(&self, pid: u32) -> bool {
+        let Target::Command { pid: command, .. } = &self.target else { return false };
+        let mut processes = self.processes.iter();
+        let is_it = |process: &Arc<Traced>| process.application().pid() == pid;
+        pid == *command || processes.any(|process| is_it(process) && !process.has_ended())
     }
 
     /// Record `application`, if it carries a session of ours or is `ours` otherwise.
@@ -693,6 +769,11 @@ impl<'a> Keeper<'a> {
             // As a search tells it.
             Error::Refused { pid, name, reason } => {
                 self.not_reached(*pid, name.clone(), reason.clone());
+            }
+            // Once for all of them.
+            Error::UserHeld { uid, limit, .. } => {
+                let name = format!("processes of user {uid}");
+                self.not_reached(0, name, held_of_user(*uid, *limit));
             }
             error => {
                 self.not_reached(error.pid().unwrap_or(0), String::new(), error.to_string());

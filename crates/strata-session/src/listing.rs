@@ -1,7 +1,7 @@
 //! What `strata list` shows: running applications and their tracepoints.
 
 use strata_model::{Array, Base, Element, Field, FieldClass, FieldOrder, Float, Integer, Sequence};
-use strata_user::{find, lttng_of_process, pids, Tracepoint, Who};
+use strata_user::{find, held_of_user, lttng_of_processes, pids, Error, Lttng, Tracepoint, Who};
 
 use crate::error::SessionError;
 use crate::report::NotReached;
@@ -98,8 +98,16 @@ pub fn list() -> Result<Listing, SessionError> {
         listing.not_reached.push(unreached(refused.pid, refused.name, refused.reason));
     }
     for error in findings.errors.iter().filter(|error| !error.is_gone()) {
-        let pid = error.pid().unwrap_or(0);
-        listing.not_reached.push(unreached(pid, String::new(), error.to_string()));
+        let one = match error {
+            // Once for all of them.
+            Error::UserHeld { uid, limit, .. } => {
+                unreached(0, format!("processes of user {uid}"), held_of_user(*uid, *limit))
+            }
+            error => unreached(error.pid().unwrap_or(0), String::new(), error.to_string()),
+        };
+        if !listing.not_reached.contains(&one) {
+            listing.not_reached.push(one);
+        }
     }
     listing.of_lttng = of_lttng(&pids(&who)?);
     listing.processes.sort_by_key(|process| process.pid);
@@ -108,14 +116,13 @@ pub fn list() -> Result<Listing, SessionError> {
 }
 
 /// Who of them has LTTng's library. Its own tools have others.
-fn of_lttng(pids: &[u32]) -> Vec<NotReached> {
-    let found = |pid: &u32| {
-        let reason = lttng_of_process(*pid)?.to_string();
+pub(crate) fn of_lttng(pids: &[u32]) -> Vec<NotReached> {
+    let told = |(pid, lttng): (u32, Lttng)| {
         let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
         let name = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
-        Some(NotReached { pid: *pid, name, reason })
+        NotReached { pid, name, reason: lttng.to_string() }
     };
-    pids.iter().filter_map(found).collect()
+    lttng_of_processes(pids).into_iter().map(told).collect()
 }
 
 fn listed(tracepoint: &Tracepoint) -> ListedTracepoint {

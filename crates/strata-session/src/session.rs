@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use strata_user::{
-    lttng_of_process, lttng_of_program, new_generation, Clock, ClockKind, HeaderChoice, Launch,
-    Listener, LossMode, Rules, SessionSpec, ENVIRONMENT,
+    lttng_of_program, new_generation, Clock, ClockKind, HeaderChoice, Launch, Listener, LossMode,
+    Rules, SessionSpec, ENVIRONMENT,
 };
 
 use crate::command::{resolved, Inherited, Running};
@@ -21,6 +21,7 @@ use crate::folder::{TimeStamp, TraceFolder};
 use crate::keeper::{Keeper, KeeperParts, Target};
 use crate::kernel::{self, KernelLayer, LayerEnd, Watched};
 use crate::known::Reasons;
+use crate::listing::of_lttng;
 use crate::memory;
 use crate::mover::{Mover, Moves};
 use crate::options::{Mode, Options};
@@ -413,13 +414,11 @@ impl Setup<'_> {
 
 /// Of them, who has LTTng's library.
 fn processes_of_lttng(pids: &[u32]) -> Vec<String> {
-    let text = |pid: &u32| {
-        let lttng = lttng_of_process(*pid)?;
-        let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let name = String::from_utf8_lossy(name.trim_ascii_end()).replace(char::is_control, "?");
-        Some(format!("process {pid} ({name}): {lttng}"))
+    let text = |NotReached { pid, name, reason }| {
+        let name = str::replace(&name, char::is_control, "?");
+        format!("process {pid} ({name}): {reason}")
     };
-    pids.iter().filter_map(text).collect()
+    of_lttng(pids).into_iter().map(text).collect()
 }
 
 /// The same of the command that was just started; what it will load later is not known.

@@ -5,8 +5,11 @@ use std::path::Path;
 
 use strata_collect::{Directory, Error};
 use strata_ctf::packet::{Header, HEADER_BYTES};
-use strata_kernel::statedump::{event_classes, processes, records, Stamp};
+use strata_kernel::statedump::{
+    event_classes, numbers_of_processes, process, records, states, Stamp,
+};
 use strata_model::{StreamClass, Uuid};
+use strata_user::ask_each;
 
 use crate::report::Counts;
 
@@ -47,7 +50,10 @@ const EARLIER_MAX: u64 = 1 << 31;
 pub(crate) fn write(directory: &Directory, place: &Place) -> Result<Dump, Error> {
     // Before /proc is read: what happens meanwhile comes behind it.
     let now_ns = strata_user::Clock::monotonic_ns();
-    let states = processes(Path::new("/"));
+    let root = Path::new("/");
+    // Who is held in execve() is not in it: the kernel does not say more than its name.
+    let found = ask_each(&numbers_of_processes(root), move |pid| process(root, pid));
+    let states = states(found.into_iter().map(|(_, found)| found).collect());
     let stamp = Stamp { now_ns, tid: std::process::id(), first_id: place.first_id };
     let body = records(&states, &stamp);
     let header = Header {

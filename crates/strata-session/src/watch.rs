@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use strata_user::open_code_with_these_rights;
+use strata_user::ask_with_these_rights;
 
 use crate::command::Running;
 use crate::keeper::Keeper;
@@ -62,16 +62,19 @@ impl Watch<'_> {
         keep_for(Work::Everything);
         let recorder = self.kernel.as_mut().and_then(|kernel| kernel.recorder(folder, flush));
         let moved = thread::scope(|scope| {
+            // Also the mover may ask, whose rights are for files.
+            let asking = match applications {
+                Some(_) => Work::Applications,
+                None => Work::Kernel,
+            };
+            let rights = spawn(scope, "strata-rights", asking, || ask_with_these_rights().err());
+            if let Some(error) = made(Some(rights), shared).and_then(|one| joined(one, shared)) {
+                shared.fail(format!("cannot make a thread: {error}"));
+            }
             let recording = recorder
                 .map(|record| spawn(scope, "strata-kernel", Work::Kernel, move || record(shared)));
             let (mut moving, mut keeping) = (None, None);
             if let Some((mut keeper, mover)) = applications {
-                // Also the mover may ask for it, whose rights are for files.
-                let code = || open_code_with_these_rights().err();
-                let code = spawn(scope, "strata-rights", Work::Applications, code);
-                if let Some(error) = made(Some(code), shared).and_then(|one| joined(one, shared)) {
-                    shared.fail(format!("cannot make a thread: {error}"));
-                }
                 moving = Some(spawn(scope, "strata-mover", Work::Files, move || mover.run()));
                 keeper.begin();
                 self.started(path, notify);

@@ -38,6 +38,9 @@ pub struct Sender {
     process: Process,
     uid: u32,
     gid: u32,
+    /// It was not named by the kernel, but held by its number when the message came, at this time: whoever has
+    /// begun since is another one (`CLOCK_MONOTONIC`) \[ns\].
+    held_ns: Option<u64>,
 }
 
 impl Sender {
@@ -66,8 +69,15 @@ impl Sender {
         self.process.has_its_number()
     }
 
-    pub(crate) fn process(&self) -> &Process {
-        &self.process
+    /// The process that has sent it. Asks what may not be answered, see `asking.rs`.
+    ///
+    /// # Errors
+    /// As [`Process::unless_younger`].
+    pub(crate) fn process(&self) -> Result<Process, Error> {
+        match self.held_ns {
+            Some(held_ns) => self.process.clone().unless_younger(held_ns),
+            None => Ok(self.process.clone()),
+        }
     }
 }
 
@@ -177,19 +187,19 @@ impl Control {
         let Some((pid, uid, gid)) = self.sender.filter(|(pid, ..)| *pid != 0) else {
             return Ok(None);
         };
+        let mut held_ns = None;
         let process = match self.pidfd.take() {
             Some(Ok(pidfd)) => Process::named(pid, pidfd),
             Some(Err(source)) => match source.raw_os_error() {
                 Some(libc::ESRCH | libc::EINVAL) => Process::ended(pid),
                 _ => return Err(failed(pid, "holding on to it", source)),
             },
-            // By its number: whoever has begun since cannot have sent it.
             None => {
-                let received_ns = Clock::monotonic_ns();
-                Process::hold(pid)?.unless_younger(received_ns)?
+                held_ns = Some(Clock::monotonic_ns());
+                Process::hold(pid)?
             }
         };
-        Ok(Some(Sender { process, uid, gid }))
+        Ok(Some(Sender { process, uid, gid, held_ns }))
     }
 }
 

@@ -9,6 +9,7 @@ use strata_abi::{ring, user};
 use strata_model::{text_from_bytes, EventClass};
 
 use crate::announce::Sender;
+use crate::asking::{ask_all, Door, PATIENCE};
 use crate::clock::Clock;
 use crate::code::ProcessCode;
 use crate::described::Described;
@@ -19,7 +20,6 @@ use crate::identity::{shown, Identity};
 use crate::memory::{state, u16_in, u32_in, u64_in, Memory};
 use crate::process::{failed, Process, Status};
 use crate::rules::Rules;
-use crate::sites::Stuck;
 
 /// A process that can be traced. Clones refer to the same one.
 #[derive(Clone, Debug)]
@@ -32,7 +32,6 @@ struct Inner {
     memory: Memory,
     process: Process,
     code: Arc<ProcessCode>,
-    stuck: Stuck,
     identity: Identity,
     described: Mutex<Described>,
     name: String,
@@ -42,6 +41,15 @@ struct Inner {
     publish: u32,
     nr_cpus: u32,
     started_ns: u64,
+}
+
+/// What came with an announcement.
+#[derive(Clone, Debug)]
+pub struct Announced {
+    /// The process' memory.
+    pub fd: Arc<OwnedFd>,
+    /// Who has sent it.
+    pub sender: Sender,
 }
 
 /// One tracepoint, as its process describes it.
@@ -216,17 +224,39 @@ impl Application {
     /// Of a sender that has ended meanwhile nobody can tell; nothing is done by its number any more.
     ///
     /// # Errors
-    /// [`Error::NotItsOwn`], and as [`open`](Self::open).
+    /// [`Error::NotItsOwn`], [`Error::Held`], and as [`open`](Self::open).
     pub fn announced(fd: OwnedFd, sender: &Sender) -> Result<Application, Error> {
-        let process = sender.process().clone();
+        let one = Announced { fd: Arc::new(fd), sender: sender.clone() };
+        let pid = sender.pid();
+        Application::all_announced(vec![one], &mut || ()).pop().unwrap_or(Err(Error::Gone { pid }))
+    }
+
+    /// The same of each of them. `meanwhile` is called every few milliseconds as long as it takes.
+    ///
+    /// # Errors
+    /// Of each, as of [`announced`](Self::announced).
+    pub fn all_announced(
+        all: Vec<Announced>,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Vec<Result<Application, Error>> {
+        let questions = all.into_iter().map(|one| (one.sender.pid(), one)).collect();
+        let look = |Announced { fd, sender }: Announced, door: &Door<'_>| {
+            door.enter(sender.uid())?;
+            Application::announced_here(fd.as_fd(), &sender)
+        };
+        ask_all(questions, PATIENCE, look, meanwhile).all
+    }
+
+    fn announced_here(fd: BorrowedFd<'_>, sender: &Sender) -> Result<Application, Error> {
+        let process = sender.process()?;
         let (pid, (status, identity)) = (sender.pid(), look_at(&process)?);
-        if let Some(error) = refusal(fd.as_fd(), &process) {
+        if let Some(error) = refusal(fd, &process) {
             return Err(error);
         }
         let seen = identity.inner_pid;
         // As it was when it sent the message.
         let identity = Identity { uid: Some(sender.uid()), gid: Some(sender.gid()), ..identity };
-        let app = Application::of_process(fd.as_fd(), process, identity)?;
+        let app = Application::of_process(fd, process, identity)?;
         if let Some(inner) = seen {
             let (said, owner) = (app.inner_pid(), app.memory().owner.uid);
             if said != inner || !(owner == sender.uid() || is_own(owner, &status)) {
@@ -298,7 +328,6 @@ impl Application {
             nr_cpus,
             started_ns,
             code: Arc::new(ProcessCode::new(process.clone(), memory.shared_file())),
-            stuck: Stuck::default(),
             described: Mutex::new(Described::new(memory.owner.uid)),
             memory,
             process,
@@ -508,8 +537,9 @@ impl Application {
         self.inner.publish
     }
 
-    pub(crate) fn stuck(&self) -> &Stuck {
-        &self.inner.stuck
+    /// Its number, and whose it is: who owns its memory.
+    pub(crate) fn pid_and_owner(&self) -> (u32, u32) {
+        (self.pid(), self.memory().owner.uid)
     }
 
     /// Its code, to read and write; not opened yet.

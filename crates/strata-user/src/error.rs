@@ -300,6 +300,39 @@ pub enum Error {
         /// How long we waited \[ms\].
         waited_ms: u64,
     },
+    /// The kernel does not say what it is asked of it, because of a lock that the process holds.
+    #[error(
+        "process {pid}: the kernel does not answer what is asked of it: a file system holds it, most likely \
+         in the middle of execve(). Left it alone until that is over"
+    )]
+    Held {
+        /// The process.
+        pid: u32,
+    },
+    /// The kernel does not answer for others of its user.
+    #[error(
+        "process {pid}: {}. Left it alone until one of them is answered for",
+        held_of_user(*uid, *limit)
+    )]
+    UserHeld {
+        /// The process.
+        pid: u32,
+        /// Its user.
+        uid: u32,
+        /// How many others.
+        limit: usize,
+    },
+    /// The kernel does not answer for others of many users.
+    #[error(
+        "process {pid}: the kernel does not answer what is asked of {limit} other processes, which is the \
+         limit of all users. Left it alone until one of them is answered for; end those that are named"
+    )]
+    AllHeld {
+        /// The process.
+        pid: u32,
+        /// How many others.
+        limit: usize,
+    },
     /// Its user's processes take as much of this program as they may.
     #[error(
         "process {pid}: user {uid} has {found} {what}; the limit is {limit}. Record fewer of that user's \
@@ -394,6 +427,9 @@ impl Error {
             | Error::Site { pid, .. }
             | Error::Code { pid, .. }
             | Error::Stuck { pid, .. }
+            | Error::Held { pid }
+            | Error::UserHeld { pid, .. }
+            | Error::AllHeld { pid, .. }
             | Error::Crowded { pid, .. }
             | Error::Descriptors { pid, .. }
             | Error::System { pid, .. } => Some(*pid),
@@ -404,6 +440,12 @@ impl Error {
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self, Error::Gone { .. })
+    }
+
+    /// The kernel does not answer for it, or for others of its user: try again later.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        matches!(self, Error::Held { .. } | Error::UserHeld { .. } | Error::AllHeld { .. })
     }
 
     /// The system does not let us.
@@ -421,6 +463,15 @@ fn not_instrumented(lttng: Option<&Lttng>) -> String {
                 .to_owned()
         },
         Lttng::to_string,
+    )
+}
+
+/// Why nothing is asked of a user's processes.
+#[must_use]
+pub fn held_of_user(uid: u32, limit: usize) -> String {
+    format!(
+        "the kernel does not answer what is asked of {limit} other processes of user {uid}, which is the limit \
+         of one user"
     )
 }
 

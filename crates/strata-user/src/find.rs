@@ -7,6 +7,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::geteuid;
@@ -14,10 +15,11 @@ use strata_abi::user;
 use strata_model::text_from_bytes;
 
 use crate::application::{is_own, Application};
+use crate::asking::{ask_all, Door, PATIENCE};
 use crate::code::MAPS_BYTES_MAX;
 use crate::error::{Denial, Error};
 use crate::identity::{shown, Identity};
-use crate::lttng::lttng_of_process;
+use crate::lttng::lttng_of_processes;
 use crate::process::{failed, refused, Process, Status};
 
 /// Whose processes.
@@ -51,6 +53,10 @@ pub struct Findings {
     pub refused: Vec<RefusedProcess>,
     /// Processes that could not be looked into, or whose memory was refused.
     pub errors: Vec<Error>,
+    /// Of those that were refused, or of which there is an error: who was started with the session asked for.
+    pub of_session: HashSet<u32>,
+    /// How long nothing was done, for those of whom the kernel tells nothing.
+    pub waited: Duration,
 }
 
 /// Looks for processes that can be traced; never at ourselves.
@@ -60,63 +66,130 @@ pub struct Findings {
 /// # Errors
 /// [`Error::Proc`]: the list of processes cannot be read.
 pub fn find(who: &Who) -> Result<Findings, Error> {
-    let mut findings = Findings::default();
-    let mut inodes = HashSet::new();
-    for pid in pids(who)? {
-        let name = |status: &Status| shown(&status.name);
-        let by_number = matches!(who, Who::Processes(_));
-        // Held first: what is read by its number from here on was of this process, if it has that number
-        // still at the end.
-        let process = match Process::hold(pid) {
-            Ok(process) => process,
-            Err(error) => {
-                findings.errors.push(error);
-                continue;
-            }
-        };
-        let status = match Status::read(pid) {
-            Ok(Some(status)) => status,
-            Ok(None) => {
-                if by_number {
-                    findings.errors.push(Error::Gone { pid });
-                }
-                continue;
-            }
-            Err(source) => {
-                findings.errors.push(failed(pid, "looking at it", source));
-                continue;
-            }
-        };
-        if matches!(who, Who::User(uid) if !status.uids.contains(uid)) {
-            continue;
+    find_of_session(who, None, &mut || ())
+}
+
+/// The same, with [`Findings::of_session`] for the session of this generation. `meanwhile` is called every few
+/// milliseconds as long as it takes.
+///
+/// # Errors
+/// As [`find()`].
+pub fn find_of_session(
+    who: &Who,
+    session: Option<u64>,
+    meanwhile: &mut dyn FnMut(),
+) -> Result<Findings, Error> {
+    let questions: Vec<(u32, u32)> = pids(who)?.into_iter().map(|pid| (pid, pid)).collect();
+    let who = who.clone();
+    let look = move |pid, door: &Door<'_>| {
+        let mut findings = Findings::default();
+        look_for(pid, &who, door, &mut findings)?;
+        let in_vain = !(findings.errors.is_empty() && findings.refused.is_empty());
+        if in_vain && session.is_some_and(|session| was_started_with(pid, session)) {
+            findings.of_session.insert(pid);
         }
-        let before = findings.applications.len() + findings.errors.len();
-        let looked = look(&process, &status, &mut inodes, &mut findings);
-        let looked = match process.has_its_number() {
-            true => looked,
-            false => Err(Error::Gone { pid }),
-        };
-        match looked {
-            Err(error) if error.is_gone() && !by_number => (),
+        Ok(findings)
+    };
+    let answers = ask_all(questions, PATIENCE, look, meanwhile);
+    let mut findings = Findings { waited: answers.waited, ..Findings::default() };
+    let mut inodes = HashSet::new();
+    for found in answers.all {
+        match found {
+            Ok(mut found) => {
+                found.applications.retain(|app| inodes.insert(app.inode()));
+                findings.applications.append(&mut found.applications);
+                findings.refused.append(&mut found.refused);
+                findings.errors.append(&mut found.errors);
+                findings.of_session.extend(found.of_session);
+            }
             Err(error) => findings.errors.push(error),
-            Ok(Some(reason)) => {
-                let name = name(&status);
-                if by_number {
-                    findings.errors.push(Error::Refused { pid, name, reason });
-                } else {
-                    findings.refused.push(RefusedProcess { pid, name, reason });
-                }
-            }
-            Ok(None)
-                if by_number && findings.applications.len() + findings.errors.len() == before =>
-            {
-                let (name, lttng) = (name(&status), lttng_of_process(pid));
-                findings.errors.push(Error::NotInstrumented { pid, name, lttng });
-            }
-            Ok(None) => (),
         }
     }
+    tell_lttng(&mut findings.errors);
     Ok(findings)
+}
+
+/// Of processes that were asked for and have no tracepoints of ours: do they have LTTng's?
+fn tell_lttng(errors: &mut [Error]) {
+    let plain = |error: &Error| match error {
+        Error::NotInstrumented { pid, .. } => Some(*pid),
+        _ => None,
+    };
+    let found = lttng_of_processes(&errors.iter().filter_map(plain).collect::<Vec<u32>>());
+    for error in errors {
+        let Error::NotInstrumented { pid, lttng, .. } = error else { continue };
+        let of_it = found.iter().find(|(of, _)| of == pid);
+        *lttng = of_it.map(|(_, lttng)| lttng.clone());
+    }
+}
+
+/// Looks at one process.
+///
+/// # Errors
+/// Those of the door.
+fn look_for(pid: u32, who: &Who, door: &Door<'_>, findings: &mut Findings) -> Result<(), Error> {
+    let name = |status: &Status| shown(&status.name);
+    let by_number = matches!(who, Who::Processes(_));
+    // Held first: what is read by its number from here on was of this process, if it has that number
+    // still at the end.
+    let process = match Process::hold(pid) {
+        Ok(process) => process,
+        Err(error) => {
+            findings.errors.push(error);
+            return Ok(());
+        }
+    };
+    let status = match Status::read(pid) {
+        Ok(Some(status)) => status,
+        Ok(None) => {
+            if by_number {
+                findings.errors.push(Error::Gone { pid });
+            }
+            return Ok(());
+        }
+        Err(source) => {
+            findings.errors.push(failed(pid, "looking at it", source));
+            return Ok(());
+        }
+    };
+    if matches!(who, Who::User(uid) if !status.uids.contains(uid)) {
+        return Ok(());
+    }
+    door.enter(status.uids[0])?;
+    let looked = look(&process, &status, findings);
+    let looked = match process.has_its_number() {
+        true => looked,
+        false => Err(Error::Gone { pid }),
+    };
+    match looked {
+        Err(error) if error.is_gone() && !by_number => (),
+        Err(error) => findings.errors.push(error),
+        Ok(Some(reason)) => {
+            let name = name(&status);
+            if by_number {
+                findings.errors.push(Error::Refused { pid, name, reason });
+            } else {
+                findings.refused.push(RefusedProcess { pid, name, reason });
+            }
+        }
+        Ok(None) if by_number && findings.applications.is_empty() => {
+            let name = name(&status);
+            findings.errors.push(Error::NotInstrumented { pid, name, lttng: None });
+        }
+        Ok(None) => (),
+    }
+    Ok(())
+}
+
+/// Was it started with the session of this generation, by its environment at its start?
+fn was_started_with(pid: u32, session: u64) -> bool {
+    let wanted = format!("generation={session};");
+    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
+        environment.split(|&byte| byte == 0).any(|entry| {
+            entry.starts_with(user::ENVIRONMENT.as_bytes())
+                && entry.windows(wanted.len()).any(|part| part == wanted.as_bytes())
+        })
+    })
 }
 
 /// The numbers of these processes, but for our own; of a user: of everybody, for the kernel says who may be
@@ -170,7 +243,6 @@ pub(crate) fn refusal(fd: BorrowedFd<'_>, process: &Process) -> Option<Error> {
 fn look(
     process: &Process,
     status: &Status,
-    inodes: &mut HashSet<u64>,
     findings: &mut Findings,
 ) -> Result<Option<String>, Error> {
     let pid = process.pid;
@@ -183,24 +255,19 @@ fn look(
             Target::Refused(text) => reason = Some(text),
             Target::Memory => {
                 has_memory = true;
-                owns_one |= take(process, status, &path, inodes, findings)?;
+                owns_one |= take(process, status, &path, findings)?;
             }
         }
     }
     // A descriptor of somebody else's says nothing; its own may be closed.
     if !owns_one && !status.is_zombie {
         for path in mappings(pid)? {
-            owns_one |=
-                take(process, status, &path, inodes, findings).map_err(|error| match error {
-                    Error::Denied { pid, .. } if geteuid().as_raw() != 0 && !has_memory => {
-                        Error::Denied {
-                            pid,
-                            what: "opening its shared memory",
-                            denial: Denial::Closed,
-                        }
-                    }
-                    other => other,
-                })?;
+            owns_one |= take(process, status, &path, findings).map_err(|error| match error {
+                Error::Denied { pid, .. } if geteuid().as_raw() != 0 && !has_memory => {
+                    Error::Denied { pid, what: "opening its shared memory", denial: Denial::Closed }
+                }
+                other => other,
+            })?;
         }
     }
     Ok(reason.filter(|_| !owns_one))
@@ -211,7 +278,6 @@ fn take(
     process: &Process,
     status: &Status,
     path: &Path,
-    inodes: &mut HashSet<u64>,
     findings: &mut Findings,
 ) -> Result<bool, Error> {
     let pid = process.pid;
@@ -234,7 +300,7 @@ fn take(
     if app.inner_pid() != status.inner_pid || !is_own(app.memory().owner.uid, status) {
         return Ok(false);
     }
-    if inodes.insert(app.inode()) {
+    if findings.applications.iter().all(|known| known.inode() != app.inode()) {
         findings.applications.push(app);
     }
     Ok(true)

@@ -11,6 +11,7 @@
 
 mod announce;
 mod application;
+mod asking;
 mod clock;
 mod closing;
 mod code;
@@ -35,18 +36,18 @@ mod sites;
 mod testing;
 
 pub use announce::{AnnouncementCounters, Received, Sender};
-pub use application::{Application, Tracepoint};
+pub use application::{Announced, Application, Tracepoint};
+pub use asking::{ask_each, ask_with_these_rights};
 pub use clock::{Clock, ClockKind, WhyNot};
 pub use description::DescriptionError;
-pub use error::{Denial, Error};
-pub use find::{find, pids, Findings, RefusedProcess, Who};
+pub use error::{held_of_user, Denial, Error};
+pub use find::{find, find_of_session, pids, Findings, RefusedProcess, Who};
 pub use identity::Identity;
 pub use launch::{Announcements, Launch};
 pub use listen::Listener;
-pub use lttng::{lttng_of_process, lttng_of_program, Lttng};
+pub use lttng::{lttng_of_processes, lttng_of_program, Lttng};
 pub use process::{ancestors, protection};
 pub use rules::{level_from_name, level_name, Rule, RuleError, Rules};
 pub use session::{new_generation, AppSession, HeaderChoice, SessionCounters, SessionSpec};
-pub use sites::open_code_with_these_rights;
 pub use strata_abi::user::{Announcement, ENVIRONMENT};
 pub use strata_ring::LossMode;

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 use strata_model::text_from_bytes;
 
+use crate::asking::{ask_each_for, DISK_PATIENCE};
+
 /// How the file names of LTTng's library begin; its versions 2.0 to 2.12 have the number 0, later ones 1.
 const LIBRARY: &[u8] = b"liblttng-ust.so";
 /// As much of a process' mappings is read \[byte\].
@@ -52,9 +54,14 @@ impl std::fmt::Display for Lttng {
     }
 }
 
-/// Whether a process has LTTng's library, and by which of its files; by its mappings.
+/// Which of these processes have LTTng's library, and by which of their files; by their mappings.
 #[must_use]
-pub fn lttng_of_process(pid: u32) -> Option<Lttng> {
+pub fn lttng_of_processes(pids: &[u32]) -> Vec<(u32, Lttng)> {
+    ask_each_for(DISK_PATIENCE, pids, lttng_here)
+}
+
+/// The same of one, asked here.
+fn lttng_here(pid: u32) -> Option<Lttng> {
     let mut maps = Vec::new();
     let file = File::open(format!("/proc/{pid}/maps")).ok()?;
     file.take(MAPS_MAX).read_to_end(&mut maps).ok()?;
@@ -240,7 +247,7 @@ mod tests {
     fn needed_of_this_program_has_the_c_library() {
         let own = needed(Path::new("/proc/self/exe"));
         assert!(own.names.iter().any(|name| name.starts_with(b"libc.so")), "{:?}", own.names);
-        assert_eq!(lttng_of_process(std::process::id()), None);
+        assert_eq!(lttng_of_processes(&[std::process::id(), u32::MAX]), []);
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(crate) struct Status {
     pub parent_pid: u32,
     /// It has ended and waits for its parent.
     pub is_zombie: bool,
+    /// Its first thread runs, or would if it had a CPU.
+    pub is_running: bool,
     /// Its threads.
     pub threads: u32,
     /// Its first thread is in seccomp's strict mode.
@@ -65,7 +67,11 @@ impl Status {
             let value = || String::from_utf8_lossy(&line[colon + 1..]);
             match &line[..colon] {
                 b"Name" => status.name = value().trim().to_owned(),
-                b"State" => status.is_zombie = value().trim().starts_with(['Z', 'X']),
+                b"State" => {
+                    let value = value();
+                    status.is_zombie = value.trim().starts_with(['Z', 'X']);
+                    status.is_running = value.trim().starts_with('R');
+                }
                 b"Threads" => status.threads = value().trim().parse().ok()?,
                 b"Seccomp" => status.is_strict = value().trim() == STRICT,
                 b"VmSize" => status.has_memory = true,

@@ -545,7 +545,7 @@ impl AppSession {
         if patches.is_empty() {
             return Ok(());
         }
-        let failures = set_opcodes(pid, self.app.stuck(), self.app.code(), patches, opcode)?;
+        let failures = set_opcodes(self.app.pid_and_owner(), self.app.code(), patches, opcode)?;
         if !failures.is_empty() && (!self.app.is_alive() || is_ending(pid)) {
             return Err(Error::Gone { pid });
         }
@@ -792,9 +792,8 @@ fn switch_off(app: &Application, slot: u32) -> Result<(), Error> {
     if dormant.is_empty() {
         return Ok(());
     }
-    let set = |patches, opcode| {
-        set_opcodes(app.pid(), app.stuck(), app.code(), patches, opcode).map(|_| ())
-    };
+    let set =
+        |patches, opcode| set_opcodes(app.pid_and_owner(), app.code(), patches, opcode).map(|_| ());
     match set(dormant, user::SITE_DORMANT) {
         // It armed itself, and we may not undo it: the sites find nothing to do, at some cost.
         Err(error) if error.is_denied() => return Ok(()),

@@ -1,28 +1,16 @@
 //! Opcodes of tracepoints in the code of another process: `strata/abi/user.h`, "Where a tracepoint is".
 //!
 //! A process can map its code from a file system that never answers, and whoever reads it then waits for
-//! ever. So that is done by a thread of its own; if it does not come back in time, it is left behind, and
-//! the process is left alone.
+//! ever. So that is done by a thread of its own: see `asking.rs`.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use strata_abi::user;
 
+use crate::asking::{ask, Door, DISK_PATIENCE};
 use crate::error::Error;
-
-/// How long the memory of an honest process may take to answer, swapped out as it may be.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Threads that may be left behind before no more is tried.
-const LEFT_BEHIND_MAX: u32 = 64;
-
-/// The process' memory did not answer once: nothing more is tried.
-#[derive(Debug, Default)]
-pub(crate) struct Stuck(AtomicBool);
+use crate::process::Status;
 
 /// One tracepoint's sites.
 #[derive(Clone, Debug)]
@@ -56,111 +44,33 @@ pub(crate) trait Code: Send + Sync {
     fn write_all_at(&self, bytes: &[u8], address: u64) -> io::Result<()>;
 }
 
-/// Work for the thread.
-struct Job {
-    code: Arc<dyn Code>,
-    patches: Vec<Patch>,
-    opcode: u8,
-    done: Sender<Result<Vec<Failure>, Error>>,
-}
-
-static WORKER: Mutex<Option<Sender<Job>>> = Mutex::new(None);
-static MAKER: Mutex<Option<Sender<Request>>> = Mutex::new(None);
-static LEFT_BEHIND: AtomicU32 = AtomicU32::new(0);
-
-/// Writes `opcode` to all sites. Of a tracepoint with a failure, the sites behind it are left alone.
+/// Writes `opcode` to all sites, in code of a process; `uid`: whose it is, if it has ended. Of a tracepoint with a failure, the sites
+/// behind it are left alone.
 ///
 /// # Errors
 /// [`Error::Stuck`], [`Error::System`]: no thread could be made. Those of [`Code::open`]: nothing was written.
 pub(crate) fn set_opcodes(
-    pid: u32,
-    stuck: &Stuck,
+    (pid, uid): (u32, u32),
     code: Arc<dyn Code>,
     patches: Vec<Patch>,
     opcode: u8,
 ) -> Result<Vec<Failure>, Error> {
-    let waited_ms = PATIENCE.as_millis() as u64;
     if patches.is_empty() {
         return Ok(Vec::new());
     }
-    if stuck.0.load(Ordering::Relaxed) || LEFT_BEHIND.load(Ordering::Relaxed) >= LEFT_BEHIND_MAX {
-        return Err(Error::Stuck { pid, waited_ms });
-    }
-    let (done, result) = mpsc::channel();
-    let mut worker = WORKER.lock().unwrap_or_else(PoisonError::into_inner);
-    let sender = match worker.take() {
-        Some(sender) => sender,
-        None => {
-            let what = "making a thread that reads its code";
-            made_worker().map_err(|source| Error::System { pid, what, source })?
-        }
+    let work = move |door: &Door<'_>| {
+        let status = Status::read(pid).ok().flatten();
+        door.enter(status.map_or(uid, |status| status.uids[0]))?;
+        code.open()?;
+        Ok(set_opcodes_here(&*code, &patches, opcode))
     };
-    // The thread ends only when this sender is gone.
-    let _ = sender.send(Job { code, patches, opcode, done });
-    match result.recv_timeout(PATIENCE) {
-        Ok(result) => {
-            *worker = Some(sender);
-            result
-        }
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-            LEFT_BEHIND.fetch_add(1, Ordering::Relaxed);
-            stuck.0.store(true, Ordering::Relaxed);
+    match ask(pid, DISK_PATIENCE, work, &mut || ()) {
+        Err(Error::Held { pid }) => {
+            let waited_ms = DISK_PATIENCE.as_millis() as u64;
             Err(Error::Stuck { pid, waited_ms })
         }
+        other => other,
     }
-}
-
-/// From now on processes' code is opened with the rights that this thread has, whoever asks for it.
-///
-/// # Errors
-/// What the system said: no thread could be made.
-pub fn open_code_with_these_rights() -> io::Result<()> {
-    *MAKER.lock().unwrap_or_else(PoisonError::into_inner) = Some(start_maker()?);
-    *WORKER.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    Ok(())
-}
-
-/// Where the new thread shall be sent.
-type Request = Sender<io::Result<Sender<Job>>>;
-
-/// A thread by the maker, with its rights: a thread has those of who makes it.
-fn made_worker() -> io::Result<Sender<Job>> {
-    let mut maker = MAKER.lock().unwrap_or_else(PoisonError::into_inner);
-    let sender = match &*maker {
-        Some(sender) => sender.clone(),
-        None => maker.insert(start_maker()?).clone(),
-    };
-    let (answer, worker) = mpsc::channel();
-    let _ = sender.send(answer);
-    worker.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
-}
-
-/// It makes threads and does nothing else, so it always answers.
-fn start_maker() -> io::Result<Sender<Request>> {
-    let (sender, requests) = mpsc::channel::<Request>();
-    let thread = std::thread::Builder::new().name("strata-maker".to_owned()).stack_size(64 << 10);
-    thread.spawn(move || {
-        while let Ok(answer) = requests.recv() {
-            let _ = answer.send(start_worker());
-        }
-    })?;
-    Ok(sender)
-}
-
-fn start_worker() -> io::Result<Sender<Job>> {
-    let (sender, jobs) = mpsc::channel::<Job>();
-    let thread = std::thread::Builder::new().name("strata-code".to_owned()).stack_size(64 << 10);
-    thread.spawn(move || {
-        while let Ok(job) = jobs.recv() {
-            let opened = job.code.open();
-            let result = opened.map(|()| set_opcodes_here(&*job.code, &job.patches, job.opcode));
-            if job.done.send(result).is_err() {
-                // Nobody waited: we had been left behind, and are back.
-                LEFT_BEHIND.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
-    })?;
-    Ok(sender)
 }
 
 fn set_opcodes_here(code: &dyn Code, patches: &[Patch], opcode: u8) -> Vec<Failure> {
@@ -198,6 +108,7 @@ mod tests {
     use crate::testing::Text;
     use std::fs::File;
     use std::os::unix::fs::FileExt;
+    use std::sync::{mpsc, Mutex};
 
     struct OwnCode(File);
 
@@ -220,9 +131,13 @@ mod tests {
         Arc::new(OwnCode(mem.unwrap()))
     }
 
+    fn ourselves() -> u32 {
+        std::process::id()
+    }
+
     fn set(text: &Text, opcode: u8) -> Vec<Failure> {
         let patch = Patch { index: 5, sites: text.sites.clone() };
-        set_opcodes(1, &Stuck::default(), own_code(), vec![patch], opcode).unwrap()
+        set_opcodes((ourselves(), 0), own_code(), vec![patch], opcode).unwrap()
     }
 
     #[test]
@@ -258,8 +173,7 @@ mod tests {
             let text = Text::new(1);
             let site = user::Site { address, ..text.sites[0] };
             let patch = Patch { index: 0, sites: vec![site] };
-            let failures =
-                set_opcodes(1, &Stuck::default(), own_code(), vec![patch], user::SITE_ON);
+            let failures = set_opcodes((ourselves(), 0), own_code(), vec![patch], user::SITE_ON);
             let failures = failures.unwrap();
             assert!(matches!(failures[..], [Failure { cause: Cause::System(_), .. }]));
         }
@@ -285,18 +199,18 @@ mod tests {
 
     #[test]
     fn malicious_memory_that_does_not_answer_is_left_behind_and_others_go_on() {
+        // Nobody: no other test asks for it.
+        let (nobody, uid) = (u32::MAX - 1, 61_007);
         let (release, hang) = mpsc::channel();
-        let (stuck, text) = (Stuck::default(), Text::new(1));
+        let text = Text::new(1);
         let code: Arc<dyn Code> = Arc::new(Hanging(Mutex::new(hang)));
         let patches = || vec![Patch { index: 0, sites: text.sites.clone() }];
-        let begun = std::time::Instant::now();
-        let result = set_opcodes(7, &stuck, code.clone(), patches(), user::SITE_ON);
-        assert!(matches!(result, Err(Error::Stuck { pid: 7, waited_ms: 2000 })));
-        assert!(begun.elapsed() >= PATIENCE);
+        let result = set_opcodes((nobody, uid), code.clone(), patches(), user::SITE_ON);
+        assert!(matches!(result, Err(Error::Stuck { waited_ms: 1000, .. })), "{result:?}");
         // No second wait for the same process.
         let begun = std::time::Instant::now();
-        assert!(set_opcodes(7, &stuck, code, patches(), user::SITE_ON).is_err());
-        assert!(begun.elapsed() < PATIENCE);
+        assert!(set_opcodes((nobody, uid), code, patches(), user::SITE_ON).is_err());
+        assert!(begun.elapsed() < DISK_PATIENCE);
         assert!(set(&text, user::SITE_ON).is_empty());
         assert_eq!(text.opcodes(), [user::SITE_ON]);
         drop(release);

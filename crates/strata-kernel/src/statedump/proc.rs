@@ -30,34 +30,50 @@ struct Namespace {
     vpid: i32,
 }
 
-/// All threads that `root`/proc shows, by process; at most 65,536.
-pub fn processes(root: &Path) -> Vec<ProcessState> {
-    let proc = root.join("proc");
-    let here = namespace_of(&proc.join("self"));
-    let mut all = Vec::new();
-    let mut namespaces = HashMap::new();
-    let mut pids = numbers(&proc);
+/// What /proc says of one process: its threads, and where its number counts.
+#[derive(Debug)]
+pub struct Process {
+    pid: i32,
+    namespace: Namespace,
+    threads: Vec<ProcessState>,
+}
+
+/// The processes that `root`/proc shows, in order.
+pub fn numbers_of_processes(root: &Path) -> Vec<u32> {
+    let mut pids: Vec<u32> =
+        numbers(&root.join("proc")).into_iter().filter_map(|pid| pid.try_into().ok()).collect();
     pids.sort_unstable();
-    for pid in pids {
-        let folder = proc.join(pid.to_string());
-        let namespace = namespace(&folder, pid, here);
-        namespaces.insert(pid, namespace);
-        let mut tids = numbers(&folder.join("task"));
-        tids.sort_unstable();
-        for tid in tids {
-            if all.len() == THREADS_MAX {
-                break;
-            }
-            let folder = folder.join("task").join(tid.to_string());
-            let stat = fs::read(folder.join("stat")).ok().and_then(|text| parse(&text));
-            let Some(stat) = stat else { continue };
-            let vtid = match namespace.level {
-                0 => tid,
-                _ => numbers_inside(&folder, "NSpid:").last().copied().unwrap_or(0),
-            };
-            all.push(state(&stat, pid, vtid, namespace));
-        }
+    pids
+}
+
+/// One of them. The kernel may not answer while the process is in execve().
+pub fn process(root: &Path, pid: u32) -> Option<Process> {
+    let proc = root.join("proc");
+    let pid = i32::try_from(pid).ok()?;
+    let folder = proc.join(pid.to_string());
+    let namespace = namespace(&folder, pid, namespace_of(&proc.join("self")));
+    let mut tids = numbers(&folder.join("task"));
+    tids.sort_unstable();
+    let mut threads = Vec::new();
+    for tid in tids {
+        let folder = folder.join("task").join(tid.to_string());
+        let stat = fs::read(folder.join("stat")).ok().and_then(|text| parse(&text));
+        let Some(stat) = stat else { continue };
+        let vtid = match namespace.level {
+            0 => tid,
+            _ => numbers_inside(&folder, "NSpid:").last().copied().unwrap_or(0),
+        };
+        threads.push(state(&stat, pid, vtid, namespace));
     }
+    Some(Process { pid, namespace, threads })
+}
+
+/// All threads of these processes, in this order; at most 65,536.
+pub fn states(processes: Vec<Process>) -> Vec<ProcessState> {
+    let namespaces: HashMap<i32, Namespace> =
+        processes.iter().map(|process| (process.pid, process.namespace)).collect();
+    let threads = processes.into_iter().flat_map(|process| process.threads);
+    let mut all: Vec<ProcessState> = threads.take(THREADS_MAX).collect();
     for state in &mut all {
         state.vppid = match namespaces.get(&state.ppid) {
             Some(parent) if parent.inum == state.ns_inum => parent.vpid,

@@ -49,6 +49,10 @@ fn name(text: &str) -> [u8; NAME_BYTES] {
     out
 }
 
+fn processes(root: &Path) -> Vec<ProcessState> {
+    states(numbers_of_processes(root).into_iter().filter_map(|pid| process(root, pid)).collect())
+}
+
 #[test]
 fn parse_of_a_name_with_brackets_and_spaces_takes_all_of_it() {
     let found = proc::parse(stat(7, "a) R 5 (b", 'S', 3, 0x40_0100, 6).as_bytes()).unwrap();
