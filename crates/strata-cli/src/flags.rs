@@ -10,7 +10,7 @@ use strata_analyze::length::parse_duration;
 use strata_filter::Filter;
 use strata_kernel::selection::{Selection, SelectionError};
 use strata_session::options::{KernelOptions, Mode, Options, Version, NR_SUBBUFS, SUBBUF_BYTES};
-use strata_session::{RuleError, Rules};
+use strata_session::{processes_of, NameError, RuleError, Rules};
 
 use crate::export::ExportFlags;
 use crate::selection::parse_filter;
@@ -188,10 +188,26 @@ pub struct RecordFlags {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
 
-    /// Record the running process PID; may be repeated
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with = "command",
-        value_parser = parse_pid)]
-    pid: Vec<u32>,
+    /// End when the trace's files have so many bytes, such as 500M; what is in the buffers then is still
+    /// written
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_size: Option<u64>,
+
+    /// Record the running process PID, or all of this NAME (of the process or of its program's file); may
+    /// be repeated
+    #[arg(short, long, value_name = "PID|NAME", value_delimiter = ',', conflicts_with = "command",
+        value_parser = parse_process)]
+    pid: Vec<AskedProcess>,
+
+    /// Record all programs and the kernel; with a COMMAND until that ends [default without COMMAND and
+    /// --pid]
+    #[arg(short, long, conflicts_with = "pid")]
+    all: bool,
+
+    /// Record until all that the command has started has ended, too, such as a server that goes into the
+    /// background
+    #[arg(long, requires = "command")]
+    wait_descendants: bool,
 
     /// Exit with 1 if any record was discarded
     #[arg(long)]
@@ -202,7 +218,7 @@ pub struct RecordFlags {
     pub quiet: bool,
 
     /// The command to run, recorded with all its descendants from their first event; without it and
-    /// --pid, every process is recorded until Ctrl-C
+    /// --pid, every process is recorded until Ctrl-C, as with --all
     #[arg(trailing_var_arg = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
@@ -293,7 +309,8 @@ enum CtfFlag {
 enum ModeFlag {
     /// Discard the new record, and count it
     Discard,
-    /// Overwrite the oldest packet: a flight recorder
+    /// Overwrite the oldest packet that is not on disk yet: gaps are in the past, and not at the end. All that
+    /// is read goes to disk in both modes
     Overwrite,
 }
 
@@ -302,11 +319,23 @@ fn parse_rules(text: &str) -> Result<String, RuleError> {
     Rules::parse(&[text]).map(|_| text.to_owned())
 }
 
-/// The number of a process; 0 is none.
-fn parse_pid(text: &str) -> Result<u32, String> {
+/// `--pid`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AskedProcess {
+    /// By its number.
+    Number(u32),
+    /// All of this name.
+    Name(String),
+}
+
+/// The number of a process, 0 is none; or a name, which has something else in it than digits.
+fn parse_process(text: &str) -> Result<AskedProcess, String> {
+    if !text.is_empty() && !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(AskedProcess::Name(text.to_owned()));
+    }
     let pid = text.parse().ok().filter(|pid| (1..=PID_MAX).contains(pid));
-    pid.ok_or_else(|| {
-        format!("'{text}' is no number of a process, 1 to {PID_MAX}; `pidof NAME` shows those of a program")
+    pid.map(AskedProcess::Number).ok_or_else(|| {
+        format!("'{text}' is no number of a process, 1 to {PID_MAX}, and no name of one")
     })
 }
 
@@ -316,11 +345,34 @@ fn parse_kernel_rules(text: &str) -> Result<String, SelectionError> {
 }
 
 impl RecordFlags {
-    /// What the session is asked to do.
+    /// The processes that are asked for, with the name of those that were named, each once.
+    ///
+    /// # Errors
+    /// There is none of a name.
+    pub fn processes(&self) -> Result<Vec<(Option<&str>, u32)>, NameError> {
+        let mut found: Vec<(Option<&str>, u32)> = Vec::new();
+        for asked in &self.pid {
+            let of_it = match asked {
+                AskedProcess::Number(pid) => vec![(None, *pid)],
+                AskedProcess::Name(name) => {
+                    let pids = processes_of(name)?;
+                    pids.into_iter().map(|pid| (Some(name.as_str()), pid)).collect()
+                }
+            };
+            for one in of_it {
+                if found.iter().all(|(_, pid)| *pid != one.1) {
+                    found.push(one);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// What the session is asked to do, of these processes.
     ///
     /// # Errors
     /// The rules are too long together, or flags make no sense together.
-    pub fn options(&self) -> anyhow::Result<Options> {
+    pub fn options(&self, pids: Vec<u32>) -> anyhow::Result<Options> {
         let rules = match self.user.as_slice() {
             [] => None,
             texts => Some(Rules::parse(texts)?),
@@ -342,7 +394,10 @@ impl RecordFlags {
             is_size_given: self.subbuf_size.is_some() || self.num_subbuf.is_some(),
             flush: self.flush,
             duration: self.duration,
-            pids: self.pid.clone(),
+            max_bytes: self.max_size,
+            pids,
+            everyone: self.all,
+            wait_descendants: self.wait_descendants,
             command: self.command.clone(),
         })
     }
@@ -382,7 +437,11 @@ mod tests {
     fn record(arguments: &[&str]) -> Result<Options, String> {
         let arguments = [&["strata", "record"], arguments].concat();
         match Flags::try_parse_from(arguments).map_err(|error| error.to_string())?.action {
-            Action::Record(flags) => flags.options().map_err(|error| error.to_string()),
+            Action::Record(flags) => {
+                let pids = flags.processes().map_err(|error| error.to_string())?;
+                let pids = pids.into_iter().map(|(_, pid)| pid).collect();
+                flags.options(pids).map_err(|error| error.to_string())
+            }
             other => Err(format!("{other:?}")),
         }
     }
@@ -469,6 +528,13 @@ mod tests {
         assert_eq!(asked.duration, Some(Duration::from_secs(120)));
         assert_eq!(asked.command, ["cmd", "-p", "--mode"]);
         assert_eq!(record(&["-p", "1,2", "--pid", "3"]).unwrap().pids, [1, 2, 3]);
+        assert_eq!(record(&["-p", "1", "-p", "2,1"]).unwrap().pids, [1, 2]);
+        for arguments in [&["-a"][..], &["--all", "cmd"]] {
+            let asked = record(arguments).unwrap();
+            assert!(asked.everyone && asked.records_applications() && asked.kernel.is_some());
+        }
+        let asked = record(&["--max-size=2M", "--wait-descendants", "cmd"]).unwrap();
+        assert_eq!((asked.max_bytes, asked.wait_descendants), (Some(2 << 20), true));
         assert_eq!(record(&["--strict", "cmd", "-p", "x"]).unwrap().command, ["cmd", "-p", "x"]);
     }
 
@@ -533,7 +599,11 @@ mod tests {
             (&["--subbuf-size", "big"], "512K"),
             (&["--duration", "soon"], "500ms"),
             (&["--mode", "drop"], "overwrite"),
-            (&["-p", "x"], "'x' is no number of a process"),
+            (&["-p", "strata-nobody"], "--pid=strata-nobody: no running process has this name"),
+            (&["-p", ""], "'' is no number of a process"),
+            (&["-a", "-p", "1"], "--pid"),
+            (&["--wait-descendants"], "COMMAND"),
+            (&["--max-size", "big", "cmd"], "512K"),
             (&["-p", "17,0"], "'0' is no number of a process"),
             (&["-p", "99999999999"], "1 to 2147483647"),
             (&["-u", "a:*", "--filter", "ret < 0"], "--kernel"),

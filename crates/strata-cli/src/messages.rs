@@ -16,7 +16,7 @@ use strata_session::report::{
     Report, KERNEL, USER,
 };
 
-use crate::units::{clean, count, counted, rate, shell_word, size, time};
+use crate::units::{clean, count, counted, flag_size, rate, shell_word, size, time};
 
 /// Processes that the summary shows one by one.
 const PROCESSES_SHOWN: usize = 20;
@@ -68,6 +68,11 @@ pub fn notice(notice: &Notice) -> Option<String> {
                 *kernel_events
             )
         )),
+        Notice::WaitingForDescendants => Some(
+            "the command has ended; recording goes on until all that it has started has ended, too. \
+             Ctrl-C stops"
+                .to_owned(),
+        ),
         Notice::WaitingForCommand { pid } => Some(format!(
             "asked to stop: waiting for the command (process {pid}) to end. Ask again to stop \
              recording at once"
@@ -78,6 +83,22 @@ pub fn notice(notice: &Notice) -> Option<String> {
         )),
         Notice::Progress(_) => None,
     }
+}
+
+/// `--pid=nginx: 3 processes: 12, 13, 15`; `None`: nobody was asked for by name.
+pub fn found_by_name(processes: &[(Option<&str>, u32)]) -> Option<String> {
+    let lines = processes.chunk_by(|a, b| a.0 == b.0).filter_map(|found| {
+        let name = found.first().and_then(|(name, _)| *name)?;
+        let mut pids: Vec<String> =
+            found.iter().take(MESSAGES_SHOWN).map(|(_, pid)| pid.to_string()).collect();
+        if found.len() > MESSAGES_SHOWN {
+            pids.push(format!("{} more", count((found.len() - MESSAGES_SHOWN) as u64)));
+        }
+        let what = counted(found.len() as u64, "process");
+        Some(format!("--pid={}: {what}: {}", clean(name), pids.join(", ")))
+    });
+    let text = lines.collect::<Vec<_>>().join("; ");
+    (!text.is_empty()).then_some(text)
 }
 
 /// `command 17 to DIR`, `3 processes and 12 kernel events to DIR; Ctrl-C stops`.
@@ -296,7 +317,19 @@ fn failure(report: &Report) -> Option<Message> {
     Some(Message { weight: Weight::Failure, text })
 }
 
-fn ending(report: &Report) -> Option<Message> {
+/// What it was that ended a recording, and how the command did.
+fn ending(report: &Report) -> Vec<Message> {
+    let full = match report.end {
+        EndReason::Size { max_bytes } => Some(talk(format!(
+            "recording ended: the trace has reached --max-size={}.",
+            flag_size(max_bytes)
+        ))),
+        _ => None,
+    };
+    full.into_iter().chain(command_end(report)).collect()
+}
+
+fn command_end(report: &Report) -> Option<Message> {
     match (report.command, report.end) {
         (Some(CommandEnd::Running { pid }), EndReason::Duration) => {
             Some(talk(format!("the time is over; the command (process {pid}) runs on.")))
@@ -331,8 +364,8 @@ fn left_running(report: &Report) -> Option<Message> {
     let (run, are) = if left.len() == 1 { ("runs", "is") } else { ("run", "are") };
     let pids: Vec<String> = left.iter().map(u32::to_string).collect();
     Some(warning(format!(
-        "{} {run} on and {are} no longer recorded: recording ends with the command. To go on: strata \
-         record -p {}",
+        "{} {run} on and {are} no longer recorded: recording ends with the command, unless \
+         --wait-descendants is given. To go on: strata record -p {}",
         names.join(", "),
         pids.join(","),
     )))

@@ -17,7 +17,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Record, and give the exit status.
 pub fn run(flags: &RecordFlags) -> Result<u8> {
-    let options = flags.options()?;
+    let processes = flags.processes()?;
+    let named = messages::found_by_name(&processes);
+    let options = flags.options(processes.into_iter().map(|(_, pid)| pid).collect())?;
+    if let Some(text) = named.filter(|_| !flags.quiet) {
+        talk::message(&Message { weight: Weight::Talk, text });
+    }
     let shared = !options.command.is_empty() && io::stdout().is_terminal();
     let mut line = (!flags.quiet && talk::is_live())
         .then(|| ProgressLine::new(if shared { PATIENCE } else { Duration::ZERO }));
@@ -33,13 +38,14 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
         }
         if let Some(text) = messages::notice(&notice) {
             // Where the terminal is the command's too, only what asks for patience is said.
-            let waits = matches!(notice, Notice::WaitingForCommand { .. });
+            let waits =
+                matches!(notice, Notice::WaitingForCommand { .. } | Notice::WaitingForDescendants);
             let weight = match notice {
                 Notice::Failed { .. } => Weight::Failure,
                 // In time to stop and type it anew: the end may be hours away.
                 Notice::NoSuchEvent(_) => Weight::Warning,
                 // Said at the end.
-                Notice::NoKernel(_) if !options.command.is_empty() => return,
+                Notice::NoKernel(_) if !options.command.is_empty() && !options.everyone => return,
                 Notice::NoKernel(ref reason) => messages::weight_of_no_kernel(reason),
                 _ => Weight::Talk,
             };

@@ -13,7 +13,8 @@ use std::time::Duration;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{
-    getegid, geteuid, getrlimit, pidfd_open, setrlimit, Pid, PidfdFlags, Resource, Rlimit,
+    getegid, geteuid, getpid, getrlimit, pidfd_open, set_child_subreaper, setrlimit, waitpid, Pid,
+    PidfdFlags, Resource, Rlimit, WaitOptions,
 };
 
 use crate::report::CommandEnd;
@@ -118,6 +119,8 @@ pub struct Running {
     pidfd: Option<OwnedFd>,
     ended: Option<ExitStatus>,
     protection: Option<String>,
+    /// Its descendants are waited for, too.
+    with_descendants: bool,
 }
 
 impl Running {
@@ -146,7 +149,7 @@ impl Running {
         let pidfd = Pid::from_child(&child);
         let pidfd = pidfd_open(pidfd, PidfdFlags::empty()).ok();
         let protection = protection(program, child.id());
-        Ok(Running { child, pidfd, ended: None, protection })
+        Ok(Running { child, pidfd, ended: None, protection, with_descendants: false })
     }
 
     /// Why it does not hear of this session and may not be looked into, if that is so.
@@ -155,13 +158,28 @@ impl Running {
         self.protection.as_deref()
     }
 
+    /// Let what it starts become children of this program where their own parent ends, before it is started.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn adopt_descendants() -> io::Result<()> {
+        Ok(set_child_subreaper(Some(getpid()))?)
+    }
+
+    /// Wait for its descendants, too: after [`Running::adopt_descendants`] all children of this program are.
+    #[must_use]
+    pub fn with_descendants(mut self, yes: bool) -> Running {
+        self.with_descendants = yes;
+        self
+    }
+
     /// Its number.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Wait until it has ended, at most `timeout`, or until a signal comes. Has it?
+    /// Wait until it has ended, at most `timeout`, or until a signal comes. Has it, and all that is to be waited for?
     ///
     /// # Errors
     /// What the system said.
@@ -169,8 +187,13 @@ impl Running {
         if self.ended.is_none() {
             self.ended = self.child.try_wait()?;
         }
-        if self.ended.is_some() {
+        let others = self.with_descendants && is_any_child_left(self.child.id());
+        if self.ended.is_some() && !others {
             return Ok(true);
+        }
+        if self.ended.is_some() {
+            std::thread::sleep(timeout);
+            return Ok(!is_any_child_left(self.child.id()));
         }
         match &self.pidfd {
             Some(pidfd) => {
@@ -184,7 +207,13 @@ impl Running {
             None => std::thread::sleep(timeout.min(Duration::from_millis(5))),
         }
         self.ended = self.child.try_wait()?;
-        Ok(self.ended.is_some())
+        Ok(self.ended.is_some() && !(self.with_descendants && is_any_child_left(self.child.id())))
+    }
+
+    /// Has the command itself ended?
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_some()
     }
 
     /// How it ended, or that it did not.
@@ -198,6 +227,31 @@ impl Running {
                 (None, None) => CommandEnd::Exited(-1),
             },
         }
+    }
+}
+
+/// Does this program have a child, whoever's it was? Those that have ended go, but for the command, which is waited
+/// for elsewhere.
+fn is_any_child_left(command: u32) -> bool {
+    loop {
+        // SAFETY: all bytes 0 is a valid value of this plain C structure.
+        let mut child: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: the call only fills in `child`, which lives through it.
+        if unsafe { libc::waitid(libc::P_ALL, 0, &mut child, flags) } != 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() == io::ErrorKind::Interrupted {
+                continue;
+            }
+            return false;
+        }
+        // SAFETY: waitid() has written it, or it is 0.
+        let pid = unsafe { child.si_pid() };
+        let Some(ended) = Pid::from_raw(pid).filter(|_| u32::try_from(pid) != Ok(command)) else {
+            return true;
+        };
+        // How it ended is nobody's affair.
+        let _ = waitpid(Some(ended), WaitOptions::NOHANG);
     }
 }
 

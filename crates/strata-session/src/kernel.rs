@@ -411,7 +411,11 @@ fn failed(cause: strata_kernel::Error, options: &Options) -> SessionError {
 }
 
 fn follow(options: &Options, asked: &KernelOptions) -> Follow {
-    match (asked.all_processes, options.command.is_empty(), options.pids.is_empty()) {
+    match (
+        asked.all_processes || options.everyone,
+        options.command.is_empty(),
+        options.pids.is_empty(),
+    ) {
         (true, ..) | (false, true, true) => Follow::Everyone,
         (false, false, _) => Follow::Children,
         (false, true, false) => Follow::Processes(options.pids.clone()),

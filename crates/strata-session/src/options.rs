@@ -16,7 +16,7 @@ pub enum Mode {
     /// The new record is discarded.
     #[default]
     Discard,
-    /// The oldest packet is overwritten: a flight recorder.
+    /// The oldest packet that is not on disk yet is overwritten.
     Overwrite,
 }
 
@@ -87,8 +87,14 @@ pub struct Options {
     pub flush: Duration,
     /// When to stop; `None`: when the command ends, or when told to.
     pub duration: Option<Duration>,
+    /// When to stop: as soon as the trace's files have so many bytes; `None`: whatever they have.
+    pub max_bytes: Option<u64>,
     /// Running processes to record; empty: every process, unless there is a command.
     pub pids: Vec<u32>,
+    /// Every process, also where there is a command.
+    pub everyone: bool,
+    /// The command has not ended before all have that it and its descendants have started.
+    pub wait_descendants: bool,
     /// The command to run and record with all its descendants; empty: none.
     pub command: Vec<OsString>,
 }
@@ -117,7 +123,10 @@ impl Default for Options {
             is_size_given: false,
             flush: FLUSH,
             duration: None,
+            max_bytes: None,
             pids: Vec::new(),
+            everyone: false,
+            wait_descendants: false,
             command: Vec::new(),
         }
     }
@@ -178,6 +187,15 @@ pub enum OptionsError {
          two `strata record` may run at once"
     )]
     PidsAndCommand,
+    /// All and some exclude each other.
+    #[error("--all and --pid: use either --all for every process, or --pid for some")]
+    AllAndPids,
+    /// There is no descendant without a command.
+    #[error("--wait-descendants: of a command, and there is none. Write `strata record --wait-descendants -- COMMAND`, or leave it out")]
+    NoCommand,
+    /// A trace of nothing.
+    #[error("--max-size=0: nothing would be recorded. Use a size such as 100M, or leave it out")]
+    NoSize,
     /// 0 is no process.
     #[error(
         "--pid=0: no process has this number. See `strata list` for those that can be recorded"
@@ -222,6 +240,15 @@ impl Options {
         }
         if !self.pids.is_empty() && !self.command.is_empty() {
             return Err(OptionsError::PidsAndCommand);
+        }
+        if self.everyone && !self.pids.is_empty() {
+            return Err(OptionsError::AllAndPids);
+        }
+        if self.wait_descendants && self.command.is_empty() {
+            return Err(OptionsError::NoCommand);
+        }
+        if self.max_bytes == Some(0) {
+            return Err(OptionsError::NoSize);
         }
         if self.pids.contains(&0) {
             return Err(OptionsError::PidZero);
@@ -308,5 +335,9 @@ mod tests {
         let text = message(|options| (options.pids, options.command) = (vec![1], vec!["a".into()]));
         assert!(text.contains("either --pid or"), "{text}");
         assert!(message(|options| options.pids = vec![0]).contains("--pid=0"));
+        let text = message(|options| (options.everyone, options.pids) = (true, vec![1]));
+        assert!(text.contains("--all"), "{text}");
+        assert!(message(|options| options.wait_descendants = true).contains("-- COMMAND"));
+        assert!(message(|options| options.max_bytes = Some(0)).contains("--max-size=0"));
     }
 }

@@ -307,6 +307,11 @@ pub enum EndReason {
     Processes,
     /// The time was over.
     Duration,
+    /// The trace has as many bytes as it may have.
+    Size {
+        /// That is, at most.
+        max_bytes: u64,
+    },
     /// Somebody asked for it, by this signal if it was one.
     Asked(Option<i32>),
     /// It could not go on; see [`Report::failure`].
@@ -443,6 +448,8 @@ pub enum Notice {
     },
     /// A few times a second.
     Progress(Progress),
+    /// The command has ended, and what it has started has not: that is waited for.
+    WaitingForDescendants,
     /// It was asked to stop, and waits for the command to end.
     WaitingForCommand {
         /// The command's number.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::sync::Mutex;
@@ -16,6 +17,7 @@ use crate::command::{resolved, Inherited, Running};
 use crate::default;
 use crate::describe::Machine;
 use crate::detach::Detaching;
+use crate::disk::DiskLimit;
 use crate::error::SessionError;
 use crate::folder::{TimeStamp, TraceFolder};
 use crate::keeper::{Keeper, KeeperParts, Target};
@@ -204,6 +206,8 @@ impl Setup<'_> {
             has_applications,
             watched: begun.watched,
             deadline: self.options.duration.and_then(|time| begin.checked_add(time)),
+            limit: self.options.max_bytes.map(|max| (max, DiskLimit::new(max, &path))),
+            has_told_of_descendants: false,
             begin,
             next_progress: Instant::now(),
             asked: 0,
@@ -246,7 +250,10 @@ impl Setup<'_> {
             true => not_reached.extend(hidden),
             false => remarks.extend(hidden.into_iter().map(|one| one.reason)),
         }
-        let left_running = left_running(watch, &moves);
+        let left_running = match self.options.everyone {
+            true => Vec::new(),
+            false => left_running(watch, &moves),
+        };
         if end == EndReason::Command && left_running.is_empty() {
             remarks.extend(holders.iter().map(|holder| {
                 format!(
@@ -277,6 +284,7 @@ impl Setup<'_> {
         let report = Report {
             output: (is_recorded && path.is_dir()).then(|| path.to_owned()),
             asked: match (self.options.command.is_empty(), self.options.pids.is_empty()) {
+                _ if self.options.everyone => Asked::Everyone,
                 (false, _) => Asked::Command,
                 (true, false) => Asked::Processes,
                 (true, true) => Asked::Everyone,
@@ -348,7 +356,7 @@ impl Setup<'_> {
                 "time stamps come from clock_gettime() and cost more than usual: {why}"
             ));
         }
-        if options.command.is_empty() {
+        if options.command.is_empty() || options.everyone {
             let target = match options.pids.is_empty() {
                 true => Target::Everyone,
                 false => Target::Processes(options.pids.clone()),
@@ -364,8 +372,12 @@ impl Setup<'_> {
             let since = start();
             let listener = listener.ok();
             let of_lttng = processes_of_lttng(&options.pids);
+            let running = match options.command.is_empty() {
+                true => None,
+                false => Some(self.command(&[], &[])?),
+            };
             let begun = Begun::new(Some(target), since);
-            return Ok(Begun { listener, remarks, watched, of_lttng, ..begun });
+            return Ok(Begun { listener, remarks, watched, of_lttng, running, ..begun });
         }
         // For those who close all descriptors, or whose environment is cleared; most need it not.
         let listener = Listener::new().ok();
@@ -373,12 +385,8 @@ impl Setup<'_> {
         let generation = new_generation();
         let environment = launch.environment(generation, &self.spec, &self.clock);
         let since = start();
-        let running = Running::start(
-            &options.command,
-            &[(ENVIRONMENT.into(), environment.into())],
-            &[launch.child_fd()],
-            &self.inherited,
-        )?;
+        let running =
+            self.command(&[(ENVIRONMENT.into(), environment.into())], &[launch.child_fd()])?;
         let announcements = Some(launch.started());
         let target = Target::Command { generation, pid: running.pid(), announcements };
         let hidden = running.protection().map(|reason| NotReached {
@@ -393,6 +401,22 @@ impl Setup<'_> {
         Ok(Begun { listener, running, remarks, hidden, of_lttng, ..begun })
     }
 
+    /// Start the command.
+    fn command(
+        &self,
+        environment: &[(OsString, OsString)],
+        keep_open: &[BorrowedFd<'_>],
+    ) -> Result<Running, SessionError> {
+        let with_descendants = self.options.wait_descendants;
+        if with_descendants {
+            let what = "become the parent of what the command leaves behind (prctl)";
+            Running::adopt_descendants().map_err(|source| SessionError::System { what, source })?;
+        }
+        let command = &self.options.command;
+        let running = Running::start(command, environment, keep_open, &self.inherited)?;
+        Ok(running.with_descendants(with_descendants))
+    }
+
     /// The command as it is, or nobody but the kernel.
     fn begin_without_applications(
         &self,
@@ -405,8 +429,7 @@ impl Setup<'_> {
             (begun.watched, begun.absent) = (Some(watched), absent);
         }
         if !options.command.is_empty() {
-            let running = Running::start(&options.command, &[], &[], &self.inherited)?;
-            begun.running = Some(running);
+            begun.running = Some(self.command(&[], &[])?);
         }
         Ok(begun)
     }

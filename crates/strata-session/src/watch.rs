@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use strata_user::ask_with_these_rights;
 
 use crate::command::Running;
+use crate::disk::DiskLimit;
 use crate::keeper::Keeper;
 use crate::kernel::{KernelLayer, Recorded, Watched};
 use crate::mover::{Mover, Moves};
@@ -33,6 +34,9 @@ pub(crate) struct Watch<'a> {
     /// Processes asked for, if it is here that their end is seen.
     pub(crate) watched: Option<Watched>,
     pub(crate) deadline: Option<Instant>,
+    /// How large the trace may become \[byte\].
+    pub(crate) limit: Option<(u64, DiskLimit)>,
+    pub(crate) has_told_of_descendants: bool,
     pub(crate) begin: Instant,
     pub(crate) next_progress: Instant,
     pub(crate) asked: usize,
@@ -156,6 +160,11 @@ impl Watch<'_> {
             if self.deadline.is_some_and(|deadline| now >= deadline) {
                 return EndReason::Duration;
             }
+            if let Some((max_bytes, limit)) = &mut self.limit {
+                if limit.is_reached(self.shared.counts().1) {
+                    return EndReason::Size { max_bytes: *max_bytes };
+                }
+            }
             if let Some(end) = self.asked(notify) {
                 return end;
             }
@@ -171,6 +180,10 @@ impl Watch<'_> {
             match &mut self.running {
                 None => thread::sleep(time),
                 Some(running) => match running.wait(time) {
+                    Ok(false) if running.has_ended() && !self.has_told_of_descendants => {
+                        self.has_told_of_descendants = true;
+                        notify(Notice::WaitingForDescendants);
+                    }
                     Ok(false) => {}
                     Ok(true) => return EndReason::Command,
                     Err(error) => {

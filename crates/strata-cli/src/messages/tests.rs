@@ -346,6 +346,31 @@ fn command_that_runs_on_is_said_and_gives_the_signal_or_ours() {
 }
 
 #[test]
+fn recording_that_reached_its_size_says_so_and_is_no_failure() {
+    let mut report = report(vec![process("demo", 1, 10)]);
+    report.end = EndReason::Size { max_bytes: 10 << 20 };
+    report.command = Some(CommandEnd::Running { pid: 99 });
+    assert_eq!(
+        text_with(&report, "--max-size"),
+        "recording ended: the trace has reached --max-size=10M."
+    );
+    assert!(text_with(&report, "process 99").ends_with("runs on."));
+    assert_eq!(exit_status(&report, true), 0);
+}
+
+#[test]
+fn processes_found_by_name_are_said_and_many_are_counted() {
+    assert_eq!(found_by_name(&[(None, 7), (None, 8)]), None);
+    let found = [(Some("nginx"), 3), (Some("nginx"), 5), (None, 7), (Some("a\x1b"), 9)];
+    assert_eq!(
+        found_by_name(&found).unwrap(),
+        "--pid=nginx: 2 processes: 3, 5; --pid=a\\u{1b}: 1 process: 9"
+    );
+    let many: Vec<_> = (1..=30).map(|pid| (Some("x"), pid)).collect();
+    assert!(found_by_name(&many).unwrap().ends_with("19, 20, 10 more"));
+}
+
+#[test]
 fn descendants_that_run_on_are_said_with_the_next_command() {
     let processes = [process("demo", 1, 10), process("daemon", 7, 10), process("worker", 8, 5)];
     let mut report = report(processes.to_vec());
@@ -353,8 +378,8 @@ fn descendants_that_run_on_are_said_with_the_next_command() {
     report.left_running = vec![7];
     assert_eq!(
         text_with(&report, "run"),
-        "daemon (7) runs on and is no longer recorded: recording ends with the command. To go on: \
-         strata record -p 7"
+        "daemon (7) runs on and is no longer recorded: recording ends with the command, unless \
+         --wait-descendants is given. To go on: strata record -p 7"
     );
     report.left_running = vec![7, 8];
     assert!(text_with(&report, "run on and are").ends_with("strata record -p 7,8"));

@@ -1,0 +1,171 @@
+//! Processes by name, as pidof(8) finds them: who `record -p NAME` means.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::process::geteuid;
+use strata_user::{pids, Who};
+
+/// The kernel keeps so much of a name \[byte\].
+const COMM_BYTES: usize = 15;
+
+/// Why no process of a name is recorded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// There is none.
+    #[error(
+        "--pid={name}: no running process has this name, and no program that runs is a file of this name. \
+         See `ps -e` for names; a number is a process, too"
+    )]
+    Nobody {
+        /// As it was asked for.
+        name: String,
+    },
+    /// Others have some.
+    #[error("--pid={name}: {count} of other users, which you may not record. Run as root", count = counted(*others))]
+    OfOthers {
+        /// As it was asked for.
+        name: String,
+        /// How many.
+        others: usize,
+    },
+    /// They cannot be looked for.
+    #[error("--pid={name}: {why}")]
+    Unknown {
+        /// As it was asked for.
+        name: String,
+        /// What the system said.
+        why: String,
+    },
+}
+
+fn counted(number: usize) -> String {
+    match number {
+        1 => "the one process of this name is".to_owned(),
+        number => format!("all {number} processes of this name are"),
+    }
+}
+
+/// Whose a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Ours,
+    Others,
+}
+
+/// The running processes of this name, by what they call themselves (comm) or by their program's file, that this
+/// user may record; in order of their numbers. Threads of the kernel are none.
+///
+/// # Errors
+/// There is none.
+pub fn processes_of(name: &str) -> Result<Vec<u32>, NameError> {
+    let unknown = |why: String| NameError::Unknown { name: name.to_owned(), why };
+    let own = geteuid().as_raw();
+    let (mut found, mut others) = (Vec::new(), 0);
+    for pid in pids(&Who::Everyone).map_err(|error| unknown(error.to_string()))? {
+        match whose(&Path::new("/proc").join(pid.to_string()), name, own) {
+            Some(Whose::Ours) => found.push(pid),
+            Some(Whose::Others) => others += 1,
+            None => {}
+        }
+    }
+    match (found.is_empty(), others) {
+        (false, _) => Ok(found),
+        (true, 0) => Err(NameError::Nobody { name: name.to_owned() }),
+        (true, others) => Err(NameError::OfOthers { name: name.to_owned(), others }),
+    }
+}
+
+/// `None`: it has another name, is no program, or has ended meanwhile.
+fn whose(process: &Path, name: &str, own: u32) -> Option<Whose> {
+    let comm = fs::read(process.join("comm")).ok()?;
+    let comm = comm.strip_suffix(b"\n").unwrap_or(&comm);
+    let cut = name.as_bytes().get(..COMM_BYTES).unwrap_or(name.as_bytes());
+    let file = fs::read_link(process.join("exe"));
+    let is_program = match &file {
+        Ok(_) => true,
+        // Of others, one may not be told. Threads of the kernel, and who has ended, have none.
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    };
+    let is_file = file.is_ok_and(|path| file_name(&path) == Some(OsStr::new(name)));
+    if !is_program || (comm != cut && !is_file) {
+        return None;
+    }
+    let status = fs::read_to_string(process.join("status")).ok()?;
+    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let mut uids = uids.split_ascii_whitespace().filter_map(|uid| uid.parse::<u32>().ok());
+    let is_ours = own == 0 || uids.any(|uid| uid == own);
+    Some(if is_ours { Whose::Ours } else { Whose::Others })
+}
+
+/// Without what the kernel writes behind the path of a file that was replaced.
+fn file_name(path: &Path) -> Option<&OsStr> {
+    let name = path.file_name()?.as_bytes();
+    Some(OsStr::from_bytes(name.strip_suffix(b" (deleted)").unwrap_or(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+
+    /// `sleep` under a name that nobody else has.
+    fn sleeper(name: &str) -> (std::path::PathBuf, Child) {
+        let path = std::env::temp_dir().join(name);
+        let _ = fs::remove_file(&path);
+        fs::copy("/bin/sleep", &path).unwrap();
+        (path.clone(), Command::new(&path).arg("60").spawn().unwrap())
+    }
+
+    #[test]
+    fn processes_are_found_by_the_name_of_their_file_and_by_what_they_call_themselves() {
+        // Longer than a comm.
+        let name = format!("strata-sleeper-{}", std::process::id());
+        let (path, mut one) = sleeper(&name);
+        let mut two = Command::new(&path).arg("60").spawn().unwrap();
+        let mut wanted = [one.id(), two.id()];
+        wanted.sort_unstable();
+        assert_eq!(processes_of(&name).unwrap(), wanted);
+        // The file is gone, they run on.
+        fs::remove_file(&path).unwrap();
+        assert_eq!(processes_of(&name).unwrap(), wanted);
+        assert_eq!(processes_of("strata-sleeper-"), processes_of("strata-sleeper-"));
+        for child in [&mut one, &mut two] {
+            child.kill().unwrap();
+        }
+        // What has ended, and is not waited for, is no process to record.
+        let ended = || matches!(processes_of(&name), Err(NameError::Nobody { .. }));
+        while !ended() {
+            std::thread::yield_now();
+        }
+        one.wait().unwrap();
+        two.wait().unwrap();
+        let error = processes_of(&name).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("--pid={name}: no running process")), "{error}");
+    }
+
+    #[test]
+    fn processes_of_others_and_threads_of_the_kernel_are_not_ours() {
+        let folder = std::env::temp_dir().join(format!("strata-named-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("comm"), "worker\n").unwrap();
+        fs::write(folder.join("status"), "Name:\tworker\nUid:\t7\t8\t9\t8\n").unwrap();
+        assert_eq!(whose(&folder, "worker", 0), None);
+        std::os::unix::fs::symlink("/opt/a thing/tool (deleted)", folder.join("exe")).unwrap();
+        for (name, own, wanted) in [
+            ("worker", 0, Some(Whose::Ours)),
+            ("tool", 8, Some(Whose::Ours)),
+            ("tool", 1000, Some(Whose::Others)),
+            ("thing", 0, None),
+            ("worke", 0, None),
+        ] {
+            assert_eq!(whose(&folder, name, own), wanted, "{name} {own}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
+        let error = NameError::OfOthers { name: "x".into(), others: 3 }.to_string();
+        assert!(error.contains("all 3 processes of this name are of other users"), "{error}");
+    }
+}
