@@ -33,6 +33,9 @@ const HELD_MAX: usize = 64;
 const HELD_PERIOD: Duration = Duration::from_millis(250);
 /// Announcements that are received in one go.
 const ANNOUNCEMENTS_MAX: usize = 64;
+/// How often so many are received at the end: those that wait were sent before, and who goes on sending does not
+/// keep us from ending. More than find room in the sockets.
+const LAST_ROUNDS: usize = 128;
 /// How often /proc is searched, at most.
 const SEARCH_PERIOD: Duration = Duration::from_secs(1);
 /// A search may take this part of the time.
@@ -100,6 +103,8 @@ pub(crate) struct Keeper<'a> {
     next_held: Instant,
     /// Processes of which was told that they call themselves otherwise.
     renamed: usize,
+    /// That only some users are listened to.
+    told_only_known: bool,
     /// memfds that were looked at.
     known: Known,
     /// Sessions that processes may have inherited.
@@ -186,6 +191,7 @@ impl<'a> Keeper<'a> {
             held: Vec::new(),
             next_held: now,
             renamed: 0,
+            told_only_known: false,
             known: Known::default(),
             generations,
             begun_ns: parts.begun_ns,
@@ -220,7 +226,7 @@ impl<'a> Keeper<'a> {
     pub(crate) fn run(&mut self) {
         while !self.shared.is_stopping() {
             self.wait();
-            self.receive(false);
+            self.receive(1);
             self.try_locked(false);
             self.look_after();
             if Instant::now() >= self.next_search {
@@ -270,7 +276,7 @@ impl<'a> Keeper<'a> {
 
     /// Let in who came at the last moment, and switch everything off.
     fn stop(&mut self) {
-        self.receive(true);
+        self.receive(LAST_ROUNDS);
         self.try_held();
         if !self.shared.has_failed() {
             self.search(false);
@@ -365,15 +371,14 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Those who have announced themselves: some, for the others must not wait for their heartbeat; `all`: all
-    /// who wait.
-    fn receive(&mut self, all: bool) {
-        loop {
+    /// Those who have announced themselves, some in each round: the others must not wait for their heartbeat.
+    fn receive(&mut self, rounds: usize) {
+        for _ in 0..rounds {
             let (mut comers, mut more) = (Vec::new(), false);
             more |= self.receive_invited(&mut comers);
             more |= self.receive_others(&mut comers);
             self.announced(comers);
-            if !(more && all) {
+            if !more {
                 break;
             }
         }
@@ -421,8 +426,8 @@ impl<'a> Keeper<'a> {
                 Ok(Received::End) => {
                     self.listener = None;
                     lock(self.remarks).push(format!(
-                        "announcements: too many messages were none. Nobody is listened to any more; \
-                         {FOUND_BY_SEARCH}"
+                        "announcements: too many messages were none, and their users cannot be kept from \
+                         sending more. Nobody is listened to any more; {FOUND_BY_SEARCH}"
                     ));
                 }
                 Err(error) => {
@@ -436,6 +441,13 @@ impl<'a> Keeper<'a> {
 
     /// Say of whom no announcements are taken any more.
     fn tell_silenced(&mut self) {
+        let only_known = self.listener.as_ref().is_some_and(Listener::only_known);
+        if only_known && !std::mem::replace(&mut self.told_only_known, true) {
+            lock(self.remarks).push(format!(
+                "announcements: too many users have sent what were none. Only users in /etc/passwd, and those \
+                 whose processes had announced themselves, are listened to; {FOUND_BY_SEARCH}"
+            ));
+        }
         let silenced = self.listener.as_mut().map(Listener::silenced).unwrap_or_default();
         for uid in silenced {
             lock(self.remarks).push(format!(

@@ -103,9 +103,10 @@ pub(crate) enum Message {
         sender: Sender,
         announcement: Announcement,
     },
-    /// No announcement. `bad`: nor one of another version, which is nobody's fault.
+    /// No announcement, of this user. `bad`: nor one of another version, which is nobody's fault.
     Ignored {
         bad: bool,
+        uid: u32,
     },
     Nothing,
     End,
@@ -295,7 +296,7 @@ fn judge(
     *counter += 1;
     let uid = control.uid();
     close_elsewhere(control.fds, uid);
-    Ok(Message::Ignored { bad })
+    Ok(Message::Ignored { bad, uid })
 }
 
 /// The socket's messages shall name their senders.
@@ -374,6 +375,30 @@ mod tests {
         drop(theirs);
         assert!(matches!(ours.receive().unwrap(), Received::End));
         assert_eq!(ours.counters().received, 1);
+    }
+
+    #[test]
+    fn malicious_messages_without_end_hold_nobody_up() {
+        let launch = Launch::new().unwrap();
+        let theirs = launch.child_fd().try_clone_to_owned().unwrap();
+        let mut ours = launch.started();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    // Unlike others it is never waited for, and so the socket is never empty.
+                    while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                        let text = IoSlice::new(b"nothing");
+                        let mut none = SendAncillaryBuffer::default();
+                        let _ = sendmsg(&theirs, &[text], &mut none, SendFlags::DONTWAIT);
+                    }
+                });
+            }
+            while ours.counters().malformed < 3000 {
+                assert!(matches!(ours.receive().unwrap(), Received::Nothing));
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 
     #[test]

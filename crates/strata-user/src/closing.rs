@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::io::ioctl_fionread;
 use rustix::net::{shutdown, Shutdown};
@@ -14,6 +14,7 @@ use rustix::pipe::{pipe_with, PipeFlags};
 use rustix::process::{getrlimit, Resource};
 
 use crate::memory::{is_in_kernel_memory, mount_of};
+use crate::person::person;
 
 /// Descriptors of one user that wait to be closed; who has more is no longer listened to. Fewer where this
 /// program may not have many open.
@@ -21,17 +22,26 @@ const OF_USER_MAX: usize = 256;
 /// Descriptors of all.
 const OF_ALL_MAX: usize = 1024;
 
-#[derive(Debug)]
-struct Queue {
-    waiting: VecDeque<(OwnedFd, u32)>,
-    /// By user; with the one that is being closed.
-    pending: BTreeMap<u32, usize>,
-    has_thread: bool,
+/// Threads that close; one who hangs holds up only those of its person.
+const THREADS_MAX: usize = 64;
+
+/// What one person's processes have sent.
+#[derive(Debug, Default)]
+struct Pending {
+    waiting: VecDeque<OwnedFd>,
+    /// With the one that is being closed.
+    number: usize,
+    /// A thread closes one of them.
+    is_served: bool,
 }
 
-static QUEUE: Mutex<Queue> =
-    Mutex::new(Queue { waiting: VecDeque::new(), pending: BTreeMap::new(), has_thread: false });
-static CAME: Condvar = Condvar::new();
+#[derive(Debug)]
+struct Queue {
+    persons: BTreeMap<u32, Pending>,
+    threads: usize,
+}
+
+static QUEUE: Mutex<Queue> = Mutex::new(Queue { persons: BTreeMap::new(), threads: 0 });
 
 fn queue() -> std::sync::MutexGuard<'static, Queue> {
     QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -44,36 +54,39 @@ pub(crate) fn close_elsewhere(fds: impl IntoIterator<Item = OwnedFd>, uid: u32) 
         return;
     }
     let mut queue = queue();
+    let pending = queue.persons.entry(person(uid)).or_default();
     for fd in fds {
-        queue.waiting.push_back((fd, uid));
-        *queue.pending.entry(uid).or_default() += 1;
+        pending.waiting.push_back(fd);
+        pending.number += 1;
     }
-    if !queue.has_thread {
+    if !pending.is_served && queue.threads < THREADS_MAX {
         let thread = std::thread::Builder::new().name("strata-close".to_owned());
         // Without one they wait until there is one.
-        queue.has_thread = thread.stack_size(64 << 10).spawn(work).is_ok();
+        if thread.stack_size(64 << 10).spawn(work).is_ok() {
+            queue.threads += 1;
+        }
     }
-    CAME.notify_one();
 }
 
+/// Closes what waits, of one person after the other, until nothing does.
 fn work() {
+    let mut queue = self::queue();
     loop {
-        let mut queue = queue();
-        let (fd, uid) = loop {
-            match queue.waiting.pop_front() {
-                Some(one) => break one,
-                None => queue = CAME.wait(queue).unwrap_or_else(PoisonError::into_inner),
-            }
+        let next = queue.persons.iter_mut().find(|(_, of)| !of.is_served && !of.waiting.is_empty());
+        let Some((&person, of)) = next else {
+            queue.threads -= 1;
+            return;
         };
-        drop(queue);
-        drop(fd);
-        let mut queue = self::queue();
-        if let Some(pending) = queue.pending.get_mut(&uid) {
-            *pending -= 1;
-            if *pending == 0 {
-                queue.pending.remove(&uid);
+        of.is_served = true;
+        while let Some(fd) = queue.persons.get_mut(&person).and_then(|of| of.waiting.pop_front()) {
+            drop(queue);
+            drop(fd);
+            queue = self::queue();
+            if let Some(of) = queue.persons.get_mut(&person) {
+                of.number -= 1;
             }
         }
+        queue.persons.remove(&person);
     }
 }
 
@@ -94,15 +107,16 @@ fn share(most: usize, part: u64) -> usize {
     usize::try_from(files / part).unwrap_or(usize::MAX).clamp(1, most)
 }
 
-/// Do so many descriptors of this user wait to be closed that no more are taken?
+/// Do so many descriptors of this user's person wait to be closed that no more are taken? Where those of all
+/// are too many: any.
 pub(crate) fn has_too_many(uid: u32) -> bool {
-    let pending = queue().pending.get(&uid).copied().unwrap_or(0);
-    pending >= share(OF_USER_MAX, 16)
+    let pending = queue().persons.get(&person(uid)).map_or(0, |of| of.number);
+    pending >= share(OF_USER_MAX, 16) || (pending > 0 && is_full())
 }
 
-/// Do so many descriptors of all users wait to be closed that no more are taken?
+/// Do so many descriptors of all users wait to be closed that more are taken only of those who have sent none?
 pub(crate) fn is_full() -> bool {
-    queue().pending.values().sum::<usize>() >= share(OF_ALL_MAX, 4)
+    queue().persons.values().map(|of| of.number).sum::<usize>() >= share(OF_ALL_MAX, 4)
 }
 
 /// Closes a socket of ours to which this user's processes have written. True: there was something in it.
@@ -124,7 +138,7 @@ pub(crate) fn let_go_shared(socket: &OwnedFd) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
@@ -135,7 +149,7 @@ mod tests {
     const UID: u32 = 61_003;
 
     /// Closing it takes a minute: what is in its buffers cannot be sent.
-    fn lingering() -> (OwnedFd, TcpStream) {
+    pub(crate) fn lingering() -> (OwnedFd, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut from = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (to, _) = listener.accept().unwrap();
@@ -168,6 +182,13 @@ mod tests {
         close_elsewhere((0..many).map(|_| file.as_fd().try_clone_to_owned().unwrap()), UID);
         assert!(begun.elapsed() < Duration::from_secs(20));
         assert!(has_too_many(UID) && !has_too_many(UID + 1));
+        // Those of others do not wait for it.
+        close_elsewhere((0..many).map(|_| file.as_fd().try_clone_to_owned().unwrap()), UID + 1);
+        while has_too_many(UID + 1) {
+            assert!(begun.elapsed() < Duration::from_secs(50));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(has_too_many(UID));
         // Its peer takes what is there: then it ends, and so do those behind it.
         drop(other_end);
         while has_too_many(UID) {

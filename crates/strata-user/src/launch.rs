@@ -82,15 +82,22 @@ impl Launch {
     /// The command has been started (or could not be): closes our copy of its end.
     #[must_use]
     pub fn started(self) -> Announcements {
-        Announcements { socket: self.ours, counters: AnnouncementCounters::default() }
+        let counters = AnnouncementCounters::default();
+        Announcements { socket: self.ours, counters, has_ended: false }
     }
 }
+
+/// Messages that are no announcements, which are passed over in one go: more than find room in the socket. Whoever
+/// sends them for ever holds nobody up.
+const IGNORED_MAX: u32 = 1024;
 
 /// Where a command and its descendants announce themselves.
 #[derive(Debug)]
 pub struct Announcements {
     socket: OwnedFd,
     counters: AnnouncementCounters,
+    /// So much was sent that cannot be closed.
+    has_ended: bool,
 }
 
 impl Announcements {
@@ -103,19 +110,24 @@ impl Announcements {
     /// # Errors
     /// [`Error::Socket`].
     pub fn receive(&mut self) -> Result<Received, Error> {
-        loop {
-            if closing::is_full() {
+        for _ in 0..IGNORED_MAX {
+            if self.has_ended {
                 return Ok(Received::End);
             }
             return Ok(match receive(self.socket.as_fd(), &mut self.counters)? {
                 Message::Process { fd, sender, announcement } => {
                     Received::Process { fd, sender, announcement }
                 }
-                Message::Ignored { .. } => continue,
+                // Of strangers, who have no part of this socket, nothing ends it.
+                Message::Ignored { uid, .. } => {
+                    self.has_ended = closing::has_too_many(uid);
+                    continue;
+                }
                 Message::Nothing => Received::Nothing,
                 Message::End => Received::End,
             });
         }
+        Ok(Received::Nothing)
     }
 
     /// Messages so far.

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::process::{getrlimit, Resource};
 
 use crate::error::Error;
+use crate::person::person;
 
 /// Processes of one user that are recorded at once. Fewer where this program may not have eight times as many
 /// files open: each takes four, and one user shall not take all. Our own user has only this limit.
@@ -33,12 +34,24 @@ fn ledger() -> MutexGuard<'static, BTreeMap<u32, Held>> {
     LEDGER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Of this user, with so many files that this program may have open.
-fn processes_max(uid: u32, ours: u32, files_max: u64) -> u64 {
+/// Of this user, with so many files that this program may have open, while so many processes of others are
+/// recorded. Others' users take at most half of what is left, so that there is always something left: each
+/// process takes four files.
+fn processes_max(uid: u32, ours: u32, files_max: u64, of_others: u64) -> u64 {
     match uid == ours {
         true => PROCESSES_MAX,
-        false => PROCESSES_MAX.min((files_max / 8).max(1)),
+        false => PROCESSES_MAX.min(((files_max / 4).saturating_sub(of_others) / 2).max(1)),
     }
+}
+
+/// Of one user, while so much is kept of others.
+fn bytes_max(of_others: u64) -> u64 {
+    USER_BYTES_MAX.min(BYTES_MAX.saturating_sub(of_others) / 2)
+}
+
+/// What the processes of all others have.
+fn others(ledger: &BTreeMap<u32, Held>, uid: u32, of: impl Fn(&Held) -> u64) -> u64 {
+    ledger.iter().filter(|(other, _)| **other != uid).map(|(_, held)| of(held)).sum()
 }
 
 /// What one process has of its user's share; given back at its end.
@@ -51,7 +64,7 @@ pub(crate) struct Share {
 impl Share {
     /// Nothing yet.
     pub fn new(uid: u32) -> Share {
-        Share { uid, held: Held::default() }
+        Share { uid: person(uid), held: Held::default() }
     }
 
     /// The process is recorded.
@@ -60,8 +73,10 @@ impl Share {
     /// [`Error::Crowded`].
     pub fn take_process(&mut self, pid: u32) -> Result<(), Error> {
         let files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let limit = processes_max(self.uid, rustix::process::geteuid().as_raw(), files_max);
+        let ours = rustix::process::geteuid().as_raw();
         let mut ledger = ledger();
+        let of_others = others(&ledger, self.uid, |held| held.processes);
+        let limit = processes_max(self.uid, ours, files_max, of_others);
         let of_user = ledger.entry(self.uid).or_default();
         if of_user.processes >= limit {
             let (uid, found) = (self.uid, of_user.processes + 1);
@@ -79,16 +94,12 @@ impl Share {
     /// [`Error::Crowded`].
     pub fn take_bytes(&mut self, pid: u32, bytes: u64) -> Result<(), Error> {
         let mut ledger = ledger();
-        let all = ledger.values().map(|held| held.bytes).sum::<u64>() + bytes;
+        let limit = bytes_max(others(&ledger, self.uid, |held| held.bytes));
         let of_user = ledger.entry(self.uid).or_default();
-        let uid = self.uid;
-        for (what, found, limit) in [
-            ("bytes of tracepoints' descriptions", of_user.bytes + bytes, USER_BYTES_MAX),
-            ("bytes of all users' descriptions", all, BYTES_MAX),
-        ] {
-            if found > limit {
-                return Err(Error::Crowded { pid, uid, what, found, limit });
-            }
+        let found = of_user.bytes.saturating_add(bytes);
+        if found > limit {
+            let (uid, what) = (self.uid, "bytes of tracepoints' descriptions");
+            return Err(Error::Crowded { pid, uid, what, found, limit });
         }
         of_user.bytes += bytes;
         self.held.bytes += bytes;
@@ -125,8 +136,16 @@ mod tests {
 
     #[test]
     fn processes_of_a_user_are_bounded_at_once_and_not_over_time() {
+        // Where nobody else is recorded.
+        let test = "ledger::tests::alone_processes_of_a_user";
+        crate::testing::run_alone(test, || Ok(()));
+    }
+
+    #[test]
+    #[ignore = "run by processes_of_a_user_are_bounded_at_once_and_not_over_time"]
+    fn alone_processes_of_a_user() {
         let files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let limit = processes_max(ONE, 0, files_max);
+        let limit = processes_max(ONE, 0, files_max, 0);
         let mut shares: Vec<Share> = Vec::new();
         for number in 0..limit {
             let mut share = Share::new(ONE);
@@ -148,26 +167,38 @@ mod tests {
 
     #[test]
     fn processes_of_a_user_leave_files_for_those_of_others() {
-        assert_eq!(processes_max(7, 7, 1024), PROCESSES_MAX);
-        assert_eq!(processes_max(7, 0, 1024), 128);
-        assert_eq!(processes_max(7, 0, 1), 1);
-        assert_eq!(processes_max(7, 0, u64::MAX), PROCESSES_MAX);
+        assert_eq!(processes_max(7, 7, 1024, 0), PROCESSES_MAX);
+        assert_eq!(processes_max(7, 0, 1024, 0), 128);
+        assert_eq!(processes_max(7, 0, 1, 0), 1);
+        assert_eq!(processes_max(7, 0, u64::MAX, 0), PROCESSES_MAX);
+        // Users who take all that they may, one after the other, never have all files.
+        let mut taken = 0;
+        for _ in 0..5 {
+            let limit = processes_max(7, 0, 1024, taken);
+            assert!(limit > 1 && 4 * (taken + limit) < 1024, "{taken}");
+            taken += limit;
+        }
     }
 
     #[test]
-    fn bytes_of_a_user_and_of_all_are_bounded_and_come_back() {
+    fn bytes_of_a_user_leave_some_for_others_and_come_back() {
+        let test = "ledger::tests::alone_bytes_of_a_user";
+        crate::testing::run_alone(test, || Ok(()));
+    }
+
+    #[test]
+    #[ignore = "run by bytes_of_a_user_leave_some_for_others_and_come_back"]
+    fn alone_bytes_of_a_user() {
         let users = ONE + 10;
-        let mut shares: Vec<Share> = (0..4).map(|number| Share::new(users + number)).collect();
-        shares[0].take_bytes(1, USER_BYTES_MAX).unwrap();
-        assert_eq!(crowded(shares[0].take_bytes(1, 1)), (USER_BYTES_MAX + 1, USER_BYTES_MAX));
-        for share in &mut shares[1..3] {
-            share.take_bytes(1, USER_BYTES_MAX).unwrap();
+        let mut shares: Vec<Share> = (0..8).map(|number| Share::new(users + number)).collect();
+        for (number, share) in (0..).zip(&mut shares) {
+            // 256 MiB three times, then half of what is left.
+            let limit = USER_BYTES_MAX >> u32::saturating_sub(number, 2);
+            assert_eq!(crowded(share.take_bytes(1, limit + 1)), (limit + 1, limit), "{number}");
+            share.take_bytes(1, limit).unwrap();
         }
-        // Other tests have a little; nobody has so much that there is a quarter left.
-        shares[3].take_bytes(1, USER_BYTES_MAX - (64 << 20)).unwrap();
-        let mut late = Share::new(users + 4);
-        let (found, limit) = crowded(late.take_bytes(1, 65 << 20));
-        assert!(found > limit && limit == BYTES_MAX, "{found} of {limit}");
+        let mut late = Share::new(users + 100);
+        late.take_bytes(1, 1 << 20).unwrap();
         drop(shares);
         late.take_bytes(1, 65 << 20).unwrap();
     }

@@ -9,6 +9,7 @@
 //! copied, then the copy is checked, and no reference is ever made to bytes that the process can write.
 //! Nothing here stops a process, or waits for it.
 
+mod access;
 mod announce;
 mod application;
 mod asking;
@@ -26,6 +27,7 @@ mod ledger;
 mod listen;
 mod lttng;
 mod memory;
+mod person;
 mod process;
 mod rights;
 mod rules;

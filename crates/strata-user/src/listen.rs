@@ -1,6 +1,6 @@
 //! A socket in a folder that processes look into when they start, so that new ones need not be found.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,9 +17,11 @@ use rustix::net::{
 use rustix::process::{geteuid, getrlimit, Resource};
 use strata_abi::user;
 
+use crate::access::{self, set_access, Access};
 use crate::announce::{ask_for_senders, receive, AnnouncementCounters, Message, Received};
 use crate::closing;
 use crate::error::Error;
+use crate::person::{accounts, person};
 
 /// Connections that wait for us to accept them.
 const BACKLOG: i32 = 4096;
@@ -34,8 +36,13 @@ const CONNECTION_PATIENCE: Duration = Duration::from_secs(5);
 /// A user whose processes have sent so many messages that are no announcements is no longer listened to.
 const BAD_MAX: u32 = 64;
 
-/// Users who have sent such messages; at so many nobody is listened to any more.
-const USERS_MAX: usize = 1024;
+/// Users who have sent such messages; at so many only those are listened to who have an account, or have
+/// announced themselves.
+const USERS_MAX: usize = access::USERS_MAX;
+
+/// Sockets that were given up with connections in them that nobody could close; at so many nobody is listened to
+/// any more.
+const SOCKETS_MAX: u32 = 64;
 
 /// Somebody who has connected, and sent nothing yet.
 #[derive(Debug)]
@@ -56,10 +63,20 @@ pub struct Listener {
     connections: VecDeque<Connection>,
     connections_max: usize,
     counters: AnnouncementCounters,
-    /// Messages that were no announcements, by the user who had connected.
+    /// Messages that were no announcements, by the person who had connected.
     bad: HashMap<u32, u32>,
-    /// Users who are no longer listened to, of whom nobody was told yet.
+    /// Persons who are no longer listened to, of whom nobody was told yet.
     silenced: Vec<u32>,
+    /// Users who have announced themselves; with `only_known`, and those with an account.
+    known: BTreeSet<u32>,
+    /// Users whom the kernel lets in no more.
+    denied: BTreeSet<u32>,
+    /// Only `known` are let in.
+    only_known: bool,
+    /// The kernel does so.
+    access_works: bool,
+    /// Sockets before this one, and who was the reason for giving them up.
+    given_up: Vec<u32>,
 }
 
 impl Listener {
@@ -85,22 +102,7 @@ impl Listener {
         prepare(folder)?;
         remove_stale(folder);
         let error = |what| move |code: Errno| Error::Socket { what, source: code.into() };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-            .map_err(error("making one"))?;
-        // A tracer may have more than one, each with a name of its own.
-        let (mut path, mut more) = (folder.join(format!("{}.sock", std::process::id())), 0);
-        loop {
-            let address = SocketAddrUnix::new(&path).map_err(error("its name"))?;
-            match bind(&socket, &address) {
-                Ok(()) => break,
-                Err(Errno::ADDRINUSE) if more < 64 => {
-                    more += 1;
-                    path = folder.join(format!("{}.{more}.sock", std::process::id()));
-                }
-                Err(code) => return Err(error("naming one")(code)),
-            }
-        }
+        let (socket, path) = named_socket(folder)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(error("making an epoll"))?;
         let files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let share = usize::try_from(files_max / 4).unwrap_or(usize::MAX).max(2);
@@ -113,14 +115,12 @@ impl Listener {
             counters: AnnouncementCounters::default(),
             bad: HashMap::new(),
             silenced: Vec::new(),
+            known: BTreeSet::new(),
+            denied: BTreeSet::new(),
+            only_known: false,
+            access_works: true,
+            given_up: Vec::new(),
         };
-        // Who announces must be able to write to it; the folder says who may come that far.
-        let mode = fs::Permissions::from_mode(if geteuid().is_root() { 0o666 } else { 0o600 });
-        fs::set_permissions(&listener.path, mode)
-            .map_err(|source| Error::Socket { what: "opening one for others", source })?;
-        // Connections inherit it, so that what is sent before we accept has credentials too.
-        ask_for_senders(listener.socket.as_fd())
-            .map_err(|source| Error::Socket { what: "asking for credentials", source })?;
         listen(&listener.socket, BACKLOG).map_err(error("listening"))?;
         listener.watch(&listener.socket).map_err(error("watching"))?;
         Ok(listener)
@@ -148,14 +148,25 @@ impl Listener {
         std::mem::take(&mut self.silenced)
     }
 
-    /// The next process, without waiting. [`Received::End`]: so much was sent that cannot be closed, or by so
-    /// many users, that nobody is listened to any more.
+    /// Are only those users listened to who have an account, or had announced themselves, since others were too
+    /// many?
+    #[must_use]
+    pub fn only_known(&self) -> bool {
+        self.only_known
+    }
+
+    /// The next process, without waiting. [`Received::End`]: so much was sent that cannot be closed, and its
+    /// users cannot be kept from sending more, so that nobody is listened to any more.
     ///
     /// # Errors
     /// [`Error::Socket`].
     pub fn receive(&mut self) -> Result<Received, Error> {
-        if closing::is_full() || self.bad.len() >= USERS_MAX {
+        if self.has_ended() {
             return Ok(Received::End);
+        }
+        // So many have sent what is no announcement, or so much that cannot be closed.
+        if closing::is_full() || self.bad.len() >= USERS_MAX {
+            self.close_to_unknown();
         }
         self.accept()?;
         let mut waiting = VecDeque::new();
@@ -167,7 +178,7 @@ impl Listener {
                 waiting.push_back(connection);
                 continue;
             }
-            if self.is_silenced(uid) {
+            if self.is_unwanted(uid) {
                 closing::let_go(connection.socket, uid);
                 continue;
             }
@@ -176,6 +187,9 @@ impl Listener {
                 Ok(Message::Process { sender, .. }) if !is_heard(sender.uid()) => (),
                 // One message each; then the connection is closed.
                 Ok(Message::Process { fd, sender, announcement }) => {
+                    if self.known.len() < USERS_MAX {
+                        self.known.insert(uid);
+                    }
                     result = Ok(Received::Process { fd, sender, announcement });
                     more = false;
                 }
@@ -183,7 +197,7 @@ impl Listener {
                     waiting.push_back(connection);
                     continue;
                 }
-                Ok(Message::Ignored { bad: true }) => self.blame(uid),
+                Ok(Message::Ignored { bad: true, .. }) => self.blame(uid),
                 Ok(Message::Nothing | Message::Ignored { .. } | Message::End) => (),
                 Err(error) => {
                     result = Err(error);
@@ -204,34 +218,127 @@ impl Listener {
         result
     }
 
+    /// Is nobody listened to any more?
+    fn has_ended(&self) -> bool {
+        let cannot_refuse = !self.access_works && (self.only_known || closing::is_full());
+        self.given_up.len() >= SOCKETS_MAX as usize || cannot_refuse
+    }
+
+    /// From now on lets nobody in whose number anybody could have taken.
+    fn close_to_unknown(&mut self) {
+        if std::mem::replace(&mut self.only_known, true) {
+            return;
+        }
+        self.known.insert(geteuid().as_raw());
+        for uid in accounts() {
+            let is_refused = self.is_silenced(uid) || self.given_up.contains(&person(uid));
+            if !is_refused && self.known.len() < USERS_MAX {
+                self.known.insert(uid);
+            }
+        }
+        if geteuid().is_root() {
+            self.access_works = self.access_works && self.set_access(&self.path);
+        }
+    }
+
     /// This user's process has sent what is no announcement.
     fn blame(&mut self, uid: u32) {
         let was = self.is_silenced(uid);
-        let bad = self.bad.entry(uid).or_default();
+        let bad = self.bad.entry(person(uid)).or_default();
         *bad = match closing::has_too_many(uid) {
             true => BAD_MAX,
             false => bad.saturating_add(1),
         };
         if !was && self.is_silenced(uid) {
-            self.silenced.push(uid);
+            self.silenced.push(person(uid));
+            self.deny(uid);
         }
     }
 
     fn is_silenced(&self, uid: u32) -> bool {
-        self.bad.get(&uid).is_some_and(|bad| *bad >= BAD_MAX)
+        self.bad.get(&person(uid)).is_some_and(|bad| *bad >= BAD_MAX)
+    }
+
+    /// Is what this user sends not read?
+    fn is_unwanted(&self, uid: u32) -> bool {
+        self.is_silenced(uid) || (self.only_known && !self.known.contains(&uid))
+    }
+
+    /// Closes a connection unread that has just been accepted.
+    fn turn_away(&mut self, socket: OwnedFd, uid: u32) {
+        if self.is_silenced(uid) {
+            self.deny(uid);
+        }
+        if closing::let_go(socket, uid) && closing::has_too_many(uid) {
+            self.deny(uid);
+            self.give_socket_up(uid);
+        }
+    }
+
+    /// Has the kernel refuse further connections of this user.
+    fn deny(&mut self, uid: u32) {
+        // Nobody but root and this user comes here; and root is refused nothing.
+        let is_of_use = geteuid().is_root() && uid != 0 && self.access_works;
+        if is_of_use && self.denied.insert(uid) {
+            self.known.retain(|other| person(*other) != person(uid));
+            if self.denied.len() > USERS_MAX {
+                self.close_to_unknown();
+            }
+            self.access_works = self.set_access(&self.path);
+        }
+    }
+
+    fn set_access(&self, path: &Path) -> bool {
+        let access = match self.only_known {
+            true => Access::Only(&self.known),
+            false => Access::AllBut(&self.denied),
+        };
+        set_access(path, access).is_ok()
+    }
+
+    /// More of this user's connections wait than can be closed, and behind them those of others: they are left to
+    /// a thread of that user's, with the socket, and others connect to a new one. Who had connected is found by
+    /// searching.
+    fn give_socket_up(&mut self, uid: u32) {
+        // With another number of the same person: then all such numbers are refused.
+        let again = self.given_up.contains(&person(uid));
+        self.given_up.push(person(uid));
+        if again {
+            self.close_to_unknown();
+        }
+        let folder = self.path.parent().map_or_else(PathBuf::new, Path::to_owned);
+        let renewed = named_socket(&folder).and_then(|(socket, path)| {
+            let error = |code: Errno| Error::Socket { what: "listening anew", source: code.into() };
+            // First of all: from the moment on when it listens, anybody may connect.
+            self.access_works = self.access_works && geteuid().is_root() && self.set_access(&path);
+            listen(&socket, BACKLOG).map_err(error)?;
+            self.watch(&socket).map_err(error)?;
+            Ok((socket, path))
+        });
+        match renewed {
+            Ok((socket, path)) => {
+                let _ = fs::remove_file(&self.path);
+                self.path = path;
+                let old = std::mem::replace(&mut self.socket, socket);
+                let _ = epoll::delete(&self.epoll, &old);
+                closing::close_elsewhere([old], uid);
+            }
+            // As before, with nobody who listens.
+            Err(_) => self.given_up.resize(SOCKETS_MAX as usize, uid),
+        }
+        if !self.access_works {
+            self.given_up.resize(SOCKETS_MAX as usize, uid);
+        }
     }
 
     fn accept(&mut self) -> Result<(), Error> {
-        while self.connections.len() < self.connections_max {
+        while self.connections.len() < self.connections_max && !self.has_ended() {
             match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
                     let uid = sockopt::socket_peercred(&socket)
                         .map_or(u32::MAX, |peer| peer.uid.as_raw());
-                    if self.is_silenced(uid) {
-                        closing::let_go(socket, uid);
-                        if closing::is_full() {
-                            break;
-                        }
+                    if self.is_unwanted(uid) {
+                        self.turn_away(socket, uid);
                         continue;
                     }
                     // Not watched, it would still be looked at with the next one.
@@ -249,6 +356,35 @@ impl Listener {
         }
         Ok(())
     }
+}
+
+/// A socket with a name in this folder to which those may write who may announce themselves. Nobody listens yet.
+fn named_socket(folder: &Path) -> Result<(OwnedFd, PathBuf), Error> {
+    let error = |what| move |code: Errno| Error::Socket { what, source: code.into() };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .map_err(error("making one"))?;
+    // A tracer may have more than one, each with a name of its own.
+    let (mut path, mut more) = (folder.join(format!("{}.sock", std::process::id())), 0);
+    loop {
+        let address = SocketAddrUnix::new(&path).map_err(error("its name"))?;
+        match bind(&socket, &address) {
+            Ok(()) => break,
+            Err(Errno::ADDRINUSE) if more < SOCKETS_MAX => {
+                more += 1;
+                path = folder.join(format!("{}.{more}.sock", std::process::id()));
+            }
+            Err(code) => return Err(error("naming one")(code)),
+        }
+    }
+    // Who announces must be able to write to it; the folder says who may come that far.
+    let mode = fs::Permissions::from_mode(if geteuid().is_root() { 0o666 } else { 0o600 });
+    fs::set_permissions(&path, mode)
+        .map_err(|source| Error::Socket { what: "opening one for others", source })?;
+    // Connections inherit it, so that what is sent before we accept has credentials too.
+    ask_for_senders(socket.as_fd())
+        .map_err(|source| Error::Socket { what: "asking for credentials", source })?;
+    Ok((socket, path))
 }
 
 impl AsFd for Listener {
@@ -453,6 +589,82 @@ mod tests {
         assert!(matches!(listener.receive().unwrap(), Received::Nothing));
         assert_eq!((listener.counters().received, listener.silenced()), (1, vec![]));
         assert_eq!(listener.counters().bad_descriptor, u64::from(BAD_MAX));
+    }
+
+    /// As another user: connects, and sends what `send` sends.
+    fn as_user<R: Send>(
+        uid: u32,
+        path: &Path,
+        send: impl FnOnce(OwnedFd) -> R + Send,
+    ) -> Option<R> {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                // SAFETY: no memory is involved; of this thread only.
+                assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) }, 0);
+                let flags = SocketFlags::CLOEXEC;
+                let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+                let socket = socket.unwrap();
+                let connected = connect(&socket, &SocketAddrUnix::new(path).unwrap());
+                connected.is_ok().then(|| send(socket))
+            });
+            thread.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn malicious_user_whose_descriptors_hang_is_kept_out_and_others_are_heard() {
+        if geteuid().is_root() {
+            let test = "listen::tests::alone_descriptors_of_a_user_that_hang";
+            crate::testing::run_alone(test, || Ok(()));
+        }
+    }
+
+    #[test]
+    #[ignore = "run by malicious_user_whose_descriptors_hang_is_kept_out_and_others_are_heard"]
+    fn alone_descriptors_of_a_user_that_hang() {
+        const MALLORY: u32 = 61_011;
+        const ALICE: u32 = 61_012;
+        let folder = Folder::new("hang");
+        let mut listener = Listener::in_folder(&folder.0).unwrap();
+        if !listener.set_access(listener.path()) {
+            eprintln!("no access lists in {}", folder.0.display());
+            return;
+        }
+        let (hangs, _other_end) = crate::closing::tests::lingering();
+        let file = fs::File::open("/proc/self/exe").unwrap();
+        // The first one hangs, and so those behind it are not closed either.
+        as_user(MALLORY, listener.path(), |socket| send_bad(&socket, &[hangs.as_fd()])).unwrap();
+        assert!(matches!(listener.receive().unwrap(), Received::Nothing));
+        drop(hangs);
+        // More than this user's share, and more than that of all.
+        let first = listener.path().to_owned();
+        let mut refused = 0;
+        for _ in 0..40 {
+            for _ in 0..40 {
+                let fds = [file.as_fd(); 100];
+                let sent = as_user(MALLORY, listener.path(), |socket| send_bad(&socket, &fds));
+                refused += u32::from(sent.is_none());
+            }
+            assert!(matches!(listener.receive().unwrap(), Received::Nothing));
+        }
+        assert!(refused > 1000, "{refused}");
+        assert_eq!((listener.silenced(), listener.only_known()), (vec![MALLORY], false));
+        assert!(closing::has_too_many(MALLORY) && !closing::is_full());
+        // Others are heard, on whichever socket.
+        as_user(ALICE, listener.path(), |socket| announce(&socket)).unwrap();
+        assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
+        // With the backlog full of its connections the socket itself is given up.
+        listener.give_socket_up(MALLORY);
+        let second = listener.path().to_owned();
+        assert!(second != first && !first.exists() && !listener.only_known());
+        assert!(as_user(MALLORY, &second, drop).is_none());
+        assert!(as_user(MALLORY + 5, &second, drop).is_some());
+        // And once more, as another number of the same person would do it: who was heard is heard.
+        listener.give_socket_up(MALLORY);
+        assert!(listener.only_known() && !second.exists());
+        assert!(as_user(MALLORY + 5, listener.path(), drop).is_none());
+        as_user(ALICE, listener.path(), |socket| announce(&socket)).unwrap();
+        assert!(matches!(listener.receive().unwrap(), Received::Process { .. }));
     }
 
     #[test]

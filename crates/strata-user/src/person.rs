@@ -1,0 +1,127 @@
+//! Who is behind a user number: a person may have 65,536 of them (subordinate users, `/etc/subuid`), and shall
+//! have no more of a recorder than one. So whatever is shared out by user is shared out by person.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::sync::OnceLock;
+
+/// How much is read of each file; both are root's. \[byte\]
+const BYTES_MAX: u64 = 16 << 20;
+
+/// Numbers that are root's to give away are used by so many at once: a container's.
+const BLOCK: u32 = 65_536;
+
+/// User numbers of one person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Range {
+    first: u32,
+    last: u32,
+    owner: Owner,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Person(u32),
+    /// Each block of these is one.
+    Blocks,
+}
+
+/// The user who has this number as a subordinate one, or the number itself. What `/etc/subuid` said when this
+/// was first asked; of numbers that root gives to containers, the first one of 65,536.
+pub(crate) fn person(uid: u32) -> u32 {
+    static RANGES: OnceLock<Vec<Range>> = OnceLock::new();
+    let ranges = RANGES.get_or_init(|| ranges(&text_of("/etc/subuid"), &text_of("/etc/passwd")));
+    person_in(ranges, uid)
+}
+
+/// Users with an account of their own, in `/etc/passwd`: nobody makes those but root.
+pub(crate) fn accounts() -> Vec<u32> {
+    let passwd = text_of("/etc/passwd");
+    let mut users: Vec<u32> = accounts_in(&passwd).map(|(_, uid)| uid).collect();
+    users.retain(|uid| person(*uid) == *uid);
+    users
+}
+
+fn accounts_in(passwd: &str) -> impl Iterator<Item = (&str, u32)> {
+    passwd.lines().filter_map(|line| {
+        let mut words = line.split(':');
+        let (name, uid) = (words.next()?, words.nth(1)?);
+        Some((name, uid.parse().ok()?))
+    })
+}
+
+fn person_in(ranges: &[Range], uid: u32) -> u32 {
+    let range = ranges.iter().find(|range| (range.first..=range.last).contains(&uid));
+    match range {
+        None => uid,
+        Some(Range { owner: Owner::Person(owner), .. }) => *owner,
+        Some(Range { first, owner: Owner::Blocks, .. }) => uid - (uid - first) % BLOCK,
+    }
+}
+
+fn text_of(path: &str) -> String {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes));
+    read.map_or_else(|_| String::new(), |_| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// `NAME-OR-NUMBER:FIRST:COUNT`, one a line. An owner whom `passwd` does not know is one all the same, by the
+/// first number of its first range.
+fn ranges(subuid: &str, passwd: &str) -> Vec<Range> {
+    let mut owners: HashMap<&str, u32> = HashMap::new();
+    for (name, uid) in accounts_in(passwd) {
+        owners.entry(name).or_insert(uid);
+    }
+    let mut ranges = Vec::new();
+    for line in subuid.lines() {
+        let mut words = line.trim().splitn(3, ':');
+        let (Some(name), Some(first), Some(count)) = (words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        let (Ok(first), Ok(count)) = (first.parse::<u32>(), count.parse::<u32>()) else { continue };
+        // Root is nobody's subordinate.
+        if first == 0 || count == 0 {
+            continue;
+        }
+        let last = first.saturating_add(count - 1);
+        let owner = *owners.entry(name).or_insert_with(|| name.parse().unwrap_or(first));
+        let owner = if owner == 0 { Owner::Blocks } else { Owner::Person(owner) };
+        ranges.push(Range { first, last, owner });
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subordinate_users_are_their_owner_and_those_of_root_are_one_for_each_container() {
+        let passwd = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/:/bin/sh\nbroken\n:::\n";
+        let subuid =
+            "ann:100000:65536\n1001:165536:65536\nann:400000:10\nroot:1000000:1000000000\n\
+                      elsewhere:300000:65536\nelsewhere:500000:5\nwrong\nx:y:z\nann:0:9\nann:7:0\n";
+        let ranges = ranges(subuid, passwd);
+        for (uid, wanted) in [
+            (0, 0),
+            (7, 7),
+            (1000, 1000),
+            (99_999, 99_999),
+            (100_000, 1000),
+            (165_535, 1000),
+            (165_536, 1001),
+            (400_009, 1000),
+            (400_010, 400_010),
+            (300_001, 300_000),
+            (500_004, 300_000),
+            (1_000_000, 1_000_000),
+            (1_065_535, 1_000_000),
+            (1_065_536, 1_065_536),
+            (u32::MAX, u32::MAX),
+        ] {
+            assert_eq!(person_in(&ranges, uid), wanted, "{uid}");
+        }
+    }
+}
