@@ -241,6 +241,29 @@ check_packets() {
 	python3 tests/packets.py "$trace" >"$text.packets" 2>&1 || fail "packets: $(cat "$text.packets")"
 }
 
+# complete WHAT: readers say of the trace that it was recorded to its end, by saying nothing.
+complete() {
+	"$strata" stats --strict "$trace" >/dev/null 2>"$scratch/later" ||
+		fail "$1: strata stats --strict: $(cat "$scratch/later")"
+	[[ ! -s $scratch/later ]] || fail "$1: strata stats says: $(cat "$scratch/later")"
+}
+
+# unended WHAT TEXT: whoever opens the trace later is told, and --strict is not content. $untold: how many
+# records no packet counts, as the end marks say.
+unended() {
+	local reader rc
+	for reader in "stats --strict --json" view "export --to json -o -"; do
+		# shellcheck disable=SC2086
+		"$strata" $reader "$trace" >"$scratch/said" 2>"$scratch/later"
+		rc=$?
+		[[ $reader != stats* ]] || cp "$scratch/said" "$scratch/json"
+		[[ $reader != stats* || $rc == 1 ]] || fail "$1: strata $reader: exit status $rc"
+		grep -qE -- "$2" "$scratch/later" ||
+			fail "$1: strata $reader does not say '$2': $(cat "$scratch/later")"
+	done
+	untold=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["untold_records"])' <"$scratch/json")
+}
+
 # check_trace [EMITTED]: nothing was discarded, and the three numbers are one.
 check_trace() {
 	local wanted=${1:-$(emitted)}
@@ -249,6 +272,7 @@ check_trace() {
 	same "event records that strata reports" "$(recorded)" "$wanted"
 	same "events that babeltrace2 reads" "$(events)" "$wanted"
 	same "discarded" "$(discarded)" 0
+	complete "check_trace"
 }
 
 # done_well: strata and the command succeeded.

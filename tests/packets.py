@@ -37,6 +37,10 @@ def check(path, uuid):
     return number
 
 
+# How its recording ended.
+END_MARK = ".strata-end"
+
+
 def main():
     """Every file of every process."""
     packets = 0
@@ -44,7 +48,7 @@ def main():
         with open(metadata, encoding="utf-8") as file:
             uuid = re.search(r'trace \{[^}]*uuid = "([0-9a-f-]+)"', file.read()).group(1)
         folder = os.path.dirname(metadata)
-        names = sorted(name for name in os.listdir(folder) if name != "metadata")
+        names = sorted(name for name in os.listdir(folder) if name not in ("metadata", END_MARK))
         assert all(re.fullmatch(rf"channel\d+_\d+|{DUMP}", name) for name in names), f"{folder}: {names}"
         for name in names:
             try:

@@ -19,6 +19,7 @@ use strata_analyze::render::{self, Renderer};
 use strata_ctf::read::{Damage, Message as Read, NoteKey, Reader, Selection, Stream, TimeRange};
 use strata_session::stop::{survive_file_size_limit, Stop};
 
+use crate::ending;
 use crate::messages::{Message, Weight};
 use crate::progress::ReadingLine;
 use crate::selection::{SelectionFlags, SYNTAX};
@@ -154,6 +155,7 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     let line = ReadingLine::new("exporting", &reader, range == TimeRange::ALL);
     let mut talk = Talk { line, damages: 0, noted: HashSet::new() };
     reader.damage().iter().for_each(|damage| talk.damage(damage));
+    ending::messages(&reader).iter().for_each(talk::message);
     flags.selection.hints(&reader).into_iter().for_each(warning);
     let tame = matches!(target, Target::Stdout) && io::stdout().is_terminal();
     let job = Job { flags, reader: &reader, range, stop: &stop, tame };

@@ -2,6 +2,7 @@
 //! and `strata-analyze` (reading).
 
 mod doctor;
+mod ending;
 mod export;
 mod flags;
 mod generate;

@@ -18,6 +18,7 @@ use strata_analyze::stats::{count, Options, Stats, DAMAGE_KEPT};
 use strata_ctf::read::Selection;
 use strata_session::stop::Stop;
 
+use crate::ending;
 use crate::messages::{Message, Weight};
 use crate::progress::ReadingLine;
 use crate::selection::{until_or_to, SelectionFlags, SYNTAX};
@@ -33,7 +34,8 @@ Exit status:
   0  done
   1  no event record matched what was asked for (--filter, --from,
      --until, --last); or, with --strict, records were discarded or
-     overwritten, or packets are not there
+     overwritten, packets are not there, or a recording did not come to
+     its end
   2  a trace is damaged (all that is intact is counted), or nothing can
      be read
   130  ended by Ctrl-C";
@@ -62,7 +64,8 @@ pub struct StatsFlags {
     #[arg(long)]
     json: bool,
 
-    /// Exit with 1 if any record was discarded or overwritten, or a packet is not there
+    /// Exit with 1 if any record was discarded or overwritten, a packet is not there, or a recording did
+    /// not come to its end
     #[arg(long)]
     strict: bool,
 
@@ -95,6 +98,7 @@ pub fn run(flags: &StatsFlags) -> Result<u8> {
     for remark in reader.damage().iter().filter(|found| found.is_remark()).chain(&passed_over) {
         talk::message(&Message { weight: Weight::Warning, text: clean(&remark.to_string()) });
     }
+    ending::messages(&reader).iter().for_each(talk::message);
     for note in &stats.notes {
         talk::message(&Message { weight: Weight::Warning, text: clean(&note.message) });
     }

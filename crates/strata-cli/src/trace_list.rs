@@ -12,6 +12,7 @@ use strata_ctf::model::{ClockClass, EnvValue};
 use strata_ctf::read::{Reader, Stream, Trace};
 use strata_session::level_name;
 
+use crate::ending;
 use crate::messages::{Message, Weight};
 use crate::talk;
 use crate::units::{clean, counted, size};
@@ -24,6 +25,7 @@ pub fn run(traces: &[PathBuf], json: bool) -> Result<u8> {
     let written = if json { json::write(&mut out, &reader) } else { text(&mut out, &reader) };
     written.and_then(|()| out.flush()).context("list: cannot write to stdout")?;
     drop(out);
+    ending::messages(&reader).iter().for_each(talk::message);
     let mut damaged = false;
     for damage in reader.damage() {
         damaged |= !damage.is_remark();

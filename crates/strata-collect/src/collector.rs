@@ -445,6 +445,7 @@ impl Collector {
         for (track, _) in &self.streams {
             let mut stats = track.stats.clone();
             stats.discarded.not_run = self.not_run(stats.cpu);
+            stats.told = track.discarded();
             if let Ok(stream) = self.channel.stream(stats.cpu) {
                 let counters = stream.counters();
                 stats.discarded = Discarded {

@@ -1,6 +1,7 @@
 //! The folder of a trace, and files that hold whole packets at any time.
 
 use crate::error::Error;
+use crate::mark;
 use rustix::fs::{self, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -10,6 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use strata_ctf::end_mark::{EndMark, Ending, Losses};
 use strata_ctf::packet::{Header, HEADER_BYTES, PACKET_BITS_OFFSET, TIMESTAMP_END_OFFSET};
 
 const METADATA: &str = "metadata";
@@ -149,6 +151,41 @@ impl Directory {
     /// What the system says.
     pub fn set_metadata(&self, text: &str) -> Result<(), Error> {
         self.write_whole(METADATA, METADATA_NEW, text.as_bytes(), &[])
+    }
+
+    /// Whether readers take the folder for a trace.
+    #[must_use]
+    pub fn has_metadata(&self) -> bool {
+        fs::statat(&self.fd, METADATA, fs::AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    /// Sets room aside for the trace's end mark, before its metadata, which speak of it. Readers see that the
+    /// trace is being recorded while this lives.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn begin(&self) -> Result<(), Error> {
+        mark::lock(self.as_fd());
+        mark::begin_mark(self.as_fd(), &self.path)
+    }
+
+    /// Writes the trace's end mark, behind its last packet.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn end(&self, ending: Ending, losses: Losses) -> Result<(), Error> {
+        let error = |e: io::Error| Error::new(self.path.clone(), 0, e);
+        let (mut files, mut bytes) = (0, 0u64);
+        for name in self.names().map_err(error)? {
+            if name != METADATA && !name.as_bytes().starts_with(b".") {
+                let found = fs::statat(&self.fd, &name, fs::AtFlags::SYMLINK_NOFOLLOW);
+                let size = found.map_err(|errno| error(errno.into()))?.st_size;
+                files += 1;
+                bytes = bytes.saturating_add(u64::try_from(size).unwrap_or(0));
+            }
+        }
+        let mark = EndMark { ending, losses, files, bytes };
+        mark::end_mark(self.as_fd(), &self.path, &mark)
     }
 
     /// Writes a stream's file that has one packet: `header`, then `body`. It is there as a whole or not at
@@ -498,6 +535,38 @@ mod tests {
         fs::ftruncate(&fd, file.bytes).unwrap();
         append(&mut file, &directory, 2, 40_000);
         check(&directory, 3, 41_003);
+        std::fs::remove_dir_all(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn end_mark_of_a_folder_is_read_as_running_and_then_as_it_ended() {
+        use strata_ctf::read::{End, Reader};
+        let directory = folder("mark");
+        // As the environment says that there is one.
+        let text = std::fs::read_to_string(directory.path().join("metadata")).unwrap();
+        directory
+            .set_metadata(&text.replace("clock {", "env { strata_end_mark = 1; }; clock {"))
+            .unwrap();
+        let end = || {
+            let reader = Reader::open(&[directory.path()]).unwrap();
+            let [end] = reader.ends() else { panic!("{:?}", reader.ends()) };
+            (end.end.clone(), end.is_complete())
+        };
+        assert_eq!(end(), (End::Absent, false));
+        directory.begin().unwrap();
+        let mut file = StreamFile::new("s_0".into());
+        append(&mut file, &directory, 0, 3);
+        assert_eq!(end(), (End::Running, true));
+        let losses = Losses { unwritten: 7, ..Losses::default() };
+        directory.end(Ending::NoSpace, losses).unwrap();
+        let mark = EndMark { ending: Ending::NoSpace, losses, files: 1, bytes: 4096 };
+        assert_eq!(end(), (End::Marked(mark), false));
+        directory.end(Ending::Ended, Losses::default()).unwrap();
+        assert!(end().1);
+        check(&directory, 1, 3);
+        directory.remove(strata_ctf::end_mark::FILE).unwrap();
+        let gone = directory.end(Ending::Ended, Losses::default());
+        assert!(matches!(gone, Err(Error::Gone { .. })), "{gone:?}");
         std::fs::remove_dir_all(directory.path()).unwrap();
     }
 

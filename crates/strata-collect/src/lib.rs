@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! FOLDER/metadata      whole at any time: replaced, never written over
+//! FOLDER/.strata-end   how the recording ended: there from the begin on, written over once
 //! FOLDER/channel0_0    packets of CPU 0, created with the first one
 //! FOLDER/channel0_1    packets of CPU 1
 //! ```
@@ -22,6 +23,7 @@
 mod collector;
 mod error;
 mod files;
+mod mark;
 mod stats;
 mod track;
 #[cfg(test)]
@@ -30,4 +32,5 @@ mod track_tests;
 pub use collector::{Collector, Identity, Producer};
 pub use error::Error;
 pub use files::Directory;
+pub use mark::{begin_mark, end_mark, remove_mark};
 pub use stats::{Discarded, StreamStats};

@@ -48,6 +48,8 @@ pub struct StreamStats {
     pub discarded: Discarded,
     /// Written, then reclaimed before they were read \[record\].
     pub overwritten: u64,
+    /// How many of those discarded and overwritten the stream's packets count, for whoever reads them.
+    pub told: u64,
     /// Packets that held them.
     pub overwritten_packets: u64,
     /// Reserved by threads that did not come to an end with it, killed as a rule, and not in the file:
@@ -82,6 +84,7 @@ impl StreamStats {
             (&mut self.discarded.not_run, other.discarded.not_run),
             (&mut self.discarded.unwritten, other.discarded.unwritten),
             (&mut self.overwritten, other.overwritten),
+            (&mut self.told, other.told),
             (&mut self.overwritten_packets, other.overwritten_packets),
             (&mut self.unpublished_bytes, other.unpublished_bytes),
             (&mut self.unread_records, other.unread_records),

@@ -4,9 +4,11 @@
 //! [`packet::Header`] and then records, as a ring buffer's sub-buffer has them.
 //!
 //! [`mod@write`] makes metadata and packet headers, and [`walk`] follows the records of a packet of our own
-//! that is in no file yet. [`tsdl`] reads any trace's metadata, [`read`] its packets.
+//! that is in no file yet. [`tsdl`] reads any trace's metadata, [`read`] its packets. [`end_mark`] says how a
+//! recording ended.
 #![forbid(unsafe_code)]
 
+pub mod end_mark;
 mod flags;
 mod json;
 pub mod read;

@@ -449,7 +449,7 @@ fn environment_of_a_process_is_read() {
     let described = Trace { environment, ..one_event(RecordHeader::Compact) };
     let Some(text) = details_of(&described) else { return };
     for expected in [
-        "Environment (13 entries):",
+        "Environment (14 entries):",
         "domain: ust\n",
         "hostname: box\n",
         "procname: my \"app\"\\xff\n",
@@ -461,6 +461,7 @@ fn environment_of_a_process_is_read() {
         "trace_creation_datetime: 2024-05-06T07:08:09+00:00\n",
         "vpid: 4242\n",
         "strata_loss_mode: discard\n",
+        "strata_end_mark: 1\n",
         &format!("strata_version: {}\n", env!("CARGO_PKG_VERSION")),
     ] {
         assert!(text.contains(expected), "{expected} in {text}");

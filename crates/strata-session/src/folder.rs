@@ -13,7 +13,10 @@ use std::sync::Arc;
 use rustix::fs::{Access, AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use strata_collect::Directory;
+use strata_collect::{begin_mark, end_mark, remove_mark, Directory};
+use strata_ctf::end_mark::{EndMark, FILE};
+
+use crate::error::{advice, failure_text};
 
 /// Longest part of a process' name that its folder has \[byte\].
 const NAME_BYTES_MAX: usize = 64;
@@ -83,6 +86,9 @@ pub enum FolderError {
         /// What the system said.
         source: io::Error,
     },
+    /// Not even the end mark could be written.
+    #[error("output folder: cannot begin: {}{}", failure_text(.0), advice(.0))]
+    Mark(Box<strata_collect::Error>),
     /// All names of this second are taken.
     #[error("output folder '{}' and {TRIES} more: are there already. Use -o with another name", path.display())]
     AllTaken {
@@ -214,7 +220,25 @@ impl TraceFolder {
             }
         };
         let name = free_name(layer, name, pid);
-        Directory::create_in(layer.as_fd(), &name, &below.join(&name))
+        let made = Directory::create_in(layer.as_fd(), &name, &below.join(&name))?;
+        made.begin()?;
+        Ok(made)
+    }
+
+    /// Sets room aside for the end mark of the whole recording.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn begin(&self) -> Result<(), FolderError> {
+        begin_mark(self.fd.as_fd(), &self.path).map_err(|error| FolderError::Mark(Box::new(error)))
+    }
+
+    /// Says how the recording ended, and what of it is in no trace.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn end(&self, mark: &EndMark) -> Result<(), strata_collect::Error> {
+        end_mark(self.fd.as_fd(), &self.path, mark)
     }
 
     /// What should be known of the folder that it is in: who else can give its name to another one.
@@ -231,6 +255,9 @@ impl TraceFolder {
 
     /// Remove the folder if this session made it and nothing is in it.
     pub fn remove_if_empty(&self) -> bool {
+        if is_empty(&self.fd).unwrap_or(false) {
+            remove_mark(self.fd.as_fd());
+        }
         let Some((above, name)) = &self.made else { return false };
         let there = rustix::fs::statat(above, name, AtFlags::SYMLINK_NOFOLLOW);
         let (Ok(there), Ok(ours)) = (there, rustix::fs::fstat(&*self.fd)) else { return false };
@@ -336,9 +363,12 @@ fn take(path: &Path, fd: OwnedFd) -> Result<Taken, FolderError> {
     }))
 }
 
+/// Nothing is in it; or a mark alone, which a killed recording has left that had recorded nothing.
 fn is_empty(fd: &OwnedFd) -> Result<bool, Errno> {
     for entry in rustix::fs::Dir::read_from(fd)? {
-        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." && name != FILE.as_bytes() {
             return Ok(false);
         }
     }

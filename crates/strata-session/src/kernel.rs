@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
-use strata_collect::{Collector, Directory, Identity, Producer};
+use strata_collect::{remove_mark, Collector, Directory, Identity, Producer};
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::filter::{check, Candidate, End, Slips};
@@ -37,16 +37,16 @@ use strata_ring::{Channel, LossMode};
 
 use crate::describe::{new_uuid, Machine};
 use crate::detach::Detaching;
-use crate::error::{advice, failure_text, SessionError};
+use crate::error::SessionError;
 use crate::options::{KernelOptions, Mode, Options};
 use crate::report::{
-    Counts, Discarded, EventProblem, KernelReport, KernelRuleReport, NoKernel, NotReached, Notice,
+    Counts, EventProblem, KernelReport, KernelRuleReport, NoKernel, NotReached, Notice,
     ProcessReport, KERNEL,
 };
 use crate::shared::Shared;
 use crate::statedump::{self, Dump};
 use crate::stop::Stop;
-use crate::traced::counts_of;
+use crate::traced::{counts_of, unwritten_of};
 
 /// Pause after a round that found packets.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
@@ -283,10 +283,11 @@ impl KernelLayer {
         let (not_run, span_from) = (Arc::clone(&attached.not_run), attached.span_from);
         Some(move |shared: &Shared| {
             let streams = channel.nr_streams();
-            let directory = match Directory::create_in(root.as_fd(), OsStr::new(KERNEL), &path) {
+            let directory = Directory::create_in(root.as_fd(), OsStr::new(KERNEL), &path);
+            let directory = match directory.and_then(|one| one.begin().map(|()| one)) {
                 Ok(directory) => directory,
                 Err(error) => {
-                    fail(shared, &error);
+                    shared.fail_to_write(&error);
                     return unwritten(channel, shared, &not_run);
                 }
             };
@@ -305,7 +306,7 @@ impl KernelLayer {
                 }
             });
             let dumped = dumped.unwrap_or_else(|error| {
-                fail(shared, &error);
+                shared.fail_to_write(&error);
                 Dump::default()
             });
             Recorder::new(collector, streams, flush, shared).run(root.as_fd(), &not_run, dumped)
@@ -332,6 +333,7 @@ impl KernelLayer {
             tracepoints: self.selected,
             selected,
             counts: recorded.counts,
+            unmarked: recorded.unmarked,
             is_alive: true,
             ..ProcessReport::default()
         };
@@ -488,6 +490,8 @@ pub(crate) fn recorded_names(event: &EventName) -> Vec<String> {
 pub(crate) struct Recorded {
     counts: Counts,
     folder: Option<PathBuf>,
+    /// Records that are in no trace and that no end mark says.
+    unmarked: u64,
 }
 
 /// There is no folder: counts what would be in it.
@@ -495,24 +499,9 @@ fn unwritten(mut channel: Channel, shared: &Shared, not_run: &AtomicU64) -> Reco
     while !shared.is_stopping() {
         wait(shared, PAUSE_MAX);
     }
-    let mut counts = Counts { streams: channel.nr_streams(), ..Counts::default() };
+    let mut counts = unwritten_of(&mut channel);
     counts.discarded.not_run = not_run.load(Ordering::Acquire);
-    for number in 0..channel.nr_streams() {
-        let Ok(stream) = channel.stream(number) else { continue };
-        let of = stream.counters();
-        let discarded = Discarded {
-            full: of.discarded_full,
-            too_big: of.discarded_too_big,
-            nested: of.discarded_nested,
-            no_stream: of.discarded_no_stream,
-            unwritten: of.written.saturating_sub(of.overwritten_records),
-            ..Discarded::default()
-        };
-        let streams_discarding = u32::from(discarded.total() > 0);
-        let overwritten = of.overwritten_records;
-        counts.add(&Counts { discarded, overwritten, streams_discarding, ..Counts::default() });
-    }
-    Recorded { counts, folder: None }
+    Recorded { counts, folder: None, unmarked: counts.losses().total() }
 }
 
 /// Takes packets from the rings and writes them.
@@ -556,7 +545,7 @@ impl<'a> Recorder<'a> {
                 None => Ok(()),
             });
             if let Err(error) = spanned {
-                fail(self.shared, &error);
+                self.shared.fail_to_write(&error);
             }
         }
         if self.shared.has_failed() {
@@ -566,13 +555,18 @@ impl<'a> Recorder<'a> {
         self.shared.set_kernel_counts(&counts);
         // Nothing happened, and nothing was discarded, of which a packet would tell.
         let is_empty = counts.packets == 0;
+        let (directory, losses) = (self.collector.directory(), counts.losses());
+        let mut unmarked = losses.total();
         if is_empty {
-            remove_empty(root, self.collector.directory());
+            remove_empty(root, directory);
         } else {
             counts.add(&dumped.counts);
+            match directory.end(self.shared.ending(), losses) {
+                Ok(()) => unmarked = 0,
+                Err(error) => self.shared.fail_to_write(&error),
+            }
         }
-        let path = self.collector.directory().path();
-        Recorded { counts, folder: (!is_empty).then(|| path.to_owned()) }
+        Recorded { counts, folder: (!is_empty).then(|| directory.path().to_owned()), unmarked }
     }
 
     /// Returns how many packets were moved.
@@ -589,7 +583,7 @@ impl<'a> Recorder<'a> {
             _ => self.collector.poll(&mut || None),
         };
         moved.unwrap_or_else(|error| {
-            fail(self.shared, &error);
+            self.shared.fail_to_write(&error);
             0
         })
     }
@@ -611,15 +605,12 @@ fn wait(shared: &Shared, pause: Duration) {
     let _ = poll(&mut fds, Some(&time));
 }
 
-fn fail(shared: &Shared, error: &strata_collect::Error) {
-    shared.fail(format!("{}{}", failure_text(error), advice(error)));
-}
-
 /// A trace without a packet is none.
 fn remove_empty(root: BorrowedFd<'_>, directory: &Directory) {
     // What cannot be removed stays, and can be read: it is empty.
     let _ = directory.remove(statedump::FILE);
     let _ = directory.remove("metadata");
+    remove_mark(directory.as_fd());
     let _ = rustix::fs::unlinkat(root, KERNEL, rustix::fs::AtFlags::REMOVEDIR);
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use strata_user::Rules;
 
-use crate::error::{advice, failure_text, is_ours};
+use crate::error::is_ours;
 use crate::keeper::Arrival;
 use crate::report::{Counts, ProcessReport};
 use crate::reports::Reports;
@@ -203,7 +203,7 @@ impl<'a> Mover<'a> {
 /// Whose fault it is decides what ends: the session, or the recording of one process.
 fn failed(shared: &Shared, process: &mut Moved, error: &strata_collect::Error) {
     if is_ours(error) {
-        shared.fail(format!("{}{}", failure_text(error), advice(error)));
+        shared.fail_to_write(error);
     } else {
         process.give_up(error);
     }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use strata_ctf::end_mark::Losses;
+
 use crate::options::Mode;
 
 /// Records that were never written, by reason.
@@ -79,6 +81,8 @@ pub struct Counts {
     pub discarded: Discarded,
     /// Records that were written, then reclaimed before they were read.
     pub overwritten: u64,
+    /// How many of those discarded and overwritten the packets in the trace count.
+    pub told: u64,
     /// Streams: CPUs that the process could have run on.
     pub streams: u32,
     /// How many of them discarded records.
@@ -103,11 +107,23 @@ impl Counts {
         };
         self.discarded.add(&other.discarded);
         self.overwritten = self.overwritten.saturating_add(other.overwritten);
+        self.told = self.told.saturating_add(other.told);
         self.streams = self.streams.saturating_add(other.streams);
         self.streams_discarding = self.streams_discarding.saturating_add(other.streams_discarding);
         self.damaged_packets = self.damaged_packets.saturating_add(other.damaged_packets);
         self.unpublished_bytes = self.unpublished_bytes.saturating_add(other.unpublished_bytes);
         self.unread_records = self.unread_records.saturating_add(other.unread_records);
+    }
+
+    /// What is not in the trace, and no packet of it counts.
+    #[must_use]
+    pub fn losses(&self) -> Losses {
+        let counted = self.discarded.total().saturating_sub(self.discarded.unwritten);
+        Losses {
+            unwritten: self.discarded.unwritten,
+            discarded: counted.saturating_add(self.overwritten).saturating_sub(self.told),
+            unread: self.unread_records,
+        }
     }
 
     /// From the first to the last packet's ends.
@@ -144,6 +160,8 @@ pub struct ProcessReport {
     pub warnings: Vec<String>,
     /// It ran on when its recording ended.
     pub is_alive: bool,
+    /// Records of it that are in no trace, and that no trace's end mark says.
+    pub unmarked: u64,
     /// It stands for many processes that are not told one by one, and has their sums.
     pub summed: Option<Summed>,
 }
@@ -493,6 +511,17 @@ mod tests {
         assert_eq!((sum.span, sum.duration()), (Some((5, 20)), Duration::from_nanos(15)));
         assert_eq!((sum.discarded.full, sum.discarded.unstaged), (3, u64::MAX));
         assert_eq!((sum.discarded.total(), sum.overwritten), (u64::MAX, 9));
+    }
+
+    #[test]
+    fn losses_are_what_packets_do_not_count() {
+        let discarded = Discarded { full: 10, unmapped: 4, unwritten: 100, ..Discarded::default() };
+        let counts =
+            Counts { discarded, overwritten: 5, told: 12, unread_records: 3, ..Counts::default() };
+        assert_eq!(counts.losses(), Losses { unwritten: 100, discarded: 7, unread: 3 });
+        // A process that says less than before.
+        let counts = Counts { told: u64::MAX, ..counts };
+        assert_eq!(counts.losses().discarded, 0);
     }
 
     #[test]

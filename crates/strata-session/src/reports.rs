@@ -67,6 +67,7 @@ impl Rest {
         sum.tracepoints = sum.tracepoints.saturating_add(report.tracepoints);
         sum.selected = sum.selected.saturating_add(report.selected);
         sum.refused = sum.refused.saturating_add(report.refused);
+        sum.unmarked = sum.unmarked.saturating_add(report.unmarked);
         self.summed.processes += 1;
         if let Some(folder) = &report.folder {
             self.summed.in_trace += 1;

@@ -8,6 +8,7 @@ use std::sync::mpsc::channel;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use strata_ctf::end_mark::{EndMark, Losses};
 use strata_user::{
     lttng_of_program, new_generation, Clock, ClockKind, HeaderChoice, Launch, Listener, LossMode,
     Rules, SessionSpec, ENVIRONMENT,
@@ -81,6 +82,10 @@ pub fn record(
     let machine = Machine::new(options.mode, options.version);
     let (spec, clock) = (spec(options, rules), Clock::new());
     let setup = Setup { options, spec, stamp, inherited, machine, clock, shared, stop };
+    if let Err(error) = folder.begin() {
+        folder.remove_if_empty();
+        return Err(error.into());
+    }
     let begun = setup.begin_kernel(notify).and_then(|(mut kernel, no_kernel)| {
         let begun = setup.begin(kernel.as_mut())?;
         Ok((Begun { no_kernel, ..begun }, kernel))
@@ -276,8 +281,8 @@ impl Setup<'_> {
         }
         let is_recorded =
             layers.iter().flat_map(|one| &one.processes).any(|process| process.folder.is_some());
-        if !is_recorded {
-            folder.remove_if_empty();
+        if is_recorded || !folder.remove_if_empty() {
+            self.mark(folder, &layers, is_recorded);
         }
         let failure = self.shared.failure();
         let path = folder.path();
@@ -306,6 +311,20 @@ impl Setup<'_> {
             mode: self.options.mode,
         };
         Recording { report, detaching }
+    }
+
+    /// Say in the folder how the recording ended, and what of it no trace in it says.
+    fn mark(&self, folder: &TraceFolder, layers: &[LayerReport], is_recorded: bool) {
+        let processes = layers.iter().flat_map(|layer| &layer.processes);
+        let unwritten = processes.fold(0, |sum: u64, one| sum.saturating_add(one.unmarked));
+        if !is_recorded && unwritten == 0 && !self.shared.has_failed() {
+            return;
+        }
+        let losses = Losses { unwritten, ..Losses::default() };
+        let mark = EndMark { ending: self.shared.ending(), losses, ..EndMark::default() };
+        if let Err(error) = folder.end(&mark) {
+            self.shared.fail_to_write(&error);
+        }
     }
 
     /// Make the kernel ready to record, if it shall; or say why it is not, if that was nobody's wish.

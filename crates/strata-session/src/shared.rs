@@ -7,8 +7,10 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use rustix::event::{eventfd, EventfdFlags};
+use strata_ctf::end_mark::Ending;
 
-use crate::report::Counts;
+use crate::error::{advice, failure_text};
+use crate::report::{Counts, EndReason};
 use crate::traced::lock;
 
 /// Flags and figures; each is written by one thread.
@@ -20,6 +22,10 @@ pub(crate) struct Shared {
     stopping: AtomicBool,
     failure: Mutex<Option<String>>,
     failed: AtomicBool,
+    /// What failed for want of room.
+    is_full: AtomicBool,
+    /// Why it stops, if nothing failed.
+    ending: Mutex<Ending>,
     nobody_left: AtomicBool,
     moved: AtomicBool,
     came: AtomicU64,
@@ -61,6 +67,8 @@ impl Shared {
             stopping: AtomicBool::new(false),
             failure: Mutex::new(None),
             failed: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
+            ending: Mutex::new(Ending::Ended),
             nobody_left: AtomicBool::new(false),
             moved: AtomicBool::new(false),
             came: AtomicU64::new(0),
@@ -75,8 +83,14 @@ impl Shared {
         self.wake.as_fd()
     }
 
-    /// The session is to stop.
-    pub(crate) fn stop(&self) {
+    /// The session is to stop, for this reason.
+    pub(crate) fn stop(&self, why: EndReason) {
+        *lock(&self.ending) = match why {
+            EndReason::Command | EndReason::Processes => Ending::Ended,
+            EndReason::Duration => Ending::Duration,
+            EndReason::Asked(_) => Ending::Stopped,
+            EndReason::Failure => Ending::Failed,
+        };
         self.stopping.store(true, Ordering::Release);
         // It is full only if it was written to before.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
@@ -106,6 +120,23 @@ impl Shared {
     pub(crate) fn fail(&self, why: String) {
         lock(&self.failure).get_or_insert(why);
         self.failed.store(true, Ordering::Release);
+    }
+
+    /// The trace cannot be written, for this reason.
+    pub(crate) fn fail_to_write(&self, error: &strata_collect::Error) {
+        if !self.has_failed() && matches!(error, strata_collect::Error::NoSpace { .. }) {
+            self.is_full.store(true, Ordering::Relaxed);
+        }
+        self.fail(format!("{}{}", failure_text(error), advice(error)));
+    }
+
+    /// How the recording ends of what is recorded until now: as of a process, as long as nothing stops.
+    pub(crate) fn ending(&self) -> Ending {
+        match (self.has_failed(), self.is_full.load(Ordering::Relaxed)) {
+            (false, _) => *lock(&self.ending),
+            (true, true) => Ending::NoSpace,
+            (true, false) => Ending::Failed,
+        }
     }
 
     pub(crate) fn has_failed(&self) -> bool {
@@ -180,8 +211,8 @@ mod tests {
     fn stop_wakes_who_waits() {
         let shared = Shared::new().unwrap();
         assert!(!shared.is_stopping() && !is_readable(&shared));
-        shared.stop();
-        shared.stop();
+        shared.stop(EndReason::Duration);
+        shared.stop(EndReason::Duration);
         assert!(shared.is_stopping() && is_readable(&shared));
     }
 
@@ -192,6 +223,21 @@ mod tests {
         shared.fail("one".into());
         shared.fail("two".into());
         assert_eq!((shared.has_failed(), shared.failure()), (true, Some("one".into())));
+    }
+
+    #[test]
+    fn ending_is_why_it_stops_unless_it_failed() {
+        let shared = Shared::new().unwrap();
+        assert_eq!(shared.ending(), Ending::Ended);
+        shared.stop(EndReason::Asked(None));
+        assert_eq!(shared.ending(), Ending::Stopped);
+        let source = std::io::Error::from_raw_os_error(libc::ENOSPC);
+        shared.fail_to_write(&strata_collect::Error::NoSpace { path: "x".into(), source });
+        assert_eq!(shared.ending(), Ending::NoSpace);
+        assert!(shared.failure().unwrap().contains("Make room"));
+        let shared = Shared::new().unwrap();
+        shared.fail("x".into());
+        assert_eq!(shared.ending(), Ending::Failed);
     }
 
     #[test]

@@ -228,8 +228,10 @@ impl Moved {
 
     /// Nothing more can be written: what is left is counted.
     pub(crate) fn leave_unwritten(&mut self) {
-        if let Output::Folder(collector) = &mut self.output {
-            collector.give_up();
+        match &mut self.output {
+            Output::Folder(collector) => collector.give_up(),
+            Output::Idle(channel) => self.last = unwritten_of(channel),
+            Output::Closed => {}
         }
     }
 
@@ -324,6 +326,7 @@ impl Moved {
         };
         self.look_at_records(directory.as_ref());
         self.release(&mut counts, shared);
+        let unmarked = self.mark(directory.as_ref(), &counts, shared);
         let (traced, application) = (&self.traced, &self.traced.application);
         let tracepoints = application.count_matches(rules, matched).unwrap_or_else(|error| {
             traced.found(&error, shared);
@@ -347,6 +350,7 @@ impl Moved {
             problem: lock(&traced.problem).clone(),
             warnings: lock(&traced.warnings).clone(),
             is_alive: application.is_alive(),
+            unmarked,
             summed: None,
         };
         if traced.damaged.load(Ordering::Relaxed) {
@@ -354,6 +358,24 @@ impl Moved {
         }
         traced.finished.store(true, Ordering::Release);
         report
+    }
+
+    /// Say in the trace how it ended, and what is not in it. Returns of how many records it cannot say that.
+    fn mark(&self, directory: Option<&Directory>, counts: &Counts, shared: &Shared) -> u64 {
+        if self.traced.damaged.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let losses = counts.losses();
+        let Some(directory) = directory.filter(|one| one.has_metadata()) else {
+            return losses.total();
+        };
+        match directory.end(shared.ending(), losses) {
+            Ok(()) => 0,
+            Err(error) => {
+                shared.fail_to_write(&error);
+                losses.total()
+            }
+        }
     }
 
     /// Set the process aside if it has written over its records.
@@ -419,6 +441,7 @@ const ASIDE: &str = "metadata.damaged";
 fn set_aside(report: &mut ProcessReport, directory: Option<&Directory>) {
     report.counts = Counts::default();
     report.refused = 0;
+    report.unmarked = 0;
     report.warnings.clear();
     report.set_aside = report.folder.take();
     let Some(directory) = directory else { return };
@@ -459,6 +482,27 @@ fn has_something(channel: &mut Channel) -> bool {
     })
 }
 
+/// What is in a channel that has no folder: what was discarded, and what cannot be written any more.
+pub(crate) fn unwritten_of(channel: &mut Channel) -> Counts {
+    let mut counts = Counts { streams: channel.nr_streams(), ..Counts::default() };
+    for number in 0..channel.nr_streams() {
+        let Ok(stream) = channel.stream(number) else { continue };
+        let of = stream.counters();
+        let discarded = crate::report::Discarded {
+            full: of.discarded_full,
+            too_big: of.discarded_too_big,
+            nested: of.discarded_nested,
+            no_stream: of.discarded_no_stream,
+            unwritten: of.written.saturating_sub(of.overwritten_records),
+            ..crate::report::Discarded::default()
+        };
+        let streams_discarding = u32::from(discarded.total() > 0);
+        let overwritten = of.overwritten_records;
+        counts.add(&Counts { discarded, overwritten, streams_discarding, ..Counts::default() });
+    }
+    counts
+}
+
 pub(crate) fn counts_of(stats: &[StreamStats], streams: u32) -> Counts {
     let mut sum = StreamStats::default();
     stats.iter().for_each(|one| sum.add(one));
@@ -478,6 +522,7 @@ pub(crate) fn counts_of(stats: &[StreamStats], streams: u32) -> Counts {
             ..crate::report::Discarded::default()
         },
         overwritten: sum.overwritten,
+        told: sum.told,
         streams,
         streams_discarding: u32::try_from(discarding).unwrap_or(u32::MAX),
         damaged_packets: sum.damaged,

@@ -98,7 +98,7 @@ impl Watch<'_> {
                     || keeping.as_ref().is_some_and(ScopedJoinHandle::is_finished)
             });
             self.kernel.iter_mut().for_each(KernelLayer::stop);
-            shared.stop();
+            shared.stop(end);
             let recorded = recording.map(|thread| joined(thread, shared)).unwrap_or_default();
             let moves = moving.map(|thread| joined(thread, shared)).unwrap_or_default();
             // The keeper keeps the processes alive until then.

@@ -110,6 +110,7 @@ fn described(reader: &Reader) -> Tally {
         traces: reader.traces().iter().map(|trace| trace_stats(trace)).collect(),
         streams: streams.collect(),
         damage: reader.damage().iter().filter(|found| !found.is_remark()).map(damaged).collect(),
+        ends: reader.ends().to_vec(),
         ..Tally::default()
     }
 }

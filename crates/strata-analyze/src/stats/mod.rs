@@ -30,6 +30,8 @@ mod tests;
 
 use std::path::PathBuf;
 
+use strata_ctf::read::FolderEnd;
+
 pub use absent::{Absent, AbsentKind, AbsentRange};
 pub use count::{count, Options};
 pub use timeline::Timeline;
@@ -59,6 +61,8 @@ pub struct Stats {
     pub damage_found: u64,
     /// What does not fit around records that are all there; one for each stream at most.
     pub notes: Vec<Damaged>,
+    /// How the recordings ended, of those that have end marks.
+    pub ends: Vec<FolderEnd>,
 }
 
 /// A part of a trace's time \[ns since 1970\].
@@ -165,6 +169,8 @@ pub struct Sum {
     pub telling_packets: u64,
     /// Records that the tracer could not write, or that were overwritten.
     pub absent_records: u64,
+    /// Records that no packet counts, as the end marks say.
+    pub untold_records: u64,
     /// Packets that are not there, as the sequence numbers of the others say.
     pub absent_packets: u64,
     /// Damage in it.
@@ -244,6 +250,7 @@ impl Sum {
             (&mut self.padding_bytes, other.padding_bytes),
             (&mut self.telling_packets, other.telling_packets),
             (&mut self.absent_records, other.absent_records),
+            (&mut self.untold_records, other.untold_records),
             (&mut self.absent_packets, other.absent_packets),
             (&mut self.damage, other.damage),
         ] {
@@ -265,6 +272,8 @@ impl Stats {
         let mut sum = Sum::default();
         self.streams.iter().for_each(|stream| sum.add(&stream.sum));
         sum.damage = self.damage_found;
+        let untold = self.ends.iter().map(|end| end.losses().total());
+        sum.untold_records = untold.fold(0, u64::saturating_add);
         sum
     }
 
@@ -274,11 +283,14 @@ impl Stats {
         self.traces.iter().any(TraceStats::may_be_overwritten)
     }
 
-    /// Is every record there that the tracer tried to write?
+    /// Is every record there that the tracer tried to write? Where a trace is to have an end mark, that must
+    /// say it, too.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let sum = self.sum();
-        sum.absent_records == 0 && sum.absent_packets == 0
+        sum.absent_records == 0
+            && sum.absent_packets == 0
+            && self.ends.iter().all(FolderEnd::is_complete)
     }
 }
 
@@ -357,5 +369,25 @@ mod sum_tests {
         assert!(!stats.is_complete());
         stats.streams[0].sum = Sum { absent_records: 1, ..Sum::default() };
         assert!(!stats.is_complete());
+    }
+
+    #[test]
+    fn stats_of_a_recording_that_did_not_end_well_are_not_complete_and_count_what_is_untold() {
+        use strata_ctf::end_mark::{EndMark, Ending, Losses};
+        use strata_ctf::read::End;
+        let with = |end| {
+            let end = FolderEnd { path: PathBuf::new().into(), trace: Some(0), end, missing: None };
+            Stats { ends: vec![end.clone(), end], ..Stats::default() }
+        };
+        let marked = |ending, unwritten| {
+            let losses = Losses { unwritten, ..Losses::default() };
+            with(End::Marked(EndMark { ending, losses, ..EndMark::RECORDING }))
+        };
+        assert!(marked(Ending::Duration, 0).is_complete() && with(End::Running).is_complete());
+        assert!(!marked(Ending::Failed, 0).is_complete());
+        let untold = marked(Ending::Ended, 7);
+        assert_eq!((untold.is_complete(), untold.sum().untold_records), (false, 14));
+        assert!(!with(End::Absent).is_complete());
+        assert!(!with(End::Killed { is_sure: true }).is_complete());
     }
 }

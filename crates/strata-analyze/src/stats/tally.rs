@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use strata_ctf::read::FolderEnd;
+
 use super::{
     joined, sort_events, Absent, Damaged, EventStats, Records, Span, Stats, StreamStats, Timeline,
     TraceStats, DAMAGE_KEPT, RANGES_KEPT,
@@ -82,6 +84,7 @@ pub(super) struct Tally {
     pub timeline: Option<Timeline>,
     /// What was found when the traces were opened.
     pub damage: Vec<Damaged>,
+    pub ends: Vec<FolderEnd>,
 }
 
 impl Tally {
@@ -96,6 +99,13 @@ impl Tally {
                 trace.sum.add(&stream.sum);
             }
         }
+        for end in &self.ends {
+            if let Some(trace) = end.trace.and_then(|at| self.traces.get_mut(at)) {
+                trace.sum.untold_records =
+                    trace.sum.untold_records.saturating_add(end.losses().total());
+            }
+        }
+        stats.ends = std::mem::take(&mut self.ends);
         stats.events = self.add_classes();
         stats.traces = self.traces;
         stats.streams = self.streams;

@@ -5,6 +5,7 @@ use strata_analyze::stats::{
     AbsentKind, AbsentRange, Damaged, EventStats, LossMode, Span, Stats, StreamStats, Sum,
     TraceStats,
 };
+use strata_ctf::read::{End, FolderEnd};
 
 /// Changes when a key is renamed or gone, not when there is a new one.
 const VERSION: u32 = 1;
@@ -21,8 +22,12 @@ pub fn document(stats: &Stats) -> Value {
     });
     let traces = stats.traces.iter().enumerate().map(|(number, trace)| {
         let streams = stats.streams.iter().filter(|stream| stream.trace == number);
-        self::trace(trace, streams)
+        let mut object = self::trace(trace, streams);
+        let own = stats.ends.iter().find(|found| found.trace == Some(number));
+        set(&mut object, "end", own.map(end).into());
+        object
     });
+    let recordings = stats.ends.iter().filter(|end| end.trace.is_none());
     let place = |damaged: &Damaged| {
         json!({
             "trace": damaged.trace.to_string_lossy(),
@@ -36,6 +41,7 @@ pub fn document(stats: &Stats) -> Value {
     set(&mut document, "timeline", timeline.into());
     set(&mut document, "events", stats.events.iter().map(event).collect());
     set(&mut document, "traces", traces.collect());
+    set(&mut document, "recordings", recordings.map(end).collect());
     set(&mut document, "damage", stats.damage.iter().map(place).collect());
     set(&mut document, "notes", stats.notes.iter().map(place).collect());
     document
@@ -62,6 +68,7 @@ fn sum(sum: &Sum, span: Option<Span>) -> Value {
         "header_bytes": sum.header_bytes,
         "padding_bytes": sum.padding_bytes,
         "discarded_records": sum.absent_records,
+        "untold_records": sum.untold_records,
         "packets_counting_discarded": sum.telling_packets,
         "packets_not_there": sum.absent_packets,
         "damage_count": sum.damage,
@@ -94,6 +101,27 @@ fn trace<'s>(trace: &TraceStats, streams: impl Iterator<Item = &'s StreamStats>)
     set(&mut object, "events", trace.events.iter().map(event).collect());
     set(&mut object, "streams", streams.map(stream).collect());
     object
+}
+
+fn end(end: &FolderEnd) -> Value {
+    let state = match &end.end {
+        End::Marked(mark) => mark.ending.word(),
+        End::Running => "recording",
+        End::Killed { .. } => "killed",
+        End::Absent => "no-mark",
+        End::Unusable { .. } => "bad-mark",
+    };
+    let losses = end.losses();
+    json!({
+        "path": end.path.to_string_lossy(),
+        "state": state,
+        "complete": end.is_complete(),
+        "unwritten_records": losses.unwritten,
+        "discarded_records": losses.discarded,
+        "unread_records": losses.unread,
+        "missing_files": end.missing.map(|it| it.files.saturating_sub(it.files_found)),
+        "missing_bytes": end.missing.map(|it| it.bytes.saturating_sub(it.bytes_found)),
+    })
 }
 
 fn stream(stream: &StreamStats) -> Value {

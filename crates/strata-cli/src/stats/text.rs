@@ -159,6 +159,19 @@ fn absences(sum: &Sum, overwritten: bool, look: Look<'_>) -> Vec<(&'static str, 
         let records = counted(sum.absent_records, "record");
         lines.push(("discarded", format!("{records} {}{share}", gone(overwritten))));
     }
+    if sum.untold_records > 0 {
+        let all = sum.count.records.saturating_add(sum.absent_records);
+        let all = all.saturating_add(sum.untold_records);
+        let share = match look.selected {
+            true => String::new(),
+            false => format!(", {} of all", share(sum.untold_records, all)),
+        };
+        let records = counted(sum.untold_records, "record");
+        lines.push((
+            "untold",
+            format!("{records}{share}, as the end mark says: no packet counts them"),
+        ));
+    }
     if sum.absent_packets > 0 {
         let packets = counted(sum.absent_packets, "packet");
         lines.push(("gaps", format!("{packets} not there: overwritten, or never written")));

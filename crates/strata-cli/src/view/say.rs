@@ -6,6 +6,7 @@ use strata_analyze::pipeline::{Remark, Summary};
 use strata_analyze::render::{time_text, ClockStyle, FieldList, Format, Options, TimeZone};
 use strata_ctf::read::{DiscardedKind, NoteKey, Reader};
 
+use crate::ending;
 use crate::messages::{Message, Weight};
 use crate::progress::ReadingLine;
 use crate::selection::SelectionFlags;
@@ -68,6 +69,9 @@ impl Speaker {
         selection: &SelectionFlags,
         fields: Option<&FieldList>,
     ) {
+        for message in ending::messages(reader) {
+            self.say(message.weight, message.text);
+        }
         for damage in reader.damage() {
             self.remark(&Remark::Damage(damage.clone()));
         }

@@ -91,6 +91,7 @@
 mod cursor;
 mod damage;
 mod decode;
+mod ended;
 mod event;
 mod events;
 mod files;
@@ -115,6 +116,7 @@ pub use crate::model::schema::Scope;
 pub use cursor::Message;
 pub use damage::{Damage, DamageKind, HeaderDamage, NoteKey, OpenError};
 pub use decode::{Bad, BadKind};
+pub use ended::{End, FolderEnd, Missing};
 pub use event::{Event, EventClass};
 pub use events::Events;
 pub use find::find;

@@ -2,6 +2,7 @@
 
 use super::damage::{Damage, DamageKind, OpenError};
 use super::decode::Decoder;
+use super::ended::{self, FolderEnd};
 use super::files::Files;
 use super::find;
 use super::hop::{Hop, Place};
@@ -33,6 +34,7 @@ pub(crate) fn open<'p>(
     let mut folders = Vec::new();
     for path in paths {
         let found = find::search(path)?;
+        opening.ends.extend(ended::of_recordings(path, &found.traces));
         for folder in found.traces {
             let below = folder.strip_prefix(path).unwrap_or(Path::new("")).to_string_lossy();
             folders.push((below.into_owned(), folder));
@@ -100,6 +102,7 @@ struct Opening {
     streams: Vec<Stream>,
     files: Files,
     damage: Vec<Damage>,
+    ends: Vec<FolderEnd>,
     classes: usize,
 }
 
@@ -145,7 +148,12 @@ impl Opening {
             self.whole(folder, DamageKind::Description { error: problem.to_string().into() });
         }
         let uuid = parsed.schema.uuid;
-        let known = self.found.iter_mut().find(|found| uuid.is_some() && found.schema.uuid == uuid);
+        let known = self.found.iter().position(|found| uuid.is_some() && found.schema.uuid == uuid);
+        // Traces are made of what was found, in the same order.
+        let trace = Some(known.unwrap_or(self.found.len()));
+        let end = ended::of_trace(folder, &parsed.schema, &files);
+        self.ends.extend(end.map(|end| FolderEnd { trace, ..end }));
+        let known = known.and_then(|known| self.found.get_mut(known));
         match known {
             Some(known) => {
                 known.files.extend(files);
@@ -277,6 +285,7 @@ impl Opening {
             ranks,
             files: self.files,
             damage: self.damage,
+            ends: self.ends,
             classes: self.classes,
         }
     }

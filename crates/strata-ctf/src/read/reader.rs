@@ -2,6 +2,7 @@
 
 use super::cursor::{Bounds, Cursor};
 use super::damage::{Damage, DamageKind, NoteKey, OpenError};
+use super::ended::FolderEnd;
 use super::events::Events;
 use super::files::Files;
 use super::hop::Place;
@@ -33,6 +34,7 @@ pub struct Reader {
     pub(crate) no_index: OnceLock<Index>,
     pub(crate) files: Files,
     pub(crate) damage: Vec<Damage>,
+    pub(crate) ends: Vec<FolderEnd>,
     pub(crate) classes: usize,
 }
 
@@ -115,6 +117,12 @@ impl Reader {
     #[must_use]
     pub fn damage(&self) -> &[Damage] {
         &self.damage
+    }
+
+    /// How the recordings ended of those traces that have end marks, when they were opened.
+    #[must_use]
+    pub fn ends(&self) -> &[FolderEnd] {
+        &self.ends
     }
 
     /// Index files that were passed over since the traces were opened: they are read for times only. All

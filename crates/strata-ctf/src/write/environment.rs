@@ -1,5 +1,6 @@
 //! A trace's environment in LTTng's terms, by which readers choose their analyses.
 
+use crate::end_mark;
 use strata_model::{text_from_bytes, EnvValue};
 
 /// The entry that says what happened when all sub-buffers were full: `discard` or `overwrite`. Without it
@@ -143,6 +144,7 @@ fn number(part: &str) -> i64 {
 fn strata(entries: &mut Vec<(&str, EnvValue)>, overwrites: bool) {
     entries.push(("strata_version", env!("CARGO_PKG_VERSION").into()));
     entries.push((LOSS_MODE, if overwrites { "overwrite" } else { "discard" }.into()));
+    entries.push((end_mark::IN_ENVIRONMENT, end_mark::VERSION.into()));
 }
 
 fn named(entries: Vec<(&str, EnvValue)>) -> Vec<(String, EnvValue)> {
@@ -197,6 +199,12 @@ mod tests {
         assert_eq!(value(&PROCESS, "strata_loss_mode"), Some("discard".into()));
         let process = UserProcess { overwrites: true, ..PROCESS };
         assert_eq!(value(&process, "strata_loss_mode"), Some("overwrite".into()));
+    }
+
+    #[test]
+    fn environment_says_that_there_is_an_end_mark() {
+        assert_eq!(value(&PROCESS, "strata_end_mark"), Some(1.into()));
+        assert_eq!(of_kernel(&HOST, "strata_end_mark"), Some(1.into()));
     }
 
     #[test]
