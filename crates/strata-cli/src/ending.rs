@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn ends_that_are_as_they_should_be_are_not_spoken_of() {
-        for ending in [Ending::Ended, Ending::Stopped, Ending::Duration] {
+        for ending in [Ending::Ended, Ending::Stopped, Ending::Duration, Ending::Size] {
             let ends = [end("t", None, marked(ending, 0)), end("t/k", Some(0), marked(ending, 0))];
             assert_eq!(said(&ends), [""; 0]);
         }

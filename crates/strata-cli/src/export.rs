@@ -1,5 +1,6 @@
 //! `strata export`: traces for other tools.
 
+mod folder;
 mod output;
 
 #[cfg(test)]
@@ -16,6 +17,7 @@ use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use strata_analyze::perfetto::{CounterRule, Exporter, Options, PairRule, Summary};
 use strata_analyze::render::{self, Renderer};
+use strata_ctf::cut::Cutter;
 use strata_ctf::read::{Damage, Message as Read, NoteKey, Reader, Selection, Stream, TimeRange};
 use strata_session::stop::{survive_file_size_limit, Stop};
 
@@ -25,6 +27,7 @@ use crate::progress::ReadingLine;
 use crate::selection::{SelectionFlags, SYNTAX};
 use crate::talk;
 use crate::units::{clean, counted, shell_word, size, time};
+use folder::OutputFolder;
 use output::Output;
 
 /// Damages that are said one by one.
@@ -67,7 +70,7 @@ pub struct ExportFlags {
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Format,
 
-    /// Write FILE; '-' is stdout [default: the trace's name in the current folder]
+    /// Write FILE (of ctf, a folder); '-' is stdout [default: the trace's name in the current folder]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
 
@@ -107,6 +110,8 @@ enum Format {
     Json,
     /// A table with a header (RFC 4180), as `strata view --format csv`
     Csv,
+    /// A smaller trace of the same kind, which is a folder
+    Ctf,
 }
 
 impl Format {
@@ -115,6 +120,7 @@ impl Format {
             Format::Perfetto => "perfetto-trace",
             Format::Json => "json",
             Format::Csv => "csv",
+            Format::Ctf => "ctf",
         }
     }
 }
@@ -135,12 +141,25 @@ enum Target {
     File(PathBuf),
 }
 
+/// What is being written.
+enum Place {
+    Stdout,
+    File(Output),
+    Folder(OutputFolder),
+}
+
 /// Do it, and give the exit status.
 pub fn run(flags: &ExportFlags) -> Result<u8> {
     let begin = Instant::now();
     let wants_perfetto = flags.no_pairs || !flags.pairs.is_empty() || !flags.counters.is_empty();
     if wants_perfetto && flags.to != Format::Perfetto {
         bail!("--pair, --no-pairs and --counter are for --to perfetto. Leave them out");
+    }
+    if flags.to == Format::Ctf && flags.selection.has_clock_offset() {
+        bail!(
+            "--to ctf leaves all times as they are in the trace. Leave out --clock-offset, and use it \
+             when the new trace is read"
+        );
     }
     let target = target(flags)?;
     // What goes to stdout can end anywhere; a file must not be left behind.
@@ -159,24 +178,36 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     flags.selection.hints(&reader).into_iter().for_each(warning);
     let tame = matches!(target, Target::Stdout) && io::stdout().is_terminal();
     let job = Job { flags, reader: &reader, range, stop: &stop, tame };
-    let (file, name): (Box<dyn Write>, _) = match &target {
-        Target::Stdout => (Box::new(io::stdout().lock()), None),
-        Target::File(path) => {
-            let output = Output::create(path, flags.force)?;
-            (Box::new(output.writer()?), Some(output))
+    let place = match &target {
+        Target::Stdout => Place::Stdout,
+        Target::File(path) if flags.to == Format::Ctf => {
+            let sources = reader.traces().iter().map(|trace| trace.path());
+            let sources: Vec<&Path> =
+                sources.chain(flags.traces.iter().map(PathBuf::as_path)).collect();
+            Place::Folder(OutputFolder::create(path, flags.force, &sources)?)
         }
+        Target::File(path) => Place::File(Output::create(path, flags.force)?),
     };
-    let written = job.write(file, &mut talk);
+    let written = match &place {
+        Place::Stdout => job.write(Box::new(io::stdout().lock()), &mut talk),
+        Place::File(output) => job.write(Box::new(output.writer()?), &mut talk),
+        Place::Folder(folder) => job.cut(folder.path(), &mut talk),
+    };
     talk.line.clear();
     let what = target.to_string();
     let Some(written) = written.map_err(|error| not_written(&error, &what))? else {
         // The file goes with its guard.
         return Ok(crate::stopped(&stop));
     };
-    if let Some(output) = name {
-        if written.events > 0 || (talk.damages == 0 && !flags.selection.is_any()) {
-            output.finish().with_context(|| format!("export: cannot write {what}"))?;
+    if written.events > 0 || (talk.damages == 0 && !flags.selection.is_any()) {
+        match place {
+            Place::Stdout => Ok(()),
+            Place::File(output) => output.finish(),
+            Place::Folder(folder) => folder.finish(),
         }
+        .with_context(|| format!("export: cannot write {what}"))?;
+    } else {
+        drop(place);
     }
     reader.passed_over().iter().for_each(|damage| talk.damage(damage));
     talk.rest();
@@ -218,6 +249,9 @@ impl std::fmt::Display for Target {
 fn target(flags: &ExportFlags) -> Result<Target> {
     match &flags.output {
         Some(path) if path.as_os_str() == "-" => {
+            if flags.to == Format::Ctf {
+                bail!("a CTF trace is a folder, which stdout is not. Use -o FOLDER");
+            }
             if flags.to == Format::Perfetto && io::stdout().is_terminal() {
                 bail!("a Perfetto trace is no text for a terminal. Use -o FILE");
             }
@@ -273,7 +307,14 @@ impl Job<'_> {
             }
             Format::Json => self.go(Text::new(out, self.layout(render::Format::Json)), talk),
             Format::Csv => self.go(Text::new(out, self.layout(render::Format::Csv)), talk),
+            Format::Ctf => Err(io::Error::other("a CTF trace is a folder")),
         }
+    }
+
+    /// As a smaller trace. None: asked to stop.
+    fn cut(&self, folder: &Path, talk: &mut Talk) -> io::Result<Option<Written>> {
+        let cutter = Cutter::new(self.reader, folder, self.range)?;
+        self.go(Cut { cutter, events: 0 }, talk)
     }
 
     fn layout(&self, format: render::Format) -> render::Options {
@@ -378,6 +419,28 @@ impl<W: Write> Sink for Exporter<W> {
     fn finish(self) -> io::Result<Written> {
         let (_, summary) = Exporter::finish(self)?;
         Ok(Written { events: summary.events, bytes: summary.bytes, perfetto: Some(summary) })
+    }
+}
+
+/// CTF.
+struct Cut<'r> {
+    cutter: Cutter<'r>,
+    events: u64,
+}
+
+impl Sink for Cut<'_> {
+    fn event(&mut self, event: &strata_ctf::read::Event<'_>) -> io::Result<()> {
+        self.events += 1;
+        Ok(self.cutter.event(event)?)
+    }
+
+    fn discarded(&mut self, discarded: &strata_ctf::read::Discarded<'_>) -> io::Result<()> {
+        Ok(self.cutter.discarded(discarded)?)
+    }
+
+    fn finish(self) -> io::Result<Written> {
+        let bytes = self.cutter.finish()?;
+        Ok(Written { events: self.events, bytes, perfetto: None })
     }
 }
 

@@ -90,6 +90,11 @@ impl SelectionFlags {
         self.filter.as_ref()
     }
 
+    /// Whether times are to be other than those in the trace.
+    pub fn has_clock_offset(&self) -> bool {
+        !self.clock_offset.is_empty() || !self.clock_offset_ns.is_empty()
+    }
+
     /// Whether there is any condition.
     pub fn is_any(&self) -> bool {
         self.filter.is_some() || self.has_time()

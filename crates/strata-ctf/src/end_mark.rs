@@ -50,17 +50,20 @@ pub enum Ending {
     Stopped,
     /// The time that was asked for was over.
     Duration,
+    /// The trace had the size that was asked for.
+    Size,
     /// There was no room on the file system.
     NoSpace,
     /// Nothing could be written any more, or something else went wrong.
     Failed,
 }
 
-const ENDINGS: [(Ending, &str); 6] = [
+const ENDINGS: [(Ending, &str); 7] = [
     (Ending::Recording, "recording"),
     (Ending::Ended, "ended"),
     (Ending::Stopped, "stopped"),
     (Ending::Duration, "duration"),
+    (Ending::Size, "size"),
     (Ending::NoSpace, "no-space"),
     (Ending::Failed, "failed"),
 ];

@@ -89,6 +89,7 @@ impl Shared {
             EndReason::Command | EndReason::Processes => Ending::Ended,
             EndReason::Duration => Ending::Duration,
             EndReason::Asked(_) => Ending::Stopped,
+            EndReason::Size { .. } => Ending::Size,
             EndReason::Failure => Ending::Failed,
         };
         self.stopping.store(true, Ordering::Release);

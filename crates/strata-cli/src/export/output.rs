@@ -9,8 +9,8 @@ use anyhow::{bail, Context, Result};
 use rustix::fs::{link, renameat_with, unlink, RenameFlags, CWD};
 use rustix::io::Errno;
 
-/// Names that are tried for the hidden file.
-const TRIES: u32 = 100;
+/// Names that are tried for what is hidden.
+pub(super) const TRIES: u32 = 100;
 
 /// A file that is being written under a hidden name beside its own; it goes with this value.
 #[derive(Debug)]
@@ -110,12 +110,12 @@ pub(super) fn link_new(hidden: &Path, name: &Path) -> Result<(), Errno> {
     Ok(())
 }
 
-fn exists(name: &Path) -> String {
+pub(super) fn exists(name: &Path) -> String {
     format!("export: {} exists. Use -o with another name, or --force to replace it", name.display())
 }
 
 /// File systems have names of up to 255 bytes.
-fn hidden_name(name: &OsStr, number: u32) -> OsString {
+pub(super) fn hidden_name(name: &OsStr, number: u32) -> OsString {
     let mut hidden = OsString::from(".");
     if name.len() <= 200 {
         hidden.push(name);

@@ -527,7 +527,9 @@ impl<'r> Cursor<'r> {
         match &self.at {
             At::Record => None,
             At::Packet => Some(Message::Packet(&self.packet)),
-            At::Discarded(gap) => Some(Message::Discarded(discarded(self.hop.stream, gap))),
+            At::Discarded(gap) => {
+                Some(Message::Discarded(discarded(self.hop.stream, &self.packet, gap)))
+            }
             At::Damage(damage) => Some(Message::Damage(damage)),
             At::End => None,
         }
@@ -569,9 +571,10 @@ impl<'r> Cursor<'r> {
     }
 }
 
-fn discarded<'e>(stream: &'e Stream, gap: &Gap) -> Discarded<'e> {
+fn discarded<'e>(stream: &'e Stream, packet: &'e Packet, gap: &Gap) -> Discarded<'e> {
     Discarded {
         stream,
+        packet,
         count: gap.count,
         kind: gap.kind,
         from: gap.from,

@@ -189,6 +189,16 @@ impl<'e> Event<'e> {
         self.end.div_ceil(8).saturating_sub(self.begin / 8)
     }
 
+    /// Where it begins, as its header is aligned, and where it ends \[bit of the packet\].
+    pub(crate) fn bits(&self) -> (u64, u64) {
+        (self.begin, self.end)
+    }
+
+    /// Bytes in which it is whole, and which byte of the packet they begin with; wrapping.
+    pub(crate) fn bytes_at_hand(&self) -> (&'e [u8], u64) {
+        self.cursor.bytes()
+    }
+
     /// Where it begins \[byte of the file\].
     pub fn offset(&self) -> u64 {
         self.packet().offset.saturating_add(self.begin / 8)

@@ -223,6 +223,8 @@ pub enum DiscardedKind {
 pub struct Discarded<'e> {
     /// The stream.
     pub stream: &'e Stream,
+    /// The packet that says it, which is behind it.
+    pub packet: &'e Packet,
     /// How many.
     pub count: u64,
     /// Of what.

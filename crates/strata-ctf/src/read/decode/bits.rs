@@ -29,7 +29,7 @@ impl Bits {
 
 /// The lowest `width` bits, 1 to 64.
 #[inline]
-pub(super) fn mask(width: u8) -> u64 {
+pub(crate) fn mask(width: u8) -> u64 {
     u64::MAX >> (64 - u32::from(width.clamp(1, 64)))
 }
 
@@ -48,7 +48,7 @@ fn reverse(value: u64, width: u8) -> u64 {
 
 /// The unsigned integer of `width` bits, 1 to 64, at a bit of `bytes`.
 #[inline]
-pub(super) fn read(bytes: &[u8], at: u64, width: u8, big: bool) -> Option<u64> {
+pub(crate) fn read(bytes: &[u8], at: u64, width: u8, big: bool) -> Option<u64> {
     let bytes = bytes.get(usize::try_from(at / 8).ok()?..)?;
     let shift = (at % 8) as u32;
     let width = u32::from(width.clamp(1, 64));
@@ -78,7 +78,7 @@ fn edge(bytes: &[u8], shift: u32, width: u32, big: bool) -> Option<u64> {
 
 /// What a LEB128 integer is, or why there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leb {
+pub(crate) enum Leb {
     /// Its value, sign-extended where it has a sign, and how many bytes it has.
     Is(u64, u64),
     /// Its last byte is not there.
@@ -91,7 +91,7 @@ pub(super) enum Leb {
 const LEB_BYTES: usize = 16;
 
 /// The LEB128 integer at the begin of `bytes`.
-pub(super) fn leb128(bytes: &[u8], signed: bool) -> Leb {
+pub(crate) fn leb128(bytes: &[u8], signed: bool) -> Leb {
     let mut value: u128 = 0;
     for (index, &byte) in bytes.iter().take(LEB_BYTES).enumerate() {
         let shift = 7 * index as u32;
@@ -116,7 +116,7 @@ pub(super) fn leb128(bytes: &[u8], signed: bool) -> Leb {
 
 /// Where the first NUL is.
 #[inline]
-pub(super) fn find_nul(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn find_nul(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     // Most texts are short, and a call is dearer than to look for their ends here.
     let mut rest = bytes;

@@ -27,11 +27,13 @@ mod view;
 mod walk;
 mod window;
 
+pub(crate) use bits::{find_nul, leb128, mask as low_bits, read as read_bits, Leb};
 pub use path::Path;
+pub(crate) use skip::later;
 pub(crate) use state::{Record, Shape, State};
 pub(crate) use stop::Stop;
 pub use stop::{Bad, BadKind};
 pub(crate) use stream::{PacketContext, StreamDecoder};
 pub(crate) use trace::Decoder;
 pub(crate) use view::{Plans, View};
-pub(crate) use window::Window;
+pub(crate) use window::{align_up, Window};

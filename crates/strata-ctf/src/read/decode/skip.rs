@@ -288,7 +288,7 @@ impl Skip<'_, '_> {
 
 /// The next time from `time` on whose bits in `mask` are those of `value`.
 #[inline]
-pub(super) fn later(time: u64, value: u64, mask: u64) -> u64 {
+pub(crate) fn later(time: u64, value: u64, mask: u64) -> u64 {
     time.wrapping_add(value.wrapping_sub(time) & mask)
 }
 

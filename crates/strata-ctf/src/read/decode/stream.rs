@@ -51,6 +51,15 @@ pub(crate) struct StreamDecoder {
     pub(super) registers: u32,
 }
 
+/// A header of LTTng's: a short id and some bits of the time, or the greatest id, and then both in full.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SplitHeader {
+    /// The id has 16 bits, and else 5.
+    pub large: bool,
+    /// Big-endian.
+    pub big: bool,
+}
+
 /// A record that is as all of its class, and what is behind it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead<'d, 'w> {
@@ -121,6 +130,18 @@ impl StreamDecoder {
             end_mask: end_mask(class),
             registers: most,
         }
+    }
+
+    /// Which of LTTng's two headers its records have, if it is one.
+    pub fn split_header(&self) -> Option<SplitHeader> {
+        let (large, big) = match self.header {
+            Header::CompactLe => (false, false),
+            Header::CompactBe => (false, true),
+            Header::LargeLe => (true, false),
+            Header::LargeBe => (true, true),
+            Header::Flat(_) | Header::Other => return None,
+        };
+        Some(SplitHeader { large, big })
     }
 
     /// Its classes, in the order of the schema.

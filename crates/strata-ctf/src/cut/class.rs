@@ -1,0 +1,160 @@
+//! What of a description decides how its records are copied.
+
+use std::collections::HashSet;
+
+use crate::model::schema::{
+    Array, EventClass, FieldClass, Length, Location, Schema, Scope, StreamClass, Structure, Width,
+};
+
+/// Of an event record class.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClassInfo {
+    /// Where its records begin \[bit\].
+    pub header_align: u64,
+    /// The greatest alignment in them; at least 8 \[bit\].
+    pub align: u64,
+    /// Each record's header has one time, of at least so many bits.
+    pub time_bits: Option<u8>,
+    /// There is a time behind the header.
+    pub is_late: bool,
+}
+
+impl ClassInfo {
+    pub fn new(stream: &StreamClass, event: &EventClass) -> ClassInfo {
+        let header = stream.event_header.as_ref();
+        let rest = [&stream.event_common_context, &event.specific_context, &event.payload];
+        let times = header.map_or(Times::NONE, |header| Times::of(header, stream.clock));
+        let is_late = |part: &Structure| Times::of(part, stream.clock).most > 0;
+        ClassInfo {
+            header_align: header.map_or(1, Structure::align),
+            align: rest.into_iter().flatten().chain(header).map(structure_align).fold(8, u64::max),
+            time_bits: (times.least == 1 && times.most == 1).then_some(times.bits),
+            is_late: rest.into_iter().flatten().any(is_late),
+        }
+    }
+}
+
+/// The greatest alignment in it, wherever that is.
+fn structure_align(structure: &Structure) -> u64 {
+    let members = structure.members.iter().map(|member| align(&member.class));
+    members.fold(structure.align().max(8), u64::max)
+}
+
+fn align(class: &FieldClass) -> u64 {
+    match class {
+        FieldClass::Structure(structure) => structure_align(structure),
+        FieldClass::Array(array) => class.align().max(align(&array.element)),
+        FieldClass::Variant(variant) => {
+            variant.options.iter().map(|option| align(&option.class)).fold(8, u64::max)
+        }
+        FieldClass::Optional(optional) => align(&optional.class),
+        leaf => leaf.align(),
+    }
+}
+
+/// How many times a part has, as the case may be.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    least: u32,
+    most: u32,
+    /// Of the one that has the fewest.
+    bits: u8,
+}
+
+impl Times {
+    const NONE: Times = Times { least: 0, most: 0, bits: 64 };
+
+    fn of(structure: &Structure, clock: Option<usize>) -> Times {
+        let members = structure.members.iter().map(|member| Times::of_class(&member.class, clock));
+        members.fold(Times::NONE, |all, one| Times {
+            least: all.least.saturating_add(one.least),
+            most: all.most.saturating_add(one.most),
+            bits: all.bits.min(one.bits),
+        })
+    }
+
+    fn of_class(class: &FieldClass, clock: Option<usize>) -> Times {
+        match class {
+            FieldClass::Integer(integer) if clock.is_some() && integer.clock == clock => {
+                let bits = match integer.width {
+                    Width::Bits(bits) => bits,
+                    Width::Variable => 64,
+                };
+                Times { least: 1, most: 1, bits }
+            }
+            FieldClass::Structure(structure) => Times::of(structure, clock),
+            FieldClass::Variant(variant) => {
+                let options = variant.options.iter();
+                let options = options.map(|option| Times::of_class(&option.class, clock));
+                let either = |one: Times, other: Times| Times {
+                    least: one.least.min(other.least),
+                    most: one.most.max(other.most),
+                    bits: one.bits.min(other.bits),
+                };
+                options.reduce(either).unwrap_or(Times::NONE)
+            }
+            FieldClass::Array(Array { element, .. }) => Times::of_class(element, clock).maybe(),
+            FieldClass::Optional(optional) => Times::of_class(&optional.class, clock).maybe(),
+            _ => Times::NONE,
+        }
+    }
+
+    /// As often as one likes.
+    fn maybe(self) -> Times {
+        Times { least: 0, most: self.most.saturating_mul(2), ..self }
+    }
+}
+
+/// Where all lengths and selectors are that other fields of the trace depend on.
+pub(super) fn needed(schema: &Schema) -> HashSet<Location> {
+    let mut found = HashSet::new();
+    let mut look = |part: &Option<Structure>| {
+        for member in part.iter().flat_map(|part| &part.members) {
+            locations(&member.class, &mut found);
+        }
+    };
+    look(&schema.packet_header);
+    for stream in &schema.streams {
+        look(&stream.packet_context);
+        look(&stream.event_header);
+        look(&stream.event_common_context);
+        for event in &stream.events {
+            look(&event.specific_context);
+            look(&event.payload);
+        }
+    }
+    found
+}
+
+fn locations(class: &FieldClass, found: &mut HashSet<Location>) {
+    let mut length = |length: &Length| {
+        if let Length::Dynamic(location) = length {
+            found.insert(location.clone());
+        }
+    };
+    match class {
+        FieldClass::Text { length: it } | FieldClass::Blob { length: it, .. } => length(it),
+        FieldClass::Wide { length: Some(it), .. } => length(it),
+        FieldClass::Structure(structure) => {
+            structure.members.iter().for_each(|member| locations(&member.class, found));
+        }
+        FieldClass::Array(array) => {
+            length(&array.length);
+            locations(&array.element, found);
+        }
+        FieldClass::Variant(variant) => {
+            found.insert(variant.selector.clone());
+            variant.options.iter().for_each(|option| locations(&option.class, found));
+        }
+        FieldClass::Optional(optional) => {
+            found.insert(optional.selector.clone());
+            locations(&optional.class, found);
+        }
+        _ => {}
+    }
+}
+
+/// Whether a part is in front of all records of a packet.
+pub(super) fn is_head(scope: Scope) -> bool {
+    matches!(scope, Scope::PacketHeader | Scope::PacketContext)
+}

@@ -1,0 +1,290 @@
+//! Fields from one place of a packet to another, each as it is aligned there.
+
+use std::collections::{HashMap, HashSet};
+
+use super::class::is_head;
+use super::writer::{Writer, LEB_BYTES};
+use crate::model::schema::{
+    Array, Encoding, FieldClass, Integer, Length, Location, Real, Role, Scope, Structure, Width,
+};
+use crate::model::ByteOrder;
+use crate::read::{align_up, find_nul, leb128, read_bits, Leb};
+
+/// Bytes of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source<'s> {
+    pub bytes: &'s [u8],
+    /// Which byte of the packet they begin with; wrapping.
+    pub origin: u64,
+}
+
+/// A field ends behind what is there, or nothing says how long it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Short;
+
+impl<'s> Source<'s> {
+    /// From the byte on that this bit is in.
+    pub fn from(&self, bit: u64) -> Result<&'s [u8], Short> {
+        let at = usize::try_from((bit / 8).wrapping_sub(self.origin)).map_err(|_| Short)?;
+        self.bytes.get(at..).ok_or(Short)
+    }
+
+    /// So many bytes.
+    pub fn take(&self, bit: u64, bytes: u64) -> Result<&'s [u8], Short> {
+        let bytes = usize::try_from(bytes).map_err(|_| Short)?;
+        self.from(bit)?.get(..bytes).ok_or(Short)
+    }
+}
+
+/// What the fields said that others depend on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    head: HashMap<Location, i128>,
+    record: HashMap<Location, i128>,
+}
+
+impl Known {
+    pub fn begin_packet(&mut self) {
+        self.head.clear();
+    }
+
+    pub fn begin_record(&mut self) {
+        self.record.clear();
+    }
+
+    /// What is not there is 0, as everywhere.
+    fn get(&self, location: &Location) -> i128 {
+        let map = if is_head(location.scope) { &self.head } else { &self.record };
+        map.get(location).copied().unwrap_or(0)
+    }
+}
+
+/// A time that was read: its value, and how many bits it has.
+pub(super) type Time = (u64, u8);
+
+/// An integer that means something, where it is written.
+#[derive(Clone, Debug)]
+pub(super) struct Meant {
+    pub role: Option<Role>,
+    /// It is a time, of so many bits; how many were read before.
+    pub time: Option<(usize, u8)>,
+    /// It has the name by which a packet's begin is known.
+    pub is_begin: bool,
+    pub value: u64,
+    /// \[bit of the packet\]
+    pub at: u64,
+    /// `None`: it is one of [`LEB_BYTES`].
+    pub width: Option<u8>,
+    pub big: bool,
+    pub is_reversed: bool,
+}
+
+/// Copies the parts of a packet's head or of a record.
+pub(super) struct Copier<'c> {
+    pub source: Source<'c>,
+    /// \[bit of the packet that is read\]
+    pub at: u64,
+    pub out: &'c mut Writer,
+    pub known: &'c mut Known,
+    pub needed: &'c HashSet<Location>,
+    /// Of the stream.
+    pub clock: Option<usize>,
+    pub times: &'c mut Vec<Time>,
+    /// Of a packet's head: integers that mean something.
+    pub meant: Option<&'c mut Vec<Meant>>,
+    pub place: Location,
+}
+
+impl Copier<'_> {
+    pub fn part(&mut self, scope: Scope, part: Option<&Structure>) -> Result<(), Short> {
+        let Some(part) = part else { return Ok(()) };
+        self.place = Location { scope, path: Vec::new() };
+        self.structure(part)
+    }
+
+    fn align(&mut self, align: u64) {
+        self.at = align_up(self.at, align.max(1));
+        self.out.align(align);
+    }
+
+    fn structure(&mut self, structure: &Structure) -> Result<(), Short> {
+        self.align(structure.align());
+        for (index, member) in (0u32..).zip(&structure.members) {
+            self.inner(index, &member.class, Some(&member.name))?;
+        }
+        Ok(())
+    }
+
+    fn inner(&mut self, index: u32, class: &FieldClass, name: Option<&str>) -> Result<(), Short> {
+        self.place.path.push(index);
+        let done = self.class(class, name);
+        self.place.path.pop();
+        done
+    }
+
+    fn class(&mut self, class: &FieldClass, name: Option<&str>) -> Result<(), Short> {
+        match class {
+            FieldClass::Integer(integer) => self.integer(integer, name),
+            FieldClass::Real(real) => self.real(real),
+            FieldClass::String => {
+                self.align(8);
+                let nul = find_nul(self.source.from(self.at)?).ok_or(Short)?;
+                self.bytes(nul as u64 + 1)
+            }
+            FieldClass::Text { length } | FieldClass::Blob { length, .. } => {
+                self.align(class.align());
+                let bytes = self.length(length)?;
+                self.bytes(bytes)
+            }
+            FieldClass::Wide { length: Some(length), .. } => {
+                self.align(8);
+                let bytes = self.length(length)?;
+                self.bytes(bytes)
+            }
+            FieldClass::Wide { length: None, encoding } => self.wide(*encoding),
+            FieldClass::Structure(structure) => self.structure(structure),
+            FieldClass::Array(array) => self.array(array),
+            FieldClass::Variant(variant) => {
+                let value = self.known.get(&variant.selector);
+                let is = |ranges: &[crate::model::schema::Range]| {
+                    ranges.iter().any(|range| range.contains(value))
+                };
+                let mut options = (0u32..).zip(&variant.options);
+                let (index, option) =
+                    options.find(|(_, option)| is(&option.ranges)).ok_or(Short)?;
+                self.inner(index, &option.class, None)
+            }
+            FieldClass::Optional(optional) => {
+                let value = self.known.get(&optional.selector);
+                let is_there = match optional.ranges.as_slice() {
+                    [] => value != 0,
+                    ranges => ranges.iter().any(|range| range.contains(value)),
+                };
+                if is_there {
+                    self.inner(0, &optional.class, None)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn length(&self, length: &Length) -> Result<u64, Short> {
+        match length {
+            Length::Static(count) => Ok(*count),
+            Length::Dynamic(location) => u64::try_from(self.known.get(location)).map_err(|_| Short),
+        }
+    }
+
+    fn array(&mut self, array: &Array) -> Result<(), Short> {
+        let count = self.length(&array.length)?;
+        self.align(u64::from(array.align.max(1)).max(array.element.align()));
+        for _ in 0..count {
+            self.inner(0, &array.element, None)?;
+        }
+        Ok(())
+    }
+
+    /// Whole bytes, from a whole byte on.
+    fn bytes(&mut self, bytes: u64) -> Result<(), Short> {
+        self.out.extend(self.source.take(self.at, bytes)?);
+        self.at += bytes * 8;
+        Ok(())
+    }
+
+    fn wide(&mut self, encoding: Encoding) -> Result<(), Short> {
+        self.align(8);
+        let unit = encoding.unit();
+        let bytes = self.source.from(self.at)?;
+        let is_nul = |unit: &[u8]| unit.iter().all(|&byte| byte == 0);
+        let units = bytes.chunks_exact(unit).position(is_nul).ok_or(Short)? + 1;
+        self.bytes((units * unit) as u64)
+    }
+
+    fn real(&mut self, real: &Real) -> Result<(), Short> {
+        self.align(u64::from(real.align));
+        self.bits(real.bits, real.byte_order == ByteOrder::Big)?;
+        Ok(())
+    }
+
+    /// As they are; the number that they would be.
+    fn bits(&mut self, width: u8, big: bool) -> Result<u64, Short> {
+        let raw = read_bits(self.source.from(self.at)?, self.at % 8, width, big).ok_or(Short)?;
+        self.at += u64::from(width);
+        self.out.put(raw, width, big);
+        Ok(raw)
+    }
+
+    fn integer(&mut self, integer: &Integer, name: Option<&str>) -> Result<(), Short> {
+        let big = integer.byte_order == ByteOrder::Big;
+        let scope = self.place.scope;
+        let role = match scope {
+            Scope::PacketHeader | Scope::PacketContext | Scope::EventHeader => integer.role,
+            _ => None,
+        };
+        let is_time = integer.clock.is_some()
+            && integer.clock == self.clock
+            && scope != Scope::PacketHeader
+            && role != Some(Role::PacketEndTimestamp);
+        let is_meant = self.meant.is_some() && (role.is_some() || is_time);
+        let (value, begin, width) = match integer.width {
+            Width::Bits(width) => {
+                self.align(u64::from(integer.align));
+                let begin = self.out.at();
+                let raw = self.bits(width, big)?;
+                let unused = 64 - u32::from(width.clamp(1, 64));
+                let raw = if integer.is_reversed { raw.reverse_bits() >> unused } else { raw };
+                let value = match integer.signed {
+                    true => (((raw << unused) as i64) >> unused) as u64,
+                    false => raw,
+                };
+                (value, begin, Some(width))
+            }
+            Width::Variable => {
+                self.align(u64::from(integer.align).max(8));
+                let begin = self.out.at();
+                let Leb::Is(value, bytes) = leb128(self.source.from(self.at)?, integer.signed)
+                else {
+                    return Err(Short);
+                };
+                if is_meant {
+                    // Room for any value.
+                    self.at += bytes * 8;
+                    self.out.extend(&[0; LEB_BYTES]);
+                    let at = begin - self.out.origin() * 8;
+                    super::writer::set_leb(&mut self.out.bytes, at, value);
+                } else {
+                    self.bytes(bytes)?;
+                }
+                (value, begin, None)
+            }
+        };
+        if !self.needed.is_empty() && self.needed.contains(&self.place) {
+            let number = match integer.signed {
+                true => i128::from(value as i64),
+                false => i128::from(value),
+            };
+            let map = match is_head(scope) {
+                true => &mut self.known.head,
+                false => &mut self.known.record,
+            };
+            map.insert(self.place.clone(), number);
+        }
+        let bits = width.unwrap_or(64);
+        if let Some(meant) = self.meant.as_mut().filter(|_| is_meant) {
+            meant.push(Meant {
+                role,
+                time: is_time.then_some((self.times.len(), bits)),
+                is_begin: name == Some("timestamp_begin"),
+                value,
+                at: begin,
+                width,
+                big,
+                is_reversed: integer.is_reversed,
+            });
+        }
+        if is_time {
+            self.times.push((value, bits));
+        }
+        Ok(())
+    }
+}

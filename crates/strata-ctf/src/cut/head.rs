@@ -1,0 +1,111 @@
+//! A packet's header and context, as they are and with other numbers in them.
+
+use std::collections::HashSet;
+
+use super::copy::{Copier, Known, Meant, Short, Source, Time};
+use super::writer::{set, set_leb, Writer};
+use crate::model::schema::{Location, Role, Schema, Scope};
+use crate::read::{later, low_bits};
+
+/// The head of a packet that is being made.
+#[derive(Debug, Default)]
+pub(super) struct Head {
+    meant: Vec<Meant>,
+    /// The packet context's times in their order.
+    times: Vec<Time>,
+    /// Which of them is set to the packet's begin.
+    begin: Option<usize>,
+}
+
+impl Head {
+    /// Writes a packet's head to `out`. `class`: of the id that its header says.
+    pub fn copy(
+        &mut self,
+        schema: &Schema,
+        needed: &HashSet<Location>,
+        known: &mut Known,
+        bytes: &[u8],
+        out: &mut Writer,
+        class: impl Fn(Option<u64>) -> Option<usize>,
+    ) -> Result<usize, Short> {
+        self.meant.clear();
+        self.times.clear();
+        known.begin_packet();
+        let mut copier = Copier {
+            source: Source { bytes, origin: 0 },
+            at: 0,
+            out,
+            known,
+            needed,
+            clock: None,
+            times: &mut self.times,
+            meant: Some(&mut self.meant),
+            place: Location { scope: Scope::PacketHeader, path: Vec::new() },
+        };
+        copier.part(Scope::PacketHeader, schema.packet_header.as_ref())?;
+        let id = copier.meant.as_ref().and_then(|meant| {
+            meant.iter().rev().find(|it| it.role == Some(Role::StreamClassId)).map(|it| it.value)
+        });
+        let class = class(id).ok_or(Short)?;
+        let stream = schema.streams.get(class).ok_or(Short)?;
+        copier.clock = stream.clock;
+        copier.part(Scope::PacketContext, stream.packet_context.as_ref())?;
+        let times = || self.meant.iter().filter(|it| it.time.is_some());
+        let begin = times().find(|it| it.is_begin).or_else(|| times().next_back());
+        self.begin = begin.and_then(|it| it.time).map(|(index, _)| index);
+        Ok(class)
+    }
+
+    fn has(&self, role: Role) -> bool {
+        self.meant.iter().any(|it| it.role == Some(role))
+    }
+
+    /// Whether the packet says where it ends, so that others may be behind it.
+    pub fn has_size(&self) -> bool {
+        self.has(Role::PacketTotalLength) || self.has(Role::PacketContentLength)
+    }
+
+    /// Whether the end of its content may be within a byte.
+    pub fn has_content(&self) -> bool {
+        self.has(Role::PacketContentLength)
+    }
+
+    /// Whether others of its stream may be in other files.
+    pub fn has_stream(&self) -> bool {
+        self.has(Role::StreamId)
+    }
+
+    /// Bits of the time that says when the packet begins.
+    pub fn begin_bits(&self) -> Option<u8> {
+        self.times.get(self.begin?).map(|&(_, bits)| bits)
+    }
+
+    /// What time is behind the head, of a packet that begins at `begin`, where it was `time` in front of it.
+    pub fn time(&self, time: u64, begin: u64) -> u64 {
+        self.times.iter().enumerate().fold(time, |time, (index, &(value, bits))| {
+            let value = if Some(index) == self.begin { begin } else { value };
+            later(time, value, low_bits(bits))
+        })
+    }
+
+    /// Says when the packet begins.
+    pub fn set_begin(&self, bytes: &mut [u8], begin: u64) {
+        let is_begin = |it: &&Meant| it.time.is_some_and(|(index, _)| Some(index) == self.begin);
+        self.meant.iter().filter(is_begin).for_each(|it| it.set(bytes, begin));
+    }
+
+    /// Replaces a number, if it is there.
+    pub fn set(&self, bytes: &mut [u8], role: Role, value: u64) {
+        let is = |it: &&Meant| it.role == Some(role);
+        self.meant.iter().filter(is).for_each(|it| it.set(bytes, value));
+    }
+}
+
+impl Meant {
+    fn set(&self, bytes: &mut [u8], value: u64) {
+        let Some(width) = self.width else { return set_leb(bytes, self.at, value) };
+        let unused = 64 - u32::from(width.clamp(1, 64));
+        let value = if self.is_reversed { value.reverse_bits() >> unused } else { value };
+        set(bytes, self.at, value, width, self.big);
+    }
+}
