@@ -26,7 +26,10 @@ fn is_without_format(error: &clap::Error) -> bool {
 
 /// This program is wrong.
 pub fn broken(panic: &PanicHookInfo<'_>) -> String {
-    let why = panic.payload_as_str().unwrap_or("of unknown cause");
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or(payload.downcast_ref::<String>().map(String::as_str));
+    let why = text.unwrap_or("of unknown cause");
     let place = panic.location().map_or_else(String::new, |place| format!(" at {place}"));
     format!("internal error{place}: {why}. Please report this")
 }

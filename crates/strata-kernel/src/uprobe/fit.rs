@@ -35,7 +35,7 @@ impl Fit {
     /// # Errors
     /// Nothing fits.
     pub(crate) fn remark(&self, spec: &str) -> Result<Option<String>, Problem> {
-        let lost: usize = self.left_out.iter().map(|(_, names)| names.len()).sum();
+        let others: usize = self.left_out.iter().map(|(_, names)| names.len()).sum();
         let mut parts: Vec<String> = self
             .left_out
             .iter()
@@ -47,12 +47,12 @@ impl Fit {
             parts.push(format!("{untold} more for other reasons"));
         }
         let parts = parts.join("; ");
-        match (self.fitting, lost) {
+        match (self.fitting, others) {
             (_, 0) => Ok(None),
-            (0, lost) => Err(Problem::NoneFits { found: lost, why: parts }),
-            (fitting, lost) => Ok(Some(format!(
+            (0, others) => Err(Problem::NoneFits { found: others, why: parts }),
+            (fitting, others) => Ok(Some(format!(
                 "probe {spec}: of {} that match, {fitting} can be recorded. Left out: {parts}",
-                fitting + lost as u64
+                fitting + others as u64
             ))),
         }
     }
