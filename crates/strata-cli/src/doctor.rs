@@ -1,4 +1,4 @@
-//! `strata doctor`: what of the kernel this machine can record, and why not.
+//! `strata doctor`: what this machine can record, of the kernel and of programs, and why not.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
@@ -7,13 +7,15 @@ use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
 use serde_json::{json, Value};
 use strata_kernel::doctor::{examine, Finding, State};
+use strata_session::report::{KERNEL, USER};
 
 use crate::flags::DoctorFlags;
 use crate::units::clean;
 
 /// Examine, and give the exit status: 1 if something is missing.
 pub fn run(flags: &DoctorFlags) -> Result<u8> {
-    let findings = examine();
+    let mut findings = examine();
+    findings.extend(strata_session::doctor::examine());
     let text = match flags.json {
         true => format!("{:#}\n", to_json(&findings)),
         false => to_text(&findings, io::stdout().is_terminal()),
@@ -50,6 +52,7 @@ fn to_text(findings: &[Finding], coloured: bool) -> String {
 fn to_json(findings: &[Finding]) -> Value {
     let finding = |one: &Finding| {
         json!({
+            "layer": if one.what.starts_with("user: ") { USER } else { KERNEL },
             "what": one.what,
             "state": word(&one.state).0,
             "detail": one.detail,
@@ -92,5 +95,8 @@ mod tests {
         assert_eq!(value["findings"][1]["state"], "missing");
         assert_eq!(value["findings"][1]["remedy"], "Do that");
         assert_eq!(value["findings"][0]["remedy"], Value::Null);
+        assert_eq!(value["findings"][0]["layer"], "kernel");
+        let user = Finding { what: "user: clock".into(), ..findings()[0].clone() };
+        assert_eq!(to_json(&[user])["findings"][0]["layer"], "user");
     }
 }

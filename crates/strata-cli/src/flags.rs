@@ -102,7 +102,7 @@ pub enum Action {
     Record(Box<RecordFlags>),
     /// Show running applications and their tracepoints, the kernel's events, or what a trace describes
     List(ListFlags),
-    /// Say what of the kernel this machine can record, and why not
+    /// Say what this machine can record, of programs and of the kernel, and why not
     Doctor(DoctorFlags),
     /// Show the events of traces, of any tracer that writes CTF
     View(Box<ViewFlags>),

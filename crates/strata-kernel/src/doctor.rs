@@ -1,4 +1,4 @@
-//! What this machine can record, and why not: everything that decides it, looked at one by one.
+//! What this machine can record of the kernel, and why not: everything that decides it, looked at one by one.
 //!
 //! What a file says is read below a root folder, for tests; what only the kernel can answer is asked for
 //! by doing it: the smallest program is loaded, the smallest map made.
@@ -38,16 +38,19 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn good(what: &str, detail: impl Into<String>) -> Finding {
+    /// It is as it should be.
+    pub fn good(what: &str, detail: impl Into<String>) -> Finding {
         Finding { what: what.into(), state: State::Good, detail: detail.into(), remedy: None }
     }
 
-    fn limited(what: &str, detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    /// Something works less well, and what can be done.
+    pub fn limited(what: &str, detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
         let remedy = Some(remedy.into());
         Finding { what: what.into(), state: State::Limited, detail: detail.into(), remedy }
     }
 
-    fn missing(what: &str, detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    /// Nothing of a layer works, and what can be done.
+    pub fn missing(what: &str, detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
         Finding { state: State::Missing, ..Finding::limited(what, detail, remedy) }
     }
 }

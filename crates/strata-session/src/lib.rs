@@ -17,6 +17,7 @@ mod default;
 mod describe;
 mod detach;
 mod disk;
+pub mod doctor;
 mod error;
 pub mod folder;
 mod keeper;

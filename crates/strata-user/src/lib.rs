@@ -46,7 +46,7 @@ pub use error::{held_of_user, Denial, Error};
 pub use find::{find, find_of_session, pids, Findings, RefusedProcess, Who};
 pub use identity::Identity;
 pub use launch::{Announcements, Launch};
-pub use listen::Listener;
+pub use listen::{holds_senders, listening_folder, Listener};
 pub use lttng::{lttng_of_processes, lttng_of_program, Lttng};
 pub use process::{ancestors, protection};
 pub use rules::{level_from_name, level_name, Rule, RuleError, Rules};

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
+use rustix::fs::{access, Access};
 use rustix::io::Errno;
 use rustix::net::{
     accept_with, bind, connect, listen, socket_with, sockopt, AddressFamily, SocketAddrUnix,
@@ -18,7 +19,9 @@ use rustix::process::{geteuid, getrlimit, Resource};
 use strata_abi::user;
 
 use crate::access::{self, set_access, Access};
-use crate::announce::{ask_for_senders, receive, AnnouncementCounters, Message, Received};
+use crate::announce::{
+    ask_for_senders, receive, set_option, AnnouncementCounters, Message, Received, SO_PASSPIDFD,
+};
 use crate::closing;
 use crate::error::Error;
 use crate::person::{accounts, person};
@@ -426,6 +429,13 @@ fn prepare(folder: &Path) -> Result<(), Error> {
         Err(source) if source.kind() == io::ErrorKind::AlreadyExists => (),
         Err(source) => return Err(error(format!("cannot be made: {source}"))),
     }
+    check(folder)
+}
+
+/// Is it a folder that only we may write to?
+fn check(folder: &Path) -> Result<(), Error> {
+    let error = |reason| Error::Folder { path: folder.to_owned(), reason };
+    let ours = geteuid().as_raw();
     // Not through a symbolic link, which somebody else may have put there.
     let found = fs::symlink_metadata(folder)
         .map_err(|source| error(format!("cannot be looked at: {source}")))?;
@@ -443,6 +453,43 @@ fn prepare(folder: &Path) -> Result<(), Error> {
         return Err(error(format!("can be written to by others (mode {mode:o}). Use chmod 700")));
     }
     Ok(())
+}
+
+/// Where [`Listener::new`] would listen; nothing is made.
+///
+/// # Errors
+/// [`Error::Folder`]: of the last folder that it would try.
+pub fn listening_folder() -> Result<PathBuf, Error> {
+    let uid = geteuid().as_raw();
+    let folder = |pattern: &str| PathBuf::from(pattern.replace("%u", &uid.to_string()));
+    match uid {
+        0 => could_prepare(folder(user::SOCKETS_ROOT)),
+        _ => could_prepare(folder(user::SOCKETS_USER))
+            .or_else(|_| could_prepare(folder(user::SOCKETS_TMP))),
+    }
+}
+
+/// What [`prepare`] would find.
+fn could_prepare(folder: PathBuf) -> Result<PathBuf, Error> {
+    if fs::symlink_metadata(&folder).is_ok() {
+        return check(&folder).map(|()| folder);
+    }
+    let above = folder.parent().unwrap_or(Path::new("/"));
+    match access(above, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) => Ok(folder),
+        Err(code) => {
+            let reason = format!("cannot be made: {}", io::Error::from(code));
+            Err(Error::Folder { path: folder, reason })
+        }
+    }
+}
+
+/// Does the kernel hand over a pidfd of who has sent a message?
+#[must_use]
+pub fn holds_senders() -> bool {
+    let socket =
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+    socket.is_ok_and(|socket| set_option(socket.as_fd(), SO_PASSPIDFD, 1).is_ok())
 }
 
 /// Removes the sockets on which nobody listens any more.
