@@ -4,8 +4,8 @@
  *
  *   attack_clone KIND EVENTS
  *
- * KIND: vm, vm-files (they share the memory and are no threads; their parent waits), files, fs-sighand,
- * vfork, clone3, clone3-vm, parent, unshare, nested, storm (1,000 children, many at once). Those with memory
+ * KIND: vm, vm-files (they share the memory and are no threads; their parent waits), files, files-full (the
+ * same, with no room for another descriptor), fs-sighand, vfork, clone3, clone3-vm, parent, unshare, nested, storm (1,000 children, many at once). Those with memory
  * of their own are processes of their own. It prints the sum of what the children computed.
  */
 #include <strata/tracepoint.h>
@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -69,6 +70,19 @@ static void by_clone(int (*function)(void *), int flags)
 	static unsigned char stack[STACK_BYTES] __attribute__((aligned(16)));
 
 	must_end_well(clone(function, stack + sizeof(stack), flags | SIGCHLD, NULL));
+}
+
+/* A child that can have no memory of its own, and shares its parent's descriptors. */
+static void without_room(void)
+{
+	struct rlimit before, none;
+
+	test_must(!getrlimit(RLIMIT_NOFILE, &before));
+	none = before;
+	none.rlim_cur = 3;
+	test_must(!setrlimit(RLIMIT_NOFILE, &none));
+	by_clone(child, CLONE_FILES);
+	test_must(!setrlimit(RLIMIT_NOFILE, &before));
 }
 
 static void by_clone3(uint64_t flags)
@@ -142,6 +156,8 @@ int main(int argc, char **argv)
 		by_clone(child, CLONE_VM | CLONE_VFORK);
 	else if (!strcmp(kind, "files"))
 		by_clone(child, CLONE_FILES);
+	else if (!strcmp(kind, "files-full"))
+		without_room();
 	else if (!strcmp(kind, "fs-sighand"))
 		by_clone(child, CLONE_FS | CLONE_SYSVSEM | CLONE_IO);
 	else if (!strcmp(kind, "clone3"))

@@ -6,7 +6,8 @@
  *
  * WHAT: none; strict, strict-call or strict-bare: seccomp's strict mode by prctl(), syscall() or neither;
  * tsc, tsc-call, tsc-bare: PR_TSC_SIGSEGV; filter: a filter that lets through what strict mode does, and
- * kills for all else; refused: strict mode with an argument that the kernel refuses; exec: executes itself
+ * kills for all else; refused: strict mode with an argument that the kernel refuses; tsc-refused: PR_TSC_SIGSEGV,
+ * which a filter refuses; exec: executes itself
  * with "inherited", whose clock is gone before it begins. WHERE: main, or thread.
  *
  * EVENTS events; the mode; "ready"; a line is read; EVENTS events, one of them large; "done". Ends with 7,
@@ -65,6 +66,23 @@ static int filter(void)
 	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
 }
 
+/* The kernel refuses PR_SET_TSC from here on, and nothing else; nobody hears of it. */
+static long refuse_counter(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SET_TSC, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       bare(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, (long)&program);
+}
+
 static void begin_mode(void)
 {
 	if (!strcmp(what, "strict"))
@@ -79,6 +97,9 @@ static void begin_mode(void)
 		test_must(!syscall(SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0));
 	else if (!strcmp(what, "tsc-bare"))
 		test_must(!bare(SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV, 0));
+	else if (!strcmp(what, "tsc-refused"))
+		test_must(!refuse_counter() && prctl(PR_SET_TSC, PR_TSC_SIGSEGV) &&
+			  errno == EPERM);
 	else if (!strcmp(what, "filter"))
 		test_must(!filter());
 	else if (!strcmp(what, "refused"))

@@ -38,6 +38,8 @@ const ANNOUNCEMENTS_MAX: usize = 64;
 const LAST_ROUNDS: usize = 128;
 /// How often /proc is searched, at most.
 const SEARCH_PERIOD: Duration = Duration::from_secs(1);
+/// How often /proc is searched, at least.
+const SEARCH_PERIOD_MAX: Duration = Duration::from_secs(10);
 /// A search may take this part of the time.
 const SEARCH_SHARE: u32 = 50;
 /// A child says that it began at most so long after its fork, unless it does not get to run \[ns\].
@@ -558,7 +560,9 @@ impl<'a> Keeper<'a> {
         }
         let now = Instant::now();
         let worked = (now - begin).saturating_sub(waited);
-        self.next_search = now + SEARCH_PERIOD.max(worked * SEARCH_SHARE);
+        // On a busy machine it takes long because others have the CPU: programs are not to wait for that.
+        let pause = (worked * SEARCH_SHARE).clamp(SEARCH_PERIOD, SEARCH_PERIOD_MAX);
+        self.next_search = now + pause;
     }
 
     fn found(&mut self, findings: Findings, first: bool) {

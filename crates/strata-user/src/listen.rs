@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
-use rustix::fs::{access, Access};
 use rustix::io::Errno;
 use rustix::net::{
     accept_with, bind, connect, listen, socket_with, sockopt, AddressFamily, SocketAddrUnix,
@@ -475,7 +474,8 @@ fn could_prepare(folder: PathBuf) -> Result<PathBuf, Error> {
         return check(&folder).map(|()| folder);
     }
     let above = folder.parent().unwrap_or(Path::new("/"));
-    match access(above, Access::WRITE_OK | Access::EXEC_OK) {
+    let wanted = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    match rustix::fs::access(above, wanted) {
         Ok(()) => Ok(folder),
         Err(code) => {
             let reason = format!("cannot be made: {}", io::Error::from(code));

@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn subordinate_users_are_their_owner_and_those_of_root_are_one_for_each_container() {
-        let passwd = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/:/bin/sh\nbroken\n:::\n";
+        let passwd = "root:x:0:0::/:/bin/sh\nann:x:1000:1000::/:/bin/sh\nbroken\n:::\n";
         let subuid =
             "ann:100000:65536\n1001:165536:65536\nann:400000:10\nroot:1000000:1000000000\n\
                       elsewhere:300000:65536\nelsewhere:500000:5\nwrong\nx:y:z\nann:0:9\nann:7:0\n";

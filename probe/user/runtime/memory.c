@@ -3,6 +3,7 @@
  * memory.c - the process' memfd: made before main(), and anew after fork().
  */
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <sched.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -384,8 +385,33 @@ static void leave_channels(void)
 }
 
 /*
+ * Does this child share its descriptors with its parent @pid, whose memory is behind @fd? Where the kernel cannot be
+ * asked, a copy of it is then the parent's, too; where there is no room for one either, nobody can tell. A program in
+ * a sandbox is not to be asked for calls that it does not expect.
+ */
+static int shares_descriptors(uint32_t pid, int fd)
+{
+	struct stat status;
+	int copy, shares;
+	long order;
+
+	if (strata_sandboxed())
+		return 0;
+	order = strata_syscall(SYS_kcmp, getpid(), pid, KCMP_FILES, 0, 0);
+	if (order >= 0)
+		return !order;
+	copy = fcntl(fd, F_DUPFD_CLOEXEC, fd);
+	if (copy < 0)
+		return 0;
+	shares = !fstat(copy, &status) && shared_with(pid, copy, status.st_ino);
+	close(copy);
+	return shares;
+}
+
+/*
  * No memory of its own: zeros in the place of its parent's, in which nothing is on, and its parent's
- * descriptor is closed; or @fd, whose name says why there is none, takes its place.
+ * descriptor is closed, unless that is the parent's own; or @fd, whose name says why there is none, takes its
+ * place.
  */
 static void leave_parents_memory(int fd)
 {
@@ -401,7 +427,7 @@ static void leave_parents_memory(int fd)
 		return;
 	}
 	strata_runtime.fd = -1;
-	if (parents >= 0)
+	if (parents >= 0 && !shares_descriptors(pid, parents))
 		close(parents);
 }
 

@@ -30,6 +30,9 @@ struct strata_user_channel strata_no_channel = { .generation = 1, .session = &no
 /* The threads without a clock, by their thread pointers. One that a later thread gets stays here. */
 static void *threads[NR_THREADS];
 
+/* Why STRATA_CLOCK_FOR_NOBODY holds: calls that the kernel has not refused, threads without room, what was inherited. */
+static uint32_t reasons;
+
 static void *this_thread(void)
 {
 	return __builtin_thread_pointer();
@@ -104,8 +107,28 @@ static void lose_clock(int others)
 {
 	/* In a child that has not made its own memory yet, as long as it can. */
 	strata_memory_own();
-	close_short_way(!others && note_thread() ? STRATA_CLOCK_NOT_FOR_ALL :
-						   STRATA_CLOCK_FOR_NOBODY);
+	if (!others && note_thread()) {
+		close_short_way(STRATA_CLOCK_NOT_FOR_ALL);
+	} else {
+		/* First: see keep_clock(). */
+		__atomic_fetch_add(&reasons, 1, __ATOMIC_SEQ_CST);
+		close_short_way(STRATA_CLOCK_FOR_NOBODY);
+	}
+	tell_without_clock();
+}
+
+/* The kernel has refused to take the counter from this thread: as before, on the longer way. */
+static void keep_clock(void)
+{
+	uint32_t nobody = STRATA_CLOCK_FOR_NOBODY;
+
+	if (__atomic_sub_fetch(&reasons, 1, __ATOMIC_SEQ_CST))
+		return;
+	__atomic_compare_exchange_n(&strata_clock_for, &nobody, STRATA_CLOCK_NOT_FOR_ALL, 0,
+				    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	/* Another thread may have had a reason since, and have said so before us. */
+	if (__atomic_load_n(&reasons, __ATOMIC_SEQ_CST))
+		close_short_way(STRATA_CLOCK_FOR_NOBODY);
 	tell_without_clock();
 }
 
@@ -142,8 +165,10 @@ void strata_modes_begin(void)
 
 	strata_runtime.seccomp = (int)strata_syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0);
 	/* EINVAL where there is no such thing. */
-	if (!strata_syscall(SYS_prctl, PR_GET_TSC, &tsc, 0, 0, 0) && tsc == PR_TSC_SIGSEGV)
+	if (!strata_syscall(SYS_prctl, PR_GET_TSC, &tsc, 0, 0, 0) && tsc == PR_TSC_SIGSEGV) {
+		__atomic_fetch_add(&reasons, 1, __ATOMIC_SEQ_CST);
 		close_short_way(STRATA_CLOCK_FOR_NOBODY);
+	}
 }
 
 /* Of the threads only this one is left, and it may make system calls. */
@@ -219,6 +244,8 @@ static void refused(enum mode mode)
 		forget_thread();
 		tell_without_clock();
 	}
+	if (mode == NO_COUNTER)
+		keep_clock();
 	if (mode == FILTER)
 		__atomic_fetch_sub(&strata_runtime.shut_in, 1, __ATOMIC_SEQ_CST);
 }
