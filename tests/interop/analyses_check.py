@@ -10,6 +10,7 @@ import json
 import re
 import sys
 
+DUMP = "lttng_statedump_"
 LINE = re.compile(r"\[(\d+)\] (?:\S+ )?(\S+): \{ cpu_id = (\d+) \}, \{ tid = (-?\d+) \}, \{(.*)\}$")
 
 
@@ -26,22 +27,38 @@ def number(fields, name):
 
 
 def system_calls(path):
-    """Of each thread and call: durations of those with both ends.
+    """Of each thread and call: durations of those with both ends; and how many events the analyses give to another
+    thread.
 
-    The analyses know who runs from sched_switch, so nothing of what a CPU does before its first one.
+    Whose an event is they know from sched_switch alone, not from the thread in the record: nothing of what a CPU does
+    before its first one, and what it does behind a switch to a thread of which the kernel then tells no more is that
+    thread's. There are such: kernels of some virtual machines trace nothing in the threads of process 1 (perf shows
+    the same). A switch that we have not recorded would look alike, but for that thread's other events.
     """
-    known, open_calls, found = set(), {}, collections.defaultdict(list)
-    for time, name, cpu, tid, _fields in events(path):
+    running, open_calls, found, others = {}, {}, collections.defaultdict(list), 0
+    # A statedump is of the tracer, which writes it and is not traced.
+    told = {tid for _time, name, _cpu, tid, _fields in events(path) if not name.startswith(DUMP)}
+    for time, name, cpu, tid, fields in events(path):
+        if name.startswith(DUMP):
+            continue
+        thread = running.get(cpu)
+        if cpu in running and thread != tid:
+            assert thread not in told, f"{time}: CPU {cpu} runs thread {tid}, and was switched to {thread}"
+            others += 1
         if name == "sched_switch":
-            known.add(cpu)
-        elif cpu not in known:
+            running[cpu] = number(fields, "next_tid")
+        elif name == "sched_process_fork":
+            # Begun by one that had the number before.
+            open_calls.pop(number(fields, "child_tid"), None)
+        elif not thread:
+            # Of nobody, or of the one that runs where there is nothing to do.
             continue
         elif name.startswith("syscall_entry_"):
-            open_calls[tid] = (name.removeprefix("syscall_entry_"), time)
-        elif name.startswith("syscall_exit_") and tid in open_calls:
-            call, begin = open_calls.pop(tid)
-            found[tid, call].append(time - begin)
-    return found
+            open_calls[thread] = (name.removeprefix("syscall_entry_"), time)
+        elif name.startswith("syscall_exit_") and thread in open_calls:
+            call, begin = open_calls.pop(thread)
+            found[thread, call].append(time - begin)
+    return found, others
 
 
 def cpu_time(path):
@@ -68,25 +85,20 @@ def tables(folder, name):
 
 def check_calls(text, folder):
     """Count, shortest and longest of each; from the tables of threads, whose titles have their numbers."""
-    wanted, seen, kinds, equal = system_calls(text), 0, 0, 0
+    (wanted, others), seen = system_calls(text), {}
     for table in tables(folder, "syscallstats:run_mi"):
         if not isinstance(table["class"], dict):
             continue
         tid = int(re.search(r"TID: (\d+)\)\]$", table["class"]["title"])[1])
         for call, count, shortest, _mean, longest, *_ in table["data"]:
-            durations = wanted[tid, call["name"]]
-            assert durations, f"{call} of thread {tid}: {count} times, and never in the trace"
-            found = (count["value"], shortest["value"], longest["value"])
-            most = (len(durations), min(durations), max(durations))
-            assert found[0] <= most[0] and found[1] >= most[1] and found[2] <= most[2], (tid, call, found, most)
-            equal += found == most
-            kinds += 1
-            seen += count["value"]
+            seen[tid, call["name"]] = (count["value"], shortest["value"], longest["value"])
+    lines = {key: (len(all_), min(all_), max(all_)) for key, all_ in wanted.items()}
+    wrong = {key: (seen.get(key), lines.get(key)) for key in seen.keys() | lines.keys() if seen.get(key) != lines.get(key)}
+    assert not wrong, f"{len(wrong)} lines of {len(lines)}, such as {list(wrong.items())[:3]}"
     total = sum(map(len, wanted.values()))
-    # Not all: where a thread is on a CPU of which the analysis takes another one for the running one.
-    assert total >= seen > max(500, 0.9 * total), f"{seen} system calls, and {total} are in the trace"
-    assert equal > 0.8 * kinds, f"{equal} of {kinds} lines are exact"
-    print(f"{seen} of {total} system calls; {equal} of {kinds} lines of the table exact to the nanosecond")
+    assert total > 500, f"{total} system calls"
+    print(f"{total} system calls, {len(lines)} lines of the table exact to the nanosecond; {others} events of a thread "
+          "that is not the one switched to")
 
 
 def check_cpus(text, folder):
