@@ -5,6 +5,7 @@
 //! keeper        finds processes, heartbeat, clock, new events    keeper.rs
 //! mover         packets from all channels to files               mover.rs
 //! kernel        packets from the kernel's channel to files       kernel.rs
+//! lttng         looks for descendants that LTTng instruments     lttng.rs
 //! ```
 //!
 //! The keeper hands each process' channel to the mover, and lives until the mover has taken everything:
@@ -25,6 +26,7 @@ mod kernel;
 pub mod kernel_list;
 mod known;
 pub mod listing;
+mod lttng;
 mod memory;
 mod mover;
 mod named;

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use strata_ctf::end_mark::{EndMark, Losses};
 use strata_user::{
-    lttng_of_program, new_generation, Clock, ClockKind, HeaderChoice, Launch, Listener, LossMode,
-    Rules, SessionSpec, ENVIRONMENT,
+    new_generation, Clock, ClockKind, HeaderChoice, Launch, Listener, LossMode, Rules, SessionSpec,
+    ENVIRONMENT,
 };
 
-use crate::command::{resolved, Inherited, Running};
+use crate::command::{Inherited, Running};
 use crate::default;
 use crate::describe::Machine;
 use crate::detach::Detaching;
@@ -24,7 +24,7 @@ use crate::folder::{TimeStamp, TraceFolder};
 use crate::keeper::{Keeper, KeeperParts, Target};
 use crate::kernel::{self, KernelLayer, LayerEnd, Watched};
 use crate::known::Reasons;
-use crate::listing::of_lttng;
+use crate::lttng::{self, OfCommand};
 use crate::memory;
 use crate::mover::{Mover, Moves};
 use crate::options::{Mode, Options};
@@ -130,6 +130,7 @@ struct Begun {
     hidden: Vec<NotReached>,
     /// See [`Report::of_lttng`].
     of_lttng: Vec<String>,
+    command_of_lttng: Option<OfCommand>,
 }
 
 /// What the session wants of each process.
@@ -160,6 +161,7 @@ impl Begun {
             remarks: Vec::new(),
             hidden: Vec::new(),
             of_lttng: Vec::new(),
+            command_of_lttng: None,
         }
     }
 }
@@ -230,7 +232,7 @@ impl Setup<'_> {
             holders: std::mem::take(&mut *lock(&holders)),
             remarks: std::mem::take(&mut *lock(&remarks)),
             no_kernel: begun.no_kernel,
-            of_lttng: begun.of_lttng,
+            of_lttng: begun.command_of_lttng.map_or(begun.of_lttng, OfCommand::end),
         };
         self.report(&watch, end, found, kernel, &folder)
     }
@@ -390,7 +392,7 @@ impl Setup<'_> {
                 (has_kernel && !options.pids.is_empty()).then(|| Watched::new(&options.pids).0);
             let since = start();
             let listener = listener.ok();
-            let of_lttng = processes_of_lttng(&options.pids);
+            let of_lttng = lttng::of_processes(&options.pids);
             let running = match options.command.is_empty() {
                 true => None,
                 false => Some(self.command(&[], &[])?),
@@ -414,10 +416,10 @@ impl Setup<'_> {
             reason: format!("process {}: {reason}", running.pid()),
         });
         let hidden = hidden.into_iter().collect();
-        let of_lttng = command_of_lttng(&options.command).into_iter().collect();
+        let command_of_lttng = Some(OfCommand::begin(&options.command, running.pid()));
         let running = Some(running);
         let begun = Begun::new(Some(target), since);
-        Ok(Begun { listener, running, remarks, hidden, of_lttng, ..begun })
+        Ok(Begun { listener, running, remarks, hidden, command_of_lttng, ..begun })
     }
 
     /// Start the command.
@@ -452,24 +454,6 @@ impl Setup<'_> {
         }
         Ok(begun)
     }
-}
-
-/// Of them, who has LTTng's library.
-fn processes_of_lttng(pids: &[u32]) -> Vec<String> {
-    let text = |NotReached { pid, name, reason }| {
-        let name = str::replace(&name, char::is_control, "?");
-        format!("process {pid} ({name}): {reason}")
-    };
-    of_lttng(pids).into_iter().map(text).collect()
-}
-
-/// The same of the command that was just started; what it will load later is not known.
-fn command_of_lttng(command: &[OsString]) -> Option<String> {
-    let program = resolved(command.first()?)?;
-    let of_environment = |name| std::env::var_os(name).unwrap_or_default();
-    let (preload, path) = (of_environment("LD_PRELOAD"), of_environment("LD_LIBRARY_PATH"));
-    let lttng = lttng_of_program(&program, &preload, &path)?;
-    Some(format!("the command: {lttng}"))
 }
 
 /// What was found of applications.

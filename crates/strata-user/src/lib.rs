@@ -48,7 +48,7 @@ pub use identity::Identity;
 pub use launch::{Announcements, Launch};
 pub use listen::{holds_senders, listening_folder, Listener};
 pub use lttng::{lttng_of_processes, lttng_of_program, Lttng};
-pub use process::{ancestors, protection};
+pub use process::{ancestors, descendants, protection};
 pub use rules::{level_from_name, level_name, Rule, RuleError, Rules};
 pub use session::{new_generation, AppSession, HeaderChoice, SessionCounters, SessionSpec};
 pub use strata_abi::user::{Announcement, ENVIRONMENT};

@@ -120,6 +120,27 @@ pub fn ancestors(pid: u32) -> impl Iterator<Item = u32> {
     std::iter::successors(parent(&pid), parent).take(1000)
 }
 
+/// The process and its descendants, at most so many: those whose parents have not ended, as far as the kernel tells
+/// (CONFIG_PROC_CHILDREN).
+#[must_use]
+pub fn descendants(pid: u32, limit: usize) -> Vec<u32> {
+    let mut found = vec![pid];
+    let mut next = 0;
+    while let Some(pid) = found.get(next).copied().filter(|_| found.len() < limit) {
+        next += 1;
+        let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+        for task in tasks.flatten().take(limit) {
+            let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            for child in text.split_ascii_whitespace().filter_map(|child| child.parse().ok()) {
+                if found.len() < limit && !found.contains(&child) {
+                    found.push(child);
+                }
+            }
+        }
+    }
+    found
+}
+
 /// Why the kernel protects a process from us, which our user has started: it belongs to somebody else, or
 /// hides. `None`: it does not, as far as can be seen.
 #[must_use]
@@ -446,6 +467,27 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(ancestors(child.id()).next(), None);
         assert_eq!(ancestors(u32::MAX).next(), None);
+    }
+
+    #[test]
+    fn descendants_of_a_shell_are_its_children_while_they_run() {
+        let mut shell = std::process::Command::new("sh");
+        let mut shell = shell.args(["-c", "sleep 100 & sleep 100; :"]).spawn().unwrap();
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let mut found = descendants(shell.id(), 9);
+        while found.len() < 3 && std::time::Instant::now() < end {
+            std::thread::yield_now();
+            found = descendants(shell.id(), 9);
+        }
+        assert_eq!((found[0], found.len()), (shell.id(), 3));
+        assert_eq!(descendants(shell.id(), 2).len(), 2);
+        shell.kill().unwrap();
+        for child in &found[1..] {
+            // SAFETY: no memory is involved; they are ours, and nobody has waited for them.
+            unsafe { libc::kill(*child as i32, libc::SIGKILL) };
+        }
+        shell.wait().unwrap();
+        assert_eq!(descendants(u32::MAX, 9), [u32::MAX]);
     }
 
     #[test]
