@@ -55,10 +55,14 @@ Rules:
 Rules for the kernel (-k):
   The name of an event, with '*' for any text; '!' in front excludes;
   SYSTEM:NAME is the kernel's own name; 'syscalls' is all system calls,
-  the name of a system call is its entry and its exit. `strata list -k`
-  shows all, `strata list -k NAME` the fields.
+  the name of a system call is its entry and its exit, and so is a
+  pattern of names. A pattern such as 'sched_*', which begins with the
+  name of a system and '_' and matches tracepoints, is these alone;
+  'syscalls:sched_*' are the calls. `strata list -k` shows all,
+  `strata list -k NAME` the fields.
     -k 'sched_*,irq_*,syscalls'   what runs when, interrupts, all calls
     -k openat,close,read          three system calls
+    -k 'syscalls,!epoll*'         all calls but some
     -k 'block:*,!block_touch*'    a subsystem, without some of it
     -k syscalls -f 'ret < 0'      calls that fail: the filter is applied
                                   in the kernel

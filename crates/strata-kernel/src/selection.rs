@@ -4,10 +4,11 @@
 //! (`irq_softirq_entry`), the kernel's (`softirq_entry`) or `SYSTEM:NAME` (`irq:softirq_entry`). What a rule
 //! with `!` in front matches is not recorded, wherever it stands; if all have one, everything else is.
 //!
-//! System calls: `syscalls` is all, `openat` this one, `syscalls:open*` those whose names begin so, and
+//! System calls: `syscalls` is all, `openat` this one, `open*` those whose names begin so, and
 //! `syscall_entry_open*` their entries, those of 32-bit programs too; `compat_*`, `compat_openat` and
-//! `compat_syscall_entry_open*` are of 32-bit programs only. `open*` is none: with system calls every call
-//! of every process gets slower, and `sched_*` is not meant to include `sched_yield`.
+//! `compat_syscall_entry_open*` are of 32-bit programs only. What begins with the name of one of the kernel's
+//! systems and `_`, and matches tracepoints, stays with these unless it excludes: with system calls every call of
+//! every process gets slower, and `sched_*` is not meant to include `sched_yield`, which `syscalls:sched_*` does.
 
 use crate::catalog::{Catalog, EventName, SYSCALLS};
 use crate::syscalls::recorded_names;
@@ -109,6 +110,15 @@ struct Ends {
     exit: bool,
 }
 
+/// What a pattern is compared with of a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// Its own name, too.
+    All,
+    /// The recorded names of its ends only.
+    Tracepoints,
+}
+
 const BOTH: Ends = Ends { entry: true, exit: true };
 
 impl Selection {
@@ -134,13 +144,15 @@ impl Selection {
     /// What they select.
     pub fn apply(&self, catalog: &Catalog) -> Selected {
         let mut matched: Vec<_> = self.rules.iter().map(|rule| (rule.text.clone(), 0)).collect();
+        let all: Vec<&EventName> = catalog.names().collect();
+        let reach: Vec<Reach> = self.rules.iter().map(|rule| rule.reach(&all)).collect();
         let start =
             if self.rules.iter().all(|rule| rule.is_exclusion) { BOTH } else { Ends::default() };
         let mut events = Vec::new();
         for event in catalog.names() {
             let (mut wanted, mut unwanted) = (start, Ends::default());
-            for (rule, (_, count)) in self.rules.iter().zip(&mut matched) {
-                let ends = rule.matches(event);
+            for ((rule, reach), (_, count)) in self.rules.iter().zip(&reach).zip(&mut matched) {
+                let ends = rule.matches(event, *reach);
                 *count += u64::from(ends != Ends::default());
                 let sum = if rule.is_exclusion { &mut unwanted } else { &mut wanted };
                 *sum = Ends { entry: sum.entry || ends.entry, exit: sum.exit || ends.exit };
@@ -188,14 +200,32 @@ impl Rule {
         Ok(Rule { text: rule(), is_exclusion, names })
     }
 
+    /// Whether it is a pattern of one system's tracepoints.
+    fn reach(&self, events: &[&EventName]) -> Reach {
+        let Names::Any(pattern) = &self.names else { return Reach::All };
+        let begin = self.text.split(['*', '?']).next().unwrap_or_default();
+        let is_of = |event: &EventName| {
+            begin.strip_prefix(event.system.as_str()).is_some_and(|rest| rest.starts_with('_'))
+        };
+        let mut tracepoints = events.iter().filter(|event| !event.is_syscall);
+        let is_of_system = !self.is_exclusion
+            && pattern.exact().is_none()
+            && tracepoints.clone().any(|event| is_of(event))
+            && tracepoints.any(|event| self.matches(event, Reach::Tracepoints) != Ends::default());
+        if is_of_system {
+            Reach::Tracepoints
+        } else {
+            Reach::All
+        }
+    }
+
     /// Which ends of an event the rule is about.
-    fn matches(&self, event: &EventName) -> Ends {
+    fn matches(&self, event: &EventName, reach: Reach) -> Ends {
         let (pattern, is_within, is_bare) = match &self.names {
             Names::Syscalls => {
                 return if event.is_syscall { BOTH } else { Ends::default() };
             }
-            // Wildcards reach system calls by their recorded names, or within their system.
-            Names::Any(pattern) => (pattern, true, !event.is_syscall || pattern.exact().is_some()),
+            Names::Any(pattern) => (pattern, true, !event.is_syscall || reach == Reach::All),
             Names::Within(system, name) => (name, system.matches(event.system.as_bytes()), true),
         };
         let is_match = |name: &str| pattern.matches(name.as_bytes());
@@ -218,9 +248,22 @@ impl Rule {
 /// Names shown for a rule that matches nothing.
 const SHOWN: usize = 5;
 
-/// The names that are nearest to a rule, the nearest first: those that contain it, or that a few
-/// changed characters make of it.
+/// The rules that are nearest to one, the nearest first: with names that contain its name, or that a few changed
+/// characters make of it. Each matches something as it stands; what a rule with `!` gets has one, too.
 pub(crate) fn similar(rule: &str, events: &[EventName]) -> Vec<String> {
+    let exclusion = if rule.starts_with('!') { "!" } else { "" };
+    let is_offered = |name: &String| {
+        let matches = |rule: Rule| {
+            events.iter().any(|event| rule.matches(event, Reach::All) != Ends::default())
+        };
+        Rule::parse(name, 1).is_ok_and(matches)
+    };
+    let names = nearest(candidates(rule, events), is_offered);
+    names.into_iter().map(|name| format!("{exclusion}{name}")).collect()
+}
+
+/// Names with their distance from a rule's.
+fn candidates(rule: &str, events: &[EventName]) -> Vec<(usize, String)> {
     let rule = rule.trim_start_matches('!').trim().to_ascii_lowercase();
     let (system, bare) = match rule.split_once(':') {
         Some((system, name)) => (Some(system), name),
@@ -231,14 +274,6 @@ pub(crate) fn similar(rule: &str, events: &[EventName]) -> Vec<String> {
         return system.map(|system| similar_systems(system, events)).unwrap_or_default();
     }
     let mut found: Vec<(usize, String)> = Vec::new();
-    if rule.contains(['*', '?']) && system.is_none() {
-        let pattern = Pattern::glob(&rule);
-        let is_match =
-            |event: &EventName| event.is_syscall && pattern.matches(event.name.as_bytes());
-        if events.iter().any(is_match) {
-            found.push((0, format!("{SYSCALLS}:{rule}")));
-        }
-    }
     let ends = ["syscall_entry_", "syscall_exit_", "compat_syscall_entry_", "compat_syscall_exit_"];
     let end = ends.into_iter().find(|end| bare.starts_with(end));
     let bare = end.and_then(|end| bare.strip_prefix(end)).unwrap_or(&bare);
@@ -263,11 +298,11 @@ pub(crate) fn similar(rule: &str, events: &[EventName]) -> Vec<String> {
             }
         }
     }
-    nearest(found)
+    found
 }
 
 /// `SYSTEM:*` of the systems that are called like this.
-fn similar_systems(system: &str, events: &[EventName]) -> Vec<String> {
+fn similar_systems(system: &str, events: &[EventName]) -> Vec<(usize, String)> {
     let system: String = system.chars().filter(|found| !"*?".contains(*found)).take(64).collect();
     let limit = (system.len() / 3).max(1);
     let near = events.iter().filter_map(|event| {
@@ -275,15 +310,15 @@ fn similar_systems(system: &str, events: &[EventName]) -> Vec<String> {
         let is_near = distance <= limit || (system.len() >= 3 && event.system.contains(&system));
         is_near.then(|| (distance, format!("{}:*", event.system)))
     });
-    nearest(near.collect())
+    near.collect()
 }
 
-/// The first of them by distance and name, none twice.
-fn nearest(mut found: Vec<(usize, String)>) -> Vec<String> {
+/// The first of them by distance and name, of those that are offered; none twice.
+fn nearest(mut found: Vec<(usize, String)>, is_offered: impl Fn(&String) -> bool) -> Vec<String> {
     found.sort();
     let mut names: Vec<String> = Vec::new();
     for (_, name) in found {
-        if !names.contains(&name) && names.len() < SHOWN {
+        if names.len() < SHOWN && !names.contains(&name) && is_offered(&name) {
             names.push(name);
         }
     }

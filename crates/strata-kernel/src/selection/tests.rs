@@ -41,28 +41,40 @@ fn rule_matches_each_of_an_event_s_names() {
         "*",
         "irq_softirq_e?try",
     ] {
-        assert_eq!(rule(text).matches(&softirq), BOTH, "{text}");
+        assert_eq!(rule(text).matches(&softirq, Reach::All), BOTH, "{text}");
     }
     for text in
         ["irq_softirq", "softirq", "sched:*", "irq:irq_handler_*", "softirq:*", "syscalls", "Soft*"]
     {
-        assert_eq!(rule(text).matches(&softirq), Ends::default(), "{text}");
+        assert_eq!(rule(text).matches(&softirq, Reach::All), Ends::default(), "{text}");
     }
 }
 
 #[test]
 fn rule_matches_a_system_call_or_one_end_of_it() {
     let openat = event(SYSCALLS, "openat", "openat");
-    for text in ["openat", "*", "syscalls", "syscalls:open*", "sys*:*", "syscall_*_openat"] {
-        assert_eq!(rule(text).matches(&openat), BOTH, "{text}");
+    for text in [
+        "openat",
+        "*",
+        "open*",
+        "opena?",
+        "syscalls",
+        "syscalls:open*",
+        "sys*:*",
+        "syscall_*_openat",
+    ] {
+        assert_eq!(rule(text).matches(&openat, Reach::All), BOTH, "{text}");
     }
     let entry = Ends { entry: true, exit: false };
     for text in ["syscall_entry_openat", "syscall_entry_*", "syscalls:syscall_entry_o*"] {
-        assert_eq!(rule(text).matches(&openat), entry, "{text}");
+        assert_eq!(rule(text).matches(&openat, Reach::All), entry, "{text}");
     }
-    assert_eq!(rule("syscall_exit_*").matches(&openat), Ends { entry: false, exit: true });
-    for text in ["sched:openat", "open*", "opena?", "open"] {
-        assert_eq!(rule(text).matches(&openat), Ends::default(), "{text}");
+    assert_eq!(
+        rule("syscall_exit_*").matches(&openat, Reach::All),
+        Ends { entry: false, exit: true }
+    );
+    for text in ["sched:openat", "pen*", "opena", "open"] {
+        assert_eq!(rule(text).matches(&openat, Reach::All), Ends::default(), "{text}");
     }
 }
 
@@ -73,21 +85,22 @@ fn rule_matches_a_32_bit_program_s_call_by_both_its_names() {
         "openat",
         "compat_openat",
         "compat_*",
+        "open*",
         "syscalls",
         "syscalls:open*",
         "syscalls:compat_open*",
         "syscall_*_openat",
         "compat_syscall_*",
     ] {
-        assert_eq!(rule(text).matches(&openat), BOTH, "{text}");
+        assert_eq!(rule(text).matches(&openat, Reach::All), BOTH, "{text}");
     }
     let entry = Ends { entry: true, exit: false };
     for text in ["syscall_entry_openat", "compat_syscall_entry_openat", "*_entry_*"] {
-        assert_eq!(rule(text).matches(&openat), entry, "{text}");
+        assert_eq!(rule(text).matches(&openat, Reach::All), entry, "{text}");
     }
     let other = event(SYSCALLS, "openat", "openat");
     for text in ["compat_openat", "compat_*", "compat_syscall_entry_openat"] {
-        assert_eq!(rule(text).matches(&other), Ends::default(), "{text}");
+        assert_eq!(rule(text).matches(&other, Reach::All), Ends::default(), "{text}");
     }
 }
 
@@ -114,8 +127,8 @@ fn apply_counts_what_each_rule_matches() {
 #[test]
 fn apply_of_an_exclusion_of_one_end_leaves_the_other() {
     let openat = event(SYSCALLS, "openat", "openat");
-    let wanted = rule("syscalls").matches(&openat);
-    let unwanted = rule("!syscall_exit_*").matches(&openat);
+    let wanted = rule("syscalls").matches(&openat, Reach::All);
+    let unwanted = rule("!syscall_exit_*").matches(&openat, Reach::All);
     assert_eq!((wanted, unwanted), (BOTH, Ends { entry: false, exit: true }));
     let selection = Selection::parse(&["*,!syscall_exit_*"]).expect("rules");
     let selected = selection.apply(&catalog());
@@ -163,7 +176,7 @@ fn similar_of_a_near_name_finds_it_first() {
     assert_eq!(first("sched_swich").as_deref(), Some("sched_switch"));
     assert_eq!(first("shced_switch").as_deref(), Some("sched_switch"));
     assert_eq!(first("Sched_Switch").as_deref(), Some("sched_switch"));
-    assert_eq!(first("!sched_swtich").as_deref(), Some("sched_switch"));
+    assert_eq!(first("!sched_swtich").as_deref(), Some("!sched_switch"));
     assert_eq!(first("schd:sched_switch").as_deref(), Some("sched:sched_switch"));
     assert_eq!(first("page_fault").as_deref(), Some("page_fault_user"));
     assert_eq!(first("schedd:*").as_deref(), Some("sched:*"));
@@ -171,11 +184,64 @@ fn similar_of_a_near_name_finds_it_first() {
 }
 
 #[test]
-fn similar_of_system_calls_with_a_wildcard_has_their_system() {
-    let events = [event(SYSCALLS, "openat", "openat"), event("fs", "reopen", "reopen")];
-    assert_eq!(similar("open*", &events)[0], "syscalls:open*");
-    assert_eq!(similar("!open?t", &events)[0], "syscalls:open?t");
-    assert!(!similar("re*", &events).contains(&"syscalls:re*".to_owned()));
+fn apply_of_a_system_s_pattern_stays_with_its_tracepoints_unless_it_excludes() {
+    let names = |rules: &[&str]| {
+        let selected = Selection::parse(rules).expect("rules").apply(&catalog());
+        selected.events.into_iter().map(|chosen| chosen.event.name).collect::<Vec<_>>()
+    };
+    // System calls are sched_yield, sched_setparam and more.
+    let yields = |names: &[String]| names.iter().any(|name| name == "sched_yield");
+    assert!(names(&["sched_*"]).iter().all(|name| name != "sched_yield"));
+    assert_eq!(names(&["sched_*"]).len(), 3);
+    assert!(yields(&names(&["syscalls:sched_*"])) && yields(&names(&["sched_y*"])));
+    assert!(yields(&names(&["sch*"])), "no system's name in front");
+    let rest = names(&["syscalls,!sched_*"]);
+    assert!(rest.len() > 300 && !yields(&rest));
+    let opened = names(&["open*"]);
+    assert!(["open", "openat", "openat2"].iter().all(|name| opened.contains(&(*name).into())));
+    assert!(!names(&["syscalls,!epoll*"]).iter().any(|name| name.starts_with("epoll")));
+}
+
+#[test]
+fn similar_names_select_something_as_they_stand() {
+    let catalog = catalog();
+    let all: Vec<String> = catalog.names().map(|event| event.name.clone()).collect();
+    let mut offered = 0;
+    for (index, name) in all.iter().enumerate().step_by(37) {
+        let (front, wrong) = (
+            [
+                "",
+                "!",
+                "syscalls:",
+                "shced:",
+                "!irq:",
+                "syscall_entry_",
+                "compat_syscall_exit_",
+                "!syscall_exit_",
+                "compat_",
+                "no:",
+            ][index % 10],
+            format!("{name}x"),
+        );
+        let rules = [
+            format!("{front}{wrong}"),
+            format!("{front}{}*", &wrong[1..]),
+            format!("{front}{}", &name[1..]),
+        ];
+        for rule in &rules {
+            let Ok(selection) = Selection::parse(&[rule]) else { continue };
+            if selection.apply(&catalog).matched[0].1 > 0 {
+                continue;
+            }
+            for name in catalog.similar(rule) {
+                offered += 1;
+                assert_eq!(name.starts_with('!'), rule.starts_with('!'), "{rule}: {name}");
+                let selected = Selection::parse(&[&name]).expect(&name).apply(&catalog);
+                assert!(selected.matched[0].1 > 0 && !selected.events.is_empty(), "{rule}: {name}");
+            }
+        }
+    }
+    assert!(offered > 50, "{offered}");
 }
 
 #[test]
