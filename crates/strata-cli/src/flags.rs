@@ -30,7 +30,7 @@ Exit status:
   0  done
   1  nothing was recorded, a rule matched nothing, a program was not
      reached, or records were discarded and --strict was given
-  2  the recording failed";
+  2  the recording failed, or the rules for the kernel select no event";
 
 const RULES: &str = "\
 What is recorded:

@@ -84,8 +84,14 @@ fn failed(error: &anyhow::Error) -> u8 {
     if error.chain().any(broken_pipe) {
         return 0;
     }
-    talk::failure(&messages::failure_line(error.chain()));
-    match error.downcast_ref::<strata_session::SessionError>() {
+    let of_session = error.downcast_ref::<strata_session::SessionError>();
+    match of_session {
+        Some(strata_session::SessionError::NothingSelected(rules)) => {
+            messages::nothing_selected(rules).iter().for_each(|line| talk::failure(line));
+        }
+        _ => talk::failure(&messages::failure_line(error.chain())),
+    }
+    match of_session {
         Some(strata_session::SessionError::Command(error)) => error.exit_status(),
         Some(strata_session::SessionError::Stopped) => INTERRUPTED,
         _ => FAILED,

@@ -5,7 +5,7 @@ mod kernel;
 mod losses;
 mod usage;
 
-pub use kernel::{no_such_event, weight_of_no_kernel};
+pub use kernel::{no_such_event, nothing_selected, weight_of_no_kernel};
 pub use usage::{broken, usage};
 
 use std::fmt::Write as _;

@@ -98,6 +98,9 @@ fn rights() -> NoKernel {
 fn reason(error: &SessionError) -> NoKernel {
     match error {
         SessionError::Kernel { cause, .. } => reason_of(cause),
+        SessionError::NothingSelected(_) => {
+            NoKernel { why: "it has none of the events".to_owned(), is_failure: true }
+        }
         _ => NoKernel { why: error.to_string(), is_failure: true },
     }
 }

@@ -47,6 +47,9 @@ pub enum SessionError {
     /// The trace of the kernel cannot be described.
     #[error("kernel trace: {0}. Please report this, with the output of `strata list -k`")]
     KernelTrace(#[from] strata_model::TraceError),
+    /// The rules select none of the kernel's events.
+    #[error("the rules for the kernel select no event")]
+    NothingSelected(Vec<crate::report::KernelRuleReport>),
     /// Somebody asked to stop before it began.
     #[error("stopped before recording began. There is no trace")]
     Stopped,

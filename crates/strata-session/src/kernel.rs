@@ -195,6 +195,9 @@ impl KernelLayer {
         let catalog = catalog().map_err(|cause| failed(cause, options))?;
         let Selected { events, matched } = selection.apply(&catalog);
         self.rules = rule_reports(matched, &catalog);
+        if events.is_empty() {
+            return Err(SessionError::NothingSelected(std::mem::take(&mut self.rules)));
+        }
         for rule in self.rules.iter().filter(|rule| rule.matched == 0) {
             notify(Notice::NoSuchEvent(rule.clone()));
         }

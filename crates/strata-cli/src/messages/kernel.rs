@@ -155,6 +155,31 @@ pub fn no_such_event(rule: &KernelRuleReport) -> String {
     format!("kernel rule '{}': matched no event. {advice}", clean(&rule.rule))
 }
 
+/// Rules that select nothing together, so that there is nothing to record; a line each.
+pub fn nothing_selected(rules: &[KernelRuleReport]) -> Vec<String> {
+    let mut lines: Vec<String> =
+        rules.iter().filter(|rule| rule.matched == 0).map(no_such_event).collect();
+    let named = |is_exclusion: bool| {
+        let is_one = |rule: &&KernelRuleReport| {
+            rule.matched > 0 && rule.rule.starts_with('!') == is_exclusion
+        };
+        let names: Vec<String> =
+            rules.iter().filter(is_one).map(|rule| format!("'{}'", clean(&rule.rule))).collect();
+        names.join(", ")
+    };
+    let (selecting, leaving_out) = (named(false), named(true));
+    let has_selecting = rules.iter().any(|rule| !rule.rule.starts_with('!'));
+    if !leaving_out.is_empty() && (!selecting.is_empty() || !has_selecting) {
+        let selecting =
+            if has_selecting { selecting } else { "every event of the kernel".to_owned() };
+        lines.push(format!(
+            "kernel rules: nothing is left of {selecting} without {leaving_out}. Leave out less."
+        ));
+    }
+    lines.push("nothing to record: the rules for the kernel select no event.".to_owned());
+    lines
+}
+
 /// Why there is no record, if there is none.
 pub(super) fn nothing_recorded(report: &Report) -> Option<Message> {
     let kernel = report.of_kernel()?;

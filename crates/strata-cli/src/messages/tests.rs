@@ -589,6 +589,34 @@ fn kernel_rule_that_matched_nothing_is_said_with_what_was_perhaps_meant_and_is_1
 }
 
 #[test]
+fn kernel_rules_that_select_nothing_are_named() {
+    let rule = |rule: &str, matched: u64, similar: &[&str]| KernelRuleReport {
+        rule: rule.into(),
+        matched,
+        similar: similar.iter().map(|&name| name.to_owned()).collect(),
+        excluded: None,
+    };
+    let last = "nothing to record: the rules for the kernel select no event.";
+    assert_eq!(
+        nothing_selected(&[rule("redd", 0, &["read"])]),
+        ["kernel rule 'redd': matched no event. Similar: 'read'.", last]
+    );
+    assert_eq!(
+        nothing_selected(&[rule("a", 1, &[]), rule("b*", 2, &[]), rule("!*", 9, &[])]),
+        ["kernel rules: nothing is left of 'a', 'b*' without '!*'. Leave out less.", last]
+    );
+    // What is left out is not to blame.
+    assert_eq!(
+        nothing_selected(&[rule("a", 0, &[]), rule("!b", 1, &[])]),
+        ["kernel rule 'a': matched no event. `strata list -k` shows all.", last]
+    );
+    assert_eq!(
+        nothing_selected(&[rule("!*", 9, &[])])[0],
+        "kernel rules: nothing is left of every event of the kernel without '!*'. Leave out less."
+    );
+}
+
+#[test]
 fn kernel_losses_are_said_by_reason_with_what_helps() {
     let mut report = kernel_report(1_000);
     report.layers[0].processes[0].counts.discarded =
