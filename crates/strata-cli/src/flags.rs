@@ -30,7 +30,25 @@ Exit status:
   0  done
   1  nothing was recorded, a rule matched nothing, a program was not
      reached, or records were discarded and --strict was given
-  2  the recording failed, or the rules for the kernel select no event";
+  2  the recording failed, or the rules for the kernel select no event
+  128+N  signal N stopped it before recording began, or before the
+     command ended";
+
+const SIGNALS: &str = "\
+Signals:
+  SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGXCPU stop the recording; the
+  trace is whole. With a command, the first one waits for the command
+  to end, and a second one stops recording at once: the command runs
+  on. SIGTERM is passed on to the command, once; Ctrl-C and a terminal
+  that is closed reach it by themselves. What a process group or a
+  control group gets as a whole (systemd's KillMode=control-group), the
+  command gets twice; KillMode=mixed is meant for this.
+  Before recording begins, each of them stops it, and there is no trace.
+  SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR,
+  SIGSTKFLT, SIGPIPE and those of real time have no effect; SIGQUIT and
+  SIGKILL end the recorder at once, with what is in the buffers.
+  A signal that it was started to ignore (nohup) is ignored.
+";
 
 const RULES: &str = "\
 What is recorded:
@@ -131,7 +149,7 @@ pub enum Action {
 /// `strata record`.
 #[derive(Debug, Args)]
 #[command(override_usage = "strata record [OPTIONS] [-- COMMAND [ARGUMENT]...]")]
-#[command(after_help = EXIT_STATUS, after_long_help = format!("{RULES}\n{EXIT_STATUS}"))]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{RULES}\n{SIGNALS}\n{EXIT_STATUS}"))]
 pub struct RecordFlags {
     /// Record the tracepoints of applications that RULE selects, such as 'myapp:*@warning', and of the
     /// kernel only what is named [default: *:*, or none with --kernel]

@@ -1,6 +1,7 @@
 //! The `strata` command: flags, messages, exit status. What it does is in `strata-session` (recording)
 //! and `strata-analyze` (reading).
 
+mod answer;
 mod doctor;
 mod ending;
 mod export;
@@ -27,7 +28,7 @@ use strata_session::stop::Stop;
 
 use flags::{Action, Flags, ListFlags};
 
-/// The exit status of what was stopped before it began, as a shell has it for SIGINT.
+/// The exit status of what was stopped by nobody that is known, as a shell has it for SIGINT.
 const INTERRUPTED: u8 = 130;
 /// The exit status of a program that could not do what it was asked.
 const FAILED: u8 = 2;
@@ -72,7 +73,11 @@ fn usage(error: &clap::Error) -> u8 {
 
 /// The exit status of what was stopped, as a shell has it for a program that a signal ended.
 fn stopped(stop: &Stop) -> u8 {
-    stop.signal().map_or(130, |signal| 128u8.wrapping_add(signal as u8))
+    stopped_by(stop.signal())
+}
+
+fn stopped_by(signal: Option<i32>) -> u8 {
+    signal.map_or(INTERRUPTED, |signal| 128u8.wrapping_add(signal as u8))
 }
 
 /// Say why, and with which exit status.
@@ -93,7 +98,7 @@ fn failed(error: &anyhow::Error) -> u8 {
     }
     match of_session {
         Some(strata_session::SessionError::Command(error)) => error.exit_status(),
-        Some(strata_session::SessionError::Stopped) => INTERRUPTED,
+        Some(strata_session::SessionError::Stopped(signal)) => stopped_by(*signal),
         _ => FAILED,
     }
 }
@@ -133,5 +138,13 @@ mod tests {
     fn failure_to_start_the_command_is_that_of_a_shell() {
         let error = SessionError::from(CommandError::NotFound { name: "x".into() });
         assert_eq!(failed(&error.into()), 127);
+    }
+
+    #[test]
+    fn stop_before_recording_began_is_the_signal_s() {
+        for (signal, status) in [(None, 130), (Some(2), 130), (Some(15), 143), (Some(1), 129)] {
+            assert_eq!(failed(&SessionError::Stopped(signal).into()), status);
+        }
+        assert_eq!(failed(&SessionError::NothingSelected(Vec::new()).into()), FAILED);
     }
 }

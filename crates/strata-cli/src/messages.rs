@@ -9,6 +9,7 @@ pub use kernel::{no_such_event, nothing_selected, weight_of_no_kernel};
 pub use usage::{broken, usage};
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use strata_session::listing::Listing;
 use strata_session::report::{
@@ -56,7 +57,11 @@ fn warning(text: String) -> Message {
 /// What is said while a session runs; `None`: nothing.
 pub fn notice(notice: &Notice) -> Option<String> {
     match notice {
-        Notice::Attaching { .. } => None,
+        Notice::Describing { .. }
+        | Notice::Searching { .. }
+        | Notice::Admitting { .. }
+        | Notice::Attaching { .. }
+        | Notice::Stopping => None,
         Notice::NoSuchEvent(rule) => Some(kernel::no_such_event(rule)),
         Notice::NoKernel(reason) => Some(kernel::not_recorded(reason)),
         Notice::Started { output, command, processes, kernel_events } => Some(format!(
@@ -73,10 +78,17 @@ pub fn notice(notice: &Notice) -> Option<String> {
              Ctrl-C stops"
                 .to_owned(),
         ),
-        Notice::WaitingForCommand { pid } => Some(format!(
-            "asked to stop: waiting for the command (process {pid}) to end. Ask again to stop \
-             recording at once"
-        )),
+        Notice::WaitingForCommand { pid, passed_on } => {
+            let passed_on = match passed_on {
+                None => String::new(),
+                Some(Ok(signal)) => format!(", which got signal {signal}, too,"),
+                Some(Err(why)) => format!(", which could not be told ({}),", clean(why)),
+            };
+            Some(format!(
+                "asked to stop: waiting for the command (process {pid}){passed_on} to end. Ask again to \
+                 stop recording at once"
+            ))
+        }
         Notice::Failed { why, command } => Some(format!(
             "recording stopped: {} Waiting for the command (process {command}) to end",
             sentence(why)
@@ -123,9 +135,54 @@ fn started(
     }
 }
 
-/// While the kernel's events are switched on.
-pub fn attaching(attached: u64, total: u64) -> String {
-    format!("attaching {} of {}", count(attached), counted(total, "event"))
+/// What a session does while it records nothing.
+#[derive(Debug, Clone, Copy)]
+pub enum Doing<'n> {
+    /// It has told of nothing yet.
+    Preparing,
+    /// It has told this.
+    Beginning(&'n Notice),
+    /// It takes what is in the buffers.
+    Writing,
+}
+
+/// `0:07  attaching 17 of 859 events`: drawn until it records.
+pub fn doing(doing: Doing<'_>, since: Duration) -> String {
+    format!("{}  {}", clock_time(since.as_secs()), of_doing(doing))
+}
+
+fn of_doing(doing: Doing<'_>) -> String {
+    match doing {
+        Doing::Beginning(&Notice::Describing { described, total }) => {
+            format!("reading the formats of events, {} of {}", count(described), count(total))
+        }
+        Doing::Beginning(&Notice::Attaching { attached, total }) => {
+            format!("attaching {} of {}", count(attached), counted(total, "event"))
+        }
+        Doing::Beginning(&Notice::Searching { looked, total }) => {
+            format!("looking for tracepoints, {} of {}", count(looked), counted(total, "process"))
+        }
+        Doing::Beginning(&Notice::Admitting { pid, admitted, total }) => format!(
+            "attaching to process {pid}, {} of {} done",
+            count(admitted),
+            counted(total, "process")
+        ),
+        Doing::Beginning(_) | Doing::Preparing => "preparing".to_owned(),
+        Doing::Writing => "writing what is in the buffers".to_owned(),
+    }
+}
+
+/// That Ctrl-C was heard, and what it waits for.
+pub fn stopping(doing: Doing<'_>) -> String {
+    match doing {
+        Doing::Writing => "stopping: writing what is in the buffers".to_owned(),
+        _ => format!("stopping, when this step ends: {}", of_doing(doing)),
+    }
+}
+
+/// A signal that has no effect.
+pub fn unheeded(signal: i32) -> String {
+    format!("signal {signal} has no effect. To stop: Ctrl-C, or `kill {}`", std::process::id())
 }
 
 /// The progress line; `per_second`: event records lately.

@@ -130,11 +130,16 @@ impl ProgressLine {
         ProgressLine { bar: bar(), made: Instant::now(), begin, recent: VecDeque::new() }
     }
 
-    /// Draw how much of the kernel's events is on, once that takes a while.
-    pub fn attaching(&mut self, attached: u64, total: u64) {
+    /// Draw what is done while nothing is recorded, once that takes a while.
+    pub fn doing(&mut self, text: String) {
         if self.made.elapsed() >= PATIENCE && terminal_is_ours() {
-            self.bar.set_message(messages::attaching(attached, total));
+            self.bar.set_message(text);
         }
+    }
+
+    /// Say something where the line is.
+    pub fn say(&self, message: &Message) {
+        self.bar.suspend(|| talk::message(message));
     }
 
     /// That is over.

@@ -1,12 +1,14 @@
 //! `strata record`: asks the session, says what it says.
 
 use std::io::{self, IsTerminal};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
 use strata_session::report::{Notice, Report};
 use strata_session::stop::Stop;
 
+use crate::answer::Answer;
 use crate::flags::RecordFlags;
 use crate::messages::{self, Message, Weight};
 use crate::progress::ProgressLine;
@@ -24,18 +26,13 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
         talk::message(&Message { weight: Weight::Talk, text });
     }
     let shared = !options.command.is_empty() && io::stdout().is_terminal();
-    let mut line = (!flags.quiet && talk::is_live())
+    let line = (!flags.quiet && talk::is_live())
         .then(|| ProgressLine::new(if shared { PATIENCE } else { Duration::ZERO }));
     let stop = Stop::on_signals()?;
-    let result = strata_session::record(&options, &stop, &mut |notice| {
-        match (&notice, &mut line) {
-            (Notice::Progress(progress), Some(line)) => line.show(progress),
-            (Notice::Attaching { attached, total }, Some(line)) => {
-                line.attaching(*attached, *total)
-            }
-            (Notice::Started { .. }, Some(line)) => line.start(),
-            _ => {}
-        }
+    stop.outlive_others()?;
+    let answer = Answer::new(line, flags.quiet, &stop);
+    let mut hear = |notice| {
+        answer.hear(&notice);
         if let Some(text) = messages::notice(&notice) {
             // Where the terminal is the command's too, only what asks for patience is said.
             let waits =
@@ -50,13 +47,21 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
                 _ => Weight::Talk,
             };
             if weight != Weight::Talk || ((waits || !shared) && !flags.quiet) {
-                talk::message(&Message { weight, text });
+                answer.say(&Message { weight, text });
             }
         }
+    };
+    let result = thread::scope(|scope| {
+        let talker = || {
+            strata_session::give_up_rights();
+            answer.run();
+        };
+        // Without it nobody answers while the session is busy; it does what it is asked for nevertheless.
+        let _ = thread::Builder::new().name("strata-talk".to_owned()).spawn_scoped(scope, talker);
+        let result = strata_session::record(&options, &stop, &mut hear);
+        answer.end();
+        result
     });
-    if let Some(line) = line {
-        line.clear();
-    }
     // Detaching goes on behind this program's end.
     let report = result?.report;
     say(&report, flags.quiet);

@@ -13,7 +13,7 @@ use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Mutex};
 use strata_abi::kernel::{Control, Event};
 use strata_model::StreamClass;
@@ -393,13 +393,15 @@ fn attach_others(loader: &Loader, mut others: Vec<Unit>, all: &mut All<'_>) {
         return;
     }
     others.reverse();
-    let queue = Mutex::new(others);
+    let (queue, is_over) = (Mutex::new(others), AtomicBool::new(false));
     let next = || queue.lock().ok().and_then(|mut queue| queue.pop());
     let work = |done: mpsc::Sender<_>| {
         while let Some(unit) = next() {
-            let outcome = prepare(loader, &unit)
-                .and_then(|open| loader.load(open))
-                .and_then(|object| attach(&object, &unit.target));
+            let outcome = prepare(loader, &unit).and_then(|open| loader.load(open));
+            if is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            let outcome = outcome.and_then(|object| attach(&object, &unit.target));
             if done.send((unit, outcome)).is_err() {
                 break;
             }
@@ -418,7 +420,8 @@ fn attach_others(loader: &Loader, mut others: Vec<Unit>, all: &mut All<'_>) {
         for (unit, outcome) in receiver {
             all.add(unit, outcome);
             if all.flow.is_break() {
-                // Nothing more is begun; what has begun comes yet.
+                // Nothing more is begun; what is being attached comes yet.
+                is_over.store(true, Ordering::Relaxed);
                 queue.lock().iter_mut().for_each(|queue| queue.clear());
             }
         }

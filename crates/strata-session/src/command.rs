@@ -13,8 +13,9 @@ use std::time::Duration;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{
-    getegid, geteuid, getpid, getrlimit, pidfd_open, set_child_subreaper, setrlimit, waitpid, Pid,
-    PidfdFlags, Resource, Rlimit, WaitOptions,
+    getegid, geteuid, getpid, getrlimit, kill_process, pidfd_open, pidfd_send_signal,
+    set_child_subreaper, setrlimit, waitpid, Pid, PidfdFlags, Resource, Rlimit, Signal,
+    WaitOptions,
 };
 
 use crate::report::CommandEnd;
@@ -216,6 +217,19 @@ impl Running {
         self.ended.is_some()
     }
 
+    /// Ask it to end, with SIGTERM.
+    ///
+    /// # Errors
+    /// What the system said: it may run as another user by now.
+    pub fn terminate(&self) -> io::Result<()> {
+        match &self.pidfd {
+            _ if self.ended.is_some() => Ok(()),
+            Some(pidfd) => Ok(pidfd_send_signal(pidfd, Signal::TERM)?),
+            // Its number is its own until it was waited for.
+            None => Ok(kill_process(Pid::from_child(&self.child), Signal::TERM)?),
+        }
+    }
+
     /// How it ended, or that it did not.
     #[must_use]
     pub fn end(&self) -> CommandEnd {
@@ -339,6 +353,18 @@ mod tests {
         assert_eq!(running.end(), CommandEnd::Running { pid: running.pid() });
         while !running.wait(Duration::from_secs(5)).unwrap() {}
         assert_eq!(running.end(), CommandEnd::Exited(0));
+    }
+
+    #[test]
+    fn command_that_is_asked_to_end_gets_sigterm() {
+        for has_pidfd in [true, false] {
+            let mut running = start(&["sleep", "60"]).unwrap();
+            running.pidfd = running.pidfd.filter(|_| has_pidfd);
+            running.terminate().unwrap();
+            while !running.wait(Duration::from_secs(5)).unwrap() {}
+            assert_eq!(running.end(), CommandEnd::Signalled(libc::SIGTERM));
+            running.terminate().unwrap();
+        }
     }
 
     #[test]

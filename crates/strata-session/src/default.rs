@@ -65,7 +65,7 @@ pub(crate) fn begin(
     }
     Ok(match begin() {
         Ok(layer) => layer.by_default_or_not(),
-        Err(SessionError::Stopped) => return Err(SessionError::Stopped),
+        Err(stopped @ SessionError::Stopped(_)) => return Err(stopped),
         Err(error) => Err(reason(&error)),
     })
 }

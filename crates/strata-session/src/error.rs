@@ -50,9 +50,9 @@ pub enum SessionError {
     /// The rules select none of the kernel's events.
     #[error("the rules for the kernel select no event")]
     NothingSelected(Vec<crate::report::KernelRuleReport>),
-    /// Somebody asked to stop before it began.
+    /// Somebody asked to stop before it began, by this signal if it was one.
     #[error("stopped before recording began. There is no trace")]
-    Stopped,
+    Stopped(Option<i32>),
     /// The system refused.
     #[error("session: cannot {what}: {source}")]
     System {

@@ -2,6 +2,7 @@
 //! disk, so that no process takes its tracer for dead.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,7 @@ use strata_user::{
 };
 
 use crate::known::{Generations, Known, Reasons, Recent};
-use crate::report::NotReached;
+use crate::report::{NotReached, Notice};
 use crate::shared::Shared;
 use crate::traced::{lock, Traced};
 
@@ -87,6 +88,9 @@ pub(crate) struct Arrival {
     pub(crate) channel: Channel,
     pub(crate) large_header: bool,
 }
+
+/// Hears how far it is, and says whether to go on.
+pub(crate) type Tell<'t> = dyn FnMut(Notice) -> ControlFlow<()> + 't;
 
 /// The keeper's state.
 pub(crate) struct Keeper<'a> {
@@ -209,15 +213,22 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Let in who is there already.
-    pub(crate) fn begin(&mut self) {
+    /// Let in who is there already, unless `tell` breaks, which hears how far it is.
+    pub(crate) fn begin(&mut self, tell: &mut Tell<'_>) {
         match &self.target {
             Target::Command { .. } => {}
-            Target::Processes(_) | Target::Everyone => self.search(true),
+            Target::Processes(_) | Target::Everyone => self.search(true, tell),
         }
         // For all together: what is recorded from the begin is told at the begin.
         let end = Instant::now() + LOCK_PATIENCE;
-        while !self.locked.is_empty() && Instant::now() < end && !self.shared.is_stopping() {
+        let total = self.locked.len() as u64;
+        while let Some(one) = self.locked.front().filter(|_| Instant::now() < end) {
+            let (pid, left) = (one.application.pid(), self.locked.len() as u64);
+            if tell(Notice::Admitting { pid, admitted: total.saturating_sub(left), total })
+                .is_break()
+            {
+                break;
+            }
             std::thread::sleep(LOCK_PERIOD);
             self.try_locked(false);
             self.look_after();
@@ -232,7 +243,12 @@ impl<'a> Keeper<'a> {
             self.try_locked(false);
             self.look_after();
             if Instant::now() >= self.next_search {
-                self.search(false);
+                // What is left of it is found at the end.
+                let shared = self.shared;
+                self.search(false, &mut |_| match shared.is_stopping() {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                });
             }
             if !self.held.is_empty() && Instant::now() >= self.next_held {
                 self.try_held();
@@ -281,7 +297,7 @@ impl<'a> Keeper<'a> {
         self.receive(LAST_ROUNDS);
         self.try_held();
         if !self.shared.has_failed() {
-            self.search(false);
+            self.search(false, &mut |_| ControlFlow::Continue(()));
         }
         self.try_locked(true);
         for process in self.processes.clone() {
@@ -538,7 +554,7 @@ impl<'a> Keeper<'a> {
 
     /// Look through /proc: `first`, for everything that is asked for; later, for what could not announce
     /// itself.
-    fn search(&mut self, first: bool) {
+    fn search(&mut self, first: bool, tell: &mut Tell<'_>) {
         let begin = Instant::now();
         let own = rustix::process::geteuid().as_raw();
         let everyone = if own == 0 { Who::Everyone } else { Who::User(own) };
@@ -551,10 +567,14 @@ impl<'a> Keeper<'a> {
             _ => None,
         };
         let mut waited = Duration::ZERO;
-        match find_of_session(&who, session, &mut || self.look_after()) {
+        let each = &mut |looked: usize, total: usize| {
+            self.look_after();
+            tell(Notice::Searching { looked: looked as u64, total: total as u64 })
+        };
+        match find_of_session(&who, session, each) {
             Ok(findings) => {
                 waited = findings.waited;
-                self.found(findings, first);
+                self.found(findings, first, tell);
             }
             Err(error) => self.unreached(&error),
         }
@@ -565,13 +585,18 @@ impl<'a> Keeper<'a> {
         self.next_search = now + pause;
     }
 
-    fn found(&mut self, findings: Findings, first: bool) {
+    fn found(&mut self, findings: Findings, first: bool, tell: &mut Tell<'_>) {
         let asked_for = first || matches!(self.target, Target::Everyone);
         let came = if asked_for { Came::Invited } else { Came::ByItself };
-        for application in &findings.applications {
+        let total = findings.applications.len() as u64;
+        for (admitted, application) in findings.applications.iter().enumerate() {
             let inode = application.inode();
             if self.known.contains(inode) || self.strangers.contains(inode) {
                 continue;
+            }
+            let (pid, admitted) = (application.pid(), admitted as u64);
+            if tell(Notice::Admitting { pid, admitted, total }).is_break() {
+                return;
             }
             let ours = asked_for || self.is_descendant(application.pid());
             self.admit(application, came, ours);

@@ -12,7 +12,6 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,8 +120,12 @@ impl KernelLayer {
         check_kernel().map_err(failed)?;
         let mut layer = KernelLayer::default();
         layer.is_filtered = asked.filter.is_some();
-        let mut described = layer.describe(options, asked, notify)?;
+        let mut described = layer.describe(options, asked, stop, notify)?;
         layer.add_probes(asked, &mut described)?;
+        let stopped = || SessionError::Stopped(stop.signal());
+        if stop.flow().is_break() {
+            return Err(stopped());
+        }
         if described.is_empty() {
             return Ok(layer);
         }
@@ -142,20 +145,18 @@ impl KernelLayer {
         let mut progress = |now: strata_kernel::session::Progress| {
             let (attached, total) = (now.attached as u64, now.total as u64);
             notify(Notice::Attaching { attached, total });
-            match stop.requests() > 0 {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
+            stop.flow()
         };
         let of_others = is_of_others(&spec);
         let session = KernelSession::begin(spec, &mut progress).map_err(failed)?;
+        if stop.flow().is_break() {
+            Detaching::begin(session);
+            return Err(stopped());
+        }
         layer.remarks.extend(session.remark().map(str::to_owned));
         let attached = Attached::new(session, asked, machine, created, of_others)?;
         layer.attached = Some(attached);
-        match stop.requests() > 0 {
-            true => Err(SessionError::Stopped),
-            false => Ok(layer),
-        }
+        Ok(layer)
     }
 
     /// As of events that nobody named: of the rules nothing is told.
@@ -186,6 +187,7 @@ impl KernelLayer {
         &mut self,
         options: &Options,
         asked: &KernelOptions,
+        stop: &Stop,
         notify: &mut dyn FnMut(Notice),
     ) -> Result<Vec<SelectedEvent>, SessionError> {
         if asked.rules.is_empty() {
@@ -202,8 +204,14 @@ impl KernelLayer {
             notify(Notice::NoSuchEvent(rule.clone()));
         }
         self.selected = events.len() as u64;
-        let mut described = Vec::with_capacity(events.len());
-        for chosen in events {
+        let total = events.len();
+        let mut described = Vec::with_capacity(total);
+        for (index, chosen) in events.into_iter().enumerate() {
+            // Each may wait for others who attach or detach.
+            if stop.flow().is_break() {
+                return Err(SessionError::Stopped(stop.signal()));
+            }
+            notify(Notice::Describing { described: index as u64, total: total as u64 });
             match catalog.describe(&chosen.event) {
                 Ok(event) => described.push(SelectedEvent {
                     event,

@@ -46,6 +46,7 @@ mod watch;
 pub use detach::Detaching;
 pub use error::SessionError;
 pub use named::{processes_of, NameError};
+pub use privileges::give_up_rights;
 pub use session::{record, Recording};
 pub use strata_abi::kernel::TEXT_MAX as KERNEL_TEXT_MAX;
 pub use strata_user::{level_name, Rule, RuleError, Rules};

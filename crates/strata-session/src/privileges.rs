@@ -18,6 +18,8 @@ pub(crate) enum Work {
     Files,
     /// Takes the kernel's packets and writes them.
     Kernel,
+    /// Talks to whoever started this.
+    Talk,
 }
 
 /// Files: the trace may lie in a folder of another user.
@@ -43,6 +45,7 @@ impl Work {
             Work::Applications => FILES | PROCESSES | mapped,
             Work::Files => FILES,
             Work::Kernel => FILES | programs,
+            Work::Talk => CapabilitySet::empty(),
         }
     }
 }
@@ -62,6 +65,11 @@ pub(crate) fn keep_for(work: Work) {
     let _ = set_no_new_privs(true);
 }
 
+/// This thread gives up all of them: it talks, and does nothing else.
+pub fn give_up_rights() {
+    keep_for(Work::Talk);
+}
+
 /// Linux 5.9, which knows it, knows those for programs, too.
 fn knows_checkpoint_restore() -> bool {
     const CAP_CHECKPOINT_RESTORE: u32 = 40;
@@ -73,8 +81,8 @@ fn knows_checkpoint_restore() -> bool {
 mod tests {
     use super::*;
 
-    const ALL: [Work; 5] =
-        [Work::Everything, Work::Watch, Work::Applications, Work::Files, Work::Kernel];
+    const ALL: [Work; 6] =
+        [Work::Everything, Work::Watch, Work::Applications, Work::Files, Work::Kernel, Work::Talk];
 
     #[test]
     fn who_makes_the_threads_has_what_each_of_them_needs() {

@@ -442,6 +442,29 @@ pub struct Progress {
 /// What a session tells while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
+    /// What the kernel says of its events is being read.
+    Describing {
+        /// Of so many events it was.
+        described: u64,
+        /// Of so many.
+        total: u64,
+    },
+    /// Processes are being looked at, whether they have tracepoints.
+    Searching {
+        /// So many were.
+        looked: u64,
+        /// Of so many.
+        total: u64,
+    },
+    /// The tracepoints of processes are being switched on.
+    Admitting {
+        /// The process whose are now.
+        pid: u32,
+        /// So many processes are done with.
+        admitted: u64,
+        /// Of so many.
+        total: u64,
+    },
     /// The kernel's events are being switched on.
     Attaching {
         /// So many are on.
@@ -472,7 +495,11 @@ pub enum Notice {
     WaitingForCommand {
         /// The command's number.
         pid: u32,
+        /// The signal that the command got, too, or why it did not; `None`: it was not meant to.
+        passed_on: Option<Result<i32, String>>,
     },
+    /// It records no more, and writes what is in the buffers.
+    Stopping,
     /// It cannot go on, and has ended but for the command, which it waits for.
     Failed {
         /// Why.

@@ -87,6 +87,9 @@ pub fn record(
         return Err(error.into());
     }
     let begun = setup.begin_kernel(notify).and_then(|(mut kernel, no_kernel)| {
+        if stop.flow().is_break() {
+            return Err(SessionError::Stopped(stop.signal()));
+        }
         let begun = setup.begin(kernel.as_mut())?;
         Ok((Begun { no_kernel, ..begun }, kernel))
     });
@@ -517,17 +520,39 @@ mod tests {
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     }
 
-    fn recorded(options: &Options, stop: &Stop) -> (Report, Vec<Notice>) {
-        let mut notices = Vec::new();
-        let mut recording = record(options, stop, &mut |notice| notices.push(notice)).unwrap();
+    fn recorded(options: &Options) -> (Report, Vec<Notice>) {
+        asked_to_stop(options, &[])
+    }
+
+    /// These signals ask as soon as it records.
+    fn asked_to_stop(options: &Options, signals: &[i32]) -> (Report, Vec<Notice>) {
+        let (mut notices, stop) = (Vec::new(), Stop::new());
+        let mut recording = record(options, &stop, &mut |notice| {
+            if matches!(notice, Notice::Started { .. }) {
+                signals.iter().for_each(|&signal| stop.request(signal));
+            }
+            notices.push(notice);
+        })
+        .unwrap();
         assert!(!recording.detaching.is_going_on());
         (recording.report, notices)
     }
 
     #[test]
+    fn record_that_is_asked_to_stop_before_it_begins_does_not_run_the_command() {
+        let ran = output("ran");
+        let stop = Stop::new();
+        stop.request(libc::SIGTERM);
+        let options = options("before", &["touch", ran.to_str().unwrap()]);
+        let error = record(&options, &stop, &mut |_| ()).unwrap_err();
+        assert!(matches!(error, SessionError::Stopped(Some(libc::SIGTERM))), "{error}");
+        assert!(!ran.exists() && !output("before").exists());
+    }
+
+    #[test]
     fn record_of_a_command_without_tracepoints_leaves_no_folder() {
         let options = options("plain", &["sh", "-c", "exit 3"]);
-        let (report, notices) = recorded(&options, &Stop::new());
+        let (report, notices) = recorded(&options);
         assert_eq!((report.end, report.asked), (EndReason::Command, Asked::Command));
         assert_eq!(report.command, Some(CommandEnd::Exited(3)));
         assert_eq!((report.output.as_ref(), report.failure.as_ref()), (None, None));
@@ -558,7 +583,7 @@ mod tests {
     fn record_when_the_time_is_over_leaves_the_command_running() {
         let duration = Some(Duration::from_millis(300));
         let options = Options { duration, ..options("time", &["sleep", "600"]) };
-        let (report, notices) = recorded(&options, &Stop::new());
+        let (report, notices) = recorded(&options);
         assert_eq!(report.end, EndReason::Duration);
         let Some(CommandEnd::Running { pid }) = report.command else { panic!("{report:?}") };
         let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -569,20 +594,30 @@ mod tests {
 
     #[test]
     fn record_when_asked_once_waits_for_the_command() {
-        let stop = Stop::new();
-        stop.request(libc::SIGINT);
-        let (report, notices) = recorded(&options("once", &["sleep", "0.3"]), &stop);
+        let (report, notices) = asked_to_stop(&options("once", &["sleep", "0.3"]), &[libc::SIGINT]);
         assert_eq!((report.end, report.command), (EndReason::Command, Some(CommandEnd::Exited(0))));
         let waiting = |notice: &&Notice| matches!(notice, Notice::WaitingForCommand { .. });
         assert_eq!(notices.iter().filter(waiting).count(), 1);
     }
 
     #[test]
+    fn record_when_asked_by_sigterm_passes_it_on_to_the_command() {
+        let (report, notices) =
+            asked_to_stop(&options("passed", &["sleep", "60"]), &[libc::SIGTERM]);
+        let ended = Some(CommandEnd::Signalled(libc::SIGTERM));
+        assert_eq!((report.end, report.command), (EndReason::Command, ended));
+        let passed_on = notices.iter().find_map(|notice| match notice {
+            Notice::WaitingForCommand { passed_on, .. } => Some(passed_on.clone()),
+            _ => None,
+        });
+        assert_eq!(passed_on, Some(Some(Ok(libc::SIGTERM))));
+        assert_eq!(notices.last(), Some(&Notice::Stopping));
+    }
+
+    #[test]
     fn record_when_asked_twice_stops_at_once() {
-        let stop = Stop::new();
-        stop.request(libc::SIGINT);
-        stop.request(libc::SIGTERM);
-        let (report, _) = recorded(&options("twice", &["sleep", "600"]), &stop);
+        let signals = [libc::SIGINT, libc::SIGTERM];
+        let (report, _) = asked_to_stop(&options("twice", &["sleep", "600"]), &signals);
         assert_eq!(report.end, EndReason::Asked(Some(libc::SIGTERM)));
         let Some(CommandEnd::Running { pid }) = report.command else { panic!("{report:?}") };
         end(pid);
@@ -592,7 +627,7 @@ mod tests {
     fn record_of_a_process_without_tracepoints_says_that_it_was_not_reached() {
         let pid = std::process::id();
         let options = Options { pids: vec![pid], ..options("self", &[]) };
-        let (report, _) = recorded(&options, &Stop::new());
+        let (report, _) = recorded(&options);
         assert_eq!((report.end, report.asked), (EndReason::Processes, Asked::Processes));
         let [unreached] = &report.not_reached[..] else { panic!("{:?}", report.not_reached) };
         assert_eq!(unreached.pid, pid);
@@ -602,9 +637,7 @@ mod tests {
 
     #[test]
     fn record_of_everyone_ends_when_asked_once() {
-        let stop = Stop::new();
-        stop.request(0);
-        let (report, _) = recorded(&options("everyone", &[]), &stop);
+        let (report, _) = asked_to_stop(&options("everyone", &[]), &[0]);
         assert_eq!((report.end, report.asked), (EndReason::Asked(None), Asked::Everyone));
         if let Some(path) = report.output {
             std::fs::remove_dir_all(path).unwrap();

@@ -80,7 +80,11 @@ impl Watch<'_> {
             let (mut moving, mut keeping) = (None, None);
             if let Some((mut keeper, mover)) = applications {
                 moving = Some(spawn(scope, "strata-mover", Work::Files, move || mover.run()));
-                keeper.begin();
+                let stop = self.stop;
+                keeper.begin(&mut |notice| {
+                    notify(notice);
+                    stop.flow()
+                });
                 self.started(path, notify);
                 // Not made, it is freed here, and the mover ends.
                 let keep = move || keeper.run();
@@ -99,6 +103,7 @@ impl Watch<'_> {
             });
             self.kernel.iter_mut().for_each(KernelLayer::stop);
             shared.stop(end);
+            notify(Notice::Stopping);
             let recorded = recording.map(|thread| joined(thread, shared)).unwrap_or_default();
             let moves = moving.map(|thread| joined(thread, shared)).unwrap_or_default();
             // The keeper keeps the processes alive until then.
@@ -195,7 +200,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Did somebody ask to stop? A command gets the time to end by itself, once.
+    /// Did somebody ask to stop? A command gets the time to end by itself, once; it gets SIGTERM, too: Ctrl-C and a
+    /// terminal that is closed are the whole group's.
     fn asked(&mut self, notify: &mut dyn FnMut(Notice)) -> Option<EndReason> {
         let requests = self.stop.requests();
         let patient = match &self.running {
@@ -208,7 +214,12 @@ impl Watch<'_> {
         if requests > self.asked {
             self.asked = requests;
             if let Some(running) = &self.running {
-                notify(Notice::WaitingForCommand { pid: running.pid() });
+                let is_passed_on = self.stop.signal() == Some(libc::SIGTERM);
+                let passed_on = is_passed_on.then(|| match running.terminate() {
+                    Ok(()) => Ok(libc::SIGTERM),
+                    Err(error) => Err(error.to_string()),
+                });
+                notify(Notice::WaitingForCommand { pid: running.pid(), passed_on });
             }
         }
         None

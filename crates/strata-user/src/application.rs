@@ -1,6 +1,7 @@
 //! One process that can be traced, through the memory that it shares.
 
 use std::mem::offset_of;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{fence, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -243,6 +244,10 @@ impl Application {
         let look = |Announced { fd, sender }: Announced, door: &Door<'_>| {
             door.enter(sender.uid())?;
             Application::announced_here(fd.as_fd(), &sender)
+        };
+        let meanwhile = &mut |_| {
+            meanwhile();
+            ControlFlow::Continue(())
         };
         ask_all(questions, PATIENCE, look, meanwhile).all
     }

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -311,7 +312,9 @@ pub(crate) struct Answers<A> {
 }
 
 /// Asks each of these questions, of the process beside it, in threads of their own. `meanwhile` is called every
-/// few milliseconds as long as that takes. A question whose thread sleeps in one wait for `patience` is given up.
+/// few milliseconds as long as that takes, with the number of those that were asked; when it breaks, no more are
+/// asked, and there are fewer answers than questions. A question whose thread sleeps in one wait for `patience` is
+/// given up.
 ///
 /// # Errors
 /// For each question: its own, and [`Error::Held`]. `ask` has to pass the [`Door`].
@@ -319,7 +322,7 @@ pub(crate) fn ask_all<Q: Send + 'static, A: Send + 'static>(
     questions: Vec<(u32, Q)>,
     patience: Duration,
     ask: impl Fn(Q, &Door<'_>) -> Result<A, Error> + Send + Sync + 'static,
-    meanwhile: &mut dyn FnMut(),
+    meanwhile: &mut dyn FnMut(usize) -> ControlFlow<()>,
 ) -> Answers<A> {
     let pids: Vec<u32> = questions.iter().map(|(pid, _)| *pid).collect();
     if pids.is_empty() {
@@ -337,7 +340,15 @@ pub(crate) fn ask_all<Q: Send + 'static, A: Send + 'static>(
     };
     let (state, changed) = (Mutex::new(state), Condvar::new());
     let desk = Arc::new(Desk { state, changed, ask: Box::new(ask) });
-    let mut waited = Duration::ZERO;
+    let (mut waited, mut asked) = (Duration::ZERO, pids.len());
+    let meanwhile = &mut |looked| {
+        let flow = meanwhile(looked);
+        if flow.is_break() {
+            let mut state = desk.lock();
+            asked = asked.saturating_sub(state.queue.len());
+            state.queue.clear();
+        }
+    };
     let failure = watch(&desk, patience, meanwhile, &mut waited).err();
     let mut state = desk.lock();
     // Nobody is in charge any more.
@@ -349,7 +360,7 @@ pub(crate) fn ask_all<Q: Send + 'static, A: Send + 'static>(
         let source = io::Error::from_raw_os_error(code);
         Err(Error::System { pid, what: "making a thread that asks for it", source })
     };
-    let answers = answers.into_iter().zip(pids);
+    let answers = answers.into_iter().zip(pids).take(asked);
     let all = answers.map(|(answer, pid)| answer.unwrap_or_else(|| unanswered(pid))).collect();
     Answers { all, waited }
 }
@@ -373,7 +384,8 @@ pub(crate) fn ask_each_for<A: Send + 'static>(
         Ok(Some(status)) => door.enter(status.uids[0]).map(|()| question(pid)),
         _ => Ok(None),
     };
-    let answers = ask_all(questions, patience, ask, &mut || ()).all;
+    let go_on = &mut |_| ControlFlow::Continue(());
+    let answers = ask_all(questions, patience, ask, go_on).all;
     pids.iter().zip(answers).filter_map(|(pid, answer)| Some((*pid, answer.ok()??))).collect()
 }
 
@@ -389,6 +401,10 @@ pub(crate) fn ask<A: Send + 'static>(
 ) -> Result<A, Error> {
     type Question<A> = Box<dyn FnOnce(&Door<'_>) -> Result<A, Error> + Send>;
     let questions: Vec<(u32, Question<A>)> = vec![(pid, Box::new(question))];
+    let meanwhile = &mut |_| {
+        meanwhile();
+        ControlFlow::Continue(())
+    };
     let mut answers = ask_all(questions, patience, |question, door| question(door), meanwhile);
     answers.all.pop().unwrap_or(Err(Error::Gone { pid }))
 }
@@ -404,7 +420,7 @@ struct Seen {
 fn watch<Q: Send + 'static, A: Send + 'static>(
     desk: &Arc<Desk<Q, A>>,
     patience: Duration,
-    meanwhile: &mut dyn FnMut(),
+    meanwhile: &mut dyn FnMut(usize),
     waited: &mut Duration,
 ) -> io::Result<()> {
     let sit = |number| {
@@ -422,7 +438,7 @@ fn watch<Q: Send + 'static, A: Send + 'static>(
         }
         let asking = state.asking;
         drop(state);
-        meanwhile();
+        meanwhile(asking.map_or(0, |asking| asking.number));
         let Some(asking) = asking else { continue };
         let now = Instant::now();
         seen = asleep(asking.tid).map(|sleeps| match seen.take() {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -66,20 +67,21 @@ pub struct Findings {
 /// # Errors
 /// [`Error::Proc`]: the list of processes cannot be read.
 pub fn find(who: &Who) -> Result<Findings, Error> {
-    find_of_session(who, None, &mut || ())
+    find_of_session(who, None, &mut |_, _| ControlFlow::Continue(()))
 }
 
-/// The same, with [`Findings::of_session`] for the session of this generation. `meanwhile` is called every few
-/// milliseconds as long as it takes.
+/// The same, with [`Findings::of_session`] for the session of this generation. `each` is told every few
+/// milliseconds how many were looked at, and of how many; when it breaks, what was found by then is all.
 ///
 /// # Errors
 /// As [`find()`].
 pub fn find_of_session(
     who: &Who,
     session: Option<u64>,
-    meanwhile: &mut dyn FnMut(),
+    each: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
 ) -> Result<Findings, Error> {
     let questions: Vec<(u32, u32)> = pids(who)?.into_iter().map(|pid| (pid, pid)).collect();
+    let total = questions.len();
     let who = who.clone();
     let look = move |pid, door: &Door<'_>| {
         let mut findings = Findings::default();
@@ -90,7 +92,7 @@ pub fn find_of_session(
         }
         Ok(findings)
     };
-    let answers = ask_all(questions, PATIENCE, look, meanwhile);
+    let answers = ask_all(questions, PATIENCE, look, &mut |looked| each(looked, total));
     let mut findings = Findings { waited: answers.waited, ..Findings::default() };
     let mut inodes = HashSet::new();
     for found in answers.all {

@@ -438,8 +438,20 @@ fn notice_of_each_kind_is_said_or_drawn() {
         "recording 2 processes and 9 kernel events to out; Ctrl-C stops"
     );
     assert_eq!(notice(&Notice::Attaching { attached: 1, total: 2 }), None);
-    assert_eq!(attaching(312, 500), "attaching 312 of 500 events");
-    assert!(notice(&Notice::WaitingForCommand { pid: 5 }).unwrap().contains("(process 5)"));
+    let told = Notice::Attaching { attached: 312, total: 500 };
+    let text = doing(Doing::Beginning(&told), Duration::from_secs(7));
+    assert_eq!(text, "0:07  attaching 312 of 500 events");
+    let text = stopping(Doing::Beginning(&told));
+    assert_eq!(text, "stopping, when this step ends: attaching 312 of 500 events");
+    let told = Notice::Admitting { pid: 17, admitted: 3, total: 9 };
+    let text = doing(Doing::Beginning(&told), Duration::from_secs(61));
+    assert_eq!(text, "1:01  attaching to process 17, 3 of 9 processes done");
+    assert_eq!(stopping(Doing::Writing), "stopping: writing what is in the buffers");
+    let waiting = |passed_on| notice(&Notice::WaitingForCommand { pid: 5, passed_on }).unwrap();
+    assert!(waiting(None).contains("the command (process 5) to end."));
+    assert!(waiting(Some(Ok(15))).contains("(process 5), which got signal 15, too, to end."));
+    let refused = waiting(Some(Err("Operation not permitted".into())));
+    assert!(refused.contains("(process 5), which could not be told (Operation"), "{refused}");
     assert_eq!(
         notice(&Notice::Failed { why: "disk full".into(), command: 5 }).unwrap(),
         "recording stopped: disk full. Waiting for the command (process 5) to end"
