@@ -98,8 +98,7 @@ static void begin_mode(void)
 	else if (!strcmp(what, "tsc-bare"))
 		test_must(!bare(SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV, 0));
 	else if (!strcmp(what, "tsc-refused"))
-		test_must(!refuse_counter() && prctl(PR_SET_TSC, PR_TSC_SIGSEGV) &&
-			  errno == EPERM);
+		test_must(!refuse_counter() && prctl(PR_SET_TSC, PR_TSC_SIGSEGV) && errno == EPERM);
 	else if (!strcmp(what, "filter"))
 		test_must(!filter());
 	else if (!strcmp(what, "refused"))
