@@ -268,28 +268,7 @@ impl<'a> Keeper<'a> {
     fn find_holders(&mut self) {
         let Target::Command { announcements, .. } = &mut self.target else { return };
         let Some(mut socket) = announcements.take() else { return };
-        let mut holders = Vec::new();
-        // Whoever holds it may go on sending for ever.
-        for _ in 0..HOLDERS_MAX {
-            match socket.receive() {
-                Ok(Received::Process { fd, sender, .. }) => {
-                    match Application::announced(fd, &sender) {
-                        Ok(late) if late.is_alive() => {
-                            holders.push(format!("{} ({})", late.name(), late.pid()));
-                        }
-                        _ => {}
-                    }
-                }
-                Ok(Received::End) => break,
-                Ok(Received::Nothing) | Err(_) => {
-                    if holders.is_empty() {
-                        holders.push("a descendant of the command".to_owned());
-                    }
-                    break;
-                }
-            }
-        }
-        *lock(self.holders) = holders;
+        *lock(self.holders) = holders_of(&mut socket);
     }
 
     /// Let in who came at the last moment, and switch everything off.
@@ -827,5 +806,62 @@ impl<'a> Keeper<'a> {
     /// Say it once.
     fn not_reached(&mut self, pid: u32, name: String, reason: String) {
         lock(self.not_reached).add(NotReached { pid, name, reason });
+    }
+}
+
+/// Who still has the other end of a command's socket, by what they have sent.
+fn holders_of(socket: &mut Announcements) -> Vec<String> {
+    let mut holders = Vec::new();
+    // Whoever holds it may go on sending for ever.
+    for _ in 0..HOLDERS_MAX {
+        match socket.receive() {
+            Ok(Received::Process { fd, sender, .. }) => match Application::announced(fd, &sender) {
+                Ok(late) if late.is_alive() => {
+                    holders.push(format!("{} ({})", late.name(), late.pid()));
+                }
+                _ => {}
+            },
+            Ok(Received::End) => break,
+            Ok(Received::Nothing) | Err(_) => {
+                if holders.is_empty() {
+                    holders.push("a descendant of the command".to_owned());
+                }
+                break;
+            }
+        }
+    }
+    holders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+    use strata_abi::user;
+
+    #[test]
+    fn malicious_holders_of_the_socket_that_send_on_are_looked_at_so_often_and_no_more() {
+        let launch = strata_user::Launch::new().unwrap();
+        let theirs = launch.child_fd().try_clone_to_owned().unwrap();
+        let mut ours = launch.started();
+        let memory = rustix::fs::memfd_create("none", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let mut text = user::MAGIC.to_ne_bytes().to_vec();
+        text.extend(user::VERSION.to_ne_bytes());
+        text.extend(std::process::id().to_ne_bytes());
+        for _ in 0..HOLDERS_MAX + 10 {
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let fds = [memory.as_fd()];
+            assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+            let text = [std::io::IoSlice::new(&text)];
+            sendmsg(&theirs, &text, &mut control, SendFlags::empty()).unwrap();
+        }
+        assert!(holders_of(&mut ours).is_empty());
+        let left = (0..HOLDERS_MAX).map(|_| ours.receive().unwrap());
+        assert_eq!(left.filter(|one| matches!(one, Received::Process { .. })).count(), 10);
+        // Nobody has said who it is.
+        assert_eq!(holders_of(&mut ours), ["a descendant of the command"]);
+        drop(theirs);
+        assert!(holders_of(&mut ours).is_empty());
     }
 }
