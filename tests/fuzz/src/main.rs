@@ -5,6 +5,7 @@
 #![cfg_attr(feature = "libfuzzer", no_main)]
 
 mod application;
+mod cut;
 mod elf;
 mod files;
 mod filter;

@@ -1,5 +1,6 @@
 //! A trace's packets, read wholly, in slices, in parts and by seeking.
 
+use crate::cut;
 use crate::files::{metadata_and_more, Files};
 use crate::seen::{all, all_by_run, Seen};
 use crate::shapes::{Shape, COUNT, SHAPES};
@@ -98,6 +99,10 @@ fn check(metadata: &[u8], flags: &Flags, bytes: &[u8]) -> Option<Vec<Seen>> {
     let whole = all(reader.events(TimeRange::ALL));
     same("run", &all_by_run(reader.events(TimeRange::ALL)), &whole);
     pieces(&reader, &whole, flags);
+    // It makes files, so not of each input.
+    if flags.0 & 0x18 == 0 {
+        cut::check(&reader, 1 + usize::from(flags.0 >> 5));
+    }
     Some(whole)
 }
 
