@@ -1,6 +1,7 @@
 //! Event records for people and other tools: as text, JSON, CSV, in Perfetto's format, and counted.
 #![forbid(unsafe_code)]
 
+pub mod debug_info;
 pub mod length;
 pub mod perfetto;
 pub mod pipeline;

@@ -153,7 +153,9 @@ enum End {
 
 /// Render, and hand everything to `sink`, which may end it.
 pub fn run(job: &Job<'_>, sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>) -> Summary {
-    let threads = if job.limit < u64::MAX { 1 } else { job.threads.max(1) };
+    // What objects a process has loaded is known by all that is in front of an event.
+    let is_one = job.limit < u64::MAX || job.options.source.is_some();
+    let threads = if is_one { 1 } else { job.threads.max(1) };
     let shared = Shared::new(job, threads);
     let mut writer =
         Writer { renderer: Renderer::new(&job.options), last: None, summary: Summary::default() };
@@ -343,9 +345,26 @@ impl<'w, 'r> Worker<'w, 'r> {
 
     /// On the caller's thread: one slice, which is everything.
     fn alone(&mut self, write: &mut dyn FnMut(Chunk) -> ControlFlow<()>) {
+        if self.renderer.wants_all() {
+            if let Some(to) = self.job.range.from.checked_sub(1) {
+                self.learn(TimeRange { from: i64::MIN, to });
+            }
+        }
         let mut events = self.job.reader.events(self.job.range);
         // Whoever does not want more has said so.
         let _ = self.slice(&mut events, Task { slice: 0, share: 0, shares: 1 }, write);
+    }
+
+    /// What is in front of the time that was asked for.
+    fn learn(&mut self, range: TimeRange) {
+        let mut events = self.job.reader.events(range);
+        while let Some(message) = events.next() {
+            match message {
+                Message::Event(event) => self.renderer.skip(&event),
+                Message::Packet(_) if (self.job.stop)() => return,
+                _ => {}
+            }
+        }
     }
 
     /// With others: slice by slice.
@@ -392,6 +411,8 @@ impl<'w, 'r> Worker<'w, 'r> {
                         if wanted == 0 {
                             break;
                         }
+                    } else {
+                        self.renderer.skip(&event);
                     }
                     if left > 0 && (!is_mine || chunk.text.len() < limit) {
                         continue;

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
+use strata_analyze::debug_info::SourceOptions;
 use strata_analyze::pipeline::{self, Job, Output, Remark};
 use strata_analyze::render::{ClockStyle, FieldList, Format, Head, Options};
 use strata_ctf::read::{Selection, TimeRange};
@@ -64,6 +65,9 @@ pub struct ViewFlags {
     #[arg(long, value_name = "N")]
     limit: Option<NonZeroU64>,
 
+    #[command(flatten)]
+    source: SourceFlags,
+
     /// Colours
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     color: WhenFlag,
@@ -79,6 +83,38 @@ pub struct ViewFlags {
     /// Read with N threads [default: as many as there are CPUs]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
+}
+
+/// `--debug-info`, with the names that babeltrace2 has.
+#[derive(Debug, Args)]
+struct SourceFlags {
+    /// Of events with an instruction pointer (LTTng's context ip), show function, file and line, where the
+    /// traced programs' files and their debug information are here
+    #[arg(long)]
+    debug_info: bool,
+
+    /// Look for separate debug information in DIR [default: /usr/lib/debug]; implies --debug-info
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    debug_info_dir: Option<PathBuf>,
+
+    /// The traced system's files are below DIR; implies --debug-info
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    debug_info_target_prefix: Option<PathBuf>,
+
+    /// Show whole paths of programs and sources; implies --debug-info
+    #[arg(long)]
+    debug_info_full_path: bool,
+}
+
+impl SourceFlags {
+    fn options(&self) -> Option<SourceOptions> {
+        let options = SourceOptions {
+            folder: self.debug_info_dir.clone(),
+            prefix: self.debug_info_target_prefix.clone(),
+            full_path: self.debug_info_full_path,
+        };
+        (self.debug_info || options != SourceOptions::default()).then_some(options)
+    }
 }
 
 /// `--format`.
@@ -125,6 +161,11 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     let reader = flags.selection.open(&flags.traces)?;
     let stop = Stop::on_signals().context("view: cannot handle signals")?;
     let mut options = flags.options();
+    if options.source.is_some() && options.format == Format::Csv {
+        anyhow::bail!(
+            "--debug-info is for --format text and json. Leave it out, or use another format"
+        );
+    }
     let range = flags.selection.range(&reader)?;
     let mut target = Target::open(!flags.no_pager).context("view: cannot use stdout")?;
     options.colours = match flags.color {
@@ -211,6 +252,7 @@ impl ViewFlags {
             delta: !self.no_delta,
             fields: (!fields.is_empty()).then(|| FieldList::new(&fields)),
             head,
+            source: self.source.options(),
             ..Options::default()
         }
     }

@@ -29,6 +29,7 @@ impl Flags {
             delta: self.layout & 8 == 0,
             fields: (self.layout & 16 != 0).then(|| some_fields(reader)),
             losses: false,
+            source: Option::None,
             head: Head::split(if self.clock & 0x40 != 0 { &["all"][..] } else { &[] }).0,
             clock: styles.get(usize::from(self.clock % 7)).copied(),
             zone: match self.clock & 0x80 {

@@ -57,6 +57,11 @@ impl Lines {
         self.len == 0
     }
 
+    /// Take away so many bytes at the end.
+    pub fn drop_last(&mut self, bytes: usize) {
+        self.len = self.len.saturating_sub(bytes);
+    }
+
     /// Leave only room.
     #[inline]
     pub fn clear(&mut self) {

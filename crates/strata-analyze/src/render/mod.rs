@@ -45,6 +45,8 @@ pub use when::{When, WhenError};
 
 use strata_ctf::read::{Discarded, Event};
 
+use crate::debug_info::{Place, Source, SourceOptions};
+
 use clock::ClockText;
 use csv::Columns;
 use json::JsonFields;
@@ -85,6 +87,8 @@ pub struct Options {
     pub losses: bool,
     /// Text: with a terminal's colours.
     pub colours: bool,
+    /// Text and JSON: where in the source it was recorded, of events with an instruction pointer.
+    pub source: Option<SourceOptions>,
     /// No character commands a terminal: what would is shown as `\x1b` or `\u009b`.
     pub tame: bool,
 }
@@ -100,6 +104,7 @@ impl Default for Options {
             head: Head::default(),
             losses: false,
             colours: false,
+            source: None,
             tame: false,
         }
     }
@@ -123,6 +128,7 @@ pub struct Renderer {
     classes: Table<ClassPlan>,
     packets: Table<PacketPlan>,
     columns: Columns,
+    source: Option<Source>,
     elements: Vec<u64>,
     /// Empty, but for the time of one event record.
     lines: Lines,
@@ -151,6 +157,7 @@ impl Renderer {
             classes: Table::default(),
             packets: Table::default(),
             columns: Columns::new(options.fields.as_ref(), &options.head),
+            source: options.source.as_ref().map(Source::new),
             elements: Vec::new(),
             lines: Lines::default(),
             line: Vec::new(),
@@ -189,6 +196,19 @@ impl Renderer {
     /// The delta for a gap behind an event record of this time.
     pub fn fill(&self, gap: &Gap, before: Option<Stamp>, out: &mut Vec<u8>) {
         clock::delta(out, self.clock.style(), before, gap.stamp);
+    }
+
+    /// Whether it wants to be told all event records, in the order of time.
+    pub fn wants_all(&self) -> bool {
+        self.source.is_some()
+    }
+
+    /// An event record that is not written.
+    #[inline]
+    pub fn skip(&mut self, event: &Event<'_>) {
+        if let Some(source) = &mut self.source {
+            source.learn(event);
+        }
     }
 
     /// Write one event record.
@@ -296,7 +316,8 @@ impl Renderer {
             Some(stamp) => self.time(stamp, out),
             None => self.undated(event, out),
         }
-        let Renderer { options, classes, packets, elements, .. } = self;
+        let Renderer { options, classes, packets, elements, source, .. } = self;
+        let place = source.as_mut().and_then(|source| source.place(event));
         let class = classes.get(event.class().index(), || ClassPlan::new(event, options));
         class.head.add_to(out);
         let stream = event.stream();
@@ -311,13 +332,20 @@ impl Renderer {
         packet.piece.add_to(out);
         let mut any = !packet.piece.is_empty();
         for (part, plan) in &class.parts {
-            if plan.shown == Shown::Nothing {
+            let place = place.as_deref().filter(|_| *part == Part::Common);
+            if plan.shown == Shown::Nothing && place.is_none() {
                 continue;
             }
             if std::mem::replace(&mut any, true) {
                 out.put(b", ", 2);
             }
-            part_text::<COLOUR>(event, *part, plan, elements, out);
+            match plan.shown {
+                Shown::Nothing => out.put(b"{ }", 3),
+                _ => part_text::<COLOUR>(event, *part, plan, elements, out),
+            }
+            if let Some(place) = place {
+                place_text(place, out);
+            }
         }
         out.push(b'\n');
     }
@@ -354,7 +382,8 @@ impl Renderer {
             number::unsigned(out, cycles);
             out.push(b',');
         }
-        let Renderer { options, classes, packets, .. } = self;
+        let Renderer { options, classes, packets, source, .. } = self;
+        let place = source.as_mut().and_then(|source| source.place(event));
         let class = classes.get(event.class().index(), || ClassPlan::new(event, options));
         class.head.add_to(out);
         if let Some(cpu) = event.packet().cpu {
@@ -372,6 +401,9 @@ impl Renderer {
         out.extend_from_slice(&packet.json);
         for (part, plan) in &class.parts {
             part_json(event, *part, &plan.shown, out);
+        }
+        if let Some(place) = place {
+            place_json(&place, out);
         }
         out.extend_from_slice(b"}\n");
     }
@@ -437,6 +469,37 @@ fn part_text<const COLOUR: bool>(
         _ => event.visit(plan::scope(part), &mut values),
     };
     values.finish();
+}
+
+/// In front of a part's end: `, debug_info = { bin = "a+0x1", func = "main+0x2", src = "a.c:3" }`.
+fn place_text(place: &Place, out: &mut Lines) {
+    out.drop_last(2);
+    let begin: &[u8] = if out.as_bytes().ends_with(b"{") { b" " } else { b", " };
+    out.extend_from_slice(begin);
+    let fields = [
+        (&b"debug_info = { bin = "[..], &place.binary),
+        (b", func = ", &place.function),
+        (b", src = ", &place.source),
+    ];
+    for (name, text) in fields {
+        out.extend_from_slice(name);
+        escape::c_quoted(out, text);
+    }
+    out.put(b" } }", 4);
+}
+
+/// `,"debug_info":{"bin":"a+0x1","func":"main+0x2","src":"a.c:3"}`.
+fn place_json(place: &Place, out: &mut Vec<u8>) {
+    let fields = [
+        (&b",\"debug_info\":{\"bin\":"[..], &place.binary),
+        (b",\"func\":", &place.function),
+        (b",\"src\":", &place.source),
+    ];
+    for (name, text) in fields {
+        out.extend_from_slice(name);
+        escape::json_quoted(out, text);
+    }
+    out.push(b'}');
 }
 
 /// `,"payload":{"a":1}`.

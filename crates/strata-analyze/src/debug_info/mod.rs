@@ -1,0 +1,10 @@
+//! Where in the source an event was recorded: of its instruction pointer, by what a trace says of the objects
+//! that a process has loaded, and by the debug information in their files.
+//!
+//! What is found is what babeltrace2's component `filter.lttng-utils.debug-info` finds, in the same words.
+
+mod objects;
+mod source;
+mod symbols;
+
+pub use source::{Place, Source, SourceOptions};

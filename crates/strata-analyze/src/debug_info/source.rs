@@ -1,0 +1,178 @@
+//! From an event's instruction pointer to a place in the source.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
+
+use strata_ctf::read::Event;
+
+use super::objects::{Object, Objects};
+use super::symbols::{Known, Symbols};
+
+/// Files whose debug information is in memory at once.
+const FILES: usize = 64;
+/// Places that are remembered.
+const PLACES: usize = 1 << 16;
+/// Where Linux systems have the debug information of their packages.
+const SYSTEM: &str = "/usr/lib/debug";
+
+/// Where files are looked for, and how they are shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceOptions {
+    /// Where separate debug information is; `/usr/lib/debug` if not given.
+    pub folder: Option<PathBuf>,
+    /// The root of the traced system, as it is seen here.
+    pub prefix: Option<PathBuf>,
+    /// Whole paths instead of names.
+    pub full_path: bool,
+}
+
+/// A place; what is not known is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// `messages+0x1450`, or `messages@0x401450` if the program is always at the same addresses.
+    pub binary: Vec<u8>,
+    /// `main+0x100`.
+    pub function: Vec<u8>,
+    /// `main.c:12`.
+    pub source: Vec<u8>,
+}
+
+/// A program's or library's file, by all that is known of it.
+type Key = (Vec<u8>, Vec<u8>, Vec<u8>);
+
+/// Finds places.
+#[derive(Default)]
+pub struct Source {
+    options: SourceOptions,
+    objects: Objects,
+    files: HashMap<Key, Rc<[Symbols]>>,
+    places: HashMap<(Key, u64), Rc<Place>>,
+}
+
+impl Source {
+    /// With nothing known yet.
+    #[must_use]
+    pub fn new(options: &SourceOptions) -> Source {
+        Source { options: options.clone(), ..Source::default() }
+    }
+
+    /// Learns what an event tells of objects. All events are to be told, in the order of time.
+    pub fn learn(&mut self, event: &Event<'_>) {
+        let _ = self.objects.event(event);
+    }
+
+    /// The same, and says where the event was recorded; `None`: it has no instruction pointer.
+    pub fn place(&mut self, event: &Event<'_>) -> Option<Rc<Place>> {
+        let (ip, object) = self.objects.event(event)?;
+        let Some(object) = object.cloned() else { return Some(Rc::default()) };
+        let address = if object.is_pic { ip - object.begin } else { ip };
+        let key = (object.path.clone(), object.build_id.clone(), object.debug_link.clone());
+        if let Some(place) = self.places.get(&(key.clone(), address)) {
+            return Some(Rc::clone(place));
+        }
+        let place = Rc::new(self.look(&object, &key, address));
+        if self.places.len() >= PLACES {
+            self.places.clear();
+        }
+        self.places.insert((key, address), Rc::clone(&place));
+        Some(place)
+    }
+
+    fn look(&mut self, object: &Object, key: &Key, address: u64) -> Place {
+        let files = match self.files.get(key) {
+            Some(files) => Rc::clone(files),
+            None => {
+                if self.files.len() >= FILES {
+                    self.files.clear();
+                }
+                let files: Rc<[Symbols]> = self.open(object).into();
+                self.files.insert(key.clone(), Rc::clone(&files));
+                files
+            }
+        };
+        let mut known = Known::default();
+        for file in files.iter() {
+            let found = file.find(address);
+            known.function = found.function.or(known.function);
+            known.line = found.line.or(known.line);
+        }
+        let mut place = Place { binary: self.named(&object.path), ..Place::default() };
+        let sign = if object.is_pic { '+' } else { '@' };
+        // Writing to memory does not fail.
+        let _ = write!(place.binary, "{sign}{address:#x}");
+        if let Some((name, offset)) = known.function {
+            place.function = name;
+            let _ = match offset {
+                0 => write!(place.function, "+0"),
+                offset => write!(place.function, "+{offset:#x}"),
+            };
+        }
+        if let Some((path, line)) = known.line {
+            place.source = self.named(&path);
+            let _ = write!(place.source, ":{line}");
+        }
+        place
+    }
+
+    fn named(&self, path: &[u8]) -> Vec<u8> {
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+        if self.options.full_path { path } else { name }.to_vec()
+    }
+
+    /// The object's file, and where that has no lines the one with its debug information.
+    fn open(&self, object: &Object) -> Vec<Symbols> {
+        let path = Path::new(OsStr::from_bytes(&object.path));
+        let is_it = |file: &Symbols| {
+            object.build_id.is_empty()
+                || file.build_id.is_empty()
+                || file.build_id == object.build_id
+        };
+        let open = |path: &Path| Symbols::open(path).ok().filter(is_it);
+        let Some(here) = self.here(path) else { return Vec::new() };
+        let own = open(&here);
+        if own.as_ref().is_some_and(Symbols::has_lines) {
+            return own.into_iter().collect();
+        }
+        let separate = self.separate(object, path).into_iter().find_map(|path| open(&path));
+        own.into_iter().chain(separate).collect()
+    }
+
+    /// A path of the traced system, as it is seen here. Only whole ones are: no others mean a place.
+    fn here(&self, path: &Path) -> Option<PathBuf> {
+        let is_whole =
+            path.is_absolute() && !path.components().any(|it| it == Component::ParentDir);
+        let prefix = self.options.prefix.as_deref().unwrap_or(Path::new("/"));
+        is_whole.then(|| prefix.join(path.strip_prefix("/").unwrap_or(path)))
+    }
+
+    /// Where its debug information may be.
+    fn separate(&self, object: &Object, path: &Path) -> Vec<PathBuf> {
+        let folder = match &self.options.folder {
+            Some(folder) => folder.clone(),
+            None => self.here(Path::new(SYSTEM)).unwrap_or_default(),
+        };
+        let mut found = Vec::new();
+        if let [first, rest @ ..] = &object.build_id[..] {
+            let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+            found.push(folder.join(format!(".build-id/{first:02x}/{rest}.debug")));
+        }
+        let link = Path::new(OsStr::from_bytes(&object.debug_link));
+        let is_name = link.file_name() == Some(link.as_os_str());
+        if let (true, Some(beside)) = (is_name, path.parent()) {
+            let near = [beside.join(link), beside.join(".debug").join(link)];
+            found.extend(near.iter().filter_map(|path| self.here(path)));
+            found.push(folder.join(beside.strip_prefix("/").unwrap_or(beside)).join(link));
+        }
+        found
+    }
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("options", &self.options).finish_non_exhaustive()
+    }
+}
