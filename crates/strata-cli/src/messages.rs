@@ -258,7 +258,7 @@ fn headline(report: &Report) -> Message {
             recorded(report),
             time(report.elapsed),
             shell_word(&output.display().to_string()),
-            size(counts.bytes),
+            sizes(&counts),
         )),
         None if counts.records > 0 => talk(format!(
             "{} in {}, and the trace is gone",
@@ -266,6 +266,14 @@ fn headline(report: &Report) -> Message {
             time(report.elapsed)
         )),
         None => talk(format!("nothing recorded in {}; there is no trace", time(report.elapsed))),
+    }
+}
+
+/// `27.0 KiB, and 12.3 KiB of descriptions`.
+fn sizes(counts: &Counts) -> String {
+    match counts.metadata_bytes {
+        0 => size(counts.bytes),
+        bytes => format!("{}, and {} of descriptions", size(counts.bytes), size(bytes)),
     }
 }
 

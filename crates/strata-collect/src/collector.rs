@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::files::{Directory, StreamFile};
+use crate::kinds::Kinds;
 use crate::stats::{Discarded, StreamStats};
 use crate::track::{Plan, Track};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -58,6 +59,7 @@ pub struct Collector {
     streams: Vec<(Track, StreamFile)>,
     described: bool,
     classes: Option<Classes>,
+    kinds: Option<Kinds>,
     /// See [`Collector::add_discarded`].
     not_run: u64,
     given_up: bool,
@@ -101,6 +103,7 @@ impl Collector {
             streams,
             described: false,
             classes: None,
+            kinds: None,
             not_run: 0,
             given_up: false,
             span: None,
@@ -140,6 +143,18 @@ impl Collector {
     pub fn set_metadata(&mut self, text: &str) -> Result<(), Error> {
         self.directory.set_metadata(text)?;
         self.described = true;
+        Ok(())
+    }
+
+    /// Has the metadata grow with the kinds of event records that happen, instead of being set. Must have
+    /// happened before the first packet is written.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn describe_kinds(&mut self, mut kinds: Kinds) -> Result<(), Error> {
+        self.set_metadata(kinds.text())?;
+        kinds.set_written();
+        self.kinds = Some(kinds);
         Ok(())
     }
 
@@ -216,6 +231,7 @@ impl Collector {
             described: &mut self.described,
             describe,
             classes: self.classes.as_mut(),
+            kinds: self.kinds.as_mut().filter(|kinds| !kinds.is_whole()),
             track,
             file,
             fd: None,
@@ -302,6 +318,7 @@ impl Collector {
             match writer.track.plan(&info, false, || stream.counters(), now_ns) {
                 Ok(plan) => {
                     writer.describe(&plan)?;
+                    writer.look(buffer.get(plan.from as usize..).unwrap_or(&[]))?;
                     writer.write(plan, |fd, at, header, from| {
                         let body = buffer.get(from as usize..).unwrap_or(&[]);
                         strata_ring::write_both(fd, at, header, body)
@@ -482,6 +499,7 @@ struct Writer<'w> {
     described: &'w mut bool,
     describe: &'w mut dyn FnMut() -> Option<String>,
     classes: Option<&'w mut Classes>,
+    kinds: Option<&'w mut Kinds>,
     track: &'w mut Track,
     file: &'w mut StreamFile,
     /// Open from the first packet on.
@@ -500,6 +518,14 @@ impl Writer<'_> {
             }
         };
         self.describe(&plan)?;
+        if self.kinds.is_some() && plan.body_bytes > 0 {
+            let mut body = Vec::new();
+            packet.copy_to(plan.from, &mut body).map_err(|source| {
+                let path = self.directory.path().to_owned();
+                Error::Ring { path, source }
+            })?;
+            self.look(&body)?;
+        }
         match self.count(&mut plan, packet) {
             Some(body) => {
                 self.write(plan, |fd, at, header, _| strata_ring::write_both(fd, at, header, &body))
@@ -514,6 +540,17 @@ impl Writer<'_> {
             if let Some(text) = (self.describe)() {
                 self.directory.set_metadata(&text)?;
                 *self.described = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Describes the kinds of records that are to be written.
+    fn look(&mut self, records: &[u8]) -> Result<(), Error> {
+        if let Some(kinds) = &mut self.kinds {
+            if kinds.look(records) {
+                self.directory.set_metadata(kinds.text())?;
+                kinds.set_written();
             }
         }
         Ok(())

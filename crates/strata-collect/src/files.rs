@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use strata_ctf::end_mark::{EndMark, Ending, Losses};
 use strata_ctf::packet::{Header, HEADER_BYTES, PACKET_BITS_OFFSET, TIMESTAMP_END_OFFSET};
 
@@ -32,6 +33,7 @@ fn file_mode() -> Mode {
 pub struct Directory {
     fd: OwnedFd,
     path: PathBuf,
+    metadata_bytes: AtomicU64,
 }
 
 impl Directory {
@@ -83,7 +85,7 @@ impl Directory {
         if fs::fstat(&fd).map_err(error)?.st_uid != geteuid().as_raw() {
             return Err(error(Errno::EXIST));
         }
-        Ok(Self { fd, path: path.to_owned() })
+        Ok(Self { fd, path: path.to_owned(), metadata_bytes: AtomicU64::new(0) })
     }
 
     /// The names of what is in it.
@@ -150,7 +152,15 @@ impl Directory {
     /// # Errors
     /// What the system says.
     pub fn set_metadata(&self, text: &str) -> Result<(), Error> {
-        self.write_whole(METADATA, METADATA_NEW, text.as_bytes(), &[])
+        self.write_whole(METADATA, METADATA_NEW, text.as_bytes(), &[])?;
+        self.metadata_bytes.store(text.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The size of the metadata \[byte\].
+    #[must_use]
+    pub fn metadata_bytes(&self) -> u64 {
+        self.metadata_bytes.load(Ordering::Relaxed)
     }
 
     /// Whether readers take the folder for a trace.

@@ -23,6 +23,7 @@
 mod collector;
 mod error;
 mod files;
+mod kinds;
 mod mark;
 mod stats;
 mod track;
@@ -32,5 +33,6 @@ mod track_tests;
 pub use collector::{Collector, Identity, Producer};
 pub use error::Error;
 pub use files::Directory;
+pub use kinds::Kinds;
 pub use mark::{begin_mark, end_mark, remove_mark};
 pub use stats::{Discarded, StreamStats};

@@ -3,12 +3,14 @@
 use std::io;
 
 use rustix::time::{clock_gettime, ClockId};
+use strata_collect::Kinds;
 use strata_ctf::environment::{
     kernel_environment, user_environment, KernelHost, Known, UserProcess,
 };
 use strata_ctf::metadata::{self, Version};
 use strata_model::{
-    ByteOrder, ClockClass, EventClass, FieldClass, RecordHeader, StreamClass, Trace, Uuid,
+    ByteOrder, ClockClass, EventClass, FieldClass, RecordHeader, StreamClass, Trace, TraceError,
+    Uuid,
 };
 use strata_user::Application;
 
@@ -39,6 +41,34 @@ impl Machine {
     /// The metadata of a trace that is known as a whole.
     pub(crate) fn describe(&self, trace: &Trace) -> String {
         metadata::write_as(self.version, trace)
+    }
+
+    /// The metadata of a trace with one stream class, whose kinds of event records are described when they
+    /// happen; those with this id and higher ones from the begin on.
+    ///
+    /// # Errors
+    /// The class is nonsense.
+    pub(crate) fn kinds(
+        &self,
+        mut trace: Trace,
+        first_id: Option<u32>,
+    ) -> Result<Kinds, TraceError> {
+        let mut class = trace.streams.pop().unwrap_or_else(|| stream_class(true, Vec::new()));
+        let events = std::mem::take(&mut class.events);
+        trace.streams.push(class.clone());
+        let text = self.describe(&trace);
+        class.events.clone_from(&events);
+        let first: Vec<usize> = (0..events.len())
+            .filter(|&index| first_id.is_some_and(|first_id| events[index].id >= first_id))
+            .collect();
+        let (version, order, id) = (self.version, trace.byte_order, class.id);
+        let mut kinds = Kinds::new(text, &class, move |text, index| {
+            // A String takes everything.
+            let event = events.get(index).map(std::slice::from_ref).unwrap_or_default();
+            let _ = metadata::append_as(version, text, order, id, event);
+        })?;
+        first.into_iter().for_each(|index| kinds.add(index));
+        Ok(kinds)
     }
 
     /// The metadata of the process' trace with these kinds of event records, of which one at a time is there.
@@ -258,6 +288,28 @@ mod tests {
         let number = |name: &str| Field::new(name, FieldClass::Integer(Integer::signed(8)));
         assert_eq!(fields(true), [number("prev_state"), number("flags")]);
         assert_eq!(fields(false), event.fields);
+    }
+
+    #[test]
+    fn kinds_are_none_but_those_of_the_dump_until_they_happen() {
+        let event = |id, name: &str| EventClass {
+            id,
+            provider: String::new(),
+            name: name.into(),
+            loglevel: None,
+            emf_uri: None,
+            fields: Vec::new(),
+        };
+        let machine = Machine::new(Mode::Discard, Version::One);
+        let class = stream_class(true, vec![event(0, "one"), event(1, "two"), event(2, "dump")]);
+        let mut trace = machine.kernel_trace(new_uuid().unwrap(), "", false, class);
+        let whole = machine.describe(&trace);
+        let mut kinds = machine.kinds(trace.clone(), Some(2)).unwrap();
+        trace.streams[0].events.drain(..2);
+        assert_eq!(kinds.text(), machine.describe(&trace));
+        kinds.add(0);
+        kinds.add(1);
+        assert_eq!(kinds.text().len(), whole.len());
     }
 
     #[test]

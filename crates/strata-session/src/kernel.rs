@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
-use strata_collect::{remove_mark, Collector, Directory, Identity, Producer};
+use strata_collect::{remove_mark, Collector, Directory, Identity, Kinds, Producer};
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::filter::{check, Candidate, End, Slips};
@@ -74,7 +74,8 @@ struct Attached {
     /// Taken by the thread that reads it.
     channel: Option<Channel>,
     uuid: Uuid,
-    metadata: String,
+    /// Its metadata, taken likewise.
+    kinds: Option<Kinds>,
     /// With those of the dump of what runs, if there is one.
     class: StreamClass,
     /// The id of the first of these.
@@ -287,8 +288,8 @@ impl KernelLayer {
         flush: Duration,
     ) -> Option<impl FnOnce(&Shared) -> Recorded + Send + use<>> {
         let attached = self.attached.as_mut()?;
-        let channel = attached.channel.take()?;
-        let (uuid, metadata) = (attached.uuid, attached.metadata.clone());
+        let (channel, kinds) = (attached.channel.take()?, attached.kinds.take()?);
+        let uuid = attached.uuid;
         let (class, dump_id) = (attached.class.clone(), attached.dump_id);
         let (root, path) = (folder.0, folder.1.join(KERNEL));
         let (not_run, span_from) = (Arc::clone(&attached.not_run), attached.span_from);
@@ -309,7 +310,7 @@ impl KernelLayer {
             if let Some(begin) = span_from {
                 collector.span_from(begin);
             }
-            let dumped = collector.set_metadata(&metadata).and_then(|()| match dump_id {
+            let dumped = collector.describe_kinds(kinds).and_then(|()| match dump_id {
                 None => Ok(Dump::default()),
                 Some(first_id) => {
                     let place = statedump::Place { uuid, stream_id, stream_instance, first_id };
@@ -397,11 +398,11 @@ impl Attached {
         trace.validate()?;
         let channel = session.take_channel();
         let not_run = Arc::new(AtomicU64::new(0));
-        let metadata = machine.describe(&trace);
+        let kinds = Some(machine.kinds(trace, dump_id)?);
         Ok(Attached {
             channel,
             uuid,
-            metadata,
+            kinds,
             class,
             dump_id,
             not_run,
@@ -572,6 +573,7 @@ impl<'a> Recorder<'a> {
             remove_empty(root, directory);
         } else {
             counts.add(&dumped.counts);
+            counts.metadata_bytes = directory.metadata_bytes();
             match directory.end(self.shared.ending(), losses) {
                 Ok(()) => unmarked = 0,
                 Err(error) => self.shared.fail_to_write(&error),

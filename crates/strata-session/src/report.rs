@@ -75,6 +75,8 @@ pub struct Counts {
     pub packets: u64,
     /// Their size \[byte\].
     pub bytes: u64,
+    /// The size of the metadata that describe them \[byte\].
+    pub metadata_bytes: u64,
     /// Time of the first and the last packet's ends, `CLOCK_MONOTONIC` \[ns\].
     pub span: Option<(u64, u64)>,
     /// Records that were never written.
@@ -101,6 +103,7 @@ impl Counts {
         self.records = self.records.saturating_add(other.records);
         self.packets = self.packets.saturating_add(other.packets);
         self.bytes = self.bytes.saturating_add(other.bytes);
+        self.metadata_bytes = self.metadata_bytes.saturating_add(other.metadata_bytes);
         self.span = match (self.span, other.span) {
             (Some((begin, end)), Some((first, last))) => Some((begin.min(first), end.max(last))),
             (one, another) => one.or(another),

@@ -324,6 +324,7 @@ impl Moved {
             Output::Folder(collector) => Some(collector.into_directory()),
             _ => None,
         };
+        counts.metadata_bytes = directory.as_ref().map_or(0, Directory::metadata_bytes);
         self.look_at_records(directory.as_ref());
         self.release(&mut counts, shared);
         let unmarked = self.mark(directory.as_ref(), &counts, shared);
@@ -511,6 +512,7 @@ pub(crate) fn counts_of(stats: &[StreamStats], streams: u32) -> Counts {
         records: sum.records,
         packets: sum.packets,
         bytes: sum.bytes,
+        metadata_bytes: 0,
         span: sum.first_timestamp.zip(sum.last_timestamp),
         discarded: crate::report::Discarded {
             full: sum.discarded.full,

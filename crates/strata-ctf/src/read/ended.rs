@@ -238,16 +238,16 @@ mod tests {
         fs::write(&file, "abc").unwrap();
         let mut schema = Schema::default();
         let of = |schema: &Schema, files: &[PathBuf]| of_trace(&folder.0, schema, files);
-        assert_eq!(of(&schema, &[file.clone()]), None);
+        assert_eq!(of(&schema, std::slice::from_ref(&file)), None);
         schema.environment.push((IN_ENVIRONMENT.into(), EnvValue::Integer(1)));
-        let whole = of(&schema, &[file.clone()]).unwrap();
+        let whole = of(&schema, std::slice::from_ref(&file)).unwrap();
         assert!(whole.is_complete() && whole.missing.is_none(), "{whole:?}");
         assert!(of(&schema, &[file.clone(), file.clone()]).unwrap().is_complete());
         let none = of(&schema, &[]).unwrap();
         let missing = Missing { files: 1, files_found: 0, bytes: 3, bytes_found: 0 };
         assert!(!none.is_complete() && none.missing == Some(missing), "{none:?}");
         fs::write(&file, "ab").unwrap();
-        assert!(!of(&schema, &[file]).unwrap().is_complete());
+        assert!(!of(&schema, std::slice::from_ref(&file)).unwrap().is_complete());
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
         folder.set(&ENDED);
         fs::write(inner.join(FILE), ENDED.encode()).unwrap();
         let found = |path: &Path| -> Vec<PathBuf> {
-            let ends = of_recordings(path, &[trace.clone()]);
+            let ends = of_recordings(path, std::slice::from_ref(&trace));
             ends.iter().map(|end| end.path.to_path_buf()).collect()
         };
         assert_eq!(found(&folder.0), [folder.0.clone(), inner.clone()]);
