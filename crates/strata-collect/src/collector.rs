@@ -13,7 +13,7 @@ use std::{fmt, io, thread};
 use strata_ctf::packet::Header;
 use strata_ctf::walk::Walker;
 use strata_model::{ByteOrder, StreamClass, Uuid};
-use strata_ring::{Channel, LossMode, Packet, Poll, Publish, Stream};
+use strata_ring::{Channel, Counters, Info, LossMode, Packet, Poll, Publish, Stream};
 
 /// Which trace a channel's packets belong to.
 #[derive(Clone, Debug)]
@@ -37,6 +37,14 @@ pub enum Producer {
 
 /// How often, and how long each time, the end of a session waits for a slot to be committed.
 const PATIENCE: (u32, Duration) = (20, Duration::from_millis(1));
+
+/// Pieces of a packet that does not fit are not smaller: a page less is no use \[byte\].
+const PIECE_BYTES_MIN: usize = 512;
+
+/// Less may still fit.
+fn is_full(error: &Error) -> bool {
+    matches!(error, Error::NoSpace { .. } | Error::TooLarge { .. })
+}
 
 /// Who knows the event record classes; see [`Collector::set_classes`].
 struct Classes(Box<dyn FnMut() -> Option<StreamClass> + Send>);
@@ -319,9 +327,14 @@ impl Collector {
                 Ok(plan) => {
                     writer.describe(&plan)?;
                     writer.look(buffer.get(plan.from as usize..).unwrap_or(&[]))?;
-                    writer.write(plan, |fd, at, header, from| {
+                    let written = writer.write(plan, |fd, at, header, from| {
                         let body = buffer.get(from as usize..).unwrap_or(&[]);
                         strata_ring::write_both(fd, at, header, body)
+                    });
+                    written.inspect_err(|error| {
+                        if is_full(error) {
+                            writer.write_some(&info, buffer, stream.counters());
+                        }
                     })
                 }
                 Err(what) => {
@@ -526,11 +539,56 @@ impl Writer<'_> {
             })?;
             self.look(&body)?;
         }
-        match self.count(&mut plan, packet) {
+        let written = match self.count(&mut plan, packet) {
             Some(body) => {
                 self.write(plan, |fd, at, header, _| strata_ring::write_both(fd, at, header, &body))
             }
             None => self.write(plan, |fd, at, header, from| packet.write_to(fd, at, header, from)),
+        };
+        written.inspect_err(|error| {
+            let mut body = Vec::new();
+            if is_full(error) && packet.copy_to(0, &mut body).is_ok() {
+                self.write_some(packet.info(), &body, packet.counters());
+            }
+        })
+    }
+
+    /// The whole packet did not fit: writes as many of its first records as do. `body` is all of it, from the
+    /// begin of the sub-buffer on. Without memory, or with classes that are nonsense, nothing more is written.
+    fn write_some(&mut self, info: &Info, body: &[u8], counters: Counters) {
+        let class = self.classes.as_mut().and_then(|classes| (classes.0)());
+        let walker = class.and_then(|class| Walker::new(&class, ByteOrder::NATIVE).ok());
+        let Some(walker) = walker else { return };
+        let mut most = body.len() / 2;
+        while most >= PIECE_BYTES_MIN {
+            // Of a file whose first packet did not fit nothing is left.
+            self.fd = None;
+            // What was written of it until now is passed over.
+            let Ok(mut plan) = self.track.plan(info, false, || counters, now_ns) else {
+                return;
+            };
+            let Some(left) = body.get(plan.from as usize..) else { return };
+            let (mut records, mut bytes, mut last, mut time) = (0, 0, plan.begin, plan.begin);
+            for record in walker.records(left, plan.begin) {
+                let Ok(record) = record else { break };
+                if record.offset > most as u64 {
+                    break;
+                }
+                // The one before it ends where it begins.
+                (records, bytes, last, time) = (records + 1, record.offset, time, record.timestamp);
+            }
+            let records = u64::saturating_sub(records, 1);
+            if records == 0 {
+                most /= 2;
+                continue;
+            }
+            plan.cut(records, bytes, last);
+            let piece = left.get(..bytes as usize).unwrap_or(&[]);
+            let written = self
+                .write(plan, |fd, at, header, _| strata_ring::write_both(fd, at, header, piece));
+            if written.is_err() {
+                most /= 2;
+            }
         }
     }
 

@@ -49,6 +49,17 @@ impl Plan {
         self.body_bytes > 0 && self.records.is_none()
     }
 
+    /// Only its first bytes are written, which are so many records, the last of this time; it goes on later, or
+    /// never.
+    pub(crate) fn cut(&mut self, records: u64, body_bytes: u64, last: u64) {
+        // Readers complete the records' times from here on.
+        self.end = last.clamp(self.begin, self.end.max(self.begin));
+        self.records = Some(records);
+        self.body_bytes = body_bytes;
+        self.upto = self.from + body_bytes;
+        self.whole = false;
+    }
+
     /// Its first `body_bytes` are whole records, so many; it ends there, for this reason if that is not all
     /// of it.
     pub(crate) fn count(&mut self, records: u64, body_bytes: u64, why: Option<String>) {
