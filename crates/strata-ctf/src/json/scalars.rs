@@ -97,7 +97,7 @@ pub(super) fn fixed(class: &Object<'_>) -> Made<Fixed> {
 impl Fixed {
     /// A number of more bits than any that is computed with: its bytes, as they are in the packet.
     pub fn bytes(&self) -> Option<FieldClass> {
-        let is_whole = self.bits.is_multiple_of(8) && self.align >= 8;
+        let is_whole = self.bits % 8 == 0 && self.align >= 8;
         let length = Length::Static(self.bits / 8);
         (self.bits > 64 && is_whole).then_some(FieldClass::Blob { align: self.align, length })
     }
