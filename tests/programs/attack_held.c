@@ -149,8 +149,8 @@ static void mount_on(const char *folder)
 	device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	if (device < 0)
 		die("/dev/fuse");
-	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%u,group_id=%u", device, uid,
-		 uid);
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%u,group_id=%u", device,
+		 uid, uid);
 	if (mount("attack", folder, "fuse", MS_NOSUID | MS_NODEV, options))
 		die("mount");
 }

@@ -500,7 +500,8 @@ impl<'a> Keeper<'a> {
         let is_one = |pid: &u32| self.is_one_of_ours(*pid);
         let descends = came == Came::Invited || is_one(&pid) || parents.iter().any(is_one);
         let ours = came == Came::Invited || (descends && was_of_it);
-        let unknown = !ours && self.is_of_command() && !(!parents.is_empty() && was_of_it);
+        let unseen = parents.is_empty() || !was_of_it;
+        let unknown = !ours && self.is_of_command() && unseen;
         match application {
             Ok(application) if unknown && self.inherited(&application).is_none() => {
                 // It may have ended long ago, and waited for us in the socket.
@@ -793,9 +794,9 @@ impl<'a> Keeper<'a> {
                 self.not_reached(*pid, name.clone(), reason.clone());
             }
             // Once for all of them.
-            Error::UserHeld { uid, limit, .. } => {
+            Error::UserHeld { uid, .. } => {
                 let name = format!("processes of user {uid}");
-                self.not_reached(0, name, held_of_user(*uid, *limit));
+                self.not_reached(0, name, held_of_user(*uid));
             }
             error => {
                 self.not_reached(error.pid().unwrap_or(0), String::new(), error.to_string());

@@ -100,8 +100,8 @@ pub fn list() -> Result<Listing, SessionError> {
     for error in findings.errors.iter().filter(|error| !error.is_gone()) {
         let one = match error {
             // Once for all of them.
-            Error::UserHeld { uid, limit, .. } => {
-                unreached(0, format!("processes of user {uid}"), held_of_user(*uid, *limit))
+            Error::UserHeld { uid, .. } => {
+                unreached(0, format!("processes of user {uid}"), held_of_user(*uid))
             }
             error => unreached(error.pid().unwrap_or(0), String::new(), error.to_string()),
         };

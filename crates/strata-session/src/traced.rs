@@ -115,9 +115,26 @@ impl Traced {
         keep(&mut lock(&self.warnings), text);
     }
 
-    /// Look for tracepoints that came or went. What is wrong with the process' memory ends it.
+    /// Look for tracepoints that came or went, and have them switched on. What is wrong with the process' memory
+    /// ends it.
     pub(crate) fn update(&self, session: &mut AppSession, shared: &Shared) {
-        match session.update() {
+        let updated = session.update();
+        self.updated(updated, session, shared);
+    }
+
+    /// The same without switching on.
+    fn learn(&self, session: &mut AppSession, shared: &Shared) {
+        let updated = session.learn();
+        self.updated(updated, session, shared);
+    }
+
+    fn updated(
+        &self,
+        updated: Result<bool, strata_user::Error>,
+        session: &mut AppSession,
+        shared: &Shared,
+    ) {
+        match updated {
             Ok(_) => self.selected.store(session.nr_selected() as u64, Ordering::Relaxed),
             Err(error) => self.give_up(&error, shared),
         }
@@ -257,7 +274,7 @@ impl Moved {
         let mut describe = || {
             let mut session = traced.session();
             let session = session.as_mut()?;
-            traced.update(session, place.shared);
+            traced.learn(session, place.shared);
             let nr_events = session.nr_selected();
             if *described == Some(nr_events) {
                 return None;
@@ -421,7 +438,7 @@ impl Moved {
                 ));
             }
         }
-        if let Err(error) = session.release() {
+        if let Err(error) = session.release_at_once() {
             traced.found(&error, shared);
         }
     }

@@ -542,9 +542,9 @@ impl Application {
         self.inner.publish
     }
 
-    /// Its number, and whose it is: who owns its memory.
-    pub(crate) fn pid_and_owner(&self) -> (u32, u32) {
-        (self.pid(), self.memory().owner.uid)
+    /// Its number, and whose it is: real user when it was found, else who owns its memory.
+    pub(crate) fn pid_and_user(&self) -> (u32, u32) {
+        (self.pid(), self.identity().uid.unwrap_or(self.memory().owner.uid))
     }
 
     /// Its code, to read and write; not opened yet.

@@ -6,7 +6,7 @@
 //! How many are left behind is counted by user; of a user who has too many, nothing more is asked until one of
 //! them has come back. Nobody waits for those: all these waits end with this program.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{self, Sender};
@@ -21,6 +21,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(40);
 
 /// The same for what may have to be read from a disk.
 pub(crate) const DISK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// So many times that for all questions of one user that are asked together, beside those left behind.
+const PATIENCES_OF_USER: u32 = 3;
 
 /// How often who waits looks at the thread.
 const STEP: Duration = Duration::from_millis(10);
@@ -38,10 +41,12 @@ const STACK_BYTES: usize = 256 << 10;
 
 // ---- who is left behind ----
 
-/// For each user: the processes that a thread was left behind for.
-static LEFT: Mutex<BTreeMap<u32, Vec<u32>>> = Mutex::new(BTreeMap::new());
+/// For each user: the processes that threads were left behind for; `None`: it may answer yet.
+type Left = BTreeMap<u32, Vec<Option<u32>>>;
 
-fn left() -> MutexGuard<'static, BTreeMap<u32, Vec<u32>>> {
+static LEFT: Mutex<Left> = Mutex::new(BTreeMap::new());
+
+fn left() -> MutexGuard<'static, Left> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -53,16 +58,16 @@ pub(crate) fn may_ask(pid: u32, uid: u32) -> Result<(), Error> {
     judged(&left(), pid, uid, rustix::process::geteuid().as_raw())
 }
 
-fn judged(left: &BTreeMap<u32, Vec<u32>>, pid: u32, uid: u32, ours: u32) -> Result<(), Error> {
+fn judged(left: &Left, pid: u32, uid: u32, ours: u32) -> Result<(), Error> {
     if left.is_empty() {
         return Ok(());
     }
     let of_user = left.get(&uid).map_or(&[][..], Vec::as_slice);
-    if of_user.contains(&pid) {
+    if of_user.contains(&Some(pid)) {
         return Err(Error::Held { pid });
     }
     if of_user.len() >= OF_USER_MAX {
-        return Err(Error::UserHeld { pid, uid, limit: OF_USER_MAX });
+        return Err(Error::UserHeld { pid, uid });
     }
     let others = left.iter().filter(|(user, _)| **user != ours).map(|(_, pids)| pids.len());
     match uid != ours && others.sum::<usize>() >= OF_ALL_MAX {
@@ -71,15 +76,16 @@ fn judged(left: &BTreeMap<u32, Vec<u32>>, pid: u32, uid: u32, ours: u32) -> Resu
     }
 }
 
-/// A thread that is left behind, until it is dropped.
+/// A thread that is left behind, as long as this lives.
 #[derive(Debug)]
-struct LeftBehind {
-    pid: u32,
+pub(crate) struct LeftBehind {
+    pid: Option<u32>,
     uid: u32,
 }
 
 impl LeftBehind {
-    fn new(pid: u32, uid: u32) -> LeftBehind {
+    /// For this process, if it is known that it does not answer.
+    pub fn new(pid: Option<u32>, uid: u32) -> LeftBehind {
         left().entry(uid).or_default().push(pid);
         LeftBehind { pid, uid }
     }
@@ -217,6 +223,8 @@ struct State<Q, A> {
     /// The number of the thread in charge; those before it are left behind.
     in_charge: usize,
     left: BTreeMap<usize, LeftBehind>,
+    /// Users who have had their time.
+    refused: BTreeSet<u32>,
     is_done: bool,
 }
 
@@ -231,8 +239,8 @@ struct Asking {
 /// What a question passes before it asks what may not be answered.
 pub(crate) struct Door<'a> {
     pid: u32,
-    /// Says whose process it is.
-    tell: &'a dyn Fn(u32),
+    /// Says whose process it is. False: that user has had its time.
+    tell: &'a dyn Fn(u32) -> bool,
 }
 
 impl Door<'_> {
@@ -243,8 +251,10 @@ impl Door<'_> {
     /// As [`may_ask`].
     pub fn enter(&self, uid: u32) -> Result<(), Error> {
         may_ask(self.pid, uid)?;
-        (self.tell)(uid);
-        Ok(())
+        match (self.tell)(uid) {
+            true => Ok(()),
+            false => Err(Error::UserHeld { pid: self.pid, uid }),
+        }
     }
 }
 
@@ -254,7 +264,7 @@ impl<Q, A> Desk<Q, A> {
     }
 }
 
-/// A thread at a desk, until it is dropped.
+/// A thread at a desk, as long as this lives.
 struct Seat<Q, A> {
     desk: Arc<Desk<Q, A>>,
     number: usize,
@@ -283,6 +293,7 @@ impl<Q, A> Seat<Q, A> {
                 if state.in_charge == self.number {
                     state.asking = Some(Asking { number, pid, uid: Some(uid), tid });
                 }
+                !state.refused.contains(&uid)
             };
             let door = Door { pid, tell: &tell };
             last = Some((number, (desk.ask)(question, &door)));
@@ -292,14 +303,15 @@ impl<Q, A> Seat<Q, A> {
 
 impl<Q, A> Drop for Seat<Q, A> {
     fn drop(&mut self) {
+        // First: who hears that all is done may ask of the same process again.
+        let left = self.desk.lock().left.remove(&self.number);
+        drop(left);
         let mut state = self.desk.lock();
         if state.in_charge == self.number {
             state.is_done = true;
+            drop(state);
             self.desk.changed.notify_all();
         }
-        let left = state.left.remove(&self.number);
-        drop(state);
-        drop(left);
     }
 }
 
@@ -336,6 +348,7 @@ pub(crate) fn ask_all<Q: Send + 'static, A: Send + 'static>(
         asking: None,
         in_charge: 0,
         left: BTreeMap::new(),
+        refused: BTreeSet::new(),
         is_done: false,
     };
     let (state, changed) = (Mutex::new(state), Condvar::new());
@@ -389,24 +402,134 @@ pub(crate) fn ask_each_for<A: Send + 'static>(
     pids.iter().zip(answers).filter_map(|(pid, answer)| Some((*pid, answer.ok()??))).collect()
 }
 
-/// One question, as [`ask_all`] asks it.
-///
-/// # Errors
-/// As there.
-pub(crate) fn ask<A: Send + 'static>(
+type Once<A> = Box<dyn FnOnce(&Door<'_>) -> Result<A, Error> + Send>;
+
+/// One question, for whose answer nobody has to wait: its thread goes on with it, and counts as left behind from
+/// when it is left on. Who lets go of it does not hear the answer.
+pub(crate) struct Errand<A> {
+    desk: Arc<Desk<Once<A>, A>>,
     pid: u32,
-    patience: Duration,
-    question: impl FnOnce(&Door<'_>) -> Result<A, Error> + Send + 'static,
-    meanwhile: &mut dyn FnMut(),
-) -> Result<A, Error> {
-    type Question<A> = Box<dyn FnOnce(&Door<'_>) -> Result<A, Error> + Send>;
-    let questions: Vec<(u32, Question<A>)> = vec![(pid, Box::new(question))];
-    let meanwhile = &mut |_| {
-        meanwhile();
-        ControlFlow::Continue(())
-    };
-    let mut answers = ask_all(questions, patience, |question, door| question(door), meanwhile);
-    answers.all.pop().unwrap_or(Err(Error::Gone { pid }))
+    uid: u32,
+}
+
+impl<A> std::fmt::Debug for Errand<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Errand of process {}", self.pid)
+    }
+}
+
+/// How long this program has waited for errands of a user whose threads slept, in the period that began then.
+static WAITED: Mutex<BTreeMap<u32, (Instant, Duration)>> = Mutex::new(BTreeMap::new());
+
+/// So long it waits in a period for all errands of one user; then for none of them any more.
+pub(crate) const WAIT_OF_USER: Duration = Duration::from_secs(1);
+
+const WAIT_PERIOD: Duration = Duration::from_secs(10);
+
+/// Of so many users that is known; for others nobody waits then.
+const WAITED_MAX: usize = 1024;
+
+/// And so long for one that does something, or would if it had a CPU.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+
+impl<A: Send + 'static> Errand<A> {
+    /// Asks it, of this process of this user.
+    ///
+    /// # Errors
+    /// As [`may_ask`], and [`Error::System`].
+    pub fn new(
+        (pid, uid): (u32, u32),
+        question: impl FnOnce() -> Result<A, Error> + Send + 'static,
+    ) -> Result<Errand<A>, Error> {
+        may_ask(pid, uid)?;
+        let question: Once<A> = Box::new(move |_| question());
+        let state = State {
+            queue: VecDeque::from([(0, pid, question)]),
+            answers: vec![None],
+            asking: None,
+            in_charge: 0,
+            left: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            is_done: false,
+        };
+        let ask = |question: Once<A>, door: &Door<'_>| question(door);
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        let desk = Arc::new(Desk { state, changed, ask: Box::new(ask) });
+        let seat = Seat { desk: Arc::clone(&desk), number: 0 };
+        let what = "making a thread that reads its code";
+        submit(Box::new(move || seat.work())).map_err(|source| Error::System {
+            pid,
+            what,
+            source,
+        })?;
+        Ok(Errand { desk, pid, uid })
+    }
+
+    /// The answer, if it is there.
+    pub fn answer(&self) -> Option<Result<A, Error>> {
+        let mut state = self.desk.lock();
+        state.is_done.then(|| {
+            let pid = self.pid;
+            state.answers[0].take().unwrap_or(Err(Error::Gone { pid }))
+        })
+    }
+
+    /// The answer, if it comes soon.
+    pub fn wait(&self) -> Option<Result<A, Error>> {
+        let begin = Instant::now();
+        let mut seen: Option<(u64, Instant)> = None;
+        loop {
+            let state = self.desk.lock();
+            let wait = self.desk.changed.wait_timeout_while(state, STEP, |state| !state.is_done);
+            let (state, _) = wait.unwrap_or_else(PoisonError::into_inner);
+            let (is_done, asking) = (state.is_done, state.asking);
+            drop(state);
+            let now = Instant::now();
+            let slept = match (asking.and_then(|asking| asleep(asking.tid)), seen) {
+                (Some(sleeps), Some((before, since))) if sleeps == before => now - since,
+                (look, _) => {
+                    seen = look.map(|sleeps| (sleeps, now));
+                    Duration::ZERO
+                }
+            };
+            let hangs = !slept.is_zero() && (slept >= PATIENCE || !may_wait(self.uid));
+            let is_over = hangs || begin.elapsed() >= WAIT_MAX;
+            if is_done || is_over {
+                return self.answer().or_else(|| {
+                    self.count(Some(self.pid));
+                    None
+                });
+            }
+        }
+    }
+
+    /// Goes on without waiting. The answer may come yet.
+    pub fn leave(&self) {
+        self.count(None);
+    }
+
+    /// It counts from now on, unless it is done.
+    fn count(&self, pid: Option<u32>) {
+        let mut state = self.desk.lock();
+        if !state.is_done && (pid.is_some() || state.left.is_empty()) {
+            state.left.insert(0, LeftBehind::new(pid, self.uid));
+        }
+    }
+}
+
+/// Takes a step off the time that is waited for this user.
+fn may_wait(uid: u32) -> bool {
+    let mut waited = WAITED.lock().unwrap_or_else(PoisonError::into_inner);
+    if waited.len() >= WAITED_MAX && !waited.contains_key(&uid) {
+        return false;
+    }
+    let now = Instant::now();
+    let (since, of_user) = waited.entry(uid).or_insert((now, Duration::ZERO));
+    if now - *since >= WAIT_PERIOD {
+        (*since, *of_user) = (now, Duration::ZERO);
+    }
+    *of_user += STEP;
+    *of_user <= WAIT_OF_USER
 }
 
 /// What was seen of the thread in charge: at this question, so often asleep, from then on.
@@ -428,7 +551,9 @@ fn watch<Q: Send + 'static, A: Send + 'static>(
         submit(Box::new(move || seat.work()))
     };
     sit(0)?;
-    let mut seen: Option<Seen> = None;
+    let (mut seen, mut last): (Option<Seen>, _) = (None, Instant::now());
+    // By user; what sleeps for a short time, again and again, is as bad as what never answers.
+    let mut slept_of: BTreeMap<Option<u32>, Duration> = BTreeMap::new();
     loop {
         let state = desk.lock();
         let wait = desk.changed.wait_timeout_while(state, STEP, |state| !state.is_done);
@@ -445,21 +570,28 @@ fn watch<Q: Send + 'static, A: Send + 'static>(
             Some(seen) if seen.number == asking.number && seen.sleeps == sleeps => seen,
             _ => Seen { number: asking.number, sleeps, since: now },
         });
+        let step = now - std::mem::replace(&mut last, now);
         let Some(Seen { since, .. }) = seen else { continue };
+        let of_user = slept_of.entry(asking.uid).or_default();
+        *of_user += step.min(2 * STEP);
+        let is_over = *of_user >= patience * PATIENCES_OF_USER;
         // Who has the lock and runs will go on; there may be many others.
         let runs = || matches!(Status::read(asking.pid), Ok(Some(status)) if status.is_running);
         let slept = now - since;
-        if slept < patience || slept < 4 * patience && runs() {
+        if !is_over && (slept < patience || slept < 4 * patience && runs()) {
             continue;
         }
+        // Those who are left behind are counted by themselves.
+        *of_user = of_user.saturating_sub(slept);
         let mut state = desk.lock();
         let Some(asking) = state.asking.filter(|one| one.number == asking.number) else { continue };
         if state.is_done {
             return Ok(());
         }
         *waited += slept;
+        state.refused.extend(asking.uid.filter(|_| is_over));
         let number = state.in_charge;
-        let left = LeftBehind::new(asking.pid, asking.uid.unwrap_or(u32::MAX));
+        let left = LeftBehind::new(Some(asking.pid), asking.uid.unwrap_or(u32::MAX));
         state.left.insert(number, left);
         state.answers[asking.number] = Some(Err(Error::Held { pid: asking.pid }));
         (state.asking, state.in_charge) = (None, number + 1);
@@ -469,5 +601,193 @@ fn watch<Q: Send + 'static, A: Send + 'static>(
             return Ok(());
         }
         sit(number + 1)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, RecvTimeoutError};
+
+    fn go_on(_: usize) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    /// Users whom no other test of this process has.
+    const UID: u32 = 61_100;
+    /// Numbers that no process has.
+    const NOBODY: u32 = 0x7000_0000;
+
+    /// Never answers while the sender lives.
+    fn hang(never: &Mutex<Receiver<()>>) {
+        let never = never.lock().unwrap_or_else(PoisonError::into_inner);
+        while never.recv_timeout(Duration::from_secs(3600)) == Err(RecvTimeoutError::Timeout) {}
+    }
+
+    fn ask<A: Send + 'static>(
+        pid: u32,
+        question: impl Fn(&Door<'_>) -> Result<A, Error> + Send + Sync + 'static,
+    ) -> Result<A, Error> {
+        let question = move |(), door: &Door<'_>| question(door);
+        ask_all(vec![(pid, ())], PATIENCE, question, &mut go_on).all.pop().unwrap()
+    }
+
+    fn nr_left(uid: u32) -> usize {
+        left().get(&uid).map_or(0, Vec::len)
+    }
+
+    #[test]
+    fn questions_are_answered_in_their_order_and_one_that_panics_ends_them() {
+        let questions = (0..1000).map(|number| (NOBODY + number, number)).collect();
+        let double = |number, door: &Door<'_>| door.enter(UID).map(|()| 2 * number);
+        let answers = ask_all(questions, PATIENCE, double, &mut go_on);
+        let all: Vec<u32> = answers.all.into_iter().map(Result::unwrap).collect();
+        assert_eq!(all, (0..1000).map(|number| 2 * number).collect::<Vec<u32>>());
+        assert_eq!(answers.waited, Duration::ZERO);
+        let questions = (0..3).map(|number| (NOBODY + number, number)).collect();
+        let panics = |number, _: &Door<'_>| match number {
+            // Without a message.
+            1 => std::panic::resume_unwind(Box::new(())),
+            _ => Ok(number),
+        };
+        let all = ask_all(questions, PATIENCE, panics, &mut go_on).all;
+        assert!(matches!(all[..], [Ok(0), Err(Error::System { .. }), Err(_)]), "{all:?}");
+    }
+
+    #[test]
+    fn malicious_processes_that_hang_are_left_behind_up_to_the_limit_and_others_answer() {
+        let (release, never) = mpsc::channel();
+        let never = Arc::new(Mutex::new(never));
+        let (uid, other) = (UID + 1, UID + 2);
+        // Each but the fifth is of the user whose processes hang.
+        let questions: Vec<(u32, u32)> = (0..10).map(|n| (NOBODY + 100 + n, n)).collect();
+        let hangs = Arc::clone(&never);
+        let look = move |number, door: &Door<'_>| {
+            door.enter(if number == 5 { other } else { uid })?;
+            if number != 5 {
+                hang(&hangs);
+            }
+            Ok(number)
+        };
+        let mut looks = 0;
+        let answers = ask_all(questions, PATIENCE, look, &mut |_| {
+            looks += 1;
+            ControlFlow::Continue(())
+        });
+        let limit = OF_USER_MAX as u32;
+        for (number, answer) in (0..).zip(&answers.all) {
+            match answer {
+                Ok(5) => assert_eq!(number, 5),
+                Err(Error::Held { pid }) => {
+                    assert!(number < limit && *pid == NOBODY + 100 + number)
+                }
+                Err(Error::UserHeld { pid, uid: of }) => {
+                    assert!(number >= limit && *of == uid && *pid == NOBODY + 100 + number);
+                }
+                answer => panic!("{number}: {answer:?}"),
+            }
+        }
+        assert!(answers.waited >= PATIENCE * limit && looks >= 4 * limit, "{looks} looks");
+        assert_eq!((nr_left(uid), nr_left(other)), (OF_USER_MAX, 0));
+        // At once: nobody waits a second time.
+        let again = move |door: &Door<'_>| door.enter(uid);
+        assert!(matches!(ask(NOBODY + 100, again), Err(Error::Held { .. })));
+        assert!(matches!(ask(NOBODY + 200, again), Err(Error::UserHeld { .. })));
+        // They come back, and the user's processes are asked again.
+        drop(release);
+        let end = Instant::now() + Duration::from_secs(60);
+        while nr_left(uid) > 0 {
+            assert!(Instant::now() < end);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(matches!(ask(NOBODY + 100, again), Ok(())));
+    }
+
+    #[test]
+    fn malicious_processes_that_answer_late_each_time_have_a_limit_together() {
+        let uid = UID + 6;
+        let questions: Vec<(u32, ())> = (0..200).map(|n| (NOBODY + 600 + n, ())).collect();
+        let late = move |(), door: &Door<'_>| {
+            door.enter(uid)?;
+            std::thread::sleep(PATIENCE * 3 / 4);
+            Ok(())
+        };
+        let answers = ask_all(questions, PATIENCE, late, &mut go_on).all;
+        // All of them would take 6 s. How many a busy machine sees asleep, nobody knows.
+        let refused = |answer: &&Result<(), Error>| matches!(answer, Err(Error::UserHeld { .. }));
+        let refused = answers.iter().filter(refused).count();
+        assert!(refused > 100, "only {refused} of 200");
+    }
+
+    #[test]
+    fn question_that_takes_long_and_does_not_sleep_is_waited_for() {
+        let works = |door: &Door<'_>| {
+            door.enter(UID + 3)?;
+            let end = Instant::now() + 3 * PATIENCE;
+            while Instant::now() < end {
+                std::hint::spin_loop();
+            }
+            // Short waits, as those for a disk, are none for ever.
+            for _ in 0..30 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Ok(7)
+        };
+        assert!(matches!(ask(NOBODY + 300, works), Ok(7)));
+    }
+
+    #[test]
+    fn malicious_errands_that_hang_are_waited_for_so_long_of_each_user_and_answered_later() {
+        let (release, never) = mpsc::channel();
+        let never = Arc::new(Mutex::new(never));
+        let (uid, other) = (UID + 4, UID + 5);
+        let errand = |number| {
+            let never = Arc::clone(&never);
+            let work = move || {
+                hang(&never);
+                Ok(number)
+            };
+            Errand::new((NOBODY + 400 + number, uid), work)
+        };
+        let begin = Instant::now();
+        let errands: Vec<Errand<u32>> =
+            (0..OF_USER_MAX as u32).map(|n| errand(n).unwrap()).collect();
+        assert!(errands.iter().all(|errand| errand.wait().is_none()));
+        assert!(begin.elapsed() >= PATIENCE);
+        assert_eq!(nr_left(uid), OF_USER_MAX);
+        let same = errand(0);
+        assert!(matches!(same, Err(Error::Held { .. })), "{same:?}");
+        let more = errand(9);
+        assert!(matches!(more, Err(Error::UserHeld { .. })), "{more:?}");
+        // Another user's is done meanwhile.
+        let fine = Errand::new((NOBODY + 500, other), || Ok(1)).unwrap();
+        assert!(matches!(fine.wait(), Some(Ok(1))));
+        assert_eq!(nr_left(other), 0);
+        drop(release);
+        let end = Instant::now() + Duration::from_secs(60);
+        for (number, errand) in (0..).zip(&errands) {
+            let answer = loop {
+                assert!(Instant::now() < end);
+                match errand.answer() {
+                    Some(answer) => break answer,
+                    None => std::thread::sleep(Duration::from_millis(5)),
+                }
+            };
+            assert_eq!(answer.unwrap(), number);
+        }
+        assert_eq!(nr_left(uid), 0);
+    }
+
+    #[test]
+    fn limit_of_all_users_leaves_our_own_user_its_share() {
+        let users = u32::try_from(OF_ALL_MAX / OF_USER_MAX).unwrap();
+        let mut left: Left = (1..=users).map(|uid| (uid, vec![None; OF_USER_MAX])).collect();
+        let all = judged(&left, 8, 1000, 0);
+        assert!(matches!(all, Err(Error::AllHeld { pid: 8, limit: OF_ALL_MAX })), "{all:?}");
+        assert!(judged(&left, 8, 0, 0).is_ok());
+        left.insert(0, vec![None; OF_USER_MAX]);
+        assert!(matches!(judged(&left, 8, 0, 0), Err(Error::UserHeld { uid: 0, .. })));
+        left.remove(&1);
+        assert!(judged(&left, 8, 1000, 0).is_ok());
     }
 }

@@ -291,14 +291,12 @@ pub enum Error {
     },
     /// The process does not let its memory be read.
     #[error(
-        "process {pid}: its memory did not answer within {waited_ms} ms (it may be mapped from a file \
-         system that hangs). Left it alone"
+        "process {pid}: its code does not answer (it may be mapped from a file system that hangs). Its \
+         tracepoints stayed as they were"
     )]
     Stuck {
         /// The process.
         pid: u32,
-        /// How long we waited \[ms\].
-        waited_ms: u64,
     },
     /// The kernel does not say what it is asked of it, because of a lock that the process holds.
     #[error(
@@ -311,16 +309,14 @@ pub enum Error {
     },
     /// The kernel does not answer for others of its user.
     #[error(
-        "process {pid}: {}. Left it alone until one of them is answered for",
-        held_of_user(*uid, *limit)
+        "process {pid}: {}",
+        held_of_user(*uid)
     )]
     UserHeld {
         /// The process.
         pid: u32,
         /// Its user.
         uid: u32,
-        /// How many others.
-        limit: usize,
     },
     /// The kernel does not answer for others of many users.
     #[error(
@@ -426,7 +422,7 @@ impl Error {
             | Error::SlotTaken { pid, .. }
             | Error::Site { pid, .. }
             | Error::Code { pid, .. }
-            | Error::Stuck { pid, .. }
+            | Error::Stuck { pid }
             | Error::Held { pid }
             | Error::UserHeld { pid, .. }
             | Error::AllHeld { pid, .. }
@@ -468,10 +464,10 @@ fn not_instrumented(lttng: Option<&Lttng>) -> String {
 
 /// Why nothing is asked of a user's processes.
 #[must_use]
-pub fn held_of_user(uid: u32, limit: usize) -> String {
+pub fn held_of_user(uid: u32) -> String {
     format!(
-        "the kernel does not answer what is asked of {limit} other processes of user {uid}, which is the limit \
-         of one user"
+        "the kernel does not answer, or too slowly, what is asked of other processes of user {uid}. Left alone \
+         until it does"
     )
 }
 

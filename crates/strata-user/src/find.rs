@@ -1,9 +1,8 @@
 //! Processes that can be traced, found in `/proc`.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -17,10 +16,10 @@ use strata_model::text_from_bytes;
 
 use crate::application::{is_own, Application};
 use crate::asking::{ask_all, Door, PATIENCE};
-use crate::code::MAPS_BYTES_MAX;
 use crate::error::{Denial, Error};
 use crate::identity::{shown, Identity};
 use crate::lttng::lttng_of_processes;
+use crate::maps::Maps;
 use crate::process::{failed, refused, Process, Status};
 
 /// Whose processes.
@@ -339,42 +338,19 @@ fn mappings(pid: u32) -> Result<Vec<PathBuf>, Error> {
     };
     let folder = PathBuf::from(format!("/proc/{pid}/map_files"));
     // One that ends meanwhile has none.
-    Ok(mapped_names(BufReader::new(maps.take(MAPS_BYTES_MAX)), &folder).unwrap_or_default())
+    Ok(mapped_names(Maps::of(maps), &folder).unwrap_or_default())
 }
 
-/// ADDRESS-ADDRESS PERMISSIONS OFFSET DEVICE INODE NAME, one a line.
-fn mapped_names(mut maps: impl BufRead, folder: &Path) -> io::Result<Vec<PathBuf>> {
+/// The names in `map_files` of Strata's memory, one for each.
+fn mapped_names(mut maps: Maps<impl BufRead>, folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut inodes = HashSet::new();
     let mut names = Vec::new();
-    let mut read = Vec::new();
-    loop {
-        read.clear();
-        if maps.read_until(b'\n', &mut read)? == 0 {
-            return Ok(names);
-        }
-        let line = read.strip_suffix(b"\n").unwrap_or(&read);
-        let Some(place) = line.windows(7).position(|part| part == b"/memfd:") else { continue };
-        if target(&line[place..]) != Some(Target::Memory) {
-            continue;
-        }
-        let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
-        let (Some(range), Some(inode)) = (words.next(), words.nth(3)) else { continue };
-        if inodes.insert(inode.to_vec()) {
-            names.push(folder.join(OsStr::from_bytes(&trim_zeros(range))));
+    while let Some(mapping) = maps.next()? {
+        if target(mapping.name) == Some(Target::Memory) && inodes.insert(mapping.inode) {
+            names.push(folder.join(format!("{:x}-{:x}", mapping.begin, mapping.end)));
         }
     }
-}
-
-/// `map_files` writes addresses without the zeros that `maps` puts in front of small ones.
-fn trim_zeros(range: &[u8]) -> Vec<u8> {
-    let numbers: Vec<&[u8]> = range
-        .split(|byte| *byte == b'-')
-        .map(|number| {
-            let zeros = number.iter().take_while(|byte| **byte == b'0').count();
-            &number[zeros.min(number.len().saturating_sub(1))..]
-        })
-        .collect();
-    numbers.join(&b'-')
+    Ok(names)
 }
 
 #[cfg(test)]
@@ -516,7 +492,7 @@ mod tests {
             00010000-00020000 rw-s 00000000 00:01 78    /memfd:strata (deleted)\n\
             7f1000000000-7f1000400000 rw-s 00000000 00:01 79 /memfd:other (deleted)\n\
             garbage /memfd:strata (deleted)\n";
-        let names = mapped_names(&maps[..], Path::new("/m")).unwrap();
+        let names = mapped_names(Maps::new(&maps[..]), Path::new("/m")).unwrap();
         assert_eq!(names, ["/m/7f0000000000-7f0000400000", "/m/10000-20000"].map(PathBuf::from));
     }
 }

@@ -26,6 +26,7 @@ mod launch;
 mod ledger;
 mod listen;
 mod lttng;
+mod maps;
 mod memory;
 mod person;
 mod process;

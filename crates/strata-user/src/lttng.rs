@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -14,11 +13,10 @@ use std::path::{Path, PathBuf};
 use strata_model::text_from_bytes;
 
 use crate::asking::{ask_each_for, DISK_PATIENCE};
+use crate::maps::Maps;
 
 /// How the file names of LTTng's library begin; its versions 2.0 to 2.12 have the number 0, later ones 1.
 const LIBRARY: &[u8] = b"liblttng-ust.so";
-/// As much of a process' mappings is read \[byte\].
-const MAPS_MAX: u64 = 8 << 20;
 /// So many files of a process, or of a command, are looked into.
 const FILES_MAX: usize = 512;
 const SEGMENTS_MAX: u16 = 256;
@@ -62,26 +60,23 @@ pub fn lttng_of_processes(pids: &[u32]) -> Vec<(u32, Lttng)> {
 
 /// The same of one, asked here.
 fn lttng_here(pid: u32) -> Option<Lttng> {
-    let mut maps = Vec::new();
-    let file = File::open(format!("/proc/{pid}/maps")).ok()?;
-    file.take(MAPS_MAX).read_to_end(&mut maps).ok()?;
+    let mut maps = Maps::of(File::open(format!("/proc/{pid}/maps")).ok()?);
     let mut library = None;
     let mut files = BTreeSet::new();
-    for line in maps.split(|byte| *byte == b'\n') {
-        // Names of files begin with the only slash that is in a line.
-        let Some(at) = line.iter().position(|byte| *byte == b'/') else { continue };
-        let path = &line[at..];
-        match is_library(path) {
-            true => library = Some(file_name(path)),
-            false if files.len() < FILES_MAX => {
-                files.insert(path);
-            }
-            false => {}
+    while let Some(mapping) = maps.next().ok()? {
+        let path = mapping.name;
+        if !path.starts_with(b"/") {
+            continue;
+        }
+        if is_library(path) {
+            library = Some(file_name(path));
+        } else if files.len() < FILES_MAX && !files.contains(path) {
+            files.insert(path.to_vec());
         }
     }
     let library = library?;
     // As the process sees it, which may be in a container.
-    let needs = |path: &&&[u8]| {
+    let needs = |path: &&Vec<u8>| {
         let place = [format!("/proc/{pid}/root").as_bytes(), path].concat();
         needed(Path::new(OsStr::from_bytes(&place))).names.iter().any(|name| is_library(name))
     };

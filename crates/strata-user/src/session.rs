@@ -9,6 +9,7 @@ use strata_model::EventClass;
 use strata_ring::{channel_bytes, Attr, Channel, LossMode, Mapping, Publish};
 
 use crate::application::{possible_cpus, Application, Snapshot};
+use crate::asking::{may_ask, Errand};
 use crate::clock::{Clock, Publisher};
 use crate::error::Error;
 use crate::ids::Ids;
@@ -16,7 +17,7 @@ use crate::ledger::Share;
 use crate::memory::{page_aligned, session, state, to_pages, u32_in, u64_in, Lock, Memory};
 use crate::process::{failed, is_ending, strict_threads};
 use crate::rules::Rules;
-use crate::sites::{set_opcodes, Cause, Failure, Patch};
+use crate::sites::{set_opcodes, Cause, Code, Failure, Patch};
 
 /// Record headers are compact up to this many tracepoints: then no id needs the extended form.
 const COMPACT_MAX: usize = 31;
@@ -150,6 +151,16 @@ pub struct AppSession {
     /// Its place among its user's processes.
     _share: Share,
     seen: Option<Seen>,
+    /// Its code is being written.
+    patching: Option<Errand<Vec<Failure>>>,
+    /// Its code could not be written for now, for this reason.
+    unpatched: Option<Error>,
+    /// It has said that it cannot write to its code itself. What it says afterwards changes nothing.
+    needs_us: bool,
+    /// What was there when its code was last written.
+    patched: Option<Seen>,
+    /// Its code is being written as it was.
+    restoring: Option<Errand<()>>,
     publisher: Publisher,
     clock_due: Instant,
     heartbeat_due: Instant,
@@ -164,7 +175,6 @@ struct Seen {
     generation: u64,
     nr_states: u32,
     next_id: u32,
-    arm_errno: u32,
 }
 
 impl AppSession {
@@ -213,6 +223,7 @@ impl AppSession {
         fence(Ordering::SeqCst);
         drop(lock);
         session.switch_on(spec)?;
+        session.settle(true)?;
         session.update()?;
         Ok(session)
     }
@@ -278,6 +289,7 @@ impl AppSession {
         session.beat()?;
         session.clock_due = Instant::now() + session.publisher.publish(memory, clock);
         session.update()?;
+        session.settle(true)?;
         Ok(session)
     }
 
@@ -291,6 +303,7 @@ impl AppSession {
             return Err(Error::Gone { pid: self.app.pid() });
         }
         self.switch_on(spec)?;
+        self.settle(true)?;
         self.update().map(drop)
     }
 
@@ -306,6 +319,11 @@ impl AppSession {
             ids: Ids::default(),
             _share: share,
             seen: None,
+            patching: None,
+            unpatched: None,
+            needs_us: false,
+            patched: None,
+            restoring: None,
             publisher: Publisher::new(slot),
             clock_due: now,
             heartbeat_due: now + HEARTBEAT,
@@ -518,34 +536,47 @@ impl AppSession {
         let selected = self.selected(&snapshot, spec);
         for index in &selected {
             self.give_id(*index);
-            let enabled = self.app.memory().u32(state(*index) + offset_of!(user::State, enabled));
             // RELEASE: who sees the bit sees the id.
-            enabled.fetch_or(self.bit(), Ordering::Release);
+            enabled(&self.app, *index).fetch_or(self.bit(), Ordering::Release);
         }
-        self.patch(&snapshot, selected, user::SITE_ON)
+        self.patch(&snapshot, selected)
     }
 
-    /// Writes the opcode to the sites of these tracepoints, where that is ours to do.
+    /// Has the sites of these tracepoints switched on, where that is ours to do. What becomes of it,
+    /// [`settle`](Self::settle) says.
     fn patch(
         &mut self,
         snapshot: &Snapshot,
         indices: impl IntoIterator<Item = u32>,
-        opcode: u8,
     ) -> Result<(), Error> {
-        let pid = self.app.pid();
-        let mut patches = Vec::new();
-        for index in indices {
-            match snapshot.states.get(index as usize) {
-                Some(state) if state.is_patched() => {
-                    patches.push(Patch { index, sites: snapshot.sites(pid, state)? });
-                }
-                _ => (),
-            }
-        }
+        let mut patches = patches(&self.app, snapshot, indices)?;
         if patches.is_empty() {
             return Ok(());
         }
-        let failures = set_opcodes(self.app.pid_and_owner(), self.app.code(), patches, opcode)?;
+        let (app, code) = (self.app.clone(), self.app.code());
+        let work = move || {
+            code.open()?;
+            // It may have taken long.
+            patches.retain(|patch| enabled(&app, patch.index).load(Ordering::SeqCst) != 0);
+            Ok(set_opcodes(&*code, &patches, user::SITE_ON))
+        };
+        match Errand::new(self.app.pid_and_user(), work) {
+            Ok(errand) => self.patching = Some(errand),
+            Err(error) if error.is_held() => self.unpatched = Some(error),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Hears what became of the last [`patch`](Self::patch); `wait`: if it is soon done, after that.
+    fn settle(&mut self, wait: bool) -> Result<(), Error> {
+        let Some(errand) = &self.patching else { return Ok(()) };
+        let Some(answer) = (if wait { errand.wait() } else { errand.answer() }) else {
+            errand.leave();
+            return Ok(());
+        };
+        self.patching = None;
+        let (pid, failures) = (self.app.pid(), answer?);
         if !failures.is_empty() && (!self.app.is_alive() || is_ending(pid)) {
             return Err(Error::Gone { pid });
         }
@@ -554,6 +585,32 @@ impl AppSession {
             self.problems.push(problem);
         }
         Ok(())
+    }
+
+    /// Has sites switched on that are not so yet: where the process cannot do it itself, or we could not before.
+    fn patch_again(&mut self) -> Result<(), Error> {
+        match self.settle(false) {
+            Err(error) if !error.is_gone() => self.problems.push(error),
+            settled => settled?,
+        }
+        self.needs_us |= self.app.arm_errno() != 0;
+        let is_new = self.needs_us && self.patched != self.seen;
+        if !is_new && self.unpatched.is_none() || self.patching.is_some() {
+            return Ok(());
+        }
+        let (pid, user) = self.app.pid_and_user();
+        if let Err(error) = may_ask(pid, user) {
+            self.unpatched = Some(error);
+            return Ok(());
+        }
+        (self.patched, self.unpatched) = (self.seen, None);
+        let snapshot = self.app.snapshot()?;
+        self.app.learn(&snapshot)?;
+        let bit = self.bit();
+        let on = (0..).zip(&snapshot.states).filter(|(_, state)| state.enabled & bit != 0);
+        let on: Vec<u32> = on.map(|(index, _)| index).collect();
+        self.patch(&snapshot, on)?;
+        self.settle(false)
     }
 
     fn site_error(&self, failure: Failure) -> Error {
@@ -567,18 +624,30 @@ impl AppSession {
         }
     }
 
-    /// Looks for tracepoints that were loaded or switched on since the last time. True: there are more
-    /// [`events`](Self::events). Costs next to nothing if the process has not changed.
+    /// Looks for tracepoints that were loaded or switched on since the last time, and has those switched on that
+    /// the process cannot switch on itself. True: there are more [`events`](Self::events). Costs next to nothing
+    /// if the process has not changed, and never waits for it.
     ///
     /// # Errors
     /// The process' memory is damaged: nothing more can be learnt of it.
     pub fn update(&mut self) -> Result<bool, Error> {
+        let grown = self.learn()?;
+        if !self.stopped {
+            self.patch_again()?;
+        }
+        Ok(grown)
+    }
+
+    /// The same without switching on.
+    ///
+    /// # Errors
+    /// As of [`update`](Self::update).
+    pub fn learn(&mut self) -> Result<bool, Error> {
         self.check_slot()?;
         let seen = Seen {
             generation: self.app.generation(),
             nr_states: self.app.nr_states()?,
             next_id: self.u32(offset_of!(user::Session, next_id)).load(Ordering::Acquire),
-            arm_errno: self.app.arm_errno(),
         };
         // The last look is a whole one: a process may be killed just before it says that it has changed.
         if self.seen == Some(seen) && !self.stopped {
@@ -587,12 +656,6 @@ impl AppSession {
         let snapshot = self.app.snapshot()?;
         self.app.learn(&snapshot)?;
         let grown = self.ids.learn(self.app.pid(), self.slot, &snapshot.states)?;
-        if seen.arm_errno != 0 && !self.stopped {
-            let bit = self.bit();
-            let on = (0..).zip(&snapshot.states).filter(|(_, state)| state.enabled & bit != 0);
-            let on: Vec<u32> = on.map(|(index, _)| index).collect();
-            self.patch(&snapshot, on, user::SITE_ON)?;
-        }
         self.seen = Some(seen);
         Ok(grown)
     }
@@ -616,28 +679,73 @@ impl AppSession {
     /// Switches off. What was recorded is still in the channel. Does nothing the second time.
     ///
     /// # Errors
-    /// [`Error::SlotTaken`], or what else makes sure that nothing of ours is on any more.
+    /// [`Error::SlotTaken`], or what else makes sure that nothing of ours is on any more. Of code that does not
+    /// answer soon, [`release`](Self::release) says what became of it.
     pub fn stop(&mut self) -> Result<(), Error> {
+        self.stop_and(true)
+    }
+
+    fn stop_and(&mut self, wait: bool) -> Result<(), Error> {
         if std::mem::replace(&mut self.stopped, true) {
             return Ok(());
         }
         self.check_slot()?;
+        let settled = self.settle(wait);
+        let late = self.patching.take().map(|_| Error::Stuck { pid: self.app.pid() });
+        self.problems.extend(settled.err().into_iter().chain(late).chain(self.unpatched.take()));
         let memory = self.app.memory();
         // Without the lock, should somebody hold it, it is right too: see switch_off(). Nobody waits for it
         // here, since the process may hold it for ever, and so may a thousand others.
-        let _lock = memory.try_lock();
+        let lock = memory.try_lock();
         self.u32(offset_of!(user::Session, status)).store(user::SESSION_ENDING, Ordering::SeqCst);
-        switch_off(&self.app, self.slot)
+        let restoring = switch_off(&self.app, self.slot);
+        drop(lock);
+        self.restoring = restoring?;
+        self.restored(wait).unwrap_or(Ok(()))
+    }
+
+    /// What became of the code, if that is known. `wait`: if it is known soon, then.
+    fn restored(&mut self, wait: bool) -> Option<Result<(), Error>> {
+        let Some(errand) = &self.restoring else { return Some(Ok(())) };
+        let Some(answer) = (if wait { errand.wait() } else { errand.answer() }) else {
+            errand.leave();
+            return None;
+        };
+        self.restoring = None;
+        Some(match answer {
+            // It armed itself, and we may not undo it: the sites find nothing to do, at some cost.
+            Err(error) if error.is_denied() => Ok(()),
+            answer => answer,
+        })
     }
 
     /// Gives slot and channel back, after the last packet was read.
     ///
     /// # Errors
-    /// As [`stop`](Self::stop); [`Error::System`].
-    pub fn release(mut self) -> Result<(), Error> {
-        let stopped = self.stop();
+    /// As [`stop`](Self::stop); [`Error::Stuck`], [`Error::System`].
+    pub fn release(self) -> Result<(), Error> {
+        self.release_and(true)
+    }
+
+    /// The same, without waiting until the code of one that is not stopped is as it was.
+    ///
+    /// # Errors
+    /// As of [`release`](Self::release).
+    pub fn release_at_once(self) -> Result<(), Error> {
+        self.release_and(false)
+    }
+
+    fn release_and(mut self, wait: bool) -> Result<(), Error> {
+        let was_stopped = self.stopped;
+        let stopped = self.stop_and(wait);
         let released = self.give_back();
-        stopped.and(released)
+        let restored = match self.restored(wait) {
+            None if was_stopped || wait => Err(Error::Stuck { pid: self.app.pid() }),
+            // It was not waited for.
+            None => Ok(()),
+            Some(restored) => restored,
+        };
+        stopped.and(released).and(restored)
     }
 
     fn give_back(&mut self) -> Result<(), Error> {
@@ -711,7 +819,8 @@ fn claim(app: &Application, generation: u64, _lock: &Lock<'_>) -> Result<u32, Er
             let status = memory.u32(session(slot) + offset_of!(user::Session, status));
             status.store(user::SESSION_ENDING, Ordering::SeqCst);
             // The code of its tracepoints may stay as it is: it costs a little, and does no harm.
-            let _ = switch_off(app, slot);
+            let restoring = switch_off(app, slot);
+            let _ = restoring.map(|errand| errand.map(|errand| errand.wait()));
             let size = memory.size()?;
             let place = copy.place(size).filter(|place| {
                 let others = (0..)
@@ -762,10 +871,9 @@ fn forget_ids(app: &Application, slot: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Switches everything off for a slot: first the bits, then the code of what is off for all.
-fn switch_off(app: &Application, slot: u32) -> Result<(), Error> {
-    let memory = app.memory();
-    let mask = |index: u32| memory.u32(state(index) + offset_of!(user::State, enabled));
+/// Switches everything off for a slot: first the bits, then has the code of what is off for all written.
+fn switch_off(app: &Application, slot: u32) -> Result<Option<Errand<()>>, Error> {
+    let mask = |index: u32| enabled(app, index);
     let mut off = Vec::new();
     for index in 0..app.nr_states()? {
         if mask(index).load(Ordering::Relaxed) & 1 << slot != 0 {
@@ -776,39 +884,55 @@ fn switch_off(app: &Application, slot: u32) -> Result<(), Error> {
         }
     }
     if off.is_empty() || !app.is_alive() {
-        return Ok(());
+        return Ok(None);
     }
     let snapshot = app.snapshot()?;
-    let patches = |indices: &[u32]| -> Result<Vec<Patch>, Error> {
-        let states = indices.iter().filter_map(|index| {
-            let state = snapshot.states.get(*index as usize)?;
-            state.is_patched().then_some((*index, state))
+    if patches(app, &snapshot, off.iter().copied())?.is_empty() {
+        return Ok(None);
+    }
+    let (its, code) = (app.clone(), app.code());
+    let work = move || {
+        code.open()?;
+        // It may have taken long.
+        off.retain(|index| enabled(&its, *index).load(Ordering::SeqCst) == 0);
+        let dormant = patches(&its, &snapshot, off.iter().copied())?;
+        set_opcodes(&*code, &dormant, user::SITE_DORMANT);
+        fence(Ordering::SeqCst);
+        // Another tracer sets its bit, then the opcode. If the bit came between our look and our opcode, its
+        // opcode may have come before ours.
+        // And the process may just have begun to test a flag at its sites, which are then on for good.
+        let flags = |index: u32| its.memory().u32(state(index) + offset_of!(user::State, flags));
+        off.retain(|index| {
+            enabled(&its, *index).load(Ordering::SeqCst) != 0
+                || flags(*index).load(Ordering::SeqCst) & user::STATE_FLAG != 0
         });
-        states
-            .map(|(index, state)| Ok(Patch { index, sites: snapshot.sites(app.pid(), state)? }))
-            .collect()
+        set_opcodes(&*code, &patches(&its, &snapshot, off.iter().copied())?, user::SITE_ON);
+        Ok(())
     };
-    let dormant = patches(&off)?;
-    if dormant.is_empty() {
-        return Ok(());
+    match Errand::new(app.pid_and_user(), work) {
+        Err(Error::Held { pid }) => Err(Error::Stuck { pid }),
+        errand => errand.map(Some),
     }
-    let set =
-        |patches, opcode| set_opcodes(app.pid_and_owner(), app.code(), patches, opcode).map(|_| ());
-    match set(dormant, user::SITE_DORMANT) {
-        // It armed itself, and we may not undo it: the sites find nothing to do, at some cost.
-        Err(error) if error.is_denied() => return Ok(()),
-        done => done?,
-    }
-    fence(Ordering::SeqCst);
-    // Another tracer sets its bit, then the opcode. If the bit came between our look and our opcode, its
-    // opcode may have come before ours.
-    // And the process may just have begun to test a flag at its sites, which are then on for good.
-    off.retain(|index| {
-        let flags = memory.u32(state(*index) + offset_of!(user::State, flags));
-        mask(*index).load(Ordering::SeqCst) != 0
-            || flags.load(Ordering::SeqCst) & user::STATE_FLAG != 0
+}
+
+/// For which sessions a tracepoint is on.
+fn enabled(app: &Application, index: u32) -> &AtomicU32 {
+    app.memory().u32(state(index) + offset_of!(user::State, enabled))
+}
+
+/// The sites of these tracepoints, where they are ours to write.
+fn patches(
+    app: &Application,
+    snapshot: &Snapshot,
+    indices: impl IntoIterator<Item = u32>,
+) -> Result<Vec<Patch>, Error> {
+    let states = indices.into_iter().filter_map(|index| {
+        let state = snapshot.states.get(index as usize)?;
+        state.is_patched().then_some((index, state))
     });
-    set(patches(&off)?, user::SITE_ON)
+    states
+        .map(|(index, state)| Ok(Patch { index, sites: snapshot.sites(app.pid(), state)? }))
+        .collect()
 }
 
 /// Gives a slot and its channel back.

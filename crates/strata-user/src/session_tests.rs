@@ -303,7 +303,56 @@ fn update_patches_for_a_process_that_cannot() {
     assert_eq!(text.opcodes(), [user::SITE_DORMANT]);
     fake.put_u32(offset_of!(user::Control, arm_errno), libc::EACCES as u32);
     session.update().unwrap();
+    session.settle(true).unwrap();
     assert_eq!(text.opcodes(), [user::SITE_ON]);
+    // Once is enough: what it says of it afterwards has nobody look at its code again.
+    text.set(0, 0, user::SITE_DORMANT);
+    for code in [libc::EPERM, 0, libc::EACCES] {
+        fake.put_u32(offset_of!(user::Control, arm_errno), code as u32);
+        session.update().unwrap();
+        assert!(session.patching.is_none());
+    }
+    // It has loaded something.
+    let generation = offset_of!(user::Control, generation);
+    fake.put_u64(generation, 99);
+    session.learn().unwrap();
+    assert!(session.patching.is_none(), "who only learns switches nothing on");
+    session.update().unwrap();
+    session.settle(true).unwrap();
+    assert_eq!(text.opcodes(), [user::SITE_ON]);
+}
+
+#[test]
+#[ignore = "run by malicious_code_that_does_not_answer_is_tried_again"]
+fn alone_code_that_does_not_answer() {
+    let (fake, text) = (Fake::with_tracepoints(), Text::new(1));
+    let index = fake.add(&Described::new("late", "one", 4), 0, &text.sites);
+    let app = fake.open();
+    // A thread waits for this process, for all that is known for ever.
+    let (pid, user) = app.pid_and_user();
+    let left = crate::asking::LeftBehind::new(Some(pid), user);
+    let mut session = AppSession::start(&app, &spec(&["*"]), &clock()).unwrap();
+    session.update().unwrap();
+    assert_eq!((fake.enabled(index), text.opcodes()), (1, vec![user::SITE_DORMANT]));
+    drop(left);
+    session.update().unwrap();
+    session.settle(true).unwrap();
+    assert_eq!(text.opcodes(), [user::SITE_ON]);
+    assert!(session.problems().is_empty());
+    // At the end it is said.
+    let mut session = AppSession::start(&app, &spec(&["*"]), &clock()).unwrap();
+    let _left = crate::asking::LeftBehind::new(Some(pid), user);
+    let stopped = session.stop();
+    assert!(matches!(stopped, Ok(())), "the other session has it on: {stopped:?}");
+    fake.put_u64(offset_of!(user::Control, generation), 99);
+    let mut late = AppSession::start(&app, &spec(&["*"]), &clock()).unwrap();
+    late.stop().unwrap();
+    assert!(matches!(late.problems()[..], [Error::Held { .. }]));
+}
+
+#[test]
+fn malicious_code_that_does_not_answer_is_tried_again() {
+    run_alone("session::tests::alone_code_that_does_not_answer", || Ok(()));
 }
 
 #[test]
@@ -637,6 +686,8 @@ fn use_everything(fake: &Fake, clock: &Clock) -> &'static str {
         // Its start was scribbled over.
         Error::Gone { .. } => "gone",
         Error::NoPlace { .. } | Error::System { .. } => "system",
+        // On a busy machine a thread may sleep for long.
+        Error::Stuck { .. } | Error::UserHeld { .. } => "busy",
         other => panic!("{other}"),
     };
     let all = || -> Result<(), Error> {

@@ -1,16 +1,13 @@
 //! Opcodes of tracepoints in the code of another process: `strata/abi/user.h`, "Where a tracepoint is".
 //!
 //! A process can map its code from a file system that never answers, and whoever reads it then waits for
-//! ever. So that is done by a thread of its own: see `asking.rs`.
+//! ever. So that is done by threads of their own: see `asking.rs`.
 
 use std::io;
-use std::sync::Arc;
 
 use strata_abi::user;
 
-use crate::asking::{ask, Door, DISK_PATIENCE};
 use crate::error::Error;
-use crate::process::Status;
 
 /// One tracepoint's sites.
 #[derive(Clone, Debug)]
@@ -44,36 +41,10 @@ pub(crate) trait Code: Send + Sync {
     fn write_all_at(&self, bytes: &[u8], address: u64) -> io::Result<()>;
 }
 
-/// Writes `opcode` to all sites, in code of a process; `uid`: whose it is, if it has ended. Of a tracepoint with a failure, the sites
-/// behind it are left alone.
+/// Writes `opcode` to all sites of these tracepoints. Of one with a failure, the sites behind it are left alone.
 ///
-/// # Errors
-/// [`Error::Stuck`], [`Error::System`]: no thread could be made. Those of [`Code::open`]: nothing was written.
-pub(crate) fn set_opcodes(
-    (pid, uid): (u32, u32),
-    code: Arc<dyn Code>,
-    patches: Vec<Patch>,
-    opcode: u8,
-) -> Result<Vec<Failure>, Error> {
-    if patches.is_empty() {
-        return Ok(Vec::new());
-    }
-    let work = move |door: &Door<'_>| {
-        let status = Status::read(pid).ok().flatten();
-        door.enter(status.map_or(uid, |status| status.uids[0]))?;
-        code.open()?;
-        Ok(set_opcodes_here(&*code, &patches, opcode))
-    };
-    match ask(pid, DISK_PATIENCE, work, &mut || ()) {
-        Err(Error::Held { pid }) => {
-            let waited_ms = DISK_PATIENCE.as_millis() as u64;
-            Err(Error::Stuck { pid, waited_ms })
-        }
-        other => other,
-    }
-}
-
-fn set_opcodes_here(code: &dyn Code, patches: &[Patch], opcode: u8) -> Vec<Failure> {
+/// Whoever calls this waits for as long as the process likes: see [`Errand`](crate::asking::Errand).
+pub(crate) fn set_opcodes(code: &dyn Code, patches: &[Patch], opcode: u8) -> Vec<Failure> {
     let mut failures = Vec::new();
     for patch in patches {
         for site in &patch.sites {
@@ -108,7 +79,6 @@ mod tests {
     use crate::testing::Text;
     use std::fs::File;
     use std::os::unix::fs::FileExt;
-    use std::sync::{mpsc, Mutex};
 
     struct OwnCode(File);
 
@@ -126,18 +96,14 @@ mod tests {
         }
     }
 
-    fn own_code() -> Arc<dyn Code> {
+    fn own_code() -> OwnCode {
         let mem = std::fs::OpenOptions::new().read(true).write(true).open("/proc/self/mem");
-        Arc::new(OwnCode(mem.unwrap()))
-    }
-
-    fn ourselves() -> u32 {
-        std::process::id()
+        OwnCode(mem.unwrap())
     }
 
     fn set(text: &Text, opcode: u8) -> Vec<Failure> {
         let patch = Patch { index: 5, sites: text.sites.clone() };
-        set_opcodes((ourselves(), 0), own_code(), vec![patch], opcode).unwrap()
+        set_opcodes(&own_code(), &[patch], opcode)
     }
 
     #[test]
@@ -173,46 +139,8 @@ mod tests {
             let text = Text::new(1);
             let site = user::Site { address, ..text.sites[0] };
             let patch = Patch { index: 0, sites: vec![site] };
-            let failures = set_opcodes((ourselves(), 0), own_code(), vec![patch], user::SITE_ON);
-            let failures = failures.unwrap();
+            let failures = set_opcodes(&own_code(), &[patch], user::SITE_ON);
             assert!(matches!(failures[..], [Failure { cause: Cause::System(_), .. }]));
         }
-    }
-
-    /// Memory that does not answer.
-    struct Hanging(Mutex<mpsc::Receiver<()>>);
-
-    impl Code for Hanging {
-        fn open(&self) -> Result<(), Error> {
-            Ok(())
-        }
-
-        fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
-            let _ = self.0.lock().unwrap().recv();
-            Err(io::ErrorKind::Other.into())
-        }
-
-        fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
-            unreachable!("nothing was read")
-        }
-    }
-
-    #[test]
-    fn malicious_memory_that_does_not_answer_is_left_behind_and_others_go_on() {
-        // Nobody: no other test asks for it.
-        let (nobody, uid) = (u32::MAX - 1, 61_007);
-        let (release, hang) = mpsc::channel();
-        let text = Text::new(1);
-        let code: Arc<dyn Code> = Arc::new(Hanging(Mutex::new(hang)));
-        let patches = || vec![Patch { index: 0, sites: text.sites.clone() }];
-        let result = set_opcodes((nobody, uid), code.clone(), patches(), user::SITE_ON);
-        assert!(matches!(result, Err(Error::Stuck { waited_ms: 1000, .. })), "{result:?}");
-        // No second wait for the same process.
-        let begun = std::time::Instant::now();
-        assert!(set_opcodes((nobody, uid), code, patches(), user::SITE_ON).is_err());
-        assert!(begun.elapsed() < DISK_PATIENCE);
-        assert!(set(&text, user::SITE_ON).is_empty());
-        assert_eq!(text.opcodes(), [user::SITE_ON]);
-        drop(release);
     }
 }

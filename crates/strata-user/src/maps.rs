@@ -1,0 +1,145 @@
+//! What a process has mapped, as /proc/PID/maps says it: `ADDRESS-ADDRESS PERMISSIONS OFFSET DEVICE INODE NAME`,
+//! one a line. What is no such line is passed over.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Take};
+
+/// How much is read of the list. \[byte\]
+///
+/// A process has up to 65,530 mappings, of some 100 bytes each; one with longer names may hide its own behind
+/// them, and is then not recorded.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// One mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mapping<'a> {
+    pub begin: u64,
+    pub end: u64,
+    /// Such as `rw-s`.
+    pub permissions: &'a [u8],
+    /// In the file \[byte\].
+    pub offset: u64,
+    pub device: u64,
+    /// 0: of no file.
+    pub inode: u64,
+    /// Empty, or with ` (deleted)` behind it.
+    pub name: &'a [u8],
+}
+
+/// All mappings, one after the other.
+pub(crate) struct Maps<R> {
+    text: R,
+    line: Vec<u8>,
+}
+
+impl Maps<BufReader<Take<File>>> {
+    /// Of a file that was opened as /proc/PID/maps.
+    pub fn of(file: File) -> Self {
+        Maps::new(BufReader::with_capacity(1 << 16, file.take(BYTES_MAX)))
+    }
+}
+
+impl<R: BufRead> Maps<R> {
+    pub fn new(text: R) -> Maps<R> {
+        Maps { text, line: Vec::new() }
+    }
+
+    /// # Errors
+    /// What the system said.
+    pub fn next(&mut self) -> io::Result<Option<Mapping<'_>>> {
+        loop {
+            self.line.clear();
+            if self.text.read_until(b'\n', &mut self.line)? == 0 {
+                return Ok(None);
+            }
+            // Twice, for the borrow checker's sake.
+            if parsed(&self.line).is_some() {
+                return Ok(parsed(&self.line));
+            }
+        }
+    }
+}
+
+fn parsed(line: &[u8]) -> Option<Mapping<'_>> {
+    let mut rest = line.strip_suffix(b"\n").unwrap_or(line);
+    let mut word = || {
+        let begin = rest.iter().position(|byte| *byte != b' ')?;
+        let end = rest[begin..].iter().position(|byte| *byte == b' ');
+        let end = end.map_or(rest.len(), |bytes| begin + bytes);
+        let word = &rest[begin..end];
+        rest = &rest[end..];
+        Some(word)
+    };
+    let (range, permissions, offset, device, inode) = (word()?, word()?, word()?, word()?, word()?);
+    let (begin, end) = pair(range, b'-')?;
+    let (major, minor) = pair(device, b':')?;
+    Some(Mapping {
+        begin,
+        end,
+        permissions,
+        offset: number(offset, 16)?,
+        device: rustix::fs::makedev(u32::try_from(major).ok()?, u32::try_from(minor).ok()?),
+        inode: number(inode, 10)?,
+        name: rest.trim_ascii_start(),
+    })
+}
+
+/// Two numbers in hexadecimal.
+fn pair(word: &[u8], between: u8) -> Option<(u64, u64)> {
+    let place = word.iter().position(|byte| *byte == between)?;
+    Some((number(&word[..place], 16)?, number(&word[place + 1..], 16)?))
+}
+
+fn number(word: &[u8], base: u32) -> Option<u64> {
+    u64::from_str_radix(std::str::from_utf8(word).ok()?, base).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapping_has_what_its_line_says() {
+        let text = b"00400000-00401000 r-xp 00002000 fe:01 12                /a b (deleted)\n\
+            x\n7f00-8000 rw-p 00000000 00:00 0 \n";
+        let mut maps = Maps::new(&text[..]);
+        let file = Mapping {
+            begin: 0x40_0000,
+            end: 0x40_1000,
+            permissions: b"r-xp",
+            offset: 0x2000,
+            device: rustix::fs::makedev(0xfe, 1),
+            inode: 12,
+            name: b"/a b (deleted)",
+        };
+        assert_eq!(maps.next().unwrap(), Some(file));
+        let none = maps.next().unwrap().unwrap();
+        assert_eq!((none.begin, none.inode, none.name), (0x7f00, 0, &b""[..]));
+        assert_eq!(maps.next().unwrap(), None);
+    }
+
+    #[test]
+    fn maps_of_this_process_have_its_program() {
+        let mut maps = Maps::of(File::open("/proc/self/maps").unwrap());
+        let exe = std::fs::read_link("/proc/self/exe").unwrap();
+        let inode =
+            std::os::unix::fs::MetadataExt::ino(&std::fs::metadata("/proc/self/exe").unwrap());
+        let mut found = false;
+        while let Some(mapping) = maps.next().unwrap() {
+            found |= mapping.inode == inode
+                && mapping.name == std::os::unix::ffi::OsStrExt::as_bytes(exe.as_os_str());
+        }
+        assert!(found);
+    }
+
+    #[test]
+    fn malicious_maps_of_any_bytes_are_read_without_a_panic() {
+        let mut random = crate::testing::Random::new();
+        for _ in 0..20_000 {
+            let bytes: Vec<u8> =
+                (0..random.below(200)).map(|_| b"0f-: \nrws\xff"[random.below(10)]).collect();
+            let mut maps = Maps::new(&bytes[..]);
+            while maps.next().unwrap().is_some() {}
+        }
+    }
+}
