@@ -55,6 +55,12 @@ impl Told {
         self.events.push((event.cycles(), format!("{} {number:?}", class.name())));
     }
 
+    /// What was discarded without the order that streams have at one time.
+    fn in_order(mut self) -> Told {
+        self.discarded.sort_by_key(|it| (it.0, it.1 == DiscardedKind::Packets, it.2));
+        self
+    }
+
     fn of(trace: &Path) -> Told {
         Told::of_damaged(trace, &mut |damage| panic!("{damage}"))
     }
@@ -93,7 +99,8 @@ fn check_ours(
     let to = Folder::new();
     let told = cut(from, to.path(), range, keep).unwrap();
     if !told.events.is_empty() {
-        assert_eq!(Told::of(to.path()), told);
+        // Where gaps of two streams reach into the time that was asked for, both now begin with it.
+        assert_eq!(Told::of(to.path()).in_order(), told.clone().in_order());
     }
     (told, to)
 }
