@@ -8,6 +8,8 @@ use anyhow::{bail, Context, Result};
 use rustix::fs::{renameat_with, RenameFlags, CWD};
 use rustix::io::Errno;
 
+use strata_ctf::end_mark;
+
 use super::output::{exists, hidden_name, TRIES};
 
 /// Folders in folders that are looked at before one is replaced.
@@ -119,7 +121,8 @@ impl Drop for OutputFolder {
     }
 }
 
-/// Whether there is nothing in a folder but traces: each file is beside one named `metadata`.
+/// Whether there is nothing in a folder but traces: each file is beside one named `metadata`, or says how the
+/// recording ended.
 fn is_replaceable(folder: &Path, depth: u32) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
     let has_metadata = folder.join("metadata").is_file();
@@ -132,7 +135,10 @@ fn is_replaceable(folder: &Path, depth: u32) -> bool {
                     let is_index = has_metadata && entry.file_name() == "index";
                     is_index || is_replaceable(&entry.path(), depth - 1)
                 }
-                Ok(kind) => kind.is_file() && has_metadata,
+                Ok(kind) => {
+                    let is_of_trace = has_metadata || entry.file_name() == end_mark::FILE;
+                    kind.is_file() && is_of_trace
+                }
                 Err(_) => false,
             }
         })
