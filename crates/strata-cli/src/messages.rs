@@ -89,6 +89,12 @@ pub fn notice(notice: &Notice) -> Option<String> {
                  stop recording at once"
             ))
         }
+        Notice::LayerFailed { layer, why } => Some(format!(
+            "{} no longer recorded: {} {}",
+            if *layer == KERNEL { "the kernel is" } else { "programs are" },
+            sentence(why),
+            if *layer == KERNEL { "Programs still are" } else { "The kernel still is" },
+        )),
         Notice::Failed { why, command } => Some(format!(
             "recording stopped: {} Waiting for the command (process {command}) to end",
             sentence(why)
@@ -378,7 +384,12 @@ fn failure(report: &Report) -> Option<Message> {
         Some(_) => " What was recorded until then is kept and can be read.",
         None => "",
     };
-    let text = format!("recording stopped: {}{kept}", sentence(failure));
+    let stopped = match report.failed_layer {
+        None => "recording stopped",
+        Some(KERNEL) => "recording of the kernel stopped before that of programs",
+        Some(_) => "recording of programs stopped before that of the kernel",
+    };
+    let text = format!("{stopped}: {}{kept}", sentence(failure));
     Some(Message { weight: Weight::Failure, text })
 }
 

@@ -38,7 +38,7 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
             let waits =
                 matches!(notice, Notice::WaitingForCommand { .. } | Notice::WaitingForDescendants);
             let weight = match notice {
-                Notice::Failed { .. } => Weight::Failure,
+                Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
                 // In time to stop and type it anew: the end may be hours away.
                 Notice::NoSuchEvent(_) => Weight::Warning,
                 // Said at the end.

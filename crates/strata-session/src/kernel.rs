@@ -42,7 +42,7 @@ use crate::report::{
     Counts, EventProblem, KernelReport, KernelRuleReport, NoKernel, NotReached, Notice,
     ProcessReport, KERNEL,
 };
-use crate::shared::Shared;
+use crate::shared::{Layer, Shared};
 use crate::statedump::{self, Dump};
 use crate::stop::Stop;
 use crate::traced::{counts_of, unwritten_of};
@@ -299,7 +299,7 @@ impl KernelLayer {
             let directory = match directory.and_then(|one| one.begin().map(|()| one)) {
                 Ok(directory) => directory,
                 Err(error) => {
-                    shared.fail_to_write(&error);
+                    shared.fail_to_write(Layer::Kernel, &error);
                     return unwritten(channel, shared, &not_run);
                 }
             };
@@ -318,7 +318,7 @@ impl KernelLayer {
                 }
             });
             let dumped = dumped.unwrap_or_else(|error| {
-                shared.fail_to_write(&error);
+                shared.fail_to_write(Layer::Kernel, &error);
                 Dump::default()
             });
             Recorder::new(collector, streams, flush, shared).run(root.as_fd(), &not_run, dumped)
@@ -550,17 +550,17 @@ impl<'a> Recorder<'a> {
             wait(self.shared, pause);
         }
         self.collector.add_discarded(not_run.load(Ordering::Acquire));
-        if !self.shared.has_failed() {
+        if !self.shared.has_failed_in(Layer::Kernel) {
             let finished = self.collector.finish(Producer::Alive, &mut || None);
             let spanned = finished.and_then(|()| match self.collector.span() {
                 Some(span) => dumped.span(self.collector.directory(), span),
                 None => Ok(()),
             });
             if let Err(error) = spanned {
-                self.shared.fail_to_write(&error);
+                self.shared.fail_to_write(Layer::Kernel, &error);
             }
         }
-        if self.shared.has_failed() {
+        if self.shared.has_failed_in(Layer::Kernel) {
             self.collector.give_up();
         }
         let mut counts = counts_of(&self.collector.stats(), self.streams);
@@ -574,9 +574,9 @@ impl<'a> Recorder<'a> {
         } else {
             counts.add(&dumped.counts);
             counts.metadata_bytes = directory.metadata_bytes();
-            match directory.end(self.shared.ending(), losses) {
+            match directory.end(self.shared.ending(Layer::Kernel), losses) {
                 Ok(()) => unmarked = 0,
-                Err(error) => self.shared.fail_to_write(&error),
+                Err(error) => self.shared.fail_to_write(Layer::Kernel, &error),
             }
         }
         Recorded { counts, folder: (!is_empty).then(|| directory.path().to_owned()), unmarked }
@@ -584,7 +584,7 @@ impl<'a> Recorder<'a> {
 
     /// Returns how many packets were moved.
     fn round(&mut self) -> u64 {
-        if self.shared.has_failed() {
+        if self.shared.has_failed_in(Layer::Kernel) {
             return 0;
         }
         let now = Instant::now();
@@ -596,7 +596,7 @@ impl<'a> Recorder<'a> {
             _ => self.collector.poll(&mut || None),
         };
         moved.unwrap_or_else(|error| {
-            self.shared.fail_to_write(&error);
+            self.shared.fail_to_write(Layer::Kernel, &error);
             0
         })
     }

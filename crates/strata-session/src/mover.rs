@@ -9,7 +9,7 @@ use crate::error::is_ours;
 use crate::keeper::Arrival;
 use crate::report::{Counts, ProcessReport};
 use crate::reports::Reports;
-use crate::shared::Shared;
+use crate::shared::{Layer, Shared};
 use crate::traced::{Moved, Place};
 
 /// Pause after a round that found packets. Long enough for a producer at full speed to fill a part of a
@@ -148,7 +148,7 @@ impl<'a> Mover<'a> {
     ) -> u64 {
         let mut packets = 0u64;
         for process in self.processes.iter_mut().skip(first) {
-            if self.shared.has_failed() {
+            if self.shared.has_failed_in(Layer::User) {
                 return 0;
             }
             match work(process, &mut self.place) {
@@ -174,12 +174,12 @@ impl<'a> Mover<'a> {
     }
 
     fn close(&mut self, mut process: Moved) -> ProcessReport {
-        if !self.shared.has_failed() {
+        if !self.shared.has_failed_in(Layer::User) {
             if let Err(error) = process.finish(&mut self.place) {
                 failed(self.shared, &mut process, &error);
             }
         }
-        if self.shared.has_failed() {
+        if self.shared.has_failed_in(Layer::User) {
             process.leave_unwritten();
         }
         let report = process.close(self.rules, &mut self.matched, self.shared);
@@ -203,7 +203,7 @@ impl<'a> Mover<'a> {
 /// Whose fault it is decides what ends: the session, or the recording of one process.
 fn failed(shared: &Shared, process: &mut Moved, error: &strata_collect::Error) {
     if is_ours(error) {
-        shared.fail_to_write(error);
+        shared.fail_to_write(Layer::User, error);
     } else {
         process.give_up(error);
     }

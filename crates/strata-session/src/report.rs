@@ -366,6 +366,8 @@ pub struct Report {
     pub command: Option<CommandEnd>,
     /// Why it could not go on: disk full, ...
     pub failure: Option<String>,
+    /// The layer alone that could not go on, [`USER`] or [`KERNEL`]; `None`: nothing could.
+    pub failed_layer: Option<&'static str>,
     /// What else should be known.
     pub remarks: Vec<String>,
     /// Of what was asked for, what is instrumented for LTTng-UST, or in part; and what helps.
@@ -503,6 +505,13 @@ pub enum Notice {
     },
     /// It records no more, and writes what is in the buffers.
     Stopping,
+    /// One layer cannot be written any more; another one can, and is recorded.
+    LayerFailed {
+        /// [`USER`] or [`KERNEL`].
+        layer: &'static str,
+        /// Why.
+        why: String,
+    },
     /// It cannot go on, and has ended but for the command, which it waits for.
     Failed {
         /// Why.

@@ -32,7 +32,7 @@ use crate::report::{
     Asked, EndReason, LayerReport, NoKernel, NotReached, Notice, ProcessReport, Report, RuleReport,
     KERNEL, USER,
 };
-use crate::shared::Shared;
+use crate::shared::{Layer, Shared};
 use crate::stop::Stop;
 use crate::traced::{lock, Place};
 use crate::watch::{Moved, Watch};
@@ -218,6 +218,7 @@ impl Setup<'_> {
             deadline: self.options.duration.and_then(|time| begin.checked_add(time)),
             limit: self.options.max_bytes.map(|max| (max, DiskLimit::new(max, &path))),
             has_told_of_descendants: false,
+            has_told_of_layer: false,
             begin,
             next_progress: Instant::now(),
             asked: 0,
@@ -290,6 +291,7 @@ impl Setup<'_> {
             self.mark(folder, &layers, is_recorded);
         }
         let failure = self.shared.failure();
+        let failed_layer = self.shared.layer_that_failed().map(Layer::name);
         let path = folder.path();
         let report = Report {
             output: (is_recorded && path.is_dir()).then(|| path.to_owned()),
@@ -300,7 +302,10 @@ impl Setup<'_> {
                 (true, true) => Asked::Everyone,
             },
             elapsed: watch.elapsed,
-            end: if failure.is_some() { EndReason::Failure } else { end },
+            end: match failure.is_some() && failed_layer.is_none() {
+                true => EndReason::Failure,
+                false => end,
+            },
             rules,
             kernel: of_kernel,
             no_kernel,
@@ -309,6 +314,7 @@ impl Setup<'_> {
             left_running,
             command: watch.running.as_ref().map(Running::end),
             failure,
+            failed_layer,
             remarks,
             of_lttng,
             subbuf_bytes: self.options.subbuf_bytes,
@@ -322,13 +328,15 @@ impl Setup<'_> {
     fn mark(&self, folder: &TraceFolder, layers: &[LayerReport], is_recorded: bool) {
         let processes = layers.iter().flat_map(|layer| &layer.processes);
         let unwritten = processes.fold(0, |sum: u64, one| sum.saturating_add(one.unmarked));
-        if !is_recorded && unwritten == 0 && !self.shared.has_failed() {
+        if !is_recorded && unwritten == 0 && self.shared.failure().is_none() {
             return;
         }
         let losses = Losses { unwritten, ..Losses::default() };
-        let mark = EndMark { ending: self.shared.ending(), losses, ..EndMark::default() };
+        let mark = EndMark { ending: self.shared.ending_of_all(), losses, ..EndMark::default() };
         if let Err(error) = folder.end(&mark) {
-            self.shared.fail_to_write(&error);
+            for layer in [Layer::User, Layer::Kernel] {
+                self.shared.fail_to_write(layer, &error);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use rustix::event::{eventfd, EventfdFlags};
 use strata_ctf::end_mark::Ending;
 
 use crate::error::{advice, failure_text};
-use crate::report::{Counts, EndReason};
+use crate::report::{Counts, EndReason, KERNEL, USER};
 use crate::traced::lock;
 
 /// Flags and figures; each is written by one thread.
@@ -22,8 +22,8 @@ pub(crate) struct Shared {
     stopping: AtomicBool,
     failure: Mutex<Option<String>>,
     failed: AtomicBool,
-    /// What failed for want of room.
-    is_full: AtomicBool,
+    /// Of each layer whether it can write what it records.
+    writing: [Writing; 2],
     /// Why it stops, if nothing failed.
     ending: Mutex<Ending>,
     nobody_left: AtomicBool,
@@ -32,6 +32,32 @@ pub(crate) struct Shared {
     went: AtomicU64,
     user: Figures,
     kernel: Figures,
+}
+
+/// Who writes a trace of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layer {
+    User,
+    Kernel,
+}
+
+impl Layer {
+    /// As reports call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Layer::User => USER,
+            Layer::Kernel => KERNEL,
+        }
+    }
+}
+
+/// How a layer gets on with writing.
+#[derive(Debug, Default)]
+struct Writing {
+    is_on: AtomicBool,
+    failed: AtomicBool,
+    /// It failed for want of room.
+    is_full: AtomicBool,
 }
 
 /// What one layer has recorded until now.
@@ -67,7 +93,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             failure: Mutex::new(None),
             failed: AtomicBool::new(false),
-            is_full: AtomicBool::new(false),
+            writing: Default::default(),
             ending: Mutex::new(Ending::Ended),
             nobody_left: AtomicBool::new(false),
             moved: AtomicBool::new(false),
@@ -123,23 +149,62 @@ impl Shared {
         self.failed.store(true, Ordering::Release);
     }
 
-    /// The trace cannot be written, for this reason.
-    pub(crate) fn fail_to_write(&self, error: &strata_collect::Error) {
-        if !self.has_failed() && matches!(error, strata_collect::Error::NoSpace { .. }) {
-            self.is_full.store(true, Ordering::Relaxed);
-        }
-        self.fail(format!("{}{}", failure_text(error), advice(error)));
+    /// These layers are recorded.
+    pub(crate) fn begin(&self, user: bool, kernel: bool) {
+        self.of(Layer::User).is_on.store(user, Ordering::Release);
+        self.of(Layer::Kernel).is_on.store(kernel, Ordering::Release);
     }
 
-    /// How the recording ends of what is recorded until now: as of a process, as long as nothing stops.
-    pub(crate) fn ending(&self) -> Ending {
-        match (self.has_failed(), self.is_full.load(Ordering::Relaxed)) {
+    /// This layer's trace cannot be written, for this reason. As long as another one's can, that one is recorded.
+    pub(crate) fn fail_to_write(&self, layer: Layer, error: &strata_collect::Error) {
+        if !self.has_failed_in(layer) && matches!(error, strata_collect::Error::NoSpace { .. }) {
+            self.of(layer).is_full.store(true, Ordering::Relaxed);
+        }
+        lock(&self.failure).get_or_insert(format!("{}{}", failure_text(error), advice(error)));
+        self.of(layer).failed.store(true, Ordering::Release);
+        let goes_on = |one: &Writing| {
+            one.is_on.load(Ordering::Acquire) && !one.failed.load(Ordering::Acquire)
+        };
+        if !self.writing.iter().any(goes_on) {
+            self.failed.store(true, Ordering::Release);
+        }
+    }
+
+    fn of(&self, layer: Layer) -> &Writing {
+        match layer {
+            Layer::User => &self.writing[0],
+            Layer::Kernel => &self.writing[1],
+        }
+    }
+
+    /// How this layer's recording ends of what is recorded until now: as of a process, as long as nothing stops.
+    pub(crate) fn ending(&self, layer: Layer) -> Ending {
+        match (self.has_failed_in(layer), self.of(layer).is_full.load(Ordering::Relaxed)) {
             (false, _) => *lock(&self.ending),
             (true, true) => Ending::NoSpace,
             (true, false) => Ending::Failed,
         }
     }
 
+    /// How the recording ends: as the layer does that ends worst.
+    pub(crate) fn ending_of_all(&self) -> Ending {
+        let endings = [Layer::User, Layer::Kernel].map(|layer| self.ending(layer));
+        let worst = endings.into_iter().find(|ending| ending.is_failure());
+        worst.unwrap_or(endings[0])
+    }
+
+    /// Is it of no use to write anything of this layer?
+    pub(crate) fn has_failed_in(&self, layer: Layer) -> bool {
+        self.has_failed() || self.of(layer).failed.load(Ordering::Acquire)
+    }
+
+    /// A layer that cannot write, while another one goes on.
+    pub(crate) fn layer_that_failed(&self) -> Option<Layer> {
+        let failed = |layer: &Layer| self.of(*layer).failed.load(Ordering::Acquire);
+        [Layer::User, Layer::Kernel].into_iter().find(failed).filter(|_| !self.has_failed())
+    }
+
+    /// The session cannot go on.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
@@ -229,16 +294,36 @@ mod tests {
     #[test]
     fn ending_is_why_it_stops_unless_it_failed() {
         let shared = Shared::new().unwrap();
-        assert_eq!(shared.ending(), Ending::Ended);
+        shared.begin(true, false);
+        assert_eq!(shared.ending(Layer::User), Ending::Ended);
         shared.stop(EndReason::Asked(None));
-        assert_eq!(shared.ending(), Ending::Stopped);
-        let source = std::io::Error::from_raw_os_error(libc::ENOSPC);
-        shared.fail_to_write(&strata_collect::Error::NoSpace { path: "x".into(), source });
-        assert_eq!(shared.ending(), Ending::NoSpace);
+        assert_eq!(shared.ending(Layer::User), Ending::Stopped);
+        shared.fail_to_write(Layer::User, &no_space());
+        assert_eq!((shared.ending(Layer::User), shared.has_failed()), (Ending::NoSpace, true));
         assert!(shared.failure().unwrap().contains("Make room"));
         let shared = Shared::new().unwrap();
         shared.fail("x".into());
-        assert_eq!(shared.ending(), Ending::Failed);
+        assert_eq!(shared.ending(Layer::User), Ending::Failed);
+    }
+
+    fn no_space() -> strata_collect::Error {
+        let source = std::io::Error::from_raw_os_error(libc::ENOSPC);
+        strata_collect::Error::NoSpace { path: "x".into(), source }
+    }
+
+    #[test]
+    fn layer_that_cannot_write_stops_no_other_one() {
+        let shared = Shared::new().unwrap();
+        shared.begin(true, true);
+        shared.fail_to_write(Layer::Kernel, &no_space());
+        assert_eq!((shared.has_failed(), shared.layer_that_failed()), (false, Some(Layer::Kernel)));
+        assert!(shared.has_failed_in(Layer::Kernel) && !shared.has_failed_in(Layer::User));
+        assert_eq!(shared.ending(Layer::Kernel), Ending::NoSpace);
+        assert_eq!(shared.ending(Layer::User), Ending::Ended);
+        assert_eq!(shared.ending_of_all(), Ending::NoSpace);
+        assert!(shared.failure().is_some());
+        shared.fail_to_write(Layer::User, &no_space());
+        assert_eq!((shared.has_failed(), shared.layer_that_failed()), (true, None));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::error::{failure_text, is_ours};
 use crate::folder::TraceFolder;
 use crate::pace::{keep, Pace};
 use crate::report::{Counts, ProcessReport};
-use crate::shared::Shared;
+use crate::shared::{Layer, Shared};
 use crate::verify::impossible_record;
 
 /// A lock whose holder cannot leave it half-changed: what panicked is reported by its thread.
@@ -387,10 +387,10 @@ impl Moved {
         let Some(directory) = directory.filter(|one| one.has_metadata()) else {
             return losses.total();
         };
-        match directory.end(shared.ending(), losses) {
+        match directory.end(shared.ending(Layer::User), losses) {
             Ok(()) => 0,
             Err(error) => {
-                shared.fail_to_write(&error);
+                shared.fail_to_write(Layer::User, &error);
                 losses.total()
             }
         }

@@ -37,6 +37,7 @@ pub(crate) struct Watch<'a> {
     /// How large the trace may become \[byte\].
     pub(crate) limit: Option<(u64, DiskLimit)>,
     pub(crate) has_told_of_descendants: bool,
+    pub(crate) has_told_of_layer: bool,
     pub(crate) begin: Instant,
     pub(crate) next_progress: Instant,
     pub(crate) asked: usize,
@@ -65,6 +66,7 @@ impl Watch<'_> {
         // The command has been started, and the kernel's programs are attached.
         keep_for(Work::Everything);
         let recorder = self.kernel.as_mut().and_then(|kernel| kernel.recorder(folder, flush));
+        shared.begin(applications.is_some(), recorder.is_some());
         let moved = thread::scope(|scope| {
             // Also the mover may ask, whose rights are for files.
             let asking = match applications {
@@ -162,6 +164,7 @@ impl Watch<'_> {
             if self.shared.has_failed() || broken() {
                 return EndReason::Failure;
             }
+            self.tell_of_layer(notify);
             if self.deadline.is_some_and(|deadline| now >= deadline) {
                 return EndReason::Duration;
             }
@@ -223,6 +226,17 @@ impl Watch<'_> {
             }
         }
         None
+    }
+
+    /// One that cannot be written any more, once.
+    fn tell_of_layer(&mut self, notify: &mut dyn FnMut(Notice)) {
+        if self.has_told_of_layer {
+            return;
+        }
+        let Some(layer) = self.shared.layer_that_failed() else { return };
+        self.has_told_of_layer = true;
+        let why = self.shared.failure().unwrap_or_default();
+        notify(Notice::LayerFailed { layer: layer.name(), why });
     }
 
     fn progress(&self, now: Instant) -> Progress {
