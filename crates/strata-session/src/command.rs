@@ -185,16 +185,12 @@ impl Running {
     /// # Errors
     /// What the system said.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
-        if self.ended.is_none() {
-            self.ended = self.child.try_wait()?;
-        }
-        let others = self.with_descendants && is_any_child_left(self.child.id());
-        if self.ended.is_some() && !others {
-            return Ok(true);
-        }
+        let is_left = |child: &Child| self.with_descendants && is_any_child_left(child.id());
         if self.ended.is_some() {
-            std::thread::sleep(timeout);
-            return Ok(!is_any_child_left(self.child.id()));
+            if is_left(&self.child) {
+                std::thread::sleep(timeout);
+            }
+            return Ok(!is_left(&self.child));
         }
         match &self.pidfd {
             Some(pidfd) => {
@@ -208,7 +204,9 @@ impl Running {
             None => std::thread::sleep(timeout.min(Duration::from_millis(5))),
         }
         self.ended = self.child.try_wait()?;
-        Ok(self.ended.is_some() && !(self.with_descendants && is_any_child_left(self.child.id())))
+        // Also while it runs: others that have ended are to go. That it has ended is told at once, if others go on.
+        let others = self.with_descendants && is_any_child_left(self.child.id());
+        Ok(self.ended.is_some() && !others)
     }
 
     /// Has the command itself ended?
