@@ -49,6 +49,8 @@ const FORK_NS: u64 = 1_000_000_000;
 const LOCK_PATIENCE: Duration = Duration::from_millis(300);
 /// How often to try it.
 const LOCK_PERIOD: Duration = Duration::from_millis(5);
+/// Processes whose code is written while the next ones are started.
+const STARTING_MAX: usize = 2;
 /// Processes with another name than they say, of which that is told; each trace's metadata tell it.
 const RENAMED_MAX: usize = 20;
 /// Who still holds the command's socket at the end: so many are named, and so many messages are looked at.
@@ -104,6 +106,8 @@ pub(crate) struct Keeper<'a> {
     /// Those whose memory somebody has locked, and since when.
     locked: VecDeque<Locked>,
     next_unlock: Instant,
+    /// Those that were started and whose code is being written.
+    starting: VecDeque<Arc<Traced>>,
     /// Those that have announced themselves, and of which the kernel tells nothing for now.
     held: Vec<Comer>,
     next_held: Instant,
@@ -194,6 +198,7 @@ impl<'a> Keeper<'a> {
             processes: Vec::new(),
             locked: VecDeque::new(),
             next_unlock: now,
+            starting: VecDeque::new(),
             held: Vec::new(),
             next_held: now,
             renamed: 0,
@@ -492,6 +497,7 @@ impl<'a> Keeper<'a> {
         for (comer, application) in comers.into_iter().zip(found) {
             self.arrived(comer, application);
         }
+        self.finish_starts(0);
     }
 
     fn arrived(&mut self, comer: Comer, application: Result<Application, Error>) {
@@ -578,11 +584,13 @@ impl<'a> Keeper<'a> {
             }
             let (pid, admitted) = (application.pid(), admitted as u64);
             if tell(Notice::Admitting { pid, admitted, total }).is_break() {
+                self.finish_starts(0);
                 return;
             }
             let ours = asked_for || self.is_descendant(application.pid());
             self.admit(application, came, ours);
         }
+        self.finish_starts(0);
         for refused in findings.refused {
             let is_ours =
                 findings.of_session.contains(&refused.pid) || self.is_descendant(refused.pid);
@@ -675,12 +683,12 @@ impl<'a> Keeper<'a> {
             Some(generation) => {
                 match AppSession::adopt(application, generation, self.spec, self.clock) {
                     Err(Error::NotArmed { .. }) if is_ours => {
-                        AppSession::start(application, self.spec, self.clock)
+                        AppSession::start_soon(application, self.spec, self.clock)
                     }
                     other => other,
                 }
             }
-            None if is_ours => AppSession::start(application, self.spec, self.clock),
+            None if is_ours => AppSession::start_soon(application, self.spec, self.clock),
             None => {
                 self.strangers.insert(application.inode());
                 return;
@@ -730,6 +738,7 @@ impl<'a> Keeper<'a> {
             };
             self.admit_since(&one.application, one.came, one.ours, Some(since));
         }
+        self.finish_starts(0);
     }
 
     fn adopted(&mut self, mut session: AppSession, uninvited: bool) {
@@ -754,10 +763,23 @@ impl<'a> Keeper<'a> {
         }
         self.known.begin(traced.application().inode());
         self.processes.push(Arc::clone(&traced));
+        self.starting.push_back(Arc::clone(&traced));
+        self.finish_starts(STARTING_MAX);
         self.shared.process_came();
         if let Some(arrivals) = &self.arrivals {
             // Without a mover the session is failing, and says why.
             let _ = arrivals.send(Arrival { traced, channel, large_header });
+        }
+    }
+
+    /// Wait for the code of those that were started, but for so many of them.
+    fn finish_starts(&mut self, but: usize) {
+        while self.starting.len() > but {
+            let Some(traced) = self.starting.pop_front() else { return };
+            let mut session = traced.session();
+            if let Some(session) = session.as_mut() {
+                session.finish_start();
+            }
         }
     }
 

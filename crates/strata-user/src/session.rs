@@ -190,6 +190,22 @@ impl AppSession {
         spec: &SessionSpec,
         clock: &Clock,
     ) -> Result<AppSession, Error> {
+        let mut session = AppSession::start_soon(app, spec, clock)?;
+        session.settle(true)?;
+        session.update()?;
+        Ok(session)
+    }
+
+    /// The same, without waiting until the process' code is written: others can be started meanwhile. Call
+    /// [`finish_start`](Self::finish_start) soon.
+    ///
+    /// # Errors
+    /// As of [`start`](Self::start).
+    pub fn start_soon(
+        app: &Application,
+        spec: &SessionSpec,
+        clock: &Clock,
+    ) -> Result<AppSession, Error> {
         let memory = app.memory();
         if !app.is_alive() {
             return Err(Error::Gone { pid: app.pid() });
@@ -223,9 +239,16 @@ impl AppSession {
         fence(Ordering::SeqCst);
         drop(lock);
         session.switch_on(spec)?;
-        session.settle(true)?;
-        session.update()?;
+        session.learn()?;
         Ok(session)
+    }
+
+    /// Waits for the code that [`start_soon`](Self::start_soon) has had written, if that takes no longer than it may.
+    /// What could not be switched on is one of the [`problems`](Self::problems).
+    pub fn finish_start(&mut self) {
+        if let Err(error) = self.settle(true) {
+            self.problems.push(error);
+        }
     }
 
     /// Takes over the session of this generation that the process has made itself: it was started with
