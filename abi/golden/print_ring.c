@@ -45,6 +45,8 @@ int main(void)
 	FIELD(strata_abi_ring_stream, records);
 	FIELD(strata_abi_ring_stream, full_timestamp);
 	FIELD(strata_abi_ring_stream, last_timestamp);
+	FIELD(strata_abi_ring_stream, limit);
+	FIELD(strata_abi_ring_stream, frame);
 	FIELD(strata_abi_ring_stream, reserved0);
 	FIELD(strata_abi_ring_stream, discarded_full);
 	FIELD(strata_abi_ring_stream, discarded_too_big);

@@ -19,9 +19,9 @@
 							buffers,     STRATA_RING_WAKE_NONE, \
 							align,	     clock,                 \
 							__VA_ARGS__, NULL }
-#define FIXED_4                                                  \
-	{                                                        \
-		0, NULL, NULL, NULL, strata_ring_benchmark_parse \
+#define FIXED_4                                                        \
+	{                                                              \
+		0, NULL, NULL, NULL, strata_ring_benchmark_parse, 0, 0 \
 	}
 
 /* SMP writers need a clock that is not read before write_count is: see clock.h. */

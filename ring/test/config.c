@@ -350,7 +350,7 @@ static const struct strata_ring_header headers[] = {
 	STRATA_RING_HEADER_COMPACT,
 	STRATA_RING_HEADER_LARGE,
 	STRATA_RING_HEADER_NONE,
-	{ 0, NULL, NULL, NULL, fixed_eight_parse },
+	{ 0, NULL, NULL, NULL, fixed_eight_parse, 0, 0 },
 };
 
 /* One record of 8 bytes goes in and comes out. */

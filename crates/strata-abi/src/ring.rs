@@ -88,8 +88,12 @@ pub struct Stream {
     pub full_timestamp: AtomicU64,
     /// [`BY_POSITION`]: of the last record, or of the one being written \[clock unit\].
     pub last_timestamp: AtomicU64,
+    /// [`BY_POSITION`]: where records of the open sub-buffer must end, or less.
+    pub limit: AtomicU64,
+    /// [`BY_POSITION`]: from a position to its place behind stream 0, while `limit` is good \[byte\].
+    pub frame: AtomicU64,
     /// Fills the cache line.
-    pub reserved0: [u64; 4],
+    pub reserved0: [u64; 2],
     /// Records discarded because no sub-buffer was free.
     pub discarded_full: AtomicU64,
     /// Records discarded because a sub-buffer does not hold one of that size.

@@ -46,7 +46,7 @@ fn ring_mirror() -> String {
         magic version loss_mode publish nr_streams subbuf_bytes nr_subbufs header_bytes
         stream_stride total_bytes record_align global start_position);
     layout!(out, "strata_abi_ring_stream", ring::Stream,
-        write_count records full_timestamp last_timestamp reserved0 discarded_full
+        write_count records full_timestamp last_timestamp limit frame reserved0 discarded_full
         discarded_too_big discarded_nested overwritten_records overwritten_packets cancelled
         discarded_no_stream reserved1 read_count waiting wake_sequence finalized reclaimed_records reclaimed_packets reserved2);
     layout!(out, "strata_abi_ring_subbuf", ring::Subbuf, commit published entry committed);

@@ -45,7 +45,7 @@ enum {
 	MC_MAX_REGIONS = 32,  /* mc_region() calls */
 	MC_MAX_CELLS = 4096,  /* 4-byte units of plain memory, all regions together */
 	MC_MAX_RSEQ_WRITES = 4,	  /* plain writes of one mc_rseq() */
-	MC_MAX_RSEQ_STORES = 6,	  /* atomic stores of one mc_rseq() */
+	MC_MAX_RSEQ_STORES = 9,	  /* atomic stores of one mc_rseq() */
 	MC_STACK_BYTES = 1 << 18, /* of each thread */
 };
 
@@ -160,6 +160,37 @@ uint32_t mc_rseq_cpu(void);
 int mc_rseq(uint32_t cpu, uint64_t guard_id, uint64_t expect, const struct mc_rseq_write *w,
 	    unsigned nw, const uint64_t *store_ids, const uint64_t *store_values,
 	    const int *store_orders, unsigned nstores);
+
+/* What a computed section does, once it has read what it needs. */
+struct mc_rseq_outcome {
+	struct mc_rseq_write writes[MC_MAX_RSEQ_WRITES];
+	unsigned nr_writes;
+	uint64_t store_ids[MC_MAX_RSEQ_STORES]; /* the last one commits */
+	uint64_t store_values[MC_MAX_RSEQ_STORES];
+	int store_orders[MC_MAX_RSEQ_STORES];
+	unsigned nr_stores;
+};
+
+/*
+ * A section that reads, decides and stores, all in one step. @touches says, for the CPU that it will run on, which
+ * atomic objects it may read or store (as store_ids) and which plain memory it may write (as writes, without
+ * what is written). @compute then runs inside of the step; it reads objects by mc_rseq_read() and calls no
+ * other hook, and returns 0 if the section fails.
+ */
+struct mc_rseq_section {
+	void (*touches)(void *data, uint32_t cpu, struct mc_rseq_outcome *may);
+	int (*compute)(void *data, uint32_t cpu, struct mc_rseq_outcome *does);
+	void *data;
+	uint64_t shared_id; /* an object that other CPUs store as well, by read-modify-write; 0: none */
+};
+
+/**
+ * mc_rseq_section() - run it on the current CPU. Returns 1 if it came to its end; aborts as mc_rseq().
+ */
+int mc_rseq_section(const struct mc_rseq_section *section);
+
+/* Latest value of an object, only in mc_rseq_section.compute. */
+uint64_t mc_rseq_read(uint64_t id);
 
 /* ---- Runs -------------------------------------------------------------------------------- */
 

@@ -228,3 +228,26 @@ int mc_rseq(uint32_t cpu, uint64_t guard_id, uint64_t expect, const struct mc_rs
 		rseq_footprint(&rseq, &op.may);
 	return (int)search_event(&op);
 }
+
+int mc_rseq_section(const struct mc_rseq_section *section)
+{
+	struct mc_rseq_outcome may = { .nr_writes = 0 };
+	struct rseq rseq = { .section = section, .on_cpu = true };
+	struct op op = { .kind = OP_RSEQ, .rseq = &rseq };
+
+	run_handlers();
+	migrate();
+	rseq.cpu = mc.self ? current_thread()->cpu : 0;
+	section->touches(section->data, rseq.cpu, &may);
+	if (may.nr_writes > MC_MAX_RSEQ_WRITES || may.nr_stores > MC_MAX_RSEQ_STORES)
+		engine_fail("limit: mc_rseq_section() touches %u and %u", may.nr_writes,
+			    may.nr_stores);
+	op.may.chains = 1u << rseq.cpu;
+	for (unsigned i = 0; i < may.nr_stores; i++)
+		op.may.writes |= 1ull << memory_location(may.store_ids[i]);
+	for (unsigned i = 0; i < may.nr_writes; i++)
+		if (plain_in_peeked_region(may.writes[i].dst, may.writes[i].n,
+					   &op.may.spans[op.may.nr_spans]))
+			op.may.nr_spans++;
+	return (int)search_event(&op);
+}

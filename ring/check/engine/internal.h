@@ -122,6 +122,8 @@ struct rseq {
 	unsigned stores[MC_MAX_RSEQ_STORES];
 	const uint64_t *values;
 	const int *orders;
+	/* mc_rseq_section(): all of the above but cpu comes from it, in the step. */
+	const struct mc_rseq_section *section;
 };
 
 /* A scheduled operation; lives on the stack of its thread. */

@@ -310,7 +310,9 @@ static void rseq_store_all(struct thread *t, const struct rseq *r, struct event 
 			trace("         store  %s := %llu, %s",
 			      location_name(&mc.locations[r->stores[i]]),
 			      (unsigned long long)r->values[i], order_name(r->orders[i]));
-		if (mc.self)
+		/* A read-modify-write needs none: its reading in the same step was of the latest. */
+		if (mc.self && !(r->section && r->section->shared_id &&
+				 memory_location(r->section->shared_id) == r->stores[i]))
 			require_latest_seen(t, r->stores[i], "restartable sequence storing to");
 		write_message(t, e,
 			      &(struct write){ .location = r->stores[i],
@@ -375,6 +377,46 @@ static bool rseq_run(struct thread *t, const struct rseq *r, struct event *e)
 	return true;
 }
 
+uint64_t mc_rseq_read(uint64_t id)
+{
+	unsigned location = memory_location(id);
+
+	return read_message(current_thread(), location, mc.locations[location].count - 1,
+			    __ATOMIC_RELAXED);
+}
+
+/* A section that computes what it does. */
+static bool rseq_run_section(struct thread *t, const struct rseq *asked, struct event *e)
+{
+	const struct mc_rseq_section *section = asked->section;
+	struct mc_rseq_outcome does = { .nr_writes = 0 };
+	struct rseq r = *asked;
+	bool runs = section->compute(section->data, asked->cpu, &does);
+
+	if (mc.tracing)
+		trace("rseq   on CPU %u: %s", asked->cpu, runs ? "computed" : "fails");
+	if (!runs)
+		return false;
+	r.writes = does.writes;
+	r.nr_writes = does.nr_writes;
+	r.nr_stores = does.nr_stores;
+	r.values = does.store_values;
+	r.orders = does.store_orders;
+	for (unsigned i = 0; i < does.nr_stores; i++)
+		r.stores[i] = memory_location(does.store_ids[i]);
+	if (mc.self && mc.aborts_left && search_choose(2)) {
+		mc.aborts_left--;
+		t->hash = hash_mix(t->hash, 'a');
+		if (mc.tracing)
+			trace("         aborted before its stores");
+		rseq_write_all(&r);
+		return false;
+	}
+	rseq_write_all(&r);
+	rseq_store_all(t, &r, e);
+	return true;
+}
+
 static uint64_t execute_rseq(struct thread *t, const struct op *op, struct event *e)
 {
 	unsigned cpu = op->rseq->on_cpu ? op->rseq->cpu : t->cpu;
@@ -382,7 +424,7 @@ static uint64_t execute_rseq(struct thread *t, const struct op *op, struct event
 
 	chain_enter(t, cpu, e);
 	rseq_depend(t, op, e);
-	done = rseq_run(t, op->rseq, e);
+	done = op->rseq->section ? rseq_run_section(t, op->rseq, e) : rseq_run(t, op->rseq, e);
 	chain_leave(t, cpu);
 	t->hash = hash_mix(t->hash, done);
 	return done;

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <strata/ring/at_once.h>
 #include <strata/ring/live.h>
 #include <strata/ring/publish.h>
 #include <strata/ring/snapshot.h>
@@ -43,6 +44,7 @@ struct scenario {
 	enum strata_ring_loss_mode loss_mode;
 	enum strata_ring_writers writers;
 	int publish;	    /* STRATA_ABI_RING_BY_* */
+	int at_once;	    /* by position, in one section where it can be */
 	int clocked;	    /* records carry time, in 4 bits: whole timestamps happen */
 	unsigned cancels;   /* the first producer's record of this number, from 1, is cancelled */
 	unsigned producers; /* threads */
@@ -69,7 +71,7 @@ static unsigned char memory[MAX_CPUS][STREAM_BYTES] __attribute__((aligned(4096)
 static struct strata_ring_stream stream[MAX_CPUS];
 static struct strata_ring_streams streams;
 static struct strata_ring_reader reader[MAX_CPUS];
-static uint64_t clock_id, plain_clock;
+static uint64_t clock_id, epoch_id, plain_clock;
 static uint64_t subbuf_bytes, clock_step;
 
 static struct {
@@ -84,7 +86,7 @@ static struct {
 static uint64_t model_clock(void)
 {
 	/* Shared between threads, the order of clock reads is part of the execution. */
-	if (now->producers > 1)
+	if (now->producers > 1 || now->at_once)
 		return mc_add(clock_id, clock_step, __ATOMIC_RELAXED) + clock_step;
 	return plain_clock += clock_step;
 }
@@ -125,7 +127,17 @@ static void record(unsigned char tag, int cancel)
 
 	memset(payload, tag, 16);
 	known.tried++;
-	if (now->publish == STRATA_ABI_RING_BY_POSITION) {
+	if (now->at_once) {
+		const struct strata_ring_condition condition = { &epoch_id, 7 };
+		const struct strata_ring_counter counter = { NULL, &clock_id, clock_step };
+		const struct strata_ring_event short_event = { tag, 4, 0 };
+
+		/* The reader takes context and payload for one. */
+		if (strata_ring_publish_at_once(&config, &streams, &short_event,
+						tag * UINT32_C(0x01010101), 4, &counter, &condition,
+						payload + 4))
+			return;
+	} else if (now->publish == STRATA_ABI_RING_BY_POSITION) {
 		if (strata_ring_publish(&config, &streams, &event, payload))
 			return;
 	} else {
@@ -313,6 +325,7 @@ static void setup(void)
 	memset(&header, 0, sizeof(header));
 	plain_clock = 100;
 	clock_id = mc_new(100, "clock");
+	epoch_id = mc_new(7, "epoch");
 	header.subbuf_bytes = subbuf_bytes;
 	header.nr_subbufs = NR_SUBBUFS;
 	header.header_bytes = now->header;
@@ -411,6 +424,8 @@ static int run(const struct scenario *s, bool trace)
 	config.header.bytes = model_bytes;
 	config.header.make = model_make;
 	config.header.pad = model_pad;
+	config.header.short_bytes = 4;
+	config.header.short_ids = 256;
 
 	mc.name = s->name;
 	mc.setup = setup;

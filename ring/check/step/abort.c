@@ -33,7 +33,7 @@
 enum {
 	FIRST_NESTED = 20, /* ids of nested records */
 	SUBBUFS = 2,
-	SUBBUF_BYTES_MAX = 128,
+	SUBBUF_BYTES_MAX = 256,
 	ADDRESSES_MAX = 8192,
 	SECTIONS_MAX = 512,
 	SECTION_BYTES_MAX = 512,
@@ -162,6 +162,89 @@ CLIENT(sized_discard, DISCARD, BY_WRITER, 8, test_clock, payload_bytes, STRATA_R
 CLIENT(sized_overwrite, OVERWRITE, BY_WRITER, 8, test_clock, 8, STRATA_RING_HEADER_SIZED)
 CLIENT(loop_overwrite, OVERWRITE, NONE, 8, test_clock, payload_bytes, STRATA_RING_HEADER_SIZED)
 
+/* ---- the same for at_once.h: the clock is the CPU's counter, slowed down to what run.now says ---- */
+
+static struct strata_ring_conversion conversion;
+static const uint64_t conversion_index, epoch;
+
+static uint64_t once_clock(void)
+{
+	return conversion.base_ns +
+	       (uint64_t)(((unsigned __int128)(strata_clock_cycles() - conversion.base_cycles) *
+			   conversion.multiplier) >>
+			  32);
+}
+
+/* Behind the context: each way of copying. */
+static uint32_t once_bytes(uint32_t id)
+{
+	static const uint32_t bytes[] = { 8, 0, 3, 12, 16, 24, 40, 70 };
+
+	return id >= FIRST_NESTED ? 8 : bytes[id % 8];
+}
+
+static int parse_once(const unsigned char *src, uint64_t left, struct strata_ring_parsed *out)
+{
+	int error = parse_compact(src, left, out);
+
+	out->payload_bytes = 4 + once_bytes(out->id);
+	return error;
+}
+
+static int parse_once_large(const unsigned char *src, uint64_t left, struct strata_ring_parsed *out)
+{
+	uint64_t word = 0;
+
+	out->padding = 0;
+	if (left < 6)
+		return -EPROTO;
+	memcpy(&word, src, 6);
+	out->id = word & 0xffff;
+	out->header_bytes = 6;
+	if (out->id == STRATA_RING_LARGE_EXTENDED) {
+		if (left < 14)
+			return -EPROTO;
+		memcpy(&out->id, src + 2, 4);
+		memcpy(&out->timestamp, src + 6, 8);
+		out->header_bytes = 14;
+	} else {
+		out->timestamp += (uint32_t)(word >> 16) - (uint32_t)out->timestamp;
+	}
+	out->payload_bytes = 4 + once_bytes(out->id);
+	return 0;
+}
+
+#define ONCE(name, mode, wake, format, bits, parse, short_bytes, short_ids)                        \
+	static const struct strata_ring_config name = {                                            \
+		.loss_mode = STRATA_RING_##mode,                                                   \
+		.writers = STRATA_RING_WRITERS_RSEQ,                                               \
+		.buffers = STRATA_RING_PER_CPU,                                                    \
+		.wakeup = STRATA_RING_WAKE_##wake,                                                 \
+		.record_align = 1,                                                                 \
+		.clock = once_clock,                                                               \
+		.header = { bits, strata_ring_##format##_bytes, strata_ring_##format##_make, NULL, \
+			    parse, short_bytes, short_ids },                                       \
+	};                                                                                         \
+	static __attribute__((noinline)) int write_##name(uint32_t id, uint32_t payload_bytes,     \
+							  int in_handler)                          \
+	{                                                                                          \
+		unsigned char memory[STRATA_RING_HEADER_MAX + 4 + SUBBUF_BYTES_MAX + 8];           \
+		const struct strata_ring_event event = { id, once_bytes(id), in_handler };         \
+		const struct strata_ring_counter counter = { &conversion, &conversion_index, 0 };  \
+		const struct strata_ring_condition condition = { &epoch, 0 };                      \
+                                                                                                   \
+		(void)payload_bytes;                                                               \
+		__builtin_memset(memory, (int)id, sizeof(memory));                                 \
+		return strata_ring_publish_at_once(&name, &channel.streams, &event,                \
+						   id * UINT32_C(0x01010101), 4, &counter,         \
+						   &condition,                                     \
+						   memory + STRATA_RING_HEADER_MAX + 4);           \
+	}
+
+ONCE(once_discard, DISCARD, BY_WRITER, compact, 27, parse_once, 4, STRATA_RING_COMPACT_EXTENDED)
+ONCE(once_overwrite, OVERWRITE, NONE, compact, 27, parse_once, 4, STRATA_RING_COMPACT_EXTENDED)
+ONCE(once_large, OVERWRITE, NONE, large, 32, parse_once_large, 6, STRATA_RING_LARGE_EXTENDED)
+
 /* name, config, write, subbuf, header, clock step, script */
 static const struct client clients[] = {
 	{ "no header, discard", &plain_discard, write_plain_discard, 32, 0, 0, "wwwwbfwrww" },
@@ -175,6 +258,14 @@ static const struct client clients[] = {
 	{ "sized, discard", &sized_discard, write_sized_discard, 128, 0, 1, "wwwwfwrww" },
 	{ "sized, overwrite", &sized_overwrite, write_sized_overwrite, 64, 0, 1, "wwwwbwwfw" },
 	{ "sized, loop, overwrite", &loop_overwrite, write_loop_overwrite, 128, 8, 1, "wwwwwwwww" },
+	{ "at once, discard", &once_discard, write_once_discard, 128, 8, 1, "wwwwwwwwfwrwww" },
+	{ "at once, overwrite", &once_overwrite, write_once_overwrite, 128, 0, 1,
+	  "wwwwwwfwwwwrwww" },
+	{ "at once, whole timestamps", &once_overwrite, write_once_overwrite, 256, 8, QUARTER_WRAP,
+	  "wwwwwwwwwwww" },
+	{ "at once, far apart", &once_discard, write_once_discard, 256, 8, 2 * MOST_OF_WRAP,
+	  "wwwww" },
+	{ "at once, large", &once_large, write_once_large, 256, 0, 1, "wwwwwwwwwwww" },
 };
 
 /* A record; after it, find its place in the sequence of publication. */
@@ -184,6 +275,9 @@ static void write_record(uint32_t id, uint32_t payload_bytes, int in_handler)
 	uint32_t found = 0;
 	int error;
 
+	/* The counter does not move by being read: time passes from record to record. */
+	if (client->config->clock == once_clock)
+		conversion.base_ns = run.now += client->clock_step;
 	run.not_before[id] = run.now;
 	in_library = 1;
 	error = client->write(id, payload_bytes, in_handler);
@@ -376,6 +470,11 @@ static const char *kind_of(const struct descriptor *d)
 		return "close: entry";
 	if (i == offsetof(struct strata_abi_ring_stream, full_timestamp))
 		return "full timestamp";
+	if (i == offsetof(struct strata_abi_ring_stream, limit))
+		return "open: limit";
+	if (i == offsetof(struct strata_abi_ring_stream, frame))
+		return "open: frame";
+	/* last_timestamp is a store in front of the last one. */
 	if (i != offsetof(struct strata_abi_ring_stream, write_count))
 		return "count a discarded record";
 	if (before->records == stream->shared->records)
@@ -383,6 +482,9 @@ static const char *kind_of(const struct descriptor *d)
 	if (!strata_ring_offset(stream, before->write_count))
 		return "publish, opens a packet";
 	code = (const unsigned char *)(uintptr_t)d->start;
+	for (j = 0; j + 1 < d->length; j++)
+		if (code[j] == 0x0f && code[j + 1] == 0x31) /* rdtsc */
+			return "publish, at once";
 	for (j = 0; j + 1 < d->length; j++)
 		if (code[j] == 0x31 && code[j + 1] == 0xc9) /* xorl %ecx, %ecx */
 			return "publish, loop";
@@ -512,7 +614,7 @@ static void operate(uint32_t id, char operation)
 
 	switch (operation) {
 	case 'w':
-		/* Up to 40 bytes: the loop's two step widths, none and one of each, and both. */
+		/* Unless the client has sizes of its own: up to 40 bytes: the loop's two step widths, none and one of each, and both. */
 		write_record(id, 8 * (id * 5 % 6), 0);
 		break;
 	case 'b':
@@ -541,6 +643,7 @@ static void begin(void)
 	memset(&run, 0, sizeof(run));
 	strata_ring_stream_init(stream, 0);
 	run.now = UINT64_C(1) << 40; /* needs more bits than a compact header has */
+	conversion = (struct strata_ring_conversion){ strata_clock_cycles(), 1, run.now };
 	if (strata_ring_reader_init(&run.reader, stream))
 		wrong("no reader");
 }

@@ -36,9 +36,9 @@ static int wrong(const char *format, ...)
 STRATA_RING_HEADER_FIXED(fixed4, 4)
 STRATA_RING_HEADER_FIXED(fixed8, 8)
 
-#define NO_HEADER(size)                                  \
-	{                                                \
-		0, NULL, NULL, NULL, fixed##size##_parse \
+#define NO_HEADER(size)                                        \
+	{                                                      \
+		0, NULL, NULL, NULL, fixed##size##_parse, 0, 0 \
 	}
 
 /* As strata_ring_header.parse, for CTF's compact header and 4 bytes of payload. */

@@ -107,6 +107,10 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_ring_channel, start_position) == 64
  *     16     8  full_timestamp       clock   producers    atomic; relaxed
  *     24     8  last_timestamp       clock   producers    atomic; BY_POSITION: stored just before
  *                                                         write_count, so of the last record or the next
+ *     32     8  limit                byte    producers    atomic; relaxed; BY_POSITION: where records of
+ *                                                         the open sub-buffer must end, or less
+ *     40     8  frame                byte    producers    atomic; relaxed; BY_POSITION, good while limit
+ *                                                         is: stream 0 + frame + position is the address
  *     64     8  discarded_full       record   producers    atomic; relaxed
  *     72     8  discarded_too_big    record   producers    atomic; relaxed
  *     80     8  discarded_nested     record   producers    atomic; relaxed
@@ -130,7 +134,9 @@ struct strata_abi_ring_stream {
 	uint64_t records;
 	uint64_t full_timestamp;
 	uint64_t last_timestamp;
-	uint64_t reserved0[4];
+	uint64_t limit;
+	uint64_t frame;
+	uint64_t reserved0[2];
 
 	uint64_t discarded_full;
 	uint64_t discarded_too_big;
@@ -151,6 +157,7 @@ struct strata_abi_ring_stream {
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_ring_stream) == 192, "stream size");
 STRATA_ABI_ASSERT(offsetof(struct strata_abi_ring_stream, records) == 8, "beside write_count");
+STRATA_ABI_ASSERT(offsetof(struct strata_abi_ring_stream, limit) == 32, "limit");
 STRATA_ABI_ASSERT(offsetof(struct strata_abi_ring_stream, discarded_full) == 64, "discarded_full");
 STRATA_ABI_ASSERT(offsetof(struct strata_abi_ring_stream, read_count) == 128, "read_count");
 

@@ -53,4 +53,11 @@ STRATA_CALLBACK uint64_t strata_clock_cycles_ordered(void)
 	return strata_clock_cycles();
 }
 
+/* time = base_ns + ((cycles - base_cycles) * multiplier >> 32), in 128 bits; multiplier 0: there is none. */
+struct strata_ring_conversion {
+	uint64_t base_cycles;
+	uint64_t multiplier; /* [ns << 32 per cycle] */
+	uint64_t base_ns;
+};
+
 #endif /* STRATA_RING_CLOCK_H */

@@ -75,6 +75,8 @@ struct strata_ring_header_bytes {
  *	      shortest of .bytes(). NULL if the format cannot say so.
  * .parse():  the opposite; @available bytes are readable. Returns 0 or -EPROTO. Hostile input.
  *	      NULL where only the client's user knows the records' lengths: then no iterators.
+ * .short_bytes, .short_ids: 4 or 6 if the short header of an id below short_ids is the id with the clock's
+ *	      low bits above it, as in compact and large: what at_once.h can make. 0: another format.
  */
 struct strata_ring_header {
 	uint32_t timestamp_bits;
@@ -83,6 +85,8 @@ struct strata_ring_header {
 						uint64_t timestamp, int full);
 	struct strata_ring_header_bytes (*pad)(uint32_t slot_bytes, uint64_t timestamp);
 	int (*parse)(const unsigned char *src, uint64_t available, struct strata_ring_parsed *out);
+	uint32_t short_bytes;
+	uint32_t short_ids;
 };
 
 struct strata_ring_config {

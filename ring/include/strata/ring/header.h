@@ -17,9 +17,9 @@
 
 #include <strata/ring/config.h>
 
-#define STRATA_RING_HEADER_NONE           \
-	{                                 \
-		0, NULL, NULL, NULL, NULL \
+#define STRATA_RING_HEADER_NONE                 \
+	{                                       \
+		0, NULL, NULL, NULL, NULL, 0, 0 \
 	}
 
 /* The first bytes of memory are the low half of a word on one kind of machine, the high on the other. */
@@ -73,7 +73,7 @@ STRATA_FUNC int strata_ring_sized_parse(const unsigned char *src, uint64_t avail
 #define STRATA_RING_HEADER_SIZED                                                            \
 	{                                                                                   \
 		64, strata_ring_sized_bytes, strata_ring_sized_make, strata_ring_sized_pad, \
-			strata_ring_sized_parse                                             \
+			strata_ring_sized_parse, 0, 0                                       \
 	}
 
 /* ---- compact (CTF) ---- */
@@ -119,9 +119,10 @@ strata_ring_compact_make(uint32_t id, uint32_t payload_bytes, uint64_t timestamp
 	return h;
 }
 
-#define STRATA_RING_HEADER_COMPACT                                                  \
-	{                                                                           \
-		27, strata_ring_compact_bytes, strata_ring_compact_make, NULL, NULL \
+#define STRATA_RING_HEADER_COMPACT                                                      \
+	{                                                                               \
+		27, strata_ring_compact_bytes, strata_ring_compact_make, NULL, NULL, 4, \
+			STRATA_RING_COMPACT_EXTENDED                                    \
 	}
 
 /* ---- large (CTF) ---- */
@@ -162,9 +163,10 @@ strata_ring_large_make(uint32_t id, uint32_t payload_bytes, uint64_t timestamp, 
 	return h;
 }
 
-#define STRATA_RING_HEADER_LARGE                                                \
-	{                                                                       \
-		32, strata_ring_large_bytes, strata_ring_large_make, NULL, NULL \
+#define STRATA_RING_HEADER_LARGE                                                    \
+	{                                                                           \
+		32, strata_ring_large_bytes, strata_ring_large_make, NULL, NULL, 6, \
+			STRATA_RING_LARGE_EXTENDED                                  \
 	}
 
 /* ---- fixed: define NAME_parse for records of SIZE bytes and no header ---- */

@@ -13,6 +13,7 @@
 #ifndef STRATA_RING_RING_H
 #define STRATA_RING_RING_H
 
+#include <strata/ring/at_once.h>
 #include <strata/ring/channel.h>
 #include <strata/ring/clock.h>
 #include <strata/ring/config.h>

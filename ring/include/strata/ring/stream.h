@@ -191,6 +191,9 @@ STRATA_FUNC void strata_ring_stream_init(struct strata_ring_stream *s, uint64_t 
 	strata_init(&shared->records, 0);
 	strata_init(&shared->full_timestamp, 0);
 	strata_init(&shared->last_timestamp, 0);
+	/* Nothing is open: the first record of all goes the long way. */
+	strata_init(&shared->limit, position);
+	strata_init(&shared->frame, 0);
 	strata_init(&shared->discarded_full, 0);
 	strata_init(&shared->discarded_too_big, 0);
 	strata_init(&shared->discarded_nested, 0);

@@ -17,7 +17,7 @@ STRATA_RING_HEADER_FIXED(strata_ring_benchmark, 4)
 		STRATA_RING_WAKE_NONE,                                          \
 		4,                                                              \
 		NULL,                                                           \
-		{ 0, NULL, NULL, NULL, strata_ring_benchmark_parse },           \
+		{ 0, NULL, NULL, NULL, strata_ring_benchmark_parse, 0, 0 },     \
 		NULL,                                                           \
 	}
 

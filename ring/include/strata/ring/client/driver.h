@@ -14,7 +14,7 @@ static const struct strata_ring_config strata_ring_driver __attribute__((unused)
 	STRATA_RING_WAKE_NONE,
 	4,
 	NULL,
-	{ 0, NULL, NULL, NULL, strata_ring_driver_parse },
+	{ 0, NULL, NULL, NULL, strata_ring_driver_parse, 0, 0 },
 	NULL,
 };
 

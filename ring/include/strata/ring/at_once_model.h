@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * at_once_model.h - the critical section of at_once.h as the model checker sees it. Included by at_once.h only.
+ *
+ * One step for the threads of the same CPU, in which it reads, decides and stores, as the section does: what it
+ * reads is the latest, unless it is aborted. The clock is the atomic object *index, which each reading moves on by
+ * while_index.
+ */
+#ifndef STRATA_RING_AT_ONCE_MODEL_H
+#define STRATA_RING_AT_ONCE_MODEL_H
+
+#define STRATA_RSEQ_HAS_AT_ONCE 1
+
+struct strata_rseq_model_at_once {
+	const struct strata_ring_config *config;
+	const struct strata_ring_streams *streams;
+	const struct strata_rseq_at_once *a;
+	struct strata_ring_header_bytes header;
+};
+
+STRATA_FUNC void strata_rseq_model_touches(void *data, uint32_t cpu, struct mc_rseq_outcome *may)
+{
+	const struct strata_rseq_model_at_once *m = (const struct strata_rseq_model_at_once *)data;
+	const struct strata_ring_stream *s = &m->streams->stream[cpu < m->streams->nr ? cpu : 0];
+	const struct strata_abi_ring_stream *line = s->shared;
+	/* Without a clock, CPUs have nothing in common; the epoch is nobody's to change here. */
+	const uint64_t ids[] = { line->write_count, line->records,	  line->limit,
+				 line->frame,	    line->full_timestamp, line->last_timestamp,
+				 *m->a->index };
+	const unsigned nr = m->config->clock ? 7 : 4;
+
+	if (cpu >= m->streams->nr)
+		return;
+	for (; may->nr_stores < nr; may->nr_stores++)
+		may->store_ids[may->nr_stores] = ids[may->nr_stores];
+	may->writes[0].dst = s->data;
+	may->writes[0].n = (s->nr_subbufs + 1) * s->subbuf_bytes;
+	may->nr_writes = 1;
+}
+
+STRATA_FUNC void strata_rseq_model_store(struct mc_rseq_outcome *does, uint64_t id, uint64_t value,
+					 int order)
+{
+	does->store_ids[does->nr_stores] = id;
+	does->store_values[does->nr_stores] = value;
+	does->store_orders[does->nr_stores++] = order;
+}
+
+STRATA_FUNC int strata_rseq_model_compute(void *data, uint32_t cpu, struct mc_rseq_outcome *does)
+{
+	struct strata_rseq_model_at_once *m = (struct strata_rseq_model_at_once *)data;
+	const struct strata_rseq_at_once *a = m->a;
+	const uint32_t short_bytes = m->config->header.short_bytes;
+	const uint64_t context_bytes = a->prefix_bytes - short_bytes;
+	const struct strata_abi_ring_stream *line;
+	uint64_t old, now = 0;
+	unsigned char *dst;
+
+	if (cpu >= m->streams->nr)
+		return 0;
+	line = m->streams->stream[cpu].shared;
+	old = mc_rseq_read(line->write_count);
+	if ((int64_t)(mc_rseq_read(line->limit) - old) < (int64_t)a->bytes ||
+	    mc_rseq_read(*a->epoch) != a->while_epoch)
+		return 0;
+	if (m->config->clock) {
+		now = mc_rseq_read(*a->index) + a->while_index;
+		if (strata_ring_needs_full(m->config, now, mc_rseq_read(line->full_timestamp)))
+			return 0;
+		strata_rseq_model_store(does, *a->index, now, __ATOMIC_RELAXED);
+		strata_rseq_model_store(does, line->last_timestamp, now, __ATOMIC_RELAXED);
+	}
+	dst = m->streams->first + mc_rseq_read(line->frame) + old;
+	m->header =
+		m->config->header.make(a->id, (uint32_t)(a->payload_bytes + context_bytes), now, 0);
+	does->writes[0] = (struct mc_rseq_write){ dst, &m->header, short_bytes };
+	does->writes[1] = (struct mc_rseq_write){ dst + short_bytes, &a->context, context_bytes };
+	does->writes[2] =
+		(struct mc_rseq_write){ dst + a->prefix_bytes, a->payload, a->payload_bytes };
+	does->nr_writes = 3;
+	strata_rseq_model_store(does, line->records, mc_rseq_read(line->records) + 1,
+				__ATOMIC_RELAXED);
+	strata_rseq_model_store(does, line->write_count, old + a->bytes, STRATA_RSEQ_MODEL_ORDER);
+	return 1;
+}
+
+STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *config,
+					      const struct strata_ring_streams *streams,
+					      const struct strata_rseq_at_once *a)
+{
+	struct strata_rseq_model_at_once m = { config, streams, a, { 0, 0 } };
+	const struct mc_rseq_section section = { strata_rseq_model_touches,
+						 strata_rseq_model_compute, &m, *a->index };
+
+	return mc_rseq_section(&section);
+}
+
+#endif /* STRATA_RING_AT_ONCE_MODEL_H */
