@@ -139,41 +139,38 @@ STRATA_SLOW void strata_user_record_any(struct strata_abi_user_state *state, uin
 	}
 }
 
+/* Discard and overwrite mode differ on the long way only, which is told at run time. */
+STRATA_INLINE int strata_user_publish(const struct strata_user_channel *channel,
+				      const struct strata_ring_event *event,
+				      const struct strata_ring_condition *condition,
+				      unsigned char *payload)
+{
+	const struct strata_abi_user_control *control = strata_runtime.control;
+	const struct strata_abi_user_clock_slot *slot;
+	struct strata_ring_counter counter;
+
+	counter.while_index = __atomic_load_n(&strata_clock_index, __ATOMIC_ACQUIRE);
+	counter.index = &control->clock_index;
+	slot = &control->clock[counter.while_index % STRATA_ABI_USER_NR_CLOCK_SLOTS];
+	counter.conversion = (const struct strata_ring_conversion *)(const void *)slot;
+	return strata_ring_publish_at_once(channel->config, &channel->ring.streams, event, 0, 0,
+					   &counter, condition, payload);
+}
+
 /*
- * One session, and its channel of the commonest kind. Small numbers and the commonest payload are constants
- * for the compiler: less to do for the CPU, which has the clock to wait for in any case.
+ * One session, and its channel by write position: all that a record needs is one critical section, behind what
+ * says which. What it reads before, the tracepoint's id, the clock's slot and the session's generation,
+ * it finds there to be still so.
  */
-#define STRATA_USER_RECORD_COMMON(name, config)                                               \
-	static __attribute__((noinline)) void name(struct strata_user_channel *channel,       \
-						   uint32_t id, unsigned char *payload,       \
-						   uint32_t payload_bytes)                    \
-	{                                                                                     \
-		struct strata_ring_event event = { id, 8, 0 };                                \
-		int code;                                                                     \
-                                                                                              \
-		if (id >= STRATA_RING_COMPACT_EXTENDED)                                       \
-			__builtin_unreachable();                                              \
-		if (payload_bytes == 8) {                                                     \
-			code = strata_ring_publish(&(config), &channel->ring.streams, &event, \
-						   payload);                                  \
-		} else {                                                                      \
-			event.payload_bytes = payload_bytes;                                  \
-			code = strata_ring_publish(&(config), &channel->ring.streams, &event, \
-						   payload);                                  \
-		}                                                                             \
-		if (strata_unlikely(code == -ENOBUFS))                                        \
-			strata_user_full(channel, channel->slot);                             \
-	}
-
-STRATA_USER_RECORD_COMMON(record_discard, discard_compact)
-STRATA_USER_RECORD_COMMON(record_overwrite, overwrite_compact)
-
 void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *payload,
 			uint32_t payload_bytes)
 {
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
 	struct strata_user_channel *channel;
-	uint32_t id, sessions;
+	struct strata_ring_condition condition;
+	struct strata_ring_event event;
+	uint32_t sessions;
+	int code;
 
 	if (strata_unlikely(!state))
 		return;
@@ -181,19 +178,26 @@ void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *pay
 	sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE);
 	/* ACQUIRE pairs with the RELEASE of the thread that mapped it. */
 	channel = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
-	if (strata_likely(channel && sessions == channel->session_bit &&
-			  channel->generation ==
-				  strata_load_relaxed(&channel->session->generation))) {
-		id = __atomic_load_n(&state->ids[channel->slot], __ATOMIC_RELAXED);
-		if (strata_likely(id < STRATA_RING_COMPACT_EXTENDED)) {
-			if (channel->ring.header.loss_mode == STRATA_ABI_RING_DISCARD)
-				record_discard(channel, id, payload, payload_bytes);
-			else
-				record_overwrite(channel, id, payload, payload_bytes);
-			return;
-		}
+	if (strata_unlikely(!channel || sessions != channel->session_bit)) {
+		strata_user_record_any(state, sessions, payload, payload_bytes);
+		return;
 	}
-	strata_user_record_any(state, sessions, payload, payload_bytes);
+	event.id = __atomic_load_n(&state->ids[channel->slot], __ATOMIC_RELAXED);
+	event.payload_bytes = payload_bytes;
+	event.in_handler = 0;
+	condition.epoch = &channel->session->generation;
+	condition.while_epoch = channel->generation;
+	if (strata_unlikely(event.id >= STRATA_RING_COMPACT_EXTENDED)) {
+		strata_user_record_any(state, sessions, payload, payload_bytes);
+		return;
+	}
+	code = strata_user_publish(channel, &event, &condition, payload);
+	if (strata_likely(!code))
+		return;
+	if (code == -ESTALE)
+		strata_user_record_any(state, sessions, payload, payload_bytes);
+	else if (code == -ENOBUFS)
+		strata_user_full(channel, channel->slot);
 }
 
 /* Memory that unstage() can give back: the whole mapping's size follows from the payload's. */

@@ -27,6 +27,7 @@
 extern ptrdiff_t strata_rseq_offset STRATA_HIDDEN;
 #define STRATA_RSEQ_OFFSET strata_rseq_offset
 
+#include <strata/ring/at_once.h>
 #include <strata/ring/ring.h>
 #include <strata/user/object.h>
 
@@ -36,8 +37,9 @@ extern ptrdiff_t strata_rseq_offset STRATA_HIDDEN;
  */
 struct strata_user_channel {
 	struct strata_ring_channel ring;
-	uint64_t generation; /* of the session slot */
-	int large_header;    /* record headers are "large" */
+	uint64_t generation;			 /* of the session slot */
+	int large_header;			 /* record headers are "large" */
+	const struct strata_ring_config *config; /* one of strata_user_configs */
 	uint32_t slot;
 	uint32_t session_bit; /* 1 << slot */
 	const struct strata_abi_user_session *session;

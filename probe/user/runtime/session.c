@@ -70,6 +70,7 @@ static void complete(struct strata_user_channel *channel, uint32_t slot, uint64_
 	channel->session = &strata_runtime.sessions[slot];
 	channel->generation = generation;
 	channel->large_header = !!(channel->session->flags & STRATA_ABI_USER_SESSION_LARGE_HEADER);
+	channel->config = strata_user_config(channel->ring.header.loss_mode, channel->large_header);
 }
 
 /*
