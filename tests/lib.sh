@@ -224,7 +224,7 @@ overwritten() { sum_said 's/^strata: \(.* ([0-9]*)\|kernel\): \([0-9,]*\) event 
 sum_said() { sed -n "$1" "$talk" | tr -d , | awk '{ sum += $1 } END { printf "%d\n", sum }'; }
 
 # read_trace [LINE]: babeltrace2 reads the trace and complains of nothing; but for lines that match LINE.
-# Each line of $text: [CLOCK_MONOTONIC ns] HOST:PROGRAM:(PID) PROVIDER:EVENT: { cpu_id = N }, { FIELDS }
+# Each line of $text: [CLOCK_MONOTONIC ns] HOST:PROGRAM:(PID) PROVIDER:EVENT: { cpu_id = N }, { vtid = N }, { FIELDS }
 read_trace() {
 	[[ -d $trace ]] || fail "there is no trace"
 	babeltrace2 --clock-cycles --no-delta "$trace" >"$text" 2>"$text.err" ||

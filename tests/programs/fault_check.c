@@ -177,7 +177,8 @@ int main(int argc, char **argv)
 	}
 	while (getline(&line, &size, stdin) > 0) {
 		fields = strstr(line, " fault:step: { cpu_id = ");
-		fields = fields ? strstr(fields, " }, {") : NULL;
+		fields = fields ? strstr(fields, " }, { vtid = ") : NULL;
+		fields = fields ? strstr(fields + 5, " }, {") : NULL;
 		if (fields)
 			event(line, fields + 5);
 		else

@@ -470,7 +470,7 @@ int main(int argc, char **argv)
 	state = strtoull(argv[2], NULL, 10) * 2654435769u + 88172645463325252u;
 	end = now_ms() + strtoull(argv[3], NULL, 10);
 	if (environment)
-		sscanf(environment, "1:socket=%d", &starter);
+		sscanf(environment, "%*d:socket=%d", &starter);
 	signal(SIGALRM, on_alarm);
 	alarm((unsigned)(strtoul(argv[3], NULL, 10) / 1000 + 2));
 	sigaltstack(&other, NULL);

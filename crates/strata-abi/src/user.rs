@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 /// First field of a control page.
 pub const MAGIC: u64 = 0x5354_5241_5441_55ff;
 /// Version of the whole layout; any other is refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Session slots.
 pub const NR_SESSIONS: u32 = 32;
@@ -69,6 +69,8 @@ pub const SESSION_INHERIT: u32 = 1;
 pub const SESSION_LARGE_HEADER: u32 = 2;
 /// [`Session::flags`]: the channel's loss mode.
 pub const SESSION_OVERWRITE: u32 = 4;
+/// [`Session::flags`]: a record's payload has its thread's id in front of it, 4 bytes.
+pub const SESSION_VTID: u32 = 8;
 
 /// [`State::flags`]: described, and its object is loaded.
 pub const STATE_PRESENT: u32 = 1;
@@ -199,7 +201,7 @@ impl Default for Control {
 pub struct Session {
     /// [`SESSION_FREE`] to [`SESSION_ENDING`].
     pub status: AtomicU32,
-    /// [`SESSION_INHERIT`], [`SESSION_LARGE_HEADER`], [`SESSION_OVERWRITE`].
+    /// [`SESSION_INHERIT`], [`SESSION_LARGE_HEADER`], [`SESSION_OVERWRITE`], [`SESSION_VTID`].
     pub flags: AtomicU32,
     /// Unlike that of any session before.
     pub generation: AtomicU64,

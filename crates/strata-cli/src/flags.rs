@@ -202,6 +202,11 @@ pub struct RecordFlags {
     #[arg(long, value_name = "N", alias = "subbufs")]
     num_subbuf: Option<u32>,
 
+    /// Leave the thread (`vtid`) out of applications' records: 4 bytes less each, but nobody can tell threads
+    /// apart
+    #[arg(long)]
+    no_vtid: bool,
+
     /// Write what is in the buffers at least this often, such as 100ms; 0: only when a sub-buffer is full
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1s")]
     flush: Duration,
@@ -414,6 +419,7 @@ impl RecordFlags {
             subbuf_bytes: self.subbuf_size.unwrap_or(SUBBUF_BYTES),
             nr_subbufs: self.num_subbuf.unwrap_or(NR_SUBBUFS),
             is_size_given: self.subbuf_size.is_some() || self.num_subbuf.is_some(),
+            vtid: !self.no_vtid,
             flush: self.flush,
             duration: self.duration,
             max_bytes: self.max_size,

@@ -9,10 +9,10 @@ use strata_ctf::environment::{
 };
 use strata_ctf::metadata::{self, Version};
 use strata_model::{
-    ByteOrder, ClockClass, EventClass, FieldClass, RecordHeader, StreamClass, Trace, TraceError,
-    Uuid,
+    ByteOrder, ClockClass, EventClass, Field, FieldClass, Integer, RecordHeader, StreamClass,
+    Trace, TraceError, Uuid,
 };
-use strata_user::Application;
+use strata_user::{Application, RecordFormat};
 
 use crate::options::Mode;
 
@@ -53,7 +53,7 @@ impl Machine {
         mut trace: Trace,
         first_id: Option<u32>,
     ) -> Result<Kinds, TraceError> {
-        let mut class = trace.streams.pop().unwrap_or_else(|| stream_class(true, Vec::new()));
+        let mut class = trace.streams.pop().unwrap_or_else(|| stream_class(OF_KERNEL, Vec::new()));
         let events = std::mem::take(&mut class.events);
         trace.streams.push(class.clone());
         let text = self.describe(&trace);
@@ -103,7 +103,7 @@ impl Machine {
             byte_order: ByteOrder::NATIVE,
             environment: user_environment(&user),
             clock: self.clock.clone(),
-            streams: vec![stream_class(process.large_header, Vec::new())],
+            streams: vec![stream_class(process.format, Vec::new())],
         }
     }
 
@@ -155,7 +155,7 @@ pub(crate) struct TraceOf<'a> {
     pub(crate) known: Known<'a>,
     pub(crate) uuid: Uuid,
     pub(crate) created: &'a str,
-    pub(crate) large_header: bool,
+    pub(crate) format: RecordFormat,
 }
 
 /// What the kernel says of a process, beside what it says itself where the kernel does not bear that out.
@@ -173,13 +173,18 @@ pub(crate) fn known(application: &Application) -> Known<'_> {
     }
 }
 
+/// Records of the kernel have large headers, and say their thread in a way of their own.
+pub(crate) const OF_KERNEL: RecordFormat = RecordFormat { large_header: true, vtid: false };
+
 /// What is in the files of a process' channel.
-pub(crate) fn stream_class(large_header: bool, events: Vec<EventClass>) -> StreamClass {
-    let header = match large_header {
+pub(crate) fn stream_class(format: RecordFormat, events: Vec<EventClass>) -> StreamClass {
+    let header = match format.large_header {
         true => RecordHeader::Large,
         false => RecordHeader::Compact,
     };
-    let (name, context) = ("channel0".to_owned(), Vec::new());
+    // LTTng's name, which other tools know, and its place.
+    let vtid = format.vtid.then(|| Field::new("vtid", FieldClass::Integer(Integer::signed(4))));
+    let (name, context) = ("channel0".to_owned(), vtid.into_iter().collect());
     StreamClass { id: 0, name, header, context, events }
 }
 
@@ -214,7 +219,7 @@ fn wall_offset() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strata_model::{Enumeration, Field, Flags, Integer, Label};
+    use strata_model::{Enumeration, Flags, Label};
 
     #[test]
     fn trace_of_a_process_is_valid_and_says_where_it_comes_from() {
@@ -232,7 +237,7 @@ mod tests {
             known: Known::default(),
             uuid: new_uuid().unwrap(),
             created: "20260131T235959+0100",
-            large_header: true,
+            format: RecordFormat { large_header: true, vtid: true },
         };
         let machine = Machine::new(Mode::Overwrite, Version::One);
         let mut trace = machine.trace(&process);
@@ -241,7 +246,9 @@ mod tests {
         let text = machine.metadata(&process, [event.clone(), event.clone()].into_iter());
         trace.streams[0].events = vec![event.clone(), event];
         assert_eq!(text, strata_ctf::metadata::write(&trace));
-        for part in ["procname", "demo", "20260131T235959+0100", "a:b", "hostname", "overwrite"] {
+        for part in
+            ["procname", "demo", "20260131T235959+0100", "a:b", "hostname", "overwrite", "vtid"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
     }
@@ -250,7 +257,12 @@ mod tests {
     fn trace_of_the_kernel_merges_with_those_of_processes_and_tells_the_truth_unless_asked() {
         let machine = Machine::new(Mode::Discard, Version::One);
         let trace = |as_lttng| {
-            machine.kernel_trace(new_uuid().unwrap(), "", as_lttng, stream_class(true, Vec::new()))
+            machine.kernel_trace(
+                new_uuid().unwrap(),
+                "",
+                as_lttng,
+                stream_class(OF_KERNEL, Vec::new()),
+            )
         };
         let tracer = |as_lttng| {
             let environment = trace(as_lttng).environment;
@@ -281,7 +293,7 @@ mod tests {
         };
         let machine = Machine::new(Mode::Discard, Version::One);
         let fields = |as_lttng| {
-            let class = stream_class(true, vec![event.clone()]);
+            let class = stream_class(OF_KERNEL, vec![event.clone()]);
             let trace = machine.kernel_trace(new_uuid().unwrap(), "", as_lttng, class);
             trace.streams[0].events[0].fields.clone()
         };
@@ -301,7 +313,8 @@ mod tests {
             fields: Vec::new(),
         };
         let machine = Machine::new(Mode::Discard, Version::One);
-        let class = stream_class(true, vec![event(0, "one"), event(1, "two"), event(2, "dump")]);
+        let class =
+            stream_class(OF_KERNEL, vec![event(0, "one"), event(1, "two"), event(2, "dump")]);
         let mut trace = machine.kernel_trace(new_uuid().unwrap(), "", false, class);
         let whole = machine.describe(&trace);
         let mut kinds = machine.kinds(trace.clone(), Some(2)).unwrap();

@@ -12,7 +12,8 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use strata_ring::Channel;
 use strata_user::{
     ancestors, find_of_session, held_of_user, Announced, Announcements, AppSession, Application,
-    Clock, Error, Findings, Listener, Received, Sender as Announcer, SessionSpec, Who,
+    Clock, Error, Findings, Listener, Received, RecordFormat, Sender as Announcer, SessionSpec,
+    Who,
 };
 
 use crate::known::{Generations, Known, Reasons, Recent};
@@ -88,7 +89,7 @@ pub(crate) enum Target {
 pub(crate) struct Arrival {
     pub(crate) traced: Arc<Traced>,
     pub(crate) channel: Channel,
-    pub(crate) large_header: bool,
+    pub(crate) format: RecordFormat,
 }
 
 /// Hears how far it is, and says whether to go on.
@@ -752,7 +753,7 @@ impl<'a> Keeper<'a> {
             Some(_) => {}
         }
         let Some(channel) = session.take_channel() else { return };
-        let large_header = session.large_header();
+        let format = session.format();
         let age = now.saturating_sub(begun);
         let traced = Arc::new(Traced::new(session));
         self.tell_name(traced.application());
@@ -768,7 +769,7 @@ impl<'a> Keeper<'a> {
         self.shared.process_came();
         if let Some(arrivals) = &self.arrivals {
             // Without a mover the session is failing, and says why.
-            let _ = arrivals.send(Arrival { traced, channel, large_header });
+            let _ = arrivals.send(Arrival { traced, channel, format });
         }
     }
 

@@ -120,7 +120,7 @@ impl<'a> Mover<'a> {
     }
 
     fn add(&mut self, arrival: Arrival) {
-        match Moved::new(arrival.traced, arrival.channel, arrival.large_header) {
+        match Moved::new(arrival.traced, arrival.channel, arrival.format) {
             Ok(process) => self.processes.push(process),
             Err(error) => self.shared.fail(format!("getrandom(): a number for the trace: {error}")),
         }

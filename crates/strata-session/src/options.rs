@@ -81,6 +81,8 @@ pub struct Options {
     pub subbuf_bytes: u64,
     /// Sub-buffers for each CPU of each process, a power of two.
     pub nr_subbufs: u32,
+    /// Each record of an application says its thread.
+    pub vtid: bool,
     /// The user said one of these two, or both.
     pub is_size_given: bool,
     /// How often what is not yet a whole sub-buffer is written; zero: only at the end.
@@ -120,6 +122,7 @@ impl Default for Options {
             mode: Mode::default(),
             subbuf_bytes: SUBBUF_BYTES,
             nr_subbufs: NR_SUBBUFS,
+            vtid: true,
             is_size_given: false,
             flush: FLUSH,
             duration: None,

@@ -147,6 +147,7 @@ fn spec(options: &Options, rules: Rules) -> SessionSpec {
         subbuf_bytes: options.subbuf_bytes,
         nr_subbufs: u64::from(options.nr_subbufs),
         header: HeaderChoice::Auto,
+        vtid: options.vtid,
         inherit: true,
     }
 }

@@ -99,7 +99,7 @@ impl Dump {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::describe::{new_uuid, stream_class, Machine};
+    use crate::describe::{new_uuid, stream_class, Machine, OF_KERNEL};
     use crate::options::Mode;
     use strata_ctf::metadata::Version;
     use strata_ctf::read::{Message, Reader, TimeRange, Value};
@@ -109,7 +109,7 @@ mod tests {
     fn statedump_is_read_as_part_of_the_trace_and_has_this_process() {
         let path = std::env::temp_dir().join(format!("strata-statedump-{}", std::process::id()));
         let directory = Directory::create(&path).unwrap();
-        let mut class = stream_class(true, Vec::new());
+        let mut class = stream_class(OF_KERNEL, Vec::new());
         class.context = vec![Field::new("tid", FieldClass::Integer(Integer::unsigned(4)))];
         let first_id = describe(&mut class);
         let uuid = new_uuid().unwrap();

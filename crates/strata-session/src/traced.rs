@@ -11,7 +11,7 @@ use std::time::Instant;
 use strata_collect::{Collector, Directory, Identity, Producer, StreamStats};
 use strata_model::Uuid;
 use strata_ring::Channel;
-use strata_user::{AppSession, Application, Rules};
+use strata_user::{AppSession, Application, RecordFormat, Rules};
 
 use crate::describe::{known, new_uuid, stream_class, Machine, TraceOf};
 use crate::error::{failure_text, is_ours};
@@ -164,7 +164,7 @@ pub(crate) struct Moved {
     output: Output,
     folder: Option<PathBuf>,
     uuid: Uuid,
-    large_header: bool,
+    format: RecordFormat,
     streams: u32,
     /// Event record classes in the metadata; `None`: there is none yet.
     described: Option<usize>,
@@ -189,7 +189,7 @@ impl Moved {
     pub(crate) fn new(
         traced: Arc<Traced>,
         channel: Channel,
-        large_header: bool,
+        format: RecordFormat,
     ) -> std::io::Result<Moved> {
         Ok(Moved {
             traced,
@@ -197,7 +197,7 @@ impl Moved {
             output: Output::Idle(channel),
             folder: None,
             uuid: new_uuid()?,
-            large_header,
+            format,
             described: None,
             pace: Pace::new(),
             last: Counts::default(),
@@ -270,7 +270,7 @@ impl Moved {
         let first = self.described.is_none();
         let (traced, described) = (&self.traced, &mut self.described);
         let pace = &mut self.pace;
-        let (uuid, large_header) = (self.uuid, self.large_header);
+        let (uuid, format) = (self.uuid, self.format);
         let mut describe = || {
             let mut session = traced.session();
             let session = session.as_mut()?;
@@ -287,7 +287,7 @@ impl Moved {
                 known: known(application),
                 uuid,
                 created: place.created,
-                large_header,
+                format,
             };
             let text = place.machine.metadata(&of, session.events());
             pace.done(begin, begin.elapsed());
@@ -310,10 +310,10 @@ impl Moved {
         if let Output::Idle(channel) = std::mem::replace(&mut self.output, Output::Closed) {
             let identity = Identity { uuid: self.uuid, stream_id: 0, name: "channel0".to_owned() };
             let mut collector = Collector::new(directory, channel, identity);
-            let (traced, large_header) = (Arc::clone(&self.traced), self.large_header);
+            let (traced, format) = (Arc::clone(&self.traced), self.format);
             collector.set_classes(move || {
                 let session = traced.session();
-                session.as_ref().map(|one| stream_class(large_header, one.events().collect()))
+                session.as_ref().map(|one| stream_class(format, one.events().collect()))
             });
             self.output = Output::Folder(Box::new(collector));
         }
@@ -399,8 +399,7 @@ impl Moved {
     /// Set the process aside if it has written over its records.
     fn look_at_records(&self, directory: Option<&Directory>) {
         let session = self.traced.session();
-        let class =
-            session.as_ref().map(|one| stream_class(self.large_header, one.events().collect()));
+        let class = session.as_ref().map(|one| stream_class(self.format, one.events().collect()));
         drop(session);
         let (Some(directory), Some(class)) = (directory, class) else { return };
         if let Some(found) = impossible_record(directory, &class) {

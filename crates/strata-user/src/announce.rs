@@ -551,15 +551,15 @@ mod tests {
         };
         let clock = Clock::without_counter(WhyNot::Architecture);
         let mut spec = spec(&["app:*@info", "!x"]);
-        let wanted = |mode| {
+        let wanted = |mode, vtid| {
             format!(
-                "1:socket={number}.{inode};generation=7;subbuf=4096;subbufs=2;mode={mode};\
-                 clock=0.0;rules=app:*@6,!x:*"
+                "2:socket={number}.{inode};generation=7;subbuf=4096;subbufs=2;mode={mode};\
+                 vtid={vtid};clock=0.0;rules=app:*@6,!x:*"
             )
         };
-        assert_eq!(launch.environment(7, &spec, &clock), wanted("discard"));
-        spec.loss_mode = crate::LossMode::Overwrite;
-        assert_eq!(launch.environment(7, &spec, &clock), wanted("overwrite"));
+        assert_eq!(launch.environment(7, &spec, &clock), wanted("discard", 1));
+        (spec.loss_mode, spec.vtid) = (crate::LossMode::Overwrite, false);
+        assert_eq!(launch.environment(7, &spec, &clock), wanted("overwrite", 0));
         let clock = Clock::new();
         if let Some(multiplier) = clock.multiplier() {
             assert!(launch

@@ -69,6 +69,7 @@ impl Launch {
         let _ = write!(text, "socket={}.{};", self.theirs.as_raw_fd(), self.inode);
         let _ = write!(text, "generation={generation};subbuf={};", spec.subbuf_bytes);
         let _ = write!(text, "subbufs={};mode={mode};", spec.nr_subbufs);
+        let _ = write!(text, "vtid={};", u8::from(spec.vtid));
         // The longer ago the first measurement is, the better is the rate.
         clock.refresh();
         let _ = match clock.multiplier() {

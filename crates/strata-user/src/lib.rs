@@ -51,6 +51,8 @@ pub use listen::{holds_senders, listening_folder, Listener};
 pub use lttng::{lttng_of_processes, lttng_of_program, Lttng};
 pub use process::{ancestors, descendants, protection};
 pub use rules::{level_from_name, level_name, Rule, RuleError, Rules};
-pub use session::{new_generation, AppSession, HeaderChoice, SessionCounters, SessionSpec};
+pub use session::{
+    new_generation, AppSession, HeaderChoice, RecordFormat, SessionCounters, SessionSpec,
+};
 pub use strata_abi::user::{Announcement, ENVIRONMENT};
 pub use strata_ring::LossMode;

@@ -50,8 +50,19 @@ pub struct SessionSpec {
     pub nr_subbufs: u64,
     /// Which record headers.
     pub header: HeaderChoice,
+    /// Each record says its thread.
+    pub vtid: bool,
     /// Children by `fork()` get the session too.
     pub inherit: bool,
+}
+
+/// What is in front of a record's payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordFormat {
+    /// Headers are large, else compact.
+    pub large_header: bool,
+    /// The id of the record's thread is between the two.
+    pub vtid: bool,
 }
 
 /// What a process counts outside of the channel.
@@ -144,7 +155,7 @@ pub struct AppSession {
     app: Application,
     slot: u32,
     generation: u64,
-    large_header: bool,
+    format: RecordFormat,
     channel: Option<Channel>,
     place: (u64, u64),
     ids: Ids,
@@ -218,9 +229,10 @@ impl AppSession {
         let generation = new_generation();
         let slot = claim(app, generation, &lock)?;
         let mut session = AppSession::new(app, slot, generation, share);
+        session.format.vtid = spec.vtid;
         // From here on dropping it gives the slot back.
         let selected = session.selected(&snapshot, spec);
-        session.large_header = match spec.header {
+        session.format.large_header = match spec.header {
             HeaderChoice::Auto => selected.len() > COMPACT_MAX,
             HeaderChoice::Compact => false,
             HeaderChoice::Large => true,
@@ -306,7 +318,9 @@ impl AppSession {
             }
         }
         let mut session = AppSession::new(app, slot, generation, share(app)?);
-        session.large_header = copy.flags & user::SESSION_LARGE_HEADER != 0;
+        session.format.large_header = copy.flags & user::SESSION_LARGE_HEADER != 0;
+        // As we have asked for it: a process that writes otherwise makes its own records unreadable.
+        session.format.vtid = spec.vtid;
         session.place = place;
         session.channel = Some(channel);
         session.beat()?;
@@ -336,7 +350,7 @@ impl AppSession {
             app: app.clone(),
             slot,
             generation,
-            large_header: false,
+            format: RecordFormat::default(),
             channel: None,
             place: (0, 0),
             ids: Ids::default(),
@@ -377,7 +391,13 @@ impl AppSession {
     /// Record headers are large, else compact.
     #[must_use]
     pub fn large_header(&self) -> bool {
-        self.large_header
+        self.format.large_header
+    }
+
+    /// What is in front of each record's payload.
+    #[must_use]
+    pub fn format(&self) -> RecordFormat {
+        self.format
     }
 
     /// The channel, once: for whoever reads it. It may be used until [`release`](Self::release).
@@ -478,7 +498,8 @@ impl AppSession {
         let mut flags = 0;
         for (flag, set) in [
             (user::SESSION_INHERIT, spec.inherit),
-            (user::SESSION_LARGE_HEADER, self.large_header),
+            (user::SESSION_LARGE_HEADER, self.format.large_header),
+            (user::SESSION_VTID, self.format.vtid),
             (user::SESSION_OVERWRITE, spec.loss_mode == LossMode::Overwrite),
         ] {
             flags |= if set { flag } else { 0 };

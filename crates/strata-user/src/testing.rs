@@ -330,6 +330,7 @@ pub(crate) fn spec(rules: &[&str]) -> SessionSpec {
         subbuf_bytes: 4096,
         nr_subbufs: 2,
         header: HeaderChoice::Auto,
+        vtid: true,
         inherit: true,
     }
 }

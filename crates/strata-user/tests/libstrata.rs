@@ -99,6 +99,7 @@ fn spec(rules: &[&str]) -> SessionSpec {
         subbuf_bytes: 4096,
         nr_subbufs: 4,
         header: HeaderChoice::Auto,
+        vtid: true,
         inherit: true,
     }
 }

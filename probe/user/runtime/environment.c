@@ -53,7 +53,7 @@ static int word(const char **p, const char *text)
 int strata_environment_request(struct strata_user_request *request)
 {
 	const char *p = getauxval(AT_SECURE) ? NULL : getenv(STRATA_ABI_USER_ENVIRONMENT);
-	uint64_t version, socket, subbufs, bits;
+	uint64_t version, socket, subbufs, vtid, bits;
 
 	if (!p || !number(&p, "", ':', &version) || version != STRATA_ABI_USER_VERSION)
 		return 0;
@@ -68,6 +68,10 @@ int strata_environment_request(struct strata_user_request *request)
 		request->flags |= STRATA_ABI_USER_SESSION_OVERWRITE;
 	else if (!word(&p, "mode=discard;"))
 		return 0;
+	if (!number(&p, "vtid=", ';', &vtid))
+		return 0;
+	if (vtid)
+		request->flags |= STRATA_ABI_USER_SESSION_VTID;
 	/* The number of bits is for people; the multiplier has 32 behind the point. */
 	if (!number(&p, "clock=", '.', &bits) || !number(&p, "", ';', &request->clock_multiplier) ||
 	    !word(&p, "rules="))

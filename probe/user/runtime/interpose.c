@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * interpose.c - prctl() and syscall() in the place of libc's: they do what those do, and tell modes.c
- * before a program takes its clock or its system calls away from itself. Weak, so that a program that has
- * functions of these names in it keeps them.
+ * interpose.c - prctl(), syscall() and vfork() in the place of libc's: they do what those do, and tell modes.c
+ * before a program takes its clock or its system calls away from itself, and thread.c while a child has this
+ * thread's memory. Weak, so that a program that has functions of these names in it keeps them.
  *
  * syscall() uses no stack, and returns as often as the kernel does, as libc's: it may be a clone() or a
- * vfork(). The numbers are those of prctl and seccomp.
+ * vfork(). The numbers are those of prctl, seccomp and vfork.
  */
 #include <stdarg.h>
 #include <sys/syscall.h>
 
-#include "runtime.h"
+#include "thread.h"
 
 #define STRATA_EXPORTED __attribute__((weak, visibility("default")))
 
 #if defined(__x86_64__) && !defined(__ILP32__)
 
-_Static_assert(SYS_prctl == 157 && SYS_seccomp == 317, "the numbers below");
+_Static_assert(SYS_prctl == 157 && SYS_seccomp == 317 && SYS_vfork == 58, "the numbers below");
 
 __attribute__((used)) STRATA_HIDDEN long strata_syscall_failed(long result)
 {
@@ -59,9 +59,57 @@ __asm__(".pushsection .text\n"
 	"je strata_noted_call\n\t"
 	"cmpl $317, %edi\n\t"
 	"je strata_noted_call\n\t"
+	"cmpl $58, %edi\n\t"
+	"je strata_vfork\n\t"
 	"jmp 1b\n\t"
 	".cfi_endproc\n\t"
 	".size syscall, . - syscall\n"
+	".popsection\n");
+
+/*
+ * The child returns first, and what it does with the stack its parent finds: the return address is in a register
+ * meanwhile, as libc has it. So is what was noted of the thread, which is negative while both could be meant. The
+ * child leaves by a jump: its return would be taken from its parent's shadow stack.
+ */
+__asm__(".pushsection .text\n"
+	".globl strata_vfork\n"
+	".hidden strata_vfork\n"
+	".type strata_vfork, @function\n"
+	".weak vfork\n"
+	".type vfork, @function\n"
+	"strata_vfork:\n"
+	"vfork:\n\t"
+	".cfi_startproc\n\t"
+	"endbr64\n\t"
+	"popq %rdi\n\t"
+	".cfi_adjust_cfa_offset -8\n\t"
+	".cfi_register %rip, %rdi\n\t"
+	"movq strata_thread@gottpoff(%rip), %rdx\n\t"
+	"movl %fs:(%rdx), %esi\n\t"
+	"movl $-1, %fs:(%rdx)\n\t"
+	"movl $58, %eax\n\t"
+	"syscall\n\t"
+	"testq %rax, %rax\n\t"
+	"jz 1f\n\t"
+	"movl %esi, %fs:(%rdx)\n\t"
+	"pushq %rdi\n\t"
+	".cfi_adjust_cfa_offset 8\n\t"
+	".cfi_rel_offset %rip, 0\n\t"
+	"cmpq $-4095, %rax\n\t"
+	"jae 2f\n\t"
+	"ret\n"
+	"1:\n\t"
+	".cfi_adjust_cfa_offset -8\n\t"
+	".cfi_register %rip, %rdi\n\t"
+	"notrack jmp *%rdi\n"
+	"2:\n\t"
+	".cfi_adjust_cfa_offset 8\n\t"
+	".cfi_rel_offset %rip, 0\n\t"
+	"movq %rax, %rdi\n\t"
+	"jmp strata_syscall_failed\n\t"
+	".cfi_endproc\n\t"
+	".size strata_vfork, . - strata_vfork\n\t"
+	".size vfork, . - vfork\n"
 	".popsection\n");
 
 #endif

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime.h"
+#include "thread.h"
 
 struct strata_user_mapped strata_mapped;
 ptrdiff_t strata_rseq_offset;
@@ -247,6 +247,7 @@ int strata_memory_create(void)
 	}
 	strata_mapped.alive = 1;
 	strata_modes_begin();
+	strata_threads_begin();
 	strata_sandboxed(); /* notes how many filters there are */
 #ifdef STRATA_RSEQ_NATIVE
 	if (strata_rseq_available())
@@ -508,6 +509,7 @@ void strata_memory_after_fork(void)
 		return;
 	}
 	replace_fd(fd, inode, strata_runtime.control->parent_pid);
+	strata_thread_after_fork();
 	__atomic_store_n(&strata_mapped.alive, 1, __ATOMIC_RELEASE);
 	for (i = 0; i < STRATA_ABI_USER_NR_SESSIONS; i++)
 		if (inherited >> i & 1)

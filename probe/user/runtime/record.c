@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "clock.h"
-#include "runtime.h"
+#include "thread.h"
 
 #ifdef __x86_64__
 uint64_t strata_clock_index;
@@ -120,32 +120,41 @@ STRATA_SLOW void strata_user_record_any(struct strata_abi_user_state *state, uin
 {
 	struct strata_user_channel *channel;
 	struct strata_ring_event event;
+	unsigned char *body;
 	uint32_t slot;
 
 	if (strata_without_clock()) {
 		strata_count_without_clock(sessions);
 		return;
 	}
-	event.payload_bytes = payload_bytes;
 	event.in_handler = 0;
 	for (; sessions; sessions &= sessions - 1) {
 		slot = (uint32_t)__builtin_ctz(sessions);
 		channel = strata_user_channel_of(slot);
 		event.id = __atomic_load_n(&state->ids[slot], __ATOMIC_RELAXED);
 		/* No id: the session has just ended. */
-		if (channel && event.id != STRATA_ABI_USER_NO_ID &&
-		    strata_user_write(channel, &event, payload) == -ENOBUFS)
+		if (!channel || event.id == STRATA_ABI_USER_NO_ID)
+			continue;
+		event.payload_bytes = payload_bytes;
+		body = payload;
+		if (channel->thread_bytes) {
+			strata_thread_put(payload);
+			body -= STRATA_USER_VTID_BYTES;
+			event.payload_bytes += STRATA_USER_VTID_BYTES;
+		}
+		if (strata_user_write(channel, &event, body) == -ENOBUFS)
 			strata_user_full(channel, slot);
 	}
 }
 
 /* Discard and overwrite mode differ on the long way only, which is told at run time. */
 STRATA_INLINE int strata_user_publish(const struct strata_user_channel *channel,
-				      const struct strata_ring_event *event,
-				      const struct strata_ring_condition *condition,
+				      const struct strata_ring_event *event, uint32_t thread,
 				      unsigned char *payload)
 {
 	const struct strata_abi_user_control *control = strata_runtime.control;
+	const struct strata_ring_condition condition = { &channel->session->generation,
+							 channel->generation };
 	const struct strata_abi_user_clock_slot *slot;
 	struct strata_ring_counter counter;
 
@@ -153,8 +162,8 @@ STRATA_INLINE int strata_user_publish(const struct strata_user_channel *channel,
 	counter.index = &control->clock_index;
 	slot = &control->clock[counter.while_index % STRATA_ABI_USER_NR_CLOCK_SLOTS];
 	counter.conversion = (const struct strata_ring_conversion *)(const void *)slot;
-	return strata_ring_publish_at_once(channel->config, &channel->ring.streams, event, 0, 0,
-					   &counter, condition, payload);
+	return strata_ring_publish_at_once(channel->config, &channel->ring.streams, event, thread,
+					   channel->thread_bytes, &counter, &condition, payload);
 }
 
 /*
@@ -166,11 +175,11 @@ void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *pay
 			uint32_t payload_bytes)
 {
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
+	int32_t thread = __atomic_load_n(&strata_thread, __ATOMIC_RELAXED);
 	struct strata_user_channel *channel;
-	struct strata_ring_condition condition;
 	struct strata_ring_event event;
 	uint32_t sessions;
-	int code;
+	int code = -ESTALE;
 
 	if (strata_unlikely(!state))
 		return;
@@ -178,27 +187,21 @@ void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *pay
 	sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE);
 	/* ACQUIRE pairs with the RELEASE of the thread that mapped it. */
 	channel = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
-	if (strata_unlikely(!channel || sessions != channel->session_bit)) {
-		strata_user_record_any(state, sessions, payload, payload_bytes);
-		return;
+	if (strata_likely(channel && sessions == channel->session_bit && thread > 0)) {
+		event.id = __atomic_load_n(&state->ids[channel->slot], __ATOMIC_RELAXED);
+		event.payload_bytes = payload_bytes;
+		event.in_handler = 0;
+		if (strata_likely(event.id != STRATA_ABI_USER_NO_ID))
+			code = strata_user_publish(channel, &event, (uint32_t)thread, payload);
 	}
-	event.id = __atomic_load_n(&state->ids[channel->slot], __ATOMIC_RELAXED);
-	event.payload_bytes = payload_bytes;
-	event.in_handler = 0;
-	condition.epoch = &channel->session->generation;
-	condition.while_epoch = channel->generation;
-	if (strata_unlikely(event.id >= STRATA_RING_COMPACT_EXTENDED)) {
+	if (strata_unlikely(code == -ESTALE))
 		strata_user_record_any(state, sessions, payload, payload_bytes);
-		return;
-	}
-	code = strata_user_publish(channel, &event, &condition, payload);
-	if (strata_likely(!code))
-		return;
-	if (code == -ESTALE)
-		strata_user_record_any(state, sessions, payload, payload_bytes);
-	else if (code == -ENOBUFS)
+	else if (strata_unlikely(code == -ENOBUFS))
 		strata_user_full(channel, channel->slot);
 }
+
+/* What is in front of a payload, too, is counted in 32 bits. */
+#define PAYLOAD_BYTES_MAX (UINT32_MAX - STRATA_USER_HEADROOM)
 
 /* Memory that unstage() can give back: the whole mapping's size follows from the payload's. */
 static uint64_t staged_bytes(uint64_t payload_bytes)
@@ -241,8 +244,8 @@ unsigned char *strata_user_stage(struct strata_tracepoint *tracepoint, uint64_t 
 	if (payload_bytes > largest_record(state)) {
 		/* The channels refuse and count such a record before they look at a byte of it. */
 		strata_user_record_any(state, sessions, nothing + STRATA_USER_HEADROOM,
-				       payload_bytes < UINT32_MAX ? (uint32_t)payload_bytes :
-								    UINT32_MAX);
+				       payload_bytes < PAYLOAD_BYTES_MAX ? (uint32_t)payload_bytes :
+									   PAYLOAD_BYTES_MAX);
 		return NULL;
 	}
 	memory = MAP_FAILED;

@@ -9,8 +9,9 @@
  *   announce.c     the memfd is handed to whoever listens
  *   session.c      a session's channel: made, or mapped at the first record
  *   record.c       a record is written
+ *   thread.c       by which thread
  *   modes.c        threads that may not read the clock, processes that shut themselves in
- *   interpose.c    prctl() and syscall(), which tell modes.c before they begin
+ *   interpose.c    prctl(), syscall() and vfork(), which tell modes.c and thread.c before they begin
  *
  * The runtime is passive: no thread, nothing open but the memfd, no system call once a session's
  * channel is mapped. Nothing here ends, blocks or slows down the program it is in: what fails is
@@ -37,8 +38,9 @@ extern ptrdiff_t strata_rseq_offset STRATA_HIDDEN;
  */
 struct strata_user_channel {
 	struct strata_ring_channel ring;
-	uint64_t generation;			 /* of the session slot */
-	int large_header;			 /* record headers are "large" */
+	uint64_t generation;   /* of the session slot */
+	int large_header;      /* record headers are "large" */
+	uint32_t thread_bytes; /* of each record's thread, see thread.h: 4, or 0 */
 	const struct strata_ring_config *config; /* one of strata_user_configs */
 	uint32_t slot;
 	uint32_t session_bit; /* 1 << slot */
@@ -56,7 +58,7 @@ struct strata_user_channel {
 struct strata_user_mapped {
 	_Alignas(STRATA_ABI_RING_PAGE)
 		uint64_t alive; /* 1; 0 in a child that has not made its own memory yet */
-	/* The last one mapped of those by write position with compact headers, which have a short way. */
+	/* The last one mapped of those by write position, which have a short way. */
 	struct strata_user_channel *common;
 	struct strata_user_channel *channel[STRATA_ABI_USER_NR_SESSIONS];
 };

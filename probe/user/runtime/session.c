@@ -71,6 +71,7 @@ static void complete(struct strata_user_channel *channel, uint32_t slot, uint64_
 	channel->generation = generation;
 	channel->large_header = !!(channel->session->flags & STRATA_ABI_USER_SESSION_LARGE_HEADER);
 	channel->config = strata_user_config(channel->ring.header.loss_mode, channel->large_header);
+	channel->thread_bytes = channel->session->flags & STRATA_ABI_USER_SESSION_VTID ? 4 : 0;
 }
 
 /*
@@ -81,7 +82,7 @@ static void make_common(struct strata_user_channel *channel)
 {
 	struct strata_user_channel *now = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
 
-	if (channel->ring.header.publish != STRATA_ABI_RING_BY_POSITION || channel->large_header)
+	if (channel->ring.header.publish != STRATA_ABI_RING_BY_POSITION)
 		return;
 	while (now != &strata_no_channel &&
 	       !__atomic_compare_exchange_n(&strata_mapped.common, &now, channel, 0,

@@ -25,7 +25,7 @@
 #include <strata/abi/ring.h>
 
 #define STRATA_ABI_USER_MAGIC	UINT64_C(0x53545241544155ff) /* "STRATAU", 0xff */
-#define STRATA_ABI_USER_VERSION 1u
+#define STRATA_ABI_USER_VERSION 2u
 
 #define STRATA_ABI_USER_NR_SESSIONS	    32u
 #define STRATA_ABI_USER_NR_STATES	    4096u
@@ -50,8 +50,8 @@
 /*
  * Environment of a command that a tracer starts:
  *
- *   STRATA_SESSION=1:socket=FD.INODE;generation=N;subbuf=BYTES;subbufs=N;mode=discard|overwrite;
- *                  clock=BITS.MULTIPLIER;rules=RULE,RULE,...
+ *   STRATA_SESSION=2:socket=FD.INODE;generation=N;subbuf=BYTES;subbufs=N;mode=discard|overwrite;
+ *                  vtid=0|1;clock=BITS.MULTIPLIER;rules=RULE,RULE,...
  *
  * in one line, the parts in this order (the leading number is the version; clock=0.0: no TSC). The
  * process arms itself by it before main(). FD is a SOCK_SEQPACKET socket, inherited, on which the
@@ -165,6 +165,8 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock
 #define STRATA_ABI_USER_SESSION_LARGE_HEADER \
 	2u /* record headers are "large", else "compact" (ring/header.h) */
 #define STRATA_ABI_USER_SESSION_OVERWRITE 4u /* the channel's loss mode */
+#define STRATA_ABI_USER_SESSION_VTID \
+	8u /* a record's payload has its thread's id in front of it, in the process' namespace: 4 bytes */
 
 /*
  * offset  size  field               unit   written by

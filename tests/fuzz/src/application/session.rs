@@ -75,6 +75,7 @@ pub fn take_over(shared: &Shared, application: &Application, later: &[u8]) {
         subbuf_bytes: CHANNEL.subbuf_bytes,
         nr_subbufs: CHANNEL.nr_subbufs,
         header: HeaderChoice::Auto,
+        vtid: true,
         inherit: true,
     };
     let mut session = match AppSession::adopt(application, GENERATION, &spec, clock) {

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define STRATA_USER_OBJECT_VERSION 1u
+#define STRATA_USER_OBJECT_VERSION 2u
 
 /*
  * The operand constraint for an address that is known to the assembler, in PIC too, and how operand N is
@@ -32,8 +32,8 @@ extern "C" {
 #define STRATA_USER_SYMBOL_AT(nr) "%c" #nr
 #endif
 
-/* Room in front of a payload for the record's header, and behind it for its last word [byte]. */
-#define STRATA_USER_HEADROOM 16u
+/* Room in front of a payload for the record's header and thread, and behind it for its last word [byte]. */
+#define STRATA_USER_HEADROOM 32u
 #define STRATA_USER_TAILROOM 8u
 
 /* One label of an enumeration: the values from..to. */

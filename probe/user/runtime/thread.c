@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * thread.c - which thread is this? libc knows, but tells it by a system call only. It writes the id into a
+ * recursive mutex that a thread holds, though: one of our own, in the thread's stack, says it.
+ */
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <threads.h>
+
+#include "thread.h"
+
+__thread int32_t strata_thread;
+
+/* A mutex of libc's says its owner's id: compared with the kernel's word when the process began. */
+static int libc_knows;
+
+/*
+ * What libc believes this thread's id to be, 0 if it cannot be had. By the name that C11 gives to it, since
+ * pthread_mutex_lock() is a function that tools replace, and programs with tracepoints in it.
+ */
+static int32_t said_by_libc(void)
+{
+#if defined(__GLIBC__) && defined(PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP)
+	union {
+		pthread_mutex_t mutex;
+		mtx_t c11;
+	} own = { .mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP };
+
+	/* Nobody else knows it, nor will: it is left as it is. */
+	return mtx_trylock(&own.c11) == thrd_success ? own.mutex.__data.__owner : 0;
+#else
+	return 0;
+#endif
+}
+
+static int32_t said_by_kernel(void)
+{
+	return (int32_t)strata_syscall(SYS_gettid);
+}
+
+/* The process begins, in this thread. */
+void strata_threads_begin(void)
+{
+	strata_thread = said_by_kernel();
+	libc_knows = said_by_libc() == strata_thread;
+}
+
+/*
+ * In the child of a fork(), or of a clone() that libc knows nothing of: what is noted, and what libc believes, may
+ * be the parent's.
+ */
+void strata_thread_after_fork(void)
+{
+	strata_thread = said_by_kernel();
+}
+
+/* What strata_thread does not say. */
+uint32_t strata_thread_ask(void)
+{
+	int saved = errno;
+	int32_t id = __atomic_load_n(&strata_thread, __ATOMIC_RELAXED);
+	int shared = id < 0;
+
+	if (id <= 0) {
+		id = 0;
+		if (!shared && libc_knows)
+			id = said_by_libc();
+		else if (!__atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED))
+			id = said_by_kernel();
+		/* A signal handler may have been quicker, with the same. */
+		if (!shared && id > 0)
+			__atomic_store_n(&strata_thread, id, __ATOMIC_RELAXED);
+	}
+	errno = saved;
+	return id > 0 ? (uint32_t)id : 0;
+}

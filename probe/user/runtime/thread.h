@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * thread.h - the id of the thread that writes a record, as gettid() gives it, without a system call. It is in
+ * front of the payload of each record in sessions that want it (STRATA_ABI_USER_SESSION_VTID).
+ */
+#ifndef STRATA_RUNTIME_THREAD_H
+#define STRATA_RUNTIME_THREAD_H
+
+#include "runtime.h"
+
+#define STRATA_USER_VTID_BYTES 4u
+
+/*
+ * This thread's id; 0: not known yet; negative: between vfork() and the child's end or exec, when the child has
+ * the parent's memory, and only the kernel knows who is asking.
+ */
+extern __thread int32_t strata_thread STRATA_HIDDEN __attribute__((tls_model("initial-exec")));
+
+STRATA_HIDDEN void strata_threads_begin(void);
+STRATA_HIDDEN void strata_thread_after_fork(void);
+STRATA_HIDDEN uint32_t strata_thread_ask(void);
+
+/* Safe in a signal handler; errno stays. 0: it cannot be known. */
+STRATA_INLINE uint32_t strata_thread_id(void)
+{
+	int32_t id = __atomic_load_n(&strata_thread, __ATOMIC_RELAXED);
+
+	return strata_likely(id > 0) ? (uint32_t)id : strata_thread_ask();
+}
+
+/* In front of @payload, which has room there. */
+STRATA_INLINE void strata_thread_put(unsigned char *payload)
+{
+	uint32_t id = strata_thread_id();
+
+	memcpy(payload - STRATA_USER_VTID_BYTES, &id, sizeof(id));
+}
+
+#endif /* STRATA_RUNTIME_THREAD_H */
