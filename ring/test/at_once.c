@@ -60,11 +60,14 @@ static int publish(const struct strata_ring_config *config,
 		   uint32_t payload_bytes, unsigned char *staging)
 {
 	const struct strata_ring_event event = { id, payload_bytes, 0 };
-	const struct strata_ring_counter counter = { &conversion, &conversion_index, 0 };
-	const struct strata_ring_condition condition = { &epoch, 5 };
+	struct strata_ring_once once;
 
-	return strata_ring_publish_at_once(config, &channel->streams, &event, CONTEXT,
-					   context_bytes, &counter, &condition, staging);
+	strata_ring_once_init(&once, config, &channel->streams, context_bytes, &epoch, 5,
+			      &conversion_index);
+	if (!strata_ring_publish_at_once(config, &once, id, CONTEXT, &conversion, 0, staging,
+					 payload_bytes))
+		return 0;
+	return strata_ring_publish_long(config, &once, &channel->streams, &event, CONTEXT, staging);
 }
 
 /* Header at @p: its bytes; the id, and whether the timestamp is whole. */

@@ -128,14 +128,16 @@ static void record(unsigned char tag, int cancel)
 	memset(payload, tag, 16);
 	known.tried++;
 	if (now->at_once) {
-		const struct strata_ring_condition condition = { &epoch_id, 7 };
-		const struct strata_ring_counter counter = { NULL, &clock_id, clock_step };
 		const struct strata_ring_event short_event = { tag, 4, 0 };
+		const uint32_t context = tag * UINT32_C(0x01010101);
+		struct strata_ring_once once;
 
 		/* The reader takes context and payload for one. */
-		if (strata_ring_publish_at_once(&config, &streams, &short_event,
-						tag * UINT32_C(0x01010101), 4, &counter, &condition,
-						payload + 4))
+		strata_ring_once_init(&once, &config, &streams, 4, &epoch_id, 7, &clock_id);
+		if (strata_ring_publish_at_once(&config, &once, tag, context, NULL, clock_step,
+						payload + 4, 4) &&
+		    strata_ring_publish_long(&config, &once, &streams, &short_event, context,
+					     payload + 4))
 			return;
 	} else if (now->publish == STRATA_ABI_RING_BY_POSITION) {
 		if (strata_ring_publish(&config, &streams, &event, payload))

@@ -230,15 +230,19 @@ static int parse_once_large(const unsigned char *src, uint64_t left, struct stra
 	{                                                                                          \
 		unsigned char memory[STRATA_RING_HEADER_MAX + 4 + SUBBUF_BYTES_MAX + 8];           \
 		const struct strata_ring_event event = { id, once_bytes(id), in_handler };         \
-		const struct strata_ring_counter counter = { &conversion, &conversion_index, 0 };  \
-		const struct strata_ring_condition condition = { &epoch, 0 };                      \
+		struct strata_ring_once once;                                                      \
                                                                                                    \
 		(void)payload_bytes;                                                               \
 		__builtin_memset(memory, (int)id, sizeof(memory));                                 \
-		return strata_ring_publish_at_once(&name, &channel.streams, &event,                \
-						   id * UINT32_C(0x01010101), 4, &counter,         \
-						   &condition,                                     \
-						   memory + STRATA_RING_HEADER_MAX + 4);           \
+		strata_ring_once_init(&once, &name, &channel.streams, 4, &epoch, 0,                \
+				      &conversion_index);                                          \
+		if (!strata_ring_publish_at_once(                                                  \
+			    &name, &once, id, id * UINT32_C(0x01010101), &conversion, 0,           \
+			    memory + STRATA_RING_HEADER_MAX + 4, event.payload_bytes))             \
+			return 0;                                                                  \
+		return strata_ring_publish_long(&name, &once, &channel.streams, &event,            \
+						id * UINT32_C(0x01010101),                         \
+						memory + STRATA_RING_HEADER_MAX + 4);              \
 	}
 
 ONCE(once_discard, DISCARD, BY_WRITER, compact, 27, parse_once, 4, STRATA_RING_COMPACT_EXTENDED)

@@ -23,30 +23,61 @@
 #include <strata/ring/header.h>
 #include <strata/ring/publish.h>
 
-/* How the counter's cycles become the channel's clock, at this moment. */
-struct strata_ring_counter {
-	const struct strata_ring_conversion *conversion;
-	const uint64_t *index; /* who changes conversions changes this first; atomic */
-	uint64_t while_index;  /* @conversion holds while *index is this */
-};
-
-/* What must be so for the record to be written at all, for example that its session has not ended. */
-struct strata_ring_condition {
+/*
+ * What the section needs of a channel, in one place: private memory of who writes, made once by
+ * strata_ring_once_init() and not changed any more.
+ */
+struct strata_ring_once {
+	/* Added to {write_count, records}, with the payload's size: {header and context, 1}. */
+	__attribute__((aligned(16))) uint64_t prefix_bytes;
+	uint64_t one_record;
+	unsigned char *first; /* shared memory of stream 0 */
+	uint64_t stride;
+	uint32_t nr;
+	uint32_t large;	    /* 1: the large header, 0: compact */
+	uint32_t short_ids; /* ids below it have a short header */
+	uint32_t context_bytes;
+	/* The record is written only while *epoch is while_epoch: its session has not ended, for example. */
 	const uint64_t *epoch; /* atomic */
 	uint64_t while_epoch;
+	const uint64_t *index; /* of the clock's conversion; atomic */
+#ifdef STRATA_RING_MODEL
+	const struct strata_ring_streams *streams;
+#endif
 };
 
-/* What the section needs to know besides the streams. */
-struct strata_rseq_at_once {
-	const uint64_t *epoch, *index;
-	const struct strata_ring_conversion *clock;
-	uint64_t while_epoch, while_index;
-	uint64_t bytes;	       /* of the whole record */
-	uint64_t prefix_bytes; /* header and context */
-	uint64_t payload_bytes;
-	const unsigned char *payload;
-	uint32_t id, context;
-};
+/**
+ * strata_ring_once_init() - get ready to publish at once.
+ * @config:        writers RSEQ, header compact or large, record_align 1, the CPU's counter as clock.
+ * @streams:       one stream for each possible CPU; copied.
+ * @context_bytes: 0 or 4, of what goes between header and payload of each record.
+ * @epoch, @while_epoch: the condition under which records are written; tested in the section.
+ * @index:         who changes the clock's conversion changes this first, and uses none of its values again soon.
+ *
+ * Returns nothing. Context: any. Ordering: none; @once is given to other threads by a RELEASE of the caller's.
+ * Checked: ring/test/at_once.c.
+ */
+STRATA_INLINE void strata_ring_once_init(struct strata_ring_once *once,
+					 const struct strata_ring_config *config,
+					 const struct strata_ring_streams *streams,
+					 uint32_t context_bytes, const uint64_t *epoch,
+					 uint64_t while_epoch, const uint64_t *index)
+{
+	once->prefix_bytes = (uint64_t)config->header.short_bytes + context_bytes;
+	once->one_record = 1;
+	once->first = streams->first;
+	once->stride = streams->stride;
+	once->nr = streams->nr;
+	once->large = config->header.short_bytes == 6;
+	once->short_ids = config->header.short_ids;
+	once->context_bytes = context_bytes;
+	once->epoch = epoch;
+	once->while_epoch = while_epoch;
+	once->index = index;
+#ifdef STRATA_RING_MODEL
+	once->streams = streams;
+#endif
+}
 
 #if defined(STRATA_RING_MODEL)
 #include <strata/ring/at_once_model.h>
@@ -54,58 +85,61 @@ struct strata_rseq_at_once {
 #include <strata/ring/at_once_x86_64.h>
 #endif
 
-/*
+/**
  * strata_ring_publish_at_once() - write one event record by write position, in one critical section.
- * @config:        as strata_ring_publish(); header compact or large, record_align 1, the clock the same as @counter.
- * @streams:       one stream for each possible CPU.
- * @event:         id, and the payload without the context.
- * @context:       the first @context_bytes of it, 0 or 4, go between header and payload, in the machine's byte order.
- * @counter, @condition: above.
- * @staging:       the payload, in private memory, as strata_ring_publish() wants it, with room for the
- *                 context in front of it, too.
+ * @config:      as strata_ring_once_init() was given.
+ * @once:        from there.
+ * @id:          of the event record.
+ * @context:     its first context_bytes, in memory order, go between header and payload.
+ * @conversion:  of the counter to @config's clock, which holds while @once's index is @while_index.
+ * @staging:     the payload of @payload_bytes, in private memory, as strata_ring_publish() wants it.
  *
- * Returns as strata_ring_publish(); if the condition does not hold: -ESTALE, and nothing is counted.
- * Context, progress and invariants: as strata_ring_publish().
+ * Returns 0; or -EAGAIN: nothing has happened, strata_ring_publish_long() is to be called.
+ * Context, progress: as strata_ring_publish().
  * Ordering: the store of write_count is a RELEASE. The clock is read after write_count and limit, in a
  *           section that comes to its end only without an interruption: times of one stream never go back.
  * Source:   Lockless §4.3.1; docs/decisions/0019.
- * Checked:  ring/check/model (rseq-once-*), ring/check/step (abort at every instruction), ring/check/stress,
- *           ring/test/at_once.c.
+ * Checked:  ring/check/model (once-*), ring/check/step (abort at every instruction), ring/test/at_once.c.
  */
 STRATA_INLINE int strata_ring_publish_at_once(const struct strata_ring_config *config,
-					      const struct strata_ring_streams *streams,
-					      const struct strata_ring_event *event,
-					      uint32_t context, uint32_t context_bytes,
-					      const struct strata_ring_counter *counter,
-					      const struct strata_ring_condition *condition,
-					      unsigned char *staging)
+					      const struct strata_ring_once *once, uint32_t id,
+					      uint32_t context,
+					      const struct strata_ring_conversion *conversion,
+					      uint64_t while_index, const unsigned char *staging,
+					      uint32_t payload_bytes)
 {
 #ifdef STRATA_RSEQ_HAS_AT_ONCE
-	struct strata_rseq_at_once a;
-
-	if (strata_likely(event->id < config->header.short_ids)) {
-		a.epoch = condition->epoch;
-		a.while_epoch = condition->while_epoch;
-		a.index = counter->index;
-		a.while_index = counter->while_index;
-		a.clock = counter->conversion;
-		a.prefix_bytes = config->header.short_bytes + context_bytes;
-		a.payload_bytes = event->payload_bytes;
-		a.bytes = a.prefix_bytes + a.payload_bytes;
-		a.payload = staging;
-		a.id = event->id;
-		a.context = context;
-		if (strata_likely(strata_rseq_publish_at_once(config, streams, &a)))
-			return 0;
-	}
+	if (strata_likely(id < once->short_ids) &&
+	    strata_likely(strata_rseq_publish_at_once(config, once, id, context, conversion,
+						      while_index, staging, payload_bytes)))
+		return 0;
 #else
-	(void)counter;
+	(void)config, (void)once, (void)id, (void)context, (void)conversion, (void)while_index;
+	(void)staging, (void)payload_bytes;
 #endif
-	if (strata_load_relaxed(condition->epoch) != condition->while_epoch)
+	return -EAGAIN;
+}
+
+/**
+ * strata_ring_publish_long() - write one event record that strata_ring_publish_at_once() did not.
+ * @staging: has room for the context in front of it, too, which is written there.
+ *
+ * Returns as strata_ring_publish(); -ESTALE: the condition does not hold any more, and nothing is counted.
+ * Context, progress, ordering: as strata_ring_publish(). Checked: with strata_ring_publish_at_once().
+ */
+STRATA_INLINE int strata_ring_publish_long(const struct strata_ring_config *config,
+					   const struct strata_ring_once *once,
+					   const struct strata_ring_streams *streams,
+					   const struct strata_ring_event *event, uint32_t context,
+					   unsigned char *staging)
+{
+	if (strata_load_relaxed(once->epoch) != once->while_epoch)
 		return -ESTALE;
-	__builtin_memcpy(staging - context_bytes, &context, context_bytes);
-	return strata_ring_publish_slow(config, streams, staging - context_bytes, event->id,
-					event->payload_bytes + context_bytes, event->in_handler);
+	staging -= once->context_bytes;
+	__builtin_memcpy(staging, &context, once->context_bytes);
+	return strata_ring_publish_slow(config, streams, staging, event->id,
+					event->payload_bytes + once->context_bytes,
+					event->in_handler);
 }
 
 #endif /* STRATA_RING_AT_ONCE_H */

@@ -13,23 +13,26 @@
 
 struct strata_rseq_model_at_once {
 	const struct strata_ring_config *config;
-	const struct strata_ring_streams *streams;
-	const struct strata_rseq_at_once *a;
+	const struct strata_ring_once *once;
+	const unsigned char *payload;
+	uint64_t payload_bytes, step;
+	uint32_t id, context;
 	struct strata_ring_header_bytes header;
 };
 
 STRATA_FUNC void strata_rseq_model_touches(void *data, uint32_t cpu, struct mc_rseq_outcome *may)
 {
 	const struct strata_rseq_model_at_once *m = (const struct strata_rseq_model_at_once *)data;
-	const struct strata_ring_stream *s = &m->streams->stream[cpu < m->streams->nr ? cpu : 0];
+	const struct strata_ring_once *once = m->once;
+	const struct strata_ring_stream *s = &once->streams->stream[cpu < once->nr ? cpu : 0];
 	const struct strata_abi_ring_stream *line = s->shared;
 	/* Without a clock, CPUs have nothing in common; the epoch is nobody's to change here. */
 	const uint64_t ids[] = { line->write_count, line->records,	  line->limit,
 				 line->frame,	    line->full_timestamp, line->last_timestamp,
-				 *m->a->index };
+				 *once->index };
 	const unsigned nr = m->config->clock ? 7 : 4;
 
-	if (cpu >= m->streams->nr)
+	if (cpu >= once->nr)
 		return;
 	for (; may->nr_stores < nr; may->nr_stores++)
 		may->store_ids[may->nr_stores] = ids[may->nr_stores];
@@ -49,49 +52,55 @@ STRATA_FUNC void strata_rseq_model_store(struct mc_rseq_outcome *does, uint64_t 
 STRATA_FUNC int strata_rseq_model_compute(void *data, uint32_t cpu, struct mc_rseq_outcome *does)
 {
 	struct strata_rseq_model_at_once *m = (struct strata_rseq_model_at_once *)data;
-	const struct strata_rseq_at_once *a = m->a;
+	const struct strata_ring_once *once = m->once;
+	const uint64_t bytes = once->prefix_bytes + m->payload_bytes;
 	const uint32_t short_bytes = m->config->header.short_bytes;
-	const uint64_t context_bytes = a->prefix_bytes - short_bytes;
 	const struct strata_abi_ring_stream *line;
 	uint64_t old, now = 0;
 	unsigned char *dst;
 
-	if (cpu >= m->streams->nr)
+	if (cpu >= once->nr)
 		return 0;
-	line = m->streams->stream[cpu].shared;
+	line = once->streams->stream[cpu].shared;
 	old = mc_rseq_read(line->write_count);
-	if ((int64_t)(mc_rseq_read(line->limit) - old) < (int64_t)a->bytes ||
-	    mc_rseq_read(*a->epoch) != a->while_epoch)
+	if ((int64_t)(mc_rseq_read(line->limit) - old) < (int64_t)bytes ||
+	    mc_rseq_read(*once->epoch) != once->while_epoch)
 		return 0;
 	if (m->config->clock) {
-		now = mc_rseq_read(*a->index) + a->while_index;
+		now = mc_rseq_read(*once->index) + m->step;
 		if (strata_ring_needs_full(m->config, now, mc_rseq_read(line->full_timestamp)))
 			return 0;
-		strata_rseq_model_store(does, *a->index, now, __ATOMIC_RELAXED);
+		strata_rseq_model_store(does, *once->index, now, __ATOMIC_RELAXED);
 		strata_rseq_model_store(does, line->last_timestamp, now, __ATOMIC_RELAXED);
 	}
-	dst = m->streams->first + mc_rseq_read(line->frame) + old;
-	m->header =
-		m->config->header.make(a->id, (uint32_t)(a->payload_bytes + context_bytes), now, 0);
+	dst = once->first + mc_rseq_read(line->frame) + old;
+	m->header = m->config->header.make(m->id, (uint32_t)m->payload_bytes + once->context_bytes,
+					   now, 0);
 	does->writes[0] = (struct mc_rseq_write){ dst, &m->header, short_bytes };
-	does->writes[1] = (struct mc_rseq_write){ dst + short_bytes, &a->context, context_bytes };
+	does->writes[1] =
+		(struct mc_rseq_write){ dst + short_bytes, &m->context, once->context_bytes };
 	does->writes[2] =
-		(struct mc_rseq_write){ dst + a->prefix_bytes, a->payload, a->payload_bytes };
+		(struct mc_rseq_write){ dst + once->prefix_bytes, m->payload, m->payload_bytes };
 	does->nr_writes = 3;
 	strata_rseq_model_store(does, line->records, mc_rseq_read(line->records) + 1,
 				__ATOMIC_RELAXED);
-	strata_rseq_model_store(does, line->write_count, old + a->bytes, STRATA_RSEQ_MODEL_ORDER);
+	strata_rseq_model_store(does, line->write_count, old + bytes, STRATA_RSEQ_MODEL_ORDER);
 	return 1;
 }
 
 STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *config,
-					      const struct strata_ring_streams *streams,
-					      const struct strata_rseq_at_once *a)
+					      const struct strata_ring_once *once, uint32_t id,
+					      uint32_t context,
+					      const struct strata_ring_conversion *clock,
+					      uint64_t while_index, const unsigned char *payload,
+					      uint64_t n)
 {
-	struct strata_rseq_model_at_once m = { config, streams, a, { 0, 0 } };
+	struct strata_rseq_model_at_once m = { config,	    once, payload, n,
+					       while_index, id,	  context, { 0, 0 } };
 	const struct mc_rseq_section section = { strata_rseq_model_touches,
-						 strata_rseq_model_compute, &m, *a->index };
+						 strata_rseq_model_compute, &m, *once->index };
 
+	(void)clock;
 	return mc_rseq_section(&section);
 }
 

@@ -195,17 +195,16 @@ STRATA_SLOW void strata_ring_raise_limit(const struct strata_ring_config *config
 					 uint64_t position)
 {
 	struct strata_ring_stream *s = &streams->stream[cpu];
-	uint64_t begin = strata_ring_begin(s, position), index;
+	uint64_t *guard = &s->shared->write_count;
+	uint64_t begin = strata_ring_begin(s, position), index, frame;
 	uint64_t limit = begin + s->subbuf_bytes - STRATA_ABI_RING_TAIL_BYTES;
 
 	if (strata_load_relaxed(&s->shared->limit) == limit)
 		return;
 	index = strata_ring_frame_on_cpu(config, s, position);
-	if (strata_rseq_store_release(cpu, &s->shared->write_count, position, &s->shared->frame,
-				      (uint64_t)(s->data - streams->first) +
-					      (index << s->subbuf_shift) - begin))
-		strata_rseq_store_release(cpu, &s->shared->write_count, position, &s->shared->limit,
-					  limit);
+	frame = (uint64_t)(s->data - streams->first) + (index << s->subbuf_shift) - begin;
+	if (strata_rseq_store_release(cpu, guard, position, &s->shared->frame, frame))
+		strata_rseq_store_release(cpu, guard, position, &s->shared->limit, limit);
 }
 
 /*
