@@ -2,7 +2,8 @@
 /*
  * loops.h - what does an event cost the thread that it happens in? The loops, for one tracer.
  *
- * The including program defines TRACE_U64(x), TRACE_STRING(s) and TRACE_TEN(x). Each batch is followed by
+ * The including program defines TRACE_U64(x), TRACE_STRING(s), TRACE_TEN(x), TRACE_PAIR(i, s), TRACE_ENUMS(x) and
+ * TRACE_TWELVE(x, array, text). Each batch is followed by
  * a pause in which the tracer's consumer empties the buffers: this measures events, not a disk. The first
  * events go through all of the buffers, so that no page is new in what is timed.
  *
@@ -19,43 +20,30 @@
 
 static const char text_32[] = "thirty-one characters and a NUL"; /* 32 bytes */
 
-BENCH_NOINLINE void loop_u64(struct bench_case *c, uint64_t n)
-{
-	uint64_t x = BENCH_SEED;
+static uint32_t numbers[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 
-	(void)c;
-	for (; n; n--) {
-		x = bench_next(x);
-		bench_keep(x);
-		TRACE_U64(x);
+/* @what, an event of x, text (whose length the compiler does not know) and numbers. */
+#define LOOP(name, what)                                           \
+	BENCH_NOINLINE void name(struct bench_case *c, uint64_t n) \
+	{                                                          \
+		uint64_t x = BENCH_SEED;                           \
+		const char *text = text_32;                        \
+                                                                   \
+		(void)c;                                           \
+		for (; n; n--) {                                   \
+			x = bench_next(x);                         \
+			bench_keep(x);                             \
+			__asm__ volatile("" : "+r"(text));         \
+			what;                                      \
+		}                                                  \
 	}
-}
 
-BENCH_NOINLINE void loop_string(struct bench_case *c, uint64_t n)
-{
-	uint64_t x = BENCH_SEED;
-	const char *text = text_32;
-
-	(void)c;
-	for (; n; n--) {
-		x = bench_next(x);
-		bench_keep(x);
-		__asm__ volatile("" : "+r"(text)); /* its length is not known to the compiler */
-		TRACE_STRING(text);
-	}
-}
-
-BENCH_NOINLINE void loop_ten(struct bench_case *c, uint64_t n)
-{
-	uint64_t x = BENCH_SEED;
-
-	(void)c;
-	for (; n; n--) {
-		x = bench_next(x);
-		bench_keep(x);
-		TRACE_TEN(x);
-	}
-}
+LOOP(loop_u64, TRACE_U64(x))
+LOOP(loop_string, TRACE_STRING(text))
+LOOP(loop_ten, TRACE_TEN(x))
+LOOP(loop_pair, TRACE_PAIR((int)x, text))
+LOOP(loop_enums, TRACE_ENUMS(x))
+LOOP(loop_twelve, TRACE_TWELVE(x, numbers, text))
 
 static void pause_for_consumer(struct bench_case *c)
 {
@@ -92,24 +80,20 @@ static void *run_second(void *data)
 	return NULL;
 }
 
+#define EVENT(what, function)                                                                      \
+	{                                                                                          \
+		.name = "event, " what, .loop = function, .n = BATCH, .before = pause_for_consumer \
+	}
 #define CASES                                                                                \
 	{                                                                                    \
 		{ .name = "empty loop", .loop = bench_loop_empty, .n = BATCH },              \
 			{ .name = "bare clock read", .loop = bench_loop_clock, .n = BATCH }, \
-			{ .name = "event, u64",                                              \
-			  .loop = loop_u64,                                                  \
-			  .n = BATCH,                                                        \
-			  .before = pause_for_consumer },                                    \
-			{ .name = "event, string of 32 bytes",                               \
-			  .loop = loop_string,                                               \
-			  .n = BATCH,                                                        \
-			  .before = pause_for_consumer },                                    \
-			{ .name = "event, ten fields",                                       \
-			  .loop = loop_ten,                                                  \
-			  .n = BATCH,                                                        \
-			  .before = pause_for_consumer },                                    \
+			EVENT("u64", loop_u64), EVENT("string of 32 bytes", loop_string),    \
+			EVENT("ten fields", loop_ten), EVENT("int and string", loop_pair),   \
+			EVENT("seven enumerations", loop_enums),                             \
+			EVENT("twelve fields", loop_twelve),                                 \
 	}
-#define NR_CASES 5
+#define NR_CASES 8
 
 /* Tables for people, and "RESULT label case median_ns ratio" for bench/user/run. */
 static int run_loops(int argc, char **argv, const char *question)

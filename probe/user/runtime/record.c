@@ -137,7 +137,7 @@ STRATA_SLOW void strata_user_record_any(struct strata_abi_user_state *state, uin
 			continue;
 		event.payload_bytes = payload_bytes;
 		body = payload;
-		if (channel->thread_bytes) {
+		if (channel->once.context_bytes) {
 			strata_thread_put(payload);
 			body -= STRATA_USER_VTID_BYTES;
 			event.payload_bytes += STRATA_USER_VTID_BYTES;
@@ -147,57 +147,69 @@ STRATA_SLOW void strata_user_record_any(struct strata_abi_user_state *state, uin
 	}
 }
 
-/* Discard and overwrite mode differ on the long way only, which is told at run time. */
-STRATA_INLINE int strata_user_publish(const struct strata_user_channel *channel,
-				      const struct strata_ring_event *event, uint32_t thread,
-				      unsigned char *payload)
-{
-	const struct strata_abi_user_control *control = strata_runtime.control;
-	const struct strata_ring_condition condition = { &channel->session->generation,
-							 channel->generation };
-	const struct strata_abi_user_clock_slot *slot;
-	struct strata_ring_counter counter;
-
-	counter.while_index = __atomic_load_n(&strata_clock_index, __ATOMIC_ACQUIRE);
-	counter.index = &control->clock_index;
-	slot = &control->clock[counter.while_index % STRATA_ABI_USER_NR_CLOCK_SLOTS];
-	counter.conversion = (const struct strata_ring_conversion *)(const void *)slot;
-	return strata_ring_publish_at_once(channel->config, &channel->ring.streams, event, thread,
-					   channel->thread_bytes, &counter, &condition, payload);
-}
-
-/*
- * One session, and its channel by write position: all that a record needs is one critical section, behind what
- * says which. What it reads before, the tracepoint's id, the clock's slot and the session's generation,
- * it finds there to be still so.
- */
-void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *payload,
-			uint32_t payload_bytes)
+/* The short way does not lead there: the sub-buffer is full, the thread was interrupted, or nothing is mapped yet. */
+STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepoint,
+					 unsigned char *payload, uint32_t payload_bytes)
 {
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
-	int32_t thread = __atomic_load_n(&strata_thread, __ATOMIC_RELAXED);
 	struct strata_user_channel *channel;
 	struct strata_ring_event event;
 	uint32_t sessions;
 	int code = -ESTALE;
 
-	if (strata_unlikely(!state))
+	if (!state)
 		return;
-	/* ACQUIRE pairs with the RELEASE of whoever switched it on, and gave it an id before. */
 	sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE);
-	/* ACQUIRE pairs with the RELEASE of the thread that mapped it. */
 	channel = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
-	if (strata_likely(channel && sessions == channel->session_bit && thread > 0)) {
+	if (channel && sessions == channel->session_bit && !strata_without_clock()) {
 		event.id = __atomic_load_n(&state->ids[channel->slot], __ATOMIC_RELAXED);
 		event.payload_bytes = payload_bytes;
 		event.in_handler = 0;
-		if (strata_likely(event.id != STRATA_ABI_USER_NO_ID))
-			code = strata_user_publish(channel, &event, (uint32_t)thread, payload);
+		if (event.id != STRATA_ABI_USER_NO_ID)
+			code = strata_ring_publish_long(channel->config, &channel->once,
+							&channel->ring.streams, &event,
+							strata_thread_id(), payload);
 	}
-	if (strata_unlikely(code == -ESTALE))
+	if (code == -ESTALE)
 		strata_user_record_any(state, sessions, payload, payload_bytes);
-	else if (strata_unlikely(code == -ENOBUFS))
+	else if (code == -ENOBUFS)
 		strata_user_full(channel, channel->slot);
+}
+
+/*
+ * One session, and its channel by write position: all that a record needs is one critical section, behind what
+ * says which. What is read before, the tracepoint's id, the clock's slot and the session's generation, it finds
+ * to be still so.
+ */
+void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *payload,
+			uint32_t payload_bytes)
+{
+	const struct strata_abi_user_control *control = strata_runtime.control;
+	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
+	int32_t thread = __atomic_load_n(&strata_thread, __ATOMIC_RELAXED);
+	const struct strata_abi_user_clock_slot *slot;
+	struct strata_user_channel *channel;
+	uint64_t index;
+	uint32_t id;
+
+	/* ACQUIRE pairs with the RELEASE of the thread that mapped it. */
+	channel = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
+	if (strata_unlikely(!state || !channel || thread <= 0))
+		goto long_way;
+	/* ACQUIRE pairs with the RELEASE of whoever switched it on, and gave it an id before. */
+	if (strata_unlikely(__atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE) !=
+			    channel->session_bit))
+		goto long_way;
+	id = __atomic_load_n(&state->ids[channel->slot], __ATOMIC_RELAXED);
+	index = __atomic_load_n(&strata_clock_index, __ATOMIC_ACQUIRE);
+	slot = &control->clock[index % STRATA_ABI_USER_NR_CLOCK_SLOTS];
+	if (strata_likely(!strata_ring_publish_at_once(
+		    channel->config, &channel->once, id, (uint32_t)thread,
+		    (const struct strata_ring_conversion *)(const void *)slot, index, payload,
+		    payload_bytes)))
+		return;
+long_way:
+	strata_user_record_long(tracepoint, payload, payload_bytes);
 }
 
 /* What is in front of a payload, too, is counted in 32 bits. */

@@ -38,9 +38,9 @@ extern ptrdiff_t strata_rseq_offset STRATA_HIDDEN;
  */
 struct strata_user_channel {
 	struct strata_ring_channel ring;
-	uint64_t generation;   /* of the session slot */
-	int large_header;      /* record headers are "large" */
-	uint32_t thread_bytes; /* of each record's thread, see thread.h: 4, or 0 */
+	struct strata_ring_once once; /* its context is the record's thread, see thread.h */
+	uint64_t generation;	      /* of the session slot */
+	int large_header;	      /* record headers are "large" */
 	const struct strata_ring_config *config; /* one of strata_user_configs */
 	uint32_t slot;
 	uint32_t session_bit; /* 1 << slot */

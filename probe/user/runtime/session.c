@@ -71,7 +71,10 @@ static void complete(struct strata_user_channel *channel, uint32_t slot, uint64_
 	channel->generation = generation;
 	channel->large_header = !!(channel->session->flags & STRATA_ABI_USER_SESSION_LARGE_HEADER);
 	channel->config = strata_user_config(channel->ring.header.loss_mode, channel->large_header);
-	channel->thread_bytes = channel->session->flags & STRATA_ABI_USER_SESSION_VTID ? 4 : 0;
+	strata_ring_once_init(&channel->once, channel->config, &channel->ring.streams,
+			      channel->session->flags & STRATA_ABI_USER_SESSION_VTID ? 4 : 0,
+			      &channel->session->generation, generation,
+			      &strata_runtime.control->clock_index);
 }
 
 /*

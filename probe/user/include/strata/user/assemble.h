@@ -13,6 +13,7 @@
 #define STRATA_USER_ASSEMBLE_H
 
 #include <errno.h>
+#include <strata/user/copy.h>
 #include <strata/user/object.h>
 #include <strata/user/types.h>
 
@@ -76,43 +77,12 @@ STRATA_USER_FUNCTION void strata_user_copy(unsigned char *to, const volatile voi
 		__builtin_memset(to, 0, bytes);
 }
 
-/* The highest bit of each byte that is 0, and maybe of bytes above it. */
-STRATA_USER_INLINE uint64_t strata_user_zero_bytes(uint64_t word)
-{
-	return (word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080);
-}
-
-/* Copy one word. The barrier: what is looked at is what was copied, not what is there by now. */
-STRATA_USER_INLINE uint64_t strata_user_copy_word(unsigned char *to, const unsigned char *from)
-{
-	uint64_t word;
-
-	__builtin_memcpy(&word, from, sizeof(word));
-	__asm__("" : "+r"(word));
-	__builtin_memcpy(to, &word, sizeof(word));
-	return strata_user_zero_bytes(word);
-}
-
-/*
- * @length bytes, none of them a NUL in the copy: the text was longer when its length was taken. Short
- * texts word by word, the last one over the one before: library calls would take twice the time.
- */
+/* @length bytes, none of them a NUL in the copy: the text was longer when its length was taken. */
 STRATA_USER_INLINE void strata_user_copy_letters(unsigned char *to, const unsigned char *from,
 						 uint64_t length)
 {
-	uint64_t zeros = 0;
+	uint64_t zeros = strata_user_copy_seen(to, from, length);
 
-	if (length > 64) {
-		__builtin_memcpy(to, from, length);
-		zeros = __builtin_memchr(to, 0, length) != STRATA_USER_NULL;
-	} else if (length >= 8) {
-		for (uint64_t i = 0; i < length - 8; i += 8)
-			zeros |= strata_user_copy_word(to + i, from + i);
-		zeros |= strata_user_copy_word(to + length - 8, from + length - 8);
-	} else {
-		__builtin_memcpy(to, from, length);
-		zeros = length;
-	}
 	for (uint64_t i = 0; zeros && i < length; i++) {
 		if (!to[i])
 			to[i] = STRATA_USER_INNER_NUL;
@@ -255,6 +225,69 @@ STRATA_USER_FUNCTION void strata_user_assemble_staged(struct strata_tracepoint *
 	errno = saved_errno;
 }
 
+#ifdef STRATA_USER_HAS_COPY_STRING
+
+/* See copy.h. It reads whole vectors, which an address sanitizer must not take for a mistake of the program. */
+STRATA_USER_FUNCTION __attribute__((no_sanitize("address"))) uint64_t
+strata_user_copy_string(unsigned char *to, const unsigned char *from,
+			uint64_t room){ STRATA_USER_COPY_STRING_BODY }
+
+/* A payload of up to @room bytes, without measuring it before. Returns its size, UINT64_MAX: it is larger. */
+STRATA_USER_INLINE uint64_t
+	strata_user_put_small(unsigned char *payload, const struct strata_user_part *parts,
+			      uint32_t nr, uint64_t room)
+{
+	unsigned char *to = payload;
+
+	for (uint32_t i = 0; i < nr; i++) {
+		const struct strata_user_part *part = &parts[i];
+		const volatile void *data = part->from.data;
+		uint64_t bytes = part->count * part->size;
+		uint32_t count = STRATA_USER_CAST(uint32_t, part->count);
+
+		if (part->kind == STRATA_USER_PART_VALUE) {
+			__builtin_memcpy(to, part->from.value, sizeof(part->from.value));
+			bytes = part->size;
+		} else if (part->kind == STRATA_USER_PART_STRING) {
+			if (!data)
+				data = STRATA_USER_NULL_STRING;
+			bytes = strata_user_copy_string(to, STRATA_USER_DATA(unsigned char, data),
+							room);
+			if (!bytes)
+				return UINT64_MAX;
+		} else {
+			/* No count that is larger has a product that is too large to be told here. */
+			if (part->count > room || bytes + sizeof(count) > room)
+				return UINT64_MAX;
+			if (part->kind == STRATA_USER_PART_SEQUENCE) {
+				count = data ? count : 0;
+				bytes = data ? bytes : 0;
+				to = strata_user_put(to, &count, sizeof(count));
+				room -= sizeof(count);
+			}
+			if (part->kind == STRATA_USER_PART_TEXT)
+				strata_user_copy_text(to, data, bytes);
+			else if (bytes)
+				strata_user_copy(to, data, bytes);
+		}
+		/* Values are few: their eight bytes have room behind. */
+		if (bytes > room)
+			return UINT64_MAX;
+		to += bytes;
+		room -= bytes;
+	}
+	/* The last word of the record is copied whole, and nothing private may be in it. */
+	__builtin_memset(to, 0, STRATA_USER_TAILROOM);
+	return STRATA_USER_ADDRESS(uintptr_t, to) - STRATA_USER_ADDRESS(uintptr_t, payload);
+}
+
+#else
+#define strata_user_put_small(payload, parts, nr, room) UINT64_MAX
+#endif
+
+/* Behind a payload on the stack: what copying whole vectors may write [byte]. */
+#define STRATA_USER_STACK_SLACK 16
+
 /**
  * strata_user_assemble() - one event record of @parts.
  *
@@ -263,23 +296,27 @@ STRATA_USER_FUNCTION void strata_user_assemble_staged(struct strata_tracepoint *
 STRATA_USER_FUNCTION void strata_user_assemble(struct strata_tracepoint *tracepoint,
 					       struct strata_user_part *parts, uint32_t nr)
 {
-	unsigned char stack[STRATA_USER_HEADROOM + STRATA_USER_STACK_BYTES + STRATA_USER_TAILROOM]
+	unsigned char stack[STRATA_USER_HEADROOM + STRATA_USER_STACK_BYTES + STRATA_USER_STACK_SLACK]
 		__attribute__((aligned(8)));
 	unsigned char *payload = stack + STRATA_USER_HEADROOM;
-	uint64_t bytes = 0;
+	uint64_t bytes = strata_user_put_small(payload, parts, nr, STRATA_USER_STACK_BYTES);
 
-	for (uint32_t i = 0; i < nr; i++) {
-		if (__builtin_add_overflow(bytes, strata_user_part_bytes(&parts[i]), &bytes) ||
-		    bytes > UINT32_MAX) {
-			bytes = UINT64_MAX;
-			break;
+	if (bytes == UINT64_MAX) {
+		bytes = 0;
+		for (uint32_t i = 0; i < nr; i++) {
+			if (__builtin_add_overflow(bytes, strata_user_part_bytes(&parts[i]),
+						   &bytes) ||
+			    bytes > UINT32_MAX) {
+				bytes = UINT64_MAX;
+				break;
+			}
 		}
+		if (bytes > STRATA_USER_STACK_BYTES) {
+			strata_user_assemble_staged(tracepoint, parts, nr, bytes);
+			return;
+		}
+		strata_user_put_parts(payload, parts, nr);
 	}
-	if (bytes > STRATA_USER_STACK_BYTES) {
-		strata_user_assemble_staged(tracepoint, parts, nr, bytes);
-		return;
-	}
-	strata_user_put_parts(payload, parts, nr);
 	strata_user_record(tracepoint, payload, STRATA_USER_CAST(uint32_t, bytes));
 }
 

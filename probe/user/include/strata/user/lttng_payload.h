@@ -18,6 +18,7 @@
 
 #include <string.h>
 
+#include <strata/user/copy.h>
 #include <strata/user/object.h>
 
 #ifdef __cplusplus
@@ -111,25 +112,29 @@ STRATA_LTTNG_INLINE unsigned char *strata_lttng_put_text(unsigned char *to, cons
 	if (from) {
 		nul = memchr(from, 0, n);
 		length = nul ? (size_t)((const char *)nul - (const char *)from) : n;
-		memcpy(to, from, length);
+		/* It may have become shorter while it was copied. */
+		if (strata_user_copy_seen(to, (const unsigned char *)from, length)) {
+			nul = memchr(to, 0, length);
+			if (nul)
+				length = (size_t)((const unsigned char *)nul - to);
+		}
 	}
-	/* It may have become shorter while it was copied. */
-	nul = memchr(to, 0, length);
-	if (nul)
-		length = (size_t)((const unsigned char *)nul - to);
-	memset(to + length, 0, n - length);
+	if (length < n)
+		memset(to + length, 0, n - length);
 	return to + n;
 }
 
 STRATA_LTTNG_INLINE unsigned char *strata_lttng_put_string(unsigned char *to,
 							   const struct strata_lttng_part *part)
 {
-	const void *nul;
+	const void *nul = 0;
 
-	memcpy(to, part->at, (size_t)part->count);
+	if (strata_user_copy_seen(to, (const unsigned char *)part->at, part->count))
+		nul = memchr(to, 0, (size_t)part->count);
+	if (nul)
+		return to + ((const unsigned char *)nul - to) + 1;
 	to[part->count] = 0;
-	nul = memchr(to, 0, (size_t)part->count + 1);
-	return to + ((const unsigned char *)nul - to) + 1;
+	return to + part->count + 1;
 }
 
 STRATA_LTTNG_INLINE unsigned char *strata_lttng_put_length(unsigned char *to, uint64_t count,

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * copy.h - copy text that other threads may change meanwhile, and see what was copied: each byte is loaded once,
+ * and what is looked at is what lies in the copy.
+ *
+ * By 16 bytes, in the vectors that gcc and clang have for any machine; a library call costs more than the copy
+ * of the texts that events have.
+ */
+#ifndef STRATA_USER_COPY_H
+#define STRATA_USER_COPY_H
+
+#include <stdint.h>
+
+/* Longer texts are left to libc [byte]. */
+#define STRATA_USER_COPY_BYTES 256
+
+typedef unsigned char strata_user_vector __attribute__((vector_size(16)));
+
+#define STRATA_USER_COPY_INLINE static inline __attribute__((always_inline, unused))
+
+/* The highest bit of each byte that is 0, and maybe of bytes above it. */
+STRATA_USER_COPY_INLINE uint64_t strata_user_zero_bytes(uint64_t word)
+{
+	return (word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080);
+}
+
+/* One word or vector. The barrier: what is looked at is what was copied, not what is there by now. */
+STRATA_USER_COPY_INLINE uint64_t strata_user_copy_word(unsigned char *to, const unsigned char *from)
+{
+	uint64_t word;
+
+	__builtin_memcpy(&word, from, sizeof(word));
+	__asm__("" : "+r"(word));
+	__builtin_memcpy(to, &word, sizeof(word));
+	return strata_user_zero_bytes(word);
+}
+
+#ifdef __SSE2__
+
+/* Bits of the bytes that are 0. */
+STRATA_USER_COPY_INLINE uint64_t strata_user_copy_vector(unsigned char *to,
+							 const unsigned char *from)
+{
+	typedef char strata_user_bytes __attribute__((vector_size(16)));
+	strata_user_vector vector;
+
+	__builtin_memcpy(&vector, from, sizeof(vector));
+	__asm__("" : "+x"(vector));
+	__builtin_memcpy(to, &vector, sizeof(vector));
+	vector = (strata_user_vector)(vector == 0);
+	return (uint64_t)(unsigned)__builtin_ia32_pmovmskb128((strata_user_bytes)vector);
+}
+
+#else
+
+STRATA_USER_COPY_INLINE uint64_t strata_user_copy_vector(unsigned char *to,
+							 const unsigned char *from)
+{
+	return strata_user_copy_word(to, from) | strata_user_copy_word(to + 8, from + 8);
+}
+
+#endif
+
+/* Copy @n bytes. Returns 0 if none of the copy is 0; otherwise there may be one. Ends overlap. */
+STRATA_USER_COPY_INLINE uint64_t strata_user_copy_seen(unsigned char *to, const unsigned char *from,
+						       uint64_t n)
+{
+	uint64_t zeros = 0, i;
+
+	if (n >= 16) {
+		if (n > STRATA_USER_COPY_BYTES) {
+			__builtin_memcpy(to, from, n);
+			return __builtin_memchr(to, 0, n) != 0;
+		}
+		for (i = 0; i < n - 16; i += 16)
+			zeros |= strata_user_copy_vector(to + i, from + i);
+		return zeros | strata_user_copy_vector(to + n - 16, from + n - 16);
+	}
+	if (n >= 8)
+		return strata_user_copy_word(to, from) |
+		       strata_user_copy_word(to + n - 8, from + n - 8);
+	for (i = 0; i < n; i++) {
+		to[i] = *(const volatile unsigned char *)(from + i);
+		zeros |= !to[i];
+	}
+	return zeros;
+}
+
+#ifdef __SSE2__
+
+/*
+ * strata_user_copy_string() - copy a string and its NUL in one pass.
+ * @room: at most so many bytes are kept; 16 more may be written.
+ *
+ * Returns the bytes copied, NUL included; 0: there is no NUL in the first @room bytes.
+ *
+ * Reads up to 15 bytes behind the NUL, never across a page: they are there. What it writes behind the NUL is not
+ * the program's to be seen: the caller overwrites it.
+ */
+#define STRATA_USER_COPY_STRING_BODY                                           \
+	const unsigned char *begin = to, *end = to + room;                     \
+	uint64_t zeros;                                                        \
+                                                                               \
+	for (;;) {                                                             \
+		if (((uintptr_t)from & 4095) > 4096 - 16) {                    \
+			do {                                                   \
+				if (to == end)                                 \
+					return 0;                              \
+				*to = *(const volatile unsigned char *)from++; \
+				if (!*to++)                                    \
+					return (uint64_t)(to - begin);         \
+			} while ((uintptr_t)from & 4095);                      \
+		}                                                              \
+		zeros = strata_user_copy_vector(to, from);                     \
+		if (zeros) {                                                   \
+			to += __builtin_ctzll(zeros) + 1;                      \
+			return to <= end ? (uint64_t)(to - begin) : 0;         \
+		}                                                              \
+		to += 16;                                                      \
+		from += 16;                                                    \
+		if (to >= end)                                                 \
+			return 0;                                              \
+	}
+
+#define STRATA_USER_HAS_COPY_STRING 1
+
+#endif
+
+#endif /* STRATA_USER_COPY_H */
