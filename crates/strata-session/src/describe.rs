@@ -169,6 +169,7 @@ pub(crate) fn known(application: &Application) -> Known<'_> {
         comm: identity.comm.as_deref().map(str::as_bytes),
         exe: identity.exe.as_deref().map(str::as_bytes),
         vpid_said: (said != application.vpid()).then_some(said),
+        threads: &[],
         procname_said: (identity.confirms(said_name) != Some(true)).then_some(said_name.as_bytes()),
     }
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use strata_collect::{Collector, Directory, Identity, Producer, StreamStats};
+use strata_ctf::environment::Known;
 use strata_model::Uuid;
 use strata_ring::Channel;
 use strata_user::{AppSession, Application, RecordFormat, Rules};
@@ -284,7 +285,7 @@ impl Moved {
             let of = TraceOf {
                 vpid: application.vpid(),
                 name: application.name(),
-                known: known(application),
+                known: Known { threads: session.named_threads(), ..known(application) },
                 uuid,
                 created: place.created,
                 format,

@@ -414,7 +414,7 @@ mod tests {
             (b"x", vec![fd]),
             (&long, vec![fd]),
             (&message(1, user::VERSION), vec![fd]),
-            (&message(user::MAGIC, 2), vec![fd]),
+            (&message(user::MAGIC, user::VERSION + 1), vec![fd]),
             (&good(), vec![]),
             (&good(), vec![fd, fd]),
             (&good(), vec![fd; 8]),

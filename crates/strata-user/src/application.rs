@@ -678,9 +678,9 @@ mod tests {
         assert!(matches!(refused(offset_of!(user::Control, magic), 0), Error::NotReady { .. }));
         let magic = refused(offset_of!(user::Control, magic), 7);
         assert!(matches!(magic, Error::Magic { found: 7, .. }));
-        let version = refused(offset_of!(user::Control, version), 2);
-        assert!(matches!(version, Error::Version { found: 2, .. }));
-        assert!(version.to_string().contains("version 2"), "{version}");
+        let version = refused(offset_of!(user::Control, version), (user::VERSION + 1).into());
+        assert!(matches!(version, Error::Version { found: 3, .. }));
+        assert!(version.to_string().contains("version 3"), "{version}");
         for (offset, value) in [
             (offset_of!(user::Control, publish), 2),
             (offset_of!(user::Control, nr_cpus), 0),

@@ -14,7 +14,7 @@ use crate::announce::{
 use crate::clock::Clock;
 use crate::closing;
 use crate::error::Error;
-use crate::session::SessionSpec;
+use crate::spec::SessionSpec;
 
 /// Room for announcements that nobody has taken yet \[byte\]; some thousand of them.
 const BUFFER_BYTES: i32 = 8 << 20;

@@ -34,6 +34,7 @@ mod rights;
 mod rules;
 mod session;
 mod sites;
+mod spec;
 
 #[cfg(test)]
 mod testing;
@@ -51,8 +52,7 @@ pub use listen::{holds_senders, listening_folder, Listener};
 pub use lttng::{lttng_of_processes, lttng_of_program, Lttng};
 pub use process::{ancestors, descendants, protection};
 pub use rules::{level_from_name, level_name, Rule, RuleError, Rules};
-pub use session::{
-    new_generation, AppSession, HeaderChoice, RecordFormat, SessionCounters, SessionSpec,
-};
+pub use session::{new_generation, AppSession};
+pub use spec::{HeaderChoice, RecordFormat, SessionCounters, SessionSpec};
 pub use strata_abi::user::{Announcement, ENVIRONMENT};
 pub use strata_ring::LossMode;

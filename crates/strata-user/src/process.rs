@@ -12,6 +12,7 @@ use rustix::process::{getegid, geteuid, getrlimit, pidfd_open, Pid, PidfdFlags, 
 use rustix::time::{clock_gettime, ClockId};
 
 use crate::error::{Denial, Error};
+use crate::identity::shown;
 
 /// `SECCOMP_MODE_STRICT`, as `/proc/PID/status` says it.
 const STRICT: &str = "1";
@@ -175,6 +176,27 @@ pub(crate) fn strict_threads(pid: u32) -> io::Result<u32> {
         strict += u32::from(Status::parse(&text, pid).is_some_and(|status| status.is_strict));
     }
     Ok(strict)
+}
+
+/// Threads whose name is not that of the process' first one: their ids in their PID namespace, and their names. Beyond
+/// 1,024 threads nobody looks.
+///
+/// # Errors
+/// What the system said.
+pub(crate) fn named_threads(pid: u32) -> io::Result<Vec<(u32, String)>> {
+    let Some(first) = Status::read(pid)?.filter(|status| status.threads > 1) else {
+        return Ok(Vec::new());
+    };
+    let mut named = Vec::new();
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))?.take(THREADS_MAX) {
+        let thread = thread?;
+        let Some(id) = thread.file_name().to_str().and_then(|id| id.parse().ok()) else { continue };
+        let text = read_proc(thread.path().join("status")).unwrap_or_default();
+        let status =
+            Status::parse(&text, id).filter(|status| !text.is_empty() && status.name != first.name);
+        named.extend(status.map(|status| (status.inner_pid, shown(&status.name))));
+    }
+    Ok(named)
 }
 
 /// How a process is held on to.

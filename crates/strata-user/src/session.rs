@@ -15,68 +15,18 @@ use crate::error::Error;
 use crate::ids::Ids;
 use crate::ledger::Share;
 use crate::memory::{page_aligned, session, state, to_pages, u32_in, u64_in, Lock, Memory};
-use crate::process::{failed, is_ending, strict_threads};
-use crate::rules::Rules;
+use crate::process::{failed, is_ending, named_threads, strict_threads};
 use crate::sites::{set_opcodes, Cause, Code, Failure, Patch};
+use crate::spec::{HeaderChoice, RecordFormat, SessionCounters, SessionSpec};
 
 /// Record headers are compact up to this many tracepoints: then no id needs the extended form.
 const COMPACT_MAX: usize = 31;
 
+/// The provider and the name of libstrata's own tracepoint: a thread has a new name.
+const THREAD_NAME: (&[u8], &[u8]) = (b"strata", b"thread_name");
+
 /// How often a process learns that its tracer lives.
 const HEARTBEAT: Duration = Duration::from_millis(250);
-
-/// Which record headers a session has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HeaderChoice {
-    /// By the number of tracepoints that are selected at the start.
-    #[default]
-    Auto,
-    /// 4 bytes up to event record id 30, else 13.
-    Compact,
-    /// 6 bytes.
-    Large,
-}
-
-/// What a session wants of each process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionSpec {
-    /// Which tracepoints.
-    pub rules: Rules,
-    /// What happens when the buffers are full.
-    pub loss_mode: LossMode,
-    /// Size of a sub-buffer, a power of two \[byte\].
-    pub subbuf_bytes: u64,
-    /// Sub-buffers of each CPU, a power of two.
-    pub nr_subbufs: u64,
-    /// Which record headers.
-    pub header: HeaderChoice,
-    /// Each record says its thread.
-    pub vtid: bool,
-    /// Children by `fork()` get the session too.
-    pub inherit: bool,
-}
-
-/// What is in front of a record's payload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RecordFormat {
-    /// Headers are large, else compact.
-    pub large_header: bool,
-    /// The id of the record's thread is between the two.
-    pub vtid: bool,
-}
-
-/// What a process counts outside of the channel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SessionCounters {
-    /// Records discarded because the process could not map the channel.
-    pub discarded_unmapped: u64,
-    /// Records discarded because it had no memory to assemble them in.
-    pub discarded_unstaged: u64,
-    /// Records discarded because their thread may not read the clock.
-    pub discarded_no_clock: u64,
-    /// It has left the session: our heartbeat was too old.
-    pub self_stopped: bool,
-}
 
 /// A generation that no session had before.
 #[must_use]
@@ -156,6 +106,7 @@ pub struct AppSession {
     slot: u32,
     generation: u64,
     format: RecordFormat,
+    named_threads: Vec<(u32, String)>,
     channel: Option<Channel>,
     place: (u64, u64),
     ids: Ids,
@@ -252,6 +203,12 @@ impl AppSession {
         drop(lock);
         session.switch_on(spec)?;
         session.learn()?;
+        // A name that is given from here on is a record.
+        if spec.vtid {
+            let named = named_threads(app.pid()).unwrap_or_default();
+            // Its number may have become somebody else's before.
+            session.named_threads = if app.is_alive() { named } else { Vec::new() };
+        }
         Ok(session)
     }
 
@@ -351,6 +308,7 @@ impl AppSession {
             slot,
             generation,
             format: RecordFormat::default(),
+            named_threads: Vec::new(),
             channel: None,
             place: (0, 0),
             ids: Ids::default(),
@@ -398,6 +356,12 @@ impl AppSession {
     #[must_use]
     pub fn format(&self) -> RecordFormat {
         self.format
+    }
+
+    /// The threads, by their ids in their PID namespace, that had a name of their own when the session began.
+    #[must_use]
+    pub fn named_threads(&self) -> &[(u32, String)] {
+        &self.named_threads
     }
 
     /// The channel, once: for whoever reads it. It may be used until [`release`](Self::release).
@@ -473,7 +437,11 @@ impl AppSession {
         let described = self.app.described();
         let selects = |index: &u32| {
             let heading = described.heading(*index);
-            heading.is_some_and(|it| spec.rules.select(it.provider, it.name, it.level))
+            heading.is_some_and(|it| match (it.provider, it.name) {
+                // Whoever wants threads wants their names.
+                THREAD_NAME => spec.vtid,
+                _ => spec.rules.select(it.provider, it.name, it.level),
+            })
         };
         let states = (0..).zip(&snapshot.states).filter(|(_, state)| state.is_present());
         states.map(|(index, _)| index).filter(selects).collect()

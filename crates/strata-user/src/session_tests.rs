@@ -29,7 +29,8 @@ fn start_switches_on_what_the_rules_select_with_dense_ids() {
     assert_eq!([0, 1, 2].map(|index| fake.id(index, 0)), [user::NO_ID, 0, 1]);
     assert_eq!((session.slot(), status(&fake, 0)), (0, user::SESSION_ACTIVE));
     assert_eq!(fake.session_u64(0, offset_of!(user::Session, generation)), session.generation());
-    assert_eq!(fake.session_u32(0, offset_of!(user::Session, flags)), user::SESSION_INHERIT);
+    let flags = user::SESSION_INHERIT | user::SESSION_VTID;
+    assert_eq!(fake.session_u32(0, offset_of!(user::Session, flags)), flags);
     let rules: [u8; 17] = fake.get(session_rules(0));
     assert_eq!(&rules, b"*:*@7,!app:start\0");
     assert_eq!(fake.session_u32(0, offset_of!(user::Session, rules_bytes)), 16);
@@ -45,6 +46,22 @@ fn start_switches_on_what_the_rules_select_with_dense_ids() {
 
 fn session_rules(slot: u32) -> usize {
     crate::memory::session(slot) + offset_of!(user::Session, rules)
+}
+
+#[test]
+fn start_with_threads_has_their_names_whatever_the_rules_select() {
+    let fake = Fake::new();
+    for (provider, name) in [("app", "work"), ("strata", "thread_name"), ("strata", "other")] {
+        fake.add(&Described::new(provider, name, 6), user::STATE_FLAG, &[]);
+    }
+    let session = start(&fake, &["app:*"]);
+    assert_eq!(names(&session), ["0=app:work", "1=strata:thread_name"]);
+    assert_eq!(session.format(), RecordFormat { large_header: false, vtid: true });
+    let without = SessionSpec { vtid: false, ..spec(&["*"]) };
+    let session = AppSession::start(&fake.open(), &without, &clock()).unwrap();
+    assert_eq!(names(&session), ["0=app:work", "1=strata:other"]);
+    assert!(!session.format().vtid && session.named_threads().is_empty());
+    assert_eq!(fake.session_u32(1, offset_of!(user::Session, flags)), user::SESSION_INHERIT);
 }
 
 #[test]

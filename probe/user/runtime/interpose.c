@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * interpose.c - prctl(), syscall() and vfork() in the place of libc's: they do what those do, and tell modes.c
- * before a program takes its clock or its system calls away from itself, and thread.c while a child has this
- * thread's memory. Weak, so that a program that has functions of these names in it keeps them.
+ * interpose.c - prctl(), syscall(), vfork() and pthread_setname_np() in the place of libc's: they do what those do,
+ * and tell modes.c before a program takes its clock or its system calls away from itself, thread.c while a child has
+ * this thread's memory, and names.c when a thread has a new name. Weak, so that a program that has functions of these names in it keeps them.
  *
  * syscall() uses no stack, and returns as often as the kernel does, as libc's: it may be a clone() or a
  * vfork(). The numbers are those of prctl, seccomp and vfork.
  */
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "thread.h"
@@ -99,8 +102,15 @@ __asm__(".pushsection .text\n"
 	"jae 2f\n\t"
 	"ret\n"
 	"1:\n\t"
-	".cfi_adjust_cfa_offset -8\n\t"
+	"pushq %rdi\n\t"
+	"subq $8, %rsp\n\t"
+	".cfi_adjust_cfa_offset 8\n\t"
+	"call strata_thread_vforked\n\t"
+	"addq $8, %rsp\n\t"
+	"popq %rdi\n\t"
+	".cfi_adjust_cfa_offset -16\n\t"
 	".cfi_register %rip, %rdi\n\t"
+	"xorl %eax, %eax\n\t"
 	"notrack jmp *%rdi\n"
 	"2:\n\t"
 	".cfi_adjust_cfa_offset 8\n\t"
@@ -129,3 +139,46 @@ int prctl(int option, ...)
 	va_end(arguments);
 	return (int)strata_noted_call(SYS_prctl, option, (long)a, (long)b, (long)c, (long)d);
 }
+
+#ifdef __GLIBC__
+
+/* What the kernel has for a name, with its NUL. */
+#define COMM_BYTES 16u
+
+STRATA_EXPORTED int pthread_setname_np(pthread_t thread, const char *name);
+
+/* As libc's: a thread names itself by prctl(), another one through /proc. That is no cancellation point. */
+int pthread_setname_np(pthread_t thread, const char *name)
+{
+	size_t bytes = strlen(name);
+	int32_t id = 0;
+	clockid_t clock;
+	char path[40];
+	long fd, written;
+	int code = 0;
+
+	if (bytes >= COMM_BYTES)
+		return ERANGE;
+	if (thread == pthread_self())
+		return strata_noted_call(SYS_prctl, PR_SET_NAME, (long)name, 0, 0, 0) ? errno : 0;
+	/* The clock of a thread is its id, in the kernel's spelling: the complement, above three bits. */
+	if (!pthread_getcpuclockid(thread, &clock))
+		id = ~(clock >> 3);
+	snprintf(path, sizeof(path), "/proc/self/task/%u/comm", (unsigned)id);
+	fd = strata_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDWR, 0, 0);
+	if (fd < 0)
+		return errno;
+	do {
+		written = strata_syscall(SYS_write, fd, (long)name, (long)bytes);
+	} while (written < 0 && errno == EINTR);
+	if (written < 0)
+		code = errno;
+	else if ((size_t)written != bytes)
+		code = EIO;
+	strata_syscall(SYS_close, fd);
+	if (!code)
+		strata_thread_named(id, name);
+	return code;
+}
+
+#endif

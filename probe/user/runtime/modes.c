@@ -17,7 +17,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "runtime.h"
+#include "thread.h"
 
 #define NR_THREADS 64
 
@@ -260,5 +260,7 @@ long strata_noted_call(long call, long a, long b, long c, long d, long e)
 	result = strata_syscall(call, a, b, c, d, e);
 	if (result < 0)
 		refused(mode);
+	else if (call == SYS_prctl && (int)a == PR_SET_NAME)
+		strata_thread_named(0, (const char *)b);
 	return result;
 }

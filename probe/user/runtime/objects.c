@@ -5,11 +5,12 @@
  */
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <strata/abi/rule.h>
 
-#include "runtime.h"
+#include "thread.h"
 
 /* Objects come and go under it, and fork() copies nothing half done. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -288,8 +289,10 @@ static void apply_rules(const struct strata_tracepoint *t, uint32_t slot)
 	subject.name = t->name;
 	subject.name_bytes = strlen(t->name);
 	subject.level = t->level;
-	if (bytes > STRATA_ABI_USER_RULES_BYTES ||
-	    !strata_abi_rules_select(session->rules, bytes, &subject))
+	if (t == &strata_thread_name ?
+		    !(session->flags & STRATA_ABI_USER_SESSION_VTID) :
+		    bytes > STRATA_ABI_USER_RULES_BYTES ||
+			    !strata_abi_rules_select(session->rules, bytes, &subject))
 		return;
 	/* The tracer may be doing the same, having seen the tracepoint before we saw the session. */
 	if (__atomic_load_n(&t->state->ids[slot], __ATOMIC_ACQUIRE) == STRATA_ABI_USER_NO_ID) {
@@ -493,6 +496,54 @@ void strata_objects_by_flag(void)
 static void change_generation(void)
 {
 	__atomic_fetch_add(&strata_runtime.control->generation, 1, __ATOMIC_RELEASE);
+}
+
+/* How often somebody else is waited for who is at the objects. */
+#define OWN_TRIES 1000
+
+/* Describe libstrata's own tracepoint, and switch it on where it is wanted. Under the lock. */
+static int add_own(struct strata_tracepoint *t)
+{
+	uint32_t claimed;
+
+	t->state = make_state(t);
+	if (!t->state)
+		return -1;
+	t->enabled = &t->state->enabled;
+	/* Sequentially consistent: as in present_object(). */
+	__atomic_store_n(&t->state->flags,
+			 STRATA_ABI_USER_STATE_PRESENT | STRATA_ABI_USER_STATE_FLAG,
+			 __ATOMIC_SEQ_CST);
+	for (claimed = strata_sessions_claimed(); claimed; claimed &= claimed - 1)
+		apply_rules(t, (uint32_t)__builtin_ctz(claimed));
+	change_generation();
+	return 1;
+}
+
+/*
+ * Is libstrata's own tracepoint @t described? It has no site and never goes. Who interrupted somebody at the
+ * objects, in a handler, waits in vain, and finds none.
+ */
+int strata_objects_has_own(struct strata_tracepoint *t)
+{
+	static int has; /* -1: there is no room */
+	int tries = OWN_TRIES, state;
+
+	if (!strata_memory_own())
+		return 0;
+	while (!__atomic_load_n(&has, __ATOMIC_ACQUIRE) && tries--) {
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+		if (!pthread_mutex_trylock(&lock)) {
+			if (!has)
+				/* RELEASE: who sees it may use the tracepoint. */
+				__atomic_store_n(&has, add_own(t), __ATOMIC_RELEASE);
+			pthread_mutex_unlock(&lock);
+		} else if (!__atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED)) {
+			sched_yield();
+		}
+		pthread_setcancelstate(state, NULL);
+	}
+	return __atomic_load_n(&has, __ATOMIC_ACQUIRE) > 0;
 }
 
 void strata_object_register(struct strata_object *object)

@@ -10,8 +10,9 @@
  *   session.c      a session's channel: made, or mapped at the first record
  *   record.c       a record is written
  *   thread.c       by which thread
+ *   names.c        threads are named
  *   modes.c        threads that may not read the clock, processes that shut themselves in
- *   interpose.c    prctl(), syscall() and vfork(), which tell modes.c and thread.c before they begin
+ *   interpose.c    prctl(), syscall(), vfork() and pthread_setname_np(), which tell these three
  *
  * The runtime is passive: no thread, nothing open but the memfd, no system call once a session's
  * channel is mapped. Nothing here ends, blocks or slows down the program it is in: what fails is
@@ -138,6 +139,7 @@ STRATA_INLINE int strata_without_clock(void)
 
 /* objects.c */
 STRATA_HIDDEN void strata_objects_by_flag(void);
+STRATA_HIDDEN int strata_objects_has_own(struct strata_tracepoint *t);
 
 /* interpose.c: libc's syscall(), which nobody has replaced. */
 #if defined(__x86_64__) && !defined(__ILP32__)

@@ -19,6 +19,11 @@ extern __thread int32_t strata_thread STRATA_HIDDEN __attribute__((tls_model("in
 STRATA_HIDDEN void strata_threads_begin(void);
 STRATA_HIDDEN void strata_thread_after_fork(void);
 STRATA_HIDDEN uint32_t strata_thread_ask(void);
+STRATA_HIDDEN void strata_thread_vforked(void);
+
+/* names.c */
+extern struct strata_tracepoint strata_thread_name STRATA_HIDDEN;
+STRATA_HIDDEN void strata_thread_named(int32_t id, const char *name);
 
 /* Safe in a signal handler; errno stays. 0: it cannot be known. */
 STRATA_INLINE uint32_t strata_thread_id(void)

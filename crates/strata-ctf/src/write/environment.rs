@@ -7,6 +7,10 @@ use strata_model::{text_from_bytes, EnvValue};
 /// a reader cannot know which of both the packets' `events_discarded` counts.
 pub const LOSS_MODE: &str = "strata_loss_mode";
 
+/// Entries that begin so end with the id of a thread, in its process' PID namespace; the value is the name that it had
+/// when recording began.
+pub const THREAD_NAME_OF: &str = "thread_name_";
+
 /// What the kernel knows of a process, and what the process says where the kernel does not bear it out. What
 /// is not there is not known, or there is nothing to say.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,6 +29,9 @@ pub struct Known<'a> {
     pub vpid_said: Option<u32>,
     /// The short name that it says itself.
     pub procname_said: Option<&'a [u8]>,
+    /// The names of its threads when recording began, by their ids in its PID namespace; without those that have
+    /// its first thread's.
+    pub threads: &'a [(u32, String)],
 }
 
 /// What the environment of one process' trace says.
@@ -76,7 +83,14 @@ pub fn user_environment(process: &UserProcess<'_>) -> Vec<(String, EnvValue)> {
         entries.push(("trace_creation_datetime", text(process.created.as_bytes()).into()));
     }
     strata(&mut entries, process.overwrites);
-    named(entries)
+    let mut entries = named(entries);
+    entries.extend(
+        known
+            .threads
+            .iter()
+            .map(|(id, name)| (format!("{THREAD_NAME_OF}{id}"), text(name.as_bytes()).into())),
+    );
+    entries
 }
 
 /// What the environment of the kernel's trace says.
@@ -177,6 +191,7 @@ mod tests {
             exe: Some(b"/usr/bin/app"),
             vpid_said: None,
             procname_said: None,
+            threads: &[],
         },
         created: "2024-05-06T07:08:09+00:00",
         overwrites: false,
@@ -192,6 +207,16 @@ mod tests {
         assert_eq!(value(&PROCESS, "hostname"), Some("box".into()));
         assert_eq!(value(&PROCESS, "vpid"), Some(42.into()));
         assert_eq!(value(&PROCESS, "strata_version"), Some(env!("CARGO_PKG_VERSION").into()));
+    }
+
+    #[test]
+    fn user_environment_says_what_threads_were_called() {
+        let threads = [(43, "worker".to_owned()), (44, "\0cut".to_owned())];
+        let process =
+            UserProcess { known: Known { threads: &threads, ..PROCESS.known }, ..PROCESS };
+        assert_eq!(value(&process, "thread_name_43"), Some("worker".into()));
+        assert_eq!(value(&process, "thread_name_44"), Some("".into()));
+        assert_eq!(value(&PROCESS, "thread_name_43"), None);
     }
 
     #[test]
