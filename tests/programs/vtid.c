@@ -5,11 +5,17 @@
  *   vtid           threads, children by fork(), vfork() and a clone() that libc knows nothing of, handlers of signals
  *                  in them, and the program once more
  *   vtid exec      what it then is
+ *   vtid names     threads that are named, by themselves and by others
+ *   vtid pool      three threads on one CPU, each of which has begun a span when any of them ends one: 60 in all
+ *   vtid wait      an event each millisecond until SIGTERM, beside a thread that has a name; prints "ready"
  */
 #include <strata/tracepoint.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/rseq.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -17,8 +23,6 @@
 #include "count.h"
 
 #define NR_THREADS 3
-
-static unsigned long nr_emitted;
 
 STRATA_CLASS(own, (int32_t said, const char *where), strata_int(said, said),
 	     strata_string(where, where));
@@ -75,6 +79,14 @@ static __attribute__((noinline)) void by_vfork(const char *where, int by_number)
 	pid_t pid = by_number ? (pid_t)syscall(SYS_vfork) : vfork();
 
 	if (!pid) {
+#ifdef RSEQ_SIG
+		/* Where its parent's records are written in restartable sequences, its are, too. */
+		if (__rseq_size && getenv("STRATA_SESSION"))
+			test_must(syscall(SYS_rseq,
+					  (char *)__builtin_thread_pointer() + __rseq_offset, 32, 0,
+					  RSEQ_SIG) == -1 &&
+				  errno == EBUSY);
+#endif
 		emit(where);
 		raise(SIGUSR1);
 		_exit(0);
@@ -101,6 +113,7 @@ static void *forks(void *unused)
 	wait_for_child(pid);
 	pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 	if (!pid) {
+		test_must(!prctl(PR_SET_NAME, "of clone", 0, 0, 0));
 		emit("clone");
 		raise(SIGUSR1);
 		by_vfork("vfork of clone", 0);
@@ -126,13 +139,128 @@ static void storm(void)
 	test_must(!setitimer(ITIMER_REAL, &never, NULL));
 }
 
+static pthread_barrier_t step;
+
+static void *is_named(void *unused)
+{
+	char name[16];
+
+	(void)unused;
+	test_must(!pthread_setname_np(pthread_self(), "its own choice"));
+	test_must(pthread_setname_np(pthread_self(), "sixteen bytes...") == ERANGE);
+	test_must(!prctl(PR_GET_NAME, name) && !strcmp(name, "its own choice"));
+	emit("named");
+	pthread_barrier_wait(&step);
+	pthread_barrier_wait(&step);
+	test_must(!pthread_getname_np(pthread_self(), name, sizeof(name)));
+	test_must(!strcmp(name, "by another one"));
+	emit("named");
+	test_must(!prctl(PR_SET_NAME, "a name that is cut by the kernel", 0, 0, 0));
+	emit("named");
+	/* Without libc's prctl(). */
+	test_must(!syscall(SYS_prctl, PR_SET_NAME, "", 0, 0, 0));
+	emit("named");
+	return NULL;
+}
+
+static int names(void)
+{
+	pthread_t one;
+
+	test_must(!pthread_barrier_init(&step, NULL, 2));
+	test_must(!pthread_create(&one, NULL, is_named, NULL));
+	pthread_barrier_wait(&step);
+	test_must(!pthread_setname_np(one, "by another one"));
+	pthread_barrier_wait(&step);
+	test_must(!pthread_join(one, NULL));
+	test_must(!pthread_setname_np(pthread_self(), "main"));
+	return 0;
+}
+
+STRATA_CLASS(span, (int32_t said, int number), strata_int(said, said), strata_int(number, number));
+STRATA_EVENT(pool, work_begin, INFO, span);
+STRATA_EVENT(pool, work_end, INFO, span);
+
+static void *works(void *first)
+{
+	int number = (int)(intptr_t)first, i;
+
+	for (i = 0; i < 20; i++, number += NR_THREADS) {
+		pthread_barrier_wait(&step);
+		STRATA_TRACE_EVENT(pool, work_begin, by_kernel(), number);
+		pthread_barrier_wait(&step);
+		STRATA_TRACE_EVENT(pool, work_end, by_kernel(), number);
+	}
+	return NULL;
+}
+
+static int pool(void)
+{
+	pthread_t threads[NR_THREADS];
+	cpu_set_t all, one;
+	intptr_t i = 0;
+
+	test_must(!sched_getaffinity(0, sizeof(all), &all));
+	while (!CPU_ISSET((size_t)i, &all))
+		i++;
+	CPU_ZERO(&one);
+	CPU_SET((size_t)i, &one);
+	test_must(!sched_setaffinity(0, sizeof(one), &one));
+	test_must(!pthread_barrier_init(&step, NULL, NR_THREADS));
+	for (i = 0; i < NR_THREADS; i++)
+		test_must(!pthread_create(&threads[i], NULL, works, (void *)i));
+	for (i = 0; i < NR_THREADS; i++)
+		test_must(!pthread_join(threads[i], NULL));
+	return 0;
+}
+
+static volatile sig_atomic_t over;
+
+static void on_term(int number)
+{
+	(void)number;
+	over = 1;
+}
+
+static void *waits(void *unused)
+{
+	test_must(!pthread_setname_np(pthread_self(), "named \"before\""));
+	pthread_barrier_wait(&step);
+	while (!over)
+		test_sleep_ms(1);
+	return unused;
+}
+
+static int wait_for_term(void)
+{
+	pthread_t one;
+
+	signal(SIGTERM, on_term);
+	test_must(!pthread_barrier_init(&step, NULL, 2));
+	test_must(!pthread_create(&one, NULL, waits, NULL));
+	pthread_barrier_wait(&step);
+	puts("ready");
+	fflush(stdout);
+	while (!over) {
+		emit("main");
+		test_sleep_ms(1);
+	}
+	test_must(!pthread_join(one, NULL));
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	pthread_t threads[NR_THREADS];
 	int i;
 
-	(void)nr_emitted;
 	signal(SIGUSR1, on_signal);
+	if (argc > 1 && !strcmp(argv[1], "names"))
+		return names();
+	if (argc > 1 && !strcmp(argv[1], "wait"))
+		return wait_for_term();
+	if (argc > 1 && !strcmp(argv[1], "pool"))
+		return pool();
 	if (argc > 1) {
 		emit("exec");
 		with_thread("thread of exec");

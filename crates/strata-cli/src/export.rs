@@ -570,6 +570,13 @@ fn remarks(summary: &Summary) -> Vec<String> {
         let what = counted(summary.unfinished, "slice");
         texts.push(format!("{what} without end in the trace: marked 'unfinished'"));
     }
+    if summary.guessed > 0 {
+        let what = counted(summary.guessed, "slice");
+        texts.push(format!(
+            "{what} of threads that the trace does not tell apart (no vtid): the end of each was \
+             guessed by its CPU"
+        ));
+    }
     if summary.too_many_open > 0 {
         let what = counted(summary.too_many_open, "event");
         texts.push(format!("{what} would begin more slices than can be open: shown as instants"));

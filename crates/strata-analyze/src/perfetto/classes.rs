@@ -66,6 +66,8 @@ pub(super) struct Origin {
     /// Its priorities are LTTng's.
     pub lttng: bool,
     pub pid: Option<i64>,
+    /// Its id in its own PID namespace, if that is another one than that of `pid`.
+    pub inner_pid: Option<i64>,
     pub procname: Option<String>,
 }
 
@@ -75,10 +77,13 @@ impl Origin {
             Some(EnvValue::Text(text)) if !text.is_empty() => Some(text.as_str()),
             _ => None,
         };
-        let pid = match schema.environment("vpid") {
-            Some(&EnvValue::Integer(pid)) => Some(pid),
+        let number = |name| match schema.environment(name) {
+            Some(&EnvValue::Integer(number)) => Some(number),
             _ => None,
         };
+        let vpid = number("vpid");
+        // Strata's own: by this one the kernel's events know it.
+        let pid = vpid.and_then(|_| number("pid")).or(vpid);
         // Not every tracer says so: perf has no environment.
         let mut events = schema.streams.iter().flat_map(|stream| &stream.events);
         let kernel = text("domain") == Some("kernel")
@@ -89,7 +94,21 @@ impl Origin {
             // Strata may say that it is LTTng, but has the kernel's priorities.
             lttng: text("tracer_name") == Some("lttng-modules") && text("strata_version").is_none(),
             pid,
+            inner_pid: vpid.filter(|_| vpid != pid),
             procname: text("procname").map(str::to_owned),
+        }
+    }
+}
+
+impl Origin {
+    /// The id by which the kernel's events know the thread that its process knows by `tid`, or that id if it is one
+    /// of another PID namespace.
+    pub(super) fn thread(&self, tid: Option<i64>) -> (Option<i64>, Option<i64>) {
+        match self.inner_pid {
+            None => (tid, None),
+            // The first thread has its process' id, in each of them.
+            Some(_) if self.inner_pid == tid => (self.pid, None),
+            Some(_) => (None, tid),
         }
     }
 }
@@ -140,6 +159,8 @@ pub(super) enum News {
     },
     /// It ends.
     Exit { tid: FieldRef },
+    /// A thread of the process has a new name.
+    Name { tid: FieldRef, name: FieldRef },
 }
 
 impl News {
@@ -169,6 +190,7 @@ impl News {
                     name: find("child_comm"),
                 },
             }),
+            "strata:thread_name" => Some(News::Name { tid: find("tid")?, name: find("name")? }),
             "sched_process_exit" => Some(News::Exit { tid: find("tid").or_else(|| find("pid"))? }),
             _ => None,
         }
@@ -350,6 +372,23 @@ fn level_name(level: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thread_of_another_pid_namespace_is_nobody_elses() {
+        let origin = |environment: &[(&str, i64)]| {
+            let entry = |&(name, number): &(&str, i64)| (name.to_owned(), number.into());
+            let environment = environment.iter().map(entry).collect();
+            Origin::new(&Schema { environment, ..Schema::default() }, 0)
+        };
+        let here = origin(&[("vpid", 40), ("pid", 40)]);
+        assert_eq!((here.pid, here.thread(Some(41))), (Some(40), (Some(41), None)));
+        let elsewhere = origin(&[("vpid", 7), ("pid", 40)]);
+        assert_eq!((elsewhere.pid, elsewhere.thread(Some(7))), (Some(40), (Some(40), None)));
+        assert_eq!(elsewhere.thread(Some(8)), (None, Some(8)));
+        assert_eq!(elsewhere.thread(None), (None, None));
+        // LTTng's.
+        assert_eq!(origin(&[("vpid", 7)]).thread(Some(8)), (Some(8), None));
+    }
 
     #[test]
     fn counter_rule_names_a_field_of_one_event_or_of_any() {

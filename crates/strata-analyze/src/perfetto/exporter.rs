@@ -2,9 +2,11 @@
 
 mod slice;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
+use std::sync::Arc;
 
+use strata_ctf::environment::THREAD_NAME_OF;
 use strata_ctf::model::schema::Schema;
 use strata_ctf::model::EnvValue;
 use strata_ctf::read::{
@@ -97,7 +99,7 @@ impl<W: Write> Exporter<W> {
         if let Some(system) = schemas.iter().find_map(|schema| system_info(schema)) {
             writer.system(None, Data::SystemInfo(system))?;
         }
-        Ok(Exporter {
+        let mut exporter = Exporter {
             writer,
             timebase,
             pairs,
@@ -113,7 +115,9 @@ impl<W: Write> Exporter<W> {
             latest: HashMap::new(),
             now: None,
             summary: Summary::default(),
-        })
+        };
+        exporter.name_threads(reader)?;
+        Ok(exporter)
     }
 
     /// The rules that select nothing in these traces, whatever their records say.
@@ -271,7 +275,9 @@ impl<W: Write> Exporter<W> {
             None if origin.kernel => cpu.and_then(|cpu| self.sched.running(machine, cpu)),
             tid => tid,
         };
+        let (tid, inner) = origin.thread(tid);
         let tid = tid.and_then(|tid| self.tracks.id(machine, tid));
+        let inner = inner.and_then(|inner| self.tracks.id(machine, inner));
         let said = ask(&plan.who.pid).and_then(|pid| self.tracks.id(machine, pid));
         if let (Some(tid), Some(pid)) = (tid, said) {
             self.tracks.belongs(machine, tid, pid);
@@ -283,7 +289,10 @@ impl<W: Write> Exporter<W> {
             (Some(tid), None) => {
                 Place::Thread { machine, pid: self.tracks.process_of(machine, tid), tid }
             }
-            (None, Some(pid)) if !origin.kernel => Place::Process { machine, pid },
+            (None, Some(pid)) if !origin.kernel => match inner {
+                Some(tid) => Place::Inner { machine, pid, tid },
+                None => Place::Process { machine, pid },
+            },
             _ => match cpu {
                 Some(cpu) => Place::Cpu { machine, cpu },
                 None => Place::Stream(stream_number),
@@ -298,7 +307,9 @@ impl<W: Write> Exporter<W> {
                 name.as_deref().filter(|_| !matches!(place, Place::Cpu { .. } | Place::Stream(_)))
             }
         };
-        if let (Place::Thread { pid, .. }, Some(process)) = (place, &origin.procname) {
+        if let (Place::Thread { pid, .. } | Place::Inner { pid, .. }, Some(process)) =
+            (place, &origin.procname)
+        {
             let place = Place::Process { machine, pid };
             self.tracks.describe(&mut self.writer, place, Some(process), stream_number)?;
         }
@@ -367,6 +378,10 @@ impl<W: Write> Exporter<W> {
                 let name = name.as_ref().and_then(|name| text(event, name));
                 self.tell(spot, Kin { tid, pid, parent, name })
             }
+            Some(News::Name { tid, name }) => {
+                let (Some(tid), Some(name)) = (ask(tid), text(event, name)) else { return Ok(()) };
+                self.name_thread(event.stream().index(), tid, &name)
+            }
             Some(News::Exit { tid }) => {
                 let Some(tid) = id(&self.tracks, tid) else { return Ok(()) };
                 let pid = self.tracks.process_of(machine, tid);
@@ -379,6 +394,44 @@ impl<W: Write> Exporter<W> {
                 self.close(spot.time, place.uuid(), open, "the thread ended")
             }
         }
+    }
+
+    /// A thread of the stream's process has this name.
+    fn name_thread(&mut self, stream: usize, tid: i64, name: &str) -> io::Result<()> {
+        let Some(known) = self.streams.get(stream) else { return Ok(()) };
+        let (origin, machine) = (&known.origin, known.origin.machine);
+        let ((tid, inner), tracks) = (origin.thread(Some(tid)), &self.tracks);
+        let id = |id: Option<i64>| tracks.id(machine, id?);
+        let place = match (id(origin.pid), id(tid), id(inner)) {
+            (Some(pid), Some(tid), _) => Place::Thread { machine, pid, tid },
+            (Some(pid), None, Some(tid)) => Place::Inner { machine, pid, tid },
+            _ => return Ok(()),
+        };
+        let process = origin.procname.as_deref();
+        let number = u32::try_from(stream).unwrap_or(u32::MAX);
+        if let Place::Thread { pid, .. } | Place::Inner { pid, .. } = place {
+            let place = Place::Process { machine, pid };
+            self.tracks.describe(&mut self.writer, place, process, number)?;
+        }
+        self.tracks.describe(&mut self.writer, place, Some(name), number).map(drop)
+    }
+
+    /// The names that threads had when recording began are in the environments.
+    fn name_threads(&mut self, reader: &Reader) -> io::Result<()> {
+        let mut named = HashSet::new();
+        for stream in reader.streams() {
+            let schema = stream.trace().schema();
+            if !named.insert(Arc::as_ptr(schema)) {
+                continue;
+            }
+            for (entry, value) in &schema.environment {
+                let tid = entry.strip_prefix(THREAD_NAME_OF).and_then(|tid| tid.parse().ok());
+                if let (Some(tid), EnvValue::Text(name)) = (tid, value) {
+                    self.name_thread(stream.index(), tid, name)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Export which thread is of which process.
@@ -447,14 +500,16 @@ impl<W: Write> Exporter<W> {
         extent: Extent<'_>,
     ) -> Vec<DebugAnnotation> {
         let mut annotations = Annotations::new(&mut self.writer);
+        // At an end it is what it was at the begin. In front of long arrays, behind which there is no room.
+        if let Extent::All(_) = extent {
+            event.visit(Scope::CommonContext, &mut annotations);
+        }
         event.visit(Scope::Payload, &mut annotations);
         if let Extent::End(slice) = extent {
             annotations.wrap("end", |name| slice.shared.contains(&name));
         }
         event.visit(Scope::SpecificContext, &mut annotations);
-        // At an end it is what it was at the begin.
         if let Extent::All(note) = extent {
-            event.visit(Scope::CommonContext, &mut annotations);
             if let Some(cpu) = spot.cpu {
                 annotations.add("cpu", AnnotationValue::Unsigned(cpu.into()));
             }
@@ -482,7 +537,9 @@ impl<W: Write> Exporter<W> {
             let place = match (spot.place, spot.cpu) {
                 // Who happens to run has nothing to do with what the kernel counts.
                 (_, Some(cpu)) if kernel => Place::Cpu { machine: spot.machine, cpu },
-                (Place::Thread { machine, pid, .. }, _) => Place::Process { machine, pid },
+                (Place::Thread { machine, pid, .. } | Place::Inner { machine, pid, .. }, _) => {
+                    Place::Process { machine, pid }
+                }
                 (place, _) => place,
             };
             value.track_uuid = self.counter_track(place, &counter.name, event)?;

@@ -60,6 +60,8 @@ pub struct Summary {
     pub ends_without_begin: u64,
     /// Scheduling and interrupts.
     pub kernel: u64,
+    /// Begins whose end was looked for on the same CPU: the trace does not say their thread.
+    pub guessed: u64,
     /// Slices of which the end is not in the trace.
     pub unfinished: u64,
     /// Those that begin a slice where there are too many already; shown as instants, and counted there.

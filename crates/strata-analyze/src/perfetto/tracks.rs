@@ -32,6 +32,8 @@ pub(super) type Machine = u8;
 pub(super) enum Place {
     /// A thread of a process; ids are above 0.
     Thread { machine: Machine, pid: i32, tid: i32 },
+    /// A thread of a process in another PID namespace, where its id is: by it, nobody else's is meant.
+    Inner { machine: Machine, pid: i32, tid: i32 },
     /// A process, of which the thread is not known.
     Process { machine: Machine, pid: i32 },
     /// A CPU, of which the thread is not known, or idle.
@@ -49,6 +51,8 @@ impl Place {
         let number = |value: i32| u64::from(value.unsigned_abs() & (i32::MAX as u32));
         match self {
             Place::Thread { machine: _, pid, tid } => 3 << 62 | number(pid) << 31 | number(tid),
+            // Ids are above 0, so this is not 0.
+            Place::Inner { machine: _, pid, tid } => number(pid) << 31 | number(tid),
             Place::Process { machine: _, pid } => OTHER | number(pid),
             Place::Cpu { machine, cpu } => {
                 OTHER | 1 << 56 | u64::from(machine) << 32 | u64::from(cpu)
@@ -158,6 +162,9 @@ impl Tracks {
                 let name = if pid == tid { name } else { None };
                 self.describe(writer, Place::Process { machine, pid }, name, stream)?;
             }
+            Place::Inner { machine, pid, .. } => {
+                self.describe(writer, Place::Process { machine, pid }, None, stream)?;
+            }
             Place::Cpu { machine, .. } => {
                 self.describe(writer, Place::Cpus { machine }, None, stream)?;
             }
@@ -221,6 +228,11 @@ impl Tracks {
                     tid: Some(tid.into()),
                     thread_name: name.map(str::to_owned),
                 }),
+                ..track
+            },
+            Place::Inner { machine, pid, tid } => TrackDescriptor {
+                parent_uuid: Some(Place::Process { machine, pid }.uuid()),
+                name: Some(format!("{} {tid} (in its PID namespace)", name.unwrap_or("thread"))),
                 ..track
             },
             Place::Process { machine, pid } => TrackDescriptor {
@@ -293,6 +305,7 @@ mod tests {
             add(Place::Process { machine: 0, pid }.uuid());
             for tid in ids {
                 add(Place::Thread { machine: 0, pid, tid }.uuid());
+                add(Place::Inner { machine: 0, pid, tid }.uuid());
             }
         }
         for machine in [0, 1, 255] {

@@ -62,7 +62,9 @@ impl<W: Write> Exporter<W> {
         let key = slice.key.as_ref().and_then(|key| event.value(key));
         let key = key.map_or(Key::None, key_of);
         let parent = match spot.place {
-            Place::Thread { machine, pid, .. } | Place::Process { machine, pid }
+            Place::Thread { machine, pid, .. }
+            | Place::Inner { machine, pid, .. }
+            | Place::Process { machine, pid }
                 if !self.is_kernel(event) =>
             {
                 Place::Process { machine, pid }.uuid()
@@ -72,6 +74,7 @@ impl<W: Write> Exporter<W> {
         };
         let origin = Origin { parent, cpu: spot.cpu.map(u64::from) };
         if slice.role.begins {
+            self.summary.guessed += u64::from(slice.role.key.is_none());
             let begin = self.lanes.begin(pair, key, origin);
             if let Some(closed) = begin.closed {
                 let track = self.lane_track(closed, slice)?;
