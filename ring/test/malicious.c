@@ -257,7 +257,9 @@ static void attack(const struct strata_ring_config *config, uint64_t ms)
 	if (!victim_make(&v, config))
 		return;
 	views = packets = errors = 0;
-	for (rounds = 0; rounds < 1000000 && test_now_ns() < end && !test_failures; rounds++) {
+	for (rounds = 0;
+	     rounds < 1000000 && (rounds <= 50 || test_now_ns() < end) && !test_failures;
+	     rounds++) {
 		/* Something true under the lies, mostly. */
 		if (test_random_from(&random) % 4)
 			memcpy(v.memory, v.good, v.bytes);
@@ -269,7 +271,6 @@ static void attack(const struct strata_ring_config *config, uint64_t ms)
 	printf("      %" PRIu64 " rounds: %" PRIu64 " packets, %" PRIu64 " records, %" PRIu64
 	       " refused\n",
 	       rounds, packets, views, errors);
-	CHECK(rounds, >, 50);
 	CHECK(errors, >, 0);
 	victim_free(&v);
 }
@@ -335,7 +336,8 @@ static void attack_meanwhile(const struct strata_ring_config *config, void *(*ru
 	attacker.stop = 0;
 	if (!CHECK(pthread_create(&thread, NULL, run, NULL), ==, 0))
 		return;
-	for (rounds = 0; rounds < 1000000 && test_now_ns() < end && !test_failures; rounds++) {
+	for (rounds = 0; rounds < 1000000 && (rounds <= 5 || test_now_ns() < end) && !test_failures;
+	     rounds++) {
 		if (test_random_from(&random) % 2)
 			memcpy(v.memory, v.good, v.bytes);
 		alarm(TEST_SECONDS);
@@ -346,7 +348,6 @@ static void attack_meanwhile(const struct strata_ring_config *config, void *(*ru
 	printf("      %" PRIu64 " rounds: %" PRIu64 " packets, %" PRIu64 " records, %" PRIu64
 	       " refused\n",
 	       rounds, packets, views, errors);
-	CHECK(rounds, >, 5);
 	victim_free(&v);
 }
 

@@ -259,7 +259,7 @@ static void malicious_header_of_random_bytes_never_crashes(void)
 	unsigned char *bytes = (unsigned char *)&spoilt;
 	unsigned rounds, accepted = 0, i;
 
-	for (rounds = 0; rounds < 100000 && test_now_ns() < end; rounds++) {
+	for (rounds = 0; rounds < 100000 && (rounds <= 100 || test_now_ns() < end); rounds++) {
 		spoilt = header;
 		/* One to four bytes, mostly behind the magic number. */
 		for (i = 0; i <= rounds % 4; i++) {
@@ -280,7 +280,6 @@ static void malicious_header_of_random_bytes_never_crashes(void)
 		strata_ring_channel_close(&opened);
 	}
 	printf("      %u headers, %u of them harmless\n", rounds, accepted);
-	CHECK(rounds, >, 100);
 	strata_ring_channel_close(&channel);
 }
 

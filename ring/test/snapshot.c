@@ -210,7 +210,8 @@ static void *produce(void *argument)
 static void snapshot_while_the_producer_goes_on_has_whole_packets_in_order(void)
 {
 	struct fixture f = begin(&sample_overwrite, 0);
-	uint64_t end = test_now_ns() + 300000000, got = 0, gone = 0, read = 0;
+	uint64_t end = test_now_ns() + 300000000, limit = end + UINT64_C(60000000000), got = 0,
+		 gone = 0, read = 0, now;
 	struct strata_ring_counters c;
 	struct strata_ring_packet packet;
 	pthread_t thread;
@@ -220,7 +221,7 @@ static void snapshot_while_the_producer_goes_on_has_whole_packets_in_order(void)
 		test_pin(cpus[1]);
 	stop = 0;
 	REQUIRE(pthread_create(&thread, NULL, produce, &f), ==, 0);
-	while (test_now_ns() < end && !test_failures) {
+	while (((now = test_now_ns()) < end || (!got && now < limit)) && !test_failures) {
 		uint64_t before = 0, first;
 
 		direction = !direction;

@@ -11,6 +11,7 @@
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -269,8 +270,9 @@ int main(int argc, char **argv)
 		kill(workers[--nr_workers], SIGKILL);
 		waitpid(workers[nr_workers], NULL, 0);
 	}
-	/* A program may still be at its end on another CPU. */
-	usleep(200000);
+	/* A program may still be at its end on another CPU: until all have left what RCU protects. */
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
+		fail("membarrier", -errno);
 	drain(its, counts);
 	for (cpu = 0; cpu < channel.streams.nr; cpu++) {
 		const struct strata_ring_view *view;
