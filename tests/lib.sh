@@ -153,6 +153,19 @@ record() {
 	status=$?
 }
 
+# record_for SECONDS FLAG...: of what runs already, for so long; on a busy machine, where nothing happened in it that
+# is recorded, longer.
+record_for() {
+	local seconds
+	for seconds in "$1" 4 40; do
+		record --duration "$seconds" "${@:2}"
+		[[ $status == 1 ]] && grep -q 'came by none of them' "$talk" || return 0
+	done
+}
+
+# in_files: something is in the trace's files.
+in_files() { [[ -n $(find "$trace" -name 'channel*' -size +0 -print -quit 2>/dev/null) ]]; }
+
 # record_begin FLAG... [-- COMMAND...]: in the background, as process $tracer, in a process group of its own;
 # returns when it records.
 record_begin() {
@@ -161,7 +174,7 @@ record_begin() {
 	"$strata" record "${layers[@]}" -o "$trace" "$@" >"$output" 2>"$talk" &
 	tracer=$!
 	set +m
-	wait_for 20 grep -q '^strata: recording' "$talk" || fail "strata does not begin to record"
+	wait_for 60 grep -q '^strata: recording' "$talk" || fail "strata does not begin to record"
 }
 
 # record_end: stop that one; its exit status is in $status.
@@ -184,7 +197,7 @@ begin() {
 	"$@" >"$hello" &
 	begun=$!
 	hellos[$begun]=$hello
-	wait_for 20 grep -q ready "$hello" || fail "$* does not begin"
+	wait_for 60 grep -q ready "$hello" || fail "$* does not begin"
 }
 
 # is_off PID TIMES: a "ticker wait" has seen so often that it is no longer recorded; before, it takes the next

@@ -15,7 +15,7 @@ attack() {
 is_stopped() { [[ $(sed 's/.*) //' "/proc/$1/stat" | cut -c 1) == T ]]; }
 stop_tracer() {
 	kill -s STOP "$tracer"
-	wait_for 20 is_stopped "$tracer" || fail "strata does not stop"
+	wait_for 60 is_stopped "$tracer" || fail "strata does not stop"
 }
 
 # is_recorded NAME PID: records of this process are in the trace.

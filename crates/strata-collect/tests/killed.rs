@@ -75,17 +75,29 @@ fn spawn(folder: &Path) -> Child {
 
 /// The trace in `folder`, once it is there.
 fn trace(folder: &Path) -> PathBuf {
+    let mut path = PathBuf::new();
+    wait_until("a trace", || {
+        let Some(Ok(entry)) = fs::read_dir(folder).unwrap().next() else { return false };
+        path = entry.path().join("t");
+        path.join("metadata").exists()
+    });
+    path
+}
+
+/// The files of its streams.
+fn streams(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let names = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
+    let streams =
+        names.filter(|name| name != "metadata" && !name.as_encoded_bytes().starts_with(b"."));
+    streams.map(|name| path.join(name)).collect::<Vec<_>>().into_iter()
+}
+
+fn wait_until(what: &str, mut is_there: impl FnMut() -> bool) {
     let begin = Instant::now();
-    while begin.elapsed() < Duration::from_secs(60) {
-        if let Some(Ok(entry)) = fs::read_dir(folder).unwrap().next() {
-            let path = entry.path().join("t");
-            if path.join("metadata").exists() {
-                return path;
-            }
-        }
+    while !is_there() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "the child has made no {what}");
         thread::yield_now();
     }
-    panic!("the child has made no trace");
 }
 
 #[test]
@@ -96,19 +108,19 @@ fn collector_killed_at_random_moments_leaves_whole_packets() {
         let folder = Folder::new();
         let mut child = spawn(folder.path());
         let path = trace(folder.path());
-        // The first packet of a file, and some ten thousands.
-        let upto = if round % 4 == 0 { 500 } else { 15_000 };
+        // The first packet of a file, which may not come so far, and some ten thousands.
+        let upto = if round % 4 == 0 {
+            500
+        } else {
+            wait_until("a file", || streams(&path).next().is_some());
+            15_000
+        };
         thread::sleep(Duration::from_micros(random.below(upto)));
         child.kill().unwrap();
         child.wait().unwrap();
-        for entry in fs::read_dir(&path).unwrap() {
-            let entry = entry.unwrap();
-            let name = entry.file_name().into_string().unwrap();
-            if name == "metadata" || name.starts_with('.') {
-                continue;
-            }
-            let here = packets(&entry.path()).len();
-            assert!(here > 0, "{name} is empty");
+        for file in streams(&path) {
+            let here = packets(&file).len();
+            assert!(here > 0, "{} is empty", file.display());
             (files, found) = (files + 1, found + here);
         }
         if round >= KILLS - READ {

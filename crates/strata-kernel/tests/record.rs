@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use strata_ctf::walk::{Record, Walker};
 use strata_kernel::catalog::Catalog;
 use strata_kernel::tracefs::Tracefs;
@@ -69,6 +68,13 @@ fn begin(spec: Spec) -> Option<KernelSession> {
     }
 }
 
+/// A BPF program may still be at its end on another CPU: until all have left what RCU protects.
+fn let_programs_end() {
+    // MEMBARRIER_CMD_GLOBAL
+    // SAFETY: no memory is involved.
+    assert_eq!(unsafe { libc::syscall(libc::SYS_membarrier, 1, 0, 0) }, 0);
+}
+
 /// What was recorded, by name: thread and payload.
 type Records = HashMap<String, Vec<(u32, Vec<u8>)>>;
 
@@ -116,7 +122,7 @@ fn record(events: Vec<SelectedEvent>) -> Option<(Records, u32, KernelSession)> {
     let pid = process.id();
     assert!(process.wait().unwrap().success());
     session.stop();
-    std::thread::sleep(Duration::from_millis(20));
+    let_programs_end();
     let records = read(&mut channel, session.stream_class());
     Some((records, pid, session))
 }
@@ -142,7 +148,7 @@ fn processes_that_run_already_are_followed_with_their_descendants() {
     process.stdin.take().unwrap().write_all(b"line\n").unwrap();
     process.wait().unwrap();
     session.stop();
-    std::thread::sleep(Duration::from_millis(20));
+    let_programs_end();
     let records = read(&mut channel, session.stream_class());
     // Its own, and its new child's; not that of this process' other child.
     let pid = process.id();

@@ -254,7 +254,7 @@ fn record_filtered(
     session.start();
     assert!(command(what).status().unwrap().success());
     session.stop();
-    std::thread::sleep(Duration::from_millis(20));
+    let_programs_end();
     let seen = read(&mut channel, session.stream_class());
     Some((seen, session.counts()))
 }
@@ -322,9 +322,16 @@ fn open_of_an_untouched_page_has_the_address_at_entry_and_the_text_at_exit() {
     }
 }
 
+/// A BPF program may still be at its end on another CPU: until all have left what RCU protects.
+fn let_programs_end() {
+    // MEMBARRIER_CMD_GLOBAL
+    // SAFETY: no memory is involved.
+    assert_eq!(unsafe { libc::syscall(libc::SYS_membarrier, 1, 0, 0) }, 0);
+}
+
 /// Waits until a thread of the process is in this system call, or stopped, as /proc has it.
 fn wait_for_thread(pid: u32, wanted: &dyn Fn(&str, &str) -> bool) {
-    for _ in 0..500 {
+    for _ in 0..6000 {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
         for thread in threads.map(|thread| thread.unwrap().path()) {
             let file = |name| std::fs::read_to_string(thread.join(name)).unwrap_or_default();
@@ -364,7 +371,7 @@ fn text_of_a_call_whose_exit_is_not_seen_is_counted_and_not_taken_by_the_next() 
         assert!(child.wait().unwrap().success());
         session.stop();
         std::fs::remove_file(&fifo).unwrap();
-        std::thread::sleep(Duration::from_millis(20));
+        let_programs_end();
         let seen = read(&mut channel, session.stream_class());
         let path = fifo.to_str().unwrap();
         assert!(!seen.iter().filter_map(text_record).any(|(_, _, text)| text == path));

@@ -346,9 +346,15 @@ mod tests {
 
     #[test]
     fn command_that_runs_on_says_so() {
-        let mut running = start(&["sleep", "0.3"]).unwrap();
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let script = format!("read line <&{}; exit 0", read.as_raw_fd());
+        let command: Vec<OsString> = ["sh", "-c", &script].iter().map(Into::into).collect();
+        let (fds, inherited) = ([std::os::fd::AsFd::as_fd(&read)], Inherited::prepare().unwrap());
+        let mut running = Running::start(&command, &[], &fds, &inherited).unwrap();
         assert!(!running.wait(Duration::from_millis(1)).unwrap());
         assert_eq!(running.end(), CommandEnd::Running { pid: running.pid() });
+        // What it waits for.
+        drop(write);
         while !running.wait(Duration::from_secs(5)).unwrap() {}
         assert_eq!(running.end(), CommandEnd::Exited(0));
     }
@@ -396,7 +402,17 @@ mod tests {
         let path = std::env::temp_dir().join(format!("strata-interpreter-{}", std::process::id()));
         std::fs::write(&path, "#!/no/such/interpreter\n").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let result = start(&[path.to_str().unwrap()]);
+        let result = loop {
+            match start(&[path.to_str().unwrap()]) {
+                // A process that another test is just starting has it open for writing until its execve.
+                Err(CommandError::NotExecutable { source, .. })
+                    if source.kind() == io::ErrorKind::ExecutableFileBusy =>
+                {
+                    std::thread::yield_now();
+                }
+                result => break result,
+            }
+        };
         std::fs::remove_file(&path).unwrap();
         let error = result.unwrap_err();
         assert!(matches!(error, CommandError::NoInterpreter { .. }), "{error}");

@@ -117,7 +117,16 @@ mod tests {
         let path = std::env::temp_dir().join(name);
         let _ = fs::remove_file(&path);
         fs::copy("/bin/sleep", &path).unwrap();
-        (path.clone(), Command::new(&path).arg("60").spawn().unwrap())
+        let child = loop {
+            match Command::new(&path).arg("1000").spawn() {
+                // A process that another test is just starting has it open for writing until its execve.
+                Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                    std::thread::yield_now();
+                }
+                child => break child.unwrap(),
+            }
+        };
+        (path, child)
     }
 
     #[test]
@@ -125,7 +134,7 @@ mod tests {
         // Longer than a comm.
         let name = format!("strata-sleeper-{}", std::process::id());
         let (path, mut one) = sleeper(&name);
-        let mut two = Command::new(&path).arg("60").spawn().unwrap();
+        let mut two = Command::new(&path).arg("1000").spawn().unwrap();
         let mut wanted = [one.id(), two.id()];
         wanted.sort_unstable();
         assert_eq!(processes_of(&name).unwrap(), wanted);

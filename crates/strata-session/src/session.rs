@@ -509,6 +509,7 @@ mod tests {
     use crate::report::CommandEnd;
     use std::ffi::OsString;
     use std::path::PathBuf;
+    use std::thread;
 
     /// A folder for one test's trace, which is not there yet.
     fn output(name: &str) -> PathBuf {
@@ -535,11 +536,21 @@ mod tests {
 
     /// These signals ask as soon as it records.
     fn asked_to_stop(options: &Options, signals: &[i32]) -> (Report, Vec<Notice>) {
+        asked_to_stop_and(options, signals, &mut |_, _| ())
+    }
+
+    /// The same; `also` sees each notice, and those before it.
+    fn asked_to_stop_and(
+        options: &Options,
+        signals: &[i32],
+        also: &mut dyn FnMut(&Notice, &[Notice]),
+    ) -> (Report, Vec<Notice>) {
         let (mut notices, stop) = (Vec::new(), Stop::new());
         let mut recording = record(options, &stop, &mut |notice| {
             if matches!(notice, Notice::Started { .. }) {
                 signals.iter().for_each(|&signal| stop.request(signal));
             }
+            also(&notice, &notices);
             notices.push(notice);
         })
         .unwrap();
@@ -592,20 +603,35 @@ mod tests {
     fn record_when_the_time_is_over_leaves_the_command_running() {
         let duration = Some(Duration::from_millis(300));
         let options = Options { duration, ..options("time", &["sleep", "600"]) };
-        let (report, notices) = recorded(&options);
+        let (report, _) = recorded(&options);
         assert_eq!(report.end, EndReason::Duration);
         let Some(CommandEnd::Running { pid }) = report.command else { panic!("{report:?}") };
-        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        // It may not have come so far yet.
+        let limit = Instant::now() + Duration::from_secs(60);
+        let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        while !state().contains("(sleep) S") && Instant::now() < limit {
+            thread::yield_now();
+        }
+        let state = state();
         end(pid);
         assert!(state.contains("(sleep) S"), "{state}");
-        assert!(notices.iter().any(|notice| matches!(notice, Notice::Progress(_))));
     }
 
     #[test]
     fn record_when_asked_once_waits_for_the_command() {
-        let (report, notices) = asked_to_stop(&options("once", &["sleep", "0.3"]), &[libc::SIGINT]);
-        assert_eq!((report.end, report.command), (EndReason::Command, Some(CommandEnd::Exited(0))));
         let waiting = |notice: &&Notice| matches!(notice, Notice::WaitingForCommand { .. });
+        // The command ends when somebody has been told that it is waited for, and how far it is.
+        let may_end = output("may-end");
+        let script = r#"until [ -e "$0" ]; do sleep 0.02; done"#;
+        let command = options("once", &["sh", "-c", script, may_end.to_str().unwrap()]);
+        let (report, notices) =
+            asked_to_stop_and(&command, &[libc::SIGINT], &mut |notice, before| {
+                if matches!(notice, Notice::Progress(_)) && before.iter().any(|one| waiting(&one)) {
+                    std::fs::write(&may_end, "").unwrap();
+                }
+            });
+        std::fs::remove_file(&may_end).unwrap();
+        assert_eq!((report.end, report.command), (EndReason::Command, Some(CommandEnd::Exited(0))));
         assert_eq!(notices.iter().filter(waiting).count(), 1);
     }
 

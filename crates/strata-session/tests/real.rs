@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{kill_process, setrlimit, Pid, Resource, Rlimit, Signal};
 use strata_session::options::Options;
-use strata_session::report::{CommandEnd, EndReason, Notice, Report};
+use strata_session::report::{CommandEnd, EndReason, Notice, Progress, Report};
 use strata_session::stop::Stop;
 use strata_session::{record, SessionError};
 
@@ -65,6 +65,32 @@ fn recorded(name: &str, options: Options) -> (Report, Vec<Notice>) {
     (recording.report, notices)
 }
 
+/// The same, until `is_enough` of how far it is; it is asked about four times a second.
+fn recorded_until(
+    name: &str,
+    options: Options,
+    is_enough: &mut dyn FnMut(&Progress) -> bool,
+) -> Report {
+    let duration = Some(Duration::from_secs(90));
+    let options = Options { output: Some(output(name)), duration, ..options };
+    let stop = Stop::new();
+    let recording = record(&options, &stop, &mut |notice| match notice {
+        Notice::Progress(progress) if is_enough(&progress) => {
+            // At once: the first one only asks the command to end.
+            (0..2).for_each(|_| stop.request(0));
+        }
+        _ => (),
+    });
+    let _ = std::fs::remove_dir_all(output(name));
+    recording.unwrap().report
+}
+
+/// In a command's script: until this file is there, which a test makes.
+fn until(file: &Path) -> String {
+    let _ = std::fs::remove_file(file);
+    format!("until [ -e '{}' ]; do sleep 0.02; done", file.display())
+}
+
 fn output(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("strata-real-{name}-{}", std::process::id()))
 }
@@ -81,14 +107,21 @@ fn end(pid: u32) {
 
 #[test]
 fn record_of_a_command_says_which_descendants_run_on() {
-    let report = of_command("daemon", shell(r#""$0" run 2 >/dev/null & sleep 1.5"#, "ticker"));
+    let enough = output("enough");
+    let script = format!(r#""$0" run 2 >/dev/null & {}"#, until(&enough));
+    let options = Options { command: shell(&script, "ticker"), ..Options::default() };
+    let report = recorded_until("daemon", options, &mut |progress| {
+        (progress.records > 10).then(|| std::fs::write(&enough, "").unwrap());
+        false
+    });
+    std::fs::remove_file(&enough).unwrap();
     assert_eq!((report.end, report.command), (EndReason::Command, Some(CommandEnd::Exited(0))));
     let [pid] = report.left_running[..] else { panic!("{report:?}") };
     let process = report.processes().find(|process| process.pid == pid).unwrap();
     assert!(process.is_alive && process.counts.records > 10, "{process:?}");
     end(pid);
     // One without tracepoints is known by the socket that it has inherited.
-    let report = of_command("holder", shell("sleep 10 >/dev/null 2>&1 &", "ender"));
+    let report = of_command("holder", shell("sleep 60 >/dev/null 2>&1 &", "ender"));
     assert!(report.left_running.is_empty(), "{report:?}");
     assert!(report.remarks.iter().any(|text| text.contains("a descendant of the command runs on")));
     // Who has ended before the command does not run on, nor does the command itself.
@@ -108,8 +141,8 @@ fn record_of_a_process_that_closed_everything_has_its_short_lived_child_too() {
 fn record_of_a_descendant_without_our_environment_begins_when_it_is_found() {
     let mut command = words(Path::new("env"), &["-i"]);
     command.extend(words(&program("ticker"), &["run", "2"]));
-    let duration = Some(Duration::from_secs(2));
-    let (report, _) = recorded("cleared", Options { command, duration, ..Options::default() });
+    let options = Options { command, ..Options::default() };
+    let report = recorded_until("cleared", options, &mut |progress| progress.records > 20);
     let Some(CommandEnd::Running { pid }) = report.command else { panic!("{report:?}") };
     end(pid);
     let process = report.processes().next().unwrap();
@@ -135,9 +168,16 @@ fn record_of_a_program_that_refuses_says_why_once() {
     // Its name is known only until it has ended.
     assert_eq!(refused(&report).len(), 1, "{report:?}");
     // Announced, and found in /proc.
-    let duration = Some(Duration::from_millis(2500));
-    let command = shell(r#"ulimit -f 100; exec "$0" run 2 >/dev/null"#, "ticker");
-    let (report, _) = recorded("stays", Options { command, duration, ..Options::default() });
+    let said = output("said");
+    let script = format!(r#"ulimit -f 100; exec "$0" run 2 >'{}'"#, said.display());
+    let options = Options { command: shell(&script, "ticker"), ..Options::default() };
+    let mut looks = 0;
+    let report = recorded_until("stays", options, &mut |_| {
+        // It runs; /proc is looked at several times.
+        looks += usize::from(std::fs::read_to_string(&said).is_ok_and(|text| text == "ready\n"));
+        looks > 8
+    });
+    std::fs::remove_file(&said).unwrap();
     let Some(CommandEnd::Running { pid }) = report.command else { panic!("{report:?}") };
     end(pid);
     assert_eq!(refused(&report), ["ticker"], "{report:?}");
@@ -167,29 +207,47 @@ fn record_of_a_running_process_for_a_time_leaves_it_running() {
     let mut said = String::new();
     BufReader::new(ticker.0.stdout.take().unwrap()).read_line(&mut said).unwrap();
     assert_eq!(said, "ready\n");
-    let (pids, duration) = (vec![ticker.0.id()], Some(Duration::from_millis(500)));
-    let (report, _) = recorded("time", Options { pids, duration, ..Options::default() });
-    assert_eq!((report.end, report.not_reached.len()), (EndReason::Duration, 0));
-    assert!(report.counts().records > 20, "{report:?}");
-    assert!(report.left_running.is_empty(), "nobody expects it to end");
+    // On a busy machine a longer time.
+    for seconds in [0.5, 4.0, 30.0] {
+        let (pids, duration) = (vec![ticker.0.id()], Some(Duration::from_secs_f64(seconds)));
+        let (report, _) = recorded("time", Options { pids, duration, ..Options::default() });
+        assert_eq!((report.end, report.not_reached.len()), (EndReason::Duration, 0));
+        assert!(report.left_running.is_empty(), "nobody expects it to end");
+        if report.counts().records > 20 {
+            break;
+        }
+        assert!(seconds < 30.0, "{report:?}");
+    }
     assert!(ticker.0.try_wait().unwrap().is_none());
 }
 
 #[test]
 fn record_that_fails_waits_for_its_command() {
-    let folder = output("fails");
+    let (folder, begun, failed) = (output("fails"), output("fails-begun"), output("fails-failed"));
     let script = format!(
-        r#""$0" run 1 >/dev/null & sleep 0.5; rm -r '{}'; sleep 1.5; kill $!; exit 7"#,
-        folder.display()
+        r#""$0" run 1 >/dev/null & {}; rm -r '{}'; {}; sleep 1; kill $!; exit 7"#,
+        until(&begun),
+        folder.display(),
+        until(&failed)
     );
     let begin = Instant::now();
-    let command = shell(&script, "ticker");
     let flush = Duration::from_millis(50);
-    let (report, notices) = recorded("fails", Options { command, flush, ..Options::default() });
-    assert_eq!((report.end, report.command), (EndReason::Failure, Some(CommandEnd::Exited(7))));
+    let command = shell(&script, "ticker");
+    let options = Options { output: Some(folder), command, flush, ..Options::default() };
+    let mut notices = Vec::new();
+    let recording = record(&options, &Stop::new(), &mut |notice| {
+        match notice {
+            Notice::Progress(Progress { records: 1.., .. }) => std::fs::write(&begun, "").unwrap(),
+            Notice::Failed { .. } => std::fs::write(&failed, "").unwrap(),
+            _ => (),
+        }
+        notices.push(notice);
+    });
+    let report = recording.unwrap().report;
     let whole = begin.elapsed();
-    assert!(whole >= Duration::from_secs(2));
-    // The command goes on for 1.5 s behind the failure.
+    [begun, failed].iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    assert_eq!((report.end, report.command), (EndReason::Failure, Some(CommandEnd::Exited(7))));
+    // The command goes on for a second behind the failure.
     assert!(report.elapsed + Duration::from_millis(500) < whole, "{:?} {whole:?}", report.elapsed);
     let failed =
         |notice: &&Notice| matches!(notice, Notice::Failed { why, .. } if why.contains("fails"));

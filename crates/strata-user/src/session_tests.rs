@@ -402,14 +402,18 @@ fn tick_keeps_the_heartbeat_and_the_clock_going() {
     let mut session = AppSession::start(&fake.open(), &spec(&["*"]), &clock).unwrap();
     let beat = |fake: &Fake| fake.session_u64(0, offset_of!(user::Session, heartbeat_ns));
     let (first, index) = (beat(&fake), fake.u64(offset_of!(user::Control, clock_index)));
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_millis(600) {
-        let next = session.tick(&clock).unwrap();
-        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    let (limit, mut waits) = (Instant::now() + Duration::from_secs(60), Duration::ZERO);
+    let is_tsc = *clock.kind() == crate::ClockKind::Tsc;
+    let clocks = || fake.u64(offset_of!(user::Control, clock_index)) - index;
+    while beat(&fake) - first <= 400_000_000 || is_tsc && clocks() < 4 {
+        assert!(Instant::now() < limit, "{} ns, {} clocks", beat(&fake) - first, clocks());
+        let wait = session.tick(&clock).unwrap().saturating_duration_since(Instant::now());
+        std::thread::sleep(wait);
+        waits += wait;
     }
-    assert!(beat(&fake) - first > 400_000_000);
-    if *clock.kind() == crate::ClockKind::Tsc {
-        assert!(fake.u64(offset_of!(user::Control, clock_index)) - index >= 4, "10, 20, 40 ... ms");
+    // 10, 20, 40 ... ms: what it asks for, not what a busy machine makes of it.
+    assert!(waits < Duration::from_secs(2), "{waits:?}");
+    if is_tsc {
         assert_eq!(fake.u32(offset_of!(user::Control, clock_kind)), user::CLOCK_TSC);
     }
     fake.put_u64(crate::memory::session(0) + offset_of!(user::Session, generation), 1);

@@ -222,7 +222,7 @@ fn launched_application_and_its_child_are_recorded_from_their_first_event() {
         assert!(matches!(announcements.receive().unwrap(), Received::Nothing));
         drop(running);
         // A process that another test is just starting has our descriptors until its execve.
-        let give_up = Instant::now() + Duration::from_secs(10);
+        let give_up = Instant::now() + Duration::from_secs(60);
         while !matches!(announcements.receive().unwrap(), Received::End) {
             assert!(Instant::now() < give_up, "{way:?}: the end is not seen");
             sleep(Duration::from_millis(1));

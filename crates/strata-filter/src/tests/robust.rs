@@ -270,5 +270,5 @@ fn malicious_repetitions_take_no_time() {
     {
         exercise(&token.repeat(crate::MAX_LENGTH / token.len()));
     }
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
