@@ -19,7 +19,8 @@ use crate::process::Status;
 /// How long a thread may sleep in one wait for what the kernel knows by heart, before it is left behind.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(40);
 
-/// The same for what may have to be read from a disk.
+/// The same for what may have to be read from a disk; for our own program, where that is not in memory; and for
+/// processes of our own user, who holds up nobody else, or that were named.
 pub(crate) const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// So many times that for all questions of one user that are asked together, beside those left behind.
@@ -188,6 +189,21 @@ fn start_thread(generation: u32) -> io::Result<Sender<Job>> {
         }
     })?;
     Ok(sender)
+}
+
+/// How long a process of this user is waited for.
+fn patience_with(uid: Option<u32>, patience: Duration) -> Duration {
+    match uid == Some(rustix::process::geteuid().as_raw()) {
+        true => patience.max(DISK_PATIENCE),
+        false => patience,
+    }
+}
+
+/// Does a thread of ours that sleeps wait for memory that it has touched, and not in a system call? That is our
+/// program, which comes from a disk; no process is asked.
+fn waits_for_memory(tid: u32) -> bool {
+    std::fs::read(format!("/proc/self/task/{tid}/syscall"))
+        .is_ok_and(|text| text.starts_with(b"-1 "))
 }
 
 /// How often a thread of ours has gone to sleep, if it sleeps now; `None`: it does not.
@@ -492,7 +508,12 @@ impl<A: Send + 'static> Errand<A> {
                     Duration::ZERO
                 }
             };
-            let hangs = !slept.is_zero() && (slept >= PATIENCE || !may_wait(self.uid));
+            let memory = asking.is_some_and(|asking| waits_for_memory(asking.tid));
+            let patience = match memory {
+                true => DISK_PATIENCE,
+                false => patience_with(Some(self.uid), PATIENCE),
+            };
+            let hangs = !slept.is_zero() && (slept >= patience || !memory && !may_wait(self.uid));
             let is_over = hangs || begin.elapsed() >= WAIT_MAX;
             if is_done || is_over {
                 return self.answer().or_else(|| {
@@ -573,7 +594,13 @@ fn watch<Q: Send + 'static, A: Send + 'static>(
         let step = now - std::mem::replace(&mut last, now);
         let Some(Seen { since, .. }) = seen else { continue };
         let of_user = slept_of.entry(asking.uid).or_default();
-        *of_user += step.min(2 * STEP);
+        let patience = match waits_for_memory(asking.tid) {
+            true => patience.max(DISK_PATIENCE),
+            false => {
+                *of_user += step.min(2 * STEP);
+                patience_with(asking.uid, patience)
+            }
+        };
         let is_over = *of_user >= patience * PATIENCES_OF_USER;
         // Who has the lock and runs will go on; there may be many others.
         let runs = || matches!(Status::read(asking.pid), Ok(Some(status)) if status.is_running);
@@ -774,6 +801,69 @@ mod tests {
                 Ok(7) => Ok(()),
                 answer => Err(format!("{answer:?}")),
             }
+        });
+    }
+
+    #[test]
+    fn process_of_our_own_user_is_waited_for_longer() {
+        holds_with_some_patience(UID + 7, |patience, _| {
+            let late = move |door: &Door<'_>| {
+                door.enter(rustix::process::geteuid().as_raw())?;
+                // Less than a second.
+                std::thread::sleep(patience * 2);
+                Ok(())
+            };
+            ask(NOBODY + 700, patience, late).map_err(|error| format!("{error:?}"))
+        });
+    }
+
+    /// A page that stays away until it is asked for: userfaultfd(2). `None`: this process may not have it.
+    fn absent_page() -> Option<(std::fs::File, usize)> {
+        use std::os::fd::{AsRawFd, FromRawFd};
+        const UFFD_USER_MODE_ONLY: libc::c_int = 1;
+        let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | UFFD_USER_MODE_ONLY;
+        // SAFETY: no memory is involved.
+        let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
+        // SAFETY: it is new, and ours.
+        let file = (fd >= 0).then(|| unsafe { std::fs::File::from_raw_fd(fd as i32) })?;
+        let (rights, kind) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping.
+        let page = unsafe { libc::mmap(std::ptr::null_mut(), 4096, rights, kind, -1, 0) };
+        assert_ne!(page, libc::MAP_FAILED);
+        // struct uffdio_api, struct uffdio_register for missing pages
+        let (mut api, mut register) = ([0xaa_u64, 0, 0], [page as u64, 4096, 1, 0]);
+        // SAFETY: as large as the kernel's.
+        let begun = unsafe { libc::ioctl(file.as_raw_fd(), 0xc018_aa3f, api.as_mut_ptr()) };
+        // SAFETY: the same.
+        let known = unsafe { libc::ioctl(file.as_raw_fd(), 0xc020_aa00, register.as_mut_ptr()) };
+        assert_eq!((begun, known), (0, 0));
+        Some((file, page as usize))
+    }
+
+    #[test]
+    fn thread_that_waits_for_its_own_memory_is_waited_for_longer() {
+        use std::os::fd::AsRawFd;
+        holds_with_some_patience(UID + 8, |patience, uid| {
+            let Some((file, page)) = absent_page() else {
+                eprintln!("skip: userfaultfd(2) is not allowed");
+                return Ok(());
+            };
+            let touches = move |door: &Door<'_>| {
+                door.enter(uid)?;
+                // SAFETY: mapped below, until the answer is there.
+                Ok(unsafe { std::ptr::read_volatile(page as *const u8) })
+            };
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    // Less than a second, and more than a user gets.
+                    std::thread::sleep(patience * 13 / 4);
+                    let mut zero = [page as u64, 4096, 0, 0];
+                    // SAFETY: struct uffdio_zeropage, for a page that is mapped.
+                    unsafe { libc::ioctl(file.as_raw_fd(), 0xc020_aa04, zero.as_mut_ptr()) }
+                });
+                let answer = ask(NOBODY + 800, patience, touches);
+                answer.map(|_| ()).map_err(|error| format!("{error:?}"))
+            })
         });
     }
 

@@ -15,7 +15,7 @@ use strata_abi::user;
 use strata_model::text_from_bytes;
 
 use crate::application::{is_own, Application};
-use crate::asking::{ask_all, Door, PATIENCE};
+use crate::asking::{ask_all, Door, DISK_PATIENCE, PATIENCE};
 use crate::error::{Denial, Error};
 use crate::identity::{shown, Identity};
 use crate::lttng::lttng_of_processes;
@@ -81,7 +81,7 @@ pub fn find_of_session(
 ) -> Result<Findings, Error> {
     let questions: Vec<(u32, u32)> = pids(who)?.into_iter().map(|pid| (pid, pid)).collect();
     let total = questions.len();
-    let who = who.clone();
+    let (who, by_number) = (who.clone(), matches!(who, Who::Processes(_)));
     let look = move |pid, door: &Door<'_>| {
         let mut findings = Findings::default();
         look_for(pid, &who, door, &mut findings)?;
@@ -91,7 +91,11 @@ pub fn find_of_session(
         }
         Ok(findings)
     };
-    let answers = ask_all(questions, PATIENCE, look, &mut |looked| each(looked, total));
+    let patience = match by_number {
+        true => DISK_PATIENCE,
+        false => PATIENCE,
+    };
+    let answers = ask_all(questions, patience, look, &mut |looked| each(looked, total));
     let mut findings = Findings { waited: answers.waited, ..Findings::default() };
     let mut inodes = HashSet::new();
     for found in answers.all {
