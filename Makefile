@@ -14,11 +14,14 @@ USER := $(MAKE) --no-print-directory -f probe/user/Makefile
 SYSTEM_TESTS = $(sort $(shell find tests -maxdepth 2 -type f -perm -u+x 2>/dev/null))
 # Of them those that say in their head why nothing may run beside them.
 ALONE_TESTS = $(shell grep -l '^\# Alone: ' $(SYSTEM_TESTS))
-# Of the others those in a machine of their own: they take the longest, and begin first.
+# Of the others those in a machine of their own, and what builds most: they take the longest.
 EMULATED = $(filter tests/vm/%,$(SYSTEM_TESTS))
+FUZZ = $(filter tests/fuzz/%,$(SYSTEM_TESTS))
 GATES = $(sort $(shell find tools/gate tools/test -maxdepth 1 -type f -perm -u+x))
 # Of them not beside others (see tools/run-tests): these measure, or build what the others use.
-ALONE := tools/gate/install tools/gate/rust_test
+ALONE := tools/gate/install
+# Cargo does one thing at a time in target/debug, and both take long: this begins first, rust_lint comes later.
+FIRST := tools/gate/rust_test
 # Of the plan, what the quick tier leaves out: minutes of compilers, checkers, machines and measurements.
 LONG := (gate/(install|kernel_stack|rust_test)|tools/test/|cross-run|CHECK=|linking|/macros/|/lttng/|bench|attack/|fault/|fuzz/|vm/|interop/)
 ONCE ?=
@@ -53,8 +56,12 @@ demo:
 	@probe/kernel/demo/run
 
 # What is run, in this order; see tools/run-tests.
-PLAN = { printf '& %s\n' $(filter-out $(ALONE),$(GATES)) && printf '%s\n' $(ALONE) && $(RING) -s list-tests && $(USER) -s list-tests && \
-	printf '& %s\n' $(EMULATED) $(filter-out $(ALONE_TESTS) $(EMULATED),$(SYSTEM_TESTS)) && printf '%s\n' $(ALONE_TESTS); }
+# The longest first, and what runs alone in the end: then nothing is waited for.
+PLAN = { printf '& %s\n' $(FIRST) $(EMULATED) && $(RING) -s list-tests && \
+	printf '& %s\n' $(FUZZ) $(filter-out $(ALONE) $(FIRST),$(GATES)) \
+		$(filter-out $(ALONE_TESTS) $(EMULATED) $(FUZZ),$(SYSTEM_TESTS)) && \
+	$(USER) -s list-tests | grep '^&' && printf '%s\n' $(ALONE) && $(USER) -s list-tests | grep -v '^&' && \
+	printf '%s\n' $(ALONE_TESTS); }
 
 test:
 	@./setup
@@ -62,7 +69,7 @@ test:
 	+@$(PLAN) >build/plan.list
 	@grep -E -e '$(or $(ONLY),.)' build/plan.list >build/tests.list || { \
 		echo "make test: ONLY='$(ONLY)': fits none of the command lines in build/plan.list." >&2; exit 2; }
-	@tools/run-tests -t 600 - <build/tests.list
+	@$(if $(ONLY),ALWAYS=1) tools/run-tests -t 900 - <build/tests.list
 
 # Before each commit; what has changed is built.
 quick: build

@@ -35,7 +35,6 @@ class Run:
 
     def __init__(self, *arguments, user=None, limit=SECONDS):
         RUNS[0] += 1
-        begin = time.monotonic()
         self.command = [STRATA, *map(str, arguments)]
         as_user = {"user": user, "group": user, "extra_groups": []} if user else {}
         with subprocess.Popen(
@@ -46,7 +45,7 @@ class Run:
             env=dict(os.environ, TZ="UTC", LC_ALL="C"),
             **as_user,
         ) as process:
-            watch = threading.Timer(4 * limit, process.kill)
+            watch = threading.Timer(30 * limit, process.kill)
             watch.start()
             talk = []
             reader = threading.Thread(target=lambda: talk.append(process.stderr.read()))
@@ -61,7 +60,8 @@ class Run:
             process.returncode = 0
         self.status = os.waitstatus_to_exitcode(status)
         self.talk = talk[0].decode(errors="replace")
-        self.seconds, self.memory = time.monotonic() - begin, usage.ru_maxrss * 1024
+        # Of a CPU: other programs may have them.
+        self.seconds, self.memory = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
         self.limit = limit
 
     def lines(self):
@@ -71,7 +71,7 @@ class Run:
     def complaint(self, statuses=(0, 2), memory=MEMORY):
         """What is never right, or None."""
         if self.status < 0:
-            return f"ended by {signal.Signals(-self.status).name} after {self.seconds:.1f} s"
+            return f"ended by {signal.Signals(-self.status).name} after {self.seconds:.1f} s of a CPU"
         if "panicked" in self.talk:
             return "panicked"
         if self.status not in statuses:
@@ -79,7 +79,7 @@ class Run:
         if self.status == 2 and not self.talk:
             return "exit status 2 without a message"
         if self.seconds > self.limit:
-            return f"took {self.seconds:.1f} s"
+            return f"took {self.seconds:.1f} s of a CPU"
         if self.memory > memory:
             return f"{self.memory >> 20} MB of memory"
         return None

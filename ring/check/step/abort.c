@@ -41,7 +41,7 @@ enum {
 	TRAP_FLAG = 0x100,
 	RSEQ_UNREGISTER = 1,
 	RSEQ_SIGNATURE = 0x53053053,
-	HANG_SECONDS = 60,
+	HANG_SECONDS = 240,
 	/* Positions, counters, tables of sub-buffers and frames of one stream. */
 	CONTROL_BYTES = sizeof(struct strata_abi_ring_stream) +
 			SUBBUFS * sizeof(struct strata_abi_ring_subbuf) +

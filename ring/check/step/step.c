@@ -50,7 +50,7 @@ enum {
 			SUBBUFS * sizeof(struct strata_abi_ring_subbuf) +
 			(SUBBUFS + 1) * sizeof(struct strata_abi_ring_frame),
 	STEPS_MAX = 50000,
-	HANG_SECONDS = 100,
+	HANG_SECONDS = 400,
 	TRAP_FLAG = 0x100,
 	DIRECTION_FLAG = 0x400,
 };
