@@ -125,7 +125,7 @@ static void let_it_sleep(struct fixture *f)
 	     i++)
 		test_sleep_us(1000);
 	CHECK(i, <, 20000);
-	test_sleep_us(f->delay_us);
+	test_sleep_us(f->delay_us); /* Time: it sleeps for longer. */
 }
 
 static void *deliver_later(void *argument)

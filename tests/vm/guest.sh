@@ -6,7 +6,7 @@
 release=$(cat "$kernel/release")
 
 # Seconds until QEMU is ended. On a busy machine it needs twice as long as on a quiet one.
-readonly LIMIT=${STRATA_VM_LIMIT:-240}
+readonly LIMIT=${STRATA_VM_LIMIT:-400}
 parts=$root/build/tests/vm
 guest=$scratch/guest
 out=$scratch/out

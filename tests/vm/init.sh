@@ -21,12 +21,12 @@ run() {
 	name=$1
 	shift
 	echo "guest: $(cut -d ' ' -f 1 /proc/uptime) s: $name"
-	timeout -s KILL 90 "$@" >"/out/$name.out" 2>"/out/$name.err"
+	timeout -s KILL 200 "$@" >"/out/$name.out" 2>"/out/$name.err"
 	echo $? >"/out/$name.status"
 	# It detaches in the background; what comes next is to have the machine to itself.
-	for round in 1 2 3 4 5 6 7 8 9 10; do
+	for round in $(seq 60); do
 		grep -qs strata-detach /proc/[0-9]*/comm || break
-		sleep 1
+		sleep 1 # Time: between two looks.
 	done
 }
 
@@ -74,9 +74,9 @@ cpu() { echo "$1" >/sys/devices/system/cpu/cpu1/online; }
 cpus() {
 	cpu 0 || return 1
 	strata record -k 'sched_switch,getppid' -o /out/trace_cpus &
-	for round in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+	for round in $(seq 80); do
 		grep -qs '^strata: recording' /out/cpus.err && break
-		sleep 1
+		sleep 1 # Time: between two looks.
 	done
 	cpu 1 && taskset 2 /bin/work && cpu 0 && taskset 1 /bin/work && cpu 1 && taskset 2 /bin/work || return 1
 	kill -TERM $!

@@ -61,6 +61,7 @@ fn child_collects_until_it_is_killed() {
         }
         // A file of its own size for each kill, not too large to be read.
         if n > 3_000_000 {
+            // Time: it is killed meanwhile.
             thread::sleep(Duration::from_secs(60));
         }
     }
@@ -115,6 +116,7 @@ fn collector_killed_at_random_moments_leaves_whole_packets() {
             wait_until("a file", || streams(&path).next().is_some());
             15_000
         };
+        // Time: a random moment is what is tested.
         thread::sleep(Duration::from_micros(random.below(upto)));
         child.kill().unwrap();
         child.wait().unwrap();

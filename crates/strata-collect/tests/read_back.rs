@@ -110,6 +110,7 @@ fn flush_in_real_time_with_pauses_has_every_record_once() {
             if n % 2 == 0 {
                 t.flush();
             }
+            // Time: a short timestamp cannot say a longer one, however long.
             std::thread::sleep(std::time::Duration::from_nanos(if n % 3 == 0 { PAUSE } else { 0 }));
         }
         t.finish(Alive);

@@ -341,6 +341,7 @@ fn wait_for_thread(pid: u32, wanted: &dyn Fn(&str, &str) -> bool) {
                 return;
             }
         }
+        // Time: between two looks; a minute in all.
         std::thread::sleep(Duration::from_millis(10));
     }
     panic!("process {pid} does not come so far");

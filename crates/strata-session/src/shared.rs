@@ -345,6 +345,7 @@ mod tests {
     #[test]
     fn possible_records_are_bounded_by_time_and_cpus() {
         let shared = Shared::new().unwrap();
+        // Time: it is what is counted; more is right, too.
         std::thread::sleep(std::time::Duration::from_millis(2));
         let one = shared.possible_records(1);
         assert!((2_000_000..60_000_000_000).contains(&one), "{one}");

@@ -767,6 +767,7 @@ mod tests {
             let questions: Vec<(u32, ())> = (0..200).map(|n| (NOBODY + 600 + n, ())).collect();
             let late = move |(), door: &Door<'_>| {
                 door.enter(uid)?;
+                // Time: each of them is a late answer.
                 std::thread::sleep(patience * 3 / 4);
                 Ok(())
             };
@@ -809,7 +810,7 @@ mod tests {
         holds_with_some_patience(UID + 7, |patience, _| {
             let late = move |door: &Door<'_>| {
                 door.enter(rustix::process::geteuid().as_raw())?;
-                // Less than a second.
+                // Time: a late answer, after less than a second.
                 std::thread::sleep(patience * 2);
                 Ok(())
             };
@@ -855,7 +856,7 @@ mod tests {
             };
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    // Less than a second, and more than a user gets.
+                    // Time: less than a second, and more than a user gets.
                     std::thread::sleep(patience * 13 / 4);
                     let mut zero = [page as u64, 4096, 0, 0];
                     // SAFETY: struct uffdio_zeropage, for a page that is mapped.
@@ -907,6 +908,7 @@ mod tests {
                 assert!(Instant::now() < end);
                 match errand.answer() {
                     Some(answer) => break answer,
+                    // Time: between two looks.
                     None => std::thread::sleep(Duration::from_millis(5)),
                 }
             };

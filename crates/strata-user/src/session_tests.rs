@@ -417,6 +417,7 @@ fn tick_keeps_the_heartbeat_and_the_clock_going() {
         assert_eq!(fake.u32(offset_of!(user::Control, clock_kind)), user::CLOCK_TSC);
     }
     fake.put_u64(crate::memory::session(0) + offset_of!(user::Session, generation), 1);
+    // Time: its next look at the slot is due then.
     std::thread::sleep(Duration::from_millis(260));
     assert!(matches!(session.tick(&clock), Err(Error::SlotTaken { found: 1, .. })));
 }

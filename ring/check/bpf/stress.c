@@ -205,7 +205,7 @@ static void work(void)
 			p[i * 4096] = 1;
 		munmap((void *)(uintptr_t)p, 65536);
 		if (n % 8 == 0)
-			nanosleep(&nap, NULL);
+			nanosleep(&nap, NULL); /* Time: switches and timers are events. */
 	}
 }
 

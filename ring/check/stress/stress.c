@@ -435,7 +435,7 @@ static int check(const struct client *c)
 	pthread_barrier_wait(&barrier);
 	/* A thread that has ended is not joined yet, so that its identity stays good. */
 	for (alive = THREADS; alive;) {
-		nanosleep(&pause, NULL);
+		nanosleep(&pause, NULL); /* Time: between two signals. */
 		for (i = 0; i < THREADS; i++)
 			if (threads[i])
 				pthread_kill(threads[i], SIGUSR1);

@@ -30,7 +30,7 @@ static void tick(int signal_number)
 	(void)signal_number;
 }
 
-/* Preemption and signals are what makes the kernel look: work, and be interrupted. */
+/* Time: preemption and signals are what makes the kernel look: work, and be interrupted. */
 static void be_interrupted(void)
 {
 	const struct timespec nap = { 0, 20000 };
@@ -38,7 +38,7 @@ static void be_interrupted(void)
 
 	while (n < 20000)
 		n = n + 1;
-	nanosleep(&nap, NULL);
+	nanosleep(&nap, NULL); /* Time: as above. */
 }
 
 static void *load_record_unload(void *argument)
