@@ -69,7 +69,7 @@ test:
 	+@$(PLAN) >build/plan.list
 	@grep -E -e '$(or $(ONLY),.)' build/plan.list >build/tests.list || { \
 		echo "make test: ONLY='$(ONLY)': fits none of the command lines in build/plan.list." >&2; exit 2; }
-	@$(if $(ONLY),ALWAYS=1) tools/run-tests -t 900 - <build/tests.list
+	@$(if $(ONLY),ALWAYS=1) tools/run-tests -t 1800 - <build/tests.list
 
 # Before each commit; what has changed is built.
 quick: build
