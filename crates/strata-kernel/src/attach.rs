@@ -6,8 +6,10 @@
 use crate::elf::Binary;
 use crate::error::Reason;
 use crate::load::{begin_listening, reason};
-use libbpf_rs::{Link, Object, ProgramMut, TracepointCategory, UprobeOpts};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use libbpf_rs::{Link, Object, ProgramMut, UprobeOpts};
+use libbpf_sys::{perf_event_attr, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_TRACEPOINT};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
 /// What a program is attached to.
 #[derive(Clone, Debug)]
@@ -16,10 +18,8 @@ pub(crate) enum Target {
     Own,
     /// A tracepoint.
     Tracepoint {
-        /// Its system.
-        system: String,
-        /// Its name.
-        name: String,
+        /// As its `format` file has it: libbpf would look for the number where tracefs may not be mounted.
+        id: u32,
     },
     /// An instruction of a file.
     Uprobe {
@@ -92,8 +92,12 @@ pub(crate) fn attach(object: &Object, target: &Target) -> Result<Vec<Attached>, 
 fn link(program: &ProgramMut<'_>, target: &Target) -> libbpf_rs::Result<Link> {
     match target {
         Target::Own => program.attach(),
-        Target::Tracepoint { system, name } => {
-            program.attach_tracepoint(TracepointCategory::Custom(system.clone()), name)
+        Target::Tracepoint { id } => {
+            let event = open_tracepoint(*id)?;
+            let link = program.attach_perf_event(event.as_raw_fd())?;
+            // The link's by now, which closes it.
+            let _ = event.into_raw_fd();
+            Ok(link)
         }
         Target::Uprobe { binary, offset, is_return, semaphore } => {
             let opts = UprobeOpts {
@@ -105,5 +109,31 @@ fn link(program: &ProgramMut<'_>, target: &Target) -> libbpf_rs::Result<Link> {
             // was read.
             program.attach_uprobe_with_opts(-1, binary.held_path(), *offset as usize, opts)
         }
+    }
+}
+
+/// The perf event that a program is attached to a tracepoint by; of all processes, whatever CPU it names.
+fn open_tracepoint(id: u32) -> io::Result<OwnedFd> {
+    let attr = perf_event_attr {
+        type_: PERF_TYPE_TRACEPOINT,
+        size: size_of::<perf_event_attr>() as u32,
+        config: id.into(),
+        ..Default::default()
+    };
+    // SAFETY: the kernel reads the structure, which says how long it is, and gives a new descriptor or an error.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            std::ptr::from_ref(&attr),
+            -1,
+            0,
+            -1,
+            PERF_FLAG_FD_CLOEXEC,
+        )
+    };
+    match i32::try_from(fd) {
+        // SAFETY: nobody else has it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
     }
 }

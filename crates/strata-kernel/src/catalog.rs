@@ -191,7 +191,7 @@ fn generic(event: &EventName, format: &Format) -> Result<KernelEvent, Error> {
         kernel_name: event.kernel_name.clone(),
         fields: class.fields,
         exit_fields: Vec::new(),
-        probe: Probe::Tracepoint { parts: layout.parts },
+        probe: Probe::Tracepoint { id: format.id, parts: layout.parts },
         is_followed: is_followed(&event.system),
         sources: layout.sources,
         exit_sources: Vec::new(),

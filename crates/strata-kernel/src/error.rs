@@ -75,12 +75,15 @@ pub enum Error {
     },
 
     // ---- tracefs, format, catalog ----
-    /// It is mounted nowhere.
-    #[error("tracefs is mounted neither at {places}. Run `mount -t tracefs nodev /sys/kernel/tracing` as \
-             root; if that fails, the kernel has no tracing (CONFIG_FTRACE)")]
+    /// It is mounted nowhere, and cannot be.
+    #[error("tracefs is mounted neither at {places}, and a mount of our own fails: {error}. Run as root, or \
+             `mount -t tracefs nodev /sys/kernel/tracing` as root; if that fails, the kernel has no tracing \
+             (CONFIG_FTRACE)")]
     NoTracefs {
         /// Where it was looked for.
         places: String,
+        /// Why it cannot be mounted.
+        error: std::io::Error,
     },
     /// It may not be read.
     #[error("{} cannot be read: {error}. Run as root, or give a group of yours the right: `mount -o \

@@ -33,6 +33,8 @@ pub struct KernelEvent {
 pub enum Probe {
     /// The program for any tracepoint, with the event's description as constants.
     Tracepoint {
+        /// As `PERF_TYPE_TRACEPOINT` wants it.
+        id: u32,
         /// The payload; offsets are those of the kernel's `format` file.
         parts: Vec<Part>,
     },

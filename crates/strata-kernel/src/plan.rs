@@ -130,9 +130,7 @@ impl Planner {
         let fallback = fallback_of(&selected);
         let entry = compiled(&selected, End::Entry, selected.entry || !is_syscall)?;
         let exit = compiled(&selected, End::Exit, selected.exit && is_syscall)?;
-        let KernelEvent {
-            name, system, kernel_name, fields, exit_fields, probe, is_followed, ..
-        } = selected.event;
+        let KernelEvent { name, fields, exit_fields, probe, is_followed, .. } = selected.event;
         if let Probe::Syscall { place, entry: call } = probe {
             let mut call = Syscall { entry_id: NO_ID, exit_id: NO_ID, ..call };
             let mut events = Vec::new();
@@ -157,9 +155,9 @@ impl Planner {
         let mut event = Event { followed: u8::from(is_followed), ..Event::default() };
         event.filter[0] = tests(&entry);
         let (object, program, constant, target) = match probe {
-            Probe::Tracepoint { parts } => {
+            Probe::Tracepoint { id, parts } => {
                 let Some(fixed) = self.set_parts(&name, &mut event, parts) else { return Ok(()) };
-                let target = Target::Tracepoint { system, name: kernel_name };
+                let target = Target::Tracepoint { id };
                 let constant = Constant::Payload { fixed, nr_strings: 0 };
                 (Object::Tracepoint, "strata_tracepoint", constant, target)
             }

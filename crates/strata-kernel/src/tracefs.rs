@@ -1,10 +1,14 @@
 //! The kernel's own list of its tracepoints.
 
 use crate::Error;
+use rustix::fs::{open, openat, statfs, Mode, OFlags};
+use rustix::mount::{fsconfig_create, fsmount, fsopen, FsMountFlags, FsOpenFlags, MountAttrFlags};
 use std::collections::HashSet;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where it is mounted, as a rule.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -12,18 +16,24 @@ const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// `TRACEFS_MAGIC` of `linux/magic.h`.
 const MAGIC: u64 = 0x7472_6163;
 
-/// A mounted tracefs. Only read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What stands for the root of one that is mounted nowhere, in messages.
+const DETACHED: &str = "tracefs";
+
+/// The kernel's tracefs. Only read.
+#[derive(Clone, Debug)]
 pub struct Tracefs {
     root: PathBuf,
+    /// It is in nobody's tree of files: the kernel takes it away with the last copy of this descriptor.
+    mount: Option<Arc<OwnedFd>>,
 }
 
 impl Tracefs {
-    /// The one at `/sys/kernel/tracing` or `/sys/kernel/debug/tracing`. Mounts nothing.
+    /// The one at `/sys/kernel/tracing` or `/sys/kernel/debug/tracing`; where it is at neither, one of its own
+    /// ([`Tracefs::detached`]).
     ///
     /// # Errors
-    /// [`Error::NoTracefs`] if it is at neither, [`Error::TracefsRights`] and [`Error::TracefsLockdown`] if it
-    /// may not be read.
+    /// [`Error::NoTracefs`] if it is at neither and cannot be mounted, [`Error::TracefsRights`] and
+    /// [`Error::TracefsLockdown`] if it may not be read.
     pub fn find() -> Result<Tracefs, Error> {
         let mut denied = None;
         for place in PLACES {
@@ -37,22 +47,42 @@ impl Tracefs {
                 Err(error) => return Err(error),
             }
         }
-        Err(denied.unwrap_or(Error::NoTracefs { places: PLACES.join(" nor at ") }))
+        match denied {
+            Some(denied) => Err(denied),
+            None => Tracefs::detached(),
+        }
+    }
+
+    /// A mount that this process alone has, by its descriptor: nothing appears in any tree of files. For who has
+    /// CAP_SYS_ADMIN.
+    ///
+    /// # Errors
+    /// [`Error::NoTracefs`] if it cannot be mounted, [`Error::TracefsRights`] and [`Error::TracefsLockdown`] if it
+    /// may not be read.
+    pub fn detached() -> Result<Tracefs, Error> {
+        let mount = mount_detached()
+            .map_err(|error| Error::NoTracefs { places: PLACES.join(" nor at "), error })?;
+        let tracefs = Tracefs { root: DETACHED.into(), mount: Some(Arc::new(mount)) };
+        let path = tracefs.root.join("available_events");
+        match tracefs.open("available_events".as_ref()) {
+            Ok(_) => Ok(tracefs),
+            Err(error) => Err(refused(&path, error)),
+        }
     }
 
     /// The one at `root`, or a copy of its files there. Whether it is there is not looked at.
     pub fn at(root: impl Into<PathBuf>) -> Tracefs {
-        Tracefs { root: root.into() }
+        Tracefs { root: root.into(), mount: None }
     }
 
-    /// Where it is.
-    pub fn root(&self) -> &Path {
-        &self.root
+    /// Where it is; `None`: nowhere, it is [`Tracefs::detached`].
+    pub fn root(&self) -> Option<&Path> {
+        self.mount.is_none().then_some(&self.root)
     }
 
     /// Whether it is mounted here and can be read.
     fn probe(&self) -> Result<bool, Error> {
-        let found = match rustix::fs::statfs(&self.root) {
+        let found = match statfs(&self.root) {
             Ok(found) => found,
             Err(error) => return self.unless_absent(error.into()).map(|()| false),
         };
@@ -62,7 +92,7 @@ impl Tracefs {
         let events = self.root.join("available_events");
         match File::open(&events) {
             Ok(_) => Ok(true),
-            Err(error) => Err(self.refused(&events, error)),
+            Err(error) => Err(refused(&events, error)),
         }
     }
 
@@ -70,17 +100,17 @@ impl Tracefs {
     fn unless_absent(&self, error: io::Error) -> Result<(), Error> {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(()),
-            _ => Err(self.refused(&self.root, error)),
+            _ => Err(refused(&self.root, error)),
         }
     }
 
-    fn refused(&self, path: &Path, error: io::Error) -> Error {
-        let path = path.to_owned();
-        match error.raw_os_error() {
-            Some(libc::EACCES) => Error::TracefsRights { path, error },
-            Some(libc::EPERM) => Error::TracefsLockdown { path, error },
-            _ => Error::TracefsRead { path, error },
-        }
+    fn open(&self, path: &Path) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = match &self.mount {
+            Some(mount) => openat(mount, path, flags, Mode::empty())?,
+            None => open(self.root.join(path), flags, Mode::empty())?,
+        };
+        Ok(file.into())
     }
 
     /// The text of the file at `path` in it; what is not UTF-8 is replaced.
@@ -88,8 +118,10 @@ impl Tracefs {
     /// # Errors
     /// [`Error::TracefsRights`], [`Error::TracefsRead`].
     pub fn read(&self, path: impl AsRef<Path>) -> Result<String, Error> {
-        let path = self.root.join(path);
-        let bytes = std::fs::read(&path).map_err(|error| self.refused(&path, error))?;
+        let path = path.as_ref();
+        let mut bytes = Vec::new();
+        let read = self.open(path).and_then(|mut file| file.read_to_end(&mut bytes));
+        read.map_err(|error| refused(&self.root.join(path), error))?;
         Ok(match String::from_utf8(bytes) {
             Ok(text) => text,
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
@@ -135,6 +167,26 @@ impl Tracefs {
             }
             other => other,
         }
+    }
+}
+
+fn mount_detached() -> io::Result<OwnedFd> {
+    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    // Of this mount alone: what others have of the same file system stays as it is.
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+        | MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
+fn refused(path: &Path, error: io::Error) -> Error {
+    let path = path.to_owned();
+    match error.raw_os_error() {
+        Some(libc::EACCES) => Error::TracefsRights { path, error },
+        Some(libc::EPERM) => Error::TracefsLockdown { path, error },
+        _ => Error::TracefsRead { path, error },
     }
 }
 
@@ -190,11 +242,37 @@ mod tests {
 
     #[test]
     fn refused_by_rights_and_by_lockdown_are_told_apart() {
-        let refused =
-            |errno| Tracefs::at("/x").refused(Path::new("/x"), io::Error::from_raw_os_error(errno));
+        let refused = |errno| refused(Path::new("/x"), io::Error::from_raw_os_error(errno));
         assert!(refused(libc::EACCES).to_string().contains("Run as root"));
         assert!(refused(libc::EPERM).to_string().contains("lockdown=integrity"));
         assert!(matches!(refused(libc::EIO), Error::TracefsRead { .. }));
+    }
+
+    #[test]
+    fn detached_is_what_is_mounted_and_shows_in_no_tree_of_files() {
+        let tree = || std::fs::read_to_string("/proc/self/mountinfo").expect("the mounts");
+        let own = match Tracefs::detached() {
+            Ok(own) => own,
+            Err(error @ Error::NoTracefs { .. }) => return eprintln!("skip: {error}"),
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(own.root(), None);
+        let mount = own.mount.as_ref().expect("it has a mount");
+        let found = rustix::fs::fstatfs(mount).expect("a file system");
+        assert_eq!(u64::try_from(found.f_type), Ok(MAGIC));
+        // A process may mount it meanwhile: in the tree it would have a number of its own.
+        let link = format!("/proc/self/fdinfo/{}", std::os::fd::AsRawFd::as_raw_fd(&**mount));
+        let info = std::fs::read_to_string(link).expect("what the kernel says of the descriptor");
+        let number = info.lines().find_map(|line| line.strip_prefix("mnt_id:")).expect("a number");
+        let is_it = |line: &&str| line.split(' ').next() == Some(number.trim());
+        assert_eq!(tree().lines().find(is_it), None);
+        assert!(own.events().expect("its events").len() > 10);
+        let denied = openat(mount, "trace_marker", OFlags::WRONLY, Mode::empty());
+        assert!(
+            matches!(denied.map_err(io::Error::from), Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem)
+        );
+        let absent = own.read("nothing").expect_err("there is no such file");
+        assert!(absent.to_string().starts_with("tracefs/nothing cannot be read"), "{absent}");
     }
 
     #[test]

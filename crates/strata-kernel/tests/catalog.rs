@@ -57,8 +57,7 @@ fn catalog_of_the_running_kernel_has_every_tracepoint_that_the_kernel_lists() {
     let catalog = Catalog::load(&tracefs).expect("tracefs can be read");
     let known: HashSet<(&str, &str)> =
         catalog.names().map(|event| (event.system.as_str(), event.kernel_name.as_str())).collect();
-    let listed =
-        std::fs::read_to_string(tracefs.root().join("available_events")).expect("the list");
+    let listed = tracefs.read("available_events").expect("the list");
     let excluded = ["ftrace", "raw_syscalls", "syscalls", "kprobes", "uprobes", "synthetic"];
     for line in listed.lines() {
         let (system, name) = line.split_once(':').expect("SYSTEM:NAME");
@@ -88,7 +87,7 @@ fn describe_of_every_event_of_the_running_kernel_keeps_what_a_record_promises() 
         assert_eq!(event.name, name.name);
         let text = tracefs.format(&name.system, &name.kernel_name).expect("it was there");
         let format = Format::parse(&text).expect("it was understood");
-        if let Probe::Tracepoint { parts } = &event.probe {
+        if let Probe::Tracepoint { parts, .. } = &event.probe {
             check_parts(&event, parts, &text);
         }
         for source in &event.sources {

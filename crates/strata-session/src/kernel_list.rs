@@ -179,7 +179,7 @@ mod tests {
                 Field::new("filename", FieldClass::Sequence(text)),
             ],
             exit_fields: vec![Field::new("ret", FieldClass::Integer(Integer::signed(8)))],
-            probe: Probe::Tracepoint { parts: Vec::new() },
+            probe: Probe::Tracepoint { id: 0, parts: Vec::new() },
             is_followed: true,
             sources: Vec::new(),
             exit_sources: Vec::new(),

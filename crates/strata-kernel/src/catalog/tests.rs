@@ -82,7 +82,7 @@ fn describe_of_a_tracepoint_has_fields_parts_and_sources() {
     assert_eq!((found.name.as_str(), found.is_followed), ("block_rq_issue", false));
     let names: Vec<_> = found.fields.iter().map(|field| field.name.as_str()).collect();
     assert_eq!(names, ["dev", "sector", "nr_sector", "bytes", "ioprio", "rwbs", "comm", "cmd"]);
-    let Probe::Tracepoint { parts } = &found.probe else { panic!("{:?}", found.probe) };
+    let Probe::Tracepoint { parts, .. } = &found.probe else { panic!("{:?}", found.probe) };
     let parts: Vec<_> = parts.iter().map(|part| (part.kind, part.offset, part.bytes)).collect();
     assert_eq!(parts, [(COPY, 8, 4), (COPY, 16, 44), (TEXT, 60, 4)]);
     assert_eq!(found.sources.len(), 7);

@@ -3,6 +3,7 @@
 use super::{Finding, Machine};
 use crate::syscalls;
 use crate::tracefs::{is_name, Tracefs};
+use crate::Error;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -88,7 +89,11 @@ pub(super) fn tracing(machine: &Machine<'_>) -> Vec<Finding> {
     const WHAT: &str = "tracefs";
     let (place, error) = match find_tracefs(machine.root) {
         Ok(tracefs) => {
-            let mut all = vec![Finding::good(WHAT, format!("{}", tracefs.root().display()))];
+            let place = match tracefs.root() {
+                Some(root) => root.display().to_string(),
+                None => "mounted nowhere here; strata mounts it for itself alone".to_owned(),
+            };
+            let mut all = vec![Finding::good(WHAT, place)];
             all.extend(events(&tracefs));
             return all;
         }
@@ -97,8 +102,8 @@ pub(super) fn tracing(machine: &Machine<'_>) -> Vec<Finding> {
     let finding = match error.raw_os_error() {
         Some(libc::ENOENT) => Finding::missing(
             WHAT,
-            "mounted neither at /sys/kernel/tracing nor at /sys/kernel/debug/tracing",
-            "mount -t tracefs nodev /sys/kernel/tracing",
+            "mounted neither at /sys/kernel/tracing nor at /sys/kernel/debug/tracing; only root can mount it",
+            "Run as root, or: mount -t tracefs nodev /sys/kernel/tracing",
         ),
         Some(libc::EPERM) => Finding::missing(
             WHAT,
@@ -115,7 +120,7 @@ pub(super) fn tracing(machine: &Machine<'_>) -> Vec<Finding> {
     vec![finding]
 }
 
-/// The first that can be read; else the place and the reason that says most.
+/// The first that can be read, or one of our own; else the place and the reason that says most.
 fn find_tracefs(root: &Path) -> Result<Tracefs, (String, io::Error)> {
     let mut worst = (String::new(), io::Error::from_raw_os_error(libc::ENOENT));
     for place in ["sys/kernel/tracing", "sys/kernel/debug/tracing"] {
@@ -123,6 +128,16 @@ fn find_tracefs(root: &Path) -> Result<Tracefs, (String, io::Error)> {
             Ok(_) => return Ok(Tracefs::at(root.join(place))),
             Err(error) if error.kind() != io::ErrorKind::NotFound && worst.0.is_empty() => {
                 worst = (format!("/{place}"), error);
+            }
+            Err(_) => {}
+        }
+    }
+    if worst.0.is_empty() && root == Path::new("/") {
+        match Tracefs::detached() {
+            Ok(tracefs) => return Ok(tracefs),
+            Err(Error::TracefsRights { path, error } | Error::TracefsLockdown { path, error }) => {
+                let place = path.parent().unwrap_or(&path);
+                worst = (place.display().to_string(), error);
             }
             Err(_) => {}
         }

@@ -111,7 +111,7 @@ pub fn event() -> KernelEvent {
         kernel_name: "sched_test".to_string(),
         fields,
         exit_fields: Vec::new(),
-        probe: Probe::Tracepoint { parts: Vec::<Part>::new() },
+        probe: Probe::Tracepoint { id: 0, parts: Vec::<Part>::new() },
         is_followed: false,
         sources,
         exit_sources: Vec::new(),
