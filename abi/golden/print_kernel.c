@@ -16,6 +16,7 @@ static void constants(void)
 	CONSTANT(STRATA_ABI_KERNEL_COMPAT);
 	CONSTANT(STRATA_ABI_KERNEL_COMPAT_UNKNOWN);
 	CONSTANT(STRATA_ABI_KERNEL_UNKNOWN);
+	CONSTANT(STRATA_ABI_KERNEL_FOLLOW_TASKS);
 	CONSTANT(STRATA_ABI_KERNEL_FOLLOW_NONE);
 	CONSTANT(STRATA_ABI_KERNEL_FOLLOW_AT_EXEC);
 	CONSTANT(STRATA_ABI_KERNEL_FOLLOW_ALL);
@@ -85,7 +86,6 @@ static void control(void)
 	FIELD(strata_abi_kernel_control, reserved0);
 	FIELD(strata_abi_kernel_control, unreadable);
 	FIELD(strata_abi_kernel_control, cut);
-	FIELD(strata_abi_kernel_control, unfollowed);
 	FIELD(strata_abi_kernel_control, unread);
 	FIELD(strata_abi_kernel_control, reserved);
 	END(strata_abi_kernel_control);

@@ -26,44 +26,41 @@ struct {
 /* Tasks that the walk found; the tracer walks until there are no more. */
 uint64_t nr_found SEC(".data.found");
 
-STRATA_INLINE void set(struct task_struct *task, uint32_t follow)
+/* Its neighbours in the word may be set at the same time. */
+STRATA_INLINE void set(uint32_t tid, uint32_t follow)
 {
-	uint32_t *value = (uint32_t *)bpf_task_storage_get(&followed, task, &follow,
-							   BPF_LOCAL_STORAGE_GET_F_CREATE);
+	uint32_t *word = strata_follow_word(tid);
+	uint32_t shift = (tid & 15) * 2;
 
-	if (!value)
-		__sync_fetch_and_add(&control.unfollowed, 1);
-	else
-		*value = follow;
+	if (!word || strata_follow_of(tid) == follow)
+		return;
+	__sync_fetch_and_and(word, ~(3u << shift));
+	__sync_fetch_and_or(word, follow << shift);
 }
 
-STRATA_INLINE uint32_t get(struct task_struct *task)
+/*
+ * Every task goes through here before it runs, those of io_uring and vhost, too, and is in the walk's list by then.
+ * So a number that is used again says nothing of who had it before.
+ */
+SEC("tp_btf/task_newtask")
+int BPF_PROG(strata_fork, struct task_struct *child)
 {
-	uint32_t *value = (uint32_t *)bpf_task_storage_get(&followed, task, NULL, 0);
+	const struct task_struct *parent = strata_current();
+	uint32_t follow = strata_follow_of((uint32_t)parent->pid);
 
-	return value ? *value : STRATA_ABI_KERNEL_FOLLOW_NONE;
-}
-
-SEC("tp_btf/sched_process_fork")
-int BPF_PROG(strata_fork, struct task_struct *parent, struct task_struct *child)
-{
-	uint32_t follow = get(parent);
-
-	if (follow_children && (uint32_t)parent->tgid == STRATA_ONCE(uint32_t, control.tracer)) {
-		if (child->tgid == parent->tgid)
-			return 0;
-		follow = STRATA_ABI_KERNEL_FOLLOW_AT_EXEC;
-	}
-	if (follow != STRATA_ABI_KERNEL_FOLLOW_NONE)
-		set(child, follow);
+	if (follow_children && (uint32_t)parent->tgid == STRATA_ONCE(uint32_t, control.tracer))
+		follow = child->tgid == parent->tgid ? STRATA_ABI_KERNEL_FOLLOW_NONE :
+						       STRATA_ABI_KERNEL_FOLLOW_AT_EXEC;
+	set((uint32_t)child->pid, follow);
 	return 0;
 }
 
+/* Of a thread that was not the first one: it has that one's number by now, and all of them were followed, or none. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(strata_exec, struct task_struct *task)
 {
-	if (get(task) == STRATA_ABI_KERNEL_FOLLOW_AT_EXEC)
-		set(task, STRATA_ABI_KERNEL_FOLLOW_ALL);
+	if (strata_follow_of((uint32_t)task->pid) == STRATA_ABI_KERNEL_FOLLOW_AT_EXEC)
+		set((uint32_t)task->pid, STRATA_ABI_KERNEL_FOLLOW_ALL);
 	return 0;
 }
 
@@ -79,12 +76,12 @@ int strata_walk(struct bpf_iter__task *context)
 	tracer = (uint32_t)(bpf_get_current_pid_tgid() >> 32);
 	control.tracer = tracer;
 	tgid = (uint32_t)task->tgid;
-	if (tgid == tracer || get(task) == STRATA_ABI_KERNEL_FOLLOW_ALL)
+	if (tgid == tracer || strata_follow_of((uint32_t)task->pid) == STRATA_ABI_KERNEL_FOLLOW_ALL)
 		return 0;
 	if (!bpf_map_lookup_elem(&roots, &tgid) &&
-	    get(task->real_parent) != STRATA_ABI_KERNEL_FOLLOW_ALL)
+	    strata_follow_of((uint32_t)task->real_parent->pid) != STRATA_ABI_KERNEL_FOLLOW_ALL)
 		return 0;
-	set(task, STRATA_ABI_KERNEL_FOLLOW_ALL);
+	set((uint32_t)task->pid, STRATA_ABI_KERNEL_FOLLOW_ALL);
 	__sync_fetch_and_add(&nr_found, 1);
 	return 0;
 }

@@ -5,24 +5,36 @@
 
 #include "maps.bpf.h"
 
-struct task_struct;
-
 STRATA_INLINE int strata_is_active(void)
 {
 	return STRATA_ONCE(uint32_t, control.active);
 }
 
+/* The word that says it of a task, by its number; NULL cannot be. */
+STRATA_INLINE uint32_t *strata_follow_word(uint64_t tid)
+{
+	uint32_t key = 0, *words = (uint32_t *)bpf_map_lookup_elem(&followed, &key);
+
+	return words ? words + (tid >> 4 & (STRATA_FOLLOW_WORDS - 1)) : NULL;
+}
+
+/* One of STRATA_ABI_KERNEL_FOLLOW_*. */
+STRATA_INLINE uint32_t strata_follow_of(uint64_t tid)
+{
+	uint32_t *word = strata_follow_word(tid);
+
+	return word ? STRATA_ONCE(uint32_t, *word) >> (tid & 15) * 2 & 3 :
+		      STRATA_ABI_KERNEL_FOLLOW_NONE;
+}
+
 /* Of an event that is recorded of followed tasks only. */
 STRATA_INLINE int strata_is_followed(uint64_t pid_tgid)
 {
-	uint32_t *value;
-
 	if ((uint32_t)(pid_tgid >> 32) == STRATA_ONCE(uint32_t, control.tracer))
 		return 0;
 	if (!STRATA_ONCE(uint32_t, control.following))
 		return 1;
-	value = (uint32_t *)bpf_task_storage_get(&followed, bpf_get_current_task_btf(), NULL, 0);
-	return value && *value == STRATA_ABI_KERNEL_FOLLOW_ALL;
+	return strata_follow_of(pid_tgid) == STRATA_ABI_KERNEL_FOLLOW_ALL;
 }
 
 #endif /* STRATA_KERNEL_FOLLOW_BPF_H */

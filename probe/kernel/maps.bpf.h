@@ -50,11 +50,13 @@ struct {
 /* A section of its own: a map that programs reach without a lookup. */
 struct strata_abi_kernel_control control SEC(".data.control");
 
+/* Which tasks are followed, by their numbers. A map, not a section: an object would have all of its bytes. */
+#define STRATA_FOLLOW_WORDS (STRATA_ABI_KERNEL_FOLLOW_TASKS / 16)
 struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, uint32_t);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(uint32_t));
+	__uint(value_size, STRATA_FOLLOW_WORDS * sizeof(uint32_t));
 } followed SEC(".maps");
 
 #define STRATA_ONCE(type, x) (*(const volatile type *)&(x))

@@ -25,6 +25,8 @@ pub const COMPAT_UNKNOWN: u32 = 1022;
 /// The place of all others that have none of their own.
 pub const UNKNOWN: u32 = 1023;
 
+/// Numbers that a task can have: each has two bits of `followed`.
+pub const FOLLOW_TASKS: u32 = 4_194_304;
 /// Value of the map `followed`: not recorded.
 pub const FOLLOW_NONE: u32 = 0;
 /// Value of the map `followed`: recorded from its next execve on.
@@ -48,12 +50,10 @@ pub struct Control {
     pub unreadable: AtomicU64,
     /// Texts longer than [`TEXT_MAX`].
     pub cut: AtomicU64,
-    /// Processes for which there was no memory to follow them.
-    pub unfollowed: AtomicU64,
     /// Fields that could not be read, of calls that have not returned yet.
     pub unread: AtomicU64,
     /// Zero.
-    pub reserved: [u64; 2],
+    pub reserved: [u64; 3],
 }
 
 /// [`Part::kind`]: bytes of the source as they are.

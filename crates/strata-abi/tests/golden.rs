@@ -89,7 +89,7 @@ fn kernel_mirror() -> String {
     let mut out = String::new();
     constants!(out, kernel, "STRATA_ABI_KERNEL_", SLACK PAYLOAD_MAX TEXT_MAX PARTS_MAX TESTS_MAX EARLY_MAX
         SYSCALLS COMPAT COMPAT_UNKNOWN UNKNOWN
-        FOLLOW_NONE FOLLOW_AT_EXEC FOLLOW_ALL COPY TEXT TEXT_REL BYTES
+        FOLLOW_TASKS FOLLOW_NONE FOLLOW_AT_EXEC FOLLOW_ALL COPY TEXT TEXT_REL BYTES
         BYTES_REL REGISTER MEMORY CONSTANT STRING STRING_AT NO_REGISTER FIELD PID TID CPU CGROUP COMM CHARS
         EQUAL LESS LESS_OR_EQUAL LESS_SIGNED LESS_EQ_SIGNED PASS REJECT ARG_NONE ARG_U32 ARG_U64
         ARG_PATH ARG_SOCKADDR ARG_MESSAGE ARG_STRINGS ARG_NAME ARG_TIMEOUT ARG_TIMEOUT_NARROW
@@ -97,7 +97,7 @@ fn kernel_mirror() -> String {
         MEMORY_MAX NAME_MAX ELEMENTS_MAX POLL_MAX OPTION_MAX LAYOUTS PIECES_MAX PIECE_MAX
         CALL_UNKNOWN CALL_MEMORY CALL_INTERRUPTED CALL_NOT_ZERO NO_ID);
     layout!(out, "strata_abi_kernel_control", kernel::Control, active following tracer reserved0
-        unreadable cut unfollowed unread reserved);
+        unreadable cut unread reserved);
     layout!(out, "strata_abi_kernel_part", kernel::Part, kind scale offset bytes index
         addend);
     layout!(out, "strata_abi_kernel_test", kernel::Test, operand comparison bytes is_signed

@@ -72,8 +72,6 @@ pub struct Counts {
     pub unreadable: u64,
     /// Texts that were longer than a record holds.
     pub cut: u64,
-    /// Processes that are not followed, for want of memory.
-    pub unfollowed: u64,
 }
 
 /// The buffers as they are.
@@ -301,7 +299,6 @@ impl KernelSession {
         Counts {
             unreadable: control.unreadable.load(Ordering::Relaxed).wrapping_add(unread),
             cut: control.cut.load(Ordering::Relaxed),
-            unfollowed: control.unfollowed.load(Ordering::Relaxed),
         }
     }
 

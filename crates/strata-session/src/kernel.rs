@@ -357,7 +357,6 @@ impl KernelLayer {
             problems: std::mem::take(&mut self.problems),
             unreadable: failures.unreadable,
             cut: failures.cut,
-            unfollowed: failures.unfollowed,
             subbuf_bytes: buffers.subbuf_bytes,
             nr_subbufs: buffers.nr_subbufs,
             are_largest: buffers.are_largest,

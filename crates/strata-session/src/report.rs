@@ -271,8 +271,6 @@ pub struct KernelReport {
     pub unreadable: u64,
     /// Texts that were longer than a field holds, and were cut.
     pub cut: u64,
-    /// Processes that could not be followed, for want of memory.
-    pub unfollowed: u64,
     /// Size of a sub-buffer in the kernel, which may be less than was asked for \[byte\].
     pub subbuf_bytes: u64,
     /// Sub-buffers of each CPU.

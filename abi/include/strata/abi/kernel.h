@@ -38,7 +38,11 @@
 #define STRATA_ABI_KERNEL_COMPAT_UNKNOWN 1022u
 #define STRATA_ABI_KERNEL_UNKNOWN	 1023u
 
-/* Values of `followed`. */
+/*
+ * `followed`: two bits for each number that a task can have (PID_MAX_LIMIT), 16 of them in a word, the lowest first.
+ * Values:
+ */
+#define STRATA_ABI_KERNEL_FOLLOW_TASKS	 4194304u
 #define STRATA_ABI_KERNEL_FOLLOW_NONE	 0u
 #define STRATA_ABI_KERNEL_FOLLOW_AT_EXEC 1u /* recorded from its next execve on */
 #define STRATA_ABI_KERNEL_FOLLOW_ALL	 2u /* recorded, and all that it makes */
@@ -52,8 +56,7 @@
  *     12     4  reserved
  *     16     8  unreadable   field    programs, atomic; user memory that could not be read, at exit either
  *     24     8  cut          field    programs, atomic; text longer than STRATA_ABI_KERNEL_TEXT_MAX
- *     32     8  unfollowed   process  programs, atomic; there was no memory to follow it
- *     40     8  unread       field    programs, atomic; could not be read, of calls that have not returned yet:
+ *     32     8  unread       field    programs, atomic; could not be read, of calls that have not returned yet:
  *                                          of those that never do, unreadable
  */
 struct strata_abi_kernel_control {
@@ -63,9 +66,8 @@ struct strata_abi_kernel_control {
 	uint32_t reserved0;
 	uint64_t unreadable;
 	uint64_t cut;
-	uint64_t unfollowed;
 	uint64_t unread;
-	uint64_t reserved[2];
+	uint64_t reserved[3];
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_control) == 64, "kernel control size");
 STRATA_ABI_ASSERT(offsetof(struct strata_abi_kernel_control, unreadable) == 16, "unreadable");

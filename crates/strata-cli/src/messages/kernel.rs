@@ -46,13 +46,6 @@ pub(super) fn losses(report: &Report) -> Vec<Message> {
             count(u64::from(strata_session::KERNEL_TEXT_MAX) - 1),
         )));
     }
-    if of.unfollowed > 0 {
-        messages.push(warning(format!(
-            "kernel: {} not followed: there was no memory for it. System calls and page faults of them \
-             are not in the trace. Make room, or use --all-processes.",
-            counted(of.unfollowed, "process"),
-        )));
-    }
     messages
 }
 
@@ -232,5 +225,4 @@ pub(super) fn is_incomplete(report: &Report) -> bool {
     report.of_kernel().is_some_and(|kernel| kernel.counts.records == 0)
         || kernel.rules.iter().any(|rule| rule.matched == 0)
         || !kernel.problems.is_empty()
-        || kernel.unfollowed > 0
 }

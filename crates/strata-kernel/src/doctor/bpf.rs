@@ -62,7 +62,7 @@ const ATTEMPTS: [Attempt; 6] = [
     },
     Attempt {
         what: "BPF: task storage",
-        needed: "following a command and what it starts",
+        needed: "what a system call reads, if it is not in memory when it begins",
         is_vital: true,
         remedy: "Boot 5.15 or later, built with CONFIG_BPF_EVENTS=y",
         attempt: || {
