@@ -23,22 +23,7 @@
 #ifndef STRATA_RING_RESERVE_H
 #define STRATA_RING_RESERVE_H
 
-#include <strata/ring/switch.h>
-
-/* A reserved slot: from strata_ring_reserve() to commit or cancel, on the producer's stack. */
-struct strata_ring_slot {
-	struct strata_ring_stream *stream;
-	struct strata_abi_ring_subbuf *sub; /* where it is committed */
-	uint64_t begin;	       /* position of the header [byte since stream creation] */
-	uint64_t timestamp;    /* [clock unit] */
-	unsigned char *cursor; /* where strata_ring_write() goes on */
-	uint32_t bytes;	       /* header, payload and alignment */
-	uint32_t header_bytes;
-	uint32_t payload_bytes;
-	int full_timestamp; /* 1: the header holds the whole timestamp */
-	int opened;	    /* 1: this record opened its sub-buffer */
-	int in_handler;
-};
+#include <strata/ring/slot.h>
 
 /*
  * One attempt at any reservation. Returns 0; -EAGAIN: somebody else was faster, or a sub-buffer has been
@@ -115,72 +100,6 @@ STRATA_SLOW int strata_ring_reserve_slow(const struct strata_ring_config *config
 #endif
 }
 
-/* Constant sizes: a store or two instead of a call, and bounds that a BPF verifier sees. */
-STRATA_INLINE unsigned char *strata_ring_write_header(unsigned char *dst,
-						      const struct strata_ring_header_bytes *header,
-						      uint32_t bytes)
-{
-#ifdef STRATA_RING_MODEL
-	strata_plain_write(dst, header, bytes);
-	return dst + bytes;
-#else
-	switch (bytes) {
-	case 4:
-		strata_plain_write(dst, header, 4);
-		return dst + 4;
-	case 6:
-#ifdef __bpf__
-		/* From registers, without a copy on the stack; little-endian, as all that run it. */
-		*(volatile uint32_t *)(void *)dst = (uint32_t)header->first;
-		*(volatile uint16_t *)(void *)(dst + 4) = (uint16_t)(header->first >> 32);
-#else
-		strata_plain_write(dst, header, 6);
-#endif
-		return dst + 6;
-	case 13:
-		strata_plain_write(dst, header, 13);
-		return dst + 13;
-	case 14:
-		strata_plain_write(dst, header, 14);
-		return dst + 14;
-	case STRATA_RING_HEADER_MAX:
-		strata_plain_write(dst, header, STRATA_RING_HEADER_MAX);
-		return dst + STRATA_RING_HEADER_MAX;
-	default:
-#ifdef __bpf__
-		bytes = 0; /* there is no such header in a kernel client */
-#endif
-		strata_plain_write(dst, header, bytes);
-		return dst + bytes;
-	}
-#endif
-}
-
-/* The slot's header at slot->cursor. In the common case its size is a constant. */
-STRATA_INLINE void strata_ring_reserve_header(const struct strata_ring_config *config,
-					      const struct strata_ring_event *event,
-					      struct strata_ring_slot *slot)
-{
-	struct strata_ring_header_bytes header;
-
-	if (config->header.make) {
-		header = config->header.make(event->id, event->payload_bytes, slot->timestamp,
-					     slot->full_timestamp);
-		slot->cursor = strata_ring_write_header(slot->cursor, &header, slot->header_bytes);
-	}
-}
-
-/* Where the slot at slot->begin is, which is reserved. */
-STRATA_INLINE void strata_ring_reserve_place(const struct strata_ring_config *config,
-					     struct strata_ring_stream *s,
-					     struct strata_ring_slot *slot)
-{
-	uint64_t index = strata_ring_frame_of(config, s, slot->begin);
-
-	slot->sub = strata_ring_subbuf(s, slot->begin);
-	slot->cursor = strata_ring_address(config, s, index, slot->begin);
-}
-
 /*
  * strata_ring_reserve_fast() - the first half of strata_ring_reserve(), for clients to whom a register is dear: the
  * sub-buffer is open and has room, a short timestamp is enough, and nobody comes between.
@@ -218,20 +137,14 @@ STRATA_INLINE int strata_ring_reserve_fast(const struct strata_ring_config *conf
 	STRATA_RING_REFRESH(s);
 	slot->begin = old;
 	slot->bytes = (uint32_t)bytes;
-	if (discards) {
-		/* While the clock is being read, and before the CAS, which all that follows waits for. */
-		slot->sub = strata_ring_subbuf(s, old);
-		slot->cursor = strata_ring_address(config, s, 0, old);
-		STRATA_HERE(slot->sub);
-		STRATA_HERE(slot->cursor);
-	}
+	/* While the clock is being read, and before the CAS, which all that follows waits for. */
+	if (strata_unlikely(!strata_ring_reserve_ahead(config, s, slot)))
+		return -EAGAIN;
 	if (strata_unlikely(strata_ring_needs_full(
 		    config, slot->timestamp, strata_load_relaxed(&s->shared->full_timestamp))))
 		return -EAGAIN;
 	if (strata_unlikely(!strata_ring_cas(config, &s->shared->write_count, &old, old + bytes)))
 		return -EAGAIN;
-	if (!discards)
-		strata_ring_reserve_place(config, s, slot);
 	strata_ring_reserve_header(config, event, slot);
 	return 0;
 }
