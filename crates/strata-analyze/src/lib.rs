@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod debug_info;
+#[cfg(test)]
+mod hand_tests;
 pub mod length;
 pub mod perfetto;
 pub mod pipeline;

@@ -1,6 +1,8 @@
 //! From event record to packets.
 
 mod slice;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
