@@ -225,4 +225,39 @@ mod tests {
         let other = reason(&SessionError::System { what: "x", source: std::io::Error::other("y") });
         assert!(other.is_failure && other.why.contains('y'), "{other:?}");
     }
+
+    #[test]
+    fn reasons_of_the_machine_are_no_failures_and_all_others_are() {
+        let io = || std::io::Error::from_raw_os_error(libc::EACCES);
+        for (error, is_failure) in [
+            (KernelError::Machine { machine: "riscv64" }, false),
+            (KernelError::Namespace { pid: 7 }, false),
+            (KernelError::NoBtf, false),
+            (KernelError::NoTracefs { places: "/a nor /b".into() }, false),
+            (KernelError::TracefsRights { path: "/t".into(), error: io() }, false),
+            (KernelError::TracefsRead { path: "/t".into(), error: io() }, true),
+            (KernelError::TooManyEvents { found: 2, limit: 1 }, true),
+            (KernelError::NoEvent { system: "a".into(), name: "b".into() }, true),
+        ] {
+            let why = error.to_string();
+            assert_eq!(reason_of(&error), NoKernel { why, is_failure });
+        }
+        let none = reason(&SessionError::NothingSelected(Vec::new()));
+        let why = "it has none of the events".to_owned();
+        assert_eq!(none, NoKernel { why, is_failure: true });
+    }
+
+    #[test]
+    fn malicious_number_of_cpus_ends_at_the_smallest_buffers() {
+        let options = Options::default();
+        for nr_cpus in [0, 1, u64::from(u32::MAX), u64::MAX] {
+            let sized = sized(&options, nr_cpus);
+            let smallest = [SUBBUF_BYTES_MIN, options.subbuf_bytes][usize::from(nr_cpus < 2)];
+            assert_eq!(sized.subbuf_bytes, smallest, "{nr_cpus}");
+            assert_eq!(sized.nr_subbufs, options.nr_subbufs);
+        }
+        // What is smaller already stays.
+        let small = Options { subbuf_bytes: 4096, ..options };
+        assert_eq!(sized(&small, u64::MAX).subbuf_bytes, 4096);
+    }
 }

@@ -68,4 +68,19 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
         assert!(!DiskLimit::new(1, &folder).is_reached(0));
     }
+
+    #[test]
+    fn limit_of_folders_in_each_other_ends_somewhere_and_files_that_go_are_no_bytes() {
+        let folder = std::env::temp_dir().join(format!("strata-disk-deep-{}", std::process::id()));
+        let deep = (0..8).fold(folder.clone(), |path, level| path.join(level.to_string()));
+        fs::create_dir_all(&deep).unwrap();
+        fs::write(folder.join("0/1/2/3/x"), [0; 7]).unwrap();
+        fs::write(folder.join("0/1/2/3/4/x"), [0; 70]).unwrap();
+        assert_eq!((bytes(&folder, DEPTH_MAX), bytes(&folder, DEPTH_MAX + 1)), (7, 77));
+        assert_eq!((bytes(&folder, 0), bytes(&folder.join("0/1/2/3/x"), 1)), (0, 0));
+        // More packets than the files have: others have been removed.
+        let mut limit = DiskLimit::new(u64::MAX, &folder);
+        assert!(!limit.is_reached(u64::MAX - 1) && limit.besides == 0);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -365,4 +365,64 @@ mod tests {
         let none = ElfError::NotFound { name: "x".into() };
         check(&lttng(Err(none)), State::Good, &["not installed", "strata-lttng"]);
     }
+
+    #[test]
+    fn numbers_of_the_machine_that_are_none_or_too_large_are_not_known() {
+        for (meminfo, wanted) in [
+            ("", None),
+            ("MemAvailable:", None),
+            ("MemAvailable: much kB", None),
+            ("MemAvailable: -1 kB", None),
+            ("MemAvailable: 18446744073709551615 kB", None),
+            ("MemAvailable:\t3 kB\nMemAvailable: 9 kB", Some(3072)),
+            (" MemAvailable: 3 kB", None),
+        ] {
+            assert_eq!(kib(meminfo, "MemAvailable:"), wanted, "{meminfo:?}");
+        }
+        check(&memory(16 << 20, None), State::Good, &["up to 16 MiB"]);
+        check(&memory(16 << 20, Some(0)), State::Limited, &["0 MiB are available"]);
+        check(&memory(u64::MAX, Some(u64::MAX)), State::Limited, &["--subbuf-size"]);
+        check(&memory(0, Some(0)), State::Good, &["up to 0 MiB"]);
+    }
+
+    #[test]
+    fn limits_are_good_from_the_number_on_that_is_enough() {
+        check(&open_files(None), State::Good, &["not limited"]);
+        check(&open_files(Some(1000)), State::Good, &["200 programs"]);
+        check(&open_files(Some(999)), State::Limited, &["199 programs", "more are not recorded"]);
+        check(&open_files(Some(0)), State::Limited, &["0 programs"]);
+        check(&memory(10, Some(40)), State::Good, &[]);
+        check(&memory(10, Some(39)), State::Limited, &[]);
+        assert!(!locked(Some(buffers())).detail.contains("do not fit"));
+        check(&locked(Some(buffers() - 1)), State::Good, &["do not fit"]);
+    }
+
+    #[test]
+    fn seccomp_and_clocks_of_all_kinds_are_told_apart() {
+        for (status, state) in [
+            ("", State::Good),
+            ("Seccomp:\t0\n", State::Good),
+            ("Seccomp:\t1\n", State::Limited),
+            ("NoNewPrivs:\t0\nSeccomp_filters:\t0\n", State::Good),
+            ("Seccomp: x\n", State::Limited),
+        ] {
+            assert_eq!(seccomp(status).state, state, "{status:?}");
+        }
+        let clock = |why| clock(&ClockKind::Vdso(why), "");
+        check(&clock(WhyNot::Unsteady), State::Limited, &["vDSO", "its host"]);
+        check(&clock(WhyNot::Architecture), State::Limited, &["Nothing needs to be done"]);
+        check(
+            &clock(WhyNot::Clocksource(String::new())),
+            State::Limited,
+            &["is not known", "echo tsc"],
+        );
+        // Flags are words: none is a part of another one.
+        let flags = "flags : xconstant_tsc nonstop_tsc_s3";
+        assert!(!super::clock(&ClockKind::Tsc, flags).detail.contains('('));
+        let several = ElfError::SeveralLibraries {
+            name: "liblttng-ust.so".into(),
+            paths: vec!["/a".into(), "/b".into()],
+        };
+        check(&lttng(Err(several)), State::Good, &["/a, /b: programs"]);
+    }
 }

@@ -161,4 +161,46 @@ mod tests {
         assert!(!is_ours(&ring(strata_ring::Error::Table { stream: 3 })));
         assert!(is_ours(&ring(strata_ring::Error::NoMemory("x".into()))));
     }
+
+    #[test]
+    fn failure_text_has_each_cause_once_and_no_advice_where_there_is_none() {
+        let path = || PathBuf::from("a/b");
+        let system = io::Error::from_raw_os_error;
+        let write = strata_collect::Error::Write { path: path(), source: system(libc::EIO) };
+        assert_eq!(failure_text(&write), format!("a/b: cannot be written: {}", system(libc::EIO)));
+        let none = strata_collect::Error::NoMetadata { path: path() };
+        assert_eq!(failure_text(&none), "a/b: no metadata yet for packets to be written");
+        // What the message says already is not said again.
+        let twice = io::Error::other("a/b: cannot be written");
+        let twice = strata_collect::Error::Write { path: path(), source: twice };
+        assert_eq!(failure_text(&twice), "a/b: cannot be written");
+        let exists = strata_collect::Error::Exists { path: path(), source: system(libc::EEXIST) };
+        for error in [&write, &none, &exists] {
+            assert_eq!(advice(error), "", "{error}");
+            assert!(is_ours(error), "{error}");
+        }
+    }
+
+    #[test]
+    fn failure_of_the_kernel_that_other_events_would_not_have_is_not_said_to_be_the_flag_s() {
+        use strata_kernel::Error as E;
+        for (cause, has_advice) in [
+            (E::NoBtf, true),
+            (E::Machine { machine: "riscv64" }, true),
+            (E::Namespace { pid: 7 }, true),
+            (E::TooLarge { found: 2, limit: 1 }, false),
+            (E::TooManyEvents { found: 2, limit: 1 }, false),
+        ] {
+            let text = cause.to_string();
+            let asked = "--kernel".to_owned();
+            let said = SessionError::Kernel { cause: Box::new(cause), asked }.to_string();
+            let more = match has_advice {
+                true => ". Applications can be recorded without it: leave out --kernel",
+                false => "",
+            };
+            assert_eq!(said, format!("{text}{more}"));
+        }
+        let kernel = SessionError::KernelEvents(Box::new(E::NoBtf));
+        assert_eq!(kernel.to_string(), E::NoBtf.to_string());
+    }
 }

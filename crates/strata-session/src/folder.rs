@@ -464,25 +464,8 @@ impl TimeStamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch_tests::Scratch;
     use std::os::unix::fs::PermissionsExt;
-
-    /// A folder for one test, removed with what the test put there.
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new(name: &str) -> Scratch {
-            let path = std::env::temp_dir()
-                .join(format!("strata-session-test-{name}-{}", std::process::id()));
-            fs::create_dir(&path).unwrap();
-            Scratch(path)
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
 
     #[test]
     fn folder_that_is_not_there_is_made_for_its_owner_only() {
@@ -537,9 +520,13 @@ mod tests {
     #[test]
     fn folder_by_time_when_all_are_taken_is_refused() {
         let scratch = Scratch::new("taken");
-        for _ in 0..TRIES {
-            TraceFolder::create_by_time(&scratch.0, "x").unwrap();
+        // Each try looks at all that are taken: but for the last one they are made here.
+        fs::create_dir(scratch.0.join("strata-trace-x")).unwrap();
+        for number in 2..TRIES {
+            fs::create_dir(scratch.0.join(format!("strata-trace-x-{number}"))).unwrap();
         }
+        let last = TraceFolder::create_by_time(&scratch.0, "x").unwrap();
+        assert_eq!(last.path(), scratch.0.join(format!("strata-trace-x-{TRIES}")));
         let error = TraceFolder::create_by_time(&scratch.0, "x").unwrap_err();
         assert!(matches!(error, FolderError::AllTaken { .. }));
     }
@@ -659,5 +646,91 @@ mod tests {
         assert_eq!((stamp.name.len(), stamp.iso.len()), (15, 20), "{stamp:?}");
         assert!(stamp.name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'), "{stamp:?}");
         assert_eq!(stamp.name.replace('-', "T"), stamp.iso[..15]);
+    }
+
+    #[test]
+    fn folder_that_a_killed_recording_left_with_its_mark_alone_is_used_again() {
+        let scratch = Scratch::new("mark-alone");
+        let path = scratch.0.join("t");
+        let folder = TraceFolder::create(&path).unwrap();
+        folder.begin().unwrap();
+        assert!(path.join(FILE).exists());
+        drop(folder);
+        let folder = TraceFolder::create(&path).unwrap();
+        // It is not one that this session made, and stays; the mark goes.
+        assert!(!folder.remove_if_empty());
+        assert!(path.is_dir() && !path.join(FILE).exists());
+    }
+
+    #[test]
+    fn folder_with_a_trace_is_kept_with_its_mark() {
+        let scratch = Scratch::new("kept");
+        let path = scratch.0.join("t");
+        let mut folder = TraceFolder::create(&path).unwrap();
+        folder.begin().unwrap();
+        folder.process("user", b"x", 1).unwrap();
+        assert!(!folder.remove_if_empty());
+        assert!(path.join(FILE).exists() && path.join("user/x-1").is_dir());
+        folder.end(&EndMark::default()).unwrap();
+        let mark = EndMark::decode(&fs::read(path.join(FILE)).unwrap()).unwrap();
+        assert_eq!(mark, EndMark::default());
+    }
+
+    #[test]
+    fn folder_named_by_no_name_of_its_own_is_the_one_that_is_there() {
+        let scratch = Scratch::new("dots");
+        fs::create_dir_all(scratch.0.join("a/b")).unwrap();
+        let folder = TraceFolder::create(&scratch.0.join("a/b/..")).unwrap_err();
+        // b is in it.
+        assert!(matches!(folder, FolderError::NotEmpty { .. }), "{folder}");
+        fs::remove_dir(scratch.0.join("a/b")).unwrap();
+        fs::create_dir(scratch.0.join("b")).unwrap();
+        let folder = TraceFolder::create(&scratch.0.join("b/../a/.")).unwrap();
+        assert!(!folder.remove_if_empty());
+        let gone =
+            TraceFolder::create(&scratch.0.join("no/..")).err().map(|error| error.to_string());
+        // Its parent is made on the way.
+        assert!(gone.is_some_and(|text| text.contains("is not empty")));
+    }
+
+    #[test]
+    fn names_of_processes_are_clean_names_of_files() {
+        for (name, clean) in [
+            (&b"plain"[..], &b"plain"[..]),
+            (b"", b"unnamed"),
+            (b".hidden", b"_hidden"),
+            (b"-rf", b"_rf"),
+            (b"..", b"_."),
+            (b"/", b"_"),
+            (b"a/b c\n\x00\xff", b"a_b_c___"),
+            ("\u{fc}".as_bytes(), b"__"),
+            (b"c++_1.2-x", b"c++_1.2-x"),
+        ] {
+            assert_eq!(sanitised(name), clean, "{name:?}");
+        }
+        let long = [b'x'; 100];
+        assert_eq!(sanitised(&long).len(), NAME_BYTES_MAX);
+        assert_eq!(sanitised(&long[..NAME_BYTES_MAX]).len(), NAME_BYTES_MAX);
+    }
+
+    #[test]
+    fn link_to_nothing_and_link_to_a_file_are_no_folders() {
+        let scratch = Scratch::new("links");
+        fs::write(scratch.0.join("file"), "x").unwrap();
+        for (name, target) in
+            [("to-file", "file"), ("to-nothing", "nothing"), ("to-itself", "to-itself")]
+        {
+            let path = scratch.0.join(name);
+            std::os::unix::fs::symlink(target, &path).unwrap();
+            let error = TraceFolder::create(&path).unwrap_err();
+            let said = error.to_string();
+            assert!(said.starts_with(&format!("output folder '{}': ", path.display())), "{said}");
+            assert_eq!(
+                matches!(error, FolderError::NotFolder { .. }),
+                name != "to-nothing",
+                "{said}"
+            );
+        }
+        assert_eq!(fs::read(scratch.0.join("file")).unwrap(), b"x");
     }
 }

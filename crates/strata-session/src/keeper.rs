@@ -858,34 +858,4 @@ fn holders_of(socket: &mut Announcements) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-    use strata_abi::user;
-
-    #[test]
-    fn malicious_holders_of_the_socket_that_send_on_are_looked_at_so_often_and_no_more() {
-        let launch = strata_user::Launch::new().unwrap();
-        let theirs = launch.child_fd().try_clone_to_owned().unwrap();
-        let mut ours = launch.started();
-        let memory = rustix::fs::memfd_create("none", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        let mut text = user::MAGIC.to_ne_bytes().to_vec();
-        text.extend(user::VERSION.to_ne_bytes());
-        text.extend(std::process::id().to_ne_bytes());
-        for _ in 0..HOLDERS_MAX + 10 {
-            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-            let mut control = SendAncillaryBuffer::new(&mut space);
-            let fds = [memory.as_fd()];
-            assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
-            let text = [std::io::IoSlice::new(&text)];
-            sendmsg(&theirs, &text, &mut control, SendFlags::empty()).unwrap();
-        }
-        assert!(holders_of(&mut ours).is_empty());
-        let left = (0..HOLDERS_MAX).map(|_| ours.receive().unwrap());
-        assert_eq!(left.filter(|one| matches!(one, Received::Process { .. })).count(), 10);
-        // Nobody has said who it is.
-        assert_eq!(holders_of(&mut ours), ["a descendant of the command"]);
-        drop(theirs);
-        assert!(holders_of(&mut ours).is_empty());
-    }
-}
+mod tests;

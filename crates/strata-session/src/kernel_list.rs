@@ -213,4 +213,36 @@ mod tests {
         assert_eq!(listed.labels, [(1 << 31, 1 << 31, "T".to_owned())]);
         assert_eq!(listed.flags, flags);
     }
+
+    #[test]
+    fn records_of_no_end_of_a_system_call_are_none_and_the_exit_has_its_own_fields() {
+        assert!(records(&event(), true, (false, false)).is_empty());
+        let [(name, fields)] = &records(&event(), true, (false, true))[..] else { panic!() };
+        assert_eq!(name, "syscall_exit_openat");
+        let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+        assert_eq!(names, ["ret"]);
+        // One of 32-bit programs.
+        let compat = KernelEvent { name: "compat_openat".into(), ..event() };
+        let found = records(&compat, true, (true, true));
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["compat_syscall_entry_openat", "compat_syscall_exit_openat"]);
+        // Any other event has one record, whatever was chosen of a system call.
+        assert_eq!(records(&event(), false, (false, false)).len(), 1);
+    }
+
+    #[test]
+    fn sequence_of_numbers_is_no_string_and_flags_of_all_bits_are_positive() {
+        let bytes = Sequence { element: Element::Integer(Integer::unsigned(1)), length_bytes: 2 };
+        let listed = field(&Field::new("x", FieldClass::Sequence(bytes)));
+        assert_eq!((listed.class.as_str(), listed.flags), ("u8[u16]", None));
+        for (bytes, from, wanted) in
+            [(1, -1, 255), (2, -1, 65_535), (8, -1, u64::MAX.into()), (8, i64::MIN, 1i128 << 63)]
+        {
+            let labels = vec![Label { from, to: from, label: "A".into() }];
+            let (integer, flags) = (Integer::signed(bytes), Some(Flags { low_bits: 0 }));
+            let class = Enumeration { integer, name: String::new(), labels, flags };
+            let listed = field(&Field::new("x", FieldClass::Enumeration(class)));
+            assert_eq!(listed.labels, [(wanted, wanted, "A".to_owned())], "{bytes} {from}");
+        }
+    }
 }

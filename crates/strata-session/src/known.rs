@@ -212,4 +212,48 @@ mod tests {
         assert!(all[REASONS_MAX].reason.starts_with("3 more times"), "{:?}", all[REASONS_MAX]);
         assert!(reasons.take().is_empty());
     }
+
+    #[test]
+    fn recent_of_one_number_many_times_keeps_the_others() {
+        let mut recent = Recent::default();
+        recent.insert(1);
+        (0..2 * RECENT_MAX).for_each(|_| recent.insert(2));
+        assert!(recent.contains(1) && recent.contains(2) && !recent.contains(3));
+        assert_eq!(recent.order.len(), 2);
+        // At the limit nothing is forgotten, one beyond it the first one is.
+        (3..=RECENT_MAX as u64).for_each(|number| recent.insert(number));
+        assert!(recent.contains(1));
+        recent.insert(u64::MAX);
+        assert!(!recent.contains(1) && recent.contains(2) && recent.contains(u64::MAX));
+    }
+
+    #[test]
+    fn memory_that_is_recorded_again_is_known_until_it_ends() {
+        let mut known = Known::default();
+        assert!(!known.contains(5));
+        known.end(5);
+        known.begin(5);
+        for inode in 100..100 + 2 * RECENT_MAX as u64 {
+            known.end(inode);
+        }
+        // Its end was forgotten; that it is recorded was not.
+        assert!(known.contains(5) && !known.past.contains(5));
+        known.end(5);
+        assert!(known.contains(5) && known.now.is_empty());
+    }
+
+    #[test]
+    fn first_reason_of_a_process_is_kept_and_others_may_have_the_same() {
+        let one = |pid, reason: &str| NotReached { pid, name: "n".into(), reason: reason.into() };
+        let mut reasons = Reasons::default();
+        assert!(reasons.take().is_empty());
+        for (pid, reason) in [(1, "a"), (1, "b"), (2, "a"), (1, "a")] {
+            reasons.add_first(one(pid, reason));
+        }
+        reasons.add(one(1, "b"));
+        assert_eq!(reasons.take(), [one(1, "a"), one(2, "a"), one(1, "b")]);
+        // Taken: said anew.
+        reasons.add_first(one(1, "b"));
+        assert_eq!(reasons.take(), [one(1, "b")]);
+    }
 }

@@ -35,6 +35,8 @@ mod pace;
 mod privileges;
 pub mod report;
 mod reports;
+#[cfg(test)]
+mod scratch_tests;
 mod session;
 mod shared;
 mod statedump;

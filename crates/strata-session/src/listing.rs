@@ -244,4 +244,45 @@ mod tests {
             assert_eq!(class_text(&class), text);
         }
     }
+
+    #[test]
+    fn class_of_a_number_says_its_base_and_its_order_of_bytes() {
+        let little = |bytes| Integer { byte_order: FieldOrder::Little, ..Integer::unsigned(bytes) };
+        let base = |base| Integer { base, ..Integer::signed(8) };
+        let float = |bytes, byte_order| Float { bytes, byte_order };
+        let both =
+            Integer { base: Base::Sixteen, byte_order: FieldOrder::Big, ..Integer::unsigned(4) };
+        let array = |element| FieldClass::Array(Array { element, count: 0 });
+        let sequence =
+            |element, length_bytes| FieldClass::Sequence(Sequence { element, length_bytes });
+        for (class, text) in [
+            (FieldClass::Integer(little(8)), "u64 little-endian"),
+            (FieldClass::Integer(base(Base::Two)), "i64 binary"),
+            (FieldClass::Integer(base(Base::Eight)), "i64 octal"),
+            (FieldClass::Integer(both), "u32 hex big-endian"),
+            (FieldClass::Float(float(4, FieldOrder::Big)), "f32 big-endian"),
+            // The number of elements stands behind the type, in front of all else.
+            (array(Element::Integer(both)), "u32[0] hex big-endian"),
+            (array(Element::Float(float(8, FieldOrder::Little))), "f64 little-endian[0]"),
+            (sequence(Element::Text, 1), "char[u8]"),
+            (sequence(Element::Integer(little(2)), 8), "u16[u64] little-endian"),
+            (array(Element::Integer(Integer { is_bool: true, ..Integer::unsigned(1) })), "bool[0]"),
+        ] {
+            assert_eq!(class_text(&class), text);
+        }
+    }
+
+    #[test]
+    fn full_name_is_of_provider_and_event() {
+        let tracepoint = ListedTracepoint {
+            provider: "a".into(),
+            event: "b".into(),
+            level: 13,
+            file: String::new(),
+            line: 0,
+            sessions: 0,
+            fields: Vec::new(),
+        };
+        assert_eq!(tracepoint.full_name(), "a:b");
+    }
 }

@@ -161,4 +161,34 @@ mod tests {
         let looked = OfCommand::begin(&["sh".into()], std::process::id());
         assert_eq!(looked.end(), Vec::<String>::new());
     }
+
+    #[test]
+    fn process_of_lttng_is_told_with_its_name_and_its_files() {
+        let own = std::process::id();
+        let text = told(own, &lttng(&["./app", "./b.so"]));
+        assert!(text.starts_with(&format!("process {own} (")), "{text}");
+        assert!(text.contains("): instrumented for LTTng-UST: ./app, ./b.so are linked"), "{text}");
+        // One that has ended has no name any more.
+        let text = told(4_000_000_000, &lttng(&[]));
+        assert!(text.starts_with("process 4000000000 (): instrumented"), "{text}");
+        assert!(of_processes(&[]).is_empty() && of_processes(&[own, 4_000_000_000]).is_empty());
+    }
+
+    #[test]
+    fn malicious_name_of_a_process_commands_no_terminal() {
+        let named = std::thread::Builder::new().spawn(|| {
+            rustix::thread::set_name(c"a\x1b[2Jb\x07").unwrap();
+            let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+            told(tid, &lttng(&["x"]))
+        });
+        let text = named.unwrap().join().unwrap();
+        assert!(text.contains("(a?[2Jb?): "), "{text:?}");
+    }
+
+    #[test]
+    fn program_that_is_not_there_has_no_library() {
+        assert!(of_program(&[]).is_none());
+        assert!(of_program(&["/no/such/program".into()]).is_none());
+        assert!(of_program(&["".into()]).is_none());
+    }
 }

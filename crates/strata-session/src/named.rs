@@ -177,4 +177,41 @@ mod tests {
         let error = NameError::OfOthers { name: "x".into(), others: 3 }.to_string();
         assert!(error.contains("all 3 processes of this name are of other users"), "{error}");
     }
+
+    #[test]
+    fn name_that_is_cut_by_the_kernel_is_found_by_its_first_bytes() {
+        let folder = std::env::temp_dir().join(format!("strata-cut-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("comm"), "fifteen-letters\n").unwrap();
+        fs::write(folder.join("status"), "Uid:\t7\t7\t7\t7\n").unwrap();
+        std::os::unix::fs::symlink("/opt/other", folder.join("exe")).unwrap();
+        for (name, wanted) in [
+            ("fifteen-letters", Some(Whose::Ours)),
+            ("fifteen-letters-and-more", Some(Whose::Ours)),
+            ("fifteen-letter", None),
+            ("other", Some(Whose::Ours)),
+            ("othe", None),
+            ("", None),
+        ] {
+            assert_eq!(whose(&folder, name, 7), wanted, "{name}");
+        }
+        // What says nothing of its user, or has gone meanwhile, is nobody's.
+        for status in ["", "Uid:\n", "Uid:\tx\n"] {
+            fs::write(folder.join("status"), status).unwrap();
+            assert_ne!(whose(&folder, "other", 7), Some(Whose::Ours), "{status:?}");
+        }
+        fs::remove_file(folder.join("status")).unwrap();
+        assert_eq!(whose(&folder, "other", 0), None);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(whose(&folder, "other", 0), None);
+    }
+
+    #[test]
+    fn processes_of_others_are_counted_in_words() {
+        let text = |others| NameError::OfOthers { name: "x".into(), others }.to_string();
+        assert!(text(1).contains("the one process of this name is of other users"), "{}", text(1));
+        assert!(text(2).contains("all 2 processes of this name are of other users"), "{}", text(2));
+        assert_eq!(file_name(Path::new("/a/b (deleted)")), Some(OsStr::new("b")));
+        assert_eq!(file_name(Path::new("/a/..")), None);
+    }
 }

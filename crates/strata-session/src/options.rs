@@ -343,4 +343,125 @@ mod tests {
         assert!(message(|options| options.wait_descendants = true).contains("-- COMMAND"));
         assert!(message(|options| options.max_bytes = Some(0)).contains("--max-size=0"));
     }
+
+    #[test]
+    fn options_at_their_limits_are_accepted_and_one_step_beyond_is_refused() {
+        let check = |change: &dyn Fn(&mut Options)| {
+            let mut options = Options::default();
+            change(&mut options);
+            options.check()
+        };
+        for (bytes, number, is_fine) in [
+            (u64::from(PAGE), NR_SUBBUFS_MIN, true),
+            (u64::from(PAGE) / 2, 8, false),
+            (SUBBUF_BYTES_MAX, 16, true),
+            // Each is within its limits; together they are not.
+            (SUBBUF_BYTES_MAX, 32, false),
+            (u64::from(PAGE), NR_SUBBUFS_MAX, true),
+            (SUBBUF_BYTES_MAX, 2 * NR_SUBBUFS_MAX, false),
+            (2 * SUBBUF_BYTES_MAX, 2, false),
+            (u64::MAX, u32::MAX, false),
+        ] {
+            let found = check(&|options| {
+                (options.subbuf_bytes, options.nr_subbufs) = (bytes, number);
+            });
+            assert_eq!(found.is_ok(), is_fine, "{bytes} {number}: {found:?}");
+        }
+        let nanosecond = Duration::from_nanos(1);
+        for (flush, duration, is_fine) in [
+            (TIME_MAX, Some(TIME_MAX), true),
+            (TIME_MAX + nanosecond, None, false),
+            (FLUSH, Some(TIME_MAX + nanosecond), false),
+            (Duration::ZERO, Some(nanosecond), true),
+            (FLUSH, Some(Duration::ZERO), false),
+        ] {
+            let found = check(&|options| (options.flush, options.duration) = (flush, duration));
+            assert_eq!(found.is_ok(), is_fine, "{flush:?} {duration:?}: {found:?}");
+        }
+        assert_eq!(check(&|options| options.max_bytes = Some(1)), Ok(()));
+    }
+
+    #[test]
+    fn options_with_several_faults_are_refused_for_the_first_of_them() {
+        let mut options = Options {
+            subbuf_bytes: 3,
+            nr_subbufs: 3,
+            duration: Some(Duration::ZERO),
+            flush: Duration::MAX,
+            max_bytes: Some(0),
+            pids: vec![0],
+            command: vec!["x".into()],
+            everyone: true,
+            ..Options::default()
+        };
+        let mut found = Vec::new();
+        let repairs: [fn(&mut Options); 9] = [
+            |options| options.subbuf_bytes = SUBBUF_BYTES,
+            |options| options.nr_subbufs = NR_SUBBUFS,
+            |options| options.flush = FLUSH,
+            |options| options.duration = None,
+            |options| options.command.clear(),
+            |options| options.everyone = false,
+            |options| options.max_bytes = None,
+            |options| options.pids = vec![7],
+            |_| (),
+        ];
+        for repair in repairs {
+            let text = options.check().err().map(|error| error.to_string()).unwrap_or_default();
+            found.push(text.split([':', '=']).next().unwrap_or_default().to_owned());
+            repair(&mut options);
+        }
+        let wanted = [
+            "--subbuf-size",
+            "--num-subbuf",
+            "--flush",
+            "--duration",
+            "--pid and a command",
+            "--all and --pid",
+            "--max-size",
+            "--pid",
+            "",
+        ];
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn flags_that_asked_for_the_kernel_are_named_in_their_order() {
+        let all = KernelOptions {
+            rules: vec!["a".into()],
+            probes: vec!["b".into()],
+            filter: Filter::parse("fd == 3").ok(),
+            all_processes: true,
+            as_lttng: true,
+        };
+        let none = KernelOptions::default();
+        for (options, flags) in [
+            (none.clone(), ""),
+            (KernelOptions { probes: all.probes.clone(), ..none.clone() }, "--probe"),
+            (KernelOptions { filter: all.filter.clone(), ..none.clone() }, "--filter"),
+            (
+                KernelOptions { rules: all.rules.clone(), all_processes: true, ..none },
+                "--kernel and --all-processes",
+            ),
+            (all, "--kernel and --probe and --filter and --all-processes and --lttng-env"),
+        ] {
+            assert_eq!(options.flags(), flags);
+        }
+    }
+
+    #[test]
+    fn nearest_size_is_the_next_larger_one_within_the_limits() {
+        for (number, wanted) in [
+            (0, 16),
+            (16, 16),
+            (17, 32),
+            (63, 64),
+            (64, 64),
+            (65, 64),
+            (1 << 63, 64),
+            (u64::MAX, 64),
+        ] {
+            assert_eq!(nearest_power_of_two(number, 16, 64), wanted, "{number}");
+        }
+    }
 }

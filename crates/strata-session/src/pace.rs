@@ -65,4 +65,16 @@ mod tests {
         assert_eq!((texts[0].as_str(), texts[14].as_str()), ("0", "14"));
         assert_eq!(texts[15], "there is more to say; 16 messages are the limit");
     }
+
+    #[test]
+    fn pace_of_what_took_no_time_is_due_at_once_and_a_text_is_kept_once() {
+        let (mut pace, begin) = (Pace::new(), Instant::now());
+        pace.done(begin, Duration::ZERO);
+        assert!(pace.is_due(begin));
+        let mut texts = Vec::new();
+        for text in ["a", "b", "a", "a"] {
+            keep(&mut texts, text.to_owned());
+        }
+        assert_eq!(texts, ["a", "b"]);
+    }
 }

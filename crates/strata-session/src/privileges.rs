@@ -110,4 +110,23 @@ mod tests {
         assert_eq!(kept.effective, before.effective & needed);
         assert_eq!(capabilities(None).unwrap(), before);
     }
+
+    #[test]
+    fn each_work_has_what_it_needs_and_not_what_the_others_do() {
+        use CapabilitySet as Set;
+        for (work, is_old, has, has_not) in [
+            (Work::Files, false, Set::DAC_OVERRIDE, Set::BPF | Set::SYS_PTRACE | Set::KILL),
+            (Work::Applications, false, Set::SYS_PTRACE | Set::SETUID, Set::BPF | Set::PERFMON),
+            (Work::Applications, false, Set::CHECKPOINT_RESTORE, Set::SYS_ADMIN),
+            (Work::Applications, true, Set::SYS_ADMIN, Set::KILL),
+            (Work::Kernel, false, Set::BPF | Set::PERFMON, Set::SYS_PTRACE | Set::SETUID),
+            (Work::Kernel, true, Set::SYS_ADMIN, Set::SYS_PTRACE | Set::KILL),
+            (Work::Watch, false, Set::KILL | Set::BPF, Set::SYS_PTRACE | Set::SETGID),
+            (Work::Talk, true, Set::empty(), Set::all()),
+        ] {
+            let needs = work.needs(is_old);
+            assert!(needs.contains(has), "{work:?} {is_old}: {needs:?}");
+            assert!(!needs.intersects(has_not), "{work:?} {is_old}: {needs:?}");
+        }
+    }
 }

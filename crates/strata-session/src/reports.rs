@@ -154,4 +154,52 @@ mod tests {
         assert!(rest.warnings[0].contains("of 1000 of them"), "{rest:?}");
         assert_eq!(rest.folder, None);
     }
+
+    #[test]
+    fn process_with_anything_wrong_is_told_beyond_those_with_nothing_wrong() {
+        let troubles: [fn(&mut ProcessReport); 3] = [
+            |report| report.problem = Some("x".into()),
+            |report| report.warnings.push("x".into()),
+            |report| report.refused = 1,
+        ];
+        let mut reports = Reports::default();
+        (0..PLAIN_MAX as u32 + 5).for_each(|pid| reports.add(report(pid)));
+        for (number, trouble) in troubles.into_iter().enumerate() {
+            let mut one = report(1_000_000 + number as u32);
+            trouble(&mut one);
+            reports.add(one);
+        }
+        let all = reports.into_all();
+        let told: Vec<u32> =
+            all.iter().map(|one| one.pid).filter(|&pid| pid >= 1_000_000).collect();
+        assert_eq!(told, [1_000_000, 1_000_001, 1_000_002]);
+        assert_eq!(all.last().unwrap().summed, Some(Summed { processes: 5, in_trace: 5 }));
+    }
+
+    #[test]
+    fn malicious_figures_of_processes_that_are_summed_up_stop_at_the_largest() {
+        let mut reports = Reports::default();
+        (0..PLAIN_MAX as u32).for_each(|pid| reports.add(report(pid)));
+        for folder in [None, Some(PathBuf::from("t/user/first-1")), Some(PathBuf::from("/"))] {
+            reports.add(ProcessReport {
+                folder,
+                tracepoints: u64::MAX,
+                selected: u64::MAX,
+                unmarked: u64::MAX,
+                counts: Counts { records: u64::MAX, ..Counts::default() },
+                ..report(1)
+            });
+        }
+        let rest = reports.into_all().pop().unwrap();
+        assert_eq!(
+            (rest.tracepoints, rest.selected, rest.unmarked),
+            (u64::MAX, u64::MAX, u64::MAX)
+        );
+        assert_eq!((rest.counts.records, rest.refused), (u64::MAX, 0));
+        // The layer's folder: that of the first that has one.
+        assert_eq!(rest.folder.as_deref(), Some(std::path::Path::new("t/user")));
+        assert_eq!((rest.nr_processes(), rest.nr_in_trace()), (3, 2));
+        assert_eq!((report(1).nr_processes(), report(1).nr_in_trace()), (1, 1));
+        assert_eq!(ProcessReport { folder: None, ..report(1) }.nr_in_trace(), 0);
+    }
 }

@@ -352,4 +352,77 @@ mod tests {
         assert!(shared.possible_records(64) > 30 * one);
         assert!(shared.possible_records(0) >= one);
     }
+
+    #[test]
+    fn ending_of_each_reason_is_what_the_mark_says() {
+        for (why, ending) in [
+            (EndReason::Command, Ending::Ended),
+            (EndReason::Processes, Ending::Ended),
+            (EndReason::Duration, Ending::Duration),
+            (EndReason::Size { max_bytes: 7 }, Ending::Size),
+            (EndReason::Asked(Some(libc::SIGINT)), Ending::Stopped),
+            (EndReason::Failure, Ending::Failed),
+        ] {
+            let shared = Shared::new().unwrap();
+            shared.begin(true, true);
+            shared.stop(why);
+            let endings = (shared.ending(Layer::User), shared.ending_of_all());
+            assert_eq!(endings, (ending, ending), "{why:?}");
+        }
+    }
+
+    #[test]
+    fn layer_that_failed_for_another_reason_than_room_is_failed_and_stays_so() {
+        let gone = || {
+            let source = std::io::Error::from_raw_os_error(libc::ENOENT);
+            strata_collect::Error::Gone { path: "x".into(), source }
+        };
+        let shared = Shared::new().unwrap();
+        shared.begin(true, true);
+        shared.fail_to_write(Layer::User, &gone());
+        // That there is no room either is no news, and not why it ended.
+        shared.fail_to_write(Layer::User, &no_space());
+        assert_eq!(shared.ending(Layer::User), Ending::Failed);
+        assert_eq!((shared.ending(Layer::Kernel), shared.has_failed()), (Ending::Ended, false));
+        assert!(shared.failure().unwrap().contains("was removed"), "{:?}", shared.failure());
+        // And the other way round.
+        shared.fail_to_write(Layer::Kernel, &no_space());
+        shared.fail_to_write(Layer::Kernel, &gone());
+        assert_eq!((shared.ending(Layer::Kernel), shared.has_failed()), (Ending::NoSpace, true));
+        // The first layer that failed is told first.
+        assert_eq!(shared.ending_of_all(), Ending::Failed);
+    }
+
+    #[test]
+    fn layer_that_is_not_recorded_keeps_no_session_alive() {
+        for (user, kernel, failed, goes_on) in [
+            (true, false, Layer::User, false),
+            (false, true, Layer::Kernel, false),
+            (true, true, Layer::User, true),
+            (true, true, Layer::Kernel, true),
+        ] {
+            let shared = Shared::new().unwrap();
+            shared.begin(user, kernel);
+            shared.fail_to_write(failed, &no_space());
+            assert_eq!(shared.has_failed(), !goes_on, "{user} {kernel} {failed:?}");
+            assert_eq!(shared.layer_that_failed(), goes_on.then_some(failed));
+        }
+    }
+
+    #[test]
+    fn processes_that_went_and_never_came_are_none() {
+        let shared = Shared::new().unwrap();
+        shared.process_went();
+        assert_eq!(shared.processes(), 0);
+        shared.process_came();
+        shared.process_came();
+        assert_eq!(shared.processes(), 1);
+        assert!(!shared.is_moved() && !shared.is_nobody_left() && !shared.has_lagged());
+        shared.set_moved();
+        shared.set_nobody_left(true);
+        shared.set_lagged();
+        assert!(shared.is_moved() && shared.is_nobody_left() && shared.has_lagged());
+        shared.set_nobody_left(false);
+        assert!(!shared.is_nobody_left());
+    }
 }

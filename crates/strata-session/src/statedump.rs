@@ -138,4 +138,50 @@ mod tests {
         std::fs::remove_dir_all(&path).unwrap();
         assert_eq!((found, me), (counts.records, true));
     }
+
+    #[test]
+    fn statedump_spans_what_the_others_do_as_far_as_its_times_reach() {
+        let path = std::env::temp_dir().join(format!("strata-dump-span-{}", std::process::id()));
+        let directory = Directory::create(&path).unwrap();
+        let at = 10_000_000_000;
+        let header = Header { timestamp_begin: at, timestamp_end: at, ..Header::default() };
+        let dump = Dump {
+            header: header.with_content_bytes(4),
+            body: vec![1, 2, 3, 4],
+            ..Dump::default()
+        };
+        for ((begin, end), wanted) in [
+            ((at - 5, at + 7), (at - 5, at + 7)),
+            // A record's time has 32 bits: no begin is earlier than they can say.
+            ((0, at), (at - EARLIER_MAX, at)),
+            // Others began and ended elsewhere: what is in the dump is in its span.
+            ((at + 1, at + 2), (at, at + 2)),
+            ((1, 2), (at - EARLIER_MAX, at)),
+            ((u64::MAX, u64::MAX), (at, u64::MAX)),
+        ] {
+            dump.span(&directory, (begin, end)).unwrap();
+            let bytes = std::fs::read(path.join(FILE)).unwrap();
+            let header = dump.header;
+            let (timestamp_begin, timestamp_end) = wanted;
+            let wanted = Header { timestamp_begin, timestamp_end, ..header };
+            assert_eq!(bytes, [&wanted.encode()[..], &[1, 2, 3, 4]].concat(), "{begin} {end}");
+        }
+        // Without a dump there is no file.
+        std::fs::remove_file(path.join(FILE)).unwrap();
+        Dump::default().span(&directory, (1, 2)).unwrap();
+        assert!(!path.join(FILE).exists());
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn kinds_of_the_dump_have_ids_behind_all_others() {
+        let mut class = stream_class(OF_KERNEL, Vec::new());
+        assert_eq!(describe(&mut class), 0);
+        let of_dump = class.events.len();
+        // A second time: behind those.
+        assert_eq!(describe(&mut class), of_dump as u32);
+        let mut ids: Vec<u32> = class.events.iter().map(|event| event.id).collect();
+        ids.dedup();
+        assert_eq!(ids, (0..2 * of_dump as u32).collect::<Vec<_>>());
+    }
 }

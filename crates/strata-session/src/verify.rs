@@ -67,6 +67,7 @@ fn bits_at(header: &[u8; packet::HEADER_BYTES], offset: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch_tests::Scratch;
     use strata_model::{EventClass, Field, FieldClass, Integer, RecordHeader};
 
     fn written(name: &str, bodies: &[&[u8]]) -> Directory {
@@ -119,5 +120,72 @@ mod tests {
             std::fs::remove_dir_all(folder.path()).unwrap();
             assert!(found.unwrap().starts_with("channel0_0, packet 1: "), "{what}");
         }
+    }
+
+    /// A folder with one file of these bytes.
+    fn raw(scratch: &Scratch, name: &str, bytes: &[u8]) -> Directory {
+        let path = scratch.0.join(name);
+        let directory = Directory::create(&path).unwrap();
+        std::fs::write(path.join("channel0_0"), bytes).unwrap();
+        directory
+    }
+
+    /// A packet of this body, whose header says so many bits of content and of packet.
+    fn packet(body: &[u8], content: Option<u64>, whole: Option<u64>) -> Vec<u8> {
+        let header = packet::Header::default().with_content_bytes(body.len() as u64);
+        let mut bytes = header.encode().to_vec();
+        for (offset, bits) in
+            [(packet::CONTENT_BITS_OFFSET, content), (packet::PACKET_BITS_OFFSET, whole)]
+        {
+            if let Some(bits) = bits {
+                bytes[offset as usize..][..8].copy_from_slice(&bits.to_ne_bytes());
+            }
+        }
+        [&bytes, body].concat()
+    }
+
+    #[test]
+    fn malicious_sizes_in_a_packet_s_header_are_the_reader_s_to_tell_and_hang_nothing() {
+        let scratch = Scratch::new("verify-sizes");
+        let bad = record(5);
+        let good = packet(&record(1), None, None);
+        for (name, content, whole) in [
+            ("zero", Some(0), Some(0)),
+            ("below-header", Some(8), None),
+            ("beyond-file", None, Some(1 << 40)),
+            ("largest", Some(u64::MAX), Some(u64::MAX)),
+            ("content-beyond-packet", Some(1 << 20), Some(1 << 10)),
+        ] {
+            let bytes = [good.clone(), packet(&bad, content, whole)].concat();
+            assert_eq!(impossible_record(&raw(&scratch, name, &bytes), &class()), None, "{name}");
+        }
+        // A header that is cut off.
+        let cut = &[good.clone(), good.clone()].concat()[..good.len() + 10];
+        assert_eq!(impossible_record(&raw(&scratch, "cut", cut), &class()), None);
+        assert_eq!(impossible_record(&raw(&scratch, "empty", b""), &class()), None);
+        // The same bytes with sizes that are right are found.
+        let bytes = [good, packet(&bad, None, None)].concat();
+        assert!(impossible_record(&raw(&scratch, "right", &bytes), &class()).is_some());
+    }
+
+    #[test]
+    fn first_file_with_a_record_that_cannot_be_is_named_and_other_files_are_not_looked_at() {
+        let scratch = Scratch::new("verify-files");
+        let path = scratch.0.join("t");
+        let directory = Directory::create(&path).unwrap();
+        let (good, bad) = (packet(&record(1), None, None), packet(&record(5), None, None));
+        for (name, bytes) in [
+            ("metadata", &bad),
+            ("statedump_0", &bad),
+            ("channel0_0", &good),
+            ("channel0_3", &bad),
+            ("channel0_2", &bad),
+        ] {
+            std::fs::write(path.join(name), bytes).unwrap();
+        }
+        // What is no file is passed over.
+        std::fs::create_dir(path.join("channel0_1")).unwrap();
+        let found = impossible_record(&directory, &class()).unwrap();
+        assert!(found.starts_with("channel0_2, packet 0: "), "{found}");
     }
 }

@@ -286,3 +286,6 @@ fn made<'scope, T>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
