@@ -6,5 +6,7 @@
 mod objects;
 mod source;
 mod symbols;
+#[cfg(test)]
+mod tests;
 
 pub use source::{Place, Source, SourceOptions};

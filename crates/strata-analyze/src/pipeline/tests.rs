@@ -257,3 +257,172 @@ fn chunks_without_text_wait_as_chunks_with_text_do() {
     });
     assert_eq!(handed.load(Ordering::Relaxed), CHUNKS_WAITING as u32);
 }
+
+/// All of it with these: text, remarks, and what was found.
+fn all(
+    trace: &Trace,
+    range: TimeRange,
+    (limit, threads): (u64, usize),
+    options: &Options,
+) -> (String, Vec<Remark>, Summary) {
+    let reader = Reader::open(&[&trace.0]).unwrap();
+    let job = Job {
+        reader: &reader,
+        range,
+        options: options.clone(),
+        filter: None,
+        limit,
+        threads,
+        stop: &|| false,
+    };
+    let (mut text, mut remarks) = (Vec::new(), Vec::new());
+    let summary = run(&job, &mut |output| {
+        match output {
+            Output::Text(more) => text.extend_from_slice(more),
+            Output::Remark(remark) => remarks.push(remark.clone()),
+            Output::Read(_) => {}
+        }
+        ControlFlow::Continue(())
+    });
+    (String::from_utf8(text).unwrap(), remarks, summary)
+}
+
+#[test]
+fn limit_gives_the_first_event_records_and_no_more_with_any_number_of_threads() {
+    let trace = Trace::of(20, 100);
+    let options = Options::default();
+    let (whole, _, _) = all(&trace, TimeRange::ALL, (u64::MAX, 1), &options);
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    assert_eq!(lines.len(), 4000);
+    for (limit, threads, wanted) in
+        [(1, 1, 1), (1, 8, 1), (100, 2, 100), (3999, 3, 3999), (4000, 2, 4000), (9999, 8, 4000)]
+    {
+        let (text, _, summary) = all(&trace, TimeRange::ALL, (limit, threads), &options);
+        assert_eq!(summary.events, wanted as u64, "{limit} {threads}");
+        assert!(text == lines[..wanted].concat(), "{limit} {threads}");
+    }
+}
+
+#[test]
+fn ranges_beside_each_other_have_each_event_record_once() {
+    let trace = Trace::of(20, 100);
+    let begin = 1_700_000_000_000_000_000;
+    // A border on a record's time, between two packets, in a packet; none at all.
+    for border in [begin + 10, begin + 1_500_000, begin + 7_000_505, begin - 1, begin + 99_000_000]
+    {
+        let options = Options { delta: false, ..Options::default() };
+        let (whole, _, _) = all(&trace, TimeRange::ALL, (u64::MAX, 1), &options);
+        for threads in [1, 4] {
+            let one = TimeRange { from: i64::MIN, to: border - 1 };
+            let two = TimeRange { from: border, to: i64::MAX };
+            let (first, _, found) = all(&trace, one, (u64::MAX, threads), &options);
+            let (second, _, more) = all(&trace, two, (u64::MAX, threads), &options);
+            assert_eq!(found.events + more.events, 4000, "{border}");
+            assert!([first, second].concat() == whole, "{border} {threads}");
+        }
+    }
+    let empty = TimeRange { from: begin + 5, to: begin + 4 };
+    let (text, remarks, summary) = all(&trace, empty, (u64::MAX, 2), &Options::default());
+    assert_eq!((text.as_str(), remarks.len(), summary), ("", 0, Summary::default()));
+}
+
+#[test]
+fn malicious_number_of_damages_is_counted_and_the_first_ones_are_told() {
+    let trace = Trace::of(100, 4);
+    let path = trace.0.join("s0");
+    let mut bytes = fs::read(&path).unwrap();
+    let packet = bytes.len() / 100;
+    for number in 0..50 {
+        // The content's size is no multiple of a record's: the last one is cut.
+        let at = number * 2 * packet + 2 * 8;
+        let bits = u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) - 64;
+        bytes[at..at + 8].copy_from_slice(&bits.to_le_bytes());
+    }
+    fs::write(&path, bytes).unwrap();
+    for threads in [1, 2, 8] {
+        let (_, remarks, summary) =
+            all(&trace, TimeRange::ALL, (u64::MAX, threads), &Options::default());
+        assert_eq!((summary.damage, summary.events), (50, 2 * 400 - 50), "{threads}");
+        let told = remarks.iter().filter(|it| matches!(it, Remark::Damage(_))).count() as u64;
+        assert_eq!(told + summary.damage_untold, 50, "{threads}");
+        assert!(told >= REMARKS as u64, "{threads}: {told}");
+    }
+}
+
+#[test]
+fn loss_is_told_with_its_stream_its_number_and_its_times() {
+    let trace = Trace::of(1, 1);
+    let metadata = METADATA.replace("u64 cpu_id;", "u64 cpu_id; u64 events_discarded;");
+    fs::write(trace.0.join("metadata"), metadata).unwrap();
+    let bits = 6 * 64;
+    let packet = |begin: u64, discarded: u64| {
+        [begin, begin + 5, bits, bits, 0, discarded].map(u64::to_le_bytes).concat()
+    };
+    fs::write(trace.0.join("s0"), [packet(10, 3), packet(20, 3), packet(30, 10)].concat()).unwrap();
+    fs::remove_file(trace.0.join("s1")).unwrap();
+    for threads in [1, 3] {
+        let (_, remarks, summary) =
+            all(&trace, TimeRange::ALL, (u64::MAX, threads), &Options::default());
+        let told: Vec<_> = remarks
+            .iter()
+            .map(|remark| match remark {
+                Remark::Discarded { stream, count, kind, at_begin, between, .. } => {
+                    let at = |time: Option<i64>| time.map(|time| time % 1_000_000_000);
+                    (stream.as_str(), *count, *kind, *at_begin, at(between.0), at(between.1))
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let records = DiscardedKind::Records;
+        let last = ("s0", 7, records, false, Some(25), Some(35));
+        assert_eq!(told.last(), Some(&last), "{threads}: {told:?}");
+        // What the first packet counts may be from before the trace.
+        let (first, rest) = told.split_first().unwrap();
+        assert_eq!((first.1, first.3, rest.len()), (3, true, 1), "{threads}: {told:?}");
+        assert_eq!((summary.discarded, summary.events), (10, 0));
+    }
+}
+
+#[test]
+fn head_of_a_table_is_written_once_and_in_front_of_all() {
+    let trace = Trace::of(50, 50);
+    let options = Options { format: crate::render::Format::Csv, ..Options::default() };
+    let (alone, _, _) = all(&trace, TimeRange::ALL, (u64::MAX, 1), &options);
+    assert!(alone.starts_with("time,host,process,vpid,cpu,name,fields\r\n"), "{}", &alone[..80]);
+    assert_eq!((alone.matches("time,host").count(), alone.matches("\r\n").count()), (1, 5001));
+    let (together, _, _) = all(&trace, TimeRange::ALL, (u64::MAX, 4), &options);
+    assert!(together == alone);
+    // Who wants no more than that gets no more.
+    let reader = Reader::open(&[&trace.0]).unwrap();
+    let job = Job {
+        reader: &reader,
+        range: TimeRange::ALL,
+        options,
+        filter: None,
+        limit: u64::MAX,
+        threads: 2,
+        stop: &|| false,
+    };
+    let mut outputs = 0;
+    let summary = run(&job, &mut |_| {
+        outputs += 1;
+        ControlFlow::Break(())
+    });
+    assert_eq!((outputs, summary), (1, Summary::default()));
+}
+
+#[test]
+fn span_of_a_trace_whose_packets_have_no_times_is_that_of_its_event_records() {
+    let trace = Trace::of(3, 5);
+    let metadata = METADATA.replace("ts timestamp_begin; ts timestamp_end;", "u64 one; u64 two;");
+    fs::write(trace.0.join("metadata"), metadata).unwrap();
+    let begin = 1_700_000_000_000_000_000;
+    let reader = Reader::open(&[&trace.0]).unwrap();
+    let to = begin + 2 * 1_000_000 + 1 + 4 * 10;
+    assert_eq!(span(&reader), Some(TimeRange { from: begin, to }));
+    // None at all.
+    for stream in ["s0", "s1"] {
+        fs::write(trace.0.join(stream), b"").unwrap();
+    }
+    assert_eq!(span(&Reader::open(&[&trace.0]).unwrap()), None);
+}

@@ -30,6 +30,8 @@ mod line;
 mod mark;
 mod number;
 mod plan;
+#[cfg(test)]
+mod record_tests;
 mod shown;
 #[cfg(test)]
 mod tests;

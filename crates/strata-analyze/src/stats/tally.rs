@@ -353,4 +353,114 @@ mod tests {
         assert_eq!(stats.damage_found, DAMAGE_KEPT as u64 - 1 + 1_000_000);
         assert_eq!(stats.sum().damage, stats.damage_found);
     }
+
+    #[test]
+    fn tally_of_nothing_is_nothing_and_what_is_of_no_stream_is_passed_over() {
+        assert_eq!(Tally::default().finish(), Stats::default());
+        let mut tally = tally(&[0]);
+        tally.parts = vec![part(1, 7, 10, (1, 2)), part(2, usize::MAX, 10, (1, 2))];
+        tally.classes = vec![class("a:x", 9, 4)];
+        let stats = tally.finish();
+        assert_eq!((stats.sum().count.records, stats.span), (0, None));
+        // Of no trace that there is; of all together it counts.
+        assert_eq!(stats.events[0].count.records, 4);
+        assert!(stats.traces[0].events.is_empty());
+    }
+
+    #[test]
+    fn events_with_as_many_records_are_in_the_order_of_their_names() {
+        let mut tally = tally(&[0]);
+        let names = ["b:z", "a:y", "c:x", "a:a", "b:b"];
+        tally.classes = names.iter().map(|name| class(name, 0, 5)).collect();
+        tally.classes.push(class("z:most", 0, 6));
+        let stats = tally.finish();
+        let sorted: Vec<&str> = stats.events.iter().map(|event| event.name.as_str()).collect();
+        assert_eq!(sorted, ["z:most", "a:a", "a:y", "b:b", "b:z", "c:x"]);
+        assert_eq!(stats.traces[0].events, stats.events);
+    }
+
+    #[test]
+    fn silence_as_long_as_another_one_is_the_earlier_and_none_is_none() {
+        let span = |from, to| Span { from, to };
+        for (a, b, wanted) in [
+            (None, span(1, 2), Some(span(1, 2))),
+            (None, span(2, 2), None),
+            (None, span(3, 2), None),
+            (Some(span(1, 5)), span(5, 9), Some(span(1, 5))),
+            (Some(span(1, 5)), span(5, 10), Some(span(5, 10))),
+            (Some(span(1, 5)), span(9, 5), Some(span(1, 5))),
+            (Some(span(1, 2)), span(i64::MIN, i64::MAX), Some(span(i64::MIN, i64::MAX))),
+        ] {
+            assert_eq!(longer(a, b), wanted, "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn silence_is_of_one_stream_and_goes_over_parts_without_a_record() {
+        let mut tally = tally(&[0, 0]);
+        let empty = PartCount { times: None, count: Records::default(), ..part(2, 0, 0, (0, 0)) };
+        tally.parts = vec![
+            part(1, 0, 5, (100, 200)),
+            empty,
+            part(3, 0, 5, (900, 910)),
+            part(4, 1, 5, (5000, 5010)),
+        ];
+        let stats = tally.finish();
+        assert_eq!(stats.streams[0].silence, Some(Span { from: 200, to: 900 }));
+        assert_eq!(stats.streams[1].silence, None);
+    }
+
+    #[test]
+    fn note_of_a_stream_is_its_first_one_and_one() {
+        let note = |text: &str| Some(Damaged { message: text.to_owned(), ..Damaged::default() });
+        let mut tally = tally(&[0, 0]);
+        for (number, stream, text) in
+            [(1, 0, None), (2, 0, note("first")), (3, 0, note("second")), (4, 1, note("other"))]
+        {
+            tally.parts.push(PartCount { note: text, ..part(number, stream, 1, (0, 0)) });
+        }
+        let stats = tally.finish();
+        let notes: Vec<&str> = stats.notes.iter().map(|note| note.message.as_str()).collect();
+        assert_eq!((notes, stats.damage_found), (vec!["first", "other"], 0));
+    }
+
+    #[test]
+    fn malicious_sizes_of_packets_give_no_overflow_and_no_negative_rest() {
+        let mut tally = tally(&[0]);
+        // Records that are larger than the packets they are in.
+        tally.parts = vec![
+            PartCount { content_bits: 0, packet_bits: 0, ..part(1, 0, 10, (0, 0)) },
+            PartCount { content_bits: u64::MAX, packet_bits: 7, ..part(2, 0, 10, (0, 0)) },
+            PartCount { absent_records: u64::MAX, packets: u64::MAX, ..part(3, 0, 0, (0, 0)) },
+            PartCount { absent_records: 9, ..part(4, 0, 0, (0, 0)) },
+        ];
+        let stats = tally.finish();
+        let sum = stats.streams[0].sum;
+        assert_eq!(sum.header_bytes, u64::MAX / 8 - 100 + 2 * 84);
+        assert_eq!((sum.packets, sum.absent_records), (u64::MAX, u64::MAX));
+        assert_eq!(sum.padding_bytes, 2 * (4096 - 84));
+        assert_eq!(sum.overhead_bytes(), 0);
+        assert!(!stats.is_complete());
+    }
+
+    #[test]
+    fn malicious_number_of_ranges_is_cut_over_all_streams_together() {
+        let streams = RANGES_KEPT / 10_000 + 1;
+        let mut tally = tally(&vec![0; streams]);
+        for stream in 0..streams {
+            let mut one = part(stream as u64, stream, 1, (0, 0));
+            for at in 0..10_000 {
+                let span = Some(Span { from: at * 10, to: at * 10 + 5 });
+                let kind = AbsentKind::Records;
+                one.absent
+                    .push(AbsentRange { kind, count: 1, span, told: 1, at_begin: false }, 10_000);
+            }
+            tally.parts.push(one);
+        }
+        let stats = tally.finish();
+        let kept: usize = stats.streams.iter().map(|stream| stream.absent.ranges.len()).sum();
+        let more: u64 = stats.streams.iter().map(|stream| stream.absent.more).sum();
+        assert_eq!((kept, more), (RANGES_KEPT, 10_000));
+        assert!(stats.streams.last().unwrap().absent.ranges.is_empty());
+    }
 }

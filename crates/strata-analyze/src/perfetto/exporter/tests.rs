@@ -87,7 +87,8 @@ impl Exported {
                     let name = event.name.clone().or(interned).unwrap_or_default();
                     let note = |note: &DebugAnnotation| annotation(note, &notes);
                     let all: Vec<String> = event.debug_annotations.iter().map(note).collect();
-                    let (time, track) = (packet.timestamp.unwrap(), &tracks[&event.track_uuid.unwrap()]);
+                    let (time, track) =
+                        (packet.timestamp.unwrap(), &tracks[&event.track_uuid.unwrap()]);
                     lines.push(format!("{time} {kind} {name} @{track} {{{}}}", all.join(" ")));
                 }
                 _ => {}
@@ -471,11 +472,8 @@ fn fork_and_exit_say_of_whom_a_thread_is_and_close_what_it_had_open() {
     hand.trace("k", &metadata("domain = \"kernel\";", "i64 tid;", &events), &[stream]);
     let found = exported(&hand, &Options::default());
     let process = TreeProcess { pid: Some(8), ppid: Some(5), cmdline: vec!["child".into()] };
-    let thread = |tid, name: &str| TreeThread {
-        tid: Some(tid),
-        tgid: Some(8),
-        name: Some(name.to_owned()),
-    };
+    let thread =
+        |tid, name: &str| TreeThread { tid: Some(tid), tgid: Some(8), name: Some(name.to_owned()) };
     let trees = [
         ProcessTree { processes: vec![process], threads: vec![thread(8, "child")] },
         ProcessTree { processes: Vec::new(), threads: vec![thread(9, "worker")] },
@@ -526,7 +524,8 @@ fn damage_is_shown_where_its_stream_is_and_else_nowhere() {
         }
     }
     let (bytes, _) = exporter.finish().unwrap();
-    let events = packets_of(&bytes).iter().filter(|one| one.trusted_packet_sequence_id != Some(2)).count();
+    let events =
+        packets_of(&bytes).iter().filter(|one| one.trusted_packet_sequence_id != Some(2)).count();
     assert_eq!((damages, events), (1, 0));
 }
 
