@@ -436,6 +436,10 @@ fn loss_in_the_kernel_cuts_the_bundle_and_forgets_who_runs() {
     assert_eq!(gaps.len(), 2, "{lines:?}");
     assert!(gaps[0].contains("instant 3 event records discarded @CPU 1 1 {from="), "{gaps:?}");
     assert!(gaps[0].contains("count=3 stream='s0'"), "{gaps:?}");
+    let instants = lines.iter().filter(|line| line.contains(" instant other "));
+    let places: Vec<&str> = instants.map(|line| line.split(" {").next().unwrap()).collect();
+    let wanted = ["20 instant other @thread 6/6", "30 instant other @CPU 1 1"];
+    assert_eq!((&places[..2], places[2]), (&wanted[..], "50 instant other @CPU 1 1"));
     // The stream's own sequence begins once.
     let sequence = |packet: &&TracePacket| packet.trusted_packet_sequence_id == Some(16);
     let own: Vec<Option<u32>> =
