@@ -59,8 +59,9 @@ static struct row rows[] = {
 static struct bench b;
 static const char *const writer_names[NR_WRITERS] = { "local", "rseq" };
 static const struct strata_ring_config *const configs[NR_WRITERS][2] = {
-	{ &strata_ring_benchmark_local_discard, &strata_ring_benchmark_local_overwrite },
-	{ &strata_ring_benchmark_discard, &strata_ring_benchmark_overwrite },
+	{ &strata_ring_benchmark_local_discard_config,
+	  &strata_ring_benchmark_local_overwrite_config },
+	{ &strata_ring_benchmark_discard_config, &strata_ring_benchmark_overwrite_config },
 };
 
 /* ---- the reader ---- */
@@ -121,10 +122,10 @@ STRATA_INLINE uint64_t write_records(const struct strata_ring_config *config,
 	{                                                                                   \
 		return write_records(&config, channel, n);                                  \
 	}
-WRITE(write_local_discard, strata_ring_benchmark_local_discard)
-WRITE(write_local_overwrite, strata_ring_benchmark_local_overwrite)
-WRITE(write_rseq_discard, strata_ring_benchmark_discard)
-WRITE(write_rseq_overwrite, strata_ring_benchmark_overwrite)
+WRITE(write_local_discard, strata_ring_benchmark_local_discard_config)
+WRITE(write_local_overwrite, strata_ring_benchmark_local_overwrite_config)
+WRITE(write_rseq_discard, strata_ring_benchmark_discard_config)
+WRITE(write_rseq_overwrite, strata_ring_benchmark_overwrite_config)
 
 static uint64_t (*const writes[NR_WRITERS][2])(const struct strata_ring_channel *, uint64_t) = {
 	{ write_local_discard, write_local_overwrite },

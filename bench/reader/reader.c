@@ -40,32 +40,32 @@ static unsigned char *copy; /* as large as the largest buffer */
 
 static struct source sources[] = {
 	{ .name = "discard,   8 x 128 KiB",
-	  .config = &strata_ring_tracer_discard,
+	  .config = &strata_ring_tracer_discard_config,
 	  .subbuf_bytes = 128 << 10,
 	  .nr_subbufs = 8 },
 	{ .name = "overwrite, 2 x 512 KiB",
-	  .config = &strata_ring_tracer_overwrite,
+	  .config = &strata_ring_tracer_overwrite_config,
 	  .subbuf_bytes = 512 << 10,
 	  .nr_subbufs = 2 },
 	{ .name = "overwrite, 8 x 128 KiB",
-	  .config = &strata_ring_tracer_overwrite,
+	  .config = &strata_ring_tracer_overwrite_config,
 	  .subbuf_bytes = 128 << 10,
 	  .nr_subbufs = 8 },
 	{ .name = "overwrite, 256 x 4 KiB",
-	  .config = &strata_ring_tracer_overwrite,
+	  .config = &strata_ring_tracer_overwrite_config,
 	  .subbuf_bytes = 4 << 10,
 	  .nr_subbufs = 256 },
 	{ .name = "discard,   32 x 1 MiB",
-	  .config = &strata_ring_tracer_discard,
+	  .config = &strata_ring_tracer_discard_config,
 	  .subbuf_bytes = 1 << 20,
 	  .nr_subbufs = 32 },
 	{ .name = "discard,   8 x 128 KiB, other CPU's",
-	  .config = &strata_ring_tracer_discard,
+	  .config = &strata_ring_tracer_discard_config,
 	  .subbuf_bytes = 128 << 10,
 	  .nr_subbufs = 8,
 	  .other_cpu = 1 },
 	{ .name = "overwrite, 256 x 4 KiB, other CPU's",
-	  .config = &strata_ring_tracer_overwrite,
+	  .config = &strata_ring_tracer_overwrite_config,
 	  .subbuf_bytes = 4 << 10,
 	  .nr_subbufs = 256,
 	  .other_cpu = 1 },
@@ -98,9 +98,9 @@ static void fill(struct source *source)
 	if (source->other_cpu)
 		bench_pin(source->cpu);
 	if (source->config->loss_mode == STRATA_RING_DISCARD)
-		write_records(&strata_ring_tracer_discard, &source->channel, n);
+		write_records(&strata_ring_tracer_discard_config, &source->channel, n);
 	else
-		write_records(&strata_ring_tracer_overwrite, &source->channel, n);
+		write_records(&strata_ring_tracer_overwrite_config, &source->channel, n);
 	if (source->other_cpu)
 		bench_pin(back);
 }

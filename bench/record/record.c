@@ -37,12 +37,12 @@ CONFIG(local_discard, STRATA_RING_DISCARD, STRATA_RING_WRITERS_LOCAL, STRATA_RIN
        strata_clock_cycles, STRATA_RING_HEADER_COMPACT);
 CONFIG(local_overwrite, STRATA_RING_OVERWRITE, STRATA_RING_WRITERS_LOCAL, STRATA_RING_PER_CPU, 1,
        strata_clock_cycles, STRATA_RING_HEADER_COMPACT);
-#define rseq_discard	  strata_ring_tracer_discard
-#define rseq_overwrite	  strata_ring_tracer_overwrite
-#define rseq_discard_4	  strata_ring_benchmark_discard
-#define rseq_overwrite_4  strata_ring_benchmark_overwrite
-#define local_discard_4	  strata_ring_benchmark_local_discard
-#define local_overwrite_4 strata_ring_benchmark_local_overwrite
+#define rseq_discard	  strata_ring_tracer_discard_config
+#define rseq_overwrite	  strata_ring_tracer_overwrite_config
+#define rseq_discard_4	  strata_ring_benchmark_discard_config
+#define rseq_overwrite_4  strata_ring_benchmark_overwrite_config
+#define local_discard_4	  strata_ring_benchmark_local_discard_config
+#define local_overwrite_4 strata_ring_benchmark_local_overwrite_config
 
 enum {
 	ID = 7,

@@ -65,7 +65,7 @@ STRATA_INLINE void write_records(const struct strata_ring_config *config, struct
 
 BENCH_NOINLINE void loop_rseq(struct bench_case *c, uint64_t n)
 {
-	write_records(&strata_ring_tracer_overwrite, c, n);
+	write_records(&strata_ring_tracer_overwrite_config, c, n);
 }
 
 BENCH_NOINLINE void loop_smp(struct bench_case *c, uint64_t n)
@@ -87,7 +87,7 @@ static const struct bench_case loads[NR_LOADS] = {
 	{ .name = "smp, one global buffer", .loop = loop_global, .data = &channels[GLOBAL] },
 };
 static const struct strata_ring_config *const configs[NR_LOADS] = {
-	NULL, NULL, &strata_ring_tracer_overwrite, &smp_per_cpu, &smp_global,
+	NULL, NULL, &strata_ring_tracer_overwrite_config, &smp_per_cpu, &smp_global,
 };
 
 static struct bench b;

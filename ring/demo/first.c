@@ -14,7 +14,7 @@ enum {
 };
 
 struct worker {
-	struct strata_ring_channel *channel;
+	struct strata_ring_logger *ring;
 	uint32_t id;
 };
 
@@ -27,20 +27,19 @@ static void *work(void *argument)
 	for (i = 1; i <= RECORDS; i++) {
 		n = snprintf(text, sizeof(text), "step %d of worker %u", i, worker->id);
 		/* Not written means discarded and counted; there is nothing else to do here. */
-		strata_ring_record(&strata_ring_logger, worker->channel, worker->id, text,
-				   (uint32_t)n);
+		strata_ring_logger_record(worker->ring, worker->id, text, (uint32_t)n);
 	}
 	return NULL;
 }
 
 /* Everything that was published, packets still open included; the writers have ended. */
-static void print_records(struct strata_ring_channel *channel)
+static void print_records(const struct strata_ring_logger *ring)
 {
 	const struct strata_ring_view *view;
 	struct strata_ring_merge merge;
 	uint64_t first = 0;
 
-	if (strata_ring_merge_init(&merge, &strata_ring_logger, channel, STRATA_RING_REST))
+	if (strata_ring_logger_merge_init(&merge, ring, STRATA_RING_REST))
 		return;
 	while (!strata_ring_merge_next(&merge, &view)) {
 		if (!first)
@@ -55,10 +54,10 @@ static void print_records(struct strata_ring_channel *channel)
 int main(void)
 {
 	struct strata_ring_attr attr;
-	struct strata_ring_channel channel;
+	struct strata_ring_logger ring;
 	struct strata_ring_counters counters;
 	struct strata_ring_error error;
-	struct worker workers[2] = { { &channel, 1 }, { &channel, 2 } };
+	struct worker workers[2] = { { &ring, 1 }, { &ring, 2 } };
 	uint64_t written = 0, discarded = 0;
 	pthread_t threads[2];
 	uint32_t i;
@@ -66,28 +65,29 @@ int main(void)
 	memset(&attr, 0, sizeof(attr));
 	attr.subbuf_bytes = 4096;
 	attr.nr_subbufs = 4;
-	if (strata_ring_channel_create(&strata_ring_logger, &attr, &channel, &error)) {
+	if (strata_ring_logger_create(&ring, &attr, &error)) {
 		fprintf(stderr, "first: %s\n", error.text);
 		return 2;
 	}
 	printf("%u buffers of %llu sub-buffers of %llu bytes, published by %s\n",
-	       channel.streams.nr, (unsigned long long)attr.nr_subbufs,
+	       ring.channel.streams.nr, (unsigned long long)attr.nr_subbufs,
 	       (unsigned long long)attr.subbuf_bytes,
-	       channel.header.publish == STRATA_ABI_RING_BY_POSITION ? "write position (rseq)" :
-								       "commit");
+	       ring.channel.header.publish == STRATA_ABI_RING_BY_POSITION ?
+		       "write position (rseq)" :
+		       "commit");
 	for (i = 0; i < 2; i++)
 		if (pthread_create(&threads[i], NULL, work, &workers[i]))
 			return 2;
 	for (i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
-	print_records(&channel);
-	for (i = 0; i < channel.streams.nr; i++) {
-		strata_ring_read_counters(&channel.streams.stream[i], &counters);
+	print_records(&ring);
+	for (i = 0; i < ring.channel.streams.nr; i++) {
+		strata_ring_read_counters(&ring.channel.streams.stream[i], &counters);
 		written += counters.written;
-		discarded += strata_ring_discarded(&channel.streams.stream[i]);
+		discarded += strata_ring_discarded(&ring.channel.streams.stream[i]);
 	}
 	printf("%llu records written, %llu discarded\n", (unsigned long long)written,
 	       (unsigned long long)discarded);
-	strata_ring_channel_close(&channel);
+	strata_ring_logger_close(&ring);
 	return written == 2 * RECORDS ? 0 : 1;
 }

@@ -1,7 +1,9 @@
 #!/bin/bash
 # linking.sh - the headers in programs of more than one file, with each compiler at each optimisation:
 # a C++ template that records from two translation units, whose copies and critical sections the
-# linker merges; and a library that is loaded, records, is unloaded, and leaves nothing behind.
+# linker merges; and a library that is loaded, records, is unloaded, and leaves nothing behind. Of clients
+# (client.h): what is one's does not compile with another one, even without warnings asked for, and the same
+# record by hand is the same instructions.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 tree=$(mktemp -d) || exit 2
@@ -24,12 +26,44 @@ must() {
 	[[ -z $output ]] || printf 'pass  %s: %s\n' "$what" "$output"
 }
 
+# refused WHAT COMMAND...: the compiler must say so, and because of the types.
+refused() {
+	local what=$1 output
+	shift
+	((count++))
+	if output=$("$@" 2>&1) || ! grep -qE 'incompatible pointer|cannot convert|no matching function' <<<"$output"; then
+		printf 'FAIL  %s: it compiles, or fails for another reason\n%s\n' "$what" "$output"
+		status=1
+	fi
+}
+
+# clients COMPILER LANGUAGE STANDARD
+clients() {
+	local command=("$1" -x "$2" "-std=$3" -O2 "${include[@]}") mistake way
+	must "clients_beside_each_other_compile, $1 $3" "${command[@]}" "${warnings[@]}" -c "$source/mistake.c" -o "$tree/both.o"
+	for mistake in 1 2 3 4 5 6 7; do
+		refused "mistake_${mistake}_with_another_client, $1 $3" "${command[@]}" "-DMISTAKE=$mistake" \
+			-c "$source/mistake.c" -o "$tree/mixed.o"
+	done
+	for way in '' -DBY_HAND; do
+		must "cost_compiles, $1 $3" "${command[@]}" "${warnings[@]}" ${way:+"$way"} -c "$source/cost.c" -o "$tree/cost.o"
+		# Where the linker puts what is cold is not the question.
+		{ objdump -d --no-addresses --no-show-raw-insn --disassemble=record "$tree/cost.o" &&
+			objdump -d --no-addresses --no-show-raw-insn --disassemble=slot "$tree/cost.o"; } |
+			sed 's/ *#.*//; s/<[^>]*>$//; /file format/d' >"$tree/cost${way:+.hand}"
+	done
+	must "record_by_a_client_is_the_same_instructions, $1 $3" cmp "$tree/cost" "$tree/cost.hand"
+	must "cost_has_both_functions, $1 $3" test "$(grep -c ret "$tree/cost")" -ge 2
+}
+
 for pair in 'gcc g++' 'clang clang++'; do
 	read -r cc cxx <<<"$pair"
 	if ! command -v "$cxx" >/dev/null; then
 		echo "without $cxx: not there"
 		continue
 	fi
+	clients "$cc" c c11
+	clients "$cxx" c++ c++17
 	for optimise in '-O0' '-O2' '-O3 -flto' '-O2 -ffunction-sections -Wl,--gc-sections'; do
 		read -r -a flags <<<"$optimise"
 		name="$cxx $optimise"

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <strata/ring/at_once.h>
+#include <strata/ring/counters.h>
 #include <strata/ring/live.h>
 #include <strata/ring/publish.h>
 #include <strata/ring/snapshot.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* library.c - a library that records, to be loaded and unloaded; the channel is its caller's. */
+/* library.c - a library that records, to be loaded and unloaded; the ring is its caller's. */
 #include <strata/ring/client/logger.h>
 
-int library_record(const struct strata_ring_channel *channel, uint64_t number);
-void library_flush(const struct strata_ring_channel *channel);
+int library_record(const struct strata_ring_logger *ring, uint64_t number);
+void library_flush(const struct strata_ring_logger *ring);
 
-int library_record(const struct strata_ring_channel *channel, uint64_t number)
+int library_record(const struct strata_ring_logger *ring, uint64_t number)
 {
-	return strata_ring_record(&strata_ring_logger, channel, 1, &number, sizeof(number));
+	return strata_ring_logger_record(ring, 1, &number, sizeof(number));
 }
 
-void library_flush(const struct strata_ring_channel *channel)
+void library_flush(const struct strata_ring_logger *ring)
 {
-	strata_ring_flush_current(&strata_ring_logger, channel);
+	strata_ring_logger_flush(ring);
 }

@@ -17,11 +17,11 @@ enum {
 	RECORDS = 50
 };
 
-typedef int (*record_function)(const struct strata_ring_channel *channel, uint64_t number);
-typedef void (*flush_function)(const struct strata_ring_channel *channel);
+typedef int (*record_function)(const struct strata_ring_logger *ring, uint64_t number);
+typedef void (*flush_function)(const struct strata_ring_logger *ring);
 
 static const char *library;
-static struct strata_ring_channel channel;
+static struct strata_ring_logger ring;
 static uint64_t written;
 static int failed;
 
@@ -61,15 +61,14 @@ static void *load_record_unload(void *argument)
 		symbol = dlsym(handle, "library_flush");
 		memcpy(&flush, &symbol, sizeof(flush));
 		for (n = 0; n < RECORDS; n++)
-			if (!record(&channel, (uint64_t)n))
+			if (!record(&ring, (uint64_t)n))
 				__atomic_fetch_add(&written, 1, __ATOMIC_RELAXED);
 		if (i % 50 == 0)
-			flush(&channel);
+			flush(&ring);
 		dlclose(handle);
 		be_interrupted();
 		/* From the program's own copy of the code. */
-		if (!strata_ring_record(&strata_ring_logger, &channel, 1, &written,
-					sizeof(written)))
+		if (!strata_ring_logger_record(&ring, 1, &written, sizeof(written)))
 			__atomic_fetch_add(&written, 1, __ATOMIC_RELAXED);
 	}
 	return NULL;
@@ -92,7 +91,7 @@ int main(int argc, char **argv)
 	attr.subbuf_bytes = 65536;
 	attr.nr_subbufs = 64;
 	attr.no_rseq = argc > 2;
-	if (strata_ring_channel_create(&strata_ring_logger, &attr, &channel, NULL))
+	if (strata_ring_logger_create(&ring, &attr, NULL))
 		return 2;
 	signal(SIGALRM, tick);
 	setitimer(ITIMER_REAL, &often, NULL);
@@ -105,14 +104,14 @@ int main(int argc, char **argv)
 		fprintf(stderr, "the library is still loaded\n");
 		failed = 1;
 	}
-	if (strata_ring_merge_init(&merge, &strata_ring_logger, &channel, STRATA_RING_REST))
+	if (strata_ring_logger_merge_init(&merge, &ring, STRATA_RING_REST))
 		return 2;
 	while (!strata_ring_merge_next(&merge, &view))
 		records++;
 	strata_ring_merge_end(&merge);
 	printf("%llu records by %s, %llu read\n", (unsigned long long)written,
-	       channel.header.publish == STRATA_ABI_RING_BY_POSITION ? "position" : "commit",
+	       ring.channel.header.publish == STRATA_ABI_RING_BY_POSITION ? "position" : "commit",
 	       (unsigned long long)records);
-	strata_ring_channel_close(&channel);
+	strata_ring_logger_close(&ring);
 	return failed || records != written || written != 3 * (uint64_t)ROUNDS * (RECORDS + 1);
 }

@@ -13,7 +13,7 @@ int main(int argc, char **)
 {
 	const int rounds = 1000;
 	strata_ring_attr attr = {};
-	strata_ring_channel channel;
+	test_ring ring;
 	strata_ring_error error;
 	strata_ring_merge merge;
 	const strata_ring_view *view;
@@ -22,15 +22,15 @@ int main(int argc, char **)
 	attr.subbuf_bytes = 4096;
 	attr.nr_subbufs = 64;
 	attr.no_rseq = argc > 1;
-	if (strata_ring_channel_create(&config, &attr, &channel, &error)) {
+	if (test_ring_create(&ring, &attr, &error)) {
 		std::fprintf(stderr, "%s\n", error.text);
 		return 1;
 	}
 	for (n = 0; n < rounds; n++)
-		if (record<long long>(channel, n) || record<char>(channel, static_cast<char>(n)) ||
-		    record_from_other_unit(channel, n))
+		if (record<long long>(ring, n) || record<char>(ring, static_cast<char>(n)) ||
+		    record_from_other_unit(ring, n))
 			wrong++;
-	if (strata_ring_merge_init(&merge, &config, &channel, STRATA_RING_REST))
+	if (test_ring_merge_init(&merge, &ring, STRATA_RING_REST))
 		return 1;
 	for (; !strata_ring_merge_next(&merge, &view); records++) {
 		const int expected = records / 4;
@@ -48,8 +48,9 @@ int main(int argc, char **)
 	}
 	strata_ring_merge_end(&merge);
 	std::printf("%d records by %s, %d wrong\n", records,
-		    channel.header.publish == STRATA_ABI_RING_BY_POSITION ? "position" : "commit",
+		    ring.channel.header.publish == STRATA_ABI_RING_BY_POSITION ? "position" :
+										 "commit",
 		    wrong);
-	strata_ring_channel_close(&channel);
+	test_ring_close(&ring);
 	return wrong || records != 4 * rounds;
 }

@@ -2,7 +2,7 @@
 /* other.cpp - the second translation unit. */
 #include "record.hpp"
 
-int record_from_other_unit(const strata_ring_channel &channel, int n)
+int record_from_other_unit(const test_ring &ring, int n)
 {
-	return record<long long>(channel, n) | record<char>(channel, static_cast<char>(n));
+	return record<long long>(ring, n) | record<char>(ring, static_cast<char>(n));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * read.h - the consumer of one stream: poll, get, put, and the counters.
+ * read.h - the consumer of one stream: poll, get, put. counters.h has the counters.
  *
  * One consumer at a time for each stream (the caller's matter, as in Lockless §4.1); it may run on any
  * CPU and change CPUs. It reads what either way of publishing has left, and needs no configuration.
@@ -317,43 +317,6 @@ STRATA_FUNC void strata_ring_finalize(struct strata_ring_stream *s)
 {
 	strata_store_release(&s->shared->finalized, 1);
 	strata_ring_wake(s, 0);
-}
-
-struct strata_ring_counters {
-	uint64_t written; /* published or committed [record] */
-	uint64_t discarded_full;
-	uint64_t discarded_too_big;
-	uint64_t discarded_nested;
-	uint64_t discarded_no_stream; /* on stream 0: the CPU's number is not in the channel */
-	uint64_t overwritten_records;
-	uint64_t overwritten_packets;
-	uint64_t cancelled;
-};
-
-/**
- * strata_ring_read_counters() - how many records went where. Exact while no producer is in the middle of one.
- *
- * Invariant: I7 written - overwritten_records is what the reader has read or can still read.
- */
-STRATA_FUNC void strata_ring_read_counters(const struct strata_ring_stream *s,
-					   struct strata_ring_counters *c)
-{
-	const struct strata_abi_ring_stream *shared = s->shared;
-	uint64_t i;
-
-	c->written = strata_load_relaxed(&shared->records);
-	if (s->publish == STRATA_ABI_RING_BY_COMMIT)
-		for (i = 0; i < s->nr_subbufs; i++)
-			c->written += strata_load_relaxed(&s->subbufs[i].commit) >> 32;
-	c->discarded_full = strata_load_relaxed(&shared->discarded_full);
-	c->discarded_too_big = strata_load_relaxed(&shared->discarded_too_big);
-	c->discarded_nested = strata_load_relaxed(&shared->discarded_nested);
-	c->discarded_no_stream = strata_load_relaxed(&shared->discarded_no_stream);
-	c->overwritten_records = strata_load_relaxed(&shared->overwritten_records) +
-				 strata_load_relaxed(&shared->reclaimed_records);
-	c->overwritten_packets = strata_load_relaxed(&shared->overwritten_packets) +
-				 strata_load_relaxed(&shared->reclaimed_packets);
-	c->cancelled = strata_load_relaxed(&shared->cancelled);
 }
 
 #endif /* STRATA_RING_READ_H */

@@ -215,18 +215,6 @@ STRATA_INLINE int strata_ring_reserve(const struct strata_ring_config *config,
 }
 
 /**
- * strata_ring_write() - append to the payload of a reserved slot.
- * @src, @n: at most slot->payload_bytes in all calls together [byte]; not checked here.
- *
- * Context: as strata_ring_reserve(). The bytes are published by strata_ring_commit().
- */
-STRATA_INLINE void strata_ring_write(struct strata_ring_slot *slot, const void *src, size_t n)
-{
-	strata_plain_write(slot->cursor, src, n);
-	slot->cursor += n;
-}
-
-/**
  * strata_ring_commit() - the slot is written: make it part of its packet.
  *
  * Whoever commits the last bytes of a sub-buffer delivers it to the reader.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slot.h - publishing by commit: a slot, where it lies, and its header. Of reserve.h, apart for its size.
+ * slot.h - a reserved slot: what its producer knows of it, where it lies, and how its bytes are written. Used by
+ * reserve.h.
  */
 #ifndef STRATA_RING_SLOT_H
 #define STRATA_RING_SLOT_H
@@ -115,6 +116,18 @@ STRATA_INLINE int strata_ring_reserve_ahead(const struct strata_ring_config *con
 	STRATA_HERE(slot->sub);
 	STRATA_HERE(slot->cursor);
 	return 1;
+}
+
+/**
+ * strata_ring_write() - append to the payload of a reserved slot.
+ * @src, @n: at most slot->payload_bytes in all calls together [byte]; not checked here.
+ *
+ * Context: as strata_ring_reserve(). The bytes are published by strata_ring_commit().
+ */
+STRATA_INLINE void strata_ring_write(struct strata_ring_slot *slot, const void *src, size_t n)
+{
+	strata_plain_write(slot->cursor, src, n);
+	slot->cursor += n;
 }
 
 #endif /* STRATA_RING_SLOT_H */

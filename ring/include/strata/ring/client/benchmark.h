@@ -5,21 +5,14 @@
 #ifndef STRATA_RING_CLIENT_BENCHMARK_H
 #define STRATA_RING_CLIENT_BENCHMARK_H
 
-#include <strata/ring/ring.h>
+#include <strata/ring/client.h>
 
 STRATA_RING_HEADER_FIXED(strata_ring_benchmark, 4)
 
-#define STRATA_RING_BENCHMARK(name, loss_mode, writers)                         \
-	static const struct strata_ring_config name __attribute__((unused)) = { \
-		loss_mode,                                                      \
-		writers,                                                        \
-		STRATA_RING_PER_CPU,                                            \
-		STRATA_RING_WAKE_NONE,                                          \
-		4,                                                              \
-		NULL,                                                           \
-		{ 0, NULL, NULL, NULL, strata_ring_benchmark_parse, 0, 0 },     \
-		NULL,                                                           \
-	}
+#define STRATA_RING_BENCHMARK(name, loss_mode, writers)                                          \
+	STRATA_RING_CLIENT(name, loss_mode, writers, STRATA_RING_PER_CPU, STRATA_RING_WAKE_NONE, \
+			   4, NULL, { 0, NULL, NULL, NULL, strata_ring_benchmark_parse, 0, 0 },  \
+			   NULL)
 
 STRATA_RING_BENCHMARK(strata_ring_benchmark_discard, STRATA_RING_DISCARD, STRATA_RING_WRITERS_RSEQ);
 STRATA_RING_BENCHMARK(strata_ring_benchmark_overwrite, STRATA_RING_OVERWRITE,

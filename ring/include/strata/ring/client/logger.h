@@ -3,17 +3,10 @@
 #ifndef STRATA_RING_CLIENT_LOGGER_H
 #define STRATA_RING_CLIENT_LOGGER_H
 
-#include <strata/ring/ring.h>
+#include <strata/ring/client.h>
 
-static const struct strata_ring_config strata_ring_logger __attribute__((unused)) = {
-	STRATA_RING_DISCARD,
-	STRATA_RING_WRITERS_RSEQ,
-	STRATA_RING_PER_CPU,
-	STRATA_RING_WAKE_BY_WRITER,
-	8,
-	strata_clock_monotonic_ns,
-	STRATA_RING_HEADER_SIZED,
-	NULL,
-};
+STRATA_RING_CLIENT(strata_ring_logger, STRATA_RING_DISCARD, STRATA_RING_WRITERS_RSEQ,
+		   STRATA_RING_PER_CPU, STRATA_RING_WAKE_BY_WRITER, 8, strata_clock_monotonic_ns,
+		   STRATA_RING_HEADER_SIZED, NULL);
 
 #endif /* STRATA_RING_CLIENT_LOGGER_H */
