@@ -319,17 +319,12 @@ int strata_shim_flush(struct strata_shim *shim, uint32_t stream)
 	struct strata_ring_stream *s = shim_stream(shim, stream);
 	const struct strata_ring_config *config = &shim_config[s->loss_mode];
 	int tries = FLUSH_TRIES;
-	uint64_t old;
 
 	if (s->publish != STRATA_ABI_RING_BY_COMMIT)
 		return -EINVAL;
-	while (tries--) {
-		/* ACQUIRE pairs with the RELEASE of a producer's CAS. */
-		old = strata_load_acquire(&s->shared->write_count);
-		if (!strata_ring_offset(s, old) ||
-		    strata_ring_close(config, s, old, strata_ring_clock_by_commit(config), 0))
+	while (tries--)
+		if (strata_ring_flush_try(config, s))
 			return 0;
-	}
 	return -EAGAIN;
 }
 

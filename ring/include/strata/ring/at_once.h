@@ -54,8 +54,9 @@ struct strata_ring_once {
  * @epoch, @while_epoch: the condition under which records are written; tested in the section.
  * @index:         who changes the clock's conversion changes this first, and uses none of its values again soon.
  *
- * Returns nothing. Context: any. Ordering: none; @once is given to other threads by a RELEASE of the caller's.
- * Checked: ring/test/at_once.c.
+ * Context: any.
+ * Ordering: none; @once is given to other threads by a RELEASE of the caller's.
+ * Checked: test: at_once.
  */
 STRATA_INLINE void strata_ring_once_init(struct strata_ring_once *once,
 					 const struct strata_ring_config *config,
@@ -95,11 +96,11 @@ STRATA_INLINE void strata_ring_once_init(struct strata_ring_once *once,
  * @staging:     the payload of @payload_bytes, in private memory, as strata_ring_publish() wants it.
  *
  * Returns 0; or -EAGAIN: nothing has happened, strata_ring_publish_long() is to be called.
- * Context, progress: as strata_ring_publish().
+ * Context: as strata_ring_publish().
  * Ordering: the store of write_count is a RELEASE. The clock is read after write_count and limit, in a
  *           section that comes to its end only without an interruption: times of one stream never go back.
  * Source:   Lockless §4.3.1; docs/decisions/0019.
- * Checked:  ring/check/model (once-*), ring/check/step (abort at every instruction), ring/test/at_once.c.
+ * Checked: model: once-* wrap-once; step: abort; test: at_once.
  */
 STRATA_INLINE int strata_ring_publish_at_once(const struct strata_ring_config *config,
 					      const struct strata_ring_once *once, uint32_t id,
@@ -125,7 +126,9 @@ STRATA_INLINE int strata_ring_publish_at_once(const struct strata_ring_config *c
  * @staging: has room for the context in front of it, too, which is written there.
  *
  * Returns as strata_ring_publish(); -ESTALE: the condition does not hold any more, and nothing is counted.
- * Context, progress, ordering: as strata_ring_publish(). Checked: with strata_ring_publish_at_once().
+ * Context: as strata_ring_publish().
+ * Ordering: as strata_ring_publish().
+ * Checked: model: once-* wrap-once; step: abort; test: at_once.
  */
 STRATA_INLINE int strata_ring_publish_long(const struct strata_ring_config *config,
 					   const struct strata_ring_once *once,

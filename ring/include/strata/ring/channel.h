@@ -60,7 +60,13 @@ struct strata_ring_channel {
 	int fd; /* memfd or file; -1: anonymous */
 };
 
-/* Possible CPUs, offline ones included: the largest number that the kernel may give, plus 1. */
+/**
+ * strata_ring_possible_cpus() - how many CPUs the machine may ever have, offline ones included.
+ *
+ * Returns the largest number that the kernel may give, plus 1; at least 1.
+ * Context: not a signal handler.
+ * Checked: test: config.
+ */
 STRATA_FUNC uint32_t strata_ring_possible_cpus(void)
 {
 	FILE *f = fopen("/sys/devices/system/cpu/possible", "re");
@@ -90,7 +96,14 @@ STRATA_INLINE int strata_ring_memfd(const char *name)
 			    STRATA_RING_MFD_CLOEXEC | STRATA_RING_MFD_ALLOW_SEALING);
 }
 
-/* Describe the streams of mapped memory, whose header was checked. */
+/**
+ * strata_ring_channel_attach() - describe the streams of mapped memory.
+ * @c: memory and header are set, and the header was checked (strata_ring_header_check()).
+ *
+ * Returns 0; -ENOMEM with @error filled. What it allocates is freed with @c->streams.stream.
+ * Context: not a signal handler.
+ * Checked: test: config open memory; bpf.
+ */
 STRATA_FUNC int strata_ring_channel_attach(struct strata_ring_channel *c,
 					   struct strata_ring_error *error)
 {
@@ -111,7 +124,12 @@ STRATA_FUNC int strata_ring_channel_attach(struct strata_ring_channel *c,
 	return 0;
 }
 
-/** strata_ring_channel_close() - unmap the channel. Its file, and others' mappings, stay. */
+/**
+ * strata_ring_channel_close() - unmap the channel. Its file, and others' mappings, stay.
+ *
+ * Context: not a signal handler; no thread of this process uses the channel any more.
+ * Checked: test: memory config.
+ */
 STRATA_FUNC void strata_ring_channel_close(struct strata_ring_channel *c)
 {
 	if (c->memory)
@@ -179,7 +197,9 @@ STRATA_FUNC int strata_ring_channel_allocate(struct strata_ring_channel *c,
  * The way of publishing is chosen here, once: by position if the configuration says rseq and the
  * producing process' libc has registered it, else by commit.
  *
- * Returns 0, or -EINVAL or -ENOMEM with @error filled. Context: any, a signal handler with @error NULL.
+ * Returns 0, or -EINVAL or -ENOMEM with @error filled.
+ * Context: any; a signal handler with @error NULL and @attr->nr_cpus given.
+ * Checked: test: config.
  */
 STRATA_FUNC int strata_ring_channel_describe(const struct strata_ring_config *config,
 					     const struct strata_ring_attr *attr,
@@ -226,6 +246,10 @@ STRATA_FUNC int strata_ring_channel_describe(const struct strata_ring_config *co
 /**
  * strata_ring_channel_format() - make the channel in @c->memory, described by @c->header and attached,
  * empty. The memory holds zeros.
+ *
+ * Context: any, before another process or thread uses the channel.
+ * Ordering: the magic number is stored last, with RELEASE, for who finds the memory by itself.
+ * Checked: test: memory open; bpf.
  */
 STRATA_FUNC void strata_ring_channel_format(struct strata_ring_channel *c)
 {
@@ -248,6 +272,7 @@ STRATA_FUNC void strata_ring_channel_format(struct strata_ring_channel *c)
  *
  * Returns 0; -EINVAL: a value outside its limits; -ENOMEM, -EEXIST, -ENOSPC, ...: what the system said.
  * Context: not a signal handler.
+ * Checked: test: config memory.
  */
 STRATA_FUNC int strata_ring_channel_create(const struct strata_ring_config *config,
 					   const struct strata_ring_attr *attr,
@@ -280,7 +305,10 @@ STRATA_FUNC int strata_ring_channel_create(const struct strata_ring_config *conf
 
 /**
  * strata_ring_channel_stream() - the stream of @cpu (0 for a global buffer).
+ *
  * Returns NULL, with the range in @error, for a number that is negative or too large.
+ * Context: any; a signal handler with @error NULL.
+ * Checked: test: config.
  */
 STRATA_FUNC struct strata_ring_stream *
 strata_ring_channel_stream(const struct strata_ring_channel *c, int cpu,

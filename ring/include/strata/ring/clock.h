@@ -8,7 +8,14 @@
 #include <strata/ring/atomic.h>
 #include <time.h>
 
-/* CLOCK_MONOTONIC [ns]; on Linux without a system call where the vdso can. */
+/**
+ * strata_clock_monotonic_ns() - CLOCK_MONOTONIC; on Linux without a system call where the vdso can.
+ *
+ * Returns nanoseconds.
+ * Context: any, a signal handler, too.
+ * Ordering: none promised against memory accesses.
+ * Checked: test: stress; stress.
+ */
 STRATA_CALLBACK uint64_t strata_clock_monotonic_ns(void)
 {
 	struct timespec t;
@@ -17,10 +24,15 @@ STRATA_CALLBACK uint64_t strata_clock_monotonic_ns(void)
 	return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
-/*
- * The CPU's counter [cycles of a constant rate, unknown here]; where user space cannot read one,
- * strata_clock_monotonic_ns(). Not ordered against memory accesses: enough where one CPU writes,
- * because an interrupt between the two starts the instruction again.
+/**
+ * strata_clock_cycles() - the CPU's counter, of a constant rate that is unknown here.
+ *
+ * Returns cycles; where user space cannot read a counter, strata_clock_monotonic_ns().
+ * Context: any, a signal handler, too.
+ * Ordering: none against memory accesses: enough where one CPU writes, because an interrupt between
+ *           the two
+ *           starts the instruction again.
+ * Checked: test: stress at_once; step: abort.
  */
 STRATA_CALLBACK uint64_t strata_clock_cycles(void)
 {
@@ -39,9 +51,15 @@ STRATA_CALLBACK uint64_t strata_clock_cycles(void)
 #endif
 }
 
-/*
- * The same, not before the loads in front of it: for SMP writers, where another CPU's record could
- * otherwise get between (Lockless §4.3.1 asks for it inside the CAS loop).
+/**
+ * strata_clock_cycles_ordered() - strata_clock_cycles(), ordered: for SMP writers, where another
+ * CPU's
+ * record could otherwise get between (Lockless §4.3.1 asks for it inside the CAS loop).
+ *
+ * Returns cycles, as strata_clock_cycles().
+ * Context: any, a signal handler, too.
+ * Ordering: not read before the loads in front of it.
+ * Checked: test: stress.
  */
 STRATA_CALLBACK uint64_t strata_clock_cycles_ordered(void)
 {

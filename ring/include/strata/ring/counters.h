@@ -19,9 +19,13 @@ struct strata_ring_counters {
 };
 
 /**
- * strata_ring_read_counters() - how many records went where. Exact while no producer is in the middle of one.
+ * strata_ring_read_counters() - how many records went where. Exact while no producer is in the
+ * middle of one.
  *
+ * Context: any, and anybody who has the stream mapped.
+ * Ordering: relaxed: the numbers are of no one moment while producers go on.
  * Invariant: I7 written - overwritten_records is what the reader has read or can still read.
+ * Checked: model: *; step: step abort; stress; bpf; test: record reserve read.
  */
 STRATA_FUNC void strata_ring_read_counters(const struct strata_ring_stream *s,
 					   struct strata_ring_counters *c)

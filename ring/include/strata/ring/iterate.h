@@ -45,6 +45,8 @@ struct strata_ring_iterator {
  * strata_ring_iterator_init() - begin at the oldest unread record of @s.
  *
  * Returns 0; -EINVAL: the header format cannot be parsed; -EPROTO: the stream is damaged.
+ * Context: the consumer of @s, any CPU. REST: no producer of @s is alive.
+ * Checked: test: iterate malicious; bpf.
  */
 STRATA_FUNC int strata_ring_iterator_init(struct strata_ring_iterator *it,
 					  const struct strata_ring_config *config,
@@ -114,6 +116,8 @@ STRATA_FUNC int strata_ring_iterator_enter(struct strata_ring_iterator *it)
  *
  * Returns 0; -EAGAIN: none delivered now (consume); -ENODATA: no more; -EPROTO never: a packet that
  * cannot be decoded is left at that point and counted in it->damaged.
+ * Context: the consumer of the stream, any CPU. No lock, allocation or system call.
+ * Checked: test: iterate.
  */
 STRATA_FUNC int strata_ring_peek(struct strata_ring_iterator *it,
 				 const struct strata_ring_view **view)
@@ -149,7 +153,13 @@ STRATA_FUNC int strata_ring_peek(struct strata_ring_iterator *it,
 	return 0;
 }
 
-/** strata_ring_next() - the next record, and go on. Returns as strata_ring_peek(). */
+/**
+ * strata_ring_next() - the next record, and go on.
+ *
+ * Returns as strata_ring_peek().
+ * Context: as strata_ring_peek().
+ * Checked: test: iterate malicious; bpf.
+ */
 STRATA_FUNC int strata_ring_next(struct strata_ring_iterator *it,
 				 const struct strata_ring_view **view)
 {
@@ -159,7 +169,13 @@ STRATA_FUNC int strata_ring_next(struct strata_ring_iterator *it,
 	return error;
 }
 
-/** strata_ring_iterator_end() - gives back a packet that is being read; consume: its rest is skipped. */
+/**
+ * strata_ring_iterator_end() - gives back a packet that is being read; consume: its rest is
+ * skipped.
+ *
+ * Context: as strata_ring_peek().
+ * Checked: test: iterate.
+ */
 STRATA_FUNC void strata_ring_iterator_end(struct strata_ring_iterator *it)
 {
 	strata_ring_iterator_leave(it);
@@ -202,7 +218,12 @@ STRATA_FUNC void strata_ring_merge_sift(struct strata_ring_merge *m, uint32_t i)
 	m->heap[i] = moved;
 }
 
-/** strata_ring_merge_end() - gives everything back. */
+/**
+ * strata_ring_merge_end() - gives everything back.
+ *
+ * Context: as strata_ring_merge_init().
+ * Checked: test: iterate.
+ */
 STRATA_FUNC void strata_ring_merge_end(struct strata_ring_merge *m)
 {
 	uint32_t i;
@@ -218,6 +239,8 @@ STRATA_FUNC void strata_ring_merge_end(struct strata_ring_merge *m)
  * strata_ring_merge_init() - iterate over all streams of @c, merged by time.
  *
  * Returns 0, -ENOMEM, or as strata_ring_iterator_init().
+ * Context: the consumer of all streams of @c; not a signal handler: it allocates.
+ * Checked: test: iterate.
  */
 STRATA_FUNC int strata_ring_merge_init(struct strata_ring_merge *m,
 				       const struct strata_ring_config *config,
@@ -249,6 +272,8 @@ STRATA_FUNC int strata_ring_merge_init(struct strata_ring_merge *m,
  * Returns 0; -EAGAIN (consume): a stream that is not finalized has nothing delivered now, and could
  * still get an earlier record (also that of a CPU on which nobody runs: finalize it, flush it, or take
  * a snapshot); -ENODATA: no more in any stream.
+ * Context: the consumer of all streams of the channel. No lock, allocation or system call.
+ * Checked: test: iterate.
  */
 STRATA_FUNC int strata_ring_merge_next(struct strata_ring_merge *m,
 				       const struct strata_ring_view **view)

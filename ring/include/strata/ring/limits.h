@@ -24,7 +24,16 @@ STRATA_INLINE int strata_ring_power_of_two(uint64_t x)
 	return x && !(x & (x - 1));
 }
 
-/* The checks that creator and opener share; @header may come from anybody. */
+/**
+ * strata_ring_header_check() - is a channel with this header possible? Creator and opener ask it.
+ * @h: a private copy; the header may come from anybody.
+ *
+ * Returns 0; -EINVAL: a value outside its limits; -ENOMEM: more than the address space; with @error
+ * filled.
+ * Context: any; a signal handler with @error NULL.
+ * Invariant: I13 sizes that pass lead to no place outside of total_bytes.
+ * Checked: test: config open.
+ */
 STRATA_FUNC int strata_ring_header_check(const struct strata_abi_ring_channel *h,
 					 struct strata_ring_error *error)
 {

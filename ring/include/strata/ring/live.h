@@ -16,7 +16,10 @@
  * strata_ring_available() - how much of the packet at @position, still being filled, is committed?
  *
  * Returns bytes from its begin, the reserved header included; 0: nothing, or delivered already.
+ * Context: the consumer of @s, any CPU. Nothing is written.
  * Ordering: ACQUIRE pairs with the RELEASE in strata_ring_commit_to() or strata_rseq_publish().
+ * Invariant: I5, I6.
+ * Checked: model: discard-live smp-live; test: live.
  */
 STRATA_FUNC uint64_t strata_ring_available(const struct strata_ring_stream *s, uint64_t position)
 {
@@ -38,6 +41,9 @@ STRATA_FUNC uint64_t strata_ring_available(const struct strata_ring_stream *s, u
  *
  * Returns 0; -EAGAIN: nothing committed, or delivered already: use strata_ring_get_next();
  * -EINVAL: overwrite mode, where the writer may come round: use strata_ring_copy_available().
+ * Context: the consumer of the stream, any CPU. No lock, allocation or system call.
+ * Ordering: as strata_ring_available().
+ * Checked: model: discard-live smp-live rseq-live; stress; test: live malicious.
  */
 STRATA_FUNC int strata_ring_get_available(struct strata_ring_reader *r,
 					  struct strata_ring_packet *packet)
@@ -67,8 +73,12 @@ STRATA_FUNC int strata_ring_get_available(struct strata_ring_reader *r,
  * @packet: out, on 0; data is @dst; records and timestamp_end only BY_POSITION, else 0.
  *
  * Returns 0, -ENOSPC, -EAGAIN as strata_ring_get_available() or because the writer was too quick.
+ * Context: the consumer of the stream, any CPU. No lock, allocation or system call; gives up after
+ *          1000 tries.
  * Ordering: the copy is made without protection and thrown away unless the sub-buffer's entry still is
  *           what it was; the fences pair with those in strata_ring_hold().
+ * Invariant: I10 a copy that passes its validation is whole.
+ * Checked: model: overwrite-copy rseq-copy once-copy; step: step abort; stress; test: live.
  */
 STRATA_FUNC int strata_ring_copy_available(struct strata_ring_reader *r, uint64_t position,
 					   unsigned char *dst, uint64_t size,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * open.h - map a channel that another process, or a former one, has created: what it says is hostile.
+ * open.h - map a channel that another process, or a former one, has created: what it says is
+ * hostile.
  */
 #ifndef STRATA_RING_OPEN_H
 #define STRATA_RING_OPEN_H
@@ -16,8 +17,11 @@
  *
  * The channel's header is hostile: it is copied, and the copy checked.
  *
- * Returns 0; -EPROTO: not a channel, or of another version or byte order; -EINVAL: a value outside its
+ * Returns 0; -EPROTO: not a channel, or of another version or byte order; -EINVAL: a value outside
+ * its
  * limits; -EACCES: not sealed; others: what the system said.
+ * Context: not a signal handler.
+ * Checked: test: open memory kill.
  */
 STRATA_FUNC int strata_ring_channel_open(int fd, int sealed, struct strata_ring_channel *c,
 					 struct strata_ring_error *error)
@@ -84,7 +88,10 @@ STRATA_FUNC int strata_ring_channel_open(int fd, int sealed, struct strata_ring_
  * strata_ring_channel_check_producer() - may this process write to an opened channel with @config?
  *
  * Returns 0, or -EINVAL: the channel was created for another way of writing, and records would be
- * discarded or, worse, be believed to be there. A producer trusts the channel's memory from here on.
+ * discarded or, worse, be believed to be there. A producer trusts the channel's memory from here
+ * on.
+ * Context: any; a signal handler with @error NULL.
+ * Checked: test: client.
  */
 STRATA_FUNC int strata_ring_channel_check_producer(const struct strata_ring_config *config,
 						   const struct strata_ring_channel *c,
@@ -111,11 +118,13 @@ STRATA_FUNC int strata_ring_channel_check_producer(const struct strata_ring_conf
 }
 
 /**
- * strata_ring_channel_open_producer() - strata_ring_channel_open(), for a process that writes with @config.
+ * strata_ring_channel_open_producer() - strata_ring_channel_open(), for a process that writes with
+ * @config.
  *
- * Returns as strata_ring_channel_open(), then as strata_ring_channel_check_producer(); @c is closed if it fails.
+ * Returns as strata_ring_channel_open(), then as strata_ring_channel_check_producer(); @c is closed
+ * if it fails.
  * Context: not a signal handler.
- * Checked: test client.
+ * Checked: test: client.
  */
 STRATA_FUNC int strata_ring_channel_open_producer(const struct strata_ring_config *config, int fd,
 						  int sealed, struct strata_ring_channel *c,

@@ -305,7 +305,8 @@ STRATA_SLOW int strata_ring_publish_slow(const struct strata_ring_config *config
  * Invariant: I2 write_count - read_count <= buf in discard mode. I4 full_timestamp is at or before each
  *            later record. I6 everything below write_count is there.
  * Source:    Lockless §4.3.1 (time stamp and reservation are one); rseq in place of the local CAS.
- * Checked:   ring/check/model (rseq-*), ring/check/step (abort at every instruction), ring/check/spin.
+ * Checked: model: rseq-* wrap-rseq; step: abort; spin: drained committed; stress; test: record
+ *          timestamp kill.
  */
 STRATA_INLINE int strata_ring_publish(const struct strata_ring_config *config,
 				      const struct strata_ring_streams *streams,
@@ -352,7 +353,9 @@ slow:
  * Does nothing on an empty sub-buffer. Other CPUs' sub-buffers can be flushed from those CPUs only;
  * a reader gets what is in them by strata_ring_available(), and with it disturbs no producer.
  *
- * Context: as strata_ring_publish().
+ * Context: as strata_ring_publish(), from a thread: with WAKE_BY_WRITER it makes a futex call.
+ * Ordering: as strata_ring_publish().
+ * Checked: model: rseq-*; step: abort; stress; test: record.
  */
 STRATA_INLINE void strata_ring_flush_on_cpu(const struct strata_ring_config *config,
 					    const struct strata_ring_streams *streams)

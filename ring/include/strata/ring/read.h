@@ -58,7 +58,7 @@ enum strata_ring_poll {
 	STRATA_RING_HANGUP = 3, /* finalized, and everything delivered was read */
 };
 
-/**
+/*
  * strata_ring_ready() - is the packet that begins at @position delivered? (eq. 2)
  *
  * Ordering: ACQUIRE pairs with the RELEASE in strata_ring_deliver() or strata_rseq_publish().
@@ -72,7 +72,14 @@ STRATA_INLINE int strata_ring_ready(const struct strata_ring_stream *s, uint64_t
 	return strata_load_acquire(&strata_ring_subbuf(s, position)->published) == end;
 }
 
-/* The next position to read. A multiple of the sub-buffer's size, whatever the shared memory says. */
+/**
+ * strata_ring_read_position() - where the oldest unread packet begins.
+ *
+ * Returns a position: a multiple of the sub-buffer's size, whatever the shared memory says.
+ * Context: the consumer of the stream. In overwrite mode a writer may move it at any time.
+ * Ordering: relaxed.
+ * Checked: test: read malicious; step: step.
+ */
 STRATA_INLINE uint64_t strata_ring_read_position(const struct strata_ring_reader *r)
 {
 	return strata_ring_begin(r->s, strata_load_relaxed(&r->s->shared->read_count));
@@ -108,7 +115,10 @@ STRATA_FUNC void strata_ring_reader_restore(struct strata_ring_reader *r)
  * have; so a reader that is to go on after another one of the stream was used must be initialised again.
  *
  * Returns 0, or -EPROTO: the sub-buffer table is damaged.
- * Context: one consumer for each stream.
+ * Context: the consumer of @s, any CPU; not while a reader that lives holds a packet of it.
+ * Ordering: a dead reader's packet is put back as by strata_ring_put_subbuf().
+ * Invariant: I13 a damaged table gives no frame outside of the stream's.
+ * Checked: model: discard-full overwrite-laps; test: read malicious kill.
  */
 STRATA_FUNC int strata_ring_reader_init(struct strata_ring_reader *r, struct strata_ring_stream *s)
 {
@@ -136,7 +146,11 @@ STRATA_FUNC int strata_ring_reader_init(struct strata_ring_reader *r, struct str
 /**
  * strata_ring_poll() - what is there for the reader? Never blocks.
  *
- * Source: Lockless alg. 5.
+ * Returns STRATA_RING_NOTHING, _READABLE, _URGENT or _HANGUP, above.
+ * Context: the consumer of the stream, any CPU. No lock, no system call.
+ * Ordering: ACQUIRE of finalized pairs with strata_ring_finalize(): after HANGUP no packet comes.
+ * Source:   Lockless alg. 5.
+ * Checked: stress; test: read wait.
  */
 STRATA_FUNC enum strata_ring_poll strata_ring_poll(const struct strata_ring_reader *r)
 {
@@ -184,8 +198,14 @@ STRATA_INLINE int strata_ring_reader_exchange(struct strata_ring_reader *r, uint
  *   -EBUSY   the last packet was not put back.
  *   -EPROTO  the shared memory is damaged; strata_ring_put_next() of the same position skips it.
  * Context:   any CPU; one consumer for each stream. Lock-free, no system call.
+ * Ordering:  ACQUIRE in strata_ring_ready() pairs with the producer's RELEASE at delivery.
+ *            Overwrite mode: the
+ *            CAS of the entry is ACQUIRE and RELEASE, and pairs with strata_ring_deliver() and
+ *            _hold().
+ * Invariant: I8 the packet has no hole. I9 no writer holds its frame.
  * Source:    Lockless alg. 6; without the interprocessor interrupt: the producer's store is a RELEASE.
- * Checked:   ring/check/model.
+ * Checked:   model: discard-full overwrite-laps overwrite-snapshot; spin: exclusive; stress; test:
+ *            read snapshot.
  */
 STRATA_FUNC int strata_ring_get_subbuf(struct strata_ring_reader *r, uint64_t position,
 				       struct strata_ring_packet *packet)
@@ -239,6 +259,12 @@ STRATA_FUNC int strata_ring_get_subbuf(struct strata_ring_reader *r, uint64_t po
  *
  * Overwrite mode: if the writer has come round meanwhile, the packet is overwritten. The writer found
  * no packet in the frame that it took, so it is counted here.
+ *
+ * Context:  the consumer of the stream, any CPU; does nothing where no packet is held.
+ * Ordering: RELEASE of the entry pairs with the ACQUIRE in strata_ring_hold(): the frame is the
+ *           writer's.
+ * Invariant: I7 a packet that the writer has passed is counted once.
+ * Checked:  model: overwrite-snapshot; stress; test: read snapshot.
  */
 STRATA_FUNC void strata_ring_put_subbuf(struct strata_ring_reader *r)
 {
@@ -261,7 +287,14 @@ STRATA_FUNC void strata_ring_put_subbuf(struct strata_ring_reader *r)
 }
 
 /**
- * strata_ring_get_next() - take the oldest unread packet. As strata_ring_get_subbuf().
+ * strata_ring_get_next() - take the oldest unread packet.
+ *
+ * Returns as strata_ring_get_subbuf(); -EAGAIN: none is delivered, or the writer overwrote all that
+ * we tried.
+ * Context: the consumer of the stream, any CPU. Lock-free, no system call.
+ * Ordering, invariants: as strata_ring_get_subbuf().
+ * Checked: model: discard-full overwrite-laps smp-discard rseq-overwrite-read; step: step abort;
+ *          spin: once; stress; test: read malicious.
  */
 STRATA_FUNC int strata_ring_get_next(struct strata_ring_reader *r,
 				     struct strata_ring_packet *packet)
@@ -286,6 +319,9 @@ STRATA_FUNC int strata_ring_get_next(struct strata_ring_reader *r,
  * Ordering: RELEASE pairs with the ACQUIRE of read_count in strata_ring_may_open() and
  *           strata_ring_publish_slow().
  * Source:   Lockless alg. 7. The CAS fails where the writer has pushed us; then it is done already.
+ * Context:  the consumer of the stream, any CPU; does nothing where no packet is held.
+ * Checked:  model: discard-full overwrite-laps; step: step abort; spin: drained; stress; test: read
+ *           malicious.
  */
 STRATA_FUNC void strata_ring_put_next(struct strata_ring_reader *r)
 {
@@ -310,8 +346,9 @@ STRATA_FUNC void strata_ring_put_next(struct strata_ring_reader *r)
 /**
  * strata_ring_finalize() - say that no more records will come: the reader then gets HANGUP.
  *
- * Context: after the last producer's last operation.
+ * Context:  after the last producer's last operation; makes a futex call where a reader sleeps.
  * Ordering: RELEASE pairs with the ACQUIRE in strata_ring_poll().
+ * Checked:  test: read wait iterate.
  */
 STRATA_FUNC void strata_ring_finalize(struct strata_ring_stream *s)
 {

@@ -13,7 +13,14 @@
 /* libc's, which asks the vdso; under its own name here, since it is declared with _GNU_SOURCE only. */
 extern int strata_ring_sched_getcpu(void) __asm__("sched_getcpu");
 
-/* The stream that this thread writes to by commit; any will do for SMP writers. */
+/**
+ * strata_ring_current_stream() - the stream that this thread writes to by commit; any will do for
+ * SMP writers.
+ *
+ * Returns a stream of @c, never NULL.
+ * Context: any thread or signal handler. The thread may be moved to another CPU right after.
+ * Checked: stress; test: record stress.
+ */
 STRATA_INLINE struct strata_ring_stream *
 strata_ring_current_stream(const struct strata_ring_config *config,
 			   const struct strata_ring_channel *c)
@@ -78,6 +85,8 @@ STRATA_INLINE int strata_ring_record_publish(const struct strata_ring_config *co
  * Context: as those; LOCAL writers: only on the CPU (or thread) that owns the stream. By write position,
  *          a payload of more than STRATA_RING_STACK_BYTES costs a mapping; who writes such records
  *          often keeps staging memory and calls strata_ring_publish().
+ * Ordering: as those.
+ * Checked: test: record memory stress client.
  */
 STRATA_INLINE int strata_ring_record_event(const struct strata_ring_config *config,
 					   const struct strata_ring_channel *c,
@@ -98,7 +107,14 @@ STRATA_INLINE int strata_ring_record_event(const struct strata_ring_config *conf
 	return 0;
 }
 
-/* The same from a thread; with WAKE_BY_WRITER not from a signal handler, which must say in_handler. */
+/**
+ * strata_ring_record() - strata_ring_record_event() from a thread: in_handler is 0.
+ *
+ * Returns as strata_ring_record_event().
+ * Context: as that; with WAKE_BY_WRITER not a signal handler, which must say in_handler.
+ * Ordering: as that.
+ * Checked: test: record stress kill client.
+ */
 STRATA_INLINE int strata_ring_record(const struct strata_ring_config *config,
 				     const struct strata_ring_channel *c, uint32_t id,
 				     const void *payload, uint32_t payload_bytes)
@@ -108,7 +124,13 @@ STRATA_INLINE int strata_ring_record(const struct strata_ring_config *config,
 	return strata_ring_record_event(config, c, &event, payload);
 }
 
-/* Deliver what the current CPU (or the global buffer) is filling. With WAKE_BY_WRITER: from a thread. */
+/**
+ * strata_ring_flush_current() - deliver what the current CPU (or the global buffer) is filling.
+ *
+ * Context: a producer of the channel; with WAKE_BY_WRITER not a signal handler.
+ * Ordering: as strata_ring_record_event().
+ * Checked: test: record wait client.
+ */
 STRATA_INLINE void strata_ring_flush_current(const struct strata_ring_config *config,
 					     const struct strata_ring_channel *c)
 {

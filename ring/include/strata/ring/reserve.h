@@ -100,12 +100,14 @@ STRATA_SLOW int strata_ring_reserve_slow(const struct strata_ring_config *config
 #endif
 }
 
-/*
+/**
  * strata_ring_reserve_fast() - the first half of strata_ring_reserve(), for clients to whom a register is dear: the
  * sub-buffer is open and has room, a short timestamp is enough, and nobody comes between.
  *
  * Returns 0; -ENOBUFS, counted; or -EAGAIN: nothing has happened to the buffer, @slot means nothing, and
- * strata_ring_reserve_rest() or _reserve() is to be called. Context, ordering, invariants: as for the whole.
+ * strata_ring_reserve_rest() or _reserve() is to be called.
+ * Context: as for the whole, ordering and invariants, too.
+ * Checked: model: discard-* overwrite-* smp-*; step: step; stress; bpf; test: reserve.
  */
 STRATA_INLINE int strata_ring_reserve_fast(const struct strata_ring_config *config,
 					   struct strata_ring_stream *s,
@@ -149,10 +151,12 @@ STRATA_INLINE int strata_ring_reserve_fast(const struct strata_ring_config *conf
 	return 0;
 }
 
-/*
+/**
  * strata_ring_reserve_rest() - any reservation, where strata_ring_reserve_fast() returned -EAGAIN, or was not tried.
  *
  * Returns as strata_ring_reserve(), never -EAGAIN; sets all of @slot.
+ * Context: as strata_ring_reserve(), ordering and invariants, too.
+ * Checked: model: discard-* overwrite-* smp-*; step: step; stress; bpf; test: reserve.
  */
 STRATA_INLINE int strata_ring_reserve_rest(const struct strata_ring_config *config,
 					   struct strata_ring_stream *s,
@@ -200,7 +204,8 @@ STRATA_INLINE int strata_ring_reserve_rest(const struct strata_ring_config *conf
  * Invariant: I1 write_count never goes below a committed record. I2 write_count - read_count <= buf in
  *            discard mode. I3 offset 0 is not open. I4 full_timestamp is at or before each later record.
  * Source:    Desnoyers & Dagenais, "Lockless Multi-Core High-Throughput Buffering", alg. 1-2, eq. 1.
- * Checked:   ring/check/model (discard-*, overwrite-*, smp-*), ring/check/step, ring/check/spin.
+ * Checked:   model: discard-* overwrite-* smp-* wrap-discard; step: step; spin: once; stress; bpf;
+ *            test: reserve timestamp.
  */
 STRATA_INLINE int strata_ring_reserve(const struct strata_ring_config *config,
 				      struct strata_ring_stream *s,
@@ -223,7 +228,8 @@ STRATA_INLINE int strata_ring_reserve(const struct strata_ring_config *config,
  * Ordering:  RELEASE add; the deliverer's RELEASE store of published pairs with strata_ring_ready().
  * Invariant: I5 everything in a sub-buffer below its committed position is committed.
  * Source:    Lockless alg. 3, eq. 3.
- * Checked:   ring/check/model, ring/check/step, ring/check/spin.
+ * Checked:   model: discard-* overwrite-* smp-*; step: step; spin: once; stress; bpf; test: reserve
+ *            kill.
  */
 STRATA_INLINE void strata_ring_commit(const struct strata_ring_config *config,
 				      struct strata_ring_slot *slot)
@@ -249,6 +255,8 @@ STRATA_INLINE void strata_ring_commit(const struct strata_ring_config *config,
  * Context:   as strata_ring_reserve(). Wait-free.
  * Invariant: I1; the CAS fails if anything was reserved after this slot. A slot that opened its
  *            sub-buffer is never taken back, so that "offset 0 is not open" (I3) stays true.
+ * Ordering:  as strata_ring_commit(), where it leaves padding.
+ * Checked:   model: discard-cancel discard-cancel-clock smp-cancel; step: step; test: reserve.
  */
 STRATA_INLINE int strata_ring_cancel(const struct strata_ring_config *config,
 				     struct strata_ring_slot *slot)
@@ -277,23 +285,41 @@ STRATA_INLINE int strata_ring_cancel(const struct strata_ring_config *config,
 }
 
 /**
+ * strata_ring_flush_try() - one attempt of strata_ring_flush(), for who must come to an end
+ * whatever
+ * the producers do.
+ *
+ * Returns 1: closed, or nothing was being filled; 0: a producer came between.
+ * Context:  as strata_ring_reserve(), or the consumer, with a configuration that has the channel's
+ *           loss mode, and writers SMP or RSEQ.
+ * Ordering: as strata_ring_commit().
+ * Source:   Lockless alg. 4, without its second half: the next record opens.
+ * Checked:  model: discard-full overwrite-laps; step: step; stress; test: reserve.
+ */
+STRATA_INLINE int strata_ring_flush_try(const struct strata_ring_config *config,
+					struct strata_ring_stream *s)
+{
+	/* ACQUIRE pairs with the RELEASE of another producer's CAS (SMP). */
+	uint64_t old = strata_load_acquire(&s->shared->write_count);
+
+	return !strata_ring_offset(s, old) ||
+	       strata_ring_close(config, s, old, strata_ring_clock_by_commit(config), 0);
+}
+
+/**
  * strata_ring_flush() - deliver the sub-buffer being filled, even if there is room left.
  *
  * Does nothing on an empty sub-buffer.
  *
  * Context:  as strata_ring_reserve(): a producer of this stream.
- * Source:   Lockless alg. 4, without its second half: the next record opens.
+ * Ordering: as strata_ring_commit().
+ * Checked:  model: discard-full overwrite-laps; step: step; stress; test: reserve.
  */
 STRATA_INLINE void strata_ring_flush(const struct strata_ring_config *config,
 				     struct strata_ring_stream *s)
 {
-	uint64_t old;
-
-	do {
-		old = strata_load_acquire(&s->shared->write_count);
-		if (!strata_ring_offset(s, old))
-			return;
-	} while (!strata_ring_close(config, s, old, strata_ring_clock_by_commit(config), 0));
+	while (!strata_ring_flush_try(config, s))
+		;
 }
 
 #endif /* STRATA_RING_RESERVE_H */

@@ -83,6 +83,13 @@ extern const unsigned int __rseq_size __attribute__((weak));
 #define STRATA_RSEQ_CPU_ID  4
 #define STRATA_RSEQ_RSEQ_CS 8
 
+/**
+ * strata_rseq_available() - is the calling process' libc registering its threads?
+ *
+ * Returns 1: records can be published by write position; 0: by commit only.
+ * Context: any, a signal handler, too. The answer does not change while the process runs.
+ * Checked: test: record at_once.
+ */
 STRATA_INLINE int strata_rseq_available(void)
 {
 	return &__rseq_size && &__rseq_offset && __rseq_size;

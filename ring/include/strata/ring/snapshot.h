@@ -26,7 +26,13 @@ struct strata_ring_snapshot {
 	uint64_t done;	/* packets visited */
 };
 
-/* The whole of what is delivered and unread now. */
+/**
+ * strata_ring_snapshot_take() - the whole of what is delivered and unread now.
+ *
+ * Context: the consumer of the stream, any CPU; nothing is written.
+ * Ordering: ACQUIRE of write_count; each packet is asked again by strata_ring_snapshot_get().
+ * Checked: model: overwrite-snapshot; stress; test: snapshot.
+ */
 STRATA_FUNC void strata_ring_snapshot_take(struct strata_ring_snapshot *snap,
 					   struct strata_ring_reader *r,
 					   enum strata_ring_direction direction)
@@ -49,6 +55,9 @@ STRATA_FUNC void strata_ring_snapshot_take(struct strata_ring_snapshot *snap,
  *
  * Returns 0; -ENODATA: all were visited, strata_ring_snapshot_rewind() begins anew; -EAGAIN: this one
  * is not to be had (overwritten, or an unfinished slot is in it), go on with the next call; -EPROTO.
+ * Context: the consumer of the stream, any CPU. No system call.
+ * Ordering: as strata_ring_get_subbuf().
+ * Checked: model: overwrite-snapshot; stress; test: snapshot.
  */
 STRATA_FUNC int strata_ring_snapshot_get(struct strata_ring_snapshot *snap,
 					 struct strata_ring_packet *packet)
@@ -65,6 +74,12 @@ STRATA_FUNC int strata_ring_snapshot_get(struct strata_ring_snapshot *snap,
 				      packet);
 }
 
+/**
+ * strata_ring_snapshot_rewind() - begin the same snapshot anew.
+ *
+ * Context: as strata_ring_snapshot_take().
+ * Checked: model: overwrite-snapshot; test: snapshot.
+ */
 STRATA_FUNC void strata_ring_snapshot_rewind(struct strata_ring_snapshot *snap)
 {
 	snap->done = 0;

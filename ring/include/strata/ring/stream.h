@@ -58,6 +58,13 @@ STRATA_INLINE uint64_t strata_ring_index(const struct strata_ring_stream *s, uin
 	return (position & (s->buffer_bytes - 1)) >> s->subbuf_shift;
 }
 
+/**
+ * strata_ring_subbuf() - the shared words of the sub-buffer in which @position lies.
+ *
+ * Returns a pointer into the stream's table, whatever @position is.
+ * Context: any.
+ * Checked: model: *; step: step; test: malicious.
+ */
 STRATA_INLINE struct strata_abi_ring_subbuf *strata_ring_subbuf(const struct strata_ring_stream *s,
 								uint64_t position)
 {
@@ -78,7 +85,13 @@ STRATA_INLINE int strata_ring_fits(const struct strata_ring_stream *s, uint64_t 
 	return offset + bytes + STRATA_ABI_RING_TAIL_BYTES <= s->subbuf_bytes;
 }
 
-/* The largest slot that fits anywhere [byte]. */
+/**
+ * strata_ring_slot_max() - the largest slot that fits anywhere: header, payload and alignment.
+ *
+ * Returns bytes.
+ * Context: any.
+ * Checked: test: config record reserve.
+ */
 STRATA_INLINE uint64_t strata_ring_slot_max(const struct strata_ring_stream *s)
 {
 	return s->subbuf_bytes - s->header_bytes - STRATA_ABI_RING_TAIL_BYTES;
@@ -116,7 +129,16 @@ STRATA_INLINE uint64_t strata_ring_tag(const struct strata_ring_stream *s, uint6
 	return strata_ring_tag_taken(s, position) | STRATA_RING_UNREAD;
 }
 
-/* All discarded records of the stream, whatever the reason. */
+/**
+ * strata_ring_discarded() - all discarded records of the stream, whatever the reason.
+ *
+ * Returns records since the stream's creation; a record that a producer is discarding now may be
+ * missing.
+ * Context: any, and anybody who has the stream mapped.
+ * Ordering: relaxed.
+ * Invariant: I7.
+ * Checked: model: *; stress; test: record reserve stress.
+ */
 STRATA_INLINE uint64_t strata_ring_discarded(const struct strata_ring_stream *s)
 {
 	return strata_load_relaxed(&s->shared->discarded_full) +
@@ -133,7 +155,15 @@ struct strata_ring_parts {
 	uint64_t stride;
 };
 
-/* Cannot overflow within the limits of strata/abi/ring.h: at most 2^46. */
+/**
+ * strata_ring_layout() - how much shared memory a stream needs, and where its parts begin.
+ * @subbuf_bytes, @nr_subbufs: within the limits of strata/abi/ring.h; then nothing overflows: at
+ * most 2^46.
+ *
+ * Returns offsets in the stream's memory and its size [byte].
+ * Context: any.
+ * Checked: test: config open malicious; bpf.
+ */
 STRATA_FUNC struct strata_ring_parts strata_ring_layout(uint64_t subbuf_bytes, uint32_t nr_subbufs)
 {
 	const uint64_t page = STRATA_ABI_RING_PAGE;
@@ -149,11 +179,14 @@ STRATA_FUNC struct strata_ring_parts strata_ring_layout(uint64_t subbuf_bytes, u
 	return l;
 }
 
-/*
+/**
  * strata_ring_stream_attach() - let @s describe the stream at @memory.
  *
  * For memory that strata_ring_channel_create() does not manage, such as a BPF map or a driver's own:
  * layout.stride bytes, 64-byte aligned. The sizes must have been checked.
+ *
+ * Context: any; nothing is read or written at @memory.
+ * Checked: model: *; test: malicious.
  */
 STRATA_FUNC void strata_ring_stream_attach(struct strata_ring_stream *s, void *memory,
 					   const struct strata_abi_ring_channel *channel,
@@ -177,10 +210,14 @@ STRATA_FUNC void strata_ring_stream_attach(struct strata_ring_stream *s, void *m
 	s->wake_fd = -1;
 }
 
-/*
- * strata_ring_stream_init() - make an attached, zeroed stream empty, before anybody else sees it.
+/**
+ * strata_ring_stream_init() - make an attached, zeroed stream empty.
  * @position: where positions begin; a multiple of the buffer's size. Anything but 0 is for tests of
  *            what happens near 2^64.
+ *
+ * Context: any, before anybody else sees the stream.
+ * Ordering: none; who hands the memory on orders it, as strata_ring_channel_format().
+ * Checked: model: *; step: abort; test: memory.
  */
 STRATA_FUNC void strata_ring_stream_init(struct strata_ring_stream *s, uint64_t position)
 {

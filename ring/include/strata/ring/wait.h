@@ -13,7 +13,10 @@
  * @timeout_ns: at most this long; the bound on what a signal handler's delivery may be late.
  *
  * Returns what strata_ring_poll() says at the end; NOTHING after the time-out or a signal.
- * Context: the consumer. One thread waits on a stream at a time.
+ * Context: the consumer, in a thread. One thread waits on a stream at a time.
+ * Ordering: its fence pairs with the one in strata_ring_wake(): a delivery after the last poll
+ *           wakes it.
+ * Checked: stress; test: wait.
  */
 STRATA_FUNC enum strata_ring_poll strata_ring_wait(struct strata_ring_reader *r,
 						   uint64_t timeout_ns)
