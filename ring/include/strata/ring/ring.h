@@ -21,7 +21,8 @@
  * context it may be called from, its ordering, and by what it is checked (tools/gate/ring_api
  * looks). All other functions are private, though they are seen: they may change with every
  * version. atomic.h,
- * switch.h, wakeup.h and the parts of rseq.h and at_once.h have private ones only.
+ * switch.h, wakeup.h and the parts of rseq.h and at_once.h have private ones only. Who replaces macros of switch.h,
+ * as probe/kernel does, uses private ones and goes with the version.
  */
 #ifndef STRATA_RING_RING_H
 #define STRATA_RING_RING_H
