@@ -226,40 +226,6 @@ fn end_of_the_command_ends_the_session_with_its_status() {
 }
 
 #[test]
-fn run_of_nothing_tells_its_begin_before_its_end_and_leaves_no_thread_behind() {
-    let scratch = Scratch::new("watch-run");
-    let folder: OwnedFd = std::fs::File::open(&scratch.0).unwrap().into();
-    let folder = Arc::new(folder);
-    let (shared, stop) = (Shared::new().unwrap(), Stop::new());
-    stop.request(libc::SIGINT);
-    // In a thread of its own: it gives up rights for good.
-    let (notices, end) = thread::scope(|scope| {
-        let (shared, stop, folder, path) = (&shared, &stop, &folder, &scratch.0);
-        let run = move || {
-            let mut watch = watch(shared, stop);
-            watch.has_applications = false;
-            let mut notices = Vec::new();
-            let root = (Arc::clone(folder), path.as_path());
-            let flush = Duration::ZERO;
-            let moved = watch.run(None, root, flush, &mut |notice| notices.push(notice));
-            assert_eq!(moved.moves.processes.len(), 0);
-            (notices, moved.end)
-        };
-        scope.spawn(run).join().unwrap()
-    });
-    assert_eq!(end, EndReason::Asked(Some(libc::SIGINT)));
-    let started = Notice::Started {
-        output: scratch.0.clone(),
-        command: None,
-        processes: 0,
-        kernel_events: None,
-    };
-    assert_eq!(notices, [started, Notice::Stopping]);
-    assert!(shared.is_stopping() && shared.is_moved() && !shared.has_failed());
-    assert_eq!(Arc::strong_count(&folder), 1);
-}
-
-#[test]
 fn thread_that_panics_or_cannot_be_made_is_the_session_s_failure() {
     let shared = Shared::new().unwrap();
     let value = thread::scope(|scope| {
