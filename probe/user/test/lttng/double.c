@@ -230,7 +230,9 @@ void strata_user_record(struct strata_tracepoint *t, unsigned char *payload, uin
 
 unsigned char *strata_user_stage(struct strata_tracepoint *t, uint64_t bytes)
 {
-	unsigned char *memory = bytes > (1 << 28) ? NULL : malloc(bytes + 24);
+	unsigned char *memory = bytes > (1 << 28) ?
+					NULL :
+					malloc(bytes + STRATA_USER_HEADROOM + STRATA_USER_TAILROOM);
 
 	printf("%s:%s %s\n", t->provider, t->name, memory ? "staged" : "discarded");
 	return memory ? memory + STRATA_USER_HEADROOM : NULL;
