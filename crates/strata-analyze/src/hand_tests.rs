@@ -131,7 +131,7 @@ impl Packets {
     }
 
     /// So many records more were discarded in front of the next packet's end.
-    pub(crate) fn lost(mut self, records: u64) -> Packets {
+    pub(crate) fn discards(mut self, records: u64) -> Packets {
         self.discarded += records;
         self
     }

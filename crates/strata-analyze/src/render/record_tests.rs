@@ -14,7 +14,7 @@ fn hand() -> Hand {
     let text = text.replace("name = \"a:x\";", "name = \"a:x\"; loglevel = 4;");
     let stream = Packets::new(3)
         .packet(&[(0, 10, &[U32(8), U64(1)]), (1, 1_000_000_010, &[U32(8), Text("a,\"b\"")])])
-        .lost(2)
+        .discards(2)
         .packet(&[(0, 1_000_000_010, &[U32(9), U64(2)])]);
     let hand = Hand::new();
     hand.trace("t", &text.replace("\"a:\"t\"\"", "\"a:\\\"t\\\"\""), &[stream]);

@@ -368,7 +368,7 @@ fn mark_of_a_folder_in_which_nothing_is_and_nothing_is_missing_is_not_written() 
         processes: vec![ProcessReport { unmarked, ..ProcessReport::default() }; 2],
     };
     let (options, stop) = (Options::default(), Stop::new());
-    for (number, (lost, is_recorded, fails, wanted)) in [
+    for (number, (missing, is_recorded, fails, wanted)) in [
         (0, false, false, None),
         (0, true, false, Some(("duration", 0))),
         (3, false, false, Some(("duration", 6))),
@@ -388,7 +388,7 @@ fn mark_of_a_folder_in_which_nothing_is_and_nothing_is_missing_is_not_written() 
         let path = scratch.0.join("t");
         let folder = TraceFolder::create(&path).unwrap();
         folder.begin().unwrap();
-        setup.mark(&folder, &[unmarked(lost)], is_recorded);
+        setup.mark(&folder, &[unmarked(missing)], is_recorded);
         let mark = mark_in(&path).map(|mark| (mark.ending.word(), mark.losses.unwritten));
         let mark = mark.filter(|(word, _)| *word != "recording");
         assert_eq!(mark, wanted, "{number}");

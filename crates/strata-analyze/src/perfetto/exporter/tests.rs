@@ -422,9 +422,9 @@ fn kernel_events_are_of_the_thread_that_runs_and_malicious_numbers_of_none() {
 fn loss_in_the_kernel_cuts_the_bundle_and_forgets_who_runs() {
     let stream = Packets::new(1)
         .packet(&[(0, 10, &switch(5, 6)), (4, 20, &[U8(1)])])
-        .lost(3)
+        .discards(3)
         .packet(&[(4, 30, &[U8(2)]), (0, 40, &switch(6, 7))])
-        .lost(2)
+        .discards(2)
         .packet(&[(4, 50, &[U8(3)])]);
     let found = of_kernel("", &[stream]);
     let cuts: Vec<(bool, usize)> =
@@ -574,7 +574,7 @@ fn output_that_fails_ends_the_export_wherever_it_happens() {
         }
     }
     let hand = Hand::new();
-    let stream = Packets::new(0).packet(&[(0, 10, &[])]).lost(1).packet(&[(1, 20, &[])]);
+    let stream = Packets::new(0).packet(&[(0, 10, &[])]).discards(1).packet(&[(1, 20, &[])]);
     let events = [("a:x_begin", ""), ("a:x_end", "")];
     hand.trace("t", &metadata(APPLICATION, "", &events), &[stream]);
     let reader = hand.reader();
