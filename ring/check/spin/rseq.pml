@@ -36,10 +36,13 @@
 #define END(pos)	W(BEGIN(pos) + SB)
 #define TAG(pos)	((pos) / SB + 1)
 #define STAMP(pos)	((pos) % 128 + 1)
+/* Open, room and size are one comparison: signed, as positions go round. */
+#define ROOM(pos, n)	(W(room_end - (pos)) < 128 && W(room_end - (pos)) >= (n))
 #define CELL(s, off)	cell[(s) * SB + (off)]
 
 byte write_count = START;	/* [byte position] everything below is there */
 byte read_count = START;	/* [byte position] everything below is released */
+byte room_end = START;		/* [byte position] where records may end, or less: the limit */
 byte open_tag[NSB], data_size[NSB];
 byte cell[BUF];
 byte written, discarded;	/* [record] */
@@ -95,10 +98,11 @@ next_record:
 restart:
 	atomic { ON_CPU -> in_section[me] = 1; aborted[me] = 0; old = write_count };
 	if
+	:: size != 0 && ROOM(old, size)
 	:: OFFSET(old) == 0 && size == 0 ->
 		/* nothing to flush */
 		atomic { ON_CPU -> in_section[me] = 0; aborted[me] = 0; old = 0; goto next_record }
-	:: OFFSET(old) != 0 && (size == 0 || OFFSET(old) + size >= SB) ->
+	:: OFFSET(old) != 0 && (size == 0 || OFFSET(old) + size >= SB) && !(size != 0 && ROOM(old, size)) ->
 		/* packet switch: close info, then the boundary, which publishes the padding */
 #ifdef MUT_SIZE_AFTER_BOUNDARY
 		STORE_BOUNDARY(COMMIT(END(old)));
@@ -108,7 +112,7 @@ restart:
 		STORE_BOUNDARY(COMMIT(END(old)));
 #endif
 		goto restart
-	:: OFFSET(old) == 0 && size != 0 ->
+	:: OFFSET(old) == 0 && size != 0 && !ROOM(old, size) ->
 		/* ACQUIRE: pairs with the reader's release of the slot */
 		atomic { ON_CPU -> no_room = (W(old - read_count) >= BUF) };
 		if
@@ -118,8 +122,17 @@ restart:
 			atomic { no_room = 0; old = 0; goto next_record }
 		:: else
 		fi;
+#ifdef MUT_LIMIT_BEFORE_OPEN
+		STORE(room_end = W(END(old) - 1));
+#endif
 		STORE(open_tag[SLOT(old)] = TAG(old))
-	:: OFFSET(old) != 0 && size != 0 && OFFSET(old) + size < SB
+	:: OFFSET(old) != 0 && size != 0 && OFFSET(old) + size < SB && !ROOM(old, size) ->
+		/* whoever finds it too low raises it */
+#ifdef MUT_LIMIT_TOO_HIGH
+		STORE(room_end = W(END(old) + 1))
+#else
+		STORE(room_end = W(END(old) - 1))
+#endif
 	fi;
 #ifdef MUT_POSITION_FIRST
 	STORE(write_count = W(old + size); written++);
