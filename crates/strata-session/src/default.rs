@@ -233,7 +233,7 @@ mod tests {
             (KernelError::Machine { machine: "riscv64" }, false),
             (KernelError::Namespace { pid: 7 }, false),
             (KernelError::NoBtf, false),
-            (KernelError::NoTracefs { places: "/a nor /b".into() }, false),
+            (KernelError::NoTracefs { places: "/a nor /b".into(), error: io() }, false),
             (KernelError::TracefsRights { path: "/t".into(), error: io() }, false),
             (KernelError::TracefsRead { path: "/t".into(), error: io() }, true),
             (KernelError::TooManyEvents { found: 2, limit: 1 }, true),

@@ -74,7 +74,7 @@ fn selected(name: &str, is_followed: bool, (entry, exit): (bool, bool)) -> Selec
         kernel_name: name.to_owned(),
         fields: vec![field("fd")],
         exit_fields: if is_syscall { vec![field("ret")] } else { Vec::new() },
-        probe: Probe::Tracepoint { parts: Vec::new() },
+        probe: Probe::Tracepoint { id: 7, parts: Vec::new() },
         is_followed,
         sources: Vec::new(),
         exit_sources: Vec::new(),
