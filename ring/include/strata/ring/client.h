@@ -5,39 +5,35 @@
  *
  *   STRATA_RING_CLIENT(my_ring, STRATA_RING_DISCARD, STRATA_RING_WRITERS_RSEQ, STRATA_RING_PER_CPU,
  *                      STRATA_RING_WAKE_NONE, 8, strata_clock_monotonic_ns,
- *                      STRATA_RING_HEADER_SIZED, NULL)
+ *                      STRATA_RING_HEADER_SIZED, NULL);
  *
  * What follows the name are the members of struct strata_ring_config, in their order. This defines
- * my_ring_config, struct my_ring, struct my_ring_slot, and, each the function of strata_ring_ that
- * has
- * the same name, with the configuration filled in; what it says of Returns, Context and Ordering
- * holds:
+ * my_ring_config, struct my_ring, struct my_ring_slot, and functions: each is the one on the right
+ * with the configuration filled in; what that one says of Returns, Context and Ordering holds.
  *
  *   my_ring_create(ring, attr, error)           strata_ring_channel_create()
- *   my_ring_open(ring, fd, sealed, error)       strata_ring_channel_open(), _check_producer()
+ *   my_ring_open(ring, fd, sealed, error)       strata_ring_channel_open_producer()
  *   my_ring_close(ring)                         strata_ring_channel_close()
  *   my_ring_record(ring, id, payload, bytes)    strata_ring_record()
  *   my_ring_record_event(ring, event, payload)  strata_ring_record_event()
  *   my_ring_flush(ring)                         strata_ring_flush_current()
- *   my_ring_reserve(ring, event, slot)          strata_ring_reserve(), on the current CPU's stream;
- *   or -EOPNOTSUPP
+ *   my_ring_reserve(ring, event, slot)          strata_ring_reserve() of the current CPU's stream
  *   my_ring_write(slot, src, n)                 strata_ring_write()
  *   my_ring_commit(slot), my_ring_cancel(slot)  strata_ring_commit(), strata_ring_cancel()
  *   my_ring_reader_init(reader, ring, cpu)      strata_ring_reader_init(); -EINVAL: no such CPU
  *   my_ring_iterator_init(it, ring, cpu, from)  strata_ring_iterator_init(); -EINVAL: no such CPU
  *   my_ring_merge_init(merge, ring, from)       strata_ring_merge_init()
  *
- * So a channel cannot be used with the configuration of another client: their types differ, and the
- * mistake
- * does not compile. What is the same for all clients takes ring->channel:
- * strata_ring_channel_stream(),
- * and all that works on a reader, a merge or a stream. A consumer that never writes, and may lack
- * what a
- * producer needs, opens ring->channel with strata_ring_channel_open().
+ * my_ring_reserve() returns -EOPNOTSUPP where the channel publishes by write position: nothing is
+ * reserved there. my_ring_record() writes either way.
  *
- * -EOPNOTSUPP of my_ring_reserve(): the channel publishes by write position, where nothing is
- * reserved;
- * my_ring_record() writes either way.
+ * So a channel cannot be used with the configuration of another client: their types differ, and the
+ * mistake does not compile. What is the same for all clients takes ring->channel, such as
+ * strata_ring_channel_stream(), or a reader, a merge or a stream. A consumer that never writes, and
+ * may lack what a producer needs, opens ring->channel with strata_ring_channel_open().
+ *
+ * Checked: ring/test/client.c; ring/test/linking.sh: what must not compile, and that the instructions
+ * are the same as by hand.
  */
 #ifndef STRATA_RING_CLIENT_H
 #define STRATA_RING_CLIENT_H

@@ -30,8 +30,7 @@ STRATA_CALLBACK uint64_t strata_clock_monotonic_ns(void)
  * Returns cycles; where user space cannot read a counter, strata_clock_monotonic_ns().
  * Context: any, a signal handler, too.
  * Ordering: none against memory accesses: enough where one CPU writes, because an interrupt between
- *           the two
- *           starts the instruction again.
+ *           the two starts the instruction again.
  * Checked: test: stress at_once; step: abort.
  */
 STRATA_CALLBACK uint64_t strata_clock_cycles(void)
@@ -53,8 +52,7 @@ STRATA_CALLBACK uint64_t strata_clock_cycles(void)
 
 /**
  * strata_clock_cycles_ordered() - strata_clock_cycles(), ordered: for SMP writers, where another
- * CPU's
- * record could otherwise get between (Lockless §4.3.1 asks for it inside the CAS loop).
+ * CPU's record could otherwise get between (Lockless §4.3.1 asks for it inside the CAS loop).
  *
  * Returns cycles, as strata_clock_cycles().
  * Context: any, a signal handler, too.

@@ -18,8 +18,7 @@
  * The channel's header is hostile: it is copied, and the copy checked.
  *
  * Returns 0; -EPROTO: not a channel, or of another version or byte order; -EINVAL: a value outside
- * its
- * limits; -EACCES: not sealed; others: what the system said.
+ * its limits; -EACCES: not sealed; others: what the system said.
  * Context: not a signal handler.
  * Checked: test: open memory kill.
  */

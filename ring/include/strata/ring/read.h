@@ -199,9 +199,8 @@ STRATA_INLINE int strata_ring_reader_exchange(struct strata_ring_reader *r, uint
  *   -EPROTO  the shared memory is damaged; strata_ring_put_next() of the same position skips it.
  * Context:   any CPU; one consumer for each stream. Lock-free, no system call.
  * Ordering:  ACQUIRE in strata_ring_ready() pairs with the producer's RELEASE at delivery.
- *            Overwrite mode: the
- *            CAS of the entry is ACQUIRE and RELEASE, and pairs with strata_ring_deliver() and
- *            _hold().
+ *            Overwrite mode: the CAS of the entry is ACQUIRE and RELEASE, and pairs with
+ *            strata_ring_deliver() and _hold().
  * Invariant: I8 the packet has no hole. I9 no writer holds its frame.
  * Source:    Lockless alg. 6; without the interprocessor interrupt: the producer's store is a RELEASE.
  * Checked:   model: discard-full overwrite-laps overwrite-snapshot; spin: exclusive; stress; test:

@@ -101,11 +101,12 @@ STRATA_SLOW int strata_ring_reserve_slow(const struct strata_ring_config *config
 }
 
 /**
- * strata_ring_reserve_fast() - the first half of strata_ring_reserve(), for clients to whom a register is dear: the
- * sub-buffer is open and has room, a short timestamp is enough, and nobody comes between.
+ * strata_ring_reserve_fast() - the first half of strata_ring_reserve(), for clients to whom a
+ * register is dear: the sub-buffer is open and has room, a short timestamp is enough, and nobody
+ * comes between.
  *
- * Returns 0; -ENOBUFS, counted; or -EAGAIN: nothing has happened to the buffer, @slot means nothing, and
- * strata_ring_reserve_rest() or _reserve() is to be called.
+ * Returns 0; -ENOBUFS, counted; or -EAGAIN: nothing has happened to the buffer, @slot means
+ * nothing, and strata_ring_reserve_rest() or _reserve() is to be called.
  * Context: as for the whole, ordering and invariants, too.
  * Checked: model: discard-* overwrite-* smp-*; step: step; stress; bpf; test: reserve.
  */
@@ -152,7 +153,8 @@ STRATA_INLINE int strata_ring_reserve_fast(const struct strata_ring_config *conf
 }
 
 /**
- * strata_ring_reserve_rest() - any reservation, where strata_ring_reserve_fast() returned -EAGAIN, or was not tried.
+ * strata_ring_reserve_rest() - any reservation, where strata_ring_reserve_fast() returned -EAGAIN,
+ * or was not tried.
  *
  * Returns as strata_ring_reserve(), never -EAGAIN; sets all of @slot.
  * Context: as strata_ring_reserve(), ordering and invariants, too.
@@ -286,8 +288,7 @@ STRATA_INLINE int strata_ring_cancel(const struct strata_ring_config *config,
 
 /**
  * strata_ring_flush_try() - one attempt of strata_ring_flush(), for who must come to an end
- * whatever
- * the producers do.
+ * whatever the producers do.
  *
  * Returns 1: closed, or nothing was being filled; 0: a producer came between.
  * Context:  as strata_ring_reserve(), or the consumer, with a configuration that has the channel's

@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ring.h - the generic ring buffer library, whole. A client begins with client.h, which includes
- * this.
+ * ring.h - the generic ring buffer library, whole. A client begins with client.h, which has this.
  *
- *   client.h    one macro makes a client's types and functions     client/  ready-made clients
- *   config.h    what a client chooses at compile time     header.h, clock.h  record headers, clocks
+ *   client.h    one macro makes a client's functions      client/    ready-made clients
+ *   config.h    what a client chooses at compile time     header.h, clock.h  the choices there are
  *   channel.h   memory: create, close                     open.h     somebody else's channel
  *   record.h    write one record, either way              limits.h   which channels are possible
- *   reserve.h, publish.h, at_once.h  the ways to write    slot.h     a reserved slot and its
- *   payload
- *   read.h      poll, get, put                            wait.h     sleep until there is something
+ *   reserve.h, publish.h, at_once.h  the ways to write    slot.h     a reserved slot, its payload
+ *   read.h      poll, get, put                            wait.h     sleep until something is there
  *   live.h      the packet still being filled             counters.h how many records went where
  *   snapshot.h  delivered packets in either direction     recover.h  what dead producers left
- *   iterate.h   record by record, merged by time          stream.h   one buffer in a client's own
- *   memory
+ *   iterate.h   record by record, merged by time          stream.h   a buffer in a client's memory
  *   rseq.h      is there a way to publish without atomics?
  *
- * A function with a comment that begins with two stars is public: the comment says what it returns,
- * the
- * context it may be called from, its ordering, and by what it is checked (tools/gate/ring_api
- * looks). All other functions are private, though they are seen: they may change with every
- * version. atomic.h,
- * switch.h, wakeup.h and the parts of rseq.h and at_once.h have private ones only. Who replaces macros of switch.h,
- * as probe/kernel does, uses private ones and goes with the version.
+ * A function whose comment begins with two stars is public. The comment says what it returns, the
+ * context from which it may be called, its ordering, and what checks it; tools/gate/ring_api holds
+ * it to that. All other functions are private, though they are seen, and may change with every
+ * version. atomic.h, switch.h, wakeup.h and the parts of rseq.h and at_once.h have private ones only.
+ * Who replaces macros of switch.h, as probe/kernel does, uses private ones and goes with the version.
  */
 #ifndef STRATA_RING_RING_H
 #define STRATA_RING_RING_H
