@@ -30,11 +30,12 @@ enum {
 static struct strata_ring_conversion conversion = { 0, UINT64_C(1) << 32, 0 };
 static uint64_t conversion_index, epoch = 5;
 static uint64_t clock_calls; /* atomic: how often the long way has asked */
+static uint64_t clock_offset;
 
 static uint64_t counter_clock(void)
 {
 	__atomic_fetch_add(&clock_calls, 1, __ATOMIC_RELAXED);
-	return strata_clock_cycles();
+	return strata_clock_cycles() + clock_offset;
 }
 
 CONFIG(compact_discard, DISCARD, STRATA_RING_HEADER_COMPACT);
@@ -185,6 +186,54 @@ static void clock_that_has_changed_is_asked_again(void)
 	strata_ring_channel_close(&channel);
 }
 
+/* Shared memory that says where to write: the section stays inside of the channel. */
+static void malicious_line_leads_nowhere_else(void)
+{
+	const uint64_t frames[] = { UINT64_C(1) << 40, UINT64_MAX / 2, (uint64_t)-1000000 };
+	struct strata_ring_channel channel;
+	unsigned char memory[64] = { 0 };
+	struct strata_abi_ring_stream *shared;
+	size_t i;
+
+	if (!strata_rseq_available())
+		return;
+	for (i = 0; i < sizeof(frames) / sizeof(frames[0]); i++) {
+		channel = create(&compact_overwrite, 4);
+		shared = channel.streams.stream[test_cpu].shared;
+		CHECK(publish(&compact_overwrite, &channel, 1, 4, 8, memory + 20), ==, 0);
+		shared->frame = frames[i];
+		shared->limit = UINT64_MAX / 2;
+		CHECK(publish(&compact_overwrite, &channel, 1, 4, 8, memory + 20), ==, 0);
+		CHECK(shared->records, ==, 2);
+		strata_ring_channel_close(&channel);
+	}
+}
+
+/* A conversion that is behind the one before: the record has the time of the last one. */
+static void clock_that_goes_back_does_not_show(void)
+{
+	struct strata_ring_channel channel;
+	unsigned char memory[64] = { 0 };
+	const struct strata_abi_ring_stream *shared;
+	uint64_t time;
+
+	if (!strata_rseq_available())
+		return;
+	channel = create(&compact_discard, 4);
+	shared = channel.streams.stream[test_cpu].shared;
+	conversion.base_ns = 1000000;
+	clock_offset = 1000000;
+	CHECK(publish(&compact_discard, &channel, 1, 4, 8, memory + 20), ==, 0);
+	CHECK(publish(&compact_discard, &channel, 1, 4, 8, memory + 20), ==, 0);
+	time = shared->last_timestamp;
+	conversion.base_ns = 0;
+	clock_offset = 0;
+	CHECK(publish(&compact_discard, &channel, 1, 4, 8, memory + 20), ==, 0);
+	CHECK(shared->last_timestamp, >=, time);
+	CHECK(shared->records, ==, 3);
+	strata_ring_channel_close(&channel);
+}
+
 /* The short way is taken: after the first record of a sub-buffer nobody asks the clock in C. */
 static void record_in_an_open_sub_buffer_takes_one_section(void)
 {
@@ -328,6 +377,8 @@ static const struct test tests[] = {
 	ONCE(payload_of_every_size_is_whole),
 	ONCE(condition_that_does_not_hold_writes_nothing),
 	ONCE(clock_that_has_changed_is_asked_again),
+	ONCE(malicious_line_leads_nowhere_else),
+	ONCE(clock_that_goes_back_does_not_show),
 	ONCE(record_in_an_open_sub_buffer_takes_one_section),
 	ONCE(threads_that_move_between_cpus_lose_and_reorder_nothing),
 };

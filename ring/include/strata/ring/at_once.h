@@ -11,7 +11,7 @@
  * frame of struct strata_abi_ring_stream. A record fits if limit - write_count is its size or more. The limit
  * lies before the end of the sub-buffer that is open. Positions only grow, so when that one is closed the limit
  * says no by itself, and nobody has to change it; who opens the next one raises it afterwards. Whoever finds it
- * too low takes the long way, strata_ring_publish_slow(), which raises it first (see publish.h).
+ * too low takes the long way, strata_ring_publish_long(), which raises it.
  *
  * For header formats of bits (compact, large) and a clock that is the CPU's counter. Everything else, and
  * other machines, go the way of publish.h.
@@ -41,6 +41,8 @@ struct strata_ring_once {
 	const uint64_t *epoch; /* atomic */
 	uint64_t while_epoch;
 	const uint64_t *index; /* of the clock's conversion; atomic */
+	/* Bytes behind first where a record may begin if it is empty: what shared memory says is compared with it. */
+	uint64_t room;
 #ifdef STRATA_RING_MODEL
 	const struct strata_ring_streams *streams;
 #endif
@@ -75,6 +77,8 @@ STRATA_INLINE void strata_ring_once_init(struct strata_ring_once *once,
 	once->epoch = epoch;
 	once->while_epoch = while_epoch;
 	once->index = index;
+	once->room =
+		streams->nr * streams->stride - once->prefix_bytes - STRATA_ABI_RING_TAIL_BYTES;
 #ifdef STRATA_RING_MODEL
 	once->streams = streams;
 #endif
@@ -121,6 +125,34 @@ STRATA_INLINE int strata_ring_publish_at_once(const struct strata_ring_config *c
 	return -EAGAIN;
 }
 
+/*
+ * Let records be published at once up to the end of the sub-buffer that this CPU is filling. The frame first: who
+ * sees the new limit must not use the frame of the sub-buffer before. Each store is made only while write_count is
+ * what it was; if somebody was in between, the next record that finds the limit too low comes here again.
+ */
+STRATA_SLOW void strata_ring_raise_limit(const struct strata_ring_config *config,
+					 const struct strata_ring_streams *streams)
+{
+	const uint32_t cpu = strata_rseq_cpu();
+	uint64_t position, begin, limit, index, frame, *guard;
+	struct strata_ring_stream *s;
+
+	if (cpu >= streams->nr)
+		return;
+	s = &streams->stream[cpu];
+	guard = &s->shared->write_count;
+	position = strata_load_acquire(guard);
+	begin = strata_ring_begin(s, position);
+	limit = begin + s->subbuf_bytes - STRATA_ABI_RING_TAIL_BYTES;
+	/* I3: nobody has opened it. */
+	if (position == begin || strata_load_relaxed(&s->shared->limit) == limit)
+		return;
+	index = strata_ring_frame_on_cpu(config, s, position);
+	frame = (uint64_t)(s->data - streams->first) + (index << s->subbuf_shift) - begin;
+	if (strata_rseq_store_release(cpu, guard, position, &s->shared->frame, frame))
+		strata_rseq_store_release(cpu, guard, position, &s->shared->limit, limit);
+}
+
 /**
  * strata_ring_publish_long() - write one event record that strata_ring_publish_at_once() did not.
  * @staging: has room for the context in front of it, too, which is written there.
@@ -136,13 +168,18 @@ STRATA_INLINE int strata_ring_publish_long(const struct strata_ring_config *conf
 					   const struct strata_ring_event *event, uint32_t context,
 					   unsigned char *staging)
 {
+	int error;
+
 	if (strata_load_relaxed(once->epoch) != once->while_epoch)
 		return -ESTALE;
 	staging -= once->context_bytes;
 	__builtin_memcpy(staging, &context, once->context_bytes);
-	return strata_ring_publish_slow(config, streams, staging, event->id,
-					event->payload_bytes + once->context_bytes,
-					event->in_handler);
+	error = strata_ring_publish_slow(config, streams, staging, event->id,
+					 event->payload_bytes + once->context_bytes,
+					 event->in_handler);
+	if (!error)
+		strata_ring_raise_limit(config, streams);
+	return error;
 }
 
 #endif /* STRATA_RING_AT_ONCE_H */

@@ -91,20 +91,30 @@
 	"subq %c[full_at](%%rsi), %%rdx\n\t" \
 	"shrq $" time_bits ", %%rdx\n\t"     \
 	"jne %l[failed]\n\t"                 \
+	"cmpq %c[last_at](%%rsi), %%rax\n\t" \
+	"jb %l[failed]\n\t"                  \
 	"movq %%rax, %c[last_at](%%rsi)\n\t"
 
-/* What is stored beyond the header is written again by the context, and beyond that by the payload. */
-#define STRATA_AT_ONCE_PLACE                  \
+/*
+ * The place is inside of the channel, whatever the shared memory says. What is stored beyond the header is written again by the context, and beyond that by the
+ * payload.
+ */
+#define STRATA_AT_ONCE_PLACE(n)               \
 	"addq %c[frame_at](%%rsi), %%rcx\n\t" \
+	"movq %c[room](%[once]), %%rdx\n\t"   \
+	"subq %%rcx, %%rdx\n\t"               \
+	"jb %l[failed]\n\t"                   \
+	"cmpq " n ", %%rdx\n\t"               \
+	"jb %l[failed]\n\t"                   \
 	"addq %c[first](%[once]), %%rcx\n\t"
-#define STRATA_AT_ONCE_COMPACT    \
-	STRATA_AT_ONCE_PLACE      \
+#define STRATA_AT_ONCE_COMPACT(n) \
+	STRATA_AT_ONCE_PLACE(n)   \
 	"shll $5, %%eax\n\t"      \
 	"orq %[id], %%rax\n\t"    \
 	"movq %%rax, (%%rcx)\n\t" \
 	"addq %c[delta](%[once]), %%rcx\n\t"
-#define STRATA_AT_ONCE_LARGE       \
-	STRATA_AT_ONCE_PLACE       \
+#define STRATA_AT_ONCE_LARGE(n)    \
+	STRATA_AT_ONCE_PLACE(n)    \
 	"shlq $16, %%rax\n\t"      \
 	"movzwl %w[id], %%edx\n\t" \
 	"orq %%rdx, %%rax\n\t"     \
@@ -169,7 +179,7 @@
 		(void)n;                                                                          \
 		__asm__ goto(                                                                     \
 			STRATA_AT_ONCE_BEGIN(n_bytes) STRATA_AT_ONCE_CLOCK(time_bits)             \
-				header copy STRATA_AT_ONCE_COMMIT(bytes_of_payload)               \
+				header(n_bytes) copy STRATA_AT_ONCE_COMMIT(bytes_of_payload)      \
 					STRATA_AT_ONCE_END                                        \
 			:                                                                         \
 			: [rseq] "m"(STRATA_RSEQ_OFFSET), [once] "r"(once), [clock] "r"(clock),   \
@@ -179,6 +189,7 @@
 			  [stride] "i"(offsetof(struct strata_ring_once, stride)),                \
 			  [nr] "i"(offsetof(struct strata_ring_once, nr)),                        \
 			  [delta] "i"(offsetof(struct strata_ring_once, prefix_bytes)),           \
+			  [room] "i"(offsetof(struct strata_ring_once, room)),                    \
 			  [epoch] "i"(offsetof(struct strata_ring_once, epoch)),                  \
 			  [while_epoch] "i"(offsetof(struct strata_ring_once, while_epoch)),      \
 			  [index] "i"(offsetof(struct strata_ring_once, index)),                  \

@@ -56,8 +56,8 @@ STRATA_INLINE uint64_t strata_ring_frame_on_cpu(const struct strata_ring_config 
 {
 	/* Relaxed: whoever opened the sub-buffer did so before the write_count that we have acquired. */
 	if (config->loss_mode == STRATA_RING_OVERWRITE)
-		return strata_ring_entry_frame(
-			strata_load_relaxed(&strata_ring_subbuf(s, position)->entry));
+		return strata_ring_frame_bound(
+			s, strata_load_relaxed(&strata_ring_subbuf(s, position)->entry));
 	return strata_ring_index(s, position);
 }
 
@@ -186,28 +186,6 @@ STRATA_INLINE int strata_ring_publish_first(const struct strata_ring_config *con
 }
 
 /*
- * Of the sub-buffer in which @position lies, and which is open: let records be published at once (at_once.h) up to
- * its end. The frame first: who sees the new limit must not use the frame of the sub-buffer before. Each store is
- * made only while write_count is @position; who was in between is told by the limit, and does it again.
- */
-STRATA_SLOW void strata_ring_raise_limit(const struct strata_ring_config *config,
-					 const struct strata_ring_streams *streams, uint32_t cpu,
-					 uint64_t position)
-{
-	struct strata_ring_stream *s = &streams->stream[cpu];
-	uint64_t *guard = &s->shared->write_count;
-	uint64_t begin = strata_ring_begin(s, position), index, frame;
-	uint64_t limit = begin + s->subbuf_bytes - STRATA_ABI_RING_TAIL_BYTES;
-
-	if (strata_load_relaxed(&s->shared->limit) == limit)
-		return;
-	index = strata_ring_frame_on_cpu(config, s, position);
-	frame = (uint64_t)(s->data - streams->first) + (index << s->subbuf_shift) - begin;
-	if (strata_rseq_store_release(cpu, guard, position, &s->shared->frame, frame))
-		strata_rseq_store_release(cpu, guard, position, &s->shared->limit, limit);
-}
-
-/*
  * A channel that is written on after the clock began anew (a file, after a reboot) has a last_timestamp
  * that the sections would wait for: its records carry that time until the clock has passed it.
  */
@@ -267,8 +245,6 @@ STRATA_SLOW int strata_ring_publish_slow(const struct strata_ring_config *config
 		if (!offset) {
 			if (!strata_ring_publish_first(config, &at, &event, staging))
 				continue;
-			strata_ring_raise_limit(config, streams, at.cpu,
-						at.old + at.s->header_bytes + at.bytes);
 			return 0;
 		}
 		if (!strata_ring_publish_at(config, &at, &event, staging,
@@ -278,7 +254,6 @@ STRATA_SLOW int strata_ring_publish_slow(const struct strata_ring_config *config
 		if (at.full_timestamp)
 			strata_rseq_store_release(at.cpu, &shared->write_count, at.old + at.bytes,
 						  &shared->full_timestamp, at.timestamp);
-		strata_ring_raise_limit(config, streams, at.cpu, at.old + at.bytes);
 		return 0;
 	}
 }

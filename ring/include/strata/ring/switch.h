@@ -93,17 +93,13 @@ STRATA_INLINE uint64_t strata_ring_slot_bytes(const struct strata_ring_config *c
 	return ((uint64_t)header_bytes + payload_bytes + align - 1) & ~(align - 1);
 }
 
-/* The frame of @entry. A BPF verifier wants to see that it is one. */
+/* The frame of @entry: one of those that there are, whatever the shared memory says. */
 STRATA_INLINE uint64_t strata_ring_frame_bound(const struct strata_ring_stream *s, uint64_t entry)
 {
 	uint64_t frame = strata_ring_entry_frame(entry);
 
-#ifdef __bpf__
 	if (frame > s->buffer_bytes >> s->subbuf_shift)
 		return 0;
-#else
-	(void)s;
-#endif
 	return frame;
 }
 
