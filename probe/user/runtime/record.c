@@ -161,7 +161,8 @@ STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepo
 		return;
 	sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE);
 	channel = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
-	if (channel && sessions == channel->session_bit && !strata_without_clock()) {
+	/* No sessions: it was switched off just now, or nobody may take this channel (modes.c). */
+	if (channel && sessions && sessions == channel->session_bit && !strata_without_clock()) {
 		event.id = __atomic_load_n(&state->ids[channel->slot], __ATOMIC_RELAXED);
 		event.payload_bytes = payload_bytes;
 		event.in_handler = 0;
@@ -222,10 +223,36 @@ static uint64_t staged_bytes(uint64_t payload_bytes)
 	       ~UINT64_C(4095);
 }
 
-/* No record of a session is larger than its sub-buffers: what would be is not even assembled. */
-static uint64_t largest_record(const struct strata_abi_user_state *state)
+/*
+ * A record for @sessions that its site could not assemble: counted in each as too large, where it is, and else as
+ * without memory. The channel's private size decides; the session's may be another one's by now.
+ */
+static void count_unstaged(const struct strata_abi_user_state *state, uint32_t sessions,
+			   uint64_t payload_bytes)
 {
-	uint32_t sessions = __atomic_load_n(&state->enabled, __ATOMIC_RELAXED);
+	unsigned char nothing[STRATA_USER_HEADROOM + STRATA_USER_TAILROOM];
+	struct strata_user_channel *channel;
+	struct strata_ring_event event;
+	uint32_t slot;
+
+	event.payload_bytes = payload_bytes < PAYLOAD_BYTES_MAX ? (uint32_t)payload_bytes :
+								  PAYLOAD_BYTES_MAX;
+	event.in_handler = 0;
+	for (; sessions; sessions &= sessions - 1) {
+		slot = (uint32_t)__builtin_ctz(sessions);
+		channel = strata_user_channel_of(slot);
+		event.id = __atomic_load_n(&state->ids[slot], __ATOMIC_RELAXED);
+		/* Refused before anybody looks at its bytes. */
+		if (channel && payload_bytes > channel->ring.header.subbuf_bytes)
+			strata_user_write(channel, &event, nothing + STRATA_USER_HEADROOM);
+		else
+			strata_add_relaxed(&strata_runtime.sessions[slot].discarded_unstaged, 1);
+	}
+}
+
+/* No record of a session is larger than its sub-buffers: what would be is not even assembled. */
+static uint64_t largest_record(uint32_t sessions)
+{
 	uint64_t largest = 0, bytes;
 
 	for (; sessions; sessions &= sessions - 1) {
@@ -241,7 +268,6 @@ static uint64_t largest_record(const struct strata_abi_user_state *state)
 unsigned char *strata_user_stage(struct strata_tracepoint *tracepoint, uint64_t payload_bytes)
 {
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
-	unsigned char nothing[STRATA_USER_HEADROOM + STRATA_USER_TAILROOM];
 	int saved = errno;
 	uint32_t sessions;
 	void *memory;
@@ -253,11 +279,8 @@ unsigned char *strata_user_stage(struct strata_tracepoint *tracepoint, uint64_t 
 		strata_count_without_clock(sessions);
 		return NULL;
 	}
-	if (payload_bytes > largest_record(state)) {
-		/* The channels refuse and count such a record before they look at a byte of it. */
-		strata_user_record_any(state, sessions, nothing + STRATA_USER_HEADROOM,
-				       payload_bytes < PAYLOAD_BYTES_MAX ? (uint32_t)payload_bytes :
-									   PAYLOAD_BYTES_MAX);
+	if (payload_bytes > largest_record(sessions)) {
+		count_unstaged(state, sessions, payload_bytes);
 		return NULL;
 	}
 	memory = MAP_FAILED;

@@ -182,6 +182,9 @@ struct strata_user_channel *strata_session_map(uint32_t slot)
 		return NULL;
 	/* Before all else of the slot: what we map is valid for this generation, or for none. */
 	generation = strata_load_acquire(&session->generation);
+	/* Between two sessions. */
+	if (!generation)
+		return NULL;
 	/* ACQUIRE pairs with the RELEASE of whoever made the session active. */
 	if (__atomic_load_n(&session->status, __ATOMIC_ACQUIRE) != STRATA_ABI_USER_SESSION_ACTIVE)
 		return NULL;

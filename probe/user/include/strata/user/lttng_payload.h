@@ -78,9 +78,11 @@ STRATA_LTTNG_INLINE unsigned char *strata_lttng_begin(struct strata_tracepoint *
 
 /* @end: behind the last byte put; @bytes: as given to strata_lttng_begin(). */
 STRATA_LTTNG_INLINE void strata_lttng_end(struct strata_tracepoint *tracepoint,
-					  unsigned char *payload, const unsigned char *end,
+					  unsigned char *payload, unsigned char *end,
 					  uint64_t bytes)
 {
+	/* The last word of the record is copied whole, and nothing private may be in it. */
+	memset(end, 0, STRATA_USER_TAILROOM);
 	strata_user_record(tracepoint, payload, (uint32_t)(end - payload));
 	if (__builtin_expect(bytes > STRATA_LTTNG_STACK_BYTES, 0))
 		strata_user_unstage(payload, bytes);

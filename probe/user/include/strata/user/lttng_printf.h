@@ -74,6 +74,7 @@ strata_lttng_vprintf(struct strata_tracepoint *tracepoint, const struct strata_l
 								   length;
 			}
 			at = strata_lttng_put_length(at, (uint64_t)length, 4);
+			memset(at + length, 0, STRATA_USER_TAILROOM);
 			strata_user_record(tracepoint, payload,
 					   (uint32_t)(at - payload) + (uint32_t)length);
 			if (text > room)
