@@ -37,14 +37,16 @@ class Run:
         RUNS[0] += 1
         self.command = [STRATA, *map(str, arguments)]
         as_user = {"user": user, "group": user, "extra_groups": []} if user else {}
-        with subprocess.Popen(
-            self.command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(os.environ, TZ="UTC", LC_ALL="C"),
-            **as_user,
-        ) as process:
+        with damaged_trace.WRITING:
+            started = subprocess.Popen(  # pylint: disable=consider-using-with
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(os.environ, TZ="UTC", LC_ALL="C"),
+                **as_user,
+            )
+        with started as process:
             watch = threading.Timer(30 * limit, process.kill)
             watch.start()
             talk = []
@@ -271,7 +273,7 @@ def flips():
         folders.put(f"{base}-{name}")
 
     def overwrite(folder, copy, target, data):
-        with open(os.path.join(folder, f"{copy:03}", target), "wb") as file:
+        with damaged_trace.WRITING, open(os.path.join(folder, f"{copy:03}", target), "wb") as file:
             file.write(data)
 
     def one(number):

@@ -3,6 +3,7 @@
 import os
 import struct
 import sys
+import threading
 import uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "interop"))
@@ -109,10 +110,15 @@ def files(trace, packetised=False, indexed=True):
     return found
 
 
+# Held while a file is open for writing, and while a process is started: a child has its parent's files until it
+# executes, and a file that somebody writes is no damaged one.
+WRITING = threading.Lock()
+
+
 def write(folder, contents):
     """A folder with these files."""
     for name, data in contents.items():
         path = os.path.join(folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
+        with WRITING, open(path, "wb") as file:
             file.write(data)
