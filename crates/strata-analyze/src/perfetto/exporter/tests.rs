@@ -168,9 +168,9 @@ fn slices_of_a_thread_nest_and_an_end_says_what_its_begin_did_not() {
     assert_eq!(
         found.lines(),
         [
-            "10 begin a:x @thread 7/8 {n=1 vtid=8 cpu=3}",
+            "10 begin a:x @thread 7/8 {vtid=8 n=1 cpu=3}",
             "20 begin a:y @thread 7/8 {vtid=8 cpu=3}",
-            "25 begin a:x @thread 7/9 {n=5 vtid=9 cpu=3}",
+            "25 begin a:x @thread 7/9 {vtid=9 n=5 cpu=3}",
             "30 end  @thread 7/8 {}",
             "40 end  @thread 7/8 {r=77 end=(n=2)}",
             "50 end  @thread 7/9 {r=78 end=(n=6)}",
@@ -195,7 +195,7 @@ fn slices_without_an_end_or_a_begin_are_closed_shown_and_counted() {
         found.lines(),
         [
             "5 instant a:y_end @thread 7/8 {vtid=8 cpu=3 note='its begin is not in the trace'}",
-            "10 begin a:x @thread 7/8 {n=1 vtid=8 cpu=3}",
+            "10 begin a:x @thread 7/8 {vtid=8 n=1 cpu=3}",
             "20 begin a:y @thread 7/8 {vtid=8 cpu=3}",
             "40 end  @thread 7/8 {unfinished='its end is not in the trace'}",
             "40 end  @thread 7/8 {r=3 end=(n=2)}",
