@@ -9,8 +9,8 @@
  *   PR_SET_DUMPABLE       no tracer without the rights of root may write to the code any more
  *
  * The short way of a record asks nothing of this. When the first thread is about to lose its clock, the
- * channel that the short way takes is replaced for good by strata_no_channel, which fits no session: all
- * threads then go the longer way, which looks here.
+ * channel that the short way takes is replaced for good by strata_no_channel, which has no streams and fits no
+ * session that is on: all threads then go the longer way, which looks here.
  */
 #include <linux/seccomp.h>
 #include <sys/mman.h>

@@ -150,7 +150,7 @@ static struct strata_user_channel *map_channel(uint32_t slot, uint64_t generatio
 		complete(channel, slot, generation);
 		channel->all = all;
 		channel->all_bytes = all_bytes;
-		/* RELEASE pairs with the ACQUIRE in strata_user_record_to(). */
+		/* RELEASE pairs with the ACQUIRE in strata_user_channel_of(). */
 		if (__atomic_compare_exchange_n(&strata_mapped.channel[slot], &before, channel, 0,
 						__ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) {
 			if (!largest || largest->all != all)

@@ -4,14 +4,15 @@
  *
  * publish.h reads the clock in C, and its section finds out whether somebody has written since. Here
  * all that a record needs is one section: the CPU's line, room, clock, header, context, payload,
- * write_count. Nothing that it reads can be stale when it stores, since it is not interrupted in between;
- * so a record's time needs no comparison with the one before.
+ * write_count. Nothing that it reads can be stale when it stores, since it is not interrupted in between. A time
+ * that is before last_timestamp all the same, by a new conversion of the counter, takes the long way.
  *
  * One line of memory for each CPU says it all: write_count, records, full_timestamp, last_timestamp, limit and
  * frame of struct strata_abi_ring_stream. A record fits if limit - write_count is its size or more. The limit
  * lies before the end of the sub-buffer that is open. Positions only grow, so when that one is closed the limit
  * says no by itself, and nobody has to change it; who opens the next one raises it afterwards. Whoever finds it
- * too low takes the long way, strata_ring_publish_long(), which raises it.
+ * too low takes the long way, strata_ring_publish_long(), which raises it. Another process may have the line mapped:
+ * where write_count and frame lead is compared with the channel's size, in private memory.
  *
  * For header formats of bits (compact, large) and a clock that is the CPU's counter. Everything else, and
  * other machines, go the way of publish.h.
