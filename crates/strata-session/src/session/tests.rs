@@ -155,9 +155,13 @@ fn record_when_asked_twice_stops_at_once() {
 
 #[test]
 fn record_of_a_process_without_tracepoints_says_that_it_was_not_reached() {
-    let pid = std::process::id();
+    // Of its own: other tests of this process have memory of the kind that is looked for.
+    let mut sleeper = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = sleeper.id();
     let options = Options { pids: vec![pid], ..options("self", &[]) };
     let (report, _) = recorded(&options);
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
     assert_eq!((report.end, report.asked), (EndReason::Processes, Asked::Processes));
     let [unreached] = &report.not_reached[..] else { panic!("{:?}", report.not_reached) };
     assert_eq!(unreached.pid, pid);
