@@ -7,6 +7,9 @@
  * loop's own work (bench_next()) and nothing else. A case's ratio is the median over the rounds of
  * its time divided by the bare clock read's in the same round: cost of a clock read differs between
  * machines, and from hour to hour on a virtual one.
+ *
+ * Each timing has a control beside it (control.h): the table has the figures of all rounds and, beside them, of
+ * those that had the core alone.
  */
 #ifndef STRATA_BENCH_H
 #define STRATA_BENCH_H
@@ -18,12 +21,13 @@
 #include <stdlib.h>
 #include <strata/ring/clock.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <time.h>
 
-#define BENCH_FUNC     static __attribute__((unused))
-#define BENCH_NOINLINE static __attribute__((noinline, unused))
+#include "control.h"
+#include "machine.h"
+
 #define BENCH_SEED     UINT64_C(88172645463325252)
+#define BENCH_NOINLINE static __attribute__((noinline, unused))
 #define BENCH_EMPTY    0 /* index of the first two cases */
 #define BENCH_CLOCK    1
 
@@ -44,7 +48,10 @@ struct bench_case {
 	void (*before)(struct bench_case *c);		/* not timed; may be NULL */
 	void *data;					/* the benchmark's own */
 	double *ns;					/* [rounds] for each iteration */
-	double median, p10, p90, min, ratio;
+	double *control;		     /* [rounds] the slower of the two controls, likewise */
+	double median, p10, p90, min, ratio; /* of all rounds */
+	double alone_median, alone_ratio;    /* of those that had the core alone */
+	unsigned alone;			     /* so many */
 };
 
 /* The loop's own work: xorshift64 (Marsaglia 2003), so that each payload differs. */
@@ -84,66 +91,7 @@ BENCH_NOINLINE void bench_loop_clock(struct bench_case *c, uint64_t n)
 	}
 }
 
-/* ---- the machine ---- */
-
-BENCH_FUNC void bench_pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET((size_t)cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set)) {
-		fprintf(stderr, "bench: cannot run on CPU %d: %s\n", cpu, strerror(errno));
-		exit(2);
-	}
-}
-
-/* First line that @command prints, or @otherwise; overwritten by the next call. */
-BENCH_FUNC const char *bench_ask(const char *command, const char *otherwise)
-{
-	static char line[256];
-	FILE *f = popen(command, "re");
-	const char *answer = f ? fgets(line, sizeof(line), f) : NULL;
-
-	if (f)
-		pclose(f);
-	if (!answer || line[0] == '\n' || !line[0])
-		return otherwise;
-	line[strcspn(line, "\n")] = 0;
-	return line;
-}
-
-BENCH_FUNC void bench_describe(const struct bench *b, const char *question)
-{
-	struct utsname name;
-	double load = 0;
-	char date[32];
-	time_t now = time(NULL);
-
-	if (uname(&name))
-		memset(&name, 0, sizeof(name));
-	strftime(date, sizeof(date), "%Y-%m-%d %H:%M UTC", gmtime(&now));
-	printf("%s\n", question);
-	/* One at a time: bench_ask() has one buffer. */
-	printf("cpu      %s",
-	       bench_ask("sed -n 's/^model name[^:]*: //p' /proc/cpuinfo", "unknown"));
-	printf("%s\n",
-	       bench_ask("grep '^flags.* hypervisor' /proc/cpuinfo", "")[0] ? ", virtual" : "");
-	printf("cpus     %s, used here: %d", bench_ask("nproc", "?"), b->cpu[0]);
-	printf(b->nr_cpus > 1 ? " and %d\n" : "\n", b->cpu[1]);
-	printf("kernel   %s %s\n", name.sysname, name.release);
-#ifdef __clang__
-	printf("compiler %s\n", __VERSION__);
-#else
-	printf("compiler gcc %s\n", __VERSION__);
-#endif
-	printf("commit   %s\n",
-	       bench_ask("git describe --always --dirty --abbrev=12 2>/dev/null", "none"));
-	if (getloadavg(&load, 1) != 1)
-		load = 0;
-	printf("date     %s, load average %.2f%s\n", date, load,
-	       load > 0.5 ? " (busy: believe the ratios, not the nanoseconds)" : "");
-}
+/* ---- options ---- */
 
 BENCH_FUNC void bench_usage(const char *program, int status)
 {
@@ -187,7 +135,7 @@ BENCH_FUNC void bench_begin(struct bench *b, int argc, char **argv, unsigned rou
 		if (CPU_ISSET((size_t)i, &set))
 			b->cpu[b->nr_cpus++] = i;
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	bench_describe(b, question);
+	bench_describe(b->cpu, b->nr_cpus, question);
 	bench_pin(b->cpu[0]);
 }
 
@@ -208,16 +156,10 @@ BENCH_FUNC void bench_series(struct bench_case *cases, unsigned nr, unsigned rou
 {
 	unsigned i;
 
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < nr; i++) {
 		cases[i].ns = (double *)bench_allocate(rounds, sizeof(double));
-}
-
-BENCH_FUNC uint64_t bench_now(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+		cases[i].control = (double *)bench_allocate(rounds, sizeof(double));
+	}
 }
 
 /* Time @c once by @clock: nanoseconds for each iteration. */
@@ -238,6 +180,25 @@ BENCH_FUNC double bench_time(struct bench_case *c)
 	return bench_time_by(CLOCK_MONOTONIC, c);
 }
 
+/* bench_time() with its controls, which are right beside the loop. */
+BENCH_FUNC double bench_time_controlled(struct bench_case *c, double *control)
+{
+	double before, after, ns;
+	uint64_t begin;
+
+	if (c->before)
+		c->before(c);
+	/* After a pause the first one finds nothing in the caches. */
+	bench_loop_control(BENCH_CONTROLS);
+	before = bench_control();
+	begin = bench_now(CLOCK_MONOTONIC);
+	c->loop(c, c->n);
+	ns = (double)(bench_now(CLOCK_MONOTONIC) - begin) / (double)c->n;
+	after = bench_control();
+	*control = before > after ? before : after;
+	return ns;
+}
+
 /* By the thread's CPU time: for batches so long that others may run meanwhile. */
 BENCH_FUNC double bench_cpu_time(struct bench_case *c)
 {
@@ -255,7 +216,8 @@ BENCH_FUNC void bench_run(const struct bench *b, struct bench_case *cases, unsig
 	for (round = 0; round < b->rounds; round++)
 		for (i = 0; i < nr; i++) {
 			at = (round + i) % nr;
-			cases[at].ns[round] = bench_time(&cases[at]);
+			cases[at].ns[round] =
+				bench_time_controlled(&cases[at], &cases[at].control[round]);
 		}
 }
 
@@ -303,9 +265,47 @@ BENCH_FUNC void bench_summarize(struct bench_case *c, const struct bench_case *c
 	c->ratio = bench_ratio(c, clock, n);
 }
 
+/* Of @c the rounds that had the core alone, of which the quickest control took @quickest. */
+BENCH_FUNC void bench_summarize_alone(struct bench_case *c, const struct bench_case *clock,
+				      unsigned n, double quickest)
+{
+	double *ns = (double *)bench_allocate(n, sizeof(double));
+	unsigned i;
+
+	c->alone = 0;
+	for (i = 0; i < n; i++)
+		if (c->control[i] <= quickest * BENCH_ALONE)
+			ns[c->alone++] = c->ns[i];
+	c->alone_median = c->alone ? bench_percentile(ns, c->alone, 50) : 0;
+	c->alone_ratio =
+		clock->alone && clock->alone_median > 0 ? c->alone_median / clock->alone_median : 0;
+	free(ns);
+}
+
+/* The quickest control of all cases; 0: there are none, as of a bench that times by itself. */
+BENCH_FUNC double bench_quickest(const struct bench_case *cases, unsigned nr, unsigned rounds)
+{
+	double quickest = 0;
+	unsigned i, round;
+
+	for (i = 0; i < nr; i++)
+		for (round = 0; cases[i].control && round < rounds; round++)
+			if (cases[i].control[round] > 0 &&
+			    (!(quickest > 0) || cases[i].control[round] < quickest))
+				quickest = cases[i].control[round];
+	return quickest;
+}
+
 BENCH_FUNC void bench_heading(const char *what)
 {
 	printf("\n%-46s %8s %8s %8s %8s %8s\n", what, "median", "p10", "p90", "min", "x clock");
+}
+
+/* The same, for rows that also have the rounds with the core alone. */
+BENCH_FUNC void bench_heading_alone(const char *what)
+{
+	printf("\n%-46s %8s %8s %8s %8s %8s | %6s %8s %8s\n", what, "median", "p10", "p90", "min",
+	       "x clock", "alone", "median", "x clock");
 }
 
 BENCH_FUNC void bench_row(const struct bench_case *c)
@@ -317,12 +317,28 @@ BENCH_FUNC void bench_row(const struct bench_case *c)
 BENCH_FUNC void bench_table(const struct bench *b, struct bench_case *cases, unsigned nr,
 			    const char *what)
 {
+	double quickest = bench_quickest(cases, nr, b->rounds);
+	struct bench_case *clock = &cases[BENCH_CLOCK];
 	unsigned i;
 
-	bench_heading(what);
+	if (!(quickest > 0)) {
+		bench_heading(what);
+		for (i = 0; i < nr; i++) {
+			bench_summarize(&cases[i], clock, b->rounds);
+			bench_row(&cases[i]);
+		}
+		return;
+	}
+	bench_heading_alone(what);
+	bench_summarize_alone(clock, clock, b->rounds, quickest);
 	for (i = 0; i < nr; i++) {
-		bench_summarize(&cases[i], &cases[BENCH_CLOCK], b->rounds);
-		bench_row(&cases[i]);
+		bench_summarize(&cases[i], clock, b->rounds);
+		bench_summarize_alone(&cases[i], clock, b->rounds, quickest);
+		printf("%-46s %8.2f %8.2f %8.2f %8.2f %8.2f | %6u", cases[i].name, cases[i].median,
+		       cases[i].p10, cases[i].p90, cases[i].min, cases[i].ratio, cases[i].alone);
+		if (cases[i].alone)
+			printf(" %8.2f %8.2f", cases[i].alone_median, cases[i].alone_ratio);
+		printf("\n");
 	}
 }
 

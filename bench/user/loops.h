@@ -95,12 +95,20 @@ static void *run_second(void *data)
 	}
 #define NR_CASES 8
 
-/* Tables for people, and "RESULT label case median_ns ratio" for bench/user/run. */
+/* For bench/user/run. */
+static void print_result(const char *label, const struct bench_case *c)
+{
+	printf("RESULT %s/%s %.3f %.3f %u %.3f %.3f\n", label, c->name, c->median, c->ratio,
+	       c->alone, c->alone_median, c->alone_ratio);
+}
+
+/* Tables for people, and "RESULT label/case median ratio alone median ratio". */
 static int run_loops(int argc, char **argv, const char *question)
 {
 	static struct bench_case one[NR_CASES] = CASES, first[NR_CASES] = CASES,
 				 other[NR_CASES] = CASES;
 	const char *label = argv[0];
+	char two[64];
 	struct second second;
 	struct bench b;
 	pthread_t thread;
@@ -108,11 +116,12 @@ static int run_loops(int argc, char **argv, const char *question)
 
 	if (argc > 1 && !strncmp(argv[argc - 1], "--label=", 8))
 		label = argv[--argc] + 8;
+	snprintf(two, sizeof(two), "%s/two", label);
 	bench_begin(&b, argc, argv, 101, question);
 	run_thread(&b, b.cpu[0], one, NR_CASES);
 	bench_table(&b, one, NR_CASES, label);
 	for (i = 0; i < NR_CASES; i++)
-		printf("RESULT %s/%s %.3f %.3f\n", label, one[i].name, one[i].median, one[i].ratio);
+		print_result(label, &one[i]);
 	if (b.nr_cpus < 2)
 		return 0;
 	second.b = b;
@@ -125,10 +134,8 @@ static int run_loops(int argc, char **argv, const char *question)
 	bench_table(&b, first, NR_CASES, "two threads at once, the first");
 	bench_table(&b, other, NR_CASES, "two threads at once, the second");
 	for (i = 0; i < NR_CASES; i++) {
-		printf("RESULT %s/two/%s %.3f %.3f\n", label, first[i].name, first[i].median,
-		       first[i].ratio);
-		printf("RESULT %s/two/%s %.3f %.3f\n", label, other[i].name, other[i].median,
-		       other[i].ratio);
+		print_result(two, &first[i]);
+		print_result(two, &other[i]);
 	}
 	return 0;
 }
