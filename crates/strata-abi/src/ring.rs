@@ -98,7 +98,7 @@ pub struct Stream {
     pub discarded_full: AtomicU64,
     /// Records discarded because a sub-buffer does not hold one of that size.
     pub discarded_too_big: AtomicU64,
-    /// Records discarded because handlers were nested too deep.
+    /// Records discarded because a sub-buffer still held one of the lap before that was not complete.
     pub discarded_nested: AtomicU64,
     /// Records written and then reclaimed.
     pub overwritten_records: AtomicU64,

@@ -9,7 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use strata_analyze::length::parse_duration;
 use strata_filter::Filter;
 use strata_kernel::selection::{Selection, SelectionError};
-use strata_session::options::{KernelOptions, Mode, Options, Version, NR_SUBBUFS, SUBBUF_BYTES};
+use strata_session::options::{KernelOptions, Options, Version, NR_SUBBUFS, SUBBUF_BYTES};
+use strata_session::report::LossMode;
 use strata_session::{processes_of, NameError, RuleError, Rules};
 
 use crate::export::ExportFlags;
@@ -413,8 +414,8 @@ impl RecordFlags {
                 CtfFlag::Two => Version::Two,
             },
             mode: match self.mode {
-                ModeFlag::Discard => Mode::Discard,
-                ModeFlag::Overwrite => Mode::Overwrite,
+                ModeFlag::Discard => LossMode::Discard,
+                ModeFlag::Overwrite => LossMode::Overwrite,
             },
             subbuf_bytes: self.subbuf_size.unwrap_or(SUBBUF_BYTES),
             nr_subbufs: self.num_subbuf.unwrap_or(NR_SUBBUFS),
@@ -539,7 +540,7 @@ mod tests {
         .unwrap();
         assert_eq!(asked.rules.unwrap().as_str(), "a:*,b:*@6,!a:x");
         assert_eq!(asked.output, Some("out".into()));
-        assert_eq!(asked.mode, Mode::Overwrite);
+        assert_eq!(asked.mode, LossMode::Overwrite);
         assert_eq!((asked.subbuf_bytes, asked.nr_subbufs), (512 << 10, 4));
         for (flags, is_given) in [
             (&["x"][..], false),

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::files::{Directory, StreamFile};
 use crate::kinds::Kinds;
-use crate::stats::{Discarded, StreamStats};
+use crate::stats::{discarded_of, StreamStats};
 use crate::track::{Plan, Track};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
@@ -12,8 +12,8 @@ use std::time::Duration;
 use std::{fmt, io, thread};
 use strata_ctf::packet::Header;
 use strata_ctf::walk::Walker;
-use strata_model::{ByteOrder, StreamClass, Uuid};
-use strata_ring::{Channel, Counters, Info, LossMode, Packet, Poll, Publish, Stream};
+use strata_model::{ByteOrder, LossMode, StreamClass, Uuid};
+use strata_ring::{Channel, Counters, Info, Packet, Poll, Publish, Stream};
 
 /// Which trace a channel's packets belong to.
 #[derive(Clone, Debug)]
@@ -478,13 +478,7 @@ impl Collector {
             stats.told = track.discarded();
             if let Ok(stream) = self.channel.stream(stats.cpu) {
                 let counters = stream.counters();
-                stats.discarded = Discarded {
-                    full: counters.discarded_full,
-                    too_big: counters.discarded_too_big,
-                    nested: counters.discarded_nested,
-                    no_stream: counters.discarded_no_stream,
-                    ..stats.discarded
-                };
+                stats.discarded.add(&discarded_of(&counters));
                 if self.given_up {
                     stats.discarded.unwritten = track.unwritten(&counters, held_bytes_max);
                 }

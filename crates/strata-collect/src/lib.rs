@@ -35,4 +35,5 @@ pub use error::Error;
 pub use files::Directory;
 pub use kinds::Kinds;
 pub use mark::{begin_mark, end_mark, remove_mark};
-pub use stats::{Discarded, StreamStats};
+pub use stats::{counts_of, unwritten_of, StreamStats};
+pub use strata_model::{Counts, Discarded};

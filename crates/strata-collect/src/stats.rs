@@ -1,34 +1,7 @@
 //! What became of a stream's records.
 
-/// Records that were never written, by reason. The producer's word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Discarded {
-    /// All sub-buffers were full.
-    pub full: u64,
-    /// More than a sub-buffer holds, or no memory to assemble it.
-    pub too_big: u64,
-    /// A slot of the lap before was not committed yet.
-    pub nested: u64,
-    /// The CPU's number is not in the channel.
-    pub no_stream: u64,
-    /// The kernel did not run the program that writes them: one was running on that CPU already.
-    pub not_run: u64,
-    /// Nothing could be written any more; known from [`crate::Collector::give_up`] on.
-    pub unwritten: u64,
-}
-
-impl Discarded {
-    /// All of them.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.full
-            .saturating_add(self.too_big)
-            .saturating_add(self.nested)
-            .saturating_add(self.no_stream)
-            .saturating_add(self.not_run)
-            .saturating_add(self.unwritten)
-    }
-}
+use strata_model::{Counts, Discarded};
+use strata_ring::{Channel, Counters};
 
 /// One stream, or with [`StreamStats::add`] several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,7 +12,7 @@ pub struct StreamStats {
     pub records: u64,
     /// Packets in the file, parts counted each.
     pub packets: u64,
-    /// Packets in the file whose records nobody could count; not in `records`. None where the collector
+    /// Packets in the file whose records nobody could count; not in `records`. 0 where the collector
     /// knows the event record classes ([`crate::Collector::set_classes`]).
     pub uncounted_packets: u64,
     /// The file's size \[byte\].
@@ -77,12 +50,6 @@ impl StreamStats {
             (&mut self.packets, other.packets),
             (&mut self.uncounted_packets, other.uncounted_packets),
             (&mut self.bytes, other.bytes),
-            (&mut self.discarded.full, other.discarded.full),
-            (&mut self.discarded.too_big, other.discarded.too_big),
-            (&mut self.discarded.nested, other.discarded.nested),
-            (&mut self.discarded.no_stream, other.discarded.no_stream),
-            (&mut self.discarded.not_run, other.discarded.not_run),
-            (&mut self.discarded.unwritten, other.discarded.unwritten),
             (&mut self.overwritten, other.overwritten),
             (&mut self.told, other.told),
             (&mut self.overwritten_packets, other.overwritten_packets),
@@ -92,6 +59,7 @@ impl StreamStats {
         ] {
             *sum = sum.saturating_add(one);
         }
+        self.discarded.add(&other.discarded);
         if self.damage.is_none() {
             self.damage.clone_from(&other.damage);
         }
@@ -100,5 +68,78 @@ impl StreamStats {
             (a, b) => a.or(b),
         };
         self.last_timestamp = self.last_timestamp.max(other.last_timestamp);
+    }
+}
+
+/// What a stream's producer has counted as discarded.
+pub(crate) fn discarded_of(counters: &Counters) -> Discarded {
+    Discarded {
+        full: counters.discarded_full,
+        too_big: counters.discarded_too_big,
+        nested: counters.discarded_nested,
+        no_stream: counters.discarded_no_stream,
+        ..Discarded::default()
+    }
+}
+
+/// What was recorded in all streams of a channel that has `streams` of them.
+#[must_use]
+pub fn counts_of(stats: &[StreamStats], streams: u32) -> Counts {
+    let mut sum = StreamStats::default();
+    stats.iter().for_each(|one| sum.add(one));
+    let discarding = stats.iter().filter(|one| one.discarded.total() > 0).count();
+    Counts {
+        records: sum.records,
+        packets: sum.packets,
+        bytes: sum.bytes,
+        metadata_bytes: 0,
+        span: sum.first_timestamp.zip(sum.last_timestamp),
+        discarded: sum.discarded,
+        overwritten: sum.overwritten,
+        told: sum.told,
+        streams,
+        streams_discarding: u32::try_from(discarding).unwrap_or(u32::MAX),
+        damaged_packets: sum.damaged,
+        unpublished_bytes: sum.unpublished_bytes,
+        unread_records: sum.unread_records,
+    }
+}
+
+/// What is in a channel of which nothing is written any more: what was discarded, and what it holds.
+#[must_use]
+pub fn unwritten_of(channel: &mut Channel) -> Counts {
+    let mut counts = Counts { streams: channel.nr_streams(), ..Counts::default() };
+    for number in 0..channel.nr_streams() {
+        let Ok(stream) = channel.stream(number) else { continue };
+        let of = stream.counters();
+        let unwritten = of.written.saturating_sub(of.overwritten_records);
+        let discarded = Discarded { unwritten, ..discarded_of(&of) };
+        let streams_discarding = u32::from(discarded.total() > 0);
+        let overwritten = of.overwritten_records;
+        counts.add(&Counts { discarded, overwritten, streams_discarding, ..Counts::default() });
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_streams_add_up_and_count_those_that_discard() {
+        let mut one = StreamStats { cpu: 0, records: 5, packets: 2, ..StreamStats::default() };
+        one.first_timestamp = Some(10);
+        one.last_timestamp = Some(30);
+        let mut other = StreamStats { cpu: 1, damaged: 1, overwritten: 4, ..one.clone() };
+        other.discarded.full = 7;
+        other.first_timestamp = Some(3);
+        other.unpublished_bytes = 24;
+        other.unread_records = 1;
+        let counts = counts_of(&[one, other], 8);
+        assert_eq!((counts.unpublished_bytes, counts.unread_records), (24, 1));
+        assert_eq!((counts.records, counts.packets, counts.span), (10, 4, Some((3, 30))));
+        assert_eq!((counts.streams, counts.streams_discarding, counts.damaged_packets), (8, 1, 1));
+        assert_eq!((counts.discarded.full, counts.overwritten), (7, 4));
+        assert_eq!(counts_of(&[], 2).span, None);
     }
 }

@@ -24,6 +24,8 @@
 
 use std::fmt;
 
+use strata_model::Counts;
+
 /// The file's name. Readers of a trace take every file for a stream, but not a hidden one.
 pub const FILE: &str = ".strata-end";
 
@@ -94,6 +96,18 @@ pub struct Losses {
 }
 
 impl Losses {
+    /// What of `counts` is not in the trace, and no packet of it counts.
+    #[must_use]
+    pub fn of(counts: &Counts) -> Losses {
+        let discarded = &counts.discarded;
+        let counted = discarded.total().saturating_sub(discarded.unwritten);
+        Losses {
+            unwritten: discarded.unwritten,
+            discarded: counted.saturating_add(counts.overwritten).saturating_sub(counts.told),
+            unread: counts.unread_records,
+        }
+    }
+
     /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -235,6 +249,7 @@ fn check(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strata_model::Discarded;
 
     const FULL: EndMark = EndMark {
         ending: Ending::NoSpace,
@@ -293,5 +308,16 @@ mod tests {
         assert_eq!(EndMark::decode(&with("mark 1", "mark 2")), Err(BadMark::Title));
         // What a later version adds is passed over.
         assert_eq!(EndMark::decode(&with("files", "more 7\nfiles")), Ok(FULL));
+    }
+
+    #[test]
+    fn losses_are_what_packets_do_not_count() {
+        let discarded = Discarded { full: 10, unmapped: 4, unwritten: 100, ..Discarded::default() };
+        let counts =
+            Counts { discarded, overwritten: 5, told: 12, unread_records: 3, ..Counts::default() };
+        assert_eq!(Losses::of(&counts), Losses { unwritten: 100, discarded: 7, unread: 3 });
+        // A process that says less than before.
+        let counts = Counts { told: u64::MAX, ..counts };
+        assert_eq!(Losses::of(&counts).discarded, 0);
     }
 }

@@ -19,6 +19,7 @@
 mod error;
 mod field;
 mod flags;
+mod loss;
 mod name;
 pub mod schema;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use field::{
     Label, Sequence,
 };
 pub use flags::Flags;
+pub use loss::{Counts, Discarded, LossMode, Reason};
 pub use name::{is_identifier, printable, text_from_bytes, LEVEL_NAMES};
 pub use trace::{
     ClockClass, EnvValue, EventClass, RecordHeader, StreamClass, Trace, Uuid, UuidError,

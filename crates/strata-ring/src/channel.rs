@@ -6,15 +6,7 @@ use crate::mapping::Mapping;
 use crate::stream::Stream;
 use std::ptr::NonNull;
 use strata_abi::ring;
-
-/// What happens to a new record when all sub-buffers are full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LossMode {
-    /// It is discarded, and counted.
-    Discard,
-    /// It overwrites the oldest packet, and that is counted.
-    Overwrite,
-}
+use strata_model::LossMode;
 
 /// Which position says that a record is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,7 +36,8 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use channel::{channel_bytes, stream_layout, Attr, Channel, LossMode, Publish, StreamLayout};
+pub use channel::{channel_bytes, stream_layout, Attr, Channel, Publish, StreamLayout};
 pub use error::Error;
 pub use mapping::Mapping;
+pub use strata_model::LossMode;
 pub use stream::{write_both, Counters, Info, Packet, Poll, Stream};

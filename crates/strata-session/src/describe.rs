@@ -14,7 +14,7 @@ use strata_model::{
 };
 use strata_user::{Application, RecordFormat};
 
-use crate::options::Mode;
+use strata_model::LossMode;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const SECOND: i64 = 1_000_000_000;
@@ -30,12 +30,12 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// This machine, now, for a session of this loss mode whose traces are described so.
-    pub(crate) fn new(mode: Mode, version: Version) -> Machine {
+    pub(crate) fn new(mode: LossMode, version: Version) -> Machine {
         let hostname = rustix::system::uname().nodename().to_bytes().to_vec();
         // Without /proc/sys (a container) the clock has no identity, and merges with others like it.
         let boot = std::fs::read_to_string(BOOT_ID).ok().and_then(|text| text.trim().parse().ok());
         let clock = ClockClass::monotonic(boot, wall_offset());
-        Machine { hostname, clock, overwrites: mode == Mode::Overwrite, version }
+        Machine { hostname, clock, overwrites: mode == LossMode::Overwrite, version }
     }
 
     /// The metadata of a trace that is known as a whole.
@@ -240,7 +240,7 @@ mod tests {
             created: "20260131T235959+0100",
             format: RecordFormat { large_header: true, vtid: true },
         };
-        let machine = Machine::new(Mode::Overwrite, Version::One);
+        let machine = Machine::new(LossMode::Overwrite, Version::One);
         let mut trace = machine.trace(&process);
         trace.validate().unwrap();
         assert_eq!(trace.streams[0].header, RecordHeader::Large);
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn trace_of_the_kernel_merges_with_those_of_processes_and_tells_the_truth_unless_asked() {
-        let machine = Machine::new(Mode::Discard, Version::One);
+        let machine = Machine::new(LossMode::Discard, Version::One);
         let trace = |as_lttng| {
             machine.kernel_trace(
                 new_uuid().unwrap(),
@@ -292,7 +292,7 @@ mod tests {
             emf_uri: None,
             fields: vec![field("prev_state"), field("flags")],
         };
-        let machine = Machine::new(Mode::Discard, Version::One);
+        let machine = Machine::new(LossMode::Discard, Version::One);
         let fields = |as_lttng| {
             let class = stream_class(OF_KERNEL, vec![event.clone()]);
             let trace = machine.kernel_trace(new_uuid().unwrap(), "", as_lttng, class);
@@ -313,7 +313,7 @@ mod tests {
             emf_uri: None,
             fields: Vec::new(),
         };
-        let machine = Machine::new(Mode::Discard, Version::One);
+        let machine = Machine::new(LossMode::Discard, Version::One);
         let class =
             stream_class(OF_KERNEL, vec![event(0, "one"), event(1, "two"), event(2, "dump")]);
         let mut trace = machine.kernel_trace(new_uuid().unwrap(), "", false, class);

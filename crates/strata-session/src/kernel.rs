@@ -20,7 +20,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
-use strata_collect::{remove_mark, Collector, Directory, Identity, Kinds, Producer};
+use strata_collect::{
+    counts_of, remove_mark, unwritten_of, Collector, Directory, Identity, Kinds, Producer,
+};
+use strata_ctf::end_mark::Losses;
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::filter::{check, Candidate, End, Slips};
@@ -32,12 +35,12 @@ use strata_kernel::tracefs::Tracefs;
 use strata_kernel::uprobe::parse_all;
 use strata_kernel::{syscalls, Follow};
 use strata_model::{StreamClass, Uuid};
-use strata_ring::{Channel, LossMode};
+use strata_ring::Channel;
 
 use crate::describe::{new_uuid, Machine};
 use crate::detach::Detaching;
 use crate::error::SessionError;
-use crate::options::{KernelOptions, Mode, Options};
+use crate::options::{KernelOptions, Options};
 use crate::report::{
     Counts, EventProblem, KernelReport, KernelRuleReport, NoKernel, NotReached, Notice,
     ProcessReport, KERNEL,
@@ -45,7 +48,6 @@ use crate::report::{
 use crate::shared::{Layer, Shared};
 use crate::statedump::{self, Dump};
 use crate::stop::Stop;
-use crate::traced::{counts_of, unwritten_of};
 
 /// Pause after a round that found packets.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
@@ -134,10 +136,7 @@ impl KernelLayer {
             check_filter(filter, &described)?;
         }
         let spec = Spec {
-            loss_mode: match options.mode {
-                Mode::Discard => LossMode::Discard,
-                Mode::Overwrite => LossMode::Overwrite,
-            },
+            loss_mode: options.mode,
             subbuf_bytes: options.subbuf_bytes,
             nr_subbufs: u64::from(options.nr_subbufs),
             events: described,
@@ -512,7 +511,7 @@ fn unwritten(mut channel: Channel, shared: &Shared, not_run: &AtomicU64) -> Reco
     }
     let mut counts = unwritten_of(&mut channel);
     counts.discarded.not_run = not_run.load(Ordering::Acquire);
-    Recorded { counts, folder: None, unmarked: counts.losses().total() }
+    Recorded { counts, folder: None, unmarked: Losses::of(&counts).total() }
 }
 
 /// Takes packets from the rings and writes them.
@@ -566,7 +565,7 @@ impl<'a> Recorder<'a> {
         self.shared.set_kernel_counts(&counts);
         // Nothing happened, and nothing was discarded, of which a packet would tell.
         let is_empty = counts.packets == 0;
-        let (directory, losses) = (self.collector.directory(), counts.losses());
+        let (directory, losses) = (self.collector.directory(), Losses::of(&counts));
         let mut unmarked = losses.total();
         if is_empty {
             remove_empty(root, directory);

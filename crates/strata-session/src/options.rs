@@ -8,17 +8,8 @@ use strata_abi::ring::{NR_SUBBUFS_MAX, NR_SUBBUFS_MIN, PAGE, SUBBUF_BYTES_MAX};
 
 pub use strata_ctf::metadata::Version;
 use strata_filter::Filter;
+use strata_model::LossMode;
 use strata_user::Rules;
-
-/// What happens to a record when all sub-buffers of its stream are full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// The new record is discarded.
-    #[default]
-    Discard,
-    /// The oldest packet that is not on disk yet is overwritten.
-    Overwrite,
-}
 
 /// What is recorded of the kernel.
 #[derive(Debug, Clone, Default)]
@@ -76,7 +67,7 @@ pub struct Options {
     /// Which version of CTF the traces' metadata is.
     pub version: Version,
     /// What happens when the buffers are full.
-    pub mode: Mode,
+    pub mode: LossMode,
     /// Size of one sub-buffer \[byte\], a power of two.
     pub subbuf_bytes: u64,
     /// Sub-buffers for each CPU of each process, a power of two.
@@ -119,7 +110,7 @@ impl Default for Options {
             kernel: None,
             output: None,
             version: Version::default(),
-            mode: Mode::default(),
+            mode: LossMode::default(),
             subbuf_bytes: SUBBUF_BYTES,
             nr_subbufs: NR_SUBBUFS,
             vtid: true,

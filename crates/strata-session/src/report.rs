@@ -3,140 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use strata_ctf::end_mark::Losses;
-
-use crate::options::Mode;
-
-/// Records that were never written, by reason.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Discarded {
-    /// All sub-buffers were full.
-    pub full: u64,
-    /// Larger than a sub-buffer.
-    pub too_big: u64,
-    /// Signal handlers nested too deep.
-    pub nested: u64,
-    /// On a CPU that came after the channel was made.
-    pub no_stream: u64,
-    /// The kernel did not run the program that writes them: one was running on that CPU already.
-    pub not_run: u64,
-    /// The process could not map the channel.
-    pub unmapped: u64,
-    /// The process had no memory to assemble the record in.
-    pub unstaged: u64,
-    /// The thread may not read the clock.
-    pub no_clock: u64,
-    /// The recording had failed: nothing could be written any more.
-    pub unwritten: u64,
-}
-
-impl Discarded {
-    /// All reasons together.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        [
-            self.full,
-            self.too_big,
-            self.nested,
-            self.no_stream,
-            self.not_run,
-            self.unmapped,
-            self.unstaged,
-            self.no_clock,
-            self.unwritten,
-        ]
-        .iter()
-        .fold(0, |sum: u64, &count| sum.saturating_add(count))
-    }
-
-    fn add(&mut self, other: &Discarded) {
-        for (sum, count) in [
-            (&mut self.full, other.full),
-            (&mut self.too_big, other.too_big),
-            (&mut self.nested, other.nested),
-            (&mut self.no_stream, other.no_stream),
-            (&mut self.not_run, other.not_run),
-            (&mut self.unmapped, other.unmapped),
-            (&mut self.unstaged, other.unstaged),
-            (&mut self.no_clock, other.no_clock),
-            (&mut self.unwritten, other.unwritten),
-        ] {
-            *sum = sum.saturating_add(count);
-        }
-    }
-}
-
-/// What was recorded, of one process or of several.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Event records in the trace.
-    pub records: u64,
-    /// Packets in the trace.
-    pub packets: u64,
-    /// Their size \[byte\].
-    pub bytes: u64,
-    /// The size of the metadata that describe them \[byte\].
-    pub metadata_bytes: u64,
-    /// Time of the first and the last packet's ends, `CLOCK_MONOTONIC` \[ns\].
-    pub span: Option<(u64, u64)>,
-    /// Records that were never written.
-    pub discarded: Discarded,
-    /// Records that were written, then reclaimed before they were read.
-    pub overwritten: u64,
-    /// How many of those discarded and overwritten the packets in the trace count.
-    pub told: u64,
-    /// Streams: CPUs that the process could have run on.
-    pub streams: u32,
-    /// How many of them discarded records.
-    pub streams_discarding: u32,
-    /// Packets that were not well formed, and are not in the trace.
-    pub damaged_packets: u64,
-    /// Reserved by threads that were killed, or stood still, before they had written it \[byte\]; at most.
-    pub unpublished_bytes: u64,
-    /// Records of other threads behind that, which cannot be read.
-    pub unread_records: u64,
-}
-
-impl Counts {
-    /// Count `other` too. Numbers come from processes, which may lie: they stop at their largest.
-    pub fn add(&mut self, other: &Counts) {
-        self.records = self.records.saturating_add(other.records);
-        self.packets = self.packets.saturating_add(other.packets);
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.metadata_bytes = self.metadata_bytes.saturating_add(other.metadata_bytes);
-        self.span = match (self.span, other.span) {
-            (Some((begin, end)), Some((first, last))) => Some((begin.min(first), end.max(last))),
-            (one, another) => one.or(another),
-        };
-        self.discarded.add(&other.discarded);
-        self.overwritten = self.overwritten.saturating_add(other.overwritten);
-        self.told = self.told.saturating_add(other.told);
-        self.streams = self.streams.saturating_add(other.streams);
-        self.streams_discarding = self.streams_discarding.saturating_add(other.streams_discarding);
-        self.damaged_packets = self.damaged_packets.saturating_add(other.damaged_packets);
-        self.unpublished_bytes = self.unpublished_bytes.saturating_add(other.unpublished_bytes);
-        self.unread_records = self.unread_records.saturating_add(other.unread_records);
-    }
-
-    /// What is not in the trace, and no packet of it counts.
-    #[must_use]
-    pub fn losses(&self) -> Losses {
-        let counted = self.discarded.total().saturating_sub(self.discarded.unwritten);
-        Losses {
-            unwritten: self.discarded.unwritten,
-            discarded: counted.saturating_add(self.overwritten).saturating_sub(self.told),
-            unread: self.unread_records,
-        }
-    }
-
-    /// From the first to the last packet's ends.
-    #[must_use]
-    pub fn duration(&self) -> Duration {
-        self.span.map_or(Duration::ZERO, |(first, last)| {
-            Duration::from_nanos(last.saturating_sub(first))
-        })
-    }
-}
+pub use strata_model::{Counts, Discarded, LossMode, Reason};
 
 /// One process that was recorded, or could have been.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -375,7 +242,7 @@ pub struct Report {
     /// Sub-buffers of a stream.
     pub nr_subbufs: u32,
     /// What happened when buffers were full.
-    pub mode: Mode,
+    pub mode: LossMode,
 }
 
 impl Report {
@@ -522,44 +389,6 @@ pub enum Notice {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counts_of_two_processes_add_up_and_span_both() {
-        let one = Counts {
-            records: 1,
-            packets: 2,
-            bytes: 3,
-            span: Some((10, 20)),
-            discarded: Discarded { full: 1, unstaged: u64::MAX, ..Discarded::default() },
-            streams: 2,
-            ..Counts::default()
-        };
-        let other = Counts {
-            span: Some((5, 12)),
-            overwritten: 9,
-            discarded: Discarded { full: 2, unstaged: 1, ..Discarded::default() },
-            ..one
-        };
-        let mut sum = Counts::default();
-        assert_eq!(sum.duration(), Duration::ZERO);
-        sum.add(&one);
-        sum.add(&other);
-        assert_eq!((sum.records, sum.packets, sum.bytes, sum.streams), (2, 4, 6, 4));
-        assert_eq!((sum.span, sum.duration()), (Some((5, 20)), Duration::from_nanos(15)));
-        assert_eq!((sum.discarded.full, sum.discarded.unstaged), (3, u64::MAX));
-        assert_eq!((sum.discarded.total(), sum.overwritten), (u64::MAX, 9));
-    }
-
-    #[test]
-    fn losses_are_what_packets_do_not_count() {
-        let discarded = Discarded { full: 10, unmapped: 4, unwritten: 100, ..Discarded::default() };
-        let counts =
-            Counts { discarded, overwritten: 5, told: 12, unread_records: 3, ..Counts::default() };
-        assert_eq!(counts.losses(), Losses { unwritten: 100, discarded: 7, unread: 3 });
-        // A process that says less than before.
-        let counts = Counts { told: u64::MAX, ..counts };
-        assert_eq!(counts.losses().discarded, 0);
-    }
 
     #[test]
     fn report_of_several_layers_counts_all_processes() {

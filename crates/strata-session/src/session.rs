@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use strata_ctf::end_mark::{EndMark, Losses};
 use strata_user::{
-    new_generation, Clock, ClockKind, HeaderChoice, Launch, Listener, LossMode, Rules, SessionSpec,
+    new_generation, Clock, ClockKind, HeaderChoice, Launch, Listener, Rules, SessionSpec,
     ENVIRONMENT,
 };
 
@@ -27,7 +27,7 @@ use crate::known::Reasons;
 use crate::lttng::{self, OfCommand};
 use crate::memory;
 use crate::mover::{Mover, Moves};
-use crate::options::{Mode, Options};
+use crate::options::Options;
 use crate::report::{
     Asked, EndReason, LayerReport, NoKernel, NotReached, Notice, ProcessReport, Report, RuleReport,
     KERNEL, USER,
@@ -140,10 +140,7 @@ struct Begun {
 fn spec(options: &Options, rules: Rules) -> SessionSpec {
     SessionSpec {
         rules,
-        loss_mode: match options.mode {
-            Mode::Discard => LossMode::Discard,
-            Mode::Overwrite => LossMode::Overwrite,
-        },
+        loss_mode: options.mode,
         subbuf_bytes: options.subbuf_bytes,
         nr_subbufs: u64::from(options.nr_subbufs),
         header: HeaderChoice::Auto,

@@ -100,9 +100,9 @@ impl Dump {
 mod tests {
     use super::*;
     use crate::describe::{new_uuid, stream_class, Machine, OF_KERNEL};
-    use crate::options::Mode;
     use strata_ctf::metadata::Version;
     use strata_ctf::read::{Message, Reader, TimeRange, Value};
+    use strata_model::LossMode;
     use strata_model::{Field, FieldClass, Integer};
 
     #[test]
@@ -113,7 +113,8 @@ mod tests {
         class.context = vec![Field::new("tid", FieldClass::Integer(Integer::unsigned(4)))];
         let first_id = describe(&mut class);
         let uuid = new_uuid().unwrap();
-        let trace = Machine::new(Mode::Discard, Version::One).kernel_trace(uuid, "", false, class);
+        let trace =
+            Machine::new(LossMode::Discard, Version::One).kernel_trace(uuid, "", false, class);
         directory.set_metadata(&strata_ctf::metadata::write(&trace)).unwrap();
         let place = Place { uuid, stream_id: 0, stream_instance: 2, first_id };
         let dump = write(&directory, &place).unwrap();

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use strata_collect::{Collector, Directory, Identity, Producer, StreamStats};
+use strata_collect::{counts_of, unwritten_of, Collector, Directory, Identity, Producer};
+use strata_ctf::end_mark::Losses;
 use strata_ctf::environment::Known;
 use strata_model::Uuid;
 use strata_ring::Channel;
@@ -384,7 +385,7 @@ impl Moved {
         if self.traced.damaged.load(Ordering::Relaxed) {
             return 0;
         }
-        let losses = counts.losses();
+        let losses = Losses::of(counts);
         let Some(directory) = directory.filter(|one| one.has_metadata()) else {
             return losses.total();
         };
@@ -500,56 +501,6 @@ fn has_something(channel: &mut Channel) -> bool {
     })
 }
 
-/// What is in a channel that has no folder: what was discarded, and what cannot be written any more.
-pub(crate) fn unwritten_of(channel: &mut Channel) -> Counts {
-    let mut counts = Counts { streams: channel.nr_streams(), ..Counts::default() };
-    for number in 0..channel.nr_streams() {
-        let Ok(stream) = channel.stream(number) else { continue };
-        let of = stream.counters();
-        let discarded = crate::report::Discarded {
-            full: of.discarded_full,
-            too_big: of.discarded_too_big,
-            nested: of.discarded_nested,
-            no_stream: of.discarded_no_stream,
-            unwritten: of.written.saturating_sub(of.overwritten_records),
-            ..crate::report::Discarded::default()
-        };
-        let streams_discarding = u32::from(discarded.total() > 0);
-        let overwritten = of.overwritten_records;
-        counts.add(&Counts { discarded, overwritten, streams_discarding, ..Counts::default() });
-    }
-    counts
-}
-
-pub(crate) fn counts_of(stats: &[StreamStats], streams: u32) -> Counts {
-    let mut sum = StreamStats::default();
-    stats.iter().for_each(|one| sum.add(one));
-    let discarding = stats.iter().filter(|one| one.discarded.total() > 0).count();
-    Counts {
-        records: sum.records,
-        packets: sum.packets,
-        bytes: sum.bytes,
-        metadata_bytes: 0,
-        span: sum.first_timestamp.zip(sum.last_timestamp),
-        discarded: crate::report::Discarded {
-            full: sum.discarded.full,
-            too_big: sum.discarded.too_big,
-            nested: sum.discarded.nested,
-            no_stream: sum.discarded.no_stream,
-            not_run: sum.discarded.not_run,
-            unwritten: sum.discarded.unwritten,
-            ..crate::report::Discarded::default()
-        },
-        overwritten: sum.overwritten,
-        told: sum.told,
-        streams,
-        streams_discarding: u32::try_from(discarding).unwrap_or(u32::MAX),
-        damaged_packets: sum.damaged,
-        unpublished_bytes: sum.unpublished_bytes,
-        unread_records: sum.unread_records,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -593,23 +544,5 @@ mod tests {
         assert_eq!(names, ["metadata.damaged"]);
         let expected = ProcessReport { set_aside: Some(folder), ..ProcessReport::default() };
         assert_eq!(report, expected);
-    }
-
-    #[test]
-    fn counts_of_streams_add_up_and_count_those_that_discard() {
-        let mut one = StreamStats { cpu: 0, records: 5, packets: 2, ..StreamStats::default() };
-        one.first_timestamp = Some(10);
-        one.last_timestamp = Some(30);
-        let mut other = StreamStats { cpu: 1, damaged: 1, overwritten: 4, ..one.clone() };
-        other.discarded.full = 7;
-        other.first_timestamp = Some(3);
-        other.unpublished_bytes = 24;
-        other.unread_records = 1;
-        let counts = counts_of(&[one, other], 8);
-        assert_eq!((counts.unpublished_bytes, counts.unread_records), (24, 1));
-        assert_eq!((counts.records, counts.packets, counts.span), (10, 4, Some((3, 30))));
-        assert_eq!((counts.streams, counts.streams_discarding, counts.damaged_packets), (8, 1, 1));
-        assert_eq!((counts.discarded.full, counts.overwritten), (7, 4));
-        assert_eq!(counts_of(&[], 2).span, None);
     }
 }

@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 use strata_abi::user;
-use strata_ring::LossMode;
 
 use crate::announce::{
     ask_for_senders, receive, set_option, AnnouncementCounters, Message, Received,
@@ -60,10 +59,7 @@ impl Launch {
     /// The value of [`ENVIRONMENT`](crate::ENVIRONMENT) for the command.
     #[must_use]
     pub fn environment(&self, generation: u64, spec: &SessionSpec, clock: &Clock) -> String {
-        let mode = match spec.loss_mode {
-            LossMode::Discard => "discard",
-            LossMode::Overwrite => "overwrite",
-        };
+        let mode = spec.loss_mode.name();
         let mut text = format!("{}:", user::VERSION);
         // Writing to a String cannot fail.
         let _ = write!(text, "socket={}.{};", self.theirs.as_raw_fd(), self.inode);

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::io::Write;
 
-use strata_ctf::model::schema::{FieldClass, Schema, Structure};
-use strata_ctf::model::{EnvValue, LEVEL_NAMES};
 use strata_ctf::read::{EventClass, FieldKind, FieldRef, Scope};
+use strata_model::schema::{FieldClass, Schema, Structure};
+use strata_model::{EnvValue, LEVEL_NAMES};
 
 use super::glob::Glob;
 use super::kernel::Kernel;

@@ -7,8 +7,8 @@
 //! the machine was suspended is in no CTF trace; the snapshot says: not at all. So all times are on one
 //! line, and what is shown as CLOCK_BOOTTIME is the trace's clock.
 
-use strata_ctf::model::schema::{Schema, StreamClass};
-use strata_ctf::model::ClockClass;
+use strata_model::schema::{Schema, StreamClass};
+use strata_model::ClockClass;
 
 use super::proto::{Clock, ClockSnapshot, CLOCK_BOOTTIME, CLOCK_MONOTONIC, CLOCK_REALTIME};
 
@@ -94,7 +94,7 @@ fn offset(clock: &ClockClass) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strata_ctf::model::Uuid;
+    use strata_model::Uuid;
 
     const OFFSET: i64 = 1_700_000_000_123_456_789;
 

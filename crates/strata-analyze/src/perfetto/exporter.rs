@@ -9,11 +9,11 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use strata_ctf::environment::THREAD_NAME_OF;
-use strata_ctf::model::schema::Schema;
-use strata_ctf::model::EnvValue;
 use strata_ctf::read::{
     Damage, Discarded, DiscardedKind, Event, FieldRef, Reader, Scope, Stream, Value,
 };
+use strata_model::schema::Schema;
+use strata_model::EnvValue;
 
 use super::classes::{counters_without_field, CounterRule, News, Origin, Plan, Plans, Slice};
 use super::clock::Timebase;

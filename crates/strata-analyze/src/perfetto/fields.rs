@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::io::Write;
 
-use strata_ctf::model::Base;
 use strata_ctf::read::{FieldInfo, Visit};
+use strata_model::Base;
 
 use super::proto::{AnnotationValue, DebugAnnotation};
 use super::writer::Writer;
@@ -222,9 +222,9 @@ mod tests {
     use super::*;
     use crate::perfetto::proto::CLOCK_REALTIME;
     use std::sync::Arc;
-    use strata_ctf::model::schema::{Label, Range};
-    use strata_ctf::model::Flags;
     use strata_ctf::read::FieldKind;
+    use strata_model::schema::{Label, Range};
+    use strata_model::Flags;
 
     fn field(name: &str, kind: FieldKind) -> FieldInfo {
         FieldInfo {

@@ -1,7 +1,7 @@
 //! CSV: the header, and a column for each field that was asked for.
 
-use strata_ctf::model::Base;
 use strata_ctf::read::{Event, FieldInfo, FieldRef, Value, Visit as _};
+use strata_model::Base;
 
 use super::clock::ClockStyle;
 use super::escape::{csv_quote, hex, json_quoted};

@@ -1,7 +1,7 @@
 //! What is in front of an event's name: who recorded it, and how severe it is.
 
-use strata_ctf::model::EnvValue;
 use strata_ctf::read::Event;
+use strata_model::EnvValue;
 
 use super::escape::{csv_quote, json_quoted, tame};
 use super::number;

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::io::{Cursor, Write};
 
-use strata_ctf::model::Base;
+use strata_model::Base;
 
 use super::line::Sink;
 

@@ -1,7 +1,7 @@
 //! What is the same for all event records of a class, and of a packet; made once.
 
-use strata_ctf::model::schema::Structure;
 use strata_ctf::read::{Event, Scope, Stream};
+use strata_model::schema::Structure;
 
 use super::head::Who;
 use super::line::{Lines, Piece};

@@ -1,7 +1,7 @@
 //! Which fields are shown: not those that are for the reader only, and those that were asked for.
 
-use strata_ctf::model::schema::{FieldClass, Integer, Structure};
 use strata_ctf::read::{FieldInfo, Reader, Visit};
+use strata_model::schema::{FieldClass, Integer, Structure};
 
 /// A part of an event record that a list of fields can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use strata_ctf::model::schema::{
+use strata_ctf::read::{FieldInfo, FieldKind, Visit};
+use strata_model::schema::{
     Array, FieldClass, Integer, Label, Length, Location, Member, Range, Role, Scope, Structure,
     Variant, VariantOption, Width,
 };
-use strata_ctf::model::{Base, ByteOrder, Flags};
-use strata_ctf::read::{FieldInfo, FieldKind, Visit};
+use strata_model::{Base, ByteOrder, Flags};
 
 use super::json::JsonFields;
 use super::line::Lines;

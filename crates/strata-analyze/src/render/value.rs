@@ -1,7 +1,7 @@
 //! Fields as babeltrace2's text has them: `x = 1, s = "abc", a = [ [0] = 1 ]`.
 
-use strata_ctf::model::Base;
 use strata_ctf::read::{FieldInfo, FlagsOf, Visit};
+use strata_model::Base;
 
 use super::escape::{c_quoted, hex};
 use super::line::{Lines, Piece, Sink};

@@ -14,9 +14,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use strata_ctf::environment::LOSS_MODE;
-use strata_ctf::model::schema::Schema;
-use strata_ctf::model::EnvValue;
 use strata_ctf::read::{Event, Events, Message, Part, Parts, Reader, Selection, TimeRange, Trace};
+use strata_model::schema::Schema;
+use strata_model::EnvValue;
 
 use super::part::{damaged, Classes, Counting};
 use super::tally::{PartCount, Tally};
@@ -134,11 +134,7 @@ fn trace_stats(trace: &Trace) -> TraceStats {
 }
 
 fn loss_mode(schema: &Schema) -> Option<LossMode> {
-    match text(schema, LOSS_MODE)?.as_str() {
-        "discard" => Some(LossMode::Discard),
-        "overwrite" => Some(LossMode::Overwrite),
-        _ => None,
-    }
+    LossMode::from_name(&text(schema, LOSS_MODE)?)
 }
 
 fn text(schema: &Schema, name: &str) -> Option<String> {

@@ -31,6 +31,7 @@ mod tests;
 use std::path::PathBuf;
 
 use strata_ctf::read::FolderEnd;
+pub use strata_model::LossMode;
 
 pub use absent::{Absent, AbsentKind, AbsentRange};
 pub use count::{count, Options};
@@ -94,15 +95,6 @@ pub struct EventStats {
     pub name: String,
     /// How many.
     pub count: Records,
-}
-
-/// What a tracer does with a record when its buffers are full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LossMode {
-    /// It discards the new one.
-    Discard,
-    /// It overwrites the oldest packet.
-    Overwrite,
 }
 
 /// One trace: of one process, or of a kernel.

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use strata_ctf::environment::{kernel_environment, KernelHost};
 use strata_ctf::metadata;
-use strata_ctf::model::schema::Schema;
-use strata_ctf::model::{
+use strata_ctf::packet::Header;
+use strata_ctf::read::{Reader, TimeRange};
+use strata_model::schema::Schema;
+use strata_model::{
     ByteOrder, ClockClass, EnvValue, EventClass, Field, FieldClass, Integer, RecordHeader,
     StreamClass, Trace, Uuid,
 };
-use strata_ctf::packet::Header;
-use strata_ctf::read::{Reader, TimeRange};
 
 use super::count::tracer;
 use super::{count, AbsentKind, LossMode, Options, Span, Stats};

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use strata_session::options::Mode;
 use strata_session::report::{
-    Asked, KernelReport, KernelRuleReport, NoKernel, ProcessReport, Report,
+    Asked, KernelReport, KernelRuleReport, LossMode, NoKernel, ProcessReport, Reason, Report,
 };
 
 use crate::units::{clean, count, counted};
@@ -59,45 +58,34 @@ fn roomier(of: &KernelReport) -> String {
     }
 }
 
-fn discarded(kernel: &ProcessReport, of: &KernelReport, mode: Mode) -> Vec<Message> {
-    let (counts, discarded) = (&kernel.counts, &kernel.counts.discarded);
-    [
-        (discarded.full, "full", cpus(counts), full(mode, &roomier(of))),
-        (
-            discarded.too_big,
-            "too big",
-            String::new(),
-            "Use a larger --subbuf-size".to_owned(),
-        ),
-        (
-            discarded.nested,
-            "buffer too small for nested interrupts",
-            String::new(),
-            format!("Use {}", roomier(of)),
-        ),
-        (
-            discarded.no_stream,
-            "CPU without a stream",
-            String::new(),
-            "Please report this, with the output of `strata doctor`".to_owned(),
-        ),
-        (
-            discarded.not_run,
-            "program already running",
-            String::new(),
-            "The kernel runs no such program in an interrupt of another one; record fewer events of \
-             interrupts"
-                .to_owned(),
-        ),
-        (discarded.unwritten, UNWRITTEN.0, String::new(), UNWRITTEN.1.to_owned()),
-    ]
-    .into_iter()
-    .filter(|(number, ..)| *number > 0)
-    .map(|(number, reason, place, advice)| {
-        let records = counted(number, "event record");
-        warning(format!("kernel: {records} discarded ({reason}){place}. {advice}."))
+fn discarded(kernel: &ProcessReport, of: &KernelReport, mode: LossMode) -> Vec<Message> {
+    let counts = &kernel.counts;
+    let some = counts.discarded.each().filter(|(_, number)| *number > 0);
+    some.map(|(reason, number)| {
+        let place = match reason {
+            Reason::Full => cpus(counts),
+            _ => String::new(),
+        };
+        let (records, advice) = (counted(number, "event record"), advice(reason, of, mode));
+        warning(format!("kernel: {records} discarded ({}){place}. {advice}.", reason.name()))
     })
     .collect()
+}
+
+/// What helps against this, in the kernel.
+fn advice(reason: Reason, of: &KernelReport, mode: LossMode) -> String {
+    match reason {
+        Reason::Full => full(mode, &roomier(of)),
+        Reason::TooBig => "Use a larger --subbuf-size".to_owned(),
+        Reason::Nested => format!("Interrupts filled all of a CPU's buffers. Use {}", roomier(of)),
+        Reason::NotRun => "The kernel runs no such program in an interrupt of another one; record \
+                           fewer events of interrupts"
+            .to_owned(),
+        Reason::Unwritten => UNWRITTEN.to_owned(),
+        Reason::NoStream | Reason::Unmapped | Reason::Unstaged | Reason::NoClock => {
+            "Please report this, with the output of `strata doctor`".to_owned()
+        }
+    }
 }
 
 /// Events that could not be recorded; all of one reason together.

@@ -1,7 +1,6 @@
 //! What is said of records that are not in the trace: how many, why, and what helps.
 
-use strata_session::options::Mode;
-use strata_session::report::{Counts, ProcessReport, Report};
+use strata_session::report::{Counts, LossMode, ProcessReport, Reason, Report};
 
 use crate::units::{count, counted, flag_size};
 
@@ -23,10 +22,10 @@ pub(super) fn larger(subbuf_bytes: u64, nr_subbufs: u32) -> String {
 }
 
 /// What helps where buffers were full, and `larger` ones would not have been.
-pub(super) fn full(mode: Mode, larger: &str) -> String {
+pub(super) fn full(mode: LossMode, larger: &str) -> String {
     match mode {
-        Mode::Discard => format!("Use {larger} or --mode=overwrite"),
-        Mode::Overwrite => format!("Use {larger}"),
+        LossMode::Discard => format!("Use {larger} or --mode=overwrite"),
+        LossMode::Overwrite => format!("Use {larger}"),
     }
 }
 
@@ -38,73 +37,56 @@ pub(super) fn cpus(counts: &Counts) -> String {
     }
 }
 
-/// Why records are in no file, and what helps.
-pub(super) const UNWRITTEN: (&str, &str) =
-    ("not written to a file", "The recording was stopped, as said above, before they could be");
+/// Of records that are in no file.
+pub(super) const UNWRITTEN: &str = "The recording was stopped, as said above, before they could be";
+
+/// What helps against this, in an application.
+fn advice(reason: Reason, report: &Report, larger: &str) -> String {
+    match reason {
+        Reason::Full => full(report.mode, larger),
+        Reason::TooBig => format!(
+            "Use a --subbuf-size larger than its largest event record (now {})",
+            flag_size(report.subbuf_bytes)
+        ),
+        Reason::Nested => format!(
+            "A thread was interrupted, preempted or killed within a record while others filled all \
+             of the CPU's buffers. Use {larger}; if it has many signal handlers, let fewer nest"
+        ),
+        Reason::NoStream => "A CPU was added while it was recorded; record again".to_owned(),
+        Reason::NotRun => "Please report this, with the output of `strata doctor`".to_owned(),
+        Reason::Unmapped => format!(
+            "Raise its address space limit (ulimit -v), or use --subbuf-size={}; a program \
+             that shuts itself in (seccomp) is recorded when it is started by strata record",
+            flag_size((report.subbuf_bytes / 4).max(4096))
+        ),
+        Reason::Unstaged => {
+            "Raise its memory limit, or trace shorter arrays and strings".to_owned()
+        }
+        Reason::NoClock => "Its thread has forbidden itself to read the CPU's counter (seccomp \
+                            strict mode, or PR_TSC_SIGSEGV), and is recorded until then only"
+            .to_owned(),
+        Reason::Unwritten => UNWRITTEN.to_owned(),
+    }
+}
 
 /// What a process wrote and is not in the trace, by reason, and what helps.
 pub(super) fn of(process: &ProcessReport, report: &Report) -> Vec<Message> {
     let (counts, discarded) = (&process.counts, &process.counts.discarded);
     let larger = larger(report.subbuf_bytes, report.nr_subbufs);
     let mut messages = Vec::new();
-    let mut say = |number: u64, reason: &str, place: String, advice: String| {
-        if number > 0 {
-            messages.push(warning(format!(
-                "{}: {} discarded ({reason}){place}. {advice}.",
-                who(process),
-                counted(number, "event record"),
-            )));
-        }
-    };
-    say(discarded.full, "full", cpus(counts), full(report.mode, &larger));
-    say(
-        discarded.too_big,
-        "too big",
-        String::new(),
-        format!(
-            "Use a --subbuf-size larger than its largest event record (now {})",
-            flag_size(report.subbuf_bytes)
-        ),
-    );
-    say(
-        discarded.nested,
-        "nested too deep",
-        String::new(),
-        "Its signal handlers interrupt each other deeper than Strata follows; \
-         let fewer signals nest"
-            .to_owned(),
-    );
-    say(
-        discarded.no_stream,
-        "CPU without a stream",
-        String::new(),
-        "A CPU was added while it was recorded; record again".to_owned(),
-    );
-    say(
-        discarded.unmapped,
-        "buffers not mapped",
-        String::new(),
-        format!(
-            "Raise its address space limit (ulimit -v), or use --subbuf-size={}; a program \
-             that shuts itself in (seccomp) is recorded when it is started by strata record",
-            flag_size((report.subbuf_bytes / 4).max(4096))
-        ),
-    );
-    say(
-        discarded.unstaged,
-        "no memory for the record",
-        String::new(),
-        "Raise its memory limit, or trace shorter arrays and strings".to_owned(),
-    );
-    say(
-        discarded.no_clock,
-        "no clock",
-        String::new(),
-        "Its thread has forbidden itself to read the CPU's counter (seccomp strict mode, or \
-         PR_TSC_SIGSEGV), and is recorded until then only"
-            .to_owned(),
-    );
-    say(discarded.unwritten, UNWRITTEN.0, String::new(), UNWRITTEN.1.to_owned());
+    for (reason, number) in discarded.each().filter(|(_, number)| *number > 0) {
+        let place = match reason {
+            Reason::Full => cpus(counts),
+            _ => String::new(),
+        };
+        messages.push(warning(format!(
+            "{}: {} discarded ({}){place}. {}.",
+            who(process),
+            counted(number, "event record"),
+            reason.name(),
+            advice(reason, report, &larger),
+        )));
+    }
     if counts.overwritten > 0 {
         messages.push(talk(format!(
             "{}: {} overwritten (the oldest go first). For a longer past use {larger}.",

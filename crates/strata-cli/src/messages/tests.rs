@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use strata_session::listing::{ListedProcess, Listing};
-use strata_session::options::Mode;
+use strata_session::report::LossMode;
 use strata_session::report::{Discarded, RuleReport};
 
 use super::*;
@@ -109,7 +109,7 @@ fn loss_by_each_reason_is_said_with_what_helps() {
         "demo (4242): 1 event record discarded (too big). Use a --subbuf-size larger than its \
          largest event record (now 512K)."
     );
-    assert!(text_with(&report, "nested too deep").contains("2 event records"));
+    assert!(text_with(&report, "sub-buffer still being written").contains("2 event records"));
     assert!(text_with(&report, "CPU without a stream").contains("record again"));
     assert_eq!(
         text_with(&report, "not written"),
@@ -123,7 +123,7 @@ fn loss_by_each_reason_is_said_with_what_helps() {
     assert!(text_with(&report, "layer").contains("18,232           77"));
     assert_eq!((exit_status(&report, false), exit_status(&report, true)), (0, 1));
 
-    report.mode = Mode::Overwrite;
+    report.mode = LossMode::Overwrite;
     report.subbuf_bytes = 64 << 20;
     assert!(text_with(&report, "(full)").ends_with("CPUs. Use --num-subbuf=16 (now 8)."));
 }
@@ -642,7 +642,7 @@ fn kernel_losses_are_said_by_reason_with_what_helps() {
          --mode=overwrite."
     );
     assert!(text_with(&report, "program already running").starts_with("kernel: 12 event records"));
-    assert!(text_with(&report, "nested interrupts").contains("Use --subbuf-size=512K"));
+    assert!(text_with(&report, "sub-buffer still being written").contains("Use --subbuf-size=512K"));
     assert!(text_with(&report, "not written").starts_with("kernel: 7 event records discarded"));
     assert!(text_with(&report, "3 fields could not be read").starts_with("kernel: "));
     assert!(text_with(&report, "1 text longer").ends_with("cut after 1,023 bytes."));

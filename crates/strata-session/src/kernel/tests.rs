@@ -60,7 +60,7 @@ use std::sync::atomic::AtomicU64;
 
 use strata_ctf::end_mark::Ending;
 use strata_kernel::{KernelEvent, Probe};
-use strata_model::{Field, FieldClass, Integer};
+use strata_model::{Field, FieldClass, Integer, LossMode};
 
 use crate::report::EndReason;
 use crate::scratch_tests::{channel, Scratch};

@@ -7,6 +7,7 @@ use crate::scratch_tests::Scratch;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::thread;
+use strata_model::LossMode;
 
 /// A folder for one test's trace, which is not there yet.
 fn output(name: &str) -> PathBuf {
@@ -414,13 +415,11 @@ fn mark_that_cannot_be_written_is_a_failure_of_the_session() {
 
 #[test]
 fn spec_of_a_process_is_what_the_options_say() {
-    for (mode, loss_mode) in
-        [(Mode::Discard, LossMode::Discard), (Mode::Overwrite, LossMode::Overwrite)]
-    {
+    for mode in [LossMode::Discard, LossMode::Overwrite] {
         let options =
             Options { mode, subbuf_bytes: 8192, nr_subbufs: 4, vtid: false, ..Options::default() };
         let spec = spec(&options, Rules::parse(&["a:b"]).unwrap());
-        assert_eq!(spec.loss_mode, loss_mode);
+        assert_eq!(spec.loss_mode, mode);
         assert_eq!((spec.subbuf_bytes, spec.nr_subbufs), (8192, 4));
         assert!(!spec.vtid && spec.inherit);
         assert_eq!(spec.rules.rules().len(), 1);
