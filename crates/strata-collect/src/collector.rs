@@ -1,15 +1,12 @@
 //! One channel of one process.
 
 use crate::error::Error;
-use crate::files::{Directory, StreamFile};
 use crate::kinds::Kinds;
+use crate::sink::{Body, Sink};
 use crate::stats::{discarded_of, StreamStats};
 use crate::track::{Plan, Track};
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Once};
 use std::time::Duration;
-use std::{fmt, io, thread};
+use std::{fmt, thread};
 use strata_ctf::packet::Header;
 use strata_ctf::walk::Walker;
 use strata_model::{ByteOrder, LossMode, StreamClass, Uuid};
@@ -22,8 +19,6 @@ pub struct Identity {
     pub uuid: Uuid,
     /// Id of the stream class in the metadata.
     pub stream_id: u32,
-    /// Files are called `NAME_CPU`.
-    pub name: String,
 }
 
 /// How it stands with who writes to the channel, at its end.
@@ -55,16 +50,16 @@ impl fmt::Debug for Classes {
     }
 }
 
-/// Moves the packets of one channel into the folder of its trace.
+/// Moves the packets of one channel into its trace.
 ///
-/// After an [`Error`] the packet that could not be written is still unread and the files are whole: the
+/// After an [`Error`] the packet that could not be written is still unread and the trace is whole: the
 /// same call may be tried again.
 #[derive(Debug)]
 pub struct Collector {
-    directory: Directory,
+    sink: Box<dyn Sink>,
     channel: Channel,
     identity: Identity,
-    streams: Vec<(Track, StreamFile)>,
+    streams: Vec<Track>,
     described: bool,
     classes: Option<Classes>,
     kinds: Option<Kinds>,
@@ -75,16 +70,6 @@ pub struct Collector {
     span: Option<(u64, u64)>,
 }
 
-/// A write beyond RLIMIT_FSIZE shall be an error and not kill this program. A handler that does
-/// nothing, and not SIG_IGN: programs that are started from here would inherit that.
-fn keep_sigxfsz_away() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // Fails only for signals that cannot be caught.
-        let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::new(AtomicBool::new(false)));
-    });
-}
-
 fn now_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     // Not negative, and 2^64 ns are 584 years.
@@ -92,20 +77,14 @@ fn now_ns() -> u64 {
 }
 
 impl Collector {
-    /// A collector of `channel` into `directory`. Nothing is read or written yet.
+    /// A collector of `channel` into `sink`. Nothing is read or written yet.
     #[must_use]
-    pub fn new(directory: Directory, channel: Channel, identity: Identity) -> Self {
-        keep_sigxfsz_away();
+    pub fn new(sink: Box<dyn Sink>, channel: Channel, identity: Identity) -> Self {
         let outside = channel.publish() == Publish::ByCommit;
-        let stream = |cpu| {
-            (
-                Track::new(cpu, channel.subbuf_bytes(), outside),
-                StreamFile::new(format!("{}_{cpu}", identity.name)),
-            )
-        };
+        let stream = |cpu| Track::new(cpu, channel.subbuf_bytes(), outside);
         let streams = (0..channel.nr_streams()).map(stream).collect();
         Self {
-            directory,
+            sink,
             channel,
             identity,
             streams,
@@ -118,16 +97,15 @@ impl Collector {
         }
     }
 
-    /// The folder.
-    #[must_use]
-    pub fn directory(&self) -> &Directory {
-        &self.directory
+    /// Where the trace goes.
+    pub fn sink(&mut self) -> &mut dyn Sink {
+        &mut *self.sink
     }
 
-    /// Lets go of the channel, and keeps the folder.
+    /// Lets go of the channel, and keeps the sink.
     #[must_use]
-    pub fn into_directory(self) -> Directory {
-        self.directory
+    pub fn into_sink(self) -> Box<dyn Sink> {
+        self.sink
     }
 
     /// Has every stream that gets a packet span the whole recording, from here to [`Collector::finish`], by an
@@ -135,7 +113,7 @@ impl Collector {
     /// all streams span. Must have happened before the first packet is written.
     pub fn span_from(&mut self, begin: u64) {
         self.span = Some((begin, begin));
-        self.streams.iter_mut().for_each(|(track, _)| track.span_from(begin));
+        self.streams.iter_mut().for_each(|track| track.span_from(begin));
     }
 
     /// What all streams span, if they were told to, once this has finished \[ns\].
@@ -149,7 +127,7 @@ impl Collector {
     /// # Errors
     /// What the system says.
     pub fn set_metadata(&mut self, text: &str) -> Result<(), Error> {
-        self.directory.set_metadata(text)?;
+        self.sink.set_metadata(text)?;
         self.described = true;
         Ok(())
     }
@@ -223,7 +201,7 @@ impl Collector {
         describe: &mut dyn FnMut() -> Option<String>,
         act: impl FnOnce(&mut Stream<'_>, &mut Writer<'_>) -> Result<(), Error>,
     ) -> Result<u64, Error> {
-        let (track, file) = &mut self.streams[number as usize];
+        let track = &mut self.streams[number as usize];
         let mut stream = match self.channel.stream(number) {
             Ok(stream) => stream,
             Err(e) => {
@@ -234,19 +212,19 @@ impl Collector {
             }
         };
         let mut writer = Writer {
-            directory: &self.directory,
+            sink: &mut *self.sink,
             identity: &self.identity,
             described: &mut self.described,
             describe,
             classes: self.classes.as_mut(),
             kinds: self.kinds.as_mut().filter(|kinds| !kinds.is_whole()),
             track,
-            file,
-            fd: None,
             packets: 0,
         };
-        act(&mut stream, &mut writer)?;
-        Ok(writer.packets)
+        let done = act(&mut stream, &mut writer);
+        let packets = writer.packets;
+        self.sink.pause();
+        done.map(|()| packets)
     }
 
     fn poll_stream(
@@ -319,7 +297,7 @@ impl Collector {
                 Ok(Some(info)) => info,
                 Ok(None) => return Ok(()),
                 Err(source) => {
-                    let path = writer.directory.path().to_owned();
+                    let path = writer.sink.path().to_owned();
                     return Err(Error::Ring { path, source });
                 }
             };
@@ -327,10 +305,8 @@ impl Collector {
                 Ok(plan) => {
                     writer.describe(&plan)?;
                     writer.look(buffer.get(plan.from as usize..).unwrap_or(&[]))?;
-                    let written = writer.write(plan, |fd, at, header, from| {
-                        let body = buffer.get(from as usize..).unwrap_or(&[]);
-                        strata_ring::write_both(fd, at, header, body)
-                    });
+                    let body = buffer.get(plan.from as usize..).unwrap_or(&[]);
+                    let written = writer.write(plan, &Body::Bytes(body));
                     written.inspect_err(|error| {
                         if is_full(error) {
                             writer.write_some(&info, buffer, stream.counters());
@@ -366,13 +342,13 @@ impl Collector {
             self.sign_off(stream, describe)?;
         }
         self.span_to_end(describe)?;
-        self.directory.check()
+        self.sink.check()
     }
 
     /// Last packets end with the recording, if streams are to span it.
     fn span_to_end(&mut self, describe: &mut dyn FnMut() -> Option<String>) -> Result<(), Error> {
         let Some((begin, _)) = self.span else { return Ok(()) };
-        let end = self.streams.iter().map(|(track, _)| track.end()).fold(now_ns(), u64::max);
+        let end = self.streams.iter().map(Track::end).fold(now_ns(), u64::max);
         self.span = Some((begin, end));
         for stream in 0..self.channel.nr_streams() {
             self.on_stream(stream, describe, |_, writer| writer.end_at(end))?;
@@ -382,7 +358,7 @@ impl Collector {
 
     /// Backlog of a stream without what was cut of it.
     fn backlog(&mut self, number: u32) -> u64 {
-        let track = &self.streams[number as usize].0;
+        let track = &self.streams[number as usize];
         self.channel.stream(number).map_or(0, |s| s.backlog()).saturating_sub(track.cut_bytes())
     }
 
@@ -472,7 +448,7 @@ impl Collector {
         let mut all = Vec::new();
         let held_bytes_max =
             (u64::from(self.channel.nr_subbufs()) + 1).saturating_mul(self.channel.subbuf_bytes());
-        for (track, _) in &self.streams {
+        for track in &self.streams {
             let mut stats = track.stats.clone();
             stats.discarded.not_run = self.not_run(stats.cpu);
             stats.told = track.discarded();
@@ -501,16 +477,13 @@ impl Collector {
 
 /// What writing the packets of one stream needs.
 struct Writer<'w> {
-    directory: &'w Directory,
+    sink: &'w mut dyn Sink,
     identity: &'w Identity,
     described: &'w mut bool,
     describe: &'w mut dyn FnMut() -> Option<String>,
     classes: Option<&'w mut Classes>,
     kinds: Option<&'w mut Kinds>,
     track: &'w mut Track,
-    file: &'w mut StreamFile,
-    /// Open from the first packet on.
-    fd: Option<OwnedFd>,
     packets: u64,
 }
 
@@ -528,16 +501,17 @@ impl Writer<'_> {
         if self.kinds.is_some() && plan.body_bytes > 0 {
             let mut body = Vec::new();
             packet.copy_to(plan.from, &mut body).map_err(|source| {
-                let path = self.directory.path().to_owned();
+                let path = self.sink.path().to_owned();
                 Error::Ring { path, source }
             })?;
             self.look(&body)?;
         }
         let written = match self.count(&mut plan, packet) {
-            Some(body) => {
-                self.write(plan, |fd, at, header, _| strata_ring::write_both(fd, at, header, &body))
+            Some(body) => self.write(plan, &Body::Bytes(&body)),
+            None => {
+                let from = plan.from;
+                self.write(plan, &Body::Packet(packet, from))
             }
-            None => self.write(plan, |fd, at, header, from| packet.write_to(fd, at, header, from)),
         };
         written.inspect_err(|error| {
             let mut body = Vec::new();
@@ -556,7 +530,7 @@ impl Writer<'_> {
         let mut most = body.len() / 2;
         while most >= PIECE_BYTES_MIN {
             // Of a file whose first packet did not fit nothing is left.
-            self.fd = None;
+            self.sink.pause();
             // What was written of it until now is passed over.
             let Ok(mut plan) = self.track.plan(info, false, || counters, now_ns) else {
                 return;
@@ -578,8 +552,7 @@ impl Writer<'_> {
             }
             plan.cut(records, bytes, last);
             let piece = left.get(..bytes as usize).unwrap_or(&[]);
-            let written = self
-                .write(plan, |fd, at, header, _| strata_ring::write_both(fd, at, header, piece));
+            let written = self.write(plan, &Body::Bytes(piece));
             if written.is_err() {
                 most /= 2;
             }
@@ -590,7 +563,7 @@ impl Writer<'_> {
     fn describe(&mut self, plan: &Plan) -> Result<(), Error> {
         if plan.body_bytes > 0 {
             if let Some(text) = (self.describe)() {
-                self.directory.set_metadata(&text)?;
+                self.sink.set_metadata(&text)?;
                 *self.described = true;
             }
         }
@@ -601,7 +574,7 @@ impl Writer<'_> {
     fn look(&mut self, records: &[u8]) -> Result<(), Error> {
         if let Some(kinds) = &mut self.kinds {
             if kinds.look(records) {
-                self.directory.set_metadata(kinds.text())?;
+                self.sink.set_metadata(kinds.text())?;
                 kinds.set_written();
             }
         }
@@ -633,25 +606,20 @@ impl Writer<'_> {
         Some(body)
     }
 
-    /// Carries `plan` out; `body` writes a packet's header, and its records from a byte on.
-    fn write(
-        &mut self,
-        plan: Plan,
-        body: impl FnOnce(BorrowedFd<'_>, u64, &[u8], u64) -> io::Result<u64>,
-    ) -> Result<(), Error> {
+    /// Carries `plan` out, of which these are the records.
+    fn write(&mut self, plan: Plan, body: &Body<'_>) -> Result<(), Error> {
+        let cpu = self.track.stats.cpu;
         if plan.body_bytes == 0 {
-            self.track.written(plan, false, self.file.bytes());
+            self.track.written(plan, false, self.sink.stream_bytes(cpu));
             return Ok(());
         }
         self.open(plan.begin, plan.discarded)?;
         if let Some(end) = plan.mend {
-            let directory = self.directory;
-            let (file, fd) = self.file()?;
-            file.set_end(directory, fd, end)?;
+            self.sink.set_end(cpu, end)?;
         }
         let header = self.header(plan.begin, plan.end, plan.discarded, plan.body_bytes);
-        self.append(header, |fd, at, header| body(fd, at, header, plan.from))?;
-        self.track.written(plan, true, self.file.bytes());
+        self.sink.append(cpu, header, body)?;
+        self.track.written(plan, true, self.sink.stream_bytes(cpu));
         self.packets += 1;
         Ok(())
     }
@@ -661,7 +629,7 @@ impl Writer<'_> {
     /// span what was before: the packet itself may not begin earlier, for its records' times are short.
     fn open(&mut self, begin: u64, discarded: u64) -> Result<(), Error> {
         if !*self.described {
-            return Err(Error::NoMetadata { path: self.directory.path().to_owned() });
+            return Err(Error::NoMetadata { path: self.sink.path().to_owned() });
         }
         let from = self.track.spans_from();
         if self.track.stats.packets == 0 && (discarded > 0 || from.is_some()) {
@@ -675,9 +643,7 @@ impl Writer<'_> {
         if self.track.stats.packets == 0 {
             return Ok(());
         }
-        let directory = self.directory;
-        let (file, fd) = self.file()?;
-        file.set_end(directory, fd, end)?;
+        self.sink.set_end(self.track.stats.cpu, end)?;
         self.track.ended(end);
         Ok(())
     }
@@ -685,29 +651,11 @@ impl Writer<'_> {
     /// Writes a packet without records.
     fn empty(&mut self, begin: u64, end: u64, discarded: u64) -> Result<(), Error> {
         let header = self.header(begin, end, discarded, 0);
-        self.append(header, |fd, at, header| strata_ring::write_both(fd, at, header, &[]))?;
-        self.track.written_empty(begin, end, discarded, self.file.bytes());
+        let cpu = self.track.stats.cpu;
+        self.sink.append(cpu, header, &Body::Bytes(&[]))?;
+        self.track.written_empty(begin, end, discarded, self.sink.stream_bytes(cpu));
         self.packets += 1;
         Ok(())
-    }
-
-    /// The file, from its first use on open.
-    fn file(&mut self) -> Result<(&mut StreamFile, &OwnedFd), Error> {
-        let fd = match self.fd.take() {
-            Some(fd) => fd,
-            None => self.file.open(self.directory)?,
-        };
-        Ok((self.file, self.fd.insert(fd)))
-    }
-
-    fn append(
-        &mut self,
-        header: Header,
-        write: impl FnOnce(BorrowedFd<'_>, u64, &[u8]) -> io::Result<u64>,
-    ) -> Result<(), Error> {
-        let directory = self.directory;
-        let (file, fd) = self.file()?;
-        file.append(directory, fd, header, write)
     }
 
     fn header(

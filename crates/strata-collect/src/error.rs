@@ -74,6 +74,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// Is it the memory of one source that cannot be read? Else it is the trace that cannot be written.
+    #[must_use]
+    pub fn is_of_the_source(&self) -> bool {
+        match self {
+            Self::Ring { source, .. } => !matches!(source, strata_ring::Error::NoMemory(_)),
+            _ => false,
+        }
+    }
+
     /// What `source` means for `path`, which has so many whole bytes.
     pub(crate) fn new(path: PathBuf, bytes: u64, source: io::Error) -> Self {
         match Errno::from_io_error(&source) {

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::mark;
+use crate::sink::{Body, Sink};
 use rustix::fs::{self, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -11,7 +12,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 use strata_ctf::end_mark::{EndMark, Ending, Losses};
 use strata_ctf::packet::{Header, HEADER_BYTES, PACKET_BITS_OFFSET, TIMESTAMP_END_OFFSET};
 
@@ -422,6 +424,101 @@ impl StreamFile {
     fn error(&self, directory: &Directory, e: io::Error) -> Error {
         Error::new(directory.path.join(&self.name), self.bytes, e)
     }
+}
+
+/// The files of one trace in its folder: a [`Sink`].
+#[derive(Debug)]
+pub struct Files {
+    directory: Directory,
+    /// Files are called `NAME_CPU`.
+    name: String,
+    /// By CPU, those that were written to.
+    streams: Vec<Option<StreamFile>>,
+    open: Option<(u32, OwnedFd)>,
+}
+
+impl Files {
+    /// The streams called `name` in the folder. Nothing is made yet.
+    #[must_use]
+    pub fn new(directory: Directory, name: &str) -> Files {
+        keep_sigxfsz_away();
+        Files { directory, name: name.to_owned(), streams: Vec::new(), open: None }
+    }
+
+    /// The stream's file, from its first use on open.
+    fn file(&mut self, cpu: u32) -> Result<(&Directory, &mut StreamFile, &OwnedFd), Error> {
+        let index = cpu as usize;
+        if self.streams.len() <= index {
+            self.streams.resize_with(index + 1, || None);
+        }
+        let name = &self.name;
+        let file =
+            self.streams[index].get_or_insert_with(|| StreamFile::new(format!("{name}_{cpu}")));
+        let fd = match self.open.take().filter(|(open, _)| *open == cpu) {
+            Some((_, fd)) => fd,
+            None => file.open(&self.directory)?,
+        };
+        let (_, fd) = self.open.insert((cpu, fd));
+        Ok((&self.directory, file, fd))
+    }
+}
+
+impl Sink for Files {
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn set_metadata(&mut self, text: &str) -> Result<(), Error> {
+        self.directory.set_metadata(text)
+    }
+
+    fn metadata_bytes(&self) -> u64 {
+        self.directory.metadata_bytes()
+    }
+
+    fn append(&mut self, cpu: u32, header: Header, body: &Body<'_>) -> Result<(), Error> {
+        let (directory, file, fd) = self.file(cpu)?;
+        file.append(directory, fd, header, |fd, at, header| body.write_to(fd, at, header))
+    }
+
+    fn set_end(&mut self, cpu: u32, end: u64) -> Result<(), Error> {
+        let (directory, file, fd) = self.file(cpu)?;
+        file.set_end(directory, fd, end)
+    }
+
+    fn stream_bytes(&self, cpu: u32) -> u64 {
+        self.streams.get(cpu as usize).and_then(Option::as_ref).map_or(0, StreamFile::bytes)
+    }
+
+    fn pause(&mut self) {
+        self.open = None;
+    }
+
+    fn set_stream(&mut self, name: &str, header: &[u8], body: &[u8]) -> Result<(), Error> {
+        self.directory.set_stream(name, header, body)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.directory.check()
+    }
+
+    fn end(&mut self, ending: Ending, losses: Losses) -> Result<(), Error> {
+        self.directory.end(ending, losses)
+    }
+
+    fn directory(&self) -> Option<&Directory> {
+        Some(&self.directory)
+    }
+}
+
+/// A write beyond RLIMIT_FSIZE shall be an error and not kill this program. A handler that does
+/// nothing, and not SIG_IGN: programs that are started from here would inherit that.
+fn keep_sigxfsz_away() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // Fails only for signals that cannot be caught.
+        let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::new(AtomicBool::new(false)));
+    });
 }
 
 /// One word in one page: before or after, for whoever reads it.

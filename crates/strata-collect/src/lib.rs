@@ -25,6 +25,9 @@ mod error;
 mod files;
 mod kinds;
 mod mark;
+mod pump;
+mod sink;
+mod source;
 mod stats;
 mod track;
 #[cfg(test)]
@@ -32,8 +35,11 @@ mod track_tests;
 
 pub use collector::{Collector, Identity, Producer};
 pub use error::Error;
-pub use files::Directory;
+pub use files::{Directory, Files};
 pub use kinds::Kinds;
 pub use mark::{begin_mark, end_mark, remove_mark};
+pub use pump::{Arrival, Pump};
+pub use sink::{Body, Sink};
+pub use source::{Classes, Monitor, Opened, Source};
 pub use stats::{counts_of, unwritten_of, StreamStats};
 pub use strata_model::{Counts, Discarded};

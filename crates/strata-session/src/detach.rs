@@ -53,6 +53,14 @@ impl Detaching {
         ))
     }
 
+    /// This one, or the other one if there is none here.
+    pub(crate) fn or(self, other: Detaching) -> Detaching {
+        match self.0 {
+            Some(_) => self,
+            None => other,
+        }
+    }
+
     /// Is there still something to detach?
     #[must_use]
     pub fn is_going_on(&mut self) -> bool {

@@ -102,16 +102,6 @@ pub(crate) fn advice(error: &strata_collect::Error) -> &'static str {
     }
 }
 
-/// Is it the trace that cannot be written? Else it is one process' memory that cannot be read.
-pub(crate) fn is_ours(error: &strata_collect::Error) -> bool {
-    match error {
-        strata_collect::Error::Ring { source, .. } => {
-            matches!(source, strata_ring::Error::NoMemory(_))
-        }
-        _ => true,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,7 +124,7 @@ mod tests {
         for (error, part) in
             [(no_space, "Make room"), (read_only, "Use -o"), (gone, "alone"), (large, "--user")]
         {
-            assert!(is_ours(&error) && advice(&error).contains(part), "{error}");
+            assert!(!error.is_of_the_source() && advice(&error).contains(part), "{error}");
         }
     }
 
@@ -158,8 +148,8 @@ mod tests {
     #[test]
     fn failure_of_one_process_memory_is_not_the_session_s() {
         let ring = |source| strata_collect::Error::Ring { path: PathBuf::new(), source };
-        assert!(!is_ours(&ring(strata_ring::Error::Table { stream: 3 })));
-        assert!(is_ours(&ring(strata_ring::Error::NoMemory("x".into()))));
+        assert!(ring(strata_ring::Error::Table { stream: 3 }).is_of_the_source());
+        assert!(!ring(strata_ring::Error::NoMemory("x".into())).is_of_the_source());
     }
 
     #[test]
@@ -177,7 +167,7 @@ mod tests {
         let exists = strata_collect::Error::Exists { path: path(), source: system(libc::EEXIST) };
         for error in [&write, &none, &exists] {
             assert_eq!(advice(error), "", "{error}");
-            assert!(is_ours(error), "{error}");
+            assert!(!error.is_of_the_source(), "{error}");
         }
     }
 

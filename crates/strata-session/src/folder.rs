@@ -8,18 +8,20 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use rustix::fs::{Access, AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use strata_collect::{begin_mark, end_mark, remove_mark, Directory};
+use strata_collect::{begin_mark, end_mark, remove_mark, Directory, Files, Sink};
 use strata_ctf::end_mark::{EndMark, FILE};
 
 use crate::error::{advice, failure_text};
+use crate::layer::Output;
 
 /// Longest part of a process' name that its folder has \[byte\].
 const NAME_BYTES_MAX: usize = 64;
+/// What stream files are called, before the number of their CPU.
+const STREAMS: &str = "channel0";
 /// How many folders of the same second are tried.
 const TRIES: u32 = 1000;
 
@@ -104,12 +106,35 @@ pub enum FolderError {
 #[derive(Debug)]
 pub struct TraceFolder {
     path: PathBuf,
-    fd: Arc<OwnedFd>,
+    fd: OwnedFd,
     /// Everybody can move its name, or could when it was taken.
     is_in_open_folder: bool,
     /// Where it was made, and its name there.
     made: Option<(OwnedFd, OsString)>,
     layers: HashMap<String, Directory>,
+}
+
+impl Output for TraceFolder {
+    fn trace(
+        &mut self,
+        layer: &str,
+        process: Option<(&[u8], u32)>,
+    ) -> Result<Box<dyn Sink>, strata_collect::Error> {
+        let directory = match process {
+            Some((name, pid)) => self.process(layer, name, pid)?,
+            None => self.layer(layer)?,
+        };
+        Ok(Box::new(Files::new(directory, STREAMS)))
+    }
+
+    fn remove(&mut self, layer: &str, sink: Box<dyn Sink>) {
+        let Some(directory) = sink.directory() else { return };
+        // What cannot be removed stays, and can be read: it is empty.
+        for name in directory.names().unwrap_or_default() {
+            let _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());
+        }
+        let _ = rustix::fs::unlinkat(&self.fd, layer, AtFlags::REMOVEDIR);
+    }
 }
 
 /// What one try to have a folder gives.
@@ -193,12 +218,6 @@ impl TraceFolder {
         &self.path
     }
 
-    /// It, to make folders in.
-    #[must_use]
-    pub(crate) fn handle(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.fd)
-    }
-
     /// Make a folder for the trace of the process `name` with the number `pid`, in the folder of its
     /// layer.
     ///
@@ -221,6 +240,17 @@ impl TraceFolder {
         };
         let name = free_name(layer, name, pid);
         let made = Directory::create_in(layer.as_fd(), &name, &below.join(&name))?;
+        made.begin()?;
+        Ok(made)
+    }
+
+    /// Make a folder for the one trace of a layer.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn layer(&self, layer: &str) -> Result<Directory, strata_collect::Error> {
+        let path = self.path.join(layer);
+        let made = Directory::create_in(self.fd.as_fd(), OsStr::new(layer), &path)?;
         made.begin()?;
         Ok(made)
     }
@@ -260,7 +290,7 @@ impl TraceFolder {
         }
         let Some((above, name)) = &self.made else { return false };
         let there = rustix::fs::statat(above, name, AtFlags::SYMLINK_NOFOLLOW);
-        let (Ok(there), Ok(ours)) = (there, rustix::fs::fstat(&*self.fd)) else { return false };
+        let (Ok(there), Ok(ours)) = (there, rustix::fs::fstat(&self.fd)) else { return false };
         (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
             && rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR).is_ok()
     }
@@ -357,7 +387,7 @@ fn take(path: &Path, fd: OwnedFd) -> Result<Taken, FolderError> {
     Ok(Taken::Folder(TraceFolder {
         path: path.to_owned(),
         is_in_open_folder: above & libc::S_IWOTH != 0 && above & libc::S_ISVTX == 0,
-        fd: Arc::new(fd),
+        fd,
         made: None,
         layers: HashMap::new(),
     }))

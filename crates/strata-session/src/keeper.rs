@@ -9,17 +9,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use strata_ring::Channel;
+use strata_collect::Arrival;
 use strata_user::{
     ancestors, find_of_session, held_of_user, Announced, Announcements, AppSession, Application,
-    Clock, Error, Findings, Listener, Received, RecordFormat, Sender as Announcer, SessionSpec,
-    Who,
+    Clock, Error, Findings, Listener, Received, Sender as Announcer, SessionSpec, Who,
 };
 
 use crate::known::{Generations, Known, Reasons, Recent};
+use crate::layer::Tell;
+use crate::lock::lock;
 use crate::report::{NotReached, Notice};
 use crate::shared::Shared;
-use crate::traced::{lock, Traced};
+use crate::source::{ProcessSource, Sources};
+use crate::traced::Traced;
 
 /// How often control pages are looked at for tracepoints that came or went.
 const UPDATE_PERIOD: Duration = Duration::from_millis(100);
@@ -27,7 +29,7 @@ const UPDATE_PERIOD: Duration = Duration::from_millis(100);
 const TICK_PERIOD: Duration = Duration::from_millis(250);
 /// How often heartbeats are looked at, at most.
 const TICK_MIN: Duration = Duration::from_millis(10);
-/// Later than this, another tracer may have taken this one for dead and its place.
+/// Later than this, another tracer may have declared this one dead and reused its slot.
 const LAG: Duration = Duration::from_nanos(strata_abi::user::DEAD_NS / 2);
 /// Processes that have announced themselves, and are tried again because the kernel tells nothing of them.
 const HELD_MAX: usize = 64;
@@ -85,24 +87,27 @@ pub(crate) enum Target {
     Everyone,
 }
 
-/// A process' channel on its way to the mover.
-pub(crate) struct Arrival {
-    pub(crate) traced: Arc<Traced>,
-    pub(crate) channel: Channel,
-    pub(crate) format: RecordFormat,
+/// What a keeper has to say at the end.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) not_reached: Mutex<Reasons>,
+    /// Processes that may be descendants of the command with tracepoints, or not.
+    pub(crate) hidden: Mutex<Reasons>,
+    /// Who still held the command's socket at the end.
+    pub(crate) holders: Mutex<Vec<String>>,
+    /// What else should be known.
+    pub(crate) remarks: Mutex<Vec<String>>,
 }
 
-/// Hears how far it is, and says whether to go on.
-pub(crate) type Tell<'t> = dyn FnMut(Notice) -> ControlFlow<()> + 't;
-
 /// The keeper's state.
-pub(crate) struct Keeper<'a> {
+pub(crate) struct Keeper {
     target: Target,
     listener: Option<Listener>,
-    spec: &'a SessionSpec,
-    clock: &'a Clock,
-    shared: &'a Shared,
-    arrivals: Option<Sender<Arrival>>,
+    spec: Arc<SessionSpec>,
+    clock: Arc<Clock>,
+    shared: Arc<Shared>,
+    sources: Arc<Sources>,
+    arrivals: Option<Sender<Arrival<ProcessSource>>>,
     processes: Vec<Arc<Traced>>,
     /// Those whose memory somebody has locked, and since when.
     locked: VecDeque<Locked>,
@@ -124,10 +129,7 @@ pub(crate) struct Keeper<'a> {
     begun_ns: u64,
     /// memfds of processes that have nothing to do with our command.
     strangers: Recent,
-    not_reached: &'a Mutex<Reasons>,
-    hidden: &'a Mutex<Reasons>,
-    holders: &'a Mutex<Vec<String>>,
-    remarks: &'a Mutex<Vec<String>>,
+    found: Arc<Found>,
     plain_too: bool,
     next_tick: Instant,
     next_update: Instant,
@@ -135,23 +137,17 @@ pub(crate) struct Keeper<'a> {
 }
 
 /// What a keeper works with.
-pub(crate) struct KeeperParts<'a> {
+pub(crate) struct KeeperParts {
     pub(crate) target: Target,
     pub(crate) listener: Option<Listener>,
-    pub(crate) spec: &'a SessionSpec,
-    pub(crate) clock: &'a Clock,
+    pub(crate) spec: Arc<SessionSpec>,
+    pub(crate) clock: Arc<Clock>,
     /// Before the command was started, `CLOCK_MONOTONIC` \[ns\].
     pub(crate) begun_ns: u64,
-    pub(crate) shared: &'a Shared,
-    pub(crate) arrivals: Sender<Arrival>,
-    pub(crate) not_reached: &'a Mutex<Reasons>,
-    /// Processes that may be descendants of the command with tracepoints, or not.
-    pub(crate) hidden: &'a Mutex<Reasons>,
-    /// Out: who still held the command's socket at the end.
-    pub(crate) holders: &'a Mutex<Vec<String>>,
-    /// Out: what else should be known.
-    pub(crate) remarks: &'a Mutex<Vec<String>>,
-    /// Who was asked for, and has no tracepoints, is recorded otherwise.
+    pub(crate) sources: Arc<Sources>,
+    pub(crate) arrivals: Sender<Arrival<ProcessSource>>,
+    pub(crate) found: Arc<Found>,
+    /// Who was asked for, and has no tracepoints, is recorded by another layer.
     pub(crate) plain_too: bool,
 }
 
@@ -182,8 +178,8 @@ enum Came {
     ByItself,
 }
 
-impl<'a> Keeper<'a> {
-    pub(crate) fn new(parts: KeeperParts<'a>) -> Keeper<'a> {
+impl Keeper {
+    pub(crate) fn new(parts: KeeperParts) -> Keeper {
         let now = Instant::now();
         let mut generations = Generations::default();
         if let Target::Command { generation, .. } = &parts.target {
@@ -194,7 +190,8 @@ impl<'a> Keeper<'a> {
             listener: parts.listener,
             spec: parts.spec,
             clock: parts.clock,
-            shared: parts.shared,
+            shared: Arc::clone(parts.sources.voice.shared()),
+            sources: parts.sources,
             arrivals: Some(parts.arrivals),
             processes: Vec::new(),
             locked: VecDeque::new(),
@@ -208,10 +205,7 @@ impl<'a> Keeper<'a> {
             generations,
             begun_ns: parts.begun_ns,
             strangers: Recent::default(),
-            not_reached: parts.not_reached,
-            hidden: parts.hidden,
-            holders: parts.holders,
-            remarks: parts.remarks,
+            found: parts.found,
             plain_too: parts.plain_too,
             next_tick: now,
             next_update: now,
@@ -241,7 +235,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Until the session stops, and then until the mover has taken everything.
+    /// Until the session stops, and then until the pump has taken everything.
     pub(crate) fn run(&mut self) {
         while !self.shared.is_stopping() {
             self.wait();
@@ -250,7 +244,7 @@ impl<'a> Keeper<'a> {
             self.look_after();
             if Instant::now() >= self.next_search {
                 // What is left of it is found at the end.
-                let shared = self.shared;
+                let shared = Arc::clone(&self.shared);
                 self.search(false, &mut |_| match shared.is_stopping() {
                     true => ControlFlow::Break(()),
                     false => ControlFlow::Continue(()),
@@ -274,7 +268,7 @@ impl<'a> Keeper<'a> {
     fn find_holders(&mut self) {
         let Target::Command { announcements, .. } = &mut self.target else { return };
         let Some(mut socket) = announcements.take() else { return };
-        *lock(self.holders) = holders_of(&mut socket);
+        *lock(&self.found.holders) = holders_of(&mut socket);
     }
 
     /// Let in who came at the last moment, and switch everything off.
@@ -294,10 +288,10 @@ impl<'a> Keeper<'a> {
                         process.warn(error.to_string());
                     }
                 }
-                process.update(session, self.shared);
+                process.update(session, &self.shared);
             }
         }
-        // The mover learns by it that nobody else will come.
+        // The pump learns by it that nobody else will come.
         self.arrivals = None;
     }
 
@@ -340,12 +334,12 @@ impl<'a> Keeper<'a> {
         for process in &self.processes {
             let mut session = process.session();
             let Some(session) = session.as_mut() else { continue };
-            match session.tick(self.clock) {
+            match session.tick(&self.clock) {
                 Ok(time) => self.next_tick = self.next_tick.min(time),
-                Err(error) => process.give_up(&error, self.shared),
+                Err(error) => process.give_up(&error, &self.shared),
             }
             if update && !process.has_ended() {
-                process.update(session, self.shared);
+                process.update(session, &self.shared);
                 if !process.application().is_alive() {
                     process.end();
                 }
@@ -430,7 +424,7 @@ impl<'a> Keeper<'a> {
                 Ok(Received::Nothing) => return false,
                 Ok(Received::End) => {
                     self.listener = None;
-                    lock(self.remarks).push(format!(
+                    lock(&self.found.remarks).push(format!(
                         "announcements: too many messages were none, and their users cannot be kept from \
                          sending more. Nobody is listened to any more; {FOUND_BY_SEARCH}"
                     ));
@@ -448,14 +442,14 @@ impl<'a> Keeper<'a> {
     fn tell_silenced(&mut self) {
         let only_known = self.listener.as_ref().is_some_and(Listener::only_known);
         if only_known && !std::mem::replace(&mut self.told_only_known, true) {
-            lock(self.remarks).push(format!(
+            lock(&self.found.remarks).push(format!(
                 "announcements: too many users have sent what were none. Only users in /etc/passwd, and those \
                  whose processes had announced themselves, are listened to; {FOUND_BY_SEARCH}"
             ));
         }
         let silenced = self.listener.as_mut().map(Listener::silenced).unwrap_or_default();
         for uid in silenced {
-            lock(self.remarks).push(format!(
+            lock(&self.found.remarks).push(format!(
                 "announcements: user {uid}: its processes have sent too many messages that were none. They \
                  are no longer listened to; {FOUND_BY_SEARCH}"
             ));
@@ -636,7 +630,7 @@ impl<'a> Keeper<'a> {
     /// Of a process that may not be looked into, or has ended, nobody knows whether it is one that is
     /// asked for.
     fn hide(&self, pid: u32, reason: String) {
-        lock(self.hidden).add_first(NotReached { pid, name: String::new(), reason });
+        lock(&self.found.hidden).add_first(NotReached { pid, name: String::new(), reason });
     }
 
     /// By its parents: the command, or another process of ours, is among them.
@@ -682,14 +676,14 @@ impl<'a> Keeper<'a> {
         let is_ours = ours || told.is_some();
         let session = match inherited {
             Some(generation) => {
-                match AppSession::adopt(application, generation, self.spec, self.clock) {
+                match AppSession::adopt(application, generation, &self.spec, &self.clock) {
                     Err(Error::NotArmed { .. }) if is_ours => {
-                        AppSession::start_soon(application, self.spec, self.clock)
+                        AppSession::start_soon(application, &self.spec, &self.clock)
                     }
                     other => other,
                 }
             }
-            None if is_ours => AppSession::start_soon(application, self.spec, self.clock),
+            None if is_ours => AppSession::start_soon(application, &self.spec, &self.clock),
             None => {
                 self.strangers.insert(application.inode());
                 return;
@@ -746,7 +740,7 @@ impl<'a> Keeper<'a> {
         let (now, begun) = (Clock::monotonic_ns(), session.application().started_ns());
         match self.generations.until(session.generation()) {
             None => self.remember(session.generation(), now.saturating_add(FORK_NS)),
-            Some(until) if begun < until => match session.complete(self.spec) {
+            Some(until) if begun < until => match session.complete(&self.spec) {
                 Err(error) if !error.is_gone() => self.unreached(&error),
                 _ => {}
             },
@@ -768,8 +762,14 @@ impl<'a> Keeper<'a> {
         self.finish_starts(STARTING_MAX);
         self.shared.process_came();
         if let Some(arrivals) = &self.arrivals {
-            // Without a mover the session is failing, and says why.
-            let _ = arrivals.send(Arrival { traced, channel, format });
+            let source = ProcessSource::new(&self.sources, traced, format, channel.nr_streams());
+            match source {
+                // Without a pump the session is failing, and says why.
+                Ok(source) => drop(arrivals.send(Arrival { source, channel })),
+                Err(error) => {
+                    self.shared.fail(format!("getrandom(): a number for the trace: {error}"));
+                }
+            }
         }
     }
 
@@ -791,7 +791,7 @@ impl<'a> Keeper<'a> {
             return;
         }
         self.renamed += 1;
-        lock(self.remarks).push(format!(
+        lock(&self.found.remarks).push(format!(
             "{name} ({}): it calls itself '{said}'; it is recorded under the name that the kernel knows",
             application.pid()
         ));
@@ -829,7 +829,7 @@ impl<'a> Keeper<'a> {
 
     /// Say it once.
     fn not_reached(&mut self, pid: u32, name: String, reason: String) {
-        lock(self.not_reached).add(NotReached { pid, name, reason });
+        lock(&self.found.not_reached).add(NotReached { pid, name, reason });
     }
 }
 

@@ -3,27 +3,19 @@
 //! ```text
 //! main thread     begin: select, describe, load, attach     KernelLayer
 //!                 start, stop: one flag each
-//! strata-kernel   packets from the rings to files           Recorder
-//! strata-detach   a process: detaches, behind the report    detach.rs
+//! strata-kernel   packets from the rings to the output       kernel/source.rs, strata_collect::Pump
+//! strata-detach   a process: detaches, behind the report     detach.rs
 //! ```
 //!
 //! Attaching many events takes seconds, and so does detaching them: what is recorded lies between the two
 //! flags.
 
-use std::ffi::OsStr;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
-use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use rustix::process::{pidfd_open, Pid, PidfdFlags};
-use strata_collect::{
-    counts_of, remove_mark, unwritten_of, Collector, Directory, Identity, Kinds, Producer,
-};
-use strata_ctf::end_mark::Losses;
+use strata_collect::{Arrival, Counts, Kinds, Pump};
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::filter::{check, Candidate, End, Slips};
@@ -34,27 +26,26 @@ use strata_kernel::session::{
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::uprobe::parse_all;
 use strata_kernel::{syscalls, Follow};
-use strata_model::{StreamClass, Uuid};
 use strata_ring::Channel;
 
-use crate::describe::{new_uuid, Machine};
+use crate::describe::new_uuid;
 use crate::detach::Detaching;
 use crate::error::SessionError;
+use crate::layer::{Context, Layer, LayerEnd};
+use crate::lock::lock;
 use crate::options::{KernelOptions, Options};
+use crate::privileges::Work;
 use crate::report::{
-    Counts, EventProblem, KernelReport, KernelRuleReport, NoKernel, NotReached, Notice,
-    ProcessReport, KERNEL,
+    EventProblem, KernelReport, KernelRuleReport, LayerReport, NoKernel, Notice, ProcessReport,
+    KERNEL,
 };
-use crate::shared::{Layer, Shared};
-use crate::statedump::{self, Dump};
+use crate::shared::Voice;
+use crate::statedump;
 use crate::stop::Stop;
+use crate::threads::{joined, spawn};
+use source::{KernelSource, KernelTrace, Recorded};
 
-/// Pause after a round that found packets.
-const PAUSE_MIN: Duration = Duration::from_millis(1);
-/// Pause when nothing has happened for a while.
-const PAUSE_MAX: Duration = Duration::from_millis(20);
-/// How often figures are told.
-const COUNT_PERIOD: Duration = Duration::from_millis(100);
+mod source;
 
 /// The kernel's layer, from before anything runs to its end. Without an event that the rules select there
 /// is only something to report.
@@ -68,6 +59,11 @@ pub(crate) struct KernelLayer {
     remarks: Vec<String>,
     is_default: bool,
     is_filtered: bool,
+    context: Option<Arc<Context>>,
+    voice: Option<Voice>,
+    recorded: Arc<Mutex<Recorded>>,
+    arrivals: Option<Sender<Arrival<KernelSource>>>,
+    moving: Option<JoinHandle<Counts>>,
 }
 
 /// Programs in the kernel.
@@ -75,13 +71,9 @@ struct Attached {
     session: KernelSession,
     /// Taken by the thread that reads it.
     channel: Option<Channel>,
-    uuid: Uuid,
     /// Its metadata, taken likewise.
     kinds: Option<Kinds>,
-    /// With those of the dump of what runs, if there is one.
-    class: StreamClass,
-    /// The id of the first of these.
-    dump_id: Option<u32>,
+    trace: KernelTrace,
     /// Events that a program never ran for, known when the session has stopped.
     not_run: Arc<AtomicU64>,
     as_lttng: bool,
@@ -93,20 +85,9 @@ struct Attached {
 pub(crate) struct Asked<'a> {
     pub(crate) options: &'a Options,
     pub(crate) kernel: &'a KernelOptions,
-    pub(crate) machine: &'a Machine,
-    /// When the trace was begun.
-    pub(crate) created: &'a str,
+    pub(crate) context: &'a Arc<Context>,
     /// Who wants this to end while it attaches.
     pub(crate) stop: &'a Stop,
-}
-
-/// What the layer does, of which the end is told.
-pub(crate) struct LayerEnd {
-    pub(crate) report: KernelReport,
-    /// The kernel, as if it were a process.
-    pub(crate) kernel: ProcessReport,
-    pub(crate) remarks: Vec<String>,
-    pub(crate) detaching: Detaching,
 }
 
 impl KernelLayer {
@@ -115,7 +96,7 @@ impl KernelLayer {
     /// # Errors
     /// [`SessionError`]: nothing is left in the kernel.
     pub(crate) fn begin(
-        &Asked { options, kernel: asked, machine, created, stop }: &Asked<'_>,
+        &Asked { options, kernel: asked, context, stop }: &Asked<'_>,
         notify: &mut dyn FnMut(Notice),
     ) -> Result<KernelLayer, SessionError> {
         // First: whoever has no rights would else be told of a file of root's.
@@ -154,8 +135,9 @@ impl KernelLayer {
             return Err(stopped());
         }
         layer.remarks.extend(session.remark().map(str::to_owned));
-        let attached = Attached::new(session, asked, machine, created, of_others)?;
+        let attached = Attached::new(session, asked, context, of_others)?;
         layer.attached = Some(attached);
+        layer.context = Some(Arc::clone(context));
         Ok(layer)
     }
 
@@ -255,79 +237,84 @@ impl KernelLayer {
         self.is_default
     }
 
-    /// Record from now on; on the thread that starts the command.
-    pub(crate) fn start(&mut self) {
+    fn detach(&mut self) -> Detaching {
+        self.attached.take().map(|one| Detaching::begin(one.session)).unwrap_or_default()
+    }
+}
+
+impl Layer for KernelLayer {
+    fn rights(&self) -> Work {
+        Work::Kernel
+    }
+
+    fn start(&mut self) {
         if let Some(attached) = &mut self.attached {
             // Analyses of LTTng's traces look at what all streams span.
             attached.span_from = attached.as_lttng.then(strata_user::Clock::monotonic_ns);
             attached.session.start();
+            self.voice = self.context.as_ref().map(|one| one.shared.add_layer(KERNEL));
         }
     }
 
-    /// Record no more.
-    pub(crate) fn stop(&mut self) {
-        if let Some(attached) = &mut self.attached {
-            attached.session.stop();
-            // Release pairs with the acquire in the recorder, which then makes an end.
-            attached.not_run.store(attached.session.nested(), Ordering::Release);
-        }
+    fn run(&mut self) {
+        let (Some(attached), Some(context)) = (&mut self.attached, &self.context) else { return };
+        let Some(voice) = self.voice.clone() else { return };
+        let (Some(channel), Some(kinds)) = (attached.channel.take(), attached.kinds.take()) else {
+            return;
+        };
+        let source = KernelSource {
+            context: Arc::clone(context),
+            voice: voice.clone(),
+            trace: attached.trace.clone(),
+            kinds: Some(kinds),
+            span_from: attached.span_from,
+            not_run: Arc::clone(&attached.not_run),
+            dump_stream: channel.nr_streams().into(),
+            dumped: statedump::Dump::default(),
+            recorded: Arc::clone(&self.recorded),
+        };
+        let (arrivals, arriving) = mpsc::channel();
+        // Fails only where nobody listens, who is right here.
+        let _ = arrivals.send(Arrival { source, channel });
+        self.arrivals = Some(arrivals);
+        let flush = context.flush;
+        let shared = Arc::clone(&context.shared);
+        self.moving = spawn("strata-kernel", Work::Kernel, &shared, move || {
+            Pump::new(arriving, &voice, flush).run()
+        });
     }
 
     /// Events that are being recorded.
-    pub(crate) fn events(&self) -> u64 {
+    fn events(&self) -> Option<u64> {
         let failed = self.attached.as_ref().map_or(0, |one| nr_refused(one.session.problems()));
         let known = self.selected.saturating_sub(self.problems.len() as u64);
-        known.saturating_sub(failed)
+        Some(known.saturating_sub(failed))
     }
 
-    /// What is to be done by a thread of its own; once. `None`: nothing.
-    pub(crate) fn recorder(
-        &mut self,
-        folder: (Arc<OwnedFd>, &Path),
-        flush: Duration,
-    ) -> Option<impl FnOnce(&Shared) -> Recorded + Send + use<>> {
-        let attached = self.attached.as_mut()?;
-        let (channel, kinds) = (attached.channel.take()?, attached.kinds.take()?);
-        let uuid = attached.uuid;
-        let (class, dump_id) = (attached.class.clone(), attached.dump_id);
-        let (root, path) = (folder.0, folder.1.join(KERNEL));
-        let (not_run, span_from) = (Arc::clone(&attached.not_run), attached.span_from);
-        Some(move |shared: &Shared| {
-            let streams = channel.nr_streams();
-            let directory = Directory::create_in(root.as_fd(), OsStr::new(KERNEL), &path);
-            let directory = match directory.and_then(|one| one.begin().map(|()| one)) {
-                Ok(directory) => directory,
-                Err(error) => {
-                    shared.fail_to_write(Layer::Kernel, &error);
-                    return unwritten(channel, shared, &not_run);
-                }
-            };
-            let identity = Identity { uuid, stream_id: class.id, name: class.name.clone() };
-            let (stream_id, stream_instance) = (class.id, streams.into());
-            let mut collector = Collector::new(directory, channel, identity);
-            collector.set_classes(move || Some(class.clone()));
-            if let Some(begin) = span_from {
-                collector.span_from(begin);
-            }
-            let dumped = collector.describe_kinds(kinds).and_then(|()| match dump_id {
-                None => Ok(Dump::default()),
-                Some(first_id) => {
-                    let place = statedump::Place { uuid, stream_id, stream_instance, first_id };
-                    statedump::write(collector.directory(), &place)
-                }
-            });
-            let dumped = dumped.unwrap_or_else(|error| {
-                shared.fail_to_write(Layer::Kernel, &error);
-                Dump::default()
-            });
-            Recorder::new(collector, streams, flush, shared).run(root.as_fd(), &not_run, dumped)
-        })
+    fn is_broken(&self) -> bool {
+        self.moving.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    fn stop(&mut self) {
+        if let Some(attached) = &mut self.attached {
+            attached.session.stop();
+            // Release pairs with the acquire in the source, which is asked at its end.
+            attached.not_run.store(attached.session.nested(), Ordering::Release);
+        }
+        // The pump learns by it that all is switched off.
+        self.arrivals = None;
+    }
+
+    fn join(&mut self) {
+        if let Some(context) = &self.context {
+            joined(self.moving.take(), &context.shared);
+        }
     }
 
     /// What became of it. Detaching begins.
-    pub(crate) fn end(mut self, recorded: Recorded) -> LayerEnd {
+    fn end(mut self: Box<Self>) -> LayerEnd {
         let mut failures = Failures::default();
-        let selected = self.events();
+        let selected = self.events().unwrap_or(0);
         if let Some(attached) = &self.attached {
             failures = attached.session.counts();
             let problems = attached.session.problems().iter();
@@ -338,6 +325,7 @@ impl KernelLayer {
                 reason: problem.reason.clone(),
             }));
         }
+        let recorded = std::mem::take(&mut *lock(&self.recorded));
         let kernel = ProcessReport {
             name: KERNEL.to_owned(),
             folder: recorded.folder,
@@ -361,15 +349,12 @@ impl KernelLayer {
             are_largest: buffers.are_largest,
         };
         LayerEnd {
-            report,
-            kernel,
+            report: LayerReport { layer: KERNEL, processes: vec![kernel] },
             remarks: std::mem::take(&mut self.remarks),
+            kernel: Some(report),
             detaching: self.detach(),
+            ..LayerEnd::default()
         }
-    }
-
-    fn detach(&mut self) -> Detaching {
-        self.attached.take().map(|one| Detaching::begin(one.session)).unwrap_or_default()
     }
 }
 
@@ -384,25 +369,23 @@ impl Attached {
     fn new(
         mut session: KernelSession,
         asked: &KernelOptions,
-        machine: &Machine,
-        created: &str,
+        context: &Context,
         is_dumped: bool,
     ) -> Result<Attached, SessionError> {
         let system = |source| SessionError::System { what: "make a number for the trace", source };
         let uuid = new_uuid().map_err(system)?;
         let mut class = session.stream_class().clone();
         let dump_id = is_dumped.then(|| statedump::describe(&mut class));
-        let trace = machine.kernel_trace(uuid, created, asked.as_lttng, class.clone());
+        let trace =
+            context.machine.kernel_trace(uuid, &context.created, asked.as_lttng, class.clone());
         trace.validate()?;
         let channel = session.take_channel();
         let not_run = Arc::new(AtomicU64::new(0));
-        let kinds = Some(machine.kinds(trace, dump_id)?);
+        let kinds = Some(context.machine.kinds(trace, dump_id)?);
         Ok(Attached {
             channel,
-            uuid,
             kinds,
-            class,
-            dump_id,
+            trace: KernelTrace { uuid, class, dump_id },
             not_run,
             session,
             as_lttng: asked.as_lttng,
@@ -493,178 +476,6 @@ pub(crate) fn recorded_names(event: &EventName) -> Vec<String> {
         false => vec![name.clone()],
         true => [name.clone()].into_iter().chain(syscalls::recorded_names(name)).collect(),
     }
-}
-
-/// What the thread hands back.
-#[derive(Debug, Default)]
-pub(crate) struct Recorded {
-    counts: Counts,
-    folder: Option<PathBuf>,
-    /// Records that are in no trace and that no end mark says.
-    unmarked: u64,
-}
-
-/// There is no folder: counts what would be in it.
-fn unwritten(mut channel: Channel, shared: &Shared, not_run: &AtomicU64) -> Recorded {
-    while !shared.is_stopping() {
-        wait(shared, PAUSE_MAX);
-    }
-    let mut counts = unwritten_of(&mut channel);
-    counts.discarded.not_run = not_run.load(Ordering::Acquire);
-    Recorded { counts, folder: None, unmarked: Losses::of(&counts).total() }
-}
-
-/// Takes packets from the rings and writes them.
-struct Recorder<'a> {
-    collector: Collector,
-    streams: u32,
-    shared: &'a Shared,
-    flush: Duration,
-    next_flush: Option<Instant>,
-    next_count: Instant,
-}
-
-impl<'a> Recorder<'a> {
-    fn new(
-        collector: Collector,
-        streams: u32,
-        flush: Duration,
-        shared: &'a Shared,
-    ) -> Recorder<'a> {
-        let now = Instant::now();
-        let next_flush = (!flush.is_zero()).then(|| now + flush);
-        Recorder { collector, streams, shared, flush, next_flush, next_count: now }
-    }
-
-    /// Until the session stops and all is taken.
-    fn run(mut self, root: BorrowedFd<'_>, not_run: &AtomicU64, dumped: Dump) -> Recorded {
-        let mut pause = PAUSE_MIN;
-        while !self.shared.is_stopping() {
-            pause = match self.round() {
-                0 => (pause * 2).min(PAUSE_MAX),
-                _ => PAUSE_MIN,
-            };
-            self.count();
-            wait(self.shared, pause);
-        }
-        self.collector.add_discarded(not_run.load(Ordering::Acquire));
-        if !self.shared.has_failed_in(Layer::Kernel) {
-            let finished = self.collector.finish(Producer::Alive, &mut || None);
-            let spanned = finished.and_then(|()| match self.collector.span() {
-                Some(span) => dumped.span(self.collector.directory(), span),
-                None => Ok(()),
-            });
-            if let Err(error) = spanned {
-                self.shared.fail_to_write(Layer::Kernel, &error);
-            }
-        }
-        if self.shared.has_failed_in(Layer::Kernel) {
-            self.collector.give_up();
-        }
-        let mut counts = counts_of(&self.collector.stats(), self.streams);
-        self.shared.set_kernel_counts(&counts);
-        // Nothing happened, and nothing was discarded, of which a packet would tell.
-        let is_empty = counts.packets == 0;
-        let (directory, losses) = (self.collector.directory(), Losses::of(&counts));
-        let mut unmarked = losses.total();
-        if is_empty {
-            remove_empty(root, directory);
-        } else {
-            counts.add(&dumped.counts);
-            counts.metadata_bytes = directory.metadata_bytes();
-            match directory.end(self.shared.ending(Layer::Kernel), losses) {
-                Ok(()) => unmarked = 0,
-                Err(error) => self.shared.fail_to_write(Layer::Kernel, &error),
-            }
-        }
-        Recorded { counts, folder: (!is_empty).then(|| directory.path().to_owned()), unmarked }
-    }
-
-    /// Returns how many packets were moved.
-    fn round(&mut self) -> u64 {
-        if self.shared.has_failed_in(Layer::Kernel) {
-            return 0;
-        }
-        let now = Instant::now();
-        let moved = match self.next_flush {
-            Some(time) if now >= time => {
-                self.next_flush = Some(now + self.flush);
-                self.collector.flush(&mut || None)
-            }
-            _ => self.collector.poll(&mut || None),
-        };
-        moved.unwrap_or_else(|error| {
-            self.shared.fail_to_write(Layer::Kernel, &error);
-            0
-        })
-    }
-
-    fn count(&mut self) {
-        let now = Instant::now();
-        if now >= self.next_count {
-            self.next_count = now + COUNT_PERIOD;
-            self.shared.set_kernel_counts(&counts_of(&self.collector.stats(), self.streams));
-        }
-    }
-}
-
-/// For as long as this, or until the session stops.
-fn wait(shared: &Shared, pause: Duration) {
-    let mut fds = [PollFd::from_borrowed_fd(shared.wake(), PollFlags::IN)];
-    let time = Timespec { tv_sec: 0, tv_nsec: i64::from(pause.subsec_nanos()) };
-    // A signal only makes it shorter.
-    let _ = poll(&mut fds, Some(&time));
-}
-
-/// A trace without a packet is none.
-fn remove_empty(root: BorrowedFd<'_>, directory: &Directory) {
-    // What cannot be removed stays, and can be read: it is empty.
-    let _ = directory.remove(statedump::FILE);
-    let _ = directory.remove("metadata");
-    remove_mark(directory.as_fd());
-    let _ = rustix::fs::unlinkat(root, KERNEL, rustix::fs::AtFlags::REMOVEDIR);
-}
-
-/// Processes that are followed by number, to know when all have ended.
-#[derive(Debug)]
-pub(crate) struct Watched(Vec<OwnedFd>);
-
-impl Watched {
-    /// The processes with these numbers, and who of them is not there.
-    pub(crate) fn new(pids: &[u32]) -> (Watched, Vec<NotReached>) {
-        let (mut watched, mut absent) = (Vec::new(), Vec::new());
-        for &pid in pids {
-            match open(pid) {
-                Ok(fd) => watched.push(fd),
-                Err(error) => absent.push(NotReached {
-                    pid,
-                    name: String::new(),
-                    reason: match error.raw_os_error() {
-                        Some(libc::ESRCH) => format!("process {pid}: is not there"),
-                        _ => format!("process {pid}: cannot be watched: {error}"),
-                    },
-                }),
-            }
-        }
-        (Watched(watched), absent)
-    }
-
-    /// Have all ended?
-    pub(crate) fn have_ended(&self) -> bool {
-        let mut fds: Vec<PollFd<'_>> =
-            self.0.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
-        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-        match poll(&mut fds, Some(&none)) {
-            Ok(ended) => ended == fds.len(),
-            Err(_) => false,
-        }
-    }
-}
-
-fn open(pid: u32) -> io::Result<OwnedFd> {
-    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let number = number.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
-    Ok(pidfd_open(number, PidfdFlags::empty())?)
 }
 
 #[cfg(test)]

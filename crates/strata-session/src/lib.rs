@@ -1,18 +1,19 @@
 //! Sessions: what `strata record` and `strata list` do, without a word to the terminal.
 //!
 //! ```text
-//! main thread   waits for the command, the time, Ctrl-C          watch.rs, command.rs, stop.rs
-//! keeper        finds processes, heartbeat, clock, new events    keeper.rs
-//! mover         packets from all channels to files               mover.rs
-//! kernel        packets from the kernel's channel to files       kernel.rs
-//! lttng         looks for descendants that LTTng instruments     lttng.rs
+//! record.rs          `strata record`: one session, and its command
+//! session.rs         create, start, run, stop, destroy over any layers
+//! layer.rs           what a session asks of a layer
+//! applications.rs    the layer of applications, with keeper.rs, source.rs
+//! kernel.rs          the layer of the kernel, with kernel/source.rs
+//! folder.rs          where traces go: an output that makes a sink for each
 //! ```
 //!
-//! The keeper hands each process' channel to the mover, and lives until the mover has taken everything:
-//! while a slow disk is written to, no process takes its tracer for dead. A session never ends, stops or
-//! delays a program that it records.
+//! Packets go from a layer's sources through a [`strata_collect::Pump`] to the sinks of the session's output. A
+//! session never ends, stops or delays a program that it records.
 #![cfg(target_os = "linux")]
 
+mod applications;
 pub mod command;
 mod default;
 mod describe;
@@ -25,30 +26,35 @@ mod keeper;
 mod kernel;
 pub mod kernel_list;
 mod known;
+mod layer;
 pub mod listing;
+mod lock;
 mod lttng;
 mod memory;
-mod mover;
 mod named;
 pub mod options;
 mod pace;
 mod privileges;
+mod record;
 pub mod report;
 mod reports;
 #[cfg(test)]
 mod scratch_tests;
 mod session;
 mod shared;
+mod source;
 mod statedump;
 pub mod stop;
+mod threads;
 mod traced;
 mod verify;
 mod watch;
+mod watched;
 
 pub use detach::Detaching;
 pub use error::SessionError;
 pub use named::{processes_of, NameError};
 pub use privileges::give_up_rights;
-pub use session::{record, Recording};
+pub use record::{record, Recording};
 pub use strata_abi::kernel::TEXT_MAX as KERNEL_TEXT_MAX;
 pub use strata_user::{level_name, Rule, RuleError, Rules};

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use strata_user::{descendants, lttng_of_processes, lttng_of_program, Lttng};
 
 use crate::command::resolved;
+use crate::lock::lock;
 use crate::privileges::{keep_for, Work};
-use crate::traced::lock;
 
 /// When the command is looked at for the first time. Each further time is as long again, so that who runs for half
 /// as long as the command has run is seen.

@@ -3,9 +3,17 @@
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rustix::fs::{ftruncate, memfd_create, MemfdFlags};
+use strata_collect::{Error, Sink};
+use strata_ctf::metadata::Version;
 use strata_ring::{channel_bytes, Attr, Channel, LossMode, Mapping, Publish};
+
+use crate::describe::Machine;
+use crate::layer::{Context, Output};
+use crate::shared::Shared;
 
 /// A folder for one test, removed with what the test put there.
 pub(crate) struct Scratch(pub(crate) PathBuf);
@@ -40,4 +48,27 @@ pub(crate) fn channel(nr_cpus: u32) -> (Channel, OwnedFd) {
     ftruncate(&memory, bytes).unwrap();
     let mapping = Mapping::new(memory.as_fd(), 0, bytes).unwrap();
     (Channel::format(mapping, &attr).unwrap(), memory)
+}
+
+/// What layers have in common, with this output.
+pub(crate) fn context(output: impl Output + 'static) -> Arc<Context> {
+    Arc::new(Context {
+        shared: Shared::new().unwrap(),
+        machine: Machine::new(LossMode::Discard, Version::One),
+        created: String::new(),
+        output: Arc::new(Mutex::new(output)),
+        flush: Duration::ZERO,
+    })
+}
+
+/// An output that is a full disk.
+pub(crate) struct Nowhere;
+
+impl Output for Nowhere {
+    fn trace(&mut self, _: &str, _: Option<(&[u8], u32)>) -> Result<Box<dyn Sink>, Error> {
+        let source = std::io::Error::from_raw_os_error(libc::ENOSPC);
+        Err(Error::NoSpace { path: "nowhere".into(), source })
+    }
+
+    fn remove(&mut self, _: &str, _: Box<dyn Sink>) {}
 }

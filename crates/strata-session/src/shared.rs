@@ -3,15 +3,16 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use rustix::event::{eventfd, EventfdFlags};
+use strata_collect::Monitor;
 use strata_ctf::end_mark::Ending;
 
 use crate::error::{advice, failure_text};
-use crate::report::{Counts, EndReason, KERNEL, USER};
-use crate::traced::lock;
+use crate::lock::lock;
+use crate::report::{Counts, EndReason};
 
 /// Flags and figures; each is written by one thread.
 #[derive(Debug)]
@@ -22,42 +23,31 @@ pub(crate) struct Shared {
     stopping: AtomicBool,
     failure: Mutex<Option<String>>,
     failed: AtomicBool,
-    /// Of each layer whether it can write what it records.
-    writing: [Writing; 2],
+    /// Of each layer.
+    layers: Mutex<Vec<Arc<Writing>>>,
     /// Why it stops, if nothing failed.
     ending: Mutex<Ending>,
     nobody_left: AtomicBool,
     moved: AtomicBool,
     came: AtomicU64,
     went: AtomicU64,
-    user: Figures,
-    kernel: Figures,
 }
 
-/// Who writes a trace of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layer {
-    User,
-    Kernel,
-}
-
-impl Layer {
-    /// As reports call it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Layer::User => USER,
-            Layer::Kernel => KERNEL,
-        }
-    }
-}
-
-/// How a layer gets on with writing.
-#[derive(Debug, Default)]
+/// How one layer gets on: whether it can write what it records, and what it has recorded.
+#[derive(Debug)]
 struct Writing {
-    is_on: AtomicBool,
+    name: &'static str,
     failed: AtomicBool,
     /// It failed for want of room.
     is_full: AtomicBool,
+    figures: Figures,
+}
+
+/// What one layer tells the session; its pump's [`Monitor`].
+#[derive(Clone, Debug)]
+pub(crate) struct Voice {
+    shared: Arc<Shared>,
+    writing: Arc<Writing>,
 }
 
 /// What one layer has recorded until now.
@@ -85,23 +75,21 @@ impl Figures {
 impl Shared {
     /// # Errors
     /// What the system said.
-    pub(crate) fn new() -> io::Result<Shared> {
-        Ok(Shared {
+    pub(crate) fn new() -> io::Result<Arc<Shared>> {
+        Ok(Arc::new(Shared {
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             began: Instant::now(),
             lagged: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             failure: Mutex::new(None),
             failed: AtomicBool::new(false),
-            writing: Default::default(),
+            layers: Mutex::default(),
             ending: Mutex::new(Ending::Ended),
             nobody_left: AtomicBool::new(false),
             moved: AtomicBool::new(false),
             came: AtomicU64::new(0),
             went: AtomicU64::new(0),
-            user: Figures::default(),
-            kernel: Figures::default(),
-        })
+        }))
     }
 
     /// Readable once the session stops.
@@ -149,59 +137,47 @@ impl Shared {
         self.failed.store(true, Ordering::Release);
     }
 
-    /// These layers are recorded.
-    pub(crate) fn begin(&self, user: bool, kernel: bool) {
-        self.of(Layer::User).is_on.store(user, Ordering::Release);
-        self.of(Layer::Kernel).is_on.store(kernel, Ordering::Release);
+    /// A layer of this name is recorded.
+    pub(crate) fn add_layer(self: &Arc<Shared>, name: &'static str) -> Voice {
+        let writing = Arc::new(Writing {
+            name,
+            failed: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
+            figures: Figures::default(),
+        });
+        lock(&self.layers).push(Arc::clone(&writing));
+        Voice { shared: Arc::clone(self), writing }
     }
 
-    /// This layer's trace cannot be written, for this reason. As long as another one's can, that one is recorded.
-    pub(crate) fn fail_to_write(&self, layer: Layer, error: &strata_collect::Error) {
-        if !self.has_failed_in(layer) && matches!(error, strata_collect::Error::NoSpace { .. }) {
-            self.of(layer).is_full.store(true, Ordering::Relaxed);
-        }
+    /// This cannot be written, whatever the layer.
+    pub(crate) fn fail_to_write(&self, error: &strata_collect::Error) {
         lock(&self.failure).get_or_insert(format!("{}{}", failure_text(error), advice(error)));
-        self.of(layer).failed.store(true, Ordering::Release);
-        let goes_on = |one: &Writing| {
-            one.is_on.load(Ordering::Acquire) && !one.failed.load(Ordering::Acquire)
-        };
-        if !self.writing.iter().any(goes_on) {
-            self.failed.store(true, Ordering::Release);
-        }
+        self.failed.store(true, Ordering::Release);
     }
 
-    fn of(&self, layer: Layer) -> &Writing {
-        match layer {
-            Layer::User => &self.writing[0],
-            Layer::Kernel => &self.writing[1],
-        }
+    /// How the recording ends: as the layer does that ends worst.
+    pub(crate) fn ending_of_all(&self) -> Ending {
+        let worst =
+            lock(&self.layers).iter().map(|one| self.ending(one)).find(|one| one.is_failure());
+        let failed = self.has_failed().then_some(Ending::Failed);
+        worst.or(failed).unwrap_or(*lock(&self.ending))
     }
 
     /// How this layer's recording ends of what is recorded until now: as of a process, as long as nothing stops.
-    pub(crate) fn ending(&self, layer: Layer) -> Ending {
-        match (self.has_failed_in(layer), self.of(layer).is_full.load(Ordering::Relaxed)) {
+    fn ending(&self, layer: &Writing) -> Ending {
+        let failed = self.has_failed() || layer.failed.load(Ordering::Acquire);
+        match (failed, layer.is_full.load(Ordering::Relaxed)) {
             (false, _) => *lock(&self.ending),
             (true, true) => Ending::NoSpace,
             (true, false) => Ending::Failed,
         }
     }
 
-    /// How the recording ends: as the layer does that ends worst.
-    pub(crate) fn ending_of_all(&self) -> Ending {
-        let endings = [Layer::User, Layer::Kernel].map(|layer| self.ending(layer));
-        let worst = endings.into_iter().find(|ending| ending.is_failure());
-        worst.unwrap_or(endings[0])
-    }
-
-    /// Is it of no use to write anything of this layer?
-    pub(crate) fn has_failed_in(&self, layer: Layer) -> bool {
-        self.has_failed() || self.of(layer).failed.load(Ordering::Acquire)
-    }
-
     /// A layer that cannot write, while another one goes on.
-    pub(crate) fn layer_that_failed(&self) -> Option<Layer> {
-        let failed = |layer: &Layer| self.of(*layer).failed.load(Ordering::Acquire);
-        [Layer::User, Layer::Kernel].into_iter().find(failed).filter(|_| !self.has_failed())
+    pub(crate) fn layer_that_failed(&self) -> Option<&'static str> {
+        let layers = lock(&self.layers);
+        let failed = layers.iter().find(|one| one.failed.load(Ordering::Acquire));
+        failed.filter(|_| !self.has_failed()).map(|one| one.name)
     }
 
     /// The session cannot go on.
@@ -243,30 +219,66 @@ impl Shared {
         self.came.load(Ordering::Relaxed).saturating_sub(self.went.load(Ordering::Relaxed))
     }
 
-    /// Everything that was recorded of applications until now.
-    pub(crate) fn set_counts(&self, counts: &Counts) {
-        self.user.set(counts);
-    }
-
-    /// Everything that was recorded of the kernel until now.
-    pub(crate) fn set_kernel_counts(&self, counts: &Counts) {
-        self.kernel.set(counts);
-    }
-
-    /// Records, bytes, discarded, overwritten.
+    /// Records, bytes, discarded, overwritten of all layers.
     pub(crate) fn counts(&self) -> (u64, u64, u64, u64) {
-        let [user, kernel] = [&self.user, &self.kernel]
-            .map(|figures| figures.all().map(|figure| figure.load(Ordering::Relaxed)));
-        let sum = |index: usize| user[index].saturating_add(kernel[index]);
-        (sum(0), sum(1), sum(2), sum(3))
+        let mut sums = [0u64; 4];
+        for layer in lock(&self.layers).iter() {
+            for (sum, figure) in sums.iter_mut().zip(layer.figures.all()) {
+                *sum = sum.saturating_add(figure.load(Ordering::Relaxed));
+            }
+        }
+        (sums[0], sums[1], sums[2], sums[3])
+    }
+}
+
+impl Voice {
+    /// How this layer's recording ends.
+    pub(crate) fn ending(&self) -> Ending {
+        self.shared.ending(&self.writing)
+    }
+
+    /// What all layers have in common.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+impl Monitor for Voice {
+    fn has_failed(&self) -> bool {
+        self.shared.has_failed() || self.writing.failed.load(Ordering::Acquire)
+    }
+
+    /// As long as another layer's trace can be written, that one is recorded.
+    fn fail(&self, error: &strata_collect::Error) {
+        if !self.has_failed() && matches!(error, strata_collect::Error::NoSpace { .. }) {
+            self.writing.is_full.store(true, Ordering::Relaxed);
+        }
+        lock(&self.shared.failure).get_or_insert(format!(
+            "{}{}",
+            failure_text(error),
+            advice(error)
+        ));
+        self.writing.failed.store(true, Ordering::Release);
+        if lock(&self.shared.layers).iter().all(|one| one.failed.load(Ordering::Acquire)) {
+            self.shared.failed.store(true, Ordering::Release);
+        }
+    }
+
+    fn set_counts(&self, counts: &Counts) {
+        self.writing.figures.set(counts);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Discarded;
+    use crate::report::{Discarded, KERNEL, USER};
     use rustix::event::{poll, PollFd, PollFlags, Timespec};
+
+    /// Of two layers.
+    fn layers(shared: &Arc<Shared>) -> (Voice, Voice) {
+        (shared.add_layer(USER), shared.add_layer(KERNEL))
+    }
 
     fn is_readable(shared: &Shared) -> bool {
         let mut fds = [PollFd::from_borrowed_fd(shared.wake(), PollFlags::IN)];
@@ -294,16 +306,17 @@ mod tests {
     #[test]
     fn ending_is_why_it_stops_unless_it_failed() {
         let shared = Shared::new().unwrap();
-        shared.begin(true, false);
-        assert_eq!(shared.ending(Layer::User), Ending::Ended);
+        let user = shared.add_layer(USER);
+        assert_eq!(user.ending(), Ending::Ended);
         shared.stop(EndReason::Asked(None));
-        assert_eq!(shared.ending(Layer::User), Ending::Stopped);
-        shared.fail_to_write(Layer::User, &no_space());
-        assert_eq!((shared.ending(Layer::User), shared.has_failed()), (Ending::NoSpace, true));
+        assert_eq!(user.ending(), Ending::Stopped);
+        user.fail(&no_space());
+        assert_eq!((user.ending(), shared.has_failed()), (Ending::NoSpace, true));
         assert!(shared.failure().unwrap().contains("Make room"));
         let shared = Shared::new().unwrap();
+        let user = shared.add_layer(USER);
         shared.fail("x".into());
-        assert_eq!(shared.ending(Layer::User), Ending::Failed);
+        assert_eq!((user.ending(), shared.ending_of_all()), (Ending::Failed, Ending::Failed));
     }
 
     fn no_space() -> strata_collect::Error {
@@ -314,15 +327,14 @@ mod tests {
     #[test]
     fn layer_that_cannot_write_stops_no_other_one() {
         let shared = Shared::new().unwrap();
-        shared.begin(true, true);
-        shared.fail_to_write(Layer::Kernel, &no_space());
-        assert_eq!((shared.has_failed(), shared.layer_that_failed()), (false, Some(Layer::Kernel)));
-        assert!(shared.has_failed_in(Layer::Kernel) && !shared.has_failed_in(Layer::User));
-        assert_eq!(shared.ending(Layer::Kernel), Ending::NoSpace);
-        assert_eq!(shared.ending(Layer::User), Ending::Ended);
+        let (user, kernel) = layers(&shared);
+        kernel.fail(&no_space());
+        assert_eq!((shared.has_failed(), shared.layer_that_failed()), (false, Some(KERNEL)));
+        assert!(kernel.has_failed() && !user.has_failed());
+        assert_eq!((kernel.ending(), user.ending()), (Ending::NoSpace, Ending::Ended));
         assert_eq!(shared.ending_of_all(), Ending::NoSpace);
         assert!(shared.failure().is_some());
-        shared.fail_to_write(Layer::User, &no_space());
+        user.fail(&no_space());
         assert_eq!((shared.has_failed(), shared.layer_that_failed()), (true, None));
     }
 
@@ -332,9 +344,10 @@ mod tests {
         let discarded = Discarded { full: 3, nested: 1, ..Discarded::default() };
         let counts =
             Counts { records: 1, bytes: 2, discarded, overwritten: 5, ..Counts::default() };
-        shared.set_counts(&counts);
+        let (user, kernel) = layers(&shared);
+        user.set_counts(&counts);
         assert_eq!(shared.counts(), (1, 2, 4, 5));
-        shared.set_kernel_counts(&Counts { records: 10, overwritten: u64::MAX, ..counts });
+        kernel.set_counts(&Counts { records: 10, overwritten: u64::MAX, ..counts });
         assert_eq!(shared.counts(), (11, 4, 8, u64::MAX));
         shared.process_came();
         shared.process_came();
@@ -364,9 +377,9 @@ mod tests {
             (EndReason::Failure, Ending::Failed),
         ] {
             let shared = Shared::new().unwrap();
-            shared.begin(true, true);
+            let (user, _) = layers(&shared);
             shared.stop(why);
-            let endings = (shared.ending(Layer::User), shared.ending_of_all());
+            let endings = (user.ending(), shared.ending_of_all());
             assert_eq!(endings, (ending, ending), "{why:?}");
         }
     }
@@ -378,34 +391,34 @@ mod tests {
             strata_collect::Error::Gone { path: "x".into(), source }
         };
         let shared = Shared::new().unwrap();
-        shared.begin(true, true);
-        shared.fail_to_write(Layer::User, &gone());
+        let (user, kernel) = layers(&shared);
+        user.fail(&gone());
         // That there is no room either is no news, and not why it ended.
-        shared.fail_to_write(Layer::User, &no_space());
-        assert_eq!(shared.ending(Layer::User), Ending::Failed);
-        assert_eq!((shared.ending(Layer::Kernel), shared.has_failed()), (Ending::Ended, false));
+        user.fail(&no_space());
+        assert_eq!(user.ending(), Ending::Failed);
+        assert_eq!((kernel.ending(), shared.has_failed()), (Ending::Ended, false));
         assert!(shared.failure().unwrap().contains("was removed"), "{:?}", shared.failure());
         // And the other way round.
-        shared.fail_to_write(Layer::Kernel, &no_space());
-        shared.fail_to_write(Layer::Kernel, &gone());
-        assert_eq!((shared.ending(Layer::Kernel), shared.has_failed()), (Ending::NoSpace, true));
+        kernel.fail(&no_space());
+        kernel.fail(&gone());
+        assert_eq!((kernel.ending(), shared.has_failed()), (Ending::NoSpace, true));
         // The first layer that failed is told first.
         assert_eq!(shared.ending_of_all(), Ending::Failed);
     }
 
     #[test]
-    fn layer_that_is_not_recorded_keeps_no_session_alive() {
-        for (user, kernel, failed, goes_on) in [
-            (true, false, Layer::User, false),
-            (false, true, Layer::Kernel, false),
-            (true, true, Layer::User, true),
-            (true, true, Layer::Kernel, true),
+    fn layer_that_is_alone_and_fails_ends_the_session() {
+        for (recorded, failed, goes_on) in [
+            (&[USER][..], 0, false),
+            (&[KERNEL], 0, false),
+            (&[USER, KERNEL], 0, true),
+            (&[USER, KERNEL], 1, true),
         ] {
             let shared = Shared::new().unwrap();
-            shared.begin(user, kernel);
-            shared.fail_to_write(failed, &no_space());
-            assert_eq!(shared.has_failed(), !goes_on, "{user} {kernel} {failed:?}");
-            assert_eq!(shared.layer_that_failed(), goes_on.then_some(failed));
+            let voices: Vec<Voice> = recorded.iter().map(|name| shared.add_layer(name)).collect();
+            voices[failed].fail(&no_space());
+            assert_eq!(shared.has_failed(), !goes_on, "{recorded:?} {failed}");
+            assert_eq!(shared.layer_that_failed(), goes_on.then_some(recorded[failed]));
         }
     }
 

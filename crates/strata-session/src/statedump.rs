@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use strata_collect::{Directory, Error};
+use strata_collect::{Error, Sink};
 use strata_ctf::packet::{Header, HEADER_BYTES};
 use strata_kernel::statedump::{
     event_classes, numbers_of_processes, process, records, states, Stamp,
@@ -47,7 +47,7 @@ const EARLIER_MAX: u64 = 1 << 31;
 ///
 /// # Errors
 /// What the system says of the file.
-pub(crate) fn write(directory: &Directory, place: &Place) -> Result<Dump, Error> {
+pub(crate) fn write(sink: &mut dyn Sink, place: &Place) -> Result<Dump, Error> {
     // Before /proc is read: what happens meanwhile comes behind it.
     let now_ns = strata_user::Clock::monotonic_ns();
     let root = Path::new("/");
@@ -65,7 +65,7 @@ pub(crate) fn write(directory: &Directory, place: &Place) -> Result<Dump, Error>
         ..Header::default()
     };
     let header = header.with_content_bytes(body.len() as u64);
-    directory.set_stream(FILE, &header.encode(), &body)?;
+    sink.set_stream(FILE, &header.encode(), &body)?;
     let counts = Counts {
         records: states.len() as u64 + 2,
         packets: 1,
@@ -81,18 +81,14 @@ impl Dump {
     ///
     /// # Errors
     /// What the system says of the file.
-    pub(crate) fn span(
-        &self,
-        directory: &Directory,
-        (begin, end): (u64, u64),
-    ) -> Result<(), Error> {
+    pub(crate) fn span(&self, sink: &mut dyn Sink, (begin, end): (u64, u64)) -> Result<(), Error> {
         if self.body.is_empty() {
             return Ok(());
         }
         let at = self.header.timestamp_begin;
         let begin = begin.clamp(at.saturating_sub(EARLIER_MAX), at);
         let header = Header { timestamp_begin: begin, timestamp_end: end.max(at), ..self.header };
-        directory.set_stream(FILE, &header.encode(), &self.body)
+        sink.set_stream(FILE, &header.encode(), &self.body)
     }
 }
 
@@ -100,27 +96,27 @@ impl Dump {
 mod tests {
     use super::*;
     use crate::describe::{new_uuid, stream_class, Machine, OF_KERNEL};
+    use strata_collect::{Directory, Files};
     use strata_ctf::metadata::Version;
     use strata_ctf::read::{Message, Reader, TimeRange, Value};
-    use strata_model::LossMode;
-    use strata_model::{Field, FieldClass, Integer};
+    use strata_model::{Field, FieldClass, Integer, LossMode};
 
     #[test]
     fn statedump_is_read_as_part_of_the_trace_and_has_this_process() {
         let path = std::env::temp_dir().join(format!("strata-statedump-{}", std::process::id()));
-        let directory = Directory::create(&path).unwrap();
+        let mut files = Files::new(Directory::create(&path).unwrap(), "channel0");
         let mut class = stream_class(OF_KERNEL, Vec::new());
         class.context = vec![Field::new("tid", FieldClass::Integer(Integer::unsigned(4)))];
         let first_id = describe(&mut class);
         let uuid = new_uuid().unwrap();
         let trace =
             Machine::new(LossMode::Discard, Version::One).kernel_trace(uuid, "", false, class);
-        directory.set_metadata(&strata_ctf::metadata::write(&trace)).unwrap();
+        files.set_metadata(&strata_ctf::metadata::write(&trace)).unwrap();
         let place = Place { uuid, stream_id: 0, stream_instance: 2, first_id };
-        let dump = write(&directory, &place).unwrap();
+        let dump = write(&mut files, &place).unwrap();
         let (at, counts) = (dump.header.timestamp_begin, &dump.counts);
         // As it is where its stream is as long as the others: times stay what they are.
-        dump.span(&directory, (at - 2_000_000_000, at + 6_000_000_000)).unwrap();
+        dump.span(&mut files, (at - 2_000_000_000, at + 6_000_000_000)).unwrap();
 
         let reader = Reader::open(&[&path]).unwrap();
         let mut events = reader.events(TimeRange::ALL);
@@ -143,7 +139,7 @@ mod tests {
     #[test]
     fn statedump_spans_what_the_others_do_as_far_as_its_times_reach() {
         let path = std::env::temp_dir().join(format!("strata-dump-span-{}", std::process::id()));
-        let directory = Directory::create(&path).unwrap();
+        let mut files = Files::new(Directory::create(&path).unwrap(), "channel0");
         let at = 10_000_000_000;
         let header = Header { timestamp_begin: at, timestamp_end: at, ..Header::default() };
         let dump = Dump {
@@ -160,7 +156,7 @@ mod tests {
             ((1, 2), (at - EARLIER_MAX, at)),
             ((u64::MAX, u64::MAX), (at, u64::MAX)),
         ] {
-            dump.span(&directory, (begin, end)).unwrap();
+            dump.span(&mut files, (begin, end)).unwrap();
             let bytes = std::fs::read(path.join(FILE)).unwrap();
             let header = dump.header;
             let (timestamp_begin, timestamp_end) = wanted;
@@ -169,7 +165,7 @@ mod tests {
         }
         // Without a dump there is no file.
         std::fs::remove_file(path.join(FILE)).unwrap();
-        Dump::default().span(&directory, (1, 2)).unwrap();
+        Dump::default().span(&mut files, (1, 2)).unwrap();
         assert!(!path.join(FILE).exists());
         std::fs::remove_dir_all(&path).unwrap();
     }

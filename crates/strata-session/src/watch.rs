@@ -1,23 +1,15 @@
-//! The main thread of a session while it records: makes the others, and waits for the command, the time, Ctrl-C.
+//! What ends a recording: the command, the time, its size, Ctrl-C, a failure. The main thread waits here.
 
-use std::io;
-use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
-
-use strata_user::ask_with_these_rights;
 
 use crate::command::Running;
 use crate::disk::DiskLimit;
-use crate::keeper::Keeper;
-use crate::kernel::{KernelLayer, Recorded, Watched};
-use crate::mover::{Mover, Moves};
-use crate::privileges::{keep_for, Work};
 use crate::report::{CommandEnd, EndReason, Notice, Progress};
 use crate::shared::Shared;
 use crate::stop::Stop;
+use crate::watched::Watched;
 
 /// How long the main thread sleeps at most: a signal, the time, and a failure are noticed then.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
@@ -29,7 +21,6 @@ pub(crate) struct Watch<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) stop: &'a Stop,
     pub(crate) running: Option<Running>,
-    pub(crate) kernel: Option<KernelLayer>,
     pub(crate) has_applications: bool,
     /// Processes asked for, if it is here that their end is seen.
     pub(crate) watched: Option<Watched>,
@@ -45,89 +36,19 @@ pub(crate) struct Watch<'a> {
     pub(crate) elapsed: Duration,
 }
 
-/// What the threads hand back.
-pub(crate) struct Moved {
-    pub(crate) end: EndReason,
-    pub(crate) moves: Moves,
-    pub(crate) recorded: Recorded,
-}
-
 impl Watch<'_> {
-    /// Record, in threads of their own.
-    pub(crate) fn run(
-        &mut self,
-        applications: Option<(Keeper<'_>, Mover<'_>)>,
-        folder: (Arc<OwnedFd>, &Path),
-        flush: Duration,
+    /// It records; `events` of the kernel, if it does that.
+    pub(crate) fn started(
+        &self,
+        path: &Path,
+        kernel_events: Option<u64>,
         notify: &mut dyn FnMut(Notice),
-    ) -> Moved {
-        let shared = self.shared;
-        let path = folder.1;
-        // The command has been started, and the kernel's programs are attached.
-        keep_for(Work::Everything);
-        let recorder = self.kernel.as_mut().and_then(|kernel| kernel.recorder(folder, flush));
-        shared.begin(applications.is_some(), recorder.is_some());
-        let moved = thread::scope(|scope| {
-            // Also the mover may ask, whose rights are for files.
-            let asking = match applications {
-                Some(_) => Work::Applications,
-                None => Work::Kernel,
-            };
-            let rights = spawn(scope, "strata-rights", asking, || ask_with_these_rights().err());
-            if let Some(error) = made(Some(rights), shared).and_then(|one| joined(one, shared)) {
-                shared.fail(format!("cannot make a thread: {error}"));
-            }
-            let recording = recorder
-                .map(|record| spawn(scope, "strata-kernel", Work::Kernel, move || record(shared)));
-            let (mut moving, mut keeping) = (None, None);
-            if let Some((mut keeper, mover)) = applications {
-                moving = Some(spawn(scope, "strata-mover", Work::Files, move || mover.run()));
-                let stop = self.stop;
-                keeper.begin(&mut |notice| {
-                    notify(notice);
-                    stop.flow()
-                });
-                self.started(path, notify);
-                // Not made, it is freed here, and the mover ends.
-                let keep = move || keeper.run();
-                keeping = Some(spawn(scope, "strata-keeper", Work::Applications, keep));
-            } else {
-                self.started(path, notify);
-            }
-            keep_for(Work::Watch);
-            let recording = made(recording, shared);
-            let moving = made(moving, shared);
-            let keeping = made(keeping, shared);
-            let end = self.wait(notify, &|| {
-                recording.as_ref().is_some_and(ScopedJoinHandle::is_finished)
-                    || moving.as_ref().is_some_and(ScopedJoinHandle::is_finished)
-                    || keeping.as_ref().is_some_and(ScopedJoinHandle::is_finished)
-            });
-            self.kernel.iter_mut().for_each(KernelLayer::stop);
-            shared.stop(end);
-            notify(Notice::Stopping);
-            let recorded = recording.map(|thread| joined(thread, shared)).unwrap_or_default();
-            let moves = moving.map(|thread| joined(thread, shared)).unwrap_or_default();
-            // The keeper keeps the processes alive until then.
-            shared.set_moved();
-            if let Some(thread) = keeping {
-                joined(thread, shared);
-            }
-            Moved { end, moves, recorded }
-        });
-        self.elapsed = self.begin.elapsed();
-        if moved.end == EndReason::Failure {
-            self.outlast(notify);
-        }
-        moved
-    }
-
-    fn started(&self, path: &Path, notify: &mut dyn FnMut(Notice)) {
+    ) {
         notify(Notice::Started {
             output: path.to_owned(),
             command: self.running.as_ref().map(Running::pid),
             processes: usize::try_from(self.shared.processes()).unwrap_or(usize::MAX),
-            kernel_events: self.kernel.as_ref().map(KernelLayer::events),
+            kernel_events,
         });
     }
 
@@ -140,7 +61,7 @@ impl Watch<'_> {
     }
 
     /// The command has the terminal, and who started us waits for it: we do not leave before it.
-    fn outlast(&mut self, notify: &mut dyn FnMut(Notice)) {
+    pub(crate) fn outlast(&mut self, notify: &mut dyn FnMut(Notice)) {
         let Some(running) = &self.running else { return };
         let pid = running.pid();
         if running.end() != (CommandEnd::Running { pid }) {
@@ -158,7 +79,11 @@ impl Watch<'_> {
     }
 
     /// Until there is a reason to stop. `broken`: has a thread ended that should not?
-    fn wait(&mut self, notify: &mut dyn FnMut(Notice), broken: &dyn Fn() -> bool) -> EndReason {
+    pub(crate) fn wait(
+        &mut self,
+        notify: &mut dyn FnMut(Notice),
+        broken: &dyn Fn() -> bool,
+    ) -> EndReason {
         loop {
             let now = Instant::now();
             if self.shared.has_failed() || broken() {
@@ -236,7 +161,7 @@ impl Watch<'_> {
         let Some(layer) = self.shared.layer_that_failed() else { return };
         self.has_told_of_layer = true;
         let why = self.shared.failure().unwrap_or_default();
-        notify(Notice::LayerFailed { layer: layer.name(), why });
+        notify(Notice::LayerFailed { layer, why });
     }
 
     fn progress(&self, now: Instant) -> Progress {
@@ -248,41 +173,6 @@ impl Watch<'_> {
             discarded,
             overwritten,
             processes: self.has_applications.then(|| self.shared.processes()),
-        }
-    }
-}
-
-/// A thread with a name, for those who look at the tracer with a debugger, and with the rights for its work.
-fn spawn<'scope, T: Send + 'scope>(
-    scope: &'scope thread::Scope<'scope, '_>,
-    name: &str,
-    rights: Work,
-    work: impl FnOnce() -> T + Send + 'scope,
-) -> io::Result<ScopedJoinHandle<'scope, T>> {
-    thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, move || {
-        keep_for(rights);
-        work()
-    })
-}
-
-/// What a thread hands back; one that panicked is a failure of the session.
-fn joined<T: Default>(thread: ScopedJoinHandle<'_, T>, shared: &Shared) -> T {
-    thread.join().unwrap_or_else(|_| {
-        shared.fail("a thread of this program has failed; please report this".to_owned());
-        T::default()
-    })
-}
-
-/// A thread that was asked for, if there is one; without it the session cannot go on.
-fn made<'scope, T>(
-    thread: Option<io::Result<ScopedJoinHandle<'scope, T>>>,
-    shared: &Shared,
-) -> Option<ScopedJoinHandle<'scope, T>> {
-    match thread? {
-        Ok(thread) => Some(thread),
-        Err(error) => {
-            shared.fail(format!("cannot make a thread: {error}"));
-            None
         }
     }
 }

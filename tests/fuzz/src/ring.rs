@@ -6,7 +6,7 @@ mod trace;
 
 use channel::{Memory, Place};
 use std::sync::{Arc, Mutex, MutexGuard};
-use strata_collect::{Collector, Directory, Identity, Producer, StreamStats};
+use strata_collect::{Collector, Directory, Files, Identity, Producer, StreamStats};
 use strata_ring::LossMode;
 use trace::Trace;
 
@@ -24,13 +24,14 @@ pub fn run(input: &[u8]) {
     let Some(channel) = memory.opened(&mut input) else { return };
     let trace = Trace::new(memory.is_large, channel.subbuf_bytes());
     let directory = Directory::create(trace.folder()).expect("a folder for the trace");
-    let identity = Identity { uuid: trace::UUID, stream_id: 0, name: "channel0".to_owned() };
+    let identity = Identity { uuid: trace::UUID, stream_id: 0 };
+    let sink = Box::new(Files::new(directory, "channel0"));
     let memory = Arc::new(Mutex::new(memory));
     let streams = u64::from(channel.nr_streams());
     let (subbufs, bytes) = (u64::from(channel.nr_subbufs()), channel.subbuf_bytes());
     let (overwrites, packets) = (channel.loss_mode() == LossMode::Overwrite, 2 * subbufs + 3);
     let mut session = Session {
-        collector: Collector::new(directory, channel, identity),
+        collector: Collector::new(sink, channel, identity),
         memory,
         trace,
         number: 0,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs};
-use strata_collect::{Collector, Directory, Identity, StreamStats};
+use strata_collect::{Collector, Directory, Files, Identity, StreamStats};
 use strata_model::{
     ByteOrder, ClockClass, EventClass, Field, FieldClass, Integer, RecordHeader, StreamClass,
     Trace, Uuid,
@@ -137,8 +137,9 @@ impl Traced {
         let producer = Producer::new(&channel, header).unwrap();
         let path = folder.path().join(name);
         let directory = Directory::create(&path).unwrap();
-        let identity = Identity { uuid: UUID, stream_id: 0, name: "channel0".into() };
-        let collector = Collector::new(directory, channel, identity);
+        let identity = Identity { uuid: UUID, stream_id: 0 };
+        let collector =
+            Collector::new(Box::new(Files::new(directory, "channel0")), channel, identity);
         Traced { producer, collector, path, attr, cpu: pin() }
     }
 

@@ -1,4 +1,6 @@
 use super::*;
+use crate::report::USER;
+use crate::scratch_tests::{context, Nowhere};
 use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use std::sync::mpsc::{channel, Receiver};
 use strata_abi::user;
@@ -31,57 +33,59 @@ fn malicious_holders_of_the_socket_that_send_on_are_looked_at_so_often_and_no_mo
 
 /// What a keeper works with, and what it says.
 struct Bench {
-    shared: Shared,
-    spec: SessionSpec,
-    clock: Clock,
-    not_reached: Mutex<Reasons>,
-    hidden: Mutex<Reasons>,
-    holders: Mutex<Vec<String>>,
-    remarks: Mutex<Vec<String>>,
+    spec: Arc<SessionSpec>,
+    clock: Arc<Clock>,
+    sources: Arc<Sources>,
+    found: Arc<Found>,
 }
 
 impl Bench {
     fn new() -> Bench {
+        let rules = strata_user::Rules::parse(&["*:*"]).unwrap();
+        let context = context(Nowhere);
+        let voice = context.shared.add_layer(USER);
         Bench {
-            shared: Shared::new().unwrap(),
-            spec: SessionSpec {
-                rules: strata_user::Rules::parse(&["*:*"]).unwrap(),
+            spec: Arc::new(SessionSpec {
+                rules: rules.clone(),
                 loss_mode: strata_user::LossMode::Discard,
                 subbuf_bytes: 4096,
                 nr_subbufs: 2,
                 header: strata_user::HeaderChoice::Auto,
                 vtid: true,
                 inherit: true,
-            },
-            clock: Clock::new(),
-            not_reached: Mutex::default(),
-            hidden: Mutex::default(),
-            holders: Mutex::default(),
-            remarks: Mutex::default(),
+            }),
+            clock: Arc::new(Clock::new()),
+            sources: Arc::new(Sources { context, voice, rules, ended: Mutex::default() }),
+            found: Arc::default(),
         }
     }
 
-    fn keeper(&self, target: Target, plain_too: bool) -> (Keeper<'_>, Receiver<Arrival>) {
+    fn shared(&self) -> &Arc<Shared> {
+        self.sources.voice.shared()
+    }
+
+    fn keeper(
+        &self,
+        target: Target,
+        plain_too: bool,
+    ) -> (Keeper, Receiver<Arrival<ProcessSource>>) {
         let (arrivals, arriving) = channel();
         let keeper = Keeper::new(KeeperParts {
             target,
             listener: None,
-            spec: &self.spec,
-            clock: &self.clock,
+            spec: Arc::clone(&self.spec),
+            clock: Arc::clone(&self.clock),
             begun_ns: 0,
-            shared: &self.shared,
+            sources: Arc::clone(&self.sources),
             arrivals,
-            not_reached: &self.not_reached,
-            hidden: &self.hidden,
-            holders: &self.holders,
-            remarks: &self.remarks,
+            found: Arc::clone(&self.found),
             plain_too,
         });
         (keeper, arriving)
     }
 
     fn not_reached(&self) -> Vec<(u32, String)> {
-        let all = lock(&self.not_reached).take();
+        let all = lock(&self.found.not_reached).take();
         all.into_iter().map(|one| (one.pid, one.reason)).collect()
     }
 }
@@ -164,7 +168,7 @@ fn errors_of_processes_are_told_as_people_look_for_them_and_once() {
     ] {
         keeper.unreached(error);
     }
-    let all = lock(&bench.not_reached).take();
+    let all = lock(&bench.found.not_reached).take();
     let told: Vec<(u32, &str)> = all.iter().map(|one| (one.pid, one.name.as_str())).collect();
     let users = ["processes of user 1000", "processes of user 1001"];
     assert_eq!(told, [(5, "app"), (0, users[0]), (0, users[1]), (8, ""), (0, "")]);
@@ -199,7 +203,7 @@ fn process_that_may_be_one_of_ours_is_hidden_with_its_first_reason() {
     keeper.hide(7, "first".into());
     keeper.hide(7, "second".into());
     keeper.hide(8, "first".into());
-    let hidden = lock(&bench.hidden).take();
+    let hidden = lock(&bench.found.hidden).take();
     let told: Vec<(u32, &str)> = hidden.iter().map(|one| (one.pid, &one.reason[..])).collect();
     assert_eq!(told, [(7, "first"), (8, "first")]);
     assert_eq!(bench.not_reached(), []);
@@ -233,7 +237,7 @@ fn malicious_messages_on_the_command_s_socket_are_passed_over_and_its_end_is_see
     send(b"none of ours");
     send(&[0xff; 64]);
     keeper.receive(LAST_ROUNDS);
-    let has_socket = |keeper: &Keeper<'_>| match &keeper.target {
+    let has_socket = |keeper: &Keeper| match &keeper.target {
         Target::Command { announcements, .. } => announcements.is_some(),
         _ => false,
     };
@@ -244,7 +248,7 @@ fn malicious_messages_on_the_command_s_socket_are_passed_over_and_its_end_is_see
     assert!(!has_socket(&keeper));
     // Who has the other end at the last has nobody here.
     keeper.find_holders();
-    assert_eq!(*lock(&bench.holders), Vec::<String>::new());
+    assert_eq!(*lock(&bench.found.holders), Vec::<String>::new());
 }
 
 #[test]
@@ -255,17 +259,17 @@ fn run_ends_with_the_session_lets_the_mover_end_and_waits_for_it() {
     // Nobody: the search at the end finds nothing of it.
     let (mut keeper, arriving) =
         bench.keeper(of_command(4_000_000_000, Some(launch.started())), false);
-    bench.shared.stop(crate::report::EndReason::Command);
+    bench.shared().stop(crate::report::EndReason::Command);
     std::thread::scope(|scope| {
         let running = scope.spawn(move || keeper.run());
         // The mover: nobody comes any more. Else this waits for ever.
         assert!(arriving.recv().is_err());
         assert!(!running.is_finished());
-        assert!(lock(&bench.holders).is_empty());
-        bench.shared.set_moved();
+        assert!(lock(&bench.found.holders).is_empty());
+        bench.shared().set_moved();
         running.join().unwrap();
     });
-    assert_eq!(*lock(&bench.holders), ["a descendant of the command"]);
+    assert_eq!(*lock(&bench.found.holders), ["a descendant of the command"]);
     drop(theirs);
 }
 
@@ -287,9 +291,9 @@ fn keeper_that_stood_still_for_long_says_so_and_one_that_was_a_little_late_does_
     let Some(late) = now.checked_sub(LAG + Duration::from_secs(1)) else { return };
     keeper.next_tick = now + LAG;
     keeper.look_after();
-    assert!(!bench.shared.has_lagged());
+    assert!(!bench.shared().has_lagged());
     keeper.next_tick = late;
     keeper.look_after();
-    assert!(bench.shared.has_lagged());
+    assert!(bench.shared().has_lagged());
     assert!(keeper.next_tick > now && keeper.next_update > now);
 }

@@ -19,19 +19,6 @@ fn follow_is_who_was_asked_for() {
 }
 
 #[test]
-fn watched_have_ended_when_all_have_and_who_is_not_there_is_named() {
-    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-    let (watched, absent) = Watched::new(&[child.id(), u32::MAX]);
-    assert_eq!(absent.iter().map(|one| one.pid).collect::<Vec<_>>(), [u32::MAX]);
-    assert!(absent[0].reason.ends_with("is not there"), "{absent:?}");
-    assert!(!watched.have_ended());
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(watched.have_ended());
-    assert!(Watched::new(&[]).0.have_ended());
-}
-
-#[test]
 fn refused_ends_of_a_system_call_are_one_event() {
     let problem = |event: &str| Problem { event: event.into(), reason: "x".into() };
     let problems = ["syscall_entry_read", "sched_switch", "syscall_exit_read"].map(problem);
@@ -56,14 +43,8 @@ fn names_of_a_system_call_are_its_own_and_those_of_both_ends() {
     assert_eq!(recorded_names(&name(true)), ["read", "syscall_entry_read", "syscall_exit_read"]);
 }
 
-use std::sync::atomic::AtomicU64;
-
-use strata_ctf::end_mark::Ending;
 use strata_kernel::{KernelEvent, Probe};
 use strata_model::{Field, FieldClass, Integer, LossMode};
-
-use crate::report::EndReason;
-use crate::scratch_tests::{channel, Scratch};
 
 fn selected(name: &str, is_followed: bool, (entry, exit): (bool, bool)) -> SelectedEvent {
     let field = |name: &str| Field::new(name, FieldClass::Integer(Integer::signed(8)));
@@ -134,26 +115,27 @@ fn layer_without_an_event_has_a_report_and_nothing_to_detach() {
         layer
     };
     let mut one = layer();
-    assert_eq!((one.events(), one.is_default()), (3, false));
+    assert_eq!((one.events(), one.is_default()), (Some(3), false));
     one.start();
+    one.run();
+    assert!(!one.is_broken());
     one.stop();
-    let scratch = Scratch::new("kernel-none");
-    let folder: OwnedFd = std::fs::File::open(&scratch.0).unwrap().into();
-    assert!(one.recorder((Arc::new(folder), &scratch.0), Duration::ZERO).is_none());
-    let mut ended = one.end(Recorded::default());
-    assert_eq!((ended.kernel.tracepoints, ended.kernel.selected), (5, 3));
-    assert_eq!((ended.kernel.name.as_str(), ended.kernel.folder), ("kernel", None));
-    assert_eq!((ended.report.problems.len(), ended.report.rules.len()), (2, 1));
-    assert!(ended.report.is_filtered && !ended.report.is_default);
+    one.join();
+    let mut ended = Box::new(one).end();
+    let (report, [kernel]) = (ended.kernel.unwrap(), &ended.report.processes[..]) else { panic!() };
+    assert_eq!((kernel.tracepoints, kernel.selected), (5, 3));
+    assert_eq!((kernel.name.as_str(), kernel.folder.as_ref()), ("kernel", None));
+    assert_eq!((report.problems.len(), report.rules.len()), (2, 1));
+    assert!(report.is_filtered && !report.is_default);
     assert_eq!(ended.remarks, ["r"]);
     assert!(!ended.detaching.is_going_on());
     // By default, rules that nobody wrote are not told.
-    let ended = layer().by_default().end(Recorded::default());
-    assert!(ended.report.is_default && ended.report.rules.is_empty());
+    let report = Box::new(layer().by_default()).end().kernel.unwrap();
+    assert!(report.is_default && report.rules.is_empty());
     // More problems than events: none is left, and no more.
     let mut few = layer();
     few.selected = 1;
-    assert_eq!(few.events(), 0);
+    assert_eq!(few.events(), Some(0));
 }
 
 #[test]
@@ -187,79 +169,6 @@ fn rules_that_are_not_well_formed_are_said_before_anything_of_the_kernel_is_read
     let asked = KernelOptions { probes, ..KernelOptions::default() };
     let error = layer.add_probes(&asked, &mut events).unwrap_err();
     assert!(matches!(error, SessionError::Probe(_)) && events.is_empty(), "{error}");
-}
-
-/// A recorder of a channel in which nothing is, into this folder; and the descriptor of the folder.
-fn recorder<'a>(scratch: &Scratch, shared: &'a Shared) -> (Recorder<'a>, OwnedFd) {
-    let root: OwnedFd = std::fs::File::open(&scratch.0).unwrap().into();
-    let path = scratch.0.join(KERNEL);
-    let directory = Directory::create_in(root.as_fd(), OsStr::new(KERNEL), &path).unwrap();
-    directory.begin().unwrap();
-    let uuid = new_uuid().unwrap();
-    let identity = Identity { uuid, stream_id: 0, name: "channel0".to_owned() };
-    let mut collector = Collector::new(directory, channel(2).0, identity);
-    collector.set_metadata("x").unwrap();
-    shared.begin(false, true);
-    (Recorder::new(collector, 2, Duration::ZERO, shared), root)
-}
-
-#[test]
-fn recorder_to_which_nothing_happened_leaves_no_folder() {
-    let scratch = Scratch::new("kernel-empty");
-    let shared = Shared::new().unwrap();
-    let (recorder, root) = recorder(&scratch, &shared);
-    std::fs::write(scratch.0.join("kernel").join(statedump::FILE), "x").unwrap();
-    shared.stop(EndReason::Duration);
-    let recorded = recorder.run(root.as_fd(), &AtomicU64::new(0), Dump::default());
-    assert_eq!((recorded.folder, recorded.unmarked), (None, 0));
-    assert_eq!((recorded.counts.packets, recorded.counts.streams), (0, 2));
-    assert!(!scratch.0.join(KERNEL).exists());
-}
-
-#[test]
-fn recorder_of_events_that_no_program_ran_for_tells_them_in_the_trace() {
-    let scratch = Scratch::new("kernel-nested");
-    let shared = Shared::new().unwrap();
-    let (recorder, root) = recorder(&scratch, &shared);
-    shared.stop(EndReason::Asked(None));
-    let recorded = recorder.run(root.as_fd(), &AtomicU64::new(9), Dump::default());
-    assert_eq!(recorded.folder, Some(scratch.0.join(KERNEL)));
-    assert_eq!((recorded.counts.discarded.not_run, recorded.unmarked), (9, 0));
-    assert_eq!(shared.counts().2, 9);
-    let mark = std::fs::read(scratch.0.join("kernel").join(strata_ctf::end_mark::FILE)).unwrap();
-    let mark = strata_ctf::end_mark::EndMark::decode(&mark).unwrap();
-    assert_eq!(mark.ending, Ending::Stopped);
-    // Either a packet counts them, or the mark does.
-    assert_eq!(recorded.counts.told + mark.losses.total(), 9);
-}
-
-#[test]
-fn recorder_of_a_layer_that_failed_writes_no_more_and_counts_what_is_not_marked() {
-    let scratch = Scratch::new("kernel-failed");
-    let shared = Shared::new().unwrap();
-    let (mut recorder, root) = recorder(&scratch, &shared);
-    let source = std::io::Error::from_raw_os_error(libc::ENOSPC);
-    shared
-        .fail_to_write(Layer::Kernel, &strata_collect::Error::NoSpace { path: "x".into(), source });
-    assert_eq!(recorder.round(), 0);
-    shared.stop(EndReason::Failure);
-    let recorded = recorder.run(root.as_fd(), &AtomicU64::new(4), Dump::default());
-    assert_eq!(recorded.counts.discarded.not_run, 4);
-    assert_eq!((recorded.counts.packets, recorded.unmarked), (0, 4));
-}
-
-#[test]
-fn layer_without_a_folder_waits_for_the_end_and_counts_what_would_be_in_it() {
-    let shared = Shared::new().unwrap();
-    let not_run = AtomicU64::new(6);
-    let recorded = std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| unwritten(channel(3).0, &shared, &not_run));
-        assert!(!waiting.is_finished());
-        shared.stop(EndReason::Failure);
-        waiting.join().unwrap()
-    });
-    assert_eq!((recorded.folder, recorded.unmarked), (None, 6));
-    assert_eq!((recorded.counts.streams, recorded.counts.discarded.not_run), (3, 6));
 }
 
 #[test]

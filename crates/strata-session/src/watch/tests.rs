@@ -2,8 +2,11 @@
 
 use super::*;
 use crate::command::Inherited;
+use crate::report::{KERNEL, USER};
 use crate::scratch_tests::Scratch;
 use std::ffi::OsString;
+use std::io;
+use strata_collect::Monitor;
 
 /// A session of nobody that nothing ends.
 fn watch<'a>(shared: &'a Shared, stop: &'a Stop) -> Watch<'a> {
@@ -12,7 +15,6 @@ fn watch<'a>(shared: &'a Shared, stop: &'a Stop) -> Watch<'a> {
         shared,
         stop,
         running: None,
-        kernel: None,
         has_applications: true,
         watched: None,
         deadline: None,
@@ -93,14 +95,15 @@ fn limit_that_is_not_reached_lets_the_session_go_on() {
     let mut watch = watch(&shared, &stop);
     watch.limit = Some((1000, DiskLimit::new(1000, &scratch.0)));
     let counts = |bytes| crate::report::Counts { bytes, ..Default::default() };
-    shared.set_counts(&counts(999));
+    let (user, kernel) = (shared.add_layer(USER), shared.add_layer(KERNEL));
+    user.set_counts(&counts(999));
     let mut rounds = 0;
     let end = watch.wait(
         &mut |notice| {
             assert!(matches!(notice, Notice::Progress(_)));
             rounds += 1;
             // The next look finds one byte more, of the other layer.
-            shared.set_kernel_counts(&counts(1));
+            kernel.set_counts(&counts(1));
         },
         &|| false,
     );
@@ -112,7 +115,7 @@ fn progress_has_the_figures_and_no_processes_where_none_are_recorded() {
     let (shared, stop) = (Shared::new().unwrap(), Stop::new());
     let mut watch = watch(&shared, &stop);
     let discarded = crate::report::Discarded { full: 3, ..Default::default() };
-    shared.set_counts(&crate::report::Counts {
+    shared.add_layer(USER).set_counts(&crate::report::Counts {
         records: 1,
         bytes: 2,
         discarded,
@@ -138,11 +141,11 @@ fn progress_has_the_figures_and_no_processes_where_none_are_recorded() {
 fn layer_that_cannot_be_written_is_told_once_and_ends_nothing() {
     let (shared, stop) = (Shared::new().unwrap(), Stop::new());
     let mut watch = watch(&shared, &stop);
-    shared.begin(true, true);
+    let (_user, kernel) = (shared.add_layer(USER), shared.add_layer(KERNEL));
     let mut notices = Vec::new();
     watch.tell_of_layer(&mut |notice| notices.push(notice));
     assert_eq!(notices, []);
-    shared.fail_to_write(crate::shared::Layer::Kernel, &no_space());
+    kernel.fail(&no_space());
     for _ in 0..2 {
         watch.tell_of_layer(&mut |notice| notices.push(notice));
     }
@@ -223,22 +226,4 @@ fn end_of_the_command_ends_the_session_with_its_status() {
     assert_eq!(end, EndReason::Command);
     assert_eq!(watch.running.as_ref().unwrap().end(), CommandEnd::Exited(3));
     assert!(notices.iter().all(|notice| matches!(notice, Notice::Progress(_))), "{notices:?}");
-}
-
-#[test]
-fn thread_that_panics_or_cannot_be_made_is_the_session_s_failure() {
-    let shared = Shared::new().unwrap();
-    let value = thread::scope(|scope| {
-        let thread = thread::Builder::new()
-            .spawn_scoped(scope, || -> u64 { std::panic::resume_unwind(Box::new("on purpose")) });
-        joined(thread.unwrap(), &shared)
-    });
-    assert_eq!(value, 0);
-    assert!(shared.failure().unwrap().contains("please report this"), "{:?}", shared.failure());
-    let shared = Shared::new().unwrap();
-    let source = io::Error::from_raw_os_error(libc::EAGAIN);
-    assert!(made::<()>(Some(Err(source)), &shared).is_none());
-    assert!(shared.failure().unwrap().starts_with("cannot make a thread: "));
-    let shared = Shared::new().unwrap();
-    assert!(made::<()>(None, &shared).is_none() && !shared.has_failed());
 }

@@ -1,0 +1,346 @@
+//! The pump: takes packets from the channels of all sources of a layer, in one thread, and has each source's
+//! [`Collector`] write them.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use strata_model::Counts;
+use strata_ring::Channel;
+
+use crate::collector::Collector;
+use crate::error::Error;
+use crate::sink::Sink;
+use crate::source::{Monitor, Opened, Source};
+use crate::stats::{counts_of, unwritten_of};
+
+/// Pause after a round that found packets. Long enough for a producer at full speed to fill a part of a
+/// sub-buffer, short enough to be back before it has filled them all.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// Pause when nothing has happened for a while.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
+/// How often figures are told.
+const COUNT_PERIOD: Duration = Duration::from_millis(100);
+
+/// A source on its way to the pump.
+#[derive(Debug)]
+pub struct Arrival<S> {
+    /// What knows it.
+    pub source: S,
+    /// Its channel, from which nothing was taken yet.
+    pub channel: Channel,
+}
+
+/// Where the packets of a source go.
+#[derive(Debug)]
+enum Output {
+    /// Nothing was recorded yet: there is no trace.
+    Idle(Channel),
+    /// There is one.
+    Open(Box<Collector>),
+    /// No more.
+    Closed,
+}
+
+/// One source.
+#[derive(Debug)]
+struct Pumped<S> {
+    source: S,
+    output: Output,
+    streams: u32,
+    /// What no program ran for is among the discarded.
+    has_not_run: bool,
+    last: Counts,
+}
+
+/// The pump's state.
+pub struct Pump<'a, S> {
+    monitor: &'a dyn Monitor,
+    arrivals: Receiver<Arrival<S>>,
+    sources: Vec<Pumped<S>>,
+    flush: Duration,
+    next_flush: Option<Instant>,
+    next_count: Instant,
+    /// What was recorded of sources that are closed.
+    closed: Counts,
+}
+
+impl<'a, S: Source> Pump<'a, S> {
+    /// A pump of what comes by `arrivals`. What is published of a sub-buffer being filled is taken once in
+    /// `flush`; zero: at the end only.
+    #[must_use]
+    pub fn new(
+        arrivals: Receiver<Arrival<S>>,
+        monitor: &'a dyn Monitor,
+        flush: Duration,
+    ) -> Pump<'a, S> {
+        let now = Instant::now();
+        Pump {
+            monitor,
+            arrivals,
+            sources: Vec::new(),
+            flush,
+            next_flush: (!flush.is_zero()).then(|| now + flush),
+            next_count: now,
+            closed: Counts::default(),
+        }
+    }
+
+    /// Until nobody sends any more, and all is taken. Whoever sends drops its end when everything is switched
+    /// off. Returns what was recorded.
+    pub fn run(mut self) -> Counts {
+        let mut pause = PAUSE_MIN;
+        while let Some(first) = self.arrive(pause) {
+            let packets = first.saturating_add(self.round());
+            self.close_ended();
+            self.count();
+            pause = match packets {
+                0 => (pause * 2).min(PAUSE_MAX),
+                _ => PAUSE_MIN,
+            };
+        }
+        for pumped in std::mem::take(&mut self.sources) {
+            self.close(pumped);
+        }
+        self.monitor.set_counts(&self.closed);
+        self.closed
+    }
+
+    /// Lets in who comes, for as long as the pause is. Returns how many packets were moved of them at once;
+    /// `None`: nobody will come any more, and everything is switched off.
+    ///
+    /// A thousand may come one after the other: the others are not looked at for each of them, and this thread
+    /// is not woken by each.
+    fn arrive(&mut self, pause: Duration) -> Option<u64> {
+        let until = Instant::now() + pause;
+        loop {
+            match self.arrivals.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(arrival) => self.add(arrival),
+                Err(RecvTimeoutError::Timeout) => return Some(0),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+            let first = self.sources.len().saturating_sub(1);
+            loop {
+                match self.arrivals.try_recv() {
+                    Ok(arrival) => self.add(arrival),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return None,
+                }
+            }
+            // What comes may be at work already, and fill its buffers before the pause is over.
+            let rest = until.saturating_duration_since(Instant::now());
+            let packets = self.poll(first);
+            if rest.is_zero() || packets > 0 {
+                return Some(packets);
+            }
+            thread::sleep(rest.min(PAUSE_MIN));
+        }
+    }
+
+    fn add(&mut self, arrival: Arrival<S>) {
+        let mut pumped = Pumped::new(arrival);
+        if pumped.source.begins_at_once() && !self.monitor.has_failed() {
+            if let Err(error) = pumped.open() {
+                failed(self.monitor, &mut pumped, &error);
+            }
+        }
+        self.sources.push(pumped);
+    }
+
+    /// Once through all sources. Returns how many packets were moved.
+    fn round(&mut self) -> u64 {
+        let now = Instant::now();
+        if self.next_flush.is_none_or(|time| now < time) {
+            return self.poll(0);
+        }
+        self.next_flush = Some(now + self.flush);
+        self.each(0, Pumped::flush)
+    }
+
+    /// Takes the whole packets of the sources from this one on. Returns how many.
+    fn poll(&mut self, first: usize) -> u64 {
+        self.each(first, Pumped::poll)
+    }
+
+    fn each(&mut self, first: usize, work: impl Fn(&mut Pumped<S>) -> Result<u64, Error>) -> u64 {
+        let mut packets = 0u64;
+        for pumped in self.sources.iter_mut().skip(first) {
+            if self.monitor.has_failed() {
+                return 0;
+            }
+            match work(pumped) {
+                Ok(moved) => packets = packets.saturating_add(moved),
+                Err(error) => failed(self.monitor, pumped, &error),
+            }
+        }
+        packets
+    }
+
+    /// Takes what is left of sources that have ended.
+    fn close_ended(&mut self) {
+        let mut index = 0;
+        while index < self.sources.len() {
+            if self.sources[index].source.has_ended() {
+                let pumped = self.sources.swap_remove(index);
+                self.close(pumped);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    fn close(&mut self, mut pumped: Pumped<S>) {
+        if !self.monitor.has_failed() {
+            if let Err(error) = pumped.finish() {
+                failed(self.monitor, &mut pumped, &error);
+            }
+        }
+        let is_left = self.monitor.has_failed();
+        self.closed.add(&pumped.close(is_left));
+    }
+
+    fn count(&mut self) {
+        let now = Instant::now();
+        if now < self.next_count {
+            return;
+        }
+        self.next_count = now + COUNT_PERIOD;
+        let mut sum = self.closed;
+        self.sources.iter_mut().for_each(|pumped| sum.add(&pumped.counts()));
+        self.monitor.set_counts(&sum);
+    }
+}
+
+/// Whose fault it is decides what ends: all of it, or the one source.
+fn failed<S: Source>(monitor: &dyn Monitor, pumped: &mut Pumped<S>, error: &Error) {
+    if error.is_of_the_source() {
+        pumped.source.give_up(error);
+    } else {
+        monitor.fail(error);
+    }
+}
+
+impl<S: Source> Pumped<S> {
+    fn new(Arrival { source, channel }: Arrival<S>) -> Pumped<S> {
+        let streams = channel.nr_streams();
+        let (output, last) = (Output::Idle(channel), Counts::default());
+        Pumped { source, output, streams, has_not_run: false, last }
+    }
+
+    /// Takes whole packets. Returns how many.
+    fn poll(&mut self) -> Result<u64, Error> {
+        match self.source.must_wait() {
+            true => Ok(0),
+            false => self.with_collector(|collector, describe| collector.poll(describe)),
+        }
+    }
+
+    /// Takes what is published of the sub-buffers being filled, too.
+    fn flush(&mut self) -> Result<u64, Error> {
+        match self.source.must_wait() {
+            true => Ok(0),
+            false => self.with_collector(|collector, describe| collector.flush(describe)),
+        }
+    }
+
+    /// Takes what is left.
+    fn finish(&mut self) -> Result<(), Error> {
+        let producer = self.source.producer();
+        self.count_not_run();
+        self.with_collector(|collector, describe| {
+            collector.finish(producer, describe).map(|()| 0)
+        })?;
+        match &mut self.output {
+            Output::Open(collector) => self.source.finished(collector),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts what no program ran for, once.
+    fn count_not_run(&mut self) {
+        if let Output::Open(collector) = &mut self.output {
+            if !std::mem::replace(&mut self.has_not_run, true) {
+                collector.add_discarded(self.source.not_run());
+            }
+        }
+    }
+
+    /// Lets `work` take packets, if there is something to take or was before.
+    fn with_collector(
+        &mut self,
+        work: impl FnOnce(&mut Collector, &mut dyn FnMut() -> Option<String>) -> Result<u64, Error>,
+    ) -> Result<u64, Error> {
+        if let Output::Idle(channel) = &mut self.output {
+            if !has_something(channel) {
+                return Ok(0);
+            }
+            self.open()?;
+        }
+        let Output::Open(collector) = &mut self.output else { return Ok(0) };
+        let source = &mut self.source;
+        work(collector, &mut || source.describe())
+    }
+
+    fn open(&mut self) -> Result<(), Error> {
+        let opened = self.source.open()?;
+        let Output::Idle(channel) = std::mem::replace(&mut self.output, Output::Closed) else {
+            return Ok(());
+        };
+        let Opened { sink, identity, mut classes, kinds, span_from } = opened;
+        let mut collector = Box::new(Collector::new(sink, channel, identity));
+        collector.set_classes(move || classes());
+        if let Some(begin) = span_from {
+            collector.span_from(begin);
+        }
+        self.output = Output::Open(collector);
+        let Output::Open(collector) = &mut self.output else { return Ok(()) };
+        // Before packets: records that were only discarded are told by a packet without records.
+        match kinds {
+            Some(kinds) => collector.describe_kinds(kinds)?,
+            None => {
+                if let Some(text) = self.source.describe() {
+                    collector.set_metadata(&text)?;
+                }
+            }
+        }
+        self.source.opened(collector)
+    }
+
+    /// What was recorded until now.
+    fn counts(&mut self) -> Counts {
+        if let Output::Open(collector) = &mut self.output {
+            self.last = counts_of(&collector.stats(), self.streams);
+        }
+        self.last
+    }
+
+    /// Lets go of the source. `is_left`: what its streams hold is written nowhere, and counted.
+    fn close(mut self, is_left: bool) -> Counts {
+        self.count_not_run();
+        match &mut self.output {
+            Output::Open(collector) if is_left => collector.give_up(),
+            Output::Idle(channel) if is_left => {
+                self.last = unwritten_of(channel);
+                self.last.discarded.not_run = self.source.not_run();
+            }
+            _ => {}
+        }
+        let mut counts = self.counts();
+        let sink: Option<Box<dyn Sink>> = match std::mem::replace(&mut self.output, Output::Closed)
+        {
+            Output::Open(collector) => Some(collector.into_sink()),
+            Output::Idle(_) | Output::Closed => None,
+        };
+        counts.metadata_bytes = sink.as_ref().map_or(0, |sink| sink.metadata_bytes());
+        self.source.close(counts, sink)
+    }
+}
+
+/// Was anything recorded, or discarded?
+fn has_something(channel: &mut Channel) -> bool {
+    (0..channel.nr_streams()).any(|number| match channel.stream(number) {
+        Ok(stream) => stream.backlog() > 0 || stream.counters().discarded() > 0,
+        // The collector says what is wrong with it.
+        Err(_) => true,
+    })
+}

@@ -1,0 +1,94 @@
+//! Where packets come from: a channel, and who knows what is in it and what becomes of its trace.
+
+use strata_model::{Counts, StreamClass};
+
+use crate::collector::{Collector, Identity, Producer};
+use crate::error::Error;
+use crate::kinds::Kinds;
+use crate::sink::Sink;
+
+/// Tells the event record classes of a stream; see [`Collector::set_classes`].
+pub type Classes = Box<dyn FnMut() -> Option<StreamClass> + Send>;
+
+/// A trace that can be written to.
+pub struct Opened {
+    /// Where it goes.
+    pub sink: Box<dyn Sink>,
+    /// Which trace it is.
+    pub identity: Identity,
+    /// See [`Collector::set_classes`].
+    pub classes: Classes,
+    /// Metadata that grow with the kinds that happen ([`Collector::describe_kinds`]), instead of
+    /// [`Source::describe`].
+    pub kinds: Option<Kinds>,
+    /// See [`Collector::span_from`].
+    pub span_from: Option<u64>,
+}
+
+/// One channel that a [`crate::Pump`] takes packets from. All of it is called by the pump's thread.
+pub trait Source: Send {
+    /// Whether its trace begins at once; else with its first record.
+    fn begins_at_once(&self) -> bool {
+        false
+    }
+
+    /// Makes its trace. After an error it is asked again when there is something to write.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn open(&mut self) -> Result<Opened, Error>;
+
+    /// The trace is there, and described; nothing is written yet.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn opened(&mut self, _collector: &mut Collector) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// New metadata, if records may be of event record classes that the last ones do not have.
+    fn describe(&mut self) -> Option<String>;
+
+    /// Its packets are to wait, until later.
+    fn must_wait(&self) -> bool {
+        false
+    }
+
+    /// Nothing will come any more: what is left is taken, and then it is closed.
+    fn has_ended(&self) -> bool;
+
+    /// How it stands with who wrote, at its end.
+    fn producer(&self) -> Producer;
+
+    /// Records that the kernel kept from being written, known at the end; see [`Collector::add_discarded`].
+    fn not_run(&self) -> u64 {
+        0
+    }
+
+    /// All is written.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn finished(&mut self, _collector: &mut Collector) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Its memory cannot be read any more, for this reason.
+    fn give_up(&mut self, error: &Error);
+
+    /// The end: `counts` were recorded, into `sink` if there was anything. The channel is unmapped. Returns
+    /// the counts as they are to be reported.
+    fn close(self, counts: Counts, sink: Option<Box<dyn Sink>>) -> Counts;
+}
+
+/// Whom a pump works for.
+pub trait Monitor: Send + Sync {
+    /// Nothing can be written any more: packets stay where they are, and count as discarded.
+    fn has_failed(&self) -> bool;
+
+    /// This could not be written.
+    fn fail(&self, error: &Error);
+
+    /// So much was recorded until now.
+    fn set_counts(&self, counts: &Counts);
+}

@@ -1,0 +1,115 @@
+//! What a session asks of a layer: of those who are recorded in one way. Each layer has its own files; a session
+//! knows of none what it records.
+
+use std::ffi::OsString;
+use std::ops::ControlFlow;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use strata_collect::{Error, Sink};
+
+use crate::command::Running;
+use crate::describe::Machine;
+use crate::detach::Detaching;
+use crate::privileges::Work;
+use crate::report::{KernelReport, LayerReport, NotReached, Notice, RuleReport};
+use crate::shared::Shared;
+
+/// Where the traces of a session go.
+pub(crate) trait Output: Send {
+    /// A trace of this layer, and within it of the process with this name and number, if it is of one.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn trace(&mut self, layer: &str, process: Option<(&[u8], u32)>)
+        -> Result<Box<dyn Sink>, Error>;
+
+    /// Takes a layer's trace away, in which is nothing.
+    fn remove(&mut self, layer: &str, sink: Box<dyn Sink>);
+}
+
+/// What the layers of a session have in common.
+pub(crate) struct Context {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) machine: Machine,
+    /// When the recording was begun, as traces say it.
+    pub(crate) created: String,
+    pub(crate) output: Arc<Mutex<dyn Output>>,
+    /// How often what is recorded is written; zero: at the end only.
+    pub(crate) flush: Duration,
+}
+
+/// Hears how far it is, and says whether to go on.
+pub(crate) type Tell<'t> = dyn FnMut(Notice) -> ControlFlow<()> + 't;
+
+/// What a command inherits, so that it can be recorded from its first instruction on.
+#[derive(Debug, Default)]
+pub(crate) struct Inheritance<'l> {
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) keep_open: Vec<BorrowedFd<'l>>,
+}
+
+/// One layer: made ready, started, run in threads of its own, stopped, joined, ended; each once, in this order.
+pub(crate) trait Layer {
+    /// What it asks the system for while it runs.
+    fn rights(&self) -> Work;
+
+    /// Records from now on; on the thread that starts the command.
+    fn start(&mut self);
+
+    /// What the command is to inherit, if there will be one.
+    fn inheritance(&self) -> Inheritance<'_> {
+        Inheritance::default()
+    }
+
+    /// The command was started; `None`: there is none.
+    fn begun(&mut self, _command: Option<&Running>) {}
+
+    /// Moves what is recorded, in a thread of its own.
+    fn run(&mut self);
+
+    /// Lets in who is there already, unless `tell` breaks.
+    fn admit(&mut self, _tell: &mut Tell<'_>) {}
+
+    /// How many events it records, where that is known before they happen.
+    fn events(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether it knows when all have ended who were asked for by number ([`Shared::is_nobody_left`]).
+    fn knows_processes(&self) -> bool {
+        false
+    }
+
+    /// Has a thread of it ended?
+    fn is_broken(&self) -> bool;
+
+    /// Records no more; what was recorded goes on being moved.
+    fn stop(&mut self);
+
+    /// Until all is moved; after the session was told to stop.
+    fn join(&mut self);
+
+    /// What became of it.
+    fn end(self: Box<Self>) -> LayerEnd;
+}
+
+/// What a layer has to say at its end.
+#[derive(Debug, Default)]
+pub(crate) struct LayerEnd {
+    pub(crate) report: LayerReport,
+    pub(crate) remarks: Vec<String>,
+    /// What became of its rules.
+    pub(crate) rules: Vec<RuleReport>,
+    pub(crate) not_reached: Vec<NotReached>,
+    /// Of those it cannot be said whether they belong to the recording.
+    pub(crate) hidden: Vec<NotReached>,
+    /// Who outlived the command, and is recorded no more.
+    pub(crate) holders: Vec<String>,
+    /// See [`crate::report::Report::of_lttng`].
+    pub(crate) of_lttng: Vec<String>,
+    /// Of the kernel.
+    pub(crate) kernel: Option<KernelReport>,
+    pub(crate) detaching: Detaching,
+}

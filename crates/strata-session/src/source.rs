@@ -1,0 +1,311 @@
+//! The packets of one process: what the pump asks while it takes them, and what becomes of the process' trace.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use strata_collect::{
+    Classes, Counts, Directory, Error, Identity, Monitor, Opened, Producer, Sink, Source,
+};
+use strata_ctf::end_mark::Losses;
+use strata_ctf::environment::Known;
+use strata_model::Uuid;
+use strata_user::{RecordFormat, Rules};
+
+use crate::describe::{known, new_uuid, stream_class, TraceOf};
+use crate::error::failure_text;
+use crate::layer::Context;
+use crate::lock::lock;
+use crate::pace::Pace;
+use crate::report::{ProcessReport, USER};
+use crate::reports::Reports;
+use crate::shared::Voice;
+use crate::traced::Traced;
+use crate::verify::impossible_record;
+
+/// What became of the processes.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    pub(crate) reports: Reports,
+    /// Tracepoints that each rule matched.
+    pub(crate) matched: Vec<u64>,
+}
+
+/// What the sources of all processes have in common.
+pub(crate) struct Sources {
+    pub(crate) context: Arc<Context>,
+    pub(crate) voice: Voice,
+    pub(crate) rules: Rules,
+    pub(crate) ended: Mutex<Ended>,
+}
+
+/// One process, as the pump knows it.
+pub(crate) struct ProcessSource {
+    of: Arc<Sources>,
+    traced: Arc<Traced>,
+    folder: Option<PathBuf>,
+    uuid: Uuid,
+    format: RecordFormat,
+    streams: u32,
+    /// Event record classes in the metadata; `None`: there is none yet.
+    described: Option<usize>,
+    /// When they may be made anew.
+    pace: Pace,
+}
+
+impl ProcessSource {
+    /// # Errors
+    /// What the system said when asked for a new number.
+    pub(crate) fn new(
+        of: &Arc<Sources>,
+        traced: Arc<Traced>,
+        format: RecordFormat,
+        streams: u32,
+    ) -> io::Result<ProcessSource> {
+        Ok(ProcessSource {
+            of: Arc::clone(of),
+            traced,
+            folder: None,
+            uuid: new_uuid()?,
+            format,
+            streams,
+            described: None,
+            pace: Pace::new(),
+        })
+    }
+
+    /// The classes of its event records, as far as they are known.
+    fn classes(&self) -> Classes {
+        let (traced, format) = (Arc::clone(&self.traced), self.format);
+        Box::new(move || {
+            let session = traced.session();
+            session.as_ref().map(|one| stream_class(format, one.events().collect()))
+        })
+    }
+
+    /// Set the process aside if it has written over its records.
+    fn look_at_records(&self, directory: Option<&Directory>) {
+        let (Some(directory), Some(class)) = (directory, self.classes()()) else { return };
+        if let Some(found) = impossible_record(directory, &class) {
+            self.traced.disbelieve(format!(
+                "{found}: it has written over its own records. Its shared memory is damaged"
+            ));
+        }
+    }
+
+    /// Give the process' memory back.
+    fn release(&self, counts: &mut Counts) {
+        let (traced, shared) = (&self.traced, self.of.voice.shared());
+        let Some(session) = traced.session().take() else { return };
+        let counters = session.counters();
+        counts.discarded.unmapped = counters.discarded_unmapped;
+        counts.discarded.unstaged = counters.discarded_unstaged;
+        counts.discarded.no_clock = counters.discarded_no_clock;
+        if counters.self_stopped {
+            let why = match shared.has_lagged() {
+                true => "this program had not moved for 10 s",
+                // Seen from there, our heartbeat is old: its clock is another one, or it is not honest.
+                false => {
+                    "it runs in a time namespace of its own, or its shared memory is damaged: this \
+                     program was there"
+                }
+            };
+            traced.warn(format!("it left the session: {why}"));
+        }
+        let limit = shared.possible_records(self.streams);
+        for found in [counts.discarded.total(), counts.overwritten, counts.records] {
+            if found > limit {
+                traced.disbelieve(format!(
+                    "it says that {found} event records were written or discarded; more than \
+                     {limit} are not possible in that time. Its shared memory is damaged"
+                ));
+            }
+        }
+        if let Err(error) = session.release_at_once() {
+            traced.found(&error, shared);
+        }
+    }
+
+    /// Say in the trace how it ended, and what is not in it. Returns of how many records it cannot say that.
+    fn mark(&self, sink: Option<&mut (dyn Sink + 'static)>, counts: &Counts) -> u64 {
+        if self.traced.is_damaged() {
+            return 0;
+        }
+        let (losses, voice) = (Losses::of(counts), &self.of.voice);
+        let Some(sink) = sink.filter(|sink| sink.metadata_bytes() > 0) else {
+            return losses.total();
+        };
+        match sink.end(voice.ending(), losses) {
+            Ok(()) => 0,
+            Err(error) => {
+                voice.fail(&error);
+                losses.total()
+            }
+        }
+    }
+
+    fn report(&self, matched: &mut [u64], counts: Counts, unmarked: u64) -> ProcessReport {
+        let (traced, application) = (&self.traced, self.traced.application());
+        let shared = self.of.voice.shared();
+        let tracepoints =
+            application.count_matches(&self.of.rules, matched).unwrap_or_else(|error| {
+                traced.found(&error, shared);
+                0
+            });
+        let refused = application.refused_tracepoints().map_or_else(
+            |error| {
+                traced.warn(error.to_string());
+                0
+            },
+            u64::from,
+        );
+        ProcessReport {
+            pid: application.pid(),
+            name: application.name().to_owned(),
+            folder: self.folder.clone(),
+            set_aside: None,
+            tracepoints,
+            selected: traced.selected(),
+            refused,
+            counts,
+            problem: traced.problem(),
+            warnings: traced.warnings(),
+            is_alive: application.is_alive(),
+            unmarked,
+            summed: None,
+        }
+    }
+}
+
+impl Source for ProcessSource {
+    fn open(&mut self) -> Result<Opened, Error> {
+        let application = self.traced.application();
+        let process = (application.name().as_bytes(), application.pid());
+        let sink = lock(&self.of.context.output).trace(USER, Some(process))?;
+        self.folder = Some(sink.path().to_owned());
+        let identity = Identity { uuid: self.uuid, stream_id: 0 };
+        Ok(Opened { sink, identity, classes: self.classes(), kinds: None, span_from: None })
+    }
+
+    fn describe(&mut self) -> Option<String> {
+        let (traced, context) = (&self.traced, &self.of.context);
+        let mut session = traced.session();
+        let session = session.as_mut()?;
+        traced.learn(session, &context.shared);
+        let nr_events = session.nr_selected();
+        if self.described == Some(nr_events) {
+            return None;
+        }
+        self.described = Some(nr_events);
+        let (application, begin) = (traced.application(), Instant::now());
+        let of = TraceOf {
+            vpid: application.vpid(),
+            name: application.name(),
+            known: Known { threads: session.named_threads(), ..known(application) },
+            uuid: self.uuid,
+            created: &context.created,
+            format: self.format,
+        };
+        let text = context.machine.metadata(&of, session.events());
+        self.pace.done(begin, begin.elapsed());
+        Some(text)
+    }
+
+    /// It has new kinds of event records, and its metadata were made anew only just now.
+    fn must_wait(&self) -> bool {
+        let selected = self.traced.selected();
+        self.described.is_some_and(|described| described as u64 != selected)
+            && !self.pace.is_due(Instant::now())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.traced.has_ended()
+    }
+
+    fn producer(&self) -> Producer {
+        match self.traced.application().is_alive() {
+            true => Producer::Alive,
+            false => Producer::Dead,
+        }
+    }
+
+    /// Others go on.
+    fn give_up(&mut self, error: &Error) {
+        debug_assert!(error.is_of_the_source());
+        self.traced.disbelieve(failure_text(error));
+        self.traced.end();
+    }
+
+    /// Lets go of the process, and says what became of it. What was written stays as it is.
+    fn close(self, mut counts: Counts, mut sink: Option<Box<dyn Sink>>) -> Counts {
+        let had_ended = self.traced.has_ended();
+        self.look_at_records(sink.as_deref().and_then(Sink::directory));
+        self.release(&mut counts);
+        let unmarked = self.mark(sink.as_deref_mut(), &counts);
+        let mut ended = lock(&self.of.ended);
+        let mut report = self.report(&mut ended.matched, counts, unmarked);
+        if self.traced.is_damaged() {
+            set_aside(&mut report, sink.as_deref().and_then(Sink::directory));
+        }
+        self.traced.finish();
+        let counts = report.counts;
+        match had_ended {
+            true => ended.reports.add(report),
+            false => ended.reports.add_last(report),
+        }
+        self.of.voice.shared().process_went();
+        counts
+    }
+}
+
+/// The metadata of a trace that is not believed.
+const ASIDE: &str = "metadata.damaged";
+
+/// Readers take a folder with metadata for a trace, and one bad trace keeps them from all others: what was
+/// recorded of a process that is not believed stays, and is no trace. Nor are its figures told.
+fn set_aside(report: &mut ProcessReport, directory: Option<&Directory>) {
+    report.counts = Counts::default();
+    report.refused = 0;
+    report.unmarked = 0;
+    report.warnings.clear();
+    report.set_aside = report.folder.take();
+    let Some(directory) = directory else { return };
+    match directory.rename("metadata", ASIDE) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            let aside = directory.path().join(ASIDE);
+            report.warnings.push(format!("{}: cannot be made: {error}", aside.display()));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_process_is_set_aside_with_all_that_it_said() {
+        let folder = std::env::temp_dir().join(format!("strata-aside-{}", std::process::id()));
+        let directory = Directory::create(&folder).unwrap();
+        directory.set_metadata("x").unwrap();
+        let mut report = ProcessReport {
+            folder: Some(folder.clone()),
+            refused: 7,
+            warnings: vec!["w".into()],
+            counts: Counts { records: u64::MAX, ..Counts::default() },
+            ..ProcessReport::default()
+        };
+        set_aside(&mut report, Some(&directory));
+        let names: Vec<_> =
+            std::fs::read_dir(&folder).unwrap().map(|f| f.unwrap().file_name()).collect();
+        // A folder without metadata, or none at all, is no failure.
+        let again = || ProcessReport { folder: Some(folder.clone()), ..ProcessReport::default() };
+        set_aside(&mut again(), Some(&directory));
+        set_aside(&mut again(), None);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(names, ["metadata.damaged"]);
+        let expected = ProcessReport { set_aside: Some(folder), ..ProcessReport::default() };
+        assert_eq!(report, expected);
+    }
+}

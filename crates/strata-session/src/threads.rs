@@ -1,0 +1,56 @@
+//! Threads of a session: each has a name and the rights for its work, and one that fails is the session's failure.
+
+use std::io;
+use std::thread::{self, JoinHandle};
+
+use crate::privileges::{keep_for, Work};
+use crate::shared::Shared;
+
+/// A thread with a name, for those who look at the tracer with a debugger, and with the rights for its work.
+/// `None`: without it the session cannot go on.
+pub(crate) fn spawn<T: Send + 'static>(
+    name: &str,
+    rights: Work,
+    shared: &Shared,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<JoinHandle<T>> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+        keep_for(rights);
+        work()
+    });
+    made(thread, shared)
+}
+
+/// A thread that was asked for; without it the session cannot go on.
+fn made<T>(thread: io::Result<JoinHandle<T>>, shared: &Shared) -> Option<JoinHandle<T>> {
+    thread.map_err(|error| shared.fail(format!("cannot make a thread: {error}"))).ok()
+}
+
+/// What a thread hands back; one that panicked is a failure of the session.
+pub(crate) fn joined<T: Default>(thread: Option<JoinHandle<T>>, shared: &Shared) -> T {
+    let Some(thread) = thread else { return T::default() };
+    thread.join().unwrap_or_else(|_| {
+        shared.fail("a thread of this program has failed; please report this".to_owned());
+        T::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thread_that_panics_or_cannot_be_made_is_the_session_s_failure() {
+        let shared = Shared::new().unwrap();
+        let panics = || -> u64 { std::panic::resume_unwind(Box::new("on purpose")) };
+        let thread = spawn("test", Work::Everything, &shared, panics);
+        assert_eq!(joined(thread, &shared), 0);
+        assert!(shared.failure().unwrap().contains("please report this"), "{:?}", shared.failure());
+        let shared = Shared::new().unwrap();
+        let source = io::Error::from_raw_os_error(libc::EAGAIN);
+        assert!(made::<()>(Err(source), &shared).is_none());
+        assert!(shared.failure().unwrap().starts_with("cannot make a thread: "));
+        let shared = Shared::new().unwrap();
+        assert_eq!((joined::<u64>(None, &shared), shared.has_failed()), (0, false));
+    }
+}
