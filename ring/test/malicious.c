@@ -201,7 +201,7 @@ static void get_and_put(struct victim *v, struct strata_ring_reader *reader, uin
 static void look(struct victim *v, uint64_t *random)
 {
 	struct strata_ring_reader reader;
-	struct strata_ring_snapshot snapshot;
+	struct strata_ring_walk walk;
 	struct strata_ring_packet packet;
 	struct strata_ring_counters counters;
 	unsigned char copy[SUBBUF];
@@ -222,14 +222,23 @@ static void look(struct victim *v, uint64_t *random)
 					   &packet);
 	if (!error)
 		CHECK(packet.content_bytes, <=, SUBBUF);
-	strata_ring_snapshot_take(&snapshot, &reader,
-				  (enum strata_ring_direction)(test_random_from(random) & 1));
-	for (n = 0; (error = strata_ring_snapshot_get(&snapshot, &packet)) != -ENODATA; n++) {
+	strata_ring_walk_begin(&walk, &reader,
+			       (enum strata_ring_direction)(test_random_from(random) & 1));
+	for (n = 0; (error = strata_ring_walk_get(&walk, &packet)) != -ENODATA; n++) {
 		if (!CHECK(n, <=, COUNT))
 			break;
 		if (!error)
 			check_packet(v, &packet);
 		strata_ring_put_subbuf(&reader);
+	}
+	strata_ring_walk_begin(&walk, &reader,
+			       (enum strata_ring_direction)(test_random_from(random) & 1));
+	for (n = 0; (error = strata_ring_walk_copy(&walk, copy, sizeof(copy), &packet)) != -ENODATA;
+	     n++) {
+		if (!CHECK(n, <=, COUNT))
+			break;
+		if (!error)
+			CHECK(packet.content_bytes, <=, SUBBUF);
 	}
 	for (n = 0; (error = strata_ring_get_rest(&reader, &packet)) != -ENODATA; n++) {
 		if (!CHECK(n, <=, COUNT))
@@ -242,7 +251,7 @@ static void look(struct victim *v, uint64_t *random)
 
 static void consume_everything(struct victim *v, uint64_t *random)
 {
-	iterate(v, STRATA_RING_SNAPSHOT);
+	iterate(v, STRATA_RING_WALK);
 	iterate(v, STRATA_RING_REST);
 	look(v, random);
 	iterate(v, STRATA_RING_CONSUME);

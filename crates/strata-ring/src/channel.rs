@@ -244,6 +244,7 @@ impl Drop for Channel {
 
 pub(crate) const ENOMEM: i32 = 12;
 pub(crate) const EAGAIN: i32 = 11;
+pub(crate) const EBUSY: i32 = 16;
 pub(crate) const ENOSPC: i32 = 28;
 pub(crate) const ENODATA: i32 = 61;
 pub(crate) const EINVAL: i32 = 22;

@@ -70,6 +70,17 @@ impl Default for Packet {
     }
 }
 
+/// `struct strata_shim_before`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Before {
+    pub packets: u64,
+    pub overwritten_packets: u64,
+    pub overwritten_records: u64,
+    pub records: u64,
+}
+const _: () = assert!(std::mem::size_of::<Before>() == 32);
+
 /// `struct strata_ring_counters`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -159,6 +170,14 @@ extern "C" {
     ) -> c_int;
     pub(crate) fn strata_shim_flush(shim: *mut Shim, stream: u32) -> c_int;
     pub(crate) fn strata_shim_rest(shim: *mut Shim, stream: u32, packet: *mut Packet) -> c_int;
+    pub(crate) fn strata_shim_walk(shim: *mut Shim, stream: u32, newest_first: c_int);
+    pub(crate) fn strata_shim_walk_copy(
+        shim: *mut Shim,
+        dst: *mut u8,
+        bytes: u64,
+        packet: *mut Packet,
+        before: *mut Before,
+    ) -> c_int;
     pub(crate) fn strata_shim_counters(shim: *const Shim, stream: u32, counters: *mut Counters);
     pub(crate) fn strata_shim_copy(dst: *mut u8, src: *const u8, bytes: u64);
     pub(crate) fn strata_shim_write(
@@ -198,6 +217,7 @@ pub(crate) mod producer {
         pub(crate) fn strata_producer_spawn(
             producer: *const Producer,
             nr: u64,
+            words: u32,
             progress: *mut *mut u64,
         ) -> c_int;
         pub(crate) fn strata_producer_published(progress: *const u64) -> u64;

@@ -3,7 +3,7 @@
 //! The algorithm is that of `ring/include`, compiled from C; nothing of it is done again here. A
 //! [`Channel`] is made in memory that another process will write ([`Channel::format`]), or found
 //! there ([`Channel::open`]). Each of its streams has one consumer: [`Stream::next`] takes a whole
-//! packet, [`Packet::put`] gives its space back.
+//! packet, [`Packet::put`] gives its space back. [`Stream::walk`] copies all that is there and consumes nothing.
 //!
 //! The memory is another process', and hostile: sizes are checked copies, and bytes of packets leave
 //! it by system calls or copies, never as a reference. What a producer can do is make its own
@@ -35,9 +35,13 @@ pub mod producer;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod walk;
+#[cfg(test)]
+mod walk_tests;
 
 pub use channel::{channel_bytes, stream_layout, Attr, Channel, Publish, StreamLayout};
 pub use error::Error;
 pub use mapping::Mapping;
 pub use strata_model::LossMode;
 pub use stream::{write_both, Counters, Info, Packet, Poll, Stream};
+pub use walk::{Order, Overwritten, Walk};

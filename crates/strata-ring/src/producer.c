@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#define STRATA_PRODUCER_WORDS 16u /* mirrored in producer.rs */
+
 struct strata_producer {
 	struct strata_ring_channel channel;
 	const struct strata_ring_config *config;
@@ -94,11 +96,14 @@ int strata_producer_abandon(const struct strata_producer *p, uint32_t bytes)
 }
 
 /*
- * A process that writes records of id 0, whose payload is their number (u64), until it is killed; or
- * until @nr are written, and then waits to be killed. @progress: out, how many it has published, shared.
+ * A process that writes records of id 0, whose payload is their number (u64), @words times, each time times
+ * the next odd number, until it is killed; or until @nr are written, and then waits to be killed.
+ * @progress: out, how many it has published, shared.
  */
-int strata_producer_spawn(const struct strata_producer *p, uint64_t nr, uint64_t **progress)
+int strata_producer_spawn(const struct strata_producer *p, uint64_t nr, uint32_t words,
+			  uint64_t **progress)
 {
+	uint64_t payload[STRATA_PRODUCER_WORDS], i;
 	uint64_t *shared = mmap(NULL, STRATA_ABI_RING_PAGE, PROT_READ | PROT_WRITE,
 				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	uint64_t n;
@@ -115,9 +120,12 @@ int strata_producer_spawn(const struct strata_producer *p, uint64_t nr, uint64_t
 		return -errno;
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (n = 0; n < nr;)
-		if (!strata_producer_record(p, 0, &n, sizeof(n)))
+	for (n = 0; n < nr;) {
+		for (i = 0; i < words; i++)
+			payload[i] = n * (2 * i + 1);
+		if (!strata_producer_record(p, 0, payload, words * (uint32_t)sizeof(n)))
 			__atomic_store_n(shared, ++n, __ATOMIC_RELEASE);
+	}
 	for (;;)
 		pause();
 }

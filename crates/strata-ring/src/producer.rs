@@ -77,9 +77,18 @@ impl Producer {
     /// # Errors
     /// What the system said.
     pub fn spawn(&self, nr: u64) -> io::Result<Child> {
-        let mut progress = std::ptr::null_mut();
+        self.spawn_words(nr, 1)
+    }
+
+    /// The same, with a payload of up to 16 words: word `i` is the number times `2 * i + 1`.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn spawn_words(&self, nr: u64, words: u32) -> io::Result<Child> {
+        assert!((1..=16).contains(&words), "a test's mistake: {words} words");
+        let (p, mut progress) = (self.producer.as_ptr(), std::ptr::null_mut());
         // SAFETY: the child calls only what a signal handler may, and then waits to be killed.
-        let pid = unsafe { ffi::strata_producer_spawn(self.producer.as_ptr(), nr, &mut progress) };
+        let pid = unsafe { ffi::strata_producer_spawn(p, nr, words, &mut progress) };
         if pid < 0 {
             return Err(io::Error::from_raw_os_error(-pid));
         }

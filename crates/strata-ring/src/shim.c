@@ -10,6 +10,7 @@
 
 struct strata_shim {
 	struct strata_ring_channel channel;
+	struct strata_ring_walk walk;	    /* one at a time */
 	struct strata_ring_reader reader[]; /* [nr_streams] */
 };
 
@@ -369,6 +370,34 @@ int strata_shim_rest(struct strata_shim *shim, uint32_t stream, struct strata_sh
 		/* Closed, with a slot in it that nobody will commit. */
 		packet->known = 0;
 	return 0;
+}
+
+void strata_shim_walk(struct strata_shim *shim, uint32_t stream, int newest_first)
+{
+	strata_ring_walk_begin(&shim->walk, &shim->reader[stream],
+			       newest_first ? STRATA_RING_NEWEST_FIRST : STRATA_RING_OLDEST_FIRST);
+}
+
+/* The next packet of the walk begun last. Whatever the memory says, there is an end: see strata_ring_walk_begin(). */
+int strata_shim_walk_copy(struct strata_shim *shim, unsigned char *dst, uint64_t bytes,
+			  struct strata_shim_packet *packet, struct strata_shim_before *before)
+{
+	const struct strata_ring_walk *walk = &shim->walk;
+	struct strata_ring_packet p;
+	int code;
+
+	memset(&p, 0, sizeof(p));
+	code = strata_ring_walk_copy(&shim->walk, dst, bytes, &p);
+	shim_packet(packet, &p,
+		    walk->whole || walk->reader->s->publish == STRATA_ABI_RING_BY_POSITION ?
+			    STRATA_SHIM_RECORDS | STRATA_SHIM_END :
+			    0);
+	before->packets = (p.position - shim->channel.header.start_position) >>
+			  walk->reader->s->subbuf_shift;
+	before->overwritten_packets = walk->overwritten_packets;
+	before->overwritten_records = walk->overwritten_records;
+	before->records = p.records_before;
+	return code;
 }
 
 void strata_shim_counters(const struct strata_shim *shim, uint32_t stream,

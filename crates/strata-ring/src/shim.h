@@ -52,6 +52,15 @@ struct strata_shim_packet {
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_shim_packet) == 80, "mirrored in ffi.rs");
 
+/* What is in front of a packet that a walk has copied, and was overwritten, as its producers have counted it. */
+struct strata_shim_before {
+	uint64_t packets;	      /* all that were before it, read ones too */
+	uint64_t overwritten_packets; /* fewer: some were read, or are being counted */
+	uint64_t overwritten_records; /* of these packets at least */
+	uint64_t records;	      /* all that were before it; by position only, else 0 */
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_shim_before) == 32, "mirrored in ffi.rs");
+
 /* Streams whose memory is the client's, such as the values of a BPF map. */
 struct strata_shim_layout {
 	uint64_t stride_bytes;
@@ -88,6 +97,9 @@ int strata_shim_partial(struct strata_shim *shim, uint32_t stream, unsigned char
 			uint64_t bytes, struct strata_shim_packet *packet);
 int strata_shim_flush(struct strata_shim *shim, uint32_t stream);
 int strata_shim_rest(struct strata_shim *shim, uint32_t stream, struct strata_shim_packet *packet);
+void strata_shim_walk(struct strata_shim *shim, uint32_t stream, int newest_first);
+int strata_shim_walk_copy(struct strata_shim *shim, unsigned char *dst, uint64_t bytes,
+			  struct strata_shim_packet *packet, struct strata_shim_before *before);
 void strata_shim_counters(const struct strata_shim *shim, uint32_t stream,
 			  struct strata_ring_counters *counters);
 

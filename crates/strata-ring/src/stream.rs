@@ -74,7 +74,7 @@ pub struct Info {
 }
 
 impl Info {
-    fn new(packet: &ffi::Packet) -> Self {
+    pub(crate) fn new(packet: &ffi::Packet) -> Self {
         Self {
             position: packet.position,
             header_bytes: packet.header_bytes,
@@ -104,6 +104,14 @@ impl<'c> Stream<'c> {
     #[must_use]
     pub fn number(&self) -> u32 {
         self.stream
+    }
+
+    pub(crate) fn shim(&mut self) -> *mut ffi::Shim {
+        self.channel.shim()
+    }
+
+    pub(crate) fn subbuf_bytes(&self) -> u64 {
+        self.channel.subbuf_bytes()
     }
 
     fn packet(&mut self, raw: &ffi::Packet, held: bool) -> Packet<'_> {
@@ -167,13 +175,7 @@ impl<'c> Stream<'c> {
     /// [`Error::NoMemory`].
     pub fn partial(&mut self, buffer: &mut Vec<u8>) -> Result<Option<Info>, Error> {
         let bytes = self.channel.subbuf_bytes();
-        buffer.clear();
-        buffer.try_reserve_exact(bytes as usize).map_err(|_| {
-            Error::NoMemory(format!(
-                "stream {}: no memory to copy a packet of up to {bytes} bytes",
-                self.stream
-            ))
-        })?;
+        make_room(self.stream, bytes, buffer)?;
         let (mut raw, dst) = (ffi::Packet::default(), buffer.as_mut_ptr());
         // SAFETY: the buffer has room for a sub-buffer, and no more is copied.
         let code = unsafe {
@@ -242,6 +244,15 @@ impl<'c> Stream<'c> {
     pub fn publish(&self) -> Publish {
         self.channel.publish()
     }
+}
+
+/// An empty buffer with room for a sub-buffer.
+pub(crate) fn make_room(stream: u32, bytes: u64, buffer: &mut Vec<u8>) -> Result<(), Error> {
+    buffer.clear();
+    buffer.try_reserve_exact(bytes as usize).map_err(|_| {
+        let text = format!("stream {stream}: no memory to copy a packet of up to {bytes} bytes");
+        Error::NoMemory(text)
+    })
 }
 
 fn counters(shim: *const ffi::Shim, stream: u32) -> Counters {

@@ -8,10 +8,10 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use strata_abi::ring;
 
-const SUBBUF: u64 = 1024;
-const COUNT: u64 = 4;
+pub(crate) const SUBBUF: u64 = 1024;
+pub(crate) const COUNT: u64 = 4;
 
-fn attr(publish: Publish, loss_mode: LossMode) -> Attr {
+pub(crate) fn attr(publish: Publish, loss_mode: LossMode) -> Attr {
     let (subbuf_bytes, nr_subbufs) = (SUBBUF, COUNT);
     Attr { loss_mode, publish, subbuf_bytes, nr_subbufs, nr_cpus: 0, start_position: 0 }
 }
@@ -25,7 +25,7 @@ fn ways() -> Vec<Publish> {
     ways
 }
 
-fn modes() -> Vec<(Publish, LossMode)> {
+pub(crate) fn modes() -> Vec<(Publish, LossMode)> {
     let both = [LossMode::Discard, LossMode::Overwrite];
     ways().into_iter().flat_map(|way| both.map(|loss| (way, loss))).collect()
 }
@@ -48,18 +48,18 @@ fn map(bytes: u64) -> Mapping {
     Mapping::new(memory(bytes).as_fd(), 0, bytes).unwrap()
 }
 
-fn create(attr: &Attr) -> Channel {
+pub(crate) fn create(attr: &Attr) -> Channel {
     Channel::format(map(channel_bytes(attr).unwrap()), attr).unwrap()
 }
 
 /// A channel of one stream that this thread's records land in, wherever it runs: by commit.
-fn one_stream(loss_mode: LossMode) -> (Producer, Channel) {
+pub(crate) fn one_stream(loss_mode: LossMode) -> (Producer, Channel) {
     let channel = create(&Attr { nr_cpus: 1, ..attr(Publish::ByCommit, loss_mode) });
     (Producer::new(&channel, Header::Compact).unwrap(), channel)
 }
 
 /// Stays on the CPU that it is on, as far as tests need it: one stream has all of `n` records.
-fn pinned<T>(body: impl FnOnce(u32) -> T) -> T {
+pub(crate) fn pinned<T>(body: impl FnOnce(u32) -> T) -> T {
     let mut set = [0u8; 128];
     // SAFETY: the thread's own affinity, into a local variable of that size.
     let n = unsafe { sched_getaffinity(0, set.len(), set.as_mut_ptr()) };
@@ -472,7 +472,7 @@ fn flush_by_position_is_refused() {
 }
 
 /// Where the parts of the only stream are.
-mod place {
+pub(crate) mod place {
     use super::{ring, COUNT};
     pub const WRITE_COUNT: u64 = ring::PAGE as u64;
     pub const READ_COUNT: u64 = WRITE_COUNT + 128;

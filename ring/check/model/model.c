@@ -17,7 +17,7 @@
 #include <strata/ring/counters.h>
 #include <strata/ring/live.h>
 #include <strata/ring/publish.h>
-#include <strata/ring/snapshot.h>
+#include <strata/ring/walk.h>
 #include <string.h>
 
 enum {
@@ -36,7 +36,8 @@ enum reads {
 	READ_NEXT,
 	READ_LIVE,
 	READ_COPY,
-	READ_SNAPSHOT
+	READ_WALK,
+	READ_WALK_COPY
 };
 
 struct scenario {
@@ -263,10 +264,42 @@ static int read_next(unsigned cpu)
 	return 0;
 }
 
+/*
+ * One producer without handlers: records are numbered in their order, so what is in front of a packet is known.
+ */
+static void walk_copy(void)
+{
+	unsigned char copy[SUBBUF_MAX], tag;
+	struct strata_ring_packet packet;
+	struct strata_ring_walk walk;
+	uint64_t before, last = 0;
+	int error;
+
+	strata_ring_walk_begin(&walk, &reader[0], STRATA_RING_OLDEST_FIRST);
+	while ((error = strata_ring_walk_copy(&walk, copy, sizeof(copy), &packet)) != -ENODATA) {
+		ORACLE(error == 0 || error == -EAGAIN || error == -EBUSY);
+		if (error)
+			continue;
+		check_records(copy, packet.header_bytes, packet.content_bytes,
+			      packet.timestamp_begin, copy_private, 0);
+		tag = copy[packet.header_bytes];
+		before = tag > 0x40 ? tag - 0x41u : now->prefill + tag - 1;
+		ORACLE(!last || before > last);
+		last = before;
+		ORACLE(walk.overwritten_records <= before);
+		ORACLE(walk.overwritten_packets * subbuf_bytes != packet.position ||
+		       walk.overwritten_records == before);
+		if (now->publish == STRATA_ABI_RING_BY_POSITION)
+			ORACLE(packet.records_before == before);
+		if (walk.whole)
+			ORACLE(packet.records == (packet.content_bytes - packet.header_bytes) / 12);
+	}
+}
+
 static void read_concurrently(void)
 {
 	unsigned char copy[SUBBUF_MAX];
-	struct strata_ring_snapshot snap;
+	struct strata_ring_walk walk;
 	struct strata_ring_packet packet;
 	unsigned i, again;
 	int error;
@@ -296,11 +329,10 @@ static void read_concurrently(void)
 			ORACLE(!packet.timestamp_end ||
 			       packet.timestamp_end >= packet.timestamp_begin);
 			break;
-		case READ_SNAPSHOT:
-			strata_ring_snapshot_take(&snap, &reader[0], STRATA_RING_NEWEST_FIRST);
+		case READ_WALK:
+			strata_ring_walk_begin(&walk, &reader[0], STRATA_RING_NEWEST_FIRST);
 			for (again = 0; again < 2; again++) {
-				while ((error = strata_ring_snapshot_get(&snap, &packet)) !=
-				       -ENODATA) {
+				while ((error = strata_ring_walk_get(&walk, &packet)) != -ENODATA) {
 					ORACLE(error != -EPROTO);
 					if (error)
 						continue;
@@ -309,8 +341,11 @@ static void read_concurrently(void)
 						      mc_plain_read, 0);
 					strata_ring_put_subbuf(&reader[0]);
 				}
-				strata_ring_snapshot_rewind(&snap);
+				strata_ring_walk_rewind(&walk);
 			}
+			break;
+		case READ_WALK_COPY:
+			walk_copy();
 			break;
 		}
 	}

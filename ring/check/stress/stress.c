@@ -2,7 +2,7 @@
 /*
  * stress.c - threads and their signal handlers write, a reader reads; for the sanitizers.
  *
- * The reader consumes, takes snapshots in both directions, and looks at the packet being filled.
+ * The reader consumes, walks the ring in both directions, and looks at the packet being filled.
  * Each record holds its writer, a number that counts up, and bytes that follow from both. Verified: no
  * record torn, none twice, those of each writer in order in each stream; time and the discarded
  * count of a packet never go back; written - overwritten == read, tried == written + discarded.
@@ -127,7 +127,7 @@ static int failed;
 
 /* The reader's. */
 static struct stream_state streams[STREAMS_MAX];
-static uint64_t consumed[WRITERS], snapshots, prefixes;
+static uint64_t consumed[WRITERS], walked, prefixes;
 
 static void wrong(const char *format, ...)
 {
@@ -271,22 +271,34 @@ static void consume(struct strata_ring_reader *r)
 	strata_ring_put_next(r);
 }
 
-static void snapshot(struct strata_ring_reader *r, enum strata_ring_direction direction)
+static void walk_ring(struct strata_ring_reader *r, enum strata_ring_direction direction)
 {
-	struct strata_ring_snapshot snap;
+	static unsigned char copy[4096];
+	struct strata_ring_walk ring_walk;
 	struct strata_ring_packet packet;
 	int error;
 
-	strata_ring_snapshot_take(&snap, r, direction);
-	while ((error = strata_ring_snapshot_get(&snap, &packet)) != -ENODATA) {
+	strata_ring_walk_begin(&ring_walk, r, direction);
+	while ((error = strata_ring_walk_get(&ring_walk, &packet)) != -ENODATA) {
 		if (error == -EAGAIN)
 			continue;
 		if (error)
-			wrong("stream %u: snapshot: %d", r->s->cpu, error);
+			wrong("stream %u: walk: %d", r->s->cpu, error);
 		else if (walk(&packet, r->s->cpu, 0) != packet.records)
-			wrong("stream %u: snapshot: records", r->s->cpu);
-		snapshots++;
+			wrong("stream %u: walk: records", r->s->cpu);
+		walked++;
 		strata_ring_put_subbuf(r);
+	}
+	strata_ring_walk_begin(&ring_walk, r, direction);
+	while ((error = strata_ring_walk_copy(&ring_walk, copy, sizeof(copy), &packet)) !=
+	       -ENODATA) {
+		if (error && error != -EAGAIN && error != -EBUSY)
+			wrong("stream %u: walk by copies: %d", r->s->cpu, error);
+		if (error)
+			continue;
+		if (walk(&packet, r->s->cpu, 0) != packet.records && ring_walk.whole)
+			wrong("stream %u: walk by copies: records", r->s->cpu);
+		walked++;
 	}
 }
 
@@ -328,8 +340,8 @@ static void *read_all(void *argument)
 			if (!done)
 				prefix(&readers[i]);
 			if (!done && round % 4 == 0)
-				snapshot(&readers[i], round % 8 ? STRATA_RING_OLDEST_FIRST :
-								  STRATA_RING_NEWEST_FIRST);
+				walk_ring(&readers[i], round % 8 ? STRATA_RING_OLDEST_FIRST :
+								   STRATA_RING_NEWEST_FIRST);
 		}
 	}
 	return NULL;
@@ -394,9 +406,8 @@ static void account(double since)
 	       channel.header.publish == STRATA_ABI_RING_BY_COMMIT ? "commit" : "position",
 	       (unsigned long long)written, (unsigned long long)from_handlers,
 	       (unsigned long long)discarded, (unsigned long long)overwritten,
-	       (unsigned long long)read, (unsigned long long)snapshots,
-	       (unsigned long long)prefixes, (double)strata_clock_monotonic_ns() / 1e9 - since,
-	       failed ? "FAILED" : "ok");
+	       (unsigned long long)read, (unsigned long long)walked, (unsigned long long)prefixes,
+	       (double)strata_clock_monotonic_ns() / 1e9 - since, failed ? "FAILED" : "ok");
 	fflush(stdout);
 }
 
@@ -421,7 +432,7 @@ static int check(const struct client *c)
 	memset(writers, 0, sizeof(writers));
 	memset(streams, 0, sizeof(streams));
 	memset(consumed, 0, sizeof(consumed));
-	snapshots = prefixes = 0;
+	walked = prefixes = 0;
 	writers_done = 0;
 	pthread_barrier_init(&barrier, NULL, THREADS + 1);
 	for (i = 0; i < channel.streams.nr && i < STREAMS_MAX; i++)
@@ -467,7 +478,7 @@ int main(int argc, char **argv)
 	sigaction(SIGUSR1, &action, NULL);
 	alarm(HANG_SECONDS);
 	printf("  %-19s %-8s %8s %9s %9s %11s %8s %9s %8s %5s  %s\n", "buffers, mode", "way",
-	       "written", "handlers'", "discarded", "overwritten", "read", "snapshots", "prefixes",
+	       "written", "handlers'", "discarded", "overwritten", "read", "walked", "prefixes",
 	       "s", "result");
 	for (i = 0; i < sizeof(clients) / sizeof(clients[0]) && !status; i++)
 		status = check(&clients[i]);

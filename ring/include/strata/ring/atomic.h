@@ -346,6 +346,19 @@ STRATA_INLINE uint64_t strata_plain_read_u64(const uint64_t *src)
 #endif
 }
 
+/* The same of what may be written meanwhile: who calls finds out afterwards. */
+STRATA_INLINE uint64_t strata_plain_peek_u64(const uint64_t *src)
+{
+#ifdef STRATA_RING_MODEL
+	uint64_t v;
+
+	STRATA_PLAIN_PEEK(&v, src, sizeof(v));
+	return v;
+#else
+	return STRATA_ATOMIC_LOAD(src, __ATOMIC_RELAXED);
+#endif
+}
+
 /* A plain write that comes after the ones before it, for who looks at a dead producer's memory. */
 STRATA_INLINE void strata_plain_seal_u64(uint64_t *dst, uint64_t v)
 {

@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <strata/ring/channel.h>
 #include <strata/ring/recover.h>
-#include <strata/ring/snapshot.h>
+#include <strata/ring/walk.h>
 
 enum strata_ring_source {
-	STRATA_RING_CONSUME = 0,  /* each record once; its space goes back to the producer */
-	STRATA_RING_SNAPSHOT = 1, /* what is delivered now; nothing is consumed */
-	STRATA_RING_REST = 2,	  /* what dead producers have left, partial packets included */
+	STRATA_RING_CONSUME = 0, /* each record once; its space goes back to the producer */
+	STRATA_RING_WALK = 1,	 /* what is delivered now; nothing is consumed */
+	STRATA_RING_REST = 2,	 /* what dead producers have left, partial packets included */
 };
 
 struct strata_ring_view {
@@ -29,14 +29,14 @@ struct strata_ring_iterator {
 	struct strata_ring_reader reader;
 	const struct strata_ring_config *config;
 	enum strata_ring_source source;
-	struct strata_ring_snapshot snapshot;
+	struct strata_ring_walk walk;
 	struct strata_ring_packet packet;
 	struct strata_ring_view view;
 	int in_packet;
 	int have_view;
 	uint64_t offset;      /* of the next record in the packet */
 	uint64_t damaged;     /* packets of which the rest could not be decoded */
-	uint64_t gone;	      /* snapshot: packets that could not be had any more */
+	uint64_t gone;	      /* walk: packets that could not be had any more */
 	uint64_t unpublished; /* rest: reserved, never committed [byte] */
 	uint32_t heap_key;    /* channel iterator: stream's index */
 };
@@ -62,8 +62,8 @@ STRATA_FUNC int strata_ring_iterator_init(struct strata_ring_iterator *it,
 	it->source = source;
 	it->heap_key = s->cpu;
 	error = strata_ring_reader_init(&it->reader, s);
-	if (!error && source == STRATA_RING_SNAPSHOT)
-		strata_ring_snapshot_take(&it->snapshot, &it->reader, STRATA_RING_OLDEST_FIRST);
+	if (!error && source == STRATA_RING_WALK)
+		strata_ring_walk_begin(&it->walk, &it->reader, STRATA_RING_OLDEST_FIRST);
 	return error;
 }
 
@@ -71,7 +71,7 @@ STRATA_INLINE void strata_ring_iterator_leave(struct strata_ring_iterator *it)
 {
 	if (it->in_packet && it->source == STRATA_RING_CONSUME)
 		strata_ring_put_next(&it->reader);
-	if (it->in_packet && it->source == STRATA_RING_SNAPSHOT)
+	if (it->in_packet && it->source == STRATA_RING_WALK)
 		strata_ring_put_subbuf(&it->reader);
 	it->in_packet = 0;
 }
@@ -85,8 +85,8 @@ STRATA_FUNC int strata_ring_iterator_enter(struct strata_ring_iterator *it)
 	for (;;) {
 		if (it->source == STRATA_RING_CONSUME)
 			error = strata_ring_get_next(&it->reader, &it->packet);
-		else if (it->source == STRATA_RING_SNAPSHOT)
-			error = strata_ring_snapshot_get(&it->snapshot, &it->packet);
+		else if (it->source == STRATA_RING_WALK)
+			error = strata_ring_walk_get(&it->walk, &it->packet);
 		else
 			error = strata_ring_get_rest(&it->reader, &it->packet);
 		if (error == -ENODATA || (error == -EAGAIN && it->source == STRATA_RING_CONSUME))
@@ -271,7 +271,7 @@ STRATA_FUNC int strata_ring_merge_init(struct strata_ring_merge *m,
  *
  * Returns 0; -EAGAIN (consume): a stream that is not finalized has nothing delivered now, and could
  * still get an earlier record (also that of a CPU on which nobody runs: finalize it, flush it, or take
- * a snapshot); -ENODATA: no more in any stream.
+ * a walk); -ENODATA: no more in any stream.
  * Context: the consumer of all streams of the channel. No lock, allocation or system call.
  * Checked: test: iterate.
  */

@@ -67,6 +67,20 @@ STRATA_FUNC int strata_ring_get_available(struct strata_ring_reader *r,
 	return 0;
 }
 
+/*
+ * Overwrite mode: does @entry lead to the frame in which the packet at @position is being filled? Held since the lap
+ * before; by position it may also be given to the reader already, which write_count does not yet say.
+ */
+STRATA_INLINE int strata_ring_being_filled(const struct strata_ring_stream *s, uint64_t position,
+					   uint64_t entry)
+{
+	uint64_t tag = strata_ring_entry_tag(entry);
+
+	if (entry & STRATA_ABI_RING_ENTRY_HELD)
+		return (tag | STRATA_RING_UNREAD) == strata_ring_tag(s, position - s->buffer_bytes);
+	return s->publish == STRATA_ABI_RING_BY_POSITION && tag == strata_ring_tag(s, position);
+}
+
 /**
  * strata_ring_copy_available() - copy the committed prefix of the packet at @position (either mode).
  * @dst, @size: room for it; subbuf_bytes is always enough.
@@ -98,10 +112,7 @@ STRATA_FUNC int strata_ring_copy_available(struct strata_ring_reader *r, uint64_
 	if (s->loss_mode == STRATA_ABI_RING_OVERWRITE) {
 		entry = strata_load_acquire(p);
 		index = strata_ring_entry_frame(entry);
-		/* Held since the lap before: it is being filled now, in the lap of @position. */
-		if (!(entry & STRATA_ABI_RING_ENTRY_HELD) || index > s->nr_subbufs ||
-		    (strata_ring_entry_tag(entry) | STRATA_RING_UNREAD) !=
-			    strata_ring_tag(s, position - s->buffer_bytes))
+		if (index > s->nr_subbufs || !strata_ring_being_filled(s, position, entry))
 			return -EAGAIN;
 	}
 	if (s->publish == STRATA_ABI_RING_BY_POSITION) {
@@ -140,6 +151,7 @@ STRATA_FUNC int strata_ring_copy_available(struct strata_ring_reader *r, uint64_
 	packet->header_bytes = s->header_bytes;
 	packet->content_bytes = n;
 	packet->records = records - before;
+	packet->records_before = before;
 	packet->discarded = strata_ring_discarded(s);
 	return 0;
 }

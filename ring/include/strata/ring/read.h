@@ -33,8 +33,9 @@ struct strata_ring_packet {
 	uint64_t header_bytes;
 	uint64_t timestamp_begin;
 	uint64_t timestamp_end;
-	uint64_t records;	    /* 0: none, or not counted; see below */
-	uint64_t discarded;	    /* of the stream, all reasons, since its creation */
+	uint64_t records;	 /* 0: none, or not counted; see below */
+	uint64_t records_before; /* of the stream, in front of it; only BY_POSITION, else 0 */
+	uint64_t discarded;	 /* of the stream, all reasons, since its creation */
 	uint64_t unpublished_bytes; /* reserved but never committed; only from strata_ring_get_rest() */
 };
 
@@ -203,8 +204,8 @@ STRATA_INLINE int strata_ring_reader_exchange(struct strata_ring_reader *r, uint
  *            strata_ring_deliver() and _hold().
  * Invariant: I8 the packet has no hole. I9 no writer holds its frame.
  * Source:    Lockless alg. 6; without the interprocessor interrupt: the producer's store is a RELEASE.
- * Checked:   model: discard-full overwrite-laps overwrite-snapshot; spin: exclusive; stress; test:
- *            read snapshot.
+ * Checked:   model: discard-full overwrite-laps overwrite-walk; spin: exclusive; stress; test:
+ *            read walk.
  */
 STRATA_FUNC int strata_ring_get_subbuf(struct strata_ring_reader *r, uint64_t position,
 				       struct strata_ring_packet *packet)
@@ -242,6 +243,9 @@ STRATA_FUNC int strata_ring_get_subbuf(struct strata_ring_reader *r, uint64_t po
 	packet->content_bytes = strata_plain_read_u64(&frame->content_bytes);
 	packet->records = strata_plain_read_u64(&frame->records);
 	packet->discarded = strata_plain_read_u64(&frame->discarded);
+	packet->records_before = s->publish == STRATA_ABI_RING_BY_POSITION ?
+					 strata_plain_read_u64(&frame->records_before) :
+					 0;
 	packet->unpublished_bytes = 0;
 	r->records = packet->records;
 	if (packet->position == position && packet->content_bytes >= s->header_bytes &&
@@ -263,7 +267,7 @@ STRATA_FUNC int strata_ring_get_subbuf(struct strata_ring_reader *r, uint64_t po
  * Ordering: RELEASE of the entry pairs with the ACQUIRE in strata_ring_hold(): the frame is the
  *           writer's.
  * Invariant: I7 a packet that the writer has passed is counted once.
- * Checked:  model: overwrite-snapshot; stress; test: read snapshot.
+ * Checked:  model: overwrite-walk; stress; test: read walk.
  */
 STRATA_FUNC void strata_ring_put_subbuf(struct strata_ring_reader *r)
 {

@@ -124,8 +124,9 @@ STRATA_SLOW uint64_t strata_ring_hold_slow(const struct strata_ring_config *conf
 		if (!strata_cas_acq_rel(p, &entry, entry | STRATA_ABI_RING_ENTRY_HELD))
 			continue;
 		if (tag & STRATA_RING_UNREAD) {
-			strata_ring_add(config, &s->shared->overwritten_packets, 1);
 			strata_ring_add(config, &s->shared->overwritten_records, records);
+			/* RELEASE: last; pairs with the ACQUIRE in strata_ring_walk_count(). */
+			strata_ring_add(config, &s->shared->overwritten_packets, 1);
 		}
 		break;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * snapshot.c - delivered packets in either direction, more than once, with the producer going on.
+ * walk.c - packets in either direction, more than once, with the producer going on.
  */
 #include <pthread.h>
 #include "sample.h"
@@ -16,7 +16,7 @@ struct fixture {
 	struct strata_ring_channel channel;
 	struct strata_ring_stream *s;
 	struct strata_ring_reader reader;
-	struct strata_ring_snapshot snapshot;
+	struct strata_ring_walk walk;
 	uint64_t next;
 };
 
@@ -64,26 +64,25 @@ static uint64_t first_number(const struct strata_ring_packet *packet)
 	return first;
 }
 
-/* The snapshot has exactly the packets of records [@first, @next), in its direction. */
-static void check_snapshot(struct fixture *f, uint64_t first, uint64_t next)
+/* The walk has exactly the packets of records [@first, @next), in its direction. */
+static void check_walk(struct fixture *f, uint64_t first, uint64_t next)
 {
 	struct strata_ring_packet packet;
 	uint64_t n, number;
 
 	for (n = 0; n < (next - first) / PER_PACKET; n++) {
-		REQUIRE(strata_ring_snapshot_get(&f->snapshot, &packet), ==, 0);
+		REQUIRE(strata_ring_walk_get(&f->walk, &packet), ==, 0);
 		number = first_number(&packet);
 		CHECK(number, ==,
-		      f->snapshot.direction == STRATA_RING_OLDEST_FIRST ?
-			      first + PER_PACKET * n :
-			      next - PER_PACKET * (n + 1));
+		      f->walk.direction == STRATA_RING_OLDEST_FIRST ? first + PER_PACKET * n :
+								      next - PER_PACKET * (n + 1));
 		strata_ring_put_subbuf(&f->reader);
 	}
-	CHECK(strata_ring_snapshot_get(&f->snapshot, &packet), ==, -ENODATA);
-	CHECK(strata_ring_snapshot_get(&f->snapshot, &packet), ==, -ENODATA);
+	CHECK(strata_ring_walk_get(&f->walk, &packet), ==, -ENODATA);
+	CHECK(strata_ring_walk_get(&f->walk, &packet), ==, -ENODATA);
 }
 
-static void walk(const struct strata_ring_config *config, uint64_t start, unsigned nr)
+static void packets_of(const struct strata_ring_config *config, uint64_t start, unsigned nr)
 {
 	struct fixture f = begin(config, start);
 	struct strata_ring_packet packet;
@@ -99,11 +98,10 @@ static void walk(const struct strata_ring_config *config, uint64_t start, unsign
 		first += PER_PACKET; /* it has opened the oldest packet's sub-buffer */
 	read_count = f.s->shared->read_count;
 	for (direction = 0; direction < 2; direction++) {
-		strata_ring_snapshot_take(&f.snapshot, &f.reader,
-					  (enum strata_ring_direction)direction);
+		strata_ring_walk_begin(&f.walk, &f.reader, (enum strata_ring_direction)direction);
 		for (again = 0; again < 3; again++) {
-			check_snapshot(&f, first, f.next);
-			strata_ring_snapshot_rewind(&f.snapshot);
+			check_walk(&f, first, f.next);
+			strata_ring_walk_rewind(&f.walk);
 		}
 	}
 	CHECK(f.s->shared->read_count, ==, read_count);
@@ -118,27 +116,82 @@ static void walk(const struct strata_ring_config *config, uint64_t start, unsign
 	strata_ring_channel_close(&f.channel);
 }
 
-static void snapshot_in_either_direction_is_the_same_packets_each_time(void)
+static void walk_in_either_direction_is_the_same_packets_each_time(void)
 {
 	unsigned nr;
 
 	for (nr = 0; nr <= 3 * COUNT; nr++) {
 		if (nr <= COUNT)
-			walk(&sample_discard, 0, nr);
-		walk(&sample_overwrite, 0, nr);
+			packets_of(&sample_discard, 0, nr);
+		packets_of(&sample_overwrite, 0, nr);
 	}
 }
 
-static void wrap_snapshot_when_positions_pass_2_to_64_is_the_same_packets_each_time(void)
+static void wrap_walk_when_positions_pass_2_to_64_is_the_same_packets_each_time(void)
 {
 	unsigned nr;
 
 	for (nr = 0; nr <= 3 * COUNT; nr++)
-		walk(&sample_overwrite, 0 - (uint64_t)SUBBUF * COUNT, nr);
+		packets_of(&sample_overwrite, 0 - (uint64_t)SUBBUF * COUNT, nr);
 }
 
-/* Packets that the writer reclaims behind the snapshot's back are not to be had; the others are. */
-static void loss_snapshot_when_writer_goes_on_returns_eagain_for_what_is_gone(void)
+/* Copies have all records from @first on, the packet being filled included; oldest first, each in its order. */
+static void check_copies(struct fixture *f, uint64_t first, uint64_t next)
+{
+	unsigned char copy[SUBBUF];
+	struct strata_ring_packet packet;
+	uint64_t before = first, n = 0, number, records;
+	int error;
+
+	while ((error = strata_ring_walk_copy(&f->walk, copy, sizeof(copy), &packet)) != -ENODATA) {
+		if (!CHECK(error, ==, 0))
+			return;
+		number = first_number(&packet);
+		records = next - number < PER_PACKET ? next - number : PER_PACKET;
+		if (f->walk.whole)
+			CHECK(packet.records, ==, PER_PACKET);
+		if (f->walk.direction == STRATA_RING_OLDEST_FIRST)
+			CHECK(number, ==, before);
+		else
+			CHECK(number + records + n, ==, next);
+		before = number + records;
+		n += records;
+		CHECK(f->walk.overwritten_records, <=, number);
+		if (number == first)
+			CHECK(f->walk.overwritten_records, ==, first);
+	}
+	CHECK(n, ==, next - first);
+}
+
+static void walk_copy_in_either_direction_has_the_packet_being_filled_and_writes_nothing(void)
+{
+	static unsigned char before[1 << 16];
+	unsigned nr, direction, again;
+
+	for (nr = 0; nr <= 3 * COUNT; nr++) {
+		struct fixture f = begin(&sample_overwrite, 0);
+		uint64_t first = nr < COUNT ? 0 : f.next + PER_PACKET * (nr + 1 - COUNT);
+		size_t bytes = strata_ring_layout(SUBBUF, COUNT).stride;
+
+		packets(&f, nr);
+		CHECK(sample_record(&sample_overwrite, &f.channel, 1, f.next++), ==, 0);
+		REQUIRE(bytes <= sizeof(before), ==, 1);
+		memcpy(before, f.s->shared, bytes);
+		for (direction = 0; direction < 2; direction++) {
+			strata_ring_walk_begin(&f.walk, &f.reader,
+					       (enum strata_ring_direction)direction);
+			for (again = 0; again < 2; again++) {
+				check_copies(&f, first, f.next);
+				strata_ring_walk_rewind(&f.walk);
+			}
+		}
+		CHECK(memcmp(before, f.s->shared, bytes), ==, 0);
+		strata_ring_channel_close(&f.channel);
+	}
+}
+
+/* Packets that the writer reclaims behind the walk's back are not to be had; the others are. */
+static void loss_walk_when_writer_goes_on_returns_eagain_for_what_is_gone(void)
 {
 	struct strata_ring_packet packet;
 	unsigned more, n;
@@ -151,11 +204,11 @@ static void loss_snapshot_when_writer_goes_on_returns_eagain_for_what_is_gone(vo
 			int error;
 
 			packets(&f, COUNT);
-			strata_ring_snapshot_take(&f.snapshot, &f.reader,
-						  (enum strata_ring_direction)direction);
+			strata_ring_walk_begin(&f.walk, &f.reader,
+					       (enum strata_ring_direction)direction);
 			packets(&f, more);
 			for (n = 0; n < COUNT; n++) {
-				error = strata_ring_snapshot_get(&f.snapshot, &packet);
+				error = strata_ring_walk_get(&f.walk, &packet);
 				got += !error;
 				if (error) {
 					CHECK(error, ==, -EAGAIN);
@@ -163,15 +216,15 @@ static void loss_snapshot_when_writer_goes_on_returns_eagain_for_what_is_gone(vo
 				}
 				strata_ring_put_subbuf(&f.reader);
 			}
-			CHECK(strata_ring_snapshot_get(&f.snapshot, &packet), ==, -ENODATA);
+			CHECK(strata_ring_walk_get(&f.walk, &packet), ==, -ENODATA);
 			CHECK(gone, ==, more < COUNT ? more : COUNT);
 			CHECK(got, ==, COUNT - gone);
 			strata_ring_channel_close(&f.channel);
 		}
 }
 
-/* A packet that the snapshot has while the writer passes is whole, and counted as overwritten after. */
-static void loss_snapshot_when_writer_passes_a_packet_it_has_keeps_it_whole(void)
+/* A packet that the walk has while the writer passes is whole, and counted as overwritten after. */
+static void loss_walk_when_writer_passes_a_packet_it_has_keeps_it_whole(void)
 {
 	struct fixture f = begin(&sample_overwrite, 0);
 	struct strata_ring_counters c;
@@ -179,8 +232,8 @@ static void loss_snapshot_when_writer_passes_a_packet_it_has_keeps_it_whole(void
 	uint64_t first, n = 0;
 
 	packets(&f, 3);
-	strata_ring_snapshot_take(&f.snapshot, &f.reader, STRATA_RING_NEWEST_FIRST);
-	REQUIRE(strata_ring_snapshot_get(&f.snapshot, &packet), ==, 0);
+	strata_ring_walk_begin(&f.walk, &f.reader, STRATA_RING_NEWEST_FIRST);
+	REQUIRE(strata_ring_walk_get(&f.walk, &packet), ==, 0);
 	packets(&f, 2 * COUNT);
 	first = first_number(&packet);
 	CHECK(first, ==, 2 * PER_PACKET);
@@ -207,7 +260,7 @@ static void *produce(void *argument)
 	return NULL;
 }
 
-static void snapshot_while_the_producer_goes_on_has_whole_packets_in_order(void)
+static void walk_while_the_producer_goes_on_has_whole_packets_in_order(void)
 {
 	struct fixture f = begin(&sample_overwrite, 0);
 	uint64_t end = test_now_ns() + 300000000, limit = end + UINT64_C(60000000000), got = 0,
@@ -225,9 +278,8 @@ static void snapshot_while_the_producer_goes_on_has_whole_packets_in_order(void)
 		uint64_t before = 0, first;
 
 		direction = !direction;
-		strata_ring_snapshot_take(&f.snapshot, &f.reader,
-					  (enum strata_ring_direction)direction);
-		while ((error = strata_ring_snapshot_get(&f.snapshot, &packet)) != -ENODATA) {
+		strata_ring_walk_begin(&f.walk, &f.reader, (enum strata_ring_direction)direction);
+		while ((error = strata_ring_walk_get(&f.walk, &packet)) != -ENODATA) {
 			if (error) {
 				CHECK(error, ==, -EAGAIN);
 				gone++;
@@ -250,7 +302,7 @@ static void snapshot_while_the_producer_goes_on_has_whole_packets_in_order(void)
 		read += packet.records;
 		strata_ring_put_next(&f.reader);
 	}
-	/* Those that were overwritten while the snapshot had them are counted, too. */
+	/* Those that were overwritten while the walk had them are counted, too. */
 	strata_ring_read_counters(f.s, &c);
 	CHECK(c.written, ==, f.next);
 	CHECK(c.written - c.overwritten_records, ==, read);
@@ -258,10 +310,11 @@ static void snapshot_while_the_producer_goes_on_has_whole_packets_in_order(void)
 }
 
 static const struct test tests[] = {
-	BOTH(snapshot_in_either_direction_is_the_same_packets_each_time),
-	BOTH(wrap_snapshot_when_positions_pass_2_to_64_is_the_same_packets_each_time),
-	BOTH(loss_snapshot_when_writer_goes_on_returns_eagain_for_what_is_gone),
-	BOTH(loss_snapshot_when_writer_passes_a_packet_it_has_keeps_it_whole),
-	BOTH(snapshot_while_the_producer_goes_on_has_whole_packets_in_order),
+	BOTH(walk_in_either_direction_is_the_same_packets_each_time),
+	BOTH(wrap_walk_when_positions_pass_2_to_64_is_the_same_packets_each_time),
+	BOTH(walk_copy_in_either_direction_has_the_packet_being_filled_and_writes_nothing),
+	BOTH(loss_walk_when_writer_goes_on_returns_eagain_for_what_is_gone),
+	BOTH(loss_walk_when_writer_passes_a_packet_it_has_keeps_it_whole),
+	BOTH(walk_while_the_producer_goes_on_has_whole_packets_in_order),
 };
 TEST_MAIN(tests)

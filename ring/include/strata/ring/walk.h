@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * walk.h - look at what a stream holds at one moment without consuming it, in either direction, as often
+ * as wanted.
+ *
+ * A walk is a range of positions. Producers go on; in overwrite mode they may reclaim packets that the
+ * walk has not reached, which both ways to go say:
+ *
+ *   strata_ring_walk_get()   takes each delivered packet and puts it back: it is the reader's meanwhile
+ *   strata_ring_walk_copy()  copies each packet, the one being filled too, and writes nothing to the
+ *                            ring: a copy that a producer was quicker than is thrown away
+ *
+ * Oldest first, packets that are reclaimed on the way leave a gap. Newest first, the first one that is
+ * gone is the end: what there is has none.
+ *
+ * Source: "Generic Ring Buffer Library (v2)": sub-buffers newest to oldest, and read more than once.
+ */
+#ifndef STRATA_RING_WALK_H
+#define STRATA_RING_WALK_H
+
+#include <strata/ring/live.h>
+#include <strata/ring/read.h>
+
+/* How often a packet is tried that is neither delivered nor quiet; the model checker runs every round. */
+#ifdef STRATA_RING_MODEL
+#define STRATA_RING_WALK_TRIES 1
+#else
+#define STRATA_RING_WALK_TRIES 20
+#endif
+
+enum strata_ring_direction {
+	STRATA_RING_OLDEST_FIRST = 0,
+	STRATA_RING_NEWEST_FIRST = 1,
+};
+
+struct strata_ring_walk {
+	struct strata_ring_reader *reader;
+	enum strata_ring_direction direction;
+	uint64_t begin; /* position of the oldest packet */
+	uint64_t end;	/* behind the newest delivered one */
+	uint64_t done;	/* packets visited */
+	int open;	/* 1: at end, one was being filled */
+	/* What strata_ring_walk_copy() says of the packet that it has copied: */
+	int whole;		      /* delivered; 0: a committed prefix */
+	uint64_t overwritten_records; /* of the stream, counted while the packet was still there */
+	uint64_t overwritten_packets; /* the same; all of these are in overwritten_records */
+};
+
+/**
+ * strata_ring_walk_begin() - the whole of what is unread now.
+ *
+ * Context: the consumer of the stream, any CPU; nothing is written.
+ * Ordering: ACQUIRE of write_count; each packet is asked again on the way.
+ * Checked: model: overwrite-walk overwrite-walk-copy; stress; test: walk.
+ */
+STRATA_FUNC void strata_ring_walk_begin(struct strata_ring_walk *walk, struct strata_ring_reader *r,
+					enum strata_ring_direction direction)
+{
+	const struct strata_ring_stream *s = r->s;
+	uint64_t write = strata_load_acquire(&s->shared->write_count);
+
+	memset(walk, 0, sizeof(*walk));
+	walk->reader = r;
+	walk->direction = direction;
+	walk->end = strata_ring_begin(s, write);
+	walk->open = write != walk->end;
+	walk->begin = strata_ring_read_position(r);
+	if (walk->end - walk->begin > s->buffer_bytes)
+		walk->begin = walk->end - s->buffer_bytes;
+}
+
+/**
+ * strata_ring_walk_get() - take the next delivered packet of the walk; to be put back with
+ * strata_ring_put_subbuf().
+ *
+ * Returns 0; -ENODATA: all were visited, strata_ring_walk_rewind() begins anew; -EAGAIN: this one
+ * is not to be had (overwritten, or an unfinished slot is in it), go on with the next call; -EPROTO.
+ * Context: the consumer of the stream, any CPU. No system call.
+ * Ordering: as strata_ring_get_subbuf().
+ * Checked: model: overwrite-walk; stress; test: walk.
+ */
+STRATA_FUNC int strata_ring_walk_get(struct strata_ring_walk *walk,
+				     struct strata_ring_packet *packet)
+{
+	uint64_t size = walk->reader->s->subbuf_bytes, at = walk->done * size;
+
+	if (at >= walk->end - walk->begin)
+		return -ENODATA;
+	walk->done++;
+	return strata_ring_get_subbuf(walk->reader,
+				      walk->direction == STRATA_RING_OLDEST_FIRST ?
+					      walk->begin + at :
+					      walk->end - size - at,
+				      packet);
+}
+
+/*
+ * Overwrite mode: how many records were overwritten when a packet was still there. ACQUIRE: all records of
+ * the packets counted are in; pairs with the add in strata_ring_hold_slow(), which counts packets last.
+ */
+STRATA_INLINE void strata_ring_walk_count(struct strata_ring_walk *walk)
+{
+	const struct strata_abi_ring_stream *shared = walk->reader->s->shared;
+
+	walk->overwritten_packets = strata_load_acquire(&shared->overwritten_packets) +
+				    strata_load_relaxed(&shared->reclaimed_packets);
+	walk->overwritten_records = strata_load_acquire(&shared->overwritten_records) +
+				    strata_load_relaxed(&shared->reclaimed_records);
+}
+
+/* Copy the complete packet at @position. -EAGAIN: it is not delivered, or not there any more. */
+STRATA_FUNC int strata_ring_walk_copy_whole(struct strata_ring_walk *walk, uint64_t position,
+					    unsigned char *dst, uint64_t size,
+					    struct strata_ring_packet *packet)
+{
+	const struct strata_ring_stream *s = walk->reader->s;
+	const uint64_t *p = &strata_ring_subbuf(s, position)->entry;
+	uint64_t entry = 0, index = strata_ring_index(s, position), n;
+	const int overwrite = s->loss_mode == STRATA_ABI_RING_OVERWRITE;
+	const struct strata_abi_ring_frame *frame;
+	int good;
+
+	if (overwrite) {
+		/* ACQUIRE pairs with the RELEASE of the entry in strata_ring_deliver() and _close_on_cpu(). */
+		entry = strata_load_acquire(p);
+		index = strata_ring_entry_frame(entry);
+		if (entry & STRATA_ABI_RING_ENTRY_HELD ||
+		    strata_ring_entry_tag(entry) != strata_ring_tag(s, position))
+			return -EAGAIN;
+		if (index > s->nr_subbufs)
+			return -EPROTO;
+	}
+	/* By commit the entry says it: nothing but the store of published comes after it. */
+	if ((!overwrite || s->publish == STRATA_ABI_RING_BY_POSITION) &&
+	    !strata_ring_ready(s, position))
+		return -EAGAIN;
+	frame = &s->frames[index];
+	n = strata_plain_peek_u64(&frame->content_bytes);
+	good = strata_plain_peek_u64(&frame->position) == position && n >= s->header_bytes &&
+	       n <= s->subbuf_bytes - STRATA_ABI_RING_TAIL_BYTES;
+	if (good && n > size)
+		return -ENOSPC;
+	if (good)
+		strata_plain_peek(dst, s->data + (index << s->subbuf_shift), n);
+	packet->timestamp_begin = strata_plain_peek_u64(&frame->timestamp_begin);
+	packet->timestamp_end = strata_plain_peek_u64(&frame->timestamp_end);
+	packet->records = strata_plain_peek_u64(&frame->records);
+	packet->discarded = strata_plain_peek_u64(&frame->discarded);
+	if (s->publish == STRATA_ABI_RING_BY_POSITION)
+		packet->records_before = strata_plain_peek_u64(&frame->records_before);
+	strata_ring_walk_count(walk);
+	/* Pairs with the fence in strata_ring_hold(), as in strata_ring_copy_available(). */
+	strata_fence_acquire();
+	if (overwrite && strata_load_relaxed(p) != entry)
+		return -EAGAIN;
+	if (!good)
+		return -EPROTO;
+	packet->data = dst;
+	packet->content_bytes = n;
+	walk->whole = 1;
+	return 0;
+}
+
+/**
+ * strata_ring_walk_copy() - copy the next packet of the walk.
+ * @dst, @size: room for it; subbuf_bytes is always enough.
+ * @packet: out: on 0 data is @dst, and walk->whole says whether the packet was delivered. Of a prefix
+ *          records and timestamp_end are known BY_POSITION only. Otherwise position is all that it says.
+ *
+ * A packet that was closed and has an unfinished slot in it is a prefix, too; unpublished_bytes is what
+ * was reserved behind it, padding included. The last packet may hold records that came after
+ * strata_ring_walk_begin(). Nobody is disturbed: nothing is written to shared memory.
+ *
+ * Returns 0; -ENODATA: all were visited, strata_ring_walk_rewind() begins anew; or this one is not to be
+ * had and the next call goes on: -EAGAIN: overwritten, or read; -EBUSY: nothing of it is committed, or its
+ * producers were quicker each time; -ENOSPC; -EPROTO: damaged.
+ * Context: the consumer of the stream, any CPU, producers dead or alive. No lock, allocation or system
+ *          call; gives up a packet after STRATA_RING_WALK_TRIES.
+ * Ordering: the copy is made without protection and thrown away unless the sub-buffer's entry still is
+ *           what it was; the fences pair with those in strata_ring_hold().
+ * Invariant: I10 a copy that passes its validation is whole.
+ * Checked: model: overwrite-walk-copy rseq-walk-copy; stress; test: walk malicious.
+ */
+STRATA_FUNC int strata_ring_walk_copy(struct strata_ring_walk *walk, unsigned char *dst,
+				      uint64_t size, struct strata_ring_packet *packet)
+{
+	struct strata_ring_reader *r = walk->reader;
+	const struct strata_ring_stream *s = r->s;
+	uint64_t at = walk->done * s->subbuf_bytes, position, reserved;
+	uint64_t bytes = walk->end - walk->begin + (walk->open ? s->subbuf_bytes : 0);
+	int tries = STRATA_RING_WALK_TRIES, error;
+
+	if (at >= bytes)
+		return -ENODATA;
+	walk->done++;
+	position = walk->direction == STRATA_RING_OLDEST_FIRST ?
+			   walk->begin + at :
+			   walk->begin + bytes - s->subbuf_bytes - at;
+	do {
+		memset(packet, 0, sizeof(*packet));
+		packet->header_bytes = s->header_bytes;
+		walk->whole = 0;
+		error = -EAGAIN;
+		/* Read, or the oldest one that a writer moves on from: its memory is the producers'. */
+		if ((int64_t)(position - strata_ring_read_position(r)) < 0)
+			break;
+		error = strata_ring_walk_copy_whole(walk, position, dst, size, packet);
+		if (error == -EAGAIN) {
+			strata_ring_walk_count(walk);
+			error = strata_ring_copy_available(r, position, dst, size, packet);
+		}
+		if (error == -EAGAIN)
+			error = -EBUSY;
+	} while (error == -EBUSY && --tries);
+	packet->position = position;
+	if (error || walk->whole)
+		return error;
+	reserved = strata_load_relaxed(&s->shared->write_count) - position;
+	reserved = reserved < s->subbuf_bytes ? reserved : s->subbuf_bytes;
+	if (reserved > packet->content_bytes && s->publish == STRATA_ABI_RING_BY_COMMIT)
+		packet->unpublished_bytes = reserved - packet->content_bytes;
+	return 0;
+}
+
+/**
+ * strata_ring_walk_rewind() - begin the same walk anew.
+ *
+ * Context: as strata_ring_walk_begin().
+ * Checked: model: overwrite-walk; test: walk.
+ */
+STRATA_FUNC void strata_ring_walk_rewind(struct strata_ring_walk *walk)
+{
+	walk->done = 0;
+}
+
+#endif /* STRATA_RING_WALK_H */
