@@ -129,6 +129,12 @@ pub enum Action {
     Doctor(DoctorFlags),
     /// Show the events of traces, of any tracer that writes CTF
     View(Box<ViewFlags>),
+    /// Say how sessions are that run by themselves (record --background)
+    Status(StatusFlags),
+    /// Save what a session holds in its buffers (record --background NAME --snapshot), while it goes on
+    Snapshot(SnapshotFlags),
+    /// End a session that runs by itself, and say what it has recorded
+    Stop(StopFlags),
     /// Count what is in traces, and say what is missing
     Stats(StatsFlags),
     /// Write traces for other tools
@@ -237,6 +243,20 @@ pub struct RecordFlags {
     #[arg(long, requires = "command")]
     wait_descendants: bool,
 
+    /// Record by a process of its own, named NAME, which outlives this command and the terminal; see `strata
+    /// status`, `strata stop`
+    #[arg(long, value_name = "NAME")]
+    pub background: Option<String>,
+
+    /// Write nothing but keep the last records in the buffers (--mode=overwrite), until `strata snapshot NAME`
+    /// saves them: a flight recorder
+    #[arg(long, requires = "background", conflicts_with_all = ["output", "max_size", "flush"])]
+    pub snapshot: bool,
+
+    /// This is the process of its own
+    #[arg(long, hide = true, requires = "background")]
+    pub of_session: bool,
+
     /// Exit with 1 if any record was discarded
     #[arg(long)]
     pub strict: bool,
@@ -249,6 +269,50 @@ pub struct RecordFlags {
     /// --pid, every process is recorded until Ctrl-C, as with --all
     #[arg(trailing_var_arg = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
+}
+
+/// `strata status`.
+#[derive(Debug, Args)]
+pub struct StatusFlags {
+    /// The session [default: all of this user]
+    pub name: Option<String>,
+
+    /// Print JSON, one object with `sessions`
+    #[arg(long)]
+    json: bool,
+
+    /// The same as --json, or as none
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<ListFormat>,
+}
+
+impl StatusFlags {
+    /// Whether JSON is wanted.
+    pub fn is_json(&self) -> bool {
+        self.format.map_or(self.json, |format| format == ListFormat::Json)
+    }
+}
+
+/// `strata snapshot`.
+#[derive(Debug, Args)]
+pub struct SnapshotFlags {
+    /// The session
+    pub name: String,
+
+    /// Write the snapshot to DIR, which must be new or empty [default: strata-snapshot-NAME-DATE-TIME]
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub output: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `strata stop`.
+#[derive(Debug, Args)]
+pub struct StopFlags {
+    /// The session
+    pub name: String,
 }
 
 /// `strata list`.
@@ -414,9 +478,12 @@ impl RecordFlags {
                 CtfFlag::Two => Version::Two,
             },
             mode: match self.mode {
+                // What is not written is of use as long as it is the newest.
+                _ if self.snapshot => LossMode::Overwrite,
                 ModeFlag::Discard => LossMode::Discard,
                 ModeFlag::Overwrite => LossMode::Overwrite,
             },
+            hold: self.snapshot,
             subbuf_bytes: self.subbuf_size.unwrap_or(SUBBUF_BYTES),
             nr_subbufs: self.num_subbuf.unwrap_or(NR_SUBBUFS),
             is_size_given: self.subbuf_size.is_some() || self.num_subbuf.is_some(),

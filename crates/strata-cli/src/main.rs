@@ -2,6 +2,7 @@
 //! and `strata-analyze` (reading).
 
 mod answer;
+mod background;
 mod doctor;
 mod ending;
 mod export;
@@ -41,6 +42,11 @@ fn main() -> ExitCode {
     };
     let done = match flags.action {
         Action::Record(flags) => record::run(&flags),
+        Action::Status(flags) => background::status(flags.name.as_deref(), flags.is_json()),
+        Action::Snapshot(flags) => {
+            background::snapshot(&flags.name, flags.output.as_deref(), flags.json)
+        }
+        Action::Stop(flags) => background::stop(&flags.name),
         Action::List(ref flags @ ListFlags { probes: Some(ref file), .. }) => {
             kernel_list::probes(file, flags.is_json())
         }

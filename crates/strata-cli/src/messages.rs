@@ -67,7 +67,10 @@ pub fn notice(notice: &Notice) -> Option<String> {
         Notice::Started { output, command, processes, kernel_events } => Some(format!(
             "recording {}",
             started(
-                &shell_word(&output.display().to_string()),
+                &output.as_ref().map_or_else(
+                    || "memory, which `strata snapshot` saves".to_owned(),
+                    |output| shell_word(&output.display().to_string()),
+                ),
                 *command,
                 *processes,
                 *kernel_events
@@ -222,7 +225,7 @@ fn clock_time(seconds: u64) -> String {
 pub fn summary(report: &Report) -> Vec<Message> {
     let mut messages = vec![headline(report)];
 
-    if report.counts().records > 0 {
+    if report.counts().records > 0 && report.snapshots.is_none() {
         messages.extend(table(&report.layers).map(talk));
     }
     messages.extend(failure(report));
@@ -266,10 +269,16 @@ fn headline(report: &Report) -> Message {
             shell_word(&output.display().to_string()),
             sizes(&counts),
         )),
-        None if counts.records > 0 => talk(format!(
+        None if counts.records > 0 && report.snapshots.is_none() => talk(format!(
             "{} in {}, and the trace is gone",
             counted(counts.records, "event record"),
             time(report.elapsed)
+        )),
+        None if report.snapshots.is_some() => talk(format!(
+            "flight recorder of {} ended after {}: {} saved",
+            recorded(report),
+            time(report.elapsed),
+            counted(report.snapshots.unwrap_or(0), "snapshot"),
         )),
         None => talk(format!("nothing recorded in {}; there is no trace", time(report.elapsed))),
     }

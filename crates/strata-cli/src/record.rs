@@ -5,10 +5,12 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
+use strata_session::controls;
 use strata_session::report::{Notice, Report};
 use strata_session::stop::Stop;
 
 use crate::answer::Answer;
+use crate::background::{self, Desk};
 use crate::flags::RecordFlags;
 use crate::messages::{self, Message, Weight};
 use crate::progress::ProgressLine;
@@ -19,6 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Record, and give the exit status.
 pub fn run(flags: &RecordFlags) -> Result<u8> {
+    if let (Some(name), false) = (&flags.background, flags.of_session) {
+        return background::start(name);
+    }
     let processes = flags.processes()?;
     let named = messages::found_by_name(&processes);
     let options = flags.options(processes.into_iter().map(|(_, pid)| pid).collect())?;
@@ -30,9 +35,17 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
         .then(|| ProgressLine::new(if shared { PATIENCE } else { Duration::ZERO }));
     let stop = Stop::on_signals()?;
     stop.outlive_others()?;
+    let (controls, orders) = controls();
+    let desk = match &flags.background {
+        Some(name) => Some(Desk::open(name, options.hold, controls, &stop)?),
+        None => None,
+    };
     let answer = Answer::new(line, flags.quiet, &stop);
     let mut hear = |notice| {
         answer.hear(&notice);
+        if let Some(desk) = &desk {
+            desk.hear(&notice);
+        }
         if let Some(text) = messages::notice(&notice) {
             // Where the terminal is the command's too, only what asks for patience is said.
             let waits =
@@ -58,12 +71,23 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
         };
         // Without it nobody answers while the session is busy; it does what it is asked for nevertheless.
         let _ = thread::Builder::new().name("strata-talk".to_owned()).spawn_scoped(scope, talker);
-        let result = strata_session::record(&options, &stop, &mut hear);
+        if let Some(desk) = &desk {
+            let serve = || {
+                // It answers for this user, and does nothing itself.
+                strata_session::give_up_rights();
+                desk.serve();
+            };
+            thread::Builder::new().name("strata-control".to_owned()).spawn_scoped(scope, serve)?;
+        }
+        let result = strata_session::record_with(&options, &stop, &orders, &mut hear);
         answer.end();
-        result
+        if let Some(desk) = &desk {
+            desk.close();
+        }
+        Ok::<_, anyhow::Error>(result)
     });
     // Detaching goes on behind this program's end.
-    let report = result?.report;
+    let report = result??.report;
     say(&report, flags.quiet);
     Ok(messages::exit_status(&report, flags.strict))
 }

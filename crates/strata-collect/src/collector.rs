@@ -42,7 +42,7 @@ fn is_full(error: &Error) -> bool {
 }
 
 /// Who knows the event record classes; see [`Collector::set_classes`].
-struct Classes(Box<dyn FnMut() -> Option<StreamClass> + Send>);
+pub(crate) struct Classes(pub(crate) Box<dyn FnMut() -> Option<StreamClass> + Send>);
 
 impl fmt::Debug for Classes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -301,23 +301,12 @@ impl Collector {
                     return Err(Error::Ring { path, source });
                 }
             };
-            match writer.track.plan(&info, false, || stream.counters(), now_ns) {
-                Ok(plan) => {
-                    writer.describe(&plan)?;
-                    writer.look(buffer.get(plan.from as usize..).unwrap_or(&[]))?;
-                    let body = buffer.get(plan.from as usize..).unwrap_or(&[]);
-                    let written = writer.write(plan, &Body::Bytes(body));
-                    written.inspect_err(|error| {
-                        if is_full(error) {
-                            writer.write_some(&info, buffer, stream.counters());
-                        }
-                    })
+            let written = writer.copied(&info, buffer, false, || stream.counters());
+            written.inspect_err(|error| {
+                if is_full(error) {
+                    writer.write_some(&info, buffer, stream.counters());
                 }
-                Err(what) => {
-                    writer.track.damaged(what);
-                    Ok(())
-                }
-            }
+            })
         })
     }
 
@@ -476,18 +465,45 @@ impl Collector {
 }
 
 /// What writing the packets of one stream needs.
-struct Writer<'w> {
-    sink: &'w mut dyn Sink,
-    identity: &'w Identity,
-    described: &'w mut bool,
-    describe: &'w mut dyn FnMut() -> Option<String>,
-    classes: Option<&'w mut Classes>,
-    kinds: Option<&'w mut Kinds>,
-    track: &'w mut Track,
-    packets: u64,
+pub(crate) struct Writer<'w> {
+    pub(crate) sink: &'w mut dyn Sink,
+    pub(crate) identity: &'w Identity,
+    pub(crate) described: &'w mut bool,
+    pub(crate) describe: &'w mut dyn FnMut() -> Option<String>,
+    pub(crate) classes: Option<&'w mut Classes>,
+    pub(crate) kinds: Option<&'w mut Kinds>,
+    pub(crate) track: &'w mut Track,
+    pub(crate) packets: u64,
 }
 
 impl Writer<'_> {
+    /// Writes what is new of a packet that was copied: `bytes` is all of it. `whole`: no more of it will come.
+    pub(crate) fn copied(
+        &mut self,
+        info: &Info,
+        bytes: &[u8],
+        whole: bool,
+        counters: impl FnOnce() -> Counters,
+    ) -> Result<(), Error> {
+        let mut plan = match self.track.plan(info, whole, counters, now_ns) {
+            Ok(plan) => plan,
+            Err(what) => {
+                self.track.damaged(what);
+                return Ok(());
+            }
+        };
+        self.describe(&plan)?;
+        let body = bytes.get(plan.from as usize..).unwrap_or(&[]);
+        self.look(body)?;
+        match self.count(&mut plan, info, |of| {
+            of.extend_from_slice(body);
+            true
+        }) {
+            Some(body) => self.write(plan, &Body::Bytes(&body)),
+            None => self.write(plan, &Body::Bytes(body)),
+        }
+    }
+
     /// Writes what is new of a whole packet, straight from shared memory.
     fn packet(&mut self, packet: &Packet<'_>) -> Result<(), Error> {
         let mut plan = match self.track.plan(packet.info(), true, || packet.counters(), now_ns) {
@@ -506,12 +522,11 @@ impl Writer<'_> {
             })?;
             self.look(&body)?;
         }
-        let written = match self.count(&mut plan, packet) {
+        let from = plan.from;
+        let copy = |body: &mut Vec<u8>| packet.copy_to(from, body).is_ok();
+        let written = match self.count(&mut plan, packet.info(), copy) {
             Some(body) => self.write(plan, &Body::Bytes(&body)),
-            None => {
-                let from = plan.from;
-                self.write(plan, &Body::Packet(packet, from))
-            }
+            None => self.write(plan, &Body::Packet(packet, from)),
         };
         written.inspect_err(|error| {
             let mut body = Vec::new();
@@ -583,21 +598,25 @@ impl Writer<'_> {
 
     /// Counts the records of a packet, if nobody else has and there are classes. Returns the whole ones, as
     /// a copy: what was counted is what is written.
-    fn count(&mut self, plan: &mut Plan, packet: &Packet<'_>) -> Option<Vec<u8>> {
+    fn count(
+        &mut self,
+        plan: &mut Plan,
+        info: &Info,
+        copy: impl FnOnce(&mut Vec<u8>) -> bool,
+    ) -> Option<Vec<u8>> {
         if !plan.is_uncounted() {
             return None;
         }
         let class = (self.classes.as_mut()?.0)()?;
         let mut body = Vec::new();
         // Without memory for a copy, or with classes that are nonsense, the packet stays uncounted.
-        packet.copy_to(plan.from, &mut body).ok()?;
+        copy(&mut body).then_some(())?;
         let walker = Walker::new(&class, ByteOrder::NATIVE).ok()?;
         let mut why = None;
         let records = walker.count(&body).or_else(|error| {
             why = Some(format!(
                 "stream {}, packet at position {}: {error}. Left out from there on",
-                self.track.stats.cpu,
-                packet.info().position
+                self.track.stats.cpu, info.position
             ));
             body.truncate(usize::try_from(error.offset()).unwrap_or(0));
             walker.count(&body)
@@ -613,6 +632,7 @@ impl Writer<'_> {
             self.track.written(plan, false, self.sink.stream_bytes(cpu));
             return Ok(());
         }
+        self.track.begin(&plan);
         self.open(plan.begin, plan.discarded)?;
         if let Some(end) = plan.mend {
             self.sink.set_end(cpu, end)?;
@@ -632,6 +652,7 @@ impl Writer<'_> {
             return Err(Error::NoMetadata { path: self.sink.path().to_owned() });
         }
         let from = self.track.spans_from();
+        let discarded = self.track.counted(discarded);
         if self.track.stats.packets == 0 && (discarded > 0 || from.is_some()) {
             self.empty(from.map_or(begin, |from| from.min(begin)), begin, 0)?;
         }
@@ -673,7 +694,7 @@ impl Writer<'_> {
             timestamp_end,
             // No gaps: what was overwritten is among the discarded, and would be told twice.
             sequence: self.track.stats.packets,
-            discarded,
+            discarded: self.track.counted(discarded),
             cpu_id: self.track.stats.cpu,
             ..Header::default()
         };

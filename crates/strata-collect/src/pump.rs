@@ -1,7 +1,8 @@
 //! The pump: takes packets from the channels of all sources of a layer, in one thread, and has each source's
 //! [`Collector`] write them.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,9 @@ use strata_ring::Channel;
 
 use crate::collector::Collector;
 use crate::error::Error;
+use crate::output::Output;
 use crate::sink::Sink;
+use crate::snapshot;
 use crate::source::{Monitor, Opened, Source};
 use crate::stats::{counts_of, unwritten_of};
 
@@ -21,6 +24,31 @@ const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 /// How often figures are told.
 const COUNT_PERIOD: Duration = Duration::from_millis(100);
+
+/// What a pump is told.
+pub enum Order<S> {
+    /// Take packets of this source, too.
+    Take(Arrival<S>),
+    /// Write what is held now to this output, and say what that was.
+    Snapshot(Arc<Mutex<dyn Output>>, Sender<Result<Counts, Error>>),
+}
+
+/// What becomes of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// They are written as they come; of what is published in a sub-buffer being filled, once in this time. Zero:
+    /// at the end only.
+    Write {
+        /// The time.
+        flush: Duration,
+    },
+    /// They stay in the channels, until a snapshot is asked for: a flight recorder. Sources that have ended stay,
+    /// too, as long as there are no more than [`ENDED_MAX`].
+    Hold,
+}
+
+/// Sources that have ended and are held for the next snapshot.
+pub const ENDED_MAX: usize = 64;
 
 /// A source on its way to the pump.
 #[derive(Debug)]
@@ -33,7 +61,7 @@ pub struct Arrival<S> {
 
 /// Where the packets of a source go.
 #[derive(Debug)]
-enum Output {
+enum Place {
     /// Nothing was recorded yet: there is no trace.
     Idle(Channel),
     /// There is one.
@@ -46,19 +74,21 @@ enum Output {
 #[derive(Debug)]
 struct Pumped<S> {
     source: S,
-    output: Output,
+    output: Place,
     streams: u32,
     /// What no program ran for is among the discarded.
     has_not_run: bool,
+    /// Nothing is written of it but snapshots.
+    is_held: bool,
     last: Counts,
 }
 
 /// The pump's state.
 pub struct Pump<'a, S> {
     monitor: &'a dyn Monitor,
-    arrivals: Receiver<Arrival<S>>,
+    orders: Receiver<Order<S>>,
     sources: Vec<Pumped<S>>,
-    flush: Duration,
+    keep: Keep,
     next_flush: Option<Instant>,
     next_count: Instant,
     /// What was recorded of sources that are closed.
@@ -66,21 +96,20 @@ pub struct Pump<'a, S> {
 }
 
 impl<'a, S: Source> Pump<'a, S> {
-    /// A pump of what comes by `arrivals`. What is published of a sub-buffer being filled is taken once in
-    /// `flush`; zero: at the end only.
+    /// A pump that does what comes by `orders`.
     #[must_use]
-    pub fn new(
-        arrivals: Receiver<Arrival<S>>,
-        monitor: &'a dyn Monitor,
-        flush: Duration,
-    ) -> Pump<'a, S> {
+    pub fn new(orders: Receiver<Order<S>>, monitor: &'a dyn Monitor, keep: Keep) -> Pump<'a, S> {
         let now = Instant::now();
+        let next_flush = match keep {
+            Keep::Write { flush } if !flush.is_zero() => Some(now + flush),
+            _ => None,
+        };
         Pump {
             monitor,
-            arrivals,
+            orders,
             sources: Vec::new(),
-            flush,
-            next_flush: (!flush.is_zero()).then(|| now + flush),
+            keep,
+            next_flush,
             next_count: now,
             closed: Counts::default(),
         }
@@ -114,15 +143,15 @@ impl<'a, S: Source> Pump<'a, S> {
     fn arrive(&mut self, pause: Duration) -> Option<u64> {
         let until = Instant::now() + pause;
         loop {
-            match self.arrivals.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(arrival) => self.add(arrival),
+            match self.orders.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(order) => self.obey(order),
                 Err(RecvTimeoutError::Timeout) => return Some(0),
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
             let first = self.sources.len().saturating_sub(1);
             loop {
-                match self.arrivals.try_recv() {
-                    Ok(arrival) => self.add(arrival),
+                match self.orders.try_recv() {
+                    Ok(order) => self.obey(order),
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => return None,
                 }
@@ -137,9 +166,35 @@ impl<'a, S: Source> Pump<'a, S> {
         }
     }
 
+    fn obey(&mut self, order: Order<S>) {
+        match order {
+            Order::Take(arrival) => self.add(arrival),
+            Order::Snapshot(output, reply) => {
+                let counts = self.snapshot(&output);
+                // Who asked may have gone.
+                let _ = reply.send(counts);
+            }
+        }
+    }
+
+    /// Writes what all sources hold. One whose memory is damaged is left out.
+    fn snapshot(&mut self, output: &Mutex<dyn Output>) -> Result<Counts, Error> {
+        let mut sum = Counts::default();
+        for pumped in &mut self.sources {
+            match pumped.snapshot(output) {
+                Ok(counts) => sum.add(&counts),
+                Err(error) if error.is_of_the_source() => pumped.source.give_up(&error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(sum)
+    }
+
     fn add(&mut self, arrival: Arrival<S>) {
         let mut pumped = Pumped::new(arrival);
-        if pumped.source.begins_at_once() && !self.monitor.has_failed() {
+        pumped.is_held = self.keep == Keep::Hold;
+        let begins = self.keep != Keep::Hold && pumped.source.begins_at_once();
+        if begins && !self.monitor.has_failed() {
             if let Err(error) = pumped.open() {
                 failed(self.monitor, &mut pumped, &error);
             }
@@ -149,11 +204,11 @@ impl<'a, S: Source> Pump<'a, S> {
 
     /// Once through all sources. Returns how many packets were moved.
     fn round(&mut self) -> u64 {
-        let now = Instant::now();
+        let (now, Keep::Write { flush }) = (Instant::now(), self.keep) else { return 0 };
         if self.next_flush.is_none_or(|time| now < time) {
             return self.poll(0);
         }
-        self.next_flush = Some(now + self.flush);
+        self.next_flush = Some(now + flush);
         self.each(0, Pumped::flush)
     }
 
@@ -164,6 +219,9 @@ impl<'a, S: Source> Pump<'a, S> {
 
     fn each(&mut self, first: usize, work: impl Fn(&mut Pumped<S>) -> Result<u64, Error>) -> u64 {
         let mut packets = 0u64;
+        if self.keep == Keep::Hold {
+            return 0;
+        }
         for pumped in self.sources.iter_mut().skip(first) {
             if self.monitor.has_failed() {
                 return 0;
@@ -178,10 +236,22 @@ impl<'a, S: Source> Pump<'a, S> {
 
     /// Takes what is left of sources that have ended.
     fn close_ended(&mut self) {
+        let mut left = match self.keep {
+            Keep::Write { .. } => usize::MAX,
+            // The oldest ones go.
+            Keep::Hold => {
+                let ended = self.sources.iter().filter(|one| one.source.has_ended()).count();
+                ended.saturating_sub(ENDED_MAX)
+            }
+        };
         let mut index = 0;
-        while index < self.sources.len() {
+        while index < self.sources.len() && left > 0 {
             if self.sources[index].source.has_ended() {
-                let pumped = self.sources.swap_remove(index);
+                left -= 1;
+                let pumped = match self.keep {
+                    Keep::Write { .. } => self.sources.swap_remove(index),
+                    Keep::Hold => self.sources.remove(index),
+                };
                 self.close(pumped);
             } else {
                 index += 1;
@@ -190,12 +260,12 @@ impl<'a, S: Source> Pump<'a, S> {
     }
 
     fn close(&mut self, mut pumped: Pumped<S>) {
-        if !self.monitor.has_failed() {
+        if self.keep != Keep::Hold && !self.monitor.has_failed() {
             if let Err(error) = pumped.finish() {
                 failed(self.monitor, &mut pumped, &error);
             }
         }
-        let is_left = self.monitor.has_failed();
+        let is_left = self.keep != Keep::Hold && self.monitor.has_failed();
         self.closed.add(&pumped.close(is_left));
     }
 
@@ -223,8 +293,8 @@ fn failed<S: Source>(monitor: &dyn Monitor, pumped: &mut Pumped<S>, error: &Erro
 impl<S: Source> Pumped<S> {
     fn new(Arrival { source, channel }: Arrival<S>) -> Pumped<S> {
         let streams = channel.nr_streams();
-        let (output, last) = (Output::Idle(channel), Counts::default());
-        Pumped { source, output, streams, has_not_run: false, last }
+        let (output, last) = (Place::Idle(channel), Counts::default());
+        Pumped { source, output, streams, has_not_run: false, is_held: false, last }
     }
 
     /// Takes whole packets. Returns how many.
@@ -251,18 +321,31 @@ impl<S: Source> Pumped<S> {
             collector.finish(producer, describe).map(|()| 0)
         })?;
         match &mut self.output {
-            Output::Open(collector) => self.source.finished(collector),
+            Place::Open(collector) => self.source.finished(collector),
             _ => Ok(()),
         }
     }
 
     /// Counts what no program ran for, once.
     fn count_not_run(&mut self) {
-        if let Output::Open(collector) = &mut self.output {
+        if let Place::Open(collector) = &mut self.output {
             if !std::mem::replace(&mut self.has_not_run, true) {
                 collector.add_discarded(self.source.not_run());
             }
         }
+    }
+
+    /// Writes what it holds to a trace of its own.
+    fn snapshot(&mut self, output: &Mutex<dyn Output>) -> Result<Counts, Error> {
+        let Place::Idle(channel) = &mut self.output else { return Ok(Counts::default()) };
+        if !has_something(channel) {
+            return Ok(Counts::default());
+        }
+        let opened = {
+            let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+            self.source.open_snapshot(&mut *output)?
+        };
+        snapshot::write(&mut self.source, channel, opened)
     }
 
     /// Lets `work` take packets, if there is something to take or was before.
@@ -270,30 +353,30 @@ impl<S: Source> Pumped<S> {
         &mut self,
         work: impl FnOnce(&mut Collector, &mut dyn FnMut() -> Option<String>) -> Result<u64, Error>,
     ) -> Result<u64, Error> {
-        if let Output::Idle(channel) = &mut self.output {
+        if let Place::Idle(channel) = &mut self.output {
             if !has_something(channel) {
                 return Ok(0);
             }
             self.open()?;
         }
-        let Output::Open(collector) = &mut self.output else { return Ok(0) };
+        let Place::Open(collector) = &mut self.output else { return Ok(0) };
         let source = &mut self.source;
         work(collector, &mut || source.describe())
     }
 
     fn open(&mut self) -> Result<(), Error> {
         let opened = self.source.open()?;
-        let Output::Idle(channel) = std::mem::replace(&mut self.output, Output::Closed) else {
+        let Place::Idle(channel) = std::mem::replace(&mut self.output, Place::Closed) else {
             return Ok(());
         };
-        let Opened { sink, identity, mut classes, kinds, span_from } = opened;
+        let Opened { sink, identity, classes, kinds, span_from, .. } = opened;
         let mut collector = Box::new(Collector::new(sink, channel, identity));
-        collector.set_classes(move || classes());
+        collector.set_classes(classes);
         if let Some(begin) = span_from {
             collector.span_from(begin);
         }
-        self.output = Output::Open(collector);
-        let Output::Open(collector) = &mut self.output else { return Ok(()) };
+        self.output = Place::Open(collector);
+        let Place::Open(collector) = &mut self.output else { return Ok(()) };
         // Before packets: records that were only discarded are told by a packet without records.
         match kinds {
             Some(kinds) => collector.describe_kinds(kinds)?,
@@ -308,8 +391,10 @@ impl<S: Source> Pumped<S> {
 
     /// What was recorded until now.
     fn counts(&mut self) -> Counts {
-        if let Output::Open(collector) = &mut self.output {
-            self.last = counts_of(&collector.stats(), self.streams);
+        match &mut self.output {
+            Place::Open(collector) => self.last = counts_of(&collector.stats(), self.streams),
+            Place::Idle(channel) if self.is_held => self.last = snapshot::held(channel),
+            Place::Idle(_) | Place::Closed => {}
         }
         self.last
     }
@@ -318,18 +403,17 @@ impl<S: Source> Pumped<S> {
     fn close(mut self, is_left: bool) -> Counts {
         self.count_not_run();
         match &mut self.output {
-            Output::Open(collector) if is_left => collector.give_up(),
-            Output::Idle(channel) if is_left => {
+            Place::Open(collector) if is_left => collector.give_up(),
+            Place::Idle(channel) if is_left => {
                 self.last = unwritten_of(channel);
                 self.last.discarded.not_run = self.source.not_run();
             }
             _ => {}
         }
         let mut counts = self.counts();
-        let sink: Option<Box<dyn Sink>> = match std::mem::replace(&mut self.output, Output::Closed)
-        {
-            Output::Open(collector) => Some(collector.into_sink()),
-            Output::Idle(_) | Output::Closed => None,
+        let sink: Option<Box<dyn Sink>> = match std::mem::replace(&mut self.output, Place::Closed) {
+            Place::Open(collector) => Some(collector.into_sink()),
+            Place::Idle(_) | Place::Closed => None,
         };
         counts.metadata_bytes = sink.as_ref().map_or(0, |sink| sink.metadata_bytes());
         self.source.close(counts, sink)

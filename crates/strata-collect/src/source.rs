@@ -5,6 +5,7 @@ use strata_model::{Counts, StreamClass};
 use crate::collector::{Collector, Identity, Producer};
 use crate::error::Error;
 use crate::kinds::Kinds;
+use crate::output::Output;
 use crate::sink::Sink;
 
 /// Tells the event record classes of a stream; see [`Collector::set_classes`].
@@ -18,8 +19,9 @@ pub struct Opened {
     pub identity: Identity,
     /// See [`Collector::set_classes`].
     pub classes: Classes,
-    /// Metadata that grow with the kinds that happen ([`Collector::describe_kinds`]), instead of
-    /// [`Source::describe`].
+    /// What describes it; of a recording that has no `kinds`, empty: [`Source::describe`] is asked.
+    pub metadata: String,
+    /// Metadata that grow with the kinds that happen ([`Collector::describe_kinds`]), instead.
     pub kinds: Option<Kinds>,
     /// See [`Collector::span_from`].
     pub span_from: Option<u64>,
@@ -37,6 +39,20 @@ pub trait Source: Send {
     /// # Errors
     /// What the system says.
     fn open(&mut self) -> Result<Opened, Error>;
+
+    /// Makes a trace in `output` for what its channel holds now; one of its own, and described.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<Opened, Error>;
+
+    /// That trace is described, and no packet is written yet.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn begin_snapshot(&mut self, _sink: &mut dyn Sink) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// The trace is there, and described; nothing is written yet.
     ///

@@ -86,12 +86,33 @@ pub(crate) struct Track {
     next: Option<u64>,
     /// When the stream is to begin, if not with its first record.
     from: Option<u64>,
+    /// See [`Track::of_snapshot`].
+    is_of_snapshot: bool,
+    /// What was discarded before a snapshot's first packet.
+    before: u64,
 }
 
 impl Track {
     pub(crate) fn new(cpu: u32, subbuf_bytes: u64, flushed_outside: bool) -> Self {
         let stats = StreamStats { cpu, ..StreamStats::default() };
         Self { stats, subbuf_bytes, flushed_outside, ..Self::default() }
+    }
+
+    /// The same for a snapshot, which begins with what is there: what was before it is not told as absent.
+    pub(crate) fn of_snapshot(cpu: u32, subbuf_bytes: u64, flushed_outside: bool) -> Self {
+        Self { is_of_snapshot: true, ..Self::new(cpu, subbuf_bytes, flushed_outside) }
+    }
+
+    /// The packet of this plan is about to be written: what a snapshot's first one counts was before it.
+    pub(crate) fn begin(&mut self, plan: &Plan) {
+        if self.is_of_snapshot && self.stats.packets == 0 {
+            self.before = plan.discarded;
+        }
+    }
+
+    /// Of so many discarded since the stream was made, those that the trace is to count.
+    pub(crate) fn counted(&self, discarded: u64) -> u64 {
+        discarded.saturating_sub(self.before)
     }
 
     /// The stream is to begin here.

@@ -10,11 +10,11 @@
 //! slow disk is written to, no process takes its tracer for dead.
 
 use std::ffi::OsString;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use strata_collect::{Counts, Pump};
+use strata_collect::{Counts, Error, Order, Output, Pump};
 use strata_user::{
     new_generation, Clock, ClockKind, HeaderChoice, Launch, Listener, Rules, SessionSpec,
     ENVIRONMENT,
@@ -30,8 +30,8 @@ use crate::lttng::{self, OfCommand};
 use crate::options::Options;
 use crate::privileges::Work;
 use crate::report::{LayerReport, NotReached, RuleReport, USER};
-use crate::source::{Ended, Sources};
-use crate::threads::{joined, spawn};
+use crate::source::{Ended, ProcessSource, Sources};
+use crate::threads::{joined, snapshot, spawn};
 
 /// Who is recorded.
 enum Who {
@@ -59,6 +59,7 @@ pub(crate) struct Applications {
     of_lttng: Vec<String>,
     command_of_lttng: Option<OfCommand>,
     keeper: Option<Keeper>,
+    orders: Option<Sender<Order<ProcessSource>>>,
     moving: Option<JoinHandle<Counts>>,
     keeping: Option<JoinHandle<()>>,
 }
@@ -120,6 +121,7 @@ impl Applications {
             of_lttng: Vec::new(),
             command_of_lttng: None,
             keeper: None,
+            orders: None,
             moving: None,
             keeping: None,
         })
@@ -183,7 +185,8 @@ impl Layer for Applications {
 
     fn run(&mut self) {
         let Some(target) = self.target.take() else { return };
-        let (arrivals, arriving) = channel();
+        let (orders, receiver) = channel();
+        self.orders = Some(orders.clone());
         self.keeper = Some(Keeper::new(KeeperParts {
             target,
             listener: self.listener.take(),
@@ -191,14 +194,14 @@ impl Layer for Applications {
             clock: Arc::clone(&self.clock),
             begun_ns: self.begun_ns,
             sources: Arc::clone(&self.sources),
-            arrivals,
+            orders,
             found: Arc::clone(&self.found),
             plain_too: self.plain_too,
         }));
-        let (voice, flush) = (self.sources.voice.clone(), self.sources.context.flush);
+        let (voice, keep) = (self.sources.voice.clone(), self.sources.context.keep);
         let shared = Arc::clone(voice.shared());
         self.moving = spawn("strata-mover", Work::Files, &shared, move || {
-            Pump::new(arriving, &voice, flush).run()
+            Pump::new(receiver, &voice, keep).run()
         });
     }
 
@@ -219,8 +222,14 @@ impl Layer for Applications {
             || self.keeping.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
-    /// The keeper does it, as soon as the session is told to stop.
-    fn stop(&mut self) {}
+    fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
+        snapshot(self.orders.as_ref(), output)
+    }
+
+    /// The keeper switches everything off, as soon as the session is told to stop, and then says so to the pump.
+    fn stop(&mut self) {
+        self.orders = None;
+    }
 
     fn join(&mut self) {
         let shared = self.sources.voice.shared();

@@ -12,11 +12,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use strata_collect::{begin_mark, end_mark, remove_mark, Directory, Files, Sink};
+use strata_collect::{begin_mark, end_mark, remove_mark, Directory, Files, Output, Sink};
 use strata_ctf::end_mark::{EndMark, FILE};
 
 use crate::error::{advice, failure_text};
-use crate::layer::Output;
 
 /// Longest part of a process' name that its folder has \[byte\].
 const NAME_BYTES_MAX: usize = 64;
@@ -489,6 +488,14 @@ impl TimeStamp {
         let zone = format!("{sign}{:02}{:02}", minutes.abs() / 60, minutes.abs() % 60);
         Ok(TimeStamp { name: format!("{date}-{time}"), iso: format!("{date}T{time}{zone}") })
     }
+}
+
+/// The time as it stands in the names of folders, `20261123-094500`.
+///
+/// # Errors
+/// What the system said of a time that its calendar does not have.
+pub fn time_name() -> io::Result<String> {
+    TimeStamp::now().map(|stamp| stamp.name)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use strata_collect::Arrival;
+use strata_collect::{Arrival, Order};
 use strata_user::{
     ancestors, find_of_session, held_of_user, Announced, Announcements, AppSession, Application,
     Clock, Error, Findings, Listener, Received, Sender as Announcer, SessionSpec, Who,
@@ -107,7 +107,7 @@ pub(crate) struct Keeper {
     clock: Arc<Clock>,
     shared: Arc<Shared>,
     sources: Arc<Sources>,
-    arrivals: Option<Sender<Arrival<ProcessSource>>>,
+    orders: Option<Sender<Order<ProcessSource>>>,
     processes: Vec<Arc<Traced>>,
     /// Those whose memory somebody has locked, and since when.
     locked: VecDeque<Locked>,
@@ -145,7 +145,7 @@ pub(crate) struct KeeperParts {
     /// Before the command was started, `CLOCK_MONOTONIC` \[ns\].
     pub(crate) begun_ns: u64,
     pub(crate) sources: Arc<Sources>,
-    pub(crate) arrivals: Sender<Arrival<ProcessSource>>,
+    pub(crate) orders: Sender<Order<ProcessSource>>,
     pub(crate) found: Arc<Found>,
     /// Who was asked for, and has no tracepoints, is recorded by another layer.
     pub(crate) plain_too: bool,
@@ -192,7 +192,7 @@ impl Keeper {
             clock: parts.clock,
             shared: Arc::clone(parts.sources.voice.shared()),
             sources: parts.sources,
-            arrivals: Some(parts.arrivals),
+            orders: Some(parts.orders),
             processes: Vec::new(),
             locked: VecDeque::new(),
             next_unlock: now,
@@ -292,7 +292,7 @@ impl Keeper {
             }
         }
         // The pump learns by it that nobody else will come.
-        self.arrivals = None;
+        self.orders = None;
     }
 
     /// Until something is due, or an announcement comes.
@@ -761,11 +761,11 @@ impl Keeper {
         self.starting.push_back(Arc::clone(&traced));
         self.finish_starts(STARTING_MAX);
         self.shared.process_came();
-        if let Some(arrivals) = &self.arrivals {
+        if let Some(orders) = &self.orders {
             let source = ProcessSource::new(&self.sources, traced, format, channel.nr_streams());
             match source {
                 // Without a pump the session is failing, and says why.
-                Ok(source) => drop(arrivals.send(Arrival { source, channel })),
+                Ok(source) => drop(orders.send(Order::Take(Arrival { source, channel }))),
                 Err(error) => {
                     self.shared.fail(format!("getrandom(): a number for the trace: {error}"));
                 }

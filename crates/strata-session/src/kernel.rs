@@ -15,7 +15,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use strata_collect::{Arrival, Counts, Kinds, Pump};
+use strata_collect::{Arrival, Counts, Error, Kinds, Order, Output, Pump};
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::filter::{check, Candidate, End, Slips};
@@ -42,7 +42,7 @@ use crate::report::{
 use crate::shared::Voice;
 use crate::statedump;
 use crate::stop::Stop;
-use crate::threads::{joined, spawn};
+use crate::threads::{joined, snapshot, spawn};
 use source::{KernelSource, KernelTrace, Recorded};
 
 mod source;
@@ -62,7 +62,7 @@ pub(crate) struct KernelLayer {
     context: Option<Arc<Context>>,
     voice: Option<Voice>,
     recorded: Arc<Mutex<Recorded>>,
-    arrivals: Option<Sender<Arrival<KernelSource>>>,
+    orders: Option<Sender<Order<KernelSource>>>,
     moving: Option<JoinHandle<Counts>>,
 }
 
@@ -271,16 +271,17 @@ impl Layer for KernelLayer {
             not_run: Arc::clone(&attached.not_run),
             dump_stream: channel.nr_streams().into(),
             dumped: statedump::Dump::default(),
+            snapshot_uuid: attached.trace.uuid,
             recorded: Arc::clone(&self.recorded),
         };
-        let (arrivals, arriving) = mpsc::channel();
+        let (orders, receiver) = mpsc::channel();
         // Fails only where nobody listens, who is right here.
-        let _ = arrivals.send(Arrival { source, channel });
-        self.arrivals = Some(arrivals);
-        let flush = context.flush;
+        let _ = orders.send(Order::Take(Arrival { source, channel }));
+        self.orders = Some(orders);
+        let keep = context.keep;
         let shared = Arc::clone(&context.shared);
         self.moving = spawn("strata-kernel", Work::Kernel, &shared, move || {
-            Pump::new(arriving, &voice, flush).run()
+            Pump::new(receiver, &voice, keep).run()
         });
     }
 
@@ -295,6 +296,10 @@ impl Layer for KernelLayer {
         self.moving.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
+    fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
+        snapshot(self.orders.as_ref(), output)
+    }
+
     fn stop(&mut self) {
         if let Some(attached) = &mut self.attached {
             attached.session.stop();
@@ -302,7 +307,7 @@ impl Layer for KernelLayer {
             attached.not_run.store(attached.session.nested(), Ordering::Release);
         }
         // The pump learns by it that all is switched off.
-        self.arrivals = None;
+        self.orders = None;
     }
 
     fn join(&mut self) {
@@ -385,7 +390,7 @@ impl Attached {
         Ok(Attached {
             channel,
             kinds,
-            trace: KernelTrace { uuid, class, dump_id },
+            trace: KernelTrace { uuid, class, dump_id, as_lttng: asked.as_lttng },
             not_run,
             session,
             as_lttng: asked.as_lttng,

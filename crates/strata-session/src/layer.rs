@@ -5,9 +5,8 @@ use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use strata_collect::{Error, Sink};
+use strata_collect::{Counts, Error, Keep, Output};
 
 use crate::command::Running;
 use crate::describe::Machine;
@@ -16,19 +15,6 @@ use crate::privileges::Work;
 use crate::report::{KernelReport, LayerReport, NotReached, Notice, RuleReport};
 use crate::shared::Shared;
 
-/// Where the traces of a session go.
-pub(crate) trait Output: Send {
-    /// A trace of this layer, and within it of the process with this name and number, if it is of one.
-    ///
-    /// # Errors
-    /// What the system says.
-    fn trace(&mut self, layer: &str, process: Option<(&[u8], u32)>)
-        -> Result<Box<dyn Sink>, Error>;
-
-    /// Takes a layer's trace away, in which is nothing.
-    fn remove(&mut self, layer: &str, sink: Box<dyn Sink>);
-}
-
 /// What the layers of a session have in common.
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
@@ -36,8 +22,8 @@ pub(crate) struct Context {
     /// When the recording was begun, as traces say it.
     pub(crate) created: String,
     pub(crate) output: Arc<Mutex<dyn Output>>,
-    /// How often what is recorded is written; zero: at the end only.
-    pub(crate) flush: Duration,
+    /// What becomes of packets.
+    pub(crate) keep: Keep,
 }
 
 /// Hears how far it is, and says whether to go on.
@@ -84,6 +70,13 @@ pub(crate) trait Layer {
 
     /// Has a thread of it ended?
     fn is_broken(&self) -> bool;
+
+    /// Writes what it holds now to `output`, while it goes on recording; where nothing else is written. Returns
+    /// what that was.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error>;
 
     /// Records no more; what was recorded goes on being moved.
     fn stop(&mut self);

@@ -6,6 +6,7 @@
 //! layer.rs           what a session asks of a layer
 //! applications.rs    the layer of applications, with keeper.rs, source.rs
 //! kernel.rs          the layer of the kernel, with kernel/source.rs
+//! control.rs         what is asked of a recording while it runs
 //! folder.rs          where traces go: an output that makes a sink for each
 //! ```
 //!
@@ -15,6 +16,7 @@
 
 mod applications;
 pub mod command;
+mod control;
 mod default;
 mod describe;
 mod detach;
@@ -51,10 +53,12 @@ mod verify;
 mod watch;
 mod watched;
 
+pub use control::{controls, Controls, Orders};
 pub use detach::Detaching;
 pub use error::SessionError;
+pub use folder::time_name;
 pub use named::{processes_of, NameError};
 pub use privileges::give_up_rights;
-pub use record::{record, Recording};
+pub use record::{record, record_with, Recording};
 pub use strata_abi::kernel::TEXT_MAX as KERNEL_TEXT_MAX;
 pub use strata_user::{level_name, Rule, RuleError, Rules};

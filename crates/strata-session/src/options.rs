@@ -78,6 +78,8 @@ pub struct Options {
     pub is_size_given: bool,
     /// How often what is not yet a whole sub-buffer is written; zero: only at the end.
     pub flush: Duration,
+    /// Nothing is written but snapshots, which are asked for: a flight recorder.
+    pub hold: bool,
     /// When to stop; `None`: when the command ends, or when told to.
     pub duration: Option<Duration>,
     /// When to stop: as soon as the trace's files have so many bytes; `None`: whatever they have.
@@ -116,6 +118,7 @@ impl Default for Options {
             vtid: true,
             is_size_given: false,
             flush: FLUSH,
+            hold: false,
             duration: None,
             max_bytes: None,
             pids: Vec::new(),
@@ -190,6 +193,12 @@ pub enum OptionsError {
     /// A trace of nothing.
     #[error("--max-size=0: nothing would be recorded. Use a size such as 100M, or leave it out")]
     NoSize,
+    /// What is never written has no size and no folder.
+    #[error("--snapshot and {which}: nothing is written but snapshots, each to a folder of its own. Leave one of them out")]
+    Hold {
+        /// The flag.
+        which: &'static str,
+    },
     /// 0 is no process.
     #[error(
         "--pid=0: no process has this number. See `strata list` for those that can be recorded"
@@ -240,6 +249,11 @@ impl Options {
         }
         if self.wait_descendants && self.command.is_empty() {
             return Err(OptionsError::NoCommand);
+        }
+        let written =
+            [("--output", self.output.is_some()), ("--max-size", self.max_bytes.is_some())];
+        if let Some((which, _)) = written.into_iter().find(|(_, is_given)| self.hold && *is_given) {
+            return Err(OptionsError::Hold { which });
         }
         if self.max_bytes == Some(0) {
             return Err(OptionsError::NoSize);

@@ -7,6 +7,7 @@
 //!
 //! A recording never ends, stops or delays a program that it records.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -14,16 +15,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use strata_ctf::end_mark::{EndMark, Losses};
+use strata_collect::{Keep, Output, Sink};
+use strata_ctf::end_mark::{EndMark, Ending, Losses};
+use strata_model::Counts;
 use strata_user::Clock;
 
 use crate::applications::Applications;
 use crate::command::{Inherited, Running};
+use crate::control::{controls, Asked, Orders};
 use crate::default;
 use crate::describe::Machine;
 use crate::detach::Detaching;
 use crate::disk::DiskLimit;
-use crate::error::SessionError;
+use crate::error::{advice, failure_text, SessionError};
 use crate::folder::{TimeStamp, TraceFolder};
 use crate::kernel::{self, KernelLayer};
 use crate::layer::{Context, Inheritance, Layer, LayerEnd};
@@ -31,7 +35,8 @@ use crate::lock::lock;
 use crate::memory;
 use crate::options::Options;
 use crate::report::{
-    Asked, EndReason, LayerReport, NoKernel, NotReached, Notice, ProcessReport, Report, USER,
+    Asked as AskedFor, EndReason, LayerReport, NoKernel, NotReached, Notice, ProcessReport, Report,
+    USER,
 };
 use crate::session::Session;
 use crate::shared::Shared;
@@ -64,6 +69,19 @@ pub fn record(
     stop: &Stop,
     notify: &mut dyn FnMut(Notice),
 ) -> Result<Recording, SessionError> {
+    record_with(options, stop, &controls().1, notify)
+}
+
+/// The same, which does meanwhile what `orders` ask.
+///
+/// # Errors
+/// [`SessionError`]: it could not begin, and nothing is left of it.
+pub fn record_with(
+    options: &Options,
+    stop: &Stop,
+    orders: &Orders,
+    notify: &mut dyn FnMut(Notice),
+) -> Result<Recording, SessionError> {
     options.check()?;
     let system = |what| move |source| SessionError::System { what, source };
     memory::reserve(MEMORY_MIN).map_err(|_| SessionError::System {
@@ -73,29 +91,39 @@ pub fn record(
     let inherited = Inherited::prepare().map_err(system("prepare this program"))?;
     let stamp = TimeStamp::now().map_err(system("tell the time"))?;
     let shared = Shared::new().map_err(system("make an eventfd"))?;
-    let folder = match &options.output {
-        Some(path) => TraceFolder::create(path)?,
-        None => TraceFolder::create_by_time(Path::new(""), &stamp.name)?,
+    let folder = match (&options.output, options.hold) {
+        (_, true) => None,
+        (Some(path), _) => Some(TraceFolder::create(path)?),
+        (None, _) => Some(TraceFolder::create_by_time(Path::new(""), &stamp.name)?),
     };
-    if let Err(error) = folder.begin() {
+    if let Some((Err(error), folder)) = folder.as_ref().map(|folder| (folder.begin(), folder)) {
         folder.remove_if_empty();
         return Err(error.into());
     }
-    let path = folder.path().to_owned();
-    let folder = Arc::new(Mutex::new(folder));
+    let path = folder.as_ref().map(|folder| folder.path().to_owned());
+    let folder = folder.map(|folder| Arc::new(Mutex::new(folder)));
     let context = Arc::new(Context {
         shared,
         machine: Machine::new(options.mode, options.version),
         created: stamp.iso,
-        output: Arc::clone(&folder) as Arc<_>,
-        flush: options.flush,
+        output: match &folder {
+            Some(folder) => Arc::clone(folder) as Arc<_>,
+            None => Arc::new(Mutex::new(NoOutput)),
+        },
+        keep: match options.hold {
+            true => Keep::Hold,
+            false => Keep::Write { flush: options.flush },
+        },
     });
-    let setup = Setup { options, inherited, context, folder, path, stop };
+    let snapshots = Cell::new(0);
+    let setup = Setup { options, inherited, context, folder, path, stop, orders, snapshots };
     let begun = setup.begin(notify);
     match begun {
         Ok(begun) => Ok(setup.run(begun, notify)),
         Err(error) => {
-            lock(&setup.folder).remove_if_empty();
+            if let Some(folder) = &setup.folder {
+                lock(folder).remove_if_empty();
+            }
             Err(error)
         }
     }
@@ -106,9 +134,28 @@ struct Setup<'a> {
     options: &'a Options,
     inherited: Inherited,
     context: Arc<Context>,
-    folder: Arc<Mutex<TraceFolder>>,
-    path: PathBuf,
+    /// `None`: nothing is written but snapshots.
+    folder: Option<Arc<Mutex<TraceFolder>>>,
+    path: Option<PathBuf>,
     stop: &'a Stop,
+    orders: &'a Orders,
+    /// So many were written.
+    snapshots: Cell<u64>,
+}
+
+/// The output of a session of which nothing is written.
+struct NoOutput;
+
+impl Output for NoOutput {
+    fn trace(
+        &mut self,
+        layer: &str,
+        _: Option<(&[u8], u32)>,
+    ) -> Result<Box<dyn Sink>, strata_collect::Error> {
+        Err(strata_collect::Error::NoMetadata { path: layer.into() })
+    }
+
+    fn remove(&mut self, _: &str, _: Box<dyn Sink>) {}
 }
 
 /// A session that records, and the command if there is one.
@@ -173,7 +220,11 @@ impl Setup<'_> {
             has_applications: self.options.records_applications(),
             watched: begun.watched,
             deadline: self.options.duration.and_then(|time| begin.checked_add(time)),
-            limit: self.options.max_bytes.map(|max| (max, DiskLimit::new(max, &self.path))),
+            limit: self
+                .options
+                .max_bytes
+                .zip(self.path.as_ref())
+                .map(|(max, path)| (max, DiskLimit::new(max, path))),
             has_told_of_descendants: false,
             has_told_of_layer: false,
             begin,
@@ -186,8 +237,11 @@ impl Setup<'_> {
             notify(notice);
             stop.flow()
         });
-        watch.started(&self.path, session.events(), notify);
-        let end = watch.wait(notify, &|| session.is_broken());
+        watch.started(self.path.as_deref(), session.events(), notify);
+        let end = watch.wait(notify, &mut || {
+            self.obey(&mut session);
+            session.is_broken()
+        });
         session.stop(end);
         notify(Notice::Stopping);
         let ended = session.destroy();
@@ -196,6 +250,42 @@ impl Setup<'_> {
             watch.outlast(notify);
         }
         self.report(&watch, end, ended, (begun.absent, begun.no_kernel))
+    }
+
+    /// Do what is asked meanwhile.
+    fn obey(&self, session: &mut Session) {
+        while let Ok(Asked::Snapshot(output, reply)) = self.orders.0.try_recv() {
+            let done = match &self.path {
+                Some(path) => Err(format!(
+                    "its records are written to '{}' as they come. Snapshots are of sessions that were \
+                     started with --snapshot",
+                    path.display()
+                )),
+                None => self.snapshot(session, &output),
+            };
+            // Who asked may have gone.
+            let _ = reply.send(done);
+        }
+    }
+
+    /// Write what is held into this folder. Without a record there is none.
+    fn snapshot(&self, session: &mut Session, path: &Path) -> Result<Counts, String> {
+        let folder = TraceFolder::create(path).map_err(|error| error.to_string())?;
+        let begun = folder.begin().map_err(|error| error.to_string());
+        let folder = Arc::new(Mutex::new(folder));
+        let output = Arc::clone(&folder) as Arc<Mutex<dyn Output>>;
+        let text = |error: &_| format!("{}{}", failure_text(error), advice(error));
+        let done = begun.and_then(|()| session.snapshot(&output).map_err(|error| text(&error)));
+        let folder = lock(&folder);
+        let ending = match &done {
+            Ok(_) => Ending::Ended,
+            Err(_) => Ending::Failed,
+        };
+        if !folder.remove_if_empty() {
+            self.snapshots.set(self.snapshots.get() + 1);
+            folder.end(&EndMark { ending, ..EndMark::default() }).map_err(|error| text(&error))?;
+        }
+        done
     }
 
     /// What there is to say at the end. Besides what the layers say: who is not there, and why there is no kernel.
@@ -251,22 +341,25 @@ impl Setup<'_> {
                 )
             }));
         }
-        let folder = lock(&self.folder);
-        remarks.extend(folder.remark());
         let is_recorded =
             layers.iter().flat_map(|one| &one.processes).any(|process| process.folder.is_some());
-        if is_recorded || !folder.remove_if_empty() {
-            self.mark(&folder, &layers, is_recorded);
+        if let Some(folder) = &self.folder {
+            let folder = lock(folder);
+            remarks.extend(folder.remark());
+            if is_recorded || !folder.remove_if_empty() {
+                self.mark(&folder, &layers, is_recorded);
+            }
         }
         let (failure, failed_layer) = (shared.failure(), shared.layer_that_failed());
-        let path = folder.path();
+        let is_there = |path: &PathBuf| is_recorded && path.is_dir();
         let report = Report {
-            output: (is_recorded && path.is_dir()).then(|| path.to_owned()),
+            snapshots: self.options.hold.then(|| self.snapshots.get()),
+            output: self.path.clone().filter(is_there),
             asked: match (self.options.command.is_empty(), self.options.pids.is_empty()) {
-                _ if self.options.everyone => Asked::Everyone,
-                (false, _) => Asked::Command,
-                (true, false) => Asked::Processes,
-                (true, true) => Asked::Everyone,
+                _ if self.options.everyone => AskedFor::Everyone,
+                (false, _) => AskedFor::Command,
+                (true, false) => AskedFor::Processes,
+                (true, true) => AskedFor::Everyone,
             },
             elapsed: watch.elapsed,
             end: match failure.is_some() && failed_layer.is_none() {

@@ -207,6 +207,8 @@ pub enum EndReason {
 /// What a session has to say at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
+    /// How many snapshots were written of what was held in memory; `None`: it was written as it came.
+    pub snapshots: Option<u64>,
     /// The trace's folder; `None`: nothing was recorded, or the folder is gone.
     pub output: Option<PathBuf>,
     /// How long it recorded.
@@ -349,7 +351,7 @@ pub enum Notice {
     /// It records from now on.
     Started {
         /// Where the trace goes.
-        output: PathBuf,
+        output: Option<PathBuf>,
         /// The command's number, if there is one.
         command: Option<u32>,
         /// Processes that are being recorded.

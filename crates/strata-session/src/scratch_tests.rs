@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::fs::{ftruncate, memfd_create, MemfdFlags};
-use strata_collect::{Error, Sink};
+use strata_collect::{Error, Keep, Output, Sink};
 use strata_ctf::metadata::Version;
 use strata_ring::{channel_bytes, Attr, Channel, LossMode, Mapping, Publish};
 
 use crate::describe::Machine;
-use crate::layer::{Context, Output};
+use crate::layer::Context;
 use crate::shared::Shared;
 
 /// A folder for one test, removed with what the test put there.
@@ -35,8 +35,17 @@ impl Drop for Scratch {
 
 /// A channel of so many streams in which nothing is, and its memory.
 pub(crate) fn channel(nr_cpus: u32) -> (Channel, OwnedFd) {
+    made(nr_cpus, LossMode::Discard)
+}
+
+/// A channel of this mode, of any CPU up to this number.
+pub(crate) fn channel_of(nr_cpus: u32, loss_mode: LossMode) -> Channel {
+    made(nr_cpus, loss_mode).0
+}
+
+fn made(nr_cpus: u32, loss_mode: LossMode) -> (Channel, OwnedFd) {
     let attr = Attr {
-        loss_mode: LossMode::Discard,
+        loss_mode,
         publish: Publish::ByCommit,
         subbuf_bytes: 4096,
         nr_subbufs: 2,
@@ -52,12 +61,17 @@ pub(crate) fn channel(nr_cpus: u32) -> (Channel, OwnedFd) {
 
 /// What layers have in common, with this output.
 pub(crate) fn context(output: impl Output + 'static) -> Arc<Context> {
+    context_of(output, Keep::Write { flush: Duration::ZERO })
+}
+
+/// The same, where this becomes of packets.
+pub(crate) fn context_of(output: impl Output + 'static, keep: Keep) -> Arc<Context> {
     Arc::new(Context {
         shared: Shared::new().unwrap(),
         machine: Machine::new(LossMode::Discard, Version::One),
         created: String::new(),
         output: Arc::new(Mutex::new(output)),
-        flush: Duration::ZERO,
+        keep,
     })
 }
 

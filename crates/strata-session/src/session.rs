@@ -5,12 +5,14 @@
 //! create    layers that are ready
 //! start     they record; the caller starts the command, if there is one
 //! run       threads move what is recorded
+//! snapshot  what the buffers hold becomes a trace
 //! stop      they record no more
 //! destroy   all is moved; what each layer has to say
 //! ```
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use strata_collect::{Counts, Error, Output};
 use strata_user::ask_with_these_rights;
 
 use crate::command::Running;
@@ -82,6 +84,18 @@ impl Session {
         self.layers.iter().any(|layer| layer.is_broken())
     }
 
+    /// Writes what is held now to `output`, while recording goes on. Returns what that was.
+    ///
+    /// # Errors
+    /// What the system says; a part may be written.
+    pub(crate) fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
+        let mut sum = Counts::default();
+        for layer in &mut self.layers {
+            sum.add(&layer.snapshot(output)?);
+        }
+        Ok(sum)
+    }
+
     /// Records no more, for this reason.
     pub(crate) fn stop(&mut self, why: EndReason) {
         self.layers.iter_mut().for_each(|layer| layer.stop());
@@ -94,3 +108,6 @@ impl Session {
         self.layers.into_iter().map(|layer| layer.end()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

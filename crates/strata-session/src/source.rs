@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use strata_collect::{
-    Classes, Counts, Directory, Error, Identity, Monitor, Opened, Producer, Sink, Source,
+    Classes, Counts, Directory, Error, Identity, Monitor, Opened, Output, Producer, Sink, Source,
 };
 use strata_ctf::end_mark::Losses;
 use strata_ctf::environment::Known;
 use strata_model::Uuid;
-use strata_user::{RecordFormat, Rules};
+use strata_user::{AppSession, RecordFormat, Rules};
 
 use crate::describe::{known, new_uuid, stream_class, TraceOf};
 use crate::error::failure_text;
@@ -82,6 +82,26 @@ impl ProcessSource {
             let session = traced.session();
             session.as_ref().map(|one| stream_class(format, one.events().collect()))
         })
+    }
+
+    /// A trace of this number that goes there.
+    fn opened_as(&self, uuid: Uuid, sink: Box<dyn Sink>, metadata: String) -> Opened {
+        let identity = Identity { uuid, stream_id: 0 };
+        Opened { sink, identity, classes: self.classes(), metadata, kinds: None, span_from: None }
+    }
+
+    /// What describes a trace of this number.
+    fn metadata(&self, uuid: Uuid, session: &AppSession) -> String {
+        let (application, context) = (self.traced.application(), &self.of.context);
+        let of = TraceOf {
+            vpid: application.vpid(),
+            name: application.name(),
+            known: Known { threads: session.named_threads(), ..known(application) },
+            uuid,
+            created: &context.created,
+            format: self.format,
+        };
+        context.machine.metadata(&of, session.events())
     }
 
     /// Set the process aside if it has written over its records.
@@ -184,8 +204,23 @@ impl Source for ProcessSource {
         let process = (application.name().as_bytes(), application.pid());
         let sink = lock(&self.of.context.output).trace(USER, Some(process))?;
         self.folder = Some(sink.path().to_owned());
-        let identity = Identity { uuid: self.uuid, stream_id: 0 };
-        Ok(Opened { sink, identity, classes: self.classes(), kinds: None, span_from: None })
+        Ok(self.opened_as(self.uuid, sink, String::new()))
+    }
+
+    /// Each is a trace of its own.
+    fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<Opened, Error> {
+        let application = self.traced.application();
+        let process = (application.name().as_bytes(), application.pid());
+        let sink = output.trace(USER, Some(process))?;
+        let failed = |source| Error::Write { path: sink.path().to_owned(), source };
+        let uuid = new_uuid().map_err(failed)?;
+        let mut session = self.traced.session();
+        let text = session.as_mut().map(|session| {
+            self.traced.learn(session, &self.of.context.shared);
+            self.metadata(uuid, session)
+        });
+        drop(session);
+        Ok(self.opened_as(uuid, sink, text.unwrap_or_default()))
     }
 
     fn describe(&mut self) -> Option<String> {
@@ -198,16 +233,8 @@ impl Source for ProcessSource {
             return None;
         }
         self.described = Some(nr_events);
-        let (application, begin) = (traced.application(), Instant::now());
-        let of = TraceOf {
-            vpid: application.vpid(),
-            name: application.name(),
-            known: Known { threads: session.named_threads(), ..known(application) },
-            uuid: self.uuid,
-            created: &context.created,
-            format: self.format,
-        };
-        let text = context.machine.metadata(&of, session.events());
+        let begin = Instant::now();
+        let text = self.metadata(self.uuid, session);
         self.pace.done(begin, begin.elapsed());
         Some(text)
     }

@@ -1,7 +1,11 @@
 //! Threads of a session: each has a name and the rights for its work, and one that fails is the session's failure.
 
 use std::io;
+use std::sync::mpsc::{channel, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+
+use strata_collect::{Counts, Error, Order, Output};
 
 use crate::privileges::{keep_for, Work};
 use crate::shared::Shared;
@@ -33,6 +37,21 @@ pub(crate) fn joined<T: Default>(thread: Option<JoinHandle<T>>, shared: &Shared)
         shared.fail("a thread of this program has failed; please report this".to_owned());
         T::default()
     })
+}
+
+/// Has a pump write what it holds. Without an answer its thread has failed, and the session says so.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn snapshot<S>(
+    orders: Option<&Sender<Order<S>>>,
+    output: &Arc<Mutex<dyn Output>>,
+) -> Result<Counts, Error> {
+    let (reply, answer) = channel();
+    match orders.map(|orders| orders.send(Order::Snapshot(Arc::clone(output), reply))) {
+        Some(Ok(())) => answer.recv().unwrap_or_else(|_| Ok(Counts::default())),
+        _ => Ok(Counts::default()),
+    }
 }
 
 #[cfg(test)]

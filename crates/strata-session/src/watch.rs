@@ -40,12 +40,12 @@ impl Watch<'_> {
     /// It records; `events` of the kernel, if it does that.
     pub(crate) fn started(
         &self,
-        path: &Path,
+        path: Option<&Path>,
         kernel_events: Option<u64>,
         notify: &mut dyn FnMut(Notice),
     ) {
         notify(Notice::Started {
-            output: path.to_owned(),
+            output: path.map(Path::to_owned),
             command: self.running.as_ref().map(Running::pid),
             processes: usize::try_from(self.shared.processes()).unwrap_or(usize::MAX),
             kernel_events,
@@ -82,7 +82,7 @@ impl Watch<'_> {
     pub(crate) fn wait(
         &mut self,
         notify: &mut dyn FnMut(Notice),
-        broken: &dyn Fn() -> bool,
+        broken: &mut dyn FnMut() -> bool,
     ) -> EndReason {
         loop {
             let now = Instant::now();

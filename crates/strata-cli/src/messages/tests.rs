@@ -426,7 +426,8 @@ fn notice_of_each_kind_is_said_or_drawn() {
     let output = PathBuf::from("out");
     let started = |command, processes, kernel_events| {
         let output = output.clone();
-        notice(&Notice::Started { output, command, processes, kernel_events }).unwrap()
+        notice(&Notice::Started { output: Some(output), command, processes, kernel_events })
+            .unwrap()
     };
     assert_eq!(started(Some(5), 0, None), "recording command 5 to out");
     assert!(started(None, 0, None).contains("no process has tracepoints yet"));

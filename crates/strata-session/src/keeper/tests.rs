@@ -64,12 +64,8 @@ impl Bench {
         self.sources.voice.shared()
     }
 
-    fn keeper(
-        &self,
-        target: Target,
-        plain_too: bool,
-    ) -> (Keeper, Receiver<Arrival<ProcessSource>>) {
-        let (arrivals, arriving) = channel();
+    fn keeper(&self, target: Target, plain_too: bool) -> (Keeper, Receiver<Order<ProcessSource>>) {
+        let (orders, arriving) = channel();
         let keeper = Keeper::new(KeeperParts {
             target,
             listener: None,
@@ -77,7 +73,7 @@ impl Bench {
             clock: Arc::clone(&self.clock),
             begun_ns: 0,
             sources: Arc::clone(&self.sources),
-            arrivals,
+            orders,
             found: Arc::clone(&self.found),
             plain_too,
         });

@@ -1,15 +1,17 @@
 //! The packets of the kernel: what the pump asks while it takes them, and what becomes of the trace.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use strata_collect::{
-    Collector, Counts, Error, Identity, Kinds, Monitor, Opened, Producer, Sink, Source,
+    Collector, Counts, Error, Identity, Kinds, Monitor, Opened, Output, Producer, Sink, Source,
 };
 use strata_ctf::end_mark::Losses;
 use strata_model::{StreamClass, Uuid};
 
+use crate::describe::new_uuid;
 use crate::layer::Context;
 use crate::lock::lock;
 use crate::report::KERNEL;
@@ -24,6 +26,8 @@ pub(crate) struct KernelTrace {
     pub(crate) class: StreamClass,
     /// The id of the first of these.
     pub(crate) dump_id: Option<u32>,
+    /// Its environment is to be what analyses of LTTng's traces look for.
+    pub(crate) as_lttng: bool,
 }
 
 /// What was recorded.
@@ -48,8 +52,37 @@ pub(crate) struct KernelSource {
     /// The number of the stream behind those of the CPUs.
     pub(crate) dump_stream: u64,
     pub(crate) dumped: Dump,
+    /// The snapshot's that is being written.
+    pub(crate) snapshot_uuid: Uuid,
     /// Out: what was recorded.
     pub(crate) recorded: Arc<Mutex<Recorded>>,
+}
+
+impl KernelSource {
+    /// A trace of this number that goes there.
+    fn opened_as(&self, uuid: Uuid, sink: Box<dyn Sink>) -> Opened {
+        let class = self.trace.class.clone();
+        Opened {
+            sink,
+            identity: Identity { uuid, stream_id: class.id },
+            classes: Box::new(move || Some(class.clone())),
+            metadata: String::new(),
+            kinds: None,
+            span_from: None,
+        }
+    }
+
+    /// Says what runs already, if somebody's begin is not in the trace.
+    fn dump(&self, uuid: Uuid, sink: &mut dyn Sink) -> Result<Dump, Error> {
+        let Some(first_id) = self.trace.dump_id else { return Ok(Dump::default()) };
+        let place = statedump::Place {
+            uuid,
+            stream_id: self.trace.class.id,
+            stream_instance: self.dump_stream,
+            first_id,
+        };
+        statedump::write(sink, &place)
+    }
 }
 
 impl Source for KernelSource {
@@ -59,26 +92,31 @@ impl Source for KernelSource {
 
     fn open(&mut self) -> Result<Opened, Error> {
         let sink = lock(&self.context.output).trace(KERNEL, None)?;
-        let class = self.trace.class.clone();
-        Ok(Opened {
-            sink,
-            identity: Identity { uuid: self.trace.uuid, stream_id: class.id },
-            classes: Box::new(move || Some(class.clone())),
-            kinds: self.kinds.take(),
-            span_from: self.span_from,
-        })
+        let (uuid, kinds) = (self.trace.uuid, self.kinds.take());
+        Ok(Opened { kinds, span_from: self.span_from, ..self.opened_as(uuid, sink) })
+    }
+
+    /// Each is a trace of its own.
+    fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<Opened, Error> {
+        let sink = output.trace(KERNEL, None)?;
+        let failed = |source| Error::Write { path: sink.path().to_owned(), source };
+        let uuid = new_uuid().map_err(failed)?;
+        let KernelTrace { class, dump_id, as_lttng, .. } = self.trace.clone();
+        let machine = &self.context.machine;
+        let trace = machine.kernel_trace(uuid, &self.context.created, as_lttng, class);
+        let kinds =
+            machine.kinds(trace, dump_id).map_err(|error| failed(io::Error::other(error)))?;
+        self.snapshot_uuid = uuid;
+        Ok(Opened { kinds: Some(kinds), ..self.opened_as(uuid, sink) })
+    }
+
+    fn begin_snapshot(&mut self, sink: &mut dyn Sink) -> Result<(), Error> {
+        self.dump(self.snapshot_uuid, sink).map(drop)
     }
 
     /// What runs already is said first.
     fn opened(&mut self, collector: &mut Collector) -> Result<(), Error> {
-        let Some(first_id) = self.trace.dump_id else { return Ok(()) };
-        let place = statedump::Place {
-            uuid: self.trace.uuid,
-            stream_id: self.trace.class.id,
-            stream_instance: self.dump_stream,
-            first_id,
-        };
-        self.dumped = statedump::write(collector.sink(), &place)?;
+        self.dumped = self.dump(self.trace.uuid, collector.sink())?;
         Ok(())
     }
 

@@ -72,7 +72,7 @@ fn record_that_is_asked_to_stop_before_it_begins_does_not_run_the_command() {
 fn record_of_a_command_without_tracepoints_leaves_no_folder() {
     let options = options("plain", &["sh", "-c", "exit 3"]);
     let (report, notices) = recorded(&options);
-    assert_eq!((report.end, report.asked), (EndReason::Command, Asked::Command));
+    assert_eq!((report.end, report.asked), (EndReason::Command, AskedFor::Command));
     assert_eq!(report.command, Some(CommandEnd::Exited(3)));
     assert_eq!((report.output.as_ref(), report.failure.as_ref()), (None, None));
     assert_eq!(report.processes().count(), 0);
@@ -164,7 +164,7 @@ fn record_of_a_process_without_tracepoints_says_that_it_was_not_reached() {
     let (report, _) = recorded(&options);
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
-    assert_eq!((report.end, report.asked), (EndReason::Processes, Asked::Processes));
+    assert_eq!((report.end, report.asked), (EndReason::Processes, AskedFor::Processes));
     let [unreached] = &report.not_reached[..] else { panic!("{:?}", report.not_reached) };
     assert_eq!(unreached.pid, pid);
     assert!(unreached.reason.contains("no tracepoints"), "{unreached:?}");
@@ -174,7 +174,7 @@ fn record_of_a_process_without_tracepoints_says_that_it_was_not_reached() {
 #[test]
 fn record_of_everyone_ends_when_asked_once() {
     let (report, _) = asked_to_stop(&options("everyone", &[]), &[0]);
-    assert_eq!((report.end, report.asked), (EndReason::Asked(None), Asked::Everyone));
+    assert_eq!((report.end, report.asked), (EndReason::Asked(None), AskedFor::Everyone));
     if let Some(path) = report.output {
         std::fs::remove_dir_all(path).unwrap();
     }
@@ -188,10 +188,12 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
         machine: Machine::new(options.mode, options.version),
         created: TimeStamp::now().unwrap().iso,
         output: Arc::clone(&folder) as Arc<_>,
-        flush: Duration::ZERO,
+        keep: Keep::Write { flush: Duration::ZERO },
     });
     let inherited = Inherited::prepare().unwrap();
-    Setup { options, inherited, context, folder, path: path.to_owned(), stop }
+    let (path, orders) = (Some(path.to_owned()), Box::leak(Box::new(controls().1)));
+    let snapshots = Cell::new(0);
+    Setup { options, inherited, context, folder: Some(folder), path, stop, orders, snapshots }
 }
 
 /// What a session has done that ended at once.
@@ -229,7 +231,7 @@ fn mark_in(folder: &Path) -> Option<EndMark> {
 
 #[test]
 fn report_says_what_was_asked_for_whoever_else_was_there() {
-    use Asked::{Command, Everyone, Processes};
+    use AskedFor::{Command, Everyone, Processes};
     for (command, pids, everyone, asked) in [
         (&["true"][..], vec![], false, Command),
         (&[], vec![7], false, Processes),
@@ -341,7 +343,7 @@ fn failure_of_all_is_the_end_and_of_one_layer_is_not() {
         if both {
             user.fail(&no_space());
         }
-        lock(&setup.folder).begin().unwrap();
+        lock(setup.folder.as_ref().unwrap()).begin().unwrap();
         std::fs::create_dir(path.join("user")).unwrap();
         let processes =
             vec![ProcessReport { folder: Some("x".into()), unmarked: 4, ..Default::default() }];
@@ -380,7 +382,7 @@ fn mark_of_a_folder_in_which_nothing_is_and_nothing_is_missing_is_not_written() 
         if fails {
             setup.context.shared.fail("x".into());
         }
-        let folder = lock(&setup.folder);
+        let folder = lock(setup.folder.as_ref().unwrap());
         folder.begin().unwrap();
         setup.mark(&folder, &[unmarked(missing)], is_recorded);
         let mark = mark_in(&path).map(|mark| (mark.ending.word(), mark.losses.unwritten));
@@ -396,7 +398,7 @@ fn mark_that_cannot_be_written_is_a_failure_of_the_session() {
     let path = scratch.0.join("t");
     let setup = setup(&options, &stop, &path);
     std::fs::create_dir(path.join(strata_ctf::end_mark::FILE)).unwrap();
-    setup.mark(&lock(&setup.folder), &[], true);
+    setup.mark(&lock(setup.folder.as_ref().unwrap()), &[], true);
     let shared = &setup.context.shared;
     assert!(shared.has_failed() && shared.failure().is_some());
 }

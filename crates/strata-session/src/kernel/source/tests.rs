@@ -3,7 +3,7 @@
 use std::sync::mpsc::{channel as queue, Sender};
 use std::time::Duration;
 
-use strata_collect::{Arrival, Pump};
+use strata_collect::{Arrival, Keep, Order, Pump};
 use strata_ctf::end_mark::{EndMark, Ending, FILE};
 use strata_model::{ByteOrder, RecordHeader};
 
@@ -23,7 +23,7 @@ fn source(
     context: &Arc<Context>,
     streams: u32,
     not_run: u64,
-) -> (Pump<'static, KernelSource>, Sender<Arrival<KernelSource>>, Arc<Mutex<Recorded>>) {
+) -> (Pump<'static, KernelSource>, Sender<Order<KernelSource>>, Arc<Mutex<Recorded>>) {
     let class = StreamClass {
         id: 0,
         name: "channel0".into(),
@@ -33,20 +33,23 @@ fn source(
     };
     let voice = context.shared.add_layer(KERNEL);
     let recorded = Arc::new(Mutex::new(Recorded::default()));
+    let uuid = new_uuid().unwrap();
     let source = KernelSource {
         context: Arc::clone(context),
         voice: voice.clone(),
         kinds: Some(kinds(&class)),
-        trace: KernelTrace { uuid: new_uuid().unwrap(), class, dump_id: None },
+        trace: KernelTrace { uuid, class, dump_id: None, as_lttng: false },
         span_from: None,
         not_run: Arc::new(AtomicU64::new(not_run)),
         dump_stream: streams.into(),
         dumped: Dump::default(),
+        snapshot_uuid: uuid,
         recorded: Arc::clone(&recorded),
     };
     let (arrivals, arriving) = queue();
-    arrivals.send(Arrival { source, channel: channel(streams).0 }).unwrap();
-    let pump = Pump::new(arriving, Box::leak(Box::new(voice)), Duration::ZERO);
+    arrivals.send(Order::Take(Arrival { source, channel: channel(streams).0 })).unwrap();
+    let pump =
+        Pump::new(arriving, Box::leak(Box::new(voice)), Keep::Write { flush: Duration::ZERO });
     (pump, arrivals, recorded)
 }
 
@@ -56,7 +59,7 @@ fn in_folder(scratch: &Scratch) -> Arc<Context> {
 }
 
 /// Runs the pump from the source's arrival to its end.
-fn run(pump: Pump<'_, KernelSource>, arrivals: Sender<Arrival<KernelSource>>, end: impl FnOnce()) {
+fn run(pump: Pump<'_, KernelSource>, arrivals: Sender<Order<KernelSource>>, end: impl FnOnce()) {
     std::thread::scope(|scope| {
         let pumping = scope.spawn(|| pump.run());
         assert!(!pumping.is_finished());

@@ -1,0 +1,334 @@
+//! Sessions that run by themselves: `strata record --background NAME`, and the commands that reach them.
+//!
+//! ```text
+//! strata record --background NAME …    starts the session's process, waits until it records, ends
+//!   strata record … (the same, hidden)  leaves the terminal, listens at its socket, records
+//! strata status, snapshot, stop        one request each over that socket
+//! ```
+//!
+//! A session is one process that nothing else depends on; what it says goes to a file beside its socket.
+
+use std::env;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Map, Value};
+use strata_control::{ask, Claim, ControlError, Folder, Listener, Reply, Request};
+use strata_session::report::{Counts, Notice};
+use strata_session::stop::Stop;
+use strata_session::Controls;
+
+use crate::messages::{Message, Weight};
+use crate::talk;
+use crate::units::{counted, shell_word, size, time};
+
+/// The hidden flag of the session's own process.
+pub const OF_SESSION: &str = "--of-session";
+
+/// How often it is looked whether a session is so far.
+const LOOK_PERIOD: Duration = Duration::from_millis(20);
+
+/// What a session is asked about it.
+#[derive(Debug, Default)]
+struct Status {
+    state: &'static str,
+    began: Option<Instant>,
+    output: Option<PathBuf>,
+    command: Option<u32>,
+    kernel_events: Option<u64>,
+    records: u64,
+    bytes: u64,
+    discarded: u64,
+    overwritten: u64,
+    processes: Option<u64>,
+    snapshots: u64,
+    holds: bool,
+}
+
+/// The session's own end of the line: told by whoever records, asked by others.
+pub struct Desk {
+    listener: Listener,
+    status: Mutex<Status>,
+    controls: Controls,
+    stop: Stop,
+    is_over: AtomicBool,
+}
+
+/// Start a session of this name with this program's own arguments, and wait until it records.
+pub fn start(name: &str) -> Result<u8> {
+    let folder = Folder::open()?;
+    if let Some(entry) = folder.entries()?.into_iter().find(|entry| entry.name == name) {
+        return Err(ControlError::Exists { name: entry.name, pid: entry.pid }.into());
+    }
+    let log = folder.log(name)?;
+    let mut arguments = env::args_os();
+    let program = arguments.next().unwrap_or_else(|| "strata".into());
+    let verb = arguments.next().unwrap_or_else(|| "record".into());
+    let mut command = Command::new(env::current_exe().context("find this program")?);
+    std::os::unix::process::CommandExt::arg0(&mut command, program);
+    command.arg(verb).arg(OF_SESSION).args(arguments);
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    let mut child = command.spawn().context("start the session's process")?;
+    match begun(&folder, name, &mut child)? {
+        None => {
+            talk::message(&Message {
+                weight: Weight::Talk,
+                text: format!(
+                    "session '{name}' records, as process {}. `strata status {name}` says how it is, \
+                     `strata stop {name}` ends it",
+                    child.id()
+                ),
+            });
+            Ok(0)
+        }
+        // Its own words say why; what ended by itself, such as a short command, is no failure.
+        Some(status) => {
+            print_log(&folder, name)?;
+            Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(crate::FAILED))
+        }
+    }
+}
+
+/// Until it records; or how it ended.
+fn begun(folder: &Folder, name: &str, child: &mut Child) -> Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait().context("wait for the session's process")? {
+            return Ok(Some(status));
+        }
+        let state = ask(folder, name, &Request::Status);
+        if state.is_ok_and(|facts| facts.get("state").and_then(Value::as_str) != Some("starting")) {
+            return Ok(None);
+        }
+        thread::sleep(LOOK_PERIOD);
+    }
+}
+
+/// What the session has said, on stderr.
+fn print_log(folder: &Folder, name: &str) -> io::Result<()> {
+    let said = std::fs::read(folder.path().join(format!("{name}.log")))?;
+    io::stderr().write_all(&said)
+}
+
+impl Desk {
+    /// Leave the terminal, and listen under this name.
+    pub fn open(
+        name: &str,
+        holds: bool,
+        controls: Controls,
+        stop: &Stop,
+    ) -> Result<Arc<Desk>, ControlError> {
+        // Fails for who leads a group of processes already, and has left the terminal then.
+        let _ = rustix::process::setsid();
+        let claim: Claim = Folder::open()?.claim(name)?;
+        Ok(Arc::new(Desk {
+            listener: Listener::new(claim)?,
+            status: Mutex::new(Status { state: "starting", holds, ..Status::default() }),
+            controls,
+            stop: stop.clone(),
+            is_over: AtomicBool::new(false),
+        }))
+    }
+
+    /// What the session says.
+    pub fn hear(&self, notice: &Notice) {
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        match notice {
+            Notice::Started { output, command, kernel_events, processes } => {
+                status.state = "recording";
+                status.began = Some(Instant::now());
+                status.output = output
+                    .as_ref()
+                    .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+                status.command = *command;
+                status.kernel_events = *kernel_events;
+                status.processes = Some(*processes as u64);
+            }
+            Notice::Progress(progress) => {
+                status.records = progress.records;
+                status.bytes = progress.bytes;
+                status.discarded = progress.discarded;
+                status.overwritten = progress.overwritten;
+                status.processes = progress.processes;
+            }
+            Notice::Stopping => status.state = "stopping",
+            _ => {}
+        }
+    }
+
+    /// Answer, until [`Desk::close`].
+    pub fn serve(&self) {
+        while !self.is_over.load(Ordering::Acquire) {
+            if self.listener.serve(&mut |request| self.answer(&request)).is_err() {
+                // Out of descriptors, or of memory: they may come back.
+                thread::sleep(LOOK_PERIOD);
+            }
+        }
+    }
+
+    /// The session has ended. Wakes whoever serves.
+    pub fn close(&self) {
+        self.is_over.store(true, Ordering::Release);
+        if let Ok(folder) = Folder::open() {
+            // It need not be heard to the end.
+            let _ = ask(&folder, self.listener.name(), &Request::Status);
+        }
+    }
+
+    fn answer(&self, request: &Request) -> Reply {
+        match request {
+            Request::Status => Ok(self.facts()),
+            Request::Stop => {
+                // Once is a question to the command, if there is one; twice ends the recording.
+                self.stop.request(0);
+                self.stop.request(0);
+                Ok(Map::new())
+            }
+            Request::Snapshot { output } => {
+                let counts = self.controls.snapshot(output)?;
+                let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+                status.snapshots += u64::from(counts.records > 0);
+                Ok(of_counts(output, &counts))
+            }
+        }
+    }
+
+    fn facts(&self) -> Map<String, Value> {
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut facts = Map::new();
+        let mut put = |key: &str, value: Value| facts.insert(key.to_owned(), value);
+        put("name", self.listener.name().into());
+        put("pid", std::process::id().into());
+        put("state", status.state.into());
+        put("seconds", status.began.map(|began| began.elapsed().as_secs_f64()).into());
+        put("mode", if status.holds { "snapshot" } else { "files" }.into());
+        put("output", status.output.as_ref().map(|path| path.to_string_lossy()).into());
+        put("command", status.command.into());
+        put("kernel_events", status.kernel_events.into());
+        put("processes", status.processes.into());
+        put("records", status.records.into());
+        put("bytes", status.bytes.into());
+        put("discarded", status.discarded.into());
+        put("overwritten", status.overwritten.into());
+        put("snapshots", status.snapshots.into());
+        facts
+    }
+}
+
+fn of_counts(output: &Path, counts: &Counts) -> Map<String, Value> {
+    let mut facts = Map::new();
+    facts.insert("output".into(), output.to_string_lossy().into());
+    facts.insert("records".into(), counts.records.into());
+    facts.insert("bytes".into(), counts.bytes.into());
+    facts.insert(
+        "span_ns".into(),
+        u64::try_from(counts.duration().as_nanos()).unwrap_or(u64::MAX).into(),
+    );
+    facts
+}
+
+/// `strata snapshot NAME`.
+pub fn snapshot(name: &str, output: Option<&Path>, json: bool) -> Result<u8> {
+    let output = match output {
+        Some(path) => path.to_owned(),
+        None => PathBuf::from(format!("strata-snapshot-{name}-{}", strata_session::time_name()?)),
+    };
+    let output = std::path::absolute(&output).context("find the working directory")?;
+    let facts = ask(&Folder::open()?, name, &Request::Snapshot { output: output.clone() })?;
+    if json {
+        println!("{}", Value::Object(facts));
+        return Ok(0);
+    }
+    let number = |key| facts.get(key).and_then(Value::as_u64).unwrap_or(0);
+    let path = shell_word(&output.display().to_string());
+    if number("records") == 0 {
+        talk::message(&Message {
+            weight: Weight::Talk,
+            text: format!("session '{name}' holds no event record; there is no snapshot"),
+        });
+        return Ok(1);
+    }
+    talk::message(&Message {
+        weight: Weight::Talk,
+        text: format!(
+            "{} of the last {} in {path} ({})",
+            counted(number("records"), "event record"),
+            time(Duration::from_nanos(number("span_ns"))),
+            size(number("bytes")),
+        ),
+    });
+    talk::line(&format!("Next: strata view {path}"));
+    Ok(0)
+}
+
+/// `strata stop NAME`: until it has ended, with its own words.
+pub fn stop(name: &str) -> Result<u8> {
+    let folder = Folder::open()?;
+    ask(&folder, name, &Request::Stop)?;
+    while folder.entries()?.iter().any(|entry| entry.name == name) {
+        thread::sleep(LOOK_PERIOD);
+    }
+    print_log(&folder, name).context("read what the session has said")?;
+    Ok(0)
+}
+
+/// `strata status [NAME]`: of one session, or of all.
+pub fn status(name: Option<&str>, json: bool) -> Result<u8> {
+    let folder = Folder::open()?;
+    let names = match name {
+        Some(name) => vec![name.to_owned()],
+        None => folder.entries()?.into_iter().map(|entry| entry.name).collect(),
+    };
+    let mut all = Vec::new();
+    for one in &names {
+        match ask(&folder, one, &Request::Status) {
+            Ok(facts) => all.push(facts),
+            // It has ended meanwhile.
+            Err(ControlError::Absent { .. }) if name.is_none() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if json {
+        let sessions: Vec<Value> = all.into_iter().map(Value::Object).collect();
+        println!("{}", serde_json::json!({ "sessions": sessions }));
+        return Ok(0);
+    }
+    if all.is_empty() {
+        talk::message(&Message {
+            weight: Weight::Talk,
+            text: "no session runs by itself. `strata record --background NAME …` starts one"
+                .into(),
+        });
+        return Ok(1);
+    }
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "{:<16} {:>8} {:<10} {:>9} {:>14} {:>10} {:>12}  where",
+        "session", "pid", "state", "for", "records", "discarded", "overwritten"
+    )?;
+    for facts in &all {
+        let number = |key: &str| facts.get(key).and_then(Value::as_u64).unwrap_or(0);
+        let text = |key: &str| facts.get(key).and_then(Value::as_str).unwrap_or("");
+        let seconds = facts.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
+        let held = if text("mode") == "snapshot" { "in memory" } else { text("output") };
+        writeln!(
+            out,
+            "{:<16} {:>8} {:<10} {:>9} {:>14} {:>10} {:>12}  {}",
+            text("name"),
+            number("pid"),
+            text("state"),
+            time(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))),
+            number("records"),
+            number("discarded"),
+            number("overwritten"),
+            crate::units::clean(held),
+        )?;
+    }
+    Ok(0)
+}

@@ -1,0 +1,87 @@
+//! Why a session cannot be reached.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a session cannot be reached, or made reachable.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// A name that is none.
+    #[error(
+        "session '{name}': not a name. Use 1 to {max} of A-Z a-z 0-9 . _ -, and none of . and - first",
+        max = crate::NAME_BYTES_MAX
+    )]
+    Name {
+        /// As it was given, without control characters.
+        name: String,
+    },
+    /// The environment does not say where sockets may be.
+    #[error(
+        "sessions: XDG_RUNTIME_DIR is not set, so there is no folder for their sockets. Log in by a session \
+         manager, or set it to a folder that only you can enter"
+    )]
+    NoRuntimeFolder,
+    /// The folder is not this user's alone.
+    #[error(
+        "sessions: {}: belongs to user {owner}, mode {mode:o}; it must be yours, with mode 700. Remove it, \
+         or set XDG_RUNTIME_DIR to another folder",
+        path.display()
+    )]
+    NotOurs {
+        /// The folder.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// Its mode.
+        mode: u32,
+    },
+    /// There is one already.
+    #[error("session '{name}': runs already, as process {pid}. Use another name, or `strata stop {name}`")]
+    Exists {
+        /// Its name.
+        name: String,
+        /// Its process; 0: it has not said it yet.
+        pid: u32,
+    },
+    /// There is none.
+    #[error("session '{name}': does not run. `strata status` names those that do")]
+    Absent {
+        /// Its name.
+        name: String,
+    },
+    /// It is another user's.
+    #[error("session '{name}': the other end of its socket is user {uid}, not you")]
+    Stranger {
+        /// Its name.
+        name: String,
+        /// Who it is.
+        uid: u32,
+    },
+    /// It has said no.
+    #[error("session '{name}': {why}")]
+    Refused {
+        /// Its name.
+        name: String,
+        /// Its words.
+        why: String,
+    },
+    /// It said something that is no reply.
+    #[error("session '{name}': its answer is none: {what}. Is it of another version of strata?")]
+    Message {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The system refused.
+    #[error("session '{name}': cannot {what}: {source}")]
+    System {
+        /// Its name.
+        name: String,
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,268 @@
+//! The folder of a user's sessions, and who has which name in it.
+
+use std::env;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use crate::error::ControlError;
+use crate::message::clean;
+
+/// Longest name of a session \[byte\].
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// The folder, held open.
+#[derive(Debug)]
+pub struct Folder {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+/// A name that is this process' as long as this lives.
+#[derive(Debug)]
+pub struct Claim {
+    folder: OwnedFd,
+    name: String,
+    /// Locked.
+    lock: OwnedFd,
+}
+
+/// A session that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// Its process; 0: it has not said it yet.
+    pub pid: u32,
+}
+
+impl Folder {
+    /// This user's, made if it is not there.
+    ///
+    /// # Errors
+    /// [`ControlError`]: there is no place for it, it is not this user's alone, or what the system says.
+    pub fn open() -> Result<Folder, ControlError> {
+        let above = match env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
+            _ if geteuid().is_root() => PathBuf::from("/run"),
+            Some(path) => PathBuf::from(path),
+            None => return Err(ControlError::NoRuntimeFolder),
+        };
+        Folder::open_in(&above)
+    }
+
+    /// The same, in another one.
+    ///
+    /// # Errors
+    /// As [`Folder::open`].
+    pub fn open_in(above: &Path) -> Result<Folder, ControlError> {
+        let path = above.join("strata-sessions");
+        let failed = |what| move |errno: Errno| system("", what, errno.into());
+        match fs::mkdir(&path, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(failed("make the folder for sockets")(errno)),
+        }
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+        let fd =
+            fs::open(&path, flags, Mode::empty()).map_err(failed("open the folder for sockets"))?;
+        let status = fs::fstat(&fd).map_err(failed("look at the folder for sockets"))?;
+        let (owner, mode) = (status.st_uid, status.st_mode & 0o7777);
+        if owner != geteuid().as_raw() || mode & 0o077 != 0 {
+            return Err(ControlError::NotOurs { path, owner, mode });
+        }
+        Ok(Folder { fd, path })
+    }
+
+    /// Where it is, for messages.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes this name for a session, as long as the [`Claim`] lives and this process.
+    ///
+    /// # Errors
+    /// [`ControlError::Exists`], and what the system says.
+    pub fn claim(&self, name: &str) -> Result<Claim, ControlError> {
+        check(name)?;
+        let failed = |what| move |source: io::Error| system(name, what, source);
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = format!("{name}.lock");
+        loop {
+            let lock = fs::openat(&self.fd, &*file, flags, Mode::RUSR | Mode::WUSR)
+                .map_err(|errno| failed("make its lock")(errno.into()))?;
+            match fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => {
+                    return Err(ControlError::Exists { name: name.into(), pid: pid_in(&lock) });
+                }
+                Err(errno) => return Err(failed("lock its name")(errno.into())),
+            }
+            // Who had it before may have removed it meanwhile.
+            if !is_there(self.fd.as_fd(), &file, &lock) {
+                continue;
+            }
+            let folder = self.fd.try_clone().map_err(failed("hold its folder"))?;
+            let number = std::process::id().to_string();
+            let written = fs::ftruncate(&lock, 0)
+                .map_err(io::Error::from)
+                .and_then(|()| File::from(lock.try_clone()?).write_all(number.as_bytes()));
+            written.map_err(failed("write its number"))?;
+            // Left by one that was killed.
+            let _ = fs::unlinkat(&self.fd, format!("{name}.sock"), AtFlags::empty());
+            return Ok(Claim { folder, name: name.to_owned(), lock });
+        }
+    }
+
+    /// The sessions that run, by name.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn entries(&self) -> Result<Vec<Entry>, ControlError> {
+        let failed = |errno: Errno| system("", "look at the folder for sockets", errno.into());
+        let mut entries = Vec::new();
+        for file in fs::Dir::read_from(&self.fd).map_err(failed)? {
+            let file = file.map_err(failed)?;
+            let Some(name) =
+                file.file_name().to_str().ok().and_then(|file| file.strip_suffix(".lock"))
+            else {
+                continue;
+            };
+            if let Some(pid) = self.pid(name) {
+                entries.push(Entry { name: name.to_owned(), pid });
+            }
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    /// The process of the session with this name, if it runs.
+    fn pid(&self, name: &str) -> Option<u32> {
+        check(name).ok()?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let lock = fs::openat(&self.fd, format!("{name}.lock"), flags, Mode::empty()).ok()?;
+        match fs::flock(&lock, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK) => Some(pid_in(&lock)),
+            _ => None,
+        }
+    }
+
+    /// The path of a session's socket, through the descriptor that is held.
+    pub(crate) fn socket(&self, name: &str) -> Result<PathBuf, ControlError> {
+        check(name)?;
+        Ok(through(self.fd.as_fd(), name, "sock"))
+    }
+
+    /// A new file for what a session says.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn log(&self, name: &str) -> Result<File, ControlError> {
+        check(name)?;
+        let failed = |errno: Errno| system(name, "make a file for what it says", errno.into());
+        let file = format!("{name}.log");
+        let _ = fs::unlinkat(&self.fd, &*file, AtFlags::empty());
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::APPEND | OFlags::CLOEXEC;
+        let fd = fs::openat(&self.fd, &*file, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+        Ok(File::from(fd))
+    }
+}
+
+impl Claim {
+    /// The session's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        through(self.folder.as_fd(), &self.name, "sock")
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // The lock goes last: until then, the name is ours.
+        for file in [format!("{}.sock", self.name), format!("{}.lock", self.name)] {
+            let _ = fs::unlinkat(&self.folder, file, AtFlags::empty());
+        }
+        let _ = fs::flock(&self.lock, FlockOperation::Unlock);
+    }
+}
+
+/// Short enough for a socket's address, wherever the folder is, and of the folder that was checked.
+fn through(folder: BorrowedFd<'_>, name: &str, suffix: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{name}.{suffix}", folder.as_raw_fd()))
+}
+
+fn is_there(folder: BorrowedFd<'_>, file: &str, lock: &OwnedFd) -> bool {
+    let there = fs::statat(folder, file, AtFlags::SYMLINK_NOFOLLOW);
+    match (there, fs::fstat(lock)) {
+        (Ok(there), Ok(ours)) => (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino),
+        _ => false,
+    }
+}
+
+fn pid_in(lock: &OwnedFd) -> u32 {
+    let mut text = String::new();
+    let read = lock.try_clone().and_then(|fd| {
+        let mut file = File::from(fd);
+        io::Seek::rewind(&mut file)?;
+        file.take(16).read_to_string(&mut text)
+    });
+    read.ok().and_then(|_| text.parse().ok()).unwrap_or(0)
+}
+
+/// # Errors
+/// [`ControlError::Name`].
+fn check(name: &str) -> Result<(), ControlError> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let is_fine = (1..=NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(is_allowed)
+        && !name.as_bytes().starts_with(b".")
+        && !name.as_bytes().starts_with(b"-");
+    match is_fine {
+        true => Ok(()),
+        false => Err(ControlError::Name { name: clean(name) }),
+    }
+}
+
+pub(crate) fn system(name: &str, what: &'static str, source: io::Error) -> ControlError {
+    ControlError::System { name: clean(name), what, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_lead_elsewhere_are_none() {
+        for name in ["a", "A-b_c.9", &"x".repeat(64)] {
+            check(name).unwrap();
+        }
+        for name in ["", ".", "..", ".a", "-a", "a/b", "a b", "a\n", "ä", &"x".repeat(65)] {
+            let error = check(name).unwrap_err();
+            assert!(matches!(error, ControlError::Name { .. }), "{name:?}: {error}");
+            assert!(!error.to_string().contains('\n'));
+        }
+    }
+
+    #[test]
+    fn folder_that_others_can_enter_is_refused() {
+        let above = std::env::temp_dir().join(format!("strata-control-{}", std::process::id()));
+        std::fs::create_dir(&above).unwrap();
+        assert!(Folder::open_in(&above).is_ok());
+        let ours = std::os::unix::fs::PermissionsExt::from_mode(0o750);
+        std::fs::set_permissions(above.join("strata-sessions"), ours).unwrap();
+        let error = Folder::open_in(&above).unwrap_err();
+        assert!(matches!(error, ControlError::NotOurs { mode: 0o750, .. }), "{error}");
+        std::fs::remove_dir(above.join("strata-sessions")).unwrap();
+        std::os::unix::fs::symlink("/tmp", above.join("strata-sessions")).unwrap();
+        assert!(Folder::open_in(&above).is_err());
+        std::fs::remove_dir_all(&above).unwrap();
+    }
+}

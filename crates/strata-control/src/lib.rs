@@ -1,0 +1,26 @@
+//! How commands reach a session that runs by itself: one process for each session, which nothing else depends on.
+//!
+//! ```text
+//! FOLDER/NAME.lock   locked as long as the session lives; its content is the process' number
+//! FOLDER/NAME.sock   where it listens
+//! FOLDER/NAME.log    what it has said
+//! ```
+//!
+//! The folder is `$XDG_RUNTIME_DIR/strata-sessions`, of root `/run/strata-sessions`. It is this user's and nobody else's, which is
+//! checked, and held open: what is in it is reached through its descriptor. A connection carries one request
+//! and one reply, each one message of JSON in a sequenced-packet socket. Both ends ask the kernel who the other
+//! one is: this user, or root.
+#![cfg(target_os = "linux")]
+#![forbid(unsafe_code)]
+
+mod error;
+mod folder;
+mod message;
+mod socket;
+#[cfg(test)]
+mod tests;
+
+pub use error::ControlError;
+pub use folder::{Claim, Entry, Folder, NAME_BYTES_MAX};
+pub use message::{Reply, Request};
+pub use socket::{ask, Listener, MESSAGE_BYTES_MAX};

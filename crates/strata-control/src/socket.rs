@@ -1,0 +1,157 @@
+//! The socket of a session: who listens, and who asks.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{
+    accept_with, bind, connect, listen, recv, send, socket_with, sockopt, AddressFamily, RecvFlags,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use rustix::process::geteuid;
+
+use crate::error::ControlError;
+use crate::folder::{system, Claim, Folder};
+use crate::message::{decode_reply, encode_reply, Reply, Request};
+
+/// Longest message \[byte\].
+pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// Who has connected and says nothing is let go then: others wait.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A snapshot of large buffers on a slow disk takes its time; nothing else does.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(600);
+/// Who may wait to be heard.
+const BACKLOG: i32 = 16;
+
+/// Where a session listens.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    claim: Claim,
+}
+
+fn socket(name: &str) -> Result<OwnedFd, ControlError> {
+    let failed = |errno: Errno| system(name, "make a socket", errno.into());
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(failed)
+}
+
+/// Is this the user who may: the one that this process runs as, or root?
+fn is_ours(uid: u32) -> bool {
+    uid == geteuid().as_raw() || uid == 0
+}
+
+impl Listener {
+    /// Listens under the name that was claimed.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(claim: Claim) -> Result<Listener, ControlError> {
+        let failed = |what| {
+            let name = claim.name().to_owned();
+            move |errno: Errno| system(&name, what, errno.into())
+        };
+        let socket = socket(claim.name())?;
+        let address = SocketAddrUnix::new(claim.socket()).map_err(failed("name its socket"))?;
+        bind(&socket, &address).map_err(failed("bind its socket"))?;
+        listen(&socket, BACKLOG).map_err(failed("listen"))?;
+        Ok(Listener { socket, claim })
+    }
+
+    /// The session's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.claim.name()
+    }
+
+    /// Hears one who asks, and sends what `answer` says. Who is somebody else, says nothing or nonsense, or goes
+    /// away is none.
+    ///
+    /// # Errors
+    /// What the system says of the socket itself.
+    pub fn serve(&self, answer: &mut dyn FnMut(Request) -> Reply) -> io::Result<()> {
+        let connection = match accept_with(&self.socket, SocketFlags::CLOEXEC) {
+            Ok(connection) => connection,
+            Err(Errno::INTR | Errno::CONNABORTED) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        };
+        let is_known =
+            sockopt::socket_peercred(&connection).is_ok_and(|peer| is_ours(peer.uid.as_raw()));
+        if is_known {
+            // It may be gone: that is its affair.
+            let _ = self.answer(&connection, answer);
+        }
+        Ok(())
+    }
+
+    fn answer(
+        &self,
+        connection: &OwnedFd,
+        answer: &mut dyn FnMut(Request) -> Reply,
+    ) -> Result<(), Errno> {
+        for which in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
+            sockopt::set_socket_timeout(connection, which, Some(PATIENCE))?;
+        }
+        let reply = match receive(connection)? {
+            Some(bytes) => Request::decode(&bytes).and_then(answer),
+            None => Err(format!("a request is at most {MESSAGE_BYTES_MAX} bytes")),
+        };
+        let mut bytes = encode_reply(&reply);
+        if bytes.len() > MESSAGE_BYTES_MAX {
+            bytes = encode_reply(&Err("the answer is too long".to_owned()));
+        }
+        send(connection, &bytes, SendFlags::NOSIGNAL).map(drop)
+    }
+}
+
+/// One message; `None`: it is too long.
+fn receive(socket: impl AsFd) -> Result<Option<Vec<u8>>, Errno> {
+    let mut buffer = vec![0; MESSAGE_BYTES_MAX + 1];
+    let (read, whole) = recv(socket, &mut buffer[..], RecvFlags::TRUNC)?;
+    buffer.truncate(read);
+    Ok((whole <= MESSAGE_BYTES_MAX).then_some(buffer))
+}
+
+/// Asks the session of this name.
+///
+/// # Errors
+/// [`ControlError::Absent`], [`ControlError::Stranger`], [`ControlError::Refused`], and what the system says.
+pub fn ask(folder: &Folder, name: &str, request: &Request) -> Result<Map, ControlError> {
+    let failed = |what| move |errno: Errno| system(name, what, errno.into());
+    let address = SocketAddrUnix::new(folder.socket(name)?).map_err(failed("name its socket"))?;
+    let socket = socket(name)?;
+    match connect(&socket, &address) {
+        Ok(()) => {}
+        Err(Errno::NOENT | Errno::CONNREFUSED) => {
+            return Err(ControlError::Absent { name: name.to_owned() });
+        }
+        Err(errno) => return Err(failed("connect to it")(errno)),
+    }
+    let peer = sockopt::socket_peercred(&socket).map_err(failed("see whose it is"))?;
+    let uid = peer.uid.as_raw();
+    if !is_ours(uid) {
+        return Err(ControlError::Stranger { name: name.to_owned(), uid });
+    }
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE))
+        .and_then(|()| {
+            sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(ANSWER_PATIENCE))
+        })
+        .and_then(|()| send(&socket, &request.encode(), SendFlags::NOSIGNAL))
+        .map_err(failed("ask it"))?;
+    let bytes = receive(&socket).map_err(failed("hear its answer"))?;
+    let message = |what: String| ControlError::Message { name: name.to_owned(), what };
+    let bytes = bytes.ok_or_else(|| message("it is too long".to_owned()))?;
+    if bytes.is_empty() {
+        return Err(ControlError::Refused {
+            name: name.to_owned(),
+            why: "it has ended without an answer".to_owned(),
+        });
+    }
+    match decode_reply(&bytes).map_err(message)? {
+        Ok(facts) => Ok(facts),
+        Err(why) => Err(ControlError::Refused { name: name.to_owned(), why }),
+    }
+}
+
+type Map = serde_json::Map<String, serde_json::Value>;

@@ -1,0 +1,137 @@
+//! Both ends of the socket, honest and not.
+
+use std::path::PathBuf;
+use std::thread;
+
+use rustix::net::{
+    connect, recv, send, socket_with, AddressFamily, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
+
+use crate::{ask, ControlError, Folder, Listener, Reply, Request, MESSAGE_BYTES_MAX};
+
+struct Bench {
+    above: PathBuf,
+    folder: Folder,
+}
+
+impl Bench {
+    fn new(name: &str) -> Bench {
+        let above =
+            std::env::temp_dir().join(format!("strata-control-{name}-{}", std::process::id()));
+        std::fs::create_dir(&above).unwrap();
+        let folder = Folder::open_in(&above).unwrap();
+        Bench { above, folder }
+    }
+
+    fn listener(&self, name: &str) -> Listener {
+        Listener::new(self.folder.claim(name).unwrap()).unwrap()
+    }
+
+    /// Sends these bytes; what comes back.
+    fn say(&self, name: &str, bytes: &[u8]) -> String {
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let socket = socket.unwrap();
+        let address = self.above.join("strata-sessions").join(format!("{name}.sock"));
+        connect(&socket, &SocketAddrUnix::new(address).unwrap()).unwrap();
+        send(&socket, bytes, SendFlags::NOSIGNAL).unwrap();
+        let mut buffer = vec![0; MESSAGE_BYTES_MAX];
+        let (read, _) = recv(&socket, &mut buffer[..], RecvFlags::empty()).unwrap();
+        String::from_utf8(buffer[..read].to_vec()).unwrap()
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.above);
+    }
+}
+
+/// Says what it was asked.
+fn echo(request: Request) -> Reply {
+    match request {
+        Request::Stop => Err("no\nmore".into()),
+        request => Ok([("asked".to_owned(), format!("{request:?}").into())].into_iter().collect()),
+    }
+}
+
+#[test]
+fn request_is_answered_and_a_refusal_is_said_in_one_line() {
+    let bench = Bench::new("ask");
+    let listener = bench.listener("one");
+    thread::scope(|scope| {
+        scope.spawn(|| (0..3).for_each(|_| listener.serve(&mut echo).unwrap()));
+        let facts = ask(&bench.folder, "one", &Request::Status).unwrap();
+        assert_eq!(facts.get("asked").and_then(|asked| asked.as_str()), Some("Status"));
+        let output = PathBuf::from("/a b/ä");
+        let facts = ask(&bench.folder, "one", &Request::Snapshot { output }).unwrap();
+        assert!(facts["asked"].as_str().unwrap().contains("/a b/ä"));
+        let error = ask(&bench.folder, "one", &Request::Stop).unwrap_err();
+        assert_eq!(error.to_string(), "session 'one': no?more");
+    });
+}
+
+#[test]
+fn name_is_one_session_s_until_it_ends() {
+    let bench = Bench::new("claim");
+    let listener = bench.listener("one");
+    let error = bench.folder.claim("one").unwrap_err();
+    let pid = std::process::id();
+    assert!(matches!(error, ControlError::Exists { pid: found, .. } if found == pid), "{error}");
+    let entries = bench.folder.entries().unwrap();
+    assert_eq!(entries.iter().map(|one| (&*one.name, one.pid)).collect::<Vec<_>>(), [("one", pid)]);
+    drop(listener);
+    assert_eq!(bench.folder.entries().unwrap(), []);
+    let error = ask(&bench.folder, "one", &Request::Status).unwrap_err();
+    assert!(matches!(error, ControlError::Absent { .. }), "{error}");
+    // One that was killed leaves its files; a file that nobody has locked is no session.
+    std::fs::write(bench.folder.path().join("one.lock"), "77").unwrap();
+    std::fs::write(bench.folder.path().join("one.sock"), "").unwrap();
+    assert_eq!(bench.folder.entries().unwrap(), []);
+    drop(bench.listener("one"));
+}
+
+#[test]
+fn nonsense_is_refused_and_the_next_one_is_heard() {
+    let bench = Bench::new("nonsense");
+    let listener = bench.listener("one");
+    let nonsense: [(&[u8], &str); 9] = [
+        (b"x", "not JSON"),
+        (b"[]", "not an object"),
+        (b"{}", "no 'strata'"),
+        (br#"{"strata":2,"do":"stop"}"#, "version 2"),
+        (br#"{"strata":1}"#, "no 'do'"),
+        (br#"{"strata":1,"do":"fly\u001b[0m"}"#, "fly?[0m"),
+        (br#"{"strata":1,"do":"snapshot","output":"a/b"}"#, "no absolute path"),
+        (br#"{"strata":1,"do":"stop","force":true}"#, "'force' is not known"),
+        (&[b' '; MESSAGE_BYTES_MAX + 1], "at most"),
+    ];
+    thread::scope(|scope| {
+        scope.spawn(|| (0..=nonsense.len()).for_each(|_| listener.serve(&mut echo).unwrap()));
+        for (bytes, said) in nonsense {
+            let reply = bench.say("one", bytes);
+            assert!(reply.contains("error") && reply.contains(said), "{said}: {reply}");
+        }
+        assert!(ask(&bench.folder, "one", &Request::Status).is_ok());
+    });
+}
+
+#[test]
+fn bytes_that_are_anything_never_make_a_request_panic() {
+    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let whole = Request::Snapshot { output: "/a".into() }.encode();
+    for _ in 0..20_000 {
+        let mut bytes = whole.clone();
+        for _ in 0..3 {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            let at = (seed >> 8) as usize % bytes.len();
+            bytes[at] = seed as u8;
+        }
+        if let Ok(request) = Request::decode(&bytes) {
+            assert_eq!(Request::decode(&request.encode()), Ok(request));
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Sessions of a layer that is neither applications nor a kernel: a channel of this process.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::mpsc::{channel as queue, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use strata_collect::{
+    Arrival, Identity, Keep, Monitor, Opened, Order, Producer as State, Pump, Sink, Source,
+};
+use strata_ctf::end_mark::Losses;
+use strata_ctf::metadata;
+use strata_ctf::read::{Message, Reader, TimeRange, Value};
+use strata_model::{
+    ByteOrder, ClockClass, EventClass, Field, FieldClass, Integer, LossMode, RecordHeader,
+    StreamClass, Trace,
+};
+use strata_ring::producer::{Header, Producer};
+
+use super::*;
+use crate::describe::new_uuid;
+use crate::folder::TraceFolder;
+use crate::layer::Layer;
+use crate::scratch_tests::{channel_of, context, context_of, Nowhere, Scratch};
+use crate::shared::Voice;
+use crate::threads::snapshot;
+
+/// Records of one number each.
+fn class() -> StreamClass {
+    let event = EventClass {
+        id: 0,
+        provider: "test".into(),
+        name: "number".into(),
+        loglevel: None,
+        emf_uri: None,
+        fields: vec![Field::new("n", FieldClass::Integer(Integer::unsigned(8)))],
+    };
+    let (name, header) = ("channel0".into(), RecordHeader::Compact);
+    StreamClass { id: 0, name, header, context: Vec::new(), events: vec![event] }
+}
+
+/// Where the layer's records come from.
+struct Numbers {
+    context: Arc<Context>,
+    voice: Voice,
+}
+
+impl Numbers {
+    fn opened(sink: Box<dyn Sink>) -> Opened {
+        let uuid = new_uuid().unwrap();
+        let trace = Trace {
+            uuid,
+            byte_order: ByteOrder::NATIVE,
+            environment: Vec::new(),
+            clock: ClockClass::monotonic(None, 0),
+            streams: vec![class()],
+        };
+        Opened {
+            sink,
+            identity: Identity { uuid, stream_id: 0 },
+            classes: Box::new(|| Some(class())),
+            metadata: metadata::write(&trace),
+            kinds: None,
+            span_from: None,
+        }
+    }
+}
+
+/// With its metadata, which an opened trace of a recording has not yet.
+struct Described(Numbers, Option<String>);
+
+impl Source for Described {
+    fn open(&mut self) -> Result<Opened, Error> {
+        let sink = self.0.context.output.lock().unwrap().trace("numbers", None)?;
+        let opened = Numbers::opened(sink);
+        self.1 = Some(opened.metadata.clone());
+        Ok(opened)
+    }
+
+    fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<Opened, Error> {
+        Ok(Numbers::opened(output.trace("numbers", None)?))
+    }
+
+    fn describe(&mut self) -> Option<String> {
+        self.1.take()
+    }
+
+    fn has_ended(&self) -> bool {
+        false
+    }
+
+    fn producer(&self) -> State {
+        State::Alive
+    }
+
+    fn give_up(&mut self, error: &Error) {
+        self.0.voice.fail(error);
+    }
+
+    fn close(self, counts: Counts, sink: Option<Box<dyn Sink>>) -> Counts {
+        if let Some(mut sink) = sink {
+            sink.end(self.0.voice.ending(), Losses::of(&counts)).unwrap();
+        }
+        counts
+    }
+}
+
+/// The layer: whoever holds its producer writes.
+struct NumberLayer {
+    context: Arc<Context>,
+    arrival: Option<Arrival<Described>>,
+    voice: Voice,
+    orders: Option<Sender<Order<Described>>>,
+    moving: Option<JoinHandle<Counts>>,
+}
+
+impl Layer for NumberLayer {
+    fn rights(&self) -> Work {
+        Work::Everything
+    }
+
+    fn start(&mut self) {}
+
+    fn run(&mut self) {
+        let (orders, receiver) = queue();
+        assert!(orders.send(Order::Take(self.arrival.take().unwrap())).is_ok());
+        self.orders = Some(orders);
+        let (voice, keep) = (self.voice.clone(), self.context.keep);
+        let pump = move || Pump::new(receiver, &voice, keep).run();
+        self.moving = spawn("test", Work::Everything, &self.context.shared, pump);
+    }
+
+    fn is_broken(&self) -> bool {
+        self.moving.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
+        snapshot(self.orders.as_ref(), output)
+    }
+
+    fn stop(&mut self) {
+        self.orders = None;
+    }
+
+    fn join(&mut self) {
+        joined(self.moving.take(), &self.context.shared);
+    }
+
+    fn end(self: Box<Self>) -> LayerEnd {
+        LayerEnd::default()
+    }
+}
+
+/// A session that runs, and who writes to it.
+struct Bench {
+    producer: Producer,
+    session: Session,
+    context: Arc<Context>,
+}
+
+fn bench(context: Arc<Context>, mode: LossMode) -> Bench {
+    let channel = channel_of(1024, mode);
+    let producer = Producer::new(&channel, Header::Compact).unwrap();
+    let voice = context.shared.add_layer("numbers");
+    let numbers = Numbers { context: Arc::clone(&context), voice: voice.clone() };
+    let layer = NumberLayer {
+        context: Arc::clone(&context),
+        arrival: Some(Arrival { source: Described(numbers, None), channel }),
+        voice,
+        orders: None,
+        moving: None,
+    };
+    let mut session = Session::create(Arc::clone(&context), vec![Box::new(layer)]);
+    session.start();
+    session.begun(None);
+    session.run(&mut |_| std::ops::ControlFlow::Continue(()));
+    Bench { producer, session, context }
+}
+
+fn write(producer: &Producer, numbers: Range<u64>) {
+    for n in numbers {
+        // Where the buffers are full, the pump comes.
+        while !producer.record(0, &n.to_ne_bytes()) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Bench {
+    fn write(&self, numbers: Range<u64>) {
+        write(&self.producer, numbers);
+    }
+
+    fn end(mut self) {
+        self.session.stop(EndReason::Asked(None));
+        assert_eq!(self.session.destroy().len(), 1);
+        assert_eq!(self.context.shared.failure(), None);
+    }
+}
+
+/// The numbers in the trace, in the order of their times.
+fn read(folder: &Path) -> Vec<u64> {
+    let reader = Reader::open(&[&folder.join("numbers")]).unwrap();
+    let mut events = reader.events(TimeRange::ALL);
+    let mut numbers = Vec::new();
+    while let Some(message) = events.next() {
+        match message {
+            Message::Event(event) => {
+                let n = event.class().find("n").and_then(|field| event.value(&field));
+                let Some(Value::Unsigned(n)) = n else { panic!("{n:?}") };
+                numbers.push(n);
+            }
+            Message::Packet(_) => {}
+            // Of who tried again; what was before a snapshot is none of its losses.
+            Message::Discarded(discarded) => assert!(!discarded.at_begin),
+            _ => panic!("damage"),
+        }
+    }
+    numbers
+}
+
+fn output(path: &Path) -> Arc<Mutex<dyn Output>> {
+    Arc::new(Mutex::new(TraceFolder::create(path).unwrap()))
+}
+
+#[test]
+fn two_sessions_in_one_process_record_each_its_own() {
+    let scratch = Scratch::new("two-sessions");
+    let [one, other] = ["one", "other"].map(|name| scratch.0.join(name));
+    let first = bench(context(TraceFolder::create(&one).unwrap()), LossMode::Discard);
+    first.write(0..500);
+    let second = bench(context(TraceFolder::create(&other).unwrap()), LossMode::Discard);
+    std::thread::scope(|scope| {
+        let producer = &first.producer;
+        scope.spawn(move || write(producer, 500..3000));
+        second.write(10_000..13_000);
+    });
+    // The first one's end is none of the second one's business.
+    first.end();
+    second.write(13_000..14_000);
+    assert!(!second.session.is_broken());
+    second.end();
+    assert_eq!(read(&one), (0..3000).collect::<Vec<_>>());
+    assert_eq!(read(&other), (10_000..14_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn snapshots_have_the_last_records_and_consume_none() {
+    let scratch = Scratch::new("snapshots");
+    let mut bench = bench(context_of(Nowhere, Keep::Hold), LossMode::Overwrite);
+    let [empty, one, same, later] =
+        ["empty", "one", "same", "later"].map(|name| scratch.0.join(name));
+    assert_eq!(bench.session.snapshot(&output(&empty)).unwrap().records, 0);
+    assert!(!empty.join("numbers").exists());
+    bench.write(0..1_000_000);
+    let counts = bench.session.snapshot(&output(&one)).unwrap();
+    let numbers = read(&one);
+    assert_eq!(counts.records, numbers.len() as u64);
+    // As many as the buffers of one CPU hold, up to the last one. The thread may have been moved to another CPU.
+    assert!((64..200_000).contains(&numbers.len()), "{}", numbers.len());
+    assert_eq!(numbers.last(), Some(&999_999));
+    let mut sorted = numbers.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted, numbers);
+    bench.session.snapshot(&output(&same)).unwrap();
+    assert_eq!(read(&same), numbers);
+    bench.write(1_000_000..1_000_010);
+    bench.session.snapshot(&output(&later)).unwrap();
+    assert_eq!(read(&later).last(), Some(&1_000_009));
+    bench.end();
+}
+
+#[test]
+fn snapshot_that_cannot_be_written_is_an_error_of_its_own_and_ends_nothing() {
+    let scratch = Scratch::new("snapshot-fails");
+    let mut bench = bench(context_of(Nowhere, Keep::Hold), LossMode::Overwrite);
+    bench.write(0..10);
+    let full: Arc<Mutex<dyn Output>> = Arc::new(Mutex::new(Nowhere));
+    let error = bench.session.snapshot(&full).unwrap_err();
+    assert!(matches!(error, Error::NoSpace { .. }), "{error}");
+    assert!(!bench.session.is_broken());
+    let path = scratch.0.join("t");
+    bench.session.snapshot(&output(&path)).unwrap();
+    assert_eq!(read(&path), (0..10).collect::<Vec<_>>());
+    bench.end();
+}
+
+#[test]
+fn snapshot_of_a_session_that_writes_is_empty() {
+    let scratch = Scratch::new("snapshot-writes");
+    let keep = Keep::Write { flush: Duration::from_millis(1) };
+    let mut bench = bench(
+        context_of(TraceFolder::create(&scratch.0.join("t")).unwrap(), keep),
+        LossMode::Discard,
+    );
+    bench.write(0..10);
+    while !scratch.0.join("t/numbers").exists() {
+        std::thread::yield_now();
+    }
+    let path = scratch.0.join("s");
+    assert_eq!(bench.session.snapshot(&output(&path)).unwrap(), Counts::default());
+    assert!(!path.join("numbers").exists());
+    bench.end();
+    assert_eq!(read(&scratch.0.join("t")), (0..10).collect::<Vec<_>>());
+}
