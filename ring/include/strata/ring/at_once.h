@@ -89,6 +89,8 @@ STRATA_INLINE void strata_ring_once_init(struct strata_ring_once *once,
 #include <strata/ring/at_once_model.h>
 #elif defined(STRATA_RSEQ_NATIVE) && defined(__x86_64__) && defined(__OPTIMIZE__)
 #include <strata/ring/at_once_x86_64.h>
+#elif defined(STRATA_RSEQ_NATIVE) && defined(__aarch64__) && defined(__OPTIMIZE__)
+#include <strata/ring/at_once_aarch64.h>
 #endif
 
 /**

@@ -49,7 +49,7 @@ STRATA_INLINE unsigned char *strata_rseq_area(void)
 	unsigned char *thread;
 
 	__asm__("mrs %0, tpidr_el0" : "=r"(thread));
-	return thread + __rseq_offset;
+	return thread + STRATA_RSEQ_OFFSET;
 }
 
 STRATA_INLINE uint32_t strata_rseq_cpu(void)

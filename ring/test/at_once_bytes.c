@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * at_once_bytes.c - the section of at_once.h against the way of publish.h: the same records, at times that are
+ * given, leave the same bytes and the same accounts; and what the section refuses, it has not begun to store.
+ *
+ * On AArch64 under emulation, too (fake_rseq.h). Without restartable sequences there is nothing to compare.
+ */
+#include "fake_rseq.h"
+#include "test.h"
+
+enum {
+	SUBBUF = 4096,
+	SUBBUFS = 4,
+	SIZE_MAX_TRIED = 200,
+	RECORDS = 6000,
+	STAGING = STRATA_RING_HEADER_MAX + 4 + SIZE_MAX_TRIED + 8,
+};
+
+static struct strata_ring_conversion conversion;
+static uint64_t conversion_index, epoch = 5;
+
+/* The counter stands still: 2^32 of its cycles are a nanosecond. */
+static uint64_t given_clock(void)
+{
+	return conversion.base_ns;
+}
+
+#define CONFIG(name, loss, header)                                                \
+	static const struct strata_ring_config name = { STRATA_RING_##loss,       \
+							STRATA_RING_WRITERS_RSEQ, \
+							STRATA_RING_PER_CPU,      \
+							STRATA_RING_WAKE_NONE,    \
+							1,                        \
+							given_clock,              \
+							header,                   \
+							NULL }
+
+CONFIG(compact_discard, DISCARD, STRATA_RING_HEADER_COMPACT);
+CONFIG(compact_overwrite, OVERWRITE, STRATA_RING_HEADER_COMPACT);
+CONFIG(large_discard, DISCARD, STRATA_RING_HEADER_LARGE);
+CONFIG(large_overwrite, OVERWRITE, STRATA_RING_HEADER_LARGE);
+
+/* One of the two channels: its stream of this CPU. */
+struct side {
+	struct strata_ring_channel channel;
+	struct strata_ring_stream *s;
+	struct strata_ring_reader reader;
+};
+
+/* Returns 0 if it cannot be made. */
+static int side_create(struct side *side, const struct strata_ring_config *config)
+{
+	struct strata_ring_attr attr = test_attr(SUBBUF, SUBBUFS);
+	struct strata_ring_error error;
+
+	attr.no_rseq = 0;
+	if (!CHECK(strata_ring_channel_create(config, &attr, &side->channel, &error), ==, 0))
+		return 0;
+	side->s = &side->channel.streams.stream[test_cpu];
+	return CHECK(strata_ring_reader_init(&side->reader, side->s), ==, 0);
+}
+
+/* What a section may change of a stream: its accounts, and a frame more than it has sub-buffers. */
+struct image {
+	struct strata_abi_ring_stream line;
+	struct strata_abi_ring_frame frames[SUBBUFS + 1];
+	unsigned char data[(SUBBUFS + 1) * SUBBUF];
+};
+
+static void image_take(struct image *to, const struct side *side)
+{
+	const size_t nr = SUBBUFS + (side->channel.header.loss_mode == STRATA_ABI_RING_OVERWRITE);
+
+	memset(to, 0, sizeof(*to));
+	to->line = *side->s->shared;
+	memcpy(to->frames, side->s->frames, nr * sizeof(to->frames[0]));
+	memcpy(to->data, side->s->data, nr * SUBBUF);
+}
+
+/* The counter goes on, but no time passes; that it did not, stalled() says. */
+static void time_begins(uint64_t ns)
+{
+	conversion.base_ns = ns;
+	conversion.multiplier = 1;
+	conversion.base_cycles = strata_clock_cycles();
+}
+
+static int stalled(void)
+{
+	return (strata_clock_cycles() - conversion.base_cycles) >> 32 != 0;
+}
+
+static int publish(const struct strata_ring_config *config, const struct side *side,
+		   const struct strata_ring_once *once, uint32_t id, uint32_t context,
+		   unsigned char *payload, uint32_t n, uint64_t *at_once)
+{
+	const struct strata_ring_event event = { id, n, 0 };
+
+	if (!strata_ring_publish_at_once(config, once, id, context, &conversion, 0, payload, n)) {
+		++*at_once;
+		return 0;
+	}
+	return strata_ring_publish_long(config, once, &side->channel.streams, &event, context,
+					payload);
+}
+
+/* Both have the same, but for what only at_once.h needs; of data, what is written of the open sub-buffer. */
+static int compare(const struct strata_ring_config *config, const struct side *a,
+		   const struct side *b)
+{
+	const uint64_t position = a->s->shared->write_count;
+	const uint64_t begin = strata_ring_begin(a->s, position);
+	struct image image[2];
+	uint64_t index;
+	int i;
+
+	image_take(&image[0], a);
+	image_take(&image[1], b);
+	for (i = 0; i < 2; i++)
+		image[i].line.limit = image[i].line.frame = 0;
+	if (!CHECK(memcmp(&image[0].line, &image[1].line, sizeof(image[0].line)), ==, 0) ||
+	    !CHECK(memcmp(image[0].frames, image[1].frames, sizeof(image[0].frames)), ==, 0))
+		return 0;
+	if (position == begin)
+		return 1;
+	index = strata_ring_frame_on_cpu(config, a->s, position) << a->s->subbuf_shift;
+	return CHECK(memcmp(image[0].data + index, image[1].data + index, position - begin), ==, 0);
+}
+
+/* All packets that there are, the same in both. */
+static void drain(struct side *a, struct side *b)
+{
+	struct strata_ring_packet packet[2];
+
+	while (!strata_ring_get_next(&a->reader, &packet[0])) {
+		REQUIRE(strata_ring_get_next(&b->reader, &packet[1]), ==, 0);
+		REQUIRE(packet[0].content_bytes, ==, packet[1].content_bytes);
+		CHECK(packet[0].timestamp_begin, ==, packet[1].timestamp_begin);
+		CHECK(packet[0].timestamp_end, ==, packet[1].timestamp_end);
+		CHECK(packet[0].records, ==, packet[1].records);
+		CHECK(memcmp(packet[0].data, packet[1].data, packet[0].content_bytes), ==, 0);
+		strata_ring_put_next(&a->reader);
+		strata_ring_put_next(&b->reader);
+	}
+	CHECK(strata_ring_get_next(&b->reader, &packet[1]), ==, -EAGAIN);
+}
+
+/* Returns 0 if the machine stood still for so long that the counter's time did not. */
+static int records(const struct strata_ring_config *config, uint32_t context_bytes)
+{
+	const uint64_t wrap = UINT64_C(1) << config->header.timestamp_bits;
+	unsigned char memory[STAGING], copy[STAGING];
+	unsigned char *payload = memory + STRATA_RING_HEADER_MAX + 4;
+	unsigned char *reference = copy + STRATA_RING_HEADER_MAX;
+	struct strata_ring_event event;
+	struct strata_ring_once once;
+	uint64_t now = UINT64_C(1) << 40, at_once = 0;
+	uint32_t i, n, context, full = 0;
+	int whole = 1, found;
+	struct side a, b;
+
+	if (!side_create(&a, config) || !side_create(&b, config))
+		return 1;
+	strata_ring_once_init(&once, config, &a.channel.streams, context_bytes, &epoch, 5,
+			      &conversion_index);
+	for (i = 0; i < RECORDS && whole; i++) {
+		/* Each size first; then whatever comes, small ones more often. */
+		n = i < SIZE_MAX_TRIED ? i : (uint32_t)test_random(i & 1 ? 40 : SIZE_MAX_TRIED);
+		event.id = (uint32_t)test_random(i % 50 ? config->header.short_ids :
+							  2 * config->header.short_ids);
+		event.in_handler = 0;
+		for (context = 0; context < sizeof(memory); context++)
+			memory[context] = (unsigned char)test_random(256);
+		context = (uint32_t)test_random(UINT64_C(1) << 32);
+		event.payload_bytes = n + context_bytes;
+		memcpy(reference, &context, context_bytes);
+		memcpy(reference + context_bytes, payload, n + 8);
+		now += i % 70 == 69 ? wrap - 1 + test_random(3) : test_random(1000);
+		time_begins(now);
+		found = publish(config, &a, &once, event.id, context, payload, n, &at_once);
+		whole = !stalled();
+		CHECK(found, ==,
+		      strata_ring_publish(config, &b.channel.streams, &event, reference));
+		full += found == -ENOBUFS;
+		if (whole && !compare(config, &a, &b))
+			break;
+		if (i % 700 == 699) {
+			strata_ring_flush_on_cpu(config, &a.channel.streams);
+			strata_ring_flush_on_cpu(config, &b.channel.streams);
+			drain(&a, &b);
+		}
+	}
+#ifdef STRATA_RSEQ_HAS_AT_ONCE
+	/* Not the others: first of a sub-buffer, ids and times that are whole; full. */
+	CHECK(!whole || at_once + full > RECORDS / 2, ==, 1);
+#endif
+	CHECK(!whole || full > 0 || config->loss_mode == STRATA_RING_OVERWRITE, ==, 1);
+	strata_ring_channel_close(&a.channel);
+	strata_ring_channel_close(&b.channel);
+	return whole;
+}
+
+static void bytes_and_accounts_are_those_of_the_other_way(void)
+{
+	const struct strata_ring_config *const configs[] = { &compact_discard, &compact_overwrite,
+							     &large_discard, &large_overwrite };
+	size_t i;
+
+	if (!strata_rseq_available())
+		return;
+	for (i = 0; i < 8 && !test_failures; i++)
+		while (!records(configs[i / 2], i & 1 ? 4 : 0))
+			;
+}
+
+#ifdef STRATA_RSEQ_HAS_AT_ONCE
+
+/* One attempt with 12 bytes of payload. */
+static int try_once(const struct strata_ring_once *once, uint64_t while_index)
+{
+	unsigned char payload[12 + 8] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 };
+
+	return strata_ring_publish_at_once(&compact_discard, once, 3, 0x55aa55aa, &conversion,
+					   while_index, payload, 12);
+}
+
+/* Whatever the thread suffers meanwhile, it is written in the end. */
+static int comes_through(const struct strata_ring_once *once)
+{
+	int tries;
+
+	for (tries = 0; tries < 1000; tries++)
+		if (!try_once(once, 0))
+			return 1;
+	return 0;
+}
+
+enum cause {
+	CPU,
+	LIMIT,
+	GENERATION,
+	INDEX,
+	NO_SLOT,
+	BEHIND,
+	WRAP,
+	BEFORE_LAST,
+	AHEAD,
+	NOWHERE,
+	END
+};
+
+static void refused(enum cause cause)
+{
+	const uint64_t now = UINT64_C(1) << 40, bytes = 4 + 4 + 12;
+	static struct image before, after;
+	struct strata_ring_once once, good;
+	struct strata_abi_ring_stream *line;
+	uint64_t index = 0;
+	struct side a;
+
+	if (!side_create(&a, &compact_discard))
+		return;
+	line = a.s->shared;
+	strata_ring_once_init(&once, &compact_discard, &a.channel.streams, 4, &epoch, 5,
+			      &conversion_index);
+	good = once;
+	time_begins(now);
+	{
+		unsigned char memory[STAGING] = { 0 };
+		uint64_t ignored = 0;
+
+		REQUIRE(publish(&compact_discard, &a, &once, 3, 1,
+				memory + STRATA_RING_HEADER_MAX + 4, 12, &ignored),
+			==, 0);
+	}
+	/* A preempted thread may have left it as it was. */
+	while (!line->limit)
+		strata_ring_raise_limit(&compact_discard, &a.channel.streams);
+	/* One byte less would be too few. */
+	line->limit = line->write_count + bytes;
+	time_begins(now + 1);
+	CHECK(comes_through(&once), ==, 1);
+	line->limit = line->write_count + bytes;
+	time_begins(now + 2);
+	switch (cause) {
+	case CPU:
+		once.nr = (uint32_t)test_cpu;
+		break;
+	case LIMIT:
+		line->limit--;
+		break;
+	case GENERATION:
+		epoch++;
+		break;
+	case INDEX:
+		index = 1;
+		break;
+	case NO_SLOT:
+		conversion.multiplier = 0;
+		break;
+	case BEHIND:
+		conversion.base_cycles += UINT64_C(1) << 50;
+		break;
+	case WRAP:
+		line->full_timestamp = now + 2 - (1 << 27);
+		break;
+	case BEFORE_LAST:
+		line->last_timestamp = now + 3;
+		break;
+	case AHEAD:
+		line->full_timestamp = now + 3;
+		break;
+	case NOWHERE:
+		line->frame = once.room - line->write_count - 11;
+		break;
+	case END:
+		break;
+	}
+	image_take(&before, &a);
+	CHECK(try_once(&once, index), ==, -EAGAIN);
+	image_take(&after, &a);
+	/* That alone may be there already: the next one comes through all the same. */
+	if (cause == NOWHERE)
+		before.line.last_timestamp = now + 2;
+	if (!CHECK(memcmp(&before, &after, sizeof(before)), ==, 0))
+		fprintf(stderr, "  refused by cause %d\n", cause);
+	/* One step back, and it is written. */
+	switch (cause) {
+	case LIMIT:
+		line->limit++;
+		break;
+	case GENERATION:
+		epoch--;
+		break;
+	case WRAP:
+		line->full_timestamp++;
+		break;
+	case BEFORE_LAST:
+		line->last_timestamp--;
+		break;
+	case AHEAD:
+		line->full_timestamp--;
+		break;
+	case NOWHERE:
+		line->frame = once.room - line->write_count - 12;
+		break;
+	default:
+		break;
+	}
+	time_begins(now + 2);
+	CHECK(comes_through(&good), ==, 1);
+	CHECK(line->records, ==, 3);
+	strata_ring_channel_close(&a.channel);
+}
+
+static void what_is_refused_has_stored_nothing(void)
+{
+	int cause;
+
+	if (!strata_rseq_available())
+		return;
+	for (cause = CPU; cause < END; cause++)
+		refused((enum cause)cause);
+}
+
+/* The line is the one of the CPU that the thread is on, not of the one that it was on. */
+static void record_goes_to_the_stream_of_its_cpu(void)
+{
+	int cpus[2] = { 0, 1 }, i;
+	struct strata_ring_once once;
+	struct side a;
+
+	if (!strata_rseq_available() || (!fake_rseq && test_cpus(cpus, 2) < 2) ||
+	    !side_create(&a, &compact_discard))
+		return;
+	if (a.channel.streams.nr > 1) {
+		strata_ring_once_init(&once, &compact_discard, &a.channel.streams, 4, &epoch, 5,
+				      &conversion_index);
+		for (i = 0; i < 6; i++) {
+			unsigned char memory[STAGING] = { 0 };
+			uint64_t ignored = 0;
+
+			if (fake_rseq)
+				fake_rseq_move((uint32_t)cpus[i & 1]);
+			else
+				test_pin(cpus[i & 1]);
+			time_begins((UINT64_C(1) << 40) + (uint64_t)i);
+			CHECK(publish(&compact_discard, &a, &once, 3, 1,
+				      memory + STRATA_RING_HEADER_MAX + 4, 12, &ignored),
+			      ==, 0);
+			CHECK(a.channel.streams.stream[cpus[i & 1]].shared->records, ==, i / 2 + 1);
+		}
+		if (fake_rseq)
+			fake_rseq_move((uint32_t)test_cpu);
+		else
+			test_pin(test_cpu);
+	}
+	strata_ring_channel_close(&a.channel);
+}
+
+#endif
+
+static const struct test tests[] = {
+	ONCE(bytes_and_accounts_are_those_of_the_other_way),
+#ifdef STRATA_RSEQ_HAS_AT_ONCE
+	ONCE(what_is_refused_has_stored_nothing),
+	ONCE(record_goes_to_the_stream_of_its_cpu),
+#endif
+};
+
+int main(int argc, char **argv)
+{
+	fake_rseq_begin();
+	return test_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
+}
