@@ -215,6 +215,14 @@ static void bytes_and_accounts_are_those_of_the_other_way(void)
 
 #ifdef STRATA_RSEQ_HAS_AT_ONCE
 
+static uint64_t converted(void)
+{
+	return conversion.base_ns +
+	       (uint64_t)((unsigned __int128)(strata_clock_cycles() - conversion.base_cycles) *
+				  conversion.multiplier >>
+			  32);
+}
+
 /* One attempt with 12 bytes of payload. */
 static int try_once(const struct strata_ring_once *once, uint64_t while_index)
 {
@@ -363,6 +371,53 @@ static void what_is_refused_has_stored_nothing(void)
 		refused((enum cause)cause);
 }
 
+/* Counters from 1 MHz to 4 GHz, long ago and just now: as 128 bits have it, and not before or after the call. */
+static void time_is_what_the_conversion_says(void)
+{
+	static const uint64_t frequencies[] = { 1000000, 24000000, 62500000, 1000000000,
+						3999999999 };
+	const uint64_t passed[] = { 0, UINT64_C(1) << 24, UINT64_C(1) << 40, UINT64_C(1) << 52 };
+	struct strata_ring_once once;
+	uint64_t before, after, i;
+	struct side a;
+	int tries;
+
+	if (!strata_rseq_available() || !side_create(&a, &compact_discard))
+		return;
+	strata_ring_once_init(&once, &compact_discard, &a.channel.streams, 4, &epoch, 5,
+			      &conversion_index);
+	for (i = 0; i < 20; i++) {
+		struct strata_abi_ring_stream *line = a.s->shared;
+		unsigned char memory[STAGING] = { 0 };
+		uint64_t ignored = 0;
+
+		time_begins(1);
+		REQUIRE(publish(&compact_discard, &a, &once, 3, 1,
+				memory + STRATA_RING_HEADER_MAX + 4, 12, &ignored),
+			==, 0);
+		while (!line->limit)
+			strata_ring_raise_limit(&compact_discard, &a.channel.streams);
+		conversion.multiplier = (UINT64_C(1000000000) << 32) / frequencies[i / 4];
+		/* A machine that has just begun has not counted so far. */
+		conversion.base_cycles -= passed[i % 4] < conversion.base_cycles / 2 ?
+						  passed[i % 4] :
+						  conversion.base_cycles / 2;
+		conversion.base_ns = UINT64_C(1) << 41;
+		for (tries = 0; tries < 1000; tries++) {
+			before = converted();
+			line->full_timestamp = line->last_timestamp = before;
+			if (!try_once(&once, 0))
+				break;
+		}
+		after = converted();
+		REQUIRE(tries, <, 1000);
+		CHECK(line->last_timestamp, >=, before);
+		CHECK(line->last_timestamp, <=, after);
+		line->full_timestamp = line->last_timestamp = 0;
+	}
+	strata_ring_channel_close(&a.channel);
+}
+
 /* The line is the one of the CPU that the thread is on, not of the one that it was on. */
 static void record_goes_to_the_stream_of_its_cpu(void)
 {
@@ -404,6 +459,7 @@ static const struct test tests[] = {
 	ONCE(bytes_and_accounts_are_those_of_the_other_way),
 #ifdef STRATA_RSEQ_HAS_AT_ONCE
 	ONCE(what_is_refused_has_stored_nothing),
+	ONCE(time_is_what_the_conversion_says),
 	ONCE(record_goes_to_the_stream_of_its_cpu),
 #endif
 };

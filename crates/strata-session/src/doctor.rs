@@ -9,7 +9,7 @@ use rustix::process::{getrlimit, Resource};
 use strata_kernel::doctor::Finding;
 use strata_kernel::elf::{find, ElfError};
 use strata_ring::{stream_layout, Attr, LossMode, Publish};
-use strata_user::{holds_senders, listening_folder, Clock, ClockKind, WhyNot};
+use strata_user::{holds_senders, listening_folder, Clock, ClockKind, WhyNot, COUNTER};
 
 use crate::listing::{list, Listing};
 use crate::options::{NR_SUBBUFS, SUBBUF_BYTES};
@@ -58,17 +58,21 @@ fn clock(kind: &ClockKind, cpuinfo: &str) -> Finding {
                 true => String::new(),
                 false => format!(" ({})", flags.join(", ")),
             };
-            return Finding::good(WHAT, format!("the CPU's cycle counter{flags}, read by rdtsc"));
+            return Finding::good(
+                WHAT,
+                format!("the CPU's cycle counter{flags}, read by {}", COUNTER.1),
+            );
         }
     };
     let remedy = match why {
-        WhyNot::Clocksource(_) => {
-            "echo tsc >/sys/devices/system/clocksource/clocksource0/current_clocksource, where that is available"
-        }
+        WhyNot::Clocksource(_) => format!(
+            "echo {} >/sys/devices/system/clocksource/clocksource0/current_clocksource, where that is available",
+            COUNTER.0
+        ),
         WhyNot::NotInvariant | WhyNot::Unsteady => {
-            "On a virtual machine: have its host hand on an invariant counter (constant_tsc, nonstop_tsc)"
+            "On a virtual machine: have its host hand on an invariant counter (constant_tsc, nonstop_tsc)".into()
         }
-        _ => "Nothing needs to be done: times are right",
+        _ => "Nothing needs to be done: times are right".to_owned(),
     };
     let detail = format!("{why}: each event record costs a call of clock_gettime() (vDSO)");
     Finding::limited(WHAT, detail, remedy)
@@ -305,10 +309,18 @@ mod tests {
     fn clock_says_what_stamps_and_what_that_costs() {
         let cpu = "processor\t: 0\nflags\t\t: fpu tsc constant_tsc nonstop_tsc x\n";
         let good = clock(&ClockKind::Tsc, cpu);
-        check(&good, State::Good, &["(constant_tsc, nonstop_tsc), read by rdtsc"]);
+        check(
+            &good,
+            State::Good,
+            &[&format!("(constant_tsc, nonstop_tsc), read by {}", COUNTER.1)],
+        );
         check(&clock(&ClockKind::Tsc, "flags : tsc"), State::Good, &["counter, read"]);
         let hpet = ClockKind::Vdso(WhyNot::Clocksource("hpet".into()));
-        check(&clock(&hpet, cpu), State::Limited, &["'hpet', not tsc", "vDSO", "echo tsc"]);
+        check(
+            &clock(&hpet, cpu),
+            State::Limited,
+            &[&format!("'hpet', not {}", COUNTER.0), "vDSO", &format!("echo {}", COUNTER.0)],
+        );
         let guest = ClockKind::Vdso(WhyNot::NotInvariant);
         check(&clock(&guest, cpu), State::Limited, &["not invariant", "its host"]);
     }
@@ -414,7 +426,7 @@ mod tests {
         check(
             &clock(WhyNot::Clocksource(String::new())),
             State::Limited,
-            &["is not known", "echo tsc"],
+            &["is not known", &format!("echo {}", COUNTER.0)],
         );
         // Flags are words: none is a part of another one.
         let flags = "flags : xconstant_tsc nonstop_tsc_s3";

@@ -39,6 +39,16 @@ const REFRESH_ANEW_NS: i64 = 300;
 /// A slot that is off by more is not gone on from but replaced \[ns\].
 const IMPLAUSIBLE_NS: i64 = 1_000_000_000;
 
+/// The CPU's counter by the name of the kernel's clock source that is the same one; what reads it.
+#[cfg(target_arch = "x86_64")]
+pub const COUNTER: (&str, &str) = ("tsc", "rdtsc");
+/// As on x86-64.
+#[cfg(target_arch = "aarch64")]
+pub const COUNTER: (&str, &str) = ("arch_sys_counter", "cntvct_el0");
+/// There is none that we can read.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub const COUNTER: (&str, &str) = ("a counter that is known here", "");
+
 /// Why the cycle counter is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -60,7 +70,8 @@ impl fmt::Display for WhyNot {
                 f.write_str("the kernel's clock source is not known")
             }
             WhyNot::Clocksource(name) => {
-                write!(f, "the kernel's clock source is {}, not tsc", strata_model::printable(name))
+                let name = strata_model::printable(name);
+                write!(f, "the kernel's clock source is {name}, not {}", COUNTER.0)
             }
             WhyNot::NotInvariant => f.write_str("the CPU's time stamp counter is not invariant"),
             WhyNot::Unsteady => f.write_str("the CPU's time stamp counter is unsteady"),
@@ -224,15 +235,21 @@ impl Clock {
     }
 }
 
+/// Is the kernel's clock the counter that we read? It knows what is wrong with it.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn is_the_kernels() -> Result<(), WhyNot> {
+    const PATH: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let name = std::fs::read_to_string(PATH).unwrap_or_default();
+    (name.trim() == COUNTER.0)
+        .then_some(())
+        .ok_or_else(|| WhyNot::Clocksource(name.trim().to_owned()))
+}
+
 /// May the cycle counter be used on this machine?
 #[cfg(target_arch = "x86_64")]
 fn usable() -> Result<(), WhyNot> {
     use core::arch::x86_64::__cpuid;
-    const PATH: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    let name = std::fs::read_to_string(PATH).unwrap_or_default();
-    if name.trim() != "tsc" {
-        return Err(WhyNot::Clocksource(name.trim().to_owned()));
-    }
+    is_the_kernels()?;
     let leaf = |number| {
         #[allow(unused_unsafe)] // safe since Rust 1.94
         // SAFETY: every x86-64 CPU has the instruction; a leaf is asked for only if it is there.
@@ -246,7 +263,13 @@ fn usable() -> Result<(), WhyNot> {
     invariant.then_some(()).ok_or(WhyNot::NotInvariant)
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+/// One counter for all CPUs, of a constant rate, is what the architecture asks for.
+#[cfg(target_arch = "aarch64")]
+fn usable() -> Result<(), WhyNot> {
+    is_the_kernels()
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn usable() -> Result<(), WhyNot> {
     Err(WhyNot::Architecture)
 }
@@ -264,12 +287,24 @@ pub(crate) fn cycles() -> u64 {
     cycles
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+/// As on x86-64.
+#[cfg(target_arch = "aarch64")]
+pub(crate) fn cycles() -> u64 {
+    let cycles: u64;
+    // SAFETY: it reads a register, which Linux allows, and touches no memory.
+    unsafe {
+        core::arch::asm!("isb", "mrs {}, cntvct_el0", "isb", out(reg) cycles, options(nostack));
+    }
+    cycles
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) fn cycles() -> u64 {
     0
 }
 
-/// Counter and clock at one moment: the best of several tries, in which nothing came in between.
+/// Counter and clock at one moment: the best of several tries, in which nothing came in between. Of a slow counter
+/// both readings are often the same; then the pair is exact, because the kernel's clock is made of that counter.
 fn measure() -> Option<Pair> {
     const TRIES: u32 = 24;
     let mut best: Option<(u64, Pair)> = None;
@@ -433,13 +468,17 @@ mod tests {
     /// A machine whose clock runs at `ns_per_cycle`, which may change.
     struct Machine {
         cycles: u64,
+        /// Of the next cycle, what has passed.
+        part: f64,
         ns: f64,
         ns_per_cycle: f64,
     }
 
     impl Machine {
         fn pass(&mut self, ns: f64) -> Pair {
-            self.cycles += (ns / self.ns_per_cycle) as u64;
+            self.part += ns / self.ns_per_cycle;
+            self.cycles += self.part as u64;
+            self.part = self.part.fract();
             self.ns += ns;
             self.pair(0.0)
         }
@@ -450,7 +489,11 @@ mod tests {
     }
 
     fn machine() -> (Machine, Estimator) {
-        let mut machine = Machine { cycles: 1 << 40, ns: 1e12, ns_per_cycle: 0.4 };
+        machine_of(0.4)
+    }
+
+    fn machine_of(ns_per_cycle: f64) -> (Machine, Estimator) {
+        let mut machine = Machine { cycles: 1 << 40, part: 0.0, ns: 1e12, ns_per_cycle };
         let first = machine.pair(10.0);
         let second = machine.pass(5e6);
         (machine, Estimator::new(first, second).unwrap())
@@ -501,6 +544,49 @@ mod tests {
         follow(&mut machine, &mut estimator, &mut slot, 6);
         let worst = follow(&mut machine, &mut estimator, &mut slot, 200);
         assert!(worst < 200, "{worst} ns");
+    }
+
+    /// Of AArch64's counters, and one of a telephone.
+    const FREQUENCIES: [u64; 4] = [1_920_000, 24_000_000, 62_500_000, 1_000_000_000];
+
+    #[test]
+    fn slew_of_a_slow_counter_is_off_by_its_ticks_at_most() {
+        for frequency in FREQUENCIES {
+            let (mut machine, mut estimator) = machine_of(1e9 / frequency as f64);
+            let wrong = estimator.multiplier + estimator.multiplier / 10_000;
+            let mut slot =
+                Slot { base_cycles: machine.cycles, multiplier: wrong, base_ns: machine.ns as u64 };
+            follow(&mut machine, &mut estimator, &mut slot, 30);
+            // Not whole ticks: each look at the clock is at another part of one.
+            machine.pass(12.3);
+            let worst = follow(&mut machine, &mut estimator, &mut slot, 200);
+            let tick = (1_000_000_000 / frequency) as i64;
+            assert!(worst < 200 + 2 * tick, "{frequency} Hz: {worst} ns");
+        }
+    }
+
+    #[test]
+    fn convert_of_each_frequency_is_exact_for_seconds_and_fits_for_centuries() {
+        for frequency in FREQUENCIES {
+            let begin = Pair { cycles: 7, ns: 9 };
+            let second = Pair { cycles: 7 + frequency, ns: 9 + 1_000_000_000 };
+            let multiplier = rate(begin, second).unwrap();
+            assert!(multiplier >> 42 == 0, "{frequency} Hz: {multiplier}");
+            // Each tick is as long as the one before, or a nanosecond more.
+            let tick = 1_000_000_000 / frequency;
+            for cycles in 0..10_000 {
+                let step = convert(cycles + 1, multiplier) - convert(cycles, multiplier);
+                assert!(step == tick || step == tick + 1, "{frequency} Hz: {step} ns");
+            }
+            let exact = |cycles: u64| u128::from(cycles) * 1_000_000_000 / u128::from(frequency);
+            for seconds in [1, 60, 86_400, 86_400 * 365 * 300] {
+                let cycles = frequency * seconds + 3;
+                let off = exact(cycles) - u128::from(convert(cycles, multiplier));
+                // The last bit of a multiplier.
+                let most = 1 + (u128::from(cycles) >> POINT);
+                assert!(off <= most, "{frequency} Hz, {seconds} s: {off} ns off, at most {most}");
+            }
+        }
     }
 
     #[test]
@@ -615,7 +701,7 @@ mod tests {
     }
 
     /// As the runtime does it.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn read(memory: &Memory) -> u64 {
         loop {
             let index = memory.u64(offset_of!(user::Control, clock_index));
@@ -633,7 +719,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn published_clock_stays_within_a_microsecond_and_never_goes_back() {
         let clock = Clock::new();
         if clock.kind() != &ClockKind::Tsc {

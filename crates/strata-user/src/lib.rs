@@ -42,7 +42,7 @@ mod testing;
 pub use announce::{AnnouncementCounters, Received, Sender};
 pub use application::{Announced, Application, Tracepoint};
 pub use asking::{ask_each, ask_with_these_rights};
-pub use clock::{Clock, ClockKind, WhyNot};
+pub use clock::{Clock, ClockKind, WhyNot, COUNTER};
 pub use description::DescriptionError;
 pub use error::{held_of_user, Denial, Error};
 pub use find::{find, find_of_session, pids, Findings, RefusedProcess, Who};

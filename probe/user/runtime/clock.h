@@ -10,10 +10,13 @@
 
 #include "runtime.h"
 
-#ifdef __x86_64__
-
 /* The index that was right last time; a hint. Any thread may write it. */
 extern uint64_t strata_clock_index STRATA_HIDDEN;
+
+#if defined(__x86_64__) || defined(__aarch64__)
+
+/* User space can read the CPU's counter. */
+#define STRATA_USER_COUNTER 1
 
 /* The hint was wrong, or there is no usable slot. */
 STRATA_SLOW uint64_t strata_user_clock_slow(uint64_t (*cycles)(void))
@@ -42,9 +45,22 @@ STRATA_SLOW uint64_t strata_user_clock_slow(uint64_t (*cycles)(void))
 }
 
 /*
+ * x86-64: the product's upper half is the result, with a multiplier of 64 bits behind the point: of a counter
+ * faster than 1 GHz. AArch64's counters are slower (1 MHz to 1 GHz), and their multipliers have up to 42 bits.
+ */
+#ifdef __x86_64__
+#define STRATA_USER_MULTIPLIER_BITS 32
+#define STRATA_USER_CONVERTED(passed, multiplier) \
+	((uint64_t)(((unsigned __int128)(passed) * ((multiplier) << 32)) >> 64))
+#else
+#define STRATA_USER_MULTIPLIER_BITS 63
+#define STRATA_USER_CONVERTED(passed, multiplier) \
+	((uint64_t)(((unsigned __int128)(passed) * (multiplier)) >> 32))
+#endif
+
+/*
  * What the counter's instruction waits for, and what waits for it, is all the time that there is: the slot
  * is loaded before, by the hint, and afterwards it is checked that the index was, and is, the hinted one.
- * The product's upper half is the result, with a multiplier of 64 bits behind the point.
  */
 STRATA_INLINE uint64_t strata_user_clock_converted(uint64_t (*cycles)(void))
 {
@@ -59,9 +75,10 @@ STRATA_INLINE uint64_t strata_user_clock_converted(uint64_t (*cycles)(void))
 	passed = cycles() - base;
 	strata_fence_acquire();
 	if (strata_unlikely(strata_load_relaxed(&control->clock_index) != index ||
-			    (int64_t)passed < 0 || !multiplier || multiplier >> 32))
+			    (int64_t)passed < 0 || !multiplier ||
+			    multiplier >> STRATA_USER_MULTIPLIER_BITS))
 		return strata_user_clock_slow(cycles);
-	return ns + (uint64_t)(((unsigned __int128)passed * (multiplier << 32)) >> 64);
+	return ns + STRATA_USER_CONVERTED(passed, multiplier);
 }
 
 #else

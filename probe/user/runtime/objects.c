@@ -386,7 +386,7 @@ static void present_object(struct strata_object *object)
 	strata_arm_end(memory);
 }
 
-#ifdef __x86_64__
+#ifdef STRATA_USER_COUNTER
 /*
  * The first clock slot, until the tracer does it better. The best of several tries: the first reading of
  * the clock in a process faults its page in, and all times would be ahead by that.
@@ -415,7 +415,7 @@ static int begin_requested_session(const struct strata_user_request *request)
 {
 	struct strata_abi_user_session *session = &strata_runtime.sessions[0];
 
-#ifdef __x86_64__
+#ifdef STRATA_USER_COUNTER
 	/* Nobody is reading it yet. */
 	if (request->clock_multiplier && !strata_without_clock()) {
 		begin_clock(&strata_runtime.control->clock[0], request->clock_multiplier);

@@ -7,9 +7,7 @@
 #include "clock.h"
 #include "thread.h"
 
-#ifdef __x86_64__
 uint64_t strata_clock_index;
-#endif
 
 #define STRATA_USER_CONFIG(loss_mode, header)                                                    \
 	{                                                                                        \
