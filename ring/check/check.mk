@@ -1,13 +1,13 @@
 # The checks of the ring library, run from the root through the Makefile. Each part prints its table.
 #
 #   make check              all of them, about five minutes
-#   make check CHECK=model  one: engine, model, step, stress, bpf, spin
+#   make check CHECK=model  one: engine, model, step, stress, bpf, spin, guest
 #   make check CHECK=map    which invariant is checked by what
-CHECK ?= engine model step stress bpf spin
+CHECK ?= engine model step stress bpf spin guest
 ENGINE := $(addprefix ring/check/engine/,coroutine.c graph.c hooks.c memory.c plain.c report.c search.c)
 ENGINE_FLAGS := -std=gnu11 -O2 -g $(WARNINGS)
 
-.PHONY: check check-build $(addprefix check-,engine model step stress bpf spin map)
+.PHONY: check check-build $(addprefix check-,engine model step stress bpf spin guest map)
 check: $(addprefix check-,$(CHECK))
 check-build: $(BUILD)/check/litmus $(BUILD)/check/fuzz $(BUILD)/check/fuzz-no-wake
 
@@ -44,5 +44,8 @@ check-bpf:
 check-spin:
 	@echo '== SPIN: the algorithm, with liveness'
 	@ring/check/spin/run || [ $$? = 77 ]
+check-guest:
+	@echo '== AArch64, with a kernel'
+	@ring/check/guest/run || [ $$? = 77 ]
 check-map:
 	@tools/gate/invariants

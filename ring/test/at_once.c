@@ -6,7 +6,7 @@
  * Where there is no such section, the same records go the way of publish.h: all but the last counts hold.
  */
 #include <pthread.h>
-#include "fake_rseq.h"
+#include "../emulation/fake_rseq.h"
 #include "test.h"
 
 enum {

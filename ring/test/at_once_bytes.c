@@ -5,7 +5,7 @@
  *
  * On AArch64 under emulation, too (fake_rseq.h). Without restartable sequences there is nothing to compare.
  */
-#include "fake_rseq.h"
+#include "../emulation/fake_rseq.h"
 #include "test.h"
 
 enum {

@@ -1,10 +1,11 @@
 # Fetches a kernel that tests/vm boots, extracted and never installed. ./setup runs it, so that the tests need
 # no network. Quick when it is there.
 #
-#   bash tests/vm/fetch.sh [--check] [kernel|oldest]
+#   bash tests/vm/fetch.sh [--check] [kernel|oldest|arm64]
 #
 #   kernel    Debian's cloud kernel
 #   oldest    Ubuntu's 5.15: the oldest kernel with kernel events
+#   arm64     Debian's cloud kernel for AArch64, in which ring/check/guest runs the ring
 #   --check   only say whether it is there
 #
 # Prints its folder: vmlinuz, release, and modules/, those that the guest needs.
@@ -37,7 +38,7 @@ trap 'rm -rf "$folder"' EXIT
 
 # ---- Debian's: the package that another one stands for ----
 
-readonly DEBIAN=linux-image-cloud-amd64
+DEBIAN=linux-image-cloud-amd64
 real() { apt-cache depends "$DEBIAN" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1; }
 download() { log=$(cd "$folder" && timeout 300 apt-get download -q "$package" 2>&1); }
 
@@ -53,6 +54,32 @@ fetch_kernel() {
 		say "$package cannot be downloaded: $(tail -n 1 <<<"$log")"
 		exit 1
 	}
+	release=${package#linux-image-}
+}
+
+# ---- the same for AArch64, by an apt that has its own lists: this machine's are not touched ----
+
+of_arm64() {
+	APT_CONFIG=$folder/apt.conf "$@"
+}
+
+fetch_arm64() {
+	local log
+	mkdir -p "$folder"/apt/{lists/partial,cache/archives/partial} && : >"$folder/apt/status" || exit 1
+	cat >"$folder/apt.conf" <<-END
+		APT::Architecture "arm64";
+		APT::Architectures { "arm64"; };
+		Acquire::Languages "none";
+		Dir::State "$folder/apt";
+		Dir::State::lists "$folder/apt/lists";
+		Dir::State::status "$folder/apt/status";
+		Dir::Cache "$folder/apt/cache";
+	END
+	DEBIAN=linux-image-cloud-arm64
+	log=$(of_arm64 timeout 300 apt-get update -q 2>&1)
+	package=$(of_arm64 real)
+	[[ -n $package ]] || { say "apt knows no $DEBIAN, which Debian has: $(tail -n 1 <<<"$log")"; exit 3; }
+	of_arm64 download || { say "$package cannot be downloaded: $(tail -n 1 <<<"$log")"; exit 1; }
 	release=${package#linux-image-}
 }
 

@@ -3,9 +3,9 @@
  * abort.c - interrupt the by-position way (rseq) of the production build at every instruction; inside
  * of a critical section this aborts it.
  *
- * Which instructions an operation runs is found by the trap flag, once, with the thread's rseq
- * registration taken away: a registered thread would never come to a section's end that way. Then,
- * for each of them, a breakpoint (int3) is planted there, and the operation run in earnest. The signal
+ * Which instructions an operation runs is found once (machine.h), with the thread's rseq registration taken
+ * away: a registered thread would never come to a section's end that way. Then, for each of them, a
+ * breakpoint (int3, brk) is planted there, and the operation run in earnest. The signal
  * aborts the section; the handler takes the breakpoint away and writes a record to the same stream.
  * In the singles that is all; in the pairs the handler plants a second breakpoint, which the nested
  * record hits, or the interrupted one when it tries again.
@@ -13,7 +13,7 @@
  * So what is tried is
  *   from start to before post-commit (start + length)  the kernel goes to the abort address
  *   at post-commit                                      not aborted: the record counts already
- *   anywhere else, between sections                      a nested record, no abort
+ *   anywhere else, between sections                      a nested record, no abort (on x86-64)
  * and what must hold, after each run:
  *   each record written is read exactly once, whole, and where it came in the order of publication;
  *   the counters, and shared->records, are exact; time does not go back, and a record's time lies
@@ -23,12 +23,10 @@
  */
 #include <stdio.h>
 
-#if defined(__x86_64__) && defined(__linux__)
+#if (defined(__x86_64__) || defined(__aarch64__)) && defined(__linux__)
 
 #include "records.h"
-#include <sched.h>
-#include <signal.h>
-#include <ucontext.h>
+#include "machine.h"
 
 enum {
 	FIRST_NESTED = 20, /* ids of nested records */
@@ -38,27 +36,13 @@ enum {
 	SECTIONS_MAX = 512,
 	SECTION_BYTES_MAX = 512,
 	OPERATIONS_MAX = 16,
-	TRAP_FLAG = 0x100,
 	RSEQ_UNREGISTER = 1,
-	RSEQ_SIGNATURE = 0x53053053,
 	HANG_SECONDS = 240,
 	/* Positions, counters, tables of sub-buffers and frames of one stream. */
 	CONTROL_BYTES = sizeof(struct strata_abi_ring_stream) +
 			SUBBUFS * sizeof(struct strata_abi_ring_subbuf) +
 			(SUBBUFS + 1) * sizeof(struct strata_abi_ring_frame),
 };
-
-/* struct rseq_cs of <linux/rseq.h>. */
-struct descriptor {
-	uint32_t version;
-	uint32_t flags;
-	uint64_t start;
-	uint64_t length;
-	uint64_t abort;
-};
-
-extern const struct descriptor __start___rseq_cs[], __stop___rseq_cs[];
-extern const char __executable_start[], etext[];
 
 struct client {
 	const char *name;
@@ -102,12 +86,11 @@ static struct {
 static const struct client *client;
 static struct strata_ring_channel channel;
 static struct strata_ring_stream *stream;
-static int memory_fd;
 static uint32_t cpu;
 
 /* The breakpoint that is planted, and what is behind it; 0: none. */
 static uint64_t planted;
-static unsigned char under_breakpoint;
+static code_t under_breakpoint;
 static uint64_t second; /* to be planted when the first one is hit */
 static int hits;
 
@@ -125,10 +108,7 @@ static uint32_t nr_sections;
 
 static inline uint64_t test_clock(void)
 {
-	uint64_t step = client->clock_step;
-
-	__asm__ volatile("xaddq %0, %1" : "+r"(step), "+m"(run.now) : : "memory", "cc");
-	return step;
+	return machine_add(&run.now, client->clock_step);
 }
 
 /* @size: of the payload; constant, or payload_bytes, which the compiler then does not know. */
@@ -459,10 +439,10 @@ static const char *frame_field(uint64_t offset)
 /* What a section's last instruction stored, from what it changed. NULL: nothing. */
 static const char *kind_of(const struct descriptor *d)
 {
-	const unsigned char *now = (const unsigned char *)stream->shared, *code;
+	const unsigned char *now = (const unsigned char *)stream->shared;
 	const uint64_t frames = (uint64_t)((const unsigned char *)stream->frames - now);
 	const struct strata_abi_ring_stream *before = (const void *)control_before;
-	uint64_t i, j;
+	uint64_t i;
 
 	for (i = 0; i < CONTROL_BYTES && !memcmp(now + i, control_before + i, 8); i += 8)
 		;
@@ -485,14 +465,7 @@ static const char *kind_of(const struct descriptor *d)
 		return "close: write_count";
 	if (!strata_ring_offset(stream, before->write_count))
 		return "publish, opens a packet";
-	code = (const unsigned char *)(uintptr_t)d->start;
-	for (j = 0; j + 1 < d->length; j++)
-		if (code[j] == 0x0f && code[j + 1] == 0x31) /* rdtsc */
-			return "publish, at once";
-	for (j = 0; j + 1 < d->length; j++)
-		if (code[j] == 0x31 && code[j + 1] == 0xc9) /* xorl %ecx, %ecx */
-			return "publish, loop";
-	return "publish, unrolled";
+	return publish_kind(d);
 }
 
 static void trace_step(uint64_t address)
@@ -517,19 +490,11 @@ static void trace_step(uint64_t address)
 
 /* ---- breakpoints ---- */
 
-static void poke(uint64_t address, unsigned char byte)
-{
-	if (pwrite(memory_fd, &byte, 1, (off_t)address) != 1) {
-		perror("abort: cannot write to the program's own code");
-		_exit(2);
-	}
-}
-
 static void plant(uint64_t address)
 {
-	under_breakpoint = *(volatile const unsigned char *)(uintptr_t)address;
+	under_breakpoint = *(volatile const code_t *)(uintptr_t)address;
 	planted = address;
-	poke(address, 0xcc);
+	poke(address, BREAKPOINT);
 }
 
 static void take_away(void)
@@ -539,34 +504,21 @@ static void take_away(void)
 	planted = 0;
 }
 
-static void *rseq_area(void)
-{
-	return (char *)__builtin_thread_pointer() + __rseq_offset;
-}
-
-static uint64_t rseq_descriptor(void)
-{
-	uint64_t pointer;
-
-	memcpy(&pointer, (char *)rseq_area() + STRATA_RSEQ_RSEQ_CS, sizeof(pointer));
-	return pointer;
-}
-
 /* Which interruptions came where they should? Sets the address to go on at. */
-static void account(uint64_t address, greg_t *rip)
+static void account(uint64_t address, ucontext_t *uc)
 {
 	uint32_t i = section_at(address);
 	const struct descriptor *d = descriptor(i);
 
 	if (i == nr_sections || address == d->start + d->length) {
-		if ((uint64_t)*rip != address + 1)
+		if (machine_next(uc) != machine_behind(address))
 			wrong("aborted outside of a section");
 		if (i < nr_sections)
 			sections[i].after_commit++;
-		*rip = (greg_t)address;
+		machine_go_on_at(uc, address);
 		return;
 	}
-	if ((uint64_t)*rip != d->abort || rseq_descriptor())
+	if (machine_next(uc) != d->abort || rseq_descriptor())
 		wrong("not aborted inside of a section");
 	sections[i].aborts++;
 	offsets_add(&sections[i].aborted, address - d->start);
@@ -575,12 +527,11 @@ static void account(uint64_t address, greg_t *rip)
 static void trap(int sig, siginfo_t *info, void *context)
 {
 	ucontext_t *uc = (ucontext_t *)context;
-	greg_t *registers = uc->uc_mcontext.gregs;
 	uint64_t address = planted;
 
 	(void)sig, (void)info;
 	if (tracing) {
-		trace_step((uint64_t)registers[REG_RIP]);
+		trace_trap(uc);
 		return;
 	}
 	if (!address) {
@@ -588,7 +539,8 @@ static void trap(int sig, siginfo_t *info, void *context)
 		return;
 	}
 	take_away();
-	account(address, &registers[REG_RIP]);
+	machine_abort(uc);
+	account(address, uc);
 	hits++;
 	check_available();
 	if (second) {
@@ -596,16 +548,6 @@ static void trap(int sig, siginfo_t *info, void *context)
 		second = 0;
 	}
 	write_record(FIRST_NESTED + run.nested++, 8, 1);
-}
-
-static void trace_begin(void)
-{
-	__asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" : : : "memory", "cc");
-}
-
-static void trace_end(void)
-{
-	__asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" : : : "memory", "cc");
 }
 
 /* ---- runs ---- */
@@ -678,6 +620,8 @@ static int rseq_register(int unregister)
 	static uint32_t bytes;
 	uint32_t try;
 
+	if (fake_rseq)
+		return 0;
 	if (!unregister)
 		return (int)syscall(SYS_rseq, rseq_area(), bytes, 0, RSEQ_SIGNATURE);
 	for (try = 32; try <= 512; try += 4)
@@ -874,6 +818,7 @@ int main(int argc, char **argv)
 	int status = 0;
 
 	options_read(&options, argc, argv);
+	fake_rseq_begin();
 	if (!strata_rseq_available()) {
 		puts("skip: this libc registers no restartable sequences");
 		return 77;
@@ -881,9 +826,12 @@ int main(int argc, char **argv)
 	cpu = (uint32_t)sched_getcpu();
 	CPU_ZERO(&one);
 	CPU_SET(cpu, &one);
-	memory_fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-	if (memory_fd < 0 || sched_setaffinity(0, sizeof(one), &one)) {
-		perror("abort: /proc/self/mem, or the CPU");
+	if (fake_rseq) {
+		puts("no restartable sequences here: a section is aborted as a kernel would");
+		fake_rseq_move(cpu);
+	}
+	if (machine_begin() || sched_setaffinity(0, sizeof(one), &one)) {
+		perror("abort: the program's own code, or the CPU");
 		return 2;
 	}
 	memset(&action, 0, sizeof(action));
@@ -912,7 +860,7 @@ int main(int argc, char **argv)
 
 int main(void)
 {
-	puts("skip: restartable sequences of x86-64 Linux only");
+	puts("skip: restartable sequences of x86-64 and AArch64 Linux only");
 	return 77;
 }
 

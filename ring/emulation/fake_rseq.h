@@ -7,8 +7,8 @@
  * Included before anything has asked strata_rseq_available(). With a kernel that registers threads it does
  * nothing.
  */
-#ifndef STRATA_RING_TEST_FAKE_RSEQ_H
-#define STRATA_RING_TEST_FAKE_RSEQ_H
+#ifndef STRATA_RING_EMULATION_FAKE_RSEQ_H
+#define STRATA_RING_EMULATION_FAKE_RSEQ_H
 
 #include <sched.h>
 #include <stdint.h>
@@ -52,4 +52,4 @@ __attribute__((unused)) static void fake_rseq_begin(void)
 #endif
 }
 
-#endif /* STRATA_RING_TEST_FAKE_RSEQ_H */
+#endif /* STRATA_RING_EMULATION_FAKE_RSEQ_H */
