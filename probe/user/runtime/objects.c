@@ -273,26 +273,34 @@ static void arm(const struct strata_abi_user_state *state, int memory, unsigned 
 
 /* ---- rules ---- */
 
-/* Switch @t on in session @slot if that is active and its rules say so. */
-static void apply_rules(const struct strata_tracepoint *t, uint32_t slot)
+/* Is @t one of those that @session records? */
+static int selects(const struct strata_abi_user_session *session, const struct strata_tracepoint *t)
 {
-	struct strata_abi_user_session *session = &strata_runtime.sessions[slot];
 	struct strata_abi_rule_subject subject;
-	uint16_t none = STRATA_ABI_USER_NO_ID;
-	uint64_t generation = strata_load_acquire(&session->generation);
-	uint32_t bytes = session->rules_bytes, id;
+	uint32_t bytes = session->rules_bytes;
 
-	if (__atomic_load_n(&session->status, __ATOMIC_SEQ_CST) != STRATA_ABI_USER_SESSION_ACTIVE)
-		return;
+	if (t == &strata_thread_name)
+		return !!(session->flags & STRATA_ABI_USER_SESSION_VTID);
 	subject.provider = t->provider;
 	subject.provider_bytes = strlen(t->provider);
 	subject.name = t->name;
 	subject.name_bytes = strlen(t->name);
 	subject.level = t->level;
-	if (t == &strata_thread_name ?
-		    !(session->flags & STRATA_ABI_USER_SESSION_VTID) :
-		    bytes > STRATA_ABI_USER_RULES_BYTES ||
-			    !strata_abi_rules_select(session->rules, bytes, &subject))
+	return bytes <= STRATA_ABI_USER_RULES_BYTES &&
+	       strata_abi_rules_select(session->rules, bytes, &subject);
+}
+
+/* Switch @t on in session @slot if that is active and its rules say so. */
+static void apply_rules(const struct strata_tracepoint *t, uint32_t slot)
+{
+	struct strata_abi_user_session *session = &strata_runtime.sessions[slot];
+	uint16_t none = STRATA_ABI_USER_NO_ID;
+	uint64_t generation = strata_load_acquire(&session->generation);
+	uint32_t id;
+
+	if (__atomic_load_n(&session->status, __ATOMIC_SEQ_CST) != STRATA_ABI_USER_SESSION_ACTIVE)
+		return;
+	if (!selects(session, t))
 		return;
 	/* The tracer may be doing the same, having seen the tracepoint before we saw the session. */
 	if (__atomic_load_n(&t->state->ids[slot], __ATOMIC_ACQUIRE) == STRATA_ABI_USER_NO_ID) {
@@ -410,8 +418,30 @@ static void begin_clock(struct strata_abi_user_clock_slot *clock, uint64_t multi
 }
 #endif
 
-/* The session that a tracer started this program for, in slot 0. */
-static int begin_requested_session(const struct strata_user_request *request)
+/*
+ * How many ids the tracepoints of @object will have in @session, slot 0, of which nobody knows yet. One state is one id,
+ * however many tracepoints share it.
+ */
+static uint32_t ids_wanted(const struct strata_abi_user_session *session,
+			   const struct strata_object *object)
+{
+	const struct strata_tracepoint *t;
+	uint32_t nr = 0;
+
+	for (t = object->tracepoints; t; t = t->next)
+		if (t->state->ids[0] == STRATA_ABI_USER_NO_ID && selects(session, t))
+			t->state->ids[0] = (uint16_t)nr++;
+	for (t = object->tracepoints; t; t = t->next)
+		t->state->ids[0] = STRATA_ABI_USER_NO_ID;
+	return nr;
+}
+
+/*
+ * The session that a tracer started this program for, in slot 0; @object is the first one. Ids that have no short
+ * header, because more objects come, are recorded the long way.
+ */
+static int begin_requested_session(const struct strata_user_request *request,
+				   const struct strata_object *object)
 {
 	struct strata_abi_user_session *session = &strata_runtime.sessions[0];
 
@@ -428,18 +458,17 @@ static int begin_requested_session(const struct strata_user_request *request)
 	session->nr_subbufs = request->nr_subbufs;
 	session->rules_bytes = (uint32_t)request->rules_bytes;
 	memcpy(session->rules, request->rules, request->rules_bytes);
+	if (ids_wanted(session, object) > STRATA_RING_COMPACT_EXTENDED)
+		session->flags |= STRATA_ABI_USER_SESSION_LARGE_HEADER;
 	return strata_session_create(0);
 }
 
-static void begin(void)
+/* The first object is there. */
+static void begin(struct strata_object *object)
 {
 	struct strata_user_request request;
-	static int begun;
 	int requested;
 
-	if (begun)
-		return;
-	begun = 1;
 	requested = strata_environment_request(&request);
 	if (requested) {
 		strata_runtime.socket = request.socket;
@@ -451,8 +480,9 @@ static void begin(void)
 		strata_announce_to_starter();
 		return;
 	}
+	describe_object(object);
 	if (requested)
-		requested = !begin_requested_session(&request);
+		requested = !begin_requested_session(&request, object);
 	/* RELEASE: who sees the magic number sees everything above. */
 	__atomic_store_n(&strata_runtime.control->magic, STRATA_ABI_USER_MAGIC, __ATOMIC_RELEASE);
 	if (!strata_announce_to_starter() && requested)
@@ -548,14 +578,18 @@ int strata_objects_has_own(struct strata_tracepoint *t)
 
 void strata_object_register(struct strata_object *object)
 {
+	static int begun;
 	int saved = errno;
 
 	if (object->version != STRATA_USER_OBJECT_VERSION || object->sites >= object->sites_end)
 		return;
 	lock_objects();
-	begin();
-	if (strata_runtime.memory && strata_memory_own()) {
+	if (!begun)
+		begin(object);
+	else if (strata_runtime.memory && strata_memory_own())
 		describe_object(object);
+	begun = 1;
+	if (strata_runtime.memory && strata_memory_own()) {
 		present_object(object);
 		object->next = strata_runtime.objects;
 		strata_runtime.objects = object;
