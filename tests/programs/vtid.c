@@ -5,6 +5,7 @@
  *   vtid           threads, children by fork(), vfork() and a clone() that libc knows nothing of, handlers of signals
  *                  in them, and the program once more
  *   vtid exec      what it then is
+ *   vtid nested    a vfork() between vfork() and its end
  *   vtid names     threads that are named, by themselves and by others
  *   vtid pool      three threads on one CPU, each of which has begun a span when any of them ends one: 60 in all
  *   vtid wait      an event each millisecond until SIGTERM, beside a thread that has a name; prints "ready"
@@ -74,26 +75,90 @@ static void wait_for_child(pid_t pid)
 	test_must(pid > 0 && waitpid(pid, &state, 0) == pid && !state);
 }
 
+/* Where records are written in restartable sequences. */
+static int by_rseq(void)
+{
+#ifdef RSEQ_SIG
+	return __rseq_size && getenv("STRATA_SESSION") && !getenv("STRATA_PUBLISH");
+#else
+	return 0;
+#endif
+}
+
+/* What the kernel has said last of this thread's, or its parent's, CPU. */
+static uint32_t cpu_of_area(void)
+{
+	uint32_t cpu = 0;
+
+#ifdef RSEQ_SIG
+	if (by_rseq())
+		memcpy(&cpu, (char *)__builtin_thread_pointer() + __rseq_offset + 4, sizeof(cpu));
+#endif
+	return cpu;
+}
+
+/* To another CPU than the one that this thread is on, if there is one. */
+static void move_to_another_cpu(void)
+{
+	int cpu = sched_getcpu();
+	cpu_set_t set;
+
+	test_must(!sched_getaffinity(0, sizeof(set), &set));
+	if (cpu < 0 || CPU_COUNT(&set) < 2)
+		return;
+	CPU_CLR((size_t)cpu, &set);
+	test_must(!sched_setaffinity(0, sizeof(set), &set));
+}
+
+/* The kernel has no registration of the area that is the parent's, and knows one that is this child's own. */
+static void has_its_own_area(void)
+{
+#ifdef RSEQ_SIG
+	if (by_rseq())
+		test_must(syscall(SYS_rseq, (char *)__builtin_thread_pointer() + __rseq_offset, 32,
+				  0, RSEQ_SIG) == -1 &&
+			  errno == EINVAL);
+#endif
+}
+
 static __attribute__((noinline)) void by_vfork(const char *where, int by_number)
 {
 	pid_t pid = by_number ? (pid_t)syscall(SYS_vfork) : vfork();
 
 	if (!pid) {
-#ifdef RSEQ_SIG
-		/* Where its parent's records are written in restartable sequences, its are, too. */
-		if (__rseq_size && getenv("STRATA_SESSION"))
-			test_must(syscall(SYS_rseq,
-					  (char *)__builtin_thread_pointer() + __rseq_offset, 32, 0,
-					  RSEQ_SIG) == -1 &&
-				  errno == EBUSY);
-#endif
+		uint32_t cpu = cpu_of_area();
+
+		emit(where);
+		move_to_another_cpu();
 		emit(where);
 		raise(SIGUSR1);
+		test_must(cpu_of_area() == cpu);
+		has_its_own_area();
 		_exit(0);
 	}
 	emit("behind vfork");
 	wait_for_child(pid);
 	emit("behind vfork");
+}
+
+/* A child of a child that has its parent's memory. */
+static int nested(void)
+{
+	pid_t pid = vfork();
+
+	if (!pid) {
+		emit("vfork");
+		pid = vfork();
+		if (!pid) {
+			emit("vfork of vfork");
+			_exit(0);
+		}
+		emit("vfork");
+		_exit(pid < 0);
+	}
+	emit("behind vfork");
+	wait_for_child(pid);
+	return 0;
 }
 
 static void *forks(void *unused)
@@ -255,6 +320,8 @@ int main(int argc, char **argv)
 	int i;
 
 	signal(SIGUSR1, on_signal);
+	if (argc > 1 && !strcmp(argv[1], "nested"))
+		return nested();
 	if (argc > 1 && !strcmp(argv[1], "names"))
 		return names();
 	if (argc > 1 && !strcmp(argv[1], "wait"))

@@ -71,8 +71,9 @@ __asm__(".pushsection .text\n"
 
 /*
  * The child returns first, and what it does with the stack its parent finds: the return address is in a register
- * meanwhile, as libc has it. So is what was noted of the thread, which is negative while both could be meant. The
- * child leaves by a jump: its return would be taken from its parent's shadow stack.
+ * meanwhile, as libc has it. So is what was noted of the thread, which is STRATA_THREAD_VFORKED while both could be
+ * meant, or one less in a child's child. The child leaves by a jump: its return would be taken from its parent's shadow
+ * stack.
  */
 __asm__(".pushsection .text\n"
 	".globl strata_vfork\n"
@@ -89,7 +90,10 @@ __asm__(".pushsection .text\n"
 	".cfi_register %rip, %rdi\n\t"
 	"movq strata_thread@gottpoff(%rip), %rdx\n\t"
 	"movl %fs:(%rdx), %esi\n\t"
-	"movl $-1, %fs:(%rdx)\n\t"
+	"movl %esi, %eax\n\t"
+	"sarl $31, %eax\n\t"
+	"decl %eax\n\t"
+	"movl %eax, %fs:(%rdx)\n\t"
 	"movl $58, %eax\n\t"
 	"syscall\n\t"
 	"testq %rax, %rax\n\t"
@@ -102,15 +106,8 @@ __asm__(".pushsection .text\n"
 	"jae 2f\n\t"
 	"ret\n"
 	"1:\n\t"
-	"pushq %rdi\n\t"
-	"subq $8, %rsp\n\t"
-	".cfi_adjust_cfa_offset 8\n\t"
-	"call strata_thread_vforked\n\t"
-	"addq $8, %rsp\n\t"
-	"popq %rdi\n\t"
-	".cfi_adjust_cfa_offset -16\n\t"
+	".cfi_adjust_cfa_offset -8\n\t"
 	".cfi_register %rip, %rdi\n\t"
-	"xorl %eax, %eax\n\t"
 	"notrack jmp *%rdi\n"
 	"2:\n\t"
 	".cfi_adjust_cfa_offset 8\n\t"

@@ -4,25 +4,10 @@
  */
 #include <sys/mman.h>
 
-#include "clock.h"
 #include "thread.h"
+#include "write.h"
 
 uint64_t strata_clock_index;
-
-#define STRATA_USER_CONFIG(loss_mode, header)                                                    \
-	{                                                                                        \
-		loss_mode, STRATA_RING_WRITERS_RSEQ, STRATA_RING_PER_CPU, STRATA_RING_WAKE_NONE, \
-			1, strata_user_clock, header, strata_user_clock_ordered                  \
-	}
-
-static const struct strata_ring_config discard_compact =
-	STRATA_USER_CONFIG(STRATA_RING_DISCARD, STRATA_RING_HEADER_COMPACT);
-static const struct strata_ring_config discard_large =
-	STRATA_USER_CONFIG(STRATA_RING_DISCARD, STRATA_RING_HEADER_LARGE);
-static const struct strata_ring_config overwrite_compact =
-	STRATA_USER_CONFIG(STRATA_RING_OVERWRITE, STRATA_RING_HEADER_COMPACT);
-static const struct strata_ring_config overwrite_large =
-	STRATA_USER_CONFIG(STRATA_RING_OVERWRITE, STRATA_RING_HEADER_LARGE);
 
 /* The same, for code that chooses at run time. */
 const struct strata_ring_config strata_user_configs[4] = {
@@ -66,36 +51,15 @@ STRATA_SLOW void strata_user_full(struct strata_user_channel *channel, uint32_t 
 		strata_user_leave_dead(channel, slot);
 }
 
-STRATA_INLINE int strata_user_write_with(const struct strata_ring_config *config,
-					 const struct strata_ring_channel *c,
-					 const struct strata_ring_event *event,
-					 unsigned char *payload)
+/* As strata_user_write(), also between vfork() and exec. */
+STRATA_INLINE int write_record(const struct strata_user_channel *channel,
+			       const struct strata_ring_event *event, unsigned char *payload)
 {
-	struct strata_ring_slot slot;
-	int code;
+	int code = -ESTALE;
 
-	if (c->header.publish == STRATA_ABI_RING_BY_POSITION)
-		return strata_ring_publish(config, &c->streams, event, payload);
-	code = strata_ring_reserve(config, strata_ring_current_stream(config, c), event, &slot);
-	if (code)
-		return code;
-	strata_ring_write(&slot, payload, event->payload_bytes);
-	strata_ring_commit(config, &slot);
-	return 0;
-}
-
-STRATA_INLINE int strata_user_write(const struct strata_user_channel *channel,
-				    const struct strata_ring_event *event, unsigned char *payload)
-{
-	const struct strata_ring_channel *c = &channel->ring;
-
-	if (c->header.loss_mode == STRATA_ABI_RING_DISCARD)
-		return channel->large_header ?
-			       strata_user_write_with(&discard_large, c, event, payload) :
-			       strata_user_write_with(&discard_compact, c, event, payload);
-	return channel->large_header ?
-		       strata_user_write_with(&overwrite_large, c, event, payload) :
-		       strata_user_write_with(&overwrite_compact, c, event, payload);
+	if (strata_thread_is_vforked())
+		code = strata_vforked_write(channel, event, payload);
+	return code == -ESTALE ? strata_user_write(channel, event, payload) : code;
 }
 
 /* This process' channel of session @slot, mapped now if it has not been. NULL: there is none, counted. */
@@ -140,7 +104,7 @@ STRATA_SLOW void strata_user_record_any(struct strata_abi_user_state *state, uin
 			body -= STRATA_USER_VTID_BYTES;
 			event.payload_bytes += STRATA_USER_VTID_BYTES;
 		}
-		if (strata_user_write(channel, &event, body) == -ENOBUFS)
+		if (write_record(channel, &event, body) == -ENOBUFS)
 			strata_user_full(channel, slot);
 	}
 }
@@ -160,7 +124,8 @@ STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepo
 	sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE);
 	channel = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
 	/* No sessions: it was switched off just now, or nobody may take this channel (modes.c). */
-	if (channel && sessions && sessions == channel->session_bit && !strata_without_clock()) {
+	if (channel && sessions && sessions == channel->session_bit && !strata_without_clock() &&
+	    !strata_thread_is_vforked()) {
 		event.id = __atomic_load_n(&state->ids[channel->slot], __ATOMIC_RELAXED);
 		event.payload_bytes = payload_bytes;
 		event.in_handler = 0;
@@ -242,7 +207,7 @@ static void count_unstaged(const struct strata_abi_user_state *state, uint32_t s
 		event.id = __atomic_load_n(&state->ids[slot], __ATOMIC_RELAXED);
 		/* Refused before anybody looks at its bytes. */
 		if (channel && payload_bytes > channel->ring.header.subbuf_bytes)
-			strata_user_write(channel, &event, nothing + STRATA_USER_HEADROOM);
+			write_record(channel, &event, nothing + STRATA_USER_HEADROOM);
 		else
 			strata_add_relaxed(&strata_runtime.sessions[slot].discarded_unstaged, 1);
 	}

@@ -9,6 +9,7 @@
  *   announce.c     the memfd is handed to whoever listens
  *   session.c      a session's channel: made, or mapped at the first record
  *   record.c       a record is written
+ *   vforked.c      the same between vfork() and exec
  *   thread.c       by which thread
  *   names.c        threads are named
  *   modes.c        threads that may not read the clock, processes that shut themselves in
@@ -25,9 +26,11 @@
 
 #define STRATA_HIDDEN __attribute__((visibility("hidden")))
 
-/* libc's __rseq_offset, nearer. */
+/* libc's __rseq_offset, nearer; vforked.c has another one. */
 extern ptrdiff_t strata_rseq_offset STRATA_HIDDEN;
+#ifndef STRATA_RSEQ_OFFSET
 #define STRATA_RSEQ_OFFSET strata_rseq_offset
+#endif
 
 #include <strata/ring/at_once.h>
 #include <strata/ring/ring.h>

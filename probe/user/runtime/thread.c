@@ -11,10 +11,6 @@
 
 __thread int32_t strata_thread;
 
-/* As libc registers them: what the kernel has of the area at least, and what stands in front of an abort. */
-#define STRATA_RSEQ_BYTES     32
-#define STRATA_RSEQ_SIGNATURE 0x53053053
-
 /* A mutex of libc's says its owner's id: compared with the kernel's word when the process began. */
 static int libc_knows;
 
@@ -77,23 +73,4 @@ uint32_t strata_thread_ask(void)
 	}
 	errno = saved;
 	return id > 0 ? (uint32_t)id : 0;
-}
-
-/*
- * In the child of a vfork(), before it goes on: the kernel has registered no restartable sequences for it, without
- * which its records would damage those of other threads. Of the parent, whose memory this is, nothing changes: it waits,
- * and its registration is the kernel's. Not where no session may be, nor where a system call may be the child's end.
- */
-void strata_thread_vforked(void)
-{
-#if defined(STRATA_RSEQ_NATIVE) && defined(__x86_64__)
-	int saved = errno;
-
-	if (!strata_runtime.memory || !strata_rseq_offset || !strata_sessions_claimed() ||
-	    __atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED))
-		return;
-	strata_syscall(SYS_rseq, (long)__builtin_thread_pointer() + strata_rseq_offset,
-		       STRATA_RSEQ_BYTES, 0, STRATA_RSEQ_SIGNATURE);
-	errno = saved;
-#endif
 }

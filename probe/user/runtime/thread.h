@@ -16,10 +16,28 @@
  */
 extern __thread int32_t strata_thread STRATA_HIDDEN __attribute__((tls_model("initial-exec")));
 
+#define STRATA_THREAD_VFORKED	    -1
+#define STRATA_THREAD_VFORKED_TWICE -2 /* a child of such a child, or of its child, ... */
+
 STRATA_HIDDEN void strata_threads_begin(void);
 STRATA_HIDDEN void strata_thread_after_fork(void);
 STRATA_HIDDEN uint32_t strata_thread_ask(void);
-STRATA_HIDDEN void strata_thread_vforked(void);
+
+/* Only where vfork() is libstrata's (interpose.c). */
+#if defined(__x86_64__) && !defined(__ILP32__)
+/* vforked.c */
+STRATA_HIDDEN int strata_vforked_write(const struct strata_user_channel *channel,
+				       const struct strata_ring_event *event,
+				       unsigned char *payload);
+
+STRATA_INLINE int strata_thread_is_vforked(void)
+{
+	return __atomic_load_n(&strata_thread, __ATOMIC_RELAXED) < 0;
+}
+#else
+#define strata_thread_is_vforked()		      0
+#define strata_vforked_write(channel, event, payload) (-ESTALE)
+#endif
 
 /* names.c */
 extern struct strata_tracepoint strata_thread_name STRATA_HIDDEN;
