@@ -235,8 +235,8 @@ pub(crate) fn receive(
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let filled = (header.msg_controllen as usize).min(bytes.len());
     let control = Control::parse(&bytes[..filled]);
-    // A packet socket has no message of 0 bytes: that is the end.
-    if got == 0 {
+    // Nobody has sent the end; a message of 0 bytes has a sender, as any other (see `ask_for_senders`).
+    if got == 0 && control.sender.is_none() {
         let uid = control.uid();
         close_elsewhere(control.fds, uid);
         return Ok(Message::End);
@@ -375,6 +375,23 @@ mod tests {
         drop(theirs);
         assert!(matches!(ours.receive().unwrap(), Received::End));
         assert_eq!(ours.counters().received, 1);
+    }
+
+    #[test]
+    fn malicious_empty_messages_are_not_taken_for_the_end() {
+        let (launch, fake) = (Launch::new().unwrap(), Fake::new());
+        let theirs = launch.child_fd().try_clone_to_owned().unwrap();
+        let mut ours = launch.started();
+        send(theirs.as_fd(), b"", &[]);
+        send(theirs.as_fd(), b"", &[fake.fd.as_fd()]);
+        assert!(matches!(ours.receive().unwrap(), Received::Nothing));
+        send(theirs.as_fd(), b"", &[]);
+        send(theirs.as_fd(), &good(), &[fake.fd.as_fd()]);
+        assert!(matches!(ours.receive().unwrap(), Received::Process { .. }));
+        send(theirs.as_fd(), b"", &[]);
+        drop(theirs);
+        assert!(matches!(ours.receive().unwrap(), Received::End));
+        assert_eq!((ours.counters().malformed, ours.counters().received), (4, 1));
     }
 
     #[test]
