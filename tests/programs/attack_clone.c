@@ -6,7 +6,8 @@
  *
  * KIND: vm, vm-files (they share the memory and are no threads; their parent waits), files, files-full (the
  * same, with no room for another descriptor), fs-sighand, vfork, clone3, clone3-vm, parent, unshare, nested, storm (1,000 children, many at once). Those with memory
- * of their own are processes of their own. It prints the sum of what the children computed.
+ * of their own are processes of their own. interrupted: made by a signal handler at each instruction of a record of the
+ * parent's, which they go on with. It prints the sum of what the children computed.
  */
 #include <strata/tracepoint.h>
 
@@ -18,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 
 #include "count.h"
 
@@ -120,6 +122,54 @@ static void storm(void)
 		one_ends_well(&alive);
 }
 
+#ifdef __x86_64__
+
+/* Fewer instructions than there are to the end of the short way, and more than to where it has its channel. */
+#define STEPS 50
+
+static volatile int steps_left;
+static volatile pid_t own, made;
+
+/* At the last of the steps: a child, which goes on where this one was interrupted. */
+static void on_step(int number, siginfo_t *info, void *context)
+{
+	greg_t *flags = &((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL];
+
+	(void)number, (void)info;
+	if (--steps_left)
+		return;
+	*flags &= ~0x100;
+	made = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+}
+
+static void interrupted(void)
+{
+	struct sigaction action = { .sa_sigaction = on_step, .sa_flags = SA_SIGINFO };
+	int i;
+
+	test_must(!sigaction(SIGTRAP, &action, NULL));
+	own = getpid();
+	for (i = 1; i <= STEPS; i++) {
+		steps_left = i;
+		made = -1;
+		__asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
+		STRATA_TRACE_EVENT(clones, parent, (uint64_t)i);
+		__asm__ volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
+		if (!made)
+			_exit(0);
+		test_must(made > 0);
+		must_end_well(made);
+	}
+}
+
+#else
+
+static void interrupted(void)
+{
+}
+
+#endif
+
 /* The memory that a tracer finds, by its inode: the first one of libstrata's name. */
 static ino_t memory(void)
 {
@@ -171,6 +221,8 @@ int main(int argc, char **argv)
 		must_end_well(fork() ?: (_exit(child(NULL)), 0));
 	} else if (!strcmp(kind, "storm"))
 		storm();
+	else if (!strcmp(kind, "interrupted"))
+		interrupted();
 	else
 		test_must(!*kind);
 	for (i = 0; i < nr_events; i++)

@@ -10,6 +10,9 @@
  * which a filter refuses; exec: executes itself
  * with "inherited", whose clock is gone before it begins. WHERE: main, or thread.
  *
+ * together: two threads enter strict mode, one of them while the other is at an instruction of doing so, EVENTS times at
+ * another one. It prints how often the process' memory did not say that there are two.
+ *
  * EVENTS events; the mode; "ready"; a line is read; EVENTS events, one of them large; "done". Ends with 7,
  * by the one call that strict mode allows for it. With "thread", the main thread emits EVENTS more at last.
  */
@@ -22,6 +25,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 
 #include "count.h"
 
@@ -131,6 +135,98 @@ static void *work(void *argument)
 	return NULL;
 }
 
+/* ---- together ---- */
+
+#define STEPS_APART 40
+
+static volatile int steps_left;
+static int nr_strict, silence[2];
+
+/* At the last of the steps: the other thread goes, all the way. No system call but the handler's end. */
+static void on_step(int number, siginfo_t *info, void *context)
+{
+	greg_t *flags = &((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL];
+
+	(void)number, (void)info;
+	if (--steps_left)
+		return;
+	*flags &= ~0x100;
+	while (!__atomic_load_n(&nr_strict, __ATOMIC_SEQ_CST))
+		;
+}
+
+static void become_strict(void)
+{
+	char line;
+
+	test_must(!prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT));
+	__atomic_fetch_add(&nr_strict, 1, __ATOMIC_SEQ_CST);
+	/* There were fewer. */
+	steps_left = 0;
+	bare(SYS_read, silence[0], (long)&line, 1);
+}
+
+static void *in_steps(void *unused)
+{
+	__asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
+	become_strict();
+	return unused;
+}
+
+static void *meanwhile(void *unused)
+{
+	while (steps_left > 0)
+		;
+	become_strict();
+	return unused;
+}
+
+/* What the process tells its tracers: .without_clock of its control page. */
+static uint32_t told(void)
+{
+	uint32_t nr = 0;
+	char path[40], name[100];
+	ssize_t n;
+	int fd;
+
+	for (fd = 3; fd < 1024; fd++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, name, sizeof(name) - 1);
+		if (n > 0 && !strncmp(name, "/memfd:strata ", 14))
+			test_must(pread(fd, &nr, sizeof(nr), 140) == sizeof(nr));
+	}
+	return nr;
+}
+
+static int together(void)
+{
+	struct sigaction action = { .sa_sigaction = on_step, .sa_flags = SA_SIGINFO };
+	unsigned long i, wrong = 0;
+	pthread_t thread;
+	int state;
+	pid_t pid;
+
+	test_must(!sigaction(SIGTRAP, &action, NULL));
+	for (i = 0; i < nr_events; i++) {
+		pid = fork();
+		test_must(pid >= 0);
+		if (!pid) {
+			alarm(120);
+			steps_left = 1 + (int)i * STEPS_APART;
+			test_must(!pipe(silence) &&
+				  !pthread_create(&thread, NULL, meanwhile, NULL) &&
+				  !pthread_create(&thread, NULL, in_steps, NULL));
+			while (__atomic_load_n(&nr_strict, __ATOMIC_SEQ_CST) < 2)
+				test_sleep_ms(1);
+			_exit(told() != 2);
+		}
+		test_must(waitpid(pid, &state, 0) == pid && WIFEXITED(state));
+		wrong += !!WEXITSTATUS(state);
+	}
+	printf("%lu\n", wrong);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	int in_thread = argc > 2 && !strcmp(argv[2], "thread");
@@ -140,6 +236,8 @@ int main(int argc, char **argv)
 	test_must(argc > 3);
 	what = argv[1];
 	nr_events = strtoul(argv[3], NULL, 0);
+	if (!strcmp(what, "together"))
+		return together();
 	if (!strcmp(what, "exec")) {
 		test_must(!prctl(PR_SET_TSC, PR_TSC_SIGSEGV));
 		execl(argv[0], argv[0], "inherited", argv[2], argv[3], NULL);

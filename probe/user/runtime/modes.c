@@ -75,16 +75,30 @@ int strata_thread_without_clock(void)
 	return 0;
 }
 
-/* Tracers find in /proc which threads are in strict mode, and here how many of them we know of. */
-static void tell_without_clock(void)
+static uint32_t threads_without_clock(void)
 {
 	uint32_t i, nr = 0;
 
 	for (i = 0; i < NR_THREADS; i++)
-		nr += !!__atomic_load_n(&threads[i], __ATOMIC_RELAXED);
-	if (__atomic_load_n(&strata_clock_for, __ATOMIC_RELAXED) == STRATA_CLOCK_FOR_NOBODY)
-		nr = UINT32_MAX;
-	__atomic_store_n(&strata_runtime.control->without_clock, nr, __ATOMIC_SEQ_CST);
+		nr += !!__atomic_load_n(&threads[i], __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&strata_clock_for, __ATOMIC_SEQ_CST) == STRATA_CLOCK_FOR_NOBODY ?
+		       UINT32_MAX :
+		       nr;
+}
+
+/*
+ * Tracers find in /proc which threads are in strict mode, and here how many of them we know of. Several threads may be
+ * at it: who stores last has counted behind the store, and it was the same.
+ */
+static void tell_without_clock(void)
+{
+	uint32_t nr = threads_without_clock(), told;
+
+	do {
+		told = nr;
+		__atomic_store_n(&strata_runtime.control->without_clock, told, __ATOMIC_SEQ_CST);
+		nr = threads_without_clock();
+	} while (nr != told);
 }
 
 /*

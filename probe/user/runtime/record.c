@@ -162,13 +162,13 @@ void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *pay
 		goto long_way;
 	/* ACQUIRE pairs with the RELEASE of whoever switched it on, and gave it an id before. */
 	if (strata_unlikely(__atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE) !=
-			    channel->session_bit))
+			    channel->at_once.session_bit))
 		goto long_way;
-	id = __atomic_load_n(&state->ids[channel->slot], __ATOMIC_RELAXED);
+	id = __atomic_load_n(&state->ids[channel->at_once.slot], __ATOMIC_RELAXED);
 	index = __atomic_load_n(&strata_clock_index, __ATOMIC_ACQUIRE);
 	slot = &control->clock[index % STRATA_ABI_USER_NR_CLOCK_SLOTS];
 	if (strata_likely(!strata_ring_publish_at_once(
-		    channel->config, &channel->once, id, (uint32_t)thread,
+		    channel->config, &channel->at_once.once, id, (uint32_t)thread,
 		    (const struct strata_ring_conversion *)(const void *)slot, index, payload,
 		    payload_bytes)))
 		return;

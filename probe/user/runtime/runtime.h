@@ -37,17 +37,29 @@ extern ptrdiff_t strata_rseq_offset STRATA_HIDDEN;
 #include <strata/user/object.h>
 
 /*
+ * What the short way of a record looks at. Wiped by the kernel in a child, as strata_user_mapped: one that goes on, behind
+ * a handler that has made it by the bare system call, in its parent's record finds no stream, and takes the long way.
+ */
+struct strata_user_short {
+	struct strata_ring_once once; /* its context is the record's thread, see thread.h */
+	uint32_t slot;
+	uint32_t session_bit; /* 1 << slot */
+};
+
+/*
  * A session's channel as this process has mapped it. Never changed or freed once others can see it:
  * threads may be using it at any time.
  */
 struct strata_user_channel {
-	struct strata_ring_channel ring;
-	struct strata_ring_once once; /* its context is the record's thread, see thread.h */
-	uint64_t generation;	      /* of the session slot */
-	int large_header;	      /* record headers are "large" */
+	_Alignas(STRATA_ABI_RING_PAGE) struct strata_user_short at_once;
+	/* What others look at, who may be in the middle of it in a child. */
+	_Alignas(STRATA_ABI_RING_PAGE) struct strata_ring_channel ring;
+	struct strata_ring_once once;		 /* as .at_once has it */
+	uint64_t generation;			 /* of the session slot */
+	int large_header;			 /* record headers are "large" */
 	const struct strata_ring_config *config; /* one of strata_user_configs */
 	uint32_t slot;
-	uint32_t session_bit; /* 1 << slot */
+	uint32_t session_bit;
 	const struct strata_abi_user_session *session;
 	uint64_t discarded; /* since a look at the tracer's heartbeat; only a hint */
 	unsigned char *all; /* the mapping that it lies in: the memfd from its start */

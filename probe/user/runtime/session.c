@@ -48,6 +48,10 @@ static struct strata_user_channel *describe(unsigned char *memory,
 	if (p == MAP_FAILED)
 		return NULL;
 	channel = (struct strata_user_channel *)p;
+	if (strata_syscall(SYS_madvise, &channel->at_once, STRATA_ABI_RING_PAGE, MADV_WIPEONFORK)) {
+		strata_munmap(p, bytes);
+		return NULL;
+	}
 	channel->ring.header = *header;
 	channel->ring.memory = memory;
 	channel->ring.fd = -1;
@@ -75,6 +79,9 @@ static void complete(struct strata_user_channel *channel, uint32_t slot, uint64_
 			      channel->session->flags & STRATA_ABI_USER_SESSION_VTID ? 4 : 0,
 			      &channel->session->generation, generation,
 			      &strata_runtime.control->clock_index);
+	channel->at_once.once = channel->once;
+	channel->at_once.slot = slot;
+	channel->at_once.session_bit = channel->session_bit;
 }
 
 /*
