@@ -33,6 +33,39 @@ static void payloads_of_all_sizes_are_staged_above_the_stacks_size(void)
 	text[0] = 0;
 }
 
+static void sequences_and_strings_of_all_sizes_around_what_the_site_stores_are_whole(void)
+{
+	const uint64_t staged = capture_staged;
+	const uint16_t four[] = { 1, 2, 3, 4 };
+
+	capture_switch("app", "mixed", 1);
+	memset(text, 'x', sizeof(text));
+	for (uint32_t length = 0; length < STRATA_USER_INLINE_BYTES + 40; length++) {
+		const uint32_t some = length % 5;
+		const int digits = some ? (int)(2 * some - 1) : 0;
+
+		text[length] = 0;
+		STRATA_TRACE(app, mixed, INFO, strata_int(before, (uint8_t)7),
+			     strata_text_sequence(t, text, length), strata_array(a, four, 4),
+			     strata_string(s, "end"), strata_sequence(q, four, some),
+			     strata_string(n, (const char *)STRATA_USER_NULL),
+			     strata_int(after, (uint16_t)8));
+		STRATA_TRACE(app, mixed, INFO, strata_sequence(q, four, some),
+			     strata_string(s, text), strata_int(after, (uint64_t)8),
+			     strata_string(last, "last"));
+		snprintf(line, sizeof(line),
+			 "app:mixed[6] before=7 t='%.*s' a=[1,2,3,4] s=\"end\" q=[%.*s] "
+			 "n=\"(null)\" after=8\n"
+			 "app:mixed[6] q=[%.*s] s=\"%.*s\" after=8 last=\"last\"\n",
+			 (int)length, text, digits, "1,2,3,4", digits, "1,2,3,4", (int)length,
+			 text);
+		expect(line);
+		text[length] = 'x';
+	}
+	check(capture_staged == staged);
+	text[0] = 0;
+}
+
 static void arrays_larger_than_the_stack_are_staged(void)
 {
 	static const uint8_t big[3000] = { 1 };
@@ -201,6 +234,7 @@ static void format_without_memory_is_left_to_libstrata_to_count(void)
 int main(void)
 {
 	payloads_of_all_sizes_are_staged_above_the_stacks_size();
+	sequences_and_strings_of_all_sizes_around_what_the_site_stores_are_whole();
 	arrays_larger_than_the_stack_are_staged();
 	sequence_of_impossible_length_is_left_to_libstrata_to_count();
 	letters_of_every_length_have_no_nul_in_the_copy();

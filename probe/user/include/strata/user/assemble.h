@@ -2,8 +2,8 @@
 /*
  * assemble.h - copy an event's values into a payload, and hand it to libstrata.
  *
- * Two ways. All fields of a fixed size, and few bytes: the call site stores them one behind the other
- * into memory of a constant size. Otherwise the call site lists the fields' values as parts, and
+ * Two ways. Few bytes: the call site stores the fields one behind the other into memory of a constant size; what has
+ * no fixed size as long as there is room. Otherwise the call site lists the fields' values as parts, and
  * strata_user_assemble() sizes, copies and records them: on its own stack, or in staged memory.
  *
  * What a pointer points to may change at any time, by another thread: lengths are taken once, and what a
@@ -17,10 +17,12 @@
 #include <strata/user/object.h>
 #include <strata/user/types.h>
 
-/* Payloads up to this size are stored by the call site, if their size is constant [byte]. */
+/* Payloads up to this size are stored by the call site [byte]. */
 #define STRATA_USER_INLINE_BYTES 256
 /* Payloads up to this size are put together on the stack [byte]. */
 #define STRATA_USER_STACK_BYTES 1000
+/* Constant sizes up to this one are copied by the call site itself, without a call [byte]. */
+#define STRATA_USER_SHORT_BYTES 32
 /* What is read instead of a null pointer, and instead of a NUL inside a string. */
 #define STRATA_USER_NULL_STRING "(null)"
 #define STRATA_USER_INNER_NUL	'?'
@@ -108,7 +110,12 @@ STRATA_USER_FUNCTION void strata_user_copy_text(unsigned char *to, const volatil
 STRATA_USER_INLINE unsigned char *strata_user_put_array(unsigned char *to,
 							const volatile void *from, uint64_t bytes)
 {
-	strata_user_copy(to, from, bytes);
+	if (!__builtin_constant_p(bytes) || bytes > STRATA_USER_SHORT_BYTES)
+		strata_user_copy(to, from, bytes);
+	else if (from)
+		__builtin_memcpy(to, STRATA_USER_DATA(void, from), bytes);
+	else
+		__builtin_memset(to, 0, bytes);
 	return to + bytes;
 }
 
@@ -232,10 +239,46 @@ STRATA_USER_FUNCTION __attribute__((no_sanitize("address"))) uint64_t
 strata_user_copy_string(unsigned char *to, const unsigned char *from,
 			uint64_t room){ STRATA_USER_COPY_STRING_BODY }
 
+/*
+ * strata_user_add_*() - as strata_user_put_*(), up to @end; NULL: there is no room. 16 bytes behind may be written. Not
+ * const: a compiler without optimisation would warn of memory that nobody has written.
+ */
+STRATA_USER_INLINE unsigned char *strata_user_add_string(unsigned char *to, unsigned char *end,
+							 const volatile void *from)
+{
+	const volatile void *text = from ? from : STRATA_USER_NULL_STRING;
+	uint64_t bytes = 0;
+
+	if (to < end)
+		bytes = strata_user_copy_string(to, STRATA_USER_DATA(unsigned char, text),
+						STRATA_USER_CAST(uint64_t, end - to));
+	return bytes ? to + bytes : STRATA_USER_NULL;
+}
+
+STRATA_USER_FUNCTION unsigned char *strata_user_add_sequence(unsigned char *to,
+							     const unsigned char *end,
+							     const volatile void *from,
+							     uint64_t count, uint64_t size)
+{
+	uint32_t length = from ? STRATA_USER_CAST(uint32_t, count) : 0;
+	uint64_t bytes = length * size, room;
+
+	if (to >= end)
+		return STRATA_USER_NULL;
+	room = STRATA_USER_CAST(uint64_t, end - to);
+	/* No count that is larger has a product that is too large to be told here. */
+	if (room < sizeof(length) || (from && count > room) || bytes > room - sizeof(length))
+		return STRATA_USER_NULL;
+	to = strata_user_put(to, &length, sizeof(length));
+	if (bytes)
+		strata_user_copy_bytes(to, STRATA_USER_DATA(unsigned char, from), bytes);
+	return to + bytes;
+}
+
 /* A payload of up to @room bytes, without measuring it before. Returns its size, UINT64_MAX: it is larger. */
-STRATA_USER_INLINE uint64_t
-	strata_user_put_small(unsigned char *payload, const struct strata_user_part *parts,
-			      uint32_t nr, uint64_t room)
+STRATA_USER_INLINE uint64_t strata_user_put_small(unsigned char *payload,
+						  const struct strata_user_part *parts, uint32_t nr,
+						  uint64_t room)
 {
 	unsigned char *to = payload;
 
@@ -282,7 +325,9 @@ STRATA_USER_INLINE uint64_t
 }
 
 #else
-#define strata_user_put_small(payload, parts, nr, room) UINT64_MAX
+#define strata_user_put_small(payload, parts, nr, room)	     UINT64_MAX
+#define strata_user_add_string(to, end, from)		     STRATA_USER_NULL
+#define strata_user_add_sequence(to, end, from, count, size) STRATA_USER_NULL
 #endif
 
 /* Behind a payload on the stack: what copying whole vectors may write [byte]. */

@@ -86,6 +86,39 @@ STRATA_USER_COPY_INLINE uint64_t strata_user_copy_seen(unsigned char *to, const 
 	return zeros;
 }
 
+/* Copy @n bytes, few as a rule. */
+STRATA_USER_COPY_INLINE void strata_user_copy_bytes(unsigned char *to, const unsigned char *from,
+						    uint64_t n)
+{
+	uint64_t first, last;
+	uint32_t low, high, i;
+	strata_user_vector vector;
+
+	if (n > 64) {
+		__builtin_memcpy(to, from, n);
+	} else if (n >= 16) {
+		for (i = 0; i < n - 16; i += 16) {
+			__builtin_memcpy(&vector, from + i, sizeof(vector));
+			__builtin_memcpy(to + i, &vector, sizeof(vector));
+		}
+		__builtin_memcpy(&vector, from + n - 16, sizeof(vector));
+		__builtin_memcpy(to + n - 16, &vector, sizeof(vector));
+	} else if (n >= 8) {
+		__builtin_memcpy(&first, from, sizeof(first));
+		__builtin_memcpy(&last, from + n - 8, sizeof(last));
+		__builtin_memcpy(to, &first, sizeof(first));
+		__builtin_memcpy(to + n - 8, &last, sizeof(last));
+	} else if (n >= 4) {
+		__builtin_memcpy(&low, from, sizeof(low));
+		__builtin_memcpy(&high, from + n - 4, sizeof(high));
+		__builtin_memcpy(to, &low, sizeof(low));
+		__builtin_memcpy(to + n - 4, &high, sizeof(high));
+	} else {
+		for (i = 0; i < n; i++)
+			to[i] = from[i];
+	}
+}
+
 #ifdef __SSE2__
 
 /*

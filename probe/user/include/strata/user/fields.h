@@ -18,6 +18,8 @@
  *   BYTES     "+ bytes", or more than STRATA_USER_INLINE_BYTES if they are not constant
  *   VALUES    the expressions' values, evaluated once
  *   PUT       copy them to strata_user_to
+ *   LEAST     "+ bytes" of what has a constant size, lengths of sequences too
+ *   ADD       as PUT, for those without a constant size, too; a break if there is no room up to strata_user_end
  *   PART      add them to strata_user_part
  *
  * An expression stands in TYPES, unevaluated, and in VALUES.
@@ -156,6 +158,8 @@
 #define STRATA_USER_BYTES_lacking(...)
 #define STRATA_USER_VALUES_lacking(...)
 #define STRATA_USER_PUT_lacking(...)
+#define STRATA_USER_LEAST_lacking(...)
+#define STRATA_USER_ADD_lacking(...)
 #define STRATA_USER_PART_lacking(...)
 
 /* CODES: an enumerator for each field, context##id; after TYPES. */
@@ -255,6 +259,29 @@
 					      STRATA_USER_CAST(uint64_t, __VA_ARGS__));
 #define STRATA_USER_PUT_sequence(context, id, ...)
 
+/* LEAST */
+#define STRATA_USER_LEAST_scalar(context, id, ...) +sizeof(strata_stored##id)
+#define STRATA_USER_LEAST_string(context, id, ...)
+#define STRATA_USER_LEAST_array			     STRATA_USER_BYTES_array
+#define STRATA_USER_LEAST_text			     STRATA_USER_BYTES_text
+#define STRATA_USER_LEAST_sequence(context, id, ...) +sizeof(uint32_t)
+
+/* ADD */
+#define STRATA_USER_ADD_scalar STRATA_USER_PUT_scalar
+#define STRATA_USER_ADD_array  STRATA_USER_PUT_array
+#define STRATA_USER_ADD_text   STRATA_USER_PUT_text
+#define STRATA_USER_ADD_string(context, id, ...)                                           \
+	strata_user_to =                                                                   \
+		strata_user_add_string(strata_user_to, strata_user_end, strata_value##id); \
+	if (!strata_user_to)                                                               \
+		break;
+#define STRATA_USER_ADD_sequence(context, id, ...)                                    \
+	strata_user_to = strata_user_add_sequence(strata_user_to, strata_user_end,    \
+						  strata_value##id, strata_count##id, \
+						  sizeof(strata_element##id));        \
+	if (!strata_user_to)                                                          \
+		break;
+
 /* PART */
 #define STRATA_USER_PART_scalar(context, id, ...)                                      \
 	strata_user_part = strata_user_part_value(strata_user_part, &strata_value##id, \
@@ -277,30 +304,58 @@
 						 sizeof(strata_element##id));
 
 /* Evaluate the fields of a list, and record them; after TYPES. */
-#define STRATA_USER_WRITE(tracepoint, ...)                                                    \
-	STRATA_USER_FOREACH(STRATA_USER_VALUES, ~, __VA_ARGS__)                               \
-	typedef unsigned char                                                                 \
-		strata_user_size[1 STRATA_USER_FOREACH(STRATA_USER_BYTES, ~, __VA_ARGS__)];   \
-	enum {                                                                                \
-		strata_user_fixed = sizeof(strata_user_size) <= STRATA_USER_INLINE_BYTES + 1, \
-		strata_user_bytes = strata_user_fixed ? sizeof(strata_user_size) - 1 : 0,     \
-		strata_user_nr = STRATA_USER_COUNT(__VA_ARGS__)                               \
-	};                                                                                    \
-	if (strata_user_fixed) {                                                              \
-		unsigned char strata_user_memory[STRATA_USER_HEADROOM + strata_user_bytes +   \
-						 STRATA_USER_TAILROOM]                        \
-			__attribute__((aligned(8)));                                          \
-		unsigned char *strata_user_to = strata_user_memory + STRATA_USER_HEADROOM;    \
-		STRATA_USER_FOREACH(STRATA_USER_PUT, ~, __VA_ARGS__)                          \
-		__builtin_memset(strata_user_to, 0, STRATA_USER_TAILROOM);                    \
-		strata_user_record(tracepoint, strata_user_memory + STRATA_USER_HEADROOM,     \
-				   strata_user_bytes);                                        \
-	} else {                                                                              \
-		struct strata_user_part strata_user_parts[strata_user_nr + 1];                \
-		struct strata_user_part *strata_user_part = strata_user_parts;                \
-		STRATA_USER_FOREACH(STRATA_USER_PART, ~, __VA_ARGS__)                         \
-		(void)strata_user_part;                                                       \
-		strata_user_assemble(tracepoint, strata_user_parts, strata_user_nr);          \
+#define STRATA_USER_WRITE(tracepoint, ...)                                                           \
+	STRATA_USER_FOREACH(STRATA_USER_VALUES, ~, __VA_ARGS__)                                      \
+	typedef unsigned char                                                                        \
+		strata_user_size[1 STRATA_USER_FOREACH(STRATA_USER_BYTES, ~, __VA_ARGS__)];          \
+	typedef unsigned char                                                                        \
+		strata_user_least[1 STRATA_USER_FOREACH(STRATA_USER_LEAST, ~, __VA_ARGS__)];         \
+	enum {                                                                                       \
+		strata_user_fixed = sizeof(strata_user_size) <= STRATA_USER_INLINE_BYTES + 1,        \
+		strata_user_bytes = strata_user_fixed ? sizeof(strata_user_size) - 1 : 0,            \
+		strata_user_small = sizeof(strata_user_least) <= STRATA_USER_INLINE_BYTES + 1,       \
+		strata_user_constant = strata_user_small ? sizeof(strata_user_least) - 1 : 0,        \
+		strata_user_nr = STRATA_USER_COUNT(__VA_ARGS__)                                      \
+	};                                                                                           \
+	if (strata_user_fixed) {                                                                     \
+		unsigned char strata_user_memory[STRATA_USER_HEADROOM + strata_user_bytes +          \
+						 STRATA_USER_TAILROOM]                               \
+			__attribute__((aligned(8)));                                                 \
+		unsigned char *strata_user_to = strata_user_memory + STRATA_USER_HEADROOM;           \
+		STRATA_USER_FOREACH(STRATA_USER_PUT, ~, __VA_ARGS__)                                 \
+		__builtin_memset(strata_user_to, 0, STRATA_USER_TAILROOM);                           \
+		strata_user_record(tracepoint, strata_user_memory + STRATA_USER_HEADROOM,            \
+				   strata_user_bytes);                                               \
+	} else {                                                                                     \
+		int strata_user_done = 0;                                                            \
+		if (strata_user_small) {                                                             \
+			unsigned char                                                                \
+				strata_user_memory[STRATA_USER_HEADROOM + STRATA_USER_INLINE_BYTES + \
+						   strata_user_constant + STRATA_USER_STACK_SLACK]   \
+				__attribute__((aligned(8)));                                         \
+			unsigned char *strata_user_to = strata_user_memory + STRATA_USER_HEADROOM;   \
+			unsigned char *const strata_user_end =                                       \
+				strata_user_to + STRATA_USER_INLINE_BYTES;                           \
+			do {                                                                         \
+				STRATA_USER_FOREACH(STRATA_USER_ADD, ~, __VA_ARGS__)                 \
+				__builtin_memset(strata_user_to, 0, STRATA_USER_TAILROOM);           \
+				strata_user_record(                                                  \
+					tracepoint, strata_user_memory + STRATA_USER_HEADROOM,       \
+					STRATA_USER_CAST(uint32_t,                                   \
+							 strata_user_to -                            \
+								 (strata_user_memory +               \
+								  STRATA_USER_HEADROOM)));           \
+				strata_user_done = 1;                                                \
+			} while (0);                                                                 \
+			(void)strata_user_end;                                                       \
+		}                                                                                    \
+		if (!strata_user_done) {                                                             \
+			struct strata_user_part strata_user_parts[strata_user_nr + 1];               \
+			struct strata_user_part *strata_user_part = strata_user_parts;               \
+			STRATA_USER_FOREACH(STRATA_USER_PART, ~, __VA_ARGS__)                        \
+			(void)strata_user_part;                                                      \
+			strata_user_assemble(tracepoint, strata_user_parts, strata_user_nr);         \
+		}                                                                                    \
 	}
 
 #endif /* STRATA_USER_FIELDS_H */
