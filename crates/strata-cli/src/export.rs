@@ -11,12 +11,14 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use strata_analyze::perfetto::{CounterRule, Exporter, Options, PairRule, Summary};
-use strata_analyze::render::{self, Renderer};
+use strata_analyze::pipeline;
+use strata_analyze::render::{self, Renderer, ThreadNames};
 use strata_ctf::cut::Cutter;
 use strata_ctf::read::{Damage, Message as Read, NoteKey, Reader, Selection, Stream, TimeRange};
 use strata_session::stop::{survive_file_size_limit, Stop};
@@ -27,6 +29,7 @@ use crate::progress::ReadingLine;
 use crate::selection::{SelectionFlags, SYNTAX};
 use crate::talk;
 use crate::units::{clean, counted, shell_word, size, time};
+use crate::view::too_many_names;
 use folder::OutputFolder;
 use output::Output;
 
@@ -84,6 +87,10 @@ pub struct ExportFlags {
     /// Write only the first N events
     #[arg(long, value_name = "N")]
     limit: Option<NonZeroU64>,
+
+    /// JSON and CSV: beside a thread's number its name, as it was then; the trace is read twice
+    #[arg(long)]
+    thread_names: bool,
 
     /// Perfetto: show what is between event BEGIN and event END as a slice; see --help
     #[arg(long = "pair", value_name = "BEGIN=END[:KEYFIELD]")]
@@ -319,7 +326,16 @@ impl Job<'_> {
 
     fn layout(&self, format: render::Format) -> render::Options {
         let zone = self.flags.selection.zone().clone();
-        render::Options { format, zone, tame: self.tame, ..render::Options::default() }
+        let stopped = || self.stop.requests() > 0;
+        let thread_names = self.flags.thread_names.then(|| {
+            let names = ThreadNames::read(self.reader, pipeline::threads(), &stopped);
+            if names.left_out() > 0 {
+                warning(too_many_names(names.left_out()));
+            }
+            Arc::new(names)
+        });
+        let tame = self.tame;
+        render::Options { format, zone, tame, thread_names, ..render::Options::default() }
     }
 
     fn options(&self) -> Options {

@@ -7,12 +7,13 @@ mod target;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use strata_analyze::debug_info::SourceOptions;
 use strata_analyze::pipeline::{self, Job, Output, Remark};
-use strata_analyze::render::{ClockStyle, FieldList, Format, Head, Options};
+use strata_analyze::render::{ClockStyle, FieldList, Format, Head, Options, ThreadNames};
 use strata_ctf::read::{Selection, TimeRange};
 use strata_session::stop::Stop;
 
@@ -64,6 +65,10 @@ pub struct ViewFlags {
     /// Show only the first N events
     #[arg(long, value_name = "N")]
     limit: Option<NonZeroU64>,
+
+    /// Beside a thread's number its name, as it was then; the trace is read twice
+    #[arg(long)]
+    thread_names: bool,
 
     #[command(flatten)]
     source: SourceFlags,
@@ -180,22 +185,31 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
         WhenFlag::Never => false,
     };
 
+    let threads = flags.threads.map_or_else(pipeline::threads, NonZeroUsize::get);
+    let stopped = || stop.requests() > 0;
+    if flags.thread_names {
+        let names = ThreadNames::read(&reader, threads, &stopped);
+        options.thread_names = Some(Arc::new(names));
+    }
+
     // Where the text flows over the screen there is no place for a line.
     let line = match target.is_terminal() {
         true => ReadingLine::none(),
         false => ReadingLine::new("reading", &reader, range == TimeRange::ALL),
     };
     let mut speaker = Speaker::new(&options, target.is_pager(), line);
-    speaker.opened(&reader, &flags.selection, options.fields.as_ref());
+    speaker.opened(&reader, &flags.selection, options.fields.as_ref(), flags.thread_names);
+    if let Some(left_out @ 1..) = options.thread_names.as_ref().map(|names| names.left_out()) {
+        speaker.say(Weight::Warning, too_many_names(left_out));
+    }
     let selection = flags.selection.filter().map(Selection::new);
-    let stopped = || stop.requests() > 0;
     let job = Job {
         reader: &reader,
         range,
         options,
         filter: selection.as_ref(),
         limit: flags.limit.map_or(u64::MAX, NonZeroU64::get),
-        threads: flags.threads.map_or_else(pipeline::threads, NonZeroUsize::get),
+        threads,
         stop: &stopped,
     };
     let mut written = Ok(());
@@ -229,6 +243,14 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     }
     let unmatched = summary.events == 0 && flags.selection.is_any();
     Ok(if damaged { 2 } else { u8::from(unmatched) })
+}
+
+/// What to say of names of threads that found no room.
+pub fn too_many_names(left_out: u64) -> String {
+    format!(
+        "--thread-names: {left_out} names of threads are not known, those before are as many as are kept. Name fewer \
+         traces"
+    )
 }
 
 impl ViewFlags {

@@ -26,6 +26,8 @@ pub struct Columns {
 #[derive(Debug)]
 enum Cell {
     Nothing,
+    /// What the thread is called.
+    ThreadName,
     Field(FieldRef),
     /// A whole part, as JSON.
     Part(Part, Shown),
@@ -89,7 +91,7 @@ impl Columns {
     }
 
     /// The columns of one event record, each with a comma in front, and the row's end.
-    pub fn row(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+    pub fn row(&mut self, event: &Event<'_>, thread_name: Option<&[u8]>, out: &mut Vec<u8>) {
         let items = self.items.as_deref().unwrap_or_default();
         let cells = self.cells.get(event.class().index(), || {
             items.iter().map(|item| Cell::new(event, item)).collect()
@@ -97,7 +99,7 @@ impl Columns {
         for cell in cells.iter() {
             out.push(b',');
             let begin = out.len();
-            cell.write(event, out);
+            cell.write(event, thread_name, out);
             csv_quote(out, begin);
         }
         out.extend_from_slice(b"\r\n");
@@ -133,11 +135,18 @@ impl Cell {
                 };
             }
         }
-        Cell::Nothing
+        match item {
+            "thread_name" => Cell::ThreadName,
+            _ => Cell::Nothing,
+        }
     }
 
-    fn write(&self, event: &Event<'_>, out: &mut Vec<u8>) {
+    fn write(&self, event: &Event<'_>, thread_name: Option<&[u8]>, out: &mut Vec<u8>) {
         match self {
+            Cell::ThreadName => {
+                let name = thread_name.unwrap_or_default();
+                out.extend_from_slice(String::from_utf8_lossy(name).as_bytes());
+            }
             Cell::Nothing => {}
             Cell::Field(field) => match event.value(field) {
                 Some(Value::Unsigned(value)) => {

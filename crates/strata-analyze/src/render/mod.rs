@@ -35,6 +35,7 @@ mod record_tests;
 mod shown;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod value;
 mod when;
 
@@ -43,7 +44,10 @@ pub use head::{Head, HeadItem};
 pub use jiff::tz::TimeZone;
 pub use line::Lines;
 pub use shown::{FieldList, Part};
+pub use threads::ThreadNames;
 pub use when::{When, WhenError};
+
+use std::sync::Arc;
 
 use strata_ctf::read::{Discarded, Event};
 
@@ -91,6 +95,8 @@ pub struct Options {
     pub colours: bool,
     /// Text and JSON: where in the source it was recorded, of events with an instruction pointer.
     pub source: Option<SourceOptions>,
+    /// What the threads are called that have recorded them, where an event record says its thread.
+    pub thread_names: Option<Arc<ThreadNames>>,
     /// No character commands a terminal: what would is shown as `\x1b` or `\u009b`.
     pub tame: bool,
 }
@@ -107,6 +113,7 @@ impl Default for Options {
             losses: false,
             colours: false,
             source: None,
+            thread_names: None,
             tame: false,
         }
     }
@@ -343,7 +350,12 @@ impl Renderer {
             }
             match plan.shown {
                 Shown::Nothing => out.put(b"{ }", 3),
-                _ => part_text::<COLOUR>(event, *part, plan, elements, out),
+                _ => {
+                    part_text::<COLOUR>(event, *part, plan, elements, out);
+                    if let Some(name) = class.thread_name(event, *part, options) {
+                        name_text(name, out);
+                    }
+                }
             }
             if let Some(place) = place {
                 place_text(place, out);
@@ -403,6 +415,7 @@ impl Renderer {
         out.extend_from_slice(&packet.json);
         for (part, plan) in &class.parts {
             part_json(event, *part, &plan.shown, out);
+            name_json(class, event, (*part, plan), options, out);
         }
         if let Some(place) = place {
             place_json(&place, out);
@@ -426,7 +439,8 @@ impl Renderer {
         }
         out.extend_from_slice(&class.name);
         if options.fields.is_some() {
-            self.columns.row(event, out);
+            let name = class.thread_name(event, class.thread_part(), options);
+            self.columns.row(event, name, out);
             return;
         }
         let stream = event.stream();
@@ -436,6 +450,7 @@ impl Renderer {
         part_json(event, Part::Packet, &packet.part.shown, out);
         for (part, plan) in &class.parts {
             part_json(event, *part, &plan.shown, out);
+            name_json(class, event, (*part, plan), options, out);
         }
         // The first part has a comma in front.
         if let Some(first) = out.get_mut(begin) {
@@ -471,6 +486,33 @@ fn part_text<const COLOUR: bool>(
         _ => event.visit(plan::scope(part), &mut values),
     };
     values.finish();
+}
+
+/// In front of a part's end: `, thread_name = "worker"`.
+fn name_text(name: &[u8], out: &mut Lines) {
+    out.drop_last(2);
+    out.put(b", thread_name = ", 16);
+    escape::c_quoted(out, name);
+    out.put(b" }", 2);
+}
+
+/// The same: `,"thread_name":"worker"`.
+fn name_json(
+    class: &ClassPlan,
+    event: &Event<'_>,
+    (part, plan): (Part, &PartPlan),
+    options: &Options,
+    out: &mut Vec<u8>,
+) {
+    if plan.shown == Shown::Nothing {
+        return;
+    }
+    if let Some(name) = class.thread_name(event, part, options) {
+        out.pop();
+        out.extend_from_slice(b",\"thread_name\":");
+        escape::json_quoted(out, name);
+        out.push(b'}');
+    }
 }
 
 /// In front of a part's end: `, debug_info = { bin = "a+0x1", func = "main+0x2", src = "a.c:3" }`.

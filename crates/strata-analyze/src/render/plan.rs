@@ -1,11 +1,12 @@
 //! What is the same for all event records of a class, and of a packet; made once.
 
-use strata_ctf::read::{Event, Scope, Stream};
+use strata_ctf::read::{Event, FieldRef, Scope, Stream};
 use strata_model::schema::Structure;
 
 use super::head::Who;
 use super::line::{Lines, Piece};
 use super::shown::{Part, Shown};
+use super::threads::thread_of;
 use super::value::{Colours, Leads};
 use super::{Format, Options};
 
@@ -70,6 +71,8 @@ pub struct ClassPlan {
     /// JSON and CSV: the event's name.
     pub name: Vec<u8>,
     pub parts: [(Part, PartPlan); 3],
+    /// Which field says the thread, where names of threads are shown.
+    thread: Option<(Part, FieldRef)>,
 }
 
 impl ClassPlan {
@@ -89,7 +92,26 @@ impl ClassPlan {
             Format::Json => who.json(),
             Format::Csv => who.csv(),
         };
-        ClassPlan { head: Piece::new(&head), name, parts }
+        let thread = options.thread_names.as_ref().and_then(|_| thread_of(event.class()));
+        ClassPlan { head: Piece::new(&head), name, parts, thread }
+    }
+
+    /// What the thread is called, if this part says which one it is.
+    #[inline]
+    pub fn thread_name<'o>(
+        &self,
+        event: &Event<'_>,
+        part: Part,
+        options: &'o Options,
+    ) -> Option<&'o [u8]> {
+        let (of, tid) = self.thread.as_ref()?;
+        let names = options.thread_names.as_ref().filter(|_| *of == part)?;
+        names.of(event, tid)
+    }
+
+    /// The part that says the thread, if any does.
+    pub fn thread_part(&self) -> Part {
+        self.thread.as_ref().map_or(Part::Common, |(part, _)| *part)
     }
 }
 

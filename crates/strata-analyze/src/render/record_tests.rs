@@ -2,7 +2,9 @@
 
 use strata_ctf::read::{Message, TimeRange};
 
-use super::{ClockStyle, FieldList, Format, Head, Lines, Options, Renderer, TimeZone};
+use std::sync::Arc;
+
+use super::{ClockStyle, FieldList, Format, Head, Lines, Options, Renderer, ThreadNames, TimeZone};
 use crate::hand_tests::V::{Text, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, ORIGIN};
 
@@ -215,4 +217,73 @@ fn malicious_names_in_the_environment_command_no_terminal() {
     }
     let bare = rendered(&hand, &Options { format: Format::Json, ..Options::default() });
     assert!(bare.contains("\"b\\u001b[2Jx\"") && bare.contains("\"p,\\u0007\""), "{bare}");
+}
+
+#[test]
+fn thread_names_are_those_of_the_time_and_of_the_trace_whichever_stream_tells_them() {
+    let events = [("a:x", "u64 n;"), ("strata:thread_name", "u32 tid; string name;")];
+    let environment = format!("{APPLICATION} thread_name_9 = \"before\";");
+    let text = metadata(&environment, "u32 vtid;", &events);
+    let named = |at, tid, name| (1, at, vec![U32(tid), U32(tid), Text(name)]);
+    let told = [named(10, 8, "one"), named(30, 8, "tw\"o"), named(50, 9, "")];
+    let told: Vec<_> = told.iter().map(|(id, at, fields)| (*id, *at, &fields[..])).collect();
+    let shown = [5, 20, 40, 60].map(|at| (at, [U32(8), U64(at)], [U32(9), U64(at)]));
+    let shown: Vec<_> =
+        shown.iter().flat_map(|(at, a, b)| [(0, *at, &a[..]), (0, *at, &b[..])]).collect();
+    let hand = Hand::new();
+    hand.trace("t", &text, &[Packets::new(0).packet(&told), Packets::new(1).packet(&shown)]);
+    // Of another trace no name is known, though it has threads of the same numbers.
+    hand.trace(
+        "u",
+        &metadata(APPLICATION, "u32 vtid;", &events),
+        &[Packets::new(1).packet(&shown)],
+    );
+    let reader = hand.reader();
+    let names = |threads| Some(Arc::new(ThreadNames::read(&reader, threads, &|| false)));
+    for threads in [1, 3] {
+        let options = Options {
+            format: Format::Csv,
+            clock: Some(ClockStyle::None),
+            fields: fields(&["vtid", "n", "thread_name"]),
+            thread_names: names(threads),
+            ..Options::default()
+        };
+        let rows = rendered(&hand, &options);
+        let found: Vec<_> = rows.lines().filter(|row| row.contains(",a:x,")).collect();
+        let found: Vec<_> = found.iter().map(|row| row.split(",a:x,").nth(1).unwrap()).collect();
+        let of_t =
+            ["8,5,", "9,5,before", "8,20,one", "9,20,before", "8,40,\"tw\"\"o\"", "9,40,before"];
+        let mut wanted = [&of_t[..], &["8,60,\"tw\"\"o\"", "9,60,"]].concat();
+        wanted.extend(["8,5,", "9,5,", "8,20,", "9,20,", "8,40,", "9,40,", "8,60,", "9,60,"]);
+        let sorted = |mut rows: Vec<&str>| {
+            rows.sort_unstable();
+            rows.join(" ")
+        };
+        assert_eq!(sorted(found), sorted(wanted));
+    }
+    let options =
+        Options { clock: Some(ClockStyle::None), thread_names: names(2), ..Options::default() };
+    let text = rendered(&hand, &options);
+    assert!(text.contains("{ vtid = 8, thread_name = \"tw\\\"o\" }, { n = 60 }"), "{text}");
+    assert!(text.contains("{ vtid = 9 }, { n = 60 }"), "{text}");
+    let json = rendered(&hand, &Options { format: Format::Json, ..options });
+    assert!(
+        json.contains(r#""common":{"vtid":8,"thread_name":"tw\"o"},"payload":{"n":60}"#),
+        "{json}"
+    );
+}
+
+#[test]
+fn thread_names_of_a_kernel_trace_are_those_of_its_switches() {
+    let events =
+        [("sched_switch", "string prev_comm; u32 prev_tid; string next_comm; u32 next_tid;")];
+    let text = metadata("domain = \"kernel\";", "u32 tid;", &events);
+    let switch = [U32(1), Text("one"), U32(1), Text("two"), U32(2)];
+    let back = [U32(2), Text("new"), U32(2), Text("one"), U32(1)];
+    let hand = Hand::new();
+    hand.trace("k", &text, &[Packets::new(0).packet(&[(0, 10, &switch), (0, 20, &back)])]);
+    let names = Arc::new(ThreadNames::read(&hand.reader(), 1, &|| false));
+    let text = rendered(&hand, &Options { thread_names: Some(names), ..Options::default() });
+    assert!(text.contains("{ tid = 1, thread_name = \"one\" }, { prev_comm = \"one\""), "{text}");
+    assert!(text.contains("{ tid = 2, thread_name = \"new\" }, { prev_comm = \"new\""), "{text}");
 }

@@ -68,6 +68,7 @@ impl Speaker {
         reader: &Reader,
         selection: &SelectionFlags,
         fields: Option<&FieldList>,
+        thread_names: bool,
     ) {
         for message in ending::messages(reader) {
             self.say(message.weight, message.text);
@@ -78,7 +79,8 @@ impl Speaker {
         for hint in selection.hints(reader) {
             self.say(Weight::Warning, hint);
         }
-        for name in fields.map(|fields| fields.unknown(reader)).unwrap_or_default() {
+        let unknown = fields.map(|fields| fields.unknown(reader)).unwrap_or_default();
+        for name in unknown.into_iter().filter(|name| !(thread_names && *name == "thread_name")) {
             let text = format!(
                 "--fields: no event has a field '{}'. `strata view` without --fields shows what \
                  there is",

@@ -1,0 +1,191 @@
+//! What threads are called, at which time, for event records that say only a thread's number.
+//!
+//! Names are in records of any stream, and workers render any part of a trace at any time: so the streams that
+//! may have some are read before, by all workers, and what is found does not change any more.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use strata_ctf::environment::THREAD_NAME_OF;
+use strata_model::EnvValue;
+use strata_ctf::read::{Event, EventClass, FieldRef, Message, Part, Reader, Scope, Value};
+
+use super::plan::scope;
+use super::shown;
+
+/// Bytes of a stream that one worker reads at once.
+const PART_BYTES: u64 = 4 << 20;
+/// Names, and changes of them, that are kept; some 100 bytes each.
+const NAMES_MAX: usize = 1 << 20;
+
+/// Kinds of event records that say a thread's name: their fields of its number and of its name.
+const TOLD: [(&str, &str, &str); 8] = [
+    ("strata:thread_name", "tid", "name"),
+    ("lttng_statedump_process_state", "tid", "name"),
+    ("sched_switch", "prev_tid", "prev_comm"),
+    ("sched_switch", "next_tid", "next_comm"),
+    ("sched_process_fork", "parent_tid", "parent_comm"),
+    ("sched_process_fork", "child_tid", "child_comm"),
+    ("sched_wakeup", "tid", "comm"),
+    ("sched_process_exit", "tid", "comm"),
+];
+
+/// A thread's name from a time on \[ns since 1970\].
+#[derive(Debug)]
+struct Named {
+    from: i64,
+    name: Box<[u8]>,
+}
+
+/// Those of a trace's threads, by their numbers.
+type OfTrace = HashMap<i64, Vec<Named>>;
+
+/// The names of the threads of traces, over time.
+#[derive(Debug, Default)]
+pub struct ThreadNames {
+    /// By [`strata_ctf::read::Trace::index`].
+    traces: Vec<OfTrace>,
+    kept: usize,
+    left_out: u64,
+}
+
+/// The fields of a class that say names.
+type Told = Vec<(FieldRef, FieldRef)>;
+
+fn told(class: &EventClass) -> Told {
+    let find = |name| class.find_in(Scope::Payload, name);
+    let of_class = TOLD.iter().filter(|(event, ..)| *event == class.name());
+    of_class.filter_map(|(_, tid, name)| Some((find(tid)?, find(name)?))).collect()
+}
+
+fn number(event: &Event<'_>, field: &FieldRef) -> Option<i64> {
+    match event.value(field)? {
+        Value::Unsigned(value) => i64::try_from(value).ok(),
+        Value::Signed(value) => Some(value),
+        _ => None,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ThreadNames {
+    /// Those of all traces of a reader, read by so many threads. What is damaged is passed over: whoever reads
+    /// the traces afterwards says so. `stop` ends it.
+    pub fn read(reader: &Reader, threads: usize, stop: &(dyn Fn() -> bool + Sync)) -> ThreadNames {
+        let mut all = ThreadNames {
+            traces: reader.traces().iter().map(|_| OfTrace::new()).collect(),
+            ..ThreadNames::default()
+        };
+        let mut say_names = Vec::new();
+        for (trace, names) in reader.traces().iter().zip(&mut all.traces) {
+            let schema = trace.schema();
+            let mut events = schema.streams.iter().flat_map(|stream| &stream.events);
+            say_names.push(events.any(|event| TOLD.iter().any(|(name, ..)| *name == event.name)));
+            for (entry, value) in &schema.environment {
+                let tid = entry.strip_prefix(THREAD_NAME_OF).and_then(|tid| tid.parse().ok());
+                if let (Some(tid), EnvValue::Text(name)) = (tid, value) {
+                    names.insert(tid, vec![Named { from: i64::MIN, name: name.as_bytes().into() }]);
+                }
+            }
+        }
+        let trace_of = |stream: usize| {
+            let trace = reader.streams().get(stream)?.trace().index();
+            say_names.get(trace).filter(|says| **says).map(|_| trace)
+        };
+        if !say_names.contains(&true) {
+            return all;
+        }
+        let parts = Mutex::new(reader.parts(PART_BYTES));
+        let found = Mutex::new(&mut all);
+        let work = || {
+            let mut classes: Vec<Option<Told>> = Vec::new();
+            classes.resize_with(reader.event_classes(), || None);
+            loop {
+                let part = lock(&parts).next();
+                let Some(part) = part else { return };
+                if stop() {
+                    return;
+                }
+                if let Some(trace) = trace_of(part.stream()) {
+                    let names = names_of(reader, &part, &mut classes);
+                    lock(&found).add(trace, names);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(work);
+            }
+            work();
+        });
+        all.sort();
+        all
+    }
+
+    fn add(&mut self, trace: usize, names: Vec<(i64, Named)>) {
+        let room = NAMES_MAX.saturating_sub(self.kept);
+        self.kept += names.len().min(room);
+        self.left_out += names.len().saturating_sub(room) as u64;
+        let Some(of_trace) = self.traces.get_mut(trace) else { return };
+        for (tid, named) in names.into_iter().take(room) {
+            of_trace.entry(tid).or_default().push(named);
+        }
+    }
+
+    fn sort(&mut self) {
+        for names in self.traces.iter_mut().flat_map(HashMap::values_mut) {
+            names.sort_by_key(|named| named.from);
+            names.dedup_by(|later, before| later.name == before.name);
+        }
+    }
+
+    /// Names that were too many to be kept.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// What the thread that has recorded it is called then; an empty name is none.
+    pub(super) fn of(&self, event: &Event<'_>, tid: &FieldRef) -> Option<&[u8]> {
+        let names = self.traces.get(event.stream().trace().index())?;
+        let names = names.get(&number(event, tid)?)?;
+        let at = event.time().unwrap_or(i64::MAX);
+        let before = names.partition_point(|named| named.from <= at).checked_sub(1)?;
+        names.get(before).map(|named| &*named.name).filter(|name| !name.is_empty())
+    }
+}
+
+/// The field that says which thread has recorded the event records of a class, and where it is.
+pub(super) fn thread_of(class: &EventClass) -> Option<(shown::Part, FieldRef)> {
+    let parts = [shown::Part::Common, shown::Part::Context];
+    let find = |name| parts.iter().find_map(|&it| Some((it, class.find_in(scope(it), name)?)));
+    find("vtid").or_else(|| find("tid"))
+}
+
+/// The names that a part of a stream says; of a thread only those that change.
+fn names_of(reader: &Reader, part: &Part, classes: &mut [Option<Told>]) -> Vec<(i64, Named)> {
+    let mut last: HashMap<i64, Box<[u8]>> = HashMap::new();
+    let mut names = Vec::new();
+    let mut events = reader.events_of_part(part);
+    while let Some(message) = events.next() {
+        let Message::Event(event) = message else { continue };
+        let Some(known) = classes.get_mut(event.class().index()) else { continue };
+        for (tid, name) in known.get_or_insert_with(|| told(event.class())).iter() {
+            let (Some(tid), Some(Value::Text(name))) = (number(&event, tid), event.value(name))
+            else {
+                continue;
+            };
+            let same = last.get(&tid).is_some_and(|last| **last == *name);
+            if same || names.len() >= NAMES_MAX {
+                continue;
+            }
+            last.insert(tid, name.into());
+            let from = event.time().unwrap_or(i64::MIN);
+            names.push((tid, Named { from, name: name.into() }));
+        }
+    }
+    names
+}
