@@ -11,6 +11,7 @@ import queue
 import random
 import re
 import resource
+import selectors
 import shutil
 import signal
 import socket
@@ -30,6 +31,26 @@ FAILED = []
 RUNS = [0]
 
 
+def both(process, until):
+    """Its stdout and stderr, to their ends; at `until` it is killed. Thousands are read: no thread for each."""
+    found = {process.stdout: bytearray(), process.stderr: bytearray()}
+    with selectors.DefaultSelector() as selector:
+        for pipe in found:
+            selector.register(pipe, selectors.EVENT_READ)
+        while selector.get_map():
+            for key, _ in selector.select(until - time.monotonic() if until else None):
+                data = os.read(key.fd, 1 << 20)
+                if not data:
+                    selector.unregister(key.fileobj)
+                # What would be a flood is read, but not kept: this process's memory is counted with the other's.
+                elif len(found[key.fileobj]) < OUTPUT:
+                    found[key.fileobj] += data
+            if until and time.monotonic() >= until:
+                process.kill()
+                until = None
+    return bytes(found[process.stdout]), bytes(found[process.stderr])
+
+
 class Run:
     """One run of the command."""
 
@@ -47,21 +68,11 @@ class Run:
                 **as_user,
             )
         with started as process:
-            watch = threading.Timer(30 * limit, process.kill)
-            watch.start()
-            talk = []
-            reader = threading.Thread(target=lambda: talk.append(process.stderr.read()))
-            reader.start()
-            # What would be a flood is read, but not kept: this process's memory is counted with the other's.
-            self.text = process.stdout.read(OUTPUT)
-            while process.stdout.read(1 << 20):
-                pass
-            reader.join()
+            self.text, talk = both(process, time.monotonic() + 30 * limit)
             _, status, usage = os.wait4(process.pid, 0)
-            watch.cancel()
             process.returncode = 0
         self.status = os.waitstatus_to_exitcode(status)
-        self.talk = talk[0].decode(errors="replace")
+        self.talk = talk.decode(errors="replace")
         # Of a CPU: other programs may have them.
         self.seconds, self.memory = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
         self.limit = limit
