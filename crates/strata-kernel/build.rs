@@ -2,9 +2,15 @@
 //!
 //! `CLANG` names the compiler; else the newest of those below that is there. Nothing of this is needed on
 //! the machine that records.
+//!
+//! Cargo runs this anew for each profile and for each compiler driver; what was compiled for one of them is kept in
+//! `target/bpf`, by what clang was given, and taken from there.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::process::{exit, Command};
+use std::process::{exit, Command, Output};
+use std::sync::Mutex;
 
 const PROGRAMS: [&str; 5] = ["follow", "hot", "syscalls", "tracepoint", "uprobe"];
 /// Also for events with early tests; see record.bpf.h.
@@ -22,18 +28,73 @@ fn main() {
     }
     let here = std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64");
     let clang = if here { clang() } else { String::new() };
+    let version = if here { version(&clang) } else { Vec::new() };
+    let kept = kept(&out);
     let plain = PROGRAMS.into_iter().map(|program| (program, false));
+    let mut variants = Vec::new();
     for (program, is_early) in plain.chain(EARLY.into_iter().map(|program| (program, true))) {
-        for mode in MODES {
-            let kind = if is_early { ".early" } else { "" };
-            let object = out.join(format!("{program}{kind}.{mode}.bpf.o"));
-            if !here {
-                // `KernelSession::begin` says so.
-                write(&object);
-                continue;
-            }
-            compile(&clang, program, mode, is_early, &object);
-            strip(&clang, &object);
+        variants.extend(MODES.map(|mode| (program, mode, is_early)));
+    }
+    let left = Mutex::new(variants.into_iter());
+    let work = || loop {
+        let Some(variant) = left.lock().ok().and_then(|mut left| left.next()) else { return };
+        let (program, mode, is_early) = variant;
+        let kind = if is_early { ".early" } else { "" };
+        let object = out.join(format!("{program}{kind}.{mode}.bpf.o"));
+        if here {
+            make(&clang, &version, kept.as_deref(), variant, &object);
+        } else {
+            // `KernelSession::begin` says so.
+            write(&object);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(work);
+        }
+    });
+}
+
+/// `target/bpf`, where `out` is `target/PROFILE/build/strata-kernel-HASH/out` or a level below.
+fn kept(out: &Path) -> Option<PathBuf> {
+    let target = out.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists())?;
+    let kept = target.join("bpf");
+    std::fs::create_dir_all(&kept).ok()?;
+    Some(kept)
+}
+
+/// A program, a loss mode, and whether it tests early.
+type Variant<'a> = (&'a str, &'a str, bool);
+
+/// Compiles `object`, or copies it, where the same was compiled before.
+fn make(clang: &str, version: &[u8], kept: Option<&Path>, variant: Variant<'_>, object: &Path) {
+    let command = |last: &[&str]| {
+        let mut command = compiler(clang, variant);
+        command.args(last).output()
+    };
+    // What the preprocessor makes of it has all headers in it, and their paths, but that of libbpf's is of this build.
+    let text = command(&["-E", "-o", "-"])
+        .ok()
+        .filter(|text| text.status.success() && !text.stdout.is_empty());
+    let kept = kept.zip(text).map(|(kept, text)| {
+        let libbpf = std::env::var("DEP_BPF_INCLUDE").unwrap_or_else(|_| "-".to_owned());
+        let text = String::from_utf8_lossy(&text.stdout).replace(&libbpf, "LIBBPF");
+        let mut hasher = DefaultHasher::new();
+        (version, text, flags(variant), std::env::var_os("LLVM_STRIP")).hash(&mut hasher);
+        let name = object.file_name().unwrap_or_default().to_string_lossy();
+        kept.join(format!("{:016x}-{name}", hasher.finish()))
+    });
+    if kept.as_ref().is_some_and(|kept| std::fs::copy(kept, object).is_ok()) {
+        return;
+    }
+    compile(clang, variant, object);
+    strip(clang, object);
+    // Another build may be at the same, so that it comes to its name whole.
+    if let Some(kept) = kept {
+        let new = kept.with_extension(std::process::id().to_string());
+        let copied = std::fs::copy(object, &new).and_then(|_| std::fs::rename(&new, &kept));
+        if copied.is_err() {
+            let _ = std::fs::remove_file(&new);
         }
     }
 }
@@ -51,6 +112,15 @@ fn write(object: &Path) {
 
 fn runs(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// What its compiler is, for what was compiled by another.
+fn version(clang: &str) -> Vec<u8> {
+    Command::new(clang)
+        .arg("--version")
+        .output()
+        .map(|Output { stdout, .. }| stdout)
+        .unwrap_or_default()
 }
 
 fn clang() -> String {
@@ -87,27 +157,41 @@ fn includes() -> Vec<String> {
     all
 }
 
-fn compile(clang: &str, program: &str, mode: &str, is_early: bool, object: &Path) {
-    let source = format!("../../probe/kernel/{program}.bpf.c");
+fn flags((_, mode, is_early): Variant<'_>) -> Vec<String> {
+    let mut all: Vec<_> =
+        ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-ffreestanding", "-std=gnu11"]
+            .into_iter()
+            .chain([
+                "-Wall",
+                "-Wextra",
+                "-Wno-unused-parameter",
+                "-Werror=implicit-function-declaration",
+            ])
+            .chain(["-D__TARGET_ARCH_x86"])
+            .map(str::to_owned)
+            .collect();
+    all.push(format!("-DSTRATA_KERNEL_LOSS_MODE=STRATA_RING_{}", mode.to_uppercase()));
+    all.extend(is_early.then(|| "-DSTRATA_KERNEL_EARLY".to_owned()));
+    all
+}
+
+fn source((program, ..): Variant<'_>) -> String {
+    format!("../../probe/kernel/{program}.bpf.c")
+}
+
+fn compiler(clang: &str, variant: Variant<'_>) -> Command {
     let mut command = Command::new(clang);
+    command.args(flags(variant)).args(includes()).arg(source(variant));
     command
-        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-ffreestanding", "-std=gnu11"])
-        .args([
-            "-Wall",
-            "-Wextra",
-            "-Wno-unused-parameter",
-            "-Werror=implicit-function-declaration",
-        ])
-        .arg("-D__TARGET_ARCH_x86")
-        .arg(format!("-DSTRATA_KERNEL_LOSS_MODE=STRATA_RING_{}", mode.to_uppercase()))
-        .args(includes())
-        .args(is_early.then_some("-DSTRATA_KERNEL_EARLY"))
-        .args(["-c", &source, "-o"])
-        .arg(object);
-    match command.output() {
+}
+
+fn compile(clang: &str, variant: Variant<'_>, object: &Path) {
+    match compiler(clang, variant).args(["-c", "-o"]).arg(object).output() {
         Ok(output) if output.status.success() => {}
         Ok(output) => fail(&format!(
-            "{clang} cannot compile {source} ({mode}):\n{}",
+            "{clang} cannot compile {} ({}):\n{}",
+            source(variant),
+            variant.1,
             String::from_utf8_lossy(&output.stderr)
         )),
         Err(error) => fail(&format!("{clang}: {error}")),
