@@ -1,7 +1,6 @@
 //! Disk full, limits, folders gone: a typed error, whole packets on disk, and nothing else harmed.
 
-mod support;
-
+use crate::support::{attr, packets, ways, Folder, Traced};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +9,6 @@ use strata_collect::Producer::{Alive, Dead};
 use strata_collect::{Directory, Error};
 use strata_ring::producer::Header;
 use strata_ring::{Attr, LossMode, Publish};
-use support::{attr, packets, ways, Folder, Traced};
 
 /// Runs an ignored test of this file in a process of its own, behind `prelude`, a shell command that
 /// ends with "exec". `None`: the prelude is not possible here.
@@ -18,7 +16,11 @@ fn alone(test: &str, prelude: &str, folder: &Path) -> Option<String> {
     let script = format!("{prelude} \"$0\" --exact --ignored --nocapture \"$1\"");
     let exe = env::current_exe().unwrap();
     let mut command = Command::new("sh");
-    command.args(["-c", &script]).arg(exe).arg(test).env("STRATA_TEST_FOLDER", folder);
+    command
+        .args(["-c", &script])
+        .arg(exe)
+        .arg(format!("failures::{test}"))
+        .env("STRATA_TEST_FOLDER", folder);
     let output = command.output().unwrap();
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -312,7 +314,7 @@ fn packet_before_any_metadata_is_not_written_and_stays() {
         let error = t.collector.flush(&mut || None).unwrap_err();
         assert!(matches!(error, Error::NoMetadata { .. }), "{error}");
         assert!(!t.file().exists());
-        let text = strata_ctf::metadata::write(&support::trace(Header::Compact));
+        let text = strata_ctf::metadata::write(&crate::support::trace(Header::Compact));
         t.collector.set_metadata(&text).unwrap();
         t.finish(Alive);
         assert_eq!(t.stats().records, 1);

@@ -1,19 +1,17 @@
 //! Producers that write nonsense into their memory, and producers that die.
 
-mod support;
-
+use crate::support::{attr, babeltrace, packets, parse, ways, Folder, Traced};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use strata_collect::Producer::{Alive, Dead};
 use strata_ring::producer::Header;
 use strata_ring::{channel_bytes, LossMode, Publish};
-use support::{attr, babeltrace, packets, parse, ways, Folder, Traced};
 
 struct Random(u64);
 
 impl Random {
     fn new() -> Random {
-        let seed = support::now() ^ u64::from(std::process::id()) << 32;
+        let seed = crate::support::now() ^ u64::from(std::process::id()) << 32;
         println!("seed {seed}");
         Random(seed)
     }
@@ -31,7 +29,7 @@ impl Random {
             0 => self.below(1 << 31) << 33 | self.below(1 << 31),
             1 => self.below(t.attr.subbuf_bytes * t.attr.nr_subbufs * 4),
             2 => u64::MAX - self.below(8192),
-            _ => support::now(),
+            _ => crate::support::now(),
         };
         (at, value.to_ne_bytes())
     }

@@ -1,14 +1,12 @@
 //! The collector's program is killed: what it leaves are files of whole packets.
 
-mod support;
-
+use crate::support::{attr, babeltrace, packets, ways, Folder, Traced};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 use strata_ring::producer::Header;
 use strata_ring::{Attr, LossMode};
-use support::{attr, babeltrace, packets, ways, Folder, Traced};
 
 const KILLS: u64 = 100;
 /// How many of the traces babeltrace2 reads.
@@ -69,7 +67,12 @@ fn child_collects_until_it_is_killed() {
 
 fn spawn(folder: &Path) -> Child {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "--ignored", "--nocapture", "child_collects_until_it_is_killed"]);
+    command.args([
+        "--exact",
+        "--ignored",
+        "--nocapture",
+        "killed::child_collects_until_it_is_killed",
+    ]);
     command.env("STRATA_TEST_FOLDER", folder).env_remove("STRATA_SEED");
     command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
 }

@@ -1,13 +1,11 @@
 //! Discarded and overwritten records: what the files say, and what babeltrace2 makes of it.
 
-mod support;
-
+use crate::support::{attr, babeltrace, packets, parse, ways, Folder, Traced};
 use strata_collect::Producer::Alive;
 use strata_collect::StreamStats;
 use strata_ctf::read::{DiscardedKind, Message, Reader, TimeRange};
 use strata_ring::producer::Header;
 use strata_ring::{LossMode, Publish};
-use support::{attr, babeltrace, packets, parse, ways, Folder, Traced};
 
 /// How many discarded events babeltrace2 warns of.
 fn warned(talk: &str) -> u64 {

@@ -1,14 +1,12 @@
 //! The metadata is whole at any time, and there before the packets that need it.
 
-mod support;
-
+use crate::support::{attr, ways, Folder, Traced};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use strata_collect::Directory;
 use strata_collect::Producer::Alive;
 use strata_ring::producer::Header;
 use strata_ring::LossMode;
-use support::{attr, ways, Folder, Traced};
 
 #[test]
 fn set_metadata_while_it_is_read_never_shows_a_part() {
@@ -48,7 +46,7 @@ fn describe_is_asked_between_taking_a_packet_and_writing_it() {
             assert!(t.record(n));
         }
         let (mut asked, mut sizes) = (0, Vec::new());
-        let text = strata_ctf::metadata::write(&support::trace(Header::Compact));
+        let text = strata_ctf::metadata::write(&crate::support::trace(Header::Compact));
         let mut describe = || {
             asked += 1;
             sizes.push(fs::metadata(&file).map_or(0, |m| m.len()));

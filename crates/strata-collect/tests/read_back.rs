@@ -1,11 +1,9 @@
 //! What was recorded is what babeltrace2 reads.
 
-mod support;
-
+use crate::support::{attr, now, packets, pin, ways, Event, Folder, Traced};
 use strata_collect::Producer::{Alive, Dead};
 use strata_ring::producer::{stamp, Header};
 use strata_ring::{LossMode, Publish};
-use support::{attr, now, packets, pin, ways, Event, Folder, Traced};
 
 /// Longer than the 27 bits of a short timestamp of a compact header [ns].
 const PAUSE: u64 = 150_000_000;

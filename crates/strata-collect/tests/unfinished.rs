@@ -1,14 +1,12 @@
 //! Threads that were killed, or never came back, while they wrote a record: by commit, nobody knows how many
 //! records are before it, and where it ends.
 
-mod support;
-
+use crate::support::{attr, babeltrace, packets, parse, trace, Folder, Traced};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use strata_collect::Producer::{Alive, Dead};
 use strata_ring::producer::Header;
 use strata_ring::{LossMode, Publish};
-use support::{attr, babeltrace, packets, parse, trace, Folder, Traced};
 
 /// Five records, a slot that is never committed, and one behind it.
 fn with_a_hole(folder: &Folder, name: &str, header: Header) -> Traced {

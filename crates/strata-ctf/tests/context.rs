@@ -1,13 +1,11 @@
 //! A stream class whose records have an event context: what was written is what is read back, by this
 //! crate and by babeltrace2.
 
-mod support;
-
+use crate::support::*;
 use std::path::Path;
 use strata_ctf::read::{Message, Reader, Scope, TimeRange, Value};
 use strata_ctf::walk::Walker;
 use strata_model::{Element, Field, FieldClass, Integer, RecordHeader, Trace};
-use support::*;
 
 const HEADERS: [RecordHeader; 2] = [RecordHeader::Compact, RecordHeader::Large];
 

@@ -1,16 +1,13 @@
 //! A part of a trace as a smaller trace: what was chosen is read back as it was, by babeltrace2, too.
 
-mod read_support;
-mod support;
-
 use std::fs;
 use std::path::Path;
 use strata_ctf::cut::{CutError, Cutter};
 use strata_ctf::read::{Damage, DiscardedKind, Event, Message, Reader, TimeRange};
 use strata_model::RecordHeader;
 
-use read_support::*;
-use support::*;
+use crate::read_support::*;
+use crate::support::*;
 
 /// What is told of a trace: events by their time and debug text, and what was discarded.
 #[derive(Debug, Default, PartialEq, Clone)]

@@ -1,10 +1,8 @@
 //! Random fields of any width and alignment in both byte orders, compared with what babeltrace2 shows.
 
-mod support;
-
+use crate::support::*;
 use std::fmt::Write;
 use strata_ctf::read::{FieldInfo, Message, Reader, Scope, TimeRange, Visit};
-use support::*;
 
 struct Random(u64);
 

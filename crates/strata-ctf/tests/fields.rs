@@ -1,9 +1,7 @@
 //! Fields of every class, written by hand and read by babeltrace2.
 
-mod support;
-
+use crate::support::*;
 use strata_model::{Base, Element, Field, FieldClass, FieldOrder, Float, Integer};
-use support::*;
 
 /// Bytes of several values in native byte order.
 macro_rules! bytes {

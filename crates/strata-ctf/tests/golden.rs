@@ -1,8 +1,7 @@
 //! The whole text of metadata. After a change that is meant, `STRATA_GOLDEN=write cargo test`
 //! writes the files anew; look at the difference.
 
-mod support;
-
+use crate::support::*;
 use std::fs;
 use std::path::Path;
 use strata_ctf::environment::{user_environment, Known, UserProcess};
@@ -11,7 +10,6 @@ use strata_model::{
     Array, Base, ByteOrder, ClockClass, Element, Enumeration, EventClass, Field, FieldClass,
     FieldOrder, Float, Integer, Label, RecordHeader, Sequence, StreamClass, Trace,
 };
-use support::*;
 
 fn check(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);

@@ -1,14 +1,12 @@
 //! Random events with random values, read back by babeltrace2. `STRATA_SEED=N` repeats a run.
 
-mod support;
-
+use crate::support::*;
 use std::fmt::Write;
 use strata_ctf::walk::Walker;
 use strata_model::{
     Array, Base, Element, Enumeration, EnvValue, EventClass, Field, FieldClass, FieldOrder, Float,
     Integer, Label, RecordHeader, Sequence,
 };
-use support::*;
 
 /// xorshift64*.
 struct Random(u64);

@@ -1,16 +1,13 @@
 //! Traces are found, opened and read in the order of time.
 
-mod read_support;
-mod support;
-
-use read_support::*;
+use crate::read_support::*;
+use crate::support::*;
 use std::fs;
 use std::os::unix::fs::symlink;
 use strata_ctf::read::{
     find, DamageKind, DiscardedKind, Message, OpenError, Reader, TimeRange, Value,
 };
 use strata_model::RecordHeader;
-use support::*;
 
 #[test]
 fn find_of_a_missing_path_says_so() {

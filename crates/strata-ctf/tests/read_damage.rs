@@ -1,9 +1,7 @@
 //! Damaged traces: what is wrong is said, with stream, packet and offset; all that is intact is shown.
 
-mod read_support;
-mod support;
-
-use read_support::*;
+use crate::read_support::*;
+use crate::support::*;
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -11,7 +9,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use strata_ctf::read::{Damage, DamageKind, HeaderDamage, Message, Reader, TimeRange};
 use strata_model::Uuid;
-use support::*;
 
 /// Bytes of a packet's header and context, and where some of their fields are.
 const HEAD: usize = strata_ctf::packet::HEADER_BYTES;

@@ -1,14 +1,12 @@
 //! Packets, record headers, clocks, environments and names, by hand and read by babeltrace2.
 
-mod support;
-
+use crate::support::*;
 use std::fs;
 use strata_ctf::environment::{user_environment, Known, UserProcess};
 use strata_ctf::{metadata, packet};
 use strata_model::{
     ClockClass, EnvValue, EventClass, Integer, RecordHeader, StreamClass, Trace, Uuid,
 };
-use support::*;
 
 const HEADERS: [RecordHeader; 2] = [RecordHeader::Compact, RecordHeader::Large];
 

@@ -1,7 +1,6 @@
 //! Metadata of other tracers, and Strata's own, back to what it was made of; and broken metadata.
 
-mod support;
-
+use crate::support::*;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +12,6 @@ use strata_model::{
     FieldClass, FieldOrder, Flags, Float, Integer, Label, RecordHeader, Sequence, StreamClass,
     Trace,
 };
-use support::*;
 
 fn file(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)).unwrap()

@@ -1,12 +1,10 @@
 //! What metadata means, compared with what babeltrace2 says it means.
 
-mod support;
-
+use crate::support::*;
 use std::fmt::Write;
 use strata_ctf::tsdl::parse;
 use strata_model::schema::*;
 use strata_model::{Base, ClockClass};
-use support::*;
 
 const HEAD: &str = "/* CTF 1.8 */
 trace { major = 1; minor = 8; byte_order = le; };

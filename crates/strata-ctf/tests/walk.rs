@@ -1,13 +1,11 @@
 //! Through packets from record to record, whatever is in them. tests/random.rs and tests/fields.rs have
 //! the same records read by babeltrace2.
 
-mod support;
-
+use crate::support::*;
 use strata_ctf::walk::{Record, WalkError, Walker};
 use strata_model::{
     ByteOrder, Element, EventClass, FieldClass, FieldOrder, Integer, RecordHeader, TraceError,
 };
-use support::*;
 
 const HEADERS: [RecordHeader; 2] = [RecordHeader::Compact, RecordHeader::Large];
 

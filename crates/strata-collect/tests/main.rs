@@ -1,0 +1,10 @@
+//! All tests of the crate from outside, as one program: to link one for each file takes longer than to run them.
+
+mod failures;
+mod hostile;
+mod killed;
+mod losses;
+mod metadata;
+mod read_back;
+mod support;
+mod unfinished;
