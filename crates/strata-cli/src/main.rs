@@ -19,6 +19,7 @@ mod talk;
 mod trace_list;
 mod units;
 mod view;
+mod zone;
 
 use std::io;
 use std::process::ExitCode;

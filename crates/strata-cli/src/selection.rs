@@ -167,7 +167,7 @@ pub fn parse_filter(text: &str) -> Result<Filter, String> {
 /// `local`, `utc`, or a name of the time zone database.
 fn parse_zone(text: &str) -> Result<TimeZone, String> {
     match text.to_ascii_lowercase().as_str() {
-        "local" => Ok(TimeZone::system()),
+        "local" => Ok(crate::zone::local()),
         "utc" => Ok(TimeZone::UTC),
         _ => TimeZone::get(text).map_err(|_| {
             format!(
