@@ -20,10 +20,10 @@ FUZZ = $(filter tests/fuzz/%,$(SYSTEM_TESTS))
 GATES = $(sort $(shell find tools/gate tools/test -maxdepth 1 -type f -perm -u+x))
 # Of them not beside others (see tools/run-tests): these measure, or build what the others use.
 ALONE := tools/gate/install
-# Cargo does one thing at a time in target/debug, and both take long: this begins first, rust_lint comes later.
+# Cargo does one thing at a time in target/debug: this begins first, and compiles what rust_lint looks at, too.
 FIRST := tools/gate/rust_test
 # Of the plan, what the quick tier leaves out: minutes of compilers, checkers, machines and measurements.
-LONG := (gate/(install|kernel_stack|rust_test)|tools/test/|cross-run|CHECK=|linking|/macros/|/lttng/|bench|attack/|fault/|fuzz/|vm/|interop/)
+LONG := (gate/(install|kernel_stack)|tools/test/|cross-run|CHECK=|linking|/macros/|/lttng/|bench|attack/|fault/|fuzz/|vm/|interop/)
 ONCE ?=
 SAVE ?=
 ONLY ?=
@@ -71,10 +71,9 @@ test:
 		echo "make test: ONLY='$(ONLY)': fits none of the command lines in build/plan.list." >&2; exit 2; }
 	@$(if $(ONLY),ALWAYS=1) tools/run-tests -t 1800 - <build/tests.list
 
-# Before each commit; what has changed is built.
+# Before each commit; what has changed is built. Of the crates' tests those beside the code: BRIEF=1.
 quick: build
 	+@$(PLAN) | grep -E -v -e '$(LONG)' >build/quick.list
-	@echo '& cargo test --workspace --lib --offline --locked --quiet' >>build/quick.list
 	@BRIEF=1 tools/run-tests -t 600 - <build/quick.list
 
 build:
