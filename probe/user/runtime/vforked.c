@@ -40,8 +40,8 @@ static int register_area(void)
 	if (__atomic_load_n(&strata_thread, __ATOMIC_RELAXED) != STRATA_THREAD_VFORKED ||
 	    __atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED))
 		return -ENXIO;
-	/* Of a child that has died within a section. */
-	strata_rseq_leave();
+	/* A child may have died within a section: what it has left in rseq_cs is none of this one. */
+	memset(area.bytes + 8, 0, 8);
 	if (strata_syscall(SYS_rseq, &area, sizeof(area), 0, RSEQ_SIGNATURE) && errno != EBUSY)
 		code = errno == EINVAL ? -ESTALE : -ENXIO;
 	errno = saved;

@@ -1,10 +1,12 @@
 //! A trace as `strata view` shows it, in every layout.
 
+use std::sync::Arc;
+
 use crate::files::{metadata_and_more, Files};
 use crate::shown;
 use std::ops::ControlFlow;
 use strata_analyze::pipeline::{self, Job, Output, Summary};
-use strata_analyze::render::{ClockStyle, FieldList, Format, Head, Options, TimeZone};
+use strata_analyze::render::{ClockStyle, FieldList, Format, Head, Options, ThreadNames, TimeZone};
 use strata_analyze::stats;
 use strata_ctf::model::schema::Structure;
 use strata_ctf::read::{Message, Reader, TimeRange};
@@ -29,6 +31,8 @@ impl Flags {
             delta: self.layout & 8 == 0,
             fields: (self.layout & 16 != 0).then(|| some_fields(reader)),
             losses: false,
+            thread_names: (self.clock & 0x20 != 0)
+                .then(|| Arc::new(ThreadNames::read(reader, 1, &|| false))),
             source: Option::None,
             head: Head::split(if self.clock & 0x40 != 0 { &["all"][..] } else { &[] }).0,
             clock: styles.get(usize::from(self.clock % 7)).copied(),

@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use strata_ctf::environment::THREAD_NAME_OF;
-use strata_model::EnvValue;
 use strata_ctf::read::{Event, EventClass, FieldRef, Message, Part, Reader, Scope, Value};
+use strata_model::EnvValue;
 
 use super::plan::scope;
 use super::shown;
