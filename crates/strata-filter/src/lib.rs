@@ -39,6 +39,7 @@ mod error;
 pub mod evaluate;
 mod excerpt;
 mod expr;
+pub mod lower;
 mod number;
 mod parse;
 mod pattern;
