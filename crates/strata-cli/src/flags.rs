@@ -167,10 +167,11 @@ pub struct RecordFlags {
     probe: Vec<String>,
 
     /// Record no events of the kernel; -u '*:*' is the same
-    #[arg(long, conflicts_with_all = ["kernel", "probe", "filter", "all_processes", "lttng_env"])]
+    #[arg(long, conflicts_with_all = ["kernel", "probe", "all_processes", "lttng_env"])]
     no_kernel: bool,
 
-    /// Of the kernel's events, record those only that EXPRESSION selects, such as 'ret < 0'
+    /// Record only those events that EXPRESSION selects, such as 'myapp:request && size > 4096' or
+    /// 'ret < 0'; asked where they happen, in applications and in the kernel
     #[arg(short, long, value_name = "EXPRESSION", value_parser = parse_filter)]
     filter: Option<Filter>,
 
@@ -406,6 +407,7 @@ impl RecordFlags {
         };
         Ok(Options {
             rules,
+            filter: self.filter.clone(),
             kernel: self.kernel_options()?,
             output: self.output.clone(),
             version: match self.ctf {
@@ -442,11 +444,7 @@ impl RecordFlags {
                 as_lttng: self.lttng_env,
             }));
         }
-        let flags = [
-            ("--filter", self.filter.is_some()),
-            ("--all-processes", self.all_processes),
-            ("--lttng-env", self.lttng_env),
-        ];
+        let flags = [("--all-processes", self.all_processes), ("--lttng-env", self.lttng_env)];
         if let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) {
             bail!(
                 "{flag}: no event of the kernel is recorded, since --user names tracepoints of \
@@ -507,7 +505,9 @@ mod tests {
         }
         let asked = |arguments: &[&str]| record(arguments).unwrap().kernel.unwrap();
         assert!(asked(&["cmd"]).is_default() && !asked(&["cmd"]).is_required());
-        for arguments in [&["--all-processes"][..], &["--lttng-env"], &["-f", "ret < 0"]] {
+        // A filter is for whatever is recorded.
+        assert!(asked(&["-f", "ret < 0"]).is_default() && !asked(&["-f", "ret < 0"]).is_required());
+        for arguments in [&["--all-processes"][..], &["--lttng-env"]] {
             assert!(asked(arguments).is_default() && asked(arguments).is_required());
         }
     }
@@ -634,8 +634,6 @@ mod tests {
             (&["--max-size", "big", "cmd"], "512K"),
             (&["-p", "17,0"], "'0' is no number of a process"),
             (&["-p", "99999999999"], "1 to 2147483647"),
-            (&["-u", "a:*", "--filter", "ret < 0"], "--kernel"),
-            (&["--no-kernel", "--filter", "ret < 0"], "--no-kernel"),
             (&["--no-kernel", "-k", "read"], "--no-kernel"),
             (&["-k", "read", "--filter", "ret ="], "^"),
             (&["-u", "a:*", "--all-processes"], "--kernel"),

@@ -23,7 +23,7 @@ use rustix::process::{pidfd_open, Pid, PidfdFlags};
 use strata_collect::{remove_mark, Collector, Directory, Identity, Kinds, Producer};
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
-use strata_kernel::filter::{check, Candidate, End, Slips};
+use strata_kernel::filter::{can_select, check, Candidate, End, Slips};
 use strata_kernel::selection::{Selected, Selection};
 use strata_kernel::session::{
     check as check_kernel, Counts as Failures, KernelSession, Problem, SelectedEvent, Spec,
@@ -131,7 +131,7 @@ impl KernelLayer {
             return Ok(layer);
         }
         if let Some(filter) = &asked.filter {
-            check_filter(filter, &described)?;
+            check_filter(filter, &described, options.records_applications())?;
         }
         let spec = Spec {
             loss_mode: match options.mode {
@@ -457,9 +457,11 @@ fn is_of_others(spec: &Spec) -> bool {
     spec.follow != Follow::Children || spec.events.iter().any(|chosen| !chosen.event.is_followed)
 }
 
+/// `has_others`: what is no event of the kernel's may be one of applications.
+///
 /// # Errors
 /// What of it none of the events can pass.
-fn check_filter(filter: &Filter, events: &[SelectedEvent]) -> Result<(), Slips> {
+fn check_filter(filter: &Filter, events: &[SelectedEvent], has_others: bool) -> Result<(), Slips> {
     let mut candidates = Vec::with_capacity(events.len());
     for chosen in events {
         let ends: &[(bool, End)] = match chosen.event.exit_fields.is_empty() {
@@ -470,7 +472,10 @@ fn check_filter(filter: &Filter, events: &[SelectedEvent]) -> Result<(), Slips> 
             candidates.push(Candidate { event: &chosen.event, end });
         }
     }
-    check(filter, &candidates)
+    match has_others && can_select(filter, &candidates) {
+        true => Ok(()),
+        false => check(filter, &candidates),
+    }
 }
 
 /// Each rule, with what may help if it matches nothing.

@@ -182,6 +182,7 @@ impl<'a> Mover<'a> {
         if self.shared.has_failed_in(Layer::User) {
             process.leave_unwritten();
         }
+        process.look_at_events(self.place.filtered);
         let report = process.close(self.rules, &mut self.matched, self.shared);
         self.closed.add(&report.counts);
         self.shared.process_went();

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use strata_ctf::end_mark::{EndMark, Losses};
 use strata_user::{
-    new_generation, Clock, ClockKind, HeaderChoice, Launch, Listener, LossMode, Rules, SessionSpec,
-    ENVIRONMENT,
+    new_generation, Clock, ClockKind, HeaderChoice, Launch, Listener, LossMode, Program, Rules,
+    SessionSpec, ENVIRONMENT,
 };
 
 use crate::command::{Inherited, Running};
@@ -20,6 +20,7 @@ use crate::describe::Machine;
 use crate::detach::Detaching;
 use crate::disk::DiskLimit;
 use crate::error::SessionError;
+use crate::filtered::{self, Filtered};
 use crate::folder::{TimeStamp, TraceFolder};
 use crate::keeper::{Keeper, KeeperParts, Target};
 use crate::kernel::{self, KernelLayer, LayerEnd, Watched};
@@ -73,6 +74,7 @@ pub fn record(
         Some(rules) => rules.clone(),
         None => Rules::parse(&["*:*"]).map_err(strata_user::Error::from)?,
     };
+    let filter = filtered::program(options)?;
     let stamp = TimeStamp::now().map_err(system("tell the time"))?;
     let shared = Shared::new().map_err(system("make an eventfd"))?;
     let folder = match &options.output {
@@ -80,8 +82,9 @@ pub fn record(
         None => TraceFolder::create_by_time(Path::new(""), &stamp.name)?,
     };
     let machine = Machine::new(options.mode, options.version);
-    let (spec, clock) = (spec(options, rules), Clock::new());
-    let setup = Setup { options, spec, stamp, inherited, machine, clock, shared, stop };
+    let (spec, clock) = (spec(options, rules, filter), Clock::new());
+    let filtered = Filtered::new(options);
+    let setup = Setup { options, spec, stamp, inherited, machine, clock, shared, stop, filtered };
     if let Err(error) = folder.begin() {
         folder.remove_if_empty();
         return Err(error.into());
@@ -112,6 +115,7 @@ struct Setup<'a> {
     clock: Clock,
     shared: Shared,
     stop: &'a Stop,
+    filtered: Filtered,
 }
 
 /// Who is recorded, and the command if there is one.
@@ -137,9 +141,10 @@ struct Begun {
 }
 
 /// What the session wants of each process.
-fn spec(options: &Options, rules: Rules) -> SessionSpec {
+fn spec(options: &Options, rules: Rules, filter: Option<Program>) -> SessionSpec {
     SessionSpec {
         rules,
+        filter,
         loss_mode: match options.mode {
             Mode::Discard => LossMode::Discard,
             Mode::Overwrite => LossMode::Overwrite,
@@ -206,8 +211,13 @@ impl Setup<'_> {
             })
         });
         let has_applications = keeper.is_some();
-        let place =
-            Place { folder: &mut folder, machine: &self.machine, created: &self.stamp.iso, shared };
+        let place = Place {
+            folder: &mut folder,
+            machine: &self.machine,
+            created: &self.stamp.iso,
+            shared,
+            filtered: &self.filtered,
+        };
         let mover = Mover::new(place, &spec.rules, shared, arriving, self.options.flush);
         let mut watch = Watch {
             shared,
@@ -274,6 +284,7 @@ impl Setup<'_> {
                 )
             }));
         }
+        remarks.extend(self.filtered.remarks());
         remarks.extend(folder.remark());
         let mut layers = Vec::new();
         if watch.has_applications {

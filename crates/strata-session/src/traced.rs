@@ -16,6 +16,7 @@ use strata_user::{AppSession, Application, RecordFormat, Rules};
 
 use crate::describe::{known, new_uuid, stream_class, Machine, TraceOf};
 use crate::error::{failure_text, is_ours};
+use crate::filtered::Filtered;
 use crate::folder::TraceFolder;
 use crate::pace::{keep, Pace};
 use crate::report::{Counts, ProcessReport};
@@ -180,6 +181,7 @@ pub(crate) struct Place<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) created: &'a str,
     pub(crate) shared: &'a Shared,
+    pub(crate) filtered: &'a Filtered,
 }
 
 impl Moved {
@@ -327,6 +329,13 @@ impl Moved {
             self.last = counts_of(&collector.stats(), self.streams);
         }
         self.last
+    }
+
+    /// Has its events looked at, with the filter.
+    pub(crate) fn look_at_events(&self, filtered: &Filtered) {
+        if let Some(session) = self.traced.session().as_ref() {
+            filtered.look(session.events());
+        }
     }
 
     /// Let go of the process, and say what became of it. The files stay as they are.

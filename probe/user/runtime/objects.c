@@ -428,6 +428,8 @@ static int begin_requested_session(const struct strata_user_request *request)
 	session->nr_subbufs = request->nr_subbufs;
 	session->rules_bytes = (uint32_t)request->rules_bytes;
 	memcpy(session->rules, request->rules, request->rules_bytes);
+	session->filter_bytes = (uint32_t)request->filter_bytes;
+	strata_environment_filter(request, strata_runtime.memory + STRATA_ABI_USER_FILTERS_OFFSET);
 	return strata_session_create(0);
 }
 

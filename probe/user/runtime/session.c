@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime.h"
+#include "selects.h"
 
 /* The memfd from its start to @end, mapped once more. NULL: it could not be. */
 static struct strata_user_channel *mapping_that_holds(uint64_t end, unsigned char **all,
@@ -62,9 +62,13 @@ static struct strata_user_channel *describe(unsigned char *memory,
 	return channel;
 }
 
-/* What the record path looks at, besides the ring. */
-static void complete(struct strata_user_channel *channel, uint32_t slot, uint64_t generation)
+/* What the record path looks at, besides the ring. Returns 0, or a negative errno: its filter cannot be used. */
+static int complete(struct strata_user_channel *channel, uint32_t slot, uint64_t generation)
 {
+	int code = strata_filter_map(slot, &channel->filter);
+
+	if (code)
+		return code;
 	channel->slot = slot;
 	channel->session_bit = UINT32_C(1) << slot;
 	channel->session = &strata_runtime.sessions[slot];
@@ -75,6 +79,7 @@ static void complete(struct strata_user_channel *channel, uint32_t slot, uint64_
 			      channel->session->flags & STRATA_ABI_USER_SESSION_VTID ? 4 : 0,
 			      &channel->session->generation, generation,
 			      &strata_runtime.control->clock_index);
+	return 0;
 }
 
 /*
@@ -85,6 +90,10 @@ static void make_common(struct strata_user_channel *channel)
 {
 	struct strata_user_channel *now = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
 
+	if (channel->filter) {
+		__atomic_store_n(&strata_mapped.filtered, channel, __ATOMIC_RELEASE);
+		return;
+	}
 	if (channel->ring.header.publish != STRATA_ABI_RING_BY_POSITION)
 		return;
 	while (now != &strata_no_channel &&
@@ -107,6 +116,8 @@ static void note_mapping(struct strata_user_channel *channel)
 
 static void forget(struct strata_user_channel *channel)
 {
+	if (channel->filter)
+		strata_filter_forget(channel->filter);
 	strata_munmap(channel, sizeof(*channel) + channel->ring.streams.nr *
 							  sizeof(struct strata_ring_stream));
 }
@@ -146,8 +157,11 @@ static struct strata_user_channel *map_channel(uint32_t slot, uint64_t generatio
 		return NULL;
 	memcpy(&header, all + begin, sizeof(header));
 	channel = usable(session, &header) ? describe(all + begin, &header) : NULL;
+	if (channel && complete(channel, slot, generation)) {
+		forget(channel);
+		channel = NULL;
+	}
 	if (channel) {
-		complete(channel, slot, generation);
 		channel->all = all;
 		channel->all_bytes = all_bytes;
 		/* RELEASE pairs with the ACQUIRE in strata_user_channel_of(). */
@@ -274,7 +288,13 @@ static int create(uint32_t slot)
 	}
 	channel->all = all;
 	channel->all_bytes = all_bytes;
-	complete(channel, slot, strata_load_relaxed(&session->generation));
+	code = complete(channel, slot, strata_load_relaxed(&session->generation));
+	if (code) {
+		forget(channel);
+		if (!largest || largest->all != all)
+			strata_munmap(all, all_bytes);
+		return code;
+	}
 	strata_ring_channel_format(&channel->ring);
 	if (!largest || largest->all != channel->all)
 		note_mapping(channel);

@@ -46,6 +46,7 @@ impl Bench {
             shared: Shared::new().unwrap(),
             spec: SessionSpec {
                 rules: strata_user::Rules::parse(&["*:*"]).unwrap(),
+                filter: None,
                 loss_mode: strata_user::LossMode::Discard,
                 subbuf_bytes: 4096,
                 nr_subbufs: 2,

@@ -182,13 +182,14 @@ fn record_of_everyone_ends_when_asked_once() {
 fn setup<'a>(options: &'a Options, stop: &'a Stop) -> Setup<'a> {
     Setup {
         options,
-        spec: spec(options, Rules::parse(&["a:*", "!a:b"]).unwrap()),
+        spec: spec(options, Rules::parse(&["a:*", "!a:b"]).unwrap(), None),
         stamp: TimeStamp::now().unwrap(),
         inherited: Inherited::prepare().unwrap(),
         machine: Machine::new(options.mode, options.version),
         clock: Clock::new(),
         shared: Shared::new().unwrap(),
         stop,
+        filtered: Filtered::new(options),
     }
 }
 
@@ -419,7 +420,7 @@ fn spec_of_a_process_is_what_the_options_say() {
     {
         let options =
             Options { mode, subbuf_bytes: 8192, nr_subbufs: 4, vtid: false, ..Options::default() };
-        let spec = spec(&options, Rules::parse(&["a:b"]).unwrap());
+        let spec = spec(&options, Rules::parse(&["a:b"]).unwrap(), None);
         assert_eq!(spec.loss_mode, loss_mode);
         assert_eq!((spec.subbuf_bytes, spec.nr_subbufs), (8192, 4));
         assert!(!spec.vtid && spec.inherit);
