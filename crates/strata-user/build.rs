@@ -13,7 +13,7 @@ fn main() {
     for path in ["src/rule.c", "src/filter.c", "../../abi/include/strata/abi/rule.h"] {
         println!("cargo:rerun-if-changed={path}");
     }
-    for header in ["ask.h", "compare.h", "filter.h"] {
+    for header in ["ask.h", "bind.h", "compare.h", "filter.h"] {
         println!("cargo:rerun-if-changed=../../probe/user/runtime/{header}");
     }
 }

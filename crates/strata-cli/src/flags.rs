@@ -61,7 +61,8 @@ What is recorded:
   -u '*:*'.
 
 Rules:
-  PROVIDER:EVENT, each with '*' for any text; '!' in front excludes;
+  PROVIDER:EVENT, each with '*' for any text and '?' for one character;
+  '!' in front excludes;
   '@LEVEL' behind selects that log level and worse ones, '@=LEVEL' that
   one only. Levels: emerg, alert, crit, err, warning, notice, info,
   debug_system, debug_program, debug_process, debug_module, debug_unit,

@@ -48,8 +48,7 @@ int strata_user_filter_ask(const void *filter, const struct strata_tracepoint *t
 	return bound;
 }
 
-int strata_user_glob(const char *pattern, size_t pattern_bytes, const char *text,
-		     size_t text_bytes)
+int strata_user_glob(const char *pattern, size_t pattern_bytes, const char *text, size_t text_bytes)
 {
 	return strata_abi_glob(pattern, pattern + pattern_bytes, text, text + text_bytes);
 }

@@ -14,7 +14,7 @@ int32_t strata_filter_thread(void)
 
 uint32_t strata_filter_cpu(void)
 {
-	return strata_rseq_available() ? strata_rseq_cpu() : (uint32_t)strata_ring_sched_getcpu();
+	return (uint32_t)strata_ring_sched_getcpu();
 }
 
 static const struct strata_filter_program all = { .nr = 0, .passes = 1 };

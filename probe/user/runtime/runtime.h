@@ -8,7 +8,7 @@
  *   arm.c          opcodes of call sites, changed from inside
  *   announce.c     the memfd is handed to whoever listens
  *   session.c      a session's channel: made, or mapped at the first record
- *   filter.c       what a session's filter selects (filter.h, compare.h, ask.h, selects.h)
+ *   filter.c       what a session's filter selects (filter.h, compare.h, bind.h, ask.h, selects.h)
  *   record.c       a record is written
  *   thread.c       by which thread
  *   names.c        threads are named

@@ -76,9 +76,12 @@ pub fn pick<'a, T>(random: &mut Random, from: &'a [T]) -> &'a T {
     &from[random.below(from.len())]
 }
 
-/// Text of few letters.
+/// Text of few letters, often as long as what one load compares, or nearly.
 pub fn text(random: &mut Random, most: usize) -> String {
-    (0..random.below(most + 1)).map(|_| *pick(random, &['a', 'b', 'é'])).collect()
+    match random.below(3) {
+        0 if most >= 10 => "abababababa"[..7 + random.below(4)].to_owned(),
+        _ => (0..random.below(most + 1)).map(|_| *pick(random, &['a', 'b', 'é'])).collect(),
+    }
 }
 
 /// from, to, label; automatic: behind the one before.
@@ -276,7 +279,22 @@ fn number(random: &mut Random, kind: u8, bytes: u8, flags: u8) -> Vec<u8> {
     let mut value = if kind == user::FLOAT {
         let real = *pick(
             random,
-            &[0.0, 1.0, 2.5, -0.5, -1.0, 1e300, f64::NAN, f64::INFINITY, 3.0, 9007199254740993.0],
+            &[
+                0.0,
+                1.0,
+                2.5,
+                -0.5,
+                1.5,
+                0.5,
+                -1.5,
+                -2.5,
+                -1.0,
+                1e300,
+                f64::NAN,
+                f64::INFINITY,
+                3.0,
+                9007199254740993.0,
+            ],
         );
         match bytes {
             4 => (real as f32).to_le_bytes().to_vec(),
