@@ -6,6 +6,8 @@
 #ifndef STRATA_RUNTIME_ASK_H
 #define STRATA_RUNTIME_ASK_H
 
+#include <strata/user/assemble.h>
+
 #include "bind.h"
 
 /* strata_filter_word_holds(), besides 0 and 1 */
@@ -56,6 +58,58 @@ STRATA_FILTER_INLINE uint32_t strata_filter_ask_words(const struct strata_filter
 			return STRATA_FILTER_UNDECIDED;
 		at = holds ? bound->yes : bound->no;
 	} while (__builtin_expect(at < nr, 0));
+	return at == STRATA_ABI_FILTER_PASS;
+}
+
+/*
+ * The first bytes of a value that is not put together; what is behind a text's NUL is anything. Returns 0 if it is no
+ * single number or text. A text is read up to the end of its page, not of what it is in.
+ */
+STRATA_FILTER_INLINE int strata_filter_part_word(const struct strata_user_part *part,
+						 uint64_t *word)
+{
+	const unsigned char *text;
+	unsigned char bytes[8] = { 0 };
+	uint32_t i;
+
+	if (part->kind == STRATA_USER_PART_VALUE) {
+		__builtin_memcpy(word, part->from.value, 8);
+		return 1;
+	}
+	if (part->kind != STRATA_USER_PART_STRING || !part->from.data)
+		return 0;
+	text = (const unsigned char *)(uintptr_t)part->from.data;
+	if (__builtin_expect(((uintptr_t)text & 4095) <= 4088, 1)) {
+		__builtin_memcpy(word, text, 8);
+		return 1;
+	}
+	for (i = 0; i < 8 && text[i]; i++)
+		bytes[i] = text[i];
+	__builtin_memcpy(word, bytes, 8);
+	return 1;
+}
+
+/* As strata_filter_ask_words(), of values that are not put together; one for each field. */
+STRATA_FILTER_INLINE uint32_t strata_filter_ask_parts(const struct strata_filter_program *program,
+						      const struct strata_user_part *parts)
+{
+	const uint32_t nr = program->nr;
+	uint32_t at = 0, is_in;
+	uint64_t word;
+
+	if (__builtin_expect(!nr, 0))
+		return program->passes;
+	do {
+		const struct strata_filter_bound *bound = &program->test[at];
+
+		if (bound->part_kind >= STRATA_FILTER_SLOW ||
+		    !strata_filter_part_word(&parts[bound->field], &word))
+			return STRATA_FILTER_UNDECIDED;
+		is_in = ((word & bound->mask) << bound->shift) - bound->first <= bound->width;
+		if (bound->part_kind & is_in) /* BEGINNING */
+			return STRATA_FILTER_UNDECIDED;
+		at = is_in != bound->negated ? bound->yes : bound->no;
+	} while (at < nr);
 	return at == STRATA_ABI_FILTER_PASS;
 }
 

@@ -35,7 +35,8 @@ struct strata_filter_bound {
 	uint16_t test;	      /* its number in the filter */
 	uint16_t field;	      /* of .left, or NO_FIELD */
 	uint16_t right_field; /* of .right */
-	uint16_t reserved[3];
+	uint8_t part_kind; /* asked of values that are not put together: they have no place yet */
+	uint8_t reserved[5];
 };
 
 struct strata_filter_program {
@@ -134,7 +135,7 @@ STRATA_FILTER_FUNCTION int strata_filter_never(const struct strata_abi_filter_te
 
 	if (nr == STRATA_FILTER_NO_FIELD || test->left.index != STRATA_ABI_FILTER_WHOLE)
 		return 0;
-	is_number = field->type == STRATA_ABI_USER_INTEGER || field->type == STRATA_ABI_USER_FLOAT;
+	is_number = strata_filter_is_number(field);
 	return (test->kind == STRATA_ABI_FILTER_NUMBER && !is_number) ||
 	       (test->kind == STRATA_ABI_FILTER_TEXT && is_number && !field->enumeration);
 }
@@ -236,10 +237,6 @@ STRATA_FILTER_FUNCTION void strata_filter_bind_word(struct strata_filter_bound *
 	if (bound->field == STRATA_FILTER_NO_FIELD || test->left.index != STRATA_ABI_FILTER_WHOLE ||
 	    __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
 		return;
-	offset = strata_filter_place(tracepoint, bound->field);
-	if (offset == UINT64_MAX)
-		return;
-	bound->offset = (uint32_t)offset;
 	if (test->kind == STRATA_ABI_FILTER_NUMBER && field->type == STRATA_ABI_USER_INTEGER &&
 	    !strata_filter_is_swapped(field))
 		strata_filter_bind_integer(bound, test, field);
@@ -247,6 +244,12 @@ STRATA_FILTER_FUNCTION void strata_filter_bind_word(struct strata_filter_bound *
 		 !test->left.mask)
 		strata_filter_bind_text(bound, strata_filter_text(filter, &test->right),
 					test->right.text_bytes);
+	bound->part_kind = bound->kind;
+	offset = strata_filter_place(tracepoint, bound->field);
+	if (offset != UINT64_MAX)
+		bound->offset = (uint32_t)offset;
+	else if (bound->kind < STRATA_FILTER_SLOW)
+		bound->kind = STRATA_FILTER_SLOW;
 }
 
 /* Test @nr of a filter, for one tracepoint. Where it leads is as in the filter. */
@@ -259,6 +262,7 @@ STRATA_FILTER_FUNCTION void strata_filter_bind_test(struct strata_filter_bound *
 
 	__builtin_memset(bound, 0, sizeof(*bound));
 	bound->kind = STRATA_FILTER_SLOW;
+	bound->part_kind = STRATA_FILTER_SLOW;
 	bound->negated = !!(test->flags & STRATA_ABI_FILTER_NEGATED);
 	bound->yes = test->yes;
 	bound->no = test->no;

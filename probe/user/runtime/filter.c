@@ -89,6 +89,9 @@ bind(struct strata_user_filter *filter, const struct strata_filter_event *event,
 		if (!program)
 			return NULL;
 		strata_filter_bind(program, event);
+		/* The object's own memory, which it gave us to fill in. */
+		__atomic_store_n((uint8_t *)(uintptr_t)&event->tracepoint->filtered, 1,
+				 __ATOMIC_RELAXED);
 		bound = program->nr ? program : program->passes ? &all : &none;
 		/* What was too much goes back, if nobody was here meanwhile. */
 		used = (uint64_t)((unsigned char *)program - filter->room) + room;

@@ -161,6 +161,11 @@ STRATA_FILTER_INLINE int strata_filter_is_swapped(const struct strata_field *fie
 	       __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 }
 
+STRATA_FILTER_INLINE int strata_filter_is_number(const struct strata_field *field)
+{
+	return field->type == STRATA_ABI_USER_INTEGER || field->type == STRATA_ABI_USER_FLOAT;
+}
+
 /* Its size if that is the same in all records; else 0. */
 STRATA_FILTER_FUNCTION uint64_t strata_filter_fixed_bytes(const struct strata_field *field)
 {

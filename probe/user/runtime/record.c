@@ -296,6 +296,33 @@ long_way:
 		strata_user_record_long(tracepoint, payload, payload_bytes);
 }
 
+/*
+ * Is there no session that wants an event of these values, of which there is one for each field? Where that does not
+ * show, it is recorded as if nobody had asked; also what was filtered in a session before, which is not asked again.
+ */
+int strata_user_wants(struct strata_tracepoint *tracepoint, const struct strata_user_part *parts,
+		      uint32_t nr)
+{
+	const struct strata_abi_user_state *state =
+		__atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
+	const struct strata_user_channel *channel =
+		__atomic_load_n(&strata_mapped.filtered, __ATOMIC_ACQUIRE);
+	const struct strata_filter_program *program;
+
+	if (strata_unlikely(!state || nr != tracepoint->nr_fields))
+		return 1;
+	if (strata_unlikely(!channel || strata_load_relaxed(&channel->session->generation) !=
+						channel->generation)) {
+		__atomic_store_n(&tracepoint->filtered, 0, __ATOMIC_RELAXED);
+		return 1;
+	}
+	if (strata_unlikely(__atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE) !=
+			    channel->session_bit))
+		return 1;
+	program = strata_filter_bound_program(channel->filter, state);
+	return !program || strata_filter_ask_parts(program, parts);
+}
+
 /* What is in front of a payload, too, is counted in 32 bits. */
 #define PAYLOAD_BYTES_MAX (UINT32_MAX - STRATA_USER_HEADROOM)
 

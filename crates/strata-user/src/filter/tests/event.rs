@@ -69,7 +69,7 @@ pub struct Event {
     _fields: Vec<CField>,
     _names: Vec<CString>,
     _labels: Vec<Box<[CLabel]>>,
-    _enumerations: Vec<Box<CEnumeration>>,
+    _enumerations: Vec<Box<[CEnumeration]>>,
 }
 
 pub fn pick<'a, T>(random: &mut Random, from: &'a [T]) -> &'a T {
@@ -185,12 +185,12 @@ impl Event {
                     });
                     all_labels.push(Box::from(c_labels) as Box<[CLabel]>);
                     let labels_at = all_labels.last().unwrap();
-                    enumerations.push(Box::new(CEnumeration {
+                    enumerations.push(Box::from([CEnumeration {
                         name: name("states"),
                         labels: labels_at.as_ptr(),
                         nr_labels: labels_at.len() as u32,
-                    }));
-                    field.enumeration = &**enumerations.last().unwrap();
+                    }]) as Box<[CEnumeration]>);
+                    field.enumeration = enumerations.last().unwrap().as_ptr();
                     let labels = labels(integer);
                     let name = "states".to_owned();
                     FieldClass::Enumeration(Enumeration { integer, name, labels, flags: None })
