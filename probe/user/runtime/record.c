@@ -151,12 +151,15 @@ STRATA_SLOW void strata_user_record_any(const struct strata_tracepoint *tracepoi
 	}
 }
 
-/* The short way does not lead there: the sub-buffer is full, the thread was interrupted, or nothing is mapped yet. */
+/*
+ * The short way does not lead there: the sub-buffer is full, the thread was interrupted, or nothing is mapped yet.
+ * @channel: the one that it would have led to, or NULL.
+ */
 STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepoint,
-					 unsigned char *payload, uint32_t payload_bytes)
+					 unsigned char *payload, uint32_t payload_bytes,
+					 struct strata_user_channel *channel)
 {
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
-	struct strata_user_channel *channel;
 	struct strata_ring_event event;
 	uint32_t sessions;
 	int code = -ESTALE;
@@ -164,9 +167,10 @@ STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepo
 	if (!state)
 		return;
 	sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE);
-	channel = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
 	/* No sessions: it was switched off just now, or nobody may take this channel (modes.c). */
-	if (channel && sessions && sessions == channel->session_bit && !strata_without_clock()) {
+	if (channel && sessions && sessions == channel->session_bit &&
+	    channel->ring.header.publish == STRATA_ABI_RING_BY_POSITION &&
+	    !strata_without_clock()) {
 		event.id = __atomic_load_n(&state->ids[channel->slot], __ATOMIC_RELAXED);
 		event.payload_bytes = payload_bytes;
 		event.in_handler = 0;
@@ -214,7 +218,7 @@ strata_user_record_selected(struct strata_tracepoint *tracepoint, unsigned char 
 			    &strata_no_channel ||
 		    channel->ring.header.publish != STRATA_ABI_RING_BY_POSITION ||
 		    strata_user_record_at_once(channel, state, thread, payload, payload_bytes)))
-		strata_user_record_long(tracepoint, payload, payload_bytes);
+		strata_user_record_long(tracepoint, payload, payload_bytes, channel);
 }
 
 /* An event of which words of the payload do not tell whether the filter of @channel's session selects it. */
@@ -263,7 +267,7 @@ strata_user_record_filtered(struct strata_tracepoint *tracepoint, unsigned char 
 		strata_user_record_selected(tracepoint, payload, payload_bytes, channel);
 	return;
 long_way:
-	strata_user_record_long(tracepoint, payload, payload_bytes);
+	strata_user_record_long(tracepoint, payload, payload_bytes, NULL);
 }
 
 /*
@@ -293,7 +297,8 @@ long_way:
 	if (strata_mapped.filtered)
 		strata_user_record_filtered(tracepoint, payload, payload_bytes);
 	else
-		strata_user_record_long(tracepoint, payload, payload_bytes);
+		strata_user_record_long(tracepoint, payload, payload_bytes,
+					__atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE));
 }
 
 /*
