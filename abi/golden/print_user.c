@@ -12,6 +12,7 @@ static void constants(void)
 	CONSTANT(STRATA_ABI_USER_SESSIONS_OFFSET);
 	CONSTANT(STRATA_ABI_USER_STATES_OFFSET);
 	CONSTANT(STRATA_ABI_USER_DESCRIPTIONS_OFFSET);
+	CONSTANT(STRATA_ABI_USER_FILTERS_OFFSET);
 	CONSTANT(STRATA_ABI_USER_CHANNELS_OFFSET);
 	CONSTANT(STRATA_ABI_USER_DESCRIPTIONS_BYTES);
 	CONSTANT(STRATA_ABI_USER_RULES_BYTES);
@@ -106,6 +107,7 @@ static void session(void)
 	FIELD(strata_abi_user_session, rules_bytes);
 	FIELD(strata_abi_user_session, create_errno);
 	FIELD(strata_abi_user_session, discarded_no_clock);
+	FIELD(strata_abi_user_session, filter_bytes);
 	FIELD(strata_abi_user_session, reserved);
 	FIELD(strata_abi_user_session, rules);
 	END(strata_abi_user_session);

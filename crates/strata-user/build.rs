@@ -1,16 +1,19 @@
-//! Compiles `strata/abi/rule.h`, so that tracers and processes select tracepoints by the same code.
+//! Compiles `strata/abi/rule.h`, so that tracers and processes select tracepoints by the same code; and what
+//! libstrata does with filters, for the tests.
 
 fn main() {
-    let headers = "../../abi/include";
     cc::Build::new()
-        .file("src/rule.c")
-        .include(headers)
+        .files(["src/rule.c", "src/filter.c"])
+        .includes(["../../abi/include", "../../probe/user/include", "../../probe/user/runtime"])
         .std("c11")
         .flag("-Wall")
         .flag("-Wextra")
         .opt_level(2)
-        .compile("strata_user_rule");
-    for path in ["src/rule.c", "../../abi/include/strata/abi/rule.h"] {
+        .compile("strata_user_c");
+    for path in ["src/rule.c", "src/filter.c", "../../abi/include/strata/abi/rule.h"] {
         println!("cargo:rerun-if-changed={path}");
+    }
+    for header in ["ask.h", "bind.h", "compare.h", "filter.h"] {
+        println!("cargo:rerun-if-changed=../../probe/user/runtime/{header}");
     }
 }

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 /// First field of a control page.
 pub const MAGIC: u64 = 0x5354_5241_5441_55ff;
 /// Version of the whole layout; any other is refused.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Session slots.
 pub const NR_SESSIONS: u32 = 32;
@@ -21,10 +21,12 @@ pub const SESSIONS_OFFSET: u32 = 4096;
 pub const STATES_OFFSET: u32 = 135_168;
 /// Where the descriptions begin \[byte\].
 pub const DESCRIPTIONS_OFFSET: u32 = 659_456;
+/// Where the sessions' filters begin, each [`filter::BYTES`](crate::filter::BYTES) \[byte\].
+pub const FILTERS_OFFSET: u32 = 4_194_304;
 /// Where channels begin \[byte\].
-pub const CHANNELS_OFFSET: u32 = 4_194_304;
+pub const CHANNELS_OFFSET: u32 = 4_718_592;
 /// Room for descriptions \[byte\].
-pub const DESCRIPTIONS_BYTES: u32 = CHANNELS_OFFSET - DESCRIPTIONS_OFFSET;
+pub const DESCRIPTIONS_BYTES: u32 = FILTERS_OFFSET - DESCRIPTIONS_OFFSET;
 /// Room for the rule text of one session \[byte\].
 pub const RULES_BYTES: u32 = 3840;
 /// Room for the short name of a process \[byte\].
@@ -229,8 +231,10 @@ pub struct Session {
     pub create_errno: AtomicU32,
     /// Records discarded because the thread may not read the clock.
     pub discarded_no_clock: AtomicU64,
+    /// Size of the filter; 0: all events are recorded \[byte\].
+    pub filter_bytes: AtomicU32,
     /// Not used.
-    pub reserved: [u32; 40],
+    pub reserved: [u32; 39],
     /// Rule text, see `strata/abi/rule.h`.
     pub rules: [u8; RULES_BYTES as usize],
 }
@@ -253,7 +257,8 @@ impl Default for Session {
             rules_bytes: AtomicU32::default(),
             create_errno: AtomicU32::default(),
             discarded_no_clock: AtomicU64::default(),
-            reserved: [0; 40],
+            filter_bytes: AtomicU32::new(0),
+            reserved: [0; 39],
             rules: [0; RULES_BYTES as usize],
         }
     }

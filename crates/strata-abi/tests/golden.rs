@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::mem::{align_of, size_of, size_of_val};
 
-use strata_abi::{kernel, ring, user};
+use strata_abi::{filter, kernel, ring, user};
 
 /// Appends what the golden file says of a struct. Lists each field, as the C program does.
 macro_rules! layout {
@@ -56,11 +56,24 @@ fn ring_mirror() -> String {
     out
 }
 
+fn filter_mirror() -> String {
+    let mut out = String::new();
+    writeln!(out, "version {}", filter::VERSION).unwrap();
+    constants!(out, filter, "STRATA_ABI_FILTER_", MAGIC BYTES TEXT_MAX TESTS_MAX PASS REJECT NUMBER TEXT HAS PAIR
+        EQUAL NOT_EQUAL LESS LESS_OR_EQUAL GREATER GREATER_OR_EQUAL NEGATED NAME LOGLEVEL CPU FIELD PAYLOAD
+        CONTEXT WHOLE);
+    layout!(out, "strata_abi_filter_term", filter::Term, subject text_bytes text index mask);
+    layout!(out, "strata_abi_filter_test", filter::Test, kind op flags yes no left right least
+        greatest from to low high);
+    layout!(out, "strata_abi_filter", filter::Filter, magic version bytes nr_tests);
+    out
+}
+
 fn user_mirror() -> String {
     let mut out = String::new();
     writeln!(out, "version {}", user::VERSION).unwrap();
     constants!(out, user, "STRATA_ABI_USER_", MAGIC NR_SESSIONS NR_STATES SESSIONS_OFFSET
-        STATES_OFFSET DESCRIPTIONS_OFFSET CHANNELS_OFFSET DESCRIPTIONS_BYTES RULES_BYTES
+        STATES_OFFSET DESCRIPTIONS_OFFSET FILTERS_OFFSET CHANNELS_OFFSET DESCRIPTIONS_BYTES RULES_BYTES
         NAME_BYTES);
     texts!(out, user, "STRATA_ABI_USER_", MEMFD MEMFD_REFUSED SOCKETS_ROOT SOCKETS_USER
         SOCKETS_TMP ENVIRONMENT);
@@ -77,7 +90,7 @@ fn user_mirror() -> String {
     layout!(out, "strata_abi_user_session", user::Session, status flags generation heartbeat_ns
         channel_offset channel_bytes subbuf_bytes nr_subbufs next_id discarded_unmapped
         discarded_unstaged self_stopped rules_bytes create_errno discarded_no_clock
-        reserved rules);
+        filter_bytes reserved rules);
     layout!(out, "strata_abi_user_state", user::State, enabled flags description
         description_bytes sites nr_sites reserved ids);
     layout!(out, "strata_abi_user_site", user::Site, address displacement reserved);
@@ -131,6 +144,11 @@ fn compare(header: &str, golden: &str, mirror: &str) {
 #[test]
 fn ring_layout_is_that_of_the_golden_file() {
     compare("ring", include_str!("../../../abi/golden/ring.txt"), &ring_mirror());
+}
+
+#[test]
+fn filter_layout_is_that_of_the_golden_file() {
+    compare("filter", include_str!("../../../abi/golden/filter.txt"), &filter_mirror());
 }
 
 #[test]

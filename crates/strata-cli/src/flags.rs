@@ -62,7 +62,8 @@ What is recorded:
   -u '*:*'.
 
 Rules:
-  PROVIDER:EVENT, each with '*' for any text; '!' in front excludes;
+  PROVIDER:EVENT, each with '*' for any text and '?' for one character;
+  '!' in front excludes;
   '@LEVEL' behind selects that log level and worse ones, '@=LEVEL' that
   one only. Levels: emerg, alert, crit, err, warning, notice, info,
   debug_system, debug_program, debug_process, debug_module, debug_unit,
@@ -174,10 +175,11 @@ pub struct RecordFlags {
     probe: Vec<String>,
 
     /// Record no events of the kernel; -u '*:*' is the same
-    #[arg(long, conflicts_with_all = ["kernel", "probe", "filter", "all_processes", "lttng_env"])]
+    #[arg(long, conflicts_with_all = ["kernel", "probe", "all_processes", "lttng_env"])]
     no_kernel: bool,
 
-    /// Of the kernel's events, record those only that EXPRESSION selects, such as 'ret < 0'
+    /// Record only those events that EXPRESSION selects, such as 'myapp:request && size > 4096' or
+    /// 'ret < 0'; asked where they happen, in applications and in the kernel
     #[arg(short, long, value_name = "EXPRESSION", value_parser = parse_filter)]
     filter: Option<Filter>,
 
@@ -471,6 +473,7 @@ impl RecordFlags {
         };
         Ok(Options {
             rules,
+            filter: self.filter.clone(),
             kernel: self.kernel_options()?,
             output: self.output.clone(),
             version: match self.ctf {
@@ -510,11 +513,7 @@ impl RecordFlags {
                 as_lttng: self.lttng_env,
             }));
         }
-        let flags = [
-            ("--filter", self.filter.is_some()),
-            ("--all-processes", self.all_processes),
-            ("--lttng-env", self.lttng_env),
-        ];
+        let flags = [("--all-processes", self.all_processes), ("--lttng-env", self.lttng_env)];
         if let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) {
             bail!(
                 "{flag}: no event of the kernel is recorded, since --user names tracepoints of \
@@ -575,7 +574,9 @@ mod tests {
         }
         let asked = |arguments: &[&str]| record(arguments).unwrap().kernel.unwrap();
         assert!(asked(&["cmd"]).is_default() && !asked(&["cmd"]).is_required());
-        for arguments in [&["--all-processes"][..], &["--lttng-env"], &["-f", "ret < 0"]] {
+        // A filter is for whatever is recorded.
+        assert!(asked(&["-f", "ret < 0"]).is_default() && !asked(&["-f", "ret < 0"]).is_required());
+        for arguments in [&["--all-processes"][..], &["--lttng-env"]] {
             assert!(asked(arguments).is_default() && asked(arguments).is_required());
         }
     }
@@ -702,8 +703,6 @@ mod tests {
             (&["--max-size", "big", "cmd"], "512K"),
             (&["-p", "17,0"], "'0' is no number of a process"),
             (&["-p", "99999999999"], "1 to 2147483647"),
-            (&["-u", "a:*", "--filter", "ret < 0"], "--kernel"),
-            (&["--no-kernel", "--filter", "ret < 0"], "--no-kernel"),
             (&["--no-kernel", "-k", "read"], "--no-kernel"),
             (&["-k", "read", "--filter", "ret ="], "^"),
             (&["-u", "a:*", "--all-processes"], "--kernel"),

@@ -39,6 +39,7 @@ mod error;
 pub mod evaluate;
 mod excerpt;
 mod expr;
+pub mod lower;
 mod number;
 mod parse;
 mod pattern;
@@ -55,6 +56,7 @@ pub use evaluate::{Fields, Value};
 pub use expr::{Comparison, Expr, Item, Literal, Op, Operand, Path, Root, Step, Subject, Term};
 pub use number::{Number, GREATEST, LEAST};
 pub use pattern::{Part, Pattern};
+pub use similar::{distance, distance_within};
 
 /// A filter's text has at most so many bytes.
 pub const MAX_LENGTH: usize = 16 * 1024;

@@ -30,18 +30,24 @@ fn likeness(word: &str, name: &str) -> Option<usize> {
         return Some(1);
     }
     let limit = (word.chars().count() / 3).max(1);
-    let whole = distance(&word.to_lowercase(), &name.to_lowercase(), limit);
-    whole.or_else(|| distance(&short_word, &short_name, limit).map(|distance| distance + 1))
+    let whole = distance_within(&word.to_lowercase(), &name.to_lowercase(), limit);
+    whole.or_else(|| distance_within(&short_word, &short_name, limit).map(|distance| distance + 1))
 }
 
-/// Characters to be put in, taken out, exchanged or swapped with their neighbour; `None` if more than
-/// `limit`, or all of them.
-fn distance(left: &str, right: &str, limit: usize) -> Option<usize> {
-    let left: Vec<char> = left.chars().collect();
-    let right: Vec<char> = right.chars().collect();
-    if left.len().abs_diff(right.len()) > limit {
+/// The same within a limit; `None` if more, or all of them.
+pub fn distance_within(left: &str, right: &str, limit: usize) -> Option<usize> {
+    let (nr_left, nr_right) = (left.chars().count(), right.chars().count());
+    if nr_left.abs_diff(nr_right) > limit {
         return None;
     }
+    let distance = distance(left, right);
+    (distance <= limit && distance < nr_left.max(nr_right)).then_some(distance)
+}
+
+/// Characters to be put in, taken out, exchanged or swapped with their neighbour. Takes the product of both lengths.
+pub fn distance(left: &str, right: &str) -> usize {
+    let left: Vec<char> = left.chars().collect();
+    let right: Vec<char> = right.chars().collect();
     let mut before = vec![0; right.len() + 1];
     let mut row: Vec<usize> = (0..=right.len()).collect();
     for (index, char) in left.iter().enumerate() {
@@ -56,8 +62,7 @@ fn distance(left: &str, right: &str, limit: usize) -> Option<usize> {
         }
         before = std::mem::replace(&mut row, next);
     }
-    let distance = row[right.len()];
-    (distance <= limit && distance < left.len().max(right.len())).then_some(distance)
+    row[right.len()]
 }
 
 #[cfg(test)]
@@ -85,5 +90,14 @@ mod tests {
         let long = "a".repeat(1 << 20);
         assert!(similar("aaaa", [long.as_str()].into_iter()).is_empty());
         assert!(similar(&long, ["aaaa"].into_iter()).is_empty());
+    }
+
+    #[test]
+    fn distance_counts_slips() {
+        assert_eq!(distance_within("kitten", "sitting", 4), Some(3));
+        assert_eq!(distance_within("abc", "abc", 1), Some(0));
+        assert_eq!(distance_within("abc", "xyz", 3), None, "nothing in common");
+        assert_eq!(distance_within("open", "openat", 1), None);
+        assert_eq!(distance("recieve", "receive"), 1, "two letters exchanged");
     }
 }

@@ -27,7 +27,7 @@ use thiserror::Error;
 use crate::event::{KernelEvent, Probe, Source};
 use crate::syscalls;
 
-pub use check::{check, Slips};
+pub use check::{can_select, check, Slips};
 
 /// Which end of a system call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -12,7 +12,7 @@
 
 use crate::catalog::{Catalog, EventName, SYSCALLS};
 use crate::syscalls::recorded_names;
-use strata_filter::Pattern;
+use strata_filter::{distance, Pattern};
 use strata_model::printable;
 use thiserror::Error;
 
@@ -323,31 +323,6 @@ fn nearest(mut found: Vec<(usize, String)>, is_offered: impl Fn(&String) -> bool
         }
     }
     names
-}
-
-/// How many characters must be put in, taken out, changed or exchanged with their neighbour.
-fn distance(a: &str, b: &str) -> usize {
-    let b = b.as_bytes();
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=b.len()).collect();
-    let mut last = None;
-    for (row, byte) in a.bytes().enumerate() {
-        let mut current = vec![row + 1];
-        for (column, other) in b.iter().enumerate() {
-            let changed = above[column] + usize::from(byte != *other);
-            let mut least = changed.min(above[column + 1] + 1).min(current[column] + 1);
-            let is_exchanged = column > 0 && last == Some(*other) && byte == b[column - 1];
-            if let (true, Some(exchanged)) =
-                (is_exchanged, column.checked_sub(1).and_then(|at| before.get(at)))
-            {
-                least = least.min(exchanged + 1);
-            }
-            current.push(least);
-        }
-        last = Some(byte);
-        before = std::mem::replace(&mut above, current);
-    }
-    above.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -16,12 +16,13 @@ use std::thread::JoinHandle;
 
 use strata_collect::{Counts, Error, Order, Output, Pump};
 use strata_user::{
-    new_generation, Clock, ClockKind, HeaderChoice, Launch, Listener, Rules, SessionSpec,
+    new_generation, Clock, ClockKind, HeaderChoice, Launch, Listener, Program, Rules, SessionSpec,
     ENVIRONMENT,
 };
 
 use crate::command::Running;
 use crate::error::SessionError;
+use crate::filtered::{self, Filtered};
 use crate::keeper::{Found, Keeper, KeeperParts, Target};
 use crate::known::Reasons;
 use crate::layer::{Context, Inheritance, Layer, LayerEnd, Tell};
@@ -101,8 +102,9 @@ impl Applications {
             // Processes are then found by searching only: a second later, and not from their begin.
             remarks.push(error.to_string());
         }
+        let filter = filtered::program(options)?;
         let ended = Ended { matched: vec![0; rules.rules().len()], ..Ended::default() };
-        let spec = spec(options, rules.clone());
+        let spec = spec(options, rules.clone(), filter);
         Ok(Applications {
             who: Some(who),
             listener: listener.ok(),
@@ -112,6 +114,7 @@ impl Applications {
                 context: Arc::clone(context),
                 voice: context.shared.add_layer(USER),
                 rules,
+                filtered: Filtered::new(options),
                 ended: Mutex::new(ended),
             }),
             found: Arc::new(Found { remarks: Mutex::new(remarks), ..Found::default() }),
@@ -129,9 +132,10 @@ impl Applications {
 }
 
 /// What the session wants of each process.
-fn spec(options: &Options, rules: Rules) -> SessionSpec {
+fn spec(options: &Options, rules: Rules, filter: Option<Program>) -> SessionSpec {
     SessionSpec {
         rules,
+        filter,
         loss_mode: options.mode,
         subbuf_bytes: options.subbuf_bytes,
         nr_subbufs: u64::from(options.nr_subbufs),
@@ -242,9 +246,11 @@ impl Layer for Applications {
     fn end(self: Box<Self>) -> LayerEnd {
         let ended = std::mem::take(&mut *lock(&self.sources.ended));
         let taken = |list: &Mutex<Reasons>| lock(list).take();
+        let mut remarks = std::mem::take(&mut *lock(&self.found.remarks));
+        remarks.extend(self.sources.filtered.remarks());
         LayerEnd {
             report: LayerReport { layer: USER, processes: ended.reports.into_all() },
-            remarks: std::mem::take(&mut lock(&self.found.remarks)),
+            remarks,
             rules: rule_reports(&self.sources.rules, &ended.matched),
             not_reached: taken(&self.found.not_reached),
             hidden: taken(&self.found.hidden),
@@ -282,7 +288,7 @@ mod tests {
                 vtid: false,
                 ..Options::default()
             };
-            let spec = spec(&options, Rules::parse(&["a:b"]).unwrap());
+            let spec = spec(&options, Rules::parse(&["a:b"]).unwrap(), None);
             assert_eq!(spec.loss_mode, mode);
             assert_eq!((spec.subbuf_bytes, spec.nr_subbufs), (8192, 4));
             assert!(!spec.vtid && spec.inherit);

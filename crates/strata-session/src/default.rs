@@ -101,6 +101,10 @@ fn reason(error: &SessionError) -> NoKernel {
         SessionError::NothingSelected(_) => {
             NoKernel { why: "it has none of the events".to_owned(), is_failure: true }
         }
+        SessionError::KernelFilter(_) => {
+            let why = "the filter can select none of the events that are recorded of it".to_owned();
+            NoKernel { why, is_failure: false }
+        }
         _ => NoKernel { why: error.to_string(), is_failure: true },
     }
 }

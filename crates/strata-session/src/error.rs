@@ -44,6 +44,14 @@ pub enum SessionError {
     /// No event that is recorded can pass the filter, or a part of it. Several lines.
     #[error(transparent)]
     KernelFilter(#[from] strata_kernel::filter::Slips),
+    /// The filter cannot be asked in applications.
+    #[error(transparent)]
+    Filter(#[from] strata_user::FilterError),
+    /// Nothing can pass the filter.
+    #[error(
+        "filter: no event of any application can pass it: each part is true of some, or of none"
+    )]
+    NothingPasses,
     /// The trace of the kernel cannot be described.
     #[error("kernel trace: {0}. Please report this, with the output of `strata list -k`")]
     KernelTrace(#[from] strata_model::TraceError),

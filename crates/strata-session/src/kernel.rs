@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use strata_collect::{Arrival, Counts, Error, Kinds, Order, Output, Pump};
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
-use strata_kernel::filter::{check, Candidate, End, Slips};
+use strata_kernel::filter::{can_select, check, Candidate, End, Slips};
 use strata_kernel::selection::{Selected, Selection};
 use strata_kernel::session::{
     check as check_kernel, Counts as Failures, KernelSession, Problem, SelectedEvent, Spec,
@@ -114,7 +114,7 @@ impl KernelLayer {
             return Ok(layer);
         }
         if let Some(filter) = &asked.filter {
-            check_filter(filter, &described)?;
+            check_filter(filter, &described, options.records_applications())?;
         }
         let spec = Spec {
             loss_mode: options.mode,
@@ -444,9 +444,11 @@ fn is_of_others(spec: &Spec) -> bool {
     spec.follow != Follow::Children || spec.events.iter().any(|chosen| !chosen.event.is_followed)
 }
 
+/// `has_others`: what is no event of the kernel's may be one of applications.
+///
 /// # Errors
 /// What of it none of the events can pass.
-fn check_filter(filter: &Filter, events: &[SelectedEvent]) -> Result<(), Slips> {
+fn check_filter(filter: &Filter, events: &[SelectedEvent], has_others: bool) -> Result<(), Slips> {
     let mut candidates = Vec::with_capacity(events.len());
     for chosen in events {
         let ends: &[(bool, End)] = match chosen.event.exit_fields.is_empty() {
@@ -457,7 +459,10 @@ fn check_filter(filter: &Filter, events: &[SelectedEvent]) -> Result<(), Slips> 
             candidates.push(Candidate { event: &chosen.event, end });
         }
     }
-    check(filter, &candidates)
+    match has_others && can_select(filter, &candidates) {
+        true => Ok(()),
+        false => check(filter, &candidates),
+    }
 }
 
 /// Each rule, with what may help if it matches nothing.

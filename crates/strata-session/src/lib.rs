@@ -23,6 +23,7 @@ mod detach;
 mod disk;
 pub mod doctor;
 mod error;
+mod filtered;
 pub mod folder;
 mod keeper;
 mod kernel;

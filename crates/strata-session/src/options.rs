@@ -37,7 +37,7 @@ impl KernelOptions {
     /// Is it an error if the kernel cannot be recorded? It is none where nothing was said of it.
     #[must_use]
     pub fn is_required(&self) -> bool {
-        !self.is_default() || self.filter.is_some() || self.all_processes || self.as_lttng
+        !self.is_default() || self.all_processes || self.as_lttng
     }
 
     /// The flags of `strata record` that ask for it: `--kernel and --filter`.
@@ -45,7 +45,6 @@ impl KernelOptions {
         let given = [
             (!self.rules.is_empty(), "--kernel"),
             (!self.probes.is_empty(), "--probe"),
-            (self.filter.is_some(), "--filter"),
             (self.all_processes, "--all-processes"),
             (self.as_lttng, "--lttng-env"),
         ];
@@ -60,6 +59,8 @@ impl KernelOptions {
 pub struct Options {
     /// Which tracepoints of applications; `None`: all, or none if it was said what of the kernel is recorded.
     pub rules: Option<Rules>,
+    /// Which of their events; `None`: all. The kernel has its own.
+    pub filter: Option<Filter>,
     /// What of the kernel; `None`: nothing.
     pub kernel: Option<KernelOptions>,
     /// The trace's folder; `None`: a new `strata-trace-YYYYMMDD-HHMMSS` in the current folder.
@@ -109,6 +110,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             rules: None,
+            filter: None,
             kernel: None,
             output: None,
             version: Version::default(),
@@ -443,12 +445,12 @@ mod tests {
         for (options, flags) in [
             (none.clone(), ""),
             (KernelOptions { probes: all.probes.clone(), ..none.clone() }, "--probe"),
-            (KernelOptions { filter: all.filter.clone(), ..none.clone() }, "--filter"),
+            (KernelOptions { filter: all.filter.clone(), ..none.clone() }, ""),
             (
                 KernelOptions { rules: all.rules.clone(), all_processes: true, ..none },
                 "--kernel and --all-processes",
             ),
-            (all, "--kernel and --probe and --filter and --all-processes and --lttng-env"),
+            (all, "--kernel and --probe and --all-processes and --lttng-env"),
         ] {
             assert_eq!(options.flags(), flags);
         }

@@ -28,6 +28,7 @@ use crate::describe::Machine;
 use crate::detach::Detaching;
 use crate::disk::DiskLimit;
 use crate::error::{advice, failure_text, SessionError};
+use crate::filtered;
 use crate::folder::{TimeStamp, TraceFolder};
 use crate::kernel::{self, KernelLayer};
 use crate::layer::{Context, Inheritance, Layer, LayerEnd};
@@ -88,6 +89,8 @@ pub fn record_with(
         what: "reserve 32 MiB of memory (ulimit -v)",
         source: io::ErrorKind::OutOfMemory.into(),
     })?;
+    // A slip in it is said before anything is made.
+    filtered::program(options)?;
     let inherited = Inherited::prepare().map_err(system("prepare this program"))?;
     let stamp = TimeStamp::now().map_err(system("tell the time"))?;
     let shared = Shared::new().map_err(system("make an eventfd"))?;

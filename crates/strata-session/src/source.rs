@@ -15,6 +15,7 @@ use strata_user::{AppSession, RecordFormat, Rules};
 
 use crate::describe::{known, new_uuid, stream_class, TraceOf};
 use crate::error::failure_text;
+use crate::filtered::Filtered;
 use crate::layer::Context;
 use crate::lock::lock;
 use crate::pace::Pace;
@@ -37,6 +38,7 @@ pub(crate) struct Sources {
     pub(crate) context: Arc<Context>,
     pub(crate) voice: Voice,
     pub(crate) rules: Rules,
+    pub(crate) filtered: Filtered,
     pub(crate) ended: Mutex<Ended>,
 }
 
@@ -267,6 +269,9 @@ impl Source for ProcessSource {
     /// Lets go of the process, and says what became of it. What was written stays as it is.
     fn close(self, mut counts: Counts, mut sink: Option<Box<dyn Sink>>) -> Counts {
         let had_ended = self.traced.has_ended();
+        if let Some(session) = self.traced.session().as_ref() {
+            self.of.filtered.look(session.events());
+        }
         self.look_at_records(sink.as_deref().and_then(Sink::directory));
         self.release(&mut counts);
         let unmarked = self.mark(sink.as_deref_mut(), &counts);

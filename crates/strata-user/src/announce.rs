@@ -570,13 +570,21 @@ mod tests {
         let mut spec = spec(&["app:*@info", "!x"]);
         let wanted = |mode, vtid| {
             format!(
-                "2:socket={number}.{inode};generation=7;subbuf=4096;subbufs=2;mode={mode};\
-                 vtid={vtid};clock=0.0;rules=app:*@6,!x:*"
+                "{}:socket={number}.{inode};generation=7;subbuf=4096;subbufs=2;mode={mode};\
+                 vtid={vtid};clock=0.0;rules=app:*@6,!x:*",
+                user::VERSION
             )
         };
         assert_eq!(launch.environment(7, &spec, &clock), wanted("discard", 1));
         (spec.loss_mode, spec.vtid) = (crate::LossMode::Overwrite, false);
         assert_eq!(launch.environment(7, &spec, &clock), wanted("overwrite", 0));
+        spec.filter = Some(crate::Program::nothing());
+        let hexadecimal = |byte: &u8| format!("{byte:02x}");
+        let bytes: String = crate::Program::nothing().bytes().iter().map(hexadecimal).collect();
+        assert_eq!(
+            launch.environment(7, &spec, &clock),
+            wanted("overwrite", 0).replace(";rules=", &format!(";filter={bytes};rules="))
+        );
         let clock = Clock::new();
         if let Some(multiplier) = clock.multiplier() {
             assert!(launch

@@ -72,6 +72,13 @@ impl Launch {
             Some(multiplier) => write!(text, "clock=32.{multiplier};"),
             None => write!(text, "clock=0.0;"),
         };
+        if let Some(filter) = &spec.filter {
+            text.push_str("filter=");
+            for byte in filter.bytes() {
+                let _ = write!(text, "{byte:02x}");
+            }
+            text.push(';');
+        }
         let _ = write!(text, "rules={}", spec.rules);
         text
     }

@@ -12,6 +12,7 @@ use crate::application::{possible_cpus, Application, Snapshot};
 use crate::asking::{may_ask, Errand};
 use crate::clock::{Clock, Publisher};
 use crate::error::Error;
+use crate::filter::Program;
 use crate::ids::Ids;
 use crate::ledger::Share;
 use crate::memory::{page_aligned, session, state, to_pages, u32_in, u64_in, Lock, Memory};
@@ -475,12 +476,16 @@ impl AppSession {
         let rules = spec.rules.as_str().as_bytes();
         let rules_at = session(self.slot) + offset_of!(user::Session, rules);
         self.app.memory().write(rules_at as u64, rules)?;
+        let filter = spec.filter.as_ref().map_or(&[][..], Program::bytes);
+        let filter_at = user::FILTERS_OFFSET + self.slot * strata_abi::filter::BYTES;
+        self.app.memory().write(filter_at.into(), filter)?;
         for (field, value) in [
             (offset_of!(user::Session, flags), flags),
             (offset_of!(user::Session, nr_subbufs), u32::try_from(spec.nr_subbufs).unwrap_or(0)),
             (offset_of!(user::Session, next_id), 0),
             (offset_of!(user::Session, rules_bytes), rules.len() as u32),
             (offset_of!(user::Session, create_errno), 0),
+            (offset_of!(user::Session, filter_bytes), filter.len() as u32),
         ] {
             self.u32(field).store(value, Ordering::Relaxed);
         }

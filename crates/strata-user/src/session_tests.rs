@@ -35,7 +35,7 @@ fn start_switches_on_what_the_rules_select_with_dense_ids() {
     assert_eq!(&rules, b"*:*@7,!app:start\0");
     assert_eq!(fake.session_u32(0, offset_of!(user::Session, rules_bytes)), 16);
     let offset = fake.session_u64(0, offset_of!(user::Session, channel_offset));
-    assert_eq!(offset, user::CHANNELS_OFFSET.into());
+    assert_eq!(offset, u64::from(user::CHANNELS_OFFSET));
     let channel = session.take_channel().unwrap();
     assert_eq!((channel.nr_streams(), channel.subbuf_bytes(), channel.nr_subbufs()), (1, 4096, 2));
     assert!(session.take_channel().is_none());

@@ -2,6 +2,7 @@
 
 use strata_ring::LossMode;
 
+use crate::filter::Program;
 use crate::rules::Rules;
 
 /// Which record headers a session has.
@@ -21,6 +22,8 @@ pub enum HeaderChoice {
 pub struct SessionSpec {
     /// Which tracepoints.
     pub rules: Rules,
+    /// Which of their events; `None`: all.
+    pub filter: Option<Program>,
     /// What happens when the buffers are full.
     pub loss_mode: LossMode,
     /// Size of a sub-buffer, a power of two \[byte\].

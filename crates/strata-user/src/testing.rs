@@ -326,6 +326,7 @@ impl Text {
 pub(crate) fn spec(rules: &[&str]) -> SessionSpec {
     SessionSpec {
         rules: Rules::parse(rules).unwrap(),
+        filter: None,
         loss_mode: LossMode::Discard,
         subbuf_bytes: 4096,
         nr_subbufs: 2,

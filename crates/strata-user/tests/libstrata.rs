@@ -95,6 +95,7 @@ impl Drop for Running {
 fn spec(rules: &[&str]) -> SessionSpec {
     SessionSpec {
         rules: Rules::parse(rules).unwrap(),
+        filter: None,
         loss_mode: LossMode::Discard,
         subbuf_bytes: 4096,
         nr_subbufs: 4,

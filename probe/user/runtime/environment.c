@@ -49,6 +49,21 @@ static int word(const char **p, const char *text)
 	return 1;
 }
 
+static int digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The bytes of the request's filter, which have room at @to. */
+void strata_environment_filter(const struct strata_user_request *request, unsigned char *to)
+{
+	const char *p = request->filter;
+	size_t i;
+
+	for (i = 0; i < request->filter_bytes; i++, p += 2)
+		to[i] = (unsigned char)(digit(p[0]) << 4 | digit(p[1]));
+}
+
 /* Returns 1 if a tracer has started this program and its request can be understood. */
 int strata_environment_request(struct strata_user_request *request)
 {
@@ -73,8 +88,19 @@ int strata_environment_request(struct strata_user_request *request)
 	if (vtid)
 		request->flags |= STRATA_ABI_USER_SESSION_VTID;
 	/* The number of bits is for people; the multiplier has 32 behind the point. */
-	if (!number(&p, "clock=", '.', &bits) || !number(&p, "", ';', &request->clock_multiplier) ||
-	    !word(&p, "rules="))
+	if (!number(&p, "clock=", '.', &bits) || !number(&p, "", ';', &request->clock_multiplier))
+		return 0;
+	request->filter_bytes = 0;
+	if (word(&p, "filter=")) {
+		request->filter = p;
+		while (digit(p[0]) >= 0 && digit(p[1]) >= 0)
+			p += 2;
+		request->filter_bytes = (size_t)(p - request->filter) / 2;
+		if (!request->filter_bytes || request->filter_bytes > STRATA_ABI_FILTER_BYTES ||
+		    !word(&p, ";"))
+			return 0;
+	}
+	if (!word(&p, "rules="))
 		return 0;
 	request->socket = (int)socket;
 	request->nr_subbufs = (uint32_t)subbufs;

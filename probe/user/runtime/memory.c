@@ -271,6 +271,11 @@ int strata_memory_create(void)
 	return 0;
 }
 
+static uint64_t filter_at(uint32_t slot)
+{
+	return STRATA_ABI_USER_FILTERS_OFFSET + (uint64_t)slot * STRATA_ABI_FILTER_BYTES;
+}
+
 /* The sessions that a child gets as well, as bits; their slots are copied, their channels are not. */
 static uint32_t copy_sessions(unsigned char *memory)
 {
@@ -294,6 +299,10 @@ static uint32_t copy_sessions(unsigned char *memory)
 		to[i].discarded_unmapped = 0;
 		to[i].discarded_unstaged = 0;
 		to[i].discarded_no_clock = 0;
+		/* What is larger is refused when it is mapped. */
+		if (from[i].filter_bytes)
+			memcpy(memory + filter_at(i), strata_runtime.memory + filter_at(i),
+			       STRATA_ABI_FILTER_BYTES);
 		inherited |= UINT32_C(1) << i;
 	}
 	return inherited;

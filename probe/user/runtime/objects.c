@@ -460,6 +460,8 @@ static int begin_requested_session(const struct strata_user_request *request,
 	memcpy(session->rules, request->rules, request->rules_bytes);
 	if (ids_wanted(session, object) > STRATA_RING_COMPACT_EXTENDED)
 		session->flags |= STRATA_ABI_USER_SESSION_LARGE_HEADER;
+	session->filter_bytes = (uint32_t)request->filter_bytes;
+	strata_environment_filter(request, strata_runtime.memory + STRATA_ABI_USER_FILTERS_OFFSET);
 	return strata_session_create(0);
 }
 

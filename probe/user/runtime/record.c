@@ -4,7 +4,7 @@
  */
 #include <sys/mman.h>
 
-#include "thread.h"
+#include "selects.h"
 #include "write.h"
 
 uint64_t strata_clock_index;
@@ -77,7 +77,8 @@ STRATA_INLINE struct strata_user_channel *strata_user_channel_of(uint32_t slot)
 }
 
 /* Any number of sessions, any kind of channel. */
-STRATA_SLOW void strata_user_record_any(struct strata_abi_user_state *state, uint32_t sessions,
+STRATA_SLOW void strata_user_record_any(const struct strata_tracepoint *tracepoint,
+					struct strata_abi_user_state *state, uint32_t sessions,
 					unsigned char *payload, uint32_t payload_bytes)
 {
 	struct strata_user_channel *channel;
@@ -97,6 +98,9 @@ STRATA_SLOW void strata_user_record_any(struct strata_abi_user_state *state, uin
 		/* No id: the session has just ended. */
 		if (!channel || event.id == STRATA_ABI_USER_NO_ID)
 			continue;
+		if (channel->filter && !strata_filter_selects(channel->filter, tracepoint, state,
+							      payload, payload_bytes))
+			continue;
 		event.payload_bytes = payload_bytes;
 		body = payload;
 		if (channel->once.context_bytes) {
@@ -109,12 +113,15 @@ STRATA_SLOW void strata_user_record_any(struct strata_abi_user_state *state, uin
 	}
 }
 
-/* The short way does not lead there: the sub-buffer is full, the thread was interrupted, or nothing is mapped yet. */
+/*
+ * The short way does not lead there: the sub-buffer is full, the thread was interrupted, or nothing is mapped yet.
+ * @channel: the one that it would have led to, or NULL.
+ */
 STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepoint,
-					 unsigned char *payload, uint32_t payload_bytes)
+					 unsigned char *payload, uint32_t payload_bytes,
+					 struct strata_user_channel *channel)
 {
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
-	struct strata_user_channel *channel;
 	struct strata_ring_event event;
 	uint32_t sessions;
 	int code = -ESTALE;
@@ -122,10 +129,10 @@ STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepo
 	if (!state)
 		return;
 	sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE);
-	channel = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
 	/* No sessions: it was switched off just now, or nobody may take this channel (modes.c). */
-	if (channel && sessions && sessions == channel->session_bit && !strata_without_clock() &&
-	    !strata_thread_is_vforked()) {
+	if (channel && sessions && sessions == channel->session_bit &&
+	    channel->ring.header.publish == STRATA_ABI_RING_BY_POSITION &&
+	    !strata_without_clock() && !strata_thread_is_vforked()) {
 		event.id = __atomic_load_n(&state->ids[channel->slot], __ATOMIC_RELAXED);
 		event.payload_bytes = payload_bytes;
 		event.in_handler = 0;
@@ -135,9 +142,94 @@ STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepo
 							strata_thread_id(), payload);
 	}
 	if (code == -ESTALE)
-		strata_user_record_any(state, sessions, payload, payload_bytes);
+		strata_user_record_any(tracepoint, state, sessions, payload, payload_bytes);
 	else if (code == -ENOBUFS)
 		strata_user_full(channel, channel->slot);
+}
+
+/* All that a record of @channel's session needs is one critical section. Returns 0, or it has to go the long way. */
+STRATA_INLINE int strata_user_record_at_once(struct strata_user_channel *channel,
+					     const struct strata_abi_user_state *state,
+					     int32_t thread, unsigned char *payload,
+					     uint32_t payload_bytes)
+{
+	const struct strata_abi_user_control *control = strata_runtime.control;
+	const uint32_t id = __atomic_load_n(&state->ids[channel->at_once.slot], __ATOMIC_RELAXED);
+	const uint64_t index = __atomic_load_n(&strata_clock_index, __ATOMIC_ACQUIRE);
+	const struct strata_abi_user_clock_slot *slot =
+		&control->clock[index % STRATA_ABI_USER_NR_CLOCK_SLOTS];
+
+	return strata_ring_publish_at_once(
+		channel->config, &channel->at_once.once, id, (uint32_t)thread,
+		(const struct strata_ring_conversion *)(const void *)slot, index, payload,
+		payload_bytes);
+}
+
+/* An event that a filter has selected, of the one session, whose @channel it is. */
+__attribute__((noinline, hot)) static void
+strata_user_record_selected(struct strata_tracepoint *tracepoint, unsigned char *payload,
+			    uint32_t payload_bytes, struct strata_user_channel *channel)
+{
+	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
+	int32_t thread = __atomic_load_n(&strata_thread, __ATOMIC_RELAXED);
+
+	/* Nobody takes the short way where that is closed (modes.c). */
+	if (strata_unlikely(
+		    !state || thread <= 0 ||
+		    __atomic_load_n(&strata_mapped.common, __ATOMIC_RELAXED) ==
+			    &strata_no_channel ||
+		    channel->ring.header.publish != STRATA_ABI_RING_BY_POSITION ||
+		    strata_user_record_at_once(channel, state, thread, payload, payload_bytes)))
+		strata_user_record_long(tracepoint, payload, payload_bytes, channel);
+}
+
+/* An event of which words of the payload do not tell whether the filter of @channel's session selects it. */
+__attribute__((noinline, hot)) static void
+strata_user_record_asked(struct strata_tracepoint *tracepoint, unsigned char *payload,
+			 uint32_t payload_bytes, struct strata_user_channel *channel)
+{
+	const struct strata_abi_user_state *state =
+		__atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
+
+	if (state &&
+	    strata_filter_selects(channel->filter, tracepoint, state, payload, payload_bytes))
+		strata_user_record_selected(tracepoint, payload, payload_bytes, channel);
+}
+
+/*
+ * One session, with a filter: what that does not select ends here, if words of the payload tell. The generation is
+ * compared before the filter is asked: it may be that of a session before. A function without a frame.
+ */
+__attribute__((noinline, hot)) static void
+strata_user_record_filtered(struct strata_tracepoint *tracepoint, unsigned char *payload,
+			    uint32_t payload_bytes)
+{
+	const struct strata_abi_user_state *state =
+		__atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
+	struct strata_user_channel *channel =
+		__atomic_load_n(&strata_mapped.filtered, __ATOMIC_ACQUIRE);
+	const struct strata_filter_program *program;
+	uint32_t selected;
+
+	if (strata_unlikely(!state || !channel) ||
+	    strata_unlikely(__atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE) !=
+			    channel->at_once.session_bit) ||
+	    strata_unlikely(strata_load_relaxed(&channel->session->generation) !=
+			    channel->generation))
+		goto long_way;
+	program = strata_filter_bound_program(channel->filter, state);
+	selected = strata_likely(!!program) ?
+			   strata_filter_ask_words(program, payload, payload_bytes) :
+			   STRATA_FILTER_UNDECIDED;
+	if (strata_likely(!selected))
+		return;
+	if (selected == STRATA_FILTER_UNDECIDED)
+		strata_user_record_asked(tracepoint, payload, payload_bytes, channel);
+	else
+		strata_user_record_selected(tracepoint, payload, payload_bytes, channel);
+	return;
+long_way:
+	strata_user_record_long(tracepoint, payload, payload_bytes, NULL);
 }
 
 /*
@@ -148,13 +240,9 @@ STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepo
 void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *payload,
 			uint32_t payload_bytes)
 {
-	const struct strata_abi_user_control *control = strata_runtime.control;
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
 	int32_t thread = __atomic_load_n(&strata_thread, __ATOMIC_RELAXED);
-	const struct strata_abi_user_clock_slot *slot;
 	struct strata_user_channel *channel;
-	uint64_t index;
-	uint32_t id;
 
 	/* ACQUIRE pairs with the RELEASE of the thread that mapped it. */
 	channel = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
@@ -164,16 +252,42 @@ void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *pay
 	if (strata_unlikely(__atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE) !=
 			    channel->at_once.session_bit))
 		goto long_way;
-	id = __atomic_load_n(&state->ids[channel->at_once.slot], __ATOMIC_RELAXED);
-	index = __atomic_load_n(&strata_clock_index, __ATOMIC_ACQUIRE);
-	slot = &control->clock[index % STRATA_ABI_USER_NR_CLOCK_SLOTS];
-	if (strata_likely(!strata_ring_publish_at_once(
-		    channel->config, &channel->at_once.once, id, (uint32_t)thread,
-		    (const struct strata_ring_conversion *)(const void *)slot, index, payload,
-		    payload_bytes)))
+	if (strata_likely(
+		    !strata_user_record_at_once(channel, state, thread, payload, payload_bytes)))
 		return;
 long_way:
-	strata_user_record_long(tracepoint, payload, payload_bytes);
+	if (strata_mapped.filtered)
+		strata_user_record_filtered(tracepoint, payload, payload_bytes);
+	else
+		strata_user_record_long(tracepoint, payload, payload_bytes,
+					__atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE));
+}
+
+/*
+ * Is there no session that wants an event of these values, of which there is one for each field? Where that does not
+ * show, it is recorded as if nobody had asked; also what was filtered in a session before, which is not asked again.
+ */
+int strata_user_wants(struct strata_tracepoint *tracepoint, const struct strata_user_part *parts,
+		      uint32_t nr)
+{
+	const struct strata_abi_user_state *state =
+		__atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
+	const struct strata_user_channel *channel =
+		__atomic_load_n(&strata_mapped.filtered, __ATOMIC_ACQUIRE);
+	const struct strata_filter_program *program;
+
+	if (strata_unlikely(!state || nr != tracepoint->nr_fields))
+		return 1;
+	if (strata_unlikely(!channel || strata_load_relaxed(&channel->session->generation) !=
+						channel->generation)) {
+		__atomic_store_n(&tracepoint->filtered, 0, __ATOMIC_RELAXED);
+		return 1;
+	}
+	if (strata_unlikely(__atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE) !=
+			    channel->session_bit))
+		return 1;
+	program = strata_filter_bound_program(channel->filter, state);
+	return !program || strata_filter_ask_parts(program, parts);
 }
 
 /* What is in front of a payload, too, is counted in 32 bits. */

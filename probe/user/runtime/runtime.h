@@ -8,6 +8,7 @@
  *   arm.c          opcodes of call sites, changed from inside
  *   announce.c     the memfd is handed to whoever listens
  *   session.c      a session's channel: made, or mapped at the first record
+ *   filter.c       what a session's filter selects (filter.h, compare.h, bind.h, ask.h, selects.h)
  *   record.c       a record is written
  *   vforked.c      the same between vfork() and exec
  *   thread.c       by which thread
@@ -61,7 +62,8 @@ struct strata_user_channel {
 	uint32_t slot;
 	uint32_t session_bit;
 	const struct strata_abi_user_session *session;
-	uint64_t discarded; /* since a look at the tracer's heartbeat; only a hint */
+	struct strata_user_filter *filter; /* NULL: all events are recorded; see selects.h */
+	uint64_t discarded;		   /* since a look at the tracer's heartbeat; only a hint */
 	unsigned char *all; /* the mapping that it lies in: the memfd from its start */
 	uint64_t all_bytes;
 	struct strata_user_channel *mapped_before; /* which brought the mapping before this one's */
@@ -74,8 +76,9 @@ struct strata_user_channel {
 struct strata_user_mapped {
 	_Alignas(STRATA_ABI_RING_PAGE)
 		uint64_t alive; /* 1; 0 in a child that has not made its own memory yet */
-	/* The last one mapped of those by write position, which have a short way. */
+	/* The last one mapped of those by write position, which have a short way; and of those with a filter. */
 	struct strata_user_channel *common;
+	struct strata_user_channel *filtered;
 	struct strata_user_channel *channel[STRATA_ABI_USER_NR_SESSIONS];
 };
 
@@ -114,6 +117,8 @@ struct strata_user_request {
 	uint32_t nr_subbufs;
 	uint32_t flags; /* STRATA_ABI_USER_SESSION_* */
 	uint64_t clock_multiplier;
+	const char *filter; /* in hexadecimal */
+	size_t filter_bytes;
 	const char *rules;
 	size_t rules_bytes;
 };
@@ -184,6 +189,8 @@ STRATA_INLINE void *strata_mremap(void *at, uint64_t old_bytes, uint64_t bytes, 
 
 /* environment.c */
 STRATA_HIDDEN int strata_environment_request(struct strata_user_request *request);
+STRATA_HIDDEN void strata_environment_filter(const struct strata_user_request *request,
+					     unsigned char *to);
 STRATA_HIDDEN int strata_environment_says(const char *name, const char *value);
 
 /* arm.c */

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime.h"
+#include "selects.h"
 
 /* The memfd from its start to @end, mapped once more. NULL: it could not be. */
 static struct strata_user_channel *mapping_that_holds(uint64_t end, unsigned char **all,
@@ -66,9 +66,13 @@ static struct strata_user_channel *describe(unsigned char *memory,
 	return channel;
 }
 
-/* What the record path looks at, besides the ring. */
-static void complete(struct strata_user_channel *channel, uint32_t slot, uint64_t generation)
+/* What the record path looks at, besides the ring. Returns 0, or a negative errno: its filter cannot be used. */
+static int complete(struct strata_user_channel *channel, uint32_t slot, uint64_t generation)
 {
+	int code = strata_filter_map(slot, &channel->filter);
+
+	if (code)
+		return code;
 	channel->slot = slot;
 	channel->session_bit = UINT32_C(1) << slot;
 	channel->session = &strata_runtime.sessions[slot];
@@ -82,6 +86,7 @@ static void complete(struct strata_user_channel *channel, uint32_t slot, uint64_
 	channel->at_once.once = channel->once;
 	channel->at_once.slot = slot;
 	channel->at_once.session_bit = channel->session_bit;
+	return 0;
 }
 
 /*
@@ -92,6 +97,10 @@ static void make_common(struct strata_user_channel *channel)
 {
 	struct strata_user_channel *now = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
 
+	if (channel->filter) {
+		__atomic_store_n(&strata_mapped.filtered, channel, __ATOMIC_RELEASE);
+		return;
+	}
 	if (channel->ring.header.publish != STRATA_ABI_RING_BY_POSITION)
 		return;
 	while (now != &strata_no_channel &&
@@ -114,6 +123,8 @@ static void note_mapping(struct strata_user_channel *channel)
 
 static void forget(struct strata_user_channel *channel)
 {
+	if (channel->filter)
+		strata_filter_forget(channel->filter);
 	strata_munmap(channel, sizeof(*channel) + channel->ring.streams.nr *
 							  sizeof(struct strata_ring_stream));
 }
@@ -153,8 +164,11 @@ static struct strata_user_channel *map_channel(uint32_t slot, uint64_t generatio
 		return NULL;
 	memcpy(&header, all + begin, sizeof(header));
 	channel = usable(session, &header) ? describe(all + begin, &header) : NULL;
+	if (channel && complete(channel, slot, generation)) {
+		forget(channel);
+		channel = NULL;
+	}
 	if (channel) {
-		complete(channel, slot, generation);
 		channel->all = all;
 		channel->all_bytes = all_bytes;
 		/* RELEASE pairs with the ACQUIRE in strata_user_channel_of(). */
@@ -281,7 +295,13 @@ static int create(uint32_t slot)
 	}
 	channel->all = all;
 	channel->all_bytes = all_bytes;
-	complete(channel, slot, strata_load_relaxed(&session->generation));
+	code = complete(channel, slot, strata_load_relaxed(&session->generation));
+	if (code) {
+		forget(channel);
+		if (!largest || largest->all != all)
+			strata_munmap(all, all_bytes);
+		return code;
+	}
 	strata_ring_channel_format(&channel->ring);
 	if (!largest || largest->all != channel->all)
 		note_mapping(channel);

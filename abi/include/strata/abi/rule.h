@@ -6,8 +6,8 @@
  *   rules = rule { ',' rule }
  *   rule  = [ '!' ] provider ':' event [ '@' [ '=' ] level ]
  *
- * provider and event may contain '*', which stands for any bytes, none included; '\' takes the next byte
- * literally. A level is a number 0..14: that severe or more; with '=', exactly that. A tracepoint is
+ * provider and event may contain '*', which stands for any bytes, none included, and '?', which stands for one
+ * character: a byte and all bytes 10xxxxxx behind it; '\' takes the next byte literally. A level is a number 0..14: that severe or more; with '=', exactly that. A tracepoint is
  * selected if a rule without '!' matches and none with '!' does; where all rules have '!', everything
  * else is selected. No rule selects nothing.
  */
@@ -26,7 +26,7 @@ struct strata_abi_rule_subject {
 };
 
 /*
- * Does the pattern [p, p_end) match all of [s, s_end)? Time is at most the product of the lengths: on a
+ * Does the pattern [p, p_end) match all of [s, s_end)? crates/strata-filter's Pattern is the same. Time is at most the product of the lengths: on a
  * mismatch only the last '*' takes one byte more.
  */
 static inline int strata_abi_glob(const char *p, const char *p_end, const char *s,
@@ -43,6 +43,11 @@ static inline int strata_abi_glob(const char *p, const char *p_end, const char *
 		if (s == s_end) {
 			if (p == p_end)
 				return 1;
+		} else if (p < p_end && *p == '?') {
+			p++;
+			for (s++; s < s_end && (*s & 0xc0) == 0x80; s++)
+				;
+			continue;
 		} else if (p < p_end) {
 			const char *literal = *p == '\\' && p + 1 < p_end ? p + 1 : p;
 

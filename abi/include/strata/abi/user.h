@@ -11,6 +11,7 @@
  *   SESSIONS_OFFSET     struct strata_abi_user_session [NR_SESSIONS]    one page each
  *   STATES_OFFSET       struct strata_abi_user_state   [NR_STATES]      one for each tracepoint
  *   DESCRIPTIONS_OFFSET what the tracepoints are called, their fields and sites; append-only
+ *   FILTERS_OFFSET      filters (filter.h), one place of STRATA_ABI_FILTER_BYTES for each session
  *   CHANNELS_OFFSET     channels (ring.h), each at a multiple of 4096; where, its session slot says
  *
  * Stability: one version number for the whole layout; a tracer refuses any other. Offsets are asserted
@@ -22,19 +23,21 @@
 #ifndef STRATA_ABI_USER_H
 #define STRATA_ABI_USER_H
 
+#include <strata/abi/filter.h>
 #include <strata/abi/ring.h>
 
 #define STRATA_ABI_USER_MAGIC	UINT64_C(0x53545241544155ff) /* "STRATAU", 0xff */
-#define STRATA_ABI_USER_VERSION 2u
+#define STRATA_ABI_USER_VERSION 3u
 
 #define STRATA_ABI_USER_NR_SESSIONS	    32u
 #define STRATA_ABI_USER_NR_STATES	    4096u
 #define STRATA_ABI_USER_SESSIONS_OFFSET	    4096u
 #define STRATA_ABI_USER_STATES_OFFSET	    135168u
 #define STRATA_ABI_USER_DESCRIPTIONS_OFFSET 659456u
-#define STRATA_ABI_USER_CHANNELS_OFFSET	    4194304u
+#define STRATA_ABI_USER_FILTERS_OFFSET	    4194304u
+#define STRATA_ABI_USER_CHANNELS_OFFSET	    4718592u
 #define STRATA_ABI_USER_DESCRIPTIONS_BYTES \
-	(STRATA_ABI_USER_CHANNELS_OFFSET - STRATA_ABI_USER_DESCRIPTIONS_OFFSET)
+	(STRATA_ABI_USER_FILTERS_OFFSET - STRATA_ABI_USER_DESCRIPTIONS_OFFSET)
 #define STRATA_ABI_USER_RULES_BYTES 3840u /* rule text of one session, see rule.h */
 #define STRATA_ABI_USER_NAME_BYTES  64u
 
@@ -50,10 +53,11 @@
 /*
  * Environment of a command that a tracer starts:
  *
- *   STRATA_SESSION=2:socket=FD.INODE;generation=N;subbuf=BYTES;subbufs=N;mode=discard|overwrite;
- *                  vtid=0|1;clock=BITS.MULTIPLIER;rules=RULE,RULE,...
+ *   STRATA_SESSION=3:socket=FD.INODE;generation=N;subbuf=BYTES;subbufs=N;mode=discard|overwrite;
+ *                  vtid=0|1;clock=BITS.MULTIPLIER;[filter=HEX;]rules=RULE,RULE,...
  *
- * in one line, the parts in this order (the leading number is the version; clock=0.0: no TSC). The
+ * in one line, the parts in this order (the leading number is the version; clock=0.0: no TSC; HEX: the bytes of
+ * a filter, filter.h). The
  * process arms itself by it before main(). FD is a SOCK_SEQPACKET socket, inherited, on which the
  * process announces itself; a process that finds another inode at FD is not traced by this session.
  */
@@ -187,7 +191,8 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock
  *     84     4  create_errno               process; FREE with the generation that was asked for: why it
  *                                          could not make the channel
  *     88     8  discarded_no_clock  record process; atomic: the thread may not read the clock
- *     96   160  reserved
+ *     96     4  filter_bytes        byte   tracer or process; 0: all events are recorded
+ *    100   156  reserved
  *    256  3840  rules                      tracer or process; see rule.h
  */
 struct strata_abi_user_session {
@@ -206,7 +211,8 @@ struct strata_abi_user_session {
 	uint32_t rules_bytes;
 	uint32_t create_errno;
 	uint64_t discarded_no_clock;
-	uint32_t reserved[40];
+	uint32_t filter_bytes;
+	uint32_t reserved[39];
 	char rules[STRATA_ABI_USER_RULES_BYTES];
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_session) == 4096, "session size");
@@ -251,6 +257,10 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_state, ids) == 64, "ids");
 STRATA_ABI_ASSERT(STRATA_ABI_USER_STATES_OFFSET + STRATA_ABI_USER_NR_STATES * 128u ==
 			  STRATA_ABI_USER_DESCRIPTIONS_OFFSET,
 		  "descriptions behind the states");
+STRATA_ABI_ASSERT(STRATA_ABI_USER_FILTERS_OFFSET +
+				  STRATA_ABI_USER_NR_SESSIONS * STRATA_ABI_FILTER_BYTES ==
+			  STRATA_ABI_USER_CHANNELS_OFFSET,
+		  "channels behind the filters");
 
 /*
  * Where a tracepoint is in the process' code. x86-64: five bytes, opcode and 32-bit displacement:

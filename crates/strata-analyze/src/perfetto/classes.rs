@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::io::Write;
 
 use strata_ctf::read::{EventClass, FieldKind, FieldRef, Scope};
+use strata_filter::Pattern;
 use strata_model::schema::{FieldClass, Schema, Structure};
 use strata_model::{EnvValue, LEVEL_NAMES};
 
-use super::glob::Glob;
 use super::kernel::Kernel;
 use super::pairs::{kernel_name, PairRole, Pairs};
 use super::tracks::Machine;
@@ -19,11 +19,11 @@ const MEMBERS_MAX: usize = 4096;
 const DEPTH_MAX: usize = 32;
 
 /// A numeric field that the user wants to see as a counter: `EVENT.FIELD`, or `FIELD` of any event, with
-/// `*` for any text.
+/// `*` for any text and `?` for one character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterRule {
     text: String,
-    glob: Glob,
+    pattern: Pattern,
 }
 
 impl std::str::FromStr for CounterRule {
@@ -33,7 +33,7 @@ impl std::str::FromStr for CounterRule {
         if text.is_empty() {
             return Err(CounterRuleError);
         }
-        Ok(CounterRule { text: text.to_owned(), glob: Glob::new(text) })
+        Ok(CounterRule { text: text.to_owned(), pattern: Pattern::glob(text) })
     }
 }
 
@@ -41,9 +41,9 @@ impl CounterRule {
     /// `name` is the event's; `path` the field's, `a.b` in a structure.
     fn matches(&self, name: &str, path: &str) -> bool {
         let short = name.rsplit(':').next().unwrap_or(name);
-        self.glob.matches(path)
-            || self.glob.matches(&format!("{name}.{path}"))
-            || self.glob.matches(&format!("{short}.{path}"))
+        self.pattern.matches(path.as_bytes())
+            || self.pattern.matches(format!("{name}.{path}").as_bytes())
+            || self.pattern.matches(format!("{short}.{path}").as_bytes())
     }
 }
 

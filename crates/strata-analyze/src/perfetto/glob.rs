@@ -1,4 +1,5 @@
-//! Names with `*` for any text.
+//! Names in which a `*` stands for the same text as in another one. What only matches is a
+//! [`Pattern`](strata_filter::Pattern).
 
 /// A name, or many.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,20 +15,6 @@ impl Glob {
     /// How many `*` it has.
     pub(super) fn stars(&self) -> usize {
         self.parts.len().saturating_sub(1)
-    }
-
-    /// Whether the name is one of these. In time of at most the product of both lengths.
-    pub(super) fn matches(&self, name: &str) -> bool {
-        let Some((first, rest)) = self.parts.split_first() else { return false };
-        let Some(mut name) = name.strip_prefix(first.as_str()) else { return false };
-        let Some((last, middle)) = rest.split_last() else { return name.is_empty() };
-        for part in middle {
-            match name.find(part.as_str()).and_then(|at| name.get(at + part.len()..)) {
-                Some(behind) => name = behind,
-                None => return false,
-            }
-        }
-        name.ends_with(last.as_str())
     }
 
     /// What the one `*` stands for in this name; nothing without one.
@@ -48,27 +35,6 @@ impl Glob {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn glob_matches_any_text_for_its_stars() {
-        for (glob, name, wanted) in [
-            ("abc", "abc", true),
-            ("abc", "abcd", false),
-            ("a*", "a", true),
-            ("*", "", true),
-            ("a*c", "abc", true),
-            ("a*c", "ac", true),
-            ("a*c", "acb", false),
-            ("ab*ba", "aba", false),
-            ("*b*", "abc", true),
-            ("*b*b*", "abc", false),
-            ("**", "x", true),
-            ("", "", true),
-            ("", "a", false),
-        ] {
-            assert_eq!(Glob::new(glob).matches(name), wanted, "{glob} {name}");
-        }
-    }
 
     #[test]
     fn glob_captures_what_its_star_stands_for() {

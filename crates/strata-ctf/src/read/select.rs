@@ -3,14 +3,15 @@
 //! A filter is compiled once for each event record class. Names and log levels become constants then, what
 //! the class does not have is unknown, and constants are folded: most classes end as "always" or "never".
 //!
-//! Only true selects. So negations are moved down to the comparisons, of which each is then either true
-//! for certain or does not count, and a record costs no three-valued logic.
+//! What is done to the expression before is [`strata_filter::lower`](mod@strata_filter::lower).
 
 mod known;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use strata_filter::evaluate::{self, Fields};
+use strata_filter::lower::{self, Span};
 use strata_filter::{
     Comparison, Expr, Filter, Item, Literal, Number, Op, Operand, Path, Pattern, Root, Step,
     Subject, Term,
@@ -74,7 +75,7 @@ impl Selection {
         match self.plans.get(event.class().index()) {
             Some(Plan::Always) => true,
             Some(Plan::Never) => false,
-            Some(Plan::Ask(node)) => node.selects(event),
+            Some(Plan::Ask(node)) => selects(node, event),
             Some(Plan::NotYet) | None => self.accepts_first(event),
         }
     }
@@ -89,11 +90,11 @@ impl Selection {
 
     #[cold]
     fn accepts_first(&mut self, event: &Event<'_>) -> bool {
-        self.compile(event.class()).selects(event)
+        selects(&self.compile(event.class()), event)
     }
 
     fn compile(&mut self, class: &EventClass) -> Arc<Node> {
-        let node = Arc::new(Compiler { class }.node(self.filter.expr(), false));
+        let node = Arc::new(sure(lower::lower(self.filter.expr(), &Compiler { class })));
         if self.plans.len() <= class.index() {
             self.plans.resize(class.index() + 1, Plan::NotYet);
         }
@@ -121,14 +122,13 @@ impl Selection {
     }
 }
 
-/// A condition, for one class of event records. What is unknown does not select, so it is false; where a
-/// negation was above a comparison, it is in `outside`.
+/// A condition, for one class of event records.
+type Node = lower::Node<Leaf>;
+
+/// A test. What is unknown does not select, so it is false; where a negation was above a comparison, it is in
+/// `outside`.
 #[derive(Debug)]
-enum Node {
-    Always,
-    Never,
-    All(Box<[Node]>),
-    Any(Box<[Node]>),
+enum Leaf {
     /// An unsigned integer is in `from..=to`, or is outside of it.
     Unsigned {
         field: FieldRef,
@@ -174,9 +174,6 @@ enum Node {
     },
 }
 
-/// First and last integer.
-type Span = (i128, i128);
-
 /// Where a value comes from.
 #[derive(Debug)]
 struct Source {
@@ -193,21 +190,30 @@ enum From {
     Number(Number),
 }
 
-impl Node {
+#[inline]
+fn selects(node: &Node, event: &Event<'_>) -> bool {
+    match node {
+        Node::Always => true,
+        Node::Never => false,
+        Node::Leaf(leaf) => leaf.selects(event),
+        Node::All(parts) => parts.iter().all(|part| selects(part, event)),
+        Node::Any(parts) => parts.iter().any(|part| selects(part, event)),
+    }
+}
+
+impl Leaf {
     #[inline]
     fn selects(&self, event: &Event<'_>) -> bool {
         match self {
-            Node::Always => true,
-            Node::Never => false,
-            Node::Unsigned { field, from, to, outside } => match event.value(field) {
+            Leaf::Unsigned { field, from, to, outside } => match event.value(field) {
                 Some(Value::Unsigned(value)) => (*from <= value && value <= *to) != *outside,
                 _ => false,
             },
-            Node::Signed { field, from, to, outside } => match event.value(field) {
+            Leaf::Signed { field, from, to, outside } => match event.value(field) {
                 Some(Value::Signed(value)) => (*from <= value && value <= *to) != *outside,
                 _ => false,
             },
-            Node::Bits { field, mask, from, to, outside } => {
+            Leaf::Bits { field, mask, from, to, outside } => {
                 let value = match event.value(field) {
                     Some(Value::Unsigned(value)) => value & mask,
                     // Two's complement.
@@ -216,24 +222,20 @@ impl Node {
                 };
                 (*from <= value && value <= *to) != *outside
             }
-            Node::Text { field, pattern, outside } => match event.value(field) {
+            Leaf::Text { field, pattern, outside } => match event.value(field) {
                 Some(Value::Text(text)) => pattern.matches(text) != *outside,
                 Some(Value::Wide(text)) => pattern.matches(text.to_text().as_bytes()) != *outside,
                 _ => false,
             },
-            Node::All(_)
-            | Node::Any(_)
-            | Node::Ranges { .. }
-            | Node::Compare { .. }
-            | Node::Has { .. } => self.selects_slowly(event),
+            Leaf::Ranges { .. } | Leaf::Compare { .. } | Leaf::Has { .. } => {
+                self.selects_slowly(event)
+            }
         }
     }
 
     fn selects_slowly(&self, event: &Event<'_>) -> bool {
         match self {
-            Node::All(parts) => parts.iter().all(|part| part.selects(event)),
-            Node::Any(parts) => parts.iter().any(|part| part.selects(event)),
-            Node::Ranges { source, ranges, outside } => {
+            Leaf::Ranges { source, ranges, outside } => {
                 match source.value(event, &mut String::new()) {
                     Some(evaluate::Value::Integer(value)) => {
                         let next = ranges.partition_point(|(_, to)| *to < value);
@@ -242,19 +244,16 @@ impl Node {
                     _ => false,
                 }
             }
-            Node::Compare { left, op, right, outside } => {
+            Leaf::Compare { left, op, right, outside } => {
                 let (mut one, mut other) = (String::new(), String::new());
                 let values = left.value(event, &mut one).zip(right.value(event, &mut other));
                 let result = values.and_then(|(left, right)| evaluate::compare(left, *op, right));
                 result == Some(!outside)
             }
-            Node::Has { field, outside } => event.value(field).is_some() != *outside,
-            Node::Always
-            | Node::Never
-            | Node::Unsigned { .. }
-            | Node::Signed { .. }
-            | Node::Bits { .. }
-            | Node::Text { .. } => self.selects(event),
+            Leaf::Has { field, outside } => event.value(field).is_some() != *outside,
+            Leaf::Unsigned { .. } | Leaf::Signed { .. } | Leaf::Bits { .. } | Leaf::Text { .. } => {
+                self.selects(event)
+            }
         }
     }
 }
@@ -321,31 +320,67 @@ struct Compiler<'c> {
     class: &'c EventClass,
 }
 
-impl Compiler<'_> {
-    /// The expression, or its negation.
-    fn node(&self, expr: &Expr, negated: bool) -> Node {
-        match expr {
-            Expr::And(parts) | Expr::Or(parts) => {
-                let all = matches!(expr, Expr::And(_)) != negated;
-                join(all, parts.iter().map(|part| self.node(part, negated)))
-            }
-            Expr::Not(inner) => self.node(inner, !negated),
+impl lower::Compiler for Compiler<'_> {
+    type Leaf = Leaf;
+    type Error = Infallible;
+
+    fn condition(&self, expr: &Expr, negated: bool) -> Result<Node, Infallible> {
+        Ok(match expr {
             Expr::Has(path) => match self.find(path) {
-                Some(field) => Node::Has { field, outside: negated },
-                None => certain(negated),
+                Some(field) => Node::Leaf(Leaf::Has { field, outside: negated }),
+                None => Node::certain(negated),
             },
             Expr::Compare(Comparison { left, right: Operand::Literal(_), .. })
             | Expr::In(left, _)
                 if of_class(left) =>
             {
                 // Unknown is neither.
-                certain(evaluate::evaluate(expr, &OfClass(self.class)) == Some(!negated))
+                Node::certain(evaluate::evaluate(expr, &OfClass(self.class)) == Some(!negated))
             }
             Expr::Compare(comparison) => self.comparison(comparison, negated),
             Expr::In(term, items) => self.set(term, items, negated),
-        }
+            Expr::And(_) | Expr::Or(_) | Expr::Not(_) => return lower::lower(expr, self),
+        })
+    }
+}
+
+/// What is in the braces behind a term that the class has.
+struct OfTerm<'c> {
+    compiler: &'c Compiler<'c>,
+    term: &'c Term,
+    kind: Option<FieldKind>,
+    negated: bool,
+}
+
+impl lower::Set for OfTerm<'_> {
+    type Leaf = Leaf;
+    type Error = Infallible;
+
+    fn is_integer(&self) -> bool {
+        self.kind == Some(FieldKind::Integer)
     }
 
+    fn one(&self, op: Op, literal: &Literal) -> Result<Node, Infallible> {
+        let source = self.compiler.source(self.term);
+        Ok(source
+            .map_or(Node::Never, |left| self.compiler.literal(left, op, literal, self.negated)))
+    }
+
+    fn among(&self, spans: Vec<Span>) -> Result<Node, Infallible> {
+        let source = self.compiler.source(self.term);
+        Ok(source.map_or(Node::Never, |source| ranges(source, spans, self.negated)))
+    }
+}
+
+/// What cannot fail.
+fn sure(node: Result<Node, Infallible>) -> Node {
+    match node {
+        Ok(node) => node,
+        Err(never) => match never {},
+    }
+}
+
+impl Compiler<'_> {
     fn comparison(&self, comparison: &Comparison, negated: bool) -> Node {
         let Some(left) = self.source(&comparison.left) else { return Node::Never };
         match &comparison.right {
@@ -361,51 +396,21 @@ impl Compiler<'_> {
         match (literal, left.kind()) {
             (Literal::Number(number), Some(FieldKind::Integer)) => {
                 let differs = op == Op::NotEqual;
-                ranges(left, vec![integers(op, *number)], negated != differs)
+                ranges(left, vec![lower::span(op, *number)], negated != differs)
             }
             (Literal::Number(number), Some(FieldKind::Real)) => {
                 let right = Source { from: From::Number(*number), mask: None };
-                Node::Compare { left, op, right, outside: negated }
+                Node::Leaf(Leaf::Compare { left, op, right, outside: negated })
             }
             (Literal::Text(pattern), _) => text(left, pattern, negated != (op == Op::NotEqual)),
             (Literal::Number(_), _) => Node::Never,
         }
     }
 
-    /// As the comparisons with each item would be, but all numbers at once where they are integers.
     fn set(&self, term: &Term, items: &[Item], negated: bool) -> Node {
-        let source = || self.source(term);
-        let Some(first) = source() else { return Node::Never };
-        let kind = first.kind();
-        let mut spans = Vec::new();
-        let mut nodes = Vec::new();
-        for item in items {
-            match (item, kind) {
-                (Item::One(Literal::Number(number)), Some(FieldKind::Integer)) => {
-                    spans.push(integers(Op::Equal, *number));
-                }
-                (Item::Range(from, to), Some(FieldKind::Integer)) => {
-                    let from = integers(Op::GreaterOrEqual, *from).0;
-                    spans.push((from, integers(Op::LessOrEqual, *to).1));
-                }
-                (Item::One(literal), _) => {
-                    nodes.extend(
-                        source().map(|left| self.literal(left, Op::Equal, literal, negated)),
-                    );
-                }
-                (Item::Range(from, to), _) => {
-                    let ends = [(Op::GreaterOrEqual, from), (Op::LessOrEqual, to)];
-                    let ends = ends.into_iter().filter_map(|(op, number)| {
-                        Some(self.literal(source()?, op, &Literal::Number(*number), negated))
-                    });
-                    nodes.push(join(!negated, ends));
-                }
-            }
-        }
-        if !spans.is_empty() {
-            nodes.push(ranges(first, spans, negated));
-        }
-        join(negated, nodes.into_iter())
+        let Some(source) = self.source(term) else { return Node::Never };
+        let kind = source.kind();
+        sure(lower::set(items, negated, &OfTerm { compiler: self, term, kind, negated }))
     }
 
     fn source(&self, term: &Term) -> Option<Source> {
@@ -450,39 +455,6 @@ fn below_root(path: &Path) -> String {
     name
 }
 
-fn certain(value: bool) -> Node {
-    if value {
-        Node::Always
-    } else {
-        Node::Never
-    }
-}
-
-/// All of the parts, or any of them.
-fn join(all: bool, parts: impl Iterator<Item = Node>) -> Node {
-    let mut left = Vec::new();
-    for part in parts {
-        match (part, all) {
-            (Node::Never, true) => return Node::Never,
-            (Node::Always, false) => return Node::Always,
-            (Node::Always, true) | (Node::Never, false) => (),
-            (part, _) => left.push(part),
-        }
-    }
-    match (left.pop(), all) {
-        (None, all) => certain(all),
-        (Some(only), _) if left.is_empty() => only,
-        (Some(last), all) => {
-            left.push(last);
-            if all {
-                Node::All(left.into())
-            } else {
-                Node::Any(left.into())
-            }
-        }
-    }
-}
-
 fn pair(left: Source, op: Op, right: Source, outside: bool) -> Node {
     use FieldKind::{Integer, Real, Text};
     match (left.kind(), right.kind()) {
@@ -490,7 +462,7 @@ fn pair(left: Source, op: Op, right: Source, outside: bool) -> Node {
         (Some(Text), Some(Text)) if !op.is_order() => (),
         _ => return Node::Never,
     }
-    Node::Compare { left, op, right, outside }
+    Node::Leaf(Leaf::Compare { left, op, right, outside })
 }
 
 /// With text: an enumeration's labels stand for their values.
@@ -501,7 +473,8 @@ fn text(left: Source, pattern: &Pattern, outside: bool) -> Node {
     }
     match (field.info().kind, &field.info().labels) {
         (FieldKind::Text, _) => {
-            Node::Text { field: field.clone(), pattern: pattern.clone(), outside }
+            let (field, pattern) = (field.clone(), pattern.clone());
+            Node::Leaf(Leaf::Text { field, pattern, outside })
         }
         (FieldKind::Integer, Some(labels)) if field.info().flags.is_some() => {
             let labels = labels.iter().filter(|label| pattern.matches(label.name.as_bytes()));
@@ -515,7 +488,7 @@ fn text(left: Source, pattern: &Pattern, outside: bool) -> Node {
             let mask = bits.fold(0, |all, bits| all | bits) as u64;
             // None of the bits is set, or not none.
             let (field, outside) = (field.clone(), !outside);
-            Node::Bits { field, mask, from: 0, to: 0, outside }
+            Node::Leaf(Leaf::Bits { field, mask, from: 0, to: 0, outside })
         }
         (FieldKind::Integer, Some(labels)) => {
             let labels = labels.iter().filter(|label| pattern.matches(label.name.as_bytes()));
@@ -532,45 +505,19 @@ fn flags(field: &FieldRef, labels: impl Iterator<Item = u64>, outside: bool) -> 
     let Some(flags) = field.info().flags else { return Node::Never };
     let node = |label: u64| {
         let (field, mask) = (field.clone(), flags.mask(label));
-        Node::Bits { field, mask, from: label, to: label, outside }
+        Ok(Node::Leaf(Leaf::Bits { field, mask, from: label, to: label, outside }))
     };
-    join(outside, labels.map(node))
-}
-
-/// The integers of which `op number` is true; of `!=`, those of which it is not.
-fn integers(op: Op, number: Number) -> Span {
-    // What an integer that is less or equal, and one that is greater or equal, is at most and at least. The
-    // casts saturate, beyond all integers of 64 bits.
-    let (floor, ceiling) = match number {
-        Number::Integer(value) => (value, value),
-        Number::Real(value) => (value.floor() as i128, value.ceil() as i128),
-    };
-    match op {
-        // Nothing is equal to a real with a fraction: the span is empty.
-        Op::Equal | Op::NotEqual => (ceiling, floor),
-        Op::Less => (i128::MIN, ceiling.saturating_sub(1)),
-        Op::LessOrEqual => (i128::MIN, floor),
-        Op::Greater => (floor.saturating_add(1), i128::MAX),
-        Op::GreaterOrEqual => (ceiling, i128::MAX),
-    }
+    sure(Node::join(outside, labels.map(node)))
 }
 
 /// That the integer is in one of the spans, or in none of them.
-fn ranges(source: Source, mut spans: Vec<Span>, outside: bool) -> Node {
-    spans.retain(|(from, to)| from <= to);
-    spans.sort_unstable();
-    let mut apart: Vec<Span> = Vec::new();
-    for (from, to) in spans {
-        match apart.last_mut() {
-            Some(last) if from <= last.1.saturating_add(1) => last.1 = last.1.max(to),
-            _ => apart.push((from, to)),
-        }
-    }
+fn ranges(source: Source, spans: Vec<Span>, outside: bool) -> Node {
+    let apart = lower::apart(spans);
     if let (From::Field(field), [] | [_]) = (&source.from, apart.as_slice()) {
         let span = apart.first().copied().unwrap_or((1, 0));
         return one_range(field, source.mask, span, outside);
     }
-    Node::Ranges { source, ranges: apart.into(), outside }
+    Node::Leaf(Leaf::Ranges { source, ranges: apart.into(), outside })
 }
 
 fn one_range(field: &FieldRef, mask: Option<u64>, (from, to): Span, outside: bool) -> Node {
@@ -581,14 +528,14 @@ fn one_range(field: &FieldRef, mask: Option<u64>, (from, to): Span, outside: boo
         let from = i64::try_from(from.max(i64::MIN.into()));
         let to = i64::try_from(to.min(i64::MAX.into()));
         let (from, to) = from.ok().zip(to.ok()).unwrap_or((1, 0));
-        Node::Signed { field, from, to, outside }
+        Node::Leaf(Leaf::Signed { field, from, to, outside })
     } else {
         let (from, to) = (u64::try_from(from.max(0)), u64::try_from(to.min(u64::MAX.into())));
         let (from, to) = from.ok().zip(to.ok()).unwrap_or((1, 0));
-        match mask {
-            Some(mask) => Node::Bits { field, mask, from, to, outside },
-            None => Node::Unsigned { field, from, to, outside },
-        }
+        Node::Leaf(match mask {
+            Some(mask) => Leaf::Bits { field, mask, from, to, outside },
+            None => Leaf::Unsigned { field, from, to, outside },
+        })
     }
 }
 

@@ -31,6 +31,12 @@ pub fn check(filter: &Filter, events: &[Candidate<'_>]) -> Result<(), Slips> {
     }
 }
 
+/// Whether it can be true of some record of one of the events.
+pub fn can_select(filter: &Filter, events: &[Candidate<'_>]) -> bool {
+    let groups: Arc<[String]> = groups(filter.expr()).into();
+    events.iter().any(|event| filter.can_select(&class(event, &groups)))
+}
+
 fn class(candidate: &Candidate<'_>, groups: &Arc<[String]>) -> Class {
     let mut fields = Vec::new();
     let mut push = |root, path, kind| fields.push(strata_filter::Field { root, path, kind });

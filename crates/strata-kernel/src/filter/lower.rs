@@ -2,13 +2,14 @@
 
 use strata_abi::kernel::{Test, TESTS_MAX};
 use strata_filter::evaluate::{self, Fields, Value};
+use strata_filter::lower::{self, Span};
 use strata_filter::{
     Comparison, Expr, Item, Literal, Op, Operand, Part, Path, Pattern, Subject, Term,
 };
 use strata_model::Flags;
 
-use super::emit::Node;
-use super::ranges::{span, Integer, Span};
+use super::emit::{self, Node};
+use super::ranges::Integer;
 use super::resolve::{self, Found, Labels};
 use super::{cgroup, Candidate, FilterError, Unsupported};
 
@@ -18,7 +19,7 @@ pub(super) fn lower(
     candidate: &Candidate<'_>,
     name: &str,
 ) -> Result<Node, FilterError> {
-    Lowering { candidate, name }.node(expr, false)
+    lower::lower(expr, &Lowering { candidate, name })
 }
 
 struct Lowering<'e> {
@@ -47,22 +48,59 @@ struct Leaf<'f> {
     negated: bool,
 }
 
-impl Lowering<'_> {
-    /// That the expression is true, or, negated, that it is false; unknown is neither.
-    fn node(&self, expr: &Expr, negated: bool) -> Result<Node, FilterError> {
+impl lower::Compiler for Lowering<'_> {
+    type Leaf = emit::Leaf;
+    type Error = FilterError;
+
+    fn condition(&self, expr: &Expr, negated: bool) -> Result<Node, FilterError> {
         let leaf = Leaf { expr, negated };
         match expr {
-            Expr::And(parts) | Expr::Or(parts) => {
-                let all = matches!(expr, Expr::And(_)) != negated;
-                Node::join(all, parts.iter().map(|part| self.node(part, negated)))
-            }
-            Expr::Not(inner) => self.node(inner, !negated),
             Expr::Has(path) => self.has(path, &leaf),
             Expr::Compare(comparison) => self.comparison(comparison, &leaf),
             Expr::In(term, items) => self.set(term, items, &leaf),
+            Expr::And(_) | Expr::Or(_) | Expr::Not(_) => lower::lower(expr, self),
+        }
+    }
+}
+
+/// What is in the braces behind a term.
+struct OfTerm<'s> {
+    lowering: &'s Lowering<'s>,
+    found: &'s Found<'s>,
+    term: &'s Term,
+    leaf: &'s Leaf<'s>,
+}
+
+impl lower::Set for OfTerm<'_> {
+    type Leaf = emit::Leaf;
+    type Error = FilterError;
+
+    fn is_integer(&self) -> bool {
+        self.found.integer(self.term.mask).is_some()
+    }
+
+    fn labelled(&self, literal: &Literal) -> Option<Vec<Span>> {
+        match (literal, self.found.labels(self.term)) {
+            (Literal::Text(pattern), Some(labels)) if labels.flags.is_none() => {
+                Some(labels.values(pattern))
+            }
+            _ => None,
         }
     }
 
+    fn one(&self, op: Op, literal: &Literal) -> Result<Node, FilterError> {
+        self.lowering.literal(self.found, self.term, (op, literal), self.leaf)
+    }
+
+    fn among(&self, spans: Vec<Span>) -> Result<Node, FilterError> {
+        match self.found.integer(self.term.mask) {
+            Some(integer) => self.lowering.among(&integer, spans, self.leaf.negated),
+            None => Ok(Node::Never),
+        }
+    }
+}
+
+impl Lowering<'_> {
     fn has(&self, path: &Path, leaf: &Leaf<'_>) -> Result<Node, FilterError> {
         match resolve::field(path, self.candidate) {
             Found::NotYet => Err(self.unsupported(leaf, Unsupported::NotYet)),
@@ -100,34 +138,7 @@ impl Lowering<'_> {
         if found == Found::OfEvent {
             return Ok(self.of_event(leaf));
         }
-        let integer = found.integer(term.mask);
-        let mut spans = Vec::new();
-        let mut nodes = Vec::new();
-        for item in items {
-            match (item, integer) {
-                (Item::One(Literal::Number(number)), Some(_)) => {
-                    spans.push(span(Op::Equal, *number));
-                }
-                (Item::Range(from, to), Some(_)) => {
-                    let from = span(Op::GreaterOrEqual, *from).0;
-                    spans.push((from, span(Op::LessOrEqual, *to).1));
-                }
-                (Item::One(literal), _) => match (literal, found.labels(term)) {
-                    (Literal::Text(pattern), Some(labels)) if labels.flags.is_none() => {
-                        spans.extend(labels.values(pattern));
-                    }
-                    _ => nodes.push(self.literal(&found, term, (Op::Equal, literal), leaf)),
-                },
-                (Item::Range(from, _), None) => {
-                    let number = Literal::Number(*from);
-                    nodes.push(self.literal(&found, term, (Op::Equal, &number), leaf));
-                }
-            }
-        }
-        if let Some(integer) = integer.filter(|_| !spans.is_empty()) {
-            nodes.push(self.among(&integer, spans, leaf.negated));
-        }
-        Node::join(leaf.negated, nodes.into_iter())
+        lower::set(items, leaf.negated, &OfTerm { lowering: self, found: &found, term, leaf })
     }
 
     /// A field with a constant.
@@ -143,7 +154,7 @@ impl Lowering<'_> {
             (_, Found::NotYet) => Err(self.unsupported(leaf, Unsupported::NotYet)),
             (Literal::Number(number), Found::Integer { .. } | Found::Cgroup(_)) => {
                 match found.integer(term.mask) {
-                    Some(integer) => self.among(&integer, vec![span(op, *number)], outside),
+                    Some(integer) => self.among(&integer, vec![lower::span(op, *number)], outside),
                     None => Ok(Node::Never),
                 }
             }
@@ -207,7 +218,7 @@ impl Lowering<'_> {
         mask.iter_mut().take(nr_compared).for_each(|byte| *byte = 0xff);
         bytes.iter_mut().zip(text).for_each(|(byte, wanted)| *byte = *wanted);
         let ((value, value_high), (mask, mask_high)) = (words(bytes), words(mask));
-        Ok(Node::test(Test { mask, value, mask_high, value_high, ..test }, outside))
+        Ok(emit::node_of(Test { mask, value, mask_high, value_high, ..test }, outside))
     }
 
     /// Two fields: never, if they can never be compared.

@@ -1,12 +1,9 @@
 //! Sets of integers as tests.
 
 use strata_abi::kernel::{Test, EQUAL, LESS, LESS_SIGNED, TESTS_MAX};
-use strata_filter::{Number, Op};
+use strata_filter::lower::{apart, Span};
 
-use super::emit::Node;
-
-/// First and last integer.
-pub(super) type Span = (i128, i128);
+use super::emit::{node_of, Node};
 
 /// An integer that can be tested.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,11 +55,10 @@ impl Integer {
     /// What the spans make of the domain: one behind the other, in turn inside and not.
     fn stretches(&self, mut spans: Vec<Span>, outside: bool) -> Vec<Stretch> {
         let (least, most) = self.domain;
-        spans.retain(|&(from, to)| from <= to && (from < to || self.has_bits(from)));
-        spans.sort_unstable();
+        spans.retain(|&(from, to)| from < to || self.has_bits(from));
         let mut stretches: Vec<Stretch> = Vec::new();
         let mut next = least;
-        for (from, to) in spans {
+        for (from, to) in apart(spans) {
             let (from, to) = (from.max(next), to.min(most));
             if from > to {
                 continue;
@@ -116,36 +112,13 @@ fn push(stretches: &mut Vec<Stretch>, stretch: Stretch) {
 
 /// `inside` if the test holds, else what the rest says.
 fn either(test: Test, inside: bool, rest: Node) -> Node {
+    let test = node_of(test, !inside);
+    let first = |parts: Vec<Node>| std::iter::once(test.clone()).chain(parts).collect();
     match (inside, rest) {
-        (true, Node::Never) => Node::Test(test),
-        (false, Node::Always) => Node::Not(test),
-        (true, Node::Any(mut parts)) => {
-            parts.insert(0, Node::Test(test));
-            Node::Any(parts)
-        }
-        (false, Node::All(mut parts)) => {
-            parts.insert(0, Node::Not(test));
-            Node::All(parts)
-        }
-        (true, rest) => Node::Any(vec![Node::Test(test), rest]),
-        (false, rest) => Node::All(vec![Node::Not(test), rest]),
-    }
-}
-
-/// The integers of which `op number` is true; of `!=`, those of which it is not.
-pub(super) fn span(op: Op, number: Number) -> Span {
-    // The greatest integer that is not above the number, and the least that is not below. The casts
-    // saturate, beyond all integers of 64 bits.
-    let (floor, ceiling) = match number {
-        Number::Integer(value) => (value, value),
-        Number::Real(value) => (value.floor() as i128, value.ceil() as i128),
-    };
-    match op {
-        // No integer equals a number with a fraction: the span is empty.
-        Op::Equal | Op::NotEqual => (ceiling, floor),
-        Op::Less => (i128::MIN, ceiling.saturating_sub(1)),
-        Op::LessOrEqual => (i128::MIN, floor),
-        Op::Greater => (floor.saturating_add(1), i128::MAX),
-        Op::GreaterOrEqual => (ceiling, i128::MAX),
+        (true, Node::Never) | (false, Node::Always) => test,
+        (true, Node::Any(parts)) => Node::Any(first(parts)),
+        (false, Node::All(parts)) => Node::All(first(parts)),
+        (true, rest) => Node::Any([test, rest].into()),
+        (false, rest) => Node::All([test, rest].into()),
     }
 }

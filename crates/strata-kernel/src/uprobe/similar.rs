@@ -1,5 +1,7 @@
 //! Names that were perhaps meant.
 
+use strata_filter::distance_within;
+
 const SHOWN: usize = 4;
 /// Longer names are not compared \[byte\].
 const LONGEST: usize = 256;
@@ -18,7 +20,7 @@ pub(crate) fn similar<'n>(
     let mut found: Vec<(usize, &str)> = Vec::new();
     for name in names.filter(|name| name.len() <= LONGEST && *name != word) {
         let other = name.to_ascii_lowercase();
-        let slips = if with_slips { slips(&lower, &other, limit) } else { None };
+        let slips = if with_slips { distance_within(&lower, &other, limit) } else { None };
         if let Some(slips) = slips {
             found.push((slips, name));
         } else if word.len() >= 3 && other.contains(&lower) {
@@ -28,29 +30,6 @@ pub(crate) fn similar<'n>(
     found.sort_unstable();
     found.dedup();
     found.into_iter().take(SHOWN).map(|(_, name)| name.to_owned()).collect()
-}
-
-/// Letters to be put in, taken out or exchanged; `None`: more than `limit`, or all.
-fn slips(left: &str, right: &str, limit: usize) -> Option<usize> {
-    if left.len().abs_diff(right.len()) > limit {
-        return None;
-    }
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (index, byte) in left.bytes().enumerate() {
-        let mut corner = index;
-        let mut before = index + 1;
-        for (cell, other) in row.iter_mut().zip(std::iter::once(0).chain(right.bytes())).skip(1) {
-            let exchanged = corner + usize::from(byte != other);
-            corner = *cell;
-            *cell = exchanged.min(corner + 1).min(before + 1);
-            before = *cell;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = index + 1;
-        }
-    }
-    let slips = row.last().copied()?;
-    (slips <= limit && slips < left.len().max(right.len())).then_some(slips)
 }
 
 #[cfg(test)]
@@ -70,13 +49,5 @@ mod tests {
         assert_eq!(found("malloc", false), ["__libc_malloc", "_ZN3foo6mallocEv"]);
         assert!(found("zebra", true).is_empty());
         assert!(found("", true).is_empty());
-    }
-
-    #[test]
-    fn slips_are_counted() {
-        assert_eq!(slips("kitten", "sitting", 4), Some(3));
-        assert_eq!(slips("abc", "abc", 1), Some(0));
-        assert_eq!(slips("abc", "xyz", 3), None, "nothing in common");
-        assert_eq!(slips("open", "openat", 1), None);
     }
 }

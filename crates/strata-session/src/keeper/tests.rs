@@ -1,4 +1,6 @@
 use super::*;
+use crate::filtered::Filtered;
+use crate::options::Options;
 use crate::report::USER;
 use crate::scratch_tests::{context, Nowhere};
 use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -42,11 +44,13 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let rules = strata_user::Rules::parse(&["*:*"]).unwrap();
+        let filtered = Filtered::new(&Options::default());
         let context = context(Nowhere);
         let voice = context.shared.add_layer(USER);
         Bench {
             spec: Arc::new(SessionSpec {
                 rules: rules.clone(),
+                filter: None,
                 loss_mode: strata_user::LossMode::Discard,
                 subbuf_bytes: 4096,
                 nr_subbufs: 2,
@@ -55,7 +59,7 @@ impl Bench {
                 inherit: true,
             }),
             clock: Arc::new(Clock::new()),
-            sources: Arc::new(Sources { context, voice, rules, ended: Mutex::default() }),
+            sources: Arc::new(Sources { context, voice, rules, filtered, ended: Mutex::default() }),
             found: Arc::default(),
         }
     }

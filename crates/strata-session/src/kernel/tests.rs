@@ -97,7 +97,7 @@ fn filter_that_no_event_can_pass_is_refused_and_one_that_some_can_is_not() {
         ("nofield == 3", vec![selected("sched_switch", true, (false, false))], false),
     ] {
         let filter = Filter::parse(filter).unwrap();
-        let found = check_filter(&filter, &events);
+        let found = check_filter(&filter, &events, false);
         assert_eq!(found.is_ok(), passes, "{filter:?}: {found:?}");
     }
 }

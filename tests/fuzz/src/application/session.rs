@@ -71,6 +71,7 @@ pub fn take_over(shared: &Shared, application: &Application, later: &[u8]) {
     let clock = CLOCK.get_or_init(Clock::new);
     let spec = SessionSpec {
         rules: Rules::parse(&["*"]).expect("a rule"),
+        filter: None,
         loss_mode: CHANNEL.loss_mode,
         subbuf_bytes: CHANNEL.subbuf_bytes,
         nr_subbufs: CHANNEL.nr_subbufs,

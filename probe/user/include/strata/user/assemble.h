@@ -344,8 +344,12 @@ STRATA_USER_FUNCTION void strata_user_assemble(struct strata_tracepoint *tracepo
 	unsigned char stack[STRATA_USER_HEADROOM + STRATA_USER_STACK_BYTES + STRATA_USER_STACK_SLACK]
 		__attribute__((aligned(8)));
 	unsigned char *payload = stack + STRATA_USER_HEADROOM;
-	uint64_t bytes = strata_user_put_small(payload, parts, nr, STRATA_USER_STACK_BYTES);
+	uint64_t bytes;
 
+	if (__builtin_expect(tracepoint->filtered, 0) && strata_user_wants &&
+	    !strata_user_wants(tracepoint, parts, nr))
+		return;
+	bytes = strata_user_put_small(payload, parts, nr, STRATA_USER_STACK_BYTES);
 	if (bytes == UINT64_MAX) {
 		bytes = 0;
 		for (uint32_t i = 0; i < nr; i++) {

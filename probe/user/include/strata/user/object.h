@@ -76,7 +76,7 @@ struct strata_tracepoint {
 	uint32_t line;
 	uint16_t nr_fields;
 	uint8_t level;
-	uint8_t reserved;
+	uint8_t filtered;		/* libstrata: strata_user_wants() may say no; only a hint */
 	struct strata_tracepoint *next; /* libstrata: of the same object */
 };
 
@@ -120,6 +120,17 @@ void strata_object_unregister(struct strata_object *object);
  */
 void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *payload,
 			uint32_t payload_bytes);
+
+struct strata_user_part;
+
+/**
+ * strata_user_wants() - may a session want an event of these values? Asked before they are put together.
+ *
+ * Returns 0: none does, there is nothing to record. errno stays what it is.
+ * Context: as strata_user_record(). NULL in a libstrata without filters.
+ */
+__attribute__((weak)) int strata_user_wants(struct strata_tracepoint *tracepoint,
+					    const struct strata_user_part *parts, uint32_t nr);
 
 /**
  * strata_user_stage() - memory for a payload too large for the stack; as strata_user_record() wants it.

@@ -1,0 +1,68 @@
+//! Which filter programs get, and what is said of it.
+
+use strata_model::{Field as ModelField, Integer};
+
+use super::*;
+use crate::options::KernelOptions;
+
+fn options(filter: &str, has_kernel: bool) -> Options {
+    Options {
+        filter: Some(Filter::parse(filter).unwrap()),
+        kernel: has_kernel.then(KernelOptions::default),
+        ..Options::default()
+    }
+}
+
+fn event(name: &str, field: &str) -> EventClass {
+    EventClass {
+        id: 0,
+        provider: "app".into(),
+        name: name.into(),
+        loglevel: Some(6),
+        emf_uri: None,
+        fields: vec![ModelField::new(field, FieldClass::Integer(Integer::unsigned(4)))],
+    }
+}
+
+#[test]
+fn program_is_refused_only_where_nothing_at_all_would_be_recorded() {
+    assert!(program(&options("a == 1", false)).unwrap().is_some());
+    assert!(program(&options("!has(a.b)", false)).unwrap().is_none(), "all pass");
+    let never = program(&options("a.b == 1", false));
+    assert!(matches!(never, Err(SessionError::NothingPasses)), "{never:?}");
+    assert_eq!(program(&options("a.b == 1", true)).unwrap(), Some(Program::nothing()));
+    let later = program(&options("packet.cpu_id == 1", true));
+    assert!(matches!(later, Err(SessionError::Filter(_))), "{later:?}");
+    // Of the kernel alone: that one is asked by itself.
+    let mut of_kernel = options("packet.cpu_id == 1", true);
+    of_kernel.kernel.as_mut().unwrap().rules.push("sched_switch".into());
+    assert!(program(&of_kernel).unwrap().is_none());
+}
+
+/// What is said of a filter after processes with these events.
+fn said(filter: &str, has_kernel: bool, processes: &[&[(&str, &str)]]) -> Vec<String> {
+    let filtered = Filtered::new(&options(filter, has_kernel));
+    for process in processes {
+        filtered.look(process.iter().map(|(name, field)| event(name, field)));
+    }
+    filtered.remarks()
+}
+
+#[test]
+fn slips_are_said_if_they_are_slips_of_all_processes() {
+    let (one, other): (&[_], &[_]) = (&[("sent", "size")], &[("read", "count")]);
+    assert_eq!(said("size > 1", false, &[]), Vec::<String>::new());
+    assert_eq!(said("size > 1", false, &[one]).len(), 1, "that there was a filter");
+    assert_eq!(said("size > 1", false, &[other, one]).len(), 1);
+    let found = said("sise > 1", false, &[one, other]);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[1].contains("no event of these traces has a field 'sise'"), "{found:?}");
+    // One of two is what all have.
+    let found = said("size > 1 || count > 1 || nothing > 1", false, &[one, other]);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[1].contains("'nothing'"), "{found:?}");
+    // Events of the kernel have other names.
+    assert_eq!(said("size > 1 || next_tid == 3", true, &[one]).len(), 1);
+    assert!(said("next_tid == 3", true, &[one])[1].contains("'next_tid'"));
+    assert_eq!(said("vtid == 3 && loglevel <= 6", false, &[one]).len(), 1);
+}

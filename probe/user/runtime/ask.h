@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ask.h - a filter that was bound to a tracepoint (bind.h) is asked of each of its events. One that could not be, since
+ * there was no memory for it, is asked all the same, test by test.
+ */
+#ifndef STRATA_RUNTIME_ASK_H
+#define STRATA_RUNTIME_ASK_H
+
+#include <strata/user/assemble.h>
+
+#include "bind.h"
+
+/* strata_filter_word_holds(), besides 0 and 1 */
+#define STRATA_FILTER_UNDECIDED 2u
+
+/* Does the test hold, as far as one load tells? Behind a payload are STRATA_USER_TAILROOM bytes that may be read. */
+STRATA_FILTER_INLINE uint32_t strata_filter_word_holds(const struct strata_filter_bound *bound,
+						       const unsigned char *payload, uint64_t bytes)
+{
+	uint64_t word;
+	uint32_t is_in;
+
+	if (__builtin_expect(bound->kind >= STRATA_FILTER_SLOW, 0))
+		return bound->kind == STRATA_FILTER_HOLDS     ? 1 :
+		       bound->kind == STRATA_FILTER_HOLDS_NOT ? 0 :
+								STRATA_FILTER_UNDECIDED;
+	if (__builtin_expect(bound->offset + bound->bytes > bytes, 0))
+		return 0;
+	__builtin_memcpy(&word, payload + bound->offset, 8);
+	is_in = ((word & bound->mask) << bound->shift) - bound->first <= bound->width;
+	if (__builtin_expect(bound->kind & is_in, 0)) /* BEGINNING */
+		return STRATA_FILTER_UNDECIDED;
+	return is_in ^ bound->negated;
+}
+
+STRATA_FILTER_FUNCTION int strata_filter_bound_holds(const struct strata_filter_event *event,
+						     const struct strata_filter_bound *bound)
+{
+	const uint32_t holds = strata_filter_word_holds(bound, event->payload, event->bytes);
+
+	return holds == STRATA_FILTER_UNDECIDED ? strata_filter_slow(event, bound) : (int)holds;
+}
+
+/* 1: selected, 0: not, UNDECIDED: strata_filter_ask() is to be called. */
+STRATA_FILTER_INLINE uint32_t strata_filter_ask_words(const struct strata_filter_program *program,
+						      const unsigned char *payload, uint64_t bytes)
+{
+	const uint32_t nr = program->nr;
+	uint32_t at = 0, holds;
+
+	if (__builtin_expect(!nr, 0))
+		return program->passes;
+	do {
+		const struct strata_filter_bound *bound = &program->test[at];
+
+		holds = strata_filter_word_holds(bound, payload, bytes);
+		if (__builtin_expect(holds == STRATA_FILTER_UNDECIDED, 0))
+			return STRATA_FILTER_UNDECIDED;
+		at = holds ? bound->yes : bound->no;
+	} while (__builtin_expect(at < nr, 0));
+	return at == STRATA_ABI_FILTER_PASS;
+}
+
+/*
+ * The first bytes of a value that is not put together; what is behind a text's NUL is anything. Returns 0 if it is no
+ * single number or text. A text is read up to the end of its page, not of what it is in.
+ */
+STRATA_FILTER_INLINE int strata_filter_part_word(const struct strata_user_part *part,
+						 uint64_t *word)
+{
+	const unsigned char *text;
+	unsigned char bytes[8] = { 0 };
+	uint32_t i;
+
+	if (part->kind == STRATA_USER_PART_VALUE) {
+		__builtin_memcpy(word, part->from.value, 8);
+		return 1;
+	}
+	if (part->kind != STRATA_USER_PART_STRING || !part->from.data)
+		return 0;
+	text = (const unsigned char *)(uintptr_t)part->from.data;
+	if (__builtin_expect(((uintptr_t)text & 4095) <= 4088, 1)) {
+		__builtin_memcpy(word, text, 8);
+		return 1;
+	}
+	for (i = 0; i < 8 && text[i]; i++)
+		bytes[i] = text[i];
+	__builtin_memcpy(word, bytes, 8);
+	return 1;
+}
+
+/* As strata_filter_ask_words(), of values that are not put together; one for each field. */
+STRATA_FILTER_INLINE uint32_t strata_filter_ask_parts(const struct strata_filter_program *program,
+						      const struct strata_user_part *parts)
+{
+	const uint32_t nr = program->nr;
+	uint32_t at = 0, is_in;
+	uint64_t word;
+
+	if (__builtin_expect(!nr, 0))
+		return program->passes;
+	do {
+		const struct strata_filter_bound *bound = &program->test[at];
+
+		if (bound->part_kind >= STRATA_FILTER_SLOW ||
+		    !strata_filter_part_word(&parts[bound->field], &word))
+			return STRATA_FILTER_UNDECIDED;
+		is_in = ((word & bound->mask) << bound->shift) - bound->first <= bound->width;
+		if (bound->part_kind & is_in) /* BEGINNING */
+			return STRATA_FILTER_UNDECIDED;
+		at = is_in != bound->negated ? bound->yes : bound->no;
+	} while (at < nr);
+	return at == STRATA_ABI_FILTER_PASS;
+}
+
+STRATA_FILTER_FUNCTION int strata_filter_ask(const struct strata_filter_program *program,
+					     const struct strata_filter_event *event)
+{
+	uint32_t at = 0;
+
+	if (!program->nr)
+		return (int)program->passes;
+	do {
+		const struct strata_filter_bound *bound = &program->test[at];
+
+		at = strata_filter_bound_holds(event, bound) ? bound->yes : bound->no;
+	} while (at < program->nr);
+	return at == STRATA_ABI_FILTER_PASS;
+}
+
+/* The same without a program: each test is bound when it is asked. */
+STRATA_FILTER_FUNCTION int strata_filter_ask_unbound(const struct strata_filter_event *event)
+{
+	struct strata_filter_bound bound;
+	uint32_t at = 0;
+
+	do {
+		strata_filter_bind_test(&bound, event, (uint16_t)at);
+		at = strata_filter_bound_holds(event, &bound) ? bound.yes : bound.no;
+	} while (at < event->filter->nr_tests);
+	return at == STRATA_ABI_FILTER_PASS;
+}
+
+#endif /* STRATA_RUNTIME_ASK_H */

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * selects.h - does a session's filter select an event? Asked before anything of a record is made. A session without
+ * a filter is not asked; it pays nothing.
+ */
+#ifndef STRATA_RUNTIME_SELECTS_H
+#define STRATA_RUNTIME_SELECTS_H
+
+#include "thread.h"
+
+#include "ask.h"
+
+/* For programs of one session; where there is no more room, tests are bound as they are asked [byte]. */
+#define STRATA_FILTER_ROOM (256u << 10)
+
+/*
+ * A session's filter in this process: a private copy of what lay in the shared memory, checked, and what was bound
+ * of it so far. Never changed or freed once others can see it, but for what is atomic.
+ */
+struct strata_user_filter {
+	uint64_t bytes; /* of all of this */
+	uint64_t used;	/* of .room; atomic */
+	int has_vtid;
+	const struct strata_filter_program *program[STRATA_ABI_USER_NR_STATES]; /* atomic */
+	_Alignas(8) unsigned char room[STRATA_FILTER_ROOM];
+	_Alignas(8) unsigned char copy[STRATA_ABI_FILTER_BYTES];
+};
+
+/* filter.c */
+STRATA_HIDDEN int strata_filter_map(uint32_t slot, struct strata_user_filter **filter);
+STRATA_HIDDEN void strata_filter_forget(struct strata_user_filter *filter);
+STRATA_HIDDEN int strata_filter_selects(struct strata_user_filter *filter,
+					const struct strata_tracepoint *tracepoint,
+					const struct strata_abi_user_state *state,
+					const unsigned char *payload, uint64_t payload_bytes);
+
+/* What was bound of the filter for the tracepoint of this state; NULL: nothing yet. */
+STRATA_INLINE const struct strata_filter_program *
+strata_filter_bound_program(const struct strata_user_filter *filter,
+			    const struct strata_abi_user_state *state)
+{
+	const uint32_t nr = (uint32_t)(state - strata_runtime.states) % STRATA_ABI_USER_NR_STATES;
+
+	/* ACQUIRE pairs with the RELEASE of the thread that bound it. */
+	return __atomic_load_n(&filter->program[nr], __ATOMIC_ACQUIRE);
+}
+
+#endif /* STRATA_RUNTIME_SELECTS_H */
