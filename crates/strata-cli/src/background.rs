@@ -9,7 +9,8 @@
 //! A session is one process that nothing else depends on; what it says goes to a file beside its socket.
 
 use std::env;
-use std::io::{self, Write as _};
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +34,8 @@ pub const OF_SESSION: &str = "--of-session";
 
 /// How often it is looked whether a session is so far.
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
+/// So much of what a session has said is shown at its end \[byte\].
+const LOG_SHOWN: u64 = 64 << 10;
 
 /// What a session is asked about it.
 #[derive(Debug, Default)]
@@ -60,8 +63,9 @@ pub struct Desk {
     is_over: AtomicBool,
 }
 
-/// Start a session of this name with this program's own arguments, and wait until it records.
-pub fn start(name: &str) -> Result<u8> {
+/// Start a session of this name with this program's own arguments, and wait until it records. `has_command`: of a
+/// command, whose output is not ours.
+pub fn start(name: &str, has_command: bool) -> Result<u8> {
     let folder = Folder::open()?;
     if let Some(entry) = folder.entries()?.into_iter().find(|entry| entry.name == name) {
         return Err(ControlError::Exists { name: entry.name, pid: entry.pid }.into());
@@ -73,7 +77,10 @@ pub fn start(name: &str) -> Result<u8> {
     let mut command = Command::new(env::current_exe().context("find this program")?);
     std::os::unix::process::CommandExt::arg0(&mut command, program);
     command.arg(verb).arg(OF_SESSION).args(arguments);
-    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    // What a command prints goes where it was sent, and not to a terminal that may be closed.
+    let keeps_output = has_command && !io::stdout().is_terminal();
+    let output = if keeps_output { Stdio::inherit() } else { Stdio::null() };
+    command.stdin(Stdio::null()).stdout(output).stderr(log);
     let mut child = command.spawn().context("start the session's process")?;
     match begun(&folder, name, &mut child)? {
         None => {
@@ -109,9 +116,13 @@ fn begun(folder: &Folder, name: &str, child: &mut Child) -> Result<Option<ExitSt
     }
 }
 
-/// What the session has said, on stderr.
+/// The last of what the session has said, on stderr. A command may have said much there, too.
 fn print_log(folder: &Folder, name: &str) -> io::Result<()> {
-    let said = std::fs::read(folder.path().join(format!("{name}.log")))?;
+    let mut log = File::open(folder.path().join(format!("{name}.log")))?;
+    let bytes = log.metadata()?.len();
+    log.seek(SeekFrom::Start(bytes.saturating_sub(LOG_SHOWN)))?;
+    let mut said = Vec::new();
+    log.take(LOG_SHOWN).read_to_end(&mut said)?;
     io::stderr().write_all(&said)
 }
 

@@ -439,6 +439,11 @@ fn parse_kernel_rules(text: &str) -> Result<String, SelectionError> {
 }
 
 impl RecordFlags {
+    /// Whether there is a command to run.
+    pub fn has_command(&self) -> bool {
+        !self.command.is_empty()
+    }
+
     /// The processes that are asked for, with the name of those that were named, each once.
     ///
     /// # Errors
