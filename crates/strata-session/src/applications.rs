@@ -22,7 +22,7 @@ use strata_user::{
 
 use crate::command::Running;
 use crate::error::SessionError;
-use crate::filtered::{self, Filtered};
+use crate::filtered::Filtered;
 use crate::keeper::{Found, Keeper, KeeperParts, Target};
 use crate::known::Reasons;
 use crate::layer::{Context, Inheritance, Layer, LayerEnd, Tell};
@@ -66,7 +66,8 @@ pub(crate) struct Applications {
 }
 
 impl Applications {
-    /// Ready to record whom `options` name; `clock` has run for a while. `plain_too`: who has no tracepoints is recorded by another layer.
+    /// Ready to record whom `options` name; `clock` has run for a while, and `filter` is that of
+    /// the options. `plain_too`: who has no tracepoints is recorded by another layer.
     ///
     /// # Errors
     /// What the system says.
@@ -74,6 +75,7 @@ impl Applications {
         options: &Options,
         context: &Arc<Context>,
         clock: Arc<Clock>,
+        filter: Option<Program>,
         plain_too: bool,
     ) -> Result<Applications, SessionError> {
         let rules = match &options.rules {
@@ -102,7 +104,6 @@ impl Applications {
             // Processes are then found by searching only: a second later, and not from their begin.
             remarks.push(error.to_string());
         }
-        let filter = filtered::program(options)?;
         let ended = Ended { matched: vec![0; rules.rules().len()], ..Ended::default() };
         let spec = spec(options, rules.clone(), filter);
         Ok(Applications {

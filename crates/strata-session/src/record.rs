@@ -13,12 +13,12 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use strata_collect::{Keep, Output, Sink};
 use strata_ctf::end_mark::{EndMark, Ending, Losses};
 use strata_model::Counts;
-use strata_user::Clock;
+use strata_user::{Clock, Program};
 
 use crate::applications::Applications;
 use crate::command::{Inherited, Running};
@@ -90,7 +90,7 @@ pub fn record_with(
         source: io::ErrorKind::OutOfMemory.into(),
     })?;
     // A slip in it is said before anything is made.
-    filtered::program(options)?;
+    let filter = filtered::program(options)?;
     let inherited = Inherited::prepare().map_err(system("prepare this program"))?;
     let stamp = TimeStamp::now().map_err(system("tell the time"))?;
     let shared = Shared::new().map_err(system("make an eventfd"))?;
@@ -120,7 +120,7 @@ pub fn record_with(
     });
     let snapshots = Cell::new(0);
     let setup = Setup { options, inherited, context, folder, path, stop, orders, snapshots };
-    let begun = setup.begin(notify);
+    let begun = setup.begin(filter, notify);
     match begun {
         Ok(begun) => Ok(setup.run(begun, notify)),
         Err(error) => {
@@ -177,7 +177,11 @@ struct Begun {
 
 impl Setup<'_> {
     /// Make the layers, and start the command.
-    fn begin(&self, notify: &mut dyn FnMut(Notice)) -> Result<Begun, SessionError> {
+    fn begin(
+        &self,
+        filter: Option<Program>,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<Begun, SessionError> {
         let (options, context) = (self.options, &self.context);
         // The longer it has run when a process is told of it, the better is its rate.
         let clock = Arc::new(Clock::new());
@@ -188,7 +192,7 @@ impl Setup<'_> {
         let mut layers: Vec<Box<dyn Layer>> = Vec::new();
         if options.records_applications() {
             let plain_too = kernel.as_ref().is_some_and(KernelLayer::is_default);
-            layers.push(Box::new(Applications::new(options, context, clock, plain_too)?));
+            layers.push(Box::new(Applications::new(options, context, clock, filter, plain_too)?));
         }
         layers.extend(kernel.map(|layer| Box::new(layer) as Box<dyn Layer>));
         let mut session = Session::create(Arc::clone(context), layers);
@@ -217,8 +221,6 @@ impl Setup<'_> {
     fn run(&self, begun: Begun, notify: &mut dyn FnMut(Notice)) -> Recording {
         let (mut session, begin) = (begun.session, begun.since);
         let mut watch = Watch {
-            shared: &self.context.shared,
-            stop: self.stop,
             running: begun.running,
             has_applications: self.options.records_applications(),
             watched: begun.watched,
@@ -228,12 +230,7 @@ impl Setup<'_> {
                 .max_bytes
                 .zip(self.path.as_ref())
                 .map(|(max, path)| (max, DiskLimit::new(max, path))),
-            has_told_of_descendants: false,
-            has_told_of_layer: false,
-            begin,
-            next_progress: Instant::now(),
-            asked: 0,
-            elapsed: Duration::ZERO,
+            ..Watch::new(&self.context.shared, self.stop, begin)
         };
         let stop = self.stop;
         session.run(&mut |notice| {

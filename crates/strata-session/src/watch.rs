@@ -36,7 +36,25 @@ pub(crate) struct Watch<'a> {
     pub(crate) elapsed: Duration,
 }
 
-impl Watch<'_> {
+impl<'a> Watch<'a> {
+    /// Nothing but a failure and `stop` ends it yet; recording began at `begin`.
+    pub(crate) fn new(shared: &'a Shared, stop: &'a Stop, begin: Instant) -> Watch<'a> {
+        Watch {
+            shared,
+            stop,
+            running: None,
+            has_applications: true,
+            watched: None,
+            deadline: None,
+            limit: None,
+            has_told_of_descendants: false,
+            has_told_of_layer: false,
+            begin,
+            next_progress: Instant::now(),
+            asked: 0,
+            elapsed: Duration::ZERO,
+        }
+    }
     /// It records; `events` of the kernel, if it does that.
     pub(crate) fn started(
         &self,

@@ -8,6 +8,7 @@ use crate::scratch_tests::Scratch;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::thread;
+use std::time::Duration;
 use strata_collect::Monitor;
 
 /// A folder for one test's trace, which is not there yet.
@@ -198,21 +199,8 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
 
 /// What a session has done that ended at once.
 fn watch<'a>(setup: &'a Setup<'a>, running: Option<Running>) -> Watch<'a> {
-    Watch {
-        shared: &setup.context.shared,
-        stop: setup.stop,
-        running,
-        has_applications: true,
-        watched: None,
-        deadline: None,
-        limit: None,
-        has_told_of_descendants: false,
-        has_told_of_layer: false,
-        begin: Instant::now(),
-        next_progress: Instant::now(),
-        asked: 0,
-        elapsed: Duration::from_secs(7),
-    }
+    let elapsed = Duration::from_secs(7);
+    Watch { running, elapsed, ..Watch::new(&setup.context.shared, setup.stop, Instant::now()) }
 }
 
 /// What the layer of applications has to say.

@@ -10,22 +10,7 @@ use strata_collect::Monitor;
 
 /// A session of nobody that nothing ends.
 fn watch<'a>(shared: &'a Shared, stop: &'a Stop) -> Watch<'a> {
-    let begin = Instant::now();
-    Watch {
-        shared,
-        stop,
-        running: None,
-        has_applications: true,
-        watched: None,
-        deadline: None,
-        limit: None,
-        has_told_of_descendants: false,
-        has_told_of_layer: false,
-        begin,
-        next_progress: begin,
-        asked: 0,
-        elapsed: Duration::ZERO,
-    }
+    Watch::new(shared, stop, Instant::now())
 }
 
 fn start(command: &[&str]) -> Running {
