@@ -25,7 +25,7 @@ use crate::error::SessionError;
 use crate::filtered::Filtered;
 use crate::keeper::{Found, Keeper, KeeperParts, Target};
 use crate::known::Reasons;
-use crate::layer::{Context, Inheritance, Layer, LayerEnd, Tell};
+use crate::layer::{Context, Inheritance, Layer, LayerEnd, Tell, Wanted};
 use crate::lock::lock;
 use crate::lttng::{self, OfCommand};
 use crate::options::Options;
@@ -230,6 +230,14 @@ impl Layer for Applications {
     fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
         snapshot(self.orders.as_ref(), output)
     }
+
+    fn change(&mut self, _wanted: &Wanted) -> Result<(), SessionError> {
+        Err(SessionError::Unchangeable { layer: USER })
+    }
+
+    fn pause(&mut self) {}
+
+    fn resume(&mut self) {}
 
     /// The keeper switches everything off, as soon as the session is told to stop, and then says so to the pump.
     fn stop(&mut self) {

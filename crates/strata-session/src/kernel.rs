@@ -31,7 +31,7 @@ use strata_ring::Channel;
 use crate::describe::new_uuid;
 use crate::detach::Detaching;
 use crate::error::SessionError;
-use crate::layer::{Context, Layer, LayerEnd};
+use crate::layer::{Context, Layer, LayerEnd, Wanted};
 use crate::lock::lock;
 use crate::options::{KernelOptions, Options};
 use crate::privileges::Work;
@@ -299,6 +299,14 @@ impl Layer for KernelLayer {
     fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
         snapshot(self.orders.as_ref(), output)
     }
+
+    fn change(&mut self, _wanted: &Wanted) -> Result<(), SessionError> {
+        Err(SessionError::Unchangeable { layer: KERNEL })
+    }
+
+    fn pause(&mut self) {}
+
+    fn resume(&mut self) {}
 
     fn stop(&mut self) {
         if let Some(attached) = &mut self.attached {

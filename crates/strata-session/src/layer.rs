@@ -7,10 +7,12 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
 use strata_collect::{Counts, Error, Keep, Output};
+use strata_filter::Filter;
 
 use crate::command::Running;
 use crate::describe::Machine;
 use crate::detach::Detaching;
+use crate::error::SessionError;
 use crate::privileges::Work;
 use crate::report::{KernelReport, LayerReport, NotReached, Notice, RuleReport};
 use crate::shared::Shared;
@@ -28,6 +30,23 @@ pub(crate) struct Context {
 
 /// Hears how far it is, and says whether to go on.
 pub(crate) type Tell<'t> = dyn FnMut(Notice) -> ControlFlow<()> + 't;
+
+/// One event rule of a session, and which of its events; a rule that excludes has no filter.
+#[expect(dead_code, reason = "no session is changed yet")]
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    /// As it is written for the layer: `shop:*`, `!shop:debug_*`, `sched_*`.
+    pub(crate) text: String,
+    /// `None`: all of them.
+    pub(crate) filter: Option<Filter>,
+}
+
+/// What a layer is to record. An event that several rules select is recorded once, if one of their filters selects it.
+#[expect(dead_code, reason = "no session is changed yet")]
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) rules: Vec<Rule>,
+}
 
 /// What a command inherits, so that it can be recorded from its first instruction on.
 #[derive(Debug, Default)]
@@ -77,6 +96,22 @@ pub(crate) trait Layer {
     /// # Errors
     /// What the system says.
     fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error>;
+
+    /// Records what `wanted` says, from now on and instead of what it did. No record is lost, and none is there
+    /// twice, of an event that is selected before and after. What could not be changed is as it was.
+    ///
+    /// # Errors
+    /// What the system says, or what is wrong with a rule.
+    #[expect(dead_code, reason = "no session is changed yet")]
+    fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError>;
+
+    /// Records nothing until [`Layer::resume`]; what was recorded stays, and goes on being moved.
+    #[expect(dead_code, reason = "no session is changed yet")]
+    fn pause(&mut self);
+
+    /// Records again.
+    #[expect(dead_code, reason = "no session is changed yet")]
+    fn resume(&mut self);
 
     /// Records no more; what was recorded goes on being moved.
     fn stop(&mut self);

@@ -21,7 +21,8 @@ use strata_ring::producer::{Header, Producer};
 use super::*;
 use crate::describe::new_uuid;
 use crate::folder::TraceFolder;
-use crate::layer::Layer;
+use crate::error::SessionError;
+use crate::layer::{Layer, Wanted};
 use crate::scratch_tests::{channel_of, context, context_of, Nowhere, Scratch};
 use crate::shared::Voice;
 use crate::threads::snapshot;
@@ -138,6 +139,14 @@ impl Layer for NumberLayer {
     fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
         snapshot(self.orders.as_ref(), output)
     }
+
+    fn change(&mut self, _wanted: &Wanted) -> Result<(), SessionError> {
+        Err(SessionError::Unchangeable { layer: "numbers" })
+    }
+
+    fn pause(&mut self) {}
+
+    fn resume(&mut self) {}
 
     fn stop(&mut self) {
         self.orders = None;
