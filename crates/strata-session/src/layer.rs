@@ -97,8 +97,8 @@ pub(crate) trait Layer {
     /// What the system says.
     fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error>;
 
-    /// Records what `wanted` says, from now on and instead of what it did. No record is lost, and none is there
-    /// twice, of an event that is selected before and after. What could not be changed is as it was.
+    /// Records what `wanted` says, from now on and instead of what it did. An event that is selected before and
+    /// after is recorded once, also meanwhile. What could not be changed is as it was.
     ///
     /// # Errors
     /// What the system says, or what is wrong with a rule.

@@ -328,7 +328,7 @@
 				   strata_user_bytes);                                               \
 	} else {                                                                                     \
 		int strata_user_done = 0;                                                            \
-		if (strata_user_small) {                                                             \
+		if (strata_user_small && !__builtin_expect((tracepoint)->filtered, 0)) {             \
 			unsigned char                                                                \
 				strata_user_memory[STRATA_USER_HEADROOM + STRATA_USER_INLINE_BYTES + \
 						   strata_user_constant + STRATA_USER_STACK_SLACK]   \
