@@ -134,7 +134,7 @@ pub const REJECT: u8 = 255;
 pub struct Test {
     /// What is tested.
     pub operand: u8,
-    /// How.
+    /// How it is compared: one of the constants above.
     pub comparison: u8,
     /// Size of a field \[byte\].
     pub bytes: u8,

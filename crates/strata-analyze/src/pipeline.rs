@@ -57,9 +57,9 @@ const REMARKS: usize = 20;
 pub struct Job<'r> {
     /// Where they are.
     pub reader: &'r Reader,
-    /// When.
+    /// The time of the event records, both ends included.
     pub range: TimeRange,
-    /// How.
+    /// Their format, and how times and names are shown.
     pub options: Options,
     /// Which of them; `None`: all.
     pub filter: Option<&'r Selection>,

@@ -29,9 +29,9 @@ pub enum Expr {
 pub struct Comparison {
     /// Never a constant: the parser turns those round.
     pub left: Term,
-    /// How.
+    /// The operator between them.
     pub op: Op,
-    /// With what.
+    /// The right side: a constant, or another value.
     pub right: Operand,
 }
 

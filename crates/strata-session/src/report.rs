@@ -142,7 +142,7 @@ pub struct KernelReport {
     pub subbuf_bytes: u64,
     /// Sub-buffers of each CPU.
     pub nr_subbufs: u32,
-    /// This kernel holds none that are twice as large together.
+    /// Buffers of twice this size would be beyond what this kernel allows for a map.
     pub are_largest: bool,
 }
 

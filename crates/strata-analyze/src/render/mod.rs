@@ -76,7 +76,7 @@ pub enum Format {
 /// How it is written.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// As what.
+    /// Text, JSON or CSV.
     pub format: Format,
     /// How times are shown; `None`: as the format has them, which is `Time` in text, nanoseconds and
     /// `Iso` in JSON, `Seconds` in CSV.

@@ -21,9 +21,10 @@ pub(crate) use run::Pace;
 /// where keys go back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Messages in front of the first with such a key are another cursor's.
+    /// The cursor begins with the first message whose key is not below this one; those before it belong to
+    /// another cursor.
     pub(crate) first: i64,
-    /// So are all from the first on that has a key behind this.
+    /// It ends before the first message whose key is above this one.
     pub(crate) last: i64,
     /// Of these, what has no part in this time is not shown.
     pub(crate) range: TimeRange,

@@ -21,13 +21,13 @@ pub enum ElfError {
     SeveralLibraries {
         /// As it was written.
         name: String,
-        /// Which there are.
+        /// The libraries of that name.
         paths: Vec<String>,
     },
     /// It cannot be opened.
     #[error("{}: {error}", path.display())]
     Open {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The kernel's answer.
         error: std::io::Error,
@@ -55,7 +55,7 @@ pub enum ElfError {
     /// A folder, a device, a pipe.
     #[error("{} is no regular file. Name a program or a library", path.display())]
     NoFile {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
     /// Not ELF.
@@ -65,7 +65,7 @@ pub enum ElfError {
         "no ELF file. Name a program or a library"
     })]
     NotElf {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// It begins with `#!`.
         is_script: bool,
@@ -73,7 +73,7 @@ pub enum ElfError {
     /// For another machine.
     #[error("{} is for {machine}; probes are for x86-64 only so far", path.display())]
     Machine {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// That machine.
         machine: String,
@@ -81,7 +81,7 @@ pub enum ElfError {
     /// ELF, but nothing that is run.
     #[error("{} is {kind}. Name a program or a library", path.display())]
     Kind {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// What it is.
         kind: String,
@@ -89,7 +89,7 @@ pub enum ElfError {
     /// Something in it does not fit together.
     #[error("{} is damaged: {what}", path.display())]
     Damaged {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// What is wrong.
         what: String,

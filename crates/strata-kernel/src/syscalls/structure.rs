@@ -50,7 +50,7 @@ const fn text(name: &'static str, at: u16) -> Member {
     Member { name, at, item: Item::Text(65) }
 }
 
-/// What has 8 bytes has 4, and so has everything in front of it.
+/// The 32-bit layout of members of 8 bytes each: all have 4, so that offsets are halved too.
 const fn halved<const N: usize>(mut members: [Member; N]) -> [Member; N] {
     let mut index = 0;
     while index < N {

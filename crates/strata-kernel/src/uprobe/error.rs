@@ -91,7 +91,7 @@ pub enum Problem {
     /// More names than arguments.
     #[error("USDT probe {probe} has {found} arguments, and {wanted} are named")]
     Few {
-        /// Which.
+        /// `PROVIDER:NAME` of the probe.
         probe: String,
         /// How many it has.
         found: usize,
@@ -104,7 +104,7 @@ pub enum Problem {
          out, or take a smaller one"
     )]
     Wide {
-        /// Which.
+        /// `PROVIDER:NAME` of the probe.
         probe: String,
         /// Which of its arguments, from 1.
         number: usize,

@@ -85,7 +85,7 @@ pub enum OperandError {
     /// A register that is smaller than the argument.
     #[error("%{register} has {found} bytes, and the argument {wanted}")]
     Small {
-        /// Which.
+        /// Its name, as in the assembler.
         register: String,
         /// Its size \[byte\].
         found: u8,

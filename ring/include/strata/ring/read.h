@@ -33,7 +33,7 @@ struct strata_ring_packet {
 	uint64_t header_bytes;
 	uint64_t timestamp_begin;
 	uint64_t timestamp_end;
-	uint64_t records;	 /* 0: none, or not counted; see below */
+	uint64_t records;	 /* 0: none, or not counted; see above */
 	uint64_t records_before; /* of the stream, in front of it; only BY_POSITION, else 0 */
 	uint64_t discarded;	 /* of the stream, all reasons, since its creation */
 	uint64_t unpublished_bytes; /* reserved but never committed; only from strata_ring_get_rest() */
