@@ -136,6 +136,8 @@ pub enum Action {
     Snapshot(SnapshotFlags),
     /// End a session that runs by itself, and say what it has recorded
     Stop(StopFlags),
+    /// Show sessions that run by themselves again and again: their rates, and what is missing
+    Top(TopFlags),
     /// Count what is in traces, and say what is missing
     Stats(StatsFlags),
     /// Write traces for other tools
@@ -315,6 +317,25 @@ pub struct SnapshotFlags {
 pub struct StopFlags {
     /// The session
     pub name: String,
+}
+
+/// `strata top`.
+#[derive(Debug, Args)]
+pub struct TopFlags {
+    /// The session [default: all of this user]
+    pub name: Option<String>,
+
+    /// Look again after TIME
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    pub period: Duration,
+
+    /// Look N times [default: until Ctrl-C]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub number: Option<u64>,
+
+    /// Print JSON, one object with `sessions` for each look
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `strata list`.

@@ -16,6 +16,7 @@ mod record;
 mod selection;
 mod stats;
 mod talk;
+mod top;
 mod trace_list;
 mod units;
 mod view;
@@ -47,6 +48,12 @@ fn main() -> ExitCode {
         Action::Snapshot(flags) => {
             background::snapshot(&flags.name, flags.output.as_deref(), flags.json)
         }
+        Action::Top(flags) => top::run(&top::Look {
+            name: flags.name.as_deref(),
+            period: flags.period,
+            times: flags.number,
+            is_json: flags.json,
+        }),
         Action::Stop(flags) => background::stop(&flags.name),
         Action::List(ref flags @ ListFlags { probes: Some(ref file), .. }) => {
             kernel_list::probes(file, flags.is_json())
