@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::find::refusal;
 use crate::identity::{shown, Identity};
 use crate::memory::{state, u16_in, u32_in, u64_in, Memory};
+use crate::outcome::{outcome, Outcome};
 use crate::process::{failed, Process, Status};
 use crate::rules::Rules;
 
@@ -450,6 +451,12 @@ impl Application {
     #[must_use]
     pub fn is_alive(&self) -> bool {
         !self.inner.process.has_ended()
+    }
+
+    /// How it ended; `None`: it has not, or nobody says: see [`Outcome`].
+    #[must_use]
+    pub fn outcome(&self) -> Option<Outcome> {
+        outcome(&self.inner.process)
     }
 
     /// Generations of its sessions that are active.
