@@ -42,6 +42,11 @@
  *   STRATA_TRACE_EVENT(shop, sent, fd, bytes);       arguments as of a function, evaluated when it is on
  *   if (STRATA_ENABLED(shop, sent)) ...              is anybody tracing it?
  *
+ * A span of time, from this line to where the block around it is left, however that happens:
+ *   STRATA_SPAN(shop, checkout, INFO, strata_int(items, count));
+ * are two events, shop:checkout_begin with the fields and shop:checkout_end, which `strata export --to perfetto`
+ * shows as one slice. What longjmp() leaves, and in C without -fexceptions an exception, has no end.
+ *
  * Enumerations, at file or namespace scope:
  *   STRATA_ENUM(colour, strata_label(RED, 0), strata_label_range(WARM, 1, 5), strata_label_auto(LAST));
  *
@@ -59,6 +64,7 @@
 #include <strata/user/fields.h>
 #include <strata/user/format.h>
 #include <strata/user/site.h>
+#include <strata/user/span.h>
 
 /* A comma that goes where there is nothing behind it: gcc and clang have it in all their standards. */
 #ifdef __clang__

@@ -103,6 +103,52 @@ static void lambdas_and_nested_functions_trace()
 #endif
 }
 
+#if __cpp_exceptions
+static int throws(bool early)
+{
+	const auto thrown = [&]() -> int { throw early; };
+
+	STRATA_SPAN(cxx, outer, INFO);
+	STRATA_SPAN(cxx, thrown, INFO, strata_int(n, early ? thrown() : 7));
+	return thrown();
+}
+#endif
+
+static void span_ends_when_an_exception_passes_it()
+{
+#if __cpp_exceptions
+	for (const char *event : { "outer_begin", "outer_end", "thrown_begin", "thrown_end" })
+		capture_switch("cxx", event, 1);
+	for (bool early : { false, true }) {
+		try {
+			throws(early);
+		} catch (bool) {
+		}
+		expect(early ? "cxx:outer_begin[6]\ncxx:outer_end[6]\n" :
+			       "cxx:outer_begin[6]\ncxx:thrown_begin[6] n=7\ncxx:thrown_end[6]\n"
+			       "cxx:outer_end[6]\n");
+	}
+#endif
+}
+
+template <int N> static inline void spanned_template()
+{
+	STRATA_SPAN(cxx, generic_span, INFO, strata_int(n, N));
+	[] { STRATA_SPAN(cxx, generic_span, INFO, strata_int(n, -N)); }();
+}
+
+static void spans_of_templates_and_lambdas_are_their_own()
+{
+	check(capture_switch("cxx", "generic_span_begin", 1) == 4);
+	check(capture_switch("cxx", "generic_span_end", 1) == 4);
+	spanned_template<1>();
+	spanned_template<2>();
+	expect("cxx:generic_span_begin[6] n=1\ncxx:generic_span_begin[6] n=-1\n"
+	       "cxx:generic_span_end[6]\ncxx:generic_span_end[6]\n"
+	       "cxx:generic_span_begin[6] n=2\ncxx:generic_span_begin[6] n=-2\n"
+	       "cxx:generic_span_end[6]\ncxx:generic_span_end[6]\n");
+}
+
 struct counted {
 	static int alive;
 	counted()
@@ -164,6 +210,8 @@ int main()
 	members_and_constructors_reach_this();
 	instances_of_a_template_are_tracepoints_of_their_own_type();
 	lambdas_and_nested_functions_trace();
+	span_ends_when_an_exception_passes_it();
+	spans_of_templates_and_lambdas_are_their_own();
 
 	capture_switch("cxx", "between", 1);
 	check(object_between_two_tracepoints_is_destroyed() == 2 && !counted::alive);

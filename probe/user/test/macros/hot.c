@@ -10,6 +10,7 @@ uint64_t hot_integer(uint64_t v);
 uint64_t hot_computed(uint64_t v, uint64_t w, const uint64_t *p);
 uint64_t hot_string(const char *s);
 uint64_t hot_loop(uint64_t n);
+uint64_t hot_span(uint64_t v);
 
 uint64_t hot_none(uint64_t v)
 {
@@ -33,6 +34,12 @@ uint64_t hot_string(const char *s)
 {
 	STRATA_TRACE(hot, string, INFO, strata_string(s, s));
 	return 1;
+}
+
+uint64_t hot_span(uint64_t v)
+{
+	STRATA_SPAN(hot, span, INFO, strata_int(v, v));
+	return v + 1;
 }
 
 uint64_t hot_loop(uint64_t n)

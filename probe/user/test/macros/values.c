@@ -228,6 +228,64 @@ static void names_that_are_macros_are_not_expanded(void)
 #define FOUR(a, b, c, d) \
 	strata_int(a, 1), strata_int(b, (uint8_t)2), strata_int(c, (int64_t)3), strata_hex(d, 4)
 
+static int spanned(int way)
+{
+	STRATA_SPAN(app, spanned, INFO, strata_int(way, way));
+	if (way == 1)
+		return 1; /* early */
+	for (int i = 0; i < 2; i++) {
+		STRATA_SPAN(app, inner, NOTICE);
+		if (i || way == 2)
+			break;
+	}
+	if (way == 3) {
+		STRATA_SPAN(app, spanned, INFO, strata_int(way, -way));
+		goto out;
+	}
+out:
+	return 0;
+}
+
+static void span_ends_where_its_block_is_left(void)
+{
+	for (int round = 0; round < 3; round++) {
+		for (int half = 0; half < 2; half++) {
+			capture_switch("app", half ? "spanned_end" : "spanned_begin", round == 1);
+			capture_switch("app", half ? "inner_end" : "inner_begin", round == 1);
+		}
+		check(spanned(1));
+		expect(round == 1 ? "app:spanned_begin[6] way=1\napp:spanned_end[6]\n" : "");
+		spanned(2);
+		expect(round == 1 ?
+			       "app:spanned_begin[6] way=2\napp:inner_begin[5]\napp:inner_end[5]\n"
+			       "app:spanned_end[6]\n" :
+			       "");
+		spanned(3);
+		expect(round == 1 ?
+			       "app:spanned_begin[6] way=3\napp:inner_begin[5]\napp:inner_end[5]\n"
+			       "app:inner_begin[5]\napp:inner_end[5]\n"
+			       "app:spanned_begin[6] way=-3\napp:spanned_end[6]\napp:spanned_end[6]\n" :
+			       "");
+	}
+}
+
+static void span_switched_in_between_has_no_end_without_begin(void)
+{
+	{
+		STRATA_SPAN(app, half, INFO);
+		capture_switch("app", "half_begin", 1);
+		capture_switch("app", "half_end", 1);
+	}
+	expect("");
+	for (int round = 0; round < 2; round++) {
+		STRATA_SPAN(app, linux, INFO, strata_int(volume, round));
+		capture_switch("app", "linux_begin", !round);
+		capture_switch("app", "linux_end", !round);
+	}
+	/* The second one ended when it was off. */
+	expect("app:linux_begin[6] volume=1\n");
+}
+
 static void thirty_two_fields_are_possible(void)
 {
 	capture_switch("app", "wide", 1);
@@ -325,6 +383,8 @@ int main(void)
 	enumerations_have_labels_and_ranges();
 	expressions_are_evaluated_once_and_only_when_on();
 	names_that_are_macros_are_not_expanded();
+	span_ends_where_its_block_is_left();
+	span_switched_in_between_has_no_end_without_begin();
 	thirty_two_fields_are_possible();
 	statement_fits_wherever_one_does();
 	events_of_a_class_share_its_fields();

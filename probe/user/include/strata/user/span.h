@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * span.h - two tracepoints of one line, where a block is entered at that line and where it is left: see tracepoint.h.
+ *
+ * Both sites are where the span begins; where it ends, the code looks at a variable of the block, which compilers keep
+ * in no register while both are off. So a span that began before it was switched on has no end without a begin.
+ */
+#ifndef STRATA_USER_SPAN_H
+#define STRATA_USER_SPAN_H
+
+#include <strata/user/enumeration.h>
+#include <strata/user/event.h>
+
+#ifdef __cplusplus
+extern "C++" {
+#endif
+
+STRATA_USER_CONSTANT struct strata_field strata_fields_of_span_end[] = { STRATA_USER_FIELD_END };
+
+STRATA_USER_FUNCTION void strata_user_span_end(struct strata_tracepoint *tracepoint)
+{
+	/* It may have been switched off since. */
+	if (__atomic_load_n(STRATA_USER_ENABLED(*tracepoint), __ATOMIC_RELAXED)) {
+		unsigned char memory[STRATA_USER_HEADROOM + STRATA_USER_TAILROOM]
+			__attribute__((aligned(8)));
+
+		__builtin_memset(memory + STRATA_USER_HEADROOM, 0, STRATA_USER_TAILROOM);
+		strata_user_record(tracepoint, memory + STRATA_USER_HEADROOM, 0);
+	}
+}
+
+#ifdef __cplusplus
+
+namespace strata_user
+{
+struct __attribute__((visibility("hidden"))) span {
+	strata_tracepoint *end = nullptr;
+
+	span() = default;
+	span(const span &) = delete;
+	span &operator=(const span &) = delete;
+	__attribute__((always_inline)) ~span()
+	{
+		if (__builtin_expect(end != nullptr, 0))
+			strata_user_span_end(end);
+	}
+};
+} // namespace strata_user
+} /* extern "C++" */
+
+#define STRATA_USER_SPAN_VARIABLE(variable) ::strata_user::span variable
+
+#else
+
+struct strata_user_span {
+	struct strata_tracepoint *end;
+};
+
+STRATA_USER_INLINE void strata_user_span_leave(struct strata_user_span *span)
+{
+	if (__builtin_expect(span->end != STRATA_USER_NULL, 0))
+		strata_user_span_end(span->end);
+}
+
+#define STRATA_USER_SPAN_VARIABLE(variable) \
+	struct strata_user_span variable    \
+		__attribute__((cleanup(strata_user_span_leave))) = { STRATA_USER_NULL }
+
+#endif
+
+/* As STRATA_TRACE(). One name for each line: spans of one name may be in each other. */
+#define STRATA_SPAN(provider, event, ...)                                            \
+	STRATA_USER_SPAN(#provider, #event, strata_span_##event##_of_##provider,     \
+			 STRATA_USER_SPAN_NAME(strata_user_span_of_line_, __LINE__), \
+			 strata_level_##__VA_ARGS__)
+#define STRATA_USER_SPAN_NAME(name, line)  STRATA_USER_SPAN_NAME_(name, line)
+#define STRATA_USER_SPAN_NAME_(name, line) name##line
+
+/* The begin first: a field whose value throws leaves neither, and no begin is without an end. */
+#define STRATA_USER_SPAN(provider, event, identifier, variable, ...)                    \
+	STRATA_USER_SPAN_VARIABLE(variable);                                            \
+	STRATA_USER_TRACE(provider, event "_begin", identifier, __VA_ARGS__);           \
+	do {                                                                            \
+		STRATA_USER_DEFINE_OF(provider, event "_end",                           \
+				      STRATA_USER_LEVEL(STRATA_USER_HEAD(__VA_ARGS__)), \
+				      strata_fields_of_span_end, 0)                     \
+		if (STRATA_USER_IS_ON(STRATA_USER_THIS_OF))                             \
+			variable.end = &STRATA_USER_THIS_OF;                            \
+	} while (0)
+
+#endif /* STRATA_USER_SPAN_H */

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+/* spans.cc - the same as C++: an exception ends a span. */
+#include "spans.c"
