@@ -12,9 +12,7 @@ use rustix::process::geteuid;
 
 use crate::error::ControlError;
 use crate::message::clean;
-
-/// Longest name of a session \[byte\].
-pub const NAME_BYTES_MAX: usize = 64;
+use crate::name::is_name;
 
 /// The folder, held open.
 #[derive(Debug)]
@@ -220,12 +218,7 @@ fn pid_in(lock: &OwnedFd) -> u32 {
 /// # Errors
 /// [`ControlError::Name`].
 fn check(name: &str) -> Result<(), ControlError> {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    let is_fine = (1..=NAME_BYTES_MAX).contains(&name.len())
-        && name.bytes().all(is_allowed)
-        && !name.as_bytes().starts_with(b".")
-        && !name.as_bytes().starts_with(b"-");
-    match is_fine {
+    match is_name(name) {
         true => Ok(()),
         false => Err(ControlError::Name { name: clean(name) }),
     }

@@ -16,11 +16,13 @@
 mod error;
 mod folder;
 mod message;
+mod name;
 mod socket;
 #[cfg(test)]
 mod tests;
 
 pub use error::ControlError;
-pub use folder::{Claim, Entry, Folder, NAME_BYTES_MAX};
+pub use folder::{Claim, Entry, Folder};
 pub use message::{Reply, Request};
+pub use name::NAME_BYTES_MAX;
 pub use socket::{ask, Listener, MESSAGE_BYTES_MAX};

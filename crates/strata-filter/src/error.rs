@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::excerpt::{column, excerpt, tame};
-use crate::{MAX_DEPTH, MAX_LENGTH};
+use crate::limits::{MAX_DEPTH, MAX_LENGTH};
 
 /// Why a text is no filter. `Display` is one line; [`ParseError::caret`] shows the place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

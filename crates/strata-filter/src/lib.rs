@@ -39,6 +39,7 @@ mod error;
 pub mod evaluate;
 mod excerpt;
 mod expr;
+mod limits;
 pub mod lower;
 mod number;
 mod parse;
@@ -54,16 +55,10 @@ pub use check::{Class, Field, Hint, Kind, Slip};
 pub use error::{ParseError, Problem};
 pub use evaluate::{Fields, Value};
 pub use expr::{Comparison, Expr, Item, Literal, Op, Operand, Path, Root, Step, Subject, Term};
+pub use limits::{MAX_DEPTH, MAX_LENGTH};
 pub use number::{Number, GREATEST, LEAST};
 pub use pattern::{Part, Pattern};
 pub use similar::{distance, distance_within};
-
-/// A filter's text has at most so many bytes.
-pub const MAX_LENGTH: usize = 16 * 1024;
-
-/// An expression has at most so many levels of `&&`, `||` and `!` below each other, and its text twice as
-/// many parentheses and `!` around one thing.
-pub const MAX_DEPTH: usize = 64;
 
 /// A filter: its text, and what that means.
 #[derive(Clone, Debug)]

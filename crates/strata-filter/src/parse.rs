@@ -10,24 +10,22 @@
 //! item       = number [ "..." number ] | text
 //! ```
 
+mod found;
 mod lexical;
 mod operand;
 mod path;
 
-use std::ops::Range;
-
 use crate::error::{quoted, ParseError, Problem};
 use crate::expr::{Comparison, Expr, Item, Literal, Op, Operand, Subject, Term};
+use crate::limits::{MAX_DEPTH, MAX_LENGTH};
 use crate::number::Number;
 use crate::pattern::Pattern;
-use crate::{MAX_DEPTH, MAX_LENGTH};
 
+use found::Result;
+pub(crate) use found::Span;
 pub(crate) use lexical::is_bare;
 use lexical::Cursor;
 use operand::{Piece, Side};
-
-pub(crate) type Span = Range<usize>;
-type Result<T> = std::result::Result<T, (Problem, Span)>;
 
 /// Where the parts of a comparison, of a set or of `has` stand in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]

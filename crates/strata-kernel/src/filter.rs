@@ -28,6 +28,7 @@ use crate::event::{KernelEvent, Probe, Source};
 use crate::syscalls;
 
 pub use check::{can_select, check, Slips};
+pub use emit::Compiled;
 
 /// Which end of a system call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -46,19 +47,6 @@ pub struct Candidate<'e> {
     pub event: &'e KernelEvent,
     /// Which end.
     pub end: End,
-}
-
-/// What a filter is for one event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-// There is one for each event that is attached, and it is copied into the program's constants.
-#[allow(clippy::large_enum_variant)]
-pub enum Compiled {
-    /// Selects none of its records: the event needs not be attached.
-    Never,
-    /// Selects all of them.
-    Always,
-    /// Selects those that pass.
-    Tests(strata_abi::kernel::Filter),
 }
 
 /// Why a filter cannot be compiled for an event.

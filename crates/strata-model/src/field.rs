@@ -1,9 +1,9 @@
 //! Field classes.
 
+use crate::check::check_name;
 use crate::error::FieldError;
 use crate::flags::Flags;
 use crate::limits;
-use crate::trace::check_name;
 
 /// Byte order of a machine, and so of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -16,6 +16,7 @@
 //! arbitrary text, and whoever writes them somewhere escapes them.
 #![forbid(unsafe_code)]
 
+mod check;
 mod error;
 mod field;
 mod flags;

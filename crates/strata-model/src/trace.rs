@@ -1,5 +1,6 @@
 //! Trace, clock, stream and event record classes.
 
+use crate::check::check_name;
 use crate::error::{EventError, NameError, TraceError};
 use crate::field::{ByteOrder, Field, FieldClass};
 use crate::limits;
@@ -382,19 +383,4 @@ fn validate_fields(fields: &[Field]) -> Result<(), EventError> {
         }
     }
     Ok(())
-}
-
-/// Refuses a name that is empty, too long or has a control character.
-pub(crate) fn check_name(name: &str, limit: usize) -> Result<(), NameError> {
-    if name.is_empty() {
-        return Err(NameError::Empty);
-    }
-    let bytes = name.len();
-    if bytes > limit {
-        return Err(NameError::TooLong { name: name.to_owned(), bytes, limit });
-    }
-    match name.chars().find(|character| character.is_control()) {
-        Some(character) => Err(NameError::Control { name: name.to_owned(), character }),
-        None => Ok(()),
-    }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::ffi;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, StreamLayout};
 use crate::stream::Stream;
 use std::ptr::NonNull;
 use strata_abi::ring;
@@ -68,19 +68,6 @@ pub fn channel_bytes(attr: &Attr) -> Result<u64, Error> {
         0 => Ok(bytes),
         _ => Err(Error::Attr(text.get())),
     }
-}
-
-/// Where the parts of a stream are, for memory that is not one file: the values of a BPF map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamLayout {
-    /// Size of a stream; a multiple of 4096 \[byte\].
-    pub stride_bytes: u64,
-    /// Where its frames begin \[byte\].
-    pub frames_offset: u64,
-    /// Where its data begins; a multiple of 4096 \[byte\].
-    pub data_offset: u64,
-    /// Streams of the channel.
-    pub nr_streams: u32,
 }
 
 /// How the streams of a channel with these attributes are laid out; see [`Mapping::of_streams`].

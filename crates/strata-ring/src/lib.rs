@@ -39,9 +39,9 @@ mod walk;
 #[cfg(test)]
 mod walk_tests;
 
-pub use channel::{channel_bytes, stream_layout, Attr, Channel, Publish, StreamLayout};
+pub use channel::{channel_bytes, stream_layout, Attr, Channel, Publish};
 pub use error::Error;
-pub use mapping::Mapping;
+pub use mapping::{Mapping, StreamLayout};
 pub use strata_model::LossMode;
 pub use stream::{write_both, Counters, Info, Packet, Poll, Stream};
 pub use walk::{Order, Overwritten, Walk};

@@ -1,6 +1,5 @@
 //! Shared memory that holds a channel.
 
-use crate::channel::StreamLayout;
 use crate::error::Error;
 use crate::ffi;
 use std::ffi::c_void;
@@ -11,6 +10,19 @@ use std::ptr::NonNull;
 /// Offsets and sizes of mappings are multiples of it \[byte\]; the largest page size of the machines
 /// that matter would do too, since the kernel refuses what it cannot map.
 const PAGE: u64 = strata_abi::ring::PAGE as u64;
+
+/// Where the parts of a stream are, for memory that is not one file: the values of a BPF map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamLayout {
+    /// Size of a stream; a multiple of 4096 \[byte\].
+    pub stride_bytes: u64,
+    /// Where its frames begin \[byte\].
+    pub frames_offset: u64,
+    /// Where its data begins; a multiple of 4096 \[byte\].
+    pub data_offset: u64,
+    /// Streams of the channel.
+    pub nr_streams: u32,
+}
 
 /// A shared mapping of a part of a file; unmapped on drop.
 ///

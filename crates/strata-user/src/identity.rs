@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use strata_model::text_from_bytes;
 
+pub(crate) use crate::process::shown;
 use crate::process::{Process, Status};
 
 /// A thread's name has at most so many bytes in the kernel.
@@ -60,11 +61,6 @@ impl Identity {
         let path = path.strip_suffix(" (deleted)").unwrap_or(path);
         path.rsplit('/').next().filter(|name| !name.is_empty())
     }
-}
-
-/// Without control characters.
-pub(crate) fn shown(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ use rustix::process::{getegid, geteuid, getrlimit, pidfd_open, Pid, PidfdFlags, 
 use rustix::time::{clock_gettime, ClockId};
 
 use crate::error::{Denial, Error};
-use crate::identity::shown;
 
 /// `SECCOMP_MODE_STRICT`, as `/proc/PID/status` says it.
 const STRICT: &str = "1";
@@ -396,6 +395,11 @@ fn explain(pid: u32, code: i32) -> Denial {
 fn owner_of_descriptors(pid: u32) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
     fs::metadata(format!("/proc/{pid}/fd")).ok().map(|metadata| metadata.uid())
+}
+
+/// Without control characters.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::escape::{csv_quote, hex, json_quoted};
 use super::head::Head;
 use super::json::JsonFields;
 use super::number;
-use super::part_fields;
+use super::part::part_fields;
 use super::plan::{scope, Table};
 use super::shown::{FieldList, Part, Shown};
 

@@ -1,7 +1,7 @@
 //! Text of a trace, which may be any bytes: inside quotes, and on a terminal.
 
+use super::format::Format;
 use super::line::Sink;
-use super::Format;
 
 /// What stands for a byte in quoted text; 0: the byte itself, `x`: `\x` and two digits, else `\` and this.
 const ESCAPES: [u8; 256] = {

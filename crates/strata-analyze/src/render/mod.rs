@@ -24,11 +24,14 @@
 mod clock;
 mod csv;
 mod escape;
+mod format;
 mod head;
 mod json;
 mod line;
 mod mark;
 mod number;
+mod options;
+mod part;
 mod plan;
 #[cfg(test)]
 mod record_tests;
@@ -40,84 +43,26 @@ mod value;
 mod when;
 
 pub use clock::{ClockStyle, Stamp};
+pub use format::Format;
 pub use head::{Head, HeadItem};
 pub use jiff::tz::TimeZone;
 pub use line::Lines;
+pub use options::Options;
 pub use shown::{FieldList, Part};
 pub use threads::ThreadNames;
 pub use when::{When, WhenError};
 
-use std::sync::Arc;
-
 use strata_ctf::read::{Discarded, Event};
 
-use crate::debug_info::{Place, Source, SourceOptions};
+use crate::debug_info::{Place, Source};
 
 use clock::ClockText;
 use csv::Columns;
-use json::JsonFields;
 use line::{Piece, Sink};
+use part::part_fields;
 use plan::{ClassPlan, PacketPlan, PartPlan, Table};
 use shown::{Masked, Shown};
 use value::Values;
-
-/// What is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    /// A line for each event record, as babeltrace2 has it.
-    #[default]
-    Text,
-    /// A JSON object on a line of its own for each.
-    Json,
-    /// A header, then a row for each (RFC 4180).
-    Csv,
-}
-
-/// How it is written.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Text, JSON or CSV.
-    pub format: Format,
-    /// How times are shown; `None`: as the format has them, which is `Time` in text, nanoseconds and
-    /// `Iso` in JSON, `Seconds` in CSV.
-    pub clock: Option<ClockStyle>,
-    /// Where times of day are of.
-    pub zone: TimeZone,
-    /// Text: show the time since the event record before.
-    pub delta: bool,
-    /// Only these fields; CSV: a column for each.
-    pub fields: Option<FieldList>,
-    /// What is in front of the event's name.
-    pub head: Head,
-    /// Text: a line where event records or packets were discarded.
-    pub losses: bool,
-    /// Text: with a terminal's colours.
-    pub colours: bool,
-    /// Text and JSON: where in the source it was recorded, of events with an instruction pointer.
-    pub source: Option<SourceOptions>,
-    /// What the threads are called that have recorded them, where an event record says its thread.
-    pub thread_names: Option<Arc<ThreadNames>>,
-    /// No character commands a terminal: what would is shown as `\x1b` or `\u009b`.
-    pub tame: bool,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            format: Format::Text,
-            clock: None,
-            zone: TimeZone::UTC,
-            delta: true,
-            fields: None,
-            head: Head::default(),
-            losses: false,
-            colours: false,
-            source: None,
-            thread_names: None,
-            tame: false,
-        }
-    }
-}
 
 /// A place in the text where the time since the event record before belongs, which was not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -556,13 +501,4 @@ fn part_json(event: &Event<'_>, part: Part, shown: &Shown, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\":{");
     part_fields(event, part, shown, out);
     out.push(b'}');
-}
-
-/// `"a":1,"b":2`.
-fn part_fields(event: &Event<'_>, part: Part, shown: &Shown, out: &mut Vec<u8>) {
-    let mut fields = JsonFields::new(out);
-    match shown {
-        Shown::Some(node) => event.visit(plan::scope(part), &mut Masked::new(node, &mut fields)),
-        _ => event.visit(plan::scope(part), &mut fields),
-    };
 }

@@ -3,12 +3,13 @@
 use strata_ctf::read::{Event, FieldRef, Scope, Stream};
 use strata_model::schema::Structure;
 
+use super::format::Format;
 use super::head::Who;
 use super::line::{Lines, Piece};
+use super::options::Options;
 use super::shown::{Part, Shown};
 use super::threads::thread_of;
 use super::value::{Colours, Leads};
-use super::{Format, Options};
 
 /// Where a part's fields are.
 pub fn scope(part: Part) -> Scope {

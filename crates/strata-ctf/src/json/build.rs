@@ -9,7 +9,7 @@ use super::locate::{locate, Roots};
 use super::object::Object;
 use super::split::{split, Piece};
 use super::value::{parse, Budget, Json};
-use super::{attributes, fields};
+use super::{attributes, shown};
 use crate::tsdl::{heap, limits, Fault as Located, Faults, Lines};
 use crate::tsdl::{MetadataError, MetadataProblem, Parsed};
 use strata_model::schema::{EventClass, Schema, Scope, StreamClass, Structure};
@@ -121,7 +121,7 @@ fn kind(json: &Json) -> String {
         _ => None,
     };
     let Some(kind) = text("type") else { return String::new() };
-    let shown: String = fields::shown(kind).chars().take(80).collect();
+    let shown: String = shown::shown(kind).chars().take(80).collect();
     match (text("name"), object.get("id")) {
         (Some(name), _) => format!(" ({shown} {})", strata_model::printable(name)),
         (None, Some(id)) => format!(" ({shown} {})", id.shown()),
@@ -206,7 +206,7 @@ impl Builder {
             };
             self.budget
                 .keep(2 * size_of::<(String, EnvValue)>() + heap(name.len()) + heap(bytes))?;
-            self.schema.environment.push((fields::shown(name), made));
+            self.schema.environment.push((shown::shown(name), made));
         }
         Ok(())
     }
@@ -370,7 +370,7 @@ fn clock(id: &str, object: &Object<'_>) -> Made<ClockClass> {
     object.optional("accuracy", Json::unsigned)?;
     let (absolute, identity) = origin(object)?;
     Ok(ClockClass {
-        name: fields::shown(object.text("name")?.unwrap_or(id)),
+        name: shown::shown(object.text("name")?.unwrap_or(id)),
         // Clocks that count from one moment, or are one clock, can be compared.
         uuid: identity.and_then(|uid| uid.parse().ok()),
         description: object.text("description")?.unwrap_or_default().to_owned(),

@@ -7,6 +7,7 @@ use super::error::{At, Fault, Made};
 use super::locate::{Pending, Want};
 use super::object::Object;
 use super::scalars::{self, Fixed, Roles};
+use super::shown::shown;
 use super::value::{Budget, Json};
 use crate::tsdl::{heap, limits, MetadataProblem};
 use strata_model::schema::{
@@ -361,16 +362,4 @@ impl std::fmt::Display for Nth<'_> {
             _ => write!(f, "{index}"),
         }
     }
-}
-
-/// A name, which may be any text, as it can be shown: it commands no terminal, and begins no new line.
-pub(super) fn shown(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for character in name.chars() {
-        match character {
-            control if control.is_control() => out.extend(control.escape_default()),
-            other => out.push(other),
-        }
-    }
-    out
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::error::{At, Fault, Made};
-use super::fields::shown;
+use super::shown::shown;
 use super::value::Json;
 use crate::tsdl::{heap, limits, MetadataProblem, ReferenceProblem};
 use strata_model::schema::{FieldClass, Integer, Length, Location, Scope, Structure};

@@ -18,6 +18,7 @@ mod fields;
 mod locate;
 mod object;
 mod scalars;
+mod shown;
 mod split;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use crate::expr::Op;
 use crate::number::{Number, GREATEST, LEAST};
 use crate::pattern::{Part, Pattern};
 
-use super::{Result, Span};
+use super::found::{Result, Span};
 
 /// Words with a meaning of their own, which no bare name and no field without a root has.
 const KEYWORDS: [&str; 4] = ["and", "or", "not", "in"];

@@ -3,7 +3,7 @@
 use crate::error::{quoted, Problem};
 use crate::expr::{Path, Root, Step, Subject};
 
-use super::Result;
+use super::found::Result;
 
 /// What the word, at byte `base` of the text, has the value of.
 pub(super) fn subject(word: &str, base: usize) -> Result<Subject> {

@@ -1,6 +1,6 @@
 //! What only the kernel can answer: the smallest program of each type loaded, the smallest map made.
 
-use super::{Finding, Machine};
+use super::finding::{Finding, Machine};
 use crate::limits::try_value;
 use libbpf_sys as sys;
 use std::ffi::CStr;

@@ -1,6 +1,6 @@
 //! What the kernel says about itself in files.
 
-use super::{Finding, Machine};
+use super::finding::{Finding, Machine};
 use crate::syscalls;
 use crate::tracefs::{is_name, Tracefs};
 use crate::Error;

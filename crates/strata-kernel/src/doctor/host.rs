@@ -1,7 +1,7 @@
 //! Clock, memory, processors and limits: what both layers stand on.
 
 use super::files::{text, version};
-use super::{Finding, Machine};
+use super::finding::{Finding, Machine};
 use rustix::fs::{fcntl_add_seals, memfd_create, MemfdFlags, SealFlags};
 use rustix::process::{getrlimit, Resource};
 

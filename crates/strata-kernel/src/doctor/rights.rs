@@ -1,6 +1,7 @@
 //! What this process may do.
 
-use super::{files::number, Finding, Machine};
+use super::files::number;
+use super::finding::{Finding, Machine};
 use crate::capability::Capability;
 
 pub(super) fn findings(machine: &Machine<'_>) -> Vec<Finding> {

@@ -3,7 +3,18 @@
 use strata_abi::kernel::{Filter, Test, EARLY_MAX, PASS, REJECT, TESTS_MAX};
 use strata_filter::lower::{self, Target};
 
-use super::Compiled;
+/// What a filter is for one event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+// There is one for each event that is attached, and it is copied into the program's constants.
+#[allow(clippy::large_enum_variant)]
+pub enum Compiled {
+    /// Selects none of its records: the event needs not be attached.
+    Never,
+    /// Selects all of them.
+    Always,
+    /// Selects those that pass.
+    Tests(strata_abi::kernel::Filter),
+}
 
 /// A condition of one event.
 pub(super) type Node = lower::Node<Leaf>;

@@ -1,5 +1,6 @@
 use super::*;
 use strata_abi::kernel::{BYTES, BYTES_REL, COPY, TEXT, TEXT_REL};
+use strata_model::Flags;
 
 /// A format file of a kernel 6.18.
 macro_rules! saved {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::bits::Bits;
 use super::plan::{order, ArrayOp, Choice, Code, Count, Op, Plan, Sink, Step, Turn, What};
-use super::registers::{Register, Registers};
+use super::registers::{Register, Registers, DEPTH};
 use super::stop::BadKind;
 use crate::model::schema::{
     Array, Encoding, FieldClass, Integer, Length, Location, Optional, Range, Real, Role, Schema,
@@ -13,9 +13,6 @@ use crate::model::schema::{
 };
 use crate::model::{Base, ByteOrder};
 use crate::read::visit::{FieldInfo, FieldKind};
-
-/// Fields in fields are followed so deep.
-pub(super) const DEPTH: u32 = 100;
 
 /// No offset is greater \[bit\]: no packet is, and sums of two are still numbers.
 const FAR: u64 = 1 << 60;

@@ -7,10 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::compile::DEPTH;
 use crate::model::schema::{
     EventClass, FieldClass, Integer, Length, Location, Schema, Scope, StreamClass, Structure,
 };
+
+/// Fields in fields are followed so deep.
+pub(super) const DEPTH: u32 = 100;
 
 /// An integer's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,16 @@
+//! The fields of one part of an event record as JSON.
+
+use strata_ctf::read::Event;
+
+use super::json::JsonFields;
+use super::plan::scope;
+use super::shown::{Masked, Part, Shown};
+
+/// `"a":1,"b":2`.
+pub(super) fn part_fields(event: &Event<'_>, part: Part, shown: &Shown, out: &mut Vec<u8>) {
+    let mut fields = JsonFields::new(out);
+    match shown {
+        Shown::Some(node) => event.visit(scope(part), &mut Masked::new(node, &mut fields)),
+        _ => event.visit(scope(part), &mut fields),
+    };
+}

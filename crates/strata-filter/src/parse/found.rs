@@ -1,0 +1,8 @@
+//! What reading a part of the text gives.
+
+use std::ops::Range;
+
+use crate::error::Problem;
+
+pub(crate) type Span = Range<usize>;
+pub(super) type Result<T> = std::result::Result<T, (Problem, Span)>;
