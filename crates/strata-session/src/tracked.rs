@@ -3,6 +3,7 @@
 
 use std::io;
 
+use serde::{Deserialize, Serialize};
 use strata_filter::Pattern;
 
 /// What the kernel says of one process.
@@ -20,15 +21,19 @@ pub(crate) struct Process {
 }
 
 /// Of each kind, which are recorded; `None`: all of them. A process is recorded if every kind admits it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tracked {
-    pub(crate) pids: Option<Vec<u32>>,
-    pub(crate) uids: Option<Vec<u32>>,
-    pub(crate) gids: Option<Vec<u32>>,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tracked {
+    /// By number.
+    pub pids: Option<Vec<u32>>,
+    /// By user.
+    pub uids: Option<Vec<u32>>,
+    /// By group.
+    pub gids: Option<Vec<u32>>,
     /// With `*` and `?`, compared with the process' name, of which the kernel keeps 15 bytes.
-    pub(crate) names: Option<Vec<String>>,
+    pub names: Option<Vec<String>>,
     /// Paths from the root of the hierarchy, as in `/proc/PID/cgroup`; what is below them is admitted, too.
-    pub(crate) cgroups: Option<Vec<String>>,
+    pub cgroups: Option<Vec<String>>,
 }
 
 /// What the kernel keeps of a name \[byte\].
