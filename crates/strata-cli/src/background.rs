@@ -3,7 +3,7 @@
 //! ```text
 //! strata record --background NAME …    starts the session's process, waits until it records, ends
 //!   strata record … (the same, hidden)  leaves the terminal, listens at its socket, records
-//! strata status, snapshot, stop        one request each over that socket
+//! strata snapshot                      one request over that socket; sessions.rs has the others
 //! ```
 //!
 //! A session is one process that nothing else depends on; what it says goes to a file beside its socket.
@@ -33,7 +33,7 @@ use crate::units::{counted, shell_word, size, time};
 pub const OF_SESSION: &str = "--of-session";
 
 /// How often it is looked whether a session is so far.
-const LOOK_PERIOD: Duration = Duration::from_millis(20);
+pub const LOOK_PERIOD: Duration = Duration::from_millis(20);
 /// So much of what a session has said is shown at its end \[byte\].
 const LOG_SHOWN: u64 = 64 << 10;
 
@@ -51,11 +51,23 @@ struct Status {
     overwritten: u64,
     processes: Option<u64>,
     snapshots: u64,
-    holds: bool,
+}
+
+/// Whose session it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// `strata record`, which records what it was told at its begin.
+    Record {
+        /// Nothing is written but snapshots.
+        holds: bool,
+    },
+    /// A plan, which changes.
+    Plan,
 }
 
 /// The session's own end of the line: told by whoever records, asked by others.
 pub struct Desk {
+    of: Of,
     listener: Listener,
     status: Mutex<Status>,
     controls: Controls,
@@ -66,6 +78,23 @@ pub struct Desk {
 /// Start a session of this name with this program's own arguments, and wait until it records. `has_command`: of a
 /// command, whose output is not ours.
 pub fn start(name: &str, has_command: bool) -> Result<u8> {
+    Ok(match spawn(name, has_command)? {
+        Ok(pid) => {
+            talk::message(&Message {
+                weight: Weight::Talk,
+                text: format!(
+                    "session '{name}' records, as process {pid}. `strata status {name}` says how it is, \
+                     `strata stop {name}` ends it"
+                ),
+            });
+            0
+        }
+        Err(status) => status,
+    })
+}
+
+/// The same: its process, or the exit status of what did not begin, whose words were said.
+pub fn spawn(name: &str, has_command: bool) -> Result<Result<u32, u8>> {
     let folder = Folder::open()?;
     if let Some(entry) = folder.entries()?.into_iter().find(|entry| entry.name == name) {
         return Err(ControlError::Exists { name: entry.name, pid: entry.pid }.into());
@@ -83,21 +112,12 @@ pub fn start(name: &str, has_command: bool) -> Result<u8> {
     command.stdin(Stdio::null()).stdout(output).stderr(log);
     let mut child = command.spawn().context("start the session's process")?;
     match begun(&folder, name, &mut child)? {
-        None => {
-            talk::message(&Message {
-                weight: Weight::Talk,
-                text: format!(
-                    "session '{name}' records, as process {}. `strata status {name}` says how it is, \
-                     `strata stop {name}` ends it",
-                    child.id()
-                ),
-            });
-            Ok(0)
-        }
+        None => Ok(Ok(child.id())),
         // Its own words say why; what ended by itself, such as a short command, is no failure.
         Some(status) => {
             print_log(&folder, name)?;
-            Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(crate::FAILED))
+            let status = status.code().and_then(|code| u8::try_from(code).ok());
+            Ok(Err(status.unwrap_or(crate::FAILED)))
         }
     }
 }
@@ -117,7 +137,7 @@ fn begun(folder: &Folder, name: &str, child: &mut Child) -> Result<Option<ExitSt
 }
 
 /// The last of what the session has said, on stderr. A command may have said much there, too.
-fn print_log(folder: &Folder, name: &str) -> io::Result<()> {
+pub fn print_log(folder: &Folder, name: &str) -> io::Result<()> {
     let mut log = File::open(folder.path().join(format!("{name}.log")))?;
     let bytes = log.metadata()?.len();
     log.seek(SeekFrom::Start(bytes.saturating_sub(LOG_SHOWN)))?;
@@ -130,7 +150,7 @@ impl Desk {
     /// Leave the terminal, and listen under this name.
     pub fn open(
         name: &str,
-        holds: bool,
+        of: Of,
         controls: Controls,
         stop: &Stop,
     ) -> Result<Arc<Desk>, ControlError> {
@@ -139,7 +159,8 @@ impl Desk {
         let claim: Claim = Folder::open()?.claim(name)?;
         Ok(Arc::new(Desk {
             listener: Listener::new(claim)?,
-            status: Mutex::new(Status { state: "starting", holds, ..Status::default() }),
+            of,
+            status: Mutex::new(Status { state: "starting", ..Status::default() }),
             controls,
             stop: stop.clone(),
             is_over: AtomicBool::new(false),
@@ -192,13 +213,36 @@ impl Desk {
     }
 
     fn answer(&self, request: &Request) -> Reply {
+        let state = |state: &str| [("state".to_owned(), state.into())].into_iter().collect();
         match request {
-            Request::Status => Ok(self.facts()),
-            Request::Stop => {
+            Request::Status => match self.of {
+                Of::Record { .. } => Ok(self.facts()),
+                Of::Plan => self.look(),
+            },
+            Request::Stop if self.of == Of::Plan => {
+                self.controls.pause()?;
+                Ok(state("stopped"))
+            }
+            Request::Stop | Request::Destroy => {
                 // Once is a question to the command, if there is one; twice ends the recording.
                 self.stop.request(0);
                 self.stop.request(0);
-                Ok(Map::new())
+                Ok(state("ended"))
+            }
+            Request::Start => {
+                self.controls.start()?;
+                let mut facts: Map<String, Value> = state("recording");
+                let look = self.controls.look()?;
+                facts
+                    .insert("is_empty".into(), look.channels.iter().all(|one| !one.is_made).into());
+                Ok(facts)
+            }
+            Request::Plan => object(&self.controls.plan()?),
+            Request::Change { change } => {
+                let change = serde_json::from_value(Value::Object(change.clone()))
+                    .map_err(|error| format!("this change is none: {error}"))?;
+                self.controls.change(change)?;
+                self.look()
             }
             Request::Snapshot { output } => {
                 let counts = self.controls.snapshot(output)?;
@@ -209,6 +253,15 @@ impl Desk {
         }
     }
 
+    /// How a session of a plan is.
+    fn look(&self) -> Reply {
+        let mut facts = object(&self.controls.look()?)?;
+        facts.insert("name".into(), self.listener.name().into());
+        facts.insert("pid".into(), std::process::id().into());
+        facts.insert("command".into(), Value::Null);
+        Ok(facts)
+    }
+
     fn facts(&self) -> Map<String, Value> {
         let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         let mut facts = Map::new();
@@ -217,7 +270,8 @@ impl Desk {
         put("pid", std::process::id().into());
         put("state", status.state.into());
         put("seconds", status.began.map(|began| began.elapsed().as_secs_f64()).into());
-        put("mode", if status.holds { "snapshot" } else { "files" }.into());
+        let holds = self.of == Of::Record { holds: true };
+        put("mode", if holds { "snapshot" } else { "files" }.into());
         put("output", status.output.as_ref().map(|path| path.to_string_lossy()).into());
         put("command", status.command.into());
         put("kernel_events", status.kernel_events.into());
@@ -228,6 +282,13 @@ impl Desk {
         put("overwritten", status.overwritten.into());
         put("snapshots", status.snapshots.into());
         facts
+    }
+}
+
+fn object(of: &impl serde::Serialize) -> Reply {
+    match serde_json::to_value(of) {
+        Ok(Value::Object(object)) => Ok(object),
+        _ => Err("this cannot be told".to_owned()),
     }
 }
 
@@ -274,72 +335,5 @@ pub fn snapshot(name: &str, output: Option<&Path>, json: bool) -> Result<u8> {
         ),
     });
     talk::line(&format!("Next: strata view {path}"));
-    Ok(0)
-}
-
-/// `strata stop NAME`: until it has ended, with its own words.
-pub fn stop(name: &str) -> Result<u8> {
-    let folder = Folder::open()?;
-    ask(&folder, name, &Request::Stop)?;
-    while folder.entries()?.iter().any(|entry| entry.name == name) {
-        thread::sleep(LOOK_PERIOD);
-    }
-    print_log(&folder, name).context("read what the session has said")?;
-    Ok(0)
-}
-
-/// `strata status [NAME]`: of one session, or of all.
-pub fn status(name: Option<&str>, json: bool) -> Result<u8> {
-    let folder = Folder::open()?;
-    let names = match name {
-        Some(name) => vec![name.to_owned()],
-        None => folder.entries()?.into_iter().map(|entry| entry.name).collect(),
-    };
-    let mut all = Vec::new();
-    for one in &names {
-        match ask(&folder, one, &Request::Status) {
-            Ok(facts) => all.push(facts),
-            // It has ended meanwhile.
-            Err(ControlError::Absent { .. }) if name.is_none() => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    if json {
-        let sessions: Vec<Value> = all.into_iter().map(Value::Object).collect();
-        println!("{}", serde_json::json!({ "sessions": sessions }));
-        return Ok(0);
-    }
-    if all.is_empty() {
-        talk::message(&Message {
-            weight: Weight::Talk,
-            text: "no session runs by itself. `strata record --background NAME …` starts one"
-                .into(),
-        });
-        return Ok(1);
-    }
-    let mut out = io::stdout().lock();
-    writeln!(
-        out,
-        "{:<16} {:>8} {:<10} {:>9} {:>14} {:>10} {:>12}  where",
-        "session", "pid", "state", "for", "records", "discarded", "overwritten"
-    )?;
-    for facts in &all {
-        let number = |key: &str| facts.get(key).and_then(Value::as_u64).unwrap_or(0);
-        let text = |key: &str| facts.get(key).and_then(Value::as_str).unwrap_or("");
-        let seconds = facts.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
-        let held = if text("mode") == "snapshot" { "in memory" } else { text("output") };
-        writeln!(
-            out,
-            "{:<16} {:>8} {:<10} {:>9} {:>14} {:>10} {:>12}  {}",
-            text("name"),
-            number("pid"),
-            text("state"),
-            time(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))),
-            number("records"),
-            number("discarded"),
-            number("overwritten"),
-            crate::units::clean(held),
-        )?;
-    }
     Ok(0)
 }

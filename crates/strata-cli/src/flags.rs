@@ -18,6 +18,12 @@ use crate::selection::parse_filter;
 use crate::stats::StatsFlags;
 use crate::units::parse_size;
 use crate::view::ViewFlags;
+use sessions::{
+    AddContextFlags, CreateFlags, DestroyFlags, DisableChannelFlags, DisableEventFlags,
+    EnableChannelFlags, EnableEventFlags, LoadFlags, OneFlags, SaveFlags, TrackFlags,
+};
+
+pub mod sessions;
 
 /// The largest number that a process can have: `pid_t` is signed.
 const PID_MAX: u32 = i32::MAX as u32;
@@ -130,14 +136,38 @@ pub enum Action {
     Doctor(DoctorFlags),
     /// Show the events of traces, of any tracer that writes CTF
     View(Box<ViewFlags>),
-    /// Say how sessions are that run by themselves (record --background)
+    /// Make a session, which stays until it is destroyed; it records nothing before it is started
+    Create(CreateFlags),
+    /// Record, from now on or again
+    Start(OneFlags),
+    /// Record nothing for now; a session of record --background ends, and says what it has recorded
+    Stop(OneFlags),
+    /// End a session, and say what it has recorded
+    Destroy(DestroyFlags),
+    /// Say how sessions are: their channels and rules, and what is missing
     Status(StatusFlags),
-    /// Save what a session holds in its buffers (record --background NAME --snapshot), while it goes on
+    /// Save what a session holds in its buffers (create --snapshot), while it goes on
     Snapshot(SnapshotFlags),
-    /// End a session that runs by itself, and say what it has recorded
-    Stop(StopFlags),
-    /// Show sessions that run by themselves again and again: their rates, and what is missing
+    /// Show sessions again and again: their rates, and what is missing
     Top(TopFlags),
+    /// Add a channel to a session, or enable one again: buffers with sizes and a loss mode of their own
+    EnableChannel(EnableChannelFlags),
+    /// Record nothing into a channel
+    DisableChannel(DisableChannelFlags),
+    /// Add event rules to a session
+    EnableEvent(EnableEventFlags),
+    /// Record no events of these rules any more
+    DisableEvent(DisableEventFlags),
+    /// Add contexts to the records of a session
+    AddContext(AddContextFlags),
+    /// Record only some processes
+    Track(TrackFlags),
+    /// Record some processes no more
+    Untrack(TrackFlags),
+    /// Write what a session records, its plan, to a file
+    Save(SaveFlags),
+    /// Make a session of a plan in a file
+    Load(LoadFlags),
     /// Count what is in traces, and say what is missing
     Stats(StatsFlags),
     /// Write traces for other tools
@@ -312,13 +342,6 @@ pub struct SnapshotFlags {
     pub json: bool,
 }
 
-/// `strata stop`.
-#[derive(Debug, Args)]
-pub struct StopFlags {
-    /// The session
-    pub name: String,
-}
-
 /// `strata top`.
 #[derive(Debug, Args)]
 pub struct TopFlags {
@@ -341,6 +364,10 @@ pub struct TopFlags {
 /// `strata list`.
 #[derive(Debug, Args)]
 pub struct ListFlags {
+    /// Show the sessions of this user only
+    #[arg(long, conflicts_with_all = ["kernel", "probes", "names", "named"])]
+    pub sessions: bool,
+
     /// Show the kernel's events; with EVENT, the fields of those
     #[arg(short, long)]
     pub kernel: bool,
@@ -535,6 +562,7 @@ impl RecordFlags {
                 probes: self.probe.clone(),
                 rules: self.kernel.clone(),
                 filter: self.filter.clone(),
+                rule_filters: Vec::new(),
                 all_processes: self.all_processes,
                 as_lttng: self.lttng_env,
             }));

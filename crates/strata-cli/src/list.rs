@@ -10,14 +10,34 @@ use strata_session::listing::{list, ListedProcess, ListedTracepoint, Listing};
 
 use crate::flags::ListFlags;
 use crate::messages::{self, Message, Weight};
+use crate::sessions::statuses;
+use crate::status;
 use crate::talk;
 use crate::units::{clean, counted};
 
 /// List, and give the exit status: 1 if there is nothing to list.
 pub fn run(flags: &ListFlags) -> Result<u8> {
+    let sessions = statuses(None)?;
+    if flags.sessions {
+        let is_empty = sessions.is_empty();
+        let text = match flags.is_json() {
+            true => format!("{:#}\n", status::to_json(sessions)),
+            false if is_empty => String::new(),
+            false => status::table(&sessions),
+        };
+        io::stdout().write_all(text.as_bytes()).context("list: cannot write to stdout")?;
+        return Ok(u8::from(is_empty && !flags.is_json()));
+    }
     let listing = list()?;
-    let text =
-        if flags.is_json() { format!("{:#}\n", to_json(&listing)) } else { to_text(&listing) };
+    let text = match flags.is_json() {
+        true => {
+            let mut all = to_json(&listing);
+            all["sessions"] = status::to_json(sessions)["sessions"].take();
+            format!("{all:#}\n")
+        }
+        false if sessions.is_empty() => to_text(&listing),
+        false => format!("{}\n{}", status::table(&sessions), to_text(&listing)),
+    };
     io::stdout().write_all(text.as_bytes()).context("list: cannot write to stdout")?;
     if !flags.is_json() {
         for text in messages::list_remarks(&listing) {

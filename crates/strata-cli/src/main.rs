@@ -14,7 +14,9 @@ mod messages;
 mod progress;
 mod record;
 mod selection;
+mod sessions;
 mod stats;
+mod status;
 mod talk;
 mod top;
 mod trace_list;
@@ -44,7 +46,24 @@ fn main() -> ExitCode {
     };
     let done = match flags.action {
         Action::Record(flags) => record::run(&flags),
-        Action::Status(flags) => background::status(flags.name.as_deref(), flags.is_json()),
+        Action::Create(flags) => sessions::create(&flags),
+        Action::Start(flags) => sessions::start(&flags),
+        Action::Stop(flags) => sessions::stop(&flags),
+        Action::Destroy(flags) => sessions::destroy(&flags),
+        Action::Status(flags) => status::run(&flags),
+        Action::EnableChannel(flags) => sessions::change(&flags.of, &[flags.change()]),
+        Action::DisableChannel(flags) => sessions::change(&flags.of, &[flags.change()]),
+        Action::EnableEvent(flags) => {
+            flags.changes().and_then(|changes| sessions::change(&flags.of, &changes))
+        }
+        Action::DisableEvent(flags) => {
+            flags.change().and_then(|change| sessions::change(&flags.of, &[change]))
+        }
+        Action::AddContext(flags) => sessions::change(&flags.of, &[flags.change()]),
+        Action::Track(flags) => sessions::change(&flags.of, &flags.changes(false)),
+        Action::Untrack(flags) => sessions::change(&flags.of, &flags.changes(true)),
+        Action::Save(flags) => sessions::save(&flags),
+        Action::Load(flags) => sessions::load(&flags),
         Action::Snapshot(flags) => {
             background::snapshot(&flags.name, flags.output.as_deref(), flags.json)
         }
@@ -54,7 +73,6 @@ fn main() -> ExitCode {
             times: flags.number,
             is_json: flags.json,
         }),
-        Action::Stop(flags) => background::stop(&flags.name),
         Action::List(ref flags @ ListFlags { probes: Some(ref file), .. }) => {
             kernel_list::probes(file, flags.is_json())
         }

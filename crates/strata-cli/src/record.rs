@@ -10,7 +10,7 @@ use strata_session::report::{Notice, Report};
 use strata_session::stop::Stop;
 
 use crate::answer::Answer;
-use crate::background::{self, Desk};
+use crate::background::{self, Desk, Of};
 use crate::flags::RecordFlags;
 use crate::messages::{self, Message, Weight};
 use crate::progress::ProgressLine;
@@ -37,7 +37,7 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
     stop.outlive_others()?;
     let (controls, orders) = controls();
     let desk = match &flags.background {
-        Some(name) => Some(Desk::open(name, options.hold, controls, &stop)?),
+        Some(name) => Some(Desk::open(name, Of::Record { holds: options.hold }, controls, &stop)?),
         None => None,
     };
     let answer = Answer::new(line, flags.quiet, &stop);
@@ -92,7 +92,8 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
     Ok(messages::exit_status(&report, flags.strict))
 }
 
-fn say(report: &Report, quiet: bool) {
+/// What there is to say at the end.
+pub fn say(report: &Report, quiet: bool) {
     for message in messages::summary(report) {
         if !quiet || message.weight != Weight::Talk {
             talk::message(&message);

@@ -38,8 +38,12 @@ Exit status:
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct ViewFlags {
     /// A trace, or a folder with traces below it; several are merged by time
-    #[arg(required = true, value_name = "TRACE", value_hint = ValueHint::DirPath)]
+    #[arg(required_unless_present = "session", value_name = "TRACE", value_hint = ValueHint::DirPath)]
     traces: Vec<PathBuf>,
+
+    /// The traces of this session
+    #[arg(short, long, value_name = "SESSION")]
+    session: Option<String>,
 
     #[command(flatten)]
     selection: SelectionFlags,
@@ -163,7 +167,11 @@ enum WhenFlag {
 
 /// View, and give the exit status.
 pub fn run(flags: &ViewFlags) -> Result<u8> {
-    let reader = flags.selection.open(&flags.traces)?;
+    let mut traces = flags.traces.clone();
+    if let Some(name) = &flags.session {
+        traces.push(crate::sessions::trace_of(name)?);
+    }
+    let reader = flags.selection.open(&traces)?;
     let stop = Stop::on_signals().context("view: cannot handle signals")?;
     let mut options = flags.options();
     if options.source.is_some() && options.format == Format::Csv {

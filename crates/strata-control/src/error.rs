@@ -37,7 +37,7 @@ pub enum ControlError {
         mode: u32,
     },
     /// There is one already.
-    #[error("session '{name}': runs already, as process {pid}. Use another name, or `strata stop {name}`")]
+    #[error("session '{name}': runs already, as process {pid}. Use another name, or `strata destroy {name}`")]
     Exists {
         /// Its name.
         name: String,

@@ -18,8 +18,19 @@ pub enum Request {
         /// An absolute path.
         output: PathBuf,
     },
-    /// End.
+    /// Record, from now on or again.
+    Start,
+    /// Record nothing until [`Request::Start`]; a session of `strata record` ends.
     Stop,
+    /// End.
+    Destroy,
+    /// Say what is recorded.
+    Plan,
+    /// Record something else.
+    Change {
+        /// What, in the words of the session.
+        change: Map<String, Value>,
+    },
 }
 
 /// What a session answers: facts by name, or why not.
@@ -29,18 +40,31 @@ impl Request {
     /// As bytes on the wire.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut object = json!({ "strata": VERSION, "do": self.word() });
-        if let (Request::Snapshot { output }, Some(object)) = (self, object.as_object_mut()) {
-            object.insert("output".into(), output.to_string_lossy().into());
+        let mut object = Map::new();
+        object.insert("strata".into(), VERSION.into());
+        object.insert("do".into(), self.word().into());
+        match self {
+            Request::Snapshot { output } => {
+                object.insert("output".into(), output.to_string_lossy().into());
+            }
+            Request::Change { change } => {
+                object.insert("change".into(), Value::Object(change.clone()));
+            }
+            Request::Status | Request::Start | Request::Stop | Request::Destroy | Request::Plan => {
+            }
         }
-        object.to_string().into_bytes()
+        Value::Object(object).to_string().into_bytes()
     }
 
     fn word(&self) -> &'static str {
         match self {
             Request::Status => "status",
             Request::Snapshot { .. } => "snapshot",
+            Request::Start => "start",
             Request::Stop => "stop",
+            Request::Destroy => "destroy",
+            Request::Plan => "plan",
+            Request::Change { .. } => "change",
         }
     }
 
@@ -52,7 +76,14 @@ impl Request {
         let object = object(bytes)?;
         let request = match object.get("do").and_then(Value::as_str) {
             Some("status") => Request::Status,
+            Some("start") => Request::Start,
             Some("stop") => Request::Stop,
+            Some("destroy") => Request::Destroy,
+            Some("plan") => Request::Plan,
+            Some("change") => match object.get("change") {
+                Some(Value::Object(change)) => Request::Change { change: change.clone() },
+                _ => return Err("'change' is no object".to_owned()),
+            },
             Some("snapshot") => {
                 let output = object.get("output").and_then(Value::as_str).map(PathBuf::from);
                 let output = output.filter(|path| path.is_absolute());
@@ -61,8 +92,12 @@ impl Request {
             Some(other) => return Err(format!("'{}' is nothing to do", clean(other))),
             None => return Err("there is no 'do'".to_owned()),
         };
-        let known = ["strata", "do", "output"];
-        match object.keys().find(|key| !known.contains(&key.as_str())) {
+        let known = match &request {
+            Request::Snapshot { .. } => "output",
+            Request::Change { .. } => "change",
+            _ => "do",
+        };
+        match object.keys().find(|key| ![known, "strata", "do"].contains(&key.as_str())) {
             Some(key) => Err(format!("'{}' is not known", clean(key))),
             None => Ok(request),
         }

@@ -96,7 +96,7 @@ fn name_is_one_session_s_until_it_ends() {
 fn nonsense_is_refused_and_the_next_one_is_heard() {
     let bench = Bench::new("nonsense");
     let listener = bench.listener("one");
-    let nonsense: [(&[u8], &str); 9] = [
+    let nonsense: [(&[u8], &str); 13] = [
         (b"x", "not JSON"),
         (b"[]", "not an object"),
         (b"{}", "no 'strata'"),
@@ -105,6 +105,10 @@ fn nonsense_is_refused_and_the_next_one_is_heard() {
         (br#"{"strata":1,"do":"fly\u001b[0m"}"#, "fly?[0m"),
         (br#"{"strata":1,"do":"snapshot","output":"a/b"}"#, "no absolute path"),
         (br#"{"strata":1,"do":"stop","force":true}"#, "'force' is not known"),
+        (br#"{"strata":1,"do":"destroy","output":"/a"}"#, "'output' is not known"),
+        (br#"{"strata":1,"do":"change"}"#, "'change' is no object"),
+        (br#"{"strata":1,"do":"change","change":[1]}"#, "'change' is no object"),
+        (br#"{"strata":1,"do":"change","change":{},"output":"/a"}"#, "'output' is not known"),
         (&[b' '; MESSAGE_BYTES_MAX + 1], "at most"),
     ];
     thread::scope(|scope| {
@@ -120,9 +124,12 @@ fn nonsense_is_refused_and_the_next_one_is_heard() {
 #[test]
 fn bytes_that_are_anything_never_make_a_request_panic() {
     let mut seed = 0x9e37_79b9_7f4a_7c15u64;
-    let whole = Request::Snapshot { output: "/a".into() }.encode();
-    for _ in 0..20_000 {
-        let mut bytes = whole.clone();
+    let change = serde_json::json!({ "enable-event": { "rules": ["a:*"], "layer": "user" } });
+    let change = change.as_object().unwrap().clone();
+    let whole =
+        [Request::Snapshot { output: "/a".into() }.encode(), Request::Change { change }.encode()];
+    for number in 0..20_000 {
+        let mut bytes = whole[number % 2].clone();
         for _ in 0..3 {
             seed ^= seed << 13;
             seed ^= seed >> 7;

@@ -25,7 +25,7 @@ use crate::error::SessionError;
 use crate::filtered::Filtered;
 use crate::keeper::{Found, Keeper, KeeperParts, Target};
 use crate::known::Reasons;
-use crate::layer::{Context, Inheritance, Layer, LayerEnd, Tell, Wanted};
+use crate::layer::{Context, Inheritance, Layer, LayerEnd, Look, Tell, Wanted};
 use crate::lock::lock;
 use crate::lttng::{self, OfCommand};
 use crate::options::Options;
@@ -238,6 +238,21 @@ impl Layer for Applications {
     fn pause(&mut self) {}
 
     fn resume(&mut self) {}
+
+    fn look(&self) -> Look {
+        let ended = lock(&self.sources.ended);
+        let mut matched = ended.matched.clone();
+        for traced in &ended.live {
+            // What cannot be read of one is said at its end.
+            let _ = traced.application().count_matches(&self.sources.rules, &mut matched);
+        }
+        Look {
+            rules: rule_reports(&self.sources.rules, &matched),
+            not_reached: lock(&self.found.not_reached).so_far(),
+            figures: self.sources.voice.figures(),
+            processes: ended.live.len() as u64,
+        }
+    }
 
     /// The keeper switches everything off, as soon as the session is told to stop, and then says so to the pump.
     fn stop(&mut self) {

@@ -5,10 +5,41 @@ use std::sync::mpsc::{channel, Receiver, Sender};
 
 use strata_model::Counts;
 
+use crate::plan::{Change, Plan};
+use crate::standing::Look;
+
+/// Where an answer goes: why not, in a sentence. Who asked may have gone.
+type Reply<T> = Sender<Result<T, String>>;
+
 /// One thing to do.
 pub(crate) enum Asked {
     /// Write what the buffers hold into this folder, and say what that was.
-    Snapshot(PathBuf, Sender<Result<Counts, String>>),
+    Snapshot(PathBuf, Reply<Counts>),
+    /// Record, from now on or again.
+    Start(Reply<()>),
+    /// Record nothing for now.
+    Pause(Reply<()>),
+    /// Record something else.
+    Change(Box<Change>, Reply<()>),
+    /// Say how it is.
+    Look(Reply<Look>),
+    /// Say what is recorded.
+    Plan(Reply<Plan>),
+}
+
+impl Asked {
+    /// It is not done, for this reason.
+    pub(crate) fn refuse(self, why: &str) {
+        let why = why.to_owned();
+        let _ = match self {
+            Asked::Snapshot(_, reply) => reply.send(Err(why)).is_ok(),
+            Asked::Start(reply) | Asked::Pause(reply) | Asked::Change(_, reply) => {
+                reply.send(Err(why)).is_ok()
+            }
+            Asked::Look(reply) => reply.send(Err(why)).is_ok(),
+            Asked::Plan(reply) => reply.send(Err(why)).is_ok(),
+        };
+    }
 }
 
 /// Asks a recording; clones are the same.
@@ -27,15 +58,59 @@ pub fn controls() -> (Controls, Orders) {
 }
 
 impl Controls {
+    fn ask<T>(&self, asked: impl FnOnce(Reply<T>) -> Asked) -> Result<T, String> {
+        let (reply, answer) = channel();
+        let over = || "it has ended meanwhile".to_owned();
+        self.0.send(asked(reply)).map_err(|_| over())?;
+        answer.recv().map_err(|_| over())?
+    }
+
     /// Has it write what its buffers hold into the folder `output`, which is new or empty, while it goes on.
     /// Returns what was written.
     ///
     /// # Errors
     /// Why not, in a sentence.
     pub fn snapshot(&self, output: &Path) -> Result<Counts, String> {
-        let (reply, answer) = channel();
-        let over = || "it has ended meanwhile".to_owned();
-        self.0.send(Asked::Snapshot(output.to_owned(), reply)).map_err(|_| over())?;
-        answer.recv().map_err(|_| over())?
+        self.ask(|reply| Asked::Snapshot(output.to_owned(), reply))
+    }
+
+    /// Has it record, from now on or again.
+    ///
+    /// # Errors
+    /// Why not; it is as it was.
+    pub fn start(&self) -> Result<(), String> {
+        self.ask(Asked::Start)
+    }
+
+    /// Has it record nothing, until [`Controls::start`].
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn pause(&self) -> Result<(), String> {
+        self.ask(Asked::Pause)
+    }
+
+    /// Has it record something else.
+    ///
+    /// # Errors
+    /// Why not; it is as it was.
+    pub fn change(&self, change: Change) -> Result<(), String> {
+        self.ask(|reply| Asked::Change(Box::new(change), reply))
+    }
+
+    /// How it is.
+    ///
+    /// # Errors
+    /// It is over, or of those that have no plan.
+    pub fn look(&self) -> Result<Look, String> {
+        self.ask(Asked::Look)
+    }
+
+    /// What it records.
+    ///
+    /// # Errors
+    /// It is over, or of those that have no plan.
+    pub fn plan(&self) -> Result<Plan, String> {
+        self.ask(Asked::Plan)
     }
 }

@@ -38,6 +38,11 @@ impl Machine {
         Machine { hostname, clock, overwrites: mode == LossMode::Overwrite, version }
     }
 
+    /// The same, for a channel of this loss mode.
+    pub(crate) fn of_mode(&self, mode: LossMode) -> Machine {
+        Machine { overwrites: mode == LossMode::Overwrite, ..self.clone() }
+    }
+
     /// The metadata of a trace that is known as a whole.
     pub(crate) fn describe(&self, trace: &Trace) -> String {
         metadata::write_as(self.version, trace)

@@ -52,6 +52,20 @@ pub enum SessionError {
         "filter: no event of any application can pass it: each part is true of some, or of none"
     )]
     NothingPasses,
+    /// The filters of several rules are too much together.
+    #[error("filters of rules that select the same event: {0}")]
+    RuleFilters(#[source] strata_filter::ParseError),
+    /// What is to be recorded makes no sense.
+    #[error(transparent)]
+    Plan(#[from] crate::plan::PlanError),
+    /// What nobody can record of a layer.
+    #[error("{layer}: {what} cannot be recorded")]
+    Missing {
+        /// Which layer.
+        layer: &'static str,
+        /// What.
+        what: String,
+    },
     /// The trace of the kernel cannot be described.
     #[error("kernel trace: {0}. Please report this, with the output of `strata list -k`")]
     KernelTrace(#[from] strata_model::TraceError),

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use rustix::fs::{Access, AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -16,6 +17,7 @@ use strata_collect::{begin_mark, end_mark, remove_mark, Directory, Files, Output
 use strata_ctf::end_mark::{EndMark, FILE};
 
 use crate::error::{advice, failure_text};
+use crate::lock::lock;
 
 /// Longest part of a process' name that its folder has \[byte\].
 const NAME_BYTES_MAX: usize = 64;
@@ -133,6 +135,39 @@ impl Output for TraceFolder {
             let _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());
         }
         let _ = rustix::fs::unlinkat(&self.fd, layer, AtFlags::REMOVEDIR);
+        if let Some((channel, _)) = layer.split_once('/') {
+            let _ = rustix::fs::unlinkat(&self.fd, channel, AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+/// The output of a channel: a folder in that of the session, if it has a name.
+struct Below {
+    name: String,
+    output: Arc<Mutex<dyn Output>>,
+}
+
+/// Where the traces of a channel go: below the folder of this name, whose characters are those of channels.
+pub(crate) fn below(name: Option<&str>, output: &Arc<Mutex<dyn Output>>) -> Arc<Mutex<dyn Output>> {
+    match name {
+        None => Arc::clone(output),
+        Some(name) => {
+            Arc::new(Mutex::new(Below { name: name.to_owned(), output: Arc::clone(output) }))
+        }
+    }
+}
+
+impl Output for Below {
+    fn trace(
+        &mut self,
+        layer: &str,
+        process: Option<(&[u8], u32)>,
+    ) -> Result<Box<dyn Sink>, strata_collect::Error> {
+        lock(&self.output).trace(&format!("{}/{layer}", self.name), process)
+    }
+
+    fn remove(&mut self, layer: &str, sink: Box<dyn Sink>) {
+        lock(&self.output).remove(&format!("{}/{layer}", self.name), sink);
     }
 }
 
@@ -233,6 +268,7 @@ impl TraceFolder {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let layer = OsStr::new(entry.key());
+                make_channel(self.fd.as_fd(), &self.path, entry.key())?;
                 let made = Directory::open_or_create_in(self.fd.as_fd(), layer, &below)?;
                 entry.insert(made)
             }
@@ -249,6 +285,7 @@ impl TraceFolder {
     /// What the system says.
     fn layer(&self, layer: &str) -> Result<Directory, strata_collect::Error> {
         let path = self.path.join(layer);
+        make_channel(self.fd.as_fd(), &self.path, layer)?;
         let made = Directory::create_in(self.fd.as_fd(), OsStr::new(layer), &path)?;
         made.begin()?;
         Ok(made)
@@ -293,6 +330,16 @@ impl TraceFolder {
         (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
             && rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR).is_ok()
     }
+}
+
+/// The folder of a channel, if the layer is one of a channel's.
+fn make_channel(
+    folder: BorrowedFd<'_>,
+    path: &Path,
+    layer: &str,
+) -> Result<(), strata_collect::Error> {
+    let Some((channel, _)) = layer.split_once('/') else { return Ok(()) };
+    Directory::open_or_create_in(folder, OsStr::new(channel), &path.join(channel)).map(drop)
 }
 
 fn system(path: &Path, what: &'static str, source: io::Error) -> FolderError {

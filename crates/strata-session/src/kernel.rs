@@ -31,20 +31,22 @@ use strata_ring::Channel;
 use crate::describe::new_uuid;
 use crate::detach::Detaching;
 use crate::error::SessionError;
-use crate::layer::{Context, Layer, LayerEnd, Wanted};
+use crate::layer::{Context, Layer, LayerEnd, Look, Wanted};
 use crate::lock::lock;
 use crate::options::{KernelOptions, Options};
 use crate::privileges::Work;
 use crate::report::{
-    EventProblem, KernelReport, KernelRuleReport, LayerReport, NoKernel, Notice, ProcessReport,
-    KERNEL,
+    EventProblem, KernelReport, KernelRuleReport, LayerReport, NoKernel, NotReached, Notice,
+    ProcessReport, RuleReport, KERNEL,
 };
 use crate::shared::Voice;
 use crate::statedump;
 use crate::stop::Stop;
 use crate::threads::{joined, snapshot, spawn};
+use rules::RuleFilters;
 use source::{KernelSource, KernelTrace, Recorded};
 
+mod rules;
 mod source;
 
 /// The kernel's layer, from before anything runs to its end. Without an event that the rules select there
@@ -103,7 +105,7 @@ impl KernelLayer {
         let failed = |cause| failed(cause, options);
         check_kernel().map_err(failed)?;
         let mut layer = KernelLayer::default();
-        layer.is_filtered = asked.filter.is_some();
+        layer.is_filtered = asked.filter.is_some() || !rules::are_all(asked);
         let mut described = layer.describe(options, asked, stop, notify)?;
         layer.add_probes(asked, &mut described)?;
         let stopped = || SessionError::Stopped(stop.signal());
@@ -178,6 +180,7 @@ impl KernelLayer {
         let selection = Selection::parse(&asked.rules)?;
         let catalog = catalog().map_err(|cause| failed(cause, options))?;
         let Selected { events, matched } = selection.apply(&catalog);
+        let filters = RuleFilters::new(asked, &catalog)?;
         self.rules = rule_reports(matched, &catalog);
         if events.is_empty() {
             return Err(SessionError::NothingSelected(std::mem::take(&mut self.rules)));
@@ -194,18 +197,20 @@ impl KernelLayer {
                 return Err(SessionError::Stopped(stop.signal()));
             }
             notify(Notice::Describing { described: index as u64, total: total as u64 });
+            let filter = filters.of(&chosen)?;
             match catalog.describe(&chosen.event) {
                 Ok(event) => described.push(SelectedEvent {
                     event,
                     entry: chosen.entry,
                     exit: chosen.exit,
-                    filter: asked.filter.clone(),
+                    filter: filter.or(asked.filter.clone()),
                 }),
                 Err(error) => self
                     .problems
                     .push(EventProblem { event: chosen.event.name, reason: error.to_string() }),
             }
         }
+        filters.check(&described)?;
         Ok(described)
     }
 
@@ -307,6 +312,26 @@ impl Layer for KernelLayer {
     fn pause(&mut self) {}
 
     fn resume(&mut self) {}
+
+    fn look(&self) -> Look {
+        let rule =
+            |one: &KernelRuleReport| RuleReport { rule: one.rule.clone(), matched: one.matched };
+        let problems = self.attached.iter().flat_map(|one| one.session.problems());
+        let problems = problems.map(|one| (&one.event, &one.reason));
+        let problems = problems.chain(self.problems.iter().map(|one| (&one.event, &one.reason)));
+        Look {
+            rules: self.rules.iter().map(rule).collect(),
+            not_reached: problems
+                .map(|(event, reason)| NotReached {
+                    pid: 0,
+                    name: event.clone(),
+                    reason: reason.clone(),
+                })
+                .collect(),
+            figures: self.voice.as_ref().map(Voice::figures).unwrap_or_default(),
+            processes: 0,
+        }
+    }
 
     fn stop(&mut self) {
         if let Some(attached) = &mut self.attached {

@@ -134,6 +134,11 @@ impl Reasons {
         }
     }
 
+    /// Those that are kept.
+    pub(crate) fn so_far(&self) -> Vec<NotReached> {
+        self.kept.clone()
+    }
+
     /// All of them, and how many were not kept.
     pub(crate) fn take(&mut self) -> Vec<NotReached> {
         let Reasons { mut kept, more, .. } = std::mem::take(self);

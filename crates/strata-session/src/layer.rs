@@ -15,7 +15,8 @@ use crate::detach::Detaching;
 use crate::error::SessionError;
 use crate::privileges::Work;
 use crate::report::{KernelReport, LayerReport, NotReached, Notice, RuleReport};
-use crate::shared::Shared;
+use crate::shared::{Figured, Shared};
+use crate::tracked::Tracked;
 
 /// What the layers of a session have in common.
 pub(crate) struct Context {
@@ -32,8 +33,7 @@ pub(crate) struct Context {
 pub(crate) type Tell<'t> = dyn FnMut(Notice) -> ControlFlow<()> + 't;
 
 /// One event rule of a session, and which of its events; a rule that excludes has no filter.
-#[expect(dead_code, reason = "no session is changed yet")]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rule {
     /// As it is written for the layer: `shop:*`, `!shop:debug_*`, `sched_*`.
     pub(crate) text: String,
@@ -42,10 +42,13 @@ pub(crate) struct Rule {
 }
 
 /// What a layer is to record. An event that several rules select is recorded once, if one of their filters selects it.
-#[expect(dead_code, reason = "no session is changed yet")]
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Wanted {
     pub(crate) rules: Vec<Rule>,
+    /// What each record has besides its fields, by name.
+    pub(crate) contexts: Vec<String>,
+    /// Whose events.
+    pub(crate) tracked: Tracked,
 }
 
 /// What a command inherits, so that it can be recorded from its first instruction on.
@@ -97,21 +100,24 @@ pub(crate) trait Layer {
     /// What the system says.
     fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error>;
 
-    /// Records what `wanted` says, from now on and instead of what it did. An event that is selected before and
-    /// after is recorded once, also meanwhile. What could not be changed is as it was.
+    /// Records what `wanted` says, from now on and instead of what it did. No record is missing, and none is there
+    /// twice, of an event that is selected before and after. What could not be changed is as it was.
+    /// While it is paused, this counts from [`Layer::resume`] on.
     ///
     /// # Errors
     /// What the system says, or what is wrong with a rule.
-    #[expect(dead_code, reason = "no session is changed yet")]
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError>;
 
     /// Records nothing until [`Layer::resume`]; what was recorded stays, and goes on being moved.
-    #[expect(dead_code, reason = "no session is changed yet")]
     fn pause(&mut self);
 
     /// Records again.
-    #[expect(dead_code, reason = "no session is changed yet")]
     fn resume(&mut self);
+
+    /// How it is meanwhile.
+    fn look(&self) -> Look {
+        Look::default()
+    }
 
     /// Records no more; what was recorded goes on being moved.
     fn stop(&mut self);
@@ -121,6 +127,17 @@ pub(crate) trait Layer {
 
     /// What became of it.
     fn end(self: Box<Self>) -> LayerEnd;
+}
+
+/// What a layer has to say meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    /// What its rules have matched so far.
+    pub(crate) rules: Vec<RuleReport>,
+    pub(crate) not_reached: Vec<NotReached>,
+    pub(crate) figures: Figured,
+    /// Programs that are recorded now.
+    pub(crate) processes: u64,
 }
 
 /// What a layer has to say at its end.

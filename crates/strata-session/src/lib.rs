@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! record.rs          `strata record`: one session, and its command
+//! standing.rs        a session that stays, and is changed: plan.rs is what it records
+//! ground.rs          what both stand on: output, snapshots, report
 //! session.rs         create, start, run, stop, destroy over any layers
 //! layer.rs           what a session asks of a layer
 //! applications.rs    the layer of applications, with keeper.rs, source.rs
@@ -25,6 +27,7 @@ pub mod doctor;
 mod error;
 mod filtered;
 pub mod folder;
+mod ground;
 mod keeper;
 mod kernel;
 pub mod kernel_list;
@@ -37,6 +40,7 @@ mod memory;
 mod named;
 pub mod options;
 mod pace;
+pub mod plan;
 mod privileges;
 mod record;
 pub mod report;
@@ -46,10 +50,12 @@ mod scratch_tests;
 mod session;
 mod shared;
 mod source;
+pub mod standing;
 mod statedump;
 pub mod stop;
 mod threads;
 mod traced;
+mod tracked;
 mod verify;
 mod watch;
 mod watched;
@@ -61,5 +67,7 @@ pub use folder::time_name;
 pub use named::{processes_of, NameError};
 pub use privileges::give_up_rights;
 pub use record::{record, record_with, Recording};
+pub use shared::Figured;
 pub use strata_abi::kernel::TEXT_MAX as KERNEL_TEXT_MAX;
 pub use strata_user::{level_name, Rule, RuleError, Rules};
+pub use tracked::Tracked;

@@ -21,6 +21,8 @@ pub struct KernelOptions {
     pub probes: Vec<String>,
     /// Which records of them; `None`: all.
     pub filter: Option<Filter>,
+    /// Of each of `rules`, in their order, which records; none, or fewer: all.
+    pub rule_filters: Vec<Option<Filter>>,
     /// System calls, page faults and such of every process, and not only of those asked for.
     pub all_processes: bool,
     /// The trace says that lttng-modules recorded it.
@@ -213,6 +215,12 @@ impl Options {
     #[must_use]
     pub fn records_applications(&self) -> bool {
         self.rules.is_some() || self.kernel.as_ref().is_none_or(KernelOptions::is_default)
+    }
+
+    /// Are the buffers others than those of `other`?
+    pub(crate) fn is_other_buffer(&self, other: &Options) -> bool {
+        let of = |one: &Options| (one.mode, one.subbuf_bytes, one.nr_subbufs, one.flush);
+        of(self) != of(other)
     }
 
     /// Is everything within its limits?
@@ -438,6 +446,7 @@ mod tests {
             rules: vec!["a".into()],
             probes: vec!["b".into()],
             filter: Filter::parse("fd == 3").ok(),
+            rule_filters: Vec::new(),
             all_processes: true,
             as_lttng: true,
         };

@@ -7,47 +7,36 @@
 //!
 //! A recording never ends, stops or delays a program that it records.
 
-use std::cell::Cell;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
-use strata_collect::{Keep, Output, Sink};
-use strata_ctf::end_mark::{EndMark, Ending, Losses};
-use strata_model::Counts;
 use strata_user::{Clock, Program};
 
 use crate::applications::Applications;
 use crate::command::{Inherited, Running};
 use crate::control::{controls, Asked, Orders};
 use crate::default;
-use crate::describe::Machine;
 use crate::detach::Detaching;
 use crate::disk::DiskLimit;
-use crate::error::{advice, failure_text, SessionError};
+use crate::error::SessionError;
 use crate::filtered;
-use crate::folder::{TimeStamp, TraceFolder};
+use crate::ground::Ground;
 use crate::kernel::{self, KernelLayer};
-use crate::layer::{Context, Inheritance, Layer, LayerEnd};
-use crate::lock::lock;
+use crate::layer::{Inheritance, Layer};
 use crate::memory;
 use crate::options::Options;
-use crate::report::{
-    Asked as AskedFor, EndReason, LayerReport, NoKernel, NotReached, Notice, ProcessReport, Report,
-    USER,
-};
+use crate::report::{EndReason, NoKernel, NotReached, Notice, Report};
 use crate::session::Session;
-use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::watch::Watch;
 use crate::watched::Watched;
 
 /// Without so much memory this does not begin: threads that find none for their stacks end the program.
 /// \[byte\]
-const MEMORY_MIN: usize = 32 << 20;
+pub(crate) const MEMORY_MIN: usize = 32 << 20;
 
 /// A recording that has ended.
 #[derive(Debug)]
@@ -92,41 +81,13 @@ pub fn record_with(
     // A slip in it is said before anything is made.
     let filter = filtered::program(options)?;
     let inherited = Inherited::prepare().map_err(system("prepare this program"))?;
-    let stamp = TimeStamp::now().map_err(system("tell the time"))?;
-    let shared = Shared::new().map_err(system("make an eventfd"))?;
-    let folder = match (&options.output, options.hold) {
-        (_, true) => None,
-        (Some(path), _) => Some(TraceFolder::create(path)?),
-        (None, _) => Some(TraceFolder::create_by_time(Path::new(""), &stamp.name)?),
-    };
-    if let Some((Err(error), folder)) = folder.as_ref().map(|folder| (folder.begin(), folder)) {
-        folder.remove_if_empty();
-        return Err(error.into());
-    }
-    let path = folder.as_ref().map(|folder| folder.path().to_owned());
-    let folder = folder.map(|folder| Arc::new(Mutex::new(folder)));
-    let context = Arc::new(Context {
-        shared,
-        machine: Machine::new(options.mode, options.version),
-        created: stamp.iso,
-        output: match &folder {
-            Some(folder) => Arc::clone(folder) as Arc<_>,
-            None => Arc::new(Mutex::new(NoOutput)),
-        },
-        keep: match options.hold {
-            true => Keep::Hold,
-            false => Keep::Write { flush: options.flush },
-        },
-    });
-    let snapshots = Cell::new(0);
-    let setup = Setup { options, inherited, context, folder, path, stop, orders, snapshots };
+    let ground = Ground::begin(options)?;
+    let setup = Setup { options, inherited, ground, stop, orders };
     let begun = setup.begin(filter, notify);
     match begun {
         Ok(begun) => Ok(setup.run(begun, notify)),
         Err(error) => {
-            if let Some(folder) = &setup.folder {
-                lock(folder).remove_if_empty();
-            }
+            setup.ground.leave();
             Err(error)
         }
     }
@@ -136,29 +97,9 @@ pub fn record_with(
 struct Setup<'a> {
     options: &'a Options,
     inherited: Inherited,
-    context: Arc<Context>,
-    /// `None`: nothing is written but snapshots.
-    folder: Option<Arc<Mutex<TraceFolder>>>,
-    path: Option<PathBuf>,
+    ground: Ground,
     stop: &'a Stop,
     orders: &'a Orders,
-    /// So many were written.
-    snapshots: Cell<u64>,
-}
-
-/// The output of a session of which nothing is written.
-struct NoOutput;
-
-impl Output for NoOutput {
-    fn trace(
-        &mut self,
-        layer: &str,
-        _: Option<(&[u8], u32)>,
-    ) -> Result<Box<dyn Sink>, strata_collect::Error> {
-        Err(strata_collect::Error::NoMetadata { path: layer.into() })
-    }
-
-    fn remove(&mut self, _: &str, _: Box<dyn Sink>) {}
 }
 
 /// A session that records, and the command if there is one.
@@ -182,7 +123,7 @@ impl Setup<'_> {
         filter: Option<Program>,
         notify: &mut dyn FnMut(Notice),
     ) -> Result<Begun, SessionError> {
-        let (options, context) = (self.options, &self.context);
+        let (options, context) = (self.options, &self.ground.context);
         // The longer it has run when a process is told of it, the better is its rate.
         let clock = Arc::new(Clock::new());
         let (kernel, no_kernel) = self.begin_kernel(notify)?;
@@ -228,16 +169,16 @@ impl Setup<'_> {
             limit: self
                 .options
                 .max_bytes
-                .zip(self.path.as_ref())
+                .zip(self.ground.path.as_ref())
                 .map(|(max, path)| (max, DiskLimit::new(max, path))),
-            ..Watch::new(&self.context.shared, self.stop, begin)
+            ..Watch::new(&self.ground.context.shared, self.stop, begin)
         };
         let stop = self.stop;
         session.run(&mut |notice| {
             notify(notice);
             stop.flow()
         });
-        watch.started(self.path.as_deref(), session.events(), notify);
+        watch.started(self.ground.path.as_deref(), session.events(), notify);
         let end = watch.wait(notify, &mut || {
             self.obey(&mut session);
             session.is_broken()
@@ -249,153 +190,21 @@ impl Setup<'_> {
         if end == EndReason::Failure {
             watch.outlast(notify);
         }
-        self.report(&watch, end, ended, (begun.absent, begun.no_kernel))
+        self.ground.report(self.options, &watch, end, ended, (begun.absent, begun.no_kernel))
     }
 
     /// Do what is asked meanwhile.
     fn obey(&self, session: &mut Session) {
-        while let Ok(Asked::Snapshot(output, reply)) = self.orders.0.try_recv() {
-            let done = match &self.path {
-                Some(path) => Err(format!(
-                    "its records are written to '{}' as they come. Snapshots are of sessions that were \
-                     started with --snapshot",
-                    path.display()
-                )),
-                None => self.snapshot(session, &output),
-            };
-            // Who asked may have gone.
-            let _ = reply.send(done);
-        }
-    }
-
-    /// Write what is held into this folder. Without a record there is none.
-    fn snapshot(&self, session: &mut Session, path: &Path) -> Result<Counts, String> {
-        let folder = TraceFolder::create(path).map_err(|error| error.to_string())?;
-        let begun = folder.begin().map_err(|error| error.to_string());
-        let folder = Arc::new(Mutex::new(folder));
-        let output = Arc::clone(&folder) as Arc<Mutex<dyn Output>>;
-        let text = |error: &_| format!("{}{}", failure_text(error), advice(error));
-        let done = begun.and_then(|()| session.snapshot(&output).map_err(|error| text(&error)));
-        let folder = lock(&folder);
-        let ending = match &done {
-            Ok(_) => Ending::Ended,
-            Err(_) => Ending::Failed,
-        };
-        if !folder.remove_if_empty() {
-            self.snapshots.set(self.snapshots.get() + 1);
-            folder.end(&EndMark { ending, ..EndMark::default() }).map_err(|error| text(&error))?;
-        }
-        done
-    }
-
-    /// What there is to say at the end. Besides what the layers say: who is not there, and why there is no kernel.
-    fn report(
-        &self,
-        watch: &Watch<'_>,
-        end: EndReason,
-        ended: Vec<LayerEnd>,
-        (absent, no_kernel): (Vec<NotReached>, Option<NoKernel>),
-    ) -> Recording {
-        let shared = &self.context.shared;
-        let mut all = LayerEnd { not_reached: absent, ..LayerEnd::default() };
-        let mut layers = Vec::new();
-        for one in ended {
-            layers.push(one.report);
-            all.remarks.extend(one.remarks);
-            all.rules.extend(one.rules);
-            all.not_reached.extend(one.not_reached);
-            all.hidden.extend(one.hidden);
-            all.holders.extend(one.holders);
-            all.of_lttng.extend(one.of_lttng);
-            all.kernel = all.kernel.or(one.kernel);
-            all.remarks.extend(one.detaching.remark());
-            all.detaching = all.detaching.or(one.detaching);
-        }
-        let LayerEnd {
-            mut remarks,
-            mut not_reached,
-            hidden,
-            holders,
-            rules,
-            kernel,
-            of_lttng,
-            detaching,
-            ..
-        } = all;
-        let applications = layers.iter().find(|one| one.layer == USER);
-        let processes = applications.map_or(&[][..], |one| &one.processes[..]);
-        match processes.is_empty() {
-            // It may be for them that there is nothing.
-            true => not_reached.extend(hidden),
-            false => remarks.extend(hidden.into_iter().map(|one| one.reason)),
-        }
-        let left_running = match self.options.everyone {
-            true => Vec::new(),
-            false => left_running(watch, processes),
-        };
-        if end == EndReason::Command && left_running.is_empty() {
-            remarks.extend(holders.iter().map(|holder| {
-                format!(
-                    "{holder} runs on and is not recorded: recording ends with the command. `strata \
-                     list` shows it if it has tracepoints."
-                )
-            }));
-        }
-        let is_recorded =
-            layers.iter().flat_map(|one| &one.processes).any(|process| process.folder.is_some());
-        if let Some(folder) = &self.folder {
-            let folder = lock(folder);
-            remarks.extend(folder.remark());
-            if is_recorded || !folder.remove_if_empty() {
-                self.mark(&folder, &layers, is_recorded);
+        while let Ok(asked) = self.orders.0.try_recv() {
+            match asked {
+                // Who asked may have gone.
+                Asked::Snapshot(output, reply) => {
+                    let _ = reply.send(self.ground.snapshot(session, &output));
+                }
+                other => other.refuse(
+                    "it records what it was told at its begin: it was started by `strata record`",
+                ),
             }
-        }
-        let (failure, failed_layer) = (shared.failure(), shared.layer_that_failed());
-        let is_there = |path: &PathBuf| is_recorded && path.is_dir();
-        let report = Report {
-            snapshots: self.options.hold.then(|| self.snapshots.get()),
-            output: self.path.clone().filter(is_there),
-            asked: match (self.options.command.is_empty(), self.options.pids.is_empty()) {
-                _ if self.options.everyone => AskedFor::Everyone,
-                (false, _) => AskedFor::Command,
-                (true, false) => AskedFor::Processes,
-                (true, true) => AskedFor::Everyone,
-            },
-            elapsed: watch.elapsed,
-            end: match failure.is_some() && failed_layer.is_none() {
-                true => EndReason::Failure,
-                false => end,
-            },
-            rules,
-            kernel,
-            no_kernel,
-            layers,
-            not_reached,
-            left_running,
-            command: watch.running.as_ref().map(Running::end),
-            failure,
-            failed_layer,
-            remarks,
-            of_lttng,
-            subbuf_bytes: self.options.subbuf_bytes,
-            nr_subbufs: self.options.nr_subbufs,
-            mode: self.options.mode,
-        };
-        Recording { report, detaching }
-    }
-
-    /// Say in the folder how the recording ended, and what of it no trace in it says.
-    fn mark(&self, folder: &TraceFolder, layers: &[LayerReport], is_recorded: bool) {
-        let processes = layers.iter().flat_map(|layer| &layer.processes);
-        let unwritten = processes.fold(0, |sum: u64, one| sum.saturating_add(one.unmarked));
-        let shared = &self.context.shared;
-        if !is_recorded && unwritten == 0 && shared.failure().is_none() {
-            return;
-        }
-        let losses = Losses { unwritten, ..Losses::default() };
-        let mark = EndMark { ending: shared.ending_of_all(), losses, ..EndMark::default() };
-        if let Err(error) = folder.end(&mark) {
-            shared.fail_to_write(&error);
         }
     }
 
@@ -412,7 +221,7 @@ impl Setup<'_> {
         let asked = kernel::Asked {
             options: self.options,
             kernel: asked,
-            context: &self.context,
+            context: &self.ground.context,
             stop: self.stop,
         };
         let begun = match is_default {
@@ -443,15 +252,6 @@ impl Setup<'_> {
         let running = Running::start(command, environment, keep_open, &self.inherited)?;
         Ok(running.with_descendants(with_descendants))
     }
-}
-
-/// Processes of the command that run on.
-fn left_running(watch: &Watch<'_>, processes: &[ProcessReport]) -> Vec<u32> {
-    let Some(command) = watch.running.as_ref().map(Running::pid) else { return Vec::new() };
-    let left = |process: &&ProcessReport| {
-        process.is_alive && process.selected > 0 && process.pid != command
-    };
-    processes.iter().filter(left).map(|one| one.pid).collect()
 }
 
 #[cfg(test)]

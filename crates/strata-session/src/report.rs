@@ -146,6 +146,24 @@ pub struct KernelReport {
     pub are_largest: bool,
 }
 
+impl KernelReport {
+    /// Of two channels of the kernel.
+    pub(crate) fn both(one: Option<Self>, other: Option<Self>) -> Option<KernelReport> {
+        let (mut sum, other) = match (one, other) {
+            (Some(one), Some(other)) => (one, other),
+            (one, other) => return one.or(other),
+        };
+        sum.is_default &= other.is_default;
+        sum.rules.extend(other.rules);
+        sum.is_filtered |= other.is_filtered;
+        sum.problems.extend(other.problems);
+        sum.unreadable = sum.unreadable.saturating_add(other.unreadable);
+        sum.cut = sum.cut.saturating_add(other.cut);
+        sum.are_largest |= other.are_largest;
+        Some(sum)
+    }
+}
+
 /// A process that was asked for, or has tracepoints, and could not be recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotReached {

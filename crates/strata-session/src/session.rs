@@ -6,6 +6,8 @@
 //! start     they record; the caller starts the command, if there is one
 //! run       threads move what is recorded
 //! snapshot  what the buffers hold becomes a trace
+//! add       a layer more, which records at once; where the session is stopped, not before it goes on
+//! pause     they record nothing for now, and resume
 //! stop      they record no more
 //! destroy   all is moved; what each layer has to say
 //! ```
@@ -16,7 +18,8 @@ use strata_collect::{Counts, Error, Output};
 use strata_user::ask_with_these_rights;
 
 use crate::command::Running;
-use crate::layer::{Context, Inheritance, Layer, LayerEnd, Tell};
+use crate::folder::below;
+use crate::layer::{Context, Inheritance, Layer, LayerEnd, Look, Tell};
 use crate::privileges::{keep_for, Work};
 use crate::report::EndReason;
 use crate::threads::{joined, spawn};
@@ -25,12 +28,41 @@ use crate::threads::{joined, spawn};
 pub(crate) struct Session {
     context: Arc<Context>,
     layers: Vec<Box<dyn Layer>>,
+    /// Of each layer, the folder of its traces in those of snapshots, if they have one.
+    folders: Vec<Option<String>>,
 }
 
 impl Session {
     /// A session of these layers, which are ready. Nothing is recorded yet.
     pub(crate) fn create(context: Arc<Context>, layers: Vec<Box<dyn Layer>>) -> Session {
-        Session { context, layers }
+        let folders = layers.iter().map(|_| None).collect();
+        Session { context, layers, folders }
+    }
+
+    /// One layer more: it records from now on, and so it was told what. Its traces are in this folder of snapshots.
+    pub(crate) fn add(
+        &mut self,
+        mut layer: Box<dyn Layer>,
+        folder: Option<String>,
+        tell: &mut Tell<'_>,
+    ) {
+        self.ask_with(layer.rights());
+        layer.start();
+        layer.begun(None);
+        layer.run();
+        layer.admit(tell);
+        self.layers.push(layer);
+        self.folders.push(folder);
+    }
+
+    /// The layer that was added as this one, from 0.
+    pub(crate) fn layer(&mut self, index: usize) -> Option<&mut Box<dyn Layer>> {
+        self.layers.get_mut(index)
+    }
+
+    /// How each layer is, in their order.
+    pub(crate) fn look(&self) -> Vec<Look> {
+        self.layers.iter().map(|layer| layer.look()).collect()
     }
 
     /// Records from now on. The thread that calls this starts the command.
@@ -55,18 +87,21 @@ impl Session {
 
     /// Moves what is recorded, in threads of its own, and lets in who is there already.
     pub(crate) fn run(&mut self, tell: &mut Tell<'_>) {
-        let shared = &self.context.shared;
         // What only the begin needs is done.
         keep_for(Work::Everything);
-        // Any thread may ask, also one whose own rights are for files.
-        let rights = self.layers.first().map_or(Work::Watch, |layer| layer.rights());
+        self.ask_with(self.layers.first().map_or(Work::Watch, |layer| layer.rights()));
+        self.layers.iter_mut().for_each(|layer| layer.run());
+        self.layers.iter_mut().for_each(|layer| layer.admit(tell));
+        keep_for(Work::Watch);
+    }
+
+    /// Any thread may ask other processes, also one whose own rights are for files.
+    fn ask_with(&self, rights: Work) {
+        let shared = &self.context.shared;
         let asking = spawn("strata-rights", rights, shared, || ask_with_these_rights().err());
         if let Some(error) = joined(asking, shared) {
             shared.fail(format!("cannot make a thread: {error}"));
         }
-        self.layers.iter_mut().for_each(|layer| layer.run());
-        self.layers.iter_mut().for_each(|layer| layer.admit(tell));
-        keep_for(Work::Watch);
     }
 
     /// How many events are recorded, by layers that know that before they happen.
@@ -90,8 +125,8 @@ impl Session {
     /// What the system says; a part may be written.
     pub(crate) fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
         let mut sum = Counts::default();
-        for layer in &mut self.layers {
-            sum.add(&layer.snapshot(output)?);
+        for (layer, folder) in self.layers.iter_mut().zip(&self.folders) {
+            sum.add(&layer.snapshot(&below(folder.as_deref(), output))?);
         }
         Ok(sum)
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use rustix::event::{eventfd, EventfdFlags};
+use serde::Serialize;
 use strata_collect::Monitor;
 use strata_ctf::end_mark::Ending;
 
@@ -48,6 +49,29 @@ struct Writing {
 pub(crate) struct Voice {
     shared: Arc<Shared>,
     writing: Arc<Writing>,
+}
+
+/// What a layer, or all of them, have recorded until now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Figured {
+    /// Event records.
+    pub records: u64,
+    /// Bytes of the trace.
+    pub bytes: u64,
+    /// Records that were never written.
+    pub discarded: u64,
+    /// Records that were overwritten before they were read.
+    pub overwritten: u64,
+}
+
+impl Figured {
+    /// Both together.
+    pub(crate) fn add(&mut self, other: &Figured) {
+        self.records = self.records.saturating_add(other.records);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.discarded = self.discarded.saturating_add(other.discarded);
+        self.overwritten = self.overwritten.saturating_add(other.overwritten);
+    }
 }
 
 /// What one layer has recorded until now.
@@ -235,6 +259,13 @@ impl Voice {
     /// How this layer's recording ends.
     pub(crate) fn ending(&self) -> Ending {
         self.shared.ending(&self.writing)
+    }
+
+    /// What it has recorded until now.
+    pub(crate) fn figures(&self) -> Figured {
+        let [records, bytes, discarded, overwritten] =
+            self.writing.figures.all().map(|one| one.load(Ordering::Relaxed));
+        Figured { records, bytes, discarded, overwritten }
     }
 
     /// What all layers have in common.

@@ -31,6 +31,8 @@ pub(crate) struct Ended {
     pub(crate) reports: Reports,
     /// Tracepoints that each rule matched.
     pub(crate) matched: Vec<u64>,
+    /// Those that have not ended.
+    pub(crate) live: Vec<Arc<Traced>>,
 }
 
 /// What the sources of all processes have in common.
@@ -65,11 +67,13 @@ impl ProcessSource {
         format: RecordFormat,
         streams: u32,
     ) -> io::Result<ProcessSource> {
+        let uuid = new_uuid()?;
+        lock(&of.ended).live.push(Arc::clone(&traced));
         Ok(ProcessSource {
             of: Arc::clone(of),
             traced,
             folder: None,
-            uuid: new_uuid()?,
+            uuid,
             format,
             streams,
             described: None,
@@ -276,6 +280,7 @@ impl Source for ProcessSource {
         self.release(&mut counts);
         let unmarked = self.mark(sink.as_deref_mut(), &counts);
         let mut ended = lock(&self.of.ended);
+        ended.live.retain(|one| !Arc::ptr_eq(one, &self.traced));
         let mut report = self.report(&mut ended.matched, counts, unmarked);
         if self.traced.is_damaged() {
             set_aside(&mut report, sink.as_deref().and_then(Sink::directory));

@@ -194,13 +194,18 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
     let inherited = Inherited::prepare().unwrap();
     let (path, orders) = (Some(path.to_owned()), Box::leak(Box::new(controls().1)));
     let snapshots = Cell::new(0);
-    Setup { options, inherited, context, folder: Some(folder), path, stop, orders, snapshots }
+    let ground = Ground { context, folder: Some(folder), path, snapshots };
+    Setup { options, inherited, ground, stop, orders }
 }
 
 /// What a session has done that ended at once.
 fn watch<'a>(setup: &'a Setup<'a>, running: Option<Running>) -> Watch<'a> {
     let elapsed = Duration::from_secs(7);
-    Watch { running, elapsed, ..Watch::new(&setup.context.shared, setup.stop, Instant::now()) }
+    Watch {
+        running,
+        elapsed,
+        ..Watch::new(&setup.ground.context.shared, setup.stop, Instant::now())
+    }
 }
 
 /// What the layer of applications has to say.
@@ -233,7 +238,10 @@ fn report_says_what_was_asked_for_whoever_else_was_there() {
         let watch = watch(&setup, None);
         let rules = vec![RuleReport { rule: "a:*".into(), matched: 3 }];
         let ended = vec![LayerEnd { rules: rules.clone(), ..found(Vec::new()) }];
-        let report = setup.report(&watch, EndReason::Duration, ended, NOTHING_ELSE).report;
+        let report = setup
+            .ground
+            .report(setup.options, &watch, EndReason::Duration, ended, NOTHING_ELSE)
+            .report;
         assert_eq!((report.asked, report.end), (asked, EndReason::Duration));
         assert_eq!((report.output, report.elapsed), (None, Duration::from_secs(7)));
         assert_eq!(report.rules, rules);
@@ -246,7 +254,10 @@ fn report_without_applications_has_no_rules_and_no_layer() {
     let (options, stop) = (Options::default(), Stop::new());
     let setup = setup(&options, &stop, &scratch.0.join("t"));
     let watch = Watch { has_applications: false, ..watch(&setup, None) };
-    let report = setup.report(&watch, EndReason::Asked(None), Vec::new(), NOTHING_ELSE).report;
+    let report = setup
+        .ground
+        .report(setup.options, &watch, EndReason::Asked(None), Vec::new(), NOTHING_ELSE)
+        .report;
     assert!(report.rules.is_empty() && report.layers.is_empty());
     assert!(!report.has_applications() && report.kernel.is_none() && report.command.is_none());
 }
@@ -268,7 +279,10 @@ fn hidden_processes_are_remarks_where_others_were_recorded_and_else_not_reached(
             ..found(processes)
         };
         let watch = watch(&setup, None);
-        let report = setup.report(&watch, EndReason::Processes, vec![found], NOTHING_ELSE).report;
+        let report = setup
+            .ground
+            .report(setup.options, &watch, EndReason::Processes, vec![found], NOTHING_ELSE)
+            .report;
         assert_eq!((report.not_reached.len(), report.remarks.len()), counts);
         assert!(!is_recorded || report.remarks == ["perhaps"]);
         assert_eq!(report.output.is_some(), is_recorded);
@@ -304,7 +318,8 @@ fn descendants_that_run_on_are_told_and_holders_of_the_socket_only_where_there_a
         let processes = vec![process(command, true, 9), process(4, true, 0), process(5, alive, 1)];
         let found = LayerEnd { holders: vec!["tail (77)".into()], ..found(processes) };
         let watch = watch(&setup, Some(running));
-        let report = setup.report(&watch, end, vec![found], NOTHING_ELSE).report;
+        let report =
+            setup.ground.report(setup.options, &watch, end, vec![found], NOTHING_ELSE).report;
         assert_eq!((report.left_running, report.remarks.len()), (left, remarks), "{number}");
         if let Some(remark) = report.remarks.first() {
             assert!(remark.starts_with("tail (77) runs on and is not recorded"), "{remark}");
@@ -325,19 +340,22 @@ fn failure_of_all_is_the_end_and_of_one_layer_is_not() {
         let (options, stop) = (Options::default(), Stop::new());
         let path = scratch.0.join("t");
         let setup = setup(&options, &stop, &path);
-        let shared = &setup.context.shared;
+        let shared = &setup.ground.context.shared;
         let (user, kernel) = (shared.add_layer(USER), shared.add_layer(KERNEL));
         kernel.fail(&no_space());
         if both {
             user.fail(&no_space());
         }
-        lock(setup.folder.as_ref().unwrap()).begin().unwrap();
+        lock(setup.ground.folder.as_ref().unwrap()).begin().unwrap();
         std::fs::create_dir(path.join("user")).unwrap();
         let processes =
             vec![ProcessReport { folder: Some("x".into()), unmarked: 4, ..Default::default() }];
         let watch = watch(&setup, None);
         let ended = vec![found(processes)];
-        let report = setup.report(&watch, EndReason::Duration, ended, NOTHING_ELSE).report;
+        let report = setup
+            .ground
+            .report(setup.options, &watch, EndReason::Duration, ended, NOTHING_ELSE)
+            .report;
         assert_eq!((report.end, report.failed_layer, report.output), (end, layer, Some(path)));
         assert!(report.failure.unwrap().contains("no space left"));
         let mark = mark_in(&scratch.0.join("t")).unwrap();
@@ -366,11 +384,11 @@ fn mark_of_a_folder_in_which_nothing_is_and_nothing_is_missing_is_not_written() 
         let scratch = Scratch::new(&format!("mark-{number}"));
         let path = scratch.0.join("t");
         let setup = setup(&options, &stop, &path);
-        setup.context.shared.stop(EndReason::Duration);
+        setup.ground.context.shared.stop(EndReason::Duration);
         if fails {
-            setup.context.shared.fail("x".into());
+            setup.ground.context.shared.fail("x".into());
         }
-        let folder = lock(setup.folder.as_ref().unwrap());
+        let folder = lock(setup.ground.folder.as_ref().unwrap());
         folder.begin().unwrap();
         setup.mark(&folder, &[unmarked(missing)], is_recorded);
         let mark = mark_in(&path).map(|mark| (mark.ending.word(), mark.losses.unwritten));
@@ -386,8 +404,8 @@ fn mark_that_cannot_be_written_is_a_failure_of_the_session() {
     let path = scratch.0.join("t");
     let setup = setup(&options, &stop, &path);
     std::fs::create_dir(path.join(strata_ctf::end_mark::FILE)).unwrap();
-    setup.mark(&lock(setup.folder.as_ref().unwrap()), &[], true);
-    let shared = &setup.context.shared;
+    setup.mark(&lock(setup.ground.folder.as_ref().unwrap()), &[], true);
+    let shared = &setup.ground.context.shared;
     assert!(shared.has_failed() && shared.failure().is_some());
 }
 

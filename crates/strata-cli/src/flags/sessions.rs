@@ -1,0 +1,528 @@
+//! The command line of sessions that stay: their verbs are LTTng's, and so are their main options.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::{Args, ValueEnum, ValueHint};
+use strata_analyze::length::parse_duration;
+use strata_kernel::selection::Selection;
+use strata_session::plan::{
+    Change, ChannelChange, ChannelOf, ContextChange, DisableEvents, EnableEvents, Kind, LayerOf,
+    Loss,
+};
+use strata_session::{Rules, Tracked};
+
+use super::ListFormat;
+use crate::selection::parse_filter;
+use crate::units::parse_size;
+
+/// How the answer is printed.
+#[derive(Debug, Args)]
+pub struct AnswerFlags {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    /// The same as --json, or as none
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<ListFormat>,
+}
+
+impl AnswerFlags {
+    /// Whether JSON is wanted.
+    pub fn is_json(&self) -> bool {
+        self.format.map_or(self.json, |format| format == ListFormat::Json)
+    }
+}
+
+/// `strata create`.
+#[derive(Debug, Args)]
+pub struct CreateFlags {
+    /// What the session is called
+    pub name: String,
+
+    /// Write the traces to DIR, which must be new or empty [default: strata-trace-DATE-TIME]
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub output: Option<PathBuf>,
+
+    /// Write nothing but keep the last records in the buffers, until `strata snapshot NAME` saves them: a
+    /// flight recorder
+    #[arg(long, conflicts_with = "output")]
+    pub snapshot: bool,
+
+    /// Size of a sub-buffer of channels that say nothing else, a power of two such as 512K or 2M [default: 1M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub subbuf_size: Option<u64>,
+
+    /// Sub-buffers for each CPU of each process, a power of two [default: 8]
+    #[arg(long, value_name = "N")]
+    pub num_subbuf: Option<u32>,
+
+    /// This is the process of its own
+    #[arg(long, hide = true)]
+    pub of_session: bool,
+
+    #[command(flatten)]
+    pub answer: AnswerFlags,
+}
+
+/// `strata start`, `strata stop`.
+#[derive(Debug, Args)]
+pub struct OneFlags {
+    /// The session [default: the only one there is]
+    pub name: Option<String>,
+
+    #[command(flatten)]
+    pub answer: AnswerFlags,
+}
+
+/// `strata destroy`.
+#[derive(Debug, Args)]
+pub struct DestroyFlags {
+    /// The session [default: the only one there is]
+    pub name: Option<String>,
+
+    /// End all sessions of this user
+    #[arg(short, long, conflicts_with = "name")]
+    pub all: bool,
+
+    #[command(flatten)]
+    pub answer: AnswerFlags,
+}
+
+/// Which session.
+#[derive(Debug, Args)]
+pub struct OfSession {
+    /// The session [default: the only one there is]
+    #[arg(short, long, value_name = "SESSION")]
+    pub session: Option<String>,
+
+    #[command(flatten)]
+    pub answer: AnswerFlags,
+}
+
+/// Which layer.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct OfLayer {
+    /// Of the kernel
+    #[arg(short, long)]
+    kernel: bool,
+
+    /// Of applications
+    #[arg(short, long, alias = "userspace")]
+    user: bool,
+}
+
+impl OfLayer {
+    fn layer(&self) -> LayerOf {
+        match self.kernel {
+            true => LayerOf::Kernel,
+            false => LayerOf::User,
+        }
+    }
+}
+
+/// `strata enable-channel`.
+#[derive(Debug, Args)]
+pub struct EnableChannelFlags {
+    /// The channel
+    #[arg(value_name = "NAME")]
+    channel: String,
+
+    #[command(flatten)]
+    layer: OfLayer,
+
+    #[command(flatten)]
+    pub of: OfSession,
+
+    /// Discard the new record when the buffers are full, and count it [default but with create --snapshot]
+    #[arg(long, conflicts_with = "overwrite")]
+    discard: bool,
+
+    /// Overwrite the oldest packet when the buffers are full
+    #[arg(long)]
+    overwrite: bool,
+
+    /// Size of a sub-buffer, a power of two such as 512K or 2M [default: the session's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    subbuf_size: Option<u64>,
+
+    /// Sub-buffers for each CPU of each process, a power of two [default: the session's]
+    #[arg(long, value_name = "N")]
+    num_subbuf: Option<u32>,
+
+    /// Write what is in the buffers at least this often, such as 100ms; 0: only when a sub-buffer is full
+    /// [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    flush: Option<Duration>,
+}
+
+impl EnableChannelFlags {
+    /// What the session is asked for.
+    pub fn change(&self) -> Change {
+        Change::EnableChannel(ChannelChange {
+            layer: self.layer.layer(),
+            channel: self.channel.clone(),
+            mode: match (self.discard, self.overwrite) {
+                (true, _) => Some(Loss::Discard),
+                (_, true) => Some(Loss::Overwrite),
+                _ => None,
+            },
+            subbuf_size: self.subbuf_size,
+            num_subbuf: self.num_subbuf,
+            flush_ms: self.flush.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        })
+    }
+}
+
+/// `strata disable-channel`.
+#[derive(Debug, Args)]
+pub struct DisableChannelFlags {
+    /// The channel
+    #[arg(value_name = "NAME")]
+    channel: String,
+
+    #[command(flatten)]
+    layer: OfLayer,
+
+    #[command(flatten)]
+    pub of: OfSession,
+}
+
+impl DisableChannelFlags {
+    /// What the session is asked for.
+    pub fn change(&self) -> Change {
+        Change::DisableChannel(ChannelOf {
+            layer: self.layer.layer(),
+            channel: self.channel.clone(),
+        })
+    }
+}
+
+/// `strata enable-event`.
+#[derive(Debug, Args)]
+pub struct EnableEventFlags {
+    /// Rules as `strata record -u` and `-k` take them, such as 'shop:*' or 'sched_*,openat'
+    #[arg(value_name = "RULE", required_unless_present = "all")]
+    rules: Vec<String>,
+
+    #[command(flatten)]
+    layer: OfLayer,
+
+    #[command(flatten)]
+    pub of: OfSession,
+
+    /// The channel [default: the layer's only one, or channel0, which is made if there is none]
+    #[arg(short, long, value_name = "CHANNEL")]
+    channel: Option<String>,
+
+    /// All events
+    #[arg(short, long, conflicts_with = "rules")]
+    all: bool,
+
+    /// RULE are system calls (-k)
+    #[arg(long, conflicts_with = "user")]
+    syscall: bool,
+
+    /// RULE are tracepoints, as they are without it
+    #[arg(long, hide = true)]
+    tracepoint: bool,
+
+    /// Only events of this log level and worse ones (-u)
+    #[arg(long, value_name = "LEVEL", conflicts_with_all = ["kernel", "loglevel_only"])]
+    loglevel: Option<String>,
+
+    /// Only events of this log level (-u)
+    #[arg(long, value_name = "LEVEL", conflicts_with = "kernel")]
+    loglevel_only: Option<String>,
+
+    /// Only those that EXPRESSION selects
+    #[arg(short, long, value_name = "EXPRESSION", value_parser = checked_filter)]
+    filter: Option<String>,
+
+    /// But not these, of the same provider where they name none; separated by ','
+    #[arg(short = 'x', long, value_name = "RULE", value_delimiter = ',')]
+    exclude: Vec<String>,
+}
+
+fn checked_filter(text: &str) -> Result<String, String> {
+    parse_filter(text).map(|_| text.to_owned())
+}
+
+/// One by one.
+///
+/// # Errors
+/// One is not well formed.
+fn split(layer: LayerOf, texts: &[String]) -> anyhow::Result<Vec<String>> {
+    Ok(match layer {
+        LayerOf::User => {
+            Rules::parse(texts)?.rules().iter().map(|rule| rule.text().to_owned()).collect()
+        }
+        LayerOf::Kernel => Selection::parse(texts)?.rules().map(str::to_owned).collect(),
+    })
+}
+
+impl EnableEventFlags {
+    /// What the session is asked for: rules that exclude others are of their own.
+    ///
+    /// # Errors
+    /// A rule or level is not well formed.
+    pub fn changes(&self) -> anyhow::Result<Vec<Change>> {
+        let layer = self.layer.layer();
+        let all = [match layer {
+            LayerOf::User => "*:*",
+            LayerOf::Kernel if self.syscall => "syscalls",
+            LayerOf::Kernel => "*",
+        }
+        .to_owned()];
+        let texts = if self.all { &all[..] } else { &self.rules[..] };
+        let mut rules = split(layer, texts)?;
+        if self.syscall && !self.all {
+            for rule in &mut rules {
+                let (sign, name) = match rule.strip_prefix('!') {
+                    Some(name) => ("!", name),
+                    None => ("", rule.as_str()),
+                };
+                *rule = format!("{sign}syscalls:{name}");
+            }
+        }
+        let level = match (&self.loglevel, &self.loglevel_only) {
+            (Some(level), _) => Some(format!("@{}", level_of(level))),
+            (None, Some(level)) => Some(format!("@={}", level_of(level))),
+            (None, None) => None,
+        };
+        if let Some(level) = level {
+            for rule in rules.iter_mut().filter(|rule| !rule.starts_with('!')) {
+                if rule.contains('@') {
+                    bail!("event rule '{rule}': it says a log level. Leave out --loglevel");
+                }
+                rule.push_str(&level);
+            }
+        }
+        let (excluding, selecting): (Vec<String>, Vec<String>) =
+            rules.into_iter().partition(|rule| rule.starts_with('!'));
+        let mut changes = Vec::new();
+        let change = |rules, filter, exclude| {
+            let channel = self.channel.clone();
+            Change::EnableEvent(EnableEvents { layer, channel, rules, filter, exclude })
+        };
+        if !excluding.is_empty() {
+            changes.push(change(excluding, None, Vec::new()));
+        }
+        match self.exclude.is_empty() {
+            true if selecting.is_empty() => {}
+            true => changes.push(change(selecting, self.filter.clone(), Vec::new())),
+            false => {
+                for rule in selecting {
+                    let exclude = self.excluded(&rule);
+                    changes.push(change(vec![rule], self.filter.clone(), exclude));
+                }
+            }
+        }
+        Ok(changes)
+    }
+
+    /// What a rule leaves out.
+    fn excluded(&self, rule: &str) -> Vec<String> {
+        let provider = rule.split_once(':').map_or(rule, |(provider, _)| provider);
+        let of_rule = |name: &String| match self.layer.kernel || name.contains(':') {
+            true => name.clone(),
+            false => format!("{provider}:{name}"),
+        };
+        self.exclude.iter().map(of_rule).collect()
+    }
+}
+
+/// `TRACE_WARNING`, as LTTng has it, is `warning`.
+fn level_of(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    lower.strip_prefix("trace_").unwrap_or(&lower).to_owned()
+}
+
+/// `strata disable-event`.
+#[derive(Debug, Args)]
+pub struct DisableEventFlags {
+    /// Rules as they were enabled
+    #[arg(value_name = "RULE", required_unless_present = "all")]
+    rules: Vec<String>,
+
+    #[command(flatten)]
+    layer: OfLayer,
+
+    #[command(flatten)]
+    pub of: OfSession,
+
+    /// The channel [default: the layer's only one, or channel0]
+    #[arg(short, long, value_name = "CHANNEL")]
+    channel: Option<String>,
+
+    /// All rules of the channel
+    #[arg(short, long, visible_alias = "all-events", conflicts_with = "rules")]
+    all: bool,
+}
+
+impl DisableEventFlags {
+    /// What the session is asked for.
+    ///
+    /// # Errors
+    /// A rule is not well formed.
+    pub fn change(&self) -> anyhow::Result<Change> {
+        let layer = self.layer.layer();
+        let rules = if self.all { Vec::new() } else { split(layer, &self.rules)? };
+        Ok(Change::DisableEvent(DisableEvents { layer, channel: self.channel.clone(), rules }))
+    }
+}
+
+/// `strata add-context`.
+#[derive(Debug, Args)]
+pub struct AddContextFlags {
+    #[command(flatten)]
+    layer: OfLayer,
+
+    #[command(flatten)]
+    pub of: OfSession,
+
+    /// The channel [default: all of the layer]
+    #[arg(short, long, value_name = "CHANNEL")]
+    channel: Option<String>,
+
+    /// What each record has besides, such as vpid or procname; may be repeated
+    #[arg(short, long = "type", value_name = "TYPE", required = true, value_delimiter = ',')]
+    types: Vec<String>,
+}
+
+impl AddContextFlags {
+    /// What the session is asked for.
+    pub fn change(&self) -> Change {
+        Change::AddContext(ContextChange {
+            layer: self.layer.layer(),
+            channel: self.channel.clone(),
+            contexts: self.types.clone(),
+        })
+    }
+}
+
+/// `strata track`, `strata untrack`.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("whom").required(true).multiple(true)
+    .args(["pid", "uid", "gid", "name", "cgroup", "all"])))]
+pub struct TrackFlags {
+    #[command(flatten)]
+    pub of: OfSession,
+
+    /// Processes
+    #[arg(short, long, value_name = "PID", value_delimiter = ',')]
+    pid: Vec<u32>,
+
+    /// Processes of these users
+    #[arg(long, value_name = "UID", value_delimiter = ',')]
+    uid: Vec<u32>,
+
+    /// Processes of these groups
+    #[arg(long, value_name = "GID", value_delimiter = ',')]
+    gid: Vec<u32>,
+
+    /// Processes of these names, with '*' and '?'
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    name: Vec<String>,
+
+    /// Processes in these cgroups and below, paths as in /proc/PID/cgroup
+    #[arg(long, value_name = "PATH")]
+    cgroup: Vec<String>,
+
+    /// Of this kind all, or with untrack none
+    #[arg(short, long, value_enum, value_name = "KIND", value_delimiter = ',')]
+    all: Vec<KindFlag>,
+}
+
+/// `--all KIND`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum KindFlag {
+    /// Processes
+    Pid,
+    /// Users
+    Uid,
+    /// Groups
+    Gid,
+    /// Names
+    Name,
+    /// Cgroups
+    Cgroup,
+}
+
+impl TrackFlags {
+    /// What the session is asked for.
+    pub fn changes(&self, less: bool) -> Vec<Change> {
+        fn some<T: Clone>(all: &[T]) -> Option<Vec<T>> {
+            (!all.is_empty()).then(|| all.to_vec())
+        }
+        let kinds: Vec<Kind> = self
+            .all
+            .iter()
+            .map(|kind| match kind {
+                KindFlag::Pid => Kind::Pids,
+                KindFlag::Uid => Kind::Uids,
+                KindFlag::Gid => Kind::Gids,
+                KindFlag::Name => Kind::Names,
+                KindFlag::Cgroup => Kind::Cgroups,
+            })
+            .collect();
+        let tracked = Tracked {
+            pids: some(&self.pid),
+            uids: some(&self.uid),
+            gids: some(&self.gid),
+            names: some(&self.name),
+            cgroups: some(&self.cgroup),
+        };
+        let mut changes = Vec::new();
+        if !kinds.is_empty() {
+            changes.push(if less { Change::UntrackAll(kinds) } else { Change::TrackAll(kinds) });
+        }
+        if tracked != Tracked::default() {
+            changes.push(if less { Change::Untrack(tracked) } else { Change::Track(tracked) });
+        }
+        changes
+    }
+}
+
+/// `strata save`.
+#[derive(Debug, Args)]
+pub struct SaveFlags {
+    /// The session [default: the only one there is]
+    pub name: Option<String>,
+
+    /// Write to FILE, '-' is stdout [default: $XDG_CONFIG_HOME/strata/sessions/NAME.json]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+
+    /// Write over a file that is there
+    #[arg(short, long)]
+    pub force: bool,
+
+    #[command(flatten)]
+    pub answer: AnswerFlags,
+}
+
+/// `strata load`.
+#[derive(Debug, Args)]
+pub struct LoadFlags {
+    /// What the session is called, which is made; and the file's name without --input
+    pub name: String,
+
+    /// Read FILE [default: $XDG_CONFIG_HOME/strata/sessions/NAME.json]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub input: Option<PathBuf>,
+
+    /// Write the traces to DIR, and not where the file says
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub output: Option<PathBuf>,
+
+    /// This is the process of its own
+    #[arg(long, hide = true)]
+    pub of_session: bool,
+
+    #[command(flatten)]
+    pub answer: AnswerFlags,
+}

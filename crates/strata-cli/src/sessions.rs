@@ -1,0 +1,317 @@
+//! Sessions that stay: `strata create` and the verbs that follow, each one request or a few to the session's process.
+//!
+//! ```text
+//! strata create NAME                starts the session's process, waits until it is there
+//!   strata create NAME --of-session  leaves the terminal, listens at its socket, does what it is asked
+//! strata enable-event … start …      changes of its plan, and what it does
+//! ```
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use anyhow::{bail, Context as _, Result};
+use serde_json::{json, Map, Value};
+use strata_control::{ask, ControlError, Folder, Request};
+use strata_session::plan::{Change, Plan, PLAN_BYTES_MAX};
+use strata_session::report::Notice;
+use strata_session::stop::Stop;
+use strata_session::{controls, standing};
+
+use crate::background::{self, Desk, LOOK_PERIOD};
+use crate::flags::sessions::{
+    AnswerFlags, CreateFlags, DestroyFlags, LoadFlags, OfSession, OneFlags, SaveFlags,
+};
+use crate::messages::{self, Message, Weight};
+use crate::record::say;
+use crate::talk;
+use crate::units::shell_word;
+
+fn tell(text: String) {
+    talk::message(&Message { weight: Weight::Talk, text });
+}
+
+/// The session that is meant: the only one there is, if none was named.
+fn one_of(folder: &Folder, name: Option<&str>) -> Result<String> {
+    if let Some(name) = name {
+        return Ok(name.to_owned());
+    }
+    let names: Vec<String> = folder.entries()?.into_iter().map(|entry| entry.name).collect();
+    match &names[..] {
+        [name] => Ok(name.clone()),
+        [] => bail!("there is no session. `strata create NAME` makes one"),
+        several => bail!("there are the sessions {}: say which", several.join(", ")),
+    }
+}
+
+/// Print what a session has answered, or say it.
+fn done(answer: &AnswerFlags, name: &str, facts: Map<String, Value>, text: String) -> u8 {
+    if answer.is_json() {
+        let mut all = Map::new();
+        all.insert("session".into(), name.into());
+        all.extend(facts);
+        println!("{}", Value::Object(all));
+    } else {
+        tell(text);
+    }
+    0
+}
+
+/// `strata create`.
+pub fn create(flags: &CreateFlags) -> Result<u8> {
+    let mut plan = Plan::new(flags.snapshot, flags.output.as_deref().map(absolute).transpose()?);
+    (plan.subbuf_size, plan.num_subbuf) = (flags.subbuf_size, flags.num_subbuf);
+    plan.check()?;
+    match flags.of_session {
+        true => stand(&flags.name, plan),
+        false => begin(&flags.name, &flags.answer),
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).context("find the working directory")
+}
+
+/// Start the process of a session, and wait until it is there.
+fn begin(name: &str, answer: &AnswerFlags) -> Result<u8> {
+    match background::spawn(name, false)? {
+        Ok(pid) => {
+            let facts = [("pid".to_owned(), pid.into())].into_iter().collect();
+            let text = format!(
+                "session '{name}' is there, as process {pid}. Next: strata enable-event -s {name} -u \
+                 'PROVIDER:*', then strata start {name}"
+            );
+            Ok(done(answer, name, facts, text))
+        }
+        Err(status) => Ok(status),
+    }
+}
+
+/// The session's own process.
+fn stand(name: &str, plan: Plan) -> Result<u8> {
+    let stop = Stop::on_signals()?;
+    stop.outlive_others()?;
+    let (controls, orders) = controls();
+    let desk = Desk::open(name, background::Of::Plan, controls, &stop)?;
+    let mut hear = |notice| {
+        let weight = match notice {
+            Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
+            Notice::NoSuchEvent(_) => Weight::Warning,
+            _ => return,
+        };
+        if let Some(text) = messages::notice(&notice) {
+            talk::message(&Message { weight, text });
+        }
+    };
+    let result = thread::scope(|scope| {
+        let serve = || {
+            // It answers for this user, and does nothing itself.
+            strata_session::give_up_rights();
+            desk.serve();
+        };
+        thread::Builder::new().name("strata-control".to_owned()).spawn_scoped(scope, serve)?;
+        let result = standing::stand(plan, &stop, &orders, &mut hear);
+        // Who asks now is told that it is over, and does not wait.
+        drop(orders);
+        desk.close();
+        Ok::<_, anyhow::Error>(result)
+    });
+    let report = result??.report;
+    say(&report, false);
+    Ok(messages::exit_status(&report, false))
+}
+
+/// `strata start`.
+pub fn start(flags: &OneFlags) -> Result<u8> {
+    let folder = Folder::open()?;
+    let name = one_of(&folder, flags.name.as_deref())?;
+    let facts = ask(&folder, &name, &Request::Start)?;
+    let text = match facts.get("is_empty").and_then(Value::as_bool) {
+        Some(true) => format!(
+            "session '{name}' is started, and no rule selects anything yet: strata enable-event -s {name} …"
+        ),
+        _ => format!("session '{name}' records. `strata status {name}` says how it is"),
+    };
+    Ok(done(&flags.answer, &name, facts, text))
+}
+
+/// `strata stop`: a session of `strata record` ends, another one can be started again.
+pub fn stop(flags: &OneFlags) -> Result<u8> {
+    let folder = Folder::open()?;
+    let name = one_of(&folder, flags.name.as_deref())?;
+    let facts = ask(&folder, &name, &Request::Stop)?;
+    if facts.get("state").and_then(Value::as_str) == Some("ended") {
+        return ended(&folder, &name, &flags.answer);
+    }
+    let text = format!(
+        "session '{name}' records nothing. `strata start {name}` goes on, `strata destroy {name}` ends it"
+    );
+    Ok(done(&flags.answer, &name, facts, text))
+}
+
+/// Until it has ended, with its own words.
+fn ended(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<u8> {
+    while folder.entries()?.iter().any(|entry| entry.name == name) {
+        thread::sleep(LOOK_PERIOD);
+    }
+    if answer.is_json() {
+        println!("{}", json!({ "session": name, "state": "ended" }));
+    } else {
+        background::print_log(folder, name).context("read what the session has said")?;
+    }
+    Ok(0)
+}
+
+/// `strata destroy`.
+pub fn destroy(flags: &DestroyFlags) -> Result<u8> {
+    let folder = Folder::open()?;
+    let names = match flags.all {
+        true => folder.entries()?.into_iter().map(|entry| entry.name).collect(),
+        false => vec![one_of(&folder, flags.name.as_deref())?],
+    };
+    for name in names {
+        match ask(&folder, &name, &Request::Destroy) {
+            Ok(_) => drop(ended(&folder, &name, &flags.answer)?),
+            // It has ended meanwhile.
+            Err(ControlError::Absent { .. }) if flags.all => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(0)
+}
+
+/// Have a session record something else: all of it, or what was done before one was refused.
+pub fn change(of: &OfSession, changes: &[Change]) -> Result<u8> {
+    let folder = Folder::open()?;
+    let name = one_of(&folder, of.session.as_deref())?;
+    let mut facts = Map::new();
+    for change in changes {
+        facts = ask(&folder, &name, &request(change)?)?;
+    }
+    Ok(done(&of.answer, &name, facts, format!("session '{name}' is changed")))
+}
+
+fn request(change: &Change) -> Result<Request> {
+    match serde_json::to_value(change)? {
+        Value::Object(change) => Ok(Request::Change { change }),
+        _ => bail!("this change cannot be told"),
+    }
+}
+
+/// Where plans are kept.
+fn file_of(name: &str) -> Result<PathBuf> {
+    let set = |key| std::env::var_os(key).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let config = match (set("XDG_CONFIG_HOME"), set("HOME")) {
+        (Some(config), _) if config.is_absolute() => config,
+        (_, Some(home)) => home.join(".config"),
+        _ => bail!("sessions' plans: neither XDG_CONFIG_HOME nor HOME is set. Name a file"),
+    };
+    Ok(config.join("strata/sessions").join(format!("{name}.json")))
+}
+
+/// `strata save`.
+pub fn save(flags: &SaveFlags) -> Result<u8> {
+    let folder = Folder::open()?;
+    let name = one_of(&folder, flags.name.as_deref())?;
+    let facts = ask(&folder, &name, &Request::Plan)?;
+    let plan: Plan = serde_json::from_value(Value::Object(facts))
+        .context("the session's plan: it is of another version of strata")?;
+    let path = match &flags.output {
+        Some(path) if path.as_os_str() == "-" => {
+            io::stdout().write_all(plan.to_json().as_bytes()).context("cannot write to stdout")?;
+            return Ok(0);
+        }
+        Some(path) => path.clone(),
+        None => {
+            let path = file_of(&name)?;
+            let above = path.parent().unwrap_or(Path::new("/"));
+            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(above);
+            made.with_context(|| format!("cannot make the folder '{}'", above.display()))?;
+            path
+        }
+    };
+    write_plan(&path, &plan, flags.force)?;
+    let shown = shell_word(&path.display().to_string());
+    let facts = [("file".to_owned(), path.to_string_lossy().into())].into_iter().collect();
+    Ok(done(&flags.answer, &name, facts, format!("session '{name}' is saved in {shown}")))
+}
+
+/// As a whole, or not at all.
+fn write_plan(path: &Path, plan: &Plan, force: bool) -> Result<()> {
+    let shown = path.display();
+    if path.symlink_metadata().is_ok() && !force {
+        bail!("file '{shown}': is there. Use --force to write over it, or another name");
+    }
+    let mut name = path.file_name().context("this is no name of a file")?.to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let beside = path.with_file_name(name);
+    let mut options = fs::OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(&beside);
+    let written = file.and_then(|mut file| file.write_all(plan.to_json().as_bytes()));
+    let written = written.and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written.with_context(|| format!("file '{shown}': cannot be written"))
+}
+
+/// `strata load`: a new session, with what the file says.
+pub fn load(flags: &LoadFlags) -> Result<u8> {
+    let path = match &flags.input {
+        Some(path) => path.clone(),
+        None => file_of(&flags.name)?,
+    };
+    let plan = read_plan(&path).with_context(|| format!("file '{}'", path.display()))?;
+    if flags.of_session {
+        let output = flags.output.as_deref().map(absolute).transpose()?;
+        return stand(&flags.name, Plan { output: output.or(plan.output.clone()), ..plan });
+    }
+    if plan.snapshot && flags.output.is_some() {
+        bail!("file '{}': a flight recorder writes nothing. Leave out -o", path.display());
+    }
+    begin(&flags.name, &flags.answer)
+}
+
+fn read_plan(path: &Path) -> Result<Plan> {
+    let file = fs::File::open(path)?;
+    let mut text = String::new();
+    let limit = 8 * PLAN_BYTES_MAX as u64;
+    file.take(limit).read_to_string(&mut text)?;
+    Ok(Plan::from_json(&text)?)
+}
+
+/// How sessions are: of this name, or all; those that have ended meanwhile are none.
+pub fn statuses(name: Option<&str>) -> Result<Vec<Map<String, Value>>> {
+    let folder = match Folder::open() {
+        // Who has no place for sessions has none.
+        Err(ControlError::NoRuntimeFolder) if name.is_none() => return Ok(Vec::new()),
+        folder => folder?,
+    };
+    let names = match name {
+        Some(name) => vec![name.to_owned()],
+        None => folder.entries()?.into_iter().map(|entry| entry.name).collect(),
+    };
+    let mut all = Vec::new();
+    for one in &names {
+        match ask(&folder, one, &Request::Status) {
+            Ok(facts) => all.push(facts),
+            Err(ControlError::Absent { .. }) if name.is_none() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(all)
+}
+
+/// The folder of a session's traces, for `strata view -s`.
+pub fn trace_of(name: &str) -> Result<PathBuf> {
+    let facts = ask(&Folder::open()?, name, &Request::Status)?;
+    match facts.get("output").and_then(Value::as_str) {
+        Some(output) => Ok(PathBuf::from(output)),
+        None => bail!(
+            "session '{name}': nothing is written of it. `strata snapshot {name} -o DIR` saves what it holds, \
+             then strata view DIR"
+        ),
+    }
+}

@@ -1,0 +1,158 @@
+//! `strata status`: how sessions are, all in a line each, or one with its channels and rules.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde_json::{json, Map, Value};
+
+use crate::flags::StatusFlags;
+use crate::messages::{Message, Weight};
+use crate::sessions::statuses;
+use crate::talk;
+use crate::units::{clean, counted, size, time};
+
+/// What a session has said of itself.
+type Facts = Map<String, Value>;
+
+/// Of one session, or of all; 1 if there is none.
+pub fn run(flags: &StatusFlags) -> Result<u8> {
+    let all = statuses(flags.name.as_deref())?;
+    if flags.is_json() {
+        println!("{}", to_json(all));
+        return Ok(0);
+    }
+    if all.is_empty() {
+        let text = "no session runs by itself. `strata create NAME` or `strata record --background NAME …` \
+                    makes one"
+            .into();
+        talk::message(&Message { weight: Weight::Talk, text });
+        return Ok(1);
+    }
+    let mut text = table(&all);
+    if let (Some(_), [one]) = (&flags.name, &all[..]) {
+        text.push_str(&details(one));
+    }
+    io::stdout().write_all(text.as_bytes()).context("status: cannot write to stdout")?;
+    Ok(0)
+}
+
+/// One object with `sessions`.
+pub fn to_json(all: Vec<Facts>) -> Value {
+    let sessions: Vec<Value> = all.into_iter().map(Value::Object).collect();
+    json!({ "sessions": sessions })
+}
+
+fn number(facts: &Facts, key: &str) -> u64 {
+    facts.get(key).and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn text<'f>(facts: &'f Facts, key: &str) -> &'f str {
+    facts.get(key).and_then(Value::as_str).unwrap_or("")
+}
+
+fn objects<'f>(facts: &'f Facts, key: &str) -> impl Iterator<Item = &'f Facts> {
+    facts.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object)
+}
+
+fn names(facts: &Facts, key: &str) -> Vec<String> {
+    let all = facts.get(key).and_then(Value::as_array).into_iter().flatten();
+    all.map(|one| one.as_str().map_or_else(|| one.to_string(), clean)).collect()
+}
+
+/// A line for each session.
+pub fn table(all: &[Facts]) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "{:<16} {:>8} {:<10} {:>9} {:>14} {:>10} {:>12}  where",
+        "session", "pid", "state", "for", "records", "discarded", "overwritten"
+    );
+    for facts in all {
+        let seconds = facts.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
+        let held =
+            if text(facts, "mode") == "snapshot" { "in memory" } else { text(facts, "output") };
+        let _ = writeln!(
+            out,
+            "{:<16} {:>8} {:<10} {:>9} {:>14} {:>10} {:>12}  {}",
+            clean(text(facts, "name")),
+            number(facts, "pid"),
+            clean(text(facts, "state")),
+            time(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))),
+            number(facts, "records"),
+            number(facts, "discarded"),
+            number(facts, "overwritten"),
+            clean(held),
+        );
+    }
+    out
+}
+
+/// Channels with their rules, whom it tracks, and who was not reached.
+fn details(facts: &Facts) -> String {
+    let mut out = String::new();
+    for channel in objects(facts, "channels") {
+        let on = if is(channel, "enabled") { "" } else { " (disabled)" };
+        let _ = writeln!(
+            out,
+            "\n{} {}{on}: {}, {} × {} for each CPU; {}, {} discarded, {} overwritten",
+            clean(text(channel, "layer")),
+            clean(text(channel, "channel")),
+            clean(text(channel, "loss")),
+            number(channel, "num_subbuf"),
+            size(number(channel, "subbuf_size")),
+            counted(number(channel, "records"), "record"),
+            number(channel, "discarded"),
+            number(channel, "overwritten"),
+        );
+        let contexts = names(channel, "contexts");
+        if !contexts.is_empty() {
+            let _ = writeln!(out, "  contexts: {}", contexts.join(", "));
+        }
+        for event in objects(channel, "events") {
+            let matched = match event.get("matched").and_then(Value::as_u64) {
+                _ if !is(event, "enabled") => "disabled".to_owned(),
+                None => "not yet looked for".to_owned(),
+                Some(0) => "matches nothing".to_owned(),
+                Some(number) => format!("matches {number}"),
+            };
+            let filter = match text(event, "filter") {
+                "" => String::new(),
+                filter => format!("  if {}", clean(filter)),
+            };
+            let but = match names(event, "exclude") {
+                none if none.is_empty() => String::new(),
+                some => format!("  but {}", some.join(", ")),
+            };
+            let _ = writeln!(out, "  {:<32} {matched}{but}{filter}", clean(text(event, "rule")));
+        }
+    }
+    if let Some(tracked) = facts.get("tracked").and_then(Value::as_object) {
+        for (kind, _) in tracked.iter().filter(|(_, some)| some.is_array()) {
+            let some = match names(tracked, kind) {
+                none if none.is_empty() => "none".to_owned(),
+                all => all.join(", "),
+            };
+            let _ = writeln!(out, "\ntracked {}: {some}", clean(kind));
+        }
+    }
+    let mut nr_shown = 0;
+    for one in objects(facts, "not_reached") {
+        let start = if nr_shown == 0 { "\nnot reached:\n" } else { "" };
+        let who = match number(one, "pid") {
+            0 => clean(text(one, "name")),
+            pid => format!("{} ({pid})", clean(text(one, "name"))),
+        };
+        let _ = writeln!(out, "{start}  {who}: {}", clean(text(one, "reason")));
+        nr_shown += 1;
+    }
+    if number(facts, "nr_not_reached") > nr_shown {
+        let _ = writeln!(out, "  and {} more", number(facts, "nr_not_reached") - nr_shown);
+    }
+    out
+}
+
+fn is(facts: &Facts, key: &str) -> bool {
+    facts.get(key).and_then(Value::as_bool).unwrap_or(false)
+}

@@ -1,0 +1,245 @@
+//! What a session stands on: where its traces go, what its layers have in common, and what it says at its end.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use strata_collect::{Keep, Output, Sink};
+use strata_ctf::end_mark::{EndMark, Ending, Losses};
+use strata_model::Counts;
+
+use crate::command::Running;
+use crate::describe::Machine;
+use crate::error::{advice, failure_text, SessionError};
+use crate::folder::{TimeStamp, TraceFolder};
+use crate::layer::{Context, LayerEnd};
+use crate::lock::lock;
+use crate::options::Options;
+use crate::record::Recording;
+use crate::report::{
+    Asked as AskedFor, EndReason, KernelReport, LayerReport, NoKernel, NotReached, ProcessReport,
+    Report, USER,
+};
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::watch::Watch;
+
+/// See above; before anything runs.
+pub(crate) struct Ground {
+    pub(crate) context: Arc<Context>,
+    /// `None`: nothing is written but snapshots.
+    pub(crate) folder: Option<Arc<Mutex<TraceFolder>>>,
+    pub(crate) path: Option<PathBuf>,
+    /// So many were written.
+    pub(crate) snapshots: Cell<u64>,
+}
+
+/// The output of a session of which nothing is written.
+struct NoOutput;
+
+impl Output for NoOutput {
+    fn trace(
+        &mut self,
+        layer: &str,
+        _: Option<(&[u8], u32)>,
+    ) -> Result<Box<dyn Sink>, strata_collect::Error> {
+        Err(strata_collect::Error::NoMetadata { path: layer.into() })
+    }
+
+    fn remove(&mut self, _: &str, _: Box<dyn Sink>) {}
+}
+
+impl Ground {
+    /// With the folder that the options name, if anything is written.
+    ///
+    /// # Errors
+    /// There is no such folder, or what the system says. Nothing is left of it.
+    pub(crate) fn begin(options: &Options) -> Result<Ground, SessionError> {
+        let system = |what| move |source| SessionError::System { what, source };
+        let stamp = TimeStamp::now().map_err(system("tell the time"))?;
+        let shared = Shared::new().map_err(system("make an eventfd"))?;
+        let folder = match (&options.output, options.hold) {
+            (_, true) => None,
+            (Some(path), _) => Some(TraceFolder::create(path)?),
+            (None, _) => Some(TraceFolder::create_by_time(Path::new(""), &stamp.name)?),
+        };
+        if let Some((Err(error), folder)) = folder.as_ref().map(|folder| (folder.begin(), folder)) {
+            folder.remove_if_empty();
+            return Err(error.into());
+        }
+        let path = folder.as_ref().map(|folder| folder.path().to_owned());
+        let folder = folder.map(|folder| Arc::new(Mutex::new(folder)));
+        let context = Arc::new(Context {
+            shared,
+            machine: Machine::new(options.mode, options.version),
+            created: stamp.iso,
+            output: match &folder {
+                Some(folder) => Arc::clone(folder) as Arc<_>,
+                None => Arc::new(Mutex::new(NoOutput)),
+            },
+            keep: match options.hold {
+                true => Keep::Hold,
+                false => Keep::Write { flush: options.flush },
+            },
+        });
+        Ok(Ground { context, folder, path, snapshots: Cell::new(0) })
+    }
+
+    /// Nothing was recorded, and nothing will be.
+    pub(crate) fn leave(&self) {
+        if let Some(folder) = &self.folder {
+            lock(folder).remove_if_empty();
+        }
+    }
+
+    /// Write what is held into this folder. Without a record there is none.
+    ///
+    /// # Errors
+    /// Why not, in a sentence.
+    pub(crate) fn snapshot(&self, session: &mut Session, path: &Path) -> Result<Counts, String> {
+        if let Some(output) = &self.path {
+            return Err(format!(
+                "its records are written to '{}' as they come. Snapshots are of sessions that were \
+                 started with --snapshot",
+                output.display()
+            ));
+        }
+        let folder = TraceFolder::create(path).map_err(|error| error.to_string())?;
+        let begun = folder.begin().map_err(|error| error.to_string());
+        let folder = Arc::new(Mutex::new(folder));
+        let output = Arc::clone(&folder) as Arc<Mutex<dyn Output>>;
+        let text = |error: &_| format!("{}{}", failure_text(error), advice(error));
+        let done = begun.and_then(|()| session.snapshot(&output).map_err(|error| text(&error)));
+        let folder = lock(&folder);
+        let ending = match &done {
+            Ok(_) => Ending::Ended,
+            Err(_) => Ending::Failed,
+        };
+        if !folder.remove_if_empty() {
+            self.snapshots.set(self.snapshots.get() + 1);
+            folder.end(&EndMark { ending, ..EndMark::default() }).map_err(|error| text(&error))?;
+        }
+        done
+    }
+
+    /// What there is to say at the end. Besides what the layers say: who is not there, and why there is no kernel.
+    pub(crate) fn report(
+        &self,
+        options: &Options,
+        watch: &Watch<'_>,
+        end: EndReason,
+        ended: Vec<LayerEnd>,
+        (absent, no_kernel): (Vec<NotReached>, Option<NoKernel>),
+    ) -> Recording {
+        let shared = &self.context.shared;
+        let mut all = LayerEnd { not_reached: absent, ..LayerEnd::default() };
+        let mut layers = Vec::new();
+        for one in ended {
+            layers.push(one.report);
+            all.remarks.extend(one.remarks);
+            all.rules.extend(one.rules);
+            all.not_reached.extend(one.not_reached);
+            all.hidden.extend(one.hidden);
+            all.holders.extend(one.holders);
+            all.of_lttng.extend(one.of_lttng);
+            all.kernel = KernelReport::both(all.kernel, one.kernel);
+            all.remarks.extend(one.detaching.remark());
+            all.detaching = all.detaching.or(one.detaching);
+        }
+        let LayerEnd {
+            mut remarks,
+            mut not_reached,
+            hidden,
+            holders,
+            rules,
+            kernel,
+            of_lttng,
+            detaching,
+            ..
+        } = all;
+        let applications = layers.iter().find(|one| one.layer == USER);
+        let processes = applications.map_or(&[][..], |one| &one.processes[..]);
+        match processes.is_empty() {
+            // It may be for them that there is nothing.
+            true => not_reached.extend(hidden),
+            false => remarks.extend(hidden.into_iter().map(|one| one.reason)),
+        }
+        let left_running = match options.everyone {
+            true => Vec::new(),
+            false => left_running(watch, processes),
+        };
+        if end == EndReason::Command && left_running.is_empty() {
+            remarks.extend(holders.iter().map(|holder| {
+                format!(
+                    "{holder} runs on and is not recorded: recording ends with the command. `strata \
+                     list` shows it if it has tracepoints."
+                )
+            }));
+        }
+        let is_recorded =
+            layers.iter().flat_map(|one| &one.processes).any(|process| process.folder.is_some());
+        if let Some(folder) = &self.folder {
+            let folder = lock(folder);
+            remarks.extend(folder.remark());
+            if is_recorded || !folder.remove_if_empty() {
+                self.mark(&folder, &layers, is_recorded);
+            }
+        }
+        let (failure, failed_layer) = (shared.failure(), shared.layer_that_failed());
+        let is_there = |path: &PathBuf| is_recorded && path.is_dir();
+        let report = Report {
+            snapshots: options.hold.then(|| self.snapshots.get()),
+            output: self.path.clone().filter(is_there),
+            asked: match (options.command.is_empty(), options.pids.is_empty()) {
+                _ if options.everyone => AskedFor::Everyone,
+                (false, _) => AskedFor::Command,
+                (true, false) => AskedFor::Processes,
+                (true, true) => AskedFor::Everyone,
+            },
+            elapsed: watch.elapsed,
+            end: match failure.is_some() && failed_layer.is_none() {
+                true => EndReason::Failure,
+                false => end,
+            },
+            rules,
+            kernel,
+            no_kernel,
+            layers,
+            not_reached,
+            left_running,
+            command: watch.running.as_ref().map(Running::end),
+            failure,
+            failed_layer,
+            remarks,
+            of_lttng,
+            subbuf_bytes: options.subbuf_bytes,
+            nr_subbufs: options.nr_subbufs,
+            mode: options.mode,
+        };
+        Recording { report, detaching }
+    }
+
+    /// Say in the folder how the recording ended, and what of it no trace in it says.
+    fn mark(&self, folder: &TraceFolder, layers: &[LayerReport], is_recorded: bool) {
+        let processes = layers.iter().flat_map(|layer| &layer.processes);
+        let unwritten = processes.fold(0, |sum: u64, one| sum.saturating_add(one.unmarked));
+        let shared = &self.context.shared;
+        if !is_recorded && unwritten == 0 && shared.failure().is_none() {
+            return;
+        }
+        let losses = Losses { unwritten, ..Losses::default() };
+        let mark = EndMark { ending: shared.ending_of_all(), losses, ..EndMark::default() };
+        if let Err(error) = folder.end(&mark) {
+            shared.fail_to_write(&error);
+        }
+    }
+}
+
+/// Processes of the command that run on.
+fn left_running(watch: &Watch<'_>, processes: &[ProcessReport]) -> Vec<u32> {
+    let Some(command) = watch.running.as_ref().map(Running::pid) else { return Vec::new() };
+    let left = |process: &&ProcessReport| {
+        process.is_alive && process.selected > 0 && process.pid != command
+    };
+    processes.iter().filter(left).map(|one| one.pid).collect()
+}

@@ -1,0 +1,351 @@
+//! From one plan to the next: each change is a pure function, and what comes out of it is checked.
+
+use serde::{Deserialize, Serialize};
+
+use super::names::near;
+use super::{Channel, EventRule, LayerOf, Loss, Plan, PlanError, CHANNEL};
+use crate::tracked::Tracked;
+
+/// What is to be recorded instead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Change {
+    /// All of it, but for where it goes: as long as nothing was recorded.
+    Replace(Box<Plan>),
+    /// A new channel, or one that is there again.
+    EnableChannel(ChannelChange),
+    /// Nothing goes into this channel.
+    DisableChannel(ChannelOf),
+    /// More events.
+    EnableEvent(EnableEvents),
+    /// Fewer events.
+    DisableEvent(DisableEvents),
+    /// More in each record.
+    AddContext(ContextChange),
+    /// Of each kind that is named, these too, and of all others of the kind nothing.
+    Track(Tracked),
+    /// Of each kind that is named, not these any more.
+    Untrack(Tracked),
+    /// Of these kinds, all.
+    TrackAll(Vec<Kind>),
+    /// Of these kinds, none.
+    UntrackAll(Vec<Kind>),
+}
+
+/// By what processes are tracked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Their number.
+    Pids,
+    /// Their user.
+    Uids,
+    /// Their group.
+    Gids,
+    /// Their name.
+    Names,
+    /// Their cgroup.
+    Cgroups,
+}
+
+/// A channel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChannelOf {
+    /// Whose.
+    pub layer: LayerOf,
+    /// Which.
+    pub channel: String,
+}
+
+/// A channel and its sizes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChannelChange {
+    /// Whose.
+    pub layer: LayerOf,
+    /// Which.
+    pub channel: String,
+    /// See [`Channel::mode`]; `None`: as it is, or the default. The same of all others.
+    #[serde(default)]
+    pub mode: Option<Loss>,
+    /// See [`Channel::subbuf_size`].
+    #[serde(default)]
+    pub subbuf_size: Option<u64>,
+    /// See [`Channel::num_subbuf`].
+    #[serde(default)]
+    pub num_subbuf: Option<u32>,
+    /// See [`Channel::flush_ms`].
+    #[serde(default)]
+    pub flush_ms: Option<u64>,
+}
+
+/// Rules, and what they have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnableEvents {
+    /// Whose.
+    pub layer: LayerOf,
+    /// Into which; `None`: the layer's only one, or [`CHANNEL`].
+    #[serde(default)]
+    pub channel: Option<String>,
+    /// Each one rule.
+    pub rules: Vec<String>,
+    /// See [`EventRule::filter`].
+    #[serde(default)]
+    pub filter: Option<String>,
+    /// See [`EventRule::exclude`].
+    #[serde(default)]
+    pub exclude: Vec<String>,
+}
+
+/// Rules that select nothing any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DisableEvents {
+    /// Whose.
+    pub layer: LayerOf,
+    /// Of which; `None`: the layer's only one, or [`CHANNEL`].
+    #[serde(default)]
+    pub channel: Option<String>,
+    /// As they were written; empty: all of the channel.
+    #[serde(default)]
+    pub rules: Vec<String>,
+}
+
+/// What each record has besides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContextChange {
+    /// Whose.
+    pub layer: LayerOf,
+    /// Of which; `None`: all of the layer.
+    #[serde(default)]
+    pub channel: Option<String>,
+    /// Their names.
+    pub contexts: Vec<String>,
+}
+
+impl Plan {
+    /// The plan after this change; this one stays.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn changed(&self, change: &Change) -> Result<Plan, PlanError> {
+        let mut plan = self.clone();
+        match change {
+            Change::Replace(other) => {
+                plan = Plan {
+                    snapshot: self.snapshot,
+                    output: self.output.clone(),
+                    ..Plan::clone(other)
+                };
+            }
+            Change::EnableChannel(asked) => plan.enable_channel(asked),
+            Change::DisableChannel(of) => plan.named(of.layer, &of.channel)?.enabled = false,
+            Change::EnableEvent(asked) => plan.enable_events(asked)?,
+            Change::DisableEvent(asked) => plan.disable_events(asked)?,
+            Change::AddContext(asked) => plan.add_contexts(asked)?,
+            Change::Track(tracked) => {
+                let all = &mut plan.tracked;
+                add(&mut all.pids, tracked.pids.as_deref());
+                add(&mut all.uids, tracked.uids.as_deref());
+                add(&mut all.gids, tracked.gids.as_deref());
+                add(&mut all.names, tracked.names.as_deref());
+                add(&mut all.cgroups, tracked.cgroups.as_deref());
+            }
+            Change::Untrack(tracked) => {
+                let all = &mut plan.tracked;
+                remove("processes", &mut all.pids, tracked.pids.as_deref())?;
+                remove("users", &mut all.uids, tracked.uids.as_deref())?;
+                remove("groups", &mut all.gids, tracked.gids.as_deref())?;
+                remove("names", &mut all.names, tracked.names.as_deref())?;
+                remove("cgroups", &mut all.cgroups, tracked.cgroups.as_deref())?;
+            }
+            Change::TrackAll(kinds) => kinds.iter().for_each(|kind| plan.track(*kind, false)),
+            Change::UntrackAll(kinds) => kinds.iter().for_each(|kind| plan.track(*kind, true)),
+        }
+        plan.check()?;
+        Ok(plan)
+    }
+
+    fn track(&mut self, kind: Kind, none: bool) {
+        let all = &mut self.tracked;
+        match kind {
+            Kind::Pids => all.pids = none.then(Vec::new),
+            Kind::Uids => all.uids = none.then(Vec::new),
+            Kind::Gids => all.gids = none.then(Vec::new),
+            Kind::Names => all.names = none.then(Vec::new),
+            Kind::Cgroups => all.cgroups = none.then(Vec::new),
+        }
+    }
+
+    fn enable_channel(&mut self, asked: &ChannelChange) {
+        let found = self.found(asked.layer, &asked.channel);
+        let channel = match found {
+            Some(index) => &mut self.channels[index],
+            None => self.made(asked.layer, &asked.channel),
+        };
+        channel.enabled = true;
+        channel.mode = asked.mode.or(channel.mode);
+        channel.subbuf_size = asked.subbuf_size.or(channel.subbuf_size);
+        channel.num_subbuf = asked.num_subbuf.or(channel.num_subbuf);
+        channel.flush_ms = asked.flush_ms.or(channel.flush_ms);
+    }
+
+    fn enable_events(&mut self, asked: &EnableEvents) -> Result<(), PlanError> {
+        if asked.rules.is_empty() {
+            return Err(PlanError::Nothing { what: "enable-event", why: "no rule was given" });
+        }
+        let channel = self.meant(asked.layer, asked.channel.as_deref())?;
+        for rule in &asked.rules {
+            let wanted = EventRule {
+                rule: rule.clone(),
+                filter: asked.filter.clone(),
+                exclude: asked.exclude.clone(),
+                enabled: true,
+            };
+            let is_same = |one: &EventRule| EventRule { enabled: true, ..one.clone() } == wanted;
+            // What is off, of the same name, is not kept beside what is on.
+            channel.events.retain(|one| one.enabled || one.rule != *rule || is_same(one));
+            match channel.events.iter_mut().find(|one| is_same(one)) {
+                Some(one) => one.enabled = true,
+                None => channel.events.push(wanted),
+            }
+        }
+        Ok(())
+    }
+
+    fn disable_events(&mut self, asked: &DisableEvents) -> Result<(), PlanError> {
+        if self.channels.iter().all(|one| one.layer != asked.layer) {
+            let why = "the layer has no channel, and no rule";
+            return Err(PlanError::Nothing { what: "disable-event", why });
+        }
+        let channel = self.meant(asked.layer, asked.channel.as_deref())?;
+        if asked.rules.is_empty() {
+            channel.events.iter_mut().for_each(|one| one.enabled = false);
+        }
+        for rule in &asked.rules {
+            let mut found = false;
+            for one in channel.events.iter_mut().filter(|one| one.rule == *rule) {
+                (one.enabled, found) = (false, true);
+            }
+            if !found {
+                return Err(PlanError::NoRule {
+                    rule: rule.escape_debug().take(100).collect(),
+                    what: "the channel has no such rule. Rules are named as they were enabled",
+                    near: near(rule, channel.events.iter().map(|one| one.rule.as_str())),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn add_contexts(&mut self, asked: &ContextChange) -> Result<(), PlanError> {
+        if asked.contexts.is_empty() {
+            return Err(PlanError::Nothing { what: "add-context", why: "no context was given" });
+        }
+        let has_some = self.channels.iter().any(|one| one.layer == asked.layer);
+        match (&asked.channel, has_some) {
+            (None, true) => {
+                for channel in self.channels.iter_mut().filter(|one| one.layer == asked.layer) {
+                    channel.contexts.extend(asked.contexts.iter().cloned());
+                }
+            }
+            (name, _) => {
+                let channel = self.meant(asked.layer, name.as_deref())?;
+                channel.contexts.extend(asked.contexts.iter().cloned());
+            }
+        }
+        Ok(())
+    }
+
+    fn found(&self, layer: LayerOf, name: &str) -> Option<usize> {
+        self.channels.iter().position(|one| one.layer == layer && one.name == name)
+    }
+
+    fn made(&mut self, layer: LayerOf, name: &str) -> &mut Channel {
+        let made = Channel {
+            name: name.to_owned(),
+            layer,
+            enabled: true,
+            mode: None,
+            subbuf_size: None,
+            num_subbuf: None,
+            flush_ms: None,
+            contexts: Vec::new(),
+            events: Vec::new(),
+        };
+        self.channels.push(made);
+        let last = self.channels.len() - 1;
+        &mut self.channels[last]
+    }
+
+    /// # Errors
+    /// There is none of this name.
+    fn named(&mut self, layer: LayerOf, name: &str) -> Result<&mut Channel, PlanError> {
+        match self.found(layer, name) {
+            Some(index) => Ok(&mut self.channels[index]),
+            None => {
+                let of_layer = self.channels.iter().filter(|one| one.layer == layer);
+                Err(PlanError::NoChannel {
+                    name: name.escape_debug().take(100).collect(),
+                    layer: layer.name(),
+                    near: near(name, of_layer.map(|one| one.name.as_str())),
+                })
+            }
+        }
+    }
+
+    /// The channel of this name; without one, [`CHANNEL`] or the only one there is. The first one is made here.
+    ///
+    /// # Errors
+    /// There is none of this name, or several.
+    fn meant(&mut self, layer: LayerOf, name: Option<&str>) -> Result<&mut Channel, PlanError> {
+        let names: Vec<String> = self
+            .channels
+            .iter()
+            .filter(|one| one.layer == layer)
+            .map(|one| one.name.clone())
+            .collect();
+        match (name, &names[..]) {
+            (None, []) => Ok(self.made(layer, CHANNEL)),
+            (Some(CHANNEL), []) => Ok(self.made(layer, CHANNEL)),
+            (Some(name), _) => self.named(layer, name),
+            (None, [only]) => self.named(layer, only),
+            (None, several) if several.iter().any(|one| one == CHANNEL) => {
+                self.named(layer, CHANNEL)
+            }
+            (None, several) => {
+                Err(PlanError::WhichChannel { layer: layer.name(), names: several.join(", ") })
+            }
+        }
+    }
+}
+
+fn add<T: Clone + PartialEq>(all: &mut Option<Vec<T>>, more: Option<&[T]>) {
+    let Some(more) = more else { return };
+    let all = all.get_or_insert_default();
+    for one in more {
+        if !all.contains(one) {
+            all.push(one.clone());
+        }
+    }
+}
+
+fn remove<T: Clone + PartialEq + ToString>(
+    what: &'static str,
+    all: &mut Option<Vec<T>>,
+    fewer: Option<&[T]>,
+) -> Result<(), PlanError> {
+    let Some(fewer) = fewer else { return Ok(()) };
+    let Some(all) = all else { return Err(PlanError::AllTracked(what)) };
+    for one in fewer {
+        let Some(index) = all.iter().position(|other| other == one) else {
+            let value = one.to_string().escape_debug().take(100).collect();
+            return Err(PlanError::NotTracked { what, value });
+        };
+        all.remove(index);
+    }
+    Ok(())
+}

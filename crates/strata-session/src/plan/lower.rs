@@ -1,0 +1,170 @@
+//! What a channel asks of its layer: when the layer is made, as options; later, as what it is to record instead.
+
+use strata_filter::Filter;
+use strata_user::Rules;
+
+use super::{Channel, EventRule, LayerOf, Plan, PlanError};
+use crate::filtered;
+use crate::layer::{Rule, Wanted};
+use crate::options::{KernelOptions, Options};
+
+impl Plan {
+    /// What a channel's layer is to record.
+    ///
+    /// # Errors
+    /// A filter that is none.
+    pub(crate) fn wanted(&self, channel: &Channel) -> Result<Wanted, PlanError> {
+        Ok(Wanted {
+            rules: rules(channel)?,
+            contexts: channel.contexts.clone(),
+            tracked: self.tracked.clone(),
+        })
+    }
+
+    /// The same, and its sizes, for a layer that is not made yet.
+    ///
+    /// # Errors
+    /// A rule or filter that is none.
+    pub(crate) fn options_of(&self, channel: &Channel) -> Result<Options, PlanError> {
+        let sized = self.fixed(channel);
+        let rules = rules(channel)?;
+        if rules.is_empty() {
+            return Ok(sized);
+        }
+        let texts: Vec<String> = rules.iter().map(|rule| rule.text.clone()).collect();
+        let pids = self.tracked.pids.clone().unwrap_or_default();
+        let sized = Options { everyone: pids.is_empty(), pids, ..sized };
+        Ok(match channel.layer {
+            LayerOf::User => {
+                let options = Options {
+                    rules: Some(Rules::parse(&texts)?),
+                    filter: for_programs(&rules)?,
+                    ..sized
+                };
+                filtered::program(&options).map_err(|error| match error {
+                    crate::SessionError::Filter(error) => PlanError::Program(error),
+                    _ => PlanError::NothingPasses(
+                        options.filter.as_ref().map_or_else(String::new, |one| one.text().into()),
+                    ),
+                })?;
+                options
+            }
+            LayerOf::Kernel => {
+                strata_kernel::selection::Selection::parse(&texts)?;
+                let rule_filters = rules.into_iter().map(|rule| rule.filter).collect();
+                let kernel = KernelOptions { rules: texts, rule_filters, ..Default::default() };
+                Options { kernel: Some(kernel), ..sized }
+            }
+        })
+    }
+}
+
+/// A channel's rules that are on, each once; none that only excludes.
+fn rules(channel: &Channel) -> Result<Vec<Rule>, PlanError> {
+    let on = || channel.events.iter().filter(|event| event.enabled);
+    let selecting = || on().filter(|event| !event.is_exclusion());
+    let Some(first) = selecting().next() else { return Ok(Vec::new()) };
+    // What all leave out, the channel does.
+    let is_of_all = selecting().all(|event| event.exclude == first.exclude);
+    let mut all: Vec<Rule> = Vec::new();
+    let mut excluded: Vec<&str> = Vec::new();
+    for event in on() {
+        let filter = match is_of_all {
+            true => event.filter.as_deref().map(Filter::parse).transpose()?,
+            false => narrowed(channel.layer, event)?,
+        };
+        all.push(Rule { text: event.rule.clone(), filter });
+        if is_of_all {
+            excluded.extend(event.exclude.iter().map(String::as_str));
+        }
+    }
+    excluded.sort_unstable();
+    excluded.dedup();
+    let excluded = excluded.into_iter().map(|text| Rule { text: format!("!{text}"), filter: None });
+    all.extend(excluded);
+    Ok(all)
+}
+
+/// The rule's filter, with what it leaves out.
+fn narrowed(layer: LayerOf, event: &EventRule) -> Result<Option<Filter>, PlanError> {
+    if event.exclude.is_empty() {
+        return Ok(event.filter.as_deref().map(Filter::parse).transpose()?);
+    }
+    if layer == LayerOf::Kernel {
+        return Err(PlanError::NoRule {
+            rule: event.rule.clone(),
+            what: "another rule of this channel of the kernel excludes something else. Use a channel for each, or \
+                   rules with '!' in front, which exclude from the whole channel",
+            near: String::new(),
+        });
+    }
+    let mut parts: Vec<String> = Vec::new();
+    for text in &event.exclude {
+        parts.push(format!("!({})", subject(text)));
+    }
+    parts.extend(event.filter.iter().map(|text| format!("({text})")));
+    Ok(Some(Filter::parse(&parts.join(" && "))?))
+}
+
+/// ONE filter of all rules, for programs: an event is recorded if one of the rules that select it has none, or one
+/// that is true. `None`: no rule has one.
+///
+/// # Errors
+/// They are too much together.
+pub(crate) fn for_programs(rules: &[Rule]) -> Result<Option<Filter>, PlanError> {
+    if rules.iter().all(|rule| rule.filter.is_none()) {
+        return Ok(None);
+    }
+    let selecting = rules.iter().filter(|rule| !rule.text.starts_with('!'));
+    let parts: Vec<String> = selecting
+        .map(|rule| match &rule.filter {
+            Some(filter) => format!("({} && ({}))", subject(&rule.text), filter.text()),
+            None => format!("({})", subject(&rule.text)),
+        })
+        .collect();
+    Ok(Some(Filter::parse(&parts.join(" || "))?))
+}
+
+/// Whether an event of a program is one that this rule selects, as a filter says it.
+fn subject(text: &str) -> String {
+    let canonical =
+        Rules::parse(&[text]).map_or_else(|_| text.to_owned(), |rules| rules.to_string());
+    let (name, level) = split(&canonical);
+    let level = match (level.strip_prefix('='), level) {
+        (_, "") => String::new(),
+        (Some(level), _) => format!(" && loglevel == {level}"),
+        (None, level) => format!(" && loglevel <= {level}"),
+    };
+    format!("name == \"{}\"{level}", quoted(name))
+}
+
+/// In front of the '@' that no backslash makes literal, and behind it.
+fn split(canonical: &str) -> (&str, &str) {
+    let mut is_literal = false;
+    for (place, char) in canonical.char_indices() {
+        match char {
+            _ if is_literal => is_literal = false,
+            '\\' => is_literal = true,
+            '@' => return (&canonical[..place], &canonical[place + 1..]),
+            _ => {}
+        }
+    }
+    (canonical, "")
+}
+
+/// A rule's name as text of a filter: '*' and '?' mean the same there.
+fn quoted(name: &str) -> String {
+    let mut quoted = String::new();
+    let mut chars = name.chars();
+    while let Some(char) = chars.next() {
+        let (char, is_literal) = match char {
+            '\\' => (chars.next().unwrap_or('\\'), true),
+            other => (other, false),
+        };
+        if char == '"' || char == '\\' || is_literal && "*?".contains(char) {
+            quoted.push('\\');
+        }
+        quoted.push(char);
+    }
+    quoted
+}

@@ -1,0 +1,587 @@
+//! A session that stays: made from a plan with nothing recorded, it is started, stopped, changed and read until
+//! somebody ends it. The thread that calls [`stand`] does all of it; it hears of it by [`Orders`].
+//!
+//! ```text
+//! create    its folder is there; no layer is
+//! start     a layer for each channel that selects something: made, or resumed
+//! stop      all layers pause; what is held stays
+//! change    plan to plan, then the layers; where one refuses, all are as they were
+//! destroy   layers are stopped and joined, traces are complete, there is a report
+//! ```
+
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use strata_collect::Keep;
+use strata_kernel::selection::Selection;
+use strata_user::Clock;
+
+use crate::applications::Applications;
+use crate::control::{Asked, Orders};
+use crate::error::SessionError;
+use crate::filtered;
+use crate::folder::below;
+use crate::ground::Ground;
+use crate::kernel::{self, KernelLayer};
+use crate::layer::{Context, Layer, Wanted};
+use crate::memory;
+use crate::options::Options;
+use crate::plan::{Change, Channel, LayerOf, Plan, PlanError, CHANNEL};
+use crate::privileges::{keep_for, Work};
+use crate::record::{Recording, MEMORY_MIN};
+use crate::report::{EndReason, NotReached, Notice};
+use crate::session::Session;
+use crate::shared::Figured;
+use crate::stop::Stop;
+use crate::tracked::Tracked;
+use crate::watch::Watch;
+
+/// How long it waits at most: a signal and a failure are noticed then.
+const LOOK_PERIOD: Duration = Duration::from_millis(50);
+/// Programs and events that were not reached, as told while it runs.
+const NOT_REACHED_SHOWN: usize = 20;
+/// Longest reason that is told then \[character\].
+const REASON_CHARS: usize = 300;
+
+/// What it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It was never started.
+    Created,
+    /// It records.
+    Recording,
+    /// It was stopped, and can go on.
+    Stopped,
+}
+
+/// How a session is.
+#[derive(Clone, Debug, Serialize)]
+pub struct Look {
+    /// What it does.
+    pub state: State,
+    /// Since its first start \[s\].
+    pub seconds: Option<f64>,
+    /// `files` or `snapshot`.
+    pub mode: &'static str,
+    /// The folder of its traces.
+    pub output: Option<String>,
+    /// Of programs, how many are recorded now.
+    pub processes: u64,
+    /// Events of the kernel that are recorded.
+    pub kernel_events: Option<u64>,
+    /// Snapshots that were written.
+    pub snapshots: u64,
+    /// Of all channels.
+    #[serde(flatten)]
+    pub figures: Figured,
+    /// In the order in which they were made.
+    pub channels: Vec<ChannelLook>,
+    /// Whose events.
+    pub tracked: Tracked,
+    /// Some of those that were not reached.
+    pub not_reached: Vec<Unreached>,
+    /// How many there are.
+    pub nr_not_reached: u64,
+}
+
+/// How a channel is.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChannelLook {
+    /// Of the plan.
+    #[serde(flatten)]
+    pub figures: Figured,
+    /// Whose.
+    pub layer: LayerOf,
+    /// Which.
+    pub channel: String,
+    /// Is anything recorded into it?
+    pub enabled: bool,
+    /// Is it there, or only planned?
+    pub is_made: bool,
+    /// `discard` or `overwrite`.
+    pub loss: &'static str,
+    /// \[byte\]
+    pub subbuf_size: u64,
+    /// Of each stream.
+    pub num_subbuf: u32,
+    /// What each of its records has besides.
+    pub contexts: Vec<String>,
+    /// Its rules.
+    pub events: Vec<EventLook>,
+}
+
+/// How a rule is.
+#[derive(Clone, Debug, Serialize)]
+pub struct EventLook {
+    /// As it was written.
+    pub rule: String,
+    /// Which of its events.
+    pub filter: Option<String>,
+    /// What is left out of them.
+    pub exclude: Vec<String>,
+    /// Does it select anything?
+    pub enabled: bool,
+    /// Events that it has matched so far; `None`: nobody has looked yet.
+    pub matched: Option<u64>,
+}
+
+/// A program or event that was not reached.
+#[derive(Clone, Debug, Serialize)]
+pub struct Unreached {
+    /// Of an event 0.
+    pub pid: u32,
+    /// Whose.
+    pub name: String,
+    /// Why not.
+    pub reason: String,
+}
+
+/// A channel that has a layer; its place is that of the layer in the session.
+struct Made {
+    layer: LayerOf,
+    channel: String,
+    wanted: Wanted,
+    /// As it was made: that stays.
+    options: Options,
+    is_paused: bool,
+}
+
+/// What makes layers.
+trait Maker {
+    /// That of a channel, which is ready and records nothing.
+    ///
+    /// # Errors
+    /// Why there is none; nothing is left of it.
+    fn make(
+        &self,
+        layer: LayerOf,
+        options: &Options,
+        context: &Arc<Context>,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<Box<dyn Layer>, SessionError>;
+}
+
+/// Those that there are.
+struct Layers<'a> {
+    stop: &'a Stop,
+    /// The longer it has run when a process is told of it, the better is its rate.
+    clock: Arc<Clock>,
+}
+
+impl Maker for Layers<'_> {
+    fn make(
+        &self,
+        layer: LayerOf,
+        options: &Options,
+        context: &Arc<Context>,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<Box<dyn Layer>, SessionError> {
+        Ok(match (layer, &options.kernel) {
+            (LayerOf::Kernel, Some(kernel)) => {
+                let asked = kernel::Asked { options, kernel, context, stop: self.stop };
+                Box::new(KernelLayer::begin(&asked, notify)?)
+            }
+            _ => {
+                let (clock, filter) = (Arc::clone(&self.clock), filtered::program(options)?);
+                Box::new(Applications::new(options, context, clock, filter, false)?)
+            }
+        })
+    }
+}
+
+/// The session.
+struct Standing<'a> {
+    plan: Plan,
+    ground: Ground,
+    session: Session,
+    made: Vec<Made>,
+    state: State,
+    since: Option<Instant>,
+    maker: Box<dyn Maker + 'a>,
+}
+
+/// A session of this plan, until `stop` is asked for; what it does meanwhile `orders` say.
+///
+/// `notify` is called from this thread, which keeps the capabilities that a new layer needs.
+///
+/// # Errors
+/// [`SessionError`]: it could not be made, and nothing is left of it.
+pub fn stand(
+    plan: Plan,
+    stop: &Stop,
+    orders: &Orders,
+    notify: &mut dyn FnMut(Notice),
+) -> Result<Recording, SessionError> {
+    plan.check()?;
+    memory::reserve(MEMORY_MIN).map_err(|_| SessionError::System {
+        what: "reserve 32 MiB of memory (ulimit -v)",
+        source: std::io::ErrorKind::OutOfMemory.into(),
+    })?;
+    keep_for(Work::Everything);
+    let maker = Layers { stop, clock: Arc::new(Clock::new()) };
+    let mut standing = Standing::new(plan, Box::new(maker))?;
+    let end = standing.serve(stop, orders, notify);
+    Ok(standing.destroy(end, stop, notify))
+}
+
+impl<'a> Standing<'a> {
+    fn new(plan: Plan, maker: Box<dyn Maker + 'a>) -> Result<Standing<'a>, SessionError> {
+        let ground = Ground::begin(&options(&plan))?;
+        let session = Session::create(Arc::clone(&ground.context), Vec::new());
+        let state = State::Created;
+        Ok(Standing { plan, ground, session, made: Vec::new(), state, since: None, maker })
+    }
+
+    /// Until there is a reason to end.
+    fn serve(&mut self, stop: &Stop, orders: &Orders, notify: &mut dyn FnMut(Notice)) -> EndReason {
+        loop {
+            if self.ground.context.shared.has_failed() || self.session.is_broken() {
+                return EndReason::Failure;
+            }
+            if stop.requests() > 0 {
+                return EndReason::Asked(stop.signal());
+            }
+            match orders.0.recv_timeout(LOOK_PERIOD) {
+                Ok(asked) => self.obey(asked, notify),
+                Err(RecvTimeoutError::Timeout) => {}
+                // Nobody can ask any more: a signal can.
+                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK_PERIOD),
+            }
+        }
+    }
+
+    fn obey(&mut self, asked: Asked, notify: &mut dyn FnMut(Notice)) {
+        // Who asked may have gone.
+        let _ = match asked {
+            Asked::Snapshot(path, reply) => {
+                reply.send(self.ground.snapshot(&mut self.session, &path)).is_ok()
+            }
+            Asked::Start(reply) => reply.send(said(self.start(notify))).is_ok(),
+            Asked::Pause(reply) => reply.send(said(self.pause(notify))).is_ok(),
+            Asked::Change(change, reply) => reply.send(said(self.change(&change, notify))).is_ok(),
+            Asked::Look(reply) => reply.send(Ok(self.look())).is_ok(),
+            Asked::Plan(reply) => reply.send(Ok(self.plan.clone())).is_ok(),
+        };
+    }
+
+    /// Records from now on, or again.
+    fn start(&mut self, notify: &mut dyn FnMut(Notice)) -> Result<(), SessionError> {
+        self.apply(self.plan.clone(), true, notify)?;
+        self.state = State::Recording;
+        self.since.get_or_insert_with(Instant::now);
+        Ok(())
+    }
+
+    /// Records nothing for now.
+    fn pause(&mut self, notify: &mut dyn FnMut(Notice)) -> Result<(), SessionError> {
+        if self.state == State::Recording {
+            self.apply(self.plan.clone(), false, notify)?;
+            self.state = State::Stopped;
+        }
+        Ok(())
+    }
+
+    fn change(
+        &mut self,
+        change: &Change,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<(), SessionError> {
+        if matches!(change, Change::Replace(_)) && self.state != State::Created {
+            let (what, why) = ("load", "the session was started already. Make another one");
+            return Err(PlanError::Nothing { what, why }.into());
+        }
+        let plan = self.plan.changed(change)?;
+        if let Change::EnableEvent(asked) = change {
+            if asked.layer == LayerOf::Kernel {
+                check_kernel_rules(&asked.rules)?;
+            }
+        }
+        self.apply(plan, self.state == State::Recording, notify)
+    }
+
+    /// Makes layers and tells them what this plan says; which is the session's then. Where one cannot, all is as it
+    /// was.
+    fn apply(
+        &mut self,
+        plan: Plan,
+        records: bool,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<(), SessionError> {
+        let mut changes = Vec::new();
+        for (index, made) in self.made.iter().enumerate() {
+            let Some(channel) = plan.channel(made.layer, &made.channel) else { continue };
+            let fixed = plan.fixed(channel);
+            if made.options.is_other_buffer(&fixed) {
+                return Err(SessionError::Missing {
+                    layer: made.layer.name(),
+                    what: format!(
+                        "channel '{}' has its buffers since it was started: another loss mode, size, number or \
+                         flush period",
+                        made.channel
+                    ),
+                });
+            }
+            let wanted = plan.wanted(channel)?;
+            if plan.is_on(channel) && wanted != made.wanted {
+                changes.push((index, wanted));
+            }
+        }
+        let mut new = Vec::new();
+        let is_made = |channel: &Channel| {
+            self.made.iter().any(|one| one.layer == channel.layer && one.channel == channel.name)
+        };
+        for channel in plan.channels.iter().filter(|one| records && plan.is_on(one)) {
+            if !is_made(channel) {
+                new.push(self.make(&plan, channel, notify)?);
+            }
+        }
+        self.tell(&changes)?;
+        for (made, layer) in new {
+            let folder = folder_of(&made.channel);
+            self.session.add(layer, folder, &mut |notice| {
+                notify(notice);
+                std::ops::ControlFlow::Continue(())
+            });
+            self.made.push(made);
+        }
+        for (index, wanted) in changes {
+            self.made[index].wanted = wanted;
+        }
+        self.plan = plan;
+        for (index, made) in self.made.iter_mut().enumerate() {
+            let channel = self.plan.channel(made.layer, &made.channel);
+            let is_on = records && channel.is_some_and(|channel| self.plan.is_on(channel));
+            let Some(layer) = self.session.layer(index) else { continue };
+            match (is_on, made.is_paused) {
+                (true, true) => layer.resume(),
+                (false, false) => layer.pause(),
+                _ => {}
+            }
+            made.is_paused = !is_on;
+        }
+        Ok(())
+    }
+
+    /// Changes layers; if one cannot, those before it are changed back.
+    fn tell(&mut self, changes: &[(usize, Wanted)]) -> Result<(), SessionError> {
+        for (number, (index, wanted)) in changes.iter().enumerate() {
+            let Some(layer) = self.session.layer(*index) else { continue };
+            let Err(error) = layer.change(wanted) else { continue };
+            for (index, _) in &changes[..number] {
+                let before = &self.made[*index].wanted;
+                if let Some(Err(error)) =
+                    self.session.layer(*index).map(|layer| layer.change(before))
+                {
+                    let name = &self.made[*index].channel;
+                    let why = format!("channel '{name}' cannot be changed back: {error}");
+                    self.ground.context.shared.fail(why);
+                }
+            }
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// The layer of a channel.
+    fn make(
+        &self,
+        plan: &Plan,
+        channel: &Channel,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<(Made, Box<dyn Layer>), SessionError> {
+        let options = plan.options_of(channel)?;
+        let wanted = plan.wanted(channel)?;
+        let ground = &self.ground.context;
+        let context = Arc::new(Context {
+            shared: Arc::clone(&ground.shared),
+            machine: ground.machine.of_mode(options.mode),
+            created: ground.created.clone(),
+            output: below(folder_of(&channel.name).as_deref(), &ground.output),
+            keep: match options.hold {
+                true => Keep::Hold,
+                false => Keep::Write { flush: options.flush },
+            },
+        });
+        let mut layer = self.maker.make(channel.layer, &options, &context, notify)?;
+        // The options have the rules, and the numbers of processes.
+        let more = more_than_options(&wanted);
+        if !more.is_empty() {
+            layer.change(&wanted).map_err(|error| match error {
+                SessionError::Unchangeable { layer } => {
+                    SessionError::Missing { layer, what: more.join(", ") }
+                }
+                other => other,
+            })?;
+        }
+        let (of, name) = (channel.layer, channel.name.clone());
+        Ok((Made { layer: of, channel: name, wanted, options, is_paused: false }, layer))
+    }
+
+    fn look(&self) -> Look {
+        let layers = self.session.look();
+        let mut figures = Figured::default();
+        let mut not_reached: Vec<NotReached> = Vec::new();
+        let mut processes = 0;
+        let channel_look = |channel: &Channel| {
+            let index = self
+                .made
+                .iter()
+                .position(|one| one.layer == channel.layer && one.channel == channel.name);
+            let look = index.and_then(|index| layers.get(index));
+            let options = self.plan.fixed(channel);
+            ChannelLook {
+                figures: look.map(|look| look.figures).unwrap_or_default(),
+                layer: channel.layer,
+                channel: channel.name.clone(),
+                enabled: channel.enabled,
+                is_made: index.is_some(),
+                loss: match options.mode {
+                    strata_model::LossMode::Discard => "discard",
+                    strata_model::LossMode::Overwrite => "overwrite",
+                },
+                subbuf_size: options.subbuf_bytes,
+                num_subbuf: options.nr_subbufs,
+                contexts: channel.contexts.clone(),
+                events: channel
+                    .events
+                    .iter()
+                    .map(|event| EventLook {
+                        rule: event.rule.clone(),
+                        filter: event.filter.clone(),
+                        exclude: event.exclude.clone(),
+                        enabled: event.enabled,
+                        matched: look.and_then(|look| {
+                            let mut rules = look.rules.iter();
+                            rules.find(|one| one.rule == event.rule).map(|one| one.matched)
+                        }),
+                    })
+                    .collect(),
+            }
+        };
+        let channels: Vec<ChannelLook> = self.plan.channels.iter().map(channel_look).collect();
+        for look in &layers {
+            figures.add(&look.figures);
+            processes = processes.max(look.processes);
+            for one in &look.not_reached {
+                if !not_reached.contains(one) {
+                    not_reached.push(one.clone());
+                }
+            }
+        }
+        let cut = |text: &str| text.chars().take(REASON_CHARS).collect::<String>();
+        Look {
+            state: self.state,
+            seconds: self.since.map(|since| since.elapsed().as_secs_f64()),
+            mode: if self.plan.snapshot { "snapshot" } else { "files" },
+            output: self.ground.path.as_ref().map(|path| {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                path.to_string_lossy().into_owned()
+            }),
+            processes,
+            kernel_events: self.session.events(),
+            snapshots: self.ground.snapshots.get(),
+            figures,
+            channels,
+            tracked: self.plan.tracked.clone(),
+            nr_not_reached: not_reached.len() as u64,
+            not_reached: not_reached
+                .iter()
+                .take(NOT_REACHED_SHOWN)
+                .map(|one| Unreached {
+                    pid: one.pid,
+                    name: cut(&one.name),
+                    reason: cut(&one.reason),
+                })
+                .collect(),
+        }
+    }
+
+    /// Ends it: traces are complete then.
+    fn destroy(mut self, end: EndReason, stop: &Stop, notify: &mut dyn FnMut(Notice)) -> Recording {
+        self.session.stop(end);
+        notify(Notice::Stopping);
+        let ended = self.session.destroy();
+        let shared = Arc::clone(&self.ground.context.shared);
+        let has_applications = self.made.iter().any(|one| one.layer == LayerOf::User);
+        let since = self.since.unwrap_or_else(Instant::now);
+        let mut watch = Watch::new(&shared, stop, since);
+        watch.has_applications = has_applications;
+        watch.elapsed = since.elapsed();
+        self.ground.report(&options(&self.plan), &watch, end, ended, (Vec::new(), None))
+    }
+}
+
+/// What all channels have in common.
+fn options(plan: &Plan) -> Options {
+    Options {
+        output: plan.output.clone(),
+        hold: plan.snapshot,
+        everyone: true,
+        ..Options::default()
+    }
+}
+
+/// Where the traces of a channel are; those of the default one are where `strata record` has them.
+fn folder_of(channel: &str) -> Option<String> {
+    (channel != CHANNEL).then(|| channel.to_owned())
+}
+
+/// What is wanted that options do not say, for messages.
+fn more_than_options(wanted: &Wanted) -> Vec<String> {
+    let Tracked { pids: _, uids, gids, names, cgroups } = &wanted.tracked;
+    // Every record of a program has it.
+    let contexts = wanted.contexts.iter().filter(|name| *name != "vtid");
+    let mut more: Vec<String> = contexts.map(|name| format!("context '{name}'")).collect();
+    let tracked =
+        [("users", uids.is_some()), ("groups", gids.is_some()), ("names", names.is_some())];
+    let tracked = tracked.into_iter().chain([("cgroups", cgroups.is_some())]);
+    more.extend(tracked.filter(|(_, is)| *is).map(|(kind, _)| format!("processes by {kind}")));
+    more
+}
+
+/// # Errors
+/// One selects none of the events that this kernel has. Where it cannot be asked, that is said at the start.
+fn check_kernel_rules(rules: &[String]) -> Result<(), SessionError> {
+    let selecting: Vec<&String> = rules.iter().filter(|rule| !rule.starts_with('!')).collect();
+    let Ok(catalog) = kernel::catalog() else { return Ok(()) };
+    if selecting.is_empty() {
+        return Ok(());
+    }
+    let found = Selection::parse(&selecting)?.apply(&catalog);
+    let reports = kernel::rule_reports(found.matched, &catalog);
+    let without: Vec<_> = reports.into_iter().filter(|one| one.matched == 0).collect();
+    match without.is_empty() {
+        true => Ok(()),
+        false => Err(SessionError::NothingSelected(without)),
+    }
+}
+
+/// In a sentence, for who asked.
+fn said(done: Result<(), SessionError>) -> Result<(), String> {
+    done.map_err(|error| match &error {
+        SessionError::NothingSelected(rules) => {
+            let rules = rules.iter().filter(|rule| rule.matched == 0).map(|rule| {
+                let names: Vec<String> =
+                    rule.similar.iter().take(3).map(|name| format!("'{name}'")).collect();
+                let near = match (&rule.excluded, names.is_empty()) {
+                    (Some(why), _) => format!(": {why}"),
+                    (None, true) => String::new(),
+                    (None, false) => format!(". Did you mean {}?", names.join(" or ")),
+                };
+                format!("rule '{}' selects no event of this kernel{near}", rule.rule)
+            });
+            let rules: Vec<String> = rules.collect();
+            match rules.is_empty() {
+                true => error.to_string(),
+                false => rules.join("; "),
+            }
+        }
+        _ => error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests;
