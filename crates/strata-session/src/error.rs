@@ -44,6 +44,9 @@ pub enum SessionError {
     /// No event that is recorded can pass the filter, or a part of it. Several lines.
     #[error(transparent)]
     KernelFilter(#[from] strata_kernel::filter::Slips),
+    /// The filters of several rules cannot be one.
+    #[error("the filters of the rules that select one event, together: {0}")]
+    Filters(Box<strata_filter::ParseError>),
     /// The filter cannot be asked in applications.
     #[error(transparent)]
     Filter(#[from] strata_user::FilterError),
@@ -62,7 +65,9 @@ pub enum SessionError {
     #[error("stopped before recording began. There is no trace")]
     Stopped(Option<i32>),
     /// What is recorded of a layer stays as it is.
-    #[error("{layer}: what is recorded cannot be changed while it is recorded. Stop the session first")]
+    #[error(
+        "{layer}: what is recorded cannot be changed while it is recorded. Stop the session first"
+    )]
     Unchangeable {
         /// Which.
         layer: &'static str,

@@ -43,8 +43,10 @@ use crate::shared::Voice;
 use crate::statedump;
 use crate::stop::Stop;
 use crate::threads::{joined, snapshot, spawn};
+use change::Begun;
 use source::{KernelSource, KernelTrace, Recorded};
 
+mod change;
 mod source;
 
 /// The kernel's layer, from before anything runs to its end. Without an event that the rules select there
@@ -64,6 +66,11 @@ pub(crate) struct KernelLayer {
     recorded: Arc<Mutex<Recorded>>,
     orders: Option<Sender<Order<KernelSource>>>,
     moving: Option<JoinHandle<Counts>>,
+    begun: Option<Begun>,
+    /// The rules, as they were written.
+    given: Vec<String>,
+    /// Events of probes.
+    nr_probes: u64,
 }
 
 /// Programs in the kernel.
@@ -110,10 +117,8 @@ impl KernelLayer {
         if stop.flow().is_break() {
             return Err(stopped());
         }
-        if described.is_empty() {
-            return Ok(layer);
-        }
-        if let Some(filter) = &asked.filter {
+        layer.begun = Some(Begun::new(options, stop, &described, layer.nr_probes));
+        if let (Some(filter), false) = (&asked.filter, described.is_empty()) {
             check_filter(filter, &described, options.records_applications())?;
         }
         let spec = Spec {
@@ -136,6 +141,7 @@ impl KernelLayer {
         }
         layer.remarks.extend(session.remark().map(str::to_owned));
         let attached = Attached::new(session, asked, context, of_others)?;
+        layer.given.clone_from(&asked.rules);
         layer.attached = Some(attached);
         layer.context = Some(Arc::clone(context));
         Ok(layer)
@@ -158,9 +164,10 @@ impl KernelLayer {
             return Ok(self.by_default());
         }
         let refused = self.attached.iter().flat_map(|one| one.session.problems());
-        let mut reasons = refused.map(|problem| &problem.reason);
-        let reason = reasons.next().or(self.problems.first().map(|problem| &problem.reason));
-        let why = reason.map_or_else(|| "it has none of the events".to_owned(), String::clone);
+        let mut reasons = refused.map(|problem| problem.reason);
+        let known = self.problems.first().map(|problem| problem.reason.clone());
+        let why = reasons.next().or(known);
+        let why = why.unwrap_or_else(|| "it has none of the events".to_owned());
         Err(NoKernel { why, is_failure: true })
     }
 
@@ -200,6 +207,7 @@ impl KernelLayer {
                     entry: chosen.entry,
                     exit: chosen.exit,
                     filter: asked.filter.clone(),
+                    exit_filter: asked.filter.clone(),
                 }),
                 Err(error) => self
                     .problems
@@ -221,13 +229,15 @@ impl KernelLayer {
         let failed = |error| SessionError::Probe(Box::new(error));
         let probes = parse_all(&asked.probes).map_err(failed)?;
         self.remarks = probes.remarks;
-        self.selected += probes.events.len() as u64;
+        self.nr_probes = probes.events.len() as u64;
+        self.selected += self.nr_probes;
         let filter = &asked.filter;
         events.extend(probes.events.into_iter().map(|event| SelectedEvent {
             event,
             entry: true,
             exit: true,
             filter: filter.clone(),
+            exit_filter: filter.clone(),
         }));
         Ok(())
     }
@@ -287,7 +297,7 @@ impl Layer for KernelLayer {
 
     /// Events that are being recorded.
     fn events(&self) -> Option<u64> {
-        let failed = self.attached.as_ref().map_or(0, |one| nr_refused(one.session.problems()));
+        let failed = self.attached.as_ref().map_or(0, |one| nr_refused(&one.session.problems()));
         let known = self.selected.saturating_sub(self.problems.len() as u64);
         Some(known.saturating_sub(failed))
     }
@@ -300,13 +310,21 @@ impl Layer for KernelLayer {
         snapshot(self.orders.as_ref(), output)
     }
 
-    fn change(&mut self, _wanted: &Wanted) -> Result<(), SessionError> {
-        Err(SessionError::Unchangeable { layer: KERNEL })
+    fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
+        self.change_to(wanted)
     }
 
-    fn pause(&mut self) {}
+    fn pause(&mut self) {
+        if let Some(attached) = &mut self.attached {
+            attached.session.stop();
+        }
+    }
 
-    fn resume(&mut self) {}
+    fn resume(&mut self) {
+        if let Some(attached) = &mut self.attached {
+            attached.session.start();
+        }
+    }
 
     fn stop(&mut self) {
         if let Some(attached) = &mut self.attached {
@@ -330,13 +348,11 @@ impl Layer for KernelLayer {
         let selected = self.events().unwrap_or(0);
         if let Some(attached) = &self.attached {
             failures = attached.session.counts();
-            let problems = attached.session.problems().iter();
+            let problems = attached.session.problems().into_iter();
             // Who is not there is one of those that are not reached.
             let events = problems.filter(|problem| !is_process(problem));
-            self.problems.extend(events.map(|problem| EventProblem {
-                event: problem.event.clone(),
-                reason: problem.reason.clone(),
-            }));
+            self.problems
+                .extend(events.map(|Problem { event, reason }| EventProblem { event, reason }));
         }
         let recorded = std::mem::take(&mut *lock(&self.recorded));
         let kernel = ProcessReport {
@@ -387,23 +403,16 @@ impl Attached {
     ) -> Result<Attached, SessionError> {
         let system = |source| SessionError::System { what: "make a number for the trace", source };
         let uuid = new_uuid().map_err(system)?;
-        let mut class = session.stream_class().clone();
-        let dump_id = is_dumped.then(|| statedump::describe(&mut class));
-        let trace =
-            context.machine.kernel_trace(uuid, &context.created, asked.as_lttng, class.clone());
-        trace.validate()?;
+        let of_dump = match is_dumped {
+            true => session.classes().add(statedump::describe),
+            false => 0..0,
+        };
+        let (classes, as_lttng) = (session.classes().clone(), asked.as_lttng);
+        let trace = KernelTrace { uuid, classes, of_dump, as_lttng };
+        let kinds = Some(trace.kinds(context, uuid)?);
         let channel = session.take_channel();
         let not_run = Arc::new(AtomicU64::new(0));
-        let kinds = Some(context.machine.kinds(trace, dump_id)?);
-        Ok(Attached {
-            channel,
-            kinds,
-            trace: KernelTrace { uuid, class, dump_id, as_lttng: asked.as_lttng },
-            not_run,
-            session,
-            as_lttng: asked.as_lttng,
-            span_from: None,
-        })
+        Ok(Attached { channel, kinds, trace, not_run, session, as_lttng, span_from: None })
     }
 }
 
@@ -449,7 +458,10 @@ fn is_process(problem: &Problem) -> bool {
 
 /// Whether threads can be in the trace that began before it: only then a reader needs to be told of them.
 fn is_of_others(spec: &Spec) -> bool {
-    spec.follow != Follow::Children || spec.events.iter().any(|chosen| !chosen.event.is_followed)
+    // Which come later is not known.
+    spec.events.is_empty()
+        || spec.follow != Follow::Children
+        || spec.events.iter().any(|chosen| !chosen.event.is_followed)
 }
 
 /// `has_others`: what is no event of the kernel's may be one of applications.
