@@ -16,6 +16,7 @@ static void constants(void)
 	CONSTANT(STRATA_ABI_KERNEL_COMPAT);
 	CONSTANT(STRATA_ABI_KERNEL_COMPAT_UNKNOWN);
 	CONSTANT(STRATA_ABI_KERNEL_UNKNOWN);
+	CONSTANT(STRATA_ABI_KERNEL_SWITCHES);
 	CONSTANT(STRATA_ABI_KERNEL_FOLLOW_TASKS);
 	CONSTANT(STRATA_ABI_KERNEL_FOLLOW_NONE);
 	CONSTANT(STRATA_ABI_KERNEL_FOLLOW_AT_EXEC);
@@ -74,13 +75,15 @@ static void constants(void)
 	CONSTANT(STRATA_ABI_KERNEL_CALL_MEMORY);
 	CONSTANT(STRATA_ABI_KERNEL_CALL_INTERRUPTED);
 	CONSTANT(STRATA_ABI_KERNEL_CALL_NOT_ZERO);
+	CONSTANT(STRATA_ABI_KERNEL_CALL_ENTRY);
+	CONSTANT(STRATA_ABI_KERNEL_CALL_EXIT);
 	CONSTANT(STRATA_ABI_KERNEL_NO_ID);
 }
 
 static void control(void)
 {
 	STRUCT(strata_abi_kernel_control);
-	FIELD(strata_abi_kernel_control, active);
+	FIELD(strata_abi_kernel_control, reserved1);
 	FIELD(strata_abi_kernel_control, following);
 	FIELD(strata_abi_kernel_control, tracer);
 	FIELD(strata_abi_kernel_control, reserved0);
@@ -88,6 +91,7 @@ static void control(void)
 	FIELD(strata_abi_kernel_control, cut);
 	FIELD(strata_abi_kernel_control, unread);
 	FIELD(strata_abi_kernel_control, reserved);
+	FIELD(strata_abi_kernel_control, on);
 	END(strata_abi_kernel_control);
 }
 
@@ -137,6 +141,8 @@ static void event(void)
 	FIELD(strata_abi_kernel_event, nr_parts);
 	FIELD(strata_abi_kernel_event, reads_again);
 	FIELD(strata_abi_kernel_event, reserved);
+	FIELD(strata_abi_kernel_event, switch_at);
+	FIELD(strata_abi_kernel_event, reserved1);
 	FIELD(strata_abi_kernel_event, part);
 	FIELD(strata_abi_kernel_event, filter);
 	END(strata_abi_kernel_event);

@@ -5,11 +5,6 @@
 
 #include "maps.bpf.h"
 
-STRATA_INLINE int strata_is_active(void)
-{
-	return STRATA_ONCE(uint32_t, control.active);
-}
-
 /* The word that says it of a task, by its number; NULL cannot be. */
 STRATA_INLINE uint32_t *strata_follow_word(uint64_t tid)
 {

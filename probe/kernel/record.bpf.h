@@ -3,7 +3,7 @@
  * record.bpf.h - one event record: which are recorded, reserve, write, commit.
  *
  * Each program goes in this order, what is cheap and rejects most first:
- *   early tests ── active ── followed ── filter ── reserve ── write ── commit
+ *   early tests ── on ── followed ── filter ── reserve ── write ── commit
  */
 #ifndef STRATA_KERNEL_RECORD_BPF_H
 #define STRATA_KERNEL_RECORD_BPF_H
@@ -14,6 +14,16 @@
 
 /* What this program records. */
 const volatile struct strata_abi_kernel_event event SEC(".rodata.event");
+
+/* The verifier knows the place. */
+STRATA_INLINE int strata_is_on(void)
+{
+	uint32_t at = event.switch_at;
+
+	if (at >= STRATA_ABI_KERNEL_SWITCHES)
+		return 0;
+	return STRATA_ONCE(uint8_t, control.on[at]);
+}
 
 /*
  * Each source is compiled twice. In the objects for events with early tests (STRATA_KERNEL_EARLY) a program makes
@@ -149,7 +159,7 @@ STRATA_INLINE void strata_record_end_here(const struct strata_record *r)
 /* Whether this program's event may be recorded now; says where and of whom. */
 STRATA_INLINE int strata_source_begin(struct strata_source *source)
 {
-	if (!strata_is_active())
+	if (!strata_is_on())
 		return 0;
 	source->pid_tgid = bpf_get_current_pid_tgid();
 	if (event.followed && !strata_is_followed(source->pid_tgid))

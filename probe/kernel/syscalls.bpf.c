@@ -12,8 +12,9 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-const volatile struct strata_abi_kernel_syscall
-	syscalls[STRATA_ABI_KERNEL_SYSCALLS] SEC(".rodata.syscalls");
+/* The tracer adds calls while programs run. */
+volatile struct strata_abi_kernel_syscall
+	syscalls[STRATA_ABI_KERNEL_SYSCALLS] SEC(".data.syscalls");
 
 #define UNKNOWN	   STRATA_ABI_KERNEL_UNKNOWN
 #define COMPAT	   STRATA_ABI_KERNEL_COMPAT
@@ -585,10 +586,11 @@ STRATA_BODY int record_entry(const unsigned long long *context)
 	struct strata_record r;
 	struct call call;
 
-	if (!strata_is_active())
+	if (!strata_is_on())
 		return 0;
 	find(&call, context[1], 0);
-	if (call.syscall->entry_id == STRATA_ABI_KERNEL_NO_ID || !strata_is_followed(call.pid_tgid))
+	if (!(call.syscall->flags & STRATA_ABI_KERNEL_CALL_ENTRY) ||
+	    !strata_is_followed(call.pid_tgid))
 		return 0;
 	if (has_tests(0) && !passes_entry((const struct pt_regs *)context[0], call.pid_tgid))
 		return 0;
@@ -627,10 +629,11 @@ STRATA_BODY int record_exit(const unsigned long long *context)
 	struct strata_record r;
 	struct call call;
 
-	if (!strata_is_active())
+	if (!strata_is_on())
 		return 0;
 	find_exit(&call, context);
-	if (call.syscall->exit_id == STRATA_ABI_KERNEL_NO_ID || !strata_is_followed(call.pid_tgid))
+	if (!(call.syscall->flags & STRATA_ABI_KERNEL_CALL_EXIT) ||
+	    !strata_is_followed(call.pid_tgid))
 		return 0;
 	if (has_tests(1) && !passes_exit((int64_t)context[1], call.pid_tgid))
 		return 0;
@@ -657,7 +660,7 @@ static __attribute__((noinline)) int record_unread_only(const unsigned long long
 {
 	struct call call;
 
-	if (strata_is_active())
+	if (strata_is_on())
 		find_exit(&call, context);
 	return 0;
 }

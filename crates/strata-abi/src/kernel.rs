@@ -2,7 +2,7 @@
 //!
 //! Plain memory, written by the tracer before the programs run, but for the counters of [`Control`].
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicU8};
 
 /// Behind each stream in a value of the map `rings` \[byte\].
 pub const SLACK: u32 = 4096;
@@ -34,12 +34,15 @@ pub const FOLLOW_AT_EXEC: u32 = 1;
 /// Value of the map `followed`: recorded, and all that it makes.
 pub const FOLLOW_ALL: u32 = 2;
 
+/// Programs that are switched on and off one by one.
+pub const SWITCHES: usize = 8128;
+
 /// `struct strata_abi_kernel_control`.
 #[repr(C)]
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Control {
-    /// 1: events are recorded.
-    pub active: AtomicU32,
+    /// Zero.
+    pub reserved1: u32,
     /// 1: events that are followed only of tasks with [`FOLLOW_ALL`].
     pub following: AtomicU32,
     /// The tracer's process id.
@@ -54,6 +57,24 @@ pub struct Control {
     pub unread: AtomicU64,
     /// Zero.
     pub reserved: [u64; 3],
+    /// 1: who has this switch records.
+    pub on: [AtomicU8; SWITCHES],
+}
+
+impl Default for Control {
+    fn default() -> Control {
+        Control {
+            reserved1: 0,
+            following: AtomicU32::new(0),
+            tracer: AtomicU32::new(0),
+            reserved0: 0,
+            unreadable: AtomicU64::new(0),
+            cut: AtomicU64::new(0),
+            unread: AtomicU64::new(0),
+            reserved: [0; 3],
+            on: [const { AtomicU8::new(0) }; SWITCHES],
+        }
+    }
 }
 
 /// [`Part::kind`]: bytes of the source as they are.
@@ -182,6 +203,10 @@ pub struct Event {
     pub reads_again: u8,
     /// Zero.
     pub reserved: u8,
+    /// In [`Control::on`].
+    pub switch_at: u32,
+    /// Zero.
+    pub reserved1: u32,
     /// The payload.
     pub part: [Part; PARTS_MAX],
     /// What is recorded; the second one is the exit's of a system call.
@@ -246,7 +271,11 @@ pub const CALL_MEMORY: u32 = 2;
 pub const CALL_INTERRUPTED: u32 = 4;
 /// [`Syscall::flags`]: what it gives back is there only if it does not return 0.
 pub const CALL_NOT_ZERO: u32 = 8;
-/// [`Syscall::entry_id`], [`Syscall::exit_id`]: not recorded.
+/// [`Syscall::flags`]: its entry is recorded.
+pub const CALL_ENTRY: u32 = 16;
+/// [`Syscall::flags`]: its exit is recorded.
+pub const CALL_EXIT: u32 = 32;
+/// [`Syscall::entry_id`], [`Syscall::exit_id`]: none.
 pub const NO_ID: u32 = u32::MAX;
 
 /// `struct strata_abi_kernel_syscall`.

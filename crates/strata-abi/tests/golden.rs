@@ -101,22 +101,24 @@ fn user_mirror() -> String {
 fn kernel_mirror() -> String {
     let mut out = String::new();
     constants!(out, kernel, "STRATA_ABI_KERNEL_", SLACK PAYLOAD_MAX TEXT_MAX PARTS_MAX TESTS_MAX EARLY_MAX
-        SYSCALLS COMPAT COMPAT_UNKNOWN UNKNOWN
+        SYSCALLS COMPAT COMPAT_UNKNOWN UNKNOWN SWITCHES
         FOLLOW_TASKS FOLLOW_NONE FOLLOW_AT_EXEC FOLLOW_ALL COPY TEXT TEXT_REL BYTES
         BYTES_REL REGISTER MEMORY CONSTANT STRING STRING_AT NO_REGISTER FIELD PID TID CPU CGROUP COMM CHARS
         EQUAL LESS LESS_OR_EQUAL LESS_SIGNED LESS_EQ_SIGNED PASS REJECT ARG_NONE ARG_U32 ARG_U64
         ARG_PATH ARG_SOCKADDR ARG_MESSAGE ARG_STRINGS ARG_NAME ARG_TIMEOUT ARG_TIMEOUT_NARROW
         ARG_OPTION ARG_POLL ARG_SET ARG_EVENTS ARG_MESSAGES ARG_LAYOUT ARG_MEMORY
         MEMORY_MAX NAME_MAX ELEMENTS_MAX POLL_MAX OPTION_MAX LAYOUTS PIECES_MAX PIECE_MAX
-        CALL_UNKNOWN CALL_MEMORY CALL_INTERRUPTED CALL_NOT_ZERO NO_ID);
-    layout!(out, "strata_abi_kernel_control", kernel::Control, active following tracer reserved0
-        unreadable cut unread reserved);
+        CALL_UNKNOWN CALL_MEMORY CALL_INTERRUPTED CALL_NOT_ZERO CALL_ENTRY
+        CALL_EXIT NO_ID);
+    layout!(out, "strata_abi_kernel_control", kernel::Control, reserved1 following tracer reserved0
+        unreadable cut unread reserved on);
     layout!(out, "strata_abi_kernel_part", kernel::Part, kind scale offset bytes index
         addend);
     layout!(out, "strata_abi_kernel_test", kernel::Test, operand comparison bytes is_signed
         offset yes no mask value mask_high value_high);
     layout!(out, "strata_abi_kernel_filter", kernel::Filter, nr_tests nr_early test);
-    layout!(out, "strata_abi_kernel_event", kernel::Event, id followed nr_parts reads_again reserved part
+    layout!(out, "strata_abi_kernel_event", kernel::Event, id followed nr_parts reads_again reserved
+        switch_at reserved1 part
         filter);
     layout!(out, "strata_abi_kernel_syscall", kernel::Syscall, entry_id exit_id kind exit_kind
         fixed_bytes nr_args offset flags);

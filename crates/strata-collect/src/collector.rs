@@ -217,7 +217,7 @@ impl Collector {
             described: &mut self.described,
             describe,
             classes: self.classes.as_mut(),
-            kinds: self.kinds.as_mut().filter(|kinds| !kinds.is_whole()),
+            kinds: self.kinds.as_mut(),
             track,
             packets: 0,
         };
@@ -514,7 +514,7 @@ impl Writer<'_> {
             }
         };
         self.describe(&plan)?;
-        if self.kinds.is_some() && plan.body_bytes > 0 {
+        if plan.body_bytes > 0 && self.kinds.as_mut().is_some_and(|kinds| !kinds.is_whole()) {
             let mut body = Vec::new();
             packet.copy_to(plan.from, &mut body).map_err(|source| {
                 let path = self.sink.path().to_owned();
@@ -588,7 +588,7 @@ impl Writer<'_> {
     /// Describes the kinds of records that are to be written.
     fn look(&mut self, records: &[u8]) -> Result<(), Error> {
         if let Some(kinds) = &mut self.kinds {
-            if kinds.look(records) {
+            if !kinds.is_whole() && kinds.look(records) {
                 self.sink.set_metadata(kinds.text())?;
                 kinds.set_written();
             }

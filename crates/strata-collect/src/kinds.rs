@@ -8,19 +8,24 @@
 
 use std::fmt;
 use strata_ctf::walk::Walker;
-use strata_model::{ByteOrder, StreamClass, TraceError};
+use strata_model::{ByteOrder, EventClass, StreamClass, TraceError};
 
 /// Packets are looked at until they have had so many bytes for each byte of all descriptions.
 const SHARE: u64 = 16;
 
-/// Appends the description of the class with this index in [`StreamClass::events`].
-type Describe = Box<dyn Fn(&mut String, usize) + Send>;
+/// Appends the description of a class.
+type Describe = Box<dyn Fn(&mut String, &EventClass) + Send>;
+
+/// The classes behind the first so many: new ones may come while it is recorded.
+pub type Since = Box<dyn FnMut(usize) -> Vec<EventClass> + Send>;
 
 /// See [`crate::Collector::describe_kinds`].
 pub struct Kinds {
     text: String,
+    class: StreamClass,
     walker: Walker,
     describe: Describe,
+    since: Since,
     described: Vec<bool>,
     /// So many bytes are looked at yet; 0: all kinds are described.
     left: u64,
@@ -35,32 +40,64 @@ impl fmt::Debug for Kinds {
 }
 
 impl Kinds {
-    /// Behind `text`, which describes the trace and no kind of `class`; `describe` appends one, by its index.
+    /// Behind `text`, which describes the trace and no kind of `class`; `describe` appends one. `since` is asked for
+    /// kinds that have come since; it knows each of which there may be a record.
     ///
     /// # Errors
     /// The class is nonsense.
     pub fn new(
         text: String,
-        class: &StreamClass,
-        describe: impl Fn(&mut String, usize) + Send + 'static,
+        class: StreamClass,
+        describe: impl Fn(&mut String, &EventClass) + Send + 'static,
+        since: impl FnMut(usize) -> Vec<EventClass> + Send + 'static,
     ) -> Result<Kinds, TraceError> {
-        let mut all = String::new();
-        (0..class.events.len()).for_each(|index| describe(&mut all, index));
-        Ok(Kinds {
+        let mut kinds = Kinds {
             text,
-            walker: Walker::new(class, ByteOrder::NATIVE)?,
+            walker: Walker::new(&class, ByteOrder::NATIVE)?,
             describe: Box::new(describe),
-            described: vec![false; class.events.len()],
-            left: SHARE.saturating_mul(all.len() as u64),
+            since: Box::new(since),
+            described: Vec::new(),
+            left: 0,
             written: 0,
-        })
+            class,
+        };
+        kinds.count();
+        Ok(kinds)
+    }
+
+    /// Packets are looked at for the kinds that have come.
+    fn count(&mut self) {
+        let mut all = String::new();
+        let new = self.class.events.iter().skip(self.described.len());
+        new.for_each(|event| (self.describe)(&mut all, event));
+        self.described.resize(self.class.events.len(), false);
+        self.left = self.left.saturating_add(SHARE.saturating_mul(all.len() as u64));
+    }
+
+    /// Asks for kinds that have come since. Those that are nonsense are left out, with all behind them.
+    fn grow(&mut self) {
+        let known = self.class.events.len();
+        let new = (self.since)(known);
+        if new.is_empty() {
+            return;
+        }
+        self.class.events.extend(new);
+        match Walker::new(&self.class, ByteOrder::NATIVE) {
+            Ok(walker) => {
+                self.walker = walker;
+                self.count();
+            }
+            Err(_) => self.class.events.truncate(known),
+        }
     }
 
     /// Describes a kind before there is a record of it.
     pub fn add(&mut self, index: usize) {
         if let Some(described @ false) = self.described.get_mut(index) {
             *described = true;
-            (self.describe)(&mut self.text, index);
+            if let Some(event) = self.class.events.get(index) {
+                (self.describe)(&mut self.text, event);
+            }
         }
     }
 
@@ -70,8 +107,9 @@ impl Kinds {
         &self.text
     }
 
-    /// Whether packets need not be looked at any more.
-    pub(crate) fn is_whole(&self) -> bool {
+    /// Whether a packet that was taken needs not be looked at.
+    pub(crate) fn is_whole(&mut self) -> bool {
+        self.grow();
         self.left == 0 && self.written == self.text.len()
     }
 
@@ -111,22 +149,30 @@ mod tests {
     use super::*;
     use strata_model::{EventClass, Field, FieldClass, Integer, RecordHeader};
 
-    fn class() -> StreamClass {
-        let event = |id| EventClass {
+    fn event(id: u32) -> EventClass {
+        EventClass {
             id,
             provider: String::new(),
             name: format!("e{id}"),
             loglevel: None,
             emf_uri: None,
             fields: vec![Field::new("x", FieldClass::Integer(Integer::unsigned(4)))],
-        };
+        }
+    }
+
+    fn class() -> StreamClass {
         let events = (0..10).map(event).collect();
         let (name, header) = ("s".into(), RecordHeader::Compact);
         StreamClass { id: 0, name, header, context: Vec::new(), events }
     }
 
     fn kinds() -> Kinds {
-        Kinds::new("T".into(), &class(), |text, index| text.push_str(&format!(" {index}"))).unwrap()
+        growing(|_| Vec::new())
+    }
+
+    fn growing(since: impl FnMut(usize) -> Vec<EventClass> + Send + 'static) -> Kinds {
+        let describe = |text: &mut String, event: &EventClass| *text += &format!(" {}", event.id);
+        Kinds::new("T".into(), class(), describe, since).unwrap()
     }
 
     /// Records of these kinds, at the time 0.
@@ -167,5 +213,28 @@ mod tests {
         let mut kinds = kinds();
         assert!(kinds.look(&[&records(&[5])[..], &records(&[11])].concat()));
         assert_eq!(kinds.text(), "T 5 0 1 2 3 4 6 7 8 9");
+    }
+
+    #[test]
+    fn kind_that_comes_later_is_described_with_its_first_record_even_if_all_others_are() {
+        let (sender, receiver) = std::sync::mpsc::channel::<EventClass>();
+        let mut kinds = growing(move |known| {
+            let mut new: Vec<_> = receiver.try_iter().collect();
+            assert!(new.iter().all(|event| event.id as usize >= known));
+            new.extend((!new.is_empty()).then(|| event(11)));
+            new
+        });
+        assert!(kinds.look(&records(&[2; 20 * SHARE as usize / 8])));
+        kinds.set_written();
+        assert!(kinds.is_whole());
+        sender.send(event(10)).unwrap();
+        assert!(!kinds.is_whole());
+        assert!(kinds.look(&records(&[3, 11])));
+        assert!(kinds.text().ends_with(" 9 11"), "{}", kinds.text());
+        kinds.set_written();
+        assert!(!kinds.look(&records(&[11, 4])) && !kinds.is_whole());
+        // And in the end all of them.
+        assert!(kinds.look(&records(&[2; SHARE as usize])));
+        assert!(kinds.text().ends_with(" 9 11 10"), "{}", kinds.text());
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn write<S: Source>(
             described: &mut described,
             describe: &mut || None,
             classes: Some(&mut classes),
-            kinds: kinds.as_mut().filter(|kinds| !kinds.is_whole()),
+            kinds: kinds.as_mut(),
             track: &mut track,
             packets: 0,
         };

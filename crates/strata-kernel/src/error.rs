@@ -74,6 +74,23 @@ pub enum Error {
         limit: usize,
     },
 
+    /// The kernel takes none of the events that were to be recorded from now on.
+    #[error(
+        "kernel event {event}: the kernel refuses it: {reason}. What is recorded is as it was"
+    )]
+    Refused {
+        /// The first one.
+        event: String,
+        /// The kernel's reason, and libbpf's.
+        reason: String,
+    },
+    /// Records of an event cannot be described.
+    #[error("kernel events: {0}. Please report this, with the output of `strata list -k`")]
+    Classes(#[from] strata_model::TraceError),
+    /// Somebody did not want to wait for it.
+    #[error("the change of kernel events was given up. What is recorded is as it was")]
+    GivenUp,
+
     // ---- tracefs, format, catalog ----
     /// It is mounted nowhere, and cannot be.
     #[error("tracefs is mounted neither at {places}, and a mount of our own fails: {error}. Run as root, or \

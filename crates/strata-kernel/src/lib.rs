@@ -9,8 +9,11 @@ mod error;
 mod event;
 
 mod attach;
+mod attaching;
 pub mod capability;
 pub mod catalog;
+mod classes;
+mod control;
 pub mod doctor;
 pub mod elf;
 pub mod filter;
@@ -22,6 +25,7 @@ mod load;
 pub mod names;
 mod object;
 mod plan;
+mod running;
 pub mod selection;
 pub mod session;
 pub mod statedump;
@@ -30,6 +34,7 @@ pub mod tracefs;
 pub mod uprobe;
 pub mod usdt;
 
+pub use classes::Classes;
 pub use error::{Error, Reason};
 pub use event::{KernelEvent, Probe, Source};
 pub use follow::Follow;

@@ -66,6 +66,7 @@ pub(crate) fn reason(error: &dyn std::fmt::Display) -> Reason {
 
 /// Where a record goes, as the programs know it (`struct strata_sizes`).
 #[repr(C)]
+#[derive(Debug)]
 struct Sizes {
     buffer_bytes: u64,
     subbuf_bytes: u64,
@@ -80,6 +81,7 @@ pub(crate) fn value_bytes(layout: &StreamLayout) -> u64 {
 }
 
 /// What all objects of one session are given.
+#[derive(Debug)]
 pub(crate) struct Loader {
     mode: LossMode,
     sizes: Sizes,

@@ -1,14 +1,18 @@
 //! Which program is loaded with which constants for each event, and what the records are.
 
 use crate::attach::Target;
+use crate::classes::id_of;
+use crate::control::Table;
 use crate::error::Error;
 use crate::event::{KernelEvent, Probe};
 use crate::filter::{compile, Compiled, End};
 use crate::object::Object;
+use crate::running::Key;
 use crate::session::{Problem, SelectedEvent};
 use crate::syscalls;
 use strata_abi::kernel::{
-    self, Event, Filter, Part, Syscall, COMPAT, COMPAT_UNKNOWN, NO_ID, SYSCALLS, UNKNOWN,
+    self, Event, Filter, Part, Syscall, CALL_ENTRY, CALL_EXIT, CALL_MEMORY, COMPAT, COMPAT_UNKNOWN,
+    NO_ID, SYSCALLS, UNKNOWN,
 };
 use strata_model::{limits, EventClass, Field, FieldClass, Integer, RecordHeader, StreamClass};
 
@@ -42,13 +46,28 @@ pub(crate) enum Constant {
         /// Texts that are read before.
         nr_strings: u32,
     },
-    Syscalls(Box<[Syscall; SYSCALLS as usize]>),
+    Syscalls(Box<Table>, Box<Held>),
 }
 
-/// All that is to be loaded.
+/// What a pair of programs for system calls can do, whichever calls are in its table.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    entry: Compiled,
+    exit: Compiled,
+    has_entry: bool,
+    has_exit: bool,
+    /// Calls may have [`CALL_MEMORY`].
+    reads_again: bool,
+}
+
+/// All that is to be recorded.
 pub(crate) struct Plan {
+    /// Each with its programs; those that run already, too.
     pub(crate) units: Vec<Unit>,
-    pub(crate) stream_class: StreamClass,
+    /// For each pair of programs that runs: its table from now on, and the recorded names.
+    pub(crate) tables: Vec<(Box<Table>, Vec<String>)>,
+    /// The classes that are known, and new ones behind them.
+    pub(crate) classes: Vec<EventClass>,
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -56,55 +75,79 @@ pub(crate) struct Plan {
 struct Group {
     entry: Compiled,
     exit: Compiled,
-    table: Box<[Syscall; SYSCALLS as usize]>,
+    table: Box<Table>,
     events: Vec<String>,
     has_entry: bool,
     has_exit: bool,
+    /// It runs: what it can do stays as it is.
+    running: Option<bool>,
 }
 
 struct Planner {
     units: Vec<Unit>,
     groups: Vec<Group>,
+    /// Of each place that is recorded: the group that does.
+    at: Vec<Option<usize>>,
     classes: Vec<EventClass>,
     problems: Vec<Problem>,
 }
 
+/// A stream's class without an event.
+pub(crate) fn stream_class() -> StreamClass {
+    let tid = Field { name: "tid".into(), class: FieldClass::Integer(Integer::signed(4)) };
+    StreamClass {
+        id: 0,
+        name: "channel0".into(),
+        header: RecordHeader::Large,
+        context: vec![tid],
+        events: Vec::new(),
+    }
+}
+
+/// `classes` are known already, and pairs of programs with these tables run.
+///
 /// # Errors
 /// [`Error::Filter`], [`Error::TooManyEvents`].
-pub(crate) fn plan(events: Vec<SelectedEvent>) -> Result<Plan, Error> {
-    let mut planner = Planner { units: vec![], groups: vec![], classes: vec![], problems: vec![] };
+pub(crate) fn plan<'t>(
+    events: Vec<SelectedEvent>,
+    classes: Vec<EventClass>,
+    running: impl Iterator<Item = (&'t Table, &'t Held)>,
+) -> Result<Plan, Error> {
+    let mut planner = Planner::new(classes);
+    for (table, held) in running {
+        planner.add_running(table, held);
+    }
     for selected in events {
         planner.add(selected)?;
     }
-    let again_id = planner.classes.len() as u32;
-    if planner.groups.iter().any(Group::has_memory) {
-        for (name, fields) in syscalls::again_classes() {
-            planner.class(name, fields);
-        }
+    let mut again_id = 0;
+    if planner.groups.iter().any(|group| group.running.is_none() && group.has_memory()) {
+        let ids = syscalls::again_classes().map(|(name, fields)| planner.class(name, fields));
+        again_id = ids[0];
     }
     let found = planner.classes.len();
     if found > limits::EVENTS {
         return Err(Error::TooManyEvents { found, limit: limits::EVENTS });
     }
-    for group in std::mem::take(&mut planner.groups) {
-        planner.units.push(group.into_unit(again_id));
+    let mut tables = Vec::new();
+    for mut group in std::mem::take(&mut planner.groups) {
+        if group.running.is_none() {
+            planner.units.push(group.into_unit(again_id));
+        } else {
+            group.expect_execve();
+            tables.push((group.table, group.events));
+        }
     }
-    let tid = Field { name: "tid".into(), class: FieldClass::Integer(Integer::signed(4)) };
-    Ok(Plan {
-        units: planner.units,
-        stream_class: StreamClass {
-            id: 0,
-            name: "channel0".into(),
-            header: RecordHeader::Large,
-            context: vec![tid],
-            events: planner.classes,
-        },
-        problems: planner.problems,
-    })
+    let Planner { units, classes, problems, .. } = planner;
+    Ok(Plan { units, tables, classes, problems })
 }
 
 fn compiled(selected: &SelectedEvent, end: End, wanted: bool) -> Result<Compiled, Error> {
-    match &selected.filter {
+    let filter = match end {
+        End::Entry => &selected.filter,
+        End::Exit => &selected.exit_filter,
+    };
+    match filter {
         _ if !wanted => Ok(Compiled::Never),
         None => Ok(Compiled::Always),
         Some(filter) => Ok(compile(filter, &selected.event, end)?),
@@ -124,7 +167,44 @@ fn tests(compiled: &Compiled) -> Filter {
     }
 }
 
+impl Unit {
+    /// See [`Key`].
+    pub(crate) fn key(&self) -> Key {
+        let payload = match self.constant {
+            Constant::Payload { fixed, nr_strings } => Some((fixed, nr_strings)),
+            _ => None,
+        };
+        Key {
+            object: self.object,
+            programs: self.programs.clone(),
+            event: self.event,
+            payload,
+            target: self.target.clone(),
+        }
+    }
+}
+
 impl Planner {
+    fn new(classes: Vec<EventClass>) -> Planner {
+        let at = vec![None; SYSCALLS as usize];
+        Planner { units: vec![], groups: vec![], at, classes, problems: vec![] }
+    }
+
+    /// Nothing of it is wanted yet.
+    fn add_running(&mut self, table: &Table, held: &Held) {
+        let Held { entry, exit, has_entry, has_exit, reads_again } = held.clone();
+        let mut table = Box::new(*table);
+        for (at, call) in self.at.iter_mut().zip(table.iter_mut()) {
+            if call.flags & (CALL_ENTRY | CALL_EXIT) != 0 {
+                *at = Some(self.groups.len());
+            }
+            call.flags &= !(CALL_ENTRY | CALL_EXIT);
+        }
+        let events = Vec::new();
+        let running = Some(reads_again);
+        self.groups.push(Group { entry, exit, table, events, has_entry, has_exit, running });
+    }
+
     fn add(&mut self, selected: SelectedEvent) -> Result<(), Error> {
         let is_syscall = matches!(selected.event.probe, Probe::Syscall { .. });
         let fallback = fallback_of(&selected);
@@ -137,6 +217,7 @@ impl Planner {
             let [entry_name, exit_name] = syscalls::recorded_names(&name);
             if entry != Compiled::Never {
                 call.entry_id = self.class(&entry_name, fields);
+                call.flags |= CALL_ENTRY;
                 events.push(entry_name);
                 if call.kind.iter().any(|kind| syscalls::is_read_again(*kind)) {
                     call.flags |= kernel::CALL_MEMORY;
@@ -144,6 +225,7 @@ impl Planner {
             }
             if exit != Compiled::Never {
                 call.exit_id = self.class(&exit_name, exit_fields);
+                call.flags |= CALL_EXIT;
                 events.push(exit_name);
             }
             self.add_syscall(place, call, (entry, exit), events);
@@ -185,8 +267,7 @@ impl Planner {
     /// Of the unit that was added last: planned alone, with the id of that one's class. Without one if the
     /// filter names a field that it does not have.
     fn add_fallback(&mut self, selected: SelectedEvent, id: u32) {
-        let mut alone =
-            Planner { units: vec![], groups: vec![], classes: vec![], problems: vec![] };
+        let mut alone = Planner::new(Vec::new());
         if alone.add(selected).is_err() {
             return;
         }
@@ -198,22 +279,8 @@ impl Planner {
         }
     }
 
-    /// Its id; that of another place of the same event is the same.
     fn class(&mut self, name: &str, fields: Vec<Field>) -> u32 {
-        let same = |class: &&EventClass| class.name == name && class.fields == fields;
-        if let Some(class) = self.classes.iter().find(same) {
-            return class.id;
-        }
-        let id = self.classes.len() as u32;
-        self.classes.push(EventClass {
-            id,
-            provider: String::new(),
-            name: name.to_owned(),
-            loglevel: None,
-            emf_uri: None,
-            fields,
-        });
-        id
+        id_of(&mut self.classes, name, fields)
     }
 
     /// Neighbours are copied in one piece. Returns the bytes that do not depend on the event's data.
@@ -259,33 +326,39 @@ impl Planner {
         (entry, exit): (Compiled, Compiled),
         events: Vec<String>,
     ) {
-        // What is not recorded fits into any group.
-        let fits = |one: &Compiled, other: &Compiled, has: bool| {
-            *one == Compiled::Never || !has || one == other
-        };
         if events.is_empty() || place >= SYSCALLS {
             return;
         }
-        let (has_entry, has_exit) = (entry != Compiled::Never, exit != Compiled::Never);
-        let at = self.groups.iter().position(|group| {
-            fits(&entry, &group.entry, group.has_entry) && fits(&exit, &group.exit, group.has_exit)
-        });
+        let fits = |group: &Group| group.fits(&call, &entry, &exit);
+        let current = self.at.get(place as usize).copied().flatten();
+        let at = current
+            .filter(|at| self.groups.get(*at).is_some_and(fits))
+            .or_else(|| self.groups.iter().position(fits));
         let at = at.unwrap_or_else(|| {
             self.groups.push(Group::new());
             self.groups.len() - 1
         });
         let Some(group) = self.groups.get_mut(at) else { return };
-        if has_entry {
+        if entry != Compiled::Never {
             group.entry = entry;
             group.has_entry = true;
         }
-        if has_exit {
+        if exit != Compiled::Never {
             group.exit = exit;
             group.has_exit = true;
         }
         let others = if place == UNKNOWN { unknown_places() } else { Vec::new() };
         for at in others.into_iter().chain([place]) {
             if let Some(slot) = group.table.get_mut(at as usize) {
+                let mut call = call;
+                // What was recorded is in calls that have not returned yet.
+                call.flags |= slot.flags;
+                if call.entry_id == NO_ID {
+                    call.entry_id = slot.entry_id;
+                }
+                if call.exit_id == NO_ID {
+                    call.exit_id = slot.exit_id;
+                }
                 *slot = call;
                 if (COMPAT..=COMPAT_UNKNOWN).contains(&at) {
                     // Arguments of 32-bit programs are not in the registers that are copied.
@@ -322,7 +395,19 @@ impl Group {
             events: vec![],
             has_entry: false,
             has_exit: false,
+            running: None,
         }
+    }
+
+    /// Whether the call can be one of it. What is not recorded fits into any group that has yet to be loaded.
+    fn fits(&self, call: &Syscall, entry: &Compiled, exit: &Compiled) -> bool {
+        let fits = |one: &Compiled, own: &Compiled, has: bool| {
+            *one == Compiled::Never || one == own && has || !has && self.running.is_none()
+        };
+        let reads_again = call.flags & CALL_MEMORY != 0;
+        fits(entry, &self.entry, self.has_entry)
+            && fits(exit, &self.exit, self.has_exit)
+            && (!reads_again || self.running.unwrap_or(true))
     }
 
     fn has_memory(&self) -> bool {
@@ -350,6 +435,13 @@ impl Group {
         let reads_again = u8::from(self.has_memory());
         let mut event = Event { id: again_id, followed: 1, reads_again, ..Event::default() };
         event.filter = [tests(&self.entry), tests(&self.exit)];
+        let held = Box::new(Held {
+            entry: self.entry.clone(),
+            exit: self.exit.clone(),
+            has_entry: self.has_entry,
+            has_exit: self.has_exit,
+            reads_again: self.has_memory(),
+        });
         let mut programs = Vec::new();
         if self.has_entry {
             programs.push("strata_sys_enter");
@@ -361,7 +453,7 @@ impl Group {
             object: Object::Syscalls.of(&event),
             programs,
             event,
-            constant: Constant::Syscalls(self.table),
+            constant: Constant::Syscalls(self.table, held),
             target: Target::Own,
             events: self.events,
             fallback: None,

@@ -1,22 +1,23 @@
 //! A recording of the kernel's events: begun, started, stopped, taken down.
 
-use crate::attach::{attach, Attached};
+use crate::attach::Attached;
+use crate::attaching::Attaching;
 use crate::capability::{Capabilities, Capability};
+use crate::classes::Classes;
+use crate::control::{Shared, Table};
 use crate::error::{Error, Reason};
 use crate::event::KernelEvent;
 use crate::follow::{self, Follow};
 use crate::limits::{fit_buffers, holds_twice, Limits};
-use crate::load::{bytes_of, quiet, Loader};
-use crate::plan::{plan, Constant, Fallback, Plan, Unit};
-use crate::syscalls;
-use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
+use crate::load::{quiet, Loader};
+use crate::object::Object;
+use crate::plan::{plan, stream_class, Plan, Unit};
+use crate::running::{Detacher, Running};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{mpsc, Mutex};
-use strata_abi::kernel::{Control, Event};
-use strata_model::StreamClass;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use strata_ring::{stream_layout, Attr, Channel, LossMode, Mapping, Publish};
 
 /// One event, and what of it is recorded.
@@ -28,8 +29,10 @@ pub struct SelectedEvent {
     pub entry: bool,
     /// Of a system call: its exit.
     pub exit: bool,
-    /// Which of its records.
+    /// Which of its records; of a system call, of those of its entry.
     pub filter: Option<strata_filter::Filter>,
+    /// Of a system call, which records of its exit.
+    pub exit_filter: Option<strata_filter::Filter>,
 }
 
 /// What is to be recorded.
@@ -85,63 +88,32 @@ pub struct Buffers {
     pub are_largest: bool,
 }
 
-/// The map `control`, mapped.
-#[derive(Debug)]
-struct ControlMap(NonNull<Control>);
-
-// SAFETY: all its fields that change are atomic, and the mapping belongs to the process.
-unsafe impl Send for ControlMap {}
-// SAFETY: as above.
-unsafe impl Sync for ControlMap {}
-
-const PAGE: usize = 4096;
-
-impl ControlMap {
-    fn new(fd: BorrowedFd<'_>) -> Result<ControlMap, Error> {
-        let prot = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: at a free address; the map has a page, and cannot be truncated.
-        let memory = unsafe { mmap(std::ptr::null_mut(), PAGE, prot, MapFlags::SHARED, fd, 0) };
-        let memory = memory.map_err(|error| Error::Load {
-            what: "the session",
-            reason: Reason(format!("its control map cannot be mapped: {error}")),
-        })?;
-        NonNull::new(memory.cast()).map(ControlMap).ok_or(Error::Load {
-            what: "the session",
-            reason: Reason("its control map was mapped at address 0".into()),
-        })
-    }
-
-    fn get(&self) -> &Control {
-        // SAFETY: mapped, aligned to a page, and as long as self; what changes in it is atomic.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Drop for ControlMap {
-    fn drop(&mut self) {
-        // SAFETY: what was mapped in new(), and nobody has a reference any more.
-        let _ = unsafe { munmap(self.0.as_ptr().cast(), PAGE) };
-    }
-}
-
 /// A recording of the kernel's events.
 #[derive(Debug)]
 pub struct KernelSession {
-    control: ControlMap,
+    loader: Loader,
+    /// Objects that have made the maps that others share.
+    loaded: Vec<Object>,
+    shared: Arc<Shared>,
     channel: Option<Channel>,
-    stream_class: StreamClass,
+    classes: Classes,
+    /// But for those that the kernel refuses.
     problems: Vec<Problem>,
+    /// Processes that are not there.
+    absent: Vec<Problem>,
     remark: Option<String>,
     attr: Attr,
-    attached: Vec<Attached>,
-    nr_events: u64,
-    /// Of all programs, when the session was started, and when it was stopped.
-    nested_before: u64,
-    nested_at_stop: Option<u64>,
+    following: Vec<Attached>,
+    running: Vec<Running>,
+    detacher: Detacher,
+    records: bool,
+    /// Of events whose programs did not run, of programs that record no more.
+    nested: u64,
 }
 
 impl KernelSession {
-    /// Loads and attaches everything; nothing is recorded before [`KernelSession::start`].
+    /// Loads and attaches everything; nothing is recorded before [`KernelSession::start`]. There may be no event
+    /// at all: see [`KernelSession::change`].
     ///
     /// An event that the kernel refuses is one of [`KernelSession::problems`]. When `progress` breaks, the
     /// session has what was attached by then.
@@ -162,97 +134,200 @@ impl KernelSession {
             nr_cpus: 0,
             start_position: 0,
         };
-        let Plan { mut units, mut stream_class, mut problems } = plan(spec.events)?;
-        problems.extend(absent(&spec.follow));
-        let limits = Limits::raise(units.len());
+        // Before anything is loaded: what is wrong with what is asked for is said first.
+        let planned = plan(spec.events, Vec::new(), std::iter::empty())?;
+        let limits = Limits::raise(planned.units.len());
         let (attr, remark) = fit_buffers(&attr)?;
         let layout = stream_layout(&attr)?;
-        let (mut loader, mut channel) = (Loader::new(&attr, &layout)?, None);
+        let mut loader = Loader::new(&attr, &layout)?;
         let explained = |error| match error {
             Error::Load { what, reason } => Error::Load { what, reason: limits.explain(reason) },
             other => other,
         };
         let walker = follow::begin(&mut loader, &spec.follow).map_err(explained)?;
-        let control = match loader.shared(".data.control") {
-            Some(fd) => ControlMap::new(fd)?,
+        let what = "the session";
+        let shared = match loader.shared(".data.control") {
+            Some(fd) => Shared::new(fd).map_err(|reason| Error::Load { what, reason })?,
             None => return Err(no_map(".data.control")),
         };
+        // Before anything is attached: what is written into a buffer that is none stays so.
+        let channel = Some(make_channel(&loader, &attr)?);
         let following = u32::from(spec.follow != Follow::Everyone);
-        control.get().following.store(following, Ordering::Relaxed);
-        control.get().tracer.store(std::process::id(), Ordering::Relaxed);
-        let attached = follow::attach_and_walk(&walker).map_err(explained)?;
-        let total = units.len();
-        let refused = Vec::new();
-        let flow = ControlFlow::Continue(());
-        let (nr_events, done, limits) = (0, 0, &limits);
-        let mut all =
-            All { attached, problems, nr_events, refused, done, total, limits, flow, progress };
-        // The first unit of each object that is loaded makes the maps that the others share.
-        let mut loaded = Vec::new();
-        while !units.is_empty() && all.flow.is_continue() {
-            let mut others = Vec::new();
-            for unit in units {
-                if loaded.contains(&unit.object) || all.flow.is_break() {
-                    others.push(unit);
-                    continue;
-                }
-                let outcome = prepare(&loader, &unit).and_then(|open| loader.load_first(open));
-                if outcome.is_ok() {
-                    loaded.push(unit.object);
-                    if channel.is_none() {
-                        // Before anything is attached: what is written into a buffer that is none stays so.
-                        channel = Some(make_channel(&loader, &attr)?);
-                    }
-                }
-                let outcome = outcome.and_then(|object| attach(&object, &unit.target));
-                all.add(unit, outcome);
-            }
-            attach_others(&loader, others, &mut all);
-            units = fall_back(std::mem::take(&mut all.refused), &mut stream_class);
-        }
-        let All { attached, problems, nr_events, .. } = all;
-        Ok(KernelSession {
-            control,
+        shared.get().following.store(following, Ordering::Relaxed);
+        shared.get().tracer.store(std::process::id(), Ordering::Relaxed);
+        let following = follow::attach_and_walk(&walker).map_err(explained)?;
+        let mut session = KernelSession {
+            loader,
+            loaded: Vec::new(),
+            shared,
             channel,
-            stream_class,
-            problems,
+            classes: Classes::new(stream_class()),
+            problems: Vec::new(),
+            absent: absent(&spec.follow),
             remark,
             attr,
-            attached,
-            nr_events,
-            nested_before: 0,
-            nested_at_stop: None,
-        })
+            following,
+            running: Vec::new(),
+            detacher: Detacher::default(),
+            records: false,
+            nested: 0,
+        };
+        let (change, _) = session.attach(planned, &limits, progress);
+        session.commit(change);
+        Ok(session)
     }
 
-    /// Records from now on: one store.
+    /// Records these events from now on, instead of those that it did; while it records or not. Programs of events
+    /// that are wanted as before stay. Those of others are switched off, and detached behind one's back; those
+    /// of new ones, or with another filter, are switched on in the same moment, when all are attached.
+    ///
+    /// As at the begin, an event that the kernel refuses is one of [`KernelSession::problems`].
+    ///
+    /// # Errors
+    /// All is as it was: a filter cannot be compiled; [`Error::Refused`] if the kernel takes none of what
+    /// is new; [`Error::GivenUp`] if `progress` breaks.
+    pub fn change(
+        &mut self,
+        events: Vec<SelectedEvent>,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let calls = self.running.iter().filter_map(|one| one.calls.as_ref());
+        let calls = calls.map(|calls| (&*calls.table, &*calls.held));
+        let mut class = self.classes.stream_class();
+        let planned = plan(events, std::mem::take(&mut class.events), calls)?;
+        class.events.clone_from(&planned.classes);
+        class.validate()?;
+        let limits = Limits::raise(self.programs() + planned.units.len());
+        let (change, flow) = self.attach(planned, &limits, progress);
+        let refused: Vec<Problem> = Attaching::problems(&change.new).collect();
+        let is_refused = !refused.is_empty() && change.new.iter().all(|one| one.refused.is_some());
+        if flow.is_break() || is_refused {
+            self.detacher.detach(change.new);
+            return Err(match refused.into_iter().next() {
+                Some(Problem { event, reason }) if flow.is_continue() => {
+                    Error::Refused { event, reason }
+                }
+                _ => Error::GivenUp,
+            });
+        }
+        self.commit(change);
+        Ok(())
+    }
+
+    /// Has ready what runs not yet of what is planned.
+    fn attach(
+        &mut self,
+        planned: Plan,
+        limits: &Limits,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> (Change, ControlFlow<()>) {
+        let Plan { units, tables, classes, problems } = planned;
+        // Whoever reads the records knows the classes before there are any.
+        self.classes.add(|class| {
+            let known = class.events.len();
+            class.events.extend(classes.into_iter().skip(known));
+        });
+        let mut by_id: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (index, one) in self.running.iter().enumerate().filter(|(_, one)| one.calls.is_none()) {
+            by_id.entry(one.key.event.id).or_default().push(index);
+        }
+        let mut kept = vec![false; self.running.len()];
+        let is_new = |unit: &Unit| {
+            let key = unit.key();
+            let same = by_id.get_mut(&unit.event.id).and_then(|of| {
+                let at = of.iter().position(|&index| self.running[index].key == key)?;
+                Some(of.swap_remove(at))
+            });
+            same.map(|index| kept[index] = true).is_none()
+        };
+        let units: Vec<Unit> = units.into_iter().filter(is_new).collect();
+        let mut attaching = Attaching::new(&self.shared, &self.classes, limits, progress);
+        attaching.run(&mut self.loader, &mut self.loaded, units);
+        let Attaching { running: new, flow, .. } = attaching;
+        (Change { kept, tables, new, problems }, flow)
+    }
+
+    /// Switches everything over at once.
+    fn commit(&mut self, change: Change) {
+        let Change { kept, tables, new, problems } = change;
+        let mut tables = tables.into_iter();
+        let mut gone = Vec::new();
+        let (mut stay, records) = (Vec::with_capacity(kept.len() + new.len()), self.records);
+        let mut by_id: HashMap<u32, &Running> = HashMap::new();
+        for one in new.iter().filter(|one| one.refused.is_none()) {
+            by_id.insert(one.key.event.id, one);
+        }
+        for (mut one, kept) in std::mem::take(&mut self.running).into_iter().zip(kept) {
+            let is_kept = match &mut one.calls {
+                None => kept,
+                Some(calls) => {
+                    let (table, events) =
+                        tables.next().unwrap_or_else(|| (calls.table.clone(), vec![]));
+                    let is_kept = !events.is_empty();
+                    calls.memory.change(&calls.table, &table);
+                    (calls.table, one.events) = (table, events);
+                    is_kept
+                }
+            };
+            if is_kept {
+                stay.push(one);
+                continue;
+            }
+            one.switch.set(false, records);
+            // The same event with another filter goes on without a gap.
+            if let (true, Some(new)) = (records, by_id.remove(&one.key.event.id)) {
+                new.switch.set(true, true);
+            }
+            if records {
+                self.nested += one.not_run().saturating_sub(one.not_run_before);
+            }
+            gone.push(one);
+        }
+        if records {
+            new.iter().for_each(|one| one.switch.set(true, true));
+        }
+        stay.extend(new);
+        (self.running, self.problems) = (stay, problems);
+        self.problems.extend(Attaching::problems(&self.running));
+        self.detacher.detach(gone);
+    }
+
+    /// Records from now on; again, if it was stopped.
     pub fn start(&mut self) {
-        self.nested_before = self.all_nested();
-        self.nested_at_stop = None;
-        self.control.get().active.store(1, Ordering::SeqCst);
+        if self.records {
+            return;
+        }
+        for one in &mut self.running {
+            one.not_run_before = one.not_run();
+        }
+        self.records = true;
+        self.shared.get().on[0].store(1, Ordering::SeqCst);
+        self.running.iter().for_each(|one| one.switch.set(true, true));
     }
 
-    /// Records no more: one store. A program that runs meanwhile ends its record.
+    /// Records no more, until it is started again. A program that runs meanwhile ends its record.
     pub fn stop(&mut self) {
-        self.control.get().active.store(0, Ordering::SeqCst);
-        if self.nested_at_stop.is_none() {
-            self.nested_at_stop = Some(self.all_nested());
+        self.running.iter().for_each(|one| one.switch.set(false, false));
+        self.shared.get().on[0].store(0, Ordering::SeqCst);
+        if self.records {
+            self.nested = self.nested();
+            self.records = false;
         }
     }
 
-    /// The buffers, once; `None` also if no event could be attached.
+    /// The buffers, once.
     pub fn take_channel(&mut self) -> Option<Channel> {
         self.channel.take()
     }
 
     /// What the records are.
-    pub fn stream_class(&self) -> &StreamClass {
-        &self.stream_class
+    pub fn classes(&self) -> &Classes {
+        &self.classes
     }
 
     /// Events that are not recorded.
-    pub fn problems(&self) -> &[Problem] {
-        &self.problems
+    pub fn problems(&self) -> Vec<Problem> {
+        self.problems.iter().chain(&self.absent).cloned().collect()
     }
 
     /// What of it is less than was asked for, a whole message.
@@ -271,31 +346,29 @@ impl KernelSession {
 
     /// How many events are recorded; both ends of a system call are two.
     pub fn attached(&self) -> u64 {
-        self.nr_events
+        let running = self.running.iter().filter(|one| one.refused.is_none());
+        running.map(|one| one.events.len() as u64).sum()
     }
 
-    /// How many programs are attached.
+    /// How many programs are attached, those being detached included.
     pub fn programs(&self) -> usize {
-        self.attached.len()
+        let running: usize = self.running.iter().map(|one| one.attached.len()).sum();
+        running + self.following.len() + self.detacher.left()
     }
 
-    /// Calls of programs that the kernel did not make while the session was started, because one was
+    /// Calls of programs that the kernel did not make while the session recorded, because one was
     /// running on that CPU already: events discarded before they reached a buffer.
     pub fn nested(&self) -> u64 {
-        let now = self.nested_at_stop.unwrap_or_else(|| self.all_nested());
-        now.saturating_sub(self.nested_before)
-    }
-
-    fn all_nested(&self) -> u64 {
-        self.attached.iter().map(Attached::nested).sum()
+        let not_run = |one: &Running| one.not_run().saturating_sub(one.not_run_before);
+        let now = if self.records { self.running.iter().map(not_run).sum() } else { 0 };
+        self.nested + now
     }
 
     /// What was counted so far.
     pub fn counts(&self) -> Counts {
-        let control = self.control.get();
-        // Once nothing is recorded any more, what has not been read by now never is.
-        let is_stopped = control.active.load(Ordering::Relaxed) == 0;
-        let unread = if is_stopped { control.unread.load(Ordering::Relaxed) } else { 0 };
+        let control = self.shared.get();
+        // While nothing is recorded, what has not been read by now is not.
+        let unread = if self.records { 0 } else { control.unread.load(Ordering::Relaxed) };
         Counts {
             unreadable: control.unreadable.load(Ordering::Relaxed).wrapping_add(unread),
             cut: control.cut.load(Ordering::Relaxed),
@@ -305,12 +378,14 @@ impl KernelSession {
     /// Detaches everything, and returns when that is done.
     pub fn teardown(mut self) {
         self.detach();
+        self.detacher.finish();
     }
 
     /// One by one: more threads are no faster, the kernel does it under one lock.
     fn detach(&mut self) {
-        self.control.get().active.store(0, Ordering::SeqCst);
-        self.attached.clear();
+        self.stop();
+        self.following.clear();
+        self.running.clear();
     }
 }
 
@@ -318,6 +393,15 @@ impl Drop for KernelSession {
     fn drop(&mut self) {
         self.detach();
     }
+}
+
+/// What becomes another one, all of it attached.
+struct Change {
+    /// Of programs that run: it stays. Those of system calls have tables.
+    kept: Vec<bool>,
+    tables: Vec<(Box<Table>, Vec<String>)>,
+    new: Vec<Running>,
+    problems: Vec<Problem>,
 }
 
 /// Processes to be followed that are not there.
@@ -331,127 +415,6 @@ fn absent(follow: &Follow) -> Vec<Problem> {
             reason: "there is none with this id (any more)".into(),
         })
         .collect()
-}
-
-/// What has become of the units so far.
-struct All<'p> {
-    attached: Vec<Attached>,
-    problems: Vec<Problem>,
-    nr_events: u64,
-    refused: Vec<Fallback>,
-    done: usize,
-    total: usize,
-    limits: &'p Limits,
-    flow: ControlFlow<()>,
-    progress: &'p mut dyn FnMut(Progress) -> ControlFlow<()>,
-}
-
-impl All<'_> {
-    fn add(&mut self, mut unit: Unit, outcome: Result<Vec<Attached>, Reason>) {
-        match (outcome, unit.fallback.take()) {
-            (Ok(attached), _) => {
-                self.attached.extend(attached);
-                self.nr_events += unit.events.len() as u64;
-            }
-            (Err(_), Some(fallback)) => {
-                self.total += 1;
-                self.refused.push(*fallback);
-            }
-            (Err(reason), None) => {
-                let reason = self.limits.explain(reason).to_string();
-                let problem =
-                    |event: &String| Problem { event: event.clone(), reason: reason.clone() };
-                self.problems.extend(unit.events.iter().map(problem));
-            }
-        }
-        self.done += 1;
-        if self.flow.is_continue() {
-            self.flow = (self.progress)(Progress { attached: self.done, total: self.total });
-        }
-    }
-}
-
-/// The units for events whose own programs were refused; their records are other ones then.
-fn fall_back(refused: Vec<Fallback>, stream_class: &mut StreamClass) -> Vec<Unit> {
-    let mut units = Vec::with_capacity(refused.len());
-    for Fallback { unit, fields } in refused {
-        if let Some(class) = stream_class.events.iter_mut().find(|class| class.id == unit.event.id)
-        {
-            class.fields = fields;
-        }
-        units.push(unit);
-    }
-    units
-}
-
-/// The verifier takes most of the time: one thread for each CPU.
-fn attach_others(loader: &Loader, mut others: Vec<Unit>, all: &mut All<'_>) {
-    if all.flow.is_break() {
-        return;
-    }
-    others.reverse();
-    let (queue, is_over) = (Mutex::new(others), AtomicBool::new(false));
-    let next = || queue.lock().ok().and_then(|mut queue| queue.pop());
-    let work = |done: mpsc::Sender<_>| {
-        while let Some(unit) = next() {
-            let outcome = prepare(loader, &unit).and_then(|open| loader.load(open));
-            if is_over.load(Ordering::Relaxed) {
-                break;
-            }
-            let outcome = outcome.and_then(|object| attach(&object, &unit.target));
-            if done.send((unit, outcome)).is_err() {
-                break;
-            }
-        }
-    };
-    let nr_threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel();
-        for _ in 0..nr_threads {
-            let sender = sender.clone();
-            let work = &work;
-            // If there is no thread, what is left is done below.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, move || work(sender));
-        }
-        drop(sender);
-        for (unit, outcome) in receiver {
-            all.add(unit, outcome);
-            if all.flow.is_break() {
-                // Nothing more is begun; what is being attached comes yet.
-                is_over.store(true, Ordering::Relaxed);
-                queue.lock().iter_mut().for_each(|queue| queue.clear());
-            }
-        }
-    });
-    while let Some(unit) = next() {
-        let outcome = prepare(loader, &unit)
-            .and_then(|open| loader.load(open))
-            .and_then(|object| attach(&object, &unit.target));
-        all.add(unit, outcome);
-    }
-}
-
-fn prepare(loader: &Loader, unit: &Unit) -> Result<libbpf_rs::OpenObject, Reason> {
-    let event: &Event = &unit.event;
-    let layouts = syscalls::layouts();
-    // SAFETY: integers only, without padding.
-    let mut constants = vec![(".rodata.event", unsafe { bytes_of(event) })];
-    match &unit.constant {
-        Constant::None => {}
-        Constant::Payload { fixed, nr_strings } => {
-            // SAFETY: one integer.
-            constants.push((".rodata.fixed", unsafe { bytes_of(fixed) }));
-            // SAFETY: one integer.
-            constants.push((".rodata.strings", unsafe { bytes_of(nr_strings) }));
-        }
-        Constant::Syscalls(table) => {
-            // SAFETY: an array of structures of integers without padding.
-            constants.push((".rodata.syscalls", unsafe { bytes_of(&**table) }));
-            // SAFETY: likewise.
-            constants.push((".rodata.layouts", unsafe { bytes_of(&layouts) }));
-        }
-    }
-    loader.open(unit.object, &unit.programs, &constants)
 }
 
 fn make_channel(loader: &Loader, attr: &Attr) -> Result<Channel, Error> {
@@ -523,7 +486,8 @@ mod tests {
         // Else both may be the same.
         generic.fields.pop();
         let fields = generic.fields.clone();
-        let selected = SelectedEvent { event, entry: true, exit: true, filter: None };
+        let selected =
+            SelectedEvent { event, entry: true, exit: true, filter: None, exit_filter: None };
         let spec = Spec {
             loss_mode: LossMode::Discard,
             subbuf_bytes: 1 << 16,
@@ -538,7 +502,8 @@ mod tests {
         };
         assert_eq!(session.problems(), []);
         assert_eq!(session.attached(), 1);
-        let classes = &session.stream_class().events;
+        // Behind that of the refused one.
+        let classes = session.classes().since(1);
         assert_eq!(classes.iter().map(|class| &class.fields).collect::<Vec<_>>(), [&fields]);
     }
 }

@@ -15,7 +15,8 @@ use strata_ring::LossMode;
 const MODES: [LossMode; 2] = [LossMode::Discard, LossMode::Overwrite];
 
 fn session(loss_mode: LossMode, events: Vec<KernelEvent>) -> Option<KernelSession> {
-    let one = |event| SelectedEvent { event, entry: true, exit: true, filter: None };
+    let one =
+        |event| SelectedEvent { event, entry: true, exit: true, filter: None, exit_filter: None };
     let events = events.into_iter().map(one).collect();
     let follow = Follow::Children;
     let spec = Spec { loss_mode, subbuf_bytes: 1 << 16, nr_subbufs: 4, events, follow };

@@ -36,8 +36,31 @@ fn child_process() -> Command {
     command
 }
 
+/// Makes system calls until its input ends, and says how many of each.
+#[test]
+#[ignore = "is the process that a test records"]
+fn steady_child() {
+    if std::env::var(CHILD).is_err() {
+        return;
+    }
+    let mut calls = 0u64;
+    let mut input = libc::pollfd { fd: 0, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one structure, which is there.
+    while unsafe { libc::poll(&mut input, 1, 0) } == 0 {
+        for _ in 0..20 {
+            // SAFETY: they take nothing and change nothing.
+            unsafe { libc::syscall(libc::SYS_getppid) };
+            // SAFETY: as above.
+            unsafe { libc::syscall(libc::SYS_getuid) };
+            calls += 1;
+        }
+        std::thread::sleep(std::time::Duration::from_micros(200));
+    }
+    println!("calls {calls}");
+}
+
 fn selected(event: KernelEvent) -> SelectedEvent {
-    SelectedEvent { event, entry: true, exit: true, filter: None }
+    SelectedEvent { event, entry: true, exit: true, filter: None, exit_filter: None }
 }
 
 fn call(name: &str) -> SelectedEvent {
@@ -123,7 +146,7 @@ fn record(events: Vec<SelectedEvent>) -> Option<(Records, u32, KernelSession)> {
     assert!(process.wait().unwrap().success());
     session.stop();
     let_programs_end();
-    let records = read(&mut channel, session.stream_class());
+    let records = read(&mut channel, &session.classes().stream_class());
     Some((records, pid, session))
 }
 
@@ -149,7 +172,7 @@ fn processes_that_run_already_are_followed_with_their_descendants() {
     process.wait().unwrap();
     session.stop();
     let_programs_end();
-    let records = read(&mut channel, session.stream_class());
+    let records = read(&mut channel, &session.classes().stream_class());
     // Its own, and its new child's; not that of this process' other child.
     let pid = process.id();
     let entries = &records["syscall_entry_execve"];
@@ -205,4 +228,122 @@ fn sched_switch_and_a_generic_event_have_their_values() {
         *tid == pid && payload.windows(name.len()).any(|bytes| bytes == name)
     };
     assert_eq!(records["sched_process_exec"].iter().filter(exec).count(), 1);
+}
+
+fn add(all: &mut Records, some: Records) {
+    some.into_iter().for_each(|(name, records)| all.entry(name).or_default().extend(records));
+}
+
+/// What comes from now on, until there are many of this kind, of a steady child's; how many of each.
+fn take(
+    all: &mut Records,
+    channel: &mut Channel,
+    session: &KernelSession,
+    until: &str,
+) -> HashMap<String, usize> {
+    add(all, read(channel, &session.classes().stream_class()));
+    let mut some = Records::new();
+    for _ in 0..5000 {
+        add(&mut some, read(channel, &session.classes().stream_class()));
+        if some.get(until).is_some_and(|records| records.len() > 400) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let counts = some.iter().map(|(name, records)| (name.clone(), records.len())).collect();
+    add(all, some);
+    counts
+}
+
+/// What a session that is changed while it records has of a process that goes on with what it does.
+#[test]
+fn change_while_recording_adds_and_removes_and_loses_nothing_of_the_others() {
+    let _alone = alone();
+    let go_on = &mut |_| std::ops::ControlFlow::Continue(());
+    // From no event at all.
+    let Some(mut session) = begin(spec(Vec::new(), Follow::Children)) else { return };
+    let mut channel = session.take_channel().unwrap();
+    session.start();
+    session.change(vec![call("getppid")], go_on).unwrap();
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["--exact", "steady_child", "--ignored", "--nocapture"]).env(CHILD, FILE);
+    let mut process = command
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut all = Records::new();
+    let getppid = "syscall_exit_getppid";
+    let first = take(&mut all, &mut channel, &session, getppid);
+    let ids = session.classes().stream_class().events.len();
+    let mut names: Vec<_> = first.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["syscall_entry_getppid", "syscall_exit_getppid"]);
+    // A system call in the table that is there, and a tracepoint with a program of its own.
+    session
+        .change(vec![call("getppid"), call("getuid"), tracepoint("sched", "sched_switch")], go_on)
+        .unwrap();
+    let programs = session.programs();
+    let second = take(&mut all, &mut channel, &session, "syscall_exit_getuid");
+    for name in ["syscall_entry_getuid", "syscall_exit_getuid", "sched_switch"] {
+        assert!(second.contains_key(name), "{name}: {second:?}");
+    }
+    // One is there no more, one has a filter: the other one's records are all there.
+    let mut switch = tracepoint("sched", "sched_switch");
+    let tid = all["syscall_entry_getppid"][0].0;
+    let filter = format!("next_tid == {tid}");
+    switch.filter = Some(strata_filter::Filter::parse(&filter).unwrap());
+    session.change(vec![call("getppid"), switch.clone()], go_on).unwrap();
+    let_programs_end();
+    let class = session.classes().stream_class();
+    let third = take(&mut all, &mut channel, &session, getppid);
+    assert!(!third.contains_key("syscall_entry_getuid"), "{third:?}");
+    assert!(third.contains_key("sched_switch"), "{third:?}");
+    // What is known keeps its number.
+    assert_eq!(session.classes().stream_class().events[..ids], class.events[..ids]);
+    // A refused change is none: a filter that cannot be asked, and somebody who does not wait.
+    let mut wrong = switch.clone();
+    wrong.filter = Some(strata_filter::Filter::parse("prev_tid == next_tid").unwrap());
+    let error = session.change(vec![wrong], go_on).unwrap_err().to_string();
+    assert!(error.contains("sched_switch"), "{error}");
+    let other = vec![call("getppid"), tracepoint("sched", "sched_wakeup")];
+    let given_up = session.change(other, &mut |_| std::ops::ControlFlow::Break(()));
+    assert!(matches!(given_up, Err(Error::GivenUp)), "{given_up:?}");
+    drop(process.stdin.take());
+    let output = process.wait_with_output().unwrap();
+    session.stop();
+    let_programs_end();
+    add(&mut all, read(&mut channel, &session.classes().stream_class()));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let calls = text.split("calls ").nth(1).and_then(|rest| rest.lines().next());
+    let calls: usize = calls.and_then(|calls| calls.parse().ok()).expect(&text);
+    assert_eq!(all["syscall_entry_getppid"].len(), calls);
+    assert_eq!(all["syscall_exit_getppid"].len(), calls);
+    let (some, filtered) = (all["syscall_entry_getuid"].len(), &all["sched_switch"]);
+    assert!(some > 0 && some < calls, "{some} of {calls}");
+    // The last ones are those that the filter lets through.
+    let (_, last) = filtered.last().unwrap();
+    assert_eq!(last[48..52], tid.to_ne_bytes());
+    assert!(session.programs() <= programs + 1);
+    assert_eq!(session.problems(), [] as [Problem; 0]);
+}
+
+/// Paused and resumed, several times: nothing of the pauses, all of the rest.
+#[test]
+fn session_that_is_stopped_and_started_again_records_what_is_between() {
+    let _alone = alone();
+    let Some(mut session) = begin(spec(vec![call("getppid")], Follow::Children)) else { return };
+    let mut channel = session.take_channel().unwrap();
+    for records in [true, false, true, true, false] {
+        if records {
+            session.start();
+        }
+        assert!(child_process().status().unwrap().success());
+        session.stop();
+    }
+    let_programs_end();
+    let records = read(&mut channel, &session.classes().stream_class());
+    assert_eq!(records["syscall_entry_getppid"].len(), 3 * CALLS);
+    assert_eq!(records["syscall_exit_getppid"].len(), 3 * CALLS);
+    assert_eq!(session.nested(), 0);
 }

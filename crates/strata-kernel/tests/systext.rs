@@ -205,7 +205,8 @@ fn begin(
             name => syscalls::event(syscalls::find(name).unwrap()),
         };
         let filter = filter.map(|text| Filter::parse(text).unwrap());
-        SelectedEvent { event, entry: true, exit, filter }
+        let exit_filter = filter.clone();
+        SelectedEvent { event, entry: true, exit, filter, exit_filter }
     };
     let events = calls.iter().map(one).collect();
     let follow = Follow::Children;
@@ -255,7 +256,7 @@ fn record_filtered(
     assert!(command(what).status().unwrap().success());
     session.stop();
     let_programs_end();
-    let seen = read(&mut channel, session.stream_class());
+    let seen = read(&mut channel, &session.classes().stream_class());
     Some((seen, session.counts()))
 }
 
@@ -373,7 +374,7 @@ fn text_of_a_call_whose_exit_is_not_seen_is_counted_and_not_taken_by_the_next() 
         session.stop();
         std::fs::remove_file(&fifo).unwrap();
         let_programs_end();
-        let seen = read(&mut channel, session.stream_class());
+        let seen = read(&mut channel, &session.classes().stream_class());
         let path = fifo.to_str().unwrap();
         assert!(!seen.iter().filter_map(text_record).any(|(_, _, text)| text == path));
         let entries = seen.iter().filter(|(name, ..)| name == "syscall_entry_openat");

@@ -1,6 +1,7 @@
 //! What a process' trace says of itself: its metadata.
 
 use std::io;
+use std::ops::Range;
 
 use rustix::time::{clock_gettime, ClockId};
 use strata_collect::Kinds;
@@ -49,29 +50,29 @@ impl Machine {
     }
 
     /// The metadata of a trace with one stream class, whose kinds of event records are described when they
-    /// happen; those with this id and higher ones from the begin on.
+    /// happen; those with these ids from the begin on. `since` tells kinds that come later, see [`Kinds::new`].
     ///
     /// # Errors
     /// The class is nonsense.
     pub(crate) fn kinds(
         &self,
         mut trace: Trace,
-        first_id: Option<u32>,
+        first: &Range<u32>,
+        since: impl FnMut(usize) -> Vec<EventClass> + Send + 'static,
     ) -> Result<Kinds, TraceError> {
         let mut class = trace.streams.pop().unwrap_or_else(|| stream_class(OF_KERNEL, Vec::new()));
         let events = std::mem::take(&mut class.events);
         trace.streams.push(class.clone());
         let text = self.describe(&trace);
-        class.events.clone_from(&events);
-        let first: Vec<usize> = (0..events.len())
-            .filter(|&index| first_id.is_some_and(|first_id| events[index].id >= first_id))
-            .collect();
+        let is_first = |at: &usize| first.contains(&events[*at].id);
+        let first: Vec<usize> = (0..events.len()).filter(is_first).collect();
+        class.events = events;
         let (version, order, id) = (self.version, trace.byte_order, class.id);
-        let mut kinds = Kinds::new(text, &class, move |text, index| {
+        let describe = move |text: &mut String, event: &EventClass| {
             // A String takes everything.
-            let event = events.get(index).map(std::slice::from_ref).unwrap_or_default();
-            let _ = metadata::append_as(version, text, order, id, event);
-        })?;
+            let _ = metadata::append_as(version, text, order, id, std::slice::from_ref(event));
+        };
+        let mut kinds = Kinds::new(text, class, describe, since)?;
         first.into_iter().for_each(|index| kinds.add(index));
         Ok(kinds)
     }
@@ -135,21 +136,27 @@ impl Machine {
             byte_order: ByteOrder::NATIVE,
             environment: kernel_environment(&host),
             clock: self.clock.clone(),
-            streams: vec![if as_lttng { as_numbers(class) } else { class }],
+            streams: vec![as_analyses_expect(class, as_lttng)],
         }
     }
+}
+
+fn as_analyses_expect(mut class: StreamClass, as_lttng: bool) -> StreamClass {
+    if as_lttng {
+        as_numbers(&mut class.events);
+    }
+    class
 }
 
 /// Analyses take these for numbers, as LTTng records them, where they take the trace for LTTng's: Trace Compass
 /// `prev_state` and `vec`, lttng-analyses the flags of `open` and the family of `socket`. Readers based on
 /// babeltrace 1 also warn of each value without a label of its own, so of most sets of flags.
-fn as_numbers(mut class: StreamClass) -> StreamClass {
-    for field in class.events.iter_mut().flat_map(|event| &mut event.fields) {
+pub(crate) fn as_numbers(events: &mut [EventClass]) {
+    for field in events.iter_mut().flat_map(|event| &mut event.fields) {
         if let FieldClass::Enumeration(enumeration) = &field.class {
             field.class = FieldClass::Integer(enumeration.integer);
         }
     }
-    class
 }
 
 /// One process, as its trace describes it.
@@ -323,7 +330,7 @@ mod tests {
             stream_class(OF_KERNEL, vec![event(0, "one"), event(1, "two"), event(2, "dump")]);
         let mut trace = machine.kernel_trace(new_uuid().unwrap(), "", false, class);
         let whole = machine.describe(&trace);
-        let mut kinds = machine.kinds(trace.clone(), Some(2)).unwrap();
+        let mut kinds = machine.kinds(trace.clone(), &(2..3), |_| Vec::new()).unwrap();
         trace.streams[0].events.drain(..2);
         assert_eq!(kinds.text(), machine.describe(&trace));
         kinds.add(0);

@@ -44,6 +44,9 @@ pub enum SessionError {
     /// No event that is recorded can pass the filter, or a part of it. Several lines.
     #[error(transparent)]
     KernelFilter(#[from] strata_kernel::filter::Slips),
+    /// The filters of several rules cannot be one.
+    #[error("the filters of the rules that select one event, together: {0}")]
+    Filters(Box<strata_filter::ParseError>),
     /// The filter cannot be asked in applications.
     #[error(transparent)]
     Filter(#[from] strata_user::FilterError),

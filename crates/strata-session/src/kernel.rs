@@ -43,9 +43,11 @@ use crate::shared::Voice;
 use crate::statedump;
 use crate::stop::Stop;
 use crate::threads::{joined, snapshot, spawn};
+use change::Begun;
 use rules::RuleFilters;
 use source::{KernelSource, KernelTrace, Recorded};
 
+mod change;
 mod rules;
 mod source;
 
@@ -66,6 +68,11 @@ pub(crate) struct KernelLayer {
     recorded: Arc<Mutex<Recorded>>,
     orders: Option<Sender<Order<KernelSource>>>,
     moving: Option<JoinHandle<Counts>>,
+    begun: Option<Begun>,
+    /// The rules, as they were written.
+    given: Vec<String>,
+    /// Events of probes.
+    nr_probes: u64,
 }
 
 /// Programs in the kernel.
@@ -112,10 +119,8 @@ impl KernelLayer {
         if stop.flow().is_break() {
             return Err(stopped());
         }
-        if described.is_empty() {
-            return Ok(layer);
-        }
-        if let Some(filter) = &asked.filter {
+        layer.begun = Some(Begun::new(options, stop, &described, layer.nr_probes));
+        if let (Some(filter), false) = (&asked.filter, described.is_empty()) {
             check_filter(filter, &described, options.records_applications())?;
         }
         let spec = Spec {
@@ -138,6 +143,7 @@ impl KernelLayer {
         }
         layer.remarks.extend(session.remark().map(str::to_owned));
         let attached = Attached::new(session, asked, context, of_others)?;
+        layer.given.clone_from(&asked.rules);
         layer.attached = Some(attached);
         layer.context = Some(Arc::clone(context));
         Ok(layer)
@@ -160,9 +166,10 @@ impl KernelLayer {
             return Ok(self.by_default());
         }
         let refused = self.attached.iter().flat_map(|one| one.session.problems());
-        let mut reasons = refused.map(|problem| &problem.reason);
-        let reason = reasons.next().or(self.problems.first().map(|problem| &problem.reason));
-        let why = reason.map_or_else(|| "it has none of the events".to_owned(), String::clone);
+        let mut reasons = refused.map(|problem| problem.reason);
+        let known = self.problems.first().map(|problem| problem.reason.clone());
+        let why = reasons.next().or(known);
+        let why = why.unwrap_or_else(|| "it has none of the events".to_owned());
         Err(NoKernel { why, is_failure: true })
     }
 
@@ -197,13 +204,14 @@ impl KernelLayer {
                 return Err(SessionError::Stopped(stop.signal()));
             }
             notify(Notice::Describing { described: index as u64, total: total as u64 });
-            let filter = filters.of(&chosen)?;
+            let filter = filters.of(&chosen)?.or(asked.filter.clone());
             match catalog.describe(&chosen.event) {
                 Ok(event) => described.push(SelectedEvent {
                     event,
                     entry: chosen.entry,
                     exit: chosen.exit,
-                    filter: filter.or(asked.filter.clone()),
+                    exit_filter: filter.clone(),
+                    filter,
                 }),
                 Err(error) => self
                     .problems
@@ -226,13 +234,15 @@ impl KernelLayer {
         let failed = |error| SessionError::Probe(Box::new(error));
         let probes = parse_all(&asked.probes).map_err(failed)?;
         self.remarks = probes.remarks;
-        self.selected += probes.events.len() as u64;
+        self.nr_probes = probes.events.len() as u64;
+        self.selected += self.nr_probes;
         let filter = &asked.filter;
         events.extend(probes.events.into_iter().map(|event| SelectedEvent {
             event,
             entry: true,
             exit: true,
             filter: filter.clone(),
+            exit_filter: filter.clone(),
         }));
         Ok(())
     }
@@ -292,7 +302,7 @@ impl Layer for KernelLayer {
 
     /// Events that are being recorded.
     fn events(&self) -> Option<u64> {
-        let failed = self.attached.as_ref().map_or(0, |one| nr_refused(one.session.problems()));
+        let failed = self.attached.as_ref().map_or(0, |one| nr_refused(&one.session.problems()));
         let known = self.selected.saturating_sub(self.problems.len() as u64);
         Some(known.saturating_sub(failed))
     }
@@ -305,28 +315,33 @@ impl Layer for KernelLayer {
         snapshot(self.orders.as_ref(), output)
     }
 
-    fn change(&mut self, _wanted: &Wanted) -> Result<(), SessionError> {
-        Err(SessionError::Unchangeable { layer: KERNEL })
+    fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
+        self.change_to(wanted)
     }
 
-    fn pause(&mut self) {}
+    fn pause(&mut self) {
+        if let Some(attached) = &mut self.attached {
+            attached.session.stop();
+        }
+    }
 
-    fn resume(&mut self) {}
+    fn resume(&mut self) {
+        if let Some(attached) = &mut self.attached {
+            attached.session.start();
+        }
+    }
 
     fn look(&self) -> Look {
         let rule =
             |one: &KernelRuleReport| RuleReport { rule: one.rule.clone(), matched: one.matched };
         let problems = self.attached.iter().flat_map(|one| one.session.problems());
-        let problems = problems.map(|one| (&one.event, &one.reason));
-        let problems = problems.chain(self.problems.iter().map(|one| (&one.event, &one.reason)));
+        let problems = problems.map(|one| (one.event.clone(), one.reason.clone()));
+        let known = self.problems.iter().map(|one| (one.event.clone(), one.reason.clone()));
         Look {
             rules: self.rules.iter().map(rule).collect(),
             not_reached: problems
-                .map(|(event, reason)| NotReached {
-                    pid: 0,
-                    name: event.clone(),
-                    reason: reason.clone(),
-                })
+                .chain(known)
+                .map(|(name, reason)| NotReached { pid: 0, name, reason })
                 .collect(),
             figures: self.voice.as_ref().map(Voice::figures).unwrap_or_default(),
             processes: 0,
@@ -355,13 +370,11 @@ impl Layer for KernelLayer {
         let selected = self.events().unwrap_or(0);
         if let Some(attached) = &self.attached {
             failures = attached.session.counts();
-            let problems = attached.session.problems().iter();
+            let problems = attached.session.problems().into_iter();
             // Who is not there is one of those that are not reached.
             let events = problems.filter(|problem| !is_process(problem));
-            self.problems.extend(events.map(|problem| EventProblem {
-                event: problem.event.clone(),
-                reason: problem.reason.clone(),
-            }));
+            self.problems
+                .extend(events.map(|Problem { event, reason }| EventProblem { event, reason }));
         }
         let recorded = std::mem::take(&mut *lock(&self.recorded));
         let kernel = ProcessReport {
@@ -412,23 +425,16 @@ impl Attached {
     ) -> Result<Attached, SessionError> {
         let system = |source| SessionError::System { what: "make a number for the trace", source };
         let uuid = new_uuid().map_err(system)?;
-        let mut class = session.stream_class().clone();
-        let dump_id = is_dumped.then(|| statedump::describe(&mut class));
-        let trace =
-            context.machine.kernel_trace(uuid, &context.created, asked.as_lttng, class.clone());
-        trace.validate()?;
+        let of_dump = match is_dumped {
+            true => session.classes().add(statedump::describe),
+            false => 0..0,
+        };
+        let (classes, as_lttng) = (session.classes().clone(), asked.as_lttng);
+        let trace = KernelTrace { uuid, classes, of_dump, as_lttng };
+        let kinds = Some(trace.kinds(context, uuid)?);
         let channel = session.take_channel();
         let not_run = Arc::new(AtomicU64::new(0));
-        let kinds = Some(context.machine.kinds(trace, dump_id)?);
-        Ok(Attached {
-            channel,
-            kinds,
-            trace: KernelTrace { uuid, class, dump_id, as_lttng: asked.as_lttng },
-            not_run,
-            session,
-            as_lttng: asked.as_lttng,
-            span_from: None,
-        })
+        Ok(Attached { channel, kinds, trace, not_run, session, as_lttng, span_from: None })
     }
 }
 
@@ -474,7 +480,10 @@ fn is_process(problem: &Problem) -> bool {
 
 /// Whether threads can be in the trace that began before it: only then a reader needs to be told of them.
 fn is_of_others(spec: &Spec) -> bool {
-    spec.follow != Follow::Children || spec.events.iter().any(|chosen| !chosen.event.is_followed)
+    // Which come later is not known.
+    spec.events.is_empty()
+        || spec.follow != Follow::Children
+        || spec.events.iter().any(|chosen| !chosen.event.is_followed)
 }
 
 /// `has_others`: what is no event of the kernel's may be one of applications.

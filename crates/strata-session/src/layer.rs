@@ -100,7 +100,7 @@ pub(crate) trait Layer {
     /// What the system says.
     fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error>;
 
-    /// Records what `wanted` says, from now on and instead of what it did. No record is missing, and none is there
+    /// Records what `wanted` says, from now on and instead of what it did. Each record is there, and none
     /// twice, of an event that is selected before and after. What could not be changed is as it was.
     /// While it is paused, this counts from [`Layer::resume`] on.
     ///

@@ -1,6 +1,7 @@
 //! What runs on the machine when the kernel's layer begins, as a stream of its own in its trace: readers name
 //! threads by it that did not begin while it was recorded.
 
+use std::ops::Range;
 use std::path::Path;
 
 use strata_collect::{Error, Sink};
@@ -16,11 +17,13 @@ use crate::report::Counts;
 /// The stream's file.
 pub(crate) const FILE: &str = "statedump_0";
 
-/// Adds the kinds of records of the dump; the id of the first.
-pub(crate) fn describe(class: &mut StreamClass) -> u32 {
+/// Adds the kinds of records of the dump; their ids.
+pub(crate) fn describe(class: &mut StreamClass) -> Range<u32> {
     let first_id = class.events.iter().map(|event| event.id + 1).max().unwrap_or(0);
-    class.events.extend(event_classes(first_id));
-    first_id
+    let kinds = event_classes(first_id);
+    let ids = first_id..first_id + kinds.len() as u32;
+    class.events.extend(kinds);
+    ids
 }
 
 /// Which trace, and how its stream is told from others.
@@ -112,7 +115,7 @@ mod tests {
         let trace =
             Machine::new(LossMode::Discard, Version::One).kernel_trace(uuid, "", false, class);
         files.set_metadata(&strata_ctf::metadata::write(&trace)).unwrap();
-        let place = Place { uuid, stream_id: 0, stream_instance: 2, first_id };
+        let place = Place { uuid, stream_id: 0, stream_instance: 2, first_id: first_id.start };
         let dump = write(&mut files, &place).unwrap();
         let (at, counts) = (dump.header.timestamp_begin, &dump.counts);
         // As it is where its stream is as long as the others: times stay what they are.
@@ -173,10 +176,10 @@ mod tests {
     #[test]
     fn kinds_of_the_dump_have_ids_behind_all_others() {
         let mut class = stream_class(OF_KERNEL, Vec::new());
-        assert_eq!(describe(&mut class), 0);
+        assert_eq!(describe(&mut class).start, 0);
         let of_dump = class.events.len();
         // A second time: behind those.
-        assert_eq!(describe(&mut class), of_dump as u32);
+        assert_eq!(describe(&mut class), of_dump as u32..2 * of_dump as u32);
         let mut ids: Vec<u32> = class.events.iter().map(|event| event.id).collect();
         ids.dedup();
         assert_eq!(ids, (0..2 * of_dump as u32).collect::<Vec<_>>());

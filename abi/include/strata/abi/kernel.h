@@ -12,7 +12,7 @@
  *
  * What one program records is its constant `event` (.rodata.event, frozen before the program is loaded):
  * the verifier knows its values and removes what it does not need. Those of system calls also have the
- * constants `syscalls`, a struct strata_abi_kernel_syscall for each.
+ * table `syscalls` (.data.syscalls), a struct strata_abi_kernel_syscall for each; the tracer has it mapped.
  */
 #ifndef STRATA_ABI_KERNEL_H
 #define STRATA_ABI_KERNEL_H
@@ -47,9 +47,12 @@
 #define STRATA_ABI_KERNEL_FOLLOW_AT_EXEC 1u /* recorded from its next execve on */
 #define STRATA_ABI_KERNEL_FOLLOW_ALL	 2u /* recorded, and all that it makes */
 
+/* Programs that are switched on and off one by one; those beyond share the switch 0. */
+#define STRATA_ABI_KERNEL_SWITCHES 8128u
+
 /*
  * offset  size  field        unit     written by
- *      0     4  active                tracer; 1: events are recorded. Looked at first, but for early tests
+ *      0     4  reserved
  *      4     4  following             tracer; 1: events with `followed` only of tasks with FOLLOW_ALL
  *      8     4  tracer                tracer, and the walk over all tasks; the tracer's tgid: events with
  *                                          `followed` are not recorded of it
@@ -58,9 +61,11 @@
  *     24     8  cut          field    programs, atomic; text longer than STRATA_ABI_KERNEL_TEXT_MAX
  *     32     8  unread       field    programs, atomic; could not be read, of calls that have not returned yet:
  *                                          of those that never do, unreadable
+ *     64  8128  on                    tracer; at `switch` of a program 1: it records. Looked at first, but for
+ *                                          early tests
  */
 struct strata_abi_kernel_control {
-	uint32_t active;
+	uint32_t reserved1;
 	uint32_t following;
 	uint32_t tracer;
 	uint32_t reserved0;
@@ -68,8 +73,9 @@ struct strata_abi_kernel_control {
 	uint64_t cut;
 	uint64_t unread;
 	uint64_t reserved[3];
+	uint8_t on[STRATA_ABI_KERNEL_SWITCHES];
 };
-STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_control) == 64, "kernel control size");
+STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_control) == 8192, "kernel control size");
 STRATA_ABI_ASSERT(offsetof(struct strata_abi_kernel_control, unreadable) == 16, "unreadable");
 
 /*
@@ -179,6 +185,8 @@ struct strata_abi_kernel_event {
 	uint8_t nr_parts;
 	uint8_t reads_again; /* of system calls: one of them has CALL_MEMORY */
 	uint8_t reserved;
+	uint32_t switch_at; /* in `on` of the control, less than SWITCHES */
+	uint32_t reserved1;
 	struct strata_abi_kernel_part part[STRATA_ABI_KERNEL_PARTS_MAX];
 	struct strata_abi_kernel_filter filter[2];
 };
@@ -252,6 +260,12 @@ struct strata_abi_kernel_event {
 #define STRATA_ABI_KERNEL_CALL_INTERRUPTED 4u
 /* What it gives back is there only if it does not return 0. */
 #define STRATA_ABI_KERNEL_CALL_NOT_ZERO 8u
+/*
+ * Its entry is recorded, its exit is. Set and cleared while programs run; whatever else is said of a call stays as it
+ * was when one of them was set first.
+ */
+#define STRATA_ABI_KERNEL_CALL_ENTRY 16u
+#define STRATA_ABI_KERNEL_CALL_EXIT  32u
 
 /* No event record class: not recorded. */
 #define STRATA_ABI_KERNEL_NO_ID UINT32_MAX

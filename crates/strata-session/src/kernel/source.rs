@@ -1,6 +1,7 @@
 //! The packets of the kernel: what the pump asks while it takes them, and what becomes of the trace.
 
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,25 +10,49 @@ use strata_collect::{
     Collector, Counts, Error, Identity, Kinds, Monitor, Opened, Output, Producer, Sink, Source,
 };
 use strata_ctf::end_mark::Losses;
-use strata_model::{StreamClass, Uuid};
+use strata_kernel::Classes;
+use strata_model::{TraceError, Uuid};
 
-use crate::describe::new_uuid;
+use crate::describe::{as_numbers, new_uuid};
 use crate::layer::Context;
 use crate::lock::lock;
 use crate::report::KERNEL;
 use crate::shared::Voice;
 use crate::statedump::{self, Dump};
 
+/// The one stream class of the kernel's trace.
+const STREAM: u32 = 0;
+
 /// Which trace it is.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelTrace {
     pub(crate) uuid: Uuid,
-    /// With the classes of the dump of what runs, if there is one.
-    pub(crate) class: StreamClass,
-    /// The id of the first of these.
-    pub(crate) dump_id: Option<u32>,
+    /// With those of the dump of what runs, if there is one. They grow while it is recorded.
+    pub(crate) classes: Classes,
+    /// The ids of these.
+    pub(crate) of_dump: Range<u32>,
     /// Its environment is to be what analyses of LTTng's traces look for.
     pub(crate) as_lttng: bool,
+}
+
+impl KernelTrace {
+    /// What describes it, and more when there is more.
+    ///
+    /// # Errors
+    /// A class is nonsense.
+    pub(crate) fn kinds(&self, context: &Context, uuid: Uuid) -> Result<Kinds, TraceError> {
+        let (machine, class) = (&context.machine, self.classes.stream_class());
+        let trace = machine.kernel_trace(uuid, &context.created, self.as_lttng, class);
+        trace.validate()?;
+        let (classes, as_lttng) = (self.classes.clone(), self.as_lttng);
+        machine.kinds(trace, &self.of_dump, move |known| {
+            let mut new = classes.since(known);
+            if as_lttng {
+                as_numbers(&mut new);
+            }
+            new
+        })
+    }
 }
 
 /// What was recorded.
@@ -61,11 +86,11 @@ pub(crate) struct KernelSource {
 impl KernelSource {
     /// A trace of this number that goes there.
     fn opened_as(&self, uuid: Uuid, sink: Box<dyn Sink>) -> Opened {
-        let class = self.trace.class.clone();
+        let classes = self.trace.classes.clone();
         Opened {
             sink,
-            identity: Identity { uuid, stream_id: class.id },
-            classes: Box::new(move || Some(class.clone())),
+            identity: Identity { uuid, stream_id: STREAM },
+            classes: Box::new(move || Some(classes.stream_class())),
             metadata: String::new(),
             kinds: None,
             span_from: None,
@@ -74,12 +99,14 @@ impl KernelSource {
 
     /// Says what runs already, if somebody's begin is not in the trace.
     fn dump(&self, uuid: Uuid, sink: &mut dyn Sink) -> Result<Dump, Error> {
-        let Some(first_id) = self.trace.dump_id else { return Ok(Dump::default()) };
+        if self.trace.of_dump.is_empty() {
+            return Ok(Dump::default());
+        }
         let place = statedump::Place {
             uuid,
-            stream_id: self.trace.class.id,
+            stream_id: STREAM,
             stream_instance: self.dump_stream,
-            first_id,
+            first_id: self.trace.of_dump.start,
         };
         statedump::write(sink, &place)
     }
@@ -101,11 +128,8 @@ impl Source for KernelSource {
         let sink = output.trace(KERNEL, None)?;
         let failed = |source| Error::Write { path: sink.path().to_owned(), source };
         let uuid = new_uuid().map_err(failed)?;
-        let KernelTrace { class, dump_id, as_lttng, .. } = self.trace.clone();
-        let machine = &self.context.machine;
-        let trace = machine.kernel_trace(uuid, &self.context.created, as_lttng, class);
-        let kinds =
-            machine.kinds(trace, dump_id).map_err(|error| failed(io::Error::other(error)))?;
+        let kinds = self.trace.kinds(&self.context, uuid);
+        let kinds = kinds.map_err(|error| failed(io::Error::other(error)))?;
         self.snapshot_uuid = uuid;
         Ok(Opened { kinds: Some(kinds), ..self.opened_as(uuid, sink) })
     }

@@ -1,4 +1,10 @@
+use std::path::Path;
+use std::time::Duration;
+
 use super::*;
+use crate::folder::TraceFolder;
+use crate::layer::Rule;
+use crate::scratch_tests::{context, Scratch};
 
 fn asked(pids: &[u32], command: &[&str], all_processes: bool) -> Follow {
     let options = Options {
@@ -60,7 +66,7 @@ fn selected(name: &str, is_followed: bool, (entry, exit): (bool, bool)) -> Selec
         sources: Vec::new(),
         exit_sources: Vec::new(),
     };
-    SelectedEvent { event, entry, exit, filter: None }
+    SelectedEvent { event, entry, exit, filter: None, exit_filter: None }
 }
 
 #[test]
@@ -75,7 +81,7 @@ fn threads_that_were_there_before_are_told_unless_all_are_the_command_s() {
     for (spec, wanted) in [
         (spec(Follow::Children, &[true, true]), false),
         (spec(Follow::Children, &[true, false]), true),
-        (spec(Follow::Children, &[]), false),
+        (spec(Follow::Children, &[]), true),
         (spec(Follow::Everyone, &[true]), true),
         (spec(Follow::Processes(vec![7]), &[true]), true),
     ] {
@@ -181,4 +187,92 @@ fn rules_without_a_match_have_names_that_were_perhaps_meant() {
     let reports = rule_reports(matched, &catalog);
     assert!(reports[0].similar.iter().any(|name| name == "sched_switch"), "{reports:?}");
     assert_eq!((reports[1].matched, &reports[1].similar[..]), (1, &[][..]));
+}
+
+fn wanted(rules: &[(&str, Option<&str>)]) -> Wanted {
+    let rule = |&(text, filter): &(&str, Option<&str>)| Rule {
+        text: text.to_owned(),
+        filter: filter.map(|text| Filter::parse(text).unwrap()),
+    };
+    Wanted { rules: rules.iter().map(rule).collect() }
+}
+
+/// Until the child has slept some more.
+fn let_sleep(sleeps: &Path) {
+    let count = || std::fs::read_to_string(sleeps).map_or(0, |text| text.lines().count());
+    let before = count();
+    while count() < before + 20 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A layer that begins with nothing and is changed, and what another reader finds in its trace.
+#[test]
+fn layer_that_is_changed_has_a_trace_that_describes_all_that_came() {
+    let scratch = Scratch::new("kernel-change");
+    let context = context(TraceFolder::create(&scratch.0.join("t")).unwrap());
+    let (options, kernel, stop) = (Options::default(), KernelOptions::default(), Stop::new());
+    let asked = Asked { options: &options, kernel: &kernel, context: &context, stop: &stop };
+    let mut layer = match KernelLayer::begin(&asked, &mut |_| ()) {
+        Ok(layer) => layer,
+        Err(error @ SessionError::Kernel { .. }) => return eprintln!("skip: {error}"),
+        Err(error) => panic!("{error}"),
+    };
+    let sleeps = scratch.0.join("sleeps");
+    let script = "while :; do echo; sleep 0.001; done > \"$0\"";
+    let mut child =
+        std::process::Command::new("sh").args(["-c", script]).arg(&sleeps).spawn().unwrap();
+    layer.start();
+    layer.run();
+    // A rule that selects nothing, and a filter that nothing can pass: all is as it was.
+    let error = layer.change(&wanted(&[("sched_swich", None)])).unwrap_err();
+    assert!(matches!(error, SessionError::NothingSelected(_)), "{error}");
+    let error = layer.change(&wanted(&[("sched_switch", Some("nofield == 1"))])).unwrap_err();
+    assert!(matches!(error, SessionError::KernelFilter(_)), "{error}");
+    let error = layer.change(&wanted(&[("sched_switch", Some("prev_tid == next_tid"))]));
+    assert!(error.unwrap_err().to_string().contains("'sched_switch'"));
+    assert_eq!(layer.events(), Some(0));
+    layer.change(&wanted(&[("sched_process_fork", None)])).unwrap();
+    let_sleep(&sleeps);
+    // Two rules that select one event, each some of its records; and one with both ends of a system call.
+    let pid = child.id();
+    let (own, other) = (format!("pid == {pid}"), "comm == \"sleep\"".to_owned());
+    let rules = [
+        ("sched_process_fork", Some(own.as_str())),
+        ("sched_process_e*", Some(&other)),
+        ("sched_process_exec,!sched_process_free", Some(&own)),
+        ("wait4", None),
+    ];
+    layer.change(&wanted(&rules)).unwrap();
+    let_sleep(&sleeps);
+    layer.pause();
+    let_sleep(&sleeps);
+    layer.resume();
+    let_sleep(&sleeps);
+    layer.change(&wanted(&[("syscall_exit_wait4", None)])).unwrap();
+    let_sleep(&sleeps);
+    layer.stop();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    context.shared.stop(crate::report::EndReason::Duration);
+    layer.join();
+    let ended = Box::new(layer).end();
+    let kernel = &ended.report.processes[0];
+    // With that of 32-bit programs.
+    assert_eq!((kernel.tracepoints, kernel.selected), (2, 2));
+    assert_eq!(kernel.counts.discarded.total(), 0);
+    let folder = kernel.folder.as_ref().unwrap();
+    let told = std::process::Command::new("babeltrace2").arg(folder).output();
+    let Ok(told) = told else { return eprintln!("skip: no babeltrace2") };
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let told = String::from_utf8(told.stdout).unwrap();
+    let count =
+        |name: &str| told.lines().filter(|line| line.contains(&format!(" {name}: "))).count();
+    for name in ["sched_process_fork", "sched_process_exec", "sched_process_exit"] {
+        assert!(count(name) >= 10, "{name}: {}", count(name));
+    }
+    let (entries, exits) = (count("syscall_entry_wait4"), count("syscall_exit_wait4"));
+    assert!(entries >= 20 && exits >= entries + 10, "{entries} {exits}");
+    assert_eq!(told.lines().count() as u64, kernel.counts.records);
+    ended.detaching.wait();
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use strata_collect::{Arrival, Keep, Order, Pump};
 use strata_ctf::end_mark::{EndMark, Ending, FILE};
-use strata_model::{ByteOrder, RecordHeader};
+use strata_model::{ByteOrder, RecordHeader, StreamClass};
 
 use super::*;
 use crate::describe::new_uuid;
@@ -13,9 +13,9 @@ use crate::folder::TraceFolder;
 use crate::report::EndReason;
 use crate::scratch_tests::{channel, context, Nowhere, Scratch};
 
-fn kinds(class: &StreamClass) -> Kinds {
+fn kinds(class: StreamClass) -> Kinds {
     assert_eq!(ByteOrder::NATIVE, ByteOrder::Little);
-    Kinds::new("x".into(), class, |_, _| ()).unwrap()
+    Kinds::new("x".into(), class, |_, _| (), |_| Vec::new()).unwrap()
 }
 
 /// A source of a channel of so many streams in which nothing is, on its way to a pump.
@@ -37,8 +37,8 @@ fn source(
     let source = KernelSource {
         context: Arc::clone(context),
         voice: voice.clone(),
-        kinds: Some(kinds(&class)),
-        trace: KernelTrace { uuid, class, dump_id: None, as_lttng: false },
+        kinds: Some(kinds(class.clone())),
+        trace: KernelTrace { uuid, classes: Classes::new(class), of_dump: 0..0, as_lttng: false },
         span_from: None,
         not_run: Arc::new(AtomicU64::new(not_run)),
         dump_stream: streams.into(),

@@ -1,0 +1,235 @@
+//! Loads and attaches what is wanted, in several threads: the verifier takes most of the time.
+
+use crate::attach::{attach, Attached};
+use crate::classes::{id_of, Classes};
+use crate::control::{Calls, Shared, Switch};
+use crate::error::Reason;
+use crate::limits::Limits;
+use crate::load::{bytes_of, Loader};
+use crate::object::Object;
+use crate::plan::{Constant, Fallback, Unit};
+use crate::running::{Key, Running, RunningCalls};
+use crate::session::{Problem, Progress};
+use crate::syscalls;
+use libbpf_rs::MapCore;
+use std::ops::ControlFlow;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{mpsc, Arc, Mutex};
+use strata_abi::kernel::Event;
+
+/// What loading needs, and what has become of the units so far.
+pub(crate) struct Attaching<'p> {
+    pub(crate) shared: &'p Arc<Shared>,
+    pub(crate) classes: &'p Classes,
+    pub(crate) limits: &'p Limits,
+    pub(crate) progress: &'p mut dyn FnMut(Progress) -> ControlFlow<()>,
+    pub(crate) running: Vec<Running>,
+    pub(crate) flow: ControlFlow<()>,
+    done: usize,
+    total: usize,
+    refused: Vec<(Fallback, Key)>,
+}
+
+/// A unit on its way.
+struct Job {
+    unit: Unit,
+    /// That of the unit that was wanted.
+    key: Key,
+    switch: Switch,
+}
+
+/// Its programs, and the table that they look at.
+struct Loaded(Vec<Attached>, Option<Calls>);
+
+impl<'p> Attaching<'p> {
+    pub(crate) fn new(
+        shared: &'p Arc<Shared>,
+        classes: &'p Classes,
+        limits: &'p Limits,
+        progress: &'p mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Attaching<'p> {
+        Attaching {
+            shared,
+            classes,
+            limits,
+            progress,
+            running: Vec::new(),
+            flow: ControlFlow::Continue(()),
+            done: 0,
+            total: 0,
+            refused: Vec::new(),
+        }
+    }
+
+    /// All of them, switched off; those that the kernel refuses have nothing attached. `loaded`: objects that
+    /// have made the maps that others share.
+    pub(crate) fn run(&mut self, loader: &mut Loader, loaded: &mut Vec<Object>, units: Vec<Unit>) {
+        self.total = units.len();
+        let mut jobs: Vec<Job> = units.into_iter().map(|unit| self.job(unit, None)).collect();
+        while !jobs.is_empty() && self.flow.is_continue() {
+            let mut others = Vec::new();
+            for job in jobs {
+                if loaded.contains(&job.unit.object) || self.flow.is_break() {
+                    others.push(job);
+                    continue;
+                }
+                let outcome = prepare(loader, &job).and_then(|open| loader.load_first(open));
+                if outcome.is_ok() {
+                    loaded.push(job.unit.object);
+                }
+                let outcome = outcome.and_then(|object| settle(&object, &job));
+                self.add(job, outcome);
+            }
+            self.attach_others(loader, others);
+            jobs = self.fall_back();
+        }
+    }
+
+    fn job(&self, unit: Unit, key: Option<Key>) -> Job {
+        let key = key.unwrap_or_else(|| unit.key());
+        Job { unit, key, switch: Switch::take(self.shared) }
+    }
+
+    fn add(&mut self, job: Job, outcome: Result<Loaded, Reason>) {
+        let Job { mut unit, key, switch } = job;
+        match (outcome, unit.fallback.take()) {
+            (Ok(Loaded(attached, memory)), _) => {
+                let calls = match (memory, unit.constant) {
+                    (Some(memory), Constant::Syscalls(table, held)) => {
+                        Some(RunningCalls { memory, table, held })
+                    }
+                    _ => None,
+                };
+                let (refused, not_run_before) = (None, 0);
+                let events = unit.events;
+                let one = Running { attached, switch, key, events, calls, refused, not_run_before };
+                self.running.push(one);
+            }
+            (Err(_), Some(fallback)) => {
+                self.total += 1;
+                self.refused.push((*fallback, key));
+            }
+            (Err(reason), None) => {
+                let refused = Some(self.limits.explain(reason).to_string());
+                self.running.push(Running {
+                    attached: Vec::new(),
+                    switch,
+                    key,
+                    events: unit.events,
+                    calls: None,
+                    refused,
+                    not_run_before: 0,
+                });
+            }
+        }
+        self.done += 1;
+        if self.flow.is_continue() {
+            self.flow = (self.progress)(Progress { attached: self.done, total: self.total });
+        }
+    }
+
+    /// For events whose own programs were refused; their records are other ones then.
+    fn fall_back(&mut self) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for (Fallback { mut unit, fields }, key) in std::mem::take(&mut self.refused) {
+            let name = unit.events.first().cloned().unwrap_or_default();
+            unit.event.id = self.classes.add(|class| id_of(&mut class.events, &name, fields));
+            jobs.push(self.job(unit, Some(key)));
+        }
+        jobs
+    }
+
+    /// One thread for each CPU.
+    fn attach_others(&mut self, loader: &Loader, mut others: Vec<Job>) {
+        if self.flow.is_break() {
+            return;
+        }
+        others.reverse();
+        let (queue, is_over) = (Mutex::new(others), AtomicBool::new(false));
+        let next = || queue.lock().ok().and_then(|mut queue| queue.pop());
+        let work = |done: mpsc::Sender<_>| {
+            while let Some(job) = next() {
+                let outcome = prepare(loader, &job).and_then(|open| loader.load(open));
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let outcome = outcome.and_then(|object| settle(&object, &job));
+                if done.send((job, outcome)).is_err() {
+                    break;
+                }
+            }
+        };
+        let nr_threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            let (sender, receiver) = mpsc::channel();
+            for _ in 0..nr_threads {
+                let sender = sender.clone();
+                let work = &work;
+                // If there is no thread, what is left is done below.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, move || work(sender));
+            }
+            drop(sender);
+            for (job, outcome) in receiver {
+                self.add(job, outcome);
+                if self.flow.is_break() {
+                    // Nothing more is begun; what is being attached comes yet.
+                    is_over.store(true, Ordering::Relaxed);
+                    queue.lock().iter_mut().for_each(|queue| queue.clear());
+                }
+            }
+        });
+        while let Some(job) = next() {
+            let outcome = prepare(loader, &job)
+                .and_then(|open| loader.load(open))
+                .and_then(|object| settle(&object, &job));
+            self.add(job, outcome);
+        }
+    }
+
+    /// Events of those that are refused.
+    pub(crate) fn problems(running: &[Running]) -> impl Iterator<Item = Problem> + '_ {
+        running.iter().flat_map(|one| {
+            let problem = |reason: &String, event: &String| Problem {
+                event: event.clone(),
+                reason: reason.clone(),
+            };
+            let of = move |event| one.refused.as_ref().map(|reason| problem(reason, event));
+            one.events.iter().filter_map(of)
+        })
+    }
+}
+
+fn settle(object: &libbpf_rs::Object, job: &Job) -> Result<Loaded, Reason> {
+    let mut calls = None;
+    if matches!(job.unit.constant, Constant::Syscalls(..)) {
+        let map = object.maps().find(|map| map.name() == ".data.syscalls");
+        let map = map.ok_or_else(|| Reason("they have no table of system calls".into()))?;
+        calls = Some(Calls::new(map.as_fd())?);
+    }
+    Ok(Loaded(attach(object, &job.unit.target)?, calls))
+}
+
+fn prepare(loader: &Loader, job: &Job) -> Result<libbpf_rs::OpenObject, Reason> {
+    let Job { unit, switch, .. } = job;
+    let event = Event { switch_at: switch.at(), ..unit.event };
+    let layouts = syscalls::layouts();
+    // SAFETY: integers only, without padding.
+    let mut constants = vec![(".rodata.event", unsafe { bytes_of(&event) })];
+    match &unit.constant {
+        Constant::None => {}
+        Constant::Payload { fixed, nr_strings } => {
+            // SAFETY: one integer.
+            constants.push((".rodata.fixed", unsafe { bytes_of(fixed) }));
+            // SAFETY: one integer.
+            constants.push((".rodata.strings", unsafe { bytes_of(nr_strings) }));
+        }
+        Constant::Syscalls(table, _) => {
+            // SAFETY: an array of structures of integers without padding.
+            constants.push((".data.syscalls", unsafe { bytes_of(&**table) }));
+            // SAFETY: likewise.
+            constants.push((".rodata.layouts", unsafe { bytes_of(&layouts) }));
+        }
+    }
+    loader.open(unit.object, &unit.programs, &constants)
+}

@@ -1,0 +1,161 @@
+//! Memory that the tracer and its programs have in common: switches and counters of a session, tables of system calls.
+
+use crate::error::Reason;
+use crate::load::bytes_of;
+use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use strata_abi::kernel::{Control, Syscall, SWITCHES, SYSCALLS};
+
+/// A map's value, mapped.
+#[derive(Debug)]
+pub(crate) struct Mapped<T>(NonNull<T>);
+
+// SAFETY: the mapping belongs to the process; what is behind it is plain memory.
+unsafe impl<T: Send> Send for Mapped<T> {}
+// SAFETY: references give what T gives.
+unsafe impl<T: Sync> Sync for Mapped<T> {}
+
+impl<T> Mapped<T> {
+    /// # Safety
+    /// The map's value has a T, valid whatever its bytes are, and who changes it meanwhile does so only in what is
+    /// atomic of it.
+    unsafe fn new(fd: BorrowedFd<'_>, name: &str) -> Result<Mapped<T>, Reason> {
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: at a free address; the map has so many bytes, and cannot be truncated.
+        let memory =
+            unsafe { mmap(ptr::null_mut(), size_of::<T>(), prot, MapFlags::SHARED, fd, 0) };
+        let memory =
+            memory.map_err(|error| Reason(format!("the map {name} cannot be mapped: {error}")))?;
+        let memory = NonNull::new(memory.cast()).map(Mapped);
+        memory.ok_or_else(|| Reason(format!("the map {name} was mapped at address 0")))
+    }
+}
+
+impl<T> Drop for Mapped<T> {
+    fn drop(&mut self) {
+        // SAFETY: what was mapped in new(), and nobody has a reference any more.
+        let _ = unsafe { munmap(self.0.as_ptr().cast(), size_of::<T>()) };
+    }
+}
+
+/// The map `control`, and who has which of its switches.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    memory: Mapped<Control>,
+    taken: Mutex<Vec<bool>>,
+}
+
+/// The switch of those that none was left for.
+const OF_ALL: u32 = 0;
+
+impl Shared {
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn new(fd: BorrowedFd<'_>) -> Result<Arc<Shared>, Reason> {
+        // SAFETY: it is what .data.control is declared as, of integers; all that changes is atomic.
+        let memory = unsafe { Mapped::new(fd, "control") }?;
+        let mut taken = vec![false; SWITCHES];
+        taken[OF_ALL as usize] = true;
+        Ok(Arc::new(Shared { memory, taken: Mutex::new(taken) }))
+    }
+
+    /// What the programs see.
+    pub(crate) fn get(&self) -> &Control {
+        // SAFETY: mapped, aligned to a page, and as long as self; what changes in it is atomic.
+        unsafe { self.memory.0.as_ref() }
+    }
+
+    fn set(&self, at: u32, on: bool) {
+        if let Some(switch) = self.get().on.get(at as usize) {
+            switch.store(u8::from(on), Ordering::SeqCst);
+        }
+    }
+}
+
+/// A switch of one program or one pair of them. It is another one's when this one goes: after the programs.
+#[derive(Debug)]
+pub(crate) struct Switch {
+    shared: Arc<Shared>,
+    at: u32,
+}
+
+impl Switch {
+    /// One that is off; that of all others if there are no more.
+    pub(crate) fn take(shared: &Arc<Shared>) -> Switch {
+        let mut taken = shared.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = taken.iter().position(|taken| !taken).unwrap_or(OF_ALL as usize);
+        taken[at] = true;
+        Switch { shared: Arc::clone(shared), at: at as u32 }
+    }
+
+    /// In [`Control::on`].
+    pub(crate) fn at(&self) -> u32 {
+        self.at
+    }
+
+    /// From now on. `others_go_on`: those that share it, if they do, record.
+    pub(crate) fn set(&self, on: bool, others_go_on: bool) {
+        self.shared.set(self.at, on || others_go_on && self.at == OF_ALL);
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        if self.at != OF_ALL {
+            self.shared.set(self.at, false);
+            let mut taken = self.shared.taken.lock().unwrap_or_else(PoisonError::into_inner);
+            taken[self.at as usize] = false;
+        }
+    }
+}
+
+/// All places of system calls.
+pub(crate) type Table = [Syscall; SYSCALLS as usize];
+
+/// A call's words; the last one has its flags.
+const WORDS: usize = size_of::<Syscall>() / 4;
+
+/// The table of a pair of programs that runs.
+#[derive(Debug)]
+pub(crate) struct Calls(Mapped<[[AtomicU32; WORDS]; SYSCALLS as usize]>);
+
+impl Calls {
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn new(fd: BorrowedFd<'_>) -> Result<Calls, Reason> {
+        // SAFETY: .data.syscalls is a table of structures of so many words.
+        unsafe { Mapped::new(fd, "syscalls") }.map(Calls)
+    }
+
+    /// Makes what differs between the two what `to` says. What is known of a call is there before its flags say
+    /// that it is recorded, and stays: programs that run look at it.
+    pub(crate) fn change(&mut self, from: &Table, to: &Table) {
+        // SAFETY: mapped, aligned to a page, and as long as self; all of it is atomic.
+        let memory = unsafe { self.0 .0.as_ref() };
+        let differs = from.iter().zip(to).map(|(from, to)| from != to);
+        for ((words, to), _) in memory.iter().zip(to).zip(differs).filter(|(_, differs)| *differs) {
+            // SAFETY: integers without padding.
+            let bytes = unsafe { bytes_of(to) };
+            for (word, bytes) in words.iter().zip(bytes.chunks_exact(4)) {
+                if let Ok(bytes) = bytes.try_into() {
+                    word.store(u32::from_ne_bytes(bytes), Ordering::SeqCst);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn flags_of_a_call_are_written_last() {
+        assert_eq!(offset_of!(Syscall, flags), (WORDS - 1) * 4);
+        assert_eq!(size_of::<Control>() % 4096, 0);
+    }
+}

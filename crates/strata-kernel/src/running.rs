@@ -1,0 +1,108 @@
+//! Programs that are attached, and those that are being detached.
+
+use crate::attach::{Attached, Target};
+use crate::control::{Calls, Switch, Table};
+use crate::object::Object;
+use crate::plan::Held;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{channel, Sender};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use strata_abi::kernel::Event;
+
+/// What makes programs the same: who wants such a thing needs no new one.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Key {
+    pub(crate) object: Object,
+    pub(crate) programs: Vec<&'static str>,
+    /// Without its switch.
+    pub(crate) event: Event,
+    /// Of a payload; see [`crate::plan::Constant`].
+    pub(crate) payload: Option<(u32, u32)>,
+    pub(crate) target: Target,
+}
+
+/// Programs of one event, or of system calls with the same filters. They go in this order.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) attached: Vec<Attached>,
+    pub(crate) switch: Switch,
+    /// As it was wanted; what runs may be another one that the kernel takes.
+    pub(crate) key: Key,
+    /// Recorded names.
+    pub(crate) events: Vec<String>,
+    /// Of system calls.
+    pub(crate) calls: Option<RunningCalls>,
+    /// The kernel refuses it, for this reason: nothing is attached.
+    pub(crate) refused: Option<String>,
+    /// How often its programs had not been run when recording began last.
+    pub(crate) not_run_before: u64,
+}
+
+/// A pair of programs for system calls.
+#[derive(Debug)]
+pub(crate) struct RunningCalls {
+    pub(crate) memory: Calls,
+    pub(crate) table: Box<Table>,
+    pub(crate) held: Box<Held>,
+}
+
+impl Running {
+    /// How often its programs were not run, ever.
+    pub(crate) fn not_run(&self) -> u64 {
+        self.attached.iter().map(Attached::nested).sum()
+    }
+}
+
+/// Detaches behind one's back: the kernel takes a grace period for each program, some 50 ms.
+#[derive(Debug, Default)]
+pub(crate) struct Detacher {
+    thread: Option<(Sender<Vec<Running>>, JoinHandle<()>)>,
+    left: Arc<AtomicUsize>,
+}
+
+impl Detacher {
+    /// These are switched off already.
+    pub(crate) fn detach(&mut self, all: Vec<Running>) {
+        if all.is_empty() {
+            return;
+        }
+        let programs = all.iter().map(|one| one.attached.len()).sum();
+        self.left.fetch_add(programs, Ordering::Relaxed);
+        if self.thread.is_none() {
+            let (sender, receiver) = channel::<Vec<Running>>();
+            let left = Arc::clone(&self.left);
+            let work = move || {
+                for one in receiver.into_iter().flatten() {
+                    let programs = one.attached.len();
+                    drop(one);
+                    left.fetch_sub(programs, Ordering::Relaxed);
+                }
+            };
+            let thread = std::thread::Builder::new().name("strata-detach".into()).spawn(work);
+            self.thread = thread.ok().map(|thread| (sender, thread));
+        }
+        match &self.thread {
+            // Without the thread they go here, which takes its time.
+            Some((sender, _)) => drop(sender.send(all)),
+            None => {
+                drop(all);
+                self.left.fetch_sub(programs, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Programs that are attached yet.
+    pub(crate) fn left(&self) -> usize {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    /// Until all are detached.
+    pub(crate) fn finish(&mut self) {
+        if let Some((sender, thread)) = self.thread.take() {
+            drop(sender);
+            // One that panicked has nothing left.
+            let _ = thread.join();
+        }
+    }
+}

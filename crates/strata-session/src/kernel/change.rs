@@ -1,0 +1,228 @@
+//! What the kernel's layer records, changed while it records: from rules, each with a filter of its own, to events.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use strata_filter::Filter;
+use strata_kernel::catalog::{Catalog, EventName};
+use strata_kernel::selection::Selection;
+use strata_kernel::session::SelectedEvent;
+use strata_kernel::KernelEvent;
+
+use super::{catalog, check_filter, rule_reports, KernelLayer};
+use crate::error::SessionError;
+use crate::layer::{Rule, Wanted};
+use crate::options::{KernelOptions, Options};
+use crate::report::{EventProblem, KERNEL};
+use crate::stop::Stop;
+
+/// A change that has taken so long is undone: who asks for a snapshot or a stop waits for it.
+const CHANGE_MAX: Duration = Duration::from_secs(60);
+
+/// What a change needs of how the layer was begun.
+pub(super) struct Begun {
+    /// The flags that ask for the layer.
+    flags: String,
+    stop: Stop,
+    /// What is known of events: their descriptions are files, and reading all of them takes seconds.
+    known: HashMap<(String, String), KernelEvent>,
+    /// Recorded whatever the rules are.
+    probes: Vec<SelectedEvent>,
+}
+
+/// Of one event, which records of an end are recorded.
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Records {
+    #[default]
+    None,
+    /// Those that one of these selects.
+    Some(Vec<String>),
+    All,
+}
+
+impl Begun {
+    /// `described`: the last `nr_probes` of them are of probes.
+    pub(super) fn new(
+        options: &Options,
+        stop: &Stop,
+        described: &[SelectedEvent],
+        nr_probes: u64,
+    ) -> Begun {
+        let (events, probes) =
+            described.split_at(described.len().saturating_sub(nr_probes as usize));
+        let known = |one: &SelectedEvent| (key_of(&one.event), one.event.clone());
+        Begun {
+            flags: options.kernel.as_ref().map_or_else(String::new, KernelOptions::flags),
+            stop: stop.clone(),
+            known: events.iter().map(known).collect(),
+            probes: probes.to_vec(),
+        }
+    }
+
+    fn failed(&self, cause: strata_kernel::Error) -> SessionError {
+        SessionError::Kernel { cause: Box::new(cause), asked: self.flags.clone() }
+    }
+
+    fn describe(
+        &mut self,
+        catalog: &Catalog,
+        name: &EventName,
+    ) -> Result<KernelEvent, strata_kernel::Error> {
+        let key = (name.system.clone(), name.name.clone());
+        if let Some(event) = self.known.get(&key) {
+            return Ok(event.clone());
+        }
+        let event = catalog.describe(name)?;
+        self.known.insert(key, event.clone());
+        Ok(event)
+    }
+}
+
+fn key_of(event: &KernelEvent) -> (String, String) {
+    (event.system.clone(), event.name.clone())
+}
+
+impl Records {
+    fn add(&mut self, filter: Option<&Filter>) {
+        match (&mut *self, filter) {
+            (Records::All, _) => {}
+            (_, None) => *self = Records::All,
+            (Records::None, Some(filter)) => *self = Records::Some(vec![filter.text().to_owned()]),
+            (Records::Some(texts), Some(filter)) => {
+                if !texts.iter().any(|text| text == filter.text()) {
+                    texts.push(filter.text().to_owned());
+                }
+            }
+        }
+    }
+
+    /// `None`: all of them.
+    fn filter(&self) -> Result<Option<Filter>, SessionError> {
+        let Records::Some(texts) = self else { return Ok(None) };
+        let text = match &texts[..] {
+            [text] => text.clone(),
+            texts => texts.iter().map(|text| format!("({text})")).collect::<Vec<_>>().join(" || "),
+        };
+        Filter::parse(&text).map(Some).map_err(|error| SessionError::Filters(Box::new(error)))
+    }
+}
+
+/// Each event that rules select, in the catalog's order, and what of both its ends is recorded. A rule's filter must
+/// be one that something of it can pass.
+fn select(
+    rules: &[Rule],
+    catalog: &Catalog,
+) -> Result<Vec<(EventName, [Records; 2])>, SessionError> {
+    let is_exclusion = |rule: &&Rule| rule.text.trim_start().starts_with('!');
+    let exclusions: Vec<&str> =
+        rules.iter().filter(is_exclusion).map(|rule| rule.text.as_str()).collect();
+    let mut all: HashMap<(String, String), [Records; 2]> = HashMap::new();
+    let mut add = |texts: &[&str], filter: Option<&Filter>| -> Result<(), SessionError> {
+        for chosen in Selection::parse(texts)?.apply(catalog).events {
+            let records = all.entry((chosen.event.system, chosen.event.name)).or_default();
+            if chosen.entry {
+                records[0].add(filter);
+            }
+            if chosen.exit {
+                records[1].add(filter);
+            }
+        }
+        Ok(())
+    };
+    for rule in rules.iter().filter(|rule| !is_exclusion(rule)) {
+        let texts: Vec<&str> =
+            [rule.text.as_str()].into_iter().chain(exclusions.iter().copied()).collect();
+        add(&texts, rule.filter.as_ref())?;
+    }
+    if !rules.is_empty() && rules.len() == exclusions.len() {
+        add(&exclusions, None)?;
+    }
+    let names = catalog.names();
+    let taken = names.filter_map(|name| {
+        let records = all.remove(&(name.system.clone(), name.name.clone()))?;
+        Some((name.clone(), records))
+    });
+    Ok(taken.collect())
+}
+
+impl KernelLayer {
+    /// See [`crate::layer::Layer::change`].
+    pub(super) fn change_to(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
+        let (Some(begun), Some(attached)) = (&mut self.begun, &mut self.attached) else {
+            return Err(SessionError::Unchangeable { layer: KERNEL });
+        };
+        let began = Instant::now();
+        let (mut reports, mut problems, mut events) = (Vec::new(), Vec::new(), Vec::new());
+        let mut nr_selected = 0;
+        if !wanted.rules.is_empty() {
+            let catalog = catalog().map_err(|cause| SessionError::KernelEvents(Box::new(cause)))?;
+            let texts: Vec<&str> = wanted.rules.iter().map(|rule| rule.text.as_str()).collect();
+            let matched = Selection::parse(&texts)?.apply(&catalog).matched;
+            reports = rule_reports(matched, &catalog);
+            // One that is new and selects nothing is a mistake; what others select may have gone.
+            let given = |rule: &str| {
+                self.given.iter().any(|text| text.split(',').any(|one| one.trim() == rule))
+            };
+            let nothing = reports.iter().filter(|one| one.matched == 0 && !given(&one.rule));
+            let nothing: Vec<_> = nothing.cloned().collect();
+            if !nothing.is_empty() {
+                return Err(SessionError::NothingSelected(nothing));
+            }
+            let selected = select(&wanted.rules, &catalog)?;
+            nr_selected = selected.len() as u64;
+            for (name, [entry, exit]) in selected {
+                match begun.describe(&catalog, &name) {
+                    Ok(event) => events.push(SelectedEvent {
+                        event,
+                        entry: entry != Records::None,
+                        exit: exit != Records::None,
+                        filter: entry.filter()?,
+                        exit_filter: exit.filter()?,
+                    }),
+                    Err(error) => {
+                        problems.push(EventProblem { event: name.name, reason: error.to_string() })
+                    }
+                }
+            }
+            for rule in &wanted.rules {
+                let Some(filter) = &rule.filter else { continue };
+                let of_rule: Vec<SelectedEvent> = of(rule, &events, &catalog)?;
+                if !of_rule.is_empty() {
+                    check_filter(filter, &of_rule, false)?;
+                }
+            }
+        }
+        events.extend(begun.probes.iter().cloned());
+        let stop = begun.stop.clone();
+        let mut progress = |_| match began.elapsed() > CHANGE_MAX {
+            true => ControlFlow::Break(()),
+            false => stop.flow(),
+        };
+        attached.session.change(events, &mut progress).map_err(|cause| begun.failed(cause))?;
+        self.selected = nr_selected + begun.probes.len() as u64;
+        self.is_filtered = wanted.rules.iter().any(|rule| rule.filter.is_some())
+            || begun.probes.iter().any(|probe| probe.filter.is_some());
+        self.given = wanted.rules.iter().map(|rule| rule.text.clone()).collect();
+        (self.rules, self.problems) = (reports, problems);
+        Ok(())
+    }
+}
+
+/// Those of the events that the rule selects.
+fn of(
+    rule: &Rule,
+    events: &[SelectedEvent],
+    catalog: &Catalog,
+) -> Result<Vec<SelectedEvent>, SessionError> {
+    let selected = Selection::parse(&[&rule.text])?.apply(catalog).events;
+    let ends: HashMap<_, _> = selected
+        .into_iter()
+        .map(|one| ((one.event.system, one.event.name), (one.entry, one.exit)))
+        .collect();
+    let of_rule = events.iter().filter_map(|one| {
+        let (entry, exit) = *ends.get(&key_of(&one.event))?;
+        Some(SelectedEvent { entry: entry && one.entry, exit: exit && one.exit, ..one.clone() })
+    });
+    Ok(of_rule.collect())
+}
