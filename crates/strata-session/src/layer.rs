@@ -16,6 +16,7 @@ use crate::error::SessionError;
 use crate::privileges::Work;
 use crate::report::{KernelReport, LayerReport, NotReached, Notice, RuleReport};
 use crate::shared::Shared;
+use crate::tracked::Tracked;
 
 /// What the layers of a session have in common.
 pub(crate) struct Context {
@@ -46,6 +47,8 @@ pub(crate) struct Rule {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) rules: Vec<Rule>,
+    /// Whose events.
+    pub(crate) tracked: Tracked,
 }
 
 /// What a command inherits, so that it can be recorded from its first instruction on.

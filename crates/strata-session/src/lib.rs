@@ -50,6 +50,7 @@ mod statedump;
 pub mod stop;
 mod threads;
 mod traced;
+mod tracked;
 mod verify;
 mod watch;
 mod watched;

@@ -20,8 +20,8 @@ use strata_ring::producer::{Header, Producer};
 
 use super::*;
 use crate::describe::new_uuid;
-use crate::folder::TraceFolder;
 use crate::error::SessionError;
+use crate::folder::TraceFolder;
 use crate::layer::{Layer, Wanted};
 use crate::scratch_tests::{channel_of, context, context_of, Nowhere, Scratch};
 use crate::shared::Voice;

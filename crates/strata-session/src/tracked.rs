@@ -1,0 +1,183 @@
+//! Which processes a session records: those that are tracked. Of what somebody else says of a process nothing counts
+//! here, only what the kernel does.
+
+use std::io;
+
+use strata_filter::Pattern;
+
+/// What the kernel says of one process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    /// Real user.
+    pub(crate) uid: u32,
+    /// Real group.
+    pub(crate) gid: u32,
+    /// Its first thread's: 15 bytes at most.
+    pub(crate) name: Vec<u8>,
+    /// In the hierarchy of version 2, from its root as this program sees it; `None`: the system has none.
+    pub(crate) cgroup: Option<String>,
+}
+
+/// Of each kind, which are recorded; `None`: all of them. A process is recorded if every kind admits it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tracked {
+    pub(crate) pids: Option<Vec<u32>>,
+    pub(crate) uids: Option<Vec<u32>>,
+    pub(crate) gids: Option<Vec<u32>>,
+    /// With `*` and `?`, compared with the process' name, of which the kernel keeps 15 bytes.
+    pub(crate) names: Option<Vec<String>>,
+    /// Paths from the root of the hierarchy, as in `/proc/PID/cgroup`; what is below them is admitted, too.
+    pub(crate) cgroups: Option<Vec<String>>,
+}
+
+/// What the kernel keeps of a name \[byte\].
+const NAME_BYTES: usize = 15;
+
+#[cfg_attr(not(test), expect(dead_code, reason = "no layer asks yet"))]
+impl Tracked {
+    /// Nobody is excluded.
+    pub(crate) fn is_everybody(&self) -> bool {
+        *self == Tracked::default()
+    }
+
+    /// Is this process recorded?
+    pub(crate) fn admits(&self, process: &Process) -> bool {
+        fn one_of<T: PartialEq>(tracked: Option<&Vec<T>>, found: &T) -> bool {
+            tracked.is_none_or(|all| all.contains(found))
+        }
+        one_of(self.pids.as_ref(), &process.pid)
+            && one_of(self.uids.as_ref(), &process.uid)
+            && one_of(self.gids.as_ref(), &process.gid)
+            && self.names.as_ref().is_none_or(|all| all.iter().any(|one| is_named(one, process)))
+            && self.cgroups.as_ref().is_none_or(|all| all.iter().any(|one| is_within(one, process)))
+    }
+}
+
+/// A name without `*` and `?` that is longer than what the kernel keeps is compared with as much of it.
+fn is_named(name: &str, process: &Process) -> bool {
+    let pattern = Pattern::glob(name);
+    match pattern.exact() {
+        Some(exact) => exact.get(..NAME_BYTES).unwrap_or(exact) == process.name,
+        None => pattern.matches(&process.name),
+    }
+}
+
+/// In this group or below.
+fn is_within(path: &str, process: &Process) -> bool {
+    let path = path.trim_end_matches('/');
+    let below = process.cgroup.as_deref().and_then(|found| found.strip_prefix(path));
+    below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg_attr(not(test), expect(dead_code, reason = "no layer asks yet"))]
+impl Process {
+    /// What `/proc` says of a process. Its number may have become another's meanwhile: who holds the process asks
+    /// afterwards whether it is still there.
+    ///
+    /// # Errors
+    /// What the system says, or that there is no such process.
+    pub(crate) fn read(pid: u32) -> io::Result<Process> {
+        let status = std::fs::read(format!("/proc/{pid}/status"))?;
+        let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup"));
+        let cgroup = groups.ok().and_then(|text| {
+            text.lines().find_map(|line| line.strip_prefix("0::").map(str::to_owned))
+        });
+        let name = std::fs::read(format!("/proc/{pid}/comm"))?;
+        let name = name.strip_suffix(b"\n").unwrap_or(&name).to_vec();
+        let (Some(uid), Some(gid)) = (real(&status, b"Uid:"), real(&status, b"Gid:")) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        Ok(Process { pid, uid, gid, name, cgroup })
+    }
+}
+
+/// The first number of this line. A name in `status` has no line breaks: the kernel escapes them.
+fn real(status: &[u8], key: &[u8]) -> Option<u32> {
+    let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(key))?;
+    std::str::from_utf8(line).ok()?.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process() -> Process {
+        Process {
+            pid: 7,
+            uid: 1000,
+            gid: 100,
+            name: b"shop-worker-nam".to_vec(),
+            cgroup: Some("/system.slice/shop.service".to_owned()),
+        }
+    }
+
+    fn texts(all: &[&str]) -> Option<Vec<String>> {
+        Some(all.iter().map(|one| (*one).to_owned()).collect())
+    }
+
+    #[test]
+    fn tracked_admits_who_is_one_of_each_kind() {
+        let everybody = Tracked::default();
+        assert!(everybody.is_everybody() && everybody.admits(&process()));
+        let none = Tracked { pids: Some(Vec::new()), ..Tracked::default() };
+        assert!(!none.is_everybody() && !none.admits(&process()));
+        let both = |uid, gid| Tracked {
+            pids: Some(vec![3, 7]),
+            uids: Some(vec![uid]),
+            gids: Some(vec![gid, 5]),
+            ..Tracked::default()
+        };
+        assert!(both(1000, 100).admits(&process()));
+        assert!(!both(0, 100).admits(&process()) && !both(1000, 0).admits(&process()));
+    }
+
+    #[test]
+    fn tracked_names_are_globs_of_what_the_kernel_keeps_of_a_name() {
+        for (name, admitted) in [
+            ("shop-worker-nam", true),
+            ("shop-worker-name-long", true),
+            ("shop*", true),
+            ("*worker*", true),
+            ("shop-worker", false),
+            ("shop?", false),
+            ("", false),
+        ] {
+            let tracked = Tracked { names: texts(&["other", name]), ..Tracked::default() };
+            assert_eq!(tracked.admits(&process()), admitted, "{name}");
+        }
+    }
+
+    #[test]
+    fn tracked_cgroups_are_those_and_all_below() {
+        for (path, admitted) in [
+            ("/", true),
+            ("/system.slice", true),
+            ("/system.slice/", true),
+            ("/system.slice/shop.service", true),
+            ("/system.slice/shop", false),
+            ("/system.slice/shop.service/x", false),
+            ("system.slice", false),
+        ] {
+            let tracked = Tracked { cgroups: texts(&[path]), ..Tracked::default() };
+            assert_eq!(tracked.admits(&process()), admitted, "{path}");
+            assert!(!tracked.admits(&Process { cgroup: None, ..process() }));
+        }
+    }
+
+    #[test]
+    fn process_is_what_the_kernel_says_of_it() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let named = || Process::read(child.id()).is_ok_and(|found| found.name == b"sleep");
+        while !named() {
+            std::thread::yield_now();
+        }
+        let found = Process::read(child.id()).unwrap();
+        let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
+        assert_eq!((found.pid, found.uid), (child.id(), uid.as_raw()));
+        assert_eq!(found.gid, gid.as_raw());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(Process::read(child.id()).is_err());
+    }
+}
