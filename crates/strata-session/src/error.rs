@@ -47,6 +47,9 @@ pub enum SessionError {
     /// The filter cannot be asked in applications.
     #[error(transparent)]
     Filter(#[from] strata_user::FilterError),
+    /// What rules ask of their events is too much together.
+    #[error("the filters of all rules together: {0}")]
+    Filters(strata_filter::ParseError),
     /// Nothing can pass the filter.
     #[error(
         "filter: no event of any application can pass it: each part is true of some, or of none"

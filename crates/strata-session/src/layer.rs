@@ -33,7 +33,6 @@ pub(crate) struct Context {
 pub(crate) type Tell<'t> = dyn FnMut(Notice) -> ControlFlow<()> + 't;
 
 /// One event rule of a session, and which of its events; a rule that excludes has no filter.
-#[expect(dead_code, reason = "no session is changed yet")]
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     /// As it is written for the layer: `shop:*`, `!shop:debug_*`, `sched_*`.
@@ -100,8 +99,8 @@ pub(crate) trait Layer {
     /// What the system says.
     fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error>;
 
-    /// Records what `wanted` says, from now on and instead of what it did. No record is lost, and none is there
-    /// twice, of an event that is selected before and after. What could not be changed is as it was.
+    /// Records what `wanted` says, from now on and instead of what it did. Of an event that is selected before and
+    /// after every record is there, once. What could not be changed is as it was.
     ///
     /// # Errors
     /// What the system says, or what is wrong with a rule.

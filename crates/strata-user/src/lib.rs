@@ -54,7 +54,7 @@ pub use listen::{holds_senders, listening_folder, Listener};
 pub use lttng::{lttng_of_processes, lttng_of_program, Lttng};
 pub use process::{ancestors, descendants, protection};
 pub use rules::{level_from_name, level_name, Rule, RuleError, Rules};
-pub use session::{new_generation, AppSession};
+pub use session::{new_generation, AppSession, Differs};
 pub use spec::{HeaderChoice, RecordFormat, SessionCounters, SessionSpec};
 pub use strata_abi::user::{Announcement, ENVIRONMENT};
 pub use strata_ring::LossMode;
