@@ -13,6 +13,7 @@ static void constants(void)
 	CONSTANT(STRATA_ABI_USER_STATES_OFFSET);
 	CONSTANT(STRATA_ABI_USER_DESCRIPTIONS_OFFSET);
 	CONSTANT(STRATA_ABI_USER_FILTERS_OFFSET);
+	CONSTANT(STRATA_ABI_USER_RULES_OFFSET);
 	CONSTANT(STRATA_ABI_USER_CHANNELS_OFFSET);
 	CONSTANT(STRATA_ABI_USER_DESCRIPTIONS_BYTES);
 	CONSTANT(STRATA_ABI_USER_RULES_BYTES);
@@ -108,7 +109,11 @@ static void session(void)
 	FIELD(strata_abi_user_session, create_errno);
 	FIELD(strata_abi_user_session, discarded_no_clock);
 	FIELD(strata_abi_user_session, filter_bytes);
+	FIELD(strata_abi_user_session, rules_version);
+	FIELD(strata_abi_user_session, other_rules_bytes);
 	FIELD(strata_abi_user_session, reserved);
+	FIELD(strata_abi_user_session, replaces);
+	FIELD(strata_abi_user_session, reserved2);
 	FIELD(strata_abi_user_session, rules);
 	END(strata_abi_user_session);
 }

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 /// First field of a control page.
 pub const MAGIC: u64 = 0x5354_5241_5441_55ff;
 /// Version of the whole layout; any other is refused.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Session slots.
 pub const NR_SESSIONS: u32 = 32;
@@ -23,8 +23,10 @@ pub const STATES_OFFSET: u32 = 135_168;
 pub const DESCRIPTIONS_OFFSET: u32 = 659_456;
 /// Where the sessions' filters begin, each [`filter::BYTES`](crate::filter::BYTES) \[byte\].
 pub const FILTERS_OFFSET: u32 = 4_194_304;
+/// Where the second place of each session's rules begins, one page each \[byte\].
+pub const RULES_OFFSET: u32 = 4_718_592;
 /// Where channels begin \[byte\].
-pub const CHANNELS_OFFSET: u32 = 4_718_592;
+pub const CHANNELS_OFFSET: u32 = 4_849_664;
 /// Room for descriptions \[byte\].
 pub const DESCRIPTIONS_BYTES: u32 = FILTERS_OFFSET - DESCRIPTIONS_OFFSET;
 /// Room for the rule text of one session \[byte\].
@@ -233,8 +235,16 @@ pub struct Session {
     pub discarded_no_clock: AtomicU64,
     /// Size of the filter; 0: all events are recorded \[byte\].
     pub filter_bytes: AtomicU32,
+    /// Which place of the rules holds: even: [`Session::rules`], odd: the one behind [`RULES_OFFSET`].
+    pub rules_version: AtomicU32,
+    /// Size of the rule text of the second place \[byte\].
+    pub other_rules_bytes: AtomicU32,
     /// Not used.
-    pub reserved: [u32; 39],
+    pub reserved: u32,
+    /// The generation of the session in whose place this one is; 0: of none.
+    pub replaces: AtomicU64,
+    /// Not used.
+    pub reserved2: [u32; 34],
     /// Rule text, see `strata/abi/rule.h`.
     pub rules: [u8; RULES_BYTES as usize],
 }
@@ -258,7 +268,11 @@ impl Default for Session {
             create_errno: AtomicU32::default(),
             discarded_no_clock: AtomicU64::default(),
             filter_bytes: AtomicU32::new(0),
-            reserved: [0; 39],
+            rules_version: AtomicU32::default(),
+            other_rules_bytes: AtomicU32::default(),
+            reserved: 0,
+            replaces: AtomicU64::default(),
+            reserved2: [0; 34],
             rules: [0; RULES_BYTES as usize],
         }
     }

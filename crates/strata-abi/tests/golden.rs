@@ -73,7 +73,7 @@ fn user_mirror() -> String {
     let mut out = String::new();
     writeln!(out, "version {}", user::VERSION).unwrap();
     constants!(out, user, "STRATA_ABI_USER_", MAGIC NR_SESSIONS NR_STATES SESSIONS_OFFSET
-        STATES_OFFSET DESCRIPTIONS_OFFSET FILTERS_OFFSET CHANNELS_OFFSET DESCRIPTIONS_BYTES RULES_BYTES
+        STATES_OFFSET DESCRIPTIONS_OFFSET FILTERS_OFFSET RULES_OFFSET CHANNELS_OFFSET DESCRIPTIONS_BYTES RULES_BYTES
         NAME_BYTES);
     texts!(out, user, "STRATA_ABI_USER_", MEMFD MEMFD_REFUSED SOCKETS_ROOT SOCKETS_USER
         SOCKETS_TMP ENVIRONMENT);
@@ -90,7 +90,7 @@ fn user_mirror() -> String {
     layout!(out, "strata_abi_user_session", user::Session, status flags generation heartbeat_ns
         channel_offset channel_bytes subbuf_bytes nr_subbufs next_id discarded_unmapped
         discarded_unstaged self_stopped rules_bytes create_errno discarded_no_clock
-        filter_bytes reserved rules);
+        filter_bytes rules_version other_rules_bytes reserved replaces reserved2 rules);
     layout!(out, "strata_abi_user_state", user::State, enabled flags description
         description_bytes sites nr_sites reserved ids);
     layout!(out, "strata_abi_user_site", user::Site, address displacement reserved);

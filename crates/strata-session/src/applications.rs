@@ -9,6 +9,8 @@
 //! The keeper hands each process' channel to the pump, and lives until the pump has taken everything: while a
 //! slow disk is written to, no process takes its tracer for dead.
 
+mod lower;
+
 use std::ffi::OsString;
 use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex};
@@ -16,22 +18,23 @@ use std::thread::JoinHandle;
 
 use strata_collect::{Counts, Error, Order, Output, Pump};
 use strata_user::{
-    new_generation, Clock, ClockKind, HeaderChoice, Launch, Listener, Program, Rules, SessionSpec,
-    ENVIRONMENT,
+    new_generation, Clock, ClockKind, Compiled, HeaderChoice, Launch, Listener, Program, Rules,
+    SessionSpec, ENVIRONMENT,
 };
 
+use crate::book::RuleBook;
 use crate::command::Running;
 use crate::error::SessionError;
 use crate::filtered::Filtered;
-use crate::keeper::{Found, Keeper, KeeperParts, Target};
+use crate::keeper::{asking, Asking, Found, Hearing, Keeper, KeeperParts, Target};
 use crate::known::Reasons;
 use crate::layer::{Context, Inheritance, Layer, LayerEnd, Look, Tell, Wanted};
 use crate::lock::lock;
 use crate::lttng::{self, OfCommand};
 use crate::options::Options;
 use crate::privileges::Work;
-use crate::report::{LayerReport, NotReached, RuleReport, USER};
-use crate::source::{Ended, ProcessSource, Sources};
+use crate::report::{LayerReport, NotReached, USER};
+use crate::source::{ProcessSource, Sources};
 use crate::threads::{joined, snapshot, spawn};
 
 /// Who is recorded.
@@ -48,7 +51,13 @@ enum Who {
 pub(crate) struct Applications {
     who: Option<Who>,
     listener: Option<Listener>,
+    /// What is recorded, unless it is paused.
     spec: Arc<SessionSpec>,
+    is_paused: bool,
+    /// It is not what it was at the begin.
+    was_changed: bool,
+    asking: Asking,
+    hearing: Option<Hearing>,
     clock: Arc<Clock>,
     sources: Arc<Sources>,
     found: Arc<Found>,
@@ -104,19 +113,27 @@ impl Applications {
             // Processes are then found by searching only: a second later, and not from their begin.
             remarks.push(error.to_string());
         }
-        let ended = Ended { matched: vec![0; rules.rules().len()], ..Ended::default() };
-        let spec = spec(options, rules.clone(), filter);
+        let book = Mutex::new(RuleBook::new(&rules));
+        let (asking, hearing) = asking().map_err(|source| {
+            let what = "make an eventfd";
+            SessionError::System { what, source }
+        })?;
+        let spec = spec(options, rules, filter);
         Ok(Applications {
             who: Some(who),
             listener: listener.ok(),
             spec: Arc::new(spec),
+            is_paused: false,
+            was_changed: false,
+            asking,
+            hearing: Some(hearing),
             clock,
             sources: Arc::new(Sources {
                 context: Arc::clone(context),
                 voice: context.shared.add_layer(USER),
-                rules,
+                book,
                 filtered: Filtered::new(options),
-                ended: Mutex::new(ended),
+                ended: Mutex::default(),
             }),
             found: Arc::new(Found { remarks: Mutex::new(remarks), ..Found::default() }),
             plain_too,
@@ -129,6 +146,30 @@ impl Applications {
             moving: None,
             keeping: None,
         })
+    }
+}
+
+impl Applications {
+    /// What is recorded now.
+    fn now(&self) -> Arc<SessionSpec> {
+        match self.is_paused {
+            true => Arc::new(SessionSpec { rules: Rules::none(), ..(*self.spec).clone() }),
+            false => Arc::clone(&self.spec),
+        }
+    }
+
+    /// Has it recorded, by whoever is the keeper at this moment: this thread, later one of its own.
+    fn tell_keeper(&mut self) {
+        if !self.was_changed {
+            return;
+        }
+        let spec = self.now();
+        match &mut self.keeper {
+            Some(keeper) => keeper.change(&spec),
+            None if self.keeping.is_some() => self.asking.change(&spec),
+            // Before all: it gets it when it is made.
+            None => {}
+        }
     }
 }
 
@@ -155,7 +196,7 @@ impl Layer for Applications {
         let Some(Who::Command { launch, generation, .. }) = &self.who else {
             return Inheritance::default();
         };
-        let environment = launch.environment(*generation, &self.spec, &self.clock);
+        let environment = launch.environment(*generation, &self.now(), &self.clock);
         Inheritance {
             environment: vec![(ENVIRONMENT.into(), environment.into())],
             keep_open: vec![launch.child_fd()],
@@ -189,7 +230,9 @@ impl Layer for Applications {
     }
 
     fn run(&mut self) {
-        let Some(target) = self.target.take() else { return };
+        let (Some(target), Some(hearing)) = (self.target.take(), self.hearing.take()) else {
+            return;
+        };
         let (orders, receiver) = channel();
         self.orders = Some(orders.clone());
         self.keeper = Some(Keeper::new(KeeperParts {
@@ -202,7 +245,9 @@ impl Layer for Applications {
             orders,
             found: Arc::clone(&self.found),
             plain_too: self.plain_too,
+            hearing,
         }));
+        self.tell_keeper();
         let (voice, keep) = (self.sources.voice.clone(), self.sources.context.keep);
         let shared = Arc::clone(voice.shared());
         self.moving = spawn("strata-mover", Work::Files, &shared, move || {
@@ -231,23 +276,44 @@ impl Layer for Applications {
         snapshot(self.orders.as_ref(), output)
     }
 
-    fn change(&mut self, _wanted: &Wanted) -> Result<(), SessionError> {
-        Err(SessionError::Unchangeable { layer: USER })
+    fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
+        let (rules, filter) = lower::lowered(wanted)?;
+        let program = match filter.as_ref().map(Program::compile).transpose()? {
+            None | Some(Compiled::Always) => None,
+            Some(Compiled::Tests(program)) => Some(program),
+            Some(Compiled::Never) => return Err(SessionError::NothingPasses),
+        };
+        if program != self.spec.filter && self.moving.is_some() {
+            return Err(SessionError::Unchangeable { layer: USER });
+        }
+        lock(&self.sources.book).change(&rules);
+        self.sources.filtered.change(filter);
+        self.spec = Arc::new(SessionSpec { rules, filter: program, ..(*self.spec).clone() });
+        self.was_changed = true;
+        self.tell_keeper();
+        Ok(())
     }
 
-    fn pause(&mut self) {}
+    fn pause(&mut self) {
+        self.is_paused = true;
+        self.was_changed = true;
+        self.tell_keeper();
+    }
 
-    fn resume(&mut self) {}
+    fn resume(&mut self) {
+        self.is_paused = false;
+        self.tell_keeper();
+    }
 
     fn look(&self) -> Look {
         let ended = lock(&self.sources.ended);
-        let mut matched = ended.matched.clone();
+        let mut book = lock(&self.sources.book).clone();
         for traced in &ended.live {
             // What cannot be read of one is said at its end.
-            let _ = traced.application().count_matches(&self.sources.rules, &mut matched);
+            let _ = book.count(traced.application(), traced.changes());
         }
         Look {
-            rules: rule_reports(&self.sources.rules, &matched),
+            rules: book.reports(),
             not_reached: lock(&self.found.not_reached).so_far(),
             figures: self.sources.voice.figures(),
             processes: ended.live.len() as u64,
@@ -272,10 +338,11 @@ impl Layer for Applications {
         let taken = |list: &Mutex<Reasons>| lock(list).take();
         let mut remarks = std::mem::take(&mut *lock(&self.found.remarks));
         remarks.extend(self.sources.filtered.remarks());
+        remarks.extend(lock(&self.found.outdated).remark());
         LayerEnd {
             report: LayerReport { layer: USER, processes: ended.reports.into_all() },
             remarks,
-            rules: rule_reports(&self.sources.rules, &ended.matched),
+            rules: lock(&self.sources.book).reports(),
             not_reached: taken(&self.found.not_reached),
             hidden: taken(&self.found.hidden),
             holders: std::mem::take(&mut lock(&self.found.holders)),
@@ -286,15 +353,6 @@ impl Layer for Applications {
             ..LayerEnd::default()
         }
     }
-}
-
-fn rule_reports(rules: &Rules, matched: &[u64]) -> Vec<RuleReport> {
-    let matched = matched.iter().copied().chain(std::iter::repeat(0));
-    let report = |(rule, matched): (&strata_user::Rule, u64)| RuleReport {
-        rule: rule.text().to_owned(),
-        matched,
-    };
-    rules.rules().iter().zip(matched).map(report).collect()
 }
 
 #[cfg(test)]
@@ -318,14 +376,5 @@ mod tests {
             assert!(!spec.vtid && spec.inherit);
             assert_eq!(spec.rules.rules().len(), 1);
         }
-    }
-
-    #[test]
-    fn rule_of_which_nobody_has_counted_anything_matched_nothing() {
-        let rules = Rules::parse(&["a:*", "!a:b"]).unwrap();
-        let reports = rule_reports(&rules, &[3]);
-        let matched: Vec<(&str, u64)> =
-            reports.iter().map(|rule| (rule.rule.as_str(), rule.matched)).collect();
-        assert_eq!(matched, [("a:*", 3), ("!a:b", 0)]);
     }
 }

@@ -45,7 +45,7 @@ pub enum SessionError {
     #[error(transparent)]
     KernelFilter(#[from] strata_kernel::filter::Slips),
     /// The filters of several rules cannot be one.
-    #[error("the filters of the rules that select one event, together: {0}")]
+    #[error("the filters of the rules, together: {0}")]
     Filters(Box<strata_filter::ParseError>),
     /// The filter cannot be asked in applications.
     #[error(transparent)]

@@ -31,7 +31,7 @@ pub(crate) fn program(options: &Options) -> Result<Option<Program>, SessionError
 
 /// What is known of the filter and of the applications' events.
 pub(crate) struct Filtered {
-    filter: Option<Filter>,
+    filter: Mutex<Option<Filter>>,
     /// The same filter is for the kernel's events, too.
     has_kernel: bool,
     /// Each record says its thread.
@@ -52,16 +52,25 @@ struct Found {
 impl Filtered {
     pub(crate) fn new(options: &Options) -> Filtered {
         Filtered {
-            filter: options.filter.clone().filter(|_| options.records_applications()),
+            filter: Mutex::new(options.filter.clone().filter(|_| options.records_applications())),
             has_kernel: options.kernel.is_some(),
             vtid: options.vtid,
             found: Mutex::default(),
         }
     }
 
+    /// This one holds from now on; of the one before nothing more is said, where it is another one.
+    pub(crate) fn change(&self, filter: Option<Filter>) {
+        let mut held = lock(&self.filter);
+        if *held != filter {
+            *held = filter;
+            *lock(&self.found) = Found::default();
+        }
+    }
+
     /// These are the events of one process.
     pub(crate) fn look(&self, events: impl Iterator<Item = EventClass>) {
-        let Some(filter) = &self.filter else { return };
+        let Some(filter) = lock(&self.filter).clone() else { return };
         if lock(&self.found).is_fine {
             return;
         }
@@ -87,7 +96,7 @@ impl Filtered {
 
     /// What is to be said of it at the end.
     pub(crate) fn remarks(&self) -> Vec<String> {
-        if self.filter.is_none() {
+        if lock(&self.filter).is_none() {
             return Vec::new();
         }
         let found = std::mem::take(&mut *lock(&self.found));

@@ -1,6 +1,8 @@
 //! The keeper: finds processes, lets them in, and keeps their control pages alive. It never waits for a
 //! disk, so that no process takes its tracer for dead.
 
+mod change;
+
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,6 +16,8 @@ use strata_user::{
     ancestors, find_of_session, held_of_user, Announced, Announcements, AppSession, Application,
     Clock, Error, Findings, Listener, Received, Sender as Announcer, SessionSpec, Who,
 };
+
+pub(crate) use change::{asking, Asking, Hearing};
 
 use crate::known::{Generations, Known, Reasons, Recent};
 use crate::layer::Tell;
@@ -97,6 +101,29 @@ pub(crate) struct Found {
     pub(crate) holders: Mutex<Vec<String>>,
     /// What else should be known.
     pub(crate) remarks: Mutex<Vec<String>>,
+    pub(crate) outdated: Mutex<Outdated>,
+}
+
+/// Processes that began by rules which did not hold any more.
+#[derive(Debug, Default)]
+pub(crate) struct Outdated {
+    pub(crate) processes: u64,
+    /// Until they were changed.
+    pub(crate) longest_ns: u64,
+}
+
+impl Outdated {
+    /// What is to be said of it at the end.
+    pub(crate) fn remark(&self) -> Option<String> {
+        let ms = Duration::from_nanos(self.longest_ns).as_secs_f64() * 1e3;
+        (self.processes > 0).then(|| {
+            format!(
+                "{} processes began with the rules and the filter that the command was started with, which were \
+                 changed since: each recorded by these until it was found, up to {ms:.1} ms after its start",
+                self.processes
+            )
+        })
+    }
 }
 
 /// The keeper's state.
@@ -131,6 +158,9 @@ pub(crate) struct Keeper {
     strangers: Recent,
     found: Arc<Found>,
     plain_too: bool,
+    hearing: Hearing,
+    /// What is recorded is not what it was at the begin.
+    was_changed: bool,
     next_tick: Instant,
     next_update: Instant,
     next_search: Instant,
@@ -149,6 +179,7 @@ pub(crate) struct KeeperParts {
     pub(crate) found: Arc<Found>,
     /// Who was asked for, and has no tracepoints, is recorded by another layer.
     pub(crate) plain_too: bool,
+    pub(crate) hearing: Hearing,
 }
 
 /// A process whose memory somebody has locked.
@@ -207,6 +238,8 @@ impl Keeper {
             strangers: Recent::default(),
             found: parts.found,
             plain_too: parts.plain_too,
+            hearing: parts.hearing,
+            was_changed: false,
             next_tick: now,
             next_update: now,
             next_search: now + SEARCH_PERIOD,
@@ -313,14 +346,21 @@ impl Keeper {
             .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
             .collect();
         fds.push(PollFd::from_borrowed_fd(self.shared.wake(), PollFlags::IN));
+        fds.push(PollFd::from_borrowed_fd(self.hearing.wake(), PollFlags::IN));
         if let Ok(timeout) = Timespec::try_from(timeout) {
             // An error, such as a signal, only makes the wait shorter.
             let _ = poll(&mut fds, Some(&timeout));
         }
     }
 
-    /// Heartbeats, clock, ends, and new tracepoints, if they are due.
+    /// What is asked, and what keeps processes alive.
     fn look_after(&mut self) {
+        self.obey();
+        self.keep_alive();
+    }
+
+    /// Heartbeats, clock, ends, and new tracepoints, if they are due.
+    fn keep_alive(&mut self) {
         let now = Instant::now();
         let update = now >= self.next_update;
         if now < self.next_tick && !update {
@@ -746,10 +786,12 @@ impl Keeper {
             },
             Some(_) => {}
         }
+        let age = now.saturating_sub(begun);
+        self.catch_up(&mut session, age);
         let Some(channel) = session.take_channel() else { return };
         let format = session.format();
-        let age = now.saturating_sub(begun);
-        let traced = Arc::new(Traced::new(session));
+        let changes = lock(&self.sources.book).changes();
+        let traced = Arc::new(Traced::new(session, changes));
         self.tell_name(traced.application());
         if uninvited {
             let age = Duration::from_nanos(age).as_secs_f64() * 1e3;
@@ -779,7 +821,7 @@ impl Keeper {
             let Some(traced) = self.starting.pop_front() else { return };
             let mut session = traced.session();
             if let Some(session) = session.as_mut() {
-                session.finish_start();
+                session.finish_change();
             }
         }
     }

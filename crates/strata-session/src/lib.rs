@@ -17,6 +17,7 @@
 #![cfg(target_os = "linux")]
 
 mod applications;
+mod book;
 pub mod command;
 mod control;
 mod default;

@@ -11,8 +11,9 @@ use strata_collect::{
 use strata_ctf::end_mark::Losses;
 use strata_ctf::environment::Known;
 use strata_model::Uuid;
-use strata_user::{AppSession, RecordFormat, Rules};
+use strata_user::{AppSession, RecordFormat};
 
+use crate::book::RuleBook;
 use crate::describe::{known, new_uuid, stream_class, TraceOf};
 use crate::error::failure_text;
 use crate::filtered::Filtered;
@@ -29,8 +30,6 @@ use crate::verify::impossible_record;
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
     pub(crate) reports: Reports,
-    /// Tracepoints that each rule matched.
-    pub(crate) matched: Vec<u64>,
     /// Those that have not ended.
     pub(crate) live: Vec<Arc<Traced>>,
 }
@@ -39,7 +38,7 @@ pub(crate) struct Ended {
 pub(crate) struct Sources {
     pub(crate) context: Arc<Context>,
     pub(crate) voice: Voice,
-    pub(crate) rules: Rules,
+    pub(crate) book: Mutex<RuleBook>,
     pub(crate) filtered: Filtered,
     pub(crate) ended: Mutex<Ended>,
 }
@@ -171,14 +170,14 @@ impl ProcessSource {
         }
     }
 
-    fn report(&self, matched: &mut [u64], counts: Counts, unmarked: u64) -> ProcessReport {
+    fn report(&self, counts: Counts, unmarked: u64) -> ProcessReport {
         let (traced, application) = (&self.traced, self.traced.application());
         let shared = self.of.voice.shared();
-        let tracepoints =
-            application.count_matches(&self.of.rules, matched).unwrap_or_else(|error| {
-                traced.found(&error, shared);
-                0
-            });
+        let counted = lock(&self.of.book).count(application, traced.changes());
+        let tracepoints = counted.unwrap_or_else(|error| {
+            traced.found(&error, shared);
+            0
+        });
         let refused = application.refused_tracepoints().map_or_else(
             |error| {
                 traced.warn(error.to_string());
@@ -279,9 +278,9 @@ impl Source for ProcessSource {
         self.look_at_records(sink.as_deref().and_then(Sink::directory));
         self.release(&mut counts);
         let unmarked = self.mark(sink.as_deref_mut(), &counts);
+        let mut report = self.report(counts, unmarked);
         let mut ended = lock(&self.of.ended);
         ended.live.retain(|one| !Arc::ptr_eq(one, &self.traced));
-        let mut report = self.report(&mut ended.matched, counts, unmarked);
         if self.traced.is_damaged() {
             set_aside(&mut report, sink.as_deref().and_then(Sink::directory));
         }

@@ -18,6 +18,8 @@ pub(crate) struct Traced {
     application: Application,
     /// Its session's; children may have the same.
     generation: u64,
+    /// How often the rules had been changed when it came.
+    changes: u64,
     session: Mutex<Option<AppSession>>,
     /// It has ended, or was given up: take what is left.
     ended: AtomicBool,
@@ -32,10 +34,11 @@ pub(crate) struct Traced {
 }
 
 impl Traced {
-    pub(crate) fn new(session: AppSession) -> Traced {
+    pub(crate) fn new(session: AppSession, changes: u64) -> Traced {
         Traced {
             application: session.application().clone(),
             generation: session.generation(),
+            changes,
             selected: AtomicU64::new(session.nr_selected() as u64),
             session: Mutex::new(Some(session)),
             ended: AtomicBool::new(false),
@@ -52,6 +55,16 @@ impl Traced {
 
     pub(crate) fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// How often the rules had been changed when it came.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Its rules have changed.
+    pub(crate) fn selected_now(&self, session: &AppSession) {
+        self.selected.store(session.nr_selected() as u64, Ordering::Relaxed);
     }
 
     /// The session in the process; `None` after it was released.
@@ -146,7 +159,7 @@ impl Traced {
         shared: &Shared,
     ) {
         match updated {
-            Ok(_) => self.selected.store(session.nr_selected() as u64, Ordering::Relaxed),
+            Ok(_) => self.selected_now(session),
             Err(error) => self.give_up(&error, shared),
         }
         for error in session.problems() {

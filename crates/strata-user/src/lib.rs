@@ -56,7 +56,7 @@ pub use lttng::{lttng_of_processes, lttng_of_program, Lttng};
 pub use outcome::Outcome;
 pub use process::{ancestors, descendants, protection};
 pub use rules::{level_from_name, level_name, Rule, RuleError, Rules};
-pub use session::{new_generation, AppSession};
+pub use session::{new_generation, AppSession, Differs};
 pub use spec::{HeaderChoice, RecordFormat, SessionCounters, SessionSpec};
 pub use strata_abi::user::{Announcement, ENVIRONMENT};
 pub use strata_ring::LossMode;

@@ -184,6 +184,18 @@ impl Rule {
         &self.canonical
     }
 
+    /// `provider:event` without its '!', and the level: whether exactly that, and its number.
+    #[must_use]
+    pub fn parts(&self) -> (&str, Option<(bool, u8)>) {
+        let pattern = self.canonical.strip_prefix('!').unwrap_or(&self.canonical);
+        let (names, level) = split_unescaped(pattern, '@');
+        let level = level.and_then(|level| {
+            let digits = level.strip_prefix('=');
+            Some((digits.is_some(), digits.unwrap_or(level).parse().ok()?))
+        });
+        (names, level)
+    }
+
     /// Does it begin with '!'?
     #[must_use]
     pub fn is_exclusion(&self) -> bool {
@@ -233,6 +245,12 @@ impl Rules {
             return Err(RuleError::TooLong { bytes, limit });
         }
         Ok(Rules { rules, canonical })
+    }
+
+    /// No rule at all, which selects nothing.
+    #[must_use]
+    pub fn none() -> Rules {
+        Rules { rules: Vec::new(), canonical: String::new() }
     }
 
     /// The rules together, as `strata/abi/rule.h` reads them.

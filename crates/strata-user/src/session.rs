@@ -20,6 +20,10 @@ use crate::process::{failed, is_ending, named_threads, strict_threads};
 use crate::sites::{set_opcodes, Cause, Code, Failure, Patch};
 use crate::spec::{HeaderChoice, RecordFormat, SessionCounters, SessionSpec};
 
+mod change;
+
+pub use change::Differs;
+
 /// Record headers are compact up to this many tracepoints: then no id needs the extended form.
 const COMPACT_MAX: usize = 31;
 
@@ -124,6 +128,8 @@ pub struct AppSession {
     patched: Option<Seen>,
     /// Its code is being written as it was.
     restoring: Option<Errand<()>>,
+    /// Tracepoints that are off, and whose code is still as if they were on.
+    left_armed: Vec<u32>,
     publisher: Publisher,
     clock_due: Instant,
     heartbeat_due: Instant,
@@ -206,9 +212,7 @@ impl AppSession {
         session.learn()?;
         // A name that is given from here on is a record.
         if spec.vtid {
-            let named = named_threads(app.pid()).unwrap_or_default();
-            // Its number may have become somebody else's before.
-            session.named_threads = if app.is_alive() { named } else { Vec::new() };
+            session.name_threads();
         }
         Ok(session)
     }
@@ -320,6 +324,7 @@ impl AppSession {
             needs_us: false,
             patched: None,
             restoring: None,
+            left_armed: Vec::new(),
             publisher: Publisher::new(slot),
             clock_due: now,
             heartbeat_due: now + HEARTBEAT,
@@ -435,17 +440,19 @@ impl AppSession {
 
     /// Which tracepoints that are there now the rules select.
     fn selected(&self, snapshot: &Snapshot, spec: &SessionSpec) -> Vec<u32> {
-        let described = self.app.described();
-        let selects = |index: &u32| {
-            let heading = described.heading(*index);
-            heading.is_some_and(|it| match (it.provider, it.name) {
-                // Whoever wants threads wants their names.
-                THREAD_NAME => spec.vtid,
-                _ => spec.rules.select(it.provider, it.name, it.level),
-            })
-        };
         let states = (0..).zip(&snapshot.states).filter(|(_, state)| state.is_present());
+        let selects = |index: &u32| self.selects(*index, spec) == Some(true);
         states.map(|(index, _)| index).filter(selects).collect()
+    }
+
+    /// Do the rules select this tracepoint? `None`: it was not described yet.
+    fn selects(&self, index: u32, spec: &SessionSpec) -> Option<bool> {
+        let described = self.app.described();
+        described.heading(index).map(|it| match (it.provider, it.name) {
+            // Whoever wants threads wants their names.
+            THREAD_NAME => spec.vtid && !spec.rules.as_str().is_empty(),
+            _ => spec.rules.select(it.provider, it.name, it.level),
+        })
     }
 
     /// Gives a tracepoint an id in this session, unless the process has just done so.
@@ -484,6 +491,8 @@ impl AppSession {
             (offset_of!(user::Session, nr_subbufs), u32::try_from(spec.nr_subbufs).unwrap_or(0)),
             (offset_of!(user::Session, next_id), 0),
             (offset_of!(user::Session, rules_bytes), rules.len() as u32),
+            (offset_of!(user::Session, rules_version), 0),
+            (offset_of!(user::Session, other_rules_bytes), 0),
             (offset_of!(user::Session, create_errno), 0),
             (offset_of!(user::Session, filter_bytes), filter.len() as u32),
         ] {
@@ -495,6 +504,7 @@ impl AppSession {
             (offset_of!(user::Session, discarded_unstaged), 0),
             (offset_of!(user::Session, discarded_no_clock), 0),
             (offset_of!(user::Session, self_stopped), 0),
+            (offset_of!(user::Session, replaces), 0),
             (offset_of!(user::Session, heartbeat_ns), Clock::monotonic_ns()),
         ] {
             self.u64(field).store(value, Ordering::Relaxed);
@@ -715,7 +725,8 @@ impl AppSession {
         // here, since the process may hold it for ever, and so may a thousand others.
         let lock = memory.try_lock();
         self.u32(offset_of!(user::Session, status)).store(user::SESSION_ENDING, Ordering::SeqCst);
-        let restoring = switch_off(&self.app, self.slot);
+        let left = std::mem::take(&mut self.left_armed);
+        let restoring = switch_off(&self.app, self.slot, left);
         drop(lock);
         self.restoring = restoring?;
         self.restored(wait).unwrap_or(Ok(()))
@@ -836,7 +847,7 @@ fn claim(app: &Application, generation: u64, _lock: &Lock<'_>) -> Result<u32, Er
             let status = memory.u32(session(slot) + offset_of!(user::Session, status));
             status.store(user::SESSION_ENDING, Ordering::SeqCst);
             // The code of its tracepoints may stay as it is: it costs a little, and does no harm.
-            let restoring = switch_off(app, slot);
+            let restoring = switch_off(app, slot, Vec::new());
             let _ = restoring.map(|errand| errand.map(|errand| errand.wait()));
             let size = memory.size()?;
             let place = copy.place(size).filter(|place| {
@@ -888,10 +899,13 @@ fn forget_ids(app: &Application, slot: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Switches everything off for a slot: first the bits, then has the code of what is off for all written.
-fn switch_off(app: &Application, slot: u32) -> Result<Option<Errand<()>>, Error> {
+/// Switches everything off for a slot: first the bits, then has the code of what is off for all written, and of `off`.
+fn switch_off(
+    app: &Application,
+    slot: u32,
+    mut off: Vec<u32>,
+) -> Result<Option<Errand<()>>, Error> {
     let mask = |index: u32| enabled(app, index);
-    let mut off = Vec::new();
     for index in 0..app.nr_states()? {
         if mask(index).load(Ordering::Relaxed) & 1 << slot != 0 {
             let before = mask(index).fetch_and(!(1 << slot), Ordering::SeqCst);
@@ -900,6 +914,11 @@ fn switch_off(app: &Application, slot: u32) -> Result<Option<Errand<()>>, Error>
             }
         }
     }
+    restore(app, off)
+}
+
+/// Has the code of these tracepoints written as it was, unless they are on for somebody.
+fn restore(app: &Application, mut off: Vec<u32>) -> Result<Option<Errand<()>>, Error> {
     if off.is_empty() || !app.is_alive() {
         return Ok(None);
     }

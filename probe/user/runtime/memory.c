@@ -276,6 +276,33 @@ static uint64_t filter_at(uint32_t slot)
 	return STRATA_ABI_USER_FILTERS_OFFSET + (uint64_t)slot * STRATA_ABI_FILTER_BYTES;
 }
 
+/* How often the tracer may change rules while they are copied. */
+#define RULES_TRIES 100
+
+/* The rules of a session, which its tracer may be changing: the place that is in use stays until the next but one change. */
+static void copy_rules(unsigned char *memory, struct strata_abi_user_session *to, uint32_t slot)
+{
+	const struct strata_abi_user_session *from = &strata_runtime.sessions[slot];
+	uint32_t version = __atomic_load_n(&from->rules_version, __ATOMIC_ACQUIRE), now;
+	int tries = RULES_TRIES;
+
+	for (;;) {
+		to->rules_version = version;
+		to->rules_bytes = from->rules_bytes;
+		to->other_rules_bytes = from->other_rules_bytes;
+		if (version & 1)
+			memcpy(strata_other_rules(memory, slot),
+			       strata_other_rules(strata_runtime.memory, slot),
+			       STRATA_ABI_USER_RULES_BYTES);
+		else
+			memcpy(to->rules, from->rules, sizeof(to->rules));
+		now = __atomic_load_n(&from->rules_version, __ATOMIC_SEQ_CST);
+		if (now == version || !tries--)
+			return;
+		version = now;
+	}
+}
+
 /* The sessions that a child gets as well, as bits; their slots are copied, their channels are not. */
 static uint32_t copy_sessions(unsigned char *memory)
 {
@@ -299,6 +326,7 @@ static uint32_t copy_sessions(unsigned char *memory)
 		to[i].discarded_unmapped = 0;
 		to[i].discarded_unstaged = 0;
 		to[i].discarded_no_clock = 0;
+		copy_rules(memory, &to[i], i);
 		/* What is larger is refused when it is mapped. */
 		if (from[i].filter_bytes)
 			memcpy(memory + filter_at(i), strata_runtime.memory + filter_at(i),

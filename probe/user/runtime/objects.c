@@ -273,50 +273,121 @@ static void arm(const struct strata_abi_user_state *state, int memory, unsigned 
 
 /* ---- rules ---- */
 
-/* Is @t one of those that @session records? */
-static int selects(const struct strata_abi_user_session *session, const struct strata_tracepoint *t)
+/* Is @t one of those that session @slot records, by this version of its rules? */
+static int selects(uint32_t slot, uint32_t version, const struct strata_tracepoint *t)
 {
+	const struct strata_abi_user_session *session = &strata_runtime.sessions[slot];
+	const char *rules = version & 1 ? strata_other_rules(strata_runtime.memory, slot) :
+					  session->rules;
+	uint32_t bytes = version & 1 ? session->other_rules_bytes : session->rules_bytes;
 	struct strata_abi_rule_subject subject;
-	uint32_t bytes = session->rules_bytes;
 
+	/* No rule selects nothing at all. */
 	if (t == &strata_thread_name)
-		return !!(session->flags & STRATA_ABI_USER_SESSION_VTID);
+		return bytes && session->flags & STRATA_ABI_USER_SESSION_VTID;
 	subject.provider = t->provider;
 	subject.provider_bytes = strlen(t->provider);
 	subject.name = t->name;
 	subject.name_bytes = strlen(t->name);
 	subject.level = t->level;
 	return bytes <= STRATA_ABI_USER_RULES_BYTES &&
-	       strata_abi_rules_select(session->rules, bytes, &subject);
+	       strata_abi_rules_select(rules, bytes, &subject);
 }
 
-/* Switch @t on in session @slot if that is active and its rules say so. */
-static void apply_rules(const struct strata_tracepoint *t, uint32_t slot)
+static int is_active(const struct strata_abi_user_session *session)
 {
-	struct strata_abi_user_session *session = &strata_runtime.sessions[slot];
+	return __atomic_load_n(&session->status, __ATOMIC_SEQ_CST) ==
+	       STRATA_ABI_USER_SESSION_ACTIVE;
+}
+
+/* The active session that goes on for the one of @generation; NR_SESSIONS: there is none. */
+static uint32_t successor(uint64_t generation)
+{
+	uint32_t claimed = generation ? strata_sessions_claimed() : 0, slot;
+
+	for (; claimed; claimed &= claimed - 1) {
+		slot = (uint32_t)__builtin_ctz(claimed);
+		if (is_active(&strata_runtime.sessions[slot]) &&
+		    strata_load_relaxed(&strata_runtime.sessions[slot].replaces) == generation)
+			return slot;
+	}
+	return STRATA_ABI_USER_NR_SESSIONS;
+}
+
+/* The id of @t in session @slot. The tracer may be giving one, too. Returns 0 if there are no more. */
+static int has_id(const struct strata_tracepoint *t, uint32_t slot)
+{
 	uint16_t none = STRATA_ABI_USER_NO_ID;
-	uint64_t generation = strata_load_acquire(&session->generation);
 	uint32_t id;
 
-	if (__atomic_load_n(&session->status, __ATOMIC_SEQ_CST) != STRATA_ABI_USER_SESSION_ACTIVE)
-		return;
-	if (!selects(session, t))
-		return;
-	/* The tracer may be doing the same, having seen the tracepoint before we saw the session. */
-	if (__atomic_load_n(&t->state->ids[slot], __ATOMIC_ACQUIRE) == STRATA_ABI_USER_NO_ID) {
-		id = __atomic_fetch_add(&session->next_id, 1, __ATOMIC_RELAXED);
-		if (id >= STRATA_ABI_USER_NO_ID)
-			return;
-		__atomic_compare_exchange_n(&t->state->ids[slot], &none, (uint16_t)id, 0,
-					    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-	}
-	__atomic_fetch_or(&t->state->enabled, UINT32_C(1) << slot, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&t->state->ids[slot], __ATOMIC_ACQUIRE) != STRATA_ABI_USER_NO_ID)
+		return 1;
+	id = __atomic_fetch_add(&strata_runtime.sessions[slot].next_id, 1, __ATOMIC_RELAXED);
+	if (id >= STRATA_ABI_USER_NO_ID)
+		return 0;
+	__atomic_compare_exchange_n(&t->state->ids[slot], &none, (uint16_t)id, 0, __ATOMIC_RELEASE,
+				    __ATOMIC_RELAXED);
+	return 1;
+}
+
+/* Of @t's sessions, @from ends and @to begins, at one moment. Either may be none. */
+static void hand_over(const struct strata_tracepoint *t, uint32_t from, uint32_t to)
+{
+	uint32_t enabled = __atomic_load_n(&t->state->enabled, __ATOMIC_SEQ_CST);
+
+	while (!__atomic_compare_exchange_n(&t->state->enabled, &enabled, (enabled & ~from) | to, 0,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
+}
+
+/*
+ * Switch @t on or off in session @slot, as its rules say, if that is active; @before: the bit of the session in whose
+ * place it is. Returns 0 if something has changed meanwhile: look again.
+ */
+static int apply_rules_once(const struct strata_tracepoint *t, uint32_t slot, uint32_t before)
+{
+	struct strata_abi_user_session *session = &strata_runtime.sessions[slot];
+	const uint32_t bit = UINT32_C(1) << slot;
+	uint64_t generation = strata_load_acquire(&session->generation);
+	uint32_t version = __atomic_load_n(&session->rules_version, __ATOMIC_SEQ_CST);
+	int selected;
+
+	if (!is_active(session))
+		return 1;
+	selected = selects(slot, version, t) && has_id(t, slot);
+	hand_over(t, before | (selected ? 0 : bit), selected ? bit : 0);
 	/* The session may have ended meanwhile, and have looked before we switched on. */
-	if (__atomic_load_n(&session->status, __ATOMIC_SEQ_CST) == STRATA_ABI_USER_SESSION_ACTIVE &&
-	    strata_load_relaxed(&session->generation) == generation)
-		return;
-	__atomic_fetch_and(&t->state->enabled, ~(UINT32_C(1) << slot), __ATOMIC_SEQ_CST);
-	__atomic_store_n(&t->state->ids[slot], STRATA_ABI_USER_NO_ID, __ATOMIC_RELEASE);
+	if (!is_active(session) || strata_load_relaxed(&session->generation) != generation) {
+		__atomic_fetch_and(&t->state->enabled, ~bit, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&t->state->ids[slot], STRATA_ABI_USER_NO_ID, __ATOMIC_RELEASE);
+		return 1;
+	}
+	return __atomic_load_n(&session->rules_version, __ATOMIC_SEQ_CST) == version;
+}
+
+/* How often somebody may change rules or filters while we look. */
+#define APPLY_TRIES 100
+
+static void apply_rules(const struct strata_tracepoint *t, uint32_t slot)
+{
+	uint32_t next, before;
+	int tries = APPLY_TRIES;
+
+	do {
+		before = 0;
+		/* One after the other may have been replaced. */
+		while ((next = successor(
+				strata_load_acquire(&strata_runtime.sessions[slot].generation))) <
+		       STRATA_ABI_USER_NR_SESSIONS) {
+			before |= UINT32_C(1) << slot;
+			slot = next;
+			if (!tries--)
+				return;
+		}
+	} while ((!apply_rules_once(t, slot, before) ||
+		  successor(strata_load_acquire(&strata_runtime.sessions[slot].generation)) <
+			  STRATA_ABI_USER_NR_SESSIONS) &&
+		 tries-- > 0);
 }
 
 /* ---- objects ---- */
@@ -419,17 +490,16 @@ static void begin_clock(struct strata_abi_user_clock_slot *clock, uint64_t multi
 #endif
 
 /*
- * How many ids the tracepoints of @object will have in @session, slot 0, of which nobody knows yet. One state is one id,
- * however many tracepoints share it.
+ * How many ids the tracepoints of @object will have in the session of slot 0, of which nobody knows yet. One state is one
+ * id, however many tracepoints share it.
  */
-static uint32_t ids_wanted(const struct strata_abi_user_session *session,
-			   const struct strata_object *object)
+static uint32_t ids_wanted(const struct strata_object *object)
 {
 	const struct strata_tracepoint *t;
 	uint32_t nr = 0;
 
 	for (t = object->tracepoints; t; t = t->next)
-		if (t->state->ids[0] == STRATA_ABI_USER_NO_ID && selects(session, t))
+		if (t->state->ids[0] == STRATA_ABI_USER_NO_ID && selects(0, 0, t))
 			t->state->ids[0] = (uint16_t)nr++;
 	for (t = object->tracepoints; t; t = t->next)
 		t->state->ids[0] = STRATA_ABI_USER_NO_ID;
@@ -458,7 +528,7 @@ static int begin_requested_session(const struct strata_user_request *request,
 	session->nr_subbufs = request->nr_subbufs;
 	session->rules_bytes = (uint32_t)request->rules_bytes;
 	memcpy(session->rules, request->rules, request->rules_bytes);
-	if (ids_wanted(session, object) > STRATA_RING_COMPACT_EXTENDED)
+	if (ids_wanted(object) > STRATA_RING_COMPACT_EXTENDED)
 		session->flags |= STRATA_ABI_USER_SESSION_LARGE_HEADER;
 	session->filter_bytes = (uint32_t)request->filter_bytes;
 	strata_environment_filter(request, strata_runtime.memory + STRATA_ABI_USER_FILTERS_OFFSET);

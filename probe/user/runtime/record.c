@@ -76,28 +76,26 @@ STRATA_INLINE struct strata_user_channel *strata_user_channel_of(uint32_t slot)
 	return channel;
 }
 
-/* Any number of sessions, any kind of channel. */
-STRATA_SLOW void strata_user_record_any(const struct strata_tracepoint *tracepoint,
-					struct strata_abi_user_state *state, uint32_t sessions,
-					unsigned char *payload, uint32_t payload_bytes)
+/* Any number of sessions, any kind of channel. Returns those that have ended before their record was written. */
+STRATA_SLOW uint32_t strata_user_record_each(const struct strata_tracepoint *tracepoint,
+					     struct strata_abi_user_state *state, uint32_t sessions,
+					     unsigned char *payload, uint32_t payload_bytes)
 {
 	struct strata_user_channel *channel;
 	struct strata_ring_event event;
+	uint32_t slot, ended = 0;
 	unsigned char *body;
-	uint32_t slot;
 
-	if (strata_without_clock()) {
-		strata_count_without_clock(sessions);
-		return;
-	}
 	event.in_handler = 0;
 	for (; sessions; sessions &= sessions - 1) {
 		slot = (uint32_t)__builtin_ctz(sessions);
 		channel = strata_user_channel_of(slot);
 		event.id = __atomic_load_n(&state->ids[slot], __ATOMIC_RELAXED);
 		/* No id: the session has just ended. */
-		if (!channel || event.id == STRATA_ABI_USER_NO_ID)
+		if (!channel || event.id == STRATA_ABI_USER_NO_ID) {
+			ended |= UINT32_C(1) << slot;
 			continue;
+		}
 		if (channel->filter && !strata_filter_selects(channel->filter, tracepoint, state,
 							      payload, payload_bytes))
 			continue;
@@ -110,6 +108,26 @@ STRATA_SLOW void strata_user_record_any(const struct strata_tracepoint *tracepoi
 		}
 		if (write_record(channel, &event, body) == -ENOBUFS)
 			strata_user_full(channel, slot);
+	}
+	return ended;
+}
+
+/* The same. What ended may have been replaced by another session since we looked: that one gets the record. */
+STRATA_SLOW void strata_user_record_any(const struct strata_tracepoint *tracepoint,
+					struct strata_abi_user_state *state, uint32_t sessions,
+					unsigned char *payload, uint32_t payload_bytes)
+{
+	uint32_t seen = 0;
+
+	if (strata_without_clock()) {
+		strata_count_without_clock(sessions);
+		return;
+	}
+	while (sessions) {
+		seen |= sessions;
+		if (!strata_user_record_each(tracepoint, state, sessions, payload, payload_bytes))
+			return;
+		sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE) & ~seen;
 	}
 }
 

@@ -108,6 +108,12 @@ STRATA_INLINE uint32_t strata_sessions_claimed(void)
 	return __atomic_load_n(&strata_runtime.control->claimed_sessions, __ATOMIC_SEQ_CST);
 }
 
+/* The second place of a session's rules. */
+STRATA_INLINE char *strata_other_rules(unsigned char *memory, uint32_t slot)
+{
+	return (char *)memory + STRATA_ABI_USER_RULES_OFFSET + (uint64_t)slot * 4096;
+}
+
 /* What the environment says; see STRATA_ABI_USER_ENVIRONMENT. */
 struct strata_user_request {
 	int socket;

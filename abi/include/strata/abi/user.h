@@ -12,6 +12,7 @@
  *   STATES_OFFSET       struct strata_abi_user_state   [NR_STATES]      one for each tracepoint
  *   DESCRIPTIONS_OFFSET what the tracepoints are called, their fields and sites; append-only
  *   FILTERS_OFFSET      filters (filter.h), one place of STRATA_ABI_FILTER_BYTES for each session
+ *   RULES_OFFSET        the second place of each session's rules, one page each
  *   CHANNELS_OFFSET     channels (ring.h), each at a multiple of 4096; where, its session slot says
  *
  * Stability: one version number for the whole layout; a tracer refuses any other. Offsets are asserted
@@ -27,7 +28,7 @@
 #include <strata/abi/ring.h>
 
 #define STRATA_ABI_USER_MAGIC	UINT64_C(0x53545241544155ff) /* "STRATAU", 0xff */
-#define STRATA_ABI_USER_VERSION 3u
+#define STRATA_ABI_USER_VERSION 4u
 
 #define STRATA_ABI_USER_NR_SESSIONS	    32u
 #define STRATA_ABI_USER_NR_STATES	    4096u
@@ -35,7 +36,8 @@
 #define STRATA_ABI_USER_STATES_OFFSET	    135168u
 #define STRATA_ABI_USER_DESCRIPTIONS_OFFSET 659456u
 #define STRATA_ABI_USER_FILTERS_OFFSET	    4194304u
-#define STRATA_ABI_USER_CHANNELS_OFFSET	    4718592u
+#define STRATA_ABI_USER_RULES_OFFSET	    4718592u
+#define STRATA_ABI_USER_CHANNELS_OFFSET	    4849664u
 #define STRATA_ABI_USER_DESCRIPTIONS_BYTES \
 	(STRATA_ABI_USER_FILTERS_OFFSET - STRATA_ABI_USER_DESCRIPTIONS_OFFSET)
 #define STRATA_ABI_USER_RULES_BYTES 3840u /* rule text of one session, see rule.h */
@@ -53,7 +55,7 @@
 /*
  * Environment of a command that a tracer starts:
  *
- *   STRATA_SESSION=3:socket=FD.INODE;generation=N;subbuf=BYTES;subbufs=N;mode=discard|overwrite;
+ *   STRATA_SESSION=4:socket=FD.INODE;generation=N;subbuf=BYTES;subbufs=N;mode=discard|overwrite;
  *                  vtid=0|1;clock=BITS.MULTIPLIER;[filter=HEX;]rules=RULE,RULE,...
  *
  * in one line, the parts in this order (the leading number is the version; clock=0.0: no TSC; HEX: the bytes of
@@ -154,6 +156,14 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock
  *
  * The slot's bit in control.claimed_sessions is set before SETUP and cleared before FREE.
  *
+ * Rules change while it is ACTIVE: the text goes to the place that is not in use, then .rules_version is stored, then
+ * the tracer looks at all tracepoints. A process that describes an object looks at .rules_version before
+ * and after: one of the two sees what the other did.
+ *
+ * A filter does not change. Another slot gets the new one, and names in .replaces the session that it goes on for;
+ * when it is ACTIVE, each tracepoint's bits in .enabled change hands by one atomic operation, and nothing
+ * new is switched on for the replaced one: so nothing is recorded twice, or not at all.
+ *
  * A slot whose heartbeat is older than STRATA_ABI_USER_DEAD_NS belongs to a dead tracer: any tracer may
  * free it, and the process stops writing to it when it next finds the channel full.
  */
@@ -192,7 +202,13 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock
  *                                          could not make the channel
  *     88     8  discarded_no_clock  record process; atomic: the thread may not read the clock
  *     96     4  filter_bytes        byte   tracer or process; 0: all events are recorded
- *    100   156  reserved
+ *    100     4  rules_version              tracer; atomic. Even: .rules and .rules_bytes hold, odd: the second place and
+ *                                          .other_rules_bytes
+ *    104     4  other_rules_bytes   byte   tracer
+ *    108     4  reserved
+ *    112     8  replaces                   tracer, before ACTIVE; the generation of the session in whose place this
+ *                                          one is; 0: of none
+ *    120   136  reserved
  *    256  3840  rules                      tracer or process; see rule.h
  */
 struct strata_abi_user_session {
@@ -212,10 +228,15 @@ struct strata_abi_user_session {
 	uint32_t create_errno;
 	uint64_t discarded_no_clock;
 	uint32_t filter_bytes;
-	uint32_t reserved[39];
+	uint32_t rules_version;
+	uint32_t other_rules_bytes;
+	uint32_t reserved;
+	uint64_t replaces;
+	uint32_t reserved2[34];
 	char rules[STRATA_ABI_USER_RULES_BYTES];
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_session) == 4096, "session size");
+STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_session, replaces) == 112, "replaces");
 STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_session, rules) == 256, "rules");
 STRATA_ABI_ASSERT(STRATA_ABI_USER_SESSIONS_OFFSET + STRATA_ABI_USER_NR_SESSIONS * 4096u ==
 			  STRATA_ABI_USER_STATES_OFFSET,
@@ -259,8 +280,11 @@ STRATA_ABI_ASSERT(STRATA_ABI_USER_STATES_OFFSET + STRATA_ABI_USER_NR_STATES * 12
 		  "descriptions behind the states");
 STRATA_ABI_ASSERT(STRATA_ABI_USER_FILTERS_OFFSET +
 				  STRATA_ABI_USER_NR_SESSIONS * STRATA_ABI_FILTER_BYTES ==
+			  STRATA_ABI_USER_RULES_OFFSET,
+		  "rules behind the filters");
+STRATA_ABI_ASSERT(STRATA_ABI_USER_RULES_OFFSET + STRATA_ABI_USER_NR_SESSIONS * 4096u ==
 			  STRATA_ABI_USER_CHANNELS_OFFSET,
-		  "channels behind the filters");
+		  "channels behind the rules");
 
 /*
  * Where a tracepoint is in the process' code. x86-64: five bytes, opcode and 32-bit displacement:

@@ -45,6 +45,7 @@ impl Bench {
     fn new() -> Bench {
         let rules = strata_user::Rules::parse(&["*:*"]).unwrap();
         let filtered = Filtered::new(&Options::default());
+        let book = Mutex::new(crate::book::RuleBook::new(&rules));
         let context = context(Nowhere);
         let voice = context.shared.add_layer(USER);
         Bench {
@@ -59,7 +60,7 @@ impl Bench {
                 inherit: true,
             }),
             clock: Arc::new(Clock::new()),
-            sources: Arc::new(Sources { context, voice, rules, filtered, ended: Mutex::default() }),
+            sources: Arc::new(Sources { context, voice, book, filtered, ended: Mutex::default() }),
             found: Arc::default(),
         }
     }
@@ -80,6 +81,7 @@ impl Bench {
             orders,
             found: Arc::clone(&self.found),
             plain_too,
+            hearing: asking().unwrap().1,
         });
         (keeper, arriving)
     }
