@@ -160,6 +160,22 @@ mod tests {
     }
 
     #[test]
+    fn help_has_each_command_once_in_a_group() {
+        let commands = Flags::command();
+        let help = commands.clone().render_help().to_string();
+        let shown = commands.get_subcommands().filter(|one| !one.is_hide_set());
+        for name in shown.map(|one| one.get_name()) {
+            let lines = help.lines().filter(|line| {
+                let words = line.strip_prefix("  ").filter(|rest| !rest.starts_with([' ', '-']));
+                let words = words.map(|rest| rest.split("  ").next().unwrap_or_default());
+                words.is_some_and(|words| words.split(", ").any(|word| word == name))
+            });
+            assert_eq!(lines.count(), 1, "{name}: {help}");
+        }
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+    }
+
+    #[test]
     fn failure_to_start_the_command_is_that_of_a_shell() {
         let error = SessionError::from(CommandError::NotFound { name: "x".into() });
         assert_eq!(failed(&error.into()), 127);
