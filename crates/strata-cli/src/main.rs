@@ -50,17 +50,17 @@ fn main() -> ExitCode {
         Action::Stop(flags) => sessions::stop(&flags),
         Action::Destroy(flags) => sessions::destroy(&flags),
         Action::Status(flags) => status::run(&flags),
-        Action::EnableChannel(flags) => sessions::change(&flags.of, &[flags.change()]),
-        Action::DisableChannel(flags) => sessions::change(&flags.of, &[flags.change()]),
+        Action::EnableChannel(flags) => sessions::change(&flags.of, vec![flags.change()]),
+        Action::DisableChannel(flags) => sessions::change(&flags.of, vec![flags.change()]),
         Action::EnableEvent(flags) => {
-            flags.changes().and_then(|changes| sessions::change(&flags.of, &changes))
+            flags.changes().and_then(|changes| sessions::change(&flags.of, changes))
         }
         Action::DisableEvent(flags) => {
-            flags.change().and_then(|change| sessions::change(&flags.of, &[change]))
+            flags.change().and_then(|change| sessions::change(&flags.of, vec![change]))
         }
-        Action::AddContext(flags) => sessions::change(&flags.of, &[flags.change()]),
-        Action::Track(flags) => sessions::change(&flags.of, &flags.changes(false)),
-        Action::Untrack(flags) => sessions::change(&flags.of, &flags.changes(true)),
+        Action::AddContext(flags) => sessions::change(&flags.of, vec![flags.change()]),
+        Action::Track(flags) => sessions::change(&flags.of, flags.changes(false)),
+        Action::Untrack(flags) => sessions::change(&flags.of, flags.changes(true)),
         Action::Save(flags) => sessions::save(&flags),
         Action::Load(flags) => sessions::load(&flags),
         Action::Snapshot(flags) => {

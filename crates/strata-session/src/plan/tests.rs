@@ -320,6 +320,17 @@ fn change_as_json_has_the_words_of_the_commands() {
 }
 
 #[test]
+fn several_changes_are_all_of_them_or_none() {
+    let plan = Plan::new(false, None);
+    let several = Change::Several(vec![user(&["!a:x"]), user(&["a:*"])]);
+    assert_eq!(lowered(&plan.changed(&several).unwrap()), ["!a:x", "a:*"]);
+    let text = refused(&plan, &Change::Several(vec![user(&["a:*"]), user(&["a:"])]));
+    assert!(text.contains("no event behind"), "{text}");
+    let nested = Change::Several(vec![several]);
+    assert!(refused(&plan, &nested).contains("is several"));
+}
+
+#[test]
 fn plan_that_replaces_another_goes_where_that_went() {
     let plan = Plan::new(true, None);
     let other = Plan { output: Some("/x".into()), ..after(&[user(&["a:*"])]) };
