@@ -115,9 +115,42 @@ only; --lttng-env says that this is one. `strata_version` in the trace
 tells the truth.
 ";
 
+/// All commands, by what they are about.
+const COMMANDS: &str = "\
+Traces:
+  record           Record a command, running processes, the kernel, or everything
+  view             Show the events of traces
+  stats            Count what is in traces, and say what is missing
+  export           Write traces for other tools
+
+Sessions, which stay until they are destroyed:
+  create           Make one; with --snapshot a flight recorder
+  start, stop      Record, and record nothing for now
+  destroy          End one, and say what it has recorded
+  status           Say how they are, with all that is missing
+  snapshot         Save what one holds in its buffers, while it goes on
+  save, load       Write what one records to a file, and make one of a file
+
+Channels and events of sessions, at any time:
+  enable-event     Record more events: -u of applications, -k of the kernel
+  disable-event    Record fewer
+  enable-channel   Make buffers with sizes and a loss mode of their own
+  disable-channel  Record nothing into them
+  add-context      Record more with each event
+  track, untrack   Record only some processes
+
+This machine:
+  list             Show sessions, tracepoints, the kernel's events, or what is in a trace
+  doctor           Say what this machine can record, and why not
+  completions      Print a completion script for a shell
+  help             Say more of a command";
+
 /// Records what applications do, at a cost so low that they behave as if they were not traced.
 #[derive(Debug, Parser)]
 #[command(name = "strata", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(help_template = format!(
+    "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{COMMANDS}\n\nOptions:\n{{options}}{{after-help}}"
+))]
 #[command(after_help = "Start with:  strata record -- ./your-program")]
 pub struct Flags {
     /// What to do.

@@ -51,17 +51,17 @@ fn main() -> ExitCode {
         Action::Stop(flags) => sessions::stop(&flags),
         Action::Destroy(flags) => sessions::destroy(&flags),
         Action::Status(flags) => status::run(&flags),
-        Action::EnableChannel(flags) => sessions::change(&flags.of, &[flags.change()]),
-        Action::DisableChannel(flags) => sessions::change(&flags.of, &[flags.change()]),
+        Action::EnableChannel(flags) => sessions::change(&flags.of, vec![flags.change()]),
+        Action::DisableChannel(flags) => sessions::change(&flags.of, vec![flags.change()]),
         Action::EnableEvent(flags) => {
-            flags.changes().and_then(|changes| sessions::change(&flags.of, &changes))
+            flags.changes().and_then(|changes| sessions::change(&flags.of, changes))
         }
         Action::DisableEvent(flags) => {
-            flags.change().and_then(|change| sessions::change(&flags.of, &[change]))
+            flags.change().and_then(|change| sessions::change(&flags.of, vec![change]))
         }
-        Action::AddContext(flags) => sessions::change(&flags.of, &[flags.change()]),
-        Action::Track(flags) => sessions::change(&flags.of, &flags.changes(false)),
-        Action::Untrack(flags) => sessions::change(&flags.of, &flags.changes(true)),
+        Action::AddContext(flags) => sessions::change(&flags.of, vec![flags.change()]),
+        Action::Track(flags) => sessions::change(&flags.of, flags.changes(false)),
+        Action::Untrack(flags) => sessions::change(&flags.of, flags.changes(true)),
         Action::Save(flags) => sessions::save(&flags),
         Action::Load(flags) => sessions::load(&flags),
         Action::Snapshot(flags) => {
@@ -164,6 +164,22 @@ mod tests {
             assert!(!text.contains("error:") && text.contains("--help"), "{text}");
             assert_eq!(error.exit_code(), 2);
         }
+    }
+
+    #[test]
+    fn help_has_each_command_once_in_a_group() {
+        let commands = Flags::command();
+        let help = commands.clone().render_help().to_string();
+        let shown = commands.get_subcommands().filter(|one| !one.is_hide_set());
+        for name in shown.map(|one| one.get_name()) {
+            let lines = help.lines().filter(|line| {
+                let words = line.strip_prefix("  ").filter(|rest| !rest.starts_with([' ', '-']));
+                let words = words.map(|rest| rest.split("  ").next().unwrap_or_default());
+                words.is_some_and(|words| words.split(", ").any(|word| word == name))
+            });
+            assert_eq!(lines.count(), 1, "{name}: {help}");
+        }
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
     }
 
     #[test]

@@ -182,14 +182,15 @@ pub fn destroy(flags: &DestroyFlags) -> Result<u8> {
     Ok(0)
 }
 
-/// Have a session record something else: all of it, or what was done before one was refused.
-pub fn change(of: &OfSession, changes: &[Change]) -> Result<u8> {
+/// Have a session record something else: all of it, or nothing.
+pub fn change(of: &OfSession, mut changes: Vec<Change>) -> Result<u8> {
     let folder = Folder::open()?;
     let name = one_of(&folder, of.session.as_deref())?;
-    let mut facts = Map::new();
-    for change in changes {
-        facts = ask(&folder, &name, &request(change)?)?;
-    }
+    let change = match changes.len() {
+        1 => changes.remove(0),
+        _ => Change::Several(changes),
+    };
+    let facts = ask(&folder, &name, &request(&change)?)?;
     Ok(done(&of.answer, &name, facts, format!("session '{name}' is changed")))
 }
 

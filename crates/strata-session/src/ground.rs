@@ -220,7 +220,7 @@ impl Ground {
     }
 
     /// Say in the folder how the recording ended, and what of it no trace in it says.
-    fn mark(&self, folder: &TraceFolder, layers: &[LayerReport], is_recorded: bool) {
+    pub(crate) fn mark(&self, folder: &TraceFolder, layers: &[LayerReport], is_recorded: bool) {
         let processes = layers.iter().flat_map(|layer| &layer.processes);
         let unwritten = processes.fold(0, |sum: u64, one| sum.saturating_add(one.unmarked));
         let shared = &self.context.shared;

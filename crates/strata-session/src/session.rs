@@ -46,7 +46,10 @@ impl Session {
         folder: Option<String>,
         tell: &mut Tell<'_>,
     ) {
-        self.ask_with(layer.rights());
+        // Nobody asks for the kernel: who was there before still may.
+        if self.layers.is_empty() || layer.rights() == Work::Applications {
+            self.ask_with(layer.rights());
+        }
         layer.start();
         layer.begun(None);
         layer.run();

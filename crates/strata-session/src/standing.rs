@@ -289,14 +289,18 @@ impl<'a> Standing<'a> {
         change: &Change,
         notify: &mut dyn FnMut(Notice),
     ) -> Result<(), SessionError> {
-        if matches!(change, Change::Replace(_)) && self.state != State::Created {
+        let replaces = change.each().iter().any(|one| matches!(one, Change::Replace(_)));
+        if replaces && self.state != State::Created {
             let (what, why) = ("load", "the session was started already. Make another one");
             return Err(PlanError::Nothing { what, why }.into());
         }
         let plan = self.plan.changed(change)?;
-        if let Change::EnableEvent(asked) = change {
-            if asked.layer == LayerOf::Kernel {
-                check_kernel_rules(&asked.rules)?;
+        for one in change.each() {
+            match one {
+                Change::EnableEvent(asked) if asked.layer == LayerOf::Kernel => {
+                    check_kernel_rules(&asked.rules)?;
+                }
+                _ => {}
             }
         }
         self.apply(plan, self.state == State::Recording, notify)

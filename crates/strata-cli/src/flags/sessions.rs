@@ -526,3 +526,92 @@ pub struct LoadFlags {
     #[command(flatten)]
     pub answer: AnswerFlags,
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::flags::{Action, Flags};
+
+    /// What `strata enable-event` with these words asks for.
+    fn enabled(words: &[&str]) -> Result<Vec<Change>, String> {
+        let words = ["strata", "enable-event"].iter().chain(words);
+        let flags = Flags::try_parse_from(words).map_err(|error| error.to_string())?;
+        let Action::EnableEvent(flags) = flags.action else { return Err("another one".into()) };
+        flags.changes().map_err(|error| error.to_string())
+    }
+
+    /// Of one change: rules, and what they leave out.
+    fn of_one(words: &[&str]) -> (Vec<String>, Vec<String>) {
+        let changes = enabled(words).unwrap();
+        let [Change::EnableEvent(one)] = &changes[..] else { panic!("{changes:?}") };
+        (one.rules.clone(), one.exclude.clone())
+    }
+
+    #[test]
+    fn events_are_named_as_lttng_names_them() {
+        for (words, rules) in [
+            (&["-u", "shop:*,bank:*"][..], &["shop:*", "bank:*"][..]),
+            (&["shop:*", "-u"], &["shop:*"]),
+            (&["--userspace", "--all", "-s", "fr"], &["*:*"]),
+            (&["-k", "--all"], &["*"]),
+            (&["-k", "--syscall", "--all"], &["syscalls"]),
+            (&["-k", "--syscall", "openat,close"], &["syscalls:openat", "syscalls:close"]),
+            (&["-k", "--tracepoint", "sched_switch"], &["sched_switch"]),
+            (&["-u", "a:*", "--loglevel", "TRACE_WARNING"], &["a:*@warning"]),
+            (&["-u", "a:*", "--loglevel-only=info"], &["a:*@=info"]),
+        ] {
+            assert_eq!(of_one(words).0, rules, "{words:?}");
+        }
+        let (rules, exclude) = of_one(&["-u", "a:*", "-x", "x,b:y"]);
+        assert_eq!((rules, exclude), (vec!["a:*".into()], vec!["a:x".into(), "b:y".into()]));
+        // What excludes from the whole channel has no filter.
+        let changes = enabled(&["-u", "a:*,!a:x", "-f", "n > 3"]).unwrap();
+        let filters: Vec<bool> = changes
+            .iter()
+            .map(|one| matches!(one, Change::EnableEvent(one) if one.filter.is_some()))
+            .collect();
+        assert_eq!(filters, [false, true]);
+    }
+
+    #[test]
+    fn events_that_make_no_sense_are_refused() {
+        for (words, said) in [
+            (&["a:*"][..], "--kernel|--user"),
+            (&["-u", "-k", "a:*"], "cannot be used with"),
+            (&["-u"], "required"),
+            (&["-k", "a", "--loglevel", "3"], "cannot be used with"),
+            (&["-u", "a", "--syscall"], "cannot be used with"),
+            (&["-u", "a:*@info", "--loglevel", "3"], "it says a log level"),
+            (&["-u", "a:*", "-f", "n >"], "--filter"),
+            (&["-u", "a:"], "no event behind"),
+        ] {
+            let text = enabled(words).unwrap_err();
+            assert!(text.contains(said), "{words:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn tracked_are_of_several_kinds_and_all_of_one() {
+        let flags = |words: &[&str]| {
+            let words = ["strata", "track"].iter().chain(words);
+            match Flags::try_parse_from(words).map(|flags| flags.action) {
+                Ok(Action::Track(flags)) => Ok(flags),
+                Ok(_) => panic!("another one"),
+                Err(error) => Err(error.to_string()),
+            }
+        };
+        let changes = flags(&["--pid", "1,2", "--name", "sh*"]).unwrap().changes(false);
+        let tracked = Tracked {
+            pids: Some(vec![1, 2]),
+            names: Some(vec!["sh*".into()]),
+            ..Tracked::default()
+        };
+        assert_eq!(changes, [Change::Track(tracked)]);
+        let changes = flags(&["--all", "pid,uid"]).unwrap().changes(true);
+        assert_eq!(changes, [Change::UntrackAll(vec![Kind::Pids, Kind::Uids])]);
+        assert!(flags(&[]).unwrap_err().contains("--pid"));
+        assert!(flags(&["--pid", "x"]).is_err());
+    }
+}

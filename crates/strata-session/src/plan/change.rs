@@ -30,6 +30,8 @@ pub enum Change {
     TrackAll(Vec<Kind>),
     /// Of these kinds, none.
     UntrackAll(Vec<Kind>),
+    /// All of these, one after the other, or none; none of them is several.
+    Several(Vec<Change>),
 }
 
 /// By what processes are tracked.
@@ -126,6 +128,17 @@ pub struct ContextChange {
     pub contexts: Vec<String>,
 }
 
+impl Change {
+    /// One by one.
+    #[must_use]
+    pub fn each(&self) -> &[Change] {
+        match self {
+            Change::Several(all) => all,
+            one => std::slice::from_ref(one),
+        }
+    }
+}
+
 impl Plan {
     /// The plan after this change; this one stays.
     ///
@@ -133,13 +146,19 @@ impl Plan {
     /// Why there is none.
     pub fn changed(&self, change: &Change) -> Result<Plan, PlanError> {
         let mut plan = self.clone();
+        for one in change.each() {
+            plan.change(one)?;
+        }
+        plan.check()?;
+        Ok(plan)
+    }
+
+    fn change(&mut self, change: &Change) -> Result<(), PlanError> {
+        let plan = self;
         match change {
             Change::Replace(other) => {
-                plan = Plan {
-                    snapshot: self.snapshot,
-                    output: self.output.clone(),
-                    ..Plan::clone(other)
-                };
+                let (snapshot, output) = (plan.snapshot, plan.output.take());
+                *plan = Plan { snapshot, output, ..Plan::clone(other) };
             }
             Change::EnableChannel(asked) => plan.enable_channel(asked),
             Change::DisableChannel(of) => plan.named(of.layer, &of.channel)?.enabled = false,
@@ -164,9 +183,11 @@ impl Plan {
             }
             Change::TrackAll(kinds) => kinds.iter().for_each(|kind| plan.track(*kind, false)),
             Change::UntrackAll(kinds) => kinds.iter().for_each(|kind| plan.track(*kind, true)),
+            Change::Several(_) => {
+                return Err(PlanError::Nothing { what: "several", why: "one of them is several" });
+            }
         }
-        plan.check()?;
-        Ok(plan)
+        Ok(())
     }
 
     fn track(&mut self, kind: Kind, none: bool) {

@@ -1,1 +1,340 @@
+//! Plans: what comes of changes, what is refused, and what layers get of them.
 
+use super::lower::for_programs;
+use super::*;
+
+fn enable(layer: LayerOf, rules: &[&str]) -> EnableEvents {
+    EnableEvents {
+        layer,
+        channel: None,
+        rules: rules.iter().map(|rule| (*rule).to_owned()).collect(),
+        filter: None,
+        exclude: Vec::new(),
+    }
+}
+
+fn user(rules: &[&str]) -> Change {
+    Change::EnableEvent(enable(LayerOf::User, rules))
+}
+
+fn kernel(rules: &[&str]) -> Change {
+    Change::EnableEvent(enable(LayerOf::Kernel, rules))
+}
+
+fn filtered(rule: &str, filter: &str) -> Change {
+    let filter = Some(filter.to_owned());
+    Change::EnableEvent(EnableEvents { filter, ..enable(LayerOf::User, &[rule]) })
+}
+
+fn excluding(layer: LayerOf, rule: &str, exclude: &str) -> Change {
+    let exclude = vec![exclude.to_owned()];
+    Change::EnableEvent(EnableEvents { exclude, ..enable(layer, &[rule]) })
+}
+
+fn channel(layer: LayerOf, name: &str) -> ChannelChange {
+    ChannelChange {
+        layer,
+        channel: name.to_owned(),
+        mode: None,
+        subbuf_size: None,
+        num_subbuf: None,
+        flush_ms: None,
+    }
+}
+
+fn disable(rules: &[&str]) -> Change {
+    let EnableEvents { layer, channel, rules, .. } = enable(LayerOf::User, rules);
+    Change::DisableEvent(DisableEvents { layer, channel, rules })
+}
+
+/// The plan after all of these.
+fn after(changes: &[Change]) -> Plan {
+    let begin = Plan::new(false, None);
+    changes.iter().fold(begin, |plan, change| plan.changed(change).unwrap())
+}
+
+fn refused(plan: &Plan, change: &Change) -> String {
+    let before = plan.clone();
+    let text = plan.changed(change).unwrap_err().to_string();
+    assert_eq!(*plan, before);
+    text
+}
+
+/// Rules with their filters, as the layer gets them.
+fn lowered(plan: &Plan) -> Vec<String> {
+    let wanted = plan.wanted(&plan.channels[0]).unwrap();
+    let text = |rule: &crate::layer::Rule| match &rule.filter {
+        Some(filter) => format!("{} if {}", rule.text, filter.text()),
+        None => rule.text.clone(),
+    };
+    wanted.rules.iter().map(text).collect()
+}
+
+#[test]
+fn first_event_of_each_layer_makes_its_channel0() {
+    let plan = after(&[user(&["shop:*", "bank:*"]), kernel(&["sched_*"]), user(&["shop:*"])]);
+    let found: Vec<(&str, &str, usize)> = plan
+        .channels
+        .iter()
+        .map(|one| (one.layer.name(), one.name.as_str(), one.events.len()))
+        .collect();
+    assert_eq!(found, [("user", "channel0", 2), ("kernel", "channel0", 1)]);
+    assert!(plan.channels.iter().all(|one| plan.is_on(one)));
+}
+
+#[test]
+fn disabled_rule_selects_nothing_and_comes_back_once() {
+    let plan = after(&[user(&["a:*", "b:*"]), disable(&["a:*"])]);
+    assert_eq!(lowered(&plan), ["b:*"]);
+    let text = refused(&plan, &disable(&["b*"]));
+    assert!(text.contains("no such rule") && text.contains("Did you mean 'b:*'"), "{text}");
+    // The same one is enabled again; with another filter it is another one, instead of what is off.
+    let again = plan.changed(&user(&["a:*"])).unwrap();
+    assert_eq!((again.channels[0].events.len(), lowered(&again).len()), (2, 2));
+    let other = plan.changed(&filtered("a:*", "n > 3")).unwrap();
+    assert_eq!(lowered(&other), ["b:*", "a:* if n > 3"]);
+    let none = plan.changed(&disable(&[])).unwrap();
+    assert!(!none.is_on(&none.channels[0]));
+    let text = refused(&Plan::new(false, None), &disable(&["a:*"]));
+    assert!(text.contains("no channel"), "{text}");
+}
+
+#[test]
+fn exclusions_are_the_channel_s_where_all_have_them_and_else_the_rule_s() {
+    let same = after(&[
+        excluding(LayerOf::User, "a:*", "a:x"),
+        excluding(LayerOf::User, "b:*", "a:x"),
+        user(&["!c:*"]),
+    ]);
+    assert_eq!(lowered(&same), ["a:*", "b:*", "!c:*", "!a:x"]);
+    let differ = after(&[excluding(LayerOf::User, "a:*", "a:x@warning"), user(&["*:x"])]);
+    assert_eq!(lowered(&differ), [r#"a:* if !(name == "a:x" && loglevel <= 4)"#, "*:x"]);
+    // Only excluding ones record nothing.
+    let none = after(&[user(&["!c:*"])]);
+    assert!(lowered(&none).is_empty() && !none.is_on(&none.channels[0]));
+    let kernel = after(&[excluding(LayerOf::Kernel, "sched_*", "sched_stat*")]);
+    assert_eq!(lowered(&kernel), ["sched_*", "!sched_stat*"]);
+    let text = refused(&kernel, &super::tests::kernel(&["irq_*"]));
+    assert!(text.contains("a channel for each"), "{text}");
+}
+
+#[test]
+fn rules_with_filters_are_one_filter_of_programs() {
+    let plan = after(&[filtered("shop:*@=info", "price > 3 || has(x)"), user(&["bank"])]);
+    let options = plan.options_of(&plan.channels[0]).unwrap();
+    assert_eq!(
+        options.filter.unwrap().text(),
+        r#"(name == "shop:*" && loglevel == 6 && (price > 3 || has(x))) || (name == "bank:*")"#
+    );
+    assert_eq!(options.rules.unwrap().as_str(), "shop:*@=6,bank:*");
+    // Without any, programs are asked nothing.
+    let plain = after(&[user(&["shop:*"])]);
+    assert!(plain.options_of(&plain.channels[0]).unwrap().filter.is_none());
+    // What is no pattern in a rule is none in the filter.
+    let odd = after(&[filtered(r#"a\*:"x\\"#, "n")]);
+    let options = odd.options_of(&odd.channels[0]).unwrap();
+    assert_eq!(options.filter.unwrap().text(), r#"(name == "a\*:\"x\\" && (n))"#);
+    let rules = odd.wanted(&odd.channels[0]).unwrap().rules;
+    assert!(for_programs(&rules[..0]).unwrap().is_none());
+}
+
+#[test]
+fn rules_of_the_kernel_keep_their_filters_in_their_order() {
+    let asked = EnableEvents {
+        filter: Some("ret < 0".to_owned()),
+        ..enable(LayerOf::Kernel, &["openat", "close"])
+    };
+    let plan = after(&[kernel(&["sched_*"]), Change::EnableEvent(asked)]);
+    let kernel = plan.options_of(&plan.channels[0]).unwrap().kernel.unwrap();
+    assert_eq!(kernel.rules, ["sched_*", "openat", "close"]);
+    let filters: Vec<bool> = kernel.rule_filters.iter().map(Option::is_some).collect();
+    assert_eq!(filters, [false, true, true]);
+}
+
+#[test]
+fn channel_is_named_where_there_are_several() {
+    let made = |name| Change::EnableChannel(channel(LayerOf::User, name));
+    // The only one is meant.
+    let one = after(&[made("big"), user(&["a:*"])]);
+    assert_eq!((one.channels.len(), one.channels[0].events.len()), (1, 1));
+    let two = one.changed(&made("small")).unwrap();
+    let text = refused(&two, &user(&["b:*"]));
+    assert!(text.contains("big, small: use -c"), "{text}");
+    let at = |name: &str| {
+        let channel = Some(name.to_owned());
+        Change::EnableEvent(EnableEvents { channel, ..enable(LayerOf::User, &["b:*"]) })
+    };
+    assert_eq!(two.changed(&at("small")).unwrap().channels[1].events.len(), 1);
+    let text = refused(&two, &at("smal"));
+    assert!(text.contains("Did you mean 'small'"), "{text}");
+    let off = ChannelOf { layer: LayerOf::User, channel: "big".to_owned() };
+    let off = two.changed(&Change::DisableChannel(off)).unwrap();
+    assert!(!off.is_on(&off.channels[0]));
+    let on = off.changed(&made("big")).unwrap();
+    assert!(on.is_on(&on.channels[0]) && on.channels[0].events.len() == 1);
+}
+
+#[test]
+fn channel_that_cannot_be_is_refused_in_the_words_of_its_flags() {
+    let plan = Plan::new(true, None);
+    let with = |change: fn(&mut ChannelChange)| {
+        let mut asked = channel(LayerOf::User, "c");
+        change(&mut asked);
+        refused(&plan, &Change::EnableChannel(asked))
+    };
+    assert!(with(|one| one.subbuf_size = Some(5000)).contains("--subbuf-size=5000"));
+    assert!(with(|one| one.num_subbuf = Some(u32::MAX)).contains("--num-subbuf"));
+    assert!(with(|one| one.flush_ms = Some(u64::MAX)).contains("--flush"));
+    assert!(with(|one| one.mode = Some(Loss::Discard)).contains("Leave out --discard"));
+    for name in ["", "..", "a/b", "-x", "a b", "user", "kernel", &"x".repeat(65), "\u{1b}[0m"] {
+        let asked = ChannelChange { channel: name.to_owned(), ..channel(LayerOf::User, "") };
+        let text = refused(&plan, &Change::EnableChannel(asked));
+        assert!(text.starts_with("channel '") && !text.contains('\u{1b}'), "{text}");
+    }
+    let many = (0..=CHANNELS_MAX).try_fold(plan, |plan, number| {
+        plan.changed(&Change::EnableChannel(channel(LayerOf::User, &format!("c{number}"))))
+    });
+    assert!(many.unwrap_err().to_string().contains("at most 32"));
+}
+
+#[test]
+fn sizes_are_the_channel_s_or_the_session_s() {
+    let session = Plan { subbuf_size: Some(8192), ..Plan::new(true, None) };
+    let own = ChannelChange { num_subbuf: Some(4), ..channel(LayerOf::User, "c") };
+    let plan = session.changed(&Change::EnableChannel(own)).unwrap();
+    let plan = plan.changed(&user(&["a:*"])).unwrap();
+    let options = plan.options_of(&plan.channels[0]).unwrap();
+    assert_eq!((options.subbuf_bytes, options.nr_subbufs, options.hold), (8192, 4, true));
+    assert_eq!(options.mode, LossMode::Overwrite);
+    assert!(options.is_size_given && options.everyone);
+    assert_eq!(plan.options_of(&plan.channels[0]).unwrap().check(), Ok(()));
+}
+
+#[test]
+fn rules_and_filters_that_are_none_are_refused() {
+    let plan = Plan::new(false, None);
+    for (change, said) in [
+        (user(&["a:*,b:*"]), "several"),
+        (user(&[":x"]), "no provider"),
+        (user(&[]), "no rule"),
+        (kernel(&["a b"]), "no event has"),
+        (filtered("a:*", "n >"), "filter"),
+        (filtered("a:*", "packet.x == 1"), "packet"),
+        (filtered("a:*", "n > 3 && loglevel == 3 && loglevel == 99"), ""),
+        (filtered("!a:*", "n > 3"), "no filter"),
+        (excluding(LayerOf::User, "a:*", "!a:b"), "begins with '!'"),
+        (user(&[&"x".repeat(TEXT_BYTES_MAX + 1)]), "at most 4096"),
+    ] {
+        match plan.changed(&change) {
+            Err(error) => assert!(error.to_string().contains(said), "{change:?}: {error}"),
+            Ok(_) => assert!(said.is_empty(), "{change:?}"),
+        }
+    }
+}
+
+#[test]
+fn contexts_are_those_of_the_layer() {
+    let add = |layer, names: &[&str]| {
+        let contexts = names.iter().map(|name| (*name).to_owned()).collect();
+        Change::AddContext(ContextChange { layer, channel: None, contexts })
+    };
+    let plan = after(&[add(LayerOf::User, &["vpid", "perf:cpu:cycles"])]);
+    assert_eq!(plan.channels[0].contexts, ["vpid", "perf:cpu:cycles"]);
+    let text = refused(&plan, &add(LayerOf::User, &["procnam"]));
+    assert!(text.contains("Did you mean 'procname'"), "{text}");
+    let text = refused(&plan, &add(LayerOf::User, &["callstack_kernel"]));
+    assert!(text.contains("user layer has none"), "{text}");
+    assert!(refused(&plan, &add(LayerOf::User, &["vpid"])).contains("has this context"));
+    assert!(refused(&plan, &add(LayerOf::User, &["perf:"])).contains("none of this name"));
+}
+
+#[test]
+fn tracked_are_those_that_were_named_until_all_are_again() {
+    let pids = |pids: &[u32]| Tracked { pids: Some(pids.to_vec()), ..Tracked::default() };
+    let plan = after(&[
+        user(&["a:*"]),
+        Change::Track(pids(&[1, 2])),
+        Change::Track(pids(&[2, 3])),
+        Change::Untrack(pids(&[2])),
+    ]);
+    assert_eq!(plan.tracked, pids(&[1, 3]));
+    let options = plan.options_of(&plan.channels[0]).unwrap();
+    assert_eq!((options.pids, options.everyone), (vec![1, 3], false));
+    assert!(refused(&plan, &Change::Untrack(pids(&[9]))).contains("9 is not tracked"));
+    let uids = Tracked { uids: Some(vec![1]), ..Tracked::default() };
+    assert!(refused(&plan, &Change::Untrack(uids)).contains("users are not tracked one by one"));
+    let none = plan.changed(&Change::UntrackAll(vec![Kind::Pids])).unwrap();
+    // Nobody is not everybody.
+    assert!(!none.is_on(&none.channels[0]));
+    let all = none.changed(&Change::TrackAll(vec![Kind::Pids])).unwrap();
+    assert!(all.is_on(&all.channels[0]) && all.tracked == Tracked::default());
+    let text = |tracked| refused(&plan, &Change::Track(tracked));
+    assert!(text(pids(&[0])).contains("'0' is no process"));
+    let cgroups = Some(vec!["system.slice".to_owned()]);
+    assert!(text(Tracked { cgroups, ..Tracked::default() }).contains("paths from '/'"));
+    let names = Some(vec!["\n".to_owned()]);
+    assert!(text(Tracked { names, ..Tracked::default() }).contains("no name"));
+}
+
+#[test]
+fn plan_as_json_is_read_back_and_what_is_not_known_is_refused() {
+    let plan = after(&[filtered("a:*", "n > 3"), kernel(&["sched_*"])]);
+    assert_eq!(Plan::from_json(&plan.to_json()).unwrap(), plan);
+    assert_eq!(Plan::from_json(r#"{"version":1}"#).unwrap(), Plan::new(false, None));
+    for (text, said) in [
+        ("", "plan: "),
+        ("[]", "plan: "),
+        ("{}", "version"),
+        (r#"{"version":2}"#, "version 2"),
+        (r#"{"version":1,"chanels":[]}"#, "chanels"),
+        (r#"{"version":1,"channels":[{"name":"a","layer":"guest"}]}"#, "guest"),
+        (r#"{"version":1,"channels":[{"name":"../a","layer":"user"}]}"#, "not a name"),
+        (
+            r#"{"version":1,"channels":[{"name":"a","layer":"user"},{"name":"a","layer":"user"}]}"#,
+            "two",
+        ),
+        (r#"{"version":1,"tracked":{"pids":[-1]}}"#, "plan: "),
+    ] {
+        let error = Plan::from_json(text).unwrap_err().to_string();
+        assert!(error.contains(said), "{text}: {error}");
+    }
+    let long = Plan { output: Some("x".repeat(PLAN_BYTES_MAX).into()), ..plan };
+    assert!(long.check().unwrap_err().to_string().contains("at most 24576"));
+    assert!(Plan::from_json(&" ".repeat(5 * PLAN_BYTES_MAX)).is_err());
+}
+
+#[test]
+fn change_as_json_has_the_words_of_the_commands() {
+    let change = filtered("a:*", "n > 3");
+    let text = serde_json::to_string(&change).unwrap();
+    assert!(text.starts_with(r#"{"enable-event":{"layer":"user""#), "{text}");
+    assert_eq!(serde_json::from_str::<Change>(&text).unwrap(), change);
+    for text in [
+        r#"{"enable-event":{"layer":"user","rules":["a"],"force":true}}"#,
+        r#"{"fly":{}}"#,
+        r#"{"track":{"pid":[1]}}"#,
+        r#"{}"#,
+    ] {
+        assert!(serde_json::from_str::<Change>(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn several_changes_are_all_of_them_or_none() {
+    let plan = Plan::new(false, None);
+    let several = Change::Several(vec![user(&["!a:x"]), user(&["a:*"])]);
+    assert_eq!(lowered(&plan.changed(&several).unwrap()), ["!a:x", "a:*"]);
+    let text = refused(&plan, &Change::Several(vec![user(&["a:*"]), user(&["a:"])]));
+    assert!(text.contains("no event behind"), "{text}");
+    let nested = Change::Several(vec![several]);
+    assert!(refused(&plan, &nested).contains("is several"));
+}
+
+#[test]
+fn plan_that_replaces_another_goes_where_that_went() {
+    let plan = Plan::new(true, None);
+    let other = Plan { output: Some("/x".into()), ..after(&[user(&["a:*"])]) };
+    let replaced = plan.changed(&Change::Replace(Box::new(other))).unwrap();
+    assert_eq!((replaced.snapshot, replaced.output.clone()), (true, None));
+    assert_eq!(replaced.channels.len(), 1);
+}

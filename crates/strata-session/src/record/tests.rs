@@ -1,15 +1,23 @@
 use super::*;
 use crate::command::CommandError;
+use crate::describe::Machine;
 use crate::folder::FolderError;
+use crate::folder::{TimeStamp, TraceFolder};
+use crate::layer::{Context, LayerEnd};
+use crate::lock::lock;
 use crate::options::OptionsError;
 use crate::report::CommandEnd;
-use crate::report::{RuleReport, KERNEL};
+use crate::report::{Asked as AskedFor, LayerReport, ProcessReport, RuleReport, KERNEL, USER};
 use crate::scratch_tests::Scratch;
+use crate::shared::Shared;
+use std::cell::Cell;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
-use strata_collect::Monitor;
+use strata_collect::{Keep, Monitor};
+use strata_ctf::end_mark::EndMark;
 
 /// A folder for one test's trace, which is not there yet.
 fn output(name: &str) -> PathBuf {
@@ -390,7 +398,7 @@ fn mark_of_a_folder_in_which_nothing_is_and_nothing_is_missing_is_not_written() 
         }
         let folder = lock(setup.ground.folder.as_ref().unwrap());
         folder.begin().unwrap();
-        setup.mark(&folder, &[unmarked(missing)], is_recorded);
+        setup.ground.mark(&folder, &[unmarked(missing)], is_recorded);
         let mark = mark_in(&path).map(|mark| (mark.ending.word(), mark.losses.unwritten));
         let mark = mark.filter(|(word, _)| *word != "recording");
         assert_eq!(mark, wanted, "{number}");
@@ -404,7 +412,7 @@ fn mark_that_cannot_be_written_is_a_failure_of_the_session() {
     let path = scratch.0.join("t");
     let setup = setup(&options, &stop, &path);
     std::fs::create_dir(path.join(strata_ctf::end_mark::FILE)).unwrap();
-    setup.mark(&lock(setup.ground.folder.as_ref().unwrap()), &[], true);
+    setup.ground.mark(&lock(setup.ground.folder.as_ref().unwrap()), &[], true);
     let shared = &setup.ground.context.shared;
     assert!(shared.has_failed() && shared.failure().is_some());
 }

@@ -169,22 +169,27 @@ struct Bench {
 }
 
 fn bench(context: Arc<Context>, mode: LossMode) -> Bench {
-    let channel = channel_of(1024, mode);
-    let producer = Producer::new(&channel, Header::Compact).unwrap();
-    let voice = context.shared.add_layer("numbers");
-    let numbers = Numbers { context: Arc::clone(&context), voice: voice.clone() };
-    let layer = NumberLayer {
-        context: Arc::clone(&context),
-        arrival: Some(Arrival { source: Described(numbers, None), channel }),
-        voice,
-        orders: None,
-        moving: None,
-    };
+    let (layer, producer) = layer(&context, mode);
     let mut session = Session::create(Arc::clone(&context), vec![Box::new(layer)]);
     session.start();
     session.begun(None);
     session.run(&mut |_| std::ops::ControlFlow::Continue(()));
     Bench { producer, session, context }
+}
+
+fn layer(context: &Arc<Context>, mode: LossMode) -> (NumberLayer, Producer) {
+    let channel = channel_of(1024, mode);
+    let producer = Producer::new(&channel, Header::Compact).unwrap();
+    let voice = context.shared.add_layer("numbers");
+    let numbers = Numbers { context: Arc::clone(context), voice: voice.clone() };
+    let layer = NumberLayer {
+        context: Arc::clone(context),
+        arrival: Some(Arrival { source: Described(numbers, None), channel }),
+        voice,
+        orders: None,
+        moving: None,
+    };
+    (layer, producer)
 }
 
 fn write(producer: &Producer, numbers: Range<u64>) {
@@ -313,4 +318,22 @@ fn snapshot_of_a_session_that_writes_is_empty() {
     assert!(!path.join("numbers").exists());
     bench.end();
     assert_eq!(read(&scratch.0.join("t")), (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn layer_that_is_added_records_at_once_and_its_snapshots_are_in_its_folder() {
+    let scratch = Scratch::new("added");
+    let mut bench = bench(context_of(Nowhere, Keep::Hold), LossMode::Overwrite);
+    bench.write(0..5);
+    let (more, producer) = layer(&bench.context, LossMode::Overwrite);
+    let goes_on = &mut |_| std::ops::ControlFlow::Continue(());
+    bench.session.add(Box::new(more), Some("big".to_owned()), goes_on);
+    write(&producer, 100..103);
+    let path = scratch.0.join("t");
+    assert_eq!(bench.session.snapshot(&output(&path)).unwrap().records, 8);
+    assert_eq!(read(&path), (0..5).collect::<Vec<_>>());
+    assert_eq!(read(&path.join("big")), (100..103).collect::<Vec<_>>());
+    assert_eq!(bench.session.look().len(), 2);
+    bench.session.stop(EndReason::Asked(None));
+    assert_eq!(bench.session.destroy().len(), 2);
 }

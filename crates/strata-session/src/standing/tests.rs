@@ -1,1 +1,325 @@
+//! What a session that stays asks of its layers, and what of it is left where one refuses.
 
+use std::sync::Mutex;
+
+use strata_collect::{Counts, Output};
+
+use super::*;
+use crate::control::controls;
+use crate::layer::LayerEnd;
+use crate::lock::lock;
+use crate::plan::{ChannelChange, ChannelOf, EnableEvents};
+use crate::scratch_tests::Scratch;
+
+/// What layers were told, in its order.
+type Told = Arc<Mutex<Vec<String>>>;
+
+/// A layer that writes down what it is told. Rules that begin with `bad` it cannot record.
+struct Noted {
+    name: &'static str,
+    told: Told,
+}
+
+impl Noted {
+    fn note(&self, what: &str) {
+        lock(&self.told).push(format!("{} {what}", self.name));
+    }
+}
+
+impl Layer for Noted {
+    fn rights(&self) -> Work {
+        Work::Everything
+    }
+
+    fn start(&mut self) {
+        self.note("start");
+    }
+
+    fn run(&mut self) {}
+
+    fn is_broken(&self) -> bool {
+        false
+    }
+
+    fn snapshot(&mut self, _: &Arc<Mutex<dyn Output>>) -> Result<Counts, strata_collect::Error> {
+        Ok(Counts::default())
+    }
+
+    fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
+        let rules: Vec<&str> = wanted.rules.iter().map(|rule| rule.text.as_str()).collect();
+        if rules.iter().any(|rule| rule.starts_with("bad")) {
+            return Err(SessionError::Unchangeable { layer: self.name });
+        }
+        let pids = wanted.tracked.pids.iter().flatten().map(u32::to_string);
+        let uids = wanted.tracked.uids.iter().flatten().map(|uid| format!("uid{uid}"));
+        let whom: Vec<String> = pids.chain(uids).collect();
+        self.note(&format!("change {} of {}", rules.join(","), whom.join(",")));
+        Ok(())
+    }
+
+    fn pause(&mut self) {
+        self.note("pause");
+    }
+
+    fn resume(&mut self) {
+        self.note("resume");
+    }
+
+    fn stop(&mut self) {
+        self.note("stop");
+    }
+
+    fn join(&mut self) {}
+
+    fn end(self: Box<Self>) -> LayerEnd {
+        self.note("end");
+        LayerEnd::default()
+    }
+}
+
+struct Noting(Told);
+
+impl Maker for Noting {
+    fn make(
+        &self,
+        layer: LayerOf,
+        options: &Options,
+        context: &Arc<Context>,
+        _: &mut dyn FnMut(Notice),
+    ) -> Result<Box<dyn Layer>, SessionError> {
+        let of_kernel = options.kernel.as_ref().map(|kernel| kernel.rules.join(","));
+        let rules = of_kernel.or(options.rules.as_ref().map(|rules| rules.to_string()));
+        let rules = rules.unwrap_or_default();
+        if rules.contains("absent") {
+            return Err(SessionError::NothingSelected(Vec::new()));
+        }
+        assert!(matches!(context.keep, Keep::Hold));
+        let layer = Noted { name: layer.name(), told: Arc::clone(&self.0) };
+        layer.note(&format!("make {rules}"));
+        Ok(Box::new(layer))
+    }
+}
+
+/// A flight recorder of such layers.
+struct Bench {
+    standing: Standing<'static>,
+    told: Told,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let told = Told::default();
+        let maker = Box::new(Noting(Arc::clone(&told)));
+        let standing = Standing::new(Plan::new(true, None), maker).unwrap();
+        Bench { standing, told }
+    }
+
+    fn start(&mut self) -> Result<(), SessionError> {
+        self.standing.start(&mut |_| ())
+    }
+
+    fn pause(&mut self) {
+        self.standing.pause(&mut |_| ()).unwrap();
+    }
+
+    fn change(&mut self, change: &Change) -> Result<(), SessionError> {
+        self.standing.change(change, &mut |_| ())
+    }
+
+    fn enable(&mut self, layer: LayerOf, rule: &str) -> Result<(), SessionError> {
+        self.enable_in(layer, None, rule)
+    }
+
+    fn enable_in(
+        &mut self,
+        layer: LayerOf,
+        channel: Option<&str>,
+        rule: &str,
+    ) -> Result<(), SessionError> {
+        let channel = channel.map(str::to_owned);
+        let (rules, filter, exclude) = (vec![rule.to_owned()], None, Vec::new());
+        // Of the kernel's catalog nothing is asked here: the plan is changed itself.
+        let change = Change::EnableEvent(EnableEvents { layer, channel, rules, filter, exclude });
+        let plan = self.standing.plan.changed(&change)?;
+        let records = self.standing.state == State::Recording;
+        self.standing.apply(plan, records, &mut |_| ())
+    }
+
+    /// What layers were told since the last time.
+    fn told(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.told))
+    }
+}
+
+fn track(uids: &[u32]) -> Change {
+    Change::Track(Tracked { uids: Some(uids.to_vec()), ..Tracked::default() })
+}
+
+#[test]
+fn layers_are_made_at_the_first_start_and_resumed_at_the_next() {
+    let mut bench = Bench::new();
+    bench.enable(LayerOf::User, "a:*").unwrap();
+    bench.enable(LayerOf::Kernel, "sched_*").unwrap();
+    bench.enable(LayerOf::User, "b:*").unwrap();
+    assert!(bench.told().is_empty());
+    bench.start().unwrap();
+    let made = ["user make a:*,b:*", "kernel make sched_*", "user start", "kernel start"];
+    assert_eq!(bench.told(), made);
+    bench.start().unwrap();
+    assert!(bench.told().is_empty());
+    bench.pause();
+    bench.pause();
+    assert_eq!(bench.told(), ["user pause", "kernel pause"]);
+    assert_eq!(bench.standing.look().state, State::Stopped);
+    bench.start().unwrap();
+    assert_eq!(bench.told(), ["user resume", "kernel resume"]);
+}
+
+#[test]
+fn rules_change_while_it_records_and_a_channel_more_is_a_layer_more() {
+    let mut bench = Bench::new();
+    bench.enable(LayerOf::User, "a:*").unwrap();
+    bench.start().unwrap();
+    bench.told();
+    bench.enable(LayerOf::User, "b:*").unwrap();
+    assert_eq!(bench.told(), ["user change a:*,b:* of "]);
+    let channel = |name: &str| {
+        Change::EnableChannel(ChannelChange {
+            layer: LayerOf::User,
+            channel: name.to_owned(),
+            mode: None,
+            subbuf_size: None,
+            num_subbuf: Some(4),
+            flush_ms: None,
+        })
+    };
+    bench.change(&channel("more")).unwrap();
+    // It selects nothing yet.
+    assert!(bench.told().is_empty());
+    bench.enable_in(LayerOf::User, Some("more"), "c:*").unwrap();
+    assert_eq!(bench.told(), ["user make c:*", "user start"]);
+    let off = ChannelOf { layer: LayerOf::User, channel: "more".to_owned() };
+    bench.change(&Change::DisableChannel(off)).unwrap();
+    assert_eq!(bench.told(), ["user pause"]);
+    // Where it is stopped, nothing is made before it goes on, and what is disabled stays so.
+    bench.pause();
+    bench.enable(LayerOf::Kernel, "sched_*").unwrap();
+    assert_eq!(bench.told(), ["user pause"]);
+    bench.start().unwrap();
+    assert_eq!(bench.told(), ["kernel make sched_*", "kernel start", "user resume"]);
+    bench.change(&channel("more")).unwrap();
+    assert_eq!(bench.told(), ["user resume"]);
+}
+
+#[test]
+fn change_that_a_layer_refuses_leaves_the_plan_and_all_layers_as_they_were() {
+    let mut bench = Bench::new();
+    bench.enable(LayerOf::User, "a:*").unwrap();
+    // It was made so, and can be told nothing more.
+    bench.enable(LayerOf::Kernel, "bad_*").unwrap();
+    bench.start().unwrap();
+    bench.told();
+    let before = bench.standing.plan.clone();
+    let error = bench.change(&track(&[7])).unwrap_err();
+    assert!(matches!(error, SessionError::Unchangeable { layer: "kernel" }), "{error}");
+    assert_eq!(bench.told(), ["user change a:* of uid7", "user change a:* of "]);
+    assert_eq!(bench.standing.plan, before);
+    // So is a layer that cannot be made.
+    let error = bench.enable_in(LayerOf::Kernel, Some("channel0"), "x").unwrap_err();
+    assert!(matches!(error, SessionError::Unchangeable { .. }), "{error}");
+    assert_eq!(bench.standing.plan, before);
+    assert!(bench.told().is_empty());
+}
+
+#[test]
+fn start_that_fails_makes_nothing_and_can_be_tried_again() {
+    let mut bench = Bench::new();
+    bench.enable(LayerOf::User, "a:*").unwrap();
+    bench.enable(LayerOf::Kernel, "absent").unwrap();
+    bench.start().unwrap_err();
+    assert_eq!(bench.told(), ["user make a:*"]);
+    assert_eq!((bench.standing.look().state, bench.standing.made.len()), (State::Created, 0));
+    let all =
+        crate::plan::DisableEvents { layer: LayerOf::Kernel, channel: None, rules: Vec::new() };
+    bench.change(&Change::DisableEvent(all)).unwrap();
+    bench.start().unwrap();
+    assert_eq!(bench.told(), ["user make a:*", "user start"]);
+}
+
+#[test]
+fn what_options_do_not_say_a_layer_is_told_before_it_starts() {
+    let mut bench = Bench::new();
+    bench.enable(LayerOf::User, "a:*").unwrap();
+    bench.change(&track(&[7])).unwrap();
+    bench.start().unwrap();
+    assert_eq!(bench.told(), ["user make a:*", "user change a:* of uid7", "user start"]);
+    // One that cannot says what it is that it cannot.
+    let mut bench = Bench::new();
+    bench.enable(LayerOf::Kernel, "bad_*").unwrap();
+    bench.change(&track(&[7])).unwrap();
+    let error = bench.start().unwrap_err().to_string();
+    assert_eq!(error, "kernel: processes by users cannot be recorded");
+}
+
+#[test]
+fn buffers_of_a_channel_stay_as_they_were_made() {
+    let mut bench = Bench::new();
+    let sized = |bytes| {
+        Change::EnableChannel(ChannelChange {
+            layer: LayerOf::User,
+            channel: "channel0".to_owned(),
+            mode: None,
+            subbuf_size: Some(bytes),
+            num_subbuf: None,
+            flush_ms: None,
+        })
+    };
+    bench.change(&sized(4096)).unwrap();
+    bench.enable(LayerOf::User, "a:*").unwrap();
+    bench.change(&sized(8192)).unwrap();
+    bench.start().unwrap();
+    let text = bench.change(&sized(4096)).unwrap_err().to_string();
+    assert!(text.contains("channel 'channel0' has its buffers since"), "{text}");
+    assert_eq!(bench.standing.look().channels[0].subbuf_size, 8192);
+}
+
+struct Ends<'a>(&'a Stop);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.request(0);
+    }
+}
+
+#[test]
+fn session_does_what_it_is_asked_until_somebody_ends_it() {
+    let (controls, orders) = controls();
+    let stop = Stop::new();
+    let told = Told::default();
+    let scratch = Scratch::new("standing");
+    let report = std::thread::scope(|scope| {
+        // Where this fails, the session ends all the same.
+        let ends = Ends(&stop);
+        let (stop, noting) = (&stop, Noting(Arc::clone(&told)));
+        let session = scope.spawn(move || {
+            let mut standing = Standing::new(Plan::new(true, None), Box::new(noting)).unwrap();
+            let end = standing.serve(stop, &orders, &mut |_| ());
+            standing.destroy(end, stop, &mut |_| ()).report
+        });
+        assert_eq!(controls.look().unwrap().state, State::Created);
+        // Nothing is held, and no folder made.
+        let path = scratch.0.join("none");
+        assert_eq!((controls.snapshot(&path).unwrap().records, path.exists()), (0, false));
+        controls.start().unwrap();
+        let text = controls.change(Change::Replace(Box::new(Plan::new(true, None)))).unwrap_err();
+        assert!(text.contains("started already"), "{text}");
+        controls.pause().unwrap();
+        let look = controls.look().unwrap();
+        assert_eq!((look.state, look.mode, look.output), (State::Stopped, "snapshot", None));
+        assert_eq!(controls.plan().unwrap(), Plan::new(true, None));
+        drop(ends);
+        session.join().unwrap()
+    });
+    assert_eq!((report.end, report.snapshots), (EndReason::Asked(None), Some(0)));
+    assert!(controls.look().unwrap_err().contains("ended"));
+}
