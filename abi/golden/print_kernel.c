@@ -17,6 +17,17 @@ static void constants(void)
 	CONSTANT(STRATA_ABI_KERNEL_COMPAT_UNKNOWN);
 	CONSTANT(STRATA_ABI_KERNEL_UNKNOWN);
 	CONSTANT(STRATA_ABI_KERNEL_SWITCHES);
+	CONSTANT(STRATA_ABI_KERNEL_ON);
+	CONSTANT(STRATA_ABI_KERNEL_ON_TRACKED);
+	CONSTANT(STRATA_ABI_KERNEL_TRACK_PID);
+	CONSTANT(STRATA_ABI_KERNEL_TRACK_UID);
+	CONSTANT(STRATA_ABI_KERNEL_TRACK_GID);
+	CONSTANT(STRATA_ABI_KERNEL_TRACK_NAME);
+	CONSTANT(STRATA_ABI_KERNEL_TRACK_CGROUP);
+	CONSTANT(STRATA_ABI_KERNEL_TRACK_PREFIXES);
+	CONSTANT(STRATA_ABI_KERNEL_TRACK_GENERATION);
+	CONSTANT(STRATA_ABI_KERNEL_TRACK_MAX);
+	CONSTANT(STRATA_ABI_KERNEL_TRACK_LEVELS);
 	CONSTANT(STRATA_ABI_KERNEL_FOLLOW_TASKS);
 	CONSTANT(STRATA_ABI_KERNEL_FOLLOW_NONE);
 	CONSTANT(STRATA_ABI_KERNEL_FOLLOW_AT_EXEC);
@@ -82,8 +93,15 @@ static void constants(void)
 
 static void control(void)
 {
+	STRUCT(strata_abi_kernel_track);
+	FIELD(strata_abi_kernel_track, kind);
+	FIELD(strata_abi_kernel_track, generation);
+	FIELD(strata_abi_kernel_track, bytes);
+	FIELD(strata_abi_kernel_track, reserved);
+	FIELD(strata_abi_kernel_track, value);
+	END(strata_abi_kernel_track);
 	STRUCT(strata_abi_kernel_control);
-	FIELD(strata_abi_kernel_control, reserved1);
+	FIELD(strata_abi_kernel_control, tracked);
 	FIELD(strata_abi_kernel_control, following);
 	FIELD(strata_abi_kernel_control, tracer);
 	FIELD(strata_abi_kernel_control, reserved0);

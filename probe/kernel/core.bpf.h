@@ -36,6 +36,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	struct task_struct *real_parent;
+	struct task_struct *group_leader;
 	char comm[16];
 	struct bpf_local_storage *bpf_storage;
 } STRATA_CORE;

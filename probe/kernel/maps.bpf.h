@@ -50,6 +50,14 @@ struct {
 /* A section of its own: a map that programs reach without a lookup. */
 struct strata_abi_kernel_control control SEC(".data.control");
 
+/* Which processes are tracked: two generations of keys. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 2 * STRATA_ABI_KERNEL_TRACK_MAX);
+	__type(key, struct strata_abi_kernel_track);
+	__type(value, uint32_t);
+} tracked SEC(".maps");
+
 /* Which tasks are followed, by their numbers. A map, not a section: an object would have all of its bytes. */
 #define STRATA_FOLLOW_WORDS (STRATA_ABI_KERNEL_FOLLOW_TASKS / 16)
 struct {

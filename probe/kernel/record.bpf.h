@@ -3,7 +3,7 @@
  * record.bpf.h - one event record: which are recorded, reserve, write, commit.
  *
  * Each program goes in this order, what is cheap and rejects most first:
- *   early tests ── on ── followed ── filter ── reserve ── write ── commit
+ *   early tests ── on ── tracked ── followed ── filter ── reserve ── write ── commit
  */
 #ifndef STRATA_KERNEL_RECORD_BPF_H
 #define STRATA_KERNEL_RECORD_BPF_H
@@ -11,18 +11,21 @@
 #include "slow.bpf.h"
 #include "follow.bpf.h"
 #include "filter.bpf.h"
+#include "track.bpf.h"
 
 /* What this program records. */
 const volatile struct strata_abi_kernel_event event SEC(".rodata.event");
 
-/* The verifier knows the place. */
+/* Whether it records the current process now. The verifier knows the place. */
 STRATA_INLINE int strata_is_on(void)
 {
 	uint32_t at = event.switch_at;
+	uint8_t on;
 
 	if (at >= STRATA_ABI_KERNEL_SWITCHES)
 		return 0;
-	return STRATA_ONCE(uint8_t, control.on[at]);
+	on = STRATA_ONCE(uint8_t, control.on[at]);
+	return on == STRATA_ABI_KERNEL_ON || on && strata_is_tracked();
 }
 
 /*

@@ -37,12 +37,51 @@ pub const FOLLOW_ALL: u32 = 2;
 /// Programs that are switched on and off one by one.
 pub const SWITCHES: usize = 8128;
 
+/// In [`Control::on`]: records.
+pub const ON: u8 = 1;
+/// In [`Control::on`], with [`ON`]: of processes that are tracked only.
+pub const ON_TRACKED: u8 = 2;
+/// Kind of [`Track`], and its bit in [`Control::tracked`]: the process.
+pub const TRACK_PID: u16 = 0;
+/// The real user.
+pub const TRACK_UID: u16 = 1;
+/// The real group.
+pub const TRACK_GID: u16 = 2;
+/// The name of the process' first thread.
+pub const TRACK_NAME: u16 = 3;
+/// A control group, and what is in it.
+pub const TRACK_CGROUP: u16 = 4;
+/// In [`Control::tracked`]: the bits of the lengths of beginnings of names.
+pub const TRACK_PREFIXES: u32 = 8;
+/// In [`Control::tracked`]: the bit of the generation.
+pub const TRACK_GENERATION: u32 = 31;
+/// Keys of one generation.
+pub const TRACK_MAX: usize = 1024;
+/// Depth of control groups.
+pub const TRACK_LEVELS: u32 = 16;
+
+/// `struct strata_abi_kernel_track`: a key of the map `tracked`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Track {
+    /// One of the kinds.
+    pub kind: u16,
+    /// 0 or 1.
+    pub generation: u8,
+    /// Of a name's beginning; 0: all of it \[byte\].
+    pub bytes: u8,
+    /// Zero.
+    pub reserved: u32,
+    /// What is tracked.
+    pub value: [u64; 2],
+}
+
 /// `struct strata_abi_kernel_control`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Control {
-    /// Zero.
-    pub reserved1: u32,
+    /// Which processes are tracked, a number of the bits below.
+    pub tracked: AtomicU32,
     /// 1: events that are followed only of tasks with [`FOLLOW_ALL`].
     pub following: AtomicU32,
     /// The tracer's process id.
@@ -57,14 +96,14 @@ pub struct Control {
     pub unread: AtomicU64,
     /// Zero.
     pub reserved: [u64; 3],
-    /// 1: who has this switch records.
+    /// Whether who has this switch records: 0, [`ON`], or both of it and [`ON_TRACKED`].
     pub on: [AtomicU8; SWITCHES],
 }
 
 impl Default for Control {
     fn default() -> Control {
         Control {
-            reserved1: 0,
+            tracked: AtomicU32::new(0),
             following: AtomicU32::new(0),
             tracer: AtomicU32::new(0),
             reserved0: 0,

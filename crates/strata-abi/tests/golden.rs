@@ -101,7 +101,8 @@ fn user_mirror() -> String {
 fn kernel_mirror() -> String {
     let mut out = String::new();
     constants!(out, kernel, "STRATA_ABI_KERNEL_", SLACK PAYLOAD_MAX TEXT_MAX PARTS_MAX TESTS_MAX EARLY_MAX
-        SYSCALLS COMPAT COMPAT_UNKNOWN UNKNOWN SWITCHES
+        SYSCALLS COMPAT COMPAT_UNKNOWN UNKNOWN SWITCHES ON ON_TRACKED TRACK_PID
+        TRACK_UID TRACK_GID TRACK_NAME TRACK_CGROUP TRACK_PREFIXES TRACK_GENERATION TRACK_MAX TRACK_LEVELS
         FOLLOW_TASKS FOLLOW_NONE FOLLOW_AT_EXEC FOLLOW_ALL COPY TEXT TEXT_REL BYTES
         BYTES_REL REGISTER MEMORY CONSTANT STRING STRING_AT NO_REGISTER FIELD PID TID CPU CGROUP COMM CHARS
         EQUAL LESS LESS_OR_EQUAL LESS_SIGNED LESS_EQ_SIGNED PASS REJECT ARG_NONE ARG_U32 ARG_U64
@@ -110,7 +111,8 @@ fn kernel_mirror() -> String {
         MEMORY_MAX NAME_MAX ELEMENTS_MAX POLL_MAX OPTION_MAX LAYOUTS PIECES_MAX PIECE_MAX
         CALL_UNKNOWN CALL_MEMORY CALL_INTERRUPTED CALL_NOT_ZERO CALL_ENTRY
         CALL_EXIT NO_ID);
-    layout!(out, "strata_abi_kernel_control", kernel::Control, reserved1 following tracer reserved0
+    layout!(out, "strata_abi_kernel_track", kernel::Track, kind generation bytes reserved value);
+    layout!(out, "strata_abi_kernel_control", kernel::Control, tracked following tracer reserved0
         unreadable cut unread reserved on);
     layout!(out, "strata_abi_kernel_part", kernel::Part, kind scale offset bytes index
         addend);

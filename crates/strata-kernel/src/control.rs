@@ -5,9 +5,9 @@ use crate::load::bytes_of;
 use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use strata_abi::kernel::{Control, Syscall, SWITCHES, SYSCALLS};
+use strata_abi::kernel::{Control, Syscall, ON, ON_TRACKED, SWITCHES, SYSCALLS};
 
 /// A map's value, mapped.
 #[derive(Debug)]
@@ -46,10 +46,12 @@ impl<T> Drop for Mapped<T> {
 pub(crate) struct Shared {
     memory: Mapped<Control>,
     taken: Mutex<Vec<bool>>,
+    /// What is stored to switch something on.
+    on: AtomicU8,
 }
 
 /// The switch of those that none was left for.
-const OF_ALL: u32 = 0;
+pub(crate) const OF_ALL: u32 = 0;
 
 impl Shared {
     /// # Errors
@@ -59,7 +61,7 @@ impl Shared {
         let memory = unsafe { Mapped::new(fd, "control") }?;
         let mut taken = vec![false; SWITCHES];
         taken[OF_ALL as usize] = true;
-        Ok(Arc::new(Shared { memory, taken: Mutex::new(taken) }))
+        Ok(Arc::new(Shared { memory, taken: Mutex::new(taken), on: AtomicU8::new(ON) }))
     }
 
     /// What the programs see.
@@ -68,9 +70,19 @@ impl Shared {
         unsafe { self.memory.0.as_ref() }
     }
 
-    fn set(&self, at: u32, on: bool) {
+    pub(crate) fn set(&self, at: u32, on: bool) {
         if let Some(switch) = self.get().on.get(at as usize) {
-            switch.store(u8::from(on), Ordering::SeqCst);
+            let value = if on { self.on.load(Ordering::Relaxed) } else { 0 };
+            switch.store(value, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether what is on asks for those who are tracked, from now on.
+    pub(crate) fn set_tracking(&self, tracking: bool) {
+        let value = if tracking { ON | ON_TRACKED } else { ON };
+        self.on.store(value, Ordering::Relaxed);
+        for switch in self.get().on.iter().filter(|switch| switch.load(Ordering::Relaxed) != 0) {
+            switch.store(value, Ordering::SeqCst);
         }
     }
 }

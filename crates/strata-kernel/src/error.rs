@@ -84,6 +84,32 @@ pub enum Error {
         /// The kernel's reason, and libbpf's.
         reason: String,
     },
+    /// Names of which the kernel's programs cannot ask.
+    #[error(
+        "tracked name '{name}': for the kernel's events a '*' is possible at the end only, and no '?'. \
+         Write a whole name, or its beginning and '*'"
+    )]
+    TrackedName {
+        /// As it was written.
+        name: String,
+    },
+    /// No such control group.
+    #[error(
+        "tracked control group '{path}': there is none of version 2 with this path. Start what is in it \
+         first; `systemd-cgls` lists all there are"
+    )]
+    TrackedGroup {
+        /// As it was written.
+        path: String,
+    },
+    /// More than there is room for.
+    #[error("{found} processes, users, groups and names to be tracked, limit {limit}. Track fewer: a control group, or the beginning of a name")]
+    TrackedMany {
+        /// Asked for.
+        found: usize,
+        /// Possible.
+        limit: usize,
+    },
     /// Records of an event cannot be described.
     #[error("kernel events: {0}. Please report this, with the output of `strata list -k`")]
     Classes(#[from] strata_model::TraceError),

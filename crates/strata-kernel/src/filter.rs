@@ -27,6 +27,7 @@ use thiserror::Error;
 use crate::event::{KernelEvent, Probe, Source};
 use crate::syscalls;
 
+pub(crate) use cgroup::id as cgroup_id;
 pub use check::{can_select, check, Slips};
 pub use emit::Compiled;
 

@@ -31,6 +31,7 @@ pub mod session;
 pub mod statedump;
 pub mod syscalls;
 pub mod tracefs;
+mod track;
 pub mod uprobe;
 pub mod usdt;
 
@@ -39,3 +40,4 @@ pub use error::{Error, Reason};
 pub use event::{KernelEvent, Probe, Source};
 pub use follow::Follow;
 pub use session::{Counts, KernelSession, Problem, Progress, SelectedEvent, Spec};
+pub use track::Tracked;

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Reason};
 use crate::object::Object;
-use libbpf_rs::{MapCore, MapMut, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel};
+use libbpf_rs::{MapCore, MapHandle, MapMut, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,8 +10,8 @@ use strata_abi::kernel;
 use strata_ring::{Attr, LossMode, StreamLayout};
 
 /// Maps that are made once, by the first object that has them.
-const SHARED: [&str; 6] =
-    ["rings", ".data.control", "followed", ".rodata.sizes", "scratches", "slots"];
+const SHARED: [&str; 7] =
+    ["rings", ".data.control", "tracked", "followed", ".rodata.sizes", "scratches", "slots"];
 
 /// Lines that libbpf says before an error; the kernel's log is one of them, and long.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
@@ -88,6 +88,7 @@ pub(crate) struct Loader {
     nr_cpus: u32,
     value_bytes: u32,
     shared: HashMap<&'static str, OwnedFd>,
+    tracked: Option<MapHandle>,
 }
 
 /// The bytes of a plain structure without padding that matters.
@@ -126,6 +127,7 @@ impl Loader {
             // Less than VALUE_BYTES_MAX.
             value_bytes: value_bytes as u32,
             shared: HashMap::new(),
+            tracked: None,
         })
     }
 
@@ -214,8 +216,16 @@ impl Loader {
         Ok(object)
     }
 
-    fn keep(&mut self, map: &MapMut<'_>) -> std::io::Result<()> {
+    /// The map of who is tracked, once an object is loaded.
+    pub(crate) fn tracked(&self) -> Option<&MapHandle> {
+        self.tracked.as_ref()
+    }
+
+    fn keep(&mut self, map: &MapMut<'_>) -> libbpf_rs::Result<()> {
         let name = map.name().to_string_lossy().into_owned();
+        if name == "tracked" && self.tracked.is_none() {
+            self.tracked = Some(MapHandle::try_from(map)?);
+        }
         if let Some(name) = SHARED.into_iter().find(|shared| *shared == name) {
             if !self.shared.contains_key(name) {
                 self.shared.insert(name, map.as_fd().try_clone_to_owned()?);

@@ -4,7 +4,7 @@ use crate::attach::Attached;
 use crate::attaching::Attaching;
 use crate::capability::{Capabilities, Capability};
 use crate::classes::Classes;
-use crate::control::{Shared, Table};
+use crate::control::{Shared, Table, OF_ALL};
 use crate::error::{Error, Reason};
 use crate::event::KernelEvent;
 use crate::follow::{self, Follow};
@@ -13,6 +13,7 @@ use crate::load::{quiet, Loader};
 use crate::object::Object;
 use crate::plan::{plan, stream_class, Plan, Unit};
 use crate::running::{Detacher, Running};
+use crate::track::{track, Tracked};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
@@ -214,6 +215,16 @@ impl KernelSession {
         Ok(())
     }
 
+    /// Records of these processes only, from now on, whatever the event: those whose work it is that a CPU does
+    /// when it happens.
+    ///
+    /// # Errors
+    /// All is as it was: it is something that the kernel cannot ask, or that is not there.
+    pub fn track(&mut self, tracked: &Tracked) -> Result<(), Error> {
+        let map = self.loader.tracked().ok_or_else(|| no_map("tracked"))?;
+        track(map, &self.shared, tracked)
+    }
+
     /// Has ready what runs not yet of what is planned.
     fn attach(
         &mut self,
@@ -301,14 +312,14 @@ impl KernelSession {
             one.not_run_before = one.not_run();
         }
         self.records = true;
-        self.shared.get().on[0].store(1, Ordering::SeqCst);
+        self.shared.set(OF_ALL, true);
         self.running.iter().for_each(|one| one.switch.set(true, true));
     }
 
     /// Records no more, until it is started again. A program that runs meanwhile ends its record.
     pub fn stop(&mut self) {
         self.running.iter().for_each(|one| one.switch.set(false, false));
-        self.shared.get().on[0].store(0, Ordering::SeqCst);
+        self.shared.set(OF_ALL, false);
         if self.records {
             self.nested = self.nested();
             self.records = false;

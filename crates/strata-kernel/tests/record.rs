@@ -8,7 +8,7 @@ use strata_ctf::walk::{Record, Walker};
 use strata_kernel::catalog::Catalog;
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::{
-    syscalls, Error, Follow, KernelEvent, KernelSession, Problem, SelectedEvent, Spec,
+    syscalls, Error, Follow, KernelEvent, KernelSession, Problem, SelectedEvent, Spec, Tracked,
 };
 use strata_model::{ByteOrder, StreamClass};
 use strata_ring::{Channel, LossMode};
@@ -346,4 +346,125 @@ fn session_that_is_stopped_and_started_again_records_what_is_between() {
     assert_eq!(records["syscall_entry_getppid"].len(), 3 * CALLS);
     assert_eq!(records["syscall_exit_getppid"].len(), 3 * CALLS);
     assert_eq!(session.nested(), 0);
+}
+
+/// A folder for one test, and one of control groups, removed with what is in them.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(at: &str) -> Option<Folder> {
+        let path =
+            std::path::Path::new(at).join(format!("strata-test-track-{}", std::process::id()));
+        std::fs::create_dir(&path).ok().map(|()| Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let _ = std::fs::remove_file(entry.path());
+        }
+        // The kernel lets go of a group's processes a little after they have ended.
+        for _ in 0..1000 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+}
+
+/// Those who are tracked, in all ways of saying it, changed while two processes go on with the same work.
+#[test]
+fn only_who_is_tracked_is_recorded() {
+    use std::os::unix::process::CommandExt;
+    let _alone = alone();
+    let Some(mut session) = begin(spec(vec![call("getppid")], Follow::Everyone)) else { return };
+    let mut channel = session.take_channel().unwrap();
+    session.start();
+    let group = Folder::new("/sys/fs/cgroup/unified").or_else(|| Folder::new("/sys/fs/cgroup"));
+    let folder = Folder::new(std::env::temp_dir().to_str().unwrap()).unwrap();
+    let exe = std::fs::read_link("/proc/self/exe").unwrap();
+    let start = |name: &str, gid: u32| {
+        let link = folder.0.join(name);
+        std::os::unix::fs::symlink(&exe, &link).unwrap();
+        let mut command = Command::new(link);
+        command.args(["--exact", "steady_child", "--ignored", "--nocapture"]).env(CHILD, FILE);
+        command.gid(gid).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
+        command.spawn().unwrap()
+    };
+    let gid = 12345;
+    // SAFETY: it has no arguments.
+    let (mut shop, mut bank) = (start("shop-child", unsafe { libc::getgid() }), start("bank", gid));
+    let in_group = group.as_ref().is_some_and(|group| {
+        std::fs::write(group.0.join("cgroup.procs"), shop.id().to_string()).is_ok()
+    });
+    // By the process, whose threads have numbers of their own.
+    let of =
+        |pid: u32, tid: &u32| std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
+    let some = |numbers: &[u32]| Some(numbers.to_vec());
+    let names = |all: &[&str]| Some(all.iter().map(|name| (*name).to_owned()).collect());
+    let all = Tracked::default;
+    let mut cases = vec![
+        (Tracked { pids: some(&[shop.id(), 1]), ..all() }, (true, false)),
+        (Tracked { pids: some(&[bank.id()]), ..all() }, (false, true)),
+        (Tracked { names: names(&["shop-child"]), ..all() }, (true, false)),
+        (Tracked { names: names(&["shop-*", "xyz"]), ..all() }, (true, false)),
+        (Tracked { names: names(&["shop-chil", "bank"]), ..all() }, (false, true)),
+        (Tracked { names: names(&["*"]), gids: some(&[gid]), ..all() }, (false, true)),
+        (Tracked { uids: some(&[0]), gids: some(&[gid]), ..all() }, (false, true)),
+        (Tracked { pids: some(&[shop.id(), bank.id()]), uids: some(&[0]), ..all() }, (true, true)),
+        (all(), (true, true)),
+    ];
+    if in_group {
+        let path =
+            group.as_ref().and_then(|group| group.0.file_name()?.to_str().map(str::to_owned));
+        let cgroups = Some(vec![format!("/{}", path.unwrap())]);
+        cases.push((Tracked { cgroups, ..all() }, (true, false)));
+        // The whole hierarchy.
+        let cgroups = Some(vec!["/".to_owned()]);
+        cases.push((Tracked { cgroups, names: names(&["bank"]), ..all() }, (false, true)));
+    }
+    for (tracked, wanted) in cases {
+        session.track(&tracked).unwrap();
+        let_programs_end();
+        read(&mut channel, &session.classes().stream_class());
+        let (mut found, mut rounds) = ((false, false), 0);
+        let mut many = 0;
+        // Until many came of one of them: the other one would be there, too.
+        while many < 400 && rounds < 5000 {
+            let records = read(&mut channel, &session.classes().stream_class());
+            let tids = records.get("syscall_entry_getppid").into_iter().flatten().map(|one| one.0);
+            let mut tids: Vec<u32> = tids.collect();
+            many += tids.len();
+            tids.sort_unstable();
+            tids.dedup();
+            found.0 |= tids.iter().any(|tid| of(shop.id(), tid));
+            found.1 |= tids.iter().any(|tid| of(bank.id(), tid));
+            let is_restricted = tracked != Tracked::default();
+            let strangers = tids.iter().find(|tid| !of(shop.id(), tid) && !of(bank.id(), tid));
+            assert!(!is_restricted || strangers.is_none(), "{tracked:?}: {strangers:?}");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            rounds += 1;
+        }
+        assert_eq!(found, wanted, "{tracked:?}");
+    }
+    // What cannot be asked changes nothing.
+    let before = Tracked { pids: some(&[shop.id()]), ..all() };
+    session.track(&before).unwrap();
+    let error = session.track(&Tracked { names: names(&["*nk"]), ..all() }).unwrap_err();
+    assert!(error.to_string().contains("'*nk'"), "{error}");
+    let_programs_end();
+    read(&mut channel, &session.classes().stream_class());
+    let mut tids = Vec::new();
+    while tids.len() < 400 {
+        let mut records = read(&mut channel, &session.classes().stream_class());
+        tids.extend(records.remove("syscall_entry_getppid").into_iter().flatten().map(|one| one.0));
+    }
+    assert!(tids.iter().all(|tid| of(shop.id(), tid)));
+    for child in [&mut shop, &mut bank] {
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+    }
+    session.stop();
 }

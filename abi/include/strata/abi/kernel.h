@@ -8,6 +8,7 @@
  * Maps, shared by all programs of a session:
  *   rings     mmapable array, key: CPU; value: one stream (abi/ring.h) and STRATA_ABI_KERNEL_SLACK
  *   control   the section .data.control: one struct strata_abi_kernel_control, mapped by the tracer
+ *   tracked   hash, key: struct strata_abi_kernel_track, value: u32; which processes are tracked
  *   followed  task storage: u32, one of STRATA_ABI_KERNEL_FOLLOW_*; not there: none
  *
  * What one program records is its constant `event` (.rodata.event, frozen before the program is loaded):
@@ -49,10 +50,38 @@
 
 /* Programs that are switched on and off one by one; those beyond share the switch 0. */
 #define STRATA_ABI_KERNEL_SWITCHES 8128u
+#define STRATA_ABI_KERNEL_ON	   1u
+/* With ON: of processes that are tracked only. */
+#define STRATA_ABI_KERNEL_ON_TRACKED 2u
+
+/*
+ * Which processes are tracked. In `tracked` of the control a bit for each kind that is restricted: of each, one key of
+ * the process must be in the map `tracked`. From bit TRACK_PREFIXES on a bit for each length of the beginnings of names
+ * that are in there, 1 to 15 bytes; the bit TRACK_GENERATION is that of the keys that count.
+ */
+#define STRATA_ABI_KERNEL_TRACK_PID	   0u
+#define STRATA_ABI_KERNEL_TRACK_UID	   1u /* real */
+#define STRATA_ABI_KERNEL_TRACK_GID	   2u /* real */
+#define STRATA_ABI_KERNEL_TRACK_NAME	   3u /* of the process' first thread, NULs behind it */
+#define STRATA_ABI_KERNEL_TRACK_CGROUP	   4u /* one that the process is in, or a parent of it */
+#define STRATA_ABI_KERNEL_TRACK_PREFIXES   8u
+#define STRATA_ABI_KERNEL_TRACK_GENERATION 31u
+/* Keys of one generation, and depth of groups. */
+#define STRATA_ABI_KERNEL_TRACK_MAX    1024u
+#define STRATA_ABI_KERNEL_TRACK_LEVELS 16u
+
+struct strata_abi_kernel_track {
+	uint16_t kind;
+	uint8_t generation;
+	uint8_t bytes; /* of a name's beginning; 0: all of it, and of other kinds */
+	uint32_t reserved;
+	uint64_t value[2];
+};
+STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_track) == 24, "kernel track size");
 
 /*
  * offset  size  field        unit     written by
- *      0     4  reserved
+ *      0     4  tracked               tracer, one store: STRATA_ABI_KERNEL_TRACK_*
  *      4     4  following             tracer; 1: events with `followed` only of tasks with FOLLOW_ALL
  *      8     4  tracer                tracer, and the walk over all tasks; the tracer's tgid: events with
  *                                          `followed` are not recorded of it
@@ -61,11 +90,11 @@
  *     24     8  cut          field    programs, atomic; text longer than STRATA_ABI_KERNEL_TEXT_MAX
  *     32     8  unread       field    programs, atomic; could not be read, of calls that have not returned yet:
  *                                          of those that never do, unreadable
- *     64  8128  on                    tracer; at `switch` of a program 1: it records. Looked at first, but for
- *                                          early tests
+ *     64  8128  on                    tracer; at `switch_at` of a program STRATA_ABI_KERNEL_ON_*. Looked at
+ *                                          first, but for early tests
  */
 struct strata_abi_kernel_control {
-	uint32_t reserved1;
+	uint32_t tracked;
 	uint32_t following;
 	uint32_t tracer;
 	uint32_t reserved0;

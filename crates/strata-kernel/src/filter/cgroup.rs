@@ -15,7 +15,7 @@ const ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 const CGROUP2: i64 = 0x6367_7270;
 
 /// What `bpf_get_current_cgroup_id` gives in the group: the inode number of its folder.
-pub(super) fn id(path: &[u8], part: impl Fn() -> String) -> Result<u64, FilterError> {
+pub(crate) fn id(path: &[u8], part: impl Fn() -> String) -> Result<u64, FilterError> {
     let is_cgroup2 = |folder: &Path| {
         statfs(folder).is_ok_and(|statfs| i128::from(statfs.f_type) == i128::from(CGROUP2))
     };

@@ -16,6 +16,7 @@ use crate::layer::{Rule, Wanted};
 use crate::options::{KernelOptions, Options};
 use crate::report::{EventProblem, KERNEL};
 use crate::stop::Stop;
+use crate::tracked::Tracked;
 
 /// A change that has taken so long is undone: who asks for a snapshot or a stop waits for it.
 const CHANGE_MAX: Duration = Duration::from_secs(60);
@@ -29,6 +30,7 @@ pub(super) struct Begun {
     known: HashMap<(String, String), KernelEvent>,
     /// Recorded whatever the rules are.
     probes: Vec<SelectedEvent>,
+    tracked: strata_kernel::Tracked,
 }
 
 /// Of one event, which records of an end are recorded.
@@ -57,6 +59,7 @@ impl Begun {
             stop: stop.clone(),
             known: events.iter().map(known).collect(),
             probes: probes.to_vec(),
+            tracked: strata_kernel::Tracked::default(),
         }
     }
 
@@ -199,7 +202,15 @@ impl KernelLayer {
             true => ControlFlow::Break(()),
             false => stop.flow(),
         };
-        attached.session.change(events, &mut progress).map_err(|cause| begun.failed(cause))?;
+        let tracked = of_kernel(&wanted.tracked);
+        attached.session.track(&tracked).map_err(|cause| begun.failed(cause))?;
+        let changed = attached.session.change(events, &mut progress);
+        if let Err(cause) = changed {
+            // It was possible before; what has gone meanwhile is tracked no more.
+            let _ = attached.session.track(&begun.tracked);
+            return Err(begun.failed(cause));
+        }
+        begun.tracked = tracked;
         self.selected = nr_selected + begun.probes.len() as u64;
         self.is_filtered = wanted.rules.iter().any(|rule| rule.filter.is_some())
             || begun.probes.iter().any(|probe| probe.filter.is_some());
@@ -207,6 +218,11 @@ impl KernelLayer {
         (self.rules, self.problems) = (reports, problems);
         Ok(())
     }
+}
+
+fn of_kernel(tracked: &Tracked) -> strata_kernel::Tracked {
+    let Tracked { pids, uids, gids, names, cgroups } = tracked.clone();
+    strata_kernel::Tracked { pids, uids, gids, names, cgroups }
 }
 
 /// Those of the events that the rule selects.

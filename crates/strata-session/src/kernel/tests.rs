@@ -194,7 +194,7 @@ fn wanted(rules: &[(&str, Option<&str>)]) -> Wanted {
         text: text.to_owned(),
         filter: filter.map(|text| Filter::parse(text).unwrap()),
     };
-    Wanted { rules: rules.iter().map(rule).collect() }
+    Wanted { rules: rules.iter().map(rule).collect(), ..Wanted::default() }
 }
 
 /// Until the child has slept some more.
@@ -232,7 +232,14 @@ fn layer_that_is_changed_has_a_trace_that_describes_all_that_came() {
     let error = layer.change(&wanted(&[("sched_switch", Some("prev_tid == next_tid"))]));
     assert!(error.unwrap_err().to_string().contains("'sched_switch'"));
     assert_eq!(layer.events(), Some(0));
-    layer.change(&wanted(&[("sched_process_fork", None)])).unwrap();
+    let mut tracked = wanted(&[("sched_process_fork", None)]);
+    tracked.tracked.names = Some(vec!["*x".into()]);
+    let error = layer.change(&tracked).unwrap_err().to_string();
+    assert!(error.contains("'*x'"), "{error}");
+    // Who makes the processes: the shell, and it is not everybody.
+    tracked.tracked.names = Some(vec!["s*".into(), "none".into()]);
+    tracked.tracked.pids = Some(vec![child.id()]);
+    layer.change(&tracked).unwrap();
     let_sleep(&sleeps);
     // Two rules that select one event, each some of its records; and one with both ends of a system call.
     let pid = child.id();

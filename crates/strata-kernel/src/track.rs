@@ -1,0 +1,170 @@
+//! Which processes are recorded, asked in the kernel before anything else: set, and changed while it is recorded.
+
+use crate::control::Shared;
+use crate::error::Error;
+use crate::filter::cgroup_id;
+use crate::load::{bytes_of, reason};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use std::sync::atomic::Ordering;
+use strata_abi::kernel::{
+    Track, TRACK_CGROUP, TRACK_GENERATION, TRACK_GID, TRACK_MAX, TRACK_NAME, TRACK_PID,
+    TRACK_PREFIXES, TRACK_UID,
+};
+
+/// Of each kind, which are recorded; `None`: all of them. A process is recorded if every kind admits it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tracked {
+    /// Process ids.
+    pub pids: Option<Vec<u32>>,
+    /// Real users.
+    pub uids: Option<Vec<u32>>,
+    /// Real groups.
+    pub gids: Option<Vec<u32>>,
+    /// Names of processes, of which the kernel keeps 15 bytes; a `*` at the end stands for anything.
+    pub names: Option<Vec<String>>,
+    /// Paths from the root of the hierarchy; what is below them is admitted, too.
+    pub cgroups: Option<Vec<String>>,
+}
+
+/// What the kernel keeps of a name \[byte\].
+const NAME_BYTES: usize = 15;
+
+impl Tracked {
+    /// The number that programs look at, without its generation, and the keys of that.
+    fn keys(&self, generation: u8) -> Result<(u32, Vec<Track>), Error> {
+        let (mut what, mut keys) = (0, Vec::new());
+        let mut add = |kind: u16, bytes: u8, value: [u64; 2]| {
+            keys.push(Track { kind, generation, bytes, reserved: 0, value });
+        };
+        let numbers = [(TRACK_PID, &self.pids), (TRACK_UID, &self.uids), (TRACK_GID, &self.gids)];
+        for (kind, all) in numbers {
+            let Some(all) = all else { continue };
+            what |= 1 << kind;
+            all.iter().for_each(|&number| add(kind, 0, [number.into(), 0]));
+        }
+        if let Some(names) = &self.names {
+            what |= 1 << TRACK_NAME;
+            for name in names {
+                let text = name.strip_suffix('*').unwrap_or(name);
+                if text.contains(['*', '?']) {
+                    return Err(Error::TrackedName { name: name.clone() });
+                }
+                let bytes = text.as_bytes();
+                let is_prefix = text != name && bytes.len() <= NAME_BYTES;
+                let length = bytes.len().min(NAME_BYTES);
+                let mut kept = [0; 16];
+                kept[..length].copy_from_slice(&bytes[..length]);
+                let kept = u128::from_le_bytes(kept);
+                if is_prefix && length == 0 {
+                    // Anything.
+                    what &= !(1 << TRACK_NAME);
+                    break;
+                }
+                if is_prefix {
+                    what |= 1 << (TRACK_PREFIXES + length as u32);
+                }
+                add(
+                    TRACK_NAME,
+                    if is_prefix { length as u8 } else { 0 },
+                    [kept as u64, (kept >> 64) as u64],
+                );
+            }
+        }
+        if let Some(paths) = &self.cgroups {
+            what |= 1 << TRACK_CGROUP;
+            for path in paths {
+                let id = cgroup_id(path.as_bytes(), || path.clone())
+                    .map_err(|_| Error::TrackedGroup { path: path.clone() })?;
+                add(TRACK_CGROUP, 0, [id, 0]);
+            }
+        }
+        match keys.len() {
+            found if found > TRACK_MAX => Err(Error::TrackedMany { found, limit: TRACK_MAX }),
+            _ => Ok((what, keys)),
+        }
+    }
+}
+
+/// Records those from now on. Between two that are tracked it is one store; after an error all is as it was.
+pub(crate) fn track(map: &MapHandle, shared: &Shared, tracked: &Tracked) -> Result<(), Error> {
+    let control = &shared.get().tracked;
+    let before = control.load(Ordering::Relaxed);
+    let generation = 1 - (before >> TRACK_GENERATION);
+    // What a change that failed has left.
+    clear(map, generation as u8);
+    let (what, keys) = tracked.keys(generation as u8)?;
+    for key in &keys {
+        // SAFETY: integers without padding.
+        let key = unsafe { bytes_of(key) };
+        let put = map.update(key, &1u32.to_ne_bytes(), MapFlags::ANY);
+        put.map_err(|error| Error::Load { what: "tracking processes", reason: reason(&error) })?;
+    }
+    if what == 0 {
+        shared.set_tracking(false);
+    }
+    control.store(what | generation << TRACK_GENERATION, Ordering::SeqCst);
+    if what != 0 {
+        shared.set_tracking(true);
+    }
+    Ok(())
+}
+
+/// Of a program that runs while this does, and looks at what is no more: it may be asked a second time, and not find
+/// a process that is tracked before and after. So the other generation is cleared by the next change only.
+fn clear(map: &MapHandle, generation: u8) {
+    let old: Vec<Vec<u8>> =
+        map.keys().filter(|key| key.get(2).is_some_and(|found| *found == generation)).collect();
+    old.iter().for_each(|key| drop(map.delete(key)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(all: &[&str]) -> Tracked {
+        Tracked {
+            names: Some(all.iter().map(|name| (*name).to_owned()).collect()),
+            ..Tracked::default()
+        }
+    }
+
+    #[test]
+    fn keys_are_what_programs_look_for() {
+        assert_eq!(Tracked::default().keys(1).unwrap(), (0, vec![]));
+        let (what, keys) =
+            Tracked { pids: Some(vec![7]), uids: Some(vec![]), ..Tracked::default() }
+                .keys(1)
+                .unwrap();
+        assert_eq!(what, 1 << TRACK_PID | 1 << TRACK_UID);
+        let key = Track { kind: TRACK_PID, generation: 1, value: [7, 0], ..Track::default() };
+        assert_eq!(keys, [key]);
+        let word = |text: &[u8; 8]| u64::from_le_bytes(*text);
+        let (what, keys) = names(&["sh", "shop-*", "a-name-longer-than-that"]).keys(0).unwrap();
+        assert_eq!(what, 1 << TRACK_NAME | 1 << (TRACK_PREFIXES + 5));
+        let found: Vec<_> = keys.iter().map(|key| (key.bytes, key.value)).collect();
+        let wanted = [
+            (0, [word(b"sh\0\0\0\0\0\0"), 0]),
+            (5, [word(b"shop-\0\0\0"), 0]),
+            (0, [word(b"a-name-l"), word(b"onger-t\0")]),
+        ];
+        assert_eq!(found, wanted);
+        // Anything, whatever else is said.
+        assert_eq!(names(&["sh", "*"]).keys(0).unwrap().0, 0);
+    }
+
+    #[test]
+    fn what_the_kernel_cannot_ask_is_refused_with_its_name() {
+        for (tracked, part) in [
+            (names(&["*shop"]), "*shop"),
+            (names(&["sh?p"]), "sh?p"),
+            (
+                Tracked { cgroups: Some(vec!["/no/such/group".into()]), ..Tracked::default() },
+                "/no/such/group",
+            ),
+            (Tracked { pids: Some((0..2000).collect()), ..Tracked::default() }, "2000"),
+        ] {
+            let error = tracked.keys(0).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
