@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Err(error) => return ExitCode::from(usage(&error)),
     };
     let done = match flags.action {
+        Action::Record(flags) if flags.asks_for_contexts() => list::contexts(),
         Action::Record(flags) => record::run(&flags),
         Action::Status(flags) => background::status(flags.name.as_deref(), flags.is_json()),
         Action::Snapshot(flags) => {

@@ -679,8 +679,8 @@ mod tests {
         let magic = refused(offset_of!(user::Control, magic), 7);
         assert!(matches!(magic, Error::Magic { found: 7, .. }));
         let version = refused(offset_of!(user::Control, version), (user::VERSION + 1).into());
-        assert!(matches!(version, Error::Version { found: 4, .. }));
-        assert!(version.to_string().contains("version 4"), "{version}");
+        assert!(matches!(version, Error::Version { found: 5, .. }));
+        assert!(version.to_string().contains("version 5"), "{version}");
         for (offset, value) in [
             (offset_of!(user::Control, publish), 2),
             (offset_of!(user::Control, nr_cpus), 0),

@@ -101,6 +101,7 @@ fn spec(rules: &[&str]) -> SessionSpec {
         nr_subbufs: 4,
         header: HeaderChoice::Auto,
         vtid: true,
+        contexts: Default::default(),
         inherit: true,
     }
 }

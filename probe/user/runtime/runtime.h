@@ -9,6 +9,7 @@
  *   announce.c     the memfd is handed to whoever listens
  *   session.c      a session's channel: made, or mapped at the first record
  *   filter.c       what a session's filter selects (filter.h, compare.h, bind.h, ask.h, selects.h)
+ *   context.c      what records say of their moment, callstack.c who has called
  *   record.c       a record is written
  *   vforked.c      the same between vfork() and exec
  *   thread.c       by which thread
@@ -47,6 +48,20 @@ struct strata_user_short {
 	uint32_t session_bit; /* 1 << slot */
 };
 
+#define STRATA_USER_CONTEXT_IDS	       6u
+#define STRATA_USER_CONTEXT_NAMESPACES 8u
+
+/* A session's contexts, and what was so when its channel was mapped; see context.c. */
+struct strata_user_contexts {
+	uint32_t nr;
+	uint32_t bytes_max; /* of a record's contexts */
+	uint8_t kind[STRATA_ABI_USER_CONTEXTS_MAX];
+	uint32_t pid;
+	uint32_t ids[STRATA_USER_CONTEXT_IDS];
+	uint64_t namespace[STRATA_USER_CONTEXT_NAMESPACES];
+	char process_name[STRATA_ABI_USER_COMM_BYTES];
+};
+
 /*
  * A session's channel as this process has mapped it. Never changed or freed once others can see it:
  * threads may be using it at any time.
@@ -63,7 +78,8 @@ struct strata_user_channel {
 	uint32_t session_bit;
 	const struct strata_abi_user_session *session;
 	struct strata_user_filter *filter; /* NULL: all events are recorded; see selects.h */
-	uint64_t discarded;		   /* since a look at the tracer's heartbeat; only a hint */
+	struct strata_user_contexts contexts;
+	uint64_t discarded; /* since a look at the tracer's heartbeat; only a hint */
 	unsigned char *all; /* the mapping that it lies in: the memfd from its start */
 	uint64_t all_bytes;
 	struct strata_user_channel *mapped_before; /* which brought the mapping before this one's */
@@ -79,6 +95,7 @@ struct strata_user_mapped {
 	/* The last one mapped of those by write position, which have a short way; and of those with a filter. */
 	struct strata_user_channel *common;
 	struct strata_user_channel *filtered;
+	uint64_t has_contexts; /* 1: some channel's records have contexts; they have no short way */
 	struct strata_user_channel *channel[STRATA_ABI_USER_NR_SESSIONS];
 };
 
@@ -119,6 +136,8 @@ struct strata_user_request {
 	uint64_t clock_multiplier;
 	const char *filter; /* in hexadecimal */
 	size_t filter_bytes;
+	const char *contexts; /* likewise */
+	size_t nr_contexts;
 	const char *rules;
 	size_t rules_bytes;
 };
@@ -189,8 +208,7 @@ STRATA_INLINE void *strata_mremap(void *at, uint64_t old_bytes, uint64_t bytes, 
 
 /* environment.c */
 STRATA_HIDDEN int strata_environment_request(struct strata_user_request *request);
-STRATA_HIDDEN void strata_environment_filter(const struct strata_user_request *request,
-					     unsigned char *to);
+STRATA_HIDDEN void strata_environment_bytes(const char *text, size_t nr, unsigned char *to);
 STRATA_HIDDEN int strata_environment_says(const char *name, const char *value);
 
 /* arm.c */

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * context.h - what records of a session say of their moment, besides their thread (STRATA_ABI_USER_CTX_*). Values are
+ * asked of the kernel for each record: nothing that a program may change is remembered. A session without contexts
+ * pays nothing; with them its records take the long way.
+ */
+#ifndef STRATA_RUNTIME_CONTEXT_H
+#define STRATA_RUNTIME_CONTEXT_H
+
+#include "thread.h"
+
+/* Where a record comes from; all 0: not known. */
+struct strata_caller {
+	uint64_t address; /* it returns there */
+	uint64_t frame;	  /* the caller's frame pointer, if it has one: anything else otherwise */
+	uint64_t stack;	  /* below the caller's frame */
+};
+
+/* context.c */
+STRATA_HIDDEN int strata_contexts_map(const struct strata_abi_user_session *session,
+				      struct strata_user_contexts *contexts);
+STRATA_HIDDEN unsigned char *strata_contexts_put(const struct strata_user_contexts *contexts,
+						 unsigned char *to,
+						 const struct strata_abi_user_state *state,
+						 const struct strata_caller *caller);
+
+/* callstack.c */
+STRATA_HIDDEN uint32_t strata_callstack(uint64_t addresses[STRATA_ABI_USER_CALLSTACK_MAX],
+					const struct strata_caller *caller);
+
+#endif /* STRATA_RUNTIME_CONTEXT_H */
