@@ -74,8 +74,9 @@ static int read_frame(struct window *window, uint64_t frame, uint64_t words[2])
 uint32_t strata_callstack(uint64_t addresses[STRATA_ABI_USER_CALLSTACK_MAX],
 			  const struct strata_caller *caller)
 {
-	const uint64_t end = end_of_stack(caller->stack);
-	uint64_t frame = caller->frame, low = caller->stack, words[2];
+	/* Below the caller's frame. */
+	uint64_t low = (uint64_t)(uintptr_t)caller, frame = caller->frame, words[2];
+	const uint64_t end = end_of_stack(low);
 	struct window window;
 	uint32_t nr = 0;
 

@@ -68,12 +68,17 @@ static void ask_thread_name(char name[STRATA_ABI_USER_COMM_BYTES])
 	strata_syscall(SYS_prctl, PR_GET_NAME, (long)name, 0, 0, 0);
 }
 
+static uint32_t ask_pid(void)
+{
+	return (uint32_t)strata_syscall(SYS_getpid);
+}
+
 /* The name of the first thread. */
-static void ask_process_name(char name[STRATA_ABI_USER_COMM_BYTES], uint32_t pid)
+static void ask_process_name(char name[STRATA_ABI_USER_COMM_BYTES])
 {
 	long fd, n;
 
-	if (strata_thread_id() == pid) {
+	if (strata_thread_id() == ask_pid()) {
 		ask_thread_name(name);
 		return;
 	}
@@ -85,11 +90,6 @@ static void ask_process_name(char name[STRATA_ABI_USER_COMM_BYTES], uint32_t pid
 	strata_syscall(SYS_close, fd);
 	if (n > 0 && name[n - 1] == '\n')
 		name[n - 1] = '\0';
-}
-
-static uint32_t ask_pid(void)
-{
-	return (uint32_t)strata_syscall(SYS_getpid);
 }
 
 /*
@@ -121,7 +121,7 @@ int strata_contexts_map(const struct strata_abi_user_session *session,
 	contexts->nr = nr;
 	contexts->pid = ask_pid();
 	ask_ids(contexts->ids);
-	ask_process_name(contexts->process_name, contexts->pid);
+	ask_process_name(contexts->process_name);
 	return 0;
 }
 
@@ -132,7 +132,6 @@ struct values {
 	int may_ask;
 	int has_ids;
 	int has_usage;
-	uint32_t pid;
 	uint32_t ids[NR_IDS];
 	struct rusage usage;
 };
@@ -211,7 +210,7 @@ static unsigned char *put_names(const struct values *values, uint32_t kind, unsi
 	} else if (!values->may_ask) {
 		memset(name, 0, sizeof(name));
 	} else if (kind == STRATA_ABI_USER_CTX_PROCNAME) {
-		ask_process_name(name, values->pid);
+		ask_process_name(name);
 	} else {
 		ask_thread_name(name);
 	}
@@ -253,7 +252,7 @@ static unsigned char *put_one(struct values *values, uint32_t kind, unsigned cha
 
 	switch (kind) {
 	case STRATA_ABI_USER_CTX_VPID:
-		return put_four(to, values->pid);
+		return put_four(to, values->may_ask ? ask_pid() : values->mapped->pid);
 	case STRATA_ABI_USER_CTX_PROCNAME:
 	case STRATA_ABI_USER_CTX_THREADNAME:
 		return put_names(values, kind, to);
@@ -289,9 +288,6 @@ unsigned char *strata_contexts_put(const struct strata_user_contexts *contexts, 
 	values.may_ask = may_ask();
 	values.has_ids = values.has_usage = 0;
 	values.site = site_of(state, caller);
-	values.pid = contexts->pid;
-	if (strata_thread_is_vforked() && values.may_ask)
-		values.pid = ask_pid();
 	for (i = 0; i < contexts->nr; i++)
 		to = put_one(&values, contexts->kind[i], to, caller);
 	errno = saved;

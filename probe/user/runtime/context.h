@@ -9,12 +9,18 @@
 
 #include "thread.h"
 
-/* Where a record comes from; all 0: not known. */
+/* Where a record comes from: what the frame of a function begins with, by both machines' conventions. */
 struct strata_caller {
-	uint64_t address; /* it returns there */
 	uint64_t frame;	  /* the caller's frame pointer, if it has one: anything else otherwise */
-	uint64_t stack;	  /* below the caller's frame */
+	uint64_t address; /* where it goes on; 0: not known */
 };
+
+/* Of the function that says it. */
+#if (defined(__x86_64__) && !defined(__ILP32__)) || defined(__aarch64__)
+#define STRATA_CALLER ((const struct strata_caller *)__builtin_frame_address(0))
+#else
+#define STRATA_CALLER (&(const struct strata_caller){ 0, 0 })
+#endif
 
 /* context.c */
 STRATA_HIDDEN int strata_contexts_map(const struct strata_abi_user_session *session,

@@ -205,33 +205,9 @@ STRATA_SLOW void strata_user_record_any(const struct strata_tracepoint *tracepoi
 	}
 }
 
-static const struct strata_caller nobody;
-
-/*
- * As strata_user_record_long(), where some session wants contexts. Jumped to: its return address and its caller's
- * frame pointer are those that libstrata was called with.
- */
-__attribute__((noinline)) static void
-strata_user_record_from(const struct strata_tracepoint *tracepoint, unsigned char *payload,
-			uint32_t payload_bytes)
-{
-	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
-	const uintptr_t *frame = (const uintptr_t *)__builtin_frame_address(0);
-	struct strata_caller caller;
-
-	if (!state)
-		return;
-	caller.address = (uint64_t)(uintptr_t)__builtin_return_address(0);
-	caller.frame = frame[0];
-	caller.stack = (uint64_t)(uintptr_t)frame;
-	strata_user_record_any(tracepoint, state,
-			       __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE), payload,
-			       payload_bytes, &caller);
-}
-
 /*
  * The short way does not lead there: the sub-buffer is full, the thread was interrupted, or nothing is mapped yet.
- * @channel: the one that it would have led to, or NULL.
+ * @channel: the one that it would have led to, or NULL. What leads here are jumps: its caller is the program.
  */
 STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepoint,
 					 unsigned char *payload, uint32_t payload_bytes,
@@ -259,9 +235,11 @@ STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepo
 	}
 	if (code == -ESTALE)
 		strata_user_record_any(tracepoint, state, sessions, payload, payload_bytes,
-				       &nobody);
+				       STRATA_CALLER);
 	else if (code == -ENOBUFS)
 		strata_user_full(channel, channel->slot);
+	/* Its frame is there until all is written: no jump ends it. */
+	__asm__ volatile("");
 }
 
 /* All that a record of @channel's session needs is one critical section. Returns 0, or it has to go the long way. */
@@ -346,10 +324,7 @@ strata_user_record_filtered(struct strata_tracepoint *tracepoint, unsigned char 
 		strata_user_record_selected(tracepoint, payload, payload_bytes, channel);
 	return;
 long_way:
-	if (strata_mapped.has_contexts)
-		strata_user_record_from(tracepoint, payload, payload_bytes);
-	else
-		strata_user_record_long(tracepoint, payload, payload_bytes, NULL);
+	strata_user_record_long(tracepoint, payload, payload_bytes, NULL);
 }
 
 /*
@@ -378,8 +353,6 @@ void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *pay
 long_way:
 	if (strata_mapped.filtered)
 		strata_user_record_filtered(tracepoint, payload, payload_bytes);
-	else if (strata_mapped.has_contexts)
-		strata_user_record_from(tracepoint, payload, payload_bytes);
 	else
 		strata_user_record_long(tracepoint, payload, payload_bytes,
 					__atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE));

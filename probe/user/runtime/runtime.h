@@ -95,7 +95,6 @@ struct strata_user_mapped {
 	/* The last one mapped of those by write position, which have a short way; and of those with a filter. */
 	struct strata_user_channel *common;
 	struct strata_user_channel *filtered;
-	uint64_t has_contexts; /* 1: some channel's records have contexts; they have no short way */
 	struct strata_user_channel *channel[STRATA_ABI_USER_NR_SESSIONS];
 };
 
