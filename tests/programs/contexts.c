@@ -159,10 +159,15 @@ static void wait_for_child(pid_t pid)
 	test_must(pid > 0 && waitpid(pid, &state, 0) == pid && !state);
 }
 
+static int other_namespace;
+
 static void *is_elsewhere(void *where)
 {
-	if (!unshare(CLONE_NEWUTS | CLONE_NEWNS | CLONE_FS))
+	if (!unshare(CLONE_NEWUTS | CLONE_NEWNS | CLONE_FS)) {
 		emit(where);
+		test_must(!syscall(SYS_setns, other_namespace, CLONE_NEWUTS));
+		emit(where);
+	}
 	return NULL;
 }
 
@@ -216,7 +221,9 @@ static void moments(char *program)
 	if (!pid) {
 		emit("fork");
 		with_thread("thread of fork", thread);
+		other_namespace = open("/proc/self/ns/uts", O_RDONLY);
 		with_thread("elsewhere", is_elsewhere);
+		emit("fork");
 		if (!geteuid()) {
 			test_must(!setresgid(11, 12, 13) && !setresuid(1, 2, 3));
 			emit("other ids");

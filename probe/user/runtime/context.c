@@ -50,7 +50,7 @@ static void ask_ids(uint32_t ids[NR_IDS])
 		memset(ids + 3, 0, 3 * sizeof(ids[0]));
 }
 
-/* A thread may have other namespaces than its process. */
+/* Dear, and asked for each record only in a process that has called unshare() or setns(), which are of one thread. */
 static uint64_t ask_namespace(uint32_t nr)
 {
 	char path[sizeof("/proc/thread-self/ns/cgroup")] = "/proc/thread-self/ns/";
@@ -130,6 +130,7 @@ struct values {
 	const struct strata_user_contexts *mapped;
 	uint64_t site;
 	int may_ask;
+	int has_moved;
 	int has_ids;
 	int has_usage;
 	uint32_t ids[NR_IDS];
@@ -270,8 +271,9 @@ static unsigned char *put_one(struct values *values, uint32_t kind, unsigned cha
 	if (kind >= STRATA_ABI_USER_CTX_VUID && kind <= STRATA_ABI_USER_CTX_VSGID)
 		return put_four(to, id_of(values, kind - STRATA_ABI_USER_CTX_VUID));
 	if (namespace < NR_NAMESPACES)
-		return put_eight(to, values->may_ask ? ask_namespace(namespace) :
-						       values->mapped->namespace[namespace]);
+		return put_eight(to, values->may_ask && values->has_moved ?
+					     ask_namespace(namespace) :
+					     values->mapped->namespace[namespace]);
 	return put_eight(to, usage_of(values, kind));
 }
 
@@ -286,6 +288,7 @@ unsigned char *strata_contexts_put(const struct strata_user_contexts *contexts, 
 
 	values.mapped = contexts;
 	values.may_ask = may_ask();
+	values.has_moved = !!__atomic_load_n(&strata_runtime.moved, __ATOMIC_RELAXED);
 	values.has_ids = values.has_usage = 0;
 	values.site = site_of(state, caller);
 	for (i = 0; i < contexts->nr; i++)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * context.h - what records of a session say of their moment, besides their thread (STRATA_ABI_USER_CTX_*). Values are
- * asked of the kernel for each record: nothing that a program may change is remembered. A session without contexts
+ * asked of the kernel for each record: nothing that a program may change is remembered but namespaces, of whose change
+ * libstrata is told. A session without contexts
  * pays nothing; with them its records take the long way.
  */
 #ifndef STRATA_RUNTIME_CONTEXT_H

@@ -15,7 +15,7 @@
  *   thread.c       by which thread
  *   names.c        threads are named
  *   modes.c        threads that may not read the clock, processes that shut themselves in
- *   interpose.c    prctl(), syscall(), vfork() and pthread_setname_np(), which tell these three
+ *   interpose.c    prctl(), syscall(), vfork(), unshare() and the like, which tell these
  *
  * The runtime is passive: no thread, nothing open but the memfd, no system call once a session's
  * channel is mapped. Nothing here ends, blocks or slows down the program it is in: what fails is
@@ -107,6 +107,7 @@ struct strata_runtime {
 	int fd;				     /* may have been closed by the program: see .inode */
 	uint64_t inode;
 	int seccomp;	    /* the mode in which the process began, or -1 */
+	uint32_t moved;	    /* 1: a thread of it may be in other namespaces than it began in */
 	uint32_t shut_in;   /* seccomp filters that it has asked for since, as far as is known */
 	int without_memory; /* a fork that could not make its own, or a fork of that one */
 	uint32_t sites_by_flag; /* 1: all sites test .enabled: nobody may patch us later */
