@@ -44,7 +44,7 @@ def wrong(context, said):
     """What is wrong with the contexts of a record, given its fields."""
     for name, field in SAID.items():
         # Nobody can tell it from its parent's thread.
-        if name == "vtid" and said["where"].startswith("clone in"):
+        if name in ("vtid", "vpid") and said["where"].startswith("clone in"):
             continue
         # Of a thread that may not ask.
         if name == "threadname" and said["where"] == "shut in" and not context[name]:

@@ -42,12 +42,11 @@ static int may_ask(void)
 	return !__atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED);
 }
 
-static void ask_ids(uint32_t ids[NR_IDS])
+/* Real, effective and saved: SYS_getresuid or SYS_getresgid. */
+static void ask_ids(long call, uint32_t ids[3])
 {
-	if (strata_syscall(SYS_getresuid, &ids[0], &ids[1], &ids[2]))
+	if (strata_syscall(call, &ids[0], &ids[1], &ids[2]))
 		memset(ids, 0, 3 * sizeof(ids[0]));
-	if (strata_syscall(SYS_getresgid, &ids[3], &ids[4], &ids[5]))
-		memset(ids + 3, 0, 3 * sizeof(ids[0]));
 }
 
 /* Dear, and asked for each record only in a process that has called unshare() or setns(), which are of one thread. */
@@ -73,12 +72,12 @@ static uint32_t ask_pid(void)
 	return (uint32_t)strata_syscall(SYS_getpid);
 }
 
-/* The name of the first thread. */
-static void ask_process_name(char name[STRATA_ABI_USER_COMM_BYTES])
+/* The name of the first thread, which is thread @pid. */
+static void ask_process_name(char name[STRATA_ABI_USER_COMM_BYTES], uint32_t pid)
 {
 	long fd, n;
 
-	if (strata_thread_id() == ask_pid()) {
+	if (strata_thread_id() == pid) {
 		ask_thread_name(name);
 		return;
 	}
@@ -120,8 +119,9 @@ int strata_contexts_map(const struct strata_abi_user_session *session,
 	}
 	contexts->nr = nr;
 	contexts->pid = ask_pid();
-	ask_ids(contexts->ids);
-	ask_process_name(contexts->process_name);
+	ask_ids(SYS_getresuid, contexts->ids);
+	ask_ids(SYS_getresgid, contexts->ids + 3);
+	ask_process_name(contexts->process_name, contexts->pid);
 	return 0;
 }
 
@@ -131,7 +131,8 @@ struct values {
 	uint64_t site;
 	int may_ask;
 	int has_moved;
-	int has_ids;
+	int has_users;
+	int has_groups;
 	int has_usage;
 	uint32_t ids[NR_IDS];
 	struct rusage usage;
@@ -195,11 +196,20 @@ static uint32_t id_of(struct values *values, uint32_t nr)
 {
 	if (!values->may_ask)
 		return values->mapped->ids[nr];
-	if (!values->has_ids) {
-		ask_ids(values->ids);
-		values->has_ids = 1;
+	if (nr < 3 && !values->has_users) {
+		ask_ids(SYS_getresuid, values->ids);
+		values->has_users = 1;
+	} else if (nr >= 3 && !values->has_groups) {
+		ask_ids(SYS_getresgid, values->ids + 3);
+		values->has_groups = 1;
 	}
 	return values->ids[nr];
+}
+
+/* Between vfork() and exec the child has its parent's memory. */
+static uint32_t pid_of(const struct values *values)
+{
+	return strata_thread_is_vforked() && values->may_ask ? ask_pid() : values->mapped->pid;
 }
 
 static unsigned char *put_names(const struct values *values, uint32_t kind, unsigned char *to)
@@ -211,7 +221,7 @@ static unsigned char *put_names(const struct values *values, uint32_t kind, unsi
 	} else if (!values->may_ask) {
 		memset(name, 0, sizeof(name));
 	} else if (kind == STRATA_ABI_USER_CTX_PROCNAME) {
-		ask_process_name(name);
+		ask_process_name(name, values->mapped->pid);
 	} else {
 		ask_thread_name(name);
 	}
@@ -253,7 +263,7 @@ static unsigned char *put_one(struct values *values, uint32_t kind, unsigned cha
 
 	switch (kind) {
 	case STRATA_ABI_USER_CTX_VPID:
-		return put_four(to, values->may_ask ? ask_pid() : values->mapped->pid);
+		return put_four(to, pid_of(values));
 	case STRATA_ABI_USER_CTX_PROCNAME:
 	case STRATA_ABI_USER_CTX_THREADNAME:
 		return put_names(values, kind, to);
@@ -289,7 +299,7 @@ unsigned char *strata_contexts_put(const struct strata_user_contexts *contexts, 
 	values.mapped = contexts;
 	values.may_ask = may_ask();
 	values.has_moved = !!__atomic_load_n(&strata_runtime.moved, __ATOMIC_RELAXED);
-	values.has_ids = values.has_usage = 0;
+	values.has_users = values.has_groups = values.has_usage = 0;
 	values.site = site_of(state, caller);
 	for (i = 0; i < contexts->nr; i++)
 		to = put_one(&values, contexts->kind[i], to, caller);
