@@ -76,6 +76,45 @@ pub const SESSION_OVERWRITE: u32 = 4;
 /// [`Session::flags`]: a record's payload has its thread's id in front of it, 4 bytes.
 pub const SESSION_VTID: u32 = 8;
 
+/// Contexts of a session at most.
+pub const CONTEXTS_MAX: u32 = 28;
+/// [`Session::contexts`]: the process' id in its namespace, 4 bytes, signed.
+pub const CTX_VPID: u32 = 1;
+/// [`Session::contexts`]: the process' name.
+pub const CTX_PROCNAME: u32 = 2;
+/// [`Session::contexts`]: the thread's name.
+pub const CTX_THREADNAME: u32 = 3;
+/// [`Session::contexts`]: what `pthread_self()` says, 8 bytes.
+pub const CTX_PTHREAD_ID: u32 = 4;
+/// [`Session::contexts`]: the CPU, 4 bytes, signed.
+pub const CTX_CPU_ID: u32 = 5;
+/// [`Session::contexts`]: real user, 4 bytes; behind it the effective and saved user, real, effective and saved group.
+pub const CTX_VUID: u32 = 6;
+/// [`Session::contexts`]: saved group.
+pub const CTX_VSGID: u32 = 11;
+/// [`Session::contexts`]: the site's address, 8 bytes.
+pub const CTX_IP: u32 = 12;
+/// [`Session::contexts`]: a length of 4 bytes, and addresses.
+pub const CTX_CALLSTACK: u32 = 13;
+/// [`Session::contexts`]: inode of a namespace, 8 bytes; behind it ipc, mnt, net, pid, time, user.
+pub const CTX_CGROUP_NS: u32 = 14;
+/// [`Session::contexts`]: the last of them.
+pub const CTX_UTS_NS: u32 = 21;
+/// [`Session::contexts`]: the thread's page faults, 8 bytes.
+pub const CTX_PAGE_FAULT: u32 = 22;
+/// [`Session::contexts`]: those without input.
+pub const CTX_MINOR: u32 = 23;
+/// [`Session::contexts`]: those with input.
+pub const CTX_MAJOR: u32 = 24;
+/// [`Session::contexts`]: the thread's context switches, 8 bytes.
+pub const CTX_SWITCHES: u32 = 25;
+/// [`Session::contexts`]: the thread's CPU time \[ns\], 8 bytes.
+pub const CTX_TASK_CLOCK: u32 = 26;
+/// Addresses of a call stack at most.
+pub const CALLSTACK_MAX: u32 = 16;
+/// Size of a name \[byte\].
+pub const COMM_BYTES: u32 = 17;
+
 /// [`State::flags`]: described, and its object is loaded.
 pub const STATE_PRESENT: u32 = 1;
 /// [`State::flags`]: its sites test [`State::enabled`]; never write to its code.
@@ -239,12 +278,14 @@ pub struct Session {
     pub rules_version: AtomicU32,
     /// Size of the rule text of the second place \[byte\].
     pub other_rules_bytes: AtomicU32,
-    /// Not used.
-    pub reserved: u32,
+    /// How many of [`Session::contexts`] there are.
+    pub nr_contexts: AtomicU32,
     /// The generation of the session in whose place this one is; 0: of none.
     pub replaces: AtomicU64,
+    /// [`CTX_VPID`] to [`CTX_TASK_CLOCK`], in the order in which records have them.
+    pub contexts: [u8; CONTEXTS_MAX as usize],
     /// Not used.
-    pub reserved2: [u32; 34],
+    pub reserved: [u32; 27],
     /// Rule text, see `strata/abi/rule.h`.
     pub rules: [u8; RULES_BYTES as usize],
 }
@@ -270,9 +311,10 @@ impl Default for Session {
             filter_bytes: AtomicU32::new(0),
             rules_version: AtomicU32::default(),
             other_rules_bytes: AtomicU32::default(),
-            reserved: 0,
+            nr_contexts: AtomicU32::default(),
             replaces: AtomicU64::default(),
-            reserved2: [0; 34],
+            contexts: [0; CONTEXTS_MAX as usize],
+            reserved: [0; 27],
             rules: [0; RULES_BYTES as usize],
         }
     }

@@ -11,7 +11,7 @@ use strata_filter::Filter;
 use strata_kernel::selection::{Selection, SelectionError};
 use strata_session::options::{KernelOptions, Options, Version, NR_SUBBUFS, SUBBUF_BYTES};
 use strata_session::report::LossMode;
-use strata_session::{processes_of, NameError, RuleError, Rules};
+use strata_session::{processes_of, ContextError, EventContexts, NameError, RuleError, Rules};
 
 use crate::export::ExportFlags;
 use crate::selection::parse_filter;
@@ -281,6 +281,11 @@ pub struct RecordFlags {
     #[arg(long)]
     no_vtid: bool,
 
+    /// Let applications' records say more of their moment, such as 'procname,callstack_user'; may be repeated; 'help'
+    /// lists what there is
+    #[arg(long, value_name = "LIST", value_parser = parse_contexts)]
+    context: Vec<String>,
+
     /// Write what is in the buffers at least this often, such as 100ms; 0: only when a sub-buffer is full
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1s")]
     flush: Duration,
@@ -494,6 +499,16 @@ fn parse_rules(text: &str) -> Result<String, RuleError> {
     Rules::parse(&[text]).map(|_| text.to_owned())
 }
 
+/// What lists the contexts, in the place of one.
+const CONTEXT_HELP: &str = "help";
+
+fn parse_contexts(text: &str) -> Result<String, ContextError> {
+    match text {
+        CONTEXT_HELP => Ok(text.to_owned()),
+        _ => EventContexts::parse(&[text]).map(|_| text.to_owned()),
+    }
+}
+
 /// `--pid`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AskedProcess {
@@ -523,6 +538,11 @@ impl RecordFlags {
     /// Whether there is a command to run.
     pub fn has_command(&self) -> bool {
         !self.command.is_empty()
+    }
+
+    /// `--context help`: nothing is to be recorded.
+    pub fn asks_for_contexts(&self) -> bool {
+        self.context.iter().any(|text| text == CONTEXT_HELP)
     }
 
     /// The processes that are asked for, with the name of those that were named, each once.
@@ -577,6 +597,7 @@ impl RecordFlags {
             nr_subbufs: self.num_subbuf.unwrap_or(NR_SUBBUFS),
             is_size_given: self.subbuf_size.is_some() || self.num_subbuf.is_some(),
             vtid: !self.no_vtid,
+            contexts: EventContexts::parse(&self.context)?,
             flush: self.flush,
             duration: self.duration,
             max_bytes: self.max_size,

@@ -5,8 +5,8 @@ use std::io::{self, Write as _};
 
 use anyhow::{Context, Result};
 use serde_json::{json, Value};
-use strata_session::level_name;
 use strata_session::listing::{list, ListedProcess, ListedTracepoint, Listing};
+use strata_session::{level_name, EVENT_CONTEXTS};
 
 use crate::flags::ListFlags;
 use crate::messages::{self, Message, Weight};
@@ -45,6 +45,17 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
         }
     }
     Ok(u8::from(listing.processes.is_empty()))
+}
+
+/// `strata record --context help`.
+pub fn contexts() -> Result<u8> {
+    let width = EVENT_CONTEXTS.iter().map(|one| one.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for context in EVENT_CONTEXTS {
+        let _ = writeln!(text, "{:width$}  {}", context.name, context.about);
+    }
+    io::stdout().write_all(text.as_bytes()).context("contexts: cannot write to stdout")?;
+    Ok(0)
 }
 
 /// What people read.

@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         Err(error) => return ExitCode::from(usage(&error)),
     };
     let done = match flags.action {
+        Action::Record(flags) if flags.asks_for_contexts() => list::contexts(),
         Action::Record(flags) => record::run(&flags),
         Action::Create(flags) => sessions::create(&flags),
         Action::Start(flags) => sessions::start(&flags),

@@ -183,6 +183,7 @@ fn spec(options: &Options, rules: Rules, filter: Option<Program>) -> SessionSpec
         nr_subbufs: u64::from(options.nr_subbufs),
         header: HeaderChoice::Auto,
         vtid: options.vtid,
+        contexts: options.contexts,
         inherit: true,
     }
 }

@@ -60,7 +60,8 @@ impl Machine {
         first: &Range<u32>,
         since: impl FnMut(usize) -> Vec<EventClass> + Send + 'static,
     ) -> Result<Kinds, TraceError> {
-        let mut class = trace.streams.pop().unwrap_or_else(|| stream_class(OF_KERNEL, Vec::new()));
+        let mut class =
+            trace.streams.pop().unwrap_or_else(|| stream_class(of_kernel(), Vec::new()));
         let events = std::mem::take(&mut class.events);
         trace.streams.push(class.clone());
         let text = self.describe(&trace);
@@ -187,7 +188,9 @@ pub(crate) fn known(application: &Application) -> Known<'_> {
 }
 
 /// Records of the kernel have large headers, and say their thread in a way of their own.
-pub(crate) const OF_KERNEL: RecordFormat = RecordFormat { large_header: true, vtid: false };
+pub(crate) fn of_kernel() -> RecordFormat {
+    RecordFormat { large_header: true, ..RecordFormat::default() }
+}
 
 /// What is in the files of a process' channel.
 pub(crate) fn stream_class(format: RecordFormat, events: Vec<EventClass>) -> StreamClass {
@@ -197,7 +200,8 @@ pub(crate) fn stream_class(format: RecordFormat, events: Vec<EventClass>) -> Str
     };
     // LTTng's name, which other tools know, and its place.
     let vtid = format.vtid.then(|| Field::new("vtid", FieldClass::Integer(Integer::signed(4))));
-    let (name, context) = ("channel0".to_owned(), vtid.into_iter().collect());
+    let others = format.contexts.iter().map(strata_user::EventContext::field);
+    let (name, context) = ("channel0".to_owned(), vtid.into_iter().chain(others).collect());
     StreamClass { id: 0, name, header, context, events }
 }
 
@@ -250,7 +254,7 @@ mod tests {
             known: Known::default(),
             uuid: new_uuid().unwrap(),
             created: "20260131T235959+0100",
-            format: RecordFormat { large_header: true, vtid: true },
+            format: RecordFormat { large_header: true, vtid: true, ..RecordFormat::default() },
         };
         let machine = Machine::new(LossMode::Overwrite, Version::One);
         let mut trace = machine.trace(&process);
@@ -274,7 +278,7 @@ mod tests {
                 new_uuid().unwrap(),
                 "",
                 as_lttng,
-                stream_class(OF_KERNEL, Vec::new()),
+                stream_class(of_kernel(), Vec::new()),
             )
         };
         let tracer = |as_lttng| {
@@ -306,7 +310,7 @@ mod tests {
         };
         let machine = Machine::new(LossMode::Discard, Version::One);
         let fields = |as_lttng| {
-            let class = stream_class(OF_KERNEL, vec![event.clone()]);
+            let class = stream_class(of_kernel(), vec![event.clone()]);
             let trace = machine.kernel_trace(new_uuid().unwrap(), "", as_lttng, class);
             trace.streams[0].events[0].fields.clone()
         };
@@ -327,7 +331,7 @@ mod tests {
         };
         let machine = Machine::new(LossMode::Discard, Version::One);
         let class =
-            stream_class(OF_KERNEL, vec![event(0, "one"), event(1, "two"), event(2, "dump")]);
+            stream_class(of_kernel(), vec![event(0, "one"), event(1, "two"), event(2, "dump")]);
         let mut trace = machine.kernel_trace(new_uuid().unwrap(), "", false, class);
         let whole = machine.describe(&trace);
         let mut kinds = machine.kinds(trace.clone(), &(2..3), |_| Vec::new()).unwrap();

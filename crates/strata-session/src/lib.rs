@@ -70,5 +70,7 @@ pub use privileges::give_up_rights;
 pub use record::{record, record_with, Recording};
 pub use shared::Figured;
 pub use strata_abi::kernel::TEXT_MAX as KERNEL_TEXT_MAX;
-pub use strata_user::{level_name, Rule, RuleError, Rules};
+pub use strata_user::{
+    level_name, ContextError, EventContexts, Rule, RuleError, Rules, EVENT_CONTEXTS,
+};
 pub use tracked::Tracked;

@@ -9,7 +9,7 @@ use strata_abi::ring::{NR_SUBBUFS_MAX, NR_SUBBUFS_MIN, PAGE, SUBBUF_BYTES_MAX};
 pub use strata_ctf::metadata::Version;
 use strata_filter::Filter;
 use strata_model::LossMode;
-use strata_user::Rules;
+use strata_user::{EventContexts, Rules};
 
 /// What is recorded of the kernel.
 #[derive(Debug, Clone, Default)]
@@ -77,6 +77,8 @@ pub struct Options {
     pub nr_subbufs: u32,
     /// Each record of an application says its thread.
     pub vtid: bool,
+    /// What it says of its moment besides.
+    pub contexts: EventContexts,
     /// The user said one of these two, or both.
     pub is_size_given: bool,
     /// How often what is not yet a whole sub-buffer is written; zero: only at the end.
@@ -120,6 +122,7 @@ impl Default for Options {
             subbuf_bytes: SUBBUF_BYTES,
             nr_subbufs: NR_SUBBUFS,
             vtid: true,
+            contexts: EventContexts::default(),
             is_size_given: false,
             flush: FLUSH,
             hold: false,
@@ -203,6 +206,12 @@ pub enum OptionsError {
         /// The flag.
         which: &'static str,
     },
+    /// Contexts of nobody.
+    #[error(
+        "--context: of applications' records, and none are recorded, since the kernel's events are named and no \
+         tracepoints. Name them with --user, such as -u '*:*', or leave it out"
+    )]
+    NoApplications,
     /// 0 is no process.
     #[error(
         "--pid=0: no process has this number. See `strata list` for those that can be recorded"
@@ -267,6 +276,9 @@ impl Options {
         }
         if self.max_bytes == Some(0) {
             return Err(OptionsError::NoSize);
+        }
+        if !self.contexts.is_empty() && !self.records_applications() {
+            return Err(OptionsError::NoApplications);
         }
         if self.pids.contains(&0) {
             return Err(OptionsError::PidZero);

@@ -98,7 +98,7 @@ impl Dump {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::describe::{new_uuid, stream_class, Machine, OF_KERNEL};
+    use crate::describe::{new_uuid, of_kernel, stream_class, Machine};
     use strata_collect::{Directory, Files};
     use strata_ctf::metadata::Version;
     use strata_ctf::read::{Message, Reader, TimeRange, Value};
@@ -108,7 +108,7 @@ mod tests {
     fn statedump_is_read_as_part_of_the_trace_and_has_this_process() {
         let path = std::env::temp_dir().join(format!("strata-statedump-{}", std::process::id()));
         let mut files = Files::new(Directory::create(&path).unwrap(), "channel0");
-        let mut class = stream_class(OF_KERNEL, Vec::new());
+        let mut class = stream_class(of_kernel(), Vec::new());
         class.context = vec![Field::new("tid", FieldClass::Integer(Integer::unsigned(4)))];
         let first_id = describe(&mut class);
         let uuid = new_uuid().unwrap();
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn kinds_of_the_dump_have_ids_behind_all_others() {
-        let mut class = stream_class(OF_KERNEL, Vec::new());
+        let mut class = stream_class(of_kernel(), Vec::new());
         assert_eq!(describe(&mut class).start, 0);
         let of_dump = class.events.len();
         // A second time: behind those.

@@ -585,6 +585,11 @@ mod tests {
             launch.environment(7, &spec, &clock),
             wanted("overwrite", 0).replace(";rules=", &format!(";filter={bytes};rules="))
         );
+        (spec.filter, spec.contexts) = (None, crate::EventContexts::parse(&["ip,vpid"]).unwrap());
+        assert_eq!(
+            launch.environment(7, &spec, &clock),
+            wanted("overwrite", 0).replace(";rules=", ";contexts=0c01;rules=")
+        );
         let clock = Clock::new();
         if let Some(multiplier) = clock.multiplier() {
             assert!(launch

@@ -79,6 +79,13 @@ impl Launch {
             }
             text.push(';');
         }
+        if !spec.contexts.is_empty() {
+            text.push_str("contexts=");
+            for byte in spec.contexts.bytes() {
+                let _ = write!(text, "{byte:02x}");
+            }
+            text.push(';');
+        }
         let _ = write!(text, "rules={}", spec.rules);
         text
     }

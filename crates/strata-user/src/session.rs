@@ -187,7 +187,7 @@ impl AppSession {
         let generation = new_generation();
         let slot = claim(app, generation, &lock)?;
         let mut session = AppSession::new(app, slot, generation, share);
-        session.format.vtid = spec.vtid;
+        (session.format.vtid, session.format.contexts) = (spec.vtid, spec.contexts);
         // From here on dropping it gives the slot back.
         let selected = session.selected(&snapshot, spec);
         session.format.large_header = match spec.header {
@@ -282,7 +282,7 @@ impl AppSession {
         let mut session = AppSession::new(app, slot, generation, share(app)?);
         session.format.large_header = copy.flags & user::SESSION_LARGE_HEADER != 0;
         // As we have asked for it: a process that writes otherwise makes its own records unreadable.
-        session.format.vtid = spec.vtid;
+        (session.format.vtid, session.format.contexts) = (spec.vtid, spec.contexts);
         session.place = place;
         session.channel = Some(channel);
         session.beat()?;
@@ -486,6 +486,8 @@ impl AppSession {
         let filter = spec.filter.as_ref().map_or(&[][..], Program::bytes);
         let filter_at = user::FILTERS_OFFSET + self.slot * strata_abi::filter::BYTES;
         self.app.memory().write(filter_at.into(), filter)?;
+        let contexts_at = session(self.slot) + offset_of!(user::Session, contexts);
+        self.app.memory().write(contexts_at as u64, spec.contexts.all_bytes())?;
         for (field, value) in [
             (offset_of!(user::Session, flags), flags),
             (offset_of!(user::Session, nr_subbufs), u32::try_from(spec.nr_subbufs).unwrap_or(0)),
@@ -495,6 +497,7 @@ impl AppSession {
             (offset_of!(user::Session, other_rules_bytes), 0),
             (offset_of!(user::Session, create_errno), 0),
             (offset_of!(user::Session, filter_bytes), filter.len() as u32),
+            (offset_of!(user::Session, nr_contexts), spec.contexts.bytes().len() as u32),
         ] {
             self.u32(field).store(value, Ordering::Relaxed);
         }

@@ -56,7 +56,7 @@ fn start_with_threads_has_their_names_whatever_the_rules_select() {
     }
     let session = start(&fake, &["app:*"]);
     assert_eq!(names(&session), ["0=app:work", "1=strata:thread_name"]);
-    assert_eq!(session.format(), RecordFormat { large_header: false, vtid: true });
+    assert_eq!(session.format(), RecordFormat { vtid: true, ..RecordFormat::default() });
     let without = SessionSpec { vtid: false, ..spec(&["*"]) };
     let session = AppSession::start(&fake.open(), &without, &clock()).unwrap();
     assert_eq!(names(&session), ["0=app:work", "1=strata:other"]);

@@ -2,6 +2,7 @@
 
 use strata_ring::LossMode;
 
+use crate::context::EventContexts;
 use crate::filter::Program;
 use crate::rules::Rules;
 
@@ -34,6 +35,8 @@ pub struct SessionSpec {
     pub header: HeaderChoice,
     /// Each record says its thread.
     pub vtid: bool,
+    /// What each record says of its moment besides.
+    pub contexts: EventContexts,
     /// Children by `fork()` get the session too.
     pub inherit: bool,
 }
@@ -45,6 +48,8 @@ pub struct RecordFormat {
     pub large_header: bool,
     /// The id of the record's thread is between the two.
     pub vtid: bool,
+    /// These are, behind that.
+    pub contexts: EventContexts,
 }
 
 /// What a process counts outside of the channel.

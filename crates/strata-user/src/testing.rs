@@ -332,6 +332,7 @@ pub(crate) fn spec(rules: &[&str]) -> SessionSpec {
         nr_subbufs: 2,
         header: HeaderChoice::Auto,
         vtid: true,
+        contexts: Default::default(),
         inherit: true,
     }
 }

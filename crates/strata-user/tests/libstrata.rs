@@ -1,7 +1,10 @@
 //! The tracer's side against the real runtime: `tests/application.c`, linked with `probe/user/runtime`.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::mem::offset_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -9,6 +12,7 @@ use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use strata_abi::user;
 use strata_user::{
     find, new_generation, AppSession, Application, Clock, HeaderChoice, Launch, LossMode, Received,
     Rules, SessionSpec, Who, ENVIRONMENT,
@@ -101,6 +105,7 @@ fn spec(rules: &[&str]) -> SessionSpec {
         nr_subbufs: 4,
         header: HeaderChoice::Auto,
         vtid: true,
+        contexts: Default::default(),
         inherit: true,
     }
 }
@@ -176,6 +181,49 @@ fn running_application_is_found_switched_on_and_off_in_every_way() {
         let mut again = AppSession::start(&app, &spec(&["real:tick"]), &clock).unwrap();
         running.tell("e");
         assert_eq!(records(&mut again), 1);
+    }
+}
+
+/// Writes to a session's slot what no tracer writes: so many contexts, of these numbers.
+fn put_contexts(session: &AppSession, nr: u32, numbers: &[u8]) {
+    let folder = format!("/proc/{}/fd", session.application().pid());
+    let is_memory = |path: &std::path::PathBuf| {
+        std::fs::read_link(path).is_ok_and(|to| to.starts_with("/memfd:strata (deleted)"))
+    };
+    let mut paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let memory = File::options().write(true).open(paths.find(is_memory).unwrap()).unwrap();
+    let slot =
+        user::SESSIONS_OFFSET as usize + session.slot() as usize * size_of::<user::Session>();
+    let at = |field: usize| (slot + field) as u64;
+    memory.write_all_at(numbers, at(offset_of!(user::Session, contexts))).unwrap();
+    memory.write_all_at(&nr.to_ne_bytes(), at(offset_of!(user::Session, nr_contexts))).unwrap();
+}
+
+#[test]
+fn application_refuses_contexts_that_it_cannot_write_and_counts_their_records() {
+    let clock = Clock::new();
+    let mut running = Running::start(&[], None);
+    let app = running.find();
+    let vpid = user::CTX_VPID as u8;
+    let every: Vec<u8> = (1..=user::CTX_TASK_CLOCK as u8).collect();
+    for (nr, numbers, is_fine) in [
+        (1, &[vpid][..], true),
+        (every.len() as u32, &every[..], true),
+        (1, &[0], false),
+        (1, &[user::CTX_TASK_CLOCK as u8 + 1], false),
+        (1, &[255], false),
+        (2, &[vpid, vpid], false),
+        (user::CONTEXTS_MAX + 1, &every[..], false),
+        (u32::MAX, &every[..], false),
+    ] {
+        let mut session = AppSession::start(&app, &spec(&["real"]), &clock).unwrap();
+        put_contexts(&session, nr, numbers);
+        running.tell("e");
+        session.stop().unwrap();
+        let expected = if is_fine { (2, 0) } else { (0, 2) };
+        let discarded = session.counters().discarded_unmapped;
+        assert_eq!((records(&mut session), discarded), expected, "{nr} {numbers:?}");
+        session.release().unwrap();
     }
 }
 

@@ -54,14 +54,26 @@ static int digit(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The bytes of the request's filter, which have room at @to. */
-void strata_environment_filter(const struct strata_user_request *request, unsigned char *to)
+/* The @nr bytes of a filter or of contexts in a request, which have room at @to. */
+void strata_environment_bytes(const char *text, size_t nr, unsigned char *to)
 {
-	const char *p = request->filter;
 	size_t i;
 
-	for (i = 0; i < request->filter_bytes; i++, p += 2)
-		to[i] = (unsigned char)(digit(p[0]) << 4 | digit(p[1]));
+	for (i = 0; i < nr; i++, text += 2)
+		to[i] = (unsigned char)(digit(text[0]) << 4 | digit(text[1]));
+}
+
+/* Bytes in hexadecimal behind @key at *@p, from 1 to @most, if it is there. Returns 0 if they cannot be understood. */
+static int bytes(const char **p, const char *key, size_t most, const char **text, size_t *nr)
+{
+	*nr = 0;
+	if (!word(p, key))
+		return 1;
+	*text = *p;
+	while (digit((*p)[0]) >= 0 && digit((*p)[1]) >= 0)
+		*p += 2;
+	*nr = (size_t)(*p - *text) / 2;
+	return *nr && *nr <= most && word(p, ";");
 }
 
 /* Returns 1 if a tracer has started this program and its request can be understood. */
@@ -90,16 +102,11 @@ int strata_environment_request(struct strata_user_request *request)
 	/* The number of bits is for people; the multiplier has 32 behind the point. */
 	if (!number(&p, "clock=", '.', &bits) || !number(&p, "", ';', &request->clock_multiplier))
 		return 0;
-	request->filter_bytes = 0;
-	if (word(&p, "filter=")) {
-		request->filter = p;
-		while (digit(p[0]) >= 0 && digit(p[1]) >= 0)
-			p += 2;
-		request->filter_bytes = (size_t)(p - request->filter) / 2;
-		if (!request->filter_bytes || request->filter_bytes > STRATA_ABI_FILTER_BYTES ||
-		    !word(&p, ";"))
-			return 0;
-	}
+	if (!bytes(&p, "filter=", STRATA_ABI_FILTER_BYTES, &request->filter,
+		   &request->filter_bytes) ||
+	    !bytes(&p, "contexts=", STRATA_ABI_USER_CONTEXTS_MAX, &request->contexts,
+		   &request->nr_contexts))
+		return 0;
 	if (!word(&p, "rules="))
 		return 0;
 	request->socket = (int)socket;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * interpose.c - prctl(), syscall(), vfork() and pthread_setname_np() in the place of libc's: they do what those do,
- * and tell modes.c before a program takes its clock or its system calls away from itself, thread.c while a child has
- * this thread's memory, and names.c when a thread has a new name. Weak, so that a program that has functions of these names in it keeps them.
+ * interpose.c - prctl(), syscall(), vfork(), unshare(), setns() and pthread_setname_np() in the place of libc's: they do
+ * what those do, and tell modes.c before a program takes its clock or its system calls away from itself, thread.c while
+ * a child has this thread's memory, context.c of other namespaces, and names.c when a thread has a new name. Weak, so that a program that has functions of these names in it keeps them.
  *
  * syscall() uses no stack, and returns as often as the kernel does, as libc's: it may be a clone() or a
- * vfork(). The numbers are those of prctl, seccomp and vfork.
+ * vfork(). The numbers are those of prctl, seccomp, unshare, setns and vfork.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,7 +19,9 @@
 
 #if defined(__x86_64__) && !defined(__ILP32__)
 
-_Static_assert(SYS_prctl == 157 && SYS_seccomp == 317 && SYS_vfork == 58, "the numbers below");
+_Static_assert(SYS_prctl == 157 && SYS_seccomp == 317 && SYS_vfork == 58 && SYS_unshare == 272 &&
+		       SYS_setns == 308,
+	       "the numbers below");
 
 __attribute__((used)) STRATA_HIDDEN long strata_syscall_failed(long result)
 {
@@ -61,6 +63,10 @@ __asm__(".pushsection .text\n"
 	"cmpl $157, %edi\n\t"
 	"je strata_noted_call\n\t"
 	"cmpl $317, %edi\n\t"
+	"je strata_noted_call\n\t"
+	"cmpl $272, %edi\n\t"
+	"je strata_noted_call\n\t"
+	"cmpl $308, %edi\n\t"
 	"je strata_noted_call\n\t"
 	"cmpl $58, %edi\n\t"
 	"je strata_vfork\n\t"
@@ -135,6 +141,19 @@ int prctl(int option, ...)
 	d = va_arg(arguments, unsigned long);
 	va_end(arguments);
 	return (int)strata_noted_call(SYS_prctl, option, (long)a, (long)b, (long)c, (long)d);
+}
+
+STRATA_EXPORTED int unshare(int flags);
+STRATA_EXPORTED int setns(int fd, int type);
+
+int unshare(int flags)
+{
+	return (int)strata_noted_call(SYS_unshare, flags, 0, 0, 0, 0);
+}
+
+int setns(int fd, int type)
+{
+	return (int)strata_noted_call(SYS_setns, fd, type, 0, 0, 0);
 }
 
 #ifdef __GLIBC__

@@ -514,6 +514,7 @@ void strata_memory_after_fork(void)
 					 __ATOMIC_RELAXED))
 		return;
 	strata_modes_after_fork();
+	strata_runtime.moved = 0;
 	/* Its parent had none: these are zeros, and nothing of another process. */
 	if (strata_runtime.without_memory)
 		return;

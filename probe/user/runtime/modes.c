@@ -271,6 +271,8 @@ long strata_noted_call(long call, long a, long b, long c, long d, long e)
 	long result;
 
 	before(mode);
+	if (call == SYS_unshare || call == SYS_setns)
+		__atomic_store_n(&strata_runtime.moved, 1, __ATOMIC_RELAXED);
 	result = strata_syscall(call, a, b, c, d, e);
 	if (result < 0)
 		refused(mode);

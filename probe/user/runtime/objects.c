@@ -531,7 +531,10 @@ static int begin_requested_session(const struct strata_user_request *request,
 	if (ids_wanted(object) > STRATA_RING_COMPACT_EXTENDED)
 		session->flags |= STRATA_ABI_USER_SESSION_LARGE_HEADER;
 	session->filter_bytes = (uint32_t)request->filter_bytes;
-	strata_environment_filter(request, strata_runtime.memory + STRATA_ABI_USER_FILTERS_OFFSET);
+	strata_environment_bytes(request->filter, request->filter_bytes,
+				 strata_runtime.memory + STRATA_ABI_USER_FILTERS_OFFSET);
+	session->nr_contexts = (uint32_t)request->nr_contexts;
+	strata_environment_bytes(request->contexts, request->nr_contexts, session->contexts);
 	return strata_session_create(0);
 }
 

@@ -4,6 +4,7 @@
  */
 #include <sys/mman.h>
 
+#include "context.h"
 #include "selects.h"
 #include "write.h"
 
@@ -76,11 +77,97 @@ STRATA_INLINE struct strata_user_channel *strata_user_channel_of(uint32_t slot)
 	return channel;
 }
 
+/* Memory that unstage() can give back: the whole mapping's size follows from the payload's. */
+static uint64_t staged_bytes(uint64_t payload_bytes)
+{
+	return (STRATA_USER_HEADROOM + payload_bytes + STRATA_USER_TAILROOM + 4095) &
+	       ~UINT64_C(4095);
+}
+
+/* A payload of @bytes, in memory of its own. NULL: there is none, or the program has shut itself in. errno stays. */
+static unsigned char *stage(uint64_t bytes)
+{
+	void *memory = MAP_FAILED;
+	int saved = errno;
+
+	if (!__atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED))
+		memory = strata_mmap(NULL, staged_bytes(bytes), PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	errno = saved;
+	return memory == MAP_FAILED ? NULL : (unsigned char *)memory + STRATA_USER_HEADROOM;
+}
+
+/* Up to this size a payload and what is in front of it are put together on the stack [byte]. */
+#define CONTEXTS_STACK_BYTES 1500u
+
+/* @event's record with its contexts in front of @payload. @to has room for them and for the payload. */
+static int write_at(const struct strata_user_channel *channel, struct strata_ring_event *event,
+		    const struct strata_abi_user_state *state, const struct strata_caller *caller,
+		    const unsigned char *payload, uint32_t payload_bytes, unsigned char *to)
+{
+	unsigned char *end = to;
+
+	if (channel->once.context_bytes) {
+		end += STRATA_USER_VTID_BYTES;
+		strata_thread_put(end);
+	}
+	end = strata_contexts_put(&channel->contexts, end, state, caller);
+	memcpy(end, payload, payload_bytes);
+	/* The last word of the record is copied whole. */
+	memset(end + payload_bytes, 0, STRATA_USER_TAILROOM);
+	event->payload_bytes = (uint32_t)(end - to) + payload_bytes;
+	return write_record(channel, event, to);
+}
+
+/* A function of its own, so that the stack is taken for one session at a time; as much as is needed. */
+STRATA_SLOW int write_on_stack(const struct strata_user_channel *channel,
+			       struct strata_ring_event *event,
+			       const struct strata_abi_user_state *state,
+			       const struct strata_caller *caller, const unsigned char *payload,
+			       uint32_t payload_bytes, uint32_t bytes)
+{
+	unsigned char *memory = (unsigned char *)__builtin_alloca(STRATA_USER_HEADROOM + bytes +
+								  STRATA_USER_TAILROOM);
+
+	return write_at(channel, event, state, caller, payload, payload_bytes,
+			memory + STRATA_USER_HEADROOM);
+}
+
+/* A record of a session with contexts. */
+STRATA_SLOW int write_with_contexts(const struct strata_user_channel *channel,
+				    struct strata_ring_event *event,
+				    const struct strata_abi_user_state *state,
+				    const struct strata_caller *caller, unsigned char *payload,
+				    uint32_t payload_bytes)
+{
+	const uint64_t bytes =
+		(uint64_t)payload_bytes + channel->contexts.bytes_max + STRATA_USER_VTID_BYTES;
+	unsigned char *to;
+	int code;
+
+	if (bytes <= CONTEXTS_STACK_BYTES)
+		return write_on_stack(channel, event, state, caller, payload, payload_bytes,
+				      (uint32_t)bytes);
+	/* Refused, and counted, before anybody looks at its bytes. */
+	if (payload_bytes > channel->ring.header.subbuf_bytes)
+		return write_record(channel, event, payload);
+	to = stage(bytes);
+	if (!to) {
+		strata_add_relaxed(&strata_runtime.sessions[channel->slot].discarded_unstaged, 1);
+		return -ENOMEM;
+	}
+	code = write_at(channel, event, state, caller, payload, payload_bytes, to);
+	strata_user_unstage(to, bytes);
+	return code;
+}
+
 /* Any number of sessions, any kind of channel. Returns those that have ended before their record was written. */
 STRATA_SLOW uint32_t strata_user_record_each(const struct strata_tracepoint *tracepoint,
 					     struct strata_abi_user_state *state, uint32_t sessions,
-					     unsigned char *payload, uint32_t payload_bytes)
+					     unsigned char *payload, uint32_t payload_bytes,
+					     const struct strata_caller *caller)
 {
+	int code;
 	struct strata_user_channel *channel;
 	struct strata_ring_event event;
 	uint32_t slot, ended = 0;
@@ -101,12 +188,17 @@ STRATA_SLOW uint32_t strata_user_record_each(const struct strata_tracepoint *tra
 			continue;
 		event.payload_bytes = payload_bytes;
 		body = payload;
-		if (channel->once.context_bytes) {
+		if (channel->once.context_bytes && !channel->contexts.nr) {
 			strata_thread_put(payload);
 			body -= STRATA_USER_VTID_BYTES;
 			event.payload_bytes += STRATA_USER_VTID_BYTES;
 		}
-		if (write_record(channel, &event, body) == -ENOBUFS)
+		if (channel->contexts.nr)
+			code = write_with_contexts(channel, &event, state, caller, payload,
+						   payload_bytes);
+		else
+			code = write_record(channel, &event, body);
+		if (code == -ENOBUFS)
 			strata_user_full(channel, slot);
 	}
 	return ended;
@@ -115,7 +207,8 @@ STRATA_SLOW uint32_t strata_user_record_each(const struct strata_tracepoint *tra
 /* The same. What ended may have been replaced by another session since we looked: that one gets the record. */
 STRATA_SLOW void strata_user_record_any(const struct strata_tracepoint *tracepoint,
 					struct strata_abi_user_state *state, uint32_t sessions,
-					unsigned char *payload, uint32_t payload_bytes)
+					unsigned char *payload, uint32_t payload_bytes,
+					const struct strata_caller *caller)
 {
 	uint32_t seen = 0;
 
@@ -125,7 +218,8 @@ STRATA_SLOW void strata_user_record_any(const struct strata_tracepoint *tracepoi
 	}
 	while (sessions) {
 		seen |= sessions;
-		if (!strata_user_record_each(tracepoint, state, sessions, payload, payload_bytes))
+		if (!strata_user_record_each(tracepoint, state, sessions, payload, payload_bytes,
+					     caller))
 			return;
 		sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE) & ~seen;
 	}
@@ -133,7 +227,7 @@ STRATA_SLOW void strata_user_record_any(const struct strata_tracepoint *tracepoi
 
 /*
  * The short way does not lead there: the sub-buffer is full, the thread was interrupted, or nothing is mapped yet.
- * @channel: the one that it would have led to, or NULL.
+ * @channel: the one that it would have led to, or NULL. What leads here are jumps: its caller is the program.
  */
 STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepoint,
 					 unsigned char *payload, uint32_t payload_bytes,
@@ -160,9 +254,12 @@ STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepo
 							strata_thread_id(), payload);
 	}
 	if (code == -ESTALE)
-		strata_user_record_any(tracepoint, state, sessions, payload, payload_bytes);
+		strata_user_record_any(tracepoint, state, sessions, payload, payload_bytes,
+				       STRATA_CALLER);
 	else if (code == -ENOBUFS)
 		strata_user_full(channel, channel->slot);
+	/* Its frame is there until all is written: no jump ends it. */
+	__asm__ volatile("");
 }
 
 /* All that a record of @channel's session needs is one critical section. Returns 0, or it has to go the long way. */
@@ -311,13 +408,6 @@ int strata_user_wants(struct strata_tracepoint *tracepoint, const struct strata_
 /* What is in front of a payload, too, is counted in 32 bits. */
 #define PAYLOAD_BYTES_MAX (UINT32_MAX - STRATA_USER_HEADROOM)
 
-/* Memory that unstage() can give back: the whole mapping's size follows from the payload's. */
-static uint64_t staged_bytes(uint64_t payload_bytes)
-{
-	return (STRATA_USER_HEADROOM + payload_bytes + STRATA_USER_TAILROOM + 4095) &
-	       ~UINT64_C(4095);
-}
-
 /*
  * A record for @sessions that its site could not assemble: counted in each as too large, where it is, and else as
  * without memory. The channel's private size decides; the session's may be another one's by now.
@@ -363,9 +453,8 @@ static uint64_t largest_record(uint32_t sessions)
 unsigned char *strata_user_stage(struct strata_tracepoint *tracepoint, uint64_t payload_bytes)
 {
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
-	int saved = errno;
+	unsigned char *payload;
 	uint32_t sessions;
-	void *memory;
 
 	if (!state)
 		return NULL;
@@ -378,13 +467,9 @@ unsigned char *strata_user_stage(struct strata_tracepoint *tracepoint, uint64_t 
 		count_unstaged(state, sessions, payload_bytes);
 		return NULL;
 	}
-	memory = MAP_FAILED;
-	if (!__atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED))
-		memory = strata_mmap(NULL, staged_bytes(payload_bytes), PROT_READ | PROT_WRITE,
-				     MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	if (memory != MAP_FAILED)
-		return (unsigned char *)memory + STRATA_USER_HEADROOM;
-	errno = saved;
+	payload = stage(payload_bytes);
+	if (payload)
+		return payload;
 	for (; sessions; sessions &= sessions - 1)
 		strata_add_relaxed(
 			&strata_runtime.sessions[__builtin_ctz(sessions)].discarded_unstaged, 1);

@@ -9,12 +9,13 @@
  *   announce.c     the memfd is handed to whoever listens
  *   session.c      a session's channel: made, or mapped at the first record
  *   filter.c       what a session's filter selects (filter.h, compare.h, bind.h, ask.h, selects.h)
+ *   context.c      what records say of their moment, callstack.c who has called
  *   record.c       a record is written
  *   vforked.c      the same between vfork() and exec
  *   thread.c       by which thread
  *   names.c        threads are named
  *   modes.c        threads that may not read the clock, processes that shut themselves in
- *   interpose.c    prctl(), syscall(), vfork() and pthread_setname_np(), which tell these three
+ *   interpose.c    prctl(), syscall(), vfork(), unshare() and the like, which tell these
  *
  * The runtime is passive: no thread, nothing open but the memfd, no system call once a session's
  * channel is mapped. Nothing here ends, blocks or slows down the program it is in: what fails is
@@ -47,6 +48,20 @@ struct strata_user_short {
 	uint32_t session_bit; /* 1 << slot */
 };
 
+#define STRATA_USER_CONTEXT_IDS	       6u
+#define STRATA_USER_CONTEXT_NAMESPACES 8u
+
+/* A session's contexts, and what was so when its channel was mapped; see context.c. */
+struct strata_user_contexts {
+	uint32_t nr;
+	uint32_t bytes_max; /* of a record's contexts */
+	uint8_t kind[STRATA_ABI_USER_CONTEXTS_MAX];
+	uint32_t pid;
+	uint32_t ids[STRATA_USER_CONTEXT_IDS];
+	uint64_t namespace[STRATA_USER_CONTEXT_NAMESPACES];
+	char process_name[STRATA_ABI_USER_COMM_BYTES];
+};
+
 /*
  * A session's channel as this process has mapped it. Never changed or freed once others can see it:
  * threads may be using it at any time.
@@ -63,7 +78,8 @@ struct strata_user_channel {
 	uint32_t session_bit;
 	const struct strata_abi_user_session *session;
 	struct strata_user_filter *filter; /* NULL: all events are recorded; see selects.h */
-	uint64_t discarded;		   /* since a look at the tracer's heartbeat; only a hint */
+	struct strata_user_contexts contexts;
+	uint64_t discarded; /* since a look at the tracer's heartbeat; only a hint */
 	unsigned char *all; /* the mapping that it lies in: the memfd from its start */
 	uint64_t all_bytes;
 	struct strata_user_channel *mapped_before; /* which brought the mapping before this one's */
@@ -91,6 +107,7 @@ struct strata_runtime {
 	int fd;				     /* may have been closed by the program: see .inode */
 	uint64_t inode;
 	int seccomp;	    /* the mode in which the process began, or -1 */
+	uint32_t moved;	    /* 1: a thread of it may be in other namespaces than it began in */
 	uint32_t shut_in;   /* seccomp filters that it has asked for since, as far as is known */
 	int without_memory; /* a fork that could not make its own, or a fork of that one */
 	uint32_t sites_by_flag; /* 1: all sites test .enabled: nobody may patch us later */
@@ -125,6 +142,8 @@ struct strata_user_request {
 	uint64_t clock_multiplier;
 	const char *filter; /* in hexadecimal */
 	size_t filter_bytes;
+	const char *contexts; /* likewise */
+	size_t nr_contexts;
 	const char *rules;
 	size_t rules_bytes;
 };
@@ -195,8 +214,7 @@ STRATA_INLINE void *strata_mremap(void *at, uint64_t old_bytes, uint64_t bytes, 
 
 /* environment.c */
 STRATA_HIDDEN int strata_environment_request(struct strata_user_request *request);
-STRATA_HIDDEN void strata_environment_filter(const struct strata_user_request *request,
-					     unsigned char *to);
+STRATA_HIDDEN void strata_environment_bytes(const char *text, size_t nr, unsigned char *to);
 STRATA_HIDDEN int strata_environment_says(const char *name, const char *value);
 
 /* arm.c */

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "context.h"
 #include "selects.h"
 
 /* The memfd from its start to @end, mapped once more. NULL: it could not be. */
@@ -66,11 +67,13 @@ static struct strata_user_channel *describe(unsigned char *memory,
 	return channel;
 }
 
-/* What the record path looks at, besides the ring. Returns 0, or a negative errno: its filter cannot be used. */
+/* What the record path looks at, besides the ring. Returns 0, or a negative errno: its filter or contexts cannot be used. */
 static int complete(struct strata_user_channel *channel, uint32_t slot, uint64_t generation)
 {
-	int code = strata_filter_map(slot, &channel->filter);
+	int code = strata_contexts_map(&strata_runtime.sessions[slot], &channel->contexts);
 
+	if (!code)
+		code = strata_filter_map(slot, &channel->filter);
 	if (code)
 		return code;
 	channel->slot = slot;
@@ -97,6 +100,8 @@ static void make_common(struct strata_user_channel *channel)
 {
 	struct strata_user_channel *now = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
 
+	if (channel->contexts.nr)
+		return;
 	if (channel->filter) {
 		__atomic_store_n(&strata_mapped.filtered, channel, __ATOMIC_RELEASE);
 		return;

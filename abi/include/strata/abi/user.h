@@ -56,10 +56,10 @@
  * Environment of a command that a tracer starts:
  *
  *   STRATA_SESSION=4:socket=FD.INODE;generation=N;subbuf=BYTES;subbufs=N;mode=discard|overwrite;
- *                  vtid=0|1;clock=BITS.MULTIPLIER;[filter=HEX;]rules=RULE,RULE,...
+ *                  vtid=0|1;clock=BITS.MULTIPLIER;[filter=HEX;][contexts=HEX;]rules=RULE,RULE,...
  *
  * in one line, the parts in this order (the leading number is the version; clock=0.0: no TSC; HEX: the bytes of
- * a filter, filter.h). The
+ * a filter, filter.h; a byte for each context). The
  * process arms itself by it before main(). FD is a SOCK_SEQPACKET socket, inherited, on which the
  * process announces itself; a process that finds another inode at FD is not traced by this session.
  */
@@ -183,6 +183,34 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock
 	8u /* a record's payload has its thread's id in front of it, in the process' namespace: 4 bytes */
 
 /*
+ * Contexts: what a record says of its moment, between the thread's id and the payload, in the session's order, each at
+ * most once. Numbers in the byte order of the machine; names are text of 17 bytes, padded with NULs. What a process cannot
+ * find out is 0 or empty.
+ */
+#define STRATA_ABI_USER_CONTEXTS_MAX   28u
+#define STRATA_ABI_USER_CTX_VPID       1u /* i32 */
+#define STRATA_ABI_USER_CTX_PROCNAME   2u /* name of the process, as the kernel has it */
+#define STRATA_ABI_USER_CTX_THREADNAME 3u
+#define STRATA_ABI_USER_CTX_PTHREAD_ID 4u /* u64 */
+#define STRATA_ABI_USER_CTX_CPU_ID     5u /* i32 */
+#define STRATA_ABI_USER_CTX_VUID \
+	6u /* u32, as the five behind it: veuid, vsuid, vgid, vegid, vsgid */
+#define STRATA_ABI_USER_CTX_VSGID 11u
+#define STRATA_ABI_USER_CTX_IP	  12u /* u64: the site's address */
+#define STRATA_ABI_USER_CTX_CALLSTACK \
+	13u /* u32 frames, and as many u64; the first one is the site */
+#define STRATA_ABI_USER_CTX_CGROUP_NS  14u /* u64, inodes: cgroup ipc mnt net pid time user uts */
+#define STRATA_ABI_USER_CTX_UTS_NS     21u
+#define STRATA_ABI_USER_CTX_PAGE_FAULT 22u /* u64, of the thread so far, as the four behind it: */
+#define STRATA_ABI_USER_CTX_MINOR      23u /* page faults without, and with input */
+#define STRATA_ABI_USER_CTX_MAJOR      24u
+#define STRATA_ABI_USER_CTX_SWITCHES   25u /* context switches */
+#define STRATA_ABI_USER_CTX_TASK_CLOCK 26u /* CPU time [ns] */
+
+#define STRATA_ABI_USER_CALLSTACK_MAX 16u
+#define STRATA_ABI_USER_COMM_BYTES    17u
+
+/*
  * offset  size  field               unit   written by
  *      0     4  status                     tracer (a self-armed process: ACTIVE); atomic, release
  *      4     4  flags                      tracer or process
@@ -205,10 +233,11 @@ STRATA_ABI_ASSERT(offsetof(struct strata_abi_user_control, clock) == 192, "clock
  *    100     4  rules_version              tracer; atomic. Even: .rules and .rules_bytes hold, odd: the second place and
  *                                          .other_rules_bytes
  *    104     4  other_rules_bytes   byte   tracer
- *    108     4  reserved
+ *    108     4  nr_contexts                tracer or process
  *    112     8  replaces                   tracer, before ACTIVE; the generation of the session in whose place this
  *                                          one is; 0: of none
- *    120   136  reserved
+ *    120    28  contexts                   tracer or process; STRATA_ABI_USER_CTX_*
+ *    148   108  reserved
  *    256  3840  rules                      tracer or process; see rule.h
  */
 struct strata_abi_user_session {
@@ -230,9 +259,10 @@ struct strata_abi_user_session {
 	uint32_t filter_bytes;
 	uint32_t rules_version;
 	uint32_t other_rules_bytes;
-	uint32_t reserved;
+	uint32_t nr_contexts;
 	uint64_t replaces;
-	uint32_t reserved2[34];
+	uint8_t contexts[STRATA_ABI_USER_CONTEXTS_MAX];
+	uint32_t reserved[27];
 	char rules[STRATA_ABI_USER_RULES_BYTES];
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_session) == 4096, "session size");

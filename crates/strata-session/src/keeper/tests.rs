@@ -56,6 +56,7 @@ impl Bench {
                 subbuf_bytes: 4096,
                 nr_subbufs: 2,
                 header: strata_user::HeaderChoice::Auto,
+                contexts: Default::default(),
                 vtid: true,
                 inherit: true,
             }),

@@ -70,6 +70,7 @@ pub fn take_over(shared: &Shared, application: &Application, later: &[u8]) {
     static CLOCK: OnceLock<Clock> = OnceLock::new();
     let clock = CLOCK.get_or_init(Clock::new);
     let spec = SessionSpec {
+        contexts: strata_user::EventContexts::default(),
         rules: Rules::parse(&["*"]).expect("a rule"),
         filter: None,
         loss_mode: CHANNEL.loss_mode,

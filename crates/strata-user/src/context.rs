@@ -1,0 +1,274 @@
+//! The contexts that applications' records may have beside their thread: one table of their names, for all who ask for
+//! them, and what they are in a record.
+
+use strata_abi::user;
+use strata_filter::distance_within;
+use strata_model::{Array, Base, Element, Field, FieldClass, Integer, Sequence};
+
+/// One context that there is.
+#[derive(Debug, PartialEq, Eq)]
+pub struct EventContext {
+    /// What it is asked for by: LTTng's name.
+    pub name: &'static str,
+    /// What it says, in a few words.
+    pub about: &'static str,
+    number: u32,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Signed(u8),
+    Unsigned(u8),
+    Address,
+    Name,
+    Addresses,
+}
+
+const fn context(number: u32, name: &'static str, kind: Kind, about: &'static str) -> EventContext {
+    EventContext { name, about, number, kind }
+}
+
+/// All of them, in the order in which they are shown.
+pub const EVENT_CONTEXTS: &[EventContext] = &[
+    context(user::CTX_VPID, "vpid", Kind::Signed(4), "process, in its own PID namespace"),
+    context(user::CTX_PROCNAME, "procname", Kind::Name, "name of the process, at that moment"),
+    context(user::CTX_THREADNAME, "threadname", Kind::Name, "name of the thread"),
+    context(user::CTX_PTHREAD_ID, "pthread_id", Kind::Unsigned(8), "what pthread_self() says"),
+    context(user::CTX_CPU_ID, "cpu_id", Kind::Signed(4), "CPU, when the contexts were asked for"),
+    context(user::CTX_IP, "ip", Kind::Address, "address of the tracepoint's site"),
+    context(
+        user::CTX_CALLSTACK,
+        "callstack_user",
+        Kind::Addresses,
+        "site and callers, by frame pointers, up to 16",
+    ),
+    context(user::CTX_VUID, "vuid", Kind::Unsigned(4), "real user, in its own user namespace"),
+    context(user::CTX_VUID + 1, "veuid", Kind::Unsigned(4), "effective user"),
+    context(user::CTX_VUID + 2, "vsuid", Kind::Unsigned(4), "saved user"),
+    context(user::CTX_VUID + 3, "vgid", Kind::Unsigned(4), "real group"),
+    context(user::CTX_VUID + 4, "vegid", Kind::Unsigned(4), "effective group"),
+    context(user::CTX_VSGID, "vsgid", Kind::Unsigned(4), "saved group"),
+    context(
+        user::CTX_CGROUP_NS,
+        "cgroup_ns",
+        Kind::Unsigned(8),
+        "number of the thread's cgroup namespace",
+    ),
+    context(user::CTX_CGROUP_NS + 1, "ipc_ns", Kind::Unsigned(8), "of its IPC namespace"),
+    context(user::CTX_CGROUP_NS + 2, "mnt_ns", Kind::Unsigned(8), "of its mount namespace"),
+    context(user::CTX_CGROUP_NS + 3, "net_ns", Kind::Unsigned(8), "of its network namespace"),
+    context(user::CTX_CGROUP_NS + 4, "pid_ns", Kind::Unsigned(8), "of its PID namespace"),
+    context(user::CTX_CGROUP_NS + 5, "time_ns", Kind::Unsigned(8), "of its time namespace"),
+    context(user::CTX_CGROUP_NS + 6, "user_ns", Kind::Unsigned(8), "of its user namespace"),
+    context(user::CTX_UTS_NS, "uts_ns", Kind::Unsigned(8), "of its UTS namespace"),
+    context(
+        user::CTX_PAGE_FAULT,
+        "perf:thread:page-fault",
+        Kind::Unsigned(8),
+        "page faults of the thread so far",
+    ),
+    context(user::CTX_MINOR, "perf:thread:minor-faults", Kind::Unsigned(8), "those without input"),
+    context(user::CTX_MAJOR, "perf:thread:major-faults", Kind::Unsigned(8), "those with input"),
+    context(
+        user::CTX_SWITCHES,
+        "perf:thread:context-switches",
+        Kind::Unsigned(8),
+        "how often the thread was switched out so far",
+    ),
+    context(
+        user::CTX_TASK_CLOCK,
+        "perf:thread:task-clock",
+        Kind::Unsigned(8),
+        "CPU time of the thread so far [ns]",
+    ),
+];
+
+/// Every record has it, unless it is left out: it may be asked for all the same.
+const THREAD: &str = "vtid";
+
+/// Contexts of others, and what to do.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("pid", "a program knows `vpid`; the trace's environment has its `pid` outside"),
+    ("tid", "a program knows `vtid`, which each record has; the kernel's events have `tid`"),
+    ("ppid", "of the kernel's events only"),
+    ("vppid", "of the kernel's events only"),
+    ("hostname", "it is in the trace's environment"),
+    ("callstack_kernel", "of the kernel's events only"),
+    ("interruptible", "of the kernel's events only"),
+    ("preemptible", "of the kernel's events only"),
+    ("migratable", "of the kernel's events only"),
+    ("need_reschedule", "of the kernel's events only"),
+    ("nice", "of the kernel's events only"),
+    ("prio", "of the kernel's events only"),
+];
+
+/// Contexts that cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ContextError {
+    /// There is none of this name.
+    #[error("context '{name}': {}", hint(.name))]
+    Unknown {
+        /// As it was written.
+        name: String,
+    },
+}
+
+fn hint(name: &str) -> String {
+    if let Some((_, advice)) = ELSEWHERE.iter().find(|(other, _)| *other == name) {
+        return format!("not of applications' records: {advice}");
+    }
+    if name.starts_with("perf:") {
+        let known: Vec<&str> = names().filter(|name| name.starts_with("perf:")).collect();
+        return format!(
+            "not counted in programs, which can say of their threads what the kernel counts for each: {}",
+            known.join(", ")
+        );
+    }
+    let limit = (name.chars().count() / 3).max(1);
+    let mut near: Vec<(usize, &str)> = names()
+        .filter_map(|other| Some((distance_within(name, other, limit)?, other)))
+        .chain(names().filter(|other| name.len() > 2 && other.contains(name)).map(|name| (9, name)))
+        .collect();
+    near.sort_unstable();
+    match near.first() {
+        Some((_, near)) => {
+            format!("there is none. Do you mean '{near}'? `--context help` lists all")
+        }
+        None => "there is none. `--context help` lists all".to_owned(),
+    }
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    EVENT_CONTEXTS.iter().map(|context| context.name)
+}
+
+impl EventContext {
+    /// The field of an event record.
+    #[must_use]
+    pub fn field(&self) -> Field {
+        let address = Integer { base: Base::Sixteen, ..Integer::unsigned(8) };
+        let class = match self.kind {
+            Kind::Signed(bytes) => FieldClass::Integer(Integer::signed(bytes)),
+            Kind::Unsigned(bytes) => FieldClass::Integer(Integer::unsigned(bytes)),
+            Kind::Address => FieldClass::Integer(address),
+            Kind::Name => {
+                FieldClass::Array(Array { element: Element::Text, count: user::COMM_BYTES })
+            }
+            Kind::Addresses => FieldClass::Sequence(Sequence {
+                element: Element::Integer(address),
+                length_bytes: 4,
+            }),
+        };
+        // As LTTng calls the fields of counters.
+        Field::new(self.name.replace([':', '-'], "_"), class)
+    }
+}
+
+/// The contexts of a session, each once, in the order in which records have them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventContexts {
+    nr: u32,
+    numbers: [u8; user::CONTEXTS_MAX as usize],
+}
+
+impl EventContexts {
+    /// Those of these names, of which each text may have several, separated by commas.
+    ///
+    /// # Errors
+    /// There is none of a name.
+    pub fn parse<T: AsRef<str>>(texts: &[T]) -> Result<EventContexts, ContextError> {
+        let mut contexts = EventContexts::default();
+        for name in texts.iter().flat_map(|text| text.as_ref().split(',')).map(str::trim) {
+            let found = EVENT_CONTEXTS.iter().find(|context| context.name == name);
+            match found {
+                Some(context) => contexts.add(context),
+                None if name == THREAD => (),
+                None => return Err(ContextError::Unknown { name: name.to_owned() }),
+            }
+        }
+        Ok(contexts)
+    }
+
+    fn add(&mut self, context: &EventContext) {
+        let Ok(number) = u8::try_from(context.number) else { return };
+        if self.bytes().contains(&number) {
+            return;
+        }
+        if let Some(place) = self.numbers.get_mut(self.nr as usize) {
+            *place = number;
+            self.nr += 1;
+        }
+    }
+
+    /// Are there none?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nr == 0
+    }
+
+    /// Them.
+    pub fn iter(&self) -> impl Iterator<Item = &'static EventContext> + '_ {
+        let of = |number: &u8| {
+            EVENT_CONTEXTS.iter().find(|context| context.number == u32::from(*number))
+        };
+        self.bytes().iter().filter_map(of)
+    }
+
+    /// As the shared memory and a command's environment have them.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.numbers[..self.nr as usize]
+    }
+
+    /// The same with what is behind them.
+    pub(crate) fn all_bytes(&self) -> &[u8] {
+        &self.numbers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_has_each_context_of_the_shared_memory_once_and_room_for_all() {
+        let mut numbers: Vec<u32> = EVENT_CONTEXTS.iter().map(|context| context.number).collect();
+        numbers.sort_unstable();
+        let all: Vec<u32> = (user::CTX_VPID..=user::CTX_TASK_CLOCK).collect();
+        assert_eq!(numbers, all);
+        assert!(EVENT_CONTEXTS.len() <= user::CONTEXTS_MAX as usize);
+        for context in EVENT_CONTEXTS {
+            context.field().validate().unwrap();
+        }
+        let every: Vec<&str> = names().collect();
+        assert_eq!(EventContexts::parse(&every).unwrap().iter().count(), every.len());
+    }
+
+    #[test]
+    fn contexts_are_in_their_order_each_once_and_the_thread_is_there_anyway() {
+        let contexts = EventContexts::parse(&["ip,vpid", "vtid, ip", "perf:thread:page-fault"]);
+        let contexts = contexts.unwrap();
+        let fields: Vec<String> = contexts.iter().map(|context| context.field().name).collect();
+        assert_eq!(fields, ["ip", "vpid", "perf_thread_page_fault"]);
+        assert_eq!(contexts.bytes(), [12, 1, 22]);
+        assert!(EventContexts::parse::<&str>(&[]).unwrap().is_empty());
+        assert!(EventContexts::parse(&["vtid"]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn contexts_that_cannot_be_had_are_refused_with_what_to_do() {
+        for (name, advice) in [
+            ("vpdi", "'vpid'"),
+            ("uid", "'vuid'"),
+            ("cgroup", "'cgroup_ns'"),
+            ("pid", "environment"),
+            ("nice", "kernel's events only"),
+            ("perf:cpu:instructions", "perf:thread:context-switches"),
+            ("", "--context help"),
+        ] {
+            let error = EventContexts::parse(&["ip", name]).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("context '{name}': ")), "{error}");
+            assert!(error.contains(advice), "{error}");
+        }
+    }
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * context.c - the values of contexts. Of a process that has shut itself in, whom a question to the kernel might end,
+ * records have what was so when its channel was mapped.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "context.h"
+
+#define NR_IDS	      STRATA_USER_CONTEXT_IDS
+#define NR_NAMESPACES STRATA_USER_CONTEXT_NAMESPACES
+
+static const char namespaces[NR_NAMESPACES][7] = { "cgroup", "ipc",  "mnt",  "net",
+						   "pid",    "time", "user", "uts" };
+
+/* By STRATA_ABI_USER_CTX_*: how many bytes it takes at most. 0: there is no such context. */
+static const uint8_t bytes_of[] = {
+	[STRATA_ABI_USER_CTX_VPID] = 4,
+	[STRATA_ABI_USER_CTX_PROCNAME] = STRATA_ABI_USER_COMM_BYTES,
+	[STRATA_ABI_USER_CTX_THREADNAME] = STRATA_ABI_USER_COMM_BYTES,
+	[STRATA_ABI_USER_CTX_PTHREAD_ID] = 8,
+	[STRATA_ABI_USER_CTX_CPU_ID] = 4,
+	[STRATA_ABI_USER_CTX_VUID... STRATA_ABI_USER_CTX_VSGID] = 4,
+	[STRATA_ABI_USER_CTX_IP] = 8,
+	[STRATA_ABI_USER_CTX_CALLSTACK] = 4 + 8 * STRATA_ABI_USER_CALLSTACK_MAX,
+	[STRATA_ABI_USER_CTX_CGROUP_NS... STRATA_ABI_USER_CTX_TASK_CLOCK] = 8,
+};
+
+_Static_assert(sizeof(bytes_of) <= 32, "a context is a bit of a word");
+_Static_assert(STRATA_ABI_USER_CTX_VSGID - STRATA_ABI_USER_CTX_VUID + 1 == NR_IDS, "ids");
+_Static_assert(STRATA_ABI_USER_CTX_UTS_NS - STRATA_ABI_USER_CTX_CGROUP_NS + 1 == NR_NAMESPACES,
+	       "namespaces");
+
+static int may_ask(void)
+{
+	return !__atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED);
+}
+
+/* Real, effective and saved: SYS_getresuid or SYS_getresgid. */
+static void ask_ids(long call, uint32_t ids[3])
+{
+	if (strata_syscall(call, &ids[0], &ids[1], &ids[2]))
+		memset(ids, 0, 3 * sizeof(ids[0]));
+}
+
+/* Dear, and asked for each record only in a process that has called unshare() or setns(), which are of one thread. */
+static uint64_t ask_namespace(uint32_t nr)
+{
+	char path[sizeof("/proc/thread-self/ns/cgroup")] = "/proc/thread-self/ns/";
+	struct stat status;
+
+	memcpy(path + strlen(path), namespaces[nr], strlen(namespaces[nr]) + 1);
+	if (strata_syscall(SYS_newfstatat, AT_FDCWD, (long)path, (long)&status, 0))
+		return 0;
+	return status.st_ino;
+}
+
+static void ask_thread_name(char name[STRATA_ABI_USER_COMM_BYTES])
+{
+	memset(name, 0, STRATA_ABI_USER_COMM_BYTES);
+	strata_syscall(SYS_prctl, PR_GET_NAME, (long)name, 0, 0, 0);
+}
+
+static uint32_t ask_pid(void)
+{
+	return (uint32_t)strata_syscall(SYS_getpid);
+}
+
+/* The name of the first thread, which is thread @pid. */
+static void ask_process_name(char name[STRATA_ABI_USER_COMM_BYTES], uint32_t pid)
+{
+	long fd, n;
+
+	if (strata_thread_id() == pid) {
+		ask_thread_name(name);
+		return;
+	}
+	memset(name, 0, STRATA_ABI_USER_COMM_BYTES);
+	fd = strata_syscall(SYS_openat, AT_FDCWD, (long)"/proc/self/comm", O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	n = strata_syscall(SYS_read, fd, (long)name, STRATA_ABI_USER_COMM_BYTES - 1);
+	strata_syscall(SYS_close, fd);
+	if (n > 0 && name[n - 1] == '\n')
+		name[n - 1] = '\0';
+}
+
+/*
+ * The contexts of @session, checked. Returns 0, or -EINVAL: one of them is unknown, or there twice, and records that
+ * its tracer can read cannot be written. errno may change.
+ */
+int strata_contexts_map(const struct strata_abi_user_session *session,
+			struct strata_user_contexts *contexts)
+{
+	const uint32_t nr = __atomic_load_n(&session->nr_contexts, __ATOMIC_RELAXED);
+	uint32_t i, kind, seen = 0;
+
+	contexts->nr = contexts->bytes_max = 0;
+	if (!nr)
+		return 0;
+	if (nr > STRATA_ABI_USER_CONTEXTS_MAX)
+		return -EINVAL;
+	for (i = 0; i < nr; i++) {
+		kind = __atomic_load_n(&session->contexts[i], __ATOMIC_RELAXED);
+		if (kind >= sizeof(bytes_of) || !bytes_of[kind] || seen >> kind & 1)
+			return -EINVAL;
+		seen |= UINT32_C(1) << kind;
+		contexts->kind[i] = (uint8_t)kind;
+		contexts->bytes_max += bytes_of[kind];
+		if (kind >= STRATA_ABI_USER_CTX_CGROUP_NS && kind <= STRATA_ABI_USER_CTX_UTS_NS)
+			contexts->namespace[kind - STRATA_ABI_USER_CTX_CGROUP_NS] =
+				ask_namespace(kind - STRATA_ABI_USER_CTX_CGROUP_NS);
+	}
+	contexts->nr = nr;
+	contexts->pid = ask_pid();
+	ask_ids(SYS_getresuid, contexts->ids);
+	ask_ids(SYS_getresgid, contexts->ids + 3);
+	ask_process_name(contexts->process_name, contexts->pid);
+	return 0;
+}
+
+/* Of one record: what several contexts are made of is asked once. */
+struct values {
+	const struct strata_user_contexts *mapped;
+	uint64_t site;
+	int may_ask;
+	int has_moved;
+	int has_users;
+	int has_groups;
+	int has_usage;
+	uint32_t ids[NR_IDS];
+	struct rusage usage;
+};
+
+/* Where the site is: known, if the tracepoint has only one. */
+static uint64_t site_of(const struct strata_abi_user_state *state,
+			const struct strata_caller *caller)
+{
+	const uint64_t at = state->sites;
+	struct strata_abi_user_site site;
+
+	if (state->nr_sites != 1 || at + sizeof(site) > STRATA_ABI_USER_DESCRIPTIONS_BYTES)
+		return caller->address;
+	memcpy(&site, strata_runtime.memory + STRATA_ABI_USER_DESCRIPTIONS_OFFSET + at,
+	       sizeof(site));
+	return site.address;
+}
+
+static uint32_t cpu_now(void)
+{
+	unsigned cpu = 0;
+
+	/* libc would say its parent's. */
+	if (!strata_thread_is_vforked())
+		return (uint32_t)strata_ring_sched_getcpu();
+	if (may_ask())
+		strata_syscall(SYS_getcpu, &cpu, NULL, NULL);
+	return cpu;
+}
+
+static uint64_t usage_of(struct values *values, uint32_t kind)
+{
+	const struct rusage *usage = &values->usage;
+	struct timespec time = { 0, 0 };
+
+	if (!values->may_ask)
+		return 0;
+	if (kind == STRATA_ABI_USER_CTX_TASK_CLOCK) {
+		strata_syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &time);
+		return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+	}
+	if (!values->has_usage) {
+		memset(&values->usage, 0, sizeof(values->usage));
+		strata_syscall(SYS_getrusage, RUSAGE_THREAD, &values->usage);
+		values->has_usage = 1;
+	}
+	switch (kind) {
+	case STRATA_ABI_USER_CTX_MINOR:
+		return (uint64_t)usage->ru_minflt;
+	case STRATA_ABI_USER_CTX_MAJOR:
+		return (uint64_t)usage->ru_majflt;
+	case STRATA_ABI_USER_CTX_SWITCHES:
+		return (uint64_t)usage->ru_nvcsw + (uint64_t)usage->ru_nivcsw;
+	default:
+		return (uint64_t)usage->ru_minflt + (uint64_t)usage->ru_majflt;
+	}
+}
+
+static uint32_t id_of(struct values *values, uint32_t nr)
+{
+	if (!values->may_ask)
+		return values->mapped->ids[nr];
+	if (nr < 3 && !values->has_users) {
+		ask_ids(SYS_getresuid, values->ids);
+		values->has_users = 1;
+	} else if (nr >= 3 && !values->has_groups) {
+		ask_ids(SYS_getresgid, values->ids + 3);
+		values->has_groups = 1;
+	}
+	return values->ids[nr];
+}
+
+/* Between vfork() and exec the child has its parent's memory. */
+static uint32_t pid_of(const struct values *values)
+{
+	return strata_thread_is_vforked() && values->may_ask ? ask_pid() : values->mapped->pid;
+}
+
+static unsigned char *put_names(const struct values *values, uint32_t kind, unsigned char *to)
+{
+	char name[STRATA_ABI_USER_COMM_BYTES];
+
+	if (kind == STRATA_ABI_USER_CTX_PROCNAME && !values->may_ask) {
+		memcpy(name, values->mapped->process_name, sizeof(name));
+	} else if (!values->may_ask) {
+		memset(name, 0, sizeof(name));
+	} else if (kind == STRATA_ABI_USER_CTX_PROCNAME) {
+		ask_process_name(name, values->mapped->pid);
+	} else {
+		ask_thread_name(name);
+	}
+	memcpy(to, name, sizeof(name));
+	return to + sizeof(name);
+}
+
+static unsigned char *put_callstack(const struct values *values, const struct strata_caller *caller,
+				    unsigned char *to)
+{
+	uint64_t addresses[1 + STRATA_ABI_USER_CALLSTACK_MAX];
+	uint32_t nr = 1;
+
+	addresses[0] = values->site;
+	nr += strata_callstack(addresses + 1, caller);
+	if (nr > STRATA_ABI_USER_CALLSTACK_MAX)
+		nr = STRATA_ABI_USER_CALLSTACK_MAX;
+	memcpy(to, &nr, sizeof(nr));
+	memcpy(to + sizeof(nr), addresses, nr * sizeof(addresses[0]));
+	return to + sizeof(nr) + nr * sizeof(addresses[0]);
+}
+
+static unsigned char *put_four(unsigned char *to, uint32_t value)
+{
+	memcpy(to, &value, sizeof(value));
+	return to + sizeof(value);
+}
+
+static unsigned char *put_eight(unsigned char *to, uint64_t value)
+{
+	memcpy(to, &value, sizeof(value));
+	return to + sizeof(value);
+}
+
+static unsigned char *put_one(struct values *values, uint32_t kind, unsigned char *to,
+			      const struct strata_caller *caller)
+{
+	const uint32_t namespace = kind - STRATA_ABI_USER_CTX_CGROUP_NS;
+
+	switch (kind) {
+	case STRATA_ABI_USER_CTX_VPID:
+		return put_four(to, pid_of(values));
+	case STRATA_ABI_USER_CTX_PROCNAME:
+	case STRATA_ABI_USER_CTX_THREADNAME:
+		return put_names(values, kind, to);
+	case STRATA_ABI_USER_CTX_PTHREAD_ID:
+		return put_eight(to, (uint64_t)(uintptr_t)__builtin_thread_pointer());
+	case STRATA_ABI_USER_CTX_CPU_ID:
+		return put_four(to, cpu_now());
+	case STRATA_ABI_USER_CTX_IP:
+		return put_eight(to, values->site);
+	case STRATA_ABI_USER_CTX_CALLSTACK:
+		return put_callstack(values, caller, to);
+	default:
+		break;
+	}
+	if (kind >= STRATA_ABI_USER_CTX_VUID && kind <= STRATA_ABI_USER_CTX_VSGID)
+		return put_four(to, id_of(values, kind - STRATA_ABI_USER_CTX_VUID));
+	if (namespace < NR_NAMESPACES)
+		return put_eight(to, values->may_ask && values->has_moved ?
+					     ask_namespace(namespace) :
+					     values->mapped->namespace[namespace]);
+	return put_eight(to, usage_of(values, kind));
+}
+
+/* The values at @to, where there is room for .bytes_max. Returns their end. errno stays. */
+unsigned char *strata_contexts_put(const struct strata_user_contexts *contexts, unsigned char *to,
+				   const struct strata_abi_user_state *state,
+				   const struct strata_caller *caller)
+{
+	struct values values;
+	int saved = errno;
+	uint32_t i;
+
+	values.mapped = contexts;
+	values.may_ask = may_ask();
+	values.has_moved = !!__atomic_load_n(&strata_runtime.moved, __ATOMIC_RELAXED);
+	values.has_users = values.has_groups = values.has_usage = 0;
+	values.site = site_of(state, caller);
+	for (i = 0; i < contexts->nr; i++)
+		to = put_one(&values, contexts->kind[i], to, caller);
+	errno = saved;
+	return to;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * context.h - what records of a session say of their moment, besides their thread (STRATA_ABI_USER_CTX_*). Values are
+ * asked of the kernel for each record: nothing that a program may change is remembered but namespaces, of whose change
+ * libstrata is told. A session without contexts
+ * pays nothing; with them its records take the long way.
+ */
+#ifndef STRATA_RUNTIME_CONTEXT_H
+#define STRATA_RUNTIME_CONTEXT_H
+
+#include "thread.h"
+
+/* Where a record comes from: what the frame of a function begins with, by both machines' conventions. */
+struct strata_caller {
+	uint64_t frame;	  /* the caller's frame pointer, if it has one: anything else otherwise */
+	uint64_t address; /* where it goes on; 0: not known */
+};
+
+/* Of the function that says it. */
+#if (defined(__x86_64__) && !defined(__ILP32__)) || defined(__aarch64__)
+#define STRATA_CALLER ((const struct strata_caller *)__builtin_frame_address(0))
+#else
+#define STRATA_CALLER (&(const struct strata_caller){ 0, 0 })
+#endif
+
+/* context.c */
+STRATA_HIDDEN int strata_contexts_map(const struct strata_abi_user_session *session,
+				      struct strata_user_contexts *contexts);
+STRATA_HIDDEN unsigned char *strata_contexts_put(const struct strata_user_contexts *contexts,
+						 unsigned char *to,
+						 const struct strata_abi_user_state *state,
+						 const struct strata_caller *caller);
+
+/* callstack.c */
+STRATA_HIDDEN uint32_t strata_callstack(uint64_t addresses[STRATA_ABI_USER_CALLSTACK_MAX],
+					const struct strata_caller *caller);
+
+#endif /* STRATA_RUNTIME_CONTEXT_H */
