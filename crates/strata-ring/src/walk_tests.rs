@@ -1,7 +1,7 @@
 //! Walks: while a producer writes, after it was killed, of random rings, and of hostile ones.
 
 use crate::producer::{Header, Producer};
-use crate::tests::{attr, create, modes, pin_to, pinned, place, COUNT, SUBBUF};
+use crate::tests::{attr, create, modes, pin_to, pinned, place, random, COUNT, SUBBUF};
 use crate::{Attr, Channel, Error, Info, LossMode, Order, Overwritten, Publish};
 use std::time::{Duration, Instant};
 
@@ -160,12 +160,8 @@ fn walk_while_a_producer_writes_has_whole_packets_in_order_and_so_after_it_was_k
 
 #[test]
 fn walk_of_random_rings_is_what_was_written_and_consumes_nothing() {
-    let mut seed = Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id());
-    println!("seed {seed}");
-    let mut random = move |below: u64| {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (seed >> 33) % below
-    };
+    let mut random = random();
+    let mut random = move |below: u64| random() % below;
     pinned(|cpu| {
         for round in 0..400 {
             let modes = modes();
@@ -298,12 +294,7 @@ fn malicious_packet_ends_no_walk_and_is_named() {
 
 #[test]
 fn malicious_bytes_anywhere_keep_a_walk_inside_of_the_memory_and_let_it_end() {
-    let mut seed = Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id());
-    println!("seed {seed}");
-    let mut random = move || {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        seed >> 33
-    };
+    let mut random = random();
     pinned(|cpu| {
         for round in 0..2000u64 {
             let modes = modes();

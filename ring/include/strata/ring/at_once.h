@@ -93,6 +93,26 @@ STRATA_INLINE void strata_ring_once_init(struct strata_ring_once *once,
 #include <strata/ring/at_once_aarch64.h>
 #endif
 
+#if defined(STRATA_RSEQ_HAS_AT_ONCE) && !defined(STRATA_RING_MODEL)
+/* Header and context in one number, as the sections want them. */
+STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *config,
+					      const struct strata_ring_once *once, uint32_t id,
+					      uint32_t context,
+					      const struct strata_ring_conversion *clock,
+					      uint64_t while_index, const unsigned char *payload,
+					      uint64_t n)
+{
+	const uint64_t both = id | (uint64_t)context << 32;
+
+	(void)config;
+	if (strata_unlikely(once->large))
+		return strata_rseq_large(once, both, clock, while_index, payload, n);
+	/* The commonest size; the loops of the other one are far from it. */
+	return n == 8 ? strata_rseq_compact_8(once, both, clock, while_index, payload, n) :
+			strata_rseq_compact(once, both, clock, while_index, payload, n);
+}
+#endif
+
 /**
  * strata_ring_publish_at_once() - write one event record by write position, in one critical section.
  * @config:      as strata_ring_once_init() was given.

@@ -218,22 +218,4 @@ STRATA_AT_ONCE_SECTION(strata_rseq_large, "32", STRATA_AT_ONCE_LARGE, STRATA_AT_
 		       "%[n]")
 #undef STRATA_AT_ONCE_SIZE
 
-/* Header and context in one number, as the sections want them. */
-STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *config,
-					      const struct strata_ring_once *once, uint32_t id,
-					      uint32_t context,
-					      const struct strata_ring_conversion *clock,
-					      uint64_t while_index, const unsigned char *payload,
-					      uint64_t n)
-{
-	const uint64_t both = id | (uint64_t)context << 32;
-
-	(void)config;
-	if (strata_unlikely(once->large))
-		return strata_rseq_large(once, both, clock, while_index, payload, n);
-	/* The commonest size; the loops of the other one are far from it. */
-	return n == 8 ? strata_rseq_compact_8(once, both, clock, while_index, payload, n) :
-			strata_rseq_compact(once, both, clock, while_index, payload, n);
-}
-
 #endif /* STRATA_RING_AT_ONCE_X86_64_H */
