@@ -9,7 +9,6 @@
 //! A session is one process that nothing else depends on; what it says goes to a file beside its socket.
 
 use std::env;
-use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -20,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use serde_json::{Map, Value};
-use strata_control::{ask, Claim, ControlError, Folder, Listener, Reply, Request};
+use strata_control::{ask, Claim, ControlError, Folder, Group, Listener, Reply, Request};
 use strata_session::report::{Counts, Notice};
 use strata_session::stop::Stop;
 use strata_session::Controls;
@@ -138,7 +137,7 @@ fn begun(folder: &Folder, name: &str, child: &mut Child) -> Result<Option<ExitSt
 
 /// The last of what the session has said, on stderr. A command may have said much there, too.
 pub fn print_log(folder: &Folder, name: &str) -> io::Result<()> {
-    let mut log = File::open(folder.path().join(format!("{name}.log")))?;
+    let mut log = folder.said(name).map_err(io::Error::other)?;
     let bytes = log.metadata()?.len();
     log.seek(SeekFrom::Start(bytes.saturating_sub(LOG_SHOWN)))?;
     let mut said = Vec::new();
@@ -153,12 +152,14 @@ impl Desk {
         of: Of,
         controls: Controls,
         stop: &Stop,
+        group: Option<&str>,
     ) -> Result<Arc<Desk>, ControlError> {
         // Fails for who leads a group of processes already, and has left the terminal then.
         let _ = rustix::process::setsid();
+        let group = group.map(Group::find).transpose()?;
         let claim: Claim = Folder::open()?.claim(name)?;
         Ok(Arc::new(Desk {
-            listener: Listener::new(claim)?,
+            listener: Listener::open_to(group, claim)?,
             of,
             status: Mutex::new(Status { state: "starting", ..Status::default() }),
             controls,
@@ -311,7 +312,7 @@ pub fn snapshot(name: &str, output: Option<&Path>, json: bool) -> Result<u8> {
         None => PathBuf::from(format!("strata-snapshot-{name}-{}", strata_session::time_name()?)),
     };
     let output = std::path::absolute(&output).context("find the working directory")?;
-    let facts = ask(&Folder::open()?, name, &Request::Snapshot { output: output.clone() })?;
+    let facts = ask(&Folder::reaching(name)?, name, &Request::Snapshot { output: output.clone() })?;
     if json {
         println!("{}", Value::Object(facts));
         return Ok(0);

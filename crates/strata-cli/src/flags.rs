@@ -325,6 +325,10 @@ pub struct RecordFlags {
     #[arg(long, requires = "background", conflicts_with_all = ["output", "max_size", "flush"])]
     pub snapshot: bool,
 
+    /// Let members of GROUP ask how this session of root is: `strata status NAME`. Nothing else is open to them
+    #[arg(long, value_name = "GROUP", requires = "background")]
+    pub group: Option<String>,
+
     /// This is the process of its own
     #[arg(long, hide = true, requires = "background")]
     pub of_session: bool,

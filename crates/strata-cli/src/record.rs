@@ -37,7 +37,10 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
     stop.outlive_others()?;
     let (controls, orders) = controls();
     let desk = match &flags.background {
-        Some(name) => Some(Desk::open(name, Of::Record { holds: options.hold }, controls, &stop)?),
+        Some(name) => {
+            let of = Of::Record { holds: options.hold };
+            Some(Desk::open(name, of, controls, &stop, flags.group.as_deref())?)
+        }
         None => None,
     };
     let answer = Answer::new(line, flags.quiet, &stop);

@@ -65,7 +65,7 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
     (plan.subbuf_size, plan.num_subbuf) = (flags.subbuf_size, flags.num_subbuf);
     plan.check()?;
     match flags.of_session {
-        true => stand(&flags.name, plan),
+        true => stand(&flags.name, plan, flags.group.as_deref()),
         false => begin(&flags.name, &flags.answer),
     }
 }
@@ -90,11 +90,11 @@ fn begin(name: &str, answer: &AnswerFlags) -> Result<u8> {
 }
 
 /// The session's own process.
-fn stand(name: &str, plan: Plan) -> Result<u8> {
+fn stand(name: &str, plan: Plan, group: Option<&str>) -> Result<u8> {
     let stop = Stop::on_signals()?;
     stop.outlive_others()?;
     let (controls, orders) = controls();
-    let desk = Desk::open(name, background::Of::Plan, controls, &stop)?;
+    let desk = Desk::open(name, background::Of::Plan, controls, &stop, group)?;
     let mut hear = |notice| {
         let weight = match notice {
             Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
@@ -267,7 +267,7 @@ pub fn load(flags: &LoadFlags) -> Result<u8> {
     let plan = read_plan(&path).with_context(|| format!("file '{}'", path.display()))?;
     if flags.of_session {
         let output = flags.output.as_deref().map(absolute).transpose()?;
-        return stand(&flags.name, Plan { output: output.or(plan.output.clone()), ..plan });
+        return stand(&flags.name, Plan { output: output.or(plan.output.clone()), ..plan }, None);
     }
     if plan.snapshot && flags.output.is_some() {
         bail!("file '{}': a flight recorder writes nothing. Leave out -o", path.display());
@@ -285,7 +285,7 @@ fn read_plan(path: &Path) -> Result<Plan> {
 
 /// How sessions are: of this name, or all; those that have ended meanwhile are none.
 pub fn statuses(name: Option<&str>) -> Result<Vec<Map<String, Value>>> {
-    let folder = match Folder::open() {
+    let folder = match name.map_or_else(Folder::open, Folder::reaching) {
         // Who has no place for sessions has none.
         Err(ControlError::NoRuntimeFolder) if name.is_none() => return Ok(Vec::new()),
         folder => folder?,

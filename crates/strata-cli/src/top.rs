@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::{json, Map, Value};
-use strata_control::{ask, ControlError, Folder, Request};
 
+use crate::sessions::statuses;
 use crate::units::{clean, count, rate, size, time};
 
 /// Shorter than this, the rates are those of single packets.
@@ -99,13 +99,12 @@ impl Seen {
 
 /// `strata top`. Status 1: there was no session at the end.
 pub fn run(look: &Look<'_>) -> Result<u8> {
-    let folder = Folder::open()?;
     let is_drawn = io::stdout().is_terminal() && !look.is_json;
     let period = look.period.max(PERIOD_MIN);
     let mut seen = Seen::default();
     let mut left = look.times;
     loop {
-        let all = facts(&folder, look.name)?;
+        let all = statuses(look.name)?;
         let rates = seen.rates(&all, Instant::now());
         let is_first = left == look.times;
         let out = match look.is_json {
@@ -119,23 +118,6 @@ pub fn run(look: &Look<'_>) -> Result<u8> {
         }
         thread::sleep(period);
     }
-}
-
-/// How each session is. Who ends meanwhile is left out, unless it was named.
-fn facts(folder: &Folder, name: Option<&str>) -> Result<Vec<Map<String, Value>>> {
-    let names = match name {
-        Some(name) => vec![name.to_owned()],
-        None => folder.entries()?.into_iter().map(|entry| entry.name).collect(),
-    };
-    let mut all = Vec::new();
-    for one in names {
-        match ask(folder, &one, &Request::Status) {
-            Ok(facts) => all.push(facts),
-            Err(ControlError::Absent { .. }) if name.is_none() => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(all)
 }
 
 /// On a terminal in the place of the last one, else one behind the other.

@@ -24,7 +24,7 @@ pub enum ControlError {
     NoRuntimeFolder,
     /// The folder is not this user's alone.
     #[error(
-        "sessions: {}: belongs to user {owner}, mode {mode:o}; it must be yours, with mode 700. Remove it, \
+        "sessions: {}: belongs to user {owner}, mode {mode:o}; it must be yours alone to read and write. Remove it, \
          or set XDG_RUNTIME_DIR to another folder",
         path.display()
     )]
@@ -35,6 +35,14 @@ pub enum ControlError {
         owner: u32,
         /// Its mode.
         mode: u32,
+    },
+    /// It cannot be open to this group.
+    #[error("group '{group}': {why}; no session can be open to it")]
+    Group {
+        /// As it was given.
+        group: String,
+        /// What is wrong with it.
+        why: String,
     },
     /// There is one already.
     #[error("session '{name}': runs already, as process {pid}. Use another name, or `strata destroy {name}`")]

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::error::ControlError;
+use crate::group::Group;
 use crate::message::clean;
 use crate::name::is_name;
 
@@ -69,10 +70,49 @@ impl Folder {
             fs::open(&path, flags, Mode::empty()).map_err(failed("open the folder for sockets"))?;
         let status = fs::fstat(&fd).map_err(failed("look at the folder for sockets"))?;
         let (owner, mode) = (status.st_uid, status.st_mode & 0o7777);
-        if owner != geteuid().as_raw() || mode & 0o077 != 0 {
+        // Who may enter root's reaches the sockets that are open to a group.
+        let others = if geteuid().is_root() { 0o066 } else { 0o077 };
+        if owner != geteuid().as_raw() || mode & others != 0 {
             return Err(ControlError::NotOurs { path, owner, mode });
         }
         Ok(Folder { fd, path })
+    }
+
+    /// That in which the session of this name is reached: this user's; if it does not run there, root's, whose sessions
+    /// may be open to a group.
+    ///
+    /// # Errors
+    /// As [`Folder::open`].
+    pub fn reaching(name: &str) -> Result<Folder, ControlError> {
+        let own = Folder::open();
+        if geteuid().is_root() || own.as_ref().is_ok_and(|own| own.pid(name).is_some()) {
+            return own;
+        }
+        let is_in = |folder: &Folder| {
+            check(name).is_ok()
+                && fs::statat(&folder.fd, format!("{name}.sock"), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+        };
+        Folder::of_root().filter(is_in).map_or(own, Ok)
+    }
+
+    /// Root's, to ask one of its sessions; whose it is, its socket is asked again.
+    fn of_root() -> Option<Folder> {
+        let path = PathBuf::from("/run/strata-sessions");
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::PATH;
+        let fd = fs::open(&path, flags, Mode::empty()).ok()?;
+        let status = fs::fstat(&fd).ok()?;
+        (status.st_uid == 0 && status.st_mode & 0o022 == 0).then_some(Folder { fd, path })
+    }
+
+    /// What a session has said until now.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn said(&self, name: &str) -> Result<File, ControlError> {
+        check(name)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let fd = fs::openat(&self.fd, format!("{name}.log"), flags, Mode::empty());
+        fd.map(File::from).map_err(|errno| system(name, "open what it has said", errno.into()))
     }
 
     /// Where it is, for messages.
@@ -179,6 +219,19 @@ impl Claim {
 
     pub(crate) fn socket(&self) -> PathBuf {
         through(self.folder.as_fd(), &self.name, "sock")
+    }
+
+    /// Who may connect: this user; and a group, which then may enter the folder, but not see what is in it.
+    pub(crate) fn give(&self, group: Option<&Group>) -> Result<(), Errno> {
+        let socket = format!("{}.sock", self.name);
+        let mode = Mode::RUSR | Mode::WUSR;
+        let Some(group) = group else {
+            return fs::chmodat(&self.folder, socket, mode, AtFlags::empty());
+        };
+        let gid = fs::Gid::from_raw(group.id());
+        fs::chownat(&self.folder, &*socket, None, Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+        fs::chmodat(&self.folder, socket, mode | Mode::RGRP | Mode::WGRP, AtFlags::empty())?;
+        fs::fchmod(&self.folder, Mode::RWXU | Mode::XGRP | Mode::XOTH)
     }
 }
 

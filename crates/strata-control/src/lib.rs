@@ -9,12 +9,14 @@
 //! The folder is `$XDG_RUNTIME_DIR/strata-sessions`, of root `/run/strata-sessions`. It is this user's and nobody else's, which is
 //! checked, and held open: what is in it is reached through its descriptor. A connection carries one request
 //! and one reply, each one message of JSON in a sequenced-packet socket. Both ends ask the kernel who the other
-//! one is: this user, or root.
+//! one is: this user, or root. A session of root may be open to a group, whose members may ask how it is, and
+//! nothing else.
 #![cfg(target_os = "linux")]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod error;
 mod folder;
+mod group;
 mod message;
 mod name;
 mod socket;
@@ -23,6 +25,7 @@ mod tests;
 
 pub use error::ControlError;
 pub use folder::{Claim, Entry, Folder};
+pub use group::Group;
 pub use message::{Reply, Request};
 pub use name::NAME_BYTES_MAX;
 pub use socket::{ask, Listener, MESSAGE_BYTES_MAX};

@@ -68,6 +68,12 @@ impl Request {
         }
     }
 
+    /// May it be asked by who is only of the group that the session is open to? It changes nothing, and nothing is
+    /// written with the session's rights.
+    pub(crate) fn is_for_members(&self) -> bool {
+        matches!(self, Request::Status)
+    }
+
     /// From bytes on the wire, which may be anything.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use rustix::process::geteuid;
 
 use crate::error::ControlError;
 use crate::folder::{system, Claim, Folder};
+use crate::group::Group;
 use crate::message::{decode_reply, encode_reply, Reply, Request};
 
 /// Longest message \[byte\].
@@ -29,6 +30,8 @@ const BACKLOG: i32 = 16;
 pub struct Listener {
     socket: OwnedFd,
     claim: Claim,
+    /// Whose members may ask how it is.
+    group: Option<Group>,
 }
 
 fn socket(name: &str) -> Result<OwnedFd, ControlError> {
@@ -48,6 +51,18 @@ impl Listener {
     /// # Errors
     /// What the system says.
     pub fn new(claim: Claim) -> Result<Listener, ControlError> {
+        Listener::open_to(None, claim)
+    }
+
+    /// The same; members of a group may ask how the session is.
+    ///
+    /// # Errors
+    /// What the system says; [`ControlError::Group`]: this is not root.
+    pub fn open_to(group: Option<Group>, claim: Claim) -> Result<Listener, ControlError> {
+        if let Some(group) = group.as_ref().filter(|_| !geteuid().is_root()) {
+            let (group, why) = (group.name().to_owned(), "only root's sessions are".to_owned());
+            return Err(ControlError::Group { group, why });
+        }
         let failed = |what| {
             let name = claim.name().to_owned();
             move |errno: Errno| system(&name, what, errno.into())
@@ -55,8 +70,10 @@ impl Listener {
         let socket = socket(claim.name())?;
         let address = SocketAddrUnix::new(claim.socket()).map_err(failed("name its socket"))?;
         bind(&socket, &address).map_err(failed("bind its socket"))?;
+        // Nobody can connect before it listens.
+        claim.give(group.as_ref()).map_err(failed("give its socket its rights"))?;
         listen(&socket, BACKLOG).map_err(failed("listen"))?;
-        Ok(Listener { socket, claim })
+        Ok(Listener { socket, claim, group })
     }
 
     /// The session's name.
@@ -76,12 +93,22 @@ impl Listener {
             Err(Errno::INTR | Errno::CONNABORTED) => return Ok(()),
             Err(errno) => return Err(errno.into()),
         };
-        let is_known =
-            sockopt::socket_peercred(&connection).is_ok_and(|peer| is_ours(peer.uid.as_raw()));
-        if is_known {
-            // It may be gone: that is its affair.
-            let _ = self.answer(&connection, answer);
-        }
+        let Ok(peer) = sockopt::socket_peercred(&connection) else { return Ok(()) };
+        let is_of = |group: &Group| group.has(connection.as_fd(), peer.gid.as_raw());
+        // It may be gone: that is its affair.
+        let _ = if is_ours(peer.uid.as_raw()) {
+            self.answer(&connection, answer)
+        } else if self.group.as_ref().is_some_and(is_of) {
+            self.answer(&connection, &mut |request| match request.is_for_members() {
+                true => answer(request),
+                false => {
+                    Err("who is of its group may ask for its status only; ask who has started it"
+                        .into())
+                }
+            })
+        } else {
+            Ok(())
+        };
         Ok(())
     }
 

@@ -59,6 +59,10 @@ pub struct CreateFlags {
     #[arg(long, value_name = "N")]
     pub num_subbuf: Option<u32>,
 
+    /// Members of GROUP may ask for the status of this session of root's, by its name
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<String>,
+
     /// This is the process of its own
     #[arg(long, hide = true)]
     pub of_session: bool,
