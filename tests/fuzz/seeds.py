@@ -219,7 +219,43 @@ def rings():
                 bytes([0x50, 0, 1, 3]) + struct.pack("<Q", 128) + honest[0]]
 
 
-SEEDS = {"metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
+def controls():
+    """What is asked for and answered; a request that is none; descriptors that go along, and who goes away."""
+    requests = [b'{"strata":1,"do":"status"}', b'{"strata":1,"do":"stop"}', b'{"strata":2,"do":"stop"}', b"[]",
+                b'{"strata":1,"do":"snapshot","output":"/tmp/here"}', b'{"strata":1,"do":"snapshot","output":"here"}',
+                b'{"strata":1,"do":"more","also":[{"a":1.5e300}]}', b'{"strata":1,"do":"stop","do":"\\u0000\\n"}', b"",
+                b"[" * 200, b'{"strata":1,"do":"snapshot","output":"/\xff"}']
+    answers = [b'{"strata":1,"ok":{"a":[1,null]}}', b'{"strata":1,"error":"no\\u001b[1m"}', b'{"strata":1}', b"\xff"]
+    return [bytes([ways]) + request + b"\0" + answer
+            for ways, request in zip((0x20, 0x21, 0x27, 0x0b, 0x13, 0x2f) * 2, requests) for answer in answers]
+
+
+def selectors():
+    """Filters of one test of each kind, and of several that lead on; payloads that are whole, and cut."""
+    def term(subject, text=(0, 0), index=2 ** 64 - 1, mask=0):
+        return struct.pack("<HHIQQ", subject, text[1], text[0], index, mask)
+
+    def made(tests, text):
+        begin = 16 + 104 * len(tests)
+        places = [(begin + at, length) for at, length in ((0, 1), (1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 3), (9, 9))]
+        body = b"".join(struct.pack("<BBHHH", kind, op, negated, yes, no) + term(left[0], places[left[1]], *left[2:]) +
+                        term(right[0], places[right[1]]) + struct.pack("<qqQQdd", -5, 9, 1, 70, -1.5, 8.25)
+                        for kind, op, negated, yes, no, left, right in tests)
+        return struct.pack("<IIII", 0x544c4953, 1, begin + len(text), len(tests)) + body + text
+
+    text, whole, nothing = b"abefts*a?shop:pai", 2 ** 64 - 1, (0, 0)
+    kinds = [[(1, 0, 0, 0xffff, 0xfffe, (4, field, whole, 6 * (field == 1)), nothing)] for field in range(6)]
+    kinds += [[(2, 0, 1, 0xfffe, 0xffff, (subject, 5), (0, 6))] for subject in (1, 4, 5)]
+    kinds += [[(3, 0, 0, 0xffff, 0xfffe, (subject, 0, 1), nothing)] for subject in (2, 3, 4, 6)]
+    kinds += [[(4, op, 0, 0xffff, 0xfffe, (4, 0), (4, 1))] for op in range(6)]
+    kinds += [[(1, 0, 0, 1, 2, (4, 0), nothing), (2, 0, 0, 2, 0xfffe, (1, 0), (0, 7)),
+               (3, 0, 1, 0xffff, 0xfffe, (4, 3), nothing)]]
+    payload = struct.pack("<iQHd", -3, 66, 7, 2.5) + b"text\0\0" + b"string\0" + struct.pack("<Ihh", 2, 1, -1) + bytes(4)
+    return [bytes([1, length]) + payload[:length] + made(tests, text.ljust(18, b"d")) for tests in kinds
+            for length in (len(payload), 20)] + [b"\0\0" + made(kinds[0], text)[:60]]
+
+
+SEEDS = {"control": controls, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
          "application": applications, "elf": elves, "ring": rings, "view": views, "perfetto": exports}
 
 

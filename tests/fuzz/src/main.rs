@@ -5,6 +5,7 @@
 #![cfg_attr(feature = "libfuzzer", no_main)]
 
 mod application;
+mod control;
 mod cut;
 mod elf;
 mod files;
@@ -17,6 +18,7 @@ mod perfetto;
 mod protobuf;
 mod ring;
 mod seen;
+mod selects;
 mod shapes;
 mod shown;
 mod view;
@@ -35,7 +37,7 @@ struct Target {
     memory: usize,
 }
 
-const TARGETS: [Target; 12] = [
+const TARGETS: [Target; 14] = [
     Target { name: "metadata", run: metadata::run, memory: 100 << 20 },
     Target { name: "packets", run: packets::run, memory: 8 << 20 },
     Target { name: "trace", run: packets::run_with_metadata, memory: 100 << 20 },
@@ -47,6 +49,8 @@ const TARGETS: [Target; 12] = [
     Target { name: "ring", run: ring::run, memory: 16 << 20 },
     Target { name: "view", run: view::run, memory: 100 << 20 },
     Target { name: "perfetto", run: perfetto::run, memory: 100 << 20 },
+    Target { name: "control", run: control::run, memory: 1 << 20 },
+    Target { name: "selects", run: selects::run, memory: 1 << 20 },
     Target { name: "planted", run: planted, memory: 1 << 20 },
 ];
 
