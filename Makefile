@@ -29,12 +29,13 @@ SAVE ?=
 ONLY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick build check bench install clean fmt lint
+.PHONY: help setup demo test quick soak build check bench install clean fmt lint
 
 help:
 	@echo 'make demo               record a program, as root the kernel too, and show the trace (start here)'
 	@echo 'make test ONLY=REGEX    run every test, or those whose command line fits'
 	@echo 'make quick              run those that take seconds, before each commit'
+	@echo 'make soak               sessions and programs that come, change and go, for ten minutes'
 	@echo 'make build              build everything into build/ and target/'
 	@echo 'make check              model checker, single-step test, SPIN model'
 	@echo 'make bench              measure; SAVE=1 keeps the figures, ONCE=1 only shows that it works'
@@ -83,6 +84,11 @@ build:
 
 check:
 	+@$(RING) check
+
+# What `make test` does for some seconds, for ten minutes.
+soak: build
+	@SOAK_SECONDS=600 SOAK_SESSIONS=50 SOAK_PROCESSES=200 SOAK_THREADS=8 SOAK_GROUPS=4 SOAK_PERIOD_MS=200 \
+		tests/soak/sessions
 
 # Everything, one after the other; SAVE=1 also keeps what was printed, under the commit that it belongs to.
 bench: build
