@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use strata_filter::{Class, Field, Filter, Hint, Kind, Root};
 use strata_model::{Element, EventClass, FieldClass};
-use strata_user::{Compiled, Program};
+use strata_user::{Compiled, EventContexts, Program};
 
 use crate::error::SessionError;
 use crate::lock::lock;
@@ -36,6 +36,8 @@ pub(crate) struct Filtered {
     has_kernel: bool,
     /// Each record says its thread.
     vtid: bool,
+    /// What it says besides, as far as filters are asked of it in programs.
+    contexts: EventContexts,
     found: Mutex<Found>,
 }
 
@@ -55,6 +57,7 @@ impl Filtered {
             filter: Mutex::new(options.filter.clone().filter(|_| options.records_applications())),
             has_kernel: options.kernel.is_some(),
             vtid: options.vtid,
+            contexts: options.contexts,
             found: Mutex::default(),
         }
     }
@@ -76,7 +79,7 @@ impl Filtered {
         }
         let classes: Vec<Class> = events
             .filter(|event| event.full_name() != THREAD_NAME)
-            .map(|event| class(&event, self.vtid))
+            .map(|event| self.class(&event))
             .collect();
         if classes.is_empty() {
             return;
@@ -92,6 +95,35 @@ impl Filtered {
         } else {
             found.hints.retain(|one| hints.iter().any(|other| other.span() == one.span()));
         }
+    }
+
+    fn class(&self, event: &EventClass) -> Class {
+        let mut fields = Vec::new();
+        for field in &event.fields {
+            let element = match &field.class {
+                FieldClass::Array(array) => kind_of(&array.element),
+                FieldClass::Sequence(sequence) => kind_of(&sequence.element),
+                _ => None,
+            };
+            let (root, path, kind) = (Root::Payload, field.name.clone(), kind(&field.class));
+            fields.push(Field { root, path, kind });
+            if let Some(kind) = element {
+                fields.push(Field { root, path: format!("{}[]", field.name), kind });
+            }
+        }
+        if self.vtid {
+            fields.push(Field {
+                root: Root::Context,
+                path: "vtid".to_owned(),
+                kind: Kind::Integer,
+            });
+        }
+        for context in self.contexts.iter().filter(|context| context.is_asked_for()) {
+            let field = context.field();
+            fields.push(Field { root: Root::Context, path: field.name, kind: kind(&field.class) });
+        }
+        let (name, loglevel) = (event.full_name(), event.loglevel.map(i64::from));
+        Class { name, loglevel, cpu: true, fields }
     }
 
     /// What is to be said of it at the end.
@@ -117,27 +149,6 @@ impl Filtered {
 
 /// Libstrata's own, which no filter is asked of.
 const THREAD_NAME: &str = "strata:thread_name";
-
-fn class(event: &EventClass, vtid: bool) -> Class {
-    let mut fields = Vec::new();
-    for field in &event.fields {
-        let element = match &field.class {
-            FieldClass::Array(array) => kind_of(&array.element),
-            FieldClass::Sequence(sequence) => kind_of(&sequence.element),
-            _ => None,
-        };
-        let (root, path, kind) = (Root::Payload, field.name.clone(), kind(&field.class));
-        fields.push(Field { root, path, kind });
-        if let Some(kind) = element {
-            fields.push(Field { root, path: format!("{}[]", field.name), kind });
-        }
-    }
-    if vtid {
-        fields.push(Field { root: Root::Context, path: "vtid".to_owned(), kind: Kind::Integer });
-    }
-    let (name, loglevel) = (event.full_name(), event.loglevel.map(i64::from));
-    Class { name, loglevel, cpu: true, fields }
-}
 
 fn kind(class: &FieldClass) -> Kind {
     match class {

@@ -144,6 +144,16 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl EventContext {
+    /// Can a filter name it in programs? What is another thing a moment later cannot be: a counter, the CPU.
+    #[must_use]
+    pub fn is_asked_for(&self) -> bool {
+        let is_of_moment = matches!(
+            self.number,
+            user::CTX_PTHREAD_ID | user::CTX_CPU_ID | user::CTX_IP | user::CTX_CALLSTACK
+        );
+        !is_of_moment && self.number <= user::CTX_UTS_NS
+    }
+
     /// The field of an event record.
     #[must_use]
     pub fn field(&self) -> Field {

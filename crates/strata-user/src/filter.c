@@ -6,7 +6,7 @@
 
 int strata_user_filter_check(const void *filter, uint32_t bytes);
 int strata_user_filter_ask(const void *filter, const struct strata_tracepoint *tracepoint,
-			   const unsigned char *payload, uint64_t bytes, int has_vtid,
+			   const unsigned char *payload, uint64_t bytes, uint32_t contexts,
 			   struct strata_filter_program *program, int is_whole);
 uint64_t strata_user_filter_program_bytes(const void *filter);
 int strata_user_glob(const char *pattern, size_t pattern_bytes, const char *text,
@@ -20,6 +20,15 @@ int32_t strata_filter_thread(void)
 uint32_t strata_filter_cpu(void)
 {
 	return 3;
+}
+
+/* Those of the traces of event.rs. */
+uint64_t strata_filter_ask_context(const void *of, uint32_t nr, char *text)
+{
+	(void)of;
+	if (text)
+		memcpy(text, "busy\0\0\0\0\0\0\0\0\0\0\0\0", STRATA_ABI_USER_COMM_BYTES);
+	return nr == STRATA_ABI_USER_CTX_VPID ? (uint64_t)-2 : UINT32_MAX;
 }
 
 int strata_user_filter_check(const void *filter, uint32_t bytes)
@@ -57,11 +66,14 @@ static void take_apart(const struct strata_filter_event *event, struct strata_us
 
 /* The four ways of asking: 1, 0, or -1 if they do not agree. Only of a whole payload there are values. */
 int strata_user_filter_ask(const void *filter, const struct strata_tracepoint *tracepoint,
-			   const unsigned char *payload, uint64_t bytes, int has_vtid,
+			   const unsigned char *payload, uint64_t bytes, uint32_t contexts,
 			   struct strata_filter_program *program, int is_whole)
 {
 	const struct strata_filter_event event = { (const struct strata_abi_filter *)filter,
-						   tracepoint, payload, bytes, has_vtid };
+						   tracepoint,
+						   payload,
+						   bytes,
+						   { contexts, NULL } };
 	int unbound = strata_filter_ask_unbound(&event), bound;
 	struct strata_user_part values[16];
 	uint32_t words, parts = STRATA_FILTER_UNDECIDED;

@@ -51,7 +51,7 @@ struct strata_filter_event {
 	const struct strata_tracepoint *tracepoint;
 	const unsigned char *payload;
 	uint64_t bytes;
-	int has_vtid; /* the session's records say their thread */
+	struct strata_filter_contexts contexts;
 };
 
 /* ---- tests ---- */
@@ -84,7 +84,7 @@ strata_filter_slow(const struct strata_filter_event *event, const struct strata_
 	struct strata_filter_value left, right;
 	int holds = -1;
 
-	strata_filter_term(&left, filter, &test->left, bound->field, event->has_vtid,
+	strata_filter_term(&left, filter, &test->left, bound->field, &event->contexts,
 			   event->tracepoint, event->payload, event->bytes, name[0]);
 	switch (test->kind) {
 	case STRATA_ABI_FILTER_NUMBER:
@@ -95,8 +95,8 @@ strata_filter_slow(const struct strata_filter_event *event, const struct strata_
 		break;
 	case STRATA_ABI_FILTER_PAIR:
 		strata_filter_term(&right, filter, &test->right, bound->right_field,
-				   event->has_vtid, event->tracepoint, event->payload, event->bytes,
-				   name[1]);
+				   &event->contexts, event->tracepoint, event->payload,
+				   event->bytes, name[1]);
 		holds = strata_filter_pair(test->op, &left, &right);
 		break;
 	default:
@@ -117,12 +117,13 @@ strata_filter_slow(const struct strata_filter_event *event, const struct strata_
 /* Is it the same for all events of the tracepoint? */
 STRATA_FILTER_FUNCTION int strata_filter_is_certain(const struct strata_abi_filter *filter,
 						    const struct strata_abi_filter_term *term,
-						    uint16_t field, int has_vtid)
+						    uint16_t field,
+						    const struct strata_filter_contexts *contexts)
 {
 	if (term->subject == STRATA_ABI_FILTER_NAME || term->subject == STRATA_ABI_FILTER_LOGLEVEL)
 		return 1;
 	return term->subject != STRATA_ABI_FILTER_CPU && field == STRATA_FILTER_NO_FIELD &&
-	       !(has_vtid && strata_filter_is_vtid(filter, term));
+	       strata_filter_find_context(filter, term, contexts) == STRATA_FILTER_NO_CONTEXT;
 }
 
 /* Is the field of a kind of which nothing can be known that the test asks? */
@@ -273,10 +274,10 @@ STRATA_FILTER_FUNCTION void strata_filter_bind_test(struct strata_filter_bound *
 				     STRATA_FILTER_NO_FIELD;
 	if (strata_filter_never(test, bound->field, event->tracepoint))
 		bound->kind = STRATA_FILTER_HOLDS_NOT;
-	else if (strata_filter_is_certain(filter, &test->left, bound->field, event->has_vtid) &&
+	else if (strata_filter_is_certain(filter, &test->left, bound->field, &event->contexts) &&
 		 (test->kind != STRATA_ABI_FILTER_PAIR ||
 		  strata_filter_is_certain(filter, &test->right, bound->right_field,
-					   event->has_vtid)))
+					   &event->contexts)))
 		/* Nothing of the event is looked at. */
 		bound->kind = (uint8_t)(strata_filter_slow(event, bound) ? STRATA_FILTER_HOLDS :
 									   STRATA_FILTER_HOLDS_NOT);

@@ -287,6 +287,39 @@ static unsigned char *put_one(struct values *values, uint32_t kind, unsigned cha
 	return put_eight(to, usage_of(values, kind));
 }
 
+static void begin(struct values *values, const struct strata_user_contexts *contexts)
+{
+	values->mapped = contexts;
+	values->site = 0;
+	values->may_ask = may_ask();
+	values->has_moved = !!__atomic_load_n(&strata_runtime.moved, __ATOMIC_RELAXED);
+	values->has_users = values->has_groups = values->has_usage = 0;
+}
+
+/* One that is a number; or the bytes of a name at @text. For a filter. errno stays. */
+uint64_t strata_contexts_ask(const struct strata_user_contexts *contexts, uint32_t kind, char *text)
+{
+	static const struct strata_caller nobody;
+	unsigned char bytes[4 + 8 * STRATA_ABI_USER_CALLSTACK_MAX];
+	int saved = errno;
+	struct values values;
+	uint64_t eight = 0;
+	uint32_t four;
+
+	begin(&values, contexts);
+	put_one(&values, kind, bytes, &nobody);
+	errno = saved;
+	if (text) {
+		memcpy(text, bytes, STRATA_ABI_USER_COMM_BYTES);
+	} else if (bytes_of[kind] == 4) {
+		memcpy(&four, bytes, sizeof(four));
+		eight = kind == STRATA_ABI_USER_CTX_VPID ? (uint64_t)(int64_t)(int32_t)four : four;
+	} else {
+		memcpy(&eight, bytes, sizeof(eight));
+	}
+	return eight;
+}
+
 /* The values at @to, where there is room for .bytes_max. Returns their end. errno stays. */
 unsigned char *strata_contexts_put(const struct strata_user_contexts *contexts, unsigned char *to,
 				   const struct strata_abi_user_state *state,
@@ -296,10 +329,7 @@ unsigned char *strata_contexts_put(const struct strata_user_contexts *contexts, 
 	int saved = errno;
 	uint32_t i;
 
-	values.mapped = contexts;
-	values.may_ask = may_ask();
-	values.has_moved = !!__atomic_load_n(&strata_runtime.moved, __ATOMIC_RELAXED);
-	values.has_users = values.has_groups = values.has_usage = 0;
+	begin(&values, contexts);
 	values.site = site_of(state, caller);
 	for (i = 0; i < contexts->nr; i++)
 		to = put_one(&values, contexts->kind[i], to, caller);

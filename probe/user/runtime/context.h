@@ -31,6 +31,19 @@ STRATA_HIDDEN unsigned char *strata_contexts_put(const struct strata_user_contex
 						 const struct strata_abi_user_state *state,
 						 const struct strata_caller *caller);
 
+STRATA_HIDDEN uint64_t strata_contexts_ask(const struct strata_user_contexts *contexts,
+					   uint32_t kind, char *text);
+
+/* As bits. */
+STRATA_INLINE uint32_t strata_contexts_bits(const struct strata_user_contexts *contexts)
+{
+	uint32_t bits = 0, i;
+
+	for (i = 0; i < contexts->nr; i++)
+		bits |= UINT32_C(1) << contexts->kind[i];
+	return bits;
+}
+
 /* callstack.c */
 STRATA_HIDDEN uint32_t strata_callstack(uint64_t addresses[STRATA_ABI_USER_CALLSTACK_MAX],
 					const struct strata_caller *caller);

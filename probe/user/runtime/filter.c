@@ -4,6 +4,7 @@
  */
 #include <sys/mman.h>
 
+#include "context.h"
 #include "selects.h"
 
 /* ask.h's. */
@@ -17,6 +18,11 @@ uint32_t strata_filter_cpu(void)
 	return (uint32_t)strata_ring_sched_getcpu();
 }
 
+uint64_t strata_filter_ask_context(const void *of, uint32_t nr, char *text)
+{
+	return strata_contexts_ask((const struct strata_user_contexts *)of, nr, text);
+}
+
 static const struct strata_filter_program all = { .nr = 0, .passes = 1 };
 static const struct strata_filter_program none = { .nr = 0, .passes = 0 };
 
@@ -24,7 +30,8 @@ static const struct strata_filter_program none = { .nr = 0, .passes = 0 };
  * The filter of session @slot in *@filter; NULL: it has none. Returns 0, or a negative errno: there is one that
  * cannot be used. What is asked afterwards is a copy that nobody else can change.
  */
-int strata_filter_map(uint32_t slot, struct strata_user_filter **filter)
+int strata_filter_map(uint32_t slot, const struct strata_user_contexts *contexts,
+		      struct strata_user_filter **filter)
 {
 	const struct strata_abi_user_session *session = &strata_runtime.sessions[slot];
 	const uint32_t bytes = __atomic_load_n(&session->filter_bytes, __ATOMIC_RELAXED);
@@ -43,7 +50,9 @@ int strata_filter_map(uint32_t slot, struct strata_user_filter **filter)
 	if (p == MAP_FAILED)
 		return -ENOMEM;
 	made = (struct strata_user_filter *)p;
-	made->has_vtid = !!(session->flags & STRATA_ABI_USER_SESSION_VTID);
+	made->contexts.has = strata_contexts_bits(contexts) |
+			     !!(session->flags & STRATA_ABI_USER_SESSION_VTID);
+	made->contexts.of = contexts;
 	memcpy(made->copy, from, bytes);
 	if (!strata_filter_check((const struct strata_abi_filter *)(const void *)made->copy,
 				 bytes)) {
@@ -115,7 +124,7 @@ int strata_filter_selects(struct strata_user_filter *filter,
 {
 	const struct strata_filter_event event = {
 		(const struct strata_abi_filter *)(const void *)filter->copy, tracepoint, payload,
-		payload_bytes, filter->has_vtid
+		payload_bytes, filter->contexts
 	};
 	const struct strata_filter_program *program = strata_filter_bound_program(filter, state);
 

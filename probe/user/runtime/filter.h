@@ -21,6 +21,15 @@
 /* The includer's: what an event happens on. 0 is a thread that is not known. */
 __attribute__((visibility("hidden"))) int32_t strata_filter_thread(void);
 __attribute__((visibility("hidden"))) uint32_t strata_filter_cpu(void);
+/* A context that is a number; or the bytes of a name in @text. @of: strata_filter_contexts.of. */
+__attribute__((visibility("hidden"))) uint64_t strata_filter_ask_context(const void *of,
+									 uint32_t nr, char *text);
+
+/* What records of the session have besides their payload: as bits, bit 0 is their thread; and whom to ask. */
+struct strata_filter_contexts {
+	uint32_t has;
+	const void *of;
+};
 
 #define STRATA_FILTER_NO_FIELD 0xffffu
 
@@ -121,16 +130,56 @@ STRATA_FILTER_FUNCTION uint16_t strata_filter_find(const struct strata_abi_filte
 	return STRATA_FILTER_NO_FIELD;
 }
 
-/* Is it the record's thread? */
-STRATA_FILTER_FUNCTION int strata_filter_is_vtid(const struct strata_abi_filter *filter,
-						 const struct strata_abi_filter_term *term)
+/* The contexts that a filter knows: bit STRATA_ABI_USER_CTX_*, and for the record's thread bit 0. */
+STRATA_FILTER_INLINE const char *strata_filter_context_name(uint32_t nr)
 {
-	const char *name = strata_filter_text(filter, term);
+	static const char names[][11] = {
+		[0] = "vtid",
+		[STRATA_ABI_USER_CTX_VPID] = "vpid",
+		[STRATA_ABI_USER_CTX_PROCNAME] = "procname",
+		[STRATA_ABI_USER_CTX_THREADNAME] = "threadname",
+		[STRATA_ABI_USER_CTX_VUID] = "vuid",
+		"veuid",
+		"vsuid",
+		"vgid",
+		"vegid",
+		"vsgid",
+		[STRATA_ABI_USER_CTX_CGROUP_NS] = "cgroup_ns",
+		"ipc_ns",
+		"mnt_ns",
+		"net_ns",
+		"pid_ns",
+		"time_ns",
+		"user_ns",
+		"uts_ns",
+	};
 
-	return (term->subject == STRATA_ABI_FILTER_FIELD ||
-		term->subject == STRATA_ABI_FILTER_CONTEXT) &&
-	       term->index == STRATA_ABI_FILTER_WHOLE && term->text_bytes == 4 && name[0] == 'v' &&
-	       name[1] == 't' && name[2] == 'i' && name[3] == 'd';
+	return nr < sizeof(names) / sizeof(*names) ? names[nr] : "";
+}
+
+#define STRATA_FILTER_NO_CONTEXT UINT32_MAX
+
+/* Which of the record's contexts it is. */
+STRATA_FILTER_FUNCTION uint32_t strata_filter_find_context(
+	const struct strata_abi_filter *filter, const struct strata_abi_filter_term *term,
+	const struct strata_filter_contexts *contexts)
+{
+	const char *wanted = strata_filter_text(filter, term), *name;
+	uint32_t bits = contexts->has, nr, n;
+
+	if ((term->subject != STRATA_ABI_FILTER_FIELD &&
+	     term->subject != STRATA_ABI_FILTER_CONTEXT) ||
+	    term->index != STRATA_ABI_FILTER_WHOLE || !term->text_bytes)
+		return STRATA_FILTER_NO_CONTEXT;
+	for (; bits; bits &= bits - 1) {
+		nr = (uint32_t)__builtin_ctz(bits);
+		name = strata_filter_context_name(nr);
+		for (n = 0; n < term->text_bytes && name[n] && name[n] == wanted[n]; n++)
+			;
+		if (n == term->text_bytes && !name[n])
+			return nr;
+	}
+	return STRATA_FILTER_NO_CONTEXT;
 }
 
 STRATA_FILTER_INLINE uint64_t strata_filter_load(const unsigned char *at, uint32_t bytes,
@@ -248,6 +297,23 @@ STRATA_FILTER_FUNCTION void strata_filter_letters(struct strata_filter_value *va
 		value->text_bytes++;
 }
 
+/* Those that are numbers have a sign: the thread and the process. */
+STRATA_FILTER_FUNCTION void strata_filter_context(struct strata_filter_value *value, uint32_t nr,
+						  const struct strata_filter_contexts *contexts,
+						  char name[STRATA_ABI_USER_NAME_MAX + 1])
+{
+	if (nr == STRATA_ABI_USER_CTX_PROCNAME || nr == STRATA_ABI_USER_CTX_THREADNAME) {
+		strata_filter_ask_context(contexts->of, nr, name);
+		strata_filter_letters(value, (const unsigned char *)name,
+				      STRATA_ABI_USER_COMM_BYTES);
+		return;
+	}
+	value->kind = nr <= STRATA_ABI_USER_CTX_VPID ? STRATA_FILTER_SIGNED :
+						       STRATA_FILTER_UNSIGNED;
+	value->bits = nr ? strata_filter_ask_context(contexts->of, nr, NULL) :
+			   (uint64_t)(int64_t)strata_filter_thread();
+}
+
 /* The value of a field, or of one of its elements. */
 STRATA_FILTER_FUNCTION void strata_filter_field(struct strata_filter_value *value,
 						const struct strata_tracepoint *tracepoint,
@@ -289,13 +355,14 @@ STRATA_FILTER_FUNCTION void strata_filter_field(struct strata_filter_value *valu
 /* What a term is for one event; @name: room for "provider:name". */
 STRATA_FILTER_FUNCTION void
 strata_filter_term(struct strata_filter_value *value, const struct strata_abi_filter *filter,
-		   const struct strata_abi_filter_term *term, uint16_t field, int has_vtid,
+		   const struct strata_abi_filter_term *term, uint16_t field,
+		   const struct strata_filter_contexts *contexts,
 		   const struct strata_tracepoint *tracepoint, const unsigned char *payload,
 		   uint64_t bytes, char name[STRATA_ABI_USER_NAME_MAX + 1])
 {
 	const char *parts[3] = { tracepoint->provider, *tracepoint->provider ? ":" : "",
 				 tracepoint->name };
-	uint32_t n = 0, i;
+	uint32_t n = 0, i, context;
 
 	value->kind = STRATA_FILTER_ABSENT;
 	if (term->subject == STRATA_ABI_FILTER_NAME) {
@@ -311,9 +378,10 @@ strata_filter_term(struct strata_filter_value *value, const struct strata_abi_fi
 		value->bits = strata_filter_cpu();
 	} else if (field != STRATA_FILTER_NO_FIELD) {
 		strata_filter_field(value, tracepoint, field, term->index, payload, bytes);
-	} else if (has_vtid && strata_filter_is_vtid(filter, term)) {
-		value->kind = STRATA_FILTER_SIGNED;
-		value->bits = (uint64_t)(int64_t)strata_filter_thread();
+	} else {
+		context = strata_filter_find_context(filter, term, contexts);
+		if (context != STRATA_FILTER_NO_CONTEXT)
+			strata_filter_context(value, context, contexts, name);
 	}
 	if (!term->mask || value->kind == STRATA_FILTER_ABSENT)
 		return;

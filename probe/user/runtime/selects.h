@@ -20,14 +20,15 @@
 struct strata_user_filter {
 	uint64_t bytes; /* of all of this */
 	uint64_t used;	/* of .room; atomic */
-	int has_vtid;
+	struct strata_filter_contexts contexts;
 	const struct strata_filter_program *program[STRATA_ABI_USER_NR_STATES]; /* atomic */
 	_Alignas(8) unsigned char room[STRATA_FILTER_ROOM];
 	_Alignas(8) unsigned char copy[STRATA_ABI_FILTER_BYTES];
 };
 
 /* filter.c */
-STRATA_HIDDEN int strata_filter_map(uint32_t slot, struct strata_user_filter **filter);
+STRATA_HIDDEN int strata_filter_map(uint32_t slot, const struct strata_user_contexts *contexts,
+				    struct strata_user_filter **filter);
 STRATA_HIDDEN void strata_filter_forget(struct strata_user_filter *filter);
 STRATA_HIDDEN int strata_filter_selects(struct strata_user_filter *filter,
 					const struct strata_tracepoint *tracepoint,

@@ -73,7 +73,7 @@ static int complete(struct strata_user_channel *channel, uint32_t slot, uint64_t
 	int code = strata_contexts_map(&strata_runtime.sessions[slot], &channel->contexts);
 
 	if (!code)
-		code = strata_filter_map(slot, &channel->filter);
+		code = strata_filter_map(slot, &channel->contexts, &channel->filter);
 	if (code)
 		return code;
 	channel->slot = slot;

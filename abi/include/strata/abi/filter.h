@@ -56,7 +56,8 @@
 
 /*
  * strata_abi_filter_term.subject: FIELD is one of the payload, and, if there is none of this name, what CONTEXT is:
- * "vtid", the thread's id, if the session's records have it.
+ * "vtid", the thread's id, and others by their names, if the session's records have them; not those that are another
+ * thing a moment later (addresses, counters, the CPU).
  */
 #define STRATA_ABI_FILTER_NAME	   1u /* "provider:name" */
 #define STRATA_ABI_FILTER_LOGLEVEL 2u

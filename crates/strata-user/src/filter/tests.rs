@@ -21,7 +21,7 @@ extern "C" {
         tracepoint: *const event::Tracepoint,
         payload: *const u8,
         bytes: u64,
-        has_vtid: i32,
+        contexts: u32,
         program: *mut u64,
         is_whole: i32,
     ) -> i32;
@@ -72,7 +72,7 @@ impl Copy {
                 event.tracepoint(),
                 whole.as_ptr(),
                 payload.len() as u64,
-                has_vtid.into(),
+                if has_vtid { event::CONTEXTS } else { 0 },
                 program.as_mut_ptr(),
                 is_whole.into(),
             )
@@ -108,9 +108,13 @@ impl Drop for TestTrace {
 
 /// A condition about fields of these events, or of none.
 fn condition(random: &mut Random, events: &[Event]) -> String {
-    let field = |random: &mut Random| match random.below(12) {
+    let field = |random: &mut Random| match random.below(13) {
         0 => "nothing".to_owned(),
         1 => pick(random, &["vtid", "context.vtid", "payload.vtid", "cpu", "loglevel"]).to_string(),
+        2 => {
+            pick(random, &["vpid", "vuid", "context.procname", "procname", "veuid", "context.vpi"])
+                .to_string()
+        }
         _ => {
             let event = &events[random.below(events.len())];
             let name = event.name_of(random);
@@ -169,7 +173,10 @@ fn condition(random: &mut Random, events: &[Event]) -> String {
             format!("has({left})")
         }
         8 => pick(random, &["app:*", "app:e0", "name != \"app:e1\"", "*:e?"]).to_string(),
-        _ => format!("{left} == {}", pick(random, &["\"idle\"", "\"b*\"", "\"ALL\"", "1", "0"])),
+        _ => format!(
+            "{left} == {}",
+            pick(random, &["\"idle\"", "\"b*\"", "\"ALL\"", "1", "0", "-2"])
+        ),
     }
 }
 

@@ -323,14 +323,25 @@ impl fmt::Display for Event {
     }
 }
 
-/// The metadata of these events, and one packet of records, each with the thread 77, on CPU 3.
+/// The contexts of these records, as the runtime has them: bit 0 is the thread.
+pub const CONTEXTS: u32 = 1 | 1 << user::CTX_VPID | 1 << user::CTX_PROCNAME | 1 << user::CTX_VUID;
+
+/// The metadata of these events, and one packet of records, on CPU 3; each with the thread 77, process -2, named
+/// "busy", of the user 2^32 - 1, or with none of these.
 pub fn trace(events: &[Event], records: &[(usize, Vec<u8>)], has_vtid: bool) -> (String, Vec<u8>) {
-    let vtid = Field::new("vtid", FieldClass::Integer(Integer::signed(4)));
+    let integer = |name, integer| Field::new(name, FieldClass::Integer(integer));
+    let name = Array { element: Element::Text, count: user::COMM_BYTES };
+    let context = vec![
+        integer("vtid", Integer::signed(4)),
+        integer("vpid", Integer::signed(4)),
+        Field::new("procname", FieldClass::Array(name)),
+        integer("vuid", Integer::unsigned(4)),
+    ];
     let stream = StreamClass {
         id: 0,
         name: "channel0".to_owned(),
         header: RecordHeader::Compact,
-        context: has_vtid.then_some(vtid).into_iter().collect(),
+        context: if has_vtid { context } else { Vec::new() },
         events: events.iter().map(|event| event.class.clone()).collect(),
     };
     let uuid = Uuid([7; 16]);
@@ -345,7 +356,9 @@ pub fn trace(events: &[Event], records: &[(usize, Vec<u8>)], has_vtid: bool) -> 
     for (number, (id, payload)) in (1_u32..).zip(records) {
         content.extend((number << 5 | *id as u32).to_ne_bytes());
         if has_vtid {
-            content.extend(77_i32.to_ne_bytes());
+            content.extend([77_i32, -2].map(i32::to_ne_bytes).as_flattened());
+            content.extend(b"busy\0\0\0\0\0\0\0\0\0\0\0\0\0");
+            content.extend(u32::MAX.to_ne_bytes());
         }
         content.extend(payload);
     }
