@@ -820,6 +820,8 @@ mod tests {
             (&["-u", "a:*", "--all-processes"], "--kernel"),
             (&["-u", "a:*", "--lttng-env"], "--lttng-env"),
             (&["-k", ""], "--kernel"),
+            (&["--context", "ip,vpdi"], "'vpid'"),
+            (&["--context", "perf:cpu:cycles"], "perf:thread:page-fault"),
         ] {
             let text = record(arguments).unwrap_err();
             assert!(text.contains(part), "{arguments:?}: {text}");

@@ -347,6 +347,17 @@ mod tests {
     }
 
     #[test]
+    fn options_with_contexts_of_nobody_are_refused() {
+        let rules = vec!["sched_*".to_owned()];
+        let kernel = KernelOptions { rules, ..KernelOptions::default() };
+        let contexts = EventContexts::parse(&["vpid"]).unwrap();
+        let mut options = Options { kernel: Some(kernel), contexts, ..Options::default() };
+        assert_eq!(options.check(), Err(OptionsError::NoApplications));
+        options.rules = Rules::parse(&["a:*"]).ok();
+        assert_eq!(options.check(), Ok(()));
+    }
+
+    #[test]
     fn options_that_say_anything_of_the_kernel_require_it() {
         let default = KernelOptions::default;
         assert!(default().is_default() && !default().is_required());

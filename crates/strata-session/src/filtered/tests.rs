@@ -66,3 +66,18 @@ fn slips_are_said_if_they_are_slips_of_all_processes() {
     assert!(said("next_tid == 3", true, &[one])[1].contains("'next_tid'"));
     assert_eq!(said("vtid == 3 && loglevel <= 6", false, &[one]).len(), 1);
 }
+
+#[test]
+fn contexts_that_are_recorded_and_asked_for_are_no_slips() {
+    let contexts = strata_user::EventContexts::parse(&["procname,vuid,ip,cpu_id"]).unwrap();
+    let said = |filter| {
+        let filtered = Filtered::new(&Options { contexts, ..options(filter, false) });
+        filtered.look([event("sent", "size")].into_iter());
+        filtered.remarks()
+    };
+    assert_eq!(said("procname == \"a*\" && vuid in {0, 1}").len(), 1, "that there was a filter");
+    for (filter, name) in [("threadname == \"a\"", "'threadname'"), ("ip == 1", "'ip'")] {
+        assert!(said(filter)[1].contains(name), "{:?}", said(filter));
+    }
+    assert_eq!(said("vuid == \"root\"").len(), 2, "a number is no text");
+}
