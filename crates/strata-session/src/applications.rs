@@ -283,9 +283,6 @@ impl Layer for Applications {
             Some(Compiled::Tests(program)) => Some(program),
             Some(Compiled::Never) => return Err(SessionError::NothingPasses),
         };
-        if program != self.spec.filter && self.moving.is_some() {
-            return Err(SessionError::Unchangeable { layer: USER });
-        }
         lock(&self.sources.book).change(&rules);
         self.sources.filtered.change(filter);
         self.spec = Arc::new(SessionSpec { rules, filter: program, ..(*self.spec).clone() });
@@ -341,25 +338,4 @@ impl Layer for Applications {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use strata_model::LossMode;
-
-    #[test]
-    fn spec_of_a_process_is_what_the_options_say() {
-        for mode in [LossMode::Discard, LossMode::Overwrite] {
-            let options = Options {
-                mode,
-                subbuf_bytes: 8192,
-                nr_subbufs: 4,
-                vtid: false,
-                ..Options::default()
-            };
-            let spec = spec(&options, Rules::parse(&["a:b"]).unwrap(), None);
-            assert_eq!(spec.loss_mode, mode);
-            assert_eq!((spec.subbuf_bytes, spec.nr_subbufs), (8192, 4));
-            assert!(!spec.vtid && spec.inherit);
-            assert_eq!(spec.rules.rules().len(), 1);
-        }
-    }
-}
+mod tests;
