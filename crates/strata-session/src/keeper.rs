@@ -18,7 +18,7 @@ use strata_user::{
 };
 
 use change::Changing;
-pub(crate) use change::{asking, Asking, Hearing};
+pub(crate) use change::{asking, Asking, Hearing, Now};
 
 use crate::known::{Generations, Known, Reasons, Recent};
 use crate::layer::Tell;
@@ -604,6 +604,7 @@ impl Keeper {
             }
             Err(error) => self.unreached(&error),
         }
+        self.look_who_is_tracked();
         let now = Instant::now();
         let worked = (now - begin).saturating_sub(waited);
         // On a busy machine it takes long because others have the CPU: programs are not to wait for that.
@@ -717,16 +718,22 @@ impl Keeper {
             self.unreached(error);
         }
         let is_ours = ours || told.is_some();
+        let is_tracked = self.is_tracked(application);
+        // A search finds it again, should it be tracked some day.
+        if inherited.is_none() && !is_tracked && matches!(self.target, Target::Everyone) {
+            return;
+        }
+        let spec = self.spec_of(application);
         let session = match inherited {
             Some(generation) => {
-                match AppSession::adopt(application, generation, &self.spec, &self.clock) {
+                match AppSession::adopt(application, generation, &spec, &self.clock) {
                     Err(Error::NotArmed { .. }) if is_ours => {
-                        AppSession::start_soon(application, &self.spec, &self.clock)
+                        AppSession::start_soon(application, &spec, &self.clock)
                     }
                     other => other,
                 }
             }
-            None if is_ours => AppSession::start_soon(application, &self.spec, &self.clock),
+            None if is_ours => AppSession::start_soon(application, &spec, &self.clock),
             None => {
                 self.strangers.insert(application.inode());
                 return;
@@ -783,10 +790,13 @@ impl Keeper {
         let (now, begun) = (Clock::monotonic_ns(), session.application().started_ns());
         match self.generations.until(session.generation()) {
             None => self.remember(session.generation(), now.saturating_add(FORK_NS)),
-            Some(until) if begun < until => match session.complete(&self.spec) {
-                Err(error) if !error.is_gone() => self.unreached(&error),
-                _ => {}
-            },
+            Some(until) if begun < until => {
+                let spec = self.spec_of(session.application());
+                match session.complete(&spec) {
+                    Err(error) if !error.is_gone() => self.unreached(&error),
+                    _ => {}
+                }
+            }
             Some(_) => {}
         }
         let age = now.saturating_sub(begun);

@@ -42,7 +42,6 @@ pub(crate) struct Rule {
 }
 
 /// What a layer is to record. An event that several rules select is recorded once, if one of their filters selects it.
-#[expect(dead_code, reason = "no session is changed yet")]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) rules: Vec<Rule>,

@@ -5,6 +5,7 @@ use crate::folder::TraceFolder;
 use crate::layer::Rule;
 use crate::report::EndReason;
 use crate::scratch_tests::context_of;
+use crate::tracked::Tracked;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -79,6 +80,14 @@ fn alone_rules_and_filters_change_while_a_program_records() {
     // Time: events happen that are not recorded.
     std::thread::sleep(Duration::from_millis(20));
     layer.resume();
+    // Time: and events that are.
+    std::thread::sleep(Duration::from_millis(20));
+    for names in ["nobody*", "numb?red"] {
+        let tracked = Tracked { names: Some(vec![names.to_owned()]), ..Tracked::default() };
+        layer.change(&Wanted { tracked, ..wanted(None) }).unwrap();
+        // Time: as above.
+        std::thread::sleep(Duration::from_millis(20));
+    }
     println!(
         "changes {changes} longest_us {} all_us {}",
         longest.as_micros(),
@@ -108,4 +117,40 @@ fn alone_rules_and_filters_change_while_a_program_records() {
         assert_eq!((&process.problem, &process.set_aside), (&None, &None));
     }
     assert!(end.not_reached.is_empty(), "{:?}", end.not_reached);
+}
+
+#[test]
+#[ignore = "run by tests/e2e/change"]
+fn alone_who_is_tracked_later_is_found() {
+    let pid: u32 = told("CHANGE_PID").parse().unwrap();
+    let folder = TraceFolder::create(&PathBuf::from(told("CHANGE_OUTPUT"))).unwrap();
+    folder.begin().unwrap();
+    let options = Options { everyone: true, ..Options::default() };
+    let context = context_of(folder, Keep::Write { flush: Duration::from_millis(1) });
+    let clock = Arc::new(Clock::new());
+    let mut layer = Applications::new(&options, &context, clock, None, false).unwrap();
+    let tracked = |uid: u32| {
+        let tracked =
+            Tracked { pids: Some(vec![pid]), uids: Some(vec![uid]), ..Tracked::default() };
+        Wanted { tracked, ..wanted(None) }
+    };
+    let uid = rustix::process::getuid().as_raw();
+    layer.change(&tracked(uid + 1)).unwrap();
+    layer.start();
+    layer.begun(None);
+    layer.run();
+    layer.admit(&mut |_| ControlFlow::Continue(()));
+    assert_eq!(context.shared.processes(), 0);
+    layer.change(&tracked(uid)).unwrap();
+    while context.shared.counts().0 == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    layer.change(&tracked(uid + 1)).unwrap();
+    layer.stop();
+    context.shared.stop(EndReason::Duration);
+    layer.join();
+    let end = Box::new(layer).end();
+    let found: Vec<u32> = end.report.processes.iter().map(|one| one.pid).collect();
+    assert_eq!(found, [pid]);
+    assert!(end.report.processes[0].counts.records > 0);
 }

@@ -8,19 +8,27 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::event::{eventfd, EventfdFlags};
-use strata_user::{AppSession, Clock, Differs, Error, SessionSpec};
+use strata_user::{AppSession, Application, Clock, Differs, Error, Rules, SessionSpec};
 
 use super::{Keeper, FORK_NS, LOCK_PATIENCE, LOCK_PERIOD, STARTING_MAX};
 use crate::lock::lock;
 use crate::traced::Traced;
+use crate::tracked::{Process, Tracked};
 
 /// Sessions of one process that others have replaced, and that a flight recorder holds at most.
 const REPLACED_MAX: usize = 4;
 
+/// What is recorded now, and of whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Now {
+    pub(crate) spec: Arc<SessionSpec>,
+    pub(crate) tracked: Arc<Tracked>,
+}
+
 /// What is asked of a keeper that works in a thread of its own.
 #[derive(Debug)]
 struct Asked {
-    spec: Arc<SessionSpec>,
+    now: Now,
     /// Its end: it is done.
     _done: Sender<()>,
 }
@@ -52,9 +60,9 @@ pub(crate) fn asking() -> io::Result<(Asking, Hearing)> {
 impl Asking {
     /// Has this recorded from now on; waits until it is so of all processes that are known. A keeper that has
     /// ended, or ends, is not waited for.
-    pub(crate) fn change(&self, spec: &Arc<SessionSpec>) {
+    pub(crate) fn change(&self, now: Now) {
         let (done, heard) = channel();
-        let asked = Asked { spec: Arc::clone(spec), _done: done };
+        let asked = Asked { now, _done: done };
         if self.asks.send(asked).is_ok() {
             // It is full only if it was written to before.
             let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
@@ -89,6 +97,7 @@ struct Waiting {
 pub(super) struct Changing {
     /// What is recorded is not what it was at the begin.
     was_changed: bool,
+    tracked: Arc<Tracked>,
     /// Who began before may have inherited a part of the change only, `CLOCK_MONOTONIC` \[ns\].
     settled_ns: u64,
     waiting: Vec<Waiting>,
@@ -120,14 +129,55 @@ impl Keeper {
         // What was asked before the last one nobody wants any more; all of them hear when that is done.
         let Some(all) = self.hear() else { return };
         if let Some(last) = all.last().filter(|_| !self.shared.is_stopping()) {
-            self.change(&last.spec);
+            self.change(last.now.clone());
         }
     }
 
     /// From now on this is recorded. Processes whose memory is locked are waited for as at the begin, all together.
-    pub(crate) fn change(&mut self, spec: &Arc<SessionSpec>) {
-        self.spec = Arc::clone(spec);
+    pub(crate) fn change(&mut self, now: Now) {
+        self.spec = now.spec;
+        if self.changing.tracked != now.tracked {
+            // Who is tracked from now on may be there already, and has told us nothing.
+            self.next_search = Instant::now();
+        }
+        self.changing.tracked = now.tracked;
         self.changing.was_changed = true;
+        self.change_all();
+        let end = Instant::now() + LOCK_PATIENCE;
+        while self.changing.waiting.iter().any(|one| !one.is_told) && Instant::now() < end {
+            std::thread::sleep(LOCK_PERIOD);
+            self.keep_alive();
+            self.go_on_changing();
+        }
+    }
+
+    /// What the kernel says of processes may have changed, and with it who is tracked.
+    pub(super) fn look_who_is_tracked(&mut self) {
+        if !self.changing.tracked.is_everybody() && !self.shared.is_stopping() {
+            self.change_all();
+        }
+    }
+
+    /// What it is to record: nothing, if it is not tracked.
+    pub(super) fn spec_of(&self, application: &Application) -> Arc<SessionSpec> {
+        match self.is_tracked(application) {
+            true => Arc::clone(&self.spec),
+            false => Arc::new(SessionSpec { rules: Rules::none(), ..(*self.spec).clone() }),
+        }
+    }
+
+    /// By what the kernel says of it. Of one that has ended it says nothing; what it had recorded is taken.
+    pub(super) fn is_tracked(&self, application: &Application) -> bool {
+        if self.changing.tracked.is_everybody() {
+            return true;
+        }
+        let found = Process::read(application.pid());
+        // What was read by a number that is no longer its own was of nobody.
+        let is_its = application.is_alive();
+        !is_its || found.is_ok_and(|found| self.changing.tracked.admits(&found))
+    }
+
+    fn change_all(&mut self) {
         for process in self.processes.clone() {
             // A thousand of them take their time.
             self.keep_alive();
@@ -138,20 +188,15 @@ impl Keeper {
         }
         self.finish_starts(0);
         self.changing.settled_ns = Clock::monotonic_ns().saturating_add(FORK_NS);
-        let end = Instant::now() + LOCK_PATIENCE;
-        while self.changing.waiting.iter().any(|one| !one.is_told) && Instant::now() < end {
-            std::thread::sleep(LOCK_PERIOD);
-            self.keep_alive();
-            self.go_on_changing();
-        }
     }
 
     fn change_one(&mut self, process: &Arc<Traced>) {
+        let spec = self.spec_of(process.application());
         let changed = match process.session().as_mut() {
             None => return,
-            Some(session) => match session.differs(&self.spec) {
+            Some(session) => match session.differs(&spec) {
                 Ok(Differs::Nothing) => return,
-                Ok(Differs::Rules) => session.change(&self.spec).map(|()| {
+                Ok(Differs::Rules) => session.change(&spec).map(|()| {
                     process.selected_now(session);
                     true
                 }),
@@ -172,12 +217,13 @@ impl Keeper {
         if !self.changing.was_changed {
             return false;
         }
-        let differs = session.differs(&self.spec);
+        let spec = self.spec_of(session.application());
+        let differs = session.differs(&spec);
         // Its tracepoints may be on in part, whatever its rules are.
         let is_in_part = session.application().started_ns() < self.changing.settled_ns;
         let changed = match &differs {
             Ok(Differs::Nothing) if !is_in_part => return false,
-            Ok(Differs::Nothing | Differs::Rules) => session.change(&self.spec),
+            Ok(Differs::Nothing | Differs::Rules) => session.change(&spec),
             Ok(Differs::Records) | Err(_) => Ok(()),
         };
         if matches!(differs, Ok(Differs::Rules | Differs::Records)) {
@@ -230,17 +276,18 @@ impl Keeper {
     /// Another session of the process takes the place of this one, which is a trace of its own.
     fn replace(&mut self, process: &Arc<Traced>) -> Result<(), Error> {
         self.make_place(process);
+        let spec = self.spec_of(process.application());
         let next = match process.session().as_mut() {
             None => return Ok(()),
             // It may have changed again meanwhile.
-            Some(session) if session.differs(&self.spec)? != Differs::Records => {
-                return session.change(&self.spec);
+            Some(session) if session.differs(&spec)? != Differs::Records => {
+                return session.change(&spec);
             }
             Some(session) => {
-                let mut next = session.successor(&self.spec, &self.clock)?;
+                let mut next = session.successor(&spec, &self.clock)?;
                 // Children of this moment have it.
                 self.remember(next.generation(), Clock::monotonic_ns().saturating_add(FORK_NS));
-                session.hand_over(&mut next, &self.spec)?;
+                session.hand_over(&mut next, &spec)?;
                 next
             }
         };
