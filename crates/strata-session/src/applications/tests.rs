@@ -42,6 +42,23 @@ fn told(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name}: run by tests/e2e/change"))
 }
 
+/// Waits until each thread of the program but the first has emitted events since.
+fn all_have_run(pid: u32) {
+    let ran = || -> Vec<u64> {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        let others =
+            tasks.map(|task| task.unwrap()).filter(|task| *task.file_name() != *pid.to_string());
+        let text = |task: std::fs::DirEntry| {
+            std::fs::read_to_string(task.path().join("schedstat")).unwrap()
+        };
+        others.map(|task| text(task).split(' ').next().unwrap().parse().unwrap()).collect()
+    };
+    let before = ran();
+    while before.iter().zip(ran()).any(|(before, now)| now < before + 2_000_000) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 #[ignore = "run by tests/e2e/change"]
 fn alone_rules_and_filters_change_while_a_program_records() {
@@ -77,16 +94,13 @@ fn alone_rules_and_filters_change_while_a_program_records() {
         longest = longest.max(change.elapsed());
     }
     layer.pause();
-    // Time: events happen that are not recorded.
-    std::thread::sleep(Duration::from_millis(20));
+    all_have_run(pid);
     layer.resume();
-    // Time: and events that are.
-    std::thread::sleep(Duration::from_millis(20));
+    all_have_run(pid);
     for names in ["nobody*", "numb?red"] {
         let tracked = Tracked { names: Some(vec![names.to_owned()]), ..Tracked::default() };
         layer.change(&Wanted { tracked, ..wanted(None) }).unwrap();
-        // Time: as above.
-        std::thread::sleep(Duration::from_millis(20));
+        all_have_run(pid);
     }
     println!(
         "changes {changes} longest_us {} all_us {}",
