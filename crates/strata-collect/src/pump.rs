@@ -245,9 +245,10 @@ impl<'a, S: Source> Pump<'a, S> {
             }
         };
         let mut index = 0;
-        while index < self.sources.len() && left > 0 {
-            if self.sources[index].source.has_ended() {
-                left -= 1;
+        while index < self.sources.len() {
+            let source = &self.sources[index].source;
+            if source.has_ended() && (left > 0 || source.must_go()) {
+                left = left.saturating_sub(1);
                 let pumped = match self.keep {
                     Keep::Write { .. } => self.sources.swap_remove(index),
                     Keep::Hold => self.sources.remove(index),

@@ -73,6 +73,11 @@ pub trait Source: Send {
     /// Nothing will come any more: what is left is taken, and then it is closed.
     fn has_ended(&self) -> bool;
 
+    /// It has ended, and is not to be held for a snapshot: its place is needed.
+    fn must_go(&self) -> bool {
+        false
+    }
+
     /// How it stands with who wrote, at its end.
     fn producer(&self) -> Producer;
 

@@ -26,7 +26,7 @@ use crate::book::RuleBook;
 use crate::command::Running;
 use crate::error::SessionError;
 use crate::filtered::Filtered;
-use crate::keeper::{asking, Asking, Found, Hearing, Keeper, KeeperParts, Target};
+use crate::keeper::{asking, Asking, Found, Hearing, Keeper, KeeperParts, Now, Target};
 use crate::known::Reasons;
 use crate::layer::{Context, Inheritance, Layer, LayerEnd, Look, Tell, Wanted};
 use crate::lock::lock;
@@ -36,6 +36,7 @@ use crate::privileges::Work;
 use crate::report::{LayerReport, NotReached, USER};
 use crate::source::{ProcessSource, Sources};
 use crate::threads::{joined, snapshot, spawn};
+use crate::tracked::Tracked;
 
 /// Who is recorded.
 enum Who {
@@ -53,6 +54,8 @@ pub(crate) struct Applications {
     listener: Option<Listener>,
     /// What is recorded, unless it is paused.
     spec: Arc<SessionSpec>,
+    /// Of whom.
+    tracked: Arc<Tracked>,
     is_paused: bool,
     /// It is not what it was at the begin.
     was_changed: bool,
@@ -123,6 +126,7 @@ impl Applications {
             who: Some(who),
             listener: listener.ok(),
             spec: Arc::new(spec),
+            tracked: Arc::default(),
             is_paused: false,
             was_changed: false,
             asking,
@@ -163,10 +167,10 @@ impl Applications {
         if !self.was_changed {
             return;
         }
-        let spec = self.now();
+        let now = Now { spec: self.now(), tracked: Arc::clone(&self.tracked) };
         match &mut self.keeper {
-            Some(keeper) => keeper.change(&spec),
-            None if self.keeping.is_some() => self.asking.change(&spec),
+            Some(keeper) => keeper.change(now),
+            None if self.keeping.is_some() => self.asking.change(now),
             // Before all: it gets it when it is made.
             None => {}
         }
@@ -284,12 +288,10 @@ impl Layer for Applications {
             Some(Compiled::Tests(program)) => Some(program),
             Some(Compiled::Never) => return Err(SessionError::NothingPasses),
         };
-        if program != self.spec.filter && self.moving.is_some() {
-            return Err(SessionError::Unchangeable { layer: USER });
-        }
         lock(&self.sources.book).change(&rules);
         self.sources.filtered.change(filter);
         self.spec = Arc::new(SessionSpec { rules, filter: program, ..(*self.spec).clone() });
+        self.tracked = Arc::new(wanted.tracked.clone());
         self.was_changed = true;
         self.tell_keeper();
         Ok(())
@@ -357,25 +359,4 @@ impl Layer for Applications {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use strata_model::LossMode;
-
-    #[test]
-    fn spec_of_a_process_is_what_the_options_say() {
-        for mode in [LossMode::Discard, LossMode::Overwrite] {
-            let options = Options {
-                mode,
-                subbuf_bytes: 8192,
-                nr_subbufs: 4,
-                vtid: false,
-                ..Options::default()
-            };
-            let spec = spec(&options, Rules::parse(&["a:b"]).unwrap(), None);
-            assert_eq!(spec.loss_mode, mode);
-            assert_eq!((spec.subbuf_bytes, spec.nr_subbufs), (8192, 4));
-            assert!(!spec.vtid && spec.inherit);
-            assert_eq!(spec.rules.rules().len(), 1);
-        }
-    }
-}
+mod tests;

@@ -17,7 +17,8 @@ use strata_user::{
     Clock, Error, Findings, Listener, Received, Sender as Announcer, SessionSpec, Who,
 };
 
-pub(crate) use change::{asking, Asking, Hearing};
+use change::Changing;
+pub(crate) use change::{asking, Asking, Hearing, Now};
 
 use crate::known::{Generations, Known, Reasons, Recent};
 use crate::layer::Tell;
@@ -159,8 +160,7 @@ pub(crate) struct Keeper {
     found: Arc<Found>,
     plain_too: bool,
     hearing: Hearing,
-    /// What is recorded is not what it was at the begin.
-    was_changed: bool,
+    changing: Changing,
     next_tick: Instant,
     next_update: Instant,
     next_search: Instant,
@@ -239,7 +239,7 @@ impl Keeper {
             found: parts.found,
             plain_too: parts.plain_too,
             hearing: parts.hearing,
-            was_changed: false,
+            changing: Changing::default(),
             next_tick: now,
             next_update: now,
             next_search: now + SEARCH_PERIOD,
@@ -334,6 +334,7 @@ impl Keeper {
         if !self.locked.is_empty() {
             until = until.min(self.next_unlock);
         }
+        until = until.min(self.changing.due().unwrap_or(until));
         let timeout = until.saturating_duration_since(Instant::now()).min(UPDATE_PERIOD);
         let announcements = match &self.target {
             Target::Command { announcements, .. } => announcements.as_ref().map(AsFd::as_fd),
@@ -357,6 +358,7 @@ impl Keeper {
     fn look_after(&mut self) {
         self.obey();
         self.keep_alive();
+        self.go_on_changing();
     }
 
     /// Heartbeats, clock, ends, and new tracepoints, if they are due.
@@ -395,7 +397,8 @@ impl Keeper {
         let known = &mut self.known;
         self.processes.retain(|process| {
             let is_finished = process.is_finished();
-            if is_finished {
+            // Of a process that goes on in another session nothing has ended.
+            if is_finished && !process.is_replaced() {
                 known.end(process.application().inode());
             }
             !is_finished
@@ -601,6 +604,7 @@ impl Keeper {
             }
             Err(error) => self.unreached(&error),
         }
+        self.look_who_is_tracked();
         let now = Instant::now();
         let worked = (now - begin).saturating_sub(waited);
         // On a busy machine it takes long because others have the CPU: programs are not to wait for that.
@@ -714,16 +718,22 @@ impl Keeper {
             self.unreached(error);
         }
         let is_ours = ours || told.is_some();
+        let is_tracked = self.is_tracked(application);
+        // A search finds it again, should it be tracked some day.
+        if inherited.is_none() && !is_tracked && matches!(self.target, Target::Everyone) {
+            return;
+        }
+        let spec = self.spec_of(application);
         let session = match inherited {
             Some(generation) => {
-                match AppSession::adopt(application, generation, &self.spec, &self.clock) {
+                match AppSession::adopt(application, generation, &spec, &self.clock) {
                     Err(Error::NotArmed { .. }) if is_ours => {
-                        AppSession::start_soon(application, &self.spec, &self.clock)
+                        AppSession::start_soon(application, &spec, &self.clock)
                     }
                     other => other,
                 }
             }
-            None if is_ours => AppSession::start_soon(application, &self.spec, &self.clock),
+            None if is_ours => AppSession::start_soon(application, &spec, &self.clock),
             None => {
                 self.strangers.insert(application.inode());
                 return;
@@ -780,18 +790,19 @@ impl Keeper {
         let (now, begun) = (Clock::monotonic_ns(), session.application().started_ns());
         match self.generations.until(session.generation()) {
             None => self.remember(session.generation(), now.saturating_add(FORK_NS)),
-            Some(until) if begun < until => match session.complete(&self.spec) {
-                Err(error) if !error.is_gone() => self.unreached(&error),
-                _ => {}
-            },
+            Some(until) if begun < until => {
+                let spec = self.spec_of(session.application());
+                match session.complete(&spec) {
+                    Err(error) if !error.is_gone() => self.unreached(&error),
+                    _ => {}
+                }
+            }
             Some(_) => {}
         }
         let age = now.saturating_sub(begun);
-        self.catch_up(&mut session, age);
-        let Some(channel) = session.take_channel() else { return };
-        let format = session.format();
+        let is_outdated = self.catch_up(&mut session, age);
         let changes = lock(&self.sources.book).changes();
-        let traced = Arc::new(Traced::new(session, changes));
+        let Some(traced) = self.hand_to_pump(session, changes) else { return };
         self.tell_name(traced.application());
         if uninvited {
             let age = Duration::from_nanos(age).as_secs_f64() * 1e3;
@@ -799,11 +810,22 @@ impl Keeper {
                 .warn(format!("{DISINHERITED}: recorded from {age:.1} ms after its start. {KEEP}"));
         }
         self.known.begin(traced.application().inode());
+        self.shared.process_came();
+        if is_outdated {
+            self.replace_soon(&traced);
+        }
+        self.finish_starts(STARTING_MAX);
+    }
+
+    /// From now on its packets are taken; `changes`: see [`Traced::changes`].
+    fn hand_to_pump(&mut self, mut session: AppSession, changes: u64) -> Option<Arc<Traced>> {
+        let channel = session.take_channel()?;
+        let format = session.format();
+        let traced = Arc::new(Traced::new(session, changes));
         self.processes.push(Arc::clone(&traced));
         self.starting.push_back(Arc::clone(&traced));
-        self.finish_starts(STARTING_MAX);
-        self.shared.process_came();
         if let Some(orders) = &self.orders {
+            let traced = Arc::clone(&traced);
             let source = ProcessSource::new(&self.sources, traced, format, channel.nr_streams());
             match source {
                 // Without a pump the session is failing, and says why.
@@ -813,6 +835,7 @@ impl Keeper {
                 }
             }
         }
+        Some(traced)
     }
 
     /// Wait for the code of those that were started, but for so many of them.

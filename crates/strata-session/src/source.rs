@@ -173,7 +173,11 @@ impl ProcessSource {
     fn report(&self, counts: Counts, unmarked: u64) -> ProcessReport {
         let (traced, application) = (&self.traced, self.traced.application());
         let shared = self.of.voice.shared();
-        let counted = lock(&self.of.book).count(application, traced.changes());
+        // Those of a process that goes on are counted once, at its end.
+        let counted = match traced.is_replaced() {
+            true => application.count_matches(&[], &mut []),
+            false => lock(&self.of.book).count(application, traced.changes()),
+        };
         let tracepoints = counted.unwrap_or_else(|error| {
             traced.found(&error, shared);
             0
@@ -255,6 +259,10 @@ impl Source for ProcessSource {
         self.traced.has_ended()
     }
 
+    fn must_go(&self) -> bool {
+        self.traced.must_go()
+    }
+
     fn producer(&self) -> Producer {
         match self.traced.application().is_alive() {
             true => Producer::Alive,
@@ -290,7 +298,9 @@ impl Source for ProcessSource {
             true => ended.reports.add(report),
             false => ended.reports.add_last(report),
         }
-        self.of.voice.shared().process_went();
+        if !self.traced.is_replaced() {
+            self.of.voice.shared().process_went();
+        }
         counts
     }
 }

@@ -23,6 +23,10 @@ pub(crate) struct Traced {
     session: Mutex<Option<AppSession>>,
     /// It has ended, or was given up: take what is left.
     ended: AtomicBool,
+    /// Another session in the process has taken the place of this one.
+    replaced: AtomicBool,
+    /// It is not to be held any longer.
+    must_go: AtomicBool,
     /// The pump has taken everything.
     finished: AtomicBool,
     /// Tracepoints that the rules select, as far as is known.
@@ -42,6 +46,8 @@ impl Traced {
             selected: AtomicU64::new(session.nr_selected() as u64),
             session: Mutex::new(Some(session)),
             ended: AtomicBool::new(false),
+            replaced: AtomicBool::new(false),
+            must_go: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             problem: Mutex::new(None),
             damaged: AtomicBool::new(false),
@@ -103,6 +109,24 @@ impl Traced {
 
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
+    }
+
+    /// Its process goes on in another session.
+    pub(crate) fn replace(&self) {
+        self.replaced.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.replaced.load(Ordering::Relaxed)
+    }
+
+    /// Its place in the process is needed.
+    pub(crate) fn let_go(&self) {
+        self.must_go.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn must_go(&self) -> bool {
+        self.must_go.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_finished(&self) -> bool {

@@ -39,7 +39,6 @@ pub struct Tracked {
 /// What the kernel keeps of a name \[byte\].
 const NAME_BYTES: usize = 15;
 
-#[cfg_attr(not(test), expect(dead_code, reason = "no layer asks yet"))]
 impl Tracked {
     /// Nobody is excluded.
     pub(crate) fn is_everybody(&self) -> bool {
@@ -75,7 +74,6 @@ fn is_within(path: &str, process: &Process) -> bool {
     below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "no layer asks yet"))]
 impl Process {
     /// What `/proc` says of a process. Its number may have become another's meanwhile: who holds the process asks
     /// afterwards whether it is still there.

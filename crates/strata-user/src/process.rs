@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -196,6 +197,67 @@ pub(crate) fn named_threads(pid: u32) -> io::Result<Vec<(u32, String)>> {
         named.extend(status.map(|status| (status.inner_pid, shown(&status.name))));
     }
     Ok(named)
+}
+
+/// A thread that has run for so long has come to the end of what it wrote \[ns\].
+const WRITTEN_NS: u64 = 1_000_000;
+/// How long threads are waited for that do not get to run.
+const WRITERS_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Threads of a process that may be writing a record which they had begun at some moment. They write it without a
+/// system call: who sleeps has come to its end, or has run for longer than that takes.
+#[derive(Debug)]
+pub(crate) struct Writers {
+    pid: u32,
+    since: Instant,
+    /// By their ids; how long each had run then \[ns\].
+    threads: Vec<(u32, u64)>,
+}
+
+impl Writers {
+    /// Those of this moment.
+    pub fn of(pid: u32) -> Writers {
+        let mut threads = Vec::new();
+        for thread in
+            fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().take(THREADS_MAX)
+        {
+            let id = thread.ok().and_then(|thread| thread.file_name().to_str()?.parse().ok());
+            let Some(id) = id else { continue };
+            threads.extend(Self::running(pid, id).map(|ran| (id, ran)));
+        }
+        Writers { pid, since: Instant::now(), threads }
+    }
+
+    #[cfg(test)]
+    pub fn threads(&self) -> Vec<u32> {
+        self.threads.iter().map(|(id, _)| *id).collect()
+    }
+
+    /// Have all come to the end of it?
+    pub fn are_done(&mut self) -> bool {
+        if self.since.elapsed() >= WRITERS_PATIENCE {
+            return true;
+        }
+        let pid = self.pid;
+        self.threads.retain(|(id, before)| {
+            Self::running(pid, *id).is_some_and(|ran| ran < before.saturating_add(WRITTEN_NS))
+        });
+        self.threads.is_empty()
+    }
+
+    /// How long it has run \[ns\]; `None`: it sleeps, or has ended.
+    fn running(pid: u32, id: u32) -> Option<u64> {
+        let stat = read_proc(format!("/proc/{pid}/task/{id}/stat")).ok()?;
+        // A name may have anything in it.
+        let behind = stat.iter().rposition(|byte| *byte == b')')?;
+        if matches!(stat.get(behind + 2), None | Some(b'S' | b'I' | b'Z' | b'X')) {
+            return None;
+        }
+        let text = read_proc(format!("/proc/{pid}/task/{id}/schedstat")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        // Where the kernel does not say it, only sleep and time are known.
+        Some(text.split_whitespace().next().and_then(|ran| ran.parse().ok()).unwrap_or(0))
+    }
 }
 
 /// How a process is held on to.

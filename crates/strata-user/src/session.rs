@@ -16,7 +16,7 @@ use crate::filter::Program;
 use crate::ids::Ids;
 use crate::ledger::Share;
 use crate::memory::{page_aligned, session, state, to_pages, u32_in, u64_in, Lock, Memory};
-use crate::process::{failed, is_ending, named_threads, strict_threads};
+use crate::process::{failed, is_ending, named_threads, strict_threads, Writers};
 use crate::sites::{set_opcodes, Cause, Code, Failure, Patch};
 use crate::spec::{HeaderChoice, RecordFormat, SessionCounters, SessionSpec};
 
@@ -130,6 +130,8 @@ pub struct AppSession {
     restoring: Option<Errand<()>>,
     /// Tracepoints that are off, and whose code is still as if they were on.
     left_armed: Vec<u32>,
+    /// Threads that may still be writing to it, after another session has taken its place.
+    writers: Option<Writers>,
     publisher: Publisher,
     clock_due: Instant,
     heartbeat_due: Instant,
@@ -175,6 +177,30 @@ impl AppSession {
         spec: &SessionSpec,
         clock: &Clock,
     ) -> Result<AppSession, Error> {
+        let (mut session, lock) = AppSession::prepared(app, spec, clock, 0)?;
+        // Sequentially consistent, as the process' look at it after it has described an object: either it
+        // sees the session, or we see the object.
+        session
+            .u32(offset_of!(user::Session, status))
+            .store(user::SESSION_ACTIVE, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        drop(lock);
+        session.switch_on(spec)?;
+        session.learn()?;
+        // A name that is given from here on is a record.
+        if spec.vtid {
+            session.name_threads();
+        }
+        Ok(session)
+    }
+
+    /// A session with slot, channel, rules and ids, in which nothing is on; `replaces`: in the place of this one.
+    fn prepared<'a>(
+        app: &'a Application,
+        spec: &SessionSpec,
+        clock: &Clock,
+        replaces: u64,
+    ) -> Result<(AppSession, Lock<'a>), Error> {
         let memory = app.memory();
         if !app.is_alive() {
             return Err(Error::Gone { pid: app.pid() });
@@ -196,25 +222,13 @@ impl AppSession {
             HeaderChoice::Large => true,
         };
         session.write_slot(spec)?;
+        session.u64(offset_of!(user::Session, replaces)).store(replaces, Ordering::Relaxed);
         session.make_channel(spec)?;
         session.clock_due = Instant::now() + session.publisher.publish(memory, clock);
         for index in selected {
             session.give_id(index);
         }
-        // Sequentially consistent, as the process' look at it after it has described an object: either it
-        // sees the session, or we see the object.
-        session
-            .u32(offset_of!(user::Session, status))
-            .store(user::SESSION_ACTIVE, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        drop(lock);
-        session.switch_on(spec)?;
-        session.learn()?;
-        // A name that is given from here on is a record.
-        if spec.vtid {
-            session.name_threads();
-        }
-        Ok(session)
+        Ok((session, lock))
     }
 
     /// Waits for the code that [`start_soon`](Self::start_soon) has had written, if that takes no longer than it may.
@@ -325,6 +339,7 @@ impl AppSession {
             patched: None,
             restoring: None,
             left_armed: Vec::new(),
+            writers: None,
             publisher: Publisher::new(slot),
             clock_due: now,
             heartbeat_due: now + HEARTBEAT,
@@ -443,16 +458,6 @@ impl AppSession {
         let states = (0..).zip(&snapshot.states).filter(|(_, state)| state.is_present());
         let selects = |index: &u32| self.selects(*index, spec) == Some(true);
         states.map(|(index, _)| index).filter(selects).collect()
-    }
-
-    /// Do the rules select this tracepoint? `None`: it was not described yet.
-    fn selects(&self, index: u32, spec: &SessionSpec) -> Option<bool> {
-        let described = self.app.described();
-        described.heading(index).map(|it| match (it.provider, it.name) {
-            // Whoever wants threads wants their names.
-            THREAD_NAME => spec.vtid && !spec.rules.as_str().is_empty(),
-            _ => spec.rules.select(it.provider, it.name, it.level),
-        })
     }
 
     /// Gives a tracepoint an id in this session, unless the process has just done so.

@@ -303,6 +303,34 @@ static void copy_rules(unsigned char *memory, struct strata_abi_user_session *to
 	}
 }
 
+/* The sessions that are active, as bits. */
+static uint32_t active_sessions(void)
+{
+	uint32_t claimed = strata_sessions_claimed(), active = 0, i;
+
+	for (; claimed; claimed &= claimed - 1) {
+		i = (uint32_t)__builtin_ctz(claimed);
+		if (__atomic_load_n(&strata_runtime.sessions[i].status, __ATOMIC_SEQ_CST) ==
+		    STRATA_ABI_USER_SESSION_ACTIVE)
+			active |= UINT32_C(1) << i;
+	}
+	return active;
+}
+
+/* Which of the @active sessions is in the place of @slot's; NR_SESSIONS: none. A child gets that one only. */
+static uint32_t replaced_by(uint32_t slot, uint32_t active)
+{
+	const struct strata_abi_user_session *sessions = strata_runtime.sessions;
+	uint32_t i;
+
+	for (; active; active &= active - 1) {
+		i = (uint32_t)__builtin_ctz(active);
+		if (sessions[i].replaces && sessions[i].replaces == sessions[slot].generation)
+			return i;
+	}
+	return STRATA_ABI_USER_NR_SESSIONS;
+}
+
 /* The sessions that a child gets as well, as bits; their slots are copied, their channels are not. */
 static uint32_t copy_sessions(unsigned char *memory)
 {
@@ -310,13 +338,12 @@ static uint32_t copy_sessions(unsigned char *memory)
 		(struct strata_abi_user_session *)(void *)(memory +
 							   STRATA_ABI_USER_SESSIONS_OFFSET);
 	const struct strata_abi_user_session *from = strata_runtime.sessions;
-	uint32_t inherited = 0, claimed = strata_sessions_claimed(), i;
+	uint32_t active = active_sessions(), inherited = 0, i;
 
-	for (; claimed; claimed &= claimed - 1) {
-		i = (uint32_t)__builtin_ctz(claimed);
-		if (__atomic_load_n(&from[i].status, __ATOMIC_ACQUIRE) !=
-			    STRATA_ABI_USER_SESSION_ACTIVE ||
-		    !(from[i].flags & STRATA_ABI_USER_SESSION_INHERIT))
+	for (; active; active &= active - 1) {
+		i = (uint32_t)__builtin_ctz(active);
+		if (!(from[i].flags & STRATA_ABI_USER_SESSION_INHERIT) ||
+		    replaced_by(i, active_sessions()) < STRATA_ABI_USER_NR_SESSIONS)
 			continue;
 		memcpy(&to[i], &from[i], sizeof(to[i]));
 		to[i].status = STRATA_ABI_USER_SESSION_FREE;
@@ -340,12 +367,21 @@ static void copy_states(unsigned char *memory, uint32_t inherited)
 {
 	struct strata_abi_user_state *to =
 		(struct strata_abi_user_state *)(void *)(memory + STRATA_ABI_USER_STATES_OFFSET);
-	uint32_t nr = strata_runtime.control->nr_states, i, s;
+	uint32_t nr = strata_runtime.control->nr_states, i, s, next;
 
 	if (nr > STRATA_ABI_USER_NR_STATES)
 		nr = STRATA_ABI_USER_NR_STATES;
 	for (i = 0; i < nr; i++) {
 		memcpy(&to[i], &strata_runtime.states[i], sizeof(to[i]));
+		/* The tracer may be about to hand it over to the session that the child gets. */
+		for (s = 0; to[i].enabled >> s && s < STRATA_ABI_USER_NR_SESSIONS; s++) {
+			if (!(to[i].enabled >> s & 1) || inherited >> s & 1)
+				continue;
+			next = replaced_by(s, inherited);
+			if (next < STRATA_ABI_USER_NR_SESSIONS &&
+			    to[i].ids[next] != STRATA_ABI_USER_NO_ID)
+				to[i].enabled |= UINT32_C(1) << next;
+		}
 		to[i].enabled &= inherited;
 		for (s = 0; s < STRATA_ABI_USER_NR_SESSIONS; s++)
 			if (!(inherited >> s & 1))

@@ -5,18 +5,30 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustix::event::{eventfd, EventfdFlags};
-use strata_user::{AppSession, Differs, SessionSpec};
+use strata_user::{AppSession, Application, Clock, Differs, Error, Rules, SessionSpec};
 
-use super::Keeper;
+use super::{Keeper, FORK_NS, LOCK_PATIENCE, LOCK_PERIOD, STARTING_MAX};
 use crate::lock::lock;
 use crate::traced::Traced;
+use crate::tracked::{Process, Tracked};
+
+/// Sessions of one process that others have replaced, and that a flight recorder holds at most.
+const REPLACED_MAX: usize = 4;
+
+/// What is recorded now, and of whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Now {
+    pub(crate) spec: Arc<SessionSpec>,
+    pub(crate) tracked: Arc<Tracked>,
+}
 
 /// What is asked of a keeper that works in a thread of its own.
 #[derive(Debug)]
 struct Asked {
-    spec: Arc<SessionSpec>,
+    now: Now,
     /// Its end: it is done.
     _done: Sender<()>,
 }
@@ -48,9 +60,9 @@ pub(crate) fn asking() -> io::Result<(Asking, Hearing)> {
 impl Asking {
     /// Has this recorded from now on; waits until it is so of all processes that are known. A keeper that has
     /// ended, or ends, is not waited for.
-    pub(crate) fn change(&self, spec: &Arc<SessionSpec>) {
+    pub(crate) fn change(&self, now: Now) {
         let (done, heard) = channel();
-        let asked = Asked { spec: Arc::clone(spec), _done: done };
+        let asked = Asked { now, _done: done };
         if self.asks.send(asked).is_ok() {
             // It is full only if it was written to before.
             let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
@@ -71,73 +83,255 @@ impl Hearing {
     }
 }
 
+/// A process whose filter is still the one before.
+#[derive(Debug)]
+struct Waiting {
+    process: Arc<Traced>,
+    since: Instant,
+    /// It was said.
+    is_told: bool,
+}
+
+/// What is under way.
+#[derive(Debug, Default)]
+pub(super) struct Changing {
+    /// What is recorded is not what it was at the begin.
+    was_changed: bool,
+    tracked: Arc<Tracked>,
+    /// Who began before may have inherited a part of the change only, `CLOCK_MONOTONIC` \[ns\].
+    settled_ns: u64,
+    waiting: Vec<Waiting>,
+    /// Sessions whose place another one has taken, as long as threads may write to them.
+    leaving: Vec<Arc<Traced>>,
+    next: Option<Instant>,
+}
+
+impl Changing {
+    /// When to go on; `None`: nothing is under way.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let is_idle = self.waiting.is_empty() && self.leaving.is_empty();
+        self.next.filter(|_| !is_idle)
+    }
+}
+
 impl Keeper {
     /// Do what was asked, if something was. Who is done with, or ends, only forgets it.
-    pub(super) fn obey(&mut self) {
-        let Some(mut asked) = self.hearing.next() else { return };
+    fn hear(&mut self) -> Option<Vec<Asked>> {
+        let mut all = vec![self.hearing.next()?];
         let mut count = [0; 8];
         // It was written to once for each that asked.
         let _ = rustix::io::read(self.hearing.wake(), &mut count);
-        // What was asked before and not begun yet nobody wants any more.
-        let mut before = Vec::new();
-        while let Some(next) = self.hearing.next() {
-            before.push(std::mem::replace(&mut asked, next));
-        }
-        if self.orders.is_some() {
-            self.change(&asked.spec);
+        all.extend(std::iter::from_fn(|| self.hearing.next()));
+        Some(all)
+    }
+
+    pub(super) fn obey(&mut self) {
+        // What was asked before the last one nobody wants any more; all of them hear when that is done.
+        let Some(all) = self.hear() else { return };
+        if let Some(last) = all.last().filter(|_| !self.shared.is_stopping()) {
+            self.change(last.now.clone());
         }
     }
 
-    /// From now on this is recorded.
-    pub(crate) fn change(&mut self, spec: &Arc<SessionSpec>) {
-        self.spec = Arc::clone(spec);
-        self.was_changed = true;
+    /// From now on this is recorded. Processes whose memory is locked are waited for as at the begin, all together.
+    pub(crate) fn change(&mut self, now: Now) {
+        self.spec = now.spec;
+        if self.changing.tracked != now.tracked {
+            // Who is tracked from now on may be there already, and has told us nothing.
+            self.next_search = Instant::now();
+        }
+        self.changing.tracked = now.tracked;
+        self.changing.was_changed = true;
+        self.change_all();
+        let end = Instant::now() + LOCK_PATIENCE;
+        while self.changing.waiting.iter().any(|one| !one.is_told) && Instant::now() < end {
+            std::thread::sleep(LOCK_PERIOD);
+            self.keep_alive();
+            self.go_on_changing();
+        }
+    }
+
+    /// What the kernel says of processes may have changed, and with it who is tracked.
+    pub(super) fn look_who_is_tracked(&mut self) {
+        if !self.changing.tracked.is_everybody() && !self.shared.is_stopping() {
+            self.change_all();
+        }
+    }
+
+    /// What it is to record: nothing, if it is not tracked.
+    pub(super) fn spec_of(&self, application: &Application) -> Arc<SessionSpec> {
+        match self.is_tracked(application) {
+            true => Arc::clone(&self.spec),
+            false => Arc::new(SessionSpec { rules: Rules::none(), ..(*self.spec).clone() }),
+        }
+    }
+
+    /// By what the kernel says of it. Of one that has ended it says nothing; what it had recorded is taken.
+    pub(super) fn is_tracked(&self, application: &Application) -> bool {
+        if self.changing.tracked.is_everybody() {
+            return true;
+        }
+        let found = Process::read(application.pid());
+        // What was read by a number that is no longer its own was of nobody.
+        let is_its = application.is_alive();
+        !is_its || found.is_ok_and(|found| self.changing.tracked.admits(&found))
+    }
+
+    fn change_all(&mut self) {
         for process in self.processes.clone() {
             // A thousand of them take their time.
             self.keep_alive();
-            if process.has_ended() {
-                continue;
+            if !process.has_ended() && !process.is_replaced() {
+                self.change_one(&process);
+                self.finish_starts(STARTING_MAX);
             }
-            self.change_one(&process);
-            self.starting.push_back(process);
-            self.finish_starts(super::STARTING_MAX);
         }
         self.finish_starts(0);
+        self.changing.settled_ns = Clock::monotonic_ns().saturating_add(FORK_NS);
     }
 
-    fn change_one(&mut self, process: &Traced) {
-        let mut session = process.session();
-        let Some(session) = session.as_mut() else { return };
-        let changed = match session.differs(&self.spec) {
-            Ok(Differs::Nothing) => Ok(()),
-            Ok(Differs::Rules | Differs::Records) => session.change(&self.spec),
-            Err(error) => Err(error),
+    fn change_one(&mut self, process: &Arc<Traced>) {
+        let spec = self.spec_of(process.application());
+        let changed = match process.session().as_mut() {
+            None => return,
+            Some(session) => match session.differs(&spec) {
+                Ok(Differs::Nothing) => return,
+                Ok(Differs::Rules) => session.change(&spec).map(|()| {
+                    process.selected_now(session);
+                    true
+                }),
+                Ok(Differs::Records) => Ok(false),
+                Err(error) => Err(error),
+            },
         };
         match changed {
-            Ok(()) => process.selected_now(session),
+            Ok(true) => self.starting.push_back(Arc::clone(process)),
+            Ok(false) => self.replace_soon(process),
             Err(error) => process.give_up(&error, &self.shared),
         }
     }
 
     /// Brings a session that was made by others, a parent or a command's environment, to what holds now.
-    /// `age_ns`: so long it has recorded what they said.
-    pub(super) fn catch_up(&mut self, session: &mut AppSession, age_ns: u64) {
-        if !self.was_changed {
-            return;
+    /// `age_ns`: so long it has recorded what they said. True: it has another filter, and needs a successor.
+    pub(super) fn catch_up(&mut self, session: &mut AppSession, age_ns: u64) -> bool {
+        if !self.changing.was_changed {
+            return false;
         }
-        let changed = match session.differs(&self.spec) {
-            Ok(Differs::Nothing) => return,
-            Ok(Differs::Rules | Differs::Records) => session.change(&self.spec),
-            Err(error) => Err(error),
+        let spec = self.spec_of(session.application());
+        let differs = session.differs(&spec);
+        // Its tracepoints may be on in part, whatever its rules are.
+        let is_in_part = session.application().started_ns() < self.changing.settled_ns;
+        let changed = match &differs {
+            Ok(Differs::Nothing) if !is_in_part => return false,
+            Ok(Differs::Nothing | Differs::Rules) => session.change(&spec),
+            Ok(Differs::Records) | Err(_) => Ok(()),
         };
-        {
+        if matches!(differs, Ok(Differs::Rules | Differs::Records)) {
             let mut outdated = lock(&self.found.outdated);
             outdated.processes += 1;
             outdated.longest_ns = outdated.longest_ns.max(age_ns);
         }
-        match changed {
+        let is_outdated = matches!(differs, Ok(Differs::Records));
+        match differs.and(changed) {
             Err(error) if !error.is_gone() => self.unreached(&error),
             _ => {}
         }
+        is_outdated
+    }
+
+    /// Its filter is to change: now, or as soon as that is possible.
+    pub(super) fn replace_soon(&mut self, process: &Arc<Traced>) {
+        if !self.changing.waiting.iter().any(|one| Arc::ptr_eq(&one.process, process)) {
+            let (process, since) = (Arc::clone(process), Instant::now());
+            self.try_replace(Waiting { process, since, is_told: false });
+        }
+    }
+
+    fn try_replace(&mut self, mut one: Waiting) {
+        self.changing.next = Some(Instant::now() + LOCK_PERIOD);
+        match self.replace(&one.process) {
+            Ok(()) if one.is_told => one.process.warn(format!(
+                "its filter was changed {:.1} s later than asked for: until then it recorded what the one before \
+                 selects",
+                one.since.elapsed().as_secs_f64()
+            )),
+            Ok(()) => {}
+            Err(error) if error.is_gone() => {}
+            // Somebody holds its memory, or sessions of it that have just ended are not taken yet.
+            Err(error @ (Error::Locked { .. } | Error::NoSlot { .. })) => {
+                if one.since.elapsed() >= LOCK_PATIENCE && !std::mem::replace(&mut one.is_told, true)
+                {
+                    one.process.warn(format!(
+                        "its filter could not be changed yet: {error}. It records what the one before selects"
+                    ));
+                }
+                self.changing.waiting.push(one);
+            }
+            Err(error) => one.process.warn(format!(
+                "its filter could not be changed: {error}. It records what the one before selects"
+            )),
+        }
+    }
+
+    /// Another session of the process takes the place of this one, which is a trace of its own.
+    fn replace(&mut self, process: &Arc<Traced>) -> Result<(), Error> {
+        self.make_place(process);
+        let spec = self.spec_of(process.application());
+        let next = match process.session().as_mut() {
+            None => return Ok(()),
+            // It may have changed again meanwhile.
+            Some(session) if session.differs(&spec)? != Differs::Records => {
+                return session.change(&spec);
+            }
+            Some(session) => {
+                let mut next = session.successor(&spec, &self.clock)?;
+                // Children of this moment have it.
+                self.remember(next.generation(), Clock::monotonic_ns().saturating_add(FORK_NS));
+                session.hand_over(&mut next, &spec)?;
+                next
+            }
+        };
+        process.replace();
+        self.changing.leaving.push(Arc::clone(process));
+        self.hand_to_pump(next, process.changes());
+        Ok(())
+    }
+
+    /// A flight recorder holds what has ended; of one process not more than it has slots for.
+    fn make_place(&self, process: &Traced) {
+        let inode = process.application().inode();
+        let of_it = |one: &&Arc<Traced>| one.application().inode() == inode && one.is_replaced();
+        let held: Vec<&Arc<Traced>> = self.processes.iter().filter(of_it).collect();
+        let oldest = held.len().saturating_sub(REPLACED_MAX - 1);
+        held.into_iter().take(oldest).for_each(|one| one.let_go());
+    }
+
+    /// What is under way: filters that could not be changed yet, and sessions that threads may still write to.
+    pub(super) fn go_on_changing(&mut self) {
+        let now = Instant::now();
+        if self.changing.due().is_none_or(|due| now < due) {
+            return;
+        }
+        self.changing.next = Some(now + LOCK_PERIOD);
+        for one in std::mem::take(&mut self.changing.waiting) {
+            if !one.process.has_ended() && !self.shared.is_stopping() {
+                self.try_replace(one);
+            }
+        }
+        let shared = Arc::clone(&self.shared);
+        self.changing.leaving.retain(|process| {
+            let mut session = process.session();
+            let Some(session) = session.as_mut().filter(|_| !process.has_ended()) else {
+                return false;
+            };
+            let is_quiet = session.is_quiet();
+            if is_quiet {
+                if let Err(error) = session.stop() {
+                    process.found(&error, &shared);
+                }
+                process.end();
+            }
+            !is_quiet
+        });
     }
 }

@@ -54,6 +54,52 @@ impl AppSession {
         self.problems.extend(restored.and_then(Result::err));
     }
 
+    /// A session in the place of this one, for what cannot change in place: its filter. It is ready, and nothing is on
+    /// in it; [`hand_over`](Self::hand_over) is next. Without that it leaves nothing when it is given up.
+    ///
+    /// # Errors
+    /// As of [`start_soon`](Self::start_soon); this session is as it was.
+    pub fn successor(&self, spec: &SessionSpec, clock: &Clock) -> Result<AppSession, Error> {
+        self.check_slot()?;
+        let prepared = AppSession::prepared(&self.app, spec, clock, self.generation);
+        prepared.map(|(session, _lock)| session)
+    }
+
+    /// Every tracepoint is off here and on in `to`, a [`successor`](Self::successor) by the same `spec`: each by one
+    /// operation, so that each event is recorded in one of the two. Records of threads that have just looked still come
+    /// here: until this [`is_quiet`](Self::is_quiet) it is not to be stopped.
+    ///
+    /// # Errors
+    /// The process' memory is damaged: nothing more can be learnt of it.
+    pub fn hand_over(&mut self, to: &mut AppSession, spec: &SessionSpec) -> Result<(), Error> {
+        self.check_slot()?;
+        to.check_slot()?;
+        let status = |one: &AppSession, value| {
+            one.u32(offset_of!(user::Session, status)).store(value, Ordering::SeqCst);
+        };
+        // Sequentially consistent, as the process' looks before and after it switches on: from here on it
+        // switches nothing on for this one, or we see what it has switched on.
+        status(to, user::SESSION_ACTIVE);
+        fence(Ordering::SeqCst);
+        let sweep = to.sweep(spec, self.bit())?;
+        status(self, user::SESSION_ENDING);
+        self.writers = Some(Writers::of(self.app.pid()));
+        to.left_armed.append(&mut self.left_armed);
+        to.rearm(sweep)?;
+        to.named_threads.clone_from(&self.named_threads);
+        if spec.vtid {
+            to.name_threads();
+        }
+        to.learn().map(drop)
+    }
+
+    /// Has every thread that may have looked before [`hand_over`](Self::hand_over) written its record since? Where that
+    /// cannot be known, some time has passed.
+    pub fn is_quiet(&mut self) -> bool {
+        let is_alive = self.app.is_alive();
+        self.writers.as_mut().is_none_or(|writers| !is_alive || writers.are_done())
+    }
+
     /// What the slot says, beside what is wanted.
     ///
     /// # Errors
@@ -163,6 +209,16 @@ impl AppSession {
             Err(error) => self.problems.push(error),
         }
         Ok(())
+    }
+
+    /// Do the rules select this tracepoint? `None`: it was not described yet.
+    pub(super) fn selects(&self, index: u32, spec: &SessionSpec) -> Option<bool> {
+        let described = self.app.described();
+        described.heading(index).map(|it| match (it.provider, it.name) {
+            // Whoever wants threads wants their names.
+            THREAD_NAME => spec.vtid && !spec.rules.as_str().is_empty(),
+            _ => spec.rules.select(it.provider, it.name, it.level),
+        })
     }
 
     /// Names that threads have now; they may have got them while nothing was recorded.
