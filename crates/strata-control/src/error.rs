@@ -36,6 +36,16 @@ pub enum ControlError {
         /// Its mode.
         mode: u32,
     },
+    /// The folder cannot be used.
+    #[error("sessions: {}: cannot {what}: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
     /// It cannot be open to this group.
     #[error("group '{group}': {why}; no session can be open to it")]
     Group {

@@ -60,7 +60,10 @@ impl Folder {
     /// As [`Folder::open`].
     pub fn open_in(above: &Path) -> Result<Folder, ControlError> {
         let path = above.join("strata-sessions");
-        let failed = |what| move |errno: Errno| system("", what, errno.into());
+        let failed = |what| {
+            let path = path.clone();
+            move |errno: Errno| ControlError::Folder { path, what, source: errno.into() }
+        };
         match fs::mkdir(&path, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(failed("make the folder for sockets")(errno)),
@@ -161,7 +164,11 @@ impl Folder {
     /// # Errors
     /// What the system says.
     pub fn entries(&self) -> Result<Vec<Entry>, ControlError> {
-        let failed = |errno: Errno| system("", "look at the folder for sockets", errno.into());
+        let what = "look at the folder for sockets";
+        let failed = |errno: Errno| {
+            let (path, source) = (self.path.clone(), errno.into());
+            ControlError::Folder { path, what, source }
+        };
         let mut entries = Vec::new();
         for file in fs::Dir::read_from(&self.fd).map_err(failed)? {
             let file = file.map_err(failed)?;

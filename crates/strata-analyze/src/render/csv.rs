@@ -9,8 +9,8 @@ use super::head::Head;
 use super::json::JsonFields;
 use super::number;
 use super::part::part_fields;
-use super::plan::{scope, Table};
-use super::shown::{FieldList, Part, Shown};
+use super::plan::Table;
+use super::shown::{scope, FieldList, Part, Shown};
 
 /// The columns that were asked for.
 #[derive(Debug)]

@@ -427,8 +427,8 @@ fn part_text<const COLOUR: bool>(
 ) {
     let mut values = Values::<COLOUR>::new(out, &plan.leads, elements);
     match &plan.shown {
-        Shown::Some(node) => event.visit(plan::scope(part), &mut Masked::new(node, &mut values)),
-        _ => event.visit(plan::scope(part), &mut values),
+        Shown::Some(node) => event.visit(shown::scope(part), &mut Masked::new(node, &mut values)),
+        _ => event.visit(shown::scope(part), &mut values),
     };
     values.finish();
 }

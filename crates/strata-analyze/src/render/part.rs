@@ -3,8 +3,7 @@
 use strata_ctf::read::Event;
 
 use super::json::JsonFields;
-use super::plan::scope;
-use super::shown::{Masked, Part, Shown};
+use super::shown::{scope, Masked, Part, Shown};
 
 /// `"a":1,"b":2`.
 pub(super) fn part_fields(event: &Event<'_>, part: Part, shown: &Shown, out: &mut Vec<u8>) {

@@ -1,6 +1,6 @@
 //! What is the same for all event records of a class, and of a packet; made once.
 
-use strata_ctf::read::{Event, FieldRef, Scope, Stream};
+use strata_ctf::read::{Event, FieldRef, Stream};
 use strata_model::schema::Structure;
 
 use super::format::Format;
@@ -10,16 +10,6 @@ use super::options::Options;
 use super::shown::{Part, Shown};
 use super::threads::thread_of;
 use super::value::{Colours, Leads};
-
-/// Where a part's fields are.
-pub fn scope(part: Part) -> Scope {
-    match part {
-        Part::Packet => Scope::PacketContext,
-        Part::Common => Scope::CommonContext,
-        Part::Context => Scope::SpecificContext,
-        Part::Payload => Scope::Payload,
-    }
-}
 
 /// Things by a small number, made when they are first asked for.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Which fields are shown: not those that are for the reader only, and those that were asked for.
 
 use strata_ctf::read::{FieldInfo, Reader, Visit};
-use strata_model::schema::{FieldClass, Integer, Structure};
+use strata_model::schema::{FieldClass, Integer, Scope, Structure};
 
 /// A part of an event record that a list of fields can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -369,5 +369,15 @@ impl<V: Visit> Visit for Masked<'_, '_, V> {
         if let Some(visitor) = self.leaf() {
             visitor.absent(field);
         }
+    }
+}
+
+/// Where a part's fields are.
+pub fn scope(part: Part) -> Scope {
+    match part {
+        Part::Packet => Scope::PacketContext,
+        Part::Common => Scope::CommonContext,
+        Part::Context => Scope::SpecificContext,
+        Part::Payload => Scope::Payload,
     }
 }

@@ -11,8 +11,8 @@ use strata_ctf::environment::THREAD_NAME_OF;
 use strata_ctf::read::{Event, EventClass, FieldRef, Message, Part, Reader, Scope, Value};
 use strata_model::EnvValue;
 
-use super::plan::scope;
 use super::shown;
+use super::shown::scope;
 
 /// Bytes of a stream that one worker reads at once.
 const PART_BYTES: u64 = 4 << 20;

@@ -8,7 +8,7 @@ use super::damage::DamageKind;
 use super::files::Files;
 use super::find::{self, StreamFiles};
 use super::hop::Place;
-use super::index::{is_there, Places};
+use super::places::{is_there, Places};
 use super::stream::{Packet, Stream};
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -101,6 +101,7 @@ mod index;
 mod lttng;
 mod offset;
 mod open;
+mod places;
 mod reader;
 mod resync;
 mod select;

@@ -1,7 +1,7 @@
 //! A trace cut into pieces that can be read apart from each other.
 
 use super::hop::{Hop, Opened, Place};
-use super::index::HEAD;
+use super::places::HEAD;
 use super::reader::Reader;
 use super::time::TimeRange;
 use std::cmp::Reverse;
