@@ -583,7 +583,8 @@ fn said(done: Result<(), SessionError>) -> Result<(), String> {
                 false => rules.join("; "),
             }
         }
-        _ => error.to_string(),
+        // A message is a line: what else there is shows where in the text it is.
+        _ => error.to_string().lines().next().unwrap_or_default().to_owned(),
     })
 }
 
