@@ -182,7 +182,7 @@ impl Maker for Layers<'_> {
         Ok(match (layer, &options.kernel) {
             (LayerOf::Kernel, Some(kernel)) => {
                 let asked = kernel::Asked { options, kernel, context, stop: self.stop };
-                Box::new(KernelLayer::begin(&asked, notify)?)
+                Box::new(KernelLayer::begin(&asked, notify).map_err(of_plan)?)
             }
             _ => {
                 let (clock, filter) = (Arc::clone(&self.clock), filtered::program(options)?);
@@ -515,6 +515,17 @@ impl<'a> Standing<'a> {
         watch.has_applications = has_applications;
         watch.elapsed = since.elapsed();
         self.ground.report(&options(&self.plan), &watch, end, ended, (Vec::new(), None))
+    }
+}
+
+/// What works without the kernel is told in the words of sessions.
+fn of_plan(error: SessionError) -> SessionError {
+    match error {
+        SessionError::Kernel { cause, .. } => {
+            let asked = "the kernel's rules (strata disable-event -k --all)".to_owned();
+            SessionError::Kernel { cause, asked }
+        }
+        other => other,
     }
 }
 
