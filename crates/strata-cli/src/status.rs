@@ -156,3 +156,65 @@ fn details(facts: &Facts) -> String {
 fn is(facts: &Facts, key: &str) -> bool {
     facts.get(key).and_then(Value::as_bool).unwrap_or(false)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Facts {
+        let facts = json!({
+            "name": "fr", "pid": 7, "state": "recording", "seconds": 1.5, "mode": "snapshot",
+            "output": null, "records": 12, "discarded": 0, "overwritten": 3,
+            "channels": [
+                {
+                    "layer": "user", "channel": "channel0", "enabled": true, "loss": "overwrite",
+                    "num_subbuf": 8, "subbuf_size": 65536, "records": 12, "discarded": 0,
+                    "overwritten": 3, "contexts": ["vpid"],
+                    "events": [
+                        { "rule": "a:*", "filter": "n > 3", "exclude": ["a:x"], "enabled": true, "matched": 2 },
+                        { "rule": "b:\u{1b}", "filter": null, "exclude": [], "enabled": true, "matched": 0 },
+                        { "rule": "c:*", "filter": null, "exclude": [], "enabled": true, "matched": null },
+                        { "rule": "d:*", "filter": null, "exclude": [], "enabled": false, "matched": 4 },
+                    ],
+                },
+                { "layer": "kernel", "channel": "big", "enabled": false, "events": [] },
+            ],
+            "tracked": { "pids": [1, 2], "uids": null, "names": [] },
+            "not_reached": [{ "pid": 9, "name": "n", "reason": "why" }],
+            "nr_not_reached": 3,
+        });
+        facts.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn status_of_one_session_has_its_channels_rules_and_who_is_missing() {
+        let text = details(&facts());
+        for line in [
+            "user channel0: overwrite, 8 × 64.0 KiB for each CPU; 12 records, 0 discarded, 3 overwritten",
+            "  contexts: vpid",
+            "  a:*                              matches 2  but a:x  if n > 3",
+            "  c:*                              not yet looked for",
+            "  d:*                              disabled",
+            "tracked pids: 1, 2",
+            "tracked names: none",
+            "not reached:",
+            "  n (9): why",
+            "  and 2 more",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}: {text}");
+        }
+        assert!(text.contains("kernel big (disabled)") && !text.contains("uids"), "{text}");
+        assert!(text.contains("matches nothing") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn status_of_sessions_that_say_little_or_nonsense_is_a_table_all_the_same() {
+        let odd = json!({ "name": 3, "seconds": -1e300, "channels": 7, "not_reached": [1], "tracked": [] });
+        let odd = odd.as_object().unwrap().clone();
+        let text = table(&[facts(), odd.clone()]);
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.contains("in memory"), "{text}");
+        assert_eq!(details(&odd), "");
+        assert_eq!(to_json(vec![odd])["sessions"][0]["name"], 3);
+    }
+}

@@ -51,6 +51,25 @@ pub(crate) struct Wanted {
     pub(crate) tracked: Tracked,
 }
 
+impl Wanted {
+    /// What it is besides rules, in words for people.
+    pub(crate) fn besides_rules(&self) -> Vec<String> {
+        let Tracked { pids, uids, gids, names, cgroups } = &self.tracked;
+        // Every record has it.
+        let contexts = self.contexts.iter().filter(|name| *name != "vtid");
+        let tracked = [
+            ("numbers", pids.is_some()),
+            ("users", uids.is_some()),
+            ("groups", gids.is_some()),
+            ("names", names.is_some()),
+            ("cgroups", cgroups.is_some()),
+        ];
+        let tracked = tracked.into_iter().filter(|(_, is)| *is);
+        let tracked = tracked.map(|(kind, _)| format!("processes by {kind}"));
+        contexts.map(|name| format!("context '{name}'")).chain(tracked).collect()
+    }
+}
+
 /// What a command inherits, so that it can be recorded from its first instruction on.
 #[derive(Debug, Default)]
 pub(crate) struct Inheritance<'l> {
@@ -107,6 +126,12 @@ pub(crate) trait Layer {
     /// # Errors
     /// What the system says, or what is wrong with a rule.
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError>;
+
+    /// What of this it has no way to record, in words for people: it is refused before anything is changed. A layer
+    /// that can do more than rules says so here.
+    fn lacks(&self, wanted: &Wanted) -> Vec<String> {
+        wanted.besides_rules()
+    }
 
     /// Records nothing until [`Layer::resume`]; what was recorded stays, and goes on being moved.
     fn pause(&mut self);

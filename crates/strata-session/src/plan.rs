@@ -330,6 +330,8 @@ impl Plan {
         if self.version != VERSION {
             return Err(PlanError::Version { found: self.version });
         }
+        let sizes = self.buffers(self.subbuf_size, self.num_subbuf).check();
+        sizes.map_err(|why| PlanError::Sizes { channel: CHANNEL.to_owned(), why })?;
         at_most("channels of a session", self.channels.len(), CHANNELS_MAX)?;
         let mut names = HashSet::new();
         for channel in &self.channels {
@@ -409,17 +411,23 @@ impl Plan {
             (channel.subbuf_size.or(self.subbuf_size), channel.num_subbuf.or(self.num_subbuf));
         let default = Options::default();
         Options {
-            hold: self.snapshot,
             mode: match (self.snapshot, channel.mode) {
                 (true, _) | (false, Some(Loss::Overwrite)) => LossMode::Overwrite,
                 (false, Some(Loss::Discard) | None) => LossMode::Discard,
             },
+            flush: channel.flush_ms.map_or(default.flush, Duration::from_millis),
+            ..self.buffers(size, number)
+        }
+    }
+
+    fn buffers(&self, size: Option<u64>, number: Option<u32>) -> Options {
+        Options {
+            hold: self.snapshot,
             subbuf_bytes: size.unwrap_or(SUBBUF_BYTES),
             nr_subbufs: number.unwrap_or(NR_SUBBUFS),
             is_size_given: size.is_some() || number.is_some(),
-            flush: channel.flush_ms.map_or(default.flush, Duration::from_millis),
             everyone: true,
-            ..default
+            ..Options::default()
         }
     }
 

@@ -182,7 +182,7 @@ impl Maker for Layers<'_> {
         Ok(match (layer, &options.kernel) {
             (LayerOf::Kernel, Some(kernel)) => {
                 let asked = kernel::Asked { options, kernel, context, stop: self.stop };
-                Box::new(KernelLayer::begin(&asked, notify)?)
+                Box::new(KernelLayer::begin(&asked, notify).map_err(of_plan)?)
             }
             _ => {
                 let (clock, filter) = (Arc::clone(&self.clock), filtered::program(options)?);
@@ -371,6 +371,11 @@ impl<'a> Standing<'a> {
 
     /// Changes layers; if one cannot, those before it are changed back.
     fn tell(&mut self, changes: &[(usize, Wanted)]) -> Result<(), SessionError> {
+        for (index, wanted) in changes {
+            let made = &self.made[*index];
+            let Some(layer) = self.session.layer(*index) else { continue };
+            check_lacks(made.layer, &**layer, wanted, &made.wanted.tracked)?;
+        }
         for (number, (index, wanted)) in changes.iter().enumerate() {
             let Some(layer) = self.session.layer(*index) else { continue };
             let Err(error) = layer.change(wanted) else { continue };
@@ -411,14 +416,10 @@ impl<'a> Standing<'a> {
         });
         let mut layer = self.maker.make(channel.layer, &options, &context, notify)?;
         // The options have the rules, and the numbers of processes.
-        let more = more_than_options(&wanted);
-        if !more.is_empty() {
-            layer.change(&wanted).map_err(|error| match error {
-                SessionError::Unchangeable { layer } => {
-                    SessionError::Missing { layer, what: more.join(", ") }
-                }
-                other => other,
-            })?;
+        check_lacks(channel.layer, &*layer, &wanted, &wanted.tracked)?;
+        let besides = Tracked { pids: None, ..wanted.tracked.clone() };
+        if !(Wanted { tracked: besides, ..wanted.clone() }).besides_rules().is_empty() {
+            layer.change(&wanted)?;
         }
         let (of, name) = (channel.layer, channel.name.clone());
         Ok((Made { layer: of, channel: name, wanted, options, is_paused: false }, layer))
@@ -518,6 +519,17 @@ impl<'a> Standing<'a> {
     }
 }
 
+/// What works without the kernel is told in the words of sessions.
+fn of_plan(error: SessionError) -> SessionError {
+    match error {
+        SessionError::Kernel { cause, .. } => {
+            let asked = "the kernel's rules (strata disable-event -k --all)".to_owned();
+            SessionError::Kernel { cause, asked }
+        }
+        other => other,
+    }
+}
+
 /// What all channels have in common.
 fn options(plan: &Plan) -> Options {
     Options {
@@ -533,17 +545,23 @@ fn folder_of(channel: &str) -> Option<String> {
     (channel != CHANNEL).then(|| channel.to_owned())
 }
 
-/// What is wanted that options do not say, for messages.
-fn more_than_options(wanted: &Wanted) -> Vec<String> {
-    let Tracked { pids: _, uids, gids, names, cgroups } = &wanted.tracked;
-    // Every record of a program has it.
-    let contexts = wanted.contexts.iter().filter(|name| *name != "vtid");
-    let mut more: Vec<String> = contexts.map(|name| format!("context '{name}'")).collect();
-    let tracked =
-        [("users", uids.is_some()), ("groups", gids.is_some()), ("names", names.is_some())];
-    let tracked = tracked.into_iter().chain([("cgroups", cgroups.is_some())]);
-    more.extend(tracked.filter(|(_, is)| *is).map(|(kind, _)| format!("processes by {kind}")));
-    more
+/// # Errors
+/// There is something that a layer has no way to record; `before`: what it does already.
+fn check_lacks(
+    of: LayerOf,
+    layer: &dyn Layer,
+    wanted: &Wanted,
+    before: &Tracked,
+) -> Result<(), SessionError> {
+    let mut more = wanted.clone();
+    if more.tracked.pids == before.pids {
+        more.tracked.pids = None;
+    }
+    let lacks = layer.lacks(&more);
+    match lacks.is_empty() {
+        true => Ok(()),
+        false => Err(SessionError::Missing { layer: of.name(), what: lacks.join(", ") }),
+    }
 }
 
 /// # Errors
@@ -583,7 +601,8 @@ fn said(done: Result<(), SessionError>) -> Result<(), String> {
                 false => rules.join("; "),
             }
         }
-        _ => error.to_string(),
+        // A message is a line: what else there is shows where in the text it is.
+        _ => error.to_string().lines().next().unwrap_or_default().to_owned(),
     })
 }
 

@@ -100,3 +100,48 @@ impl RuleFilters {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_of_several_rules_is_asked_what_one_of_them_asks() {
+        let catalog = match crate::kernel::catalog() {
+            Ok(catalog) => catalog,
+            Err(error) => return eprintln!("skip: {error}"),
+        };
+        let filter = |text: &str| (!text.is_empty()).then(|| Filter::parse(text).unwrap());
+        let rules = [
+            ("sched_switch", "prev_prio < 3"),
+            ("sched_switch", "next_prio < 4"),
+            ("sched_process_*", "pid > 1"),
+            ("sched_process_fork", ""),
+            ("syscall_exit_openat", "ret < 0"),
+            ("syscalls:openat,!compat_*", "dfd == 3"),
+            ("syscalls:close", ""),
+        ];
+        let asked = KernelOptions {
+            rules: rules.iter().map(|(rule, _)| (*rule).to_owned()).collect(),
+            rule_filters: rules.iter().map(|(_, text)| filter(text)).collect(),
+            ..KernelOptions::default()
+        };
+        let filters = RuleFilters::new(&asked, &catalog).unwrap();
+        let selected = Selection::parse(&asked.rules).unwrap().apply(&catalog).events;
+        let of = |name: &str| {
+            let chosen = selected.iter().find(|one| one.event.name == name).unwrap();
+            filters.of(chosen).unwrap().map(|filter| filter.text().to_owned())
+        };
+        assert_eq!(of("sched_switch").unwrap(), "(prev_prio < 3) || (next_prio < 4)");
+        // One that asks nothing is enough.
+        assert_eq!(of("sched_process_fork"), None);
+        assert_eq!(of("sched_process_exit").unwrap(), "(pid > 1)");
+        assert_eq!(of("close"), None);
+        // What is of one end is asked of that one.
+        assert_eq!(
+            of("openat").unwrap(),
+            r#"(name == "syscall_exit_openat" && (ret < 0)) || (dfd == 3)"#
+        );
+        assert!(are_all(&KernelOptions::default()) && !are_all(&asked));
+    }
+}

@@ -4,36 +4,40 @@ use strata_filter::distance_within;
 
 use super::{at_most, Channel, LayerOf, PlanError};
 
-/// What records can have besides their fields, and in which layers. A name that ends with ':' begins others.
-const CONTEXTS: [(&str, bool, bool); 28] = [
-    ("vtid", true, true),
-    ("vpid", true, true),
-    ("tid", true, true),
-    ("pid", true, true),
+/// What records can have besides their fields, and in which layers: programs', the kernel's. A name that ends with ':'
+/// begins others.
+const CONTEXTS: [(&str, bool, bool); 31] = [
+    ("vtid", true, false),
+    ("vpid", true, false),
+    ("tid", false, true),
+    ("pid", false, true),
     ("ppid", false, true),
     ("procname", true, true),
     ("threadname", true, false),
     ("pthread_id", true, false),
     ("cpu_id", true, true),
-    ("uid", true, true),
-    ("gid", true, true),
-    ("vuid", true, true),
-    ("veuid", true, true),
-    ("vgid", true, true),
-    ("vegid", true, true),
-    ("prio", false, true),
     ("ip", true, false),
-    ("cgroup", true, true),
     ("callstack_user", true, true),
     ("callstack_kernel", false, true),
-    ("cgroup_ns", true, true),
-    ("ipc_ns", true, true),
-    ("mnt_ns", true, true),
-    ("net_ns", true, true),
-    ("pid_ns", true, true),
-    ("user_ns", true, true),
-    ("uts_ns", true, true),
-    ("perf:", true, true),
+    ("uid", false, true),
+    ("gid", false, true),
+    ("vuid", true, false),
+    ("veuid", true, false),
+    ("vsuid", true, false),
+    ("vgid", true, false),
+    ("vegid", true, false),
+    ("vsgid", true, false),
+    ("prio", false, true),
+    ("cgroup", false, true),
+    ("cgroup_ns", true, false),
+    ("ipc_ns", true, false),
+    ("mnt_ns", true, false),
+    ("net_ns", true, false),
+    ("pid_ns", true, false),
+    ("time_ns", true, false),
+    ("user_ns", true, false),
+    ("uts_ns", true, false),
+    ("perf:thread:", true, false),
 ];
 
 /// Contexts of a channel.

@@ -200,6 +200,8 @@ fn channel_that_cannot_be_is_refused_in_the_words_of_its_flags() {
 #[test]
 fn sizes_are_the_channel_s_or_the_session_s() {
     let session = Plan { subbuf_size: Some(8192), ..Plan::new(true, None) };
+    let odd = Plan { subbuf_size: Some(5000), ..session.clone() };
+    assert!(odd.check().unwrap_err().to_string().contains("--subbuf-size=5000"));
     let own = ChannelChange { num_subbuf: Some(4), ..channel(LayerOf::User, "c") };
     let plan = session.changed(&Change::EnableChannel(own)).unwrap();
     let plan = plan.changed(&user(&["a:*"])).unwrap();
@@ -238,14 +240,14 @@ fn contexts_are_those_of_the_layer() {
         let contexts = names.iter().map(|name| (*name).to_owned()).collect();
         Change::AddContext(ContextChange { layer, channel: None, contexts })
     };
-    let plan = after(&[add(LayerOf::User, &["vpid", "perf:cpu:cycles"])]);
-    assert_eq!(plan.channels[0].contexts, ["vpid", "perf:cpu:cycles"]);
+    let plan = after(&[add(LayerOf::User, &["vpid", "perf:thread:task-clock"])]);
+    assert_eq!(plan.channels[0].contexts, ["vpid", "perf:thread:task-clock"]);
     let text = refused(&plan, &add(LayerOf::User, &["procnam"]));
     assert!(text.contains("Did you mean 'procname'"), "{text}");
     let text = refused(&plan, &add(LayerOf::User, &["callstack_kernel"]));
     assert!(text.contains("user layer has none"), "{text}");
     assert!(refused(&plan, &add(LayerOf::User, &["vpid"])).contains("has this context"));
-    assert!(refused(&plan, &add(LayerOf::User, &["perf:"])).contains("none of this name"));
+    assert!(refused(&plan, &add(LayerOf::User, &["perf:thread:"])).contains("none of this name"));
 }
 
 #[test]

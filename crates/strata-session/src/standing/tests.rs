@@ -14,7 +14,8 @@ use crate::scratch_tests::Scratch;
 /// What layers were told, in its order.
 type Told = Arc<Mutex<Vec<String>>>;
 
-/// A layer that writes down what it is told. Rules that begin with `bad` it cannot record.
+/// A layer that writes down what it is told. Rules that begin with `bad` it cannot be changed to, and beside those
+/// that begin with `poor` it can record nothing else.
 struct Noted {
     name: &'static str,
     told: Told,
@@ -55,6 +56,13 @@ impl Layer for Noted {
         let whom: Vec<String> = pids.chain(uids).collect();
         self.note(&format!("change {} of {}", rules.join(","), whom.join(",")));
         Ok(())
+    }
+
+    fn lacks(&self, wanted: &Wanted) -> Vec<String> {
+        match wanted.rules.iter().any(|rule| rule.text.starts_with("poor")) {
+            true => wanted.besides_rules(),
+            false => Vec::new(),
+        }
     }
 
     fn pause(&mut self) {
@@ -255,10 +263,22 @@ fn what_options_do_not_say_a_layer_is_told_before_it_starts() {
     assert_eq!(bench.told(), ["user make a:*", "user change a:* of uid7", "user start"]);
     // One that cannot says what it is that it cannot.
     let mut bench = Bench::new();
-    bench.enable(LayerOf::Kernel, "bad_*").unwrap();
+    bench.enable(LayerOf::User, "a:*").unwrap();
+    bench.enable(LayerOf::Kernel, "poor_*").unwrap();
     bench.change(&track(&[7])).unwrap();
     let error = bench.start().unwrap_err().to_string();
     assert_eq!(error, "kernel: processes by users cannot be recorded");
+    // So it is while it records, before any layer is told. Numbers it was made with.
+    let pids = |pid| Change::Track(Tracked { pids: Some(vec![pid]), ..Tracked::default() });
+    bench.change(&Change::TrackAll(vec![crate::plan::Kind::Uids])).unwrap();
+    bench.change(&pids(1)).unwrap();
+    bench.start().unwrap();
+    bench.told();
+    bench.enable(LayerOf::Kernel, "more").unwrap();
+    assert_eq!(bench.told(), ["kernel change poor_*,more of 1"]);
+    let error = bench.change(&pids(2)).unwrap_err().to_string();
+    assert_eq!(error, "kernel: processes by numbers cannot be recorded");
+    assert!(bench.told().is_empty());
 }
 
 #[test]
