@@ -12,6 +12,7 @@
 #include "follow.bpf.h"
 #include "filter.bpf.h"
 #include "track.bpf.h"
+#include "context.bpf.h"
 
 /* What this program records. */
 const volatile struct strata_abi_kernel_event event SEC(".rodata.event");
@@ -48,7 +49,7 @@ STRATA_INLINE bool strata_passes_early(uint64_t which, strata_filter_argument *a
 	return !STRATA_IS_EARLY || strata_filter_early(&event.filter[which], argument, context);
 }
 
-/* The context of every record: the thread's id. */
+/* The context of every record: the thread's id. Others may follow, see context.bpf.h. */
 #define STRATA_CONTEXT_BYTES 4u
 
 /*
@@ -106,23 +107,39 @@ STRATA_INLINE int strata_record_begin_part(struct strata_record *r, enum strata_
 	struct strata_ring_event e = { id, STRATA_CONTEXT_BYTES + payload_bytes, 1 };
 	struct strata_ring_stream stream;
 	struct strata_ring_slot slot;
-	int error;
+	int error, taken = 0;
 
+	/* Of all programs of a session, or none; the verifier knows. These records go the long way. */
+	if (event.contexts && part == STRATA_RECORD_FAST)
+		return -EAGAIN;
 	/* The loader has no more event record classes: a header is long for its time only. */
 	__builtin_assume(id < STRATA_RING_LARGE_EXTENDED);
 	if (!strata_stream_here(&stream))
 		return -ENXIO;
+	if (part != STRATA_RECORD_FAST && event.contexts) {
+		taken = strata_context_take(event.contexts);
+		if (taken < 0) {
+			strata_ring_add(&strata_config, &stream.shared->discarded_nested, 1);
+			return -EBUSY;
+		}
+		e.payload_bytes += (uint32_t)taken & 0xffff;
+	}
 	if (part == STRATA_RECORD_FAST)
 		error = strata_ring_reserve_fast(&strata_config, &stream, &e, &slot);
 	else if (part == STRATA_RECORD_REST)
 		error = strata_ring_reserve_rest(&strata_config, &stream, &e, &slot);
 	else
 		error = strata_ring_reserve(&strata_config, &stream, &e, &slot);
-	if (error)
+	if (error) {
+		if (part != STRATA_RECORD_FAST && event.contexts)
+			strata_context_give(taken, NULL);
 		return error;
+	}
 	*(volatile uint32_t *)(void *)slot.cursor = (uint32_t)pid_tgid;
 	strata_fetch_ahead(slot.cursor);
 	slot.cursor += STRATA_CONTEXT_BYTES;
+	if (part != STRATA_RECORD_FAST && event.contexts)
+		slot.cursor += strata_context_give(taken, slot.cursor);
 	r->stream = stream;
 	r->slot = slot;
 	r->slot.stream = NULL;

@@ -157,6 +157,29 @@ pub struct Part {
     pub addend: i64,
 }
 
+/// Contexts, by their bits in [`Event::contexts`]: the process.
+pub const CONTEXT_PID: u32 = 0;
+/// Its parent.
+pub const CONTEXT_PPID: u32 = 1;
+/// The thread's name.
+pub const CONTEXT_PROCNAME: u32 = 2;
+/// The real user.
+pub const CONTEXT_UID: u32 = 3;
+/// The real group.
+pub const CONTEXT_GID: u32 = 4;
+/// The priority.
+pub const CONTEXT_PRIO: u32 = 5;
+/// The control group.
+pub const CONTEXT_CGROUP: u32 = 6;
+/// Call stack in the kernel.
+pub const CONTEXT_STACK: u32 = 7;
+/// Call stack of the program.
+pub const CONTEXT_USER_STACK: u32 = 8;
+/// Addresses of a stack.
+pub const STACK_FRAMES: u32 = 64;
+/// All contexts of a record \[byte\].
+pub const CONTEXT_MAX: u32 = 1088;
+
 /// [`Test::operand`]: a field.
 pub const FIELD: u8 = 0;
 /// [`Test::operand`]: the process' id.
@@ -244,8 +267,8 @@ pub struct Event {
     pub reserved: u8,
     /// In [`Control::on`].
     pub switch_at: u32,
-    /// Zero.
-    pub reserved1: u32,
+    /// What records have between the thread and the payload: a bit for each context.
+    pub contexts: u32,
     /// The payload.
     pub part: [Part; PARTS_MAX],
     /// What is recorded; the second one is the exit's of a system call.

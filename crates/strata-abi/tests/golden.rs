@@ -105,6 +105,8 @@ fn kernel_mirror() -> String {
     constants!(out, kernel, "STRATA_ABI_KERNEL_", SLACK PAYLOAD_MAX TEXT_MAX PARTS_MAX TESTS_MAX EARLY_MAX
         SYSCALLS COMPAT COMPAT_UNKNOWN UNKNOWN SWITCHES ON ON_TRACKED TRACK_PID
         TRACK_UID TRACK_GID TRACK_NAME TRACK_CGROUP TRACK_PREFIXES TRACK_GENERATION TRACK_MAX TRACK_LEVELS
+        CONTEXT_PID CONTEXT_PPID CONTEXT_PROCNAME CONTEXT_UID CONTEXT_GID CONTEXT_PRIO CONTEXT_CGROUP CONTEXT_STACK CONTEXT_USER_STACK
+        STACK_FRAMES CONTEXT_MAX
         FOLLOW_TASKS FOLLOW_NONE FOLLOW_AT_EXEC FOLLOW_ALL COPY TEXT TEXT_REL BYTES
         BYTES_REL REGISTER MEMORY CONSTANT STRING STRING_AT NO_REGISTER FIELD PID TID CPU CGROUP COMM CHARS
         EQUAL LESS LESS_OR_EQUAL LESS_SIGNED LESS_EQ_SIGNED PASS REJECT ARG_NONE ARG_U32 ARG_U64
@@ -122,7 +124,7 @@ fn kernel_mirror() -> String {
         offset yes no mask value mask_high value_high);
     layout!(out, "strata_abi_kernel_filter", kernel::Filter, nr_tests nr_early test);
     layout!(out, "strata_abi_kernel_event", kernel::Event, id followed nr_parts reads_again reserved
-        switch_at reserved1 part
+        switch_at contexts part
         filter);
     layout!(out, "strata_abi_kernel_syscall", kernel::Syscall, entry_id exit_id kind exit_kind
         fixed_bytes nr_args offset flags);

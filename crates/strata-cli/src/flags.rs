@@ -9,7 +9,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use strata_analyze::length::parse_duration;
 use strata_filter::Filter;
 use strata_kernel::selection::{Selection, SelectionError};
-use strata_session::options::{KernelOptions, Options, Version, NR_SUBBUFS, SUBBUF_BYTES};
+use strata_session::options::{
+    Contexts, KernelOptions, Options, Version, NR_SUBBUFS, SUBBUF_BYTES,
+};
 use strata_session::report::LossMode;
 use strata_session::{processes_of, ContextError, EventContexts, NameError, RuleError, Rules};
 
@@ -240,7 +242,7 @@ pub struct RecordFlags {
     probe: Vec<String>,
 
     /// Record no events of the kernel; -u '*:*' is the same
-    #[arg(long, conflicts_with_all = ["kernel", "probe", "all_processes", "lttng_env"])]
+    #[arg(long, conflicts_with_all = ["kernel", "probe", "all_processes", "lttng_env", "kernel_context"])]
     no_kernel: bool,
 
     /// Record only those events that EXPRESSION selects, such as 'myapp:request && size > 4096' or
@@ -251,6 +253,11 @@ pub struct RecordFlags {
     /// Record system calls, page faults and signals of every process, not only of those asked for
     #[arg(long)]
     all_processes: bool,
+
+    /// Let records of the kernel's events say more of the thread that they happened in, such as
+    /// 'pid,procname,callstack_kernel'; tid is always there
+    #[arg(long, value_name = "LIST")]
+    kernel_context: Vec<String>,
 
     /// Let the kernel's trace say that LTTng recorded it, as Trace Compass' kernel analyses want it
     #[arg(long)]
@@ -623,9 +630,14 @@ impl RecordFlags {
                 rule_filters: Vec::new(),
                 all_processes: self.all_processes,
                 as_lttng: self.lttng_env,
+                contexts: Contexts::parse(&self.kernel_context)?,
             }));
         }
-        let flags = [("--all-processes", self.all_processes), ("--lttng-env", self.lttng_env)];
+        let flags = [
+            ("--all-processes", self.all_processes),
+            ("--lttng-env", self.lttng_env),
+            ("--kernel-context", !self.kernel_context.is_empty()),
+        ];
         if let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) {
             bail!(
                 "{flag}: no event of the kernel is recorded, since --user names tracepoints of \

@@ -212,7 +212,8 @@ fn settle(object: &libbpf_rs::Object, job: &Job) -> Result<Loaded, Reason> {
 
 fn prepare(loader: &Loader, job: &Job) -> Result<libbpf_rs::OpenObject, Reason> {
     let Job { unit, switch, .. } = job;
-    let event = Event { switch_at: switch.at(), ..unit.event };
+    let contexts = loader.contexts().bits();
+    let event = Event { switch_at: switch.at(), contexts, ..unit.event };
     let layouts = syscalls::layouts();
     // SAFETY: integers only, without padding.
     let mut constants = vec![(".rodata.event", unsafe { bytes_of(&event) })];

@@ -13,6 +13,7 @@ mod attaching;
 pub mod capability;
 pub mod catalog;
 mod classes;
+mod contexts;
 mod control;
 pub mod doctor;
 pub mod elf;
@@ -36,6 +37,7 @@ pub mod uprobe;
 pub mod usdt;
 
 pub use classes::Classes;
+pub use contexts::{ContextError, Contexts};
 pub use error::{Error, Reason};
 pub use event::{KernelEvent, Probe, Source};
 pub use follow::Follow;

@@ -1,5 +1,6 @@
 //! Objects opened, given their constants, and loaded; the maps that they share.
 
+use crate::contexts::Contexts;
 use crate::error::{Error, Reason};
 use crate::object::Object;
 use libbpf_rs::{MapCore, MapHandle, MapMut, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel};
@@ -10,8 +11,16 @@ use strata_abi::kernel;
 use strata_ring::{Attr, LossMode, StreamLayout};
 
 /// Maps that are made once, by the first object that has them.
-const SHARED: [&str; 7] =
-    ["rings", ".data.control", "tracked", "followed", ".rodata.sizes", "scratches", "slots"];
+const SHARED: [&str; 8] = [
+    "contexts",
+    "rings",
+    ".data.control",
+    "tracked",
+    "followed",
+    ".rodata.sizes",
+    "scratches",
+    "slots",
+];
 
 /// Lines that libbpf says before an error; the kernel's log is one of them, and long.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
@@ -89,6 +98,7 @@ pub(crate) struct Loader {
     value_bytes: u32,
     shared: HashMap<&'static str, OwnedFd>,
     tracked: Option<MapHandle>,
+    contexts: Contexts,
 }
 
 /// The bytes of a plain structure without padding that matters.
@@ -106,8 +116,14 @@ pub(crate) type Constants<'c> = [(&'static str, &'c [u8])];
 impl Loader {
     /// # Errors
     /// [`Error::TooLarge`].
-    pub(crate) fn new(attr: &Attr, layout: &StreamLayout) -> Result<Loader, Error> {
-        let value_bytes = value_bytes(layout);
+    pub(crate) fn new(
+        attr: &Attr,
+        layout: &StreamLayout,
+        contexts: Contexts,
+    ) -> Result<Loader, Error> {
+        // A record with contexts may seem to end later.
+        let more = if contexts == Contexts::default() { 0 } else { u64::from(kernel::SLACK) };
+        let value_bytes = value_bytes(layout) + more;
         if value_bytes >= VALUE_BYTES_MAX {
             return Err(Error::TooLarge {
                 found: attr.subbuf_bytes * attr.nr_subbufs,
@@ -128,6 +144,7 @@ impl Loader {
             value_bytes: value_bytes as u32,
             shared: HashMap::new(),
             tracked: None,
+            contexts,
         })
     }
 
@@ -214,6 +231,11 @@ impl Loader {
             self.keep(&map).map_err(|error| reason(&error))?;
         }
         Ok(object)
+    }
+
+    /// What the records of all programs have.
+    pub(crate) fn contexts(&self) -> Contexts {
+        self.contexts
     }
 
     /// The map of who is tracked, once an object is loaded.

@@ -2,6 +2,7 @@
 
 use crate::attach::Target;
 use crate::classes::id_of;
+use crate::contexts::Contexts;
 use crate::control::Table;
 use crate::error::Error;
 use crate::event::{KernelEvent, Probe};
@@ -93,13 +94,13 @@ struct Planner {
 }
 
 /// A stream's class without an event.
-pub(crate) fn stream_class() -> StreamClass {
+pub(crate) fn stream_class(contexts: Contexts) -> StreamClass {
     let tid = Field { name: "tid".into(), class: FieldClass::Integer(Integer::signed(4)) };
     StreamClass {
         id: 0,
         name: "channel0".into(),
         header: RecordHeader::Large,
-        context: vec![tid],
+        context: [tid].into_iter().chain(contexts.fields()).collect(),
         events: Vec::new(),
     }
 }

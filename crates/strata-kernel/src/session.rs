@@ -4,6 +4,7 @@ use crate::attach::Attached;
 use crate::attaching::Attaching;
 use crate::capability::{Capabilities, Capability};
 use crate::classes::Classes;
+use crate::contexts::Contexts;
 use crate::control::{Shared, Table, OF_ALL};
 use crate::error::{Error, Reason};
 use crate::event::KernelEvent;
@@ -49,6 +50,8 @@ pub struct Spec {
     pub events: Vec<SelectedEvent>,
     /// Of which processes.
     pub follow: Follow,
+    /// What their records say beside the thread.
+    pub contexts: Contexts,
 }
 
 /// How far attaching has got.
@@ -140,7 +143,7 @@ impl KernelSession {
         let limits = Limits::raise(planned.units.len());
         let (attr, remark) = fit_buffers(&attr)?;
         let layout = stream_layout(&attr)?;
-        let mut loader = Loader::new(&attr, &layout)?;
+        let mut loader = Loader::new(&attr, &layout, spec.contexts)?;
         let explained = |error| match error {
             Error::Load { what, reason } => Error::Load { what, reason: limits.explain(reason) },
             other => other,
@@ -162,7 +165,7 @@ impl KernelSession {
             loaded: Vec::new(),
             shared,
             channel,
-            classes: Classes::new(stream_class()),
+            classes: Classes::new(stream_class(spec.contexts)),
             problems: Vec::new(),
             absent: absent(&spec.follow),
             remark,
@@ -505,6 +508,7 @@ mod tests {
             nr_subbufs: 4,
             events: vec![selected],
             follow: Follow::Everyone,
+            contexts: Contexts::default(),
         };
         let session = match KernelSession::begin(spec, &mut |_| ControlFlow::Continue(())) {
             Ok(session) => session,

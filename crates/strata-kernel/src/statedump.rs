@@ -75,11 +75,13 @@ pub struct ProcessState {
 
 /// What all records of a dump have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct Stamp<'c> {
     /// CLOCK_MONOTONIC, when /proc was read \[ns\].
     pub now_ns: u64,
     /// The thread that writes them: their context.
     pub tid: u32,
+    /// What is behind it; see [`crate::Contexts::of_this_process`].
+    pub contexts: &'c [u8],
     /// Of [`event_classes`].
     pub first_id: u32,
 }
@@ -129,8 +131,8 @@ pub fn event_classes(first_id: u32) -> Vec<EventClass> {
 }
 
 /// The records of a dump, for a packet of the kernel's stream class: each a header of the "large" kind, the
-/// context (u32 tid), and the payload. In native byte order; all of one time.
-pub fn records(states: &[ProcessState], stamp: &Stamp) -> Vec<u8> {
+/// context (u32 tid, and what the stamp has), and the payload. In native byte order; all of one time.
+pub fn records(states: &[ProcessState], stamp: &Stamp<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity((states.len() + 2) * 96);
     begin(&mut out, stamp, 0);
     for state in states {
@@ -142,7 +144,7 @@ pub fn records(states: &[ProcessState], stamp: &Stamp) -> Vec<u8> {
 }
 
 /// Header and context.
-fn begin(out: &mut Vec<u8>, stamp: &Stamp, which: u32) {
+fn begin(out: &mut Vec<u8>, stamp: &Stamp<'_>, which: u32) {
     let id = stamp.first_id.saturating_add(which);
     match u16::try_from(id) {
         Ok(id) if id != EXTENDED => {
@@ -157,6 +159,7 @@ fn begin(out: &mut Vec<u8>, stamp: &Stamp, which: u32) {
         }
     }
     out.extend(stamp.tid.to_ne_bytes());
+    out.extend(stamp.contexts);
 }
 
 fn put(out: &mut Vec<u8>, state: &ProcessState) {

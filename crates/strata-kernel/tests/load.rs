@@ -7,19 +7,33 @@ use strata_kernel::catalog::Catalog;
 use strata_kernel::elf::Binary;
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::{
-    syscalls, Error, Follow, KernelEvent, KernelSession, Probe, Problem, SelectedEvent, Spec,
+    syscalls, Contexts, Error, Follow, KernelEvent, KernelSession, Probe, Problem, SelectedEvent,
+    Spec,
 };
 use strata_model::{Array, Element, Field, FieldClass, Integer, Sequence};
 use strata_ring::LossMode;
 
-const MODES: [LossMode; 2] = [LossMode::Discard, LossMode::Overwrite];
+/// The last one with all contexts, which need most stack where the ring does.
+const MODES: [(LossMode, bool); 3] =
+    [(LossMode::Discard, false), (LossMode::Overwrite, false), (LossMode::Overwrite, true)];
 
-fn session(loss_mode: LossMode, events: Vec<KernelEvent>) -> Option<KernelSession> {
+fn session(
+    (loss_mode, has_contexts): (LossMode, bool),
+    events: Vec<KernelEvent>,
+) -> Option<KernelSession> {
     let one =
         |event| SelectedEvent { event, entry: true, exit: true, filter: None, exit_filter: None };
     let events = events.into_iter().map(one).collect();
     let follow = Follow::Children;
-    let spec = Spec { loss_mode, subbuf_bytes: 1 << 16, nr_subbufs: 4, events, follow };
+    let names: Vec<&str> = Contexts::all().filter(|_| has_contexts).map(|(name, _)| name).collect();
+    let spec = Spec {
+        loss_mode,
+        subbuf_bytes: 1 << 16,
+        nr_subbufs: 4,
+        events,
+        follow,
+        contexts: Contexts::parse(&names).unwrap(),
+    };
     match KernelSession::begin(spec, &mut |_| std::ops::ControlFlow::Continue(())) {
         Ok(session) => Some(session),
         Err(error @ (Error::Rights { .. } | Error::NoBtf | Error::Machine { .. })) => {
@@ -74,12 +88,13 @@ fn system_calls_are_all_accepted() {
 fn tracepoints_of_every_shape_are_accepted() {
     let Some(catalog) = catalog() else { return };
     for mode in MODES {
-        // One in twelve; another start for each mode.
+        // One in twelve, with contexts in 240; another start for each mode.
+        let step = if mode.1 { 240 } else { 12 };
         let events: Vec<KernelEvent> = catalog
             .names()
             .filter(|name| !name.is_syscall)
-            .skip(mode as usize * 5)
-            .step_by(12)
+            .skip(mode.0 as usize * 5)
+            .step_by(step)
             .filter_map(|name| catalog.describe(name).ok())
             .collect();
         let nr = events.len();

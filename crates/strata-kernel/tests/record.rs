@@ -8,7 +8,8 @@ use strata_ctf::walk::{Record, Walker};
 use strata_kernel::catalog::Catalog;
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::{
-    syscalls, Error, Follow, KernelEvent, KernelSession, Problem, SelectedEvent, Spec, Tracked,
+    syscalls, Contexts, Error, Follow, KernelEvent, KernelSession, Problem, SelectedEvent, Spec,
+    Tracked,
 };
 use strata_model::{ByteOrder, StreamClass};
 use strata_ring::{Channel, LossMode};
@@ -73,7 +74,14 @@ fn tracepoint(system: &str, name: &str) -> SelectedEvent {
 }
 
 fn spec(events: Vec<SelectedEvent>, follow: Follow) -> Spec {
-    Spec { loss_mode: LossMode::Discard, subbuf_bytes: 1 << 20, nr_subbufs: 8, events, follow }
+    Spec {
+        loss_mode: LossMode::Discard,
+        subbuf_bytes: 1 << 20,
+        nr_subbufs: 8,
+        events,
+        follow,
+        contexts: strata_kernel::Contexts::default(),
+    }
 }
 
 /// `None`, and says why, where the kernel cannot be recorded.
@@ -105,9 +113,11 @@ fn read(channel: &mut Channel, class: &StreamClass) -> Records {
     let walker = Walker::new(class, ByteOrder::NATIVE).unwrap();
     let mut all = Records::new();
     let mut add = |record: Record<'_>| {
-        let tid = u32::from_ne_bytes(record.context.try_into().unwrap());
+        let (tid, others) = record.context.split_first_chunk().unwrap();
         let name = class.events[record.class].name.clone();
-        all.entry(name).or_default().push((tid, record.payload.to_vec()));
+        // What further contexts there are stands in front.
+        let payload = [others, record.payload].concat();
+        all.entry(name).or_default().push((u32::from_ne_bytes(*tid), payload));
     };
     for cpu in 0..channel.nr_streams() {
         let mut stream = channel.stream(cpu).unwrap();
@@ -467,4 +477,93 @@ fn only_who_is_tracked_is_recorded() {
         assert!(child.wait().unwrap().success());
     }
     session.stop();
+}
+
+/// Of all kinds of programs, in both ways in which each can write: what records say of the thread is what it is.
+#[test]
+fn contexts_are_what_proc_says_and_stacks_lead_through_the_kernel() {
+    let _alone = alone();
+    let names: Vec<&str> = Contexts::all().map(|(name, _)| name).collect();
+    let contexts = Contexts::parse(&names).unwrap();
+    let events = vec![
+        call("getppid"),
+        call("openat"),
+        tracepoint("sched", "sched_process_exit"),
+        tracepoint("sched", "sched_process_exec"),
+        tracepoint("sched", "sched_switch"),
+    ];
+    let spec = Spec { contexts, ..spec(events, Follow::Children) };
+    let Some(mut session) = begin(spec) else { return };
+    let mut channel = session.take_channel().unwrap();
+    session.start();
+    let mut process = child_process().spawn().unwrap();
+    let pid = process.id();
+    assert!(process.wait().unwrap().success());
+    session.stop();
+    let_programs_end();
+    let class = session.classes().stream_class();
+    let records = read(&mut channel, &class);
+    let word = |bytes: &[u8], at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+    let address =
+        |bytes: &[u8], at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    // SAFETY: it has no pointers. The child's is inherited.
+    let priority = (20 + unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }) as u32;
+    let mut checked = 0;
+    for name in ["syscall_entry_getppid", "syscall_exit_getppid", "syscall_entry_openat"] {
+        assert!(!records[name].is_empty(), "{name}");
+        for (_, bytes) in &records[name] {
+            assert_eq!((word(bytes, 0), word(bytes, 4)), (pid, std::process::id()), "{name}");
+            assert_eq!((word(bytes, 24), word(bytes, 28)), (uid, gid), "{name}");
+            assert_eq!(word(bytes, 32), priority, "{name}");
+            let frames = word(bytes, 44) as usize;
+            assert!((1..=64).contains(&frames), "{name}: {frames}");
+            let of_kernel = |at| address(bytes, 48 + at * 8) >> 63 == 1;
+            assert!((0..frames).all(of_kernel), "{name}");
+            let at = 48 + frames * 8;
+            let of_user = word(bytes, at) as usize;
+            assert!((1..=64).contains(&of_user), "{name}: {of_user}");
+            assert!(address(bytes, at + 4) >> 47 == 0, "{name}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 2 * CALLS);
+    let named =
+        |bytes: &[u8]| bytes[8..24].starts_with(b"exe\0") || bytes[8..24].starts_with(b"child\0");
+    assert!(records["syscall_entry_getppid"].iter().all(|(_, bytes)| named(bytes)));
+    // Payloads are behind all of it, as they are without.
+    let (_, bytes) = &records["syscall_exit_getppid"][0];
+    assert_eq!(number(bytes, bytes.len() - 8), i64::from(std::process::id()));
+    assert!(records["sched_process_exit"]
+        .iter()
+        .any(|(tid, bytes)| *tid == pid && word(bytes, 0) == pid));
+    assert!(records["sched_switch"].len() > 2);
+    // The idle task of the kernel has no program's stack.
+    let idle = records["sched_switch"].iter().find(|(tid, _)| *tid == 0);
+    if let Some((_, bytes)) = idle {
+        let frames = word(bytes, 44) as usize;
+        assert_eq!(word(bytes, 48 + frames * 8), 0);
+    }
+    // The kernel's own table says where the innermost ones are.
+    let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let mut symbols: Vec<(u64, &str)> = symbols
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ');
+            let at = u64::from_str_radix(words.next()?, 16).ok().filter(|at| *at != 0)?;
+            Some((at, words.nth(1)?))
+        })
+        .collect();
+    symbols.sort_unstable();
+    if symbols.is_empty() {
+        return eprintln!("skip: /proc/kallsyms may not be read");
+    }
+    let (_, bytes) = &records["syscall_entry_getppid"][0];
+    let path: Vec<&str> = (0..word(bytes, 44) as usize)
+        .filter_map(|at| {
+            let address = address(bytes, 48 + at * 8);
+            Some(symbols[..symbols.partition_point(|(from, _)| *from <= address)].last()?.1)
+        })
+        .collect();
+    assert!(path.iter().any(|name| name.contains("syscall")), "{path:?}");
 }

@@ -210,7 +210,14 @@ fn begin(
     };
     let events = calls.iter().map(one).collect();
     let follow = Follow::Children;
-    let spec = Spec { loss_mode, subbuf_bytes: 1 << 18, nr_subbufs: 4, events, follow };
+    let spec = Spec {
+        loss_mode,
+        subbuf_bytes: 1 << 18,
+        nr_subbufs: 4,
+        events,
+        follow,
+        contexts: strata_kernel::Contexts::default(),
+    };
     match KernelSession::begin(spec, &mut |_| std::ops::ControlFlow::Continue(())) {
         Ok(session) => {
             assert_eq!(session.problems(), [] as [Problem; 0]);

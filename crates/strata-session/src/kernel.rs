@@ -129,6 +129,7 @@ impl KernelLayer {
             nr_subbufs: u64::from(options.nr_subbufs),
             events: described,
             follow: follow(options, asked),
+            contexts: asked.contexts,
         };
         let mut progress = |now: strata_kernel::session::Progress| {
             let (attached, total) = (now.attached as u64, now.total as u64);
@@ -430,7 +431,7 @@ impl Attached {
             false => 0..0,
         };
         let (classes, as_lttng) = (session.classes().clone(), asked.as_lttng);
-        let trace = KernelTrace { uuid, classes, of_dump, as_lttng };
+        let trace = KernelTrace { uuid, classes, of_dump, contexts: asked.contexts, as_lttng };
         let kinds = Some(trace.kinds(context, uuid)?);
         let channel = session.take_channel();
         let not_run = Arc::new(AtomicU64::new(0));

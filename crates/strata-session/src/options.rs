@@ -8,6 +8,7 @@ use strata_abi::ring::{NR_SUBBUFS_MAX, NR_SUBBUFS_MIN, PAGE, SUBBUF_BYTES_MAX};
 
 pub use strata_ctf::metadata::Version;
 use strata_filter::Filter;
+pub use strata_kernel::Contexts;
 use strata_model::LossMode;
 use strata_user::{EventContexts, Rules};
 
@@ -27,6 +28,8 @@ pub struct KernelOptions {
     pub all_processes: bool,
     /// The trace says that lttng-modules recorded it.
     pub as_lttng: bool,
+    /// What records say beside the thread.
+    pub contexts: Contexts,
 }
 
 impl KernelOptions {
@@ -39,7 +42,10 @@ impl KernelOptions {
     /// Is it an error if the kernel cannot be recorded? It is none where nothing was said of it.
     #[must_use]
     pub fn is_required(&self) -> bool {
-        !self.is_default() || self.all_processes || self.as_lttng
+        !self.is_default()
+            || self.all_processes
+            || self.as_lttng
+            || self.contexts != Contexts::default()
     }
 
     /// The flags of `strata record` that ask for it: `--kernel and --filter`.
@@ -49,6 +55,7 @@ impl KernelOptions {
             (!self.probes.is_empty(), "--probe"),
             (self.all_processes, "--all-processes"),
             (self.as_lttng, "--lttng-env"),
+            (self.contexts != Contexts::default(), "--kernel-context"),
         ];
         let names: Vec<&str> =
             given.iter().filter(|(is_given, _)| *is_given).map(|(_, name)| *name).collect();
@@ -472,6 +479,7 @@ mod tests {
             rule_filters: Vec::new(),
             all_processes: true,
             as_lttng: true,
+            contexts: Contexts::default(),
         };
         let none = KernelOptions::default();
         for (options, flags) in [

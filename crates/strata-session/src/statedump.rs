@@ -9,6 +9,7 @@ use strata_ctf::packet::{Header, HEADER_BYTES};
 use strata_kernel::statedump::{
     event_classes, numbers_of_processes, process, records, states, Stamp,
 };
+use strata_kernel::Contexts;
 use strata_model::{StreamClass, Uuid};
 use strata_user::ask_each;
 
@@ -33,6 +34,7 @@ pub(crate) struct Place {
     pub(crate) stream_id: u32,
     pub(crate) stream_instance: u64,
     pub(crate) first_id: u32,
+    pub(crate) contexts: Contexts,
 }
 
 /// What was written.
@@ -57,7 +59,8 @@ pub(crate) fn write(sink: &mut dyn Sink, place: &Place) -> Result<Dump, Error> {
     // Who is held in execve() is not in it: the kernel does not say more than its name.
     let found = ask_each(&numbers_of_processes(root), move |pid| process(root, pid));
     let states = states(found.into_iter().map(|(_, found)| found).collect());
-    let stamp = Stamp { now_ns, tid: std::process::id(), first_id: place.first_id };
+    let contexts = &place.contexts.of_this_process();
+    let stamp = Stamp { now_ns, tid: std::process::id(), contexts, first_id: place.first_id };
     let body = records(&states, &stamp);
     let header = Header {
         uuid: place.uuid,
@@ -115,7 +118,13 @@ mod tests {
         let trace =
             Machine::new(LossMode::Discard, Version::One).kernel_trace(uuid, "", false, class);
         files.set_metadata(&strata_ctf::metadata::write(&trace)).unwrap();
-        let place = Place { uuid, stream_id: 0, stream_instance: 2, first_id: first_id.start };
+        let place = Place {
+            uuid,
+            stream_id: 0,
+            stream_instance: 2,
+            first_id: first_id.start,
+            contexts: Contexts::default(),
+        };
         let dump = write(&mut files, &place).unwrap();
         let (at, counts) = (dump.header.timestamp_begin, &dump.counts);
         // As it is where its stream is as long as the others: times stay what they are.

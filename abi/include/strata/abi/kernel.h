@@ -108,8 +108,8 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_control) == 8192, "kernel cont
 STRATA_ABI_ASSERT(offsetof(struct strata_abi_kernel_control, unreadable) == 16, "unreadable");
 
 /*
- * A record: header of the ring's "large" format, u32 tid (context of every record), then the payload,
- * byte-packed. The payload is made of parts, in order:
+ * A record: header of the ring's "large" format, u32 tid (context of every record), further contexts if any
+ * are asked for, then the payload, byte-packed. The payload is made of parts, in order:
  *
  *   COPY      `bytes` bytes at `offset` of the source
  *   TEXT      of a __data_loc word at `offset`: u16 length, that many bytes
@@ -149,6 +149,27 @@ struct strata_abi_kernel_part {
 	int64_t addend;
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_part) == 16, "kernel part size");
+
+/*
+ * Contexts that records may have behind tid, in this order, byte-packed, of the current thread:
+ *   PID, PPID, UID, GID, PRIO  4 bytes (real ids; PRIO 100 less than the kernel's, as LTTng has it)
+ *   PROCNAME                   16 bytes, NULs behind it
+ *   CGROUP                     8 bytes: number of its group of version 2
+ *   STACK, USER_STACK          u32 n, n times u64 address, the innermost first
+ */
+#define STRATA_ABI_KERNEL_CONTEXT_PID	     0u
+#define STRATA_ABI_KERNEL_CONTEXT_PPID	     1u
+#define STRATA_ABI_KERNEL_CONTEXT_PROCNAME   2u
+#define STRATA_ABI_KERNEL_CONTEXT_UID	     3u
+#define STRATA_ABI_KERNEL_CONTEXT_GID	     4u
+#define STRATA_ABI_KERNEL_CONTEXT_PRIO	     5u
+#define STRATA_ABI_KERNEL_CONTEXT_CGROUP     6u
+#define STRATA_ABI_KERNEL_CONTEXT_STACK	     7u
+#define STRATA_ABI_KERNEL_CONTEXT_USER_STACK 8u
+
+#define STRATA_ABI_KERNEL_STACK_FRAMES 64u
+/* All of them together; behind SLACK where there are any [byte]. */
+#define STRATA_ABI_KERNEL_CONTEXT_MAX 1088u
 
 /*
  * A test of a filter. Number i is made if none before it has led elsewhere; `yes` and `no` are the
@@ -215,7 +236,7 @@ struct strata_abi_kernel_event {
 	uint8_t reads_again; /* of system calls: one of them has CALL_MEMORY */
 	uint8_t reserved;
 	uint32_t switch_at; /* in `on` of the control, less than SWITCHES */
-	uint32_t reserved1;
+	uint32_t contexts; /* what records have between tid and payload: a bit for each CONTEXT_* */
 	struct strata_abi_kernel_part part[STRATA_ABI_KERNEL_PARTS_MAX];
 	struct strata_abi_kernel_filter filter[2];
 };

@@ -132,7 +132,7 @@ fn event_class_of_a_process_has_as_many_bytes_as_its_record() {
     let classes = event_classes(40);
     assert_eq!(classes.len(), NR_CLASSES as usize);
     assert!(classes.iter().all(|class| class.validate().is_ok()));
-    let stamp = Stamp { now_ns: NOW, tid: 9, first_id: 40 };
+    let stamp = Stamp { now_ns: NOW, tid: 9, contexts: &[], first_id: 40 };
     let none = records(&[], &stamp);
     let one = records(&processes(Path::new("/"))[..1], &stamp);
     assert_eq!((one.len() - none.len()) as u64, 10 + classes[1].min_bytes());
@@ -156,7 +156,7 @@ fn read_back(first_id: u32, states: &[ProcessState]) -> Option<String> {
         streams: vec![stream],
     };
     folder.put("metadata", strata_ctf::metadata::write(&trace));
-    let records = records(states, &Stamp { now_ns: NOW, tid: 9, first_id });
+    let records = records(states, &Stamp { now_ns: NOW, tid: 9, contexts: &[], first_id });
     let header = Header {
         uuid: UUID,
         stream_instance: 2,

@@ -10,7 +10,7 @@ use strata_collect::{
     Collector, Counts, Error, Identity, Kinds, Monitor, Opened, Output, Producer, Sink, Source,
 };
 use strata_ctf::end_mark::Losses;
-use strata_kernel::Classes;
+use strata_kernel::{Classes, Contexts};
 use strata_model::{TraceError, Uuid};
 
 use crate::describe::{as_numbers, new_uuid};
@@ -31,6 +31,7 @@ pub(crate) struct KernelTrace {
     pub(crate) classes: Classes,
     /// The ids of these.
     pub(crate) of_dump: Range<u32>,
+    pub(crate) contexts: Contexts,
     /// Its environment is to be what analyses of LTTng's traces look for.
     pub(crate) as_lttng: bool,
 }
@@ -107,6 +108,7 @@ impl KernelSource {
             stream_id: STREAM,
             stream_instance: self.dump_stream,
             first_id: self.trace.of_dump.start,
+            contexts: self.trace.contexts,
         };
         statedump::write(sink, &place)
     }

@@ -77,6 +77,7 @@ fn threads_that_were_there_before_are_told_unless_all_are_the_command_s() {
         nr_subbufs: 2,
         events: followed.iter().map(|&one| selected("x", one, (true, true))).collect(),
         follow,
+        contexts: strata_kernel::Contexts::default(),
     };
     for (spec, wanted) in [
         (spec(Follow::Children, &[true, true]), false),
