@@ -301,9 +301,14 @@ pub struct SnapshotFlags {
     /// The session
     pub name: String,
 
-    /// Write the snapshot to DIR, which must be new or empty [default: strata-snapshot-NAME-DATE-TIME]
+    /// Write the snapshot to DIR, which must be new or empty [default: strata-snapshot-NAME-DATE-TIME]; -: as a
+    /// tar file to the standard output
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
+
+    /// Save only the last TIME, such as 10s: packets that end before are left out, all others are whole
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub last: Option<Duration>,
 
     /// Print JSON
     #[arg(long)]

@@ -16,6 +16,7 @@ mod record;
 mod selection;
 mod stats;
 mod talk;
+mod tar;
 mod trace_list;
 mod units;
 mod view;
@@ -44,9 +45,7 @@ fn main() -> ExitCode {
     let done = match flags.action {
         Action::Record(flags) => record::run(&flags),
         Action::Status(flags) => background::status(flags.name.as_deref(), flags.is_json()),
-        Action::Snapshot(flags) => {
-            background::snapshot(&flags.name, flags.output.as_deref(), flags.json)
-        }
+        Action::Snapshot(flags) => background::snapshot(&flags),
         Action::Stop(flags) => background::stop(&flags.name),
         Action::List(ref flags @ ListFlags { probes: Some(ref file), .. }) => {
             kernel_list::probes(file, flags.is_json())

@@ -23,4 +23,4 @@ mod tests;
 pub use error::ControlError;
 pub use folder::{Claim, Entry, Folder, NAME_BYTES_MAX};
 pub use message::{Reply, Request};
-pub use socket::{ask, Listener, MESSAGE_BYTES_MAX};
+pub use socket::{ask, Connection, Listener, MESSAGE_BYTES_MAX};

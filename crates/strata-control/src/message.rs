@@ -2,6 +2,7 @@
 //! a receiver refuses.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::{json, Map, Value};
 
@@ -17,6 +18,8 @@ pub enum Request {
     Snapshot {
         /// An absolute path.
         output: PathBuf,
+        /// Of so much time only, up to now.
+        last: Option<Duration>,
     },
     /// End.
     Stop,
@@ -30,8 +33,12 @@ impl Request {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut object = json!({ "strata": VERSION, "do": self.word() });
-        if let (Request::Snapshot { output }, Some(object)) = (self, object.as_object_mut()) {
+        if let (Request::Snapshot { output, last }, Some(object)) = (self, object.as_object_mut()) {
             object.insert("output".into(), output.to_string_lossy().into());
+            if let Some(last) = last {
+                let nanos = u64::try_from(last.as_nanos()).unwrap_or(u64::MAX);
+                object.insert("last_ns".into(), nanos.into());
+            }
         }
         object.to_string().into_bytes()
     }
@@ -56,12 +63,21 @@ impl Request {
             Some("snapshot") => {
                 let output = object.get("output").and_then(Value::as_str).map(PathBuf::from);
                 let output = output.filter(|path| path.is_absolute());
-                Request::Snapshot { output: output.ok_or("'output' is no absolute path")? }
+                let output = output.ok_or("'output' is no absolute path")?;
+                let last = match object.get("last_ns") {
+                    None => None,
+                    Some(nanos) => {
+                        let nanos =
+                            nanos.as_u64().ok_or("'last_ns' is no number of nanoseconds")?;
+                        Some(Duration::from_nanos(nanos))
+                    }
+                };
+                Request::Snapshot { output, last }
             }
             Some(other) => return Err(format!("'{}' is nothing to do", clean(other))),
             None => return Err("there is no 'do'".to_owned()),
         };
-        let known = ["strata", "do", "output"];
+        let known = ["strata", "do", "output", "last_ns"];
         match object.keys().find(|key| !known.contains(&key.as_str())) {
             Some(key) => Err(format!("'{}' is not known", clean(key))),
             None => Ok(request),

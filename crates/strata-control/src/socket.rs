@@ -71,25 +71,41 @@ impl Listener {
     /// # Errors
     /// What the system says of the socket itself.
     pub fn serve(&self, answer: &mut dyn FnMut(Request) -> Reply) -> io::Result<()> {
-        let connection = match accept_with(&self.socket, SocketFlags::CLOEXEC) {
-            Ok(connection) => connection,
-            Err(Errno::INTR | Errno::CONNABORTED) => return Ok(()),
-            Err(errno) => return Err(errno.into()),
-        };
-        let is_known =
-            sockopt::socket_peercred(&connection).is_ok_and(|peer| is_ours(peer.uid.as_raw()));
-        if is_known {
-            // It may be gone: that is its affair.
-            let _ = self.answer(&connection, answer);
+        if let Some(connection) = self.accept()? {
+            connection.answer(answer);
         }
         Ok(())
     }
 
-    fn answer(
-        &self,
-        connection: &OwnedFd,
-        answer: &mut dyn FnMut(Request) -> Reply,
-    ) -> Result<(), Errno> {
+    /// The next one who asks, to be heard by any thread; `None`: it was somebody else.
+    ///
+    /// # Errors
+    /// What the system says of the socket itself.
+    pub fn accept(&self) -> io::Result<Option<Connection>> {
+        let connection = match accept_with(&self.socket, SocketFlags::CLOEXEC) {
+            Ok(connection) => connection,
+            Err(Errno::INTR | Errno::CONNABORTED) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+        let is_known =
+            sockopt::socket_peercred(&connection).is_ok_and(|peer| is_ours(peer.uid.as_raw()));
+        Ok(is_known.then_some(Connection(connection)))
+    }
+}
+
+/// One who asks.
+#[derive(Debug)]
+pub struct Connection(OwnedFd);
+
+impl Connection {
+    /// Hears it, and sends what `answer` says.
+    pub fn answer(self, answer: &mut dyn FnMut(Request) -> Reply) {
+        // It may be gone: that is its affair.
+        let _ = self.heard(answer);
+    }
+
+    fn heard(&self, answer: &mut dyn FnMut(Request) -> Reply) -> Result<(), Errno> {
+        let connection = &self.0;
         for which in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
             sockopt::set_socket_timeout(connection, which, Some(PATIENCE))?;
         }

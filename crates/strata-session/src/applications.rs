@@ -14,7 +14,7 @@ use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use strata_collect::{Counts, Error, Order, Output, Pump};
+use strata_collect::{Counts, Order, Pump};
 use strata_user::{
     new_generation, Clock, ClockKind, HeaderChoice, Launch, Listener, Program, Rules, SessionSpec,
     ENVIRONMENT,
@@ -32,7 +32,7 @@ use crate::options::Options;
 use crate::privileges::Work;
 use crate::report::{LayerReport, NotReached, RuleReport, USER};
 use crate::source::{Ended, ProcessSource, Sources};
-use crate::threads::{joined, snapshot, spawn};
+use crate::threads::{ask, joined, spawn, Ask};
 
 /// Who is recorded.
 enum Who {
@@ -227,8 +227,8 @@ impl Layer for Applications {
             || self.keeping.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
-    fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
-        snapshot(self.orders.as_ref(), output)
+    fn snapshot(&self) -> Ask {
+        ask(self.orders.as_ref())
     }
 
     fn change(&mut self, _wanted: &Wanted) -> Result<(), SessionError> {

@@ -1,14 +1,17 @@
 //! What other threads ask of a recording while it runs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, Sender};
+use std::time::Duration;
 
 use strata_model::Counts;
 
+use crate::snapshot;
+
 /// One thing to do.
 pub(crate) enum Asked {
-    /// Write what the buffers hold into this folder, and say what that was.
-    Snapshot(PathBuf, Sender<Result<Counts, String>>),
+    /// Write what the buffers hold, and say what that was.
+    Snapshot(snapshot::Asked),
 }
 
 /// Asks a recording; clones are the same.
@@ -28,14 +31,15 @@ pub fn controls() -> (Controls, Orders) {
 
 impl Controls {
     /// Has it write what its buffers hold into the folder `output`, which is new or empty, while it goes on.
-    /// Returns what was written.
+    /// `last`: only what is in packets that do not end longer ago. Returns what was written.
     ///
     /// # Errors
     /// Why not, in a sentence.
-    pub fn snapshot(&self, output: &Path) -> Result<Counts, String> {
+    pub fn snapshot(&self, output: &Path, last: Option<Duration>) -> Result<Counts, String> {
         let (reply, answer) = channel();
         let over = || "it has ended meanwhile".to_owned();
-        self.0.send(Asked::Snapshot(output.to_owned(), reply)).map_err(|_| over())?;
+        let asked = snapshot::Asked { output: output.to_owned(), last, reply };
+        self.0.send(Asked::Snapshot(asked)).map_err(|_| over())?;
         answer.recv().map_err(|_| over())?
     }
 }

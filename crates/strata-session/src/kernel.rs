@@ -15,7 +15,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use strata_collect::{Arrival, Counts, Error, Kinds, Order, Output, Pump};
+use strata_collect::{Arrival, Counts, Kinds, Order, Pump};
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::filter::{can_select, check, Candidate, End, Slips};
@@ -42,7 +42,7 @@ use crate::report::{
 use crate::shared::Voice;
 use crate::statedump;
 use crate::stop::Stop;
-use crate::threads::{joined, snapshot, spawn};
+use crate::threads::{ask, joined, spawn, Ask};
 use source::{KernelSource, KernelTrace, Recorded};
 
 mod source;
@@ -296,8 +296,8 @@ impl Layer for KernelLayer {
         self.moving.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
-    fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
-        snapshot(self.orders.as_ref(), output)
+    fn snapshot(&self) -> Ask {
+        ask(self.orders.as_ref())
     }
 
     fn change(&mut self, _wanted: &Wanted) -> Result<(), SessionError> {

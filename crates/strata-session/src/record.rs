@@ -16,8 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use strata_collect::{Keep, Output, Sink};
-use strata_ctf::end_mark::{EndMark, Ending, Losses};
-use strata_model::Counts;
+use strata_ctf::end_mark::{EndMark, Losses};
 use strata_user::{Clock, Program};
 
 use crate::applications::Applications;
@@ -27,7 +26,7 @@ use crate::default;
 use crate::describe::Machine;
 use crate::detach::Detaching;
 use crate::disk::DiskLimit;
-use crate::error::{advice, failure_text, SessionError};
+use crate::error::SessionError;
 use crate::filtered;
 use crate::folder::{TimeStamp, TraceFolder};
 use crate::kernel::{self, KernelLayer};
@@ -41,6 +40,7 @@ use crate::report::{
 };
 use crate::session::Session;
 use crate::shared::Shared;
+use crate::snapshot::Snapshots;
 use crate::stop::Stop;
 use crate::watch::Watch;
 use crate::watched::Watched;
@@ -118,8 +118,8 @@ pub fn record_with(
             false => Keep::Write { flush: options.flush },
         },
     });
-    let snapshots = Cell::new(0);
-    let setup = Setup { options, inherited, context, folder, path, stop, orders, snapshots };
+    let saved = Cell::new(0);
+    let setup = Setup { options, inherited, context, folder, path, stop, orders, saved };
     let begun = setup.begin(filter, notify);
     match begun {
         Ok(begun) => Ok(setup.run(begun, notify)),
@@ -142,8 +142,8 @@ struct Setup<'a> {
     path: Option<PathBuf>,
     stop: &'a Stop,
     orders: &'a Orders,
-    /// So many were written.
-    snapshots: Cell<u64>,
+    /// So many snapshots were written.
+    saved: Cell<u64>,
 }
 
 /// The output of a session of which nothing is written.
@@ -238,12 +238,16 @@ impl Setup<'_> {
             stop.flow()
         });
         watch.started(self.path.as_deref(), session.events(), notify);
+        let mut snapshots = Snapshots::default();
         let end = watch.wait(notify, &mut || {
-            self.obey(&mut session);
+            self.obey(&session, &mut snapshots);
             session.is_broken()
         });
         session.stop(end);
         notify(Notice::Stopping);
+        // They have what was held when they were asked for.
+        snapshots.join(&self.context.shared);
+        self.saved.set(snapshots.saved());
         let ended = session.destroy();
         watch.elapsed = begin.elapsed();
         if end == EndReason::Failure {
@@ -252,40 +256,20 @@ impl Setup<'_> {
         self.report(&watch, end, ended, (begun.absent, begun.no_kernel))
     }
 
-    /// Do what is asked meanwhile.
-    fn obey(&self, session: &mut Session) {
-        while let Ok(Asked::Snapshot(output, reply)) = self.orders.0.try_recv() {
-            let done = match &self.path {
-                Some(path) => Err(format!(
-                    "its records are written to '{}' as they come. Snapshots are of sessions that were \
-                     started with --snapshot",
-                    path.display()
-                )),
-                None => self.snapshot(session, &output),
+    /// Do what is asked meanwhile. Nothing is waited for here.
+    fn obey(&self, session: &Session, snapshots: &mut Snapshots) {
+        while let Ok(Asked::Snapshot(asked)) = self.orders.0.try_recv() {
+            let Some(path) = &self.path else {
+                snapshots.begin(session, &self.context.shared, asked);
+                continue;
             };
             // Who asked may have gone.
-            let _ = reply.send(done);
+            let _ = asked.reply.send(Err(format!(
+                "its records are written to '{}' as they come. Snapshots are of sessions that were started \
+                 with --snapshot",
+                path.display()
+            )));
         }
-    }
-
-    /// Write what is held into this folder. Without a record there is none.
-    fn snapshot(&self, session: &mut Session, path: &Path) -> Result<Counts, String> {
-        let folder = TraceFolder::create(path).map_err(|error| error.to_string())?;
-        let begun = folder.begin().map_err(|error| error.to_string());
-        let folder = Arc::new(Mutex::new(folder));
-        let output = Arc::clone(&folder) as Arc<Mutex<dyn Output>>;
-        let text = |error: &_| format!("{}{}", failure_text(error), advice(error));
-        let done = begun.and_then(|()| session.snapshot(&output).map_err(|error| text(&error)));
-        let folder = lock(&folder);
-        let ending = match &done {
-            Ok(_) => Ending::Ended,
-            Err(_) => Ending::Failed,
-        };
-        if !folder.remove_if_empty() {
-            self.snapshots.set(self.snapshots.get() + 1);
-            folder.end(&EndMark { ending, ..EndMark::default() }).map_err(|error| text(&error))?;
-        }
-        done
     }
 
     /// What there is to say at the end. Besides what the layers say: who is not there, and why there is no kernel.
@@ -353,7 +337,7 @@ impl Setup<'_> {
         let (failure, failed_layer) = (shared.failure(), shared.layer_that_failed());
         let is_there = |path: &PathBuf| is_recorded && path.is_dir();
         let report = Report {
-            snapshots: self.options.hold.then(|| self.snapshots.get()),
+            snapshots: self.options.hold.then(|| self.saved.get()),
             output: self.path.clone().filter(is_there),
             asked: match (self.options.command.is_empty(), self.options.pids.is_empty()) {
                 _ if self.options.everyone => AskedFor::Everyone,

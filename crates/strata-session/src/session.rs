@@ -10,16 +10,15 @@
 //! destroy   all is moved; what each layer has to say
 //! ```
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use strata_collect::{Counts, Error, Output};
 use strata_user::ask_with_these_rights;
 
 use crate::command::Running;
 use crate::layer::{Context, Inheritance, Layer, LayerEnd, Tell};
 use crate::privileges::{keep_for, Work};
 use crate::report::EndReason;
-use crate::threads::{joined, spawn};
+use crate::threads::{joined, spawn, Ask};
 
 /// A session.
 pub(crate) struct Session {
@@ -84,16 +83,9 @@ impl Session {
         self.layers.iter().any(|layer| layer.is_broken())
     }
 
-    /// Writes what is held now to `output`, while recording goes on. Returns what that was.
-    ///
-    /// # Errors
-    /// What the system says; a part may be written.
-    pub(crate) fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
-        let mut sum = Counts::default();
-        for layer in &mut self.layers {
-            sum.add(&layer.snapshot(output)?);
-        }
-        Ok(sum)
+    /// Asks for what is held, while recording goes on: to be written by whoever has the time, [`crate::snapshot`].
+    pub(crate) fn snapshot(&self) -> Vec<Ask> {
+        self.layers.iter().map(|layer| layer.snapshot()).collect()
     }
 
     /// Records no more, for this reason.

@@ -69,6 +69,7 @@ impl KernelSource {
             metadata: String::new(),
             kinds: None,
             span_from: None,
+            grown: None,
         }
     }
 

@@ -193,8 +193,8 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
     });
     let inherited = Inherited::prepare().unwrap();
     let (path, orders) = (Some(path.to_owned()), Box::leak(Box::new(controls().1)));
-    let snapshots = Cell::new(0);
-    Setup { options, inherited, context, folder: Some(folder), path, stop, orders, snapshots }
+    let saved = Cell::new(0);
+    Setup { options, inherited, context, folder: Some(folder), path, stop, orders, saved }
 }
 
 /// What a session has done that ended at once.
