@@ -62,7 +62,9 @@ pub enum SessionError {
     #[error("stopped before recording began. There is no trace")]
     Stopped(Option<i32>),
     /// What is recorded of a layer stays as it is.
-    #[error("{layer}: what is recorded cannot be changed while it is recorded. Stop the session first")]
+    #[error(
+        "{layer}: what is recorded cannot be changed while it is recorded. Stop the session first"
+    )]
     Unchangeable {
         /// Which.
         layer: &'static str,
