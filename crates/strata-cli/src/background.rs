@@ -52,6 +52,8 @@ struct Status {
     discarded: u64,
     overwritten: u64,
     processes: Option<u64>,
+    memory: u64,
+    max_memory: Option<u64>,
     snapshots: u64,
     holds: bool,
 }
@@ -160,7 +162,8 @@ impl Desk {
     pub fn hear(&self, notice: &Notice) {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         match notice {
-            Notice::Started { output, command, kernel_events, processes } => {
+            Notice::Started { output, command, kernel_events, processes, memory, max_memory } => {
+                (status.memory, status.max_memory) = (*memory, *max_memory);
                 status.state = "recording";
                 status.began = Some(Instant::now());
                 status.output = output
@@ -175,6 +178,7 @@ impl Desk {
                 status.bytes = progress.bytes;
                 status.discarded = progress.discarded;
                 status.overwritten = progress.overwritten;
+                status.memory = progress.memory;
                 status.processes = progress.processes;
             }
             Notice::Stopping => status.state = "stopping",
@@ -257,6 +261,8 @@ impl Desk {
         put("bytes", status.bytes.into());
         put("discarded", status.discarded.into());
         put("overwritten", status.overwritten.into());
+        put("memory", status.memory.into());
+        put("max_memory", status.max_memory.into());
         put("snapshots", status.snapshots.into());
         facts
     }

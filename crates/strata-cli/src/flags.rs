@@ -229,6 +229,11 @@ pub struct RecordFlags {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_size: Option<u64>,
 
+    /// Let the buffers of all programs and the kernel take no more memory than this together, such as 2G: a
+    /// program whose buffers do not fit is not recorded, and named at the end
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_memory: Option<u64>,
+
     /// Record the running process PID, or all of this NAME (of the process or of its program's file); may
     /// be repeated
     #[arg(short, long, value_name = "PID|NAME", value_delimiter = ',', conflicts_with = "command",
@@ -504,6 +509,7 @@ impl RecordFlags {
             flush: self.flush,
             duration: self.duration,
             max_bytes: self.max_size,
+            max_memory: self.max_memory,
             pids,
             everyone: self.all,
             wait_descendants: self.wait_descendants,

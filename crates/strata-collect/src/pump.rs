@@ -228,8 +228,11 @@ impl<'a, S: Source> Pump<'a, S> {
             Keep::Write { .. } => usize::MAX,
             // The oldest ones go.
             Keep::Hold => {
-                let ended = self.sources.iter().filter(|one| one.source.has_ended()).count();
-                ended.saturating_sub(ENDED_MAX)
+                let ended = self.ended();
+                match self.monitor.wants_memory() {
+                    true => ended,
+                    false => ended.saturating_sub(ENDED_MAX),
+                }
             }
         };
         let mut index = 0;
@@ -240,11 +243,32 @@ impl<'a, S: Source> Pump<'a, S> {
                     Keep::Write { .. } => self.sources.swap_remove(index),
                     Keep::Hold => self.sources.remove(index),
                 };
-                self.close(pumped);
+                match self.keep {
+                    Keep::Write { .. } => self.close(pumped),
+                    Keep::Hold => self.let_go(pumped),
+                }
+                // As many as somebody waits for.
+                if self.keep == Keep::Hold && !self.monitor.wants_memory() {
+                    left = self.ended().saturating_sub(ENDED_MAX);
+                }
             } else {
                 index += 1;
             }
         }
+    }
+
+    fn ended(&self) -> usize {
+        self.sources.iter().filter(|one| one.source.has_ended()).count()
+    }
+
+    /// What it held is for no snapshot any more: overwritten.
+    fn let_go(&mut self, mut pumped: Pumped<S>) {
+        pumped.counts();
+        let held = std::mem::take(&mut pumped.last.records);
+        pumped.last.overwritten = pumped.last.overwritten.saturating_add(held);
+        pumped.last.bytes = 0;
+        pumped.is_held = false;
+        self.close(pumped);
     }
 
     fn close(&mut self, mut pumped: Pumped<S>) {

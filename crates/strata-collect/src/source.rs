@@ -110,6 +110,11 @@ pub trait Monitor: Send + Sync {
     /// This could not be written.
     fn fail(&self, error: &Error);
 
+    /// Somebody is to be recorded for whom there is no memory: who has ended and is only held is let go of.
+    fn wants_memory(&self) -> bool {
+        false
+    }
+
     /// So much was recorded until now.
     fn set_counts(&self, counts: &Counts);
 }

@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use strata_collect::{Arrival, Order};
+use strata_collect::{Arrival, Keep, Order};
 use strata_user::{
     ancestors, find_of_session, held_of_user, Announced, Announcements, AppSession, Application,
     Clock, Error, Findings, Listener, Received, Sender as Announcer, SessionSpec, Who,
 };
 
+use crate::budget::{over_memory, Share};
 use crate::known::{Generations, Known, Reasons, Recent};
 use crate::layer::Tell;
 use crate::lock::lock;
@@ -50,6 +51,8 @@ const SEARCH_SHARE: u32 = 50;
 const FORK_NS: u64 = 1_000_000_000;
 /// How long to try a process whose memory somebody has locked: another tracer, or itself.
 const LOCK_PATIENCE: Duration = Duration::from_millis(300);
+/// How long to wait for memory that the pump is to give back, which looks each 20 ms.
+const LET_GO_PATIENCE: Duration = Duration::from_millis(100);
 /// How often to try it.
 const LOCK_PERIOD: Duration = Duration::from_millis(5);
 /// Processes whose code is written while the next ones are started.
@@ -131,6 +134,8 @@ pub(crate) struct Keeper {
     strangers: Recent,
     found: Arc<Found>,
     plain_too: bool,
+    /// Programs that have ended are held.
+    holds: bool,
     next_tick: Instant,
     next_update: Instant,
     next_search: Instant,
@@ -181,6 +186,7 @@ enum Came {
 impl Keeper {
     pub(crate) fn new(parts: KeeperParts) -> Keeper {
         let now = Instant::now();
+        let holds = parts.sources.context.keep == Keep::Hold;
         let mut generations = Generations::default();
         if let Target::Command { generation, .. } = &parts.target {
             generations.insert(*generation, 0, |_| false);
@@ -207,6 +213,7 @@ impl Keeper {
             strangers: Recent::default(),
             found: parts.found,
             plain_too: parts.plain_too,
+            holds,
             next_tick: now,
             next_update: now,
             next_search: now + SEARCH_PERIOD,
@@ -747,6 +754,19 @@ impl Keeper {
             Some(_) => {}
         }
         let Some(channel) = session.take_channel() else { return };
+        let Some(memory) = self.memory_for(channel.mapped_bytes()) else {
+            let (pid, name) =
+                (session.application().pid(), session.application().name().to_owned());
+            let reason = over_memory(channel.mapped_bytes(), self.shared.memory().now());
+            self.strangers.insert(session.application().inode());
+            if let Err(error) = session.release_at_once() {
+                if !error.is_gone() {
+                    self.unreached(&error);
+                }
+            }
+            self.not_reached(pid, name, reason);
+            return;
+        };
         let format = session.format();
         let age = now.saturating_sub(begun);
         let traced = Arc::new(Traced::new(session));
@@ -762,7 +782,8 @@ impl Keeper {
         self.finish_starts(STARTING_MAX);
         self.shared.process_came();
         if let Some(orders) = &self.orders {
-            let source = ProcessSource::new(&self.sources, traced, format, channel.nr_streams());
+            let source =
+                ProcessSource::new(&self.sources, traced, format, channel.nr_streams(), memory);
             match source {
                 // Without a pump the session is failing, and says why.
                 Ok(source) => drop(orders.send(Order::Take(Arrival { source, channel }))),
@@ -771,6 +792,21 @@ impl Keeper {
                 }
             }
         }
+    }
+
+    /// A part of the session's memory. Where too little is left, programs that have ended and are only held are let go
+    /// of, which the pump does at its next look.
+    fn memory_for(&mut self, bytes: u64) -> Option<Share> {
+        let budget = Arc::clone(self.shared.memory());
+        let end = Instant::now() + LET_GO_PATIENCE;
+        let mut share = budget.take(bytes);
+        while share.is_none() && budget.is_short() && self.holds && Instant::now() < end {
+            std::thread::sleep(LOCK_PERIOD);
+            self.look_after();
+            share = budget.take(bytes);
+        }
+        budget.give_up();
+        share
     }
 
     /// Wait for the code of those that were started, but for so many of them.

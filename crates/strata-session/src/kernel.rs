@@ -28,6 +28,7 @@ use strata_kernel::uprobe::parse_all;
 use strata_kernel::{syscalls, Follow};
 use strata_ring::Channel;
 
+use crate::budget::{over_memory, Share};
 use crate::describe::new_uuid;
 use crate::detach::Detaching;
 use crate::error::SessionError;
@@ -79,6 +80,8 @@ struct Attached {
     as_lttng: bool,
     /// When recording began, if the streams are to begin then \[ns\].
     span_from: Option<u64>,
+    /// Of the session's memory, the rings'.
+    _memory: Share,
 }
 
 /// What is asked of the layer.
@@ -393,6 +396,12 @@ impl Attached {
             context.machine.kernel_trace(uuid, &context.created, asked.as_lttng, class.clone());
         trace.validate()?;
         let channel = session.take_channel();
+        let bytes = channel.as_ref().map_or(0, Channel::mapped_bytes);
+        let budget = context.shared.memory();
+        let memory = budget.take(bytes).ok_or_else(|| {
+            budget.give_up();
+            SessionError::Memory { why: over_memory(bytes, budget.now()) }
+        })?;
         let not_run = Arc::new(AtomicU64::new(0));
         let kinds = Some(context.machine.kinds(trace, dump_id)?);
         Ok(Attached {
@@ -403,6 +412,7 @@ impl Attached {
             session,
             as_lttng: asked.as_lttng,
             span_from: None,
+            _memory: memory,
         })
     }
 }

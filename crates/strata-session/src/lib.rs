@@ -16,6 +16,7 @@
 #![cfg(target_os = "linux")]
 
 mod applications;
+mod budget;
 pub mod command;
 mod control;
 mod default;

@@ -94,6 +94,9 @@ pub fn record_with(
     let inherited = Inherited::prepare().map_err(system("prepare this program"))?;
     let stamp = TimeStamp::now().map_err(system("tell the time"))?;
     let shared = Shared::new().map_err(system("make an eventfd"))?;
+    if let Some(max) = options.max_memory {
+        shared.memory().limit(max);
+    }
     let folder = match (&options.output, options.hold) {
         (_, true) => None,
         (Some(path), _) => Some(TraceFolder::create(path)?),

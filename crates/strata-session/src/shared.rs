@@ -10,6 +10,7 @@ use rustix::event::{eventfd, EventfdFlags};
 use strata_collect::Monitor;
 use strata_ctf::end_mark::Ending;
 
+use crate::budget::Budget;
 use crate::error::{advice, failure_text};
 use crate::lock::lock;
 use crate::report::{Counts, EndReason};
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     moved: AtomicBool,
     came: AtomicU64,
     went: AtomicU64,
+    memory: Arc<Budget>,
 }
 
 /// How one layer gets on: whether it can write what it records, and what it has recorded.
@@ -89,6 +91,7 @@ impl Shared {
             moved: AtomicBool::new(false),
             came: AtomicU64::new(0),
             went: AtomicU64::new(0),
+            memory: Arc::default(),
         }))
     }
 
@@ -206,6 +209,11 @@ impl Shared {
         self.moved.load(Ordering::Acquire)
     }
 
+    /// The memory of all buffers.
+    pub(crate) fn memory(&self) -> &Arc<Budget> {
+        &self.memory
+    }
+
     pub(crate) fn process_came(&self) {
         self.came.fetch_add(1, Ordering::Relaxed);
     }
@@ -244,6 +252,10 @@ impl Voice {
 }
 
 impl Monitor for Voice {
+    fn wants_memory(&self) -> bool {
+        self.shared.memory.is_short()
+    }
+
     fn has_failed(&self) -> bool {
         self.shared.has_failed() || self.writing.failed.load(Ordering::Acquire)
     }

@@ -13,6 +13,7 @@ use strata_ctf::environment::Known;
 use strata_model::Uuid;
 use strata_user::{AppSession, RecordFormat, Rules};
 
+use crate::budget::Share;
 use crate::describe::{known, new_uuid, stream_class, TraceOf};
 use crate::error::failure_text;
 use crate::filtered::Filtered;
@@ -54,6 +55,8 @@ pub(crate) struct ProcessSource {
     described: Option<usize>,
     /// When they may be made anew.
     pace: Pace,
+    /// Of the session's memory, its channel's.
+    _memory: Share,
 }
 
 impl ProcessSource {
@@ -64,6 +67,7 @@ impl ProcessSource {
         traced: Arc<Traced>,
         format: RecordFormat,
         streams: u32,
+        memory: Share,
     ) -> io::Result<ProcessSource> {
         Ok(ProcessSource {
             of: Arc::clone(of),
@@ -74,6 +78,7 @@ impl ProcessSource {
             streams,
             described: None,
             pace: Pace::new(),
+            _memory: memory,
         })
     }
 
