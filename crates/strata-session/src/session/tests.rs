@@ -323,14 +323,14 @@ fn layers_of_a_snapshot_end_at_one_moment_and_several_are_written_at_once() {
     let layers = vec![layer(&context, "first", first), layer(&context, "second", second)];
     let mut session = begun(&context, layers);
     // The writer stops there, and ends where that is 0: the buffers are small, and nothing is to be overwritten.
-    let (limit, written) = (AtomicU64::new(1), &AtomicU64::new(0));
+    let (limit, written) = (&AtomicU64::new(1), &AtomicU64::new(0));
     let wait_for = &|n: u64| {
         while written.load(Ordering::Relaxed) < n {
             std::thread::yield_now();
         }
     };
     std::thread::scope(|scope| {
-        let _over = Over(&limit);
+        let _over = Over(limit);
         scope.spawn(|| {
             // One after the other, as one thread does that has tracepoints and calls the kernel.
             for n in 1u64.. {
@@ -345,8 +345,7 @@ fn layers_of_a_snapshot_end_at_one_moment_and_several_are_written_at_once() {
             }
         });
         for round in 0..10u64 {
-            let first = round * 100;
-            limit.store(first + 100, Ordering::Relaxed);
+            let first = limit.fetch_add(100, Ordering::Relaxed);
             wait_for(first + 20);
             let (session, scratch) = (&session, &scratch);
             let saving = ["a", "b", "c"].map(|which| {
@@ -355,11 +354,14 @@ fn layers_of_a_snapshot_end_at_one_moment_and_several_are_written_at_once() {
                 let output = output(&path);
                 let later = move || {
                     let now = AtomicU64::new(0);
+                    let is_early = std::cell::Cell::new(true);
                     let moment = || {
                         let span = Span::until_now(None);
-                        now.store(written.load(Ordering::Relaxed), Ordering::Relaxed);
-                        // What comes meanwhile is after the moment.
-                        wait_for(first + 100);
+                        if !is_early.replace(false) {
+                            now.store(written.load(Ordering::Relaxed), Ordering::Relaxed);
+                            // What comes meanwhile is after the moment.
+                            wait_for(limit.fetch_add(30, Ordering::Relaxed) + 30);
+                        }
                         span
                     };
                     save(&output, moment, asks).unwrap();
