@@ -9,23 +9,26 @@
 //! A session is one process that nothing else depends on; what it says goes to a file beside its socket.
 
 use std::env;
+use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{bail, Context as _, Result};
 use serde_json::{Map, Value};
 use strata_control::{ask, Claim, ControlError, Folder, Group, Listener, Reply, Request};
 use strata_session::report::{Counts, Notice};
 use strata_session::stop::Stop;
 use strata_session::Controls;
 
+use crate::flags::SnapshotFlags;
 use crate::messages::{Message, Weight};
 use crate::talk;
+use crate::tar;
 use crate::units::{counted, shell_word, size, time};
 
 /// The hidden flag of the session's own process.
@@ -49,6 +52,8 @@ struct Status {
     discarded: u64,
     overwritten: u64,
     processes: Option<u64>,
+    memory: u64,
+    max_memory: Option<u64>,
     snapshots: u64,
 }
 
@@ -72,7 +77,13 @@ pub struct Desk {
     controls: Controls,
     stop: Stop,
     is_over: AtomicBool,
+    /// Who is being answered, each by a thread of its own.
+    busy: Mutex<usize>,
+    less_busy: Condvar,
 }
+
+/// So many are answered at once; the others wait.
+const BUSY_MAX: usize = 32;
 
 /// Start a session of this name with this program's own arguments, and wait until it records. `has_command`: of a
 /// command, whose output is not ours.
@@ -165,6 +176,8 @@ impl Desk {
             controls,
             stop: stop.clone(),
             is_over: AtomicBool::new(false),
+            busy: Mutex::new(0),
+            less_busy: Condvar::new(),
         }))
     }
 
@@ -172,7 +185,8 @@ impl Desk {
     pub fn hear(&self, notice: &Notice) {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         match notice {
-            Notice::Started { output, command, kernel_events, processes } => {
+            Notice::Started { output, command, kernel_events, processes, memory, max_memory } => {
+                (status.memory, status.max_memory) = (*memory, *max_memory);
                 status.state = "recording";
                 status.began = Some(Instant::now());
                 status.output = output
@@ -187,6 +201,7 @@ impl Desk {
                 status.bytes = progress.bytes;
                 status.discarded = progress.discarded;
                 status.overwritten = progress.overwritten;
+                status.memory = progress.memory;
                 status.processes = progress.processes;
             }
             Notice::Stopping => status.state = "stopping",
@@ -194,14 +209,35 @@ impl Desk {
         }
     }
 
-    /// Answer, until [`Desk::close`].
-    pub fn serve(&self) {
+    /// Answer, until [`Desk::close`]. A snapshot that is being written keeps nobody waiting but who asked for it.
+    pub fn serve(self: &Arc<Desk>) {
         while !self.is_over.load(Ordering::Acquire) {
-            if self.listener.serve(&mut |request| self.answer(&request)).is_err() {
+            let Ok(accepted) = self.listener.accept() else {
                 // Out of descriptors, or of memory: they may come back.
                 thread::sleep(LOOK_PERIOD);
+                continue;
+            };
+            let Some(connection) = accepted else { continue };
+            *self.busy_below(BUSY_MAX) += 1;
+            let desk = Arc::clone(self);
+            let answer = move || {
+                connection.answer(&mut |request| desk.answer(&request));
+                *desk.busy.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+                desk.less_busy.notify_all();
+            };
+            if thread::Builder::new().name("strata-answer".to_owned()).spawn(answer).is_err() {
+                *self.busy.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
             }
         }
+        // Who was promised an answer gets it.
+        drop(self.busy_below(1));
+    }
+
+    /// Waits until fewer are being answered.
+    fn busy_below(&self, number: usize) -> MutexGuard<'_, usize> {
+        let busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.less_busy.wait_while(busy, |busy| *busy >= number);
+        waited.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The session has ended. Wakes whoever serves.
@@ -245,8 +281,8 @@ impl Desk {
                 self.controls.change(change)?;
                 self.look()
             }
-            Request::Snapshot { output } => {
-                let counts = self.controls.snapshot(output)?;
+            Request::Snapshot { output, last } => {
+                let counts = self.controls.snapshot(output, *last)?;
                 let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
                 status.snapshots += u64::from(counts.records > 0);
                 Ok(of_counts(output, &counts))
@@ -281,6 +317,8 @@ impl Desk {
         put("bytes", status.bytes.into());
         put("discarded", status.discarded.into());
         put("overwritten", status.overwritten.into());
+        put("memory", status.memory.into());
+        put("max_memory", status.max_memory.into());
         put("snapshots", status.snapshots.into());
         facts
     }
@@ -306,26 +344,52 @@ fn of_counts(output: &Path, counts: &Counts) -> Map<String, Value> {
 }
 
 /// `strata snapshot NAME`.
-pub fn snapshot(name: &str, output: Option<&Path>, json: bool) -> Result<u8> {
-    let output = match output {
-        Some(path) => path.to_owned(),
-        None => PathBuf::from(format!("strata-snapshot-{name}-{}", strata_session::time_name()?)),
+pub fn snapshot(flags: &SnapshotFlags) -> Result<u8> {
+    let (name, json) = (&flags.name, flags.json);
+    let stamp = strata_session::time_name()?;
+    let folder = format!("strata-snapshot-{name}-{stamp}");
+    let piped = flags.output.as_deref() == Some(Path::new("-"));
+    if piped && json {
+        bail!(
+            "--json and -o -: both would be written to the standard output. Leave one of them out"
+        );
+    }
+    if piped && io::stdout().is_terminal() {
+        bail!(
+            "-o -: the standard output is a terminal, and a snapshot is a tar file. Send it to a file or a \
+             program, such as `strata snapshot {name} -o - | ssh HOST tar x`"
+        );
+    }
+    // The session writes files; what comes out of here is this process' own.
+    let scratch = piped.then(Scratch::new).transpose()?;
+    let output = match (&scratch, &flags.output) {
+        (Some(scratch), _) => scratch.0.join(&folder),
+        (None, Some(path)) => path.clone(),
+        (None, None) => PathBuf::from(&folder),
     };
     let output = std::path::absolute(&output).context("find the working directory")?;
-    let facts = ask(&Folder::reaching(name)?, name, &Request::Snapshot { output: output.clone() })?;
+    let request = Request::Snapshot { output: output.clone(), last: flags.last };
+    let facts = ask(&Folder::reaching(name)?, name, &request)?;
     if json {
         println!("{}", Value::Object(facts));
         return Ok(0);
     }
     let number = |key| facts.get(key).and_then(Value::as_u64).unwrap_or(0);
-    let path = shell_word(&output.display().to_string());
     if number("records") == 0 {
+        let of = flags.last.map_or_else(String::new, |last| format!(" of the last {}", time(last)));
         talk::message(&Message {
             weight: Weight::Talk,
-            text: format!("session '{name}' holds no event record; there is no snapshot"),
+            text: format!("session '{name}' holds no event record{of}; there is no snapshot"),
         });
         return Ok(1);
     }
+    let path = match &scratch {
+        Some(scratch) => {
+            tar::write(&scratch.0, &mut io::stdout().lock()).context("write the snapshot")?;
+            format!("{folder}, in a tar file on the standard output")
+        }
+        None => shell_word(&output.display().to_string()),
+    };
     talk::message(&Message {
         weight: Weight::Talk,
         text: format!(
@@ -335,6 +399,39 @@ pub fn snapshot(name: &str, output: Option<&Path>, json: bool) -> Result<u8> {
             size(number("bytes")),
         ),
     });
-    talk::line(&format!("Next: strata view {path}"));
+    if scratch.is_none() {
+        talk::line(&format!("Next: strata view {path}"));
+    }
     Ok(0)
+}
+
+/// A folder of this user's only, which goes with what is in it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Scratch> {
+        let mut number = [0; 8];
+        File::open("/dev/urandom")
+            .and_then(|mut file| file.read_exact(&mut number))
+            .context("read /dev/urandom")?;
+        let path =
+            env::temp_dir().join(format!("strata-snapshot-{:016x}", u64::from_ne_bytes(number)));
+        let mut builder = std::fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder
+            .create(&path)
+            .with_context(|| format!("make the folder {} (TMPDIR)", path.display()))?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            talk::message(&Message {
+                weight: Weight::Warning,
+                text: format!("{}: cannot be removed: {error}", self.0.display()),
+            });
+        }
+    }
 }

@@ -306,6 +306,11 @@ pub struct RecordFlags {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_size: Option<u64>,
 
+    /// Let the buffers of all programs and the kernel take no more memory than this together, such as 2G: a
+    /// program whose buffers do not fit is not recorded, and named at the end
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_memory: Option<u64>,
+
     /// Record the running process PID, or all of this NAME (of the process or of its program's file); may
     /// be repeated
     #[arg(short, long, value_name = "PID|NAME", value_delimiter = ',', conflicts_with = "command",
@@ -382,9 +387,14 @@ pub struct SnapshotFlags {
     /// The session
     pub name: String,
 
-    /// Write the snapshot to DIR, which must be new or empty [default: strata-snapshot-NAME-DATE-TIME]
+    /// Write the snapshot to DIR, which must be new or empty [default: strata-snapshot-NAME-DATE-TIME]; -: as a
+    /// tar file to the standard output
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
+
+    /// Save only the last TIME, such as 10s: packets that end before are left out, all others are whole
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub last: Option<Duration>,
 
     /// Print JSON
     #[arg(long)]
@@ -612,6 +622,7 @@ impl RecordFlags {
             flush: self.flush,
             duration: self.duration,
             max_bytes: self.max_size,
+            max_memory: self.max_memory,
             pids,
             everyone: self.all,
             wait_descendants: self.wait_descendants,

@@ -18,6 +18,7 @@ mod sessions;
 mod stats;
 mod status;
 mod talk;
+mod tar;
 mod top;
 mod trace_list;
 mod units;
@@ -65,9 +66,7 @@ fn main() -> ExitCode {
         Action::Untrack(flags) => sessions::change(&flags.of, flags.changes(true)),
         Action::Save(flags) => sessions::save(&flags),
         Action::Load(flags) => sessions::load(&flags),
-        Action::Snapshot(flags) => {
-            background::snapshot(&flags.name, flags.output.as_deref(), flags.json)
-        }
+        Action::Snapshot(flags) => background::snapshot(&flags),
         Action::Top(flags) => top::run(&top::Look {
             name: flags.name.as_deref(),
             period: flags.period,

@@ -64,8 +64,15 @@ pub fn notice(notice: &Notice) -> Option<String> {
         | Notice::Stopping => None,
         Notice::NoSuchEvent(rule) => Some(kernel::no_such_event(rule)),
         Notice::NoKernel(reason) => Some(kernel::not_recorded(reason)),
-        Notice::Started { output, command, processes, kernel_events } => Some(format!(
-            "recording {}",
+        Notice::Started {
+            output,
+            command,
+            processes,
+            kernel_events,
+            memory,
+            max_memory,
+        } => Some(format!(
+            "recording {}{}",
             started(
                 &output.as_ref().map_or_else(
                     || "memory, which `strata snapshot` saves".to_owned(),
@@ -74,7 +81,12 @@ pub fn notice(notice: &Notice) -> Option<String> {
                 *command,
                 *processes,
                 *kernel_events
-            )
+            ),
+            max_memory.map_or_else(String::new, |max| format!(
+                ". Buffers take {}, and at most {}",
+                size(*memory),
+                size(max)
+            ))
         )),
         Notice::WaitingForDescendants => Some(
             "the command has ended; recording goes on until all that it has started has ended, too. \

@@ -10,7 +10,7 @@ use std::{fmt, thread};
 use strata_ctf::packet::Header;
 use strata_ctf::walk::Walker;
 use strata_model::{ByteOrder, LossMode, StreamClass, Uuid};
-use strata_ring::{Channel, Counters, Info, Packet, Poll, Publish, Stream};
+use strata_ring::{Channel, Counters, Info, Packet, Poll, Publish, Seen, Stream};
 
 /// Which trace a channel's packets belong to.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ pub struct Collector {
     span: Option<(u64, u64)>,
 }
 
-fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     // Not negative, and 2^64 ns are 584 years.
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
@@ -502,6 +502,30 @@ impl Writer<'_> {
             Some(body) => self.write(plan, &Body::Bytes(&body)),
             None => self.write(plan, &Body::Bytes(body)),
         }
+    }
+
+    /// Writes a packet that its producer may overwrite meanwhile, straight from shared memory. `false`: it must be
+    /// copied, or is gone; nothing is written then.
+    pub(crate) fn seen(&mut self, seen: &Seen<'_>) -> Result<bool, Error> {
+        let packet = seen.packet();
+        let plan = self.track.plan(packet.info(), true, || packet.counters(), now_ns);
+        // What is wrong with it is said of the copy.
+        let Ok(plan) = plan else { return Ok(false) };
+        if self.kinds.is_some() || plan.is_uncounted() || plan.mend.is_some() {
+            return Ok(false);
+        }
+        let cpu = self.track.stats.cpu;
+        self.track.begin(&plan);
+        self.open(plan.begin, plan.discarded)?;
+        let header = self.header(plan.begin, plan.end, plan.discarded, plan.body_bytes);
+        self.sink.append(cpu, header, &Body::Packet(packet, plan.from))?;
+        if !seen.is_there() {
+            self.sink.take_back(cpu);
+            return Ok(false);
+        }
+        self.track.written(plan, true, self.sink.stream_bytes(cpu));
+        self.packets += 1;
+        Ok(true)
     }
 
     /// Writes what is new of a whole packet, straight from shared memory.

@@ -275,6 +275,10 @@ pub(crate) struct StreamFile {
     bytes: u64,
     /// `None`: there is no file yet.
     last: Option<Last>,
+    /// The one before it, of a file that is gathered.
+    before: Option<Last>,
+    /// See [`Files::gathered`].
+    is_gathered: bool,
 }
 
 /// The last packet of a file.
@@ -294,8 +298,8 @@ fn round_up(bytes: u64, to: u64) -> u64 {
 }
 
 impl StreamFile {
-    pub(crate) fn new(name: String) -> Self {
-        Self { name, bytes: 0, last: None }
+    pub(crate) fn new(name: String, is_gathered: bool) -> Self {
+        Self { name, bytes: 0, last: None, before: None, is_gathered }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -310,6 +314,9 @@ impl StreamFile {
     pub(crate) fn open(&self, directory: &Directory) -> Result<OwnedFd, Error> {
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = match self.last {
+            Some(_) if self.is_gathered => {
+                fs::openat(&directory.fd, self.hidden(), flags, file_mode())
+            }
             Some(_) => fs::openat(&directory.fd, &*self.name, flags, file_mode()),
             None => directory.create_file(&self.hidden()),
         };
@@ -326,6 +333,7 @@ impl StreamFile {
         write: impl FnOnce(BorrowedFd<'_>, u64, &[u8]) -> io::Result<u64>,
     ) -> Result<(), Error> {
         let done = match self.last {
+            _ if self.is_gathered => self.gather(fd, header, write),
             None => self.create(directory, fd, header, write),
             Some(last) => self.append_behind(fd, last, header, write),
         };
@@ -356,6 +364,40 @@ impl StreamFile {
             }
         }
         done
+    }
+
+    /// Nobody sees the file yet, and what is behind its last packet is cut off before it is shown.
+    fn gather(
+        &mut self,
+        fd: &OwnedFd,
+        header: Header,
+        write: impl FnOnce(BorrowedFd<'_>, u64, &[u8]) -> io::Result<u64>,
+    ) -> io::Result<()> {
+        let at = self.last.map_or(0, |last| last.next);
+        let bytes = round_up(header.content_bits / 8, ALIGN);
+        let header = Header { packet_bits: bytes * 8, ..header };
+        write(fd.as_fd(), at, &header.encode())?;
+        self.before = self.last.replace(Last { header, at, next: at + bytes });
+        self.bytes = at + bytes;
+        Ok(())
+    }
+
+    /// The last packet that was gathered is none.
+    fn take_back(&mut self) {
+        self.last = self.before.take();
+        self.bytes = self.last.map_or(0, |last| last.next);
+    }
+
+    /// All is gathered.
+    fn show_gathered(&mut self, directory: &Directory) -> Result<(), Error> {
+        if !self.is_gathered || self.last.is_none() {
+            return Ok(());
+        }
+        let fd = self.open(directory)?;
+        let done = fs::ftruncate(&fd, self.bytes).map_err(io::Error::from);
+        done.and_then(|()| self.show(directory)).map_err(|e| self.error(directory, e))?;
+        self.is_gathered = false;
+        Ok(())
     }
 
     /// Gives the file its name, which nothing else must have.
@@ -435,6 +477,7 @@ pub struct Files {
     /// By CPU, those that were written to.
     streams: Vec<Option<StreamFile>>,
     open: Option<(u32, OwnedFd)>,
+    is_gathered: bool,
 }
 
 impl Files {
@@ -442,7 +485,15 @@ impl Files {
     #[must_use]
     pub fn new(directory: Directory, name: &str) -> Files {
         keep_sigxfsz_away();
-        Files { directory, name: name.to_owned(), streams: Vec::new(), open: None }
+        let (name, streams) = (name.to_owned(), Vec::new());
+        Files { directory, name, streams, open: None, is_gathered: false }
+    }
+
+    /// The same, where nobody looks at a stream before it is whole: each is written under a hidden name, with one
+    /// system call for a packet, and gets its own by [`Sink::show`]. A kill leaves the streams that were shown.
+    #[must_use]
+    pub fn gathered(directory: Directory, name: &str) -> Files {
+        Files { is_gathered: true, ..Files::new(directory, name) }
     }
 
     /// The stream's file, from its first use on open.
@@ -451,9 +502,9 @@ impl Files {
         if self.streams.len() <= index {
             self.streams.resize_with(index + 1, || None);
         }
-        let name = &self.name;
-        let file =
-            self.streams[index].get_or_insert_with(|| StreamFile::new(format!("{name}_{cpu}")));
+        let (name, is_gathered) = (&self.name, self.is_gathered);
+        let file = self.streams[index]
+            .get_or_insert_with(|| StreamFile::new(format!("{name}_{cpu}"), is_gathered));
         let fd = match self.open.take().filter(|(open, _)| *open == cpu) {
             Some((_, fd)) => fd,
             None => file.open(&self.directory)?,
@@ -479,6 +530,24 @@ impl Sink for Files {
     fn append(&mut self, cpu: u32, header: Header, body: &Body<'_>) -> Result<(), Error> {
         let (directory, file, fd) = self.file(cpu)?;
         file.append(directory, fd, header, |fd, at, header| body.write_to(fd, at, header))
+    }
+
+    fn takes_back(&self) -> bool {
+        self.is_gathered
+    }
+
+    fn take_back(&mut self, cpu: u32) {
+        if let Some(Some(file)) = self.streams.get_mut(cpu as usize) {
+            file.take_back();
+        }
+    }
+
+    fn show(&mut self, cpu: u32) -> Result<(), Error> {
+        self.open = None;
+        match self.streams.get_mut(cpu as usize) {
+            Some(Some(file)) => file.show_gathered(&self.directory),
+            _ => Ok(()),
+        }
     }
 
     fn set_end(&mut self, cpu: u32, end: u64) -> Result<(), Error> {
@@ -625,7 +694,7 @@ mod tests {
     #[test]
     fn file_between_any_two_steps_of_an_append_is_whole_packets() {
         let directory = folder("steps");
-        let mut file = StreamFile::new("s_0".into());
+        let mut file = StreamFile::new("s_0".into(), false);
         append(&mut file, &directory, 0, 3);
         append(&mut file, &directory, 1, 1000);
         check(&directory, 2, 1003);
@@ -661,7 +730,7 @@ mod tests {
         };
         assert_eq!(end(), (End::Absent, false));
         directory.begin().unwrap();
-        let mut file = StreamFile::new("s_0".into());
+        let mut file = StreamFile::new("s_0".into(), false);
         append(&mut file, &directory, 0, 3);
         assert_eq!(end(), (End::Running, true));
         let losses = Losses { unwritten: 7, ..Losses::default() };
@@ -680,7 +749,7 @@ mod tests {
     #[test]
     fn append_that_fails_in_the_middle_leaves_what_was_there_and_can_be_tried_again() {
         let directory = folder("middle");
-        let mut file = StreamFile::new("s_0".into());
+        let mut file = StreamFile::new("s_0".into(), false);
         for (sequence, packets, records) in [(0, 0, 0), (1, 1, 3000)] {
             let fd = file.open(&directory).unwrap();
             let error = file.append(&directory, &fd, header(sequence, 12_000), |fd, at, header| {

@@ -16,7 +16,8 @@
 //! - times never go back from packet to packet, and a packet does not end before it begins;
 //! - the discarded count never goes down;
 //! - what is there is whole packets, each begins at a multiple of 8 bytes, and the last one is padded to
-//!   the end of a page. That holds at any moment, should this program be killed: `files.rs` says how.
+//!   the end of a page (not in a snapshot). That holds at any moment, should this program be killed: `files.rs`
+//!   says how.
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
@@ -43,6 +44,7 @@ pub use mark::{begin_mark, end_mark, remove_mark};
 pub use output::Output;
 pub use pump::{Arrival, Keep, Order, Pump, ENDED_MAX};
 pub use sink::{Body, Sink};
-pub use source::{Classes, Monitor, Opened, Source};
+pub use snapshot::{Held, Span};
+pub use source::{Classes, Grown, Monitor, Opened, Source};
 pub use stats::{counts_of, unwritten_of, StreamStats};
 pub use strata_model::{Counts, Discarded};

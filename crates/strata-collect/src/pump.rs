@@ -13,7 +13,7 @@ use crate::collector::Collector;
 use crate::error::Error;
 use crate::output::Output;
 use crate::sink::Sink;
-use crate::snapshot;
+use crate::snapshot::{self, Held, Span};
 use crate::source::{Monitor, Opened, Source};
 use crate::stats::{counts_of, unwritten_of};
 
@@ -29,8 +29,8 @@ const COUNT_PERIOD: Duration = Duration::from_millis(100);
 pub enum Order<S> {
     /// Take packets of this source, too.
     Take(Arrival<S>),
-    /// Write what is held now to this output, and say what that was.
-    Snapshot(Arc<Mutex<dyn Output>>, Sender<Result<Counts, Error>>),
+    /// Make traces in this output for what is held, and hand over what is to be written to them.
+    Snapshot(Arc<Mutex<dyn Output>>, Span, Sender<Result<Vec<Held>, Error>>),
 }
 
 /// What becomes of packets.
@@ -169,25 +169,13 @@ impl<'a, S: Source> Pump<'a, S> {
     fn obey(&mut self, order: Order<S>) {
         match order {
             Order::Take(arrival) => self.add(arrival),
-            Order::Snapshot(output, reply) => {
-                let counts = self.snapshot(&output);
+            Order::Snapshot(output, span, reply) => {
+                let sources = self.sources.iter_mut();
+                let held = sources.filter_map(|one| one.snapshot(&output, span).transpose());
                 // Who asked may have gone.
-                let _ = reply.send(counts);
+                let _ = reply.send(held.collect());
             }
         }
-    }
-
-    /// Writes what all sources hold. One whose memory is damaged is left out.
-    fn snapshot(&mut self, output: &Mutex<dyn Output>) -> Result<Counts, Error> {
-        let mut sum = Counts::default();
-        for pumped in &mut self.sources {
-            match pumped.snapshot(output) {
-                Ok(counts) => sum.add(&counts),
-                Err(error) if error.is_of_the_source() => pumped.source.give_up(&error),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(sum)
     }
 
     fn add(&mut self, arrival: Arrival<S>) {
@@ -240,8 +228,11 @@ impl<'a, S: Source> Pump<'a, S> {
             Keep::Write { .. } => usize::MAX,
             // The oldest ones go.
             Keep::Hold => {
-                let ended = self.sources.iter().filter(|one| one.source.has_ended()).count();
-                ended.saturating_sub(ENDED_MAX)
+                let ended = self.ended();
+                match self.monitor.wants_memory() {
+                    true => ended,
+                    false => ended.saturating_sub(ENDED_MAX),
+                }
             }
         };
         let mut index = 0;
@@ -253,11 +244,32 @@ impl<'a, S: Source> Pump<'a, S> {
                     Keep::Write { .. } => self.sources.swap_remove(index),
                     Keep::Hold => self.sources.remove(index),
                 };
-                self.close(pumped);
+                match self.keep {
+                    Keep::Write { .. } => self.close(pumped),
+                    Keep::Hold => self.let_go(pumped),
+                }
+                // As many as somebody waits for.
+                if self.keep == Keep::Hold && !self.monitor.wants_memory() {
+                    left = self.ended().saturating_sub(ENDED_MAX);
+                }
             } else {
                 index += 1;
             }
         }
+    }
+
+    fn ended(&self) -> usize {
+        self.sources.iter().filter(|one| one.source.has_ended()).count()
+    }
+
+    /// What it held is for no snapshot any more: overwritten.
+    fn let_go(&mut self, mut pumped: Pumped<S>) {
+        pumped.counts();
+        let held = std::mem::take(&mut pumped.last.records);
+        pumped.last.overwritten = pumped.last.overwritten.saturating_add(held);
+        pumped.last.bytes = 0;
+        pumped.is_held = false;
+        self.close(pumped);
     }
 
     fn close(&mut self, mut pumped: Pumped<S>) {
@@ -336,17 +348,20 @@ impl<S: Source> Pumped<S> {
         }
     }
 
-    /// Writes what it holds to a trace of its own.
-    fn snapshot(&mut self, output: &Mutex<dyn Output>) -> Result<Counts, Error> {
-        let Place::Idle(channel) = &mut self.output else { return Ok(Counts::default()) };
-        if !has_something(channel) {
-            return Ok(Counts::default());
+    /// Makes a trace of its own for what it holds; `None`: that is nothing.
+    fn snapshot(&mut self, output: &Mutex<dyn Output>, span: Span) -> Result<Option<Held>, Error> {
+        let Place::Idle(channel) = &mut self.output else { return Ok(None) };
+        if !self.is_held || !has_something(channel) {
+            return Ok(None);
         }
-        let opened = {
-            let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
-            self.source.open_snapshot(&mut *output)?
-        };
-        snapshot::write(&mut self.source, channel, opened)
+        let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_channel = |source| Error::Ring { path: "snapshot".into(), source };
+        let mut view = channel.view().map_err(of_channel)?;
+        if !snapshot::has_any(&mut view, span) {
+            return Ok(None);
+        }
+        let opened = self.source.open_snapshot(&mut *output)?;
+        snapshot::begin(&mut self.source, view, opened).map(Some)
     }
 
     /// Lets `work` take packets, if there is something to take or was before.

@@ -56,6 +56,22 @@ pub trait Sink: Debug + Send {
     /// What the system says.
     fn append(&mut self, cpu: u32, header: Header, body: &Body<'_>) -> Result<(), Error>;
 
+    /// Whether [`Sink::take_back`] can be called: no reader sees a stream before [`Sink::show`].
+    fn takes_back(&self) -> bool {
+        false
+    }
+
+    /// Takes away the packet that was appended last, which was found to be none.
+    fn take_back(&mut self, _cpu: u32) {}
+
+    /// All of the stream is there: readers are to see it.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn show(&mut self, _cpu: u32) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Has the stream's last packet end at another time \[ns\].
     ///
     /// # Errors

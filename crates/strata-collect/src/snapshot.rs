@@ -1,76 +1,170 @@
-//! A snapshot: what a channel holds at one moment, as a trace of its own. Nothing is consumed and no writer is
+//! A snapshot: what the channels hold at one moment, as traces of their own. Nothing is consumed and no writer is
 //! disturbed: the same records can be in the next one.
+//!
+//! Each layer's pump makes the traces, which takes the time of a few files; whoever asks writes the packets, in a thread
+//! of its own. The moment is a time of the traces' clock, when all traces are there: the streams of all layers end at it,
+//! in whatever order and however slowly they are written. What describes the records is looked at again afterwards.
+
+use std::fmt;
 
 use strata_ctf::end_mark::{Ending, Losses};
-use strata_model::{Counts, LossMode};
-use strata_ring::{Channel, Order, Publish};
+use strata_ctf::walk::Walker;
+use strata_model::{ByteOrder, Counts, LossMode};
+use strata_ring::{Channel, Info, Order, Publish, View};
 
-use crate::collector::{Classes as Kept, Writer};
+use crate::collector::{now_ns, Classes as Kept, Writer};
 use crate::error::Error;
 use crate::source::{Opened, Source};
 use crate::stats::{counts_of, discarded_of};
 use crate::track::Track;
 
-/// Writes what `channel` holds into the trace that `source` makes for it. Returns the counts of that trace.
-pub(crate) fn write<S: Source>(
-    source: &mut S,
-    channel: &mut Channel,
+/// From when to when records are in a snapshot, by the traces' clock \[ns\].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Packets that end before this are left out.
+    pub from: u64,
+    /// Records that are later than this are left out.
+    pub until: u64,
+}
+
+impl Span {
+    /// Up to now; `last`: so much of it \[ns\].
+    #[must_use]
+    pub fn until_now(last: Option<u64>) -> Span {
+        let until = now_ns();
+        Span { from: last.map_or(0, |last| until.saturating_sub(last)), until }
+    }
+}
+
+/// What one source holds, and its trace, which is described: to be written by [`Held::write`].
+pub struct Held {
     opened: Opened,
-) -> Result<Counts, Error> {
-    let Opened { mut sink, identity, classes, mut kinds, metadata, .. } = opened;
-    sink.set_metadata(kinds.as_ref().map_or(&metadata, |kinds| kinds.text()))?;
-    if let Some(kinds) = &mut kinds {
+    view: View,
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").field("path", &self.opened.sink.path()).finish_non_exhaustive()
+    }
+}
+
+/// Describes the trace that `source` has made for what `channel` holds.
+pub(crate) fn begin<S: Source>(
+    source: &mut S,
+    view: View,
+    mut opened: Opened,
+) -> Result<Held, Error> {
+    let Opened { sink, kinds, metadata, .. } = &mut opened;
+    sink.set_metadata(kinds.as_ref().map_or(metadata, |kinds| kinds.text()))?;
+    if let Some(kinds) = kinds {
         kinds.set_written();
     }
-    source.begin_snapshot(&mut *sink)?;
-    let (streams, subbuf_bytes) = (channel.nr_streams(), channel.subbuf_bytes());
-    let outside = channel.publish() == Publish::ByCommit;
-    let (mut classes, mut stats, mut buffer) = (Kept(classes), Vec::new(), Vec::new());
-    for number in 0..streams {
-        let mut track = Track::of_snapshot(number, subbuf_bytes, outside);
-        let mut described = true;
-        let mut writer = Writer {
-            sink: &mut *sink,
-            identity: &identity,
-            described: &mut described,
-            describe: &mut || None,
-            classes: Some(&mut classes),
-            kinds: kinds.as_mut(),
-            track: &mut track,
-            packets: 0,
-        };
-        let done = walk(channel, number, &mut writer, &mut buffer);
-        sink.pause();
-        done?;
-        if track.stats.packets > 0 || track.stats.damaged > 0 {
-            stats.push(track.stats);
+    source.begin_snapshot(&mut **sink)?;
+    Ok(Held { opened, view })
+}
+
+impl Held {
+    /// Writes it, while its producers go on. Returns the counts of that trace.
+    ///
+    /// # Errors
+    /// What the system says; a part is written then, and can be read.
+    pub fn write(self, span: Span) -> Result<Counts, Error> {
+        let Held { opened, mut view } = self;
+        let Opened { mut sink, identity, classes, mut kinds, mut grown, .. } = opened;
+        let (streams, subbuf_bytes) = (view.nr_streams(), view.subbuf_bytes());
+        let outside = view.publish() == Publish::ByCommit;
+        let (mut classes, mut stats, mut buffer) = (Kept(classes), Vec::new(), Vec::new());
+        let mut failed = None;
+        for number in 0..streams {
+            let mut track = Track::of_snapshot(number, subbuf_bytes, outside);
+            let mut described = true;
+            let mut writer = Writer {
+                sink: &mut *sink,
+                identity: &identity,
+                described: &mut described,
+                describe: &mut || None,
+                classes: Some(&mut classes),
+                kinds: kinds.as_mut(),
+                track: &mut track,
+                packets: 0,
+            };
+            let done = walk(&mut view, number, span, &mut writer, &mut buffer);
+            sink.pause();
+            failed = done.err();
+            if track.stats.packets > 0 || track.stats.damaged > 0 {
+                stats.push(track.stats);
+            }
+            if failed.is_some() {
+                break;
+            }
         }
+        // Kinds of records that came between the first description and the moment.
+        if let Some(text) = grown.as_mut().and_then(|grown| grown()) {
+            sink.set_metadata(&text)?;
+        }
+        for one in &stats {
+            sink.show(one.cpu)?;
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        sink.end(Ending::Ended, Losses::default())?;
+        let mut counts = counts_of(&stats, streams);
+        counts.metadata_bytes = sink.metadata_bytes();
+        Ok(counts)
     }
-    sink.end(Ending::Ended, Losses::default())?;
-    let mut counts = counts_of(&stats, streams);
-    counts.metadata_bytes = sink.metadata_bytes();
-    Ok(counts)
 }
 
 /// Writes the packets of one stream, the oldest first.
+///
+/// Of a stream that is so quick that all of it was overwritten since the moment there is what came later.
 fn walk(
-    channel: &mut Channel,
+    view: &mut View,
     number: u32,
+    mut span: Span,
     writer: &mut Writer<'_>,
     buffer: &mut Vec<u8>,
 ) -> Result<(), Error> {
-    let mut stream = match channel.stream(number) {
-        Ok(stream) => stream,
+    let (mut walk, counters) = match view.walk(number, Order::OldestFirst) {
+        Ok(begun) => begun,
         Err(error) => {
             writer.track.damaged(error.to_string());
             return Ok(());
         }
     };
-    let counters = stream.counters();
-    let mut walk = stream.walk(Order::OldestFirst);
+    let is_early = |info: &Info| info.timestamp_end.is_some_and(|end| end < span.from);
     loop {
+        let is_done = match walk.look() {
+            Some(seen) => {
+                let info = seen.packet().info();
+                let is_late = info.timestamp_end.is_none_or(|end| end > span.until);
+                let straight = !is_late && writer.sink.takes_back();
+                is_early(info) || (straight && writer.seen(&seen)?)
+            }
+            None => false,
+        };
+        if is_done {
+            walk.pass();
+            continue;
+        }
         match walk.next(buffer) {
-            Ok(Some(info)) => writer.copied(&info, buffer, true, || counters)?,
+            Ok(Some(info)) if is_early(&info) => {}
+            Ok(Some(mut info)) => {
+                let is_first = writer.track.stats.packets == 0;
+                if is_first && info.timestamp_begin > span.until && counters.overwritten_packets > 0
+                {
+                    span.until = u64::MAX;
+                }
+                let is_last = cut(&mut info, buffer, span.until, writer);
+                let is_empty = is_last && info.content_bytes <= info.header_bytes;
+                // Its end may be known only now.
+                if !is_empty && !is_early(&info) {
+                    writer.copied(&info, buffer, true, || counters)?;
+                }
+                if is_last {
+                    return Ok(());
+                }
+            }
             Ok(None) => return Ok(()),
             Err(source @ strata_ring::Error::NoMemory(_)) => {
                 let path = writer.sink.path().to_owned();
@@ -79,6 +173,52 @@ fn walk(
             Err(error) => writer.track.damaged(error.to_string()),
         }
     }
+}
+
+/// Leaves out the records that are later than `until`. Returns whether there were any: later packets have only such.
+fn cut(info: &mut Info, buffer: &mut Vec<u8>, until: u64, writer: &mut Writer<'_>) -> bool {
+    if info.timestamp_end.is_some_and(|end| end <= until) {
+        return false;
+    }
+    let body = buffer.get(info.header_bytes as usize..).unwrap_or(&[]);
+    let class = writer.classes.as_mut().and_then(|classes| (classes.0)());
+    let walker = class.and_then(|class| Walker::new(&class, ByteOrder::NATIVE).ok());
+    // Without classes its records are not known one by one: all of it is there, or nothing.
+    let Some(walker) = walker else {
+        let is_late = info.timestamp_begin > until;
+        info.content_bytes = if is_late { info.header_bytes } else { info.content_bytes };
+        return is_late;
+    };
+    let (mut records, mut last) = (0, info.timestamp_begin);
+    for record in walker.records(body, info.timestamp_begin) {
+        // What cannot be followed is found, and said, where its records are counted.
+        let Ok(record) = record else { return false };
+        if record.timestamp > until {
+            info.content_bytes = info.header_bytes + record.offset;
+            info.records = Some(records);
+            info.timestamp_end = Some(last);
+            buffer.truncate(info.content_bytes as usize);
+            return true;
+        }
+        (records, last) = (records + 1, record.timestamp);
+    }
+    (info.records, info.timestamp_end) = (Some(records), Some(last));
+    false
+}
+
+/// Whether the channel holds anything that would be in the snapshot.
+pub(crate) fn has_any(view: &mut View, span: Span) -> bool {
+    let mut buffer = Vec::new();
+    (0..view.nr_streams()).any(|number| {
+        let Ok((mut walk, counters)) = view.walk(number, Order::NewestFirst) else { return true };
+        match walk.next(&mut buffer) {
+            Ok(Some(info)) => info.timestamp_end.is_none_or(|end| end >= span.from),
+            // Of what was discarded there is something to tell, unless it may be long ago.
+            Ok(None) => span.from == 0 && counters.discarded() > 0,
+            // What is wrong with it is said where it is written.
+            Err(_) => true,
+        }
+    })
 }
 
 /// What a channel holds of which nothing is written.

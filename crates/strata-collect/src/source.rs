@@ -11,6 +11,9 @@ use crate::sink::Sink;
 /// Tells the event record classes of a stream; see [`Collector::set_classes`].
 pub type Classes = Box<dyn FnMut() -> Option<StreamClass> + Send>;
 
+/// Tells new metadata, if they are not what they were; from any thread.
+pub type Grown = Box<dyn FnMut() -> Option<String> + Send>;
+
 /// A trace that can be written to.
 pub struct Opened {
     /// Where it goes.
@@ -25,6 +28,8 @@ pub struct Opened {
     pub kinds: Option<Kinds>,
     /// See [`Collector::span_from`].
     pub span_from: Option<u64>,
+    /// Of a snapshot: new metadata, if there are more kinds of records by now than `metadata` describe.
+    pub grown: Option<Grown>,
 }
 
 /// One channel that a [`crate::Pump`] takes packets from. All of it is called by the pump's thread.
@@ -109,6 +114,11 @@ pub trait Monitor: Send + Sync {
 
     /// This could not be written.
     fn fail(&self, error: &Error);
+
+    /// Somebody is to be recorded for whom there is no memory: who has ended and is only held is let go of.
+    fn wants_memory(&self) -> bool {
+        false
+    }
 
     /// So much was recorded until now.
     fn set_counts(&self, counts: &Counts);

@@ -28,4 +28,4 @@ pub use folder::{Claim, Entry, Folder};
 pub use group::Group;
 pub use message::{Reply, Request};
 pub use name::NAME_BYTES_MAX;
-pub use socket::{ask, Listener, MESSAGE_BYTES_MAX};
+pub use socket::{ask, Connection, Listener, MESSAGE_BYTES_MAX};

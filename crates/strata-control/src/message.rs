@@ -2,6 +2,7 @@
 //! a receiver refuses.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::{json, Map, Value};
 
@@ -17,6 +18,8 @@ pub enum Request {
     Snapshot {
         /// An absolute path.
         output: PathBuf,
+        /// Of so much time only, up to now.
+        last: Option<Duration>,
     },
     /// Record, from now on or again.
     Start,
@@ -44,8 +47,12 @@ impl Request {
         object.insert("strata".into(), VERSION.into());
         object.insert("do".into(), self.word().into());
         match self {
-            Request::Snapshot { output } => {
+            Request::Snapshot { output, last } => {
                 object.insert("output".into(), output.to_string_lossy().into());
+                if let Some(last) = last {
+                    let nanos = u64::try_from(last.as_nanos()).unwrap_or(u64::MAX);
+                    object.insert("last_ns".into(), nanos.into());
+                }
             }
             Request::Change { change } => {
                 object.insert("change".into(), Value::Object(change.clone()));
@@ -93,17 +100,27 @@ impl Request {
             Some("snapshot") => {
                 let output = object.get("output").and_then(Value::as_str).map(PathBuf::from);
                 let output = output.filter(|path| path.is_absolute());
-                Request::Snapshot { output: output.ok_or("'output' is no absolute path")? }
+                let output = output.ok_or("'output' is no absolute path")?;
+                let last = match object.get("last_ns") {
+                    None => None,
+                    Some(nanos) => {
+                        let nanos =
+                            nanos.as_u64().ok_or("'last_ns' is no number of nanoseconds")?;
+                        Some(Duration::from_nanos(nanos))
+                    }
+                };
+                Request::Snapshot { output, last }
             }
             Some(other) => return Err(format!("'{}' is nothing to do", clean(other))),
             None => return Err("there is no 'do'".to_owned()),
         };
-        let known = match &request {
-            Request::Snapshot { .. } => "output",
-            Request::Change { .. } => "change",
-            _ => "do",
+        let known: &[&str] = match &request {
+            Request::Snapshot { .. } => &["output", "last_ns"],
+            Request::Change { .. } => &["change"],
+            _ => &[],
         };
-        match object.keys().find(|key| ![known, "strata", "do"].contains(&key.as_str())) {
+        let is_known = |key: &str| known.contains(&key) || ["strata", "do"].contains(&key);
+        match object.keys().find(|key| !is_known(key)) {
             Some(key) => Err(format!("'{}' is not known", clean(key))),
             None => Ok(request),
         }

@@ -88,35 +88,53 @@ impl Listener {
     /// # Errors
     /// What the system says of the socket itself.
     pub fn serve(&self, answer: &mut dyn FnMut(Request) -> Reply) -> io::Result<()> {
-        let connection = match accept_with(&self.socket, SocketFlags::CLOEXEC) {
-            Ok(connection) => connection,
-            Err(Errno::INTR | Errno::CONNABORTED) => return Ok(()),
-            Err(errno) => return Err(errno.into()),
-        };
-        let Ok(peer) = sockopt::socket_peercred(&connection) else { return Ok(()) };
-        let is_of = |group: &Group| group.has(connection.as_fd(), peer.gid.as_raw());
-        // It may be gone: that is its affair.
-        let _ = if is_ours(peer.uid.as_raw()) {
-            self.answer(&connection, answer)
-        } else if self.group.as_ref().is_some_and(is_of) {
-            self.answer(&connection, &mut |request| match request.is_for_members() {
-                true => answer(request),
-                false => {
-                    Err("who is of its group may ask for its status only; ask who has started it"
-                        .into())
-                }
-            })
-        } else {
-            Ok(())
-        };
+        if let Some(connection) = self.accept()? {
+            connection.answer(answer);
+        }
         Ok(())
     }
 
-    fn answer(
-        &self,
-        connection: &OwnedFd,
-        answer: &mut dyn FnMut(Request) -> Reply,
-    ) -> Result<(), Errno> {
+    /// The next one who asks, to be heard by any thread; `None`: it was somebody else.
+    ///
+    /// # Errors
+    /// What the system says of the socket itself.
+    pub fn accept(&self) -> io::Result<Option<Connection>> {
+        let connection = match accept_with(&self.socket, SocketFlags::CLOEXEC) {
+            Ok(connection) => connection,
+            Err(Errno::INTR | Errno::CONNABORTED) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+        let Ok(peer) = sockopt::socket_peercred(&connection) else { return Ok(None) };
+        let is_of = |group: &Group| group.has(connection.as_fd(), peer.gid.as_raw());
+        let is_owner = is_ours(peer.uid.as_raw());
+        let is_known = is_owner || self.group.as_ref().is_some_and(is_of);
+        Ok(is_known.then_some(Connection { socket: connection, is_owner }))
+    }
+}
+
+/// One who asks.
+#[derive(Debug)]
+pub struct Connection {
+    socket: OwnedFd,
+    /// Else it is of the group that the session is open to.
+    is_owner: bool,
+}
+
+impl Connection {
+    /// Hears it, and sends what `answer` says.
+    pub fn answer(self, answer: &mut dyn FnMut(Request) -> Reply) {
+        // It may be gone: that is its affair.
+        let _ = self.heard(&mut |request| match self.is_owner || request.is_for_members() {
+            true => answer(request),
+            false => {
+                Err("who is of its group may ask for its status only; ask who has started it"
+                    .into())
+            }
+        });
+    }
+
+    fn heard(&self, answer: &mut dyn FnMut(Request) -> Reply) -> Result<(), Errno> {
+        let connection = &self.socket;
         for which in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
             sockopt::set_socket_timeout(connection, which, Some(PATIENCE))?;
         }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::thread;
+use std::time::Duration;
 
 use rustix::net::{
     connect, recv, send, socket_with, AddressFamily, RecvFlags, SendFlags, SocketAddrUnix,
@@ -65,10 +66,44 @@ fn request_is_answered_and_a_refusal_is_said_in_one_line() {
         let facts = ask(&bench.folder, "one", &Request::Status).unwrap();
         assert_eq!(facts.get("asked").and_then(|asked| asked.as_str()), Some("Status"));
         let output = PathBuf::from("/a b/ä");
-        let facts = ask(&bench.folder, "one", &Request::Snapshot { output }).unwrap();
-        assert!(facts["asked"].as_str().unwrap().contains("/a b/ä"));
+        let facts = ask(
+            &bench.folder,
+            "one",
+            &Request::Snapshot { output, last: Some(Duration::from_millis(1500)) },
+        )
+        .unwrap();
+        let asked = facts["asked"].as_str().unwrap();
+        assert!(asked.contains("/a b/ä") && asked.contains("Some(1.5s)"), "{asked}");
         let error = ask(&bench.folder, "one", &Request::Stop).unwrap_err();
         assert_eq!(error.to_string(), "session 'one': no?more");
+    });
+}
+
+#[test]
+fn who_waits_for_an_answer_or_says_nothing_keeps_nobody_else_from_theirs() {
+    let bench = Bench::new("at-once");
+    let listener = bench.listener("one");
+    let (done, wait) = std::sync::mpsc::channel::<()>();
+    let silent =
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+    let silent = silent.unwrap();
+    let address = bench.above.join("strata-sessions/one.sock");
+    thread::scope(|scope| {
+        connect(&silent, &SocketAddrUnix::new(address).unwrap()).unwrap();
+        let first = listener.accept().unwrap().unwrap();
+        scope.spawn(move || first.answer(&mut echo));
+        scope.spawn(|| ask(&bench.folder, "one", &Request::Stop).unwrap_err());
+        let second = listener.accept().unwrap().unwrap();
+        scope.spawn(move || {
+            second.answer(&mut |request| {
+                wait.recv().unwrap();
+                echo(request)
+            });
+        });
+        let third = scope.spawn(|| ask(&bench.folder, "one", &Request::Status).unwrap());
+        listener.serve(&mut echo).unwrap();
+        assert!(third.join().unwrap().contains_key("asked"));
+        done.send(()).unwrap();
     });
 }
 
@@ -96,7 +131,8 @@ fn name_is_one_session_s_until_it_ends() {
 fn nonsense_is_refused_and_the_next_one_is_heard() {
     let bench = Bench::new("nonsense");
     let listener = bench.listener("one");
-    let nonsense: [(&[u8], &str); 13] = [
+    let nonsense: [(&[u8], &str); 14] = [
+        (br#"{"strata":1,"do":"snapshot","output":"/a","last_ns":-1}"#, "'last_ns' is no number"),
         (b"x", "not JSON"),
         (b"[]", "not an object"),
         (b"{}", "no 'strata'"),
@@ -126,8 +162,10 @@ fn bytes_that_are_anything_never_make_a_request_panic() {
     let mut seed = 0x9e37_79b9_7f4a_7c15u64;
     let change = serde_json::json!({ "enable-event": { "rules": ["a:*"], "layer": "user" } });
     let change = change.as_object().unwrap().clone();
-    let whole =
-        [Request::Snapshot { output: "/a".into() }.encode(), Request::Change { change }.encode()];
+    let whole = [
+        Request::Snapshot { output: "/a".into(), last: None }.encode(),
+        Request::Change { change }.encode(),
+    ];
     for number in 0..20_000 {
         let mut bytes = whole[number % 2].clone();
         for _ in 0..3 {

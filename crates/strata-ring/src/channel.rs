@@ -5,6 +5,7 @@ use crate::ffi;
 use crate::mapping::{Mapping, StreamLayout};
 use crate::stream::Stream;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use strata_abi::ring;
 use strata_model::LossMode;
 
@@ -97,8 +98,8 @@ pub struct Channel {
     header: ring::Channel,
     /// Which streams were looked at already.
     begun: Vec<bool>,
-    /// Behind the others: unmapped last.
-    mapping: Mapping,
+    /// Behind the others: unmapped last, when no view of it is left either.
+    mapping: Arc<Mapping>,
 }
 
 // SAFETY: the C side has no thread of its own and keeps nothing that belongs to a thread.
@@ -114,7 +115,7 @@ impl Channel {
         let (attr, memory, bytes) = (attr.to_ffi(), mapping.as_ptr(), mapping.bytes());
         // SAFETY: memory has so many bytes, and outlives the description made here.
         let code = unsafe { ffi::strata_shim_format(&attr, memory, bytes, &mut shim, &mut text) };
-        Self::new(mapping, shim, code, &text, Error::Attr)
+        Self::new(Arc::new(mapping), shim, code, &text, Error::Attr)
     }
 
     /// Reads a channel that is there; its header is copied, and the copy checked.
@@ -126,11 +127,19 @@ impl Channel {
         let (memory, bytes) = (mapping.as_ptr(), mapping.bytes());
         // SAFETY: memory has so many bytes, and outlives the description made here.
         let code = unsafe { ffi::strata_shim_open(memory, bytes, &mut shim, &mut text) };
-        Self::new(mapping, shim, code, &text, Error::Header)
+        Self::new(Arc::new(mapping), shim, code, &text, Error::Header)
+    }
+
+    /// The same memory, described as this copy of its header says.
+    pub(crate) fn again(&self) -> Result<Self, Error> {
+        let (mut shim, mut text) = (std::ptr::null_mut(), ffi::Text::new());
+        // SAFETY: the description lives, and the new one keeps the mapping that it is of.
+        let code = unsafe { ffi::strata_shim_again(self.shim.as_ptr(), &mut shim, &mut text) };
+        Self::new(Arc::clone(&self.mapping), shim, code, &text, Error::Header)
     }
 
     fn new(
-        mapping: Mapping,
+        mapping: Arc<Mapping>,
         shim: *mut ffi::Shim,
         code: i32,
         text: &ffi::Text,

@@ -153,9 +153,15 @@ extern "C" {
         out: *mut *mut Shim,
         error: *mut Text,
     ) -> c_int;
+    pub(crate) fn strata_shim_again(
+        shim: *const Shim,
+        out: *mut *mut Shim,
+        error: *mut Text,
+    ) -> c_int;
     pub(crate) fn strata_shim_close(shim: *mut Shim);
     pub(crate) fn strata_shim_header(shim: *const Shim, header: *mut strata_abi::ring::Channel);
     pub(crate) fn strata_shim_begin(shim: *mut Shim, stream: u32) -> c_int;
+    pub(crate) fn strata_shim_view(shim: *mut Shim, stream: u32);
     pub(crate) fn strata_shim_poll(shim: *const Shim, stream: u32) -> c_int;
     pub(crate) fn strata_shim_backlog(shim: *const Shim, stream: u32) -> u64;
     pub(crate) fn strata_shim_next(shim: *mut Shim, stream: u32, packet: *mut Packet) -> c_int;
@@ -178,6 +184,9 @@ extern "C" {
         packet: *mut Packet,
         before: *mut Before,
     ) -> c_int;
+    pub(crate) fn strata_shim_walk_look(shim: *mut Shim, packet: *mut Packet) -> c_int;
+    pub(crate) fn strata_shim_walk_holds(shim: *const Shim) -> c_int;
+    pub(crate) fn strata_shim_walk_pass(shim: *mut Shim);
     pub(crate) fn strata_shim_counters(shim: *const Shim, stream: u32, counters: *mut Counters);
     pub(crate) fn strata_shim_copy(dst: *mut u8, src: *const u8, bytes: u64);
     pub(crate) fn strata_shim_write(

@@ -44,4 +44,4 @@ pub use error::Error;
 pub use mapping::{Mapping, StreamLayout};
 pub use strata_model::LossMode;
 pub use stream::{write_both, Counters, Info, Packet, Poll, Stream};
-pub use walk::{Order, Overwritten, Walk};
+pub use walk::{Order, Overwritten, Seen, View, Walk};

@@ -37,6 +37,9 @@ pub struct Mapping {
 // SAFETY: a mapping belongs to the process, not to a thread; only its owner can reach the pointer.
 unsafe impl Send for Mapping {}
 
+// SAFETY: what it says of itself never changes, and nothing here refers to its bytes.
+unsafe impl Sync for Mapping {}
+
 impl Mapping {
     /// Maps `bytes` bytes of `fd` from `offset` on.
     ///

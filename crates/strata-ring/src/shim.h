@@ -83,11 +83,17 @@ int strata_shim_format(const struct strata_shim_attr *attr, void *memory, uint64
 		       struct strata_shim **out, struct strata_ring_error *error);
 int strata_shim_open(void *memory, uint64_t bytes, struct strata_shim **out,
 		     struct strata_ring_error *error);
+int strata_shim_again(const struct strata_shim *shim, struct strata_shim **out,
+		      struct strata_ring_error *error);
 void strata_shim_close(struct strata_shim *shim);
 void strata_shim_header(const struct strata_shim *shim, struct strata_abi_ring_channel *header);
 
-/* @stream is below header.nr_streams in all of these; strata_shim_begin() comes before the others. */
+/*
+ * @stream is below header.nr_streams in all of these; strata_shim_begin() comes before the others, or strata_shim_view()
+ * before those that write nothing.
+ */
 int strata_shim_begin(struct strata_shim *shim, uint32_t stream);
+void strata_shim_view(struct strata_shim *shim, uint32_t stream);
 int strata_shim_poll(const struct strata_shim *shim, uint32_t stream);
 uint64_t strata_shim_backlog(const struct strata_shim *shim, uint32_t stream);
 int strata_shim_next(struct strata_shim *shim, uint32_t stream, struct strata_shim_packet *packet);
@@ -100,6 +106,9 @@ int strata_shim_rest(struct strata_shim *shim, uint32_t stream, struct strata_sh
 void strata_shim_walk(struct strata_shim *shim, uint32_t stream, int newest_first);
 int strata_shim_walk_copy(struct strata_shim *shim, unsigned char *dst, uint64_t bytes,
 			  struct strata_shim_packet *packet, struct strata_shim_before *before);
+int strata_shim_walk_look(struct strata_shim *shim, struct strata_shim_packet *packet);
+int strata_shim_walk_holds(const struct strata_shim *shim);
+void strata_shim_walk_pass(struct strata_shim *shim);
 void strata_shim_counters(const struct strata_shim *shim, uint32_t stream,
 			  struct strata_ring_counters *counters);
 

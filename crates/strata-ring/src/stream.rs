@@ -255,7 +255,7 @@ pub(crate) fn make_room(stream: u32, bytes: u64, buffer: &mut Vec<u8>) -> Result
     })
 }
 
-fn counters(shim: *const ffi::Shim, stream: u32) -> Counters {
+pub(crate) fn counters(shim: *const ffi::Shim, stream: u32) -> Counters {
     let mut raw = ffi::Counters::default();
     // SAFETY: a stream of a channel that the caller borrows, and a local variable.
     unsafe { ffi::strata_shim_counters(shim, stream, &mut raw) };
@@ -277,7 +277,7 @@ pub struct Packet<'s> {
     info: Info,
     /// `info.content_bytes` bytes in shared memory.
     data: *const u8,
-    /// Between get and put; what [`Stream::rest`] gives is not.
+    /// Between get and put; what [`Stream::rest`] and a walk give is not.
     held: bool,
     shim: *mut ffi::Shim,
     stream: u32,
@@ -286,6 +286,12 @@ pub struct Packet<'s> {
 }
 
 impl Packet<'_> {
+    /// One that nobody holds: there is nothing to put.
+    pub(crate) fn seen<'s>(raw: &ffi::Packet, shim: *mut ffi::Shim, stream: u32) -> Packet<'s> {
+        let info = Info::new(raw);
+        Packet { info, data: raw.data, held: false, shim, stream, of: PhantomData }
+    }
+
     /// What is known of it.
     #[must_use]
     pub fn info(&self) -> &Info {

@@ -1,9 +1,9 @@
 //! A walk: what a stream holds at one moment, copied without consuming it. For a flight recorder.
 
-use crate::channel::{Channel, EAGAIN, EBUSY, ENODATA};
+use crate::channel::{Channel, Publish, EAGAIN, EBUSY, ENODATA};
 use crate::error::Error;
 use crate::ffi;
-use crate::stream::{make_room, Info, Stream};
+use crate::stream::{counters, make_room, Counters, Info, Packet, Stream};
 use std::marker::PhantomData;
 
 /// In which order a walk goes through the packets of a stream.
@@ -44,6 +44,28 @@ pub struct Walk<'s> {
     of: PhantomData<&'s mut Channel>,
 }
 
+/// A packet that nobody holds: its producer may overwrite it at any time.
+#[derive(Debug)]
+pub struct Seen<'w> {
+    packet: Packet<'w>,
+    shim: *const ffi::Shim,
+}
+
+impl<'w> Seen<'w> {
+    /// The packet.
+    #[must_use]
+    pub fn packet(&self) -> &Packet<'w> {
+        &self.packet
+    }
+
+    /// Whether it is there still: what was read of it until now is whole.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        // SAFETY: the walk that has given the packet is borrowed, and has not gone on.
+        unsafe { ffi::strata_shim_walk_holds(self.shim) != 0 }
+    }
+}
+
 impl Stream<'_> {
     /// Begins to walk through all packets that the stream holds now: from the oldest one unread to the one being
     /// filled, as far as that is published.
@@ -52,15 +74,80 @@ impl Stream<'_> {
     /// dead. What they overwrite while it is copied is left out.
     pub fn walk(&mut self, order: Order) -> Walk<'_> {
         let (shim, stream) = (self.shim(), self.number());
-        // SAFETY: a stream of the channel, whose reader has begun and holds no packet: it would borrow this.
+        let by_position = self.publish() == Publish::ByPosition;
+        Walk::begin(shim, stream, self.subbuf_bytes(), by_position, order)
+    }
+}
+
+/// The same memory as a [`Channel`]'s, for walks in another thread, while that one has the channel. It stays mapped
+/// as long as either lives.
+#[derive(Debug)]
+pub struct View(Channel);
+
+impl Channel {
+    /// Another look at the channel's memory.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn view(&self) -> Result<View, Error> {
+        self.again().map(View)
+    }
+}
+
+impl View {
+    /// Streams of the channel.
+    #[must_use]
+    pub fn nr_streams(&self) -> u32 {
+        self.0.nr_streams()
+    }
+
+    /// Size of a sub-buffer \[byte\].
+    #[must_use]
+    pub fn subbuf_bytes(&self) -> u64 {
+        self.0.subbuf_bytes()
+    }
+
+    /// How its producers publish.
+    #[must_use]
+    pub fn publish(&self) -> Publish {
+        self.0.publish()
+    }
+
+    /// As [`Stream::walk`], and how many records went where until then.
+    ///
+    /// # Errors
+    /// [`Error::NoStream`].
+    pub fn walk(&mut self, stream: u32, order: Order) -> Result<(Walk<'_>, Counters), Error> {
+        let nr_streams = self.nr_streams();
+        if stream >= nr_streams {
+            return Err(Error::NoStream { stream, nr_streams });
+        }
+        let by_position = self.publish() == Publish::ByPosition;
+        // SAFETY: the stream is one of the channel's.
+        unsafe { ffi::strata_shim_view(self.0.shim(), stream) };
+        let counters = counters(self.0.shim(), stream);
+        Ok((Walk::begin(self.0.shim(), stream, self.subbuf_bytes(), by_position, order), counters))
+    }
+}
+
+impl Walk<'_> {
+    /// The caller borrows the channel of which this is a stream, whose reader or view has begun.
+    fn begin<'s>(
+        shim: *mut ffi::Shim,
+        stream: u32,
+        subbuf_bytes: u64,
+        by_position: bool,
+        order: Order,
+    ) -> Walk<'s> {
+        // SAFETY: a stream of the channel; no packet of it is held, which would borrow the channel.
         unsafe {
             ffi::strata_shim_walk(shim, stream, i32::from(order == Order::NewestFirst));
         }
         Walk {
             shim,
             stream,
-            subbuf_bytes: self.subbuf_bytes(),
-            by_position: self.publish() == crate::Publish::ByPosition,
+            subbuf_bytes,
+            by_position,
             order,
             ended: false,
             gone: 0,
@@ -69,9 +156,23 @@ impl Stream<'_> {
             of: PhantomData,
         }
     }
-}
 
-impl Walk<'_> {
+    /// The packet that [`Walk::next`] would copy, where it lies, if it is delivered; the oldest first, in overwrite
+    /// mode.
+    pub fn look(&mut self) -> Option<Seen<'_>> {
+        let mut raw = ffi::Packet::default();
+        // SAFETY: the walk was begun by this, and a local variable.
+        let code = unsafe { ffi::strata_shim_walk_look(self.shim, &mut raw) };
+        (code == 0)
+            .then(|| Seen { packet: Packet::seen(&raw, self.shim, self.stream), shim: self.shim })
+    }
+
+    /// Goes on behind the packet that was looked at.
+    pub fn pass(&mut self) {
+        // SAFETY: the walk was begun by this.
+        unsafe { ffi::strata_shim_walk_pass(self.shim) }
+    }
+
     /// Copies the next packet, from its first byte on, to `buffer`, whose memory is used again; `None`: the end.
     ///
     /// Of a packet that is not delivered it is the committed prefix; published by commit, its end and its

@@ -365,3 +365,56 @@ fn walk_of_a_packet_half_closed_has_its_records() {
         assert_eq!((numbers(&buffer, 1), info.records), (vec![0, 1, 2], Some(3)));
     });
 }
+
+#[test]
+fn view_gives_what_the_channel_holds_and_says_of_what_is_seen_whether_it_was_overwritten() {
+    pinned(|cpu| {
+        for publish in [Publish::ByPosition, Publish::ByCommit] {
+            let mut channel = create(&attr(publish, LossMode::Overwrite));
+            let producer = Producer::new(&channel, Header::Compact).unwrap();
+            let mut next = 0u64;
+            let mut write = |n: u64| {
+                for _ in 0..n {
+                    assert!(producer.record(0, &next.to_ne_bytes()));
+                    next += 1;
+                }
+            };
+            write(1000);
+            let walked = walk(&mut channel, cpu, Order::OldestFirst, 1);
+            let mut view = channel.view().unwrap();
+            assert!(matches!(
+                view.walk(u32::MAX, Order::OldestFirst),
+                Err(Error::NoStream { stream: u32::MAX, .. })
+            ));
+            let (mut passed, mut copied, mut buffer) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut of_view, counters) = view.walk(cpu, Order::OldestFirst).unwrap();
+            assert_eq!(counters, channel.stream(cpu).unwrap().counters());
+            loop {
+                let Some(seen) = of_view.look() else { break };
+                let (info, mut body) = (*seen.packet().info(), Vec::new());
+                seen.packet().copy_to(info.header_bytes, &mut body).unwrap();
+                assert!(seen.is_there());
+                drop(seen);
+                passed.push((info, numbers(&body, 1)));
+                of_view.pass();
+            }
+            // What is being filled is only copied.
+            while let Some(info) = of_view.next(&mut buffer).unwrap() {
+                copied.push((info, numbers(&buffer[info.header_bytes as usize..], 1)));
+            }
+            assert!(!passed.is_empty() && copied.len() <= 1, "{} {}", passed.len(), copied.len());
+            passed.extend(copied);
+            assert_eq!(passed, walked.packets);
+            // The one that is looked at is overwritten meanwhile; the channel may be gone.
+            let (mut of_view, _) = view.walk(cpu, Order::OldestFirst).unwrap();
+            let seen = of_view.look().unwrap();
+            assert!(seen.is_there());
+            write(1000);
+            assert!(!seen.is_there());
+            drop(channel);
+            assert!(!seen.is_there());
+            drop(seen);
+            assert!(of_view.look().is_none());
+        }
+    });
+}

@@ -16,7 +16,7 @@ use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use strata_collect::{Counts, Error, Order, Output, Pump};
+use strata_collect::{Counts, Order, Pump};
 use strata_user::{
     new_generation, Clock, ClockKind, Compiled, HeaderChoice, Launch, Listener, Program, Rules,
     SessionSpec, ENVIRONMENT,
@@ -35,7 +35,7 @@ use crate::options::Options;
 use crate::privileges::Work;
 use crate::report::{LayerReport, NotReached, USER};
 use crate::source::{ProcessSource, Sources};
-use crate::threads::{joined, snapshot, spawn};
+use crate::threads::{ask, joined, spawn, Ask};
 use crate::tracked::Tracked;
 
 /// Who is recorded.
@@ -277,8 +277,8 @@ impl Layer for Applications {
             || self.keeping.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
-    fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
-        snapshot(self.orders.as_ref(), output)
+    fn snapshot(&self) -> Ask {
+        ask(self.orders.as_ref())
     }
 
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError> {

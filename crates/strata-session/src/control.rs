@@ -1,11 +1,13 @@
 //! What other threads ask of a recording while it runs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, Sender};
+use std::time::Duration;
 
 use strata_model::Counts;
 
 use crate::plan::{Change, Plan};
+use crate::snapshot;
 use crate::standing::Look;
 
 /// Where an answer goes: why not, in a sentence. Who asked may have gone.
@@ -13,8 +15,8 @@ type Reply<T> = Sender<Result<T, String>>;
 
 /// One thing to do.
 pub(crate) enum Asked {
-    /// Write what the buffers hold into this folder, and say what that was.
-    Snapshot(PathBuf, Reply<Counts>),
+    /// Write what the buffers hold, and say what that was.
+    Snapshot(snapshot::Asked),
     /// Record, from now on or again.
     Start(Reply<()>),
     /// Record nothing for now.
@@ -32,7 +34,7 @@ impl Asked {
     pub(crate) fn refuse(self, why: &str) {
         let why = why.to_owned();
         let _ = match self {
-            Asked::Snapshot(_, reply) => reply.send(Err(why)).is_ok(),
+            Asked::Snapshot(asked) => asked.reply.send(Err(why)).is_ok(),
             Asked::Start(reply) | Asked::Pause(reply) | Asked::Change(_, reply) => {
                 reply.send(Err(why)).is_ok()
             }
@@ -66,12 +68,13 @@ impl Controls {
     }
 
     /// Has it write what its buffers hold into the folder `output`, which is new or empty, while it goes on.
-    /// Returns what was written.
+    /// `last`: only what is in packets that do not end longer ago. Returns what was written.
     ///
     /// # Errors
     /// Why not, in a sentence.
-    pub fn snapshot(&self, output: &Path) -> Result<Counts, String> {
-        self.ask(|reply| Asked::Snapshot(output.to_owned(), reply))
+    pub fn snapshot(&self, output: &Path, last: Option<Duration>) -> Result<Counts, String> {
+        let output = output.to_owned();
+        self.ask(|reply| Asked::Snapshot(snapshot::Asked { output, last, reply }))
     }
 
     /// Has it record, from now on or again.

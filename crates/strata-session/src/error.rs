@@ -78,6 +78,12 @@ pub enum SessionError {
     /// Somebody asked to stop before it began, by this signal if it was one.
     #[error("stopped before recording began. There is no trace")]
     Stopped(Option<i32>),
+    /// The kernel's rings are larger than what is allowed.
+    #[error("the kernel: {why}")]
+    Memory {
+        /// How much, and what to do.
+        why: String,
+    },
     /// What is recorded of a layer stays as it is.
     #[error(
         "{layer}: what is recorded cannot be changed while it is recorded. Stop the session first"

@@ -25,6 +25,8 @@ const NAME_BYTES_MAX: usize = 64;
 const STREAMS: &str = "channel0";
 /// How many folders of the same second are tried.
 const TRIES: u32 = 1000;
+/// Folders in folders of what is recorded: a layer's, a process'.
+const DEPTH_MAX: u32 = 4;
 
 /// Why there is no folder for the trace.
 #[derive(Debug, thiserror::Error)]
@@ -113,6 +115,7 @@ pub struct TraceFolder {
     /// Where it was made, and its name there.
     made: Option<(OwnedFd, OsString)>,
     layers: HashMap<String, Directory>,
+    is_of_snapshot: bool,
 }
 
 impl Output for TraceFolder {
@@ -125,7 +128,10 @@ impl Output for TraceFolder {
             Some((name, pid)) => self.process(layer, name, pid)?,
             None => self.layer(layer)?,
         };
-        Ok(Box::new(Files::new(directory, STREAMS)))
+        Ok(Box::new(match self.is_of_snapshot {
+            true => Files::gathered(directory, STREAMS),
+            false => Files::new(directory, STREAMS),
+        }))
     }
 
     fn remove(&mut self, layer: &str, sink: Box<dyn Sink>) {
@@ -246,6 +252,11 @@ impl TraceFolder {
         Err(FolderError::AllTaken { path: first })
     }
 
+    /// The same for a snapshot, in which nobody looks at a stream before it is whole.
+    pub(crate) fn of_snapshot(self) -> TraceFolder {
+        TraceFolder { is_of_snapshot: true, ..self }
+    }
+
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -319,6 +330,11 @@ impl TraceFolder {
         })
     }
 
+    /// Removes what is in it: files and folders of this user. What anybody else has put there stays.
+    pub(crate) fn clear(&self) {
+        clear(self.fd.as_fd(), DEPTH_MAX);
+    }
+
     /// Remove the folder if this session made it and nothing is in it.
     pub fn remove_if_empty(&self) -> bool {
         if is_empty(&self.fd).unwrap_or(false) {
@@ -340,6 +356,37 @@ fn make_channel(
 ) -> Result<(), strata_collect::Error> {
     let Some((channel, _)) = layer.split_once('/') else { return Ok(()) };
     Directory::open_or_create_in(folder, OsStr::new(channel), &path.join(channel)).map(drop)
+}
+
+/// Below a descriptor, and by no link: wherever a name is moved, only what is in this folder is removed. What cannot
+/// be removed stays.
+fn clear(folder: BorrowedFd<'_>, depth: u32) {
+    let Ok(entries) = rustix::fs::Dir::read_from(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let Ok(found) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
+            continue;
+        };
+        if found.st_uid != geteuid().as_raw() {
+            continue;
+        }
+        match found.st_mode & libc::S_IFMT {
+            libc::S_IFREG => {
+                let _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
+            }
+            libc::S_IFDIR if depth > 0 => {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                if let Ok(fd) = rustix::fs::openat(folder, name, flags, Mode::empty()) {
+                    clear(fd.as_fd(), depth - 1);
+                    let _ = rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR);
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 fn system(path: &Path, what: &'static str, source: io::Error) -> FolderError {
@@ -436,6 +483,7 @@ fn take(path: &Path, fd: OwnedFd) -> Result<Taken, FolderError> {
         fd,
         made: None,
         layers: HashMap::new(),
+        is_of_snapshot: false,
     }))
 }
 

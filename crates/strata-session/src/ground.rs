@@ -1,16 +1,15 @@
 //! What a session stands on: where its traces go, what its layers have in common, and what it says at its end.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use strata_collect::{Keep, Output, Sink};
-use strata_ctf::end_mark::{EndMark, Ending, Losses};
-use strata_model::Counts;
+use strata_ctf::end_mark::{EndMark, Losses};
 
 use crate::command::Running;
 use crate::describe::Machine;
-use crate::error::{advice, failure_text, SessionError};
+use crate::error::SessionError;
 use crate::folder::{TimeStamp, TraceFolder};
 use crate::layer::{Context, LayerEnd};
 use crate::lock::lock;
@@ -22,6 +21,7 @@ use crate::report::{
 };
 use crate::session::Session;
 use crate::shared::Shared;
+use crate::snapshot::{Asked, Snapshots};
 use crate::watch::Watch;
 
 /// See above; before anything runs.
@@ -30,8 +30,7 @@ pub(crate) struct Ground {
     /// `None`: nothing is written but snapshots.
     pub(crate) folder: Option<Arc<Mutex<TraceFolder>>>,
     pub(crate) path: Option<PathBuf>,
-    /// So many were written.
-    pub(crate) snapshots: Cell<u64>,
+    pub(crate) snapshots: RefCell<Snapshots>,
 }
 
 /// The output of a session of which nothing is written.
@@ -58,6 +57,9 @@ impl Ground {
         let system = |what| move |source| SessionError::System { what, source };
         let stamp = TimeStamp::now().map_err(system("tell the time"))?;
         let shared = Shared::new().map_err(system("make an eventfd"))?;
+        if let Some(max) = options.max_memory {
+            shared.memory().limit(max);
+        }
         let folder = match (&options.output, options.hold) {
             (_, true) => None,
             (Some(path), _) => Some(TraceFolder::create(path)?),
@@ -82,7 +84,7 @@ impl Ground {
                 false => Keep::Write { flush: options.flush },
             },
         });
-        Ok(Ground { context, folder, path, snapshots: Cell::new(0) })
+        Ok(Ground { context, folder, path, snapshots: RefCell::default() })
     }
 
     /// Nothing was recorded, and nothing will be.
@@ -92,34 +94,27 @@ impl Ground {
         }
     }
 
-    /// Write what is held into this folder. Without a record there is none.
-    ///
-    /// # Errors
-    /// Why not, in a sentence.
-    pub(crate) fn snapshot(&self, session: &mut Session, path: &Path) -> Result<Counts, String> {
-        if let Some(output) = &self.path {
-            return Err(format!(
-                "its records are written to '{}' as they come. Snapshots are of sessions that were \
-                 started with --snapshot",
-                output.display()
-            ));
-        }
-        let folder = TraceFolder::create(path).map_err(|error| error.to_string())?;
-        let begun = folder.begin().map_err(|error| error.to_string());
-        let folder = Arc::new(Mutex::new(folder));
-        let output = Arc::clone(&folder) as Arc<Mutex<dyn Output>>;
-        let text = |error: &_| format!("{}{}", failure_text(error), advice(error));
-        let done = begun.and_then(|()| session.snapshot(&output).map_err(|error| text(&error)));
-        let folder = lock(&folder);
-        let ending = match &done {
-            Ok(_) => Ending::Ended,
-            Err(_) => Ending::Failed,
+    /// Begin to write what is held. Nothing is waited for here.
+    pub(crate) fn snapshot(&self, session: &Session, asked: Asked) {
+        let Some(output) = &self.path else {
+            return self.snapshots.borrow_mut().begin(session, &self.context.shared, asked);
         };
-        if !folder.remove_if_empty() {
-            self.snapshots.set(self.snapshots.get() + 1);
-            folder.end(&EndMark { ending, ..EndMark::default() }).map_err(|error| text(&error))?;
-        }
-        done
+        // Who asked may have gone.
+        let _ = asked.reply.send(Err(format!(
+            "its records are written to '{}' as they come. Snapshots are of sessions that were started \
+             with --snapshot",
+            output.display()
+        )));
+    }
+
+    /// Until all snapshots are written that were asked for.
+    pub(crate) fn finish_snapshots(&self) {
+        self.snapshots.borrow_mut().join(&self.context.shared);
+    }
+
+    /// So many were written.
+    pub(crate) fn saved(&self) -> u64 {
+        self.snapshots.borrow().saved()
     }
 
     /// What there is to say at the end. Besides what the layers say: who is not there, and why there is no kernel.
@@ -188,7 +183,7 @@ impl Ground {
         let (failure, failed_layer) = (shared.failure(), shared.layer_that_failed());
         let is_there = |path: &PathBuf| is_recorded && path.is_dir();
         let report = Report {
-            snapshots: options.hold.then(|| self.snapshots.get()),
+            snapshots: options.hold.then(|| self.saved()),
             output: self.path.clone().filter(is_there),
             asked: match (options.command.is_empty(), options.pids.is_empty()) {
                 _ if options.everyone => AskedFor::Everyone,

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use strata_collect::{Arrival, Order};
+use strata_collect::{Arrival, Keep, Order};
+use strata_ring::Channel;
 use strata_user::{
     ancestors, find_of_session, held_of_user, Announced, Announcements, AppSession, Application,
     Clock, Error, Findings, Listener, Received, Sender as Announcer, SessionSpec, Who,
@@ -20,6 +21,7 @@ use strata_user::{
 use change::Changing;
 pub(crate) use change::{asking, Asking, Hearing, Now};
 
+use crate::budget::{over_memory, Share};
 use crate::known::{Generations, Known, Reasons, Recent};
 use crate::layer::Tell;
 use crate::lock::lock;
@@ -55,6 +57,8 @@ const SEARCH_SHARE: u32 = 50;
 const FORK_NS: u64 = 1_000_000_000;
 /// How long to try a process whose memory somebody has locked: another tracer, or itself.
 const LOCK_PATIENCE: Duration = Duration::from_millis(300);
+/// How long to wait for memory that the pump is to give back, which looks each 20 ms.
+const LET_GO_PATIENCE: Duration = Duration::from_millis(100);
 /// How often to try it.
 const LOCK_PERIOD: Duration = Duration::from_millis(5);
 /// Processes whose code is written while the next ones are started.
@@ -161,6 +165,8 @@ pub(crate) struct Keeper {
     plain_too: bool,
     hearing: Hearing,
     changing: Changing,
+    /// Programs that have ended are held.
+    holds: bool,
     next_tick: Instant,
     next_update: Instant,
     next_search: Instant,
@@ -212,6 +218,7 @@ enum Came {
 impl Keeper {
     pub(crate) fn new(parts: KeeperParts) -> Keeper {
         let now = Instant::now();
+        let holds = parts.sources.context.keep == Keep::Hold;
         let mut generations = Generations::default();
         if let Target::Command { generation, .. } = &parts.target {
             generations.insert(*generation, 0, |_| false);
@@ -240,6 +247,7 @@ impl Keeper {
             plain_too: parts.plain_too,
             hearing: parts.hearing,
             changing: Changing::default(),
+            holds,
             next_tick: now,
             next_update: now,
             next_search: now + SEARCH_PERIOD,
@@ -799,10 +807,24 @@ impl Keeper {
             }
             Some(_) => {}
         }
+        let Some(channel) = session.take_channel() else { return };
+        let Some(memory) = self.memory_for(channel.mapped_bytes()) else {
+            let application = session.application();
+            let (pid, name) = (application.pid(), application.name().to_owned());
+            let reason = over_memory(channel.mapped_bytes(), self.shared.memory().now());
+            self.strangers.insert(application.inode());
+            if let Err(error) = session.release_at_once() {
+                if !error.is_gone() {
+                    self.unreached(&error);
+                }
+            }
+            self.not_reached(pid, name, reason);
+            return;
+        };
         let age = now.saturating_sub(begun);
         let is_outdated = self.catch_up(&mut session, age);
         let changes = lock(&self.sources.book).changes();
-        let Some(traced) = self.hand_to_pump(session, changes) else { return };
+        let traced = self.hand_to_pump(session, changes, channel, memory);
         self.tell_name(traced.application());
         if uninvited {
             let age = Duration::from_nanos(age).as_secs_f64() * 1e3;
@@ -818,15 +840,21 @@ impl Keeper {
     }
 
     /// From now on its packets are taken; `changes`: see [`Traced::changes`].
-    fn hand_to_pump(&mut self, mut session: AppSession, changes: u64) -> Option<Arc<Traced>> {
-        let channel = session.take_channel()?;
+    fn hand_to_pump(
+        &mut self,
+        session: AppSession,
+        changes: u64,
+        channel: Channel,
+        memory: Share,
+    ) -> Arc<Traced> {
         let format = session.format();
         let traced = Arc::new(Traced::new(session, changes));
         self.processes.push(Arc::clone(&traced));
         self.starting.push_back(Arc::clone(&traced));
         if let Some(orders) = &self.orders {
             let traced = Arc::clone(&traced);
-            let source = ProcessSource::new(&self.sources, traced, format, channel.nr_streams());
+            let streams = channel.nr_streams();
+            let source = ProcessSource::new(&self.sources, traced, format, streams, memory);
             match source {
                 // Without a pump the session is failing, and says why.
                 Ok(source) => drop(orders.send(Order::Take(Arrival { source, channel }))),
@@ -835,7 +863,22 @@ impl Keeper {
                 }
             }
         }
-        Some(traced)
+        traced
+    }
+
+    /// A part of the session's memory. Where too little is left, programs that have ended and are only held are let go
+    /// of, which the pump does at its next look.
+    fn memory_for(&mut self, bytes: u64) -> Option<Share> {
+        let budget = Arc::clone(self.shared.memory());
+        let end = Instant::now() + LET_GO_PATIENCE;
+        let mut share = budget.take(bytes);
+        while share.is_none() && budget.is_short() && self.holds && Instant::now() < end {
+            std::thread::sleep(LOCK_PERIOD);
+            self.look_after();
+            share = budget.take(bytes);
+        }
+        budget.give_up();
+        share
     }
 
     /// Wait for the code of those that were started, but for so many of them.

@@ -15,7 +15,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use strata_collect::{Arrival, Counts, Error, Kinds, Order, Output, Pump};
+use strata_collect::{Arrival, Counts, Kinds, Order, Pump};
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::filter::{can_select, check, Candidate, End, Slips};
@@ -28,6 +28,7 @@ use strata_kernel::uprobe::parse_all;
 use strata_kernel::{syscalls, Follow};
 use strata_ring::Channel;
 
+use crate::budget::{over_memory, Share};
 use crate::describe::new_uuid;
 use crate::detach::Detaching;
 use crate::error::SessionError;
@@ -42,7 +43,7 @@ use crate::report::{
 use crate::shared::Voice;
 use crate::statedump;
 use crate::stop::Stop;
-use crate::threads::{joined, snapshot, spawn};
+use crate::threads::{ask, joined, spawn, Ask};
 use change::Begun;
 use rules::RuleFilters;
 use source::{KernelSource, KernelTrace, Recorded};
@@ -88,6 +89,8 @@ struct Attached {
     as_lttng: bool,
     /// When recording began, if the streams are to begin then \[ns\].
     span_from: Option<u64>,
+    /// Of the session's memory, the rings'.
+    _memory: Share,
 }
 
 /// What is asked of the layer.
@@ -312,8 +315,8 @@ impl Layer for KernelLayer {
         self.moving.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
-    fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
-        snapshot(self.orders.as_ref(), output)
+    fn snapshot(&self) -> Ask {
+        ask(self.orders.as_ref())
     }
 
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
@@ -434,8 +437,23 @@ impl Attached {
         let trace = KernelTrace { uuid, classes, of_dump, contexts: asked.contexts, as_lttng };
         let kinds = Some(trace.kinds(context, uuid)?);
         let channel = session.take_channel();
+        let bytes = channel.as_ref().map_or(0, Channel::mapped_bytes);
+        let budget = context.shared.memory();
+        let memory = budget.take(bytes).ok_or_else(|| {
+            budget.give_up();
+            SessionError::Memory { why: over_memory(bytes, budget.now()) }
+        })?;
         let not_run = Arc::new(AtomicU64::new(0));
-        Ok(Attached { channel, kinds, trace, not_run, session, as_lttng, span_from: None })
+        Ok(Attached {
+            channel,
+            kinds,
+            trace,
+            not_run,
+            session,
+            as_lttng,
+            span_from: None,
+            _memory: memory,
+        })
     }
 }
 

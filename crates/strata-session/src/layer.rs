@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
-use strata_collect::{Counts, Error, Keep, Output};
+use strata_collect::{Keep, Output};
 use strata_filter::Filter;
 
 use crate::command::Running;
@@ -16,6 +16,7 @@ use crate::error::SessionError;
 use crate::privileges::Work;
 use crate::report::{KernelReport, LayerReport, NotReached, Notice, RuleReport};
 use crate::shared::{Figured, Shared};
+use crate::threads::Ask;
 use crate::tracked::Tracked;
 
 /// What the layers of a session have in common.
@@ -112,12 +113,8 @@ pub(crate) trait Layer {
     /// Has a thread of it ended?
     fn is_broken(&self) -> bool;
 
-    /// Writes what it holds now to `output`, while it goes on recording; where nothing else is written. Returns
-    /// what that was.
-    ///
-    /// # Errors
-    /// What the system says.
-    fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error>;
+    /// Asks for what it holds, while it goes on recording; where nothing is written but snapshots.
+    fn snapshot(&self) -> Ask;
 
     /// Records what `wanted` says, from now on and instead of what it did. Each record is there, and none
     /// twice, of an event that is selected before and after. What could not be changed is as it was.

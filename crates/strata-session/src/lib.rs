@@ -9,6 +9,7 @@
 //! applications.rs    the layer of applications, with keeper.rs, source.rs
 //! kernel.rs          the layer of the kernel, with kernel/source.rs
 //! control.rs         what is asked of a recording while it runs
+//! snapshot.rs        what the buffers hold, written by threads of its own
 //! folder.rs          where traces go: an output that makes a sink for each
 //! ```
 //!
@@ -18,6 +19,7 @@
 
 mod applications;
 mod book;
+mod budget;
 pub mod command;
 mod control;
 mod default;
@@ -50,6 +52,7 @@ mod reports;
 mod scratch_tests;
 mod session;
 mod shared;
+mod snapshot;
 mod source;
 pub mod standing;
 mod statedump;

@@ -96,6 +96,8 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// When to stop: as soon as the trace's files have so many bytes; `None`: whatever they have.
     pub max_bytes: Option<u64>,
+    /// What the buffers of all processes and the kernel may take together \[byte\]; `None`: whatever they need.
+    pub max_memory: Option<u64>,
     /// Running processes to record; empty: every process, unless there is a command.
     pub pids: Vec<u32>,
     /// Every process, also where there is a command.
@@ -135,6 +137,7 @@ impl Default for Options {
             hold: false,
             duration: None,
             max_bytes: None,
+            max_memory: None,
             pids: Vec::new(),
             everyone: false,
             wait_descendants: false,

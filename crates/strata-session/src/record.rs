@@ -180,11 +180,13 @@ impl Setup<'_> {
         });
         watch.started(self.ground.path.as_deref(), session.events(), notify);
         let end = watch.wait(notify, &mut || {
-            self.obey(&mut session);
+            self.obey(&session);
             session.is_broken()
         });
         session.stop(end);
         notify(Notice::Stopping);
+        // They have what was held when they were asked for.
+        self.ground.finish_snapshots();
         let ended = session.destroy();
         watch.elapsed = begin.elapsed();
         if end == EndReason::Failure {
@@ -193,14 +195,11 @@ impl Setup<'_> {
         self.ground.report(self.options, &watch, end, ended, (begun.absent, begun.no_kernel))
     }
 
-    /// Do what is asked meanwhile.
-    fn obey(&self, session: &mut Session) {
+    /// Do what is asked meanwhile. Nothing is waited for here.
+    fn obey(&self, session: &Session) {
         while let Ok(asked) = self.orders.0.try_recv() {
             match asked {
-                // Who asked may have gone.
-                Asked::Snapshot(output, reply) => {
-                    let _ = reply.send(self.ground.snapshot(session, &output));
-                }
+                Asked::Snapshot(asked) => self.ground.snapshot(session, asked),
                 other => other.refuse(
                     "it records what it was told at its begin: it was started by `strata record`",
                 ),

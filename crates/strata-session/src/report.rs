@@ -325,6 +325,8 @@ pub struct Progress {
     pub discarded: u64,
     /// Records that were overwritten before they were read.
     pub overwritten: u64,
+    /// What the buffers take \[byte\].
+    pub memory: u64,
     /// Processes being recorded; `None`: applications are not.
     pub processes: Option<u64>,
 }
@@ -376,6 +378,10 @@ pub enum Notice {
         processes: usize,
         /// Events of the kernel that are being recorded; `None`: it is not.
         kernel_events: Option<u64>,
+        /// What the buffers take now \[byte\].
+        memory: u64,
+        /// What they may take \[byte\]; `None`: whatever they need.
+        max_memory: Option<u64>,
     },
     /// A few times a second.
     Progress(Progress),

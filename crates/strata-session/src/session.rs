@@ -12,9 +12,8 @@
 //! destroy   all is moved; what each layer has to say
 //! ```
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use strata_collect::{Counts, Error, Output};
 use strata_user::ask_with_these_rights;
 
 use crate::command::Running;
@@ -22,7 +21,7 @@ use crate::folder::below;
 use crate::layer::{Context, Inheritance, Layer, LayerEnd, Look, Tell};
 use crate::privileges::{keep_for, Work};
 use crate::report::EndReason;
-use crate::threads::{joined, spawn};
+use crate::threads::{joined, spawn, Ask};
 
 /// A session.
 pub(crate) struct Session {
@@ -122,16 +121,13 @@ impl Session {
         self.layers.iter().any(|layer| layer.is_broken())
     }
 
-    /// Writes what is held now to `output`, while recording goes on. Returns what that was.
-    ///
-    /// # Errors
-    /// What the system says; a part may be written.
-    pub(crate) fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
-        let mut sum = Counts::default();
-        for (layer, folder) in self.layers.iter_mut().zip(&self.folders) {
-            sum.add(&layer.snapshot(&below(folder.as_deref(), output))?);
-        }
-        Ok(sum)
+    /// Asks for what is held, while recording goes on: to be written by whoever has the time, [`crate::snapshot`].
+    pub(crate) fn snapshot(&self) -> Vec<Ask> {
+        let of = |(layer, folder): (&Box<dyn Layer>, &Option<String>)| -> Ask {
+            let (ask, folder) = (layer.snapshot(), folder.clone());
+            Box::new(move |output, span| ask(&below(folder.as_deref(), output), span))
+        };
+        self.layers.iter().zip(&self.folders).map(of).collect()
     }
 
     /// Records no more, for this reason.

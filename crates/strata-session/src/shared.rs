@@ -11,6 +11,7 @@ use serde::Serialize;
 use strata_collect::Monitor;
 use strata_ctf::end_mark::Ending;
 
+use crate::budget::Budget;
 use crate::error::{advice, failure_text};
 use crate::lock::lock;
 use crate::report::{Counts, EndReason};
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     moved: AtomicBool,
     came: AtomicU64,
     went: AtomicU64,
+    memory: Arc<Budget>,
 }
 
 /// How one layer gets on: whether it can write what it records, and what it has recorded.
@@ -113,6 +115,7 @@ impl Shared {
             moved: AtomicBool::new(false),
             came: AtomicU64::new(0),
             went: AtomicU64::new(0),
+            memory: Arc::default(),
         }))
     }
 
@@ -230,6 +233,11 @@ impl Shared {
         self.moved.load(Ordering::Acquire)
     }
 
+    /// The memory of all buffers.
+    pub(crate) fn memory(&self) -> &Arc<Budget> {
+        &self.memory
+    }
+
     pub(crate) fn process_came(&self) {
         self.came.fetch_add(1, Ordering::Relaxed);
     }
@@ -275,6 +283,10 @@ impl Voice {
 }
 
 impl Monitor for Voice {
+    fn wants_memory(&self) -> bool {
+        self.shared.memory.is_short()
+    }
+
     fn has_failed(&self) -> bool {
         self.shared.has_failed() || self.writing.failed.load(Ordering::Acquire)
     }

@@ -14,6 +14,7 @@ use strata_model::Uuid;
 use strata_user::{AppSession, RecordFormat};
 
 use crate::book::RuleBook;
+use crate::budget::Share;
 use crate::describe::{known, new_uuid, stream_class, TraceOf};
 use crate::error::failure_text;
 use crate::filtered::Filtered;
@@ -55,6 +56,8 @@ pub(crate) struct ProcessSource {
     described: Option<usize>,
     /// When they may be made anew.
     pace: Pace,
+    /// Of the session's memory, its channel's.
+    _memory: Share,
 }
 
 impl ProcessSource {
@@ -65,6 +68,7 @@ impl ProcessSource {
         traced: Arc<Traced>,
         format: RecordFormat,
         streams: u32,
+        memory: Share,
     ) -> io::Result<ProcessSource> {
         let uuid = new_uuid()?;
         lock(&of.ended).live.push(Arc::clone(&traced));
@@ -77,6 +81,7 @@ impl ProcessSource {
             streams,
             described: None,
             pace: Pace::new(),
+            _memory: memory,
         })
     }
 
@@ -92,21 +97,20 @@ impl ProcessSource {
     /// A trace of this number that goes there.
     fn opened_as(&self, uuid: Uuid, sink: Box<dyn Sink>, metadata: String) -> Opened {
         let identity = Identity { uuid, stream_id: 0 };
-        Opened { sink, identity, classes: self.classes(), metadata, kinds: None, span_from: None }
+        Opened {
+            sink,
+            identity,
+            classes: self.classes(),
+            metadata,
+            kinds: None,
+            span_from: None,
+            grown: None,
+        }
     }
 
     /// What describes a trace of this number.
     fn metadata(&self, uuid: Uuid, session: &AppSession) -> String {
-        let (application, context) = (self.traced.application(), &self.of.context);
-        let of = TraceOf {
-            vpid: application.vpid(),
-            name: application.name(),
-            known: Known { threads: session.named_threads(), ..known(application) },
-            uuid,
-            created: &context.created,
-            format: self.format,
-        };
-        context.machine.metadata(&of, session.events())
+        metadata(&self.of, &self.traced, self.format, uuid, session)
     }
 
     /// Set the process aside if it has written over its records.
@@ -207,6 +211,26 @@ impl ProcessSource {
     }
 }
 
+/// What describes a trace of this number.
+fn metadata(
+    sources: &Sources,
+    traced: &Traced,
+    format: RecordFormat,
+    uuid: Uuid,
+    session: &AppSession,
+) -> String {
+    let (application, context) = (traced.application(), &sources.context);
+    let of = TraceOf {
+        vpid: application.vpid(),
+        name: application.name(),
+        known: Known { threads: session.named_threads(), ..known(application) },
+        uuid,
+        created: &context.created,
+        format,
+    };
+    context.machine.metadata(&of, session.events())
+}
+
 impl Source for ProcessSource {
     fn open(&mut self) -> Result<Opened, Error> {
         let application = self.traced.application();
@@ -224,12 +248,21 @@ impl Source for ProcessSource {
         let failed = |source| Error::Write { path: sink.path().to_owned(), source };
         let uuid = new_uuid().map_err(failed)?;
         let mut session = self.traced.session();
-        let text = session.as_mut().map(|session| {
+        let described = session.as_mut().map(|session| {
             self.traced.learn(session, &self.of.context.shared);
-            self.metadata(uuid, session)
+            (self.metadata(uuid, session), session.nr_selected())
         });
         drop(session);
-        Ok(self.opened_as(uuid, sink, text.unwrap_or_default()))
+        let (text, mut events) = described.unwrap_or_default();
+        let (of, traced, format) = (Arc::clone(&self.of), Arc::clone(&self.traced), self.format);
+        let grown = move || {
+            let mut session = traced.session();
+            let session = session.as_mut()?;
+            traced.learn(session, &of.context.shared);
+            let before = std::mem::replace(&mut events, session.nr_selected());
+            (before != events).then(|| metadata(&of, &traced, format, uuid, session))
+        };
+        Ok(Opened { grown: Some(Box::new(grown)), ..self.opened_as(uuid, sink, text) })
     }
 
     fn describe(&mut self) -> Option<String> {

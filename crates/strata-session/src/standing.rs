@@ -256,8 +256,9 @@ impl<'a> Standing<'a> {
     fn obey(&mut self, asked: Asked, notify: &mut dyn FnMut(Notice)) {
         // Who asked may have gone.
         let _ = match asked {
-            Asked::Snapshot(path, reply) => {
-                reply.send(self.ground.snapshot(&mut self.session, &path)).is_ok()
+            Asked::Snapshot(asked) => {
+                self.ground.snapshot(&self.session, asked);
+                true
             }
             Asked::Start(reply) => reply.send(said(self.start(notify))).is_ok(),
             Asked::Pause(reply) => reply.send(said(self.pause(notify))).is_ok(),
@@ -487,7 +488,7 @@ impl<'a> Standing<'a> {
             }),
             processes,
             kernel_events: self.session.events(),
-            snapshots: self.ground.snapshots.get(),
+            snapshots: self.ground.saved(),
             figures,
             channels,
             tracked: self.plan.tracked.clone(),
@@ -508,6 +509,8 @@ impl<'a> Standing<'a> {
     fn destroy(mut self, end: EndReason, stop: &Stop, notify: &mut dyn FnMut(Notice)) -> Recording {
         self.session.stop(end);
         notify(Notice::Stopping);
+        // They have what was held when they were asked for.
+        self.ground.finish_snapshots();
         let ended = self.session.destroy();
         let shared = Arc::clone(&self.ground.context.shared);
         let has_applications = self.made.iter().any(|one| one.layer == LayerOf::User);

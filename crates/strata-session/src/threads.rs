@@ -1,11 +1,11 @@
 //! Threads of a session: each has a name and the rights for its work, and one that fails is the session's failure.
 
 use std::io;
-use std::sync::mpsc::{channel, Sender};
+use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use strata_collect::{Counts, Error, Order, Output};
+use strata_collect::{Error, Held, Order, Output, Span};
 
 use crate::privileges::{keep_for, Work};
 use crate::shared::Shared;
@@ -39,19 +39,21 @@ pub(crate) fn joined<T: Default>(thread: Option<JoinHandle<T>>, shared: &Shared)
     })
 }
 
-/// Has a pump write what it holds. Without an answer its thread has failed, and the session says so.
-///
-/// # Errors
-/// What the system says.
-pub(crate) fn snapshot<S>(
-    orders: Option<&Sender<Order<S>>>,
-    output: &Arc<Mutex<dyn Output>>,
-) -> Result<Counts, Error> {
-    let (reply, answer) = channel();
-    match orders.map(|orders| orders.send(Order::Snapshot(Arc::clone(output), reply))) {
-        Some(Ok(())) => answer.recv().unwrap_or_else(|_| Ok(Counts::default())),
-        _ => Ok(Counts::default()),
-    }
+/// Asks a layer for what it holds, to be written to an output: who calls it waits for nothing yet.
+pub(crate) type Ask =
+    Box<dyn FnOnce(&Arc<Mutex<dyn Output>>, Span) -> Receiver<Result<Vec<Held>, Error>> + Send>;
+
+/// Asks a pump. Without an answer its thread has failed, and the session says so.
+pub(crate) fn ask<S: Send + 'static>(orders: Option<&Sender<Order<S>>>) -> Ask {
+    let orders = orders.cloned();
+    Box::new(move |output, span| {
+        let (reply, answer) = channel();
+        if let Some(orders) = orders {
+            // Fails where it has ended: there is no answer then.
+            let _ = orders.send(Order::Snapshot(Arc::clone(output), span, reply));
+        }
+        answer
+    })
 }
 
 #[cfg(test)]

@@ -62,7 +62,10 @@ impl<'a> Watch<'a> {
         kernel_events: Option<u64>,
         notify: &mut dyn FnMut(Notice),
     ) {
+        let (max_memory, memory) = self.shared.memory().now();
         notify(Notice::Started {
+            memory,
+            max_memory,
             output: path.map(Path::to_owned),
             command: self.running.as_ref().map(Running::pid),
             processes: usize::try_from(self.shared.processes()).unwrap_or(usize::MAX),
@@ -190,6 +193,7 @@ impl<'a> Watch<'a> {
             bytes,
             discarded,
             overwritten,
+            memory: self.shared.memory().now().1,
             processes: self.has_applications.then(|| self.shared.processes()),
         }
     }

@@ -99,7 +99,7 @@ pub fn run(input: &[u8]) {
 fn decoded(bytes: &[u8]) {
     match Request::decode(bytes) {
         Ok(request) => {
-            if let Request::Snapshot { output } = &request {
+            if let Request::Snapshot { output, .. } = &request {
                 assert!(output.is_absolute(), "{}", output.display());
             }
             assert_eq!(Request::decode(&request.encode()), Ok(request));

@@ -404,6 +404,7 @@ fn progress_line_has_time_rate_size_and_losses() {
         elapsed: Duration::from_secs(67),
         records: 1,
         bytes: 3 << 20,
+        memory: 0,
         processes: Some(2),
         ..Progress::default()
     };
@@ -426,10 +427,31 @@ fn notice_of_each_kind_is_said_or_drawn() {
     let output = PathBuf::from("out");
     let started = |command, processes, kernel_events| {
         let output = output.clone();
-        notice(&Notice::Started { output: Some(output), command, processes, kernel_events })
-            .unwrap()
+        let (memory, max_memory) = (3 << 20, None);
+        notice(&Notice::Started {
+            output: Some(output),
+            command,
+            processes,
+            kernel_events,
+            memory,
+            max_memory,
+        })
+        .unwrap()
     };
     assert_eq!(started(Some(5), 0, None), "recording command 5 to out");
+    let limited = Notice::Started {
+        output: None,
+        command: None,
+        processes: 2,
+        kernel_events: None,
+        memory: 3 << 20,
+        max_memory: Some(1 << 30),
+    };
+    assert_eq!(
+        notice(&limited).unwrap(),
+        "recording 2 processes to memory, which `strata snapshot` saves; Ctrl-C stops. Buffers take 3.0 MiB, \
+         and at most 1.0 GiB"
+    );
     assert!(started(None, 0, None).contains("no process has tracepoints yet"));
     assert_eq!(started(None, 3, None), "recording 3 processes to out; Ctrl-C stops");
     assert_eq!(started(Some(5), 1, Some(9)), "recording command 5 and 9 kernel events to out");

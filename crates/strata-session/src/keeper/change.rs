@@ -277,7 +277,7 @@ impl Keeper {
     fn replace(&mut self, process: &Arc<Traced>) -> Result<(), Error> {
         self.make_place(process);
         let spec = self.spec_of(process.application());
-        let next = match process.session().as_mut() {
+        let (next, channel, memory) = match process.session().as_mut() {
             None => return Ok(()),
             // It may have changed again meanwhile.
             Some(session) if session.differs(&spec)? != Differs::Records => {
@@ -285,15 +285,29 @@ impl Keeper {
             }
             Some(session) => {
                 let mut next = session.successor(&spec, &self.clock)?;
+                let taken = next.take_channel().and_then(|channel| {
+                    let memory = self.shared.memory().take(channel.mapped_bytes())?;
+                    Some((channel, memory))
+                });
+                self.shared.memory().give_up();
+                let Some((channel, memory)) = taken else {
+                    let application = next.application();
+                    return Err(Error::Refused {
+                        pid: application.pid(),
+                        name: application.name().to_owned(),
+                        reason: "a second buffer for another filter is more than --max-memory"
+                            .to_owned(),
+                    });
+                };
                 // Children of this moment have it.
                 self.remember(next.generation(), Clock::monotonic_ns().saturating_add(FORK_NS));
                 session.hand_over(&mut next, &spec)?;
-                next
+                (next, channel, memory)
             }
         };
         process.replace();
         self.changing.leaving.push(Arc::clone(process));
-        self.hand_to_pump(next, process.changes());
+        self.hand_to_pump(next, process.changes(), channel, memory);
         Ok(())
     }
 

@@ -95,6 +95,7 @@ impl KernelSource {
             metadata: String::new(),
             kinds: None,
             span_from: None,
+            grown: None,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::report::CommandEnd;
 use crate::report::{Asked as AskedFor, LayerReport, ProcessReport, RuleReport, KERNEL, USER};
 use crate::scratch_tests::Scratch;
 use crate::shared::Shared;
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -201,8 +201,7 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
     });
     let inherited = Inherited::prepare().unwrap();
     let (path, orders) = (Some(path.to_owned()), Box::leak(Box::new(controls().1)));
-    let snapshots = Cell::new(0);
-    let ground = Ground { context, folder: Some(folder), path, snapshots };
+    let ground = Ground { context, folder: Some(folder), path, snapshots: RefCell::default() };
     Setup { options, inherited, ground, stop, orders }
 }
 

@@ -2,12 +2,15 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel as queue, Sender};
+use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use strata_collect::{
-    Arrival, Identity, Keep, Monitor, Opened, Order, Producer as State, Pump, Sink, Source,
+    Arrival, Counts, Error, Identity, Keep, Monitor, Opened, Order, Output, Producer as State,
+    Pump, Sink, Source, Span,
 };
 use strata_ctf::end_mark::Losses;
 use strata_ctf::metadata;
@@ -17,6 +20,7 @@ use strata_model::{
     StreamClass, Trace,
 };
 use strata_ring::producer::{Header, Producer};
+use strata_ring::Channel;
 
 use super::*;
 use crate::describe::new_uuid;
@@ -25,7 +29,8 @@ use crate::folder::TraceFolder;
 use crate::layer::{Layer, Wanted};
 use crate::scratch_tests::{channel_of, context, context_of, Nowhere, Scratch};
 use crate::shared::Voice;
-use crate::threads::snapshot;
+use crate::snapshot::write as save;
+use crate::threads::{ask, joined, spawn, Ask};
 
 /// Records of one number each.
 fn class() -> StreamClass {
@@ -43,6 +48,7 @@ fn class() -> StreamClass {
 
 /// Where the layer's records come from.
 struct Numbers {
+    name: &'static str,
     context: Arc<Context>,
     voice: Voice,
 }
@@ -64,6 +70,7 @@ impl Numbers {
             metadata: metadata::write(&trace),
             kinds: None,
             span_from: None,
+            grown: None,
         }
     }
 }
@@ -73,14 +80,14 @@ struct Described(Numbers, Option<String>);
 
 impl Source for Described {
     fn open(&mut self) -> Result<Opened, Error> {
-        let sink = self.0.context.output.lock().unwrap().trace("numbers", None)?;
+        let sink = self.0.context.output.lock().unwrap().trace(self.0.name, None)?;
         let opened = Numbers::opened(sink);
         self.1 = Some(opened.metadata.clone());
         Ok(opened)
     }
 
     fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<Opened, Error> {
-        Ok(Numbers::opened(output.trace("numbers", None)?))
+        Ok(Numbers::opened(output.trace(self.0.name, None)?))
     }
 
     fn describe(&mut self) -> Option<String> {
@@ -136,8 +143,8 @@ impl Layer for NumberLayer {
         self.moving.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
-    fn snapshot(&mut self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
-        snapshot(self.orders.as_ref(), output)
+    fn snapshot(&self) -> Ask {
+        ask(self.orders.as_ref())
     }
 
     fn change(&mut self, _wanted: &Wanted) -> Result<(), SessionError> {
@@ -168,28 +175,31 @@ struct Bench {
     context: Arc<Context>,
 }
 
-fn bench(context: Arc<Context>, mode: LossMode) -> Bench {
-    let (layer, producer) = layer(&context, mode);
-    let mut session = Session::create(Arc::clone(&context), vec![Box::new(layer)]);
-    session.start();
-    session.begun(None);
-    session.run(&mut |_| std::ops::ControlFlow::Continue(()));
-    Bench { producer, session, context }
-}
-
-fn layer(context: &Arc<Context>, mode: LossMode) -> (NumberLayer, Producer) {
-    let channel = channel_of(1024, mode);
-    let producer = Producer::new(&channel, Header::Compact).unwrap();
-    let voice = context.shared.add_layer("numbers");
-    let numbers = Numbers { context: Arc::clone(context), voice: voice.clone() };
-    let layer = NumberLayer {
+fn layer(context: &Arc<Context>, name: &'static str, channel: Channel) -> Box<dyn Layer> {
+    let voice = context.shared.add_layer(name);
+    let numbers = Numbers { name, context: Arc::clone(context), voice: voice.clone() };
+    Box::new(NumberLayer {
         context: Arc::clone(context),
         arrival: Some(Arrival { source: Described(numbers, None), channel }),
         voice,
         orders: None,
         moving: None,
-    };
-    (layer, producer)
+    })
+}
+
+fn begun(context: &Arc<Context>, layers: Vec<Box<dyn Layer>>) -> Session {
+    let mut session = Session::create(Arc::clone(context), layers);
+    session.start();
+    session.begun(None);
+    session.run(&mut |_| std::ops::ControlFlow::Continue(()));
+    session
+}
+
+fn bench(context: Arc<Context>, mode: LossMode) -> Bench {
+    let channel = channel_of(1024, mode);
+    let producer = Producer::new(&channel, Header::Compact).unwrap();
+    let session = begun(&context, vec![layer(&context, "numbers", channel)]);
+    Bench { producer, session, context }
 }
 
 fn write(producer: &Producer, numbers: Range<u64>) {
@@ -206,6 +216,10 @@ impl Bench {
         write(&self.producer, numbers);
     }
 
+    fn snapshot(&self, output: &Arc<Mutex<dyn Output>>) -> Result<Counts, Error> {
+        save(output, || Span::until_now(None), self.session.snapshot())
+    }
+
     fn end(mut self) {
         self.session.stop(EndReason::Asked(None));
         assert_eq!(self.session.destroy().len(), 1);
@@ -215,7 +229,11 @@ impl Bench {
 
 /// The numbers in the trace, in the order of their times.
 fn read(folder: &Path) -> Vec<u64> {
-    let reader = Reader::open(&[&folder.join("numbers")]).unwrap();
+    read_layer(folder, "numbers")
+}
+
+fn read_layer(folder: &Path, name: &str) -> Vec<u64> {
+    let reader = Reader::open(&[&folder.join(name)]).unwrap();
     let mut events = reader.events(TimeRange::ALL);
     let mut numbers = Vec::new();
     while let Some(message) = events.next() {
@@ -235,7 +253,7 @@ fn read(folder: &Path) -> Vec<u64> {
 }
 
 fn output(path: &Path) -> Arc<Mutex<dyn Output>> {
-    Arc::new(Mutex::new(TraceFolder::create(path).unwrap()))
+    Arc::new(Mutex::new(TraceFolder::create(path).unwrap().of_snapshot()))
 }
 
 #[test]
@@ -262,13 +280,13 @@ fn two_sessions_in_one_process_record_each_its_own() {
 #[test]
 fn snapshots_have_the_last_records_and_consume_none() {
     let scratch = Scratch::new("snapshots");
-    let mut bench = bench(context_of(Nowhere, Keep::Hold), LossMode::Overwrite);
+    let bench = bench(context_of(Nowhere, Keep::Hold), LossMode::Overwrite);
     let [empty, one, same, later] =
         ["empty", "one", "same", "later"].map(|name| scratch.0.join(name));
-    assert_eq!(bench.session.snapshot(&output(&empty)).unwrap().records, 0);
+    assert_eq!(bench.snapshot(&output(&empty)).unwrap().records, 0);
     assert!(!empty.join("numbers").exists());
     bench.write(0..1_000_000);
-    let counts = bench.session.snapshot(&output(&one)).unwrap();
+    let counts = bench.snapshot(&output(&one)).unwrap();
     let numbers = read(&one);
     assert_eq!(counts.records, numbers.len() as u64);
     // As many as the buffers of one CPU hold, up to the last one. The thread may have been moved to another CPU.
@@ -278,25 +296,128 @@ fn snapshots_have_the_last_records_and_consume_none() {
     sorted.sort_unstable();
     sorted.dedup();
     assert_eq!(sorted, numbers);
-    bench.session.snapshot(&output(&same)).unwrap();
+    bench.snapshot(&output(&same)).unwrap();
     assert_eq!(read(&same), numbers);
     bench.write(1_000_000..1_000_010);
-    bench.session.snapshot(&output(&later)).unwrap();
+    bench.snapshot(&output(&later)).unwrap();
     assert_eq!(read(&later).last(), Some(&1_000_009));
+    bench.end();
+}
+
+/// Ends a thread that looks at this, also where something is found wrong.
+struct Over<'o>(&'o AtomicU64);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn layers_of_a_snapshot_end_at_one_moment_and_several_are_written_at_once() {
+    let scratch = Scratch::new("one-moment");
+    let context = context_of(Nowhere, Keep::Hold);
+    let channels = [channel_of(1024, LossMode::Overwrite), channel_of(1024, LossMode::Overwrite)];
+    let producers = channels.each_ref().map(|one| Producer::new(one, Header::Compact).unwrap());
+    let [first, second] = channels;
+    let layers = vec![layer(&context, "first", first), layer(&context, "second", second)];
+    let mut session = begun(&context, layers);
+    // The writer stops there, and ends where that is 0: the buffers are small, and nothing is to be overwritten.
+    let (limit, written) = (&AtomicU64::new(1), &AtomicU64::new(0));
+    let wait_for = &|n: u64| {
+        while written.load(Ordering::Relaxed) < n {
+            std::thread::yield_now();
+        }
+    };
+    std::thread::scope(|scope| {
+        let _over = Over(limit);
+        scope.spawn(|| {
+            // One after the other, as one thread does that has tracepoints and calls the kernel.
+            for n in 1u64.. {
+                while n > limit.load(Ordering::Relaxed) {
+                    if limit.load(Ordering::Relaxed) == 0 {
+                        return;
+                    }
+                    std::thread::yield_now();
+                }
+                producers.iter().for_each(|one| assert!(one.record(0, &n.to_ne_bytes())));
+                written.store(n, Ordering::Relaxed);
+            }
+        });
+        for round in 0..10u64 {
+            let first = limit.fetch_add(100, Ordering::Relaxed);
+            wait_for(first + 20);
+            let (session, scratch) = (&session, &scratch);
+            let saving = ["a", "b", "c"].map(|which| {
+                let asks = session.snapshot();
+                let path = scratch.0.join(format!("{round}{which}"));
+                let output = output(&path);
+                let later = move || {
+                    let now = AtomicU64::new(0);
+                    let is_early = std::cell::Cell::new(true);
+                    let moment = || {
+                        let span = Span::until_now(None);
+                        if !is_early.replace(false) {
+                            now.store(written.load(Ordering::Relaxed), Ordering::Relaxed);
+                            // What comes meanwhile is after the moment.
+                            wait_for(limit.fetch_add(30, Ordering::Relaxed) + 30);
+                        }
+                        span
+                    };
+                    save(&output, moment, asks).unwrap();
+                    now.into_inner()
+                };
+                (scope.spawn(later), path)
+            });
+            for (saving, path) in saving {
+                let now = saving.join().unwrap();
+                let [one, other] =
+                    ["first", "second"].map(|name| *read_layer(&path, name).last().unwrap());
+                assert!(other <= one && one - other <= 1 && one <= now + 1, "{one} {other} {now}");
+            }
+        }
+    });
+    session.stop(EndReason::Asked(None));
+    session.destroy();
+    assert_eq!(context.shared.failure(), None);
+}
+
+/// Sub-buffers of 4 KiB have some 300 records, and two are held.
+#[test]
+fn snapshot_of_the_last_time_leaves_out_packets_that_ended_before() {
+    let scratch = Scratch::new("last");
+    let bench = bench(context_of(Nowhere, Keep::Hold), LossMode::Overwrite);
+    bench.write(0..200);
+    let [none, all] = ["none", "all"].map(|name| scratch.0.join(name));
+    let snapshot =
+        |path: &Path, span| save(&output(path), || span, bench.session.snapshot()).unwrap();
+    let now = Span::until_now(None).until;
+    bench.write(200..500);
+    let whole = Span::until_now(None);
+    assert_eq!(snapshot(&all, whole).records, 500);
+    // The first packet may have ended before, and the one that was being filled then has not.
+    let last = snapshot(&scratch.0.join("last"), Span { from: now, ..whole });
+    let numbers = read(&scratch.0.join("last"));
+    assert_eq!(numbers, (500 - last.records..500).collect::<Vec<_>>());
+    assert!(last.records >= 300, "{}", last.records);
+    let before = snapshot(&scratch.0.join("before"), Span { from: 0, until: now });
+    assert_eq!((before.records, read(&scratch.0.join("before"))), (200, (0..200).collect()));
+    // Nothing is so late.
+    assert_eq!(snapshot(&none, Span { from: u64::MAX, until: u64::MAX }).records, 0);
     bench.end();
 }
 
 #[test]
 fn snapshot_that_cannot_be_written_is_an_error_of_its_own_and_ends_nothing() {
     let scratch = Scratch::new("snapshot-fails");
-    let mut bench = bench(context_of(Nowhere, Keep::Hold), LossMode::Overwrite);
+    let bench = bench(context_of(Nowhere, Keep::Hold), LossMode::Overwrite);
     bench.write(0..10);
     let full: Arc<Mutex<dyn Output>> = Arc::new(Mutex::new(Nowhere));
-    let error = bench.session.snapshot(&full).unwrap_err();
+    let error = bench.snapshot(&full).unwrap_err();
     assert!(matches!(error, Error::NoSpace { .. }), "{error}");
     assert!(!bench.session.is_broken());
     let path = scratch.0.join("t");
-    bench.session.snapshot(&output(&path)).unwrap();
+    bench.snapshot(&output(&path)).unwrap();
     assert_eq!(read(&path), (0..10).collect::<Vec<_>>());
     bench.end();
 }
@@ -305,7 +426,7 @@ fn snapshot_that_cannot_be_written_is_an_error_of_its_own_and_ends_nothing() {
 fn snapshot_of_a_session_that_writes_is_empty() {
     let scratch = Scratch::new("snapshot-writes");
     let keep = Keep::Write { flush: Duration::from_millis(1) };
-    let mut bench = bench(
+    let bench = bench(
         context_of(TraceFolder::create(&scratch.0.join("t")).unwrap(), keep),
         LossMode::Discard,
     );
@@ -314,7 +435,7 @@ fn snapshot_of_a_session_that_writes_is_empty() {
         std::thread::yield_now();
     }
     let path = scratch.0.join("s");
-    assert_eq!(bench.session.snapshot(&output(&path)).unwrap(), Counts::default());
+    assert_eq!(bench.snapshot(&output(&path)).unwrap(), Counts::default());
     assert!(!path.join("numbers").exists());
     bench.end();
     assert_eq!(read(&scratch.0.join("t")), (0..10).collect::<Vec<_>>());
@@ -325,12 +446,14 @@ fn layer_that_is_added_records_at_once_and_its_snapshots_are_in_its_folder() {
     let scratch = Scratch::new("added");
     let mut bench = bench(context_of(Nowhere, Keep::Hold), LossMode::Overwrite);
     bench.write(0..5);
-    let (more, producer) = layer(&bench.context, LossMode::Overwrite);
+    let channel = channel_of(1024, LossMode::Overwrite);
+    let producer = Producer::new(&channel, Header::Compact).unwrap();
+    let more = layer(&bench.context, "numbers", channel);
     let goes_on = &mut |_| std::ops::ControlFlow::Continue(());
-    bench.session.add(Box::new(more), Some("big".to_owned()), goes_on);
+    bench.session.add(more, Some("big".to_owned()), goes_on);
     write(&producer, 100..103);
     let path = scratch.0.join("t");
-    assert_eq!(bench.session.snapshot(&output(&path)).unwrap().records, 8);
+    assert_eq!(bench.snapshot(&output(&path)).unwrap().records, 8);
     assert_eq!(read(&path), (0..5).collect::<Vec<_>>());
     assert_eq!(read(&path.join("big")), (100..103).collect::<Vec<_>>());
     assert_eq!(bench.session.look().len(), 2);

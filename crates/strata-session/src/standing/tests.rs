@@ -2,14 +2,13 @@
 
 use std::sync::Mutex;
 
-use strata_collect::{Counts, Output};
-
 use super::*;
 use crate::control::controls;
 use crate::layer::LayerEnd;
 use crate::lock::lock;
 use crate::plan::{ChannelChange, ChannelOf, EnableEvents};
 use crate::scratch_tests::Scratch;
+use crate::threads::Ask;
 
 /// What layers were told, in its order.
 type Told = Arc<Mutex<Vec<String>>>;
@@ -42,8 +41,8 @@ impl Layer for Noted {
         false
     }
 
-    fn snapshot(&mut self, _: &Arc<Mutex<dyn Output>>) -> Result<Counts, strata_collect::Error> {
-        Ok(Counts::default())
+    fn snapshot(&self) -> Ask {
+        Box::new(|_, _| std::sync::mpsc::channel().1)
     }
 
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
@@ -329,7 +328,7 @@ fn session_does_what_it_is_asked_until_somebody_ends_it() {
         assert_eq!(controls.look().unwrap().state, State::Created);
         // Nothing is held, and no folder made.
         let path = scratch.0.join("none");
-        assert_eq!((controls.snapshot(&path).unwrap().records, path.exists()), (0, false));
+        assert_eq!((controls.snapshot(&path, None).unwrap().records, path.exists()), (0, false));
         controls.start().unwrap();
         let text = controls.change(Change::Replace(Box::new(Plan::new(true, None)))).unwrap_err();
         assert!(text.contains("started already"), "{text}");

@@ -115,6 +115,7 @@ fn progress_has_the_figures_and_no_processes_where_none_are_recorded() {
         bytes: 2,
         discarded: 3,
         overwritten: 4,
+        memory: 0,
         processes: Some(1),
     };
     assert_eq!(watch.progress(now), told);
