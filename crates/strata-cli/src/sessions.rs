@@ -34,13 +34,14 @@ fn tell(text: String) {
 }
 
 /// The session that is meant: the only one there is, if none was named.
-fn one_of(folder: &Folder, name: Option<&str>) -> Result<String> {
+fn one_of(name: Option<&str>) -> Result<(Folder, String)> {
     if let Some(name) = name {
-        return Ok(name.to_owned());
+        return Ok((Folder::reaching(name)?, name.to_owned()));
     }
+    let folder = Folder::open()?;
     let names: Vec<String> = folder.entries()?.into_iter().map(|entry| entry.name).collect();
     match &names[..] {
-        [name] => Ok(name.clone()),
+        [name] => Ok((folder, name.clone())),
         [] => bail!("there is no session. `strata create NAME` makes one"),
         several => bail!("there are the sessions {}: say which", several.join(", ")),
     }
@@ -125,8 +126,7 @@ fn stand(name: &str, plan: Plan, group: Option<&str>) -> Result<u8> {
 
 /// `strata start`.
 pub fn start(flags: &OneFlags) -> Result<u8> {
-    let folder = Folder::open()?;
-    let name = one_of(&folder, flags.name.as_deref())?;
+    let (folder, name) = one_of(flags.name.as_deref())?;
     let facts = ask(&folder, &name, &Request::Start)?;
     let text = match facts.get("is_empty").and_then(Value::as_bool) {
         Some(true) => format!(
@@ -139,8 +139,7 @@ pub fn start(flags: &OneFlags) -> Result<u8> {
 
 /// `strata stop`: a session of `strata record` ends, another one can be started again.
 pub fn stop(flags: &OneFlags) -> Result<u8> {
-    let folder = Folder::open()?;
-    let name = one_of(&folder, flags.name.as_deref())?;
+    let (folder, name) = one_of(flags.name.as_deref())?;
     let facts = ask(&folder, &name, &Request::Stop)?;
     if facts.get("state").and_then(Value::as_str) == Some("ended") {
         return ended(&folder, &name, &flags.answer);
@@ -166,10 +165,16 @@ fn ended(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<u8> {
 
 /// `strata destroy`.
 pub fn destroy(flags: &DestroyFlags) -> Result<u8> {
-    let folder = Folder::open()?;
-    let names = match flags.all {
-        true => folder.entries()?.into_iter().map(|entry| entry.name).collect(),
-        false => vec![one_of(&folder, flags.name.as_deref())?],
+    let (folder, names) = match flags.all {
+        true => {
+            let folder = Folder::open()?;
+            let names = folder.entries()?.into_iter().map(|entry| entry.name).collect();
+            (folder, names)
+        }
+        false => {
+            let (folder, name) = one_of(flags.name.as_deref())?;
+            (folder, vec![name])
+        }
     };
     for name in names {
         match ask(&folder, &name, &Request::Destroy) {
@@ -184,8 +189,7 @@ pub fn destroy(flags: &DestroyFlags) -> Result<u8> {
 
 /// Have a session record something else: all of it, or nothing.
 pub fn change(of: &OfSession, mut changes: Vec<Change>) -> Result<u8> {
-    let folder = Folder::open()?;
-    let name = one_of(&folder, of.session.as_deref())?;
+    let (folder, name) = one_of(of.session.as_deref())?;
     let change = match changes.len() {
         1 => changes.remove(0),
         _ => Change::Several(changes),
@@ -214,8 +218,7 @@ fn file_of(name: &str) -> Result<PathBuf> {
 
 /// `strata save`.
 pub fn save(flags: &SaveFlags) -> Result<u8> {
-    let folder = Folder::open()?;
-    let name = one_of(&folder, flags.name.as_deref())?;
+    let (folder, name) = one_of(flags.name.as_deref())?;
     let facts = ask(&folder, &name, &Request::Plan)?;
     let plan: Plan = serde_json::from_value(Value::Object(facts))
         .context("the session's plan: it is of another version of strata")?;
@@ -307,7 +310,7 @@ pub fn statuses(name: Option<&str>) -> Result<Vec<Map<String, Value>>> {
 
 /// The folder of a session's traces, for `strata view -s`.
 pub fn trace_of(name: &str) -> Result<PathBuf> {
-    let facts = ask(&Folder::open()?, name, &Request::Status)?;
+    let facts = ask(&Folder::reaching(name)?, name, &Request::Status)?;
     match facts.get("output").and_then(Value::as_str) {
         Some(output) => Ok(PathBuf::from(output)),
         None => bail!(

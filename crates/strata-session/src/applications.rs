@@ -18,8 +18,8 @@ use std::thread::JoinHandle;
 
 use strata_collect::{Counts, Order, Pump};
 use strata_user::{
-    new_generation, Clock, ClockKind, Compiled, HeaderChoice, Launch, Listener, Program, Rules,
-    SessionSpec, ENVIRONMENT,
+    new_generation, Clock, ClockKind, Compiled, EventContexts, HeaderChoice, Launch, Listener,
+    Program, Rules, SessionSpec, ENVIRONMENT,
 };
 
 use crate::book::RuleBook;
@@ -32,6 +32,7 @@ use crate::layer::{Context, Inheritance, Layer, LayerEnd, Look, Tell, Wanted};
 use crate::lock::lock;
 use crate::lttng::{self, OfCommand};
 use crate::options::Options;
+use crate::plan::PlanError;
 use crate::privileges::Work;
 use crate::report::{LayerReport, NotReached, USER};
 use crate::source::{ProcessSource, Sources};
@@ -281,8 +282,14 @@ impl Layer for Applications {
         ask(self.orders.as_ref())
     }
 
+    fn lacks(&self, _: &Wanted) -> Vec<String> {
+        Vec::new()
+    }
+
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
         let (rules, filter) = lower::lowered(wanted)?;
+        let contexts = EventContexts::parse(&wanted.contexts)
+            .map_err(|error| PlanError::NoContext(error.to_string()))?;
         let program = match filter.as_ref().map(Program::compile).transpose()? {
             None | Some(Compiled::Always) => None,
             Some(Compiled::Tests(program)) => Some(program),
@@ -290,7 +297,8 @@ impl Layer for Applications {
         };
         lock(&self.sources.book).change(&rules);
         self.sources.filtered.change(filter);
-        self.spec = Arc::new(SessionSpec { rules, filter: program, ..(*self.spec).clone() });
+        self.spec =
+            Arc::new(SessionSpec { rules, filter: program, contexts, ..(*self.spec).clone() });
         self.tracked = Arc::new(wanted.tracked.clone());
         self.was_changed = true;
         self.tell_keeper();

@@ -25,7 +25,7 @@ use strata_kernel::session::{
 };
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::uprobe::parse_all;
-use strata_kernel::{syscalls, Follow};
+use strata_kernel::{syscalls, Contexts, Follow};
 use strata_ring::Channel;
 
 use crate::budget::{over_memory, Share};
@@ -317,6 +317,17 @@ impl Layer for KernelLayer {
 
     fn snapshot(&self) -> Ask {
         ask(self.orders.as_ref())
+    }
+
+    fn lacks(&self, wanted: &Wanted) -> Vec<String> {
+        let asked = Contexts::parse(&wanted.contexts).unwrap_or_default();
+        let has = self.attached.as_ref().map(|one| one.trace.contexts);
+        match has.is_none_or(|has| has == asked) {
+            true => Vec::new(),
+            false => {
+                vec!["other contexts in a channel that was started: use another channel".to_owned()]
+            }
+        }
     }
 
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError> {

@@ -246,15 +246,8 @@ pub enum PlanError {
         why: &'static str,
     },
     /// No such context.
-    #[error("context '{name}': the {layer} layer has none of this name{near}")]
-    NoContext {
-        /// What was asked for.
-        name: String,
-        /// Of which layer.
-        layer: &'static str,
-        /// What was perhaps meant, or all there are.
-        near: String,
-    },
+    #[error("{0}")]
+    NoContext(String),
     /// Nobody can be taken away from all.
     #[error("untrack: {0} are not tracked one by one: all are. Use `strata track` for those that are to be recorded")]
     AllTracked(&'static str),

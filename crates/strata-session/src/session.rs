@@ -123,11 +123,11 @@ impl Session {
 
     /// Asks for what is held, while recording goes on: to be written by whoever has the time, [`crate::snapshot`].
     pub(crate) fn snapshot(&self) -> Vec<Ask> {
-        let of = |(layer, folder): (&Box<dyn Layer>, &Option<String>)| -> Ask {
-            let (ask, folder) = (layer.snapshot(), folder.clone());
+        let of = |ask: Ask, folder: Option<String>| -> Ask {
             Box::new(move |output, span| ask(&below(folder.as_deref(), output), span))
         };
-        self.layers.iter().zip(&self.folders).map(of).collect()
+        let all = self.layers.iter().zip(&self.folders);
+        all.map(|(layer, folder)| of(layer.snapshot(), folder.clone())).collect()
     }
 
     /// Records no more, for this reason.

@@ -375,7 +375,7 @@ impl<'a> Standing<'a> {
         for (index, wanted) in changes {
             let made = &self.made[*index];
             let Some(layer) = self.session.layer(*index) else { continue };
-            check_lacks(made.layer, &**layer, wanted, &made.wanted.tracked)?;
+            check_lacks(made.layer, &**layer, wanted)?;
         }
         for (number, (index, wanted)) in changes.iter().enumerate() {
             let Some(layer) = self.session.layer(*index) else { continue };
@@ -416,10 +416,9 @@ impl<'a> Standing<'a> {
             },
         });
         let mut layer = self.maker.make(channel.layer, &options, &context, notify)?;
-        // The options have the rules, and the numbers of processes.
-        check_lacks(channel.layer, &*layer, &wanted, &wanted.tracked)?;
-        let besides = Tracked { pids: None, ..wanted.tracked.clone() };
-        if !(Wanted { tracked: besides, ..wanted.clone() }).besides_rules().is_empty() {
+        // The options have the rules and the contexts.
+        check_lacks(channel.layer, &*layer, &wanted)?;
+        if !wanted.besides_rules().is_empty() {
             layer.change(&wanted)?;
         }
         let (of, name) = (channel.layer, channel.name.clone());
@@ -549,18 +548,9 @@ fn folder_of(channel: &str) -> Option<String> {
 }
 
 /// # Errors
-/// There is something that a layer has no way to record; `before`: what it does already.
-fn check_lacks(
-    of: LayerOf,
-    layer: &dyn Layer,
-    wanted: &Wanted,
-    before: &Tracked,
-) -> Result<(), SessionError> {
-    let mut more = wanted.clone();
-    if more.tracked.pids == before.pids {
-        more.tracked.pids = None;
-    }
-    let lacks = layer.lacks(&more);
+/// There is something that a layer has no way to record.
+fn check_lacks(of: LayerOf, layer: &dyn Layer, wanted: &Wanted) -> Result<(), SessionError> {
+    let lacks = layer.lacks(wanted);
     match lacks.is_empty() {
         true => Ok(()),
         false => Err(SessionError::Missing { layer: of.name(), what: lacks.join(", ") }),

@@ -1,7 +1,8 @@
 //! What a channel asks of its layer: when the layer is made, as options; later, as what it is to record instead.
 
 use strata_filter::Filter;
-use strata_user::Rules;
+use strata_kernel::Contexts;
+use strata_user::{EventContexts, Rules};
 
 use super::{Channel, EventRule, LayerOf, Plan, PlanError};
 use crate::filtered;
@@ -32,13 +33,16 @@ impl Plan {
             return Ok(sized);
         }
         let texts: Vec<String> = rules.iter().map(|rule| rule.text.clone()).collect();
-        let pids = self.tracked.pids.clone().unwrap_or_default();
-        let sized = Options { everyone: pids.is_empty(), pids, ..sized };
+        // Who of them is tracked may change.
+        let sized = Options { everyone: true, ..sized };
+        let no_context = |error: &dyn std::fmt::Display| PlanError::NoContext(error.to_string());
         Ok(match channel.layer {
             LayerOf::User => {
                 let options = Options {
                     rules: Some(Rules::parse(&texts)?),
                     filter: for_programs(&rules)?,
+                    contexts: EventContexts::parse(&channel.contexts)
+                        .map_err(|error| no_context(&error))?,
                     ..sized
                 };
                 filtered::program(&options).map_err(|error| match error {
@@ -52,7 +56,10 @@ impl Plan {
             LayerOf::Kernel => {
                 strata_kernel::selection::Selection::parse(&texts)?;
                 let rule_filters = rules.into_iter().map(|rule| rule.filter).collect();
-                let kernel = KernelOptions { rules: texts, rule_filters, ..Default::default() };
+                let contexts =
+                    Contexts::parse(&channel.contexts).map_err(|error| no_context(&error))?;
+                let kernel =
+                    KernelOptions { rules: texts, rule_filters, contexts, ..Default::default() };
                 Options { kernel: Some(kernel), ..sized }
             }
         })

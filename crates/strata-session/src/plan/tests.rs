@@ -243,11 +243,13 @@ fn contexts_are_those_of_the_layer() {
     let plan = after(&[add(LayerOf::User, &["vpid", "perf:thread:task-clock"])]);
     assert_eq!(plan.channels[0].contexts, ["vpid", "perf:thread:task-clock"]);
     let text = refused(&plan, &add(LayerOf::User, &["procnam"]));
-    assert!(text.contains("Did you mean 'procname'"), "{text}");
+    assert!(text.contains("Do you mean 'procname'"), "{text}");
     let text = refused(&plan, &add(LayerOf::User, &["callstack_kernel"]));
-    assert!(text.contains("user layer has none"), "{text}");
+    assert!(text.contains("context 'callstack_kernel'"), "{text}");
     assert!(refused(&plan, &add(LayerOf::User, &["vpid"])).contains("has this context"));
-    assert!(refused(&plan, &add(LayerOf::User, &["perf:thread:"])).contains("none of this name"));
+    assert!(
+        refused(&plan, &add(LayerOf::User, &["perf:thread:"])).contains("context 'perf:thread:'")
+    );
 }
 
 #[test]
@@ -261,7 +263,8 @@ fn tracked_are_those_that_were_named_until_all_are_again() {
     ]);
     assert_eq!(plan.tracked, pids(&[1, 3]));
     let options = plan.options_of(&plan.channels[0]).unwrap();
-    assert_eq!((options.pids, options.everyone), (vec![1, 3], false));
+    // The layer is told who, and may be told of others.
+    assert_eq!((options.pids, options.everyone), (Vec::new(), true));
     assert!(refused(&plan, &Change::Untrack(pids(&[9]))).contains("9 is not tracked"));
     let uids = Tracked { uids: Some(vec![1]), ..Tracked::default() };
     assert!(refused(&plan, &Change::Untrack(uids)).contains("users are not tracked one by one"));

@@ -109,6 +109,7 @@ impl AppSession {
         let bytes = self.u32(offset_of!(user::Session, filter_bytes)).load(Ordering::Relaxed);
         let filter_at = user::FILTERS_OFFSET + self.slot * strata_abi::filter::BYTES;
         if self.format.vtid != spec.vtid
+            || self.format.contexts != spec.contexts
             || bytes as usize != filter.len()
             || self.app.memory().read(filter_at.into(), filter.len())? != filter
         {
