@@ -309,12 +309,44 @@ static void walk_while_the_producer_goes_on_has_whole_packets_in_order(void)
 	strata_ring_channel_close(&f.channel);
 }
 
+/* Each packet where it lies is what a copy of it is; one whose memory a producer has taken is not held any more. */
+static void walk_look_when_producer_comes_by_does_not_hold(void)
+{
+	struct fixture f = begin(&sample_overwrite, 0);
+	struct strata_ring_packet packet;
+	uint64_t n;
+
+	packets(&f, COUNT / 2);
+	strata_ring_walk_begin(&f.walk, &f.reader, STRATA_RING_OLDEST_FIRST);
+	for (n = 0; n < COUNT / 2; n++) {
+		REQUIRE(strata_ring_walk_look(&f.walk, &packet), ==, 0);
+		CHECK(packet.position, ==, n * SUBBUF);
+		CHECK(packet.records, ==, PER_PACKET);
+		CHECK(first_number(&packet), ==, n * PER_PACKET);
+		CHECK(strata_ring_walk_holds(&f.walk), ==, 1);
+		/* Without passing it is the same again. */
+		CHECK(strata_ring_walk_look(&f.walk, &packet), ==, 0);
+		CHECK(packet.position, ==, n * SUBBUF);
+		strata_ring_walk_pass(&f.walk);
+	}
+	CHECK(strata_ring_walk_look(&f.walk, &packet), ==, -EAGAIN);
+	strata_ring_walk_rewind(&f.walk);
+	REQUIRE(strata_ring_walk_look(&f.walk, &packet), ==, 0);
+	packets(&f, COUNT);
+	CHECK(strata_ring_walk_holds(&f.walk), ==, 0);
+	CHECK(strata_ring_walk_look(&f.walk, &packet), ==, -EAGAIN);
+	strata_ring_walk_begin(&f.walk, &f.reader, STRATA_RING_NEWEST_FIRST);
+	CHECK(strata_ring_walk_look(&f.walk, &packet), ==, -EAGAIN);
+	strata_ring_channel_close(&f.channel);
+}
+
 static const struct test tests[] = {
 	BOTH(walk_in_either_direction_is_the_same_packets_each_time),
 	BOTH(wrap_walk_when_positions_pass_2_to_64_is_the_same_packets_each_time),
 	BOTH(walk_copy_in_either_direction_has_the_packet_being_filled_and_writes_nothing),
 	BOTH(loss_walk_when_writer_goes_on_returns_eagain_for_what_is_gone),
 	BOTH(loss_walk_when_writer_passes_a_packet_it_has_keeps_it_whole),
+	BOTH(walk_look_when_producer_comes_by_does_not_hold),
 	BOTH(walk_while_the_producer_goes_on_has_whole_packets_in_order),
 };
 TEST_MAIN(tests)

@@ -258,6 +258,7 @@ fn take(
         if some.get(until).is_some_and(|records| records.len() > 400) {
             break;
         }
+        // Time: until more is there, or all tries are over.
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     let counts = some.iter().map(|(name, records)| (name.clone(), records.len())).collect();
@@ -379,6 +380,7 @@ impl Drop for Folder {
             if std::fs::remove_dir(&self.0).is_ok() {
                 break;
             }
+            // Time: the kernel lets go of who was in it.
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
     }
@@ -454,6 +456,7 @@ fn only_who_is_tracked_is_recorded() {
             let is_restricted = tracked != Tracked::default();
             let strangers = tids.iter().find(|tid| !of(shop.id(), tid) && !of(bank.id(), tid));
             assert!(!is_restricted || strangers.is_none(), "{tracked:?}: {strangers:?}");
+            // Time: between two looks at what was recorded.
             std::thread::sleep(std::time::Duration::from_millis(2));
             rounds += 1;
         }

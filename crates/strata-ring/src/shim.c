@@ -10,8 +10,7 @@
 
 struct strata_shim {
 	struct strata_ring_channel channel;
-	struct strata_ring_walk walk; /* one at a time */
-	uint64_t seen; /* the entry of the packet that strata_shim_walk_look() has given */
+	struct strata_ring_walk walk;	    /* one at a time */
 	struct strata_ring_reader reader[]; /* [nr_streams] */
 };
 
@@ -416,64 +415,25 @@ int strata_shim_walk_copy(struct strata_shim *shim, unsigned char *dst, uint64_t
 	return code;
 }
 
-/*
- * The next packet of a walk, the oldest first, without going on: where it lies in shared memory, if it is delivered
- * and not damaged. It may be overwritten at any time: strata_shim_walk_holds() says afterwards whether it was.
- */
+/* Where it lies in shared memory: see strata_ring_walk_look(). */
 int strata_shim_walk_look(struct strata_shim *shim, struct strata_shim_packet *packet)
 {
-	const struct strata_ring_walk *walk = &shim->walk;
-	const struct strata_ring_stream *s = walk->reader->s;
-	uint64_t at = walk->done * s->subbuf_bytes, position = walk->begin + at, index;
-	const struct strata_abi_ring_frame *frame;
 	struct strata_ring_packet p;
+	int code = strata_ring_walk_look(&shim->walk, &p);
 
-	if (walk->direction != STRATA_RING_OLDEST_FIRST || at >= walk->end - walk->begin ||
-	    s->loss_mode != STRATA_ABI_RING_OVERWRITE ||
-	    (int64_t)(position - strata_ring_read_position(walk->reader)) < 0)
-		return -EAGAIN;
-	/* ACQUIRE pairs with the RELEASE of the entry in strata_ring_deliver() and _close_on_cpu(). */
-	shim->seen = strata_load_acquire(&strata_ring_subbuf(s, position)->entry);
-	index = strata_ring_entry_frame(shim->seen);
-	if (shim->seen & STRATA_ABI_RING_ENTRY_HELD ||
-	    strata_ring_entry_tag(shim->seen) != strata_ring_tag(s, position) ||
-	    index > s->nr_subbufs ||
-	    (s->publish == STRATA_ABI_RING_BY_POSITION && !strata_ring_ready(s, position)))
-		return -EAGAIN;
-	frame = &s->frames[index];
-	memset(&p, 0, sizeof(p));
-	p.data = s->data + (index << s->subbuf_shift);
-	p.position = position;
-	p.header_bytes = s->header_bytes;
-	p.content_bytes = strata_plain_peek_u64(&frame->content_bytes);
-	p.timestamp_begin = strata_plain_peek_u64(&frame->timestamp_begin);
-	p.timestamp_end = strata_plain_peek_u64(&frame->timestamp_end);
-	p.records = strata_plain_peek_u64(&frame->records);
-	p.discarded = strata_plain_peek_u64(&frame->discarded);
-	if (strata_plain_peek_u64(&frame->position) != position ||
-	    p.content_bytes < s->header_bytes ||
-	    p.content_bytes > s->subbuf_bytes - STRATA_ABI_RING_TAIL_BYTES)
-		return -EAGAIN;
-	shim_packet(packet, &p, STRATA_SHIM_RECORDS | STRATA_SHIM_END);
-	return strata_shim_walk_holds(shim) ? 0 : -EAGAIN;
+	if (!code)
+		shim_packet(packet, &p, STRATA_SHIM_RECORDS | STRATA_SHIM_END);
+	return code;
 }
 
-/* Whether the packet that strata_shim_walk_look() has given is still there: what was read of it until now is whole. */
 int strata_shim_walk_holds(const struct strata_shim *shim)
 {
-	const struct strata_ring_walk *walk = &shim->walk;
-	const struct strata_ring_stream *s = walk->reader->s;
-	uint64_t position = walk->begin + walk->done * s->subbuf_bytes;
-
-	/* Pairs with the fence in strata_ring_hold(), as in strata_ring_copy_available(). */
-	strata_fence_acquire();
-	return strata_load_relaxed(&strata_ring_subbuf(s, position)->entry) == shim->seen;
+	return strata_ring_walk_holds(&shim->walk);
 }
 
-/* Goes on behind it. */
 void strata_shim_walk_pass(struct strata_shim *shim)
 {
-	shim->walk.done++;
+	strata_ring_walk_pass(&shim->walk);
 }
 
 void strata_shim_counters(const struct strata_shim *shim, uint32_t stream,

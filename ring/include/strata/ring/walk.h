@@ -9,6 +9,8 @@
  *   strata_ring_walk_get()   takes each delivered packet and puts it back: it is the reader's meanwhile
  *   strata_ring_walk_copy()  copies each packet, the one being filled too, and writes nothing to the
  *                            ring: a copy that a producer was quicker than is thrown away
+ *   strata_ring_walk_look()  says where a delivered packet lies, to be read from there; afterwards
+ *                            strata_ring_walk_holds() says whether it still was that packet
  *
  * Oldest first, packets that are reclaimed on the way leave a gap. Newest first, the first one that is
  * gone is the end: what there is has none.
@@ -44,6 +46,7 @@ struct strata_ring_walk {
 	int whole;		      /* delivered; 0: a committed prefix */
 	uint64_t overwritten_records; /* of the stream, counted while the packet was still there */
 	uint64_t overwritten_packets; /* the same; all of these are in overwritten_records */
+	uint64_t seen; /* the entry of the packet that strata_ring_walk_look() has given */
 };
 
 /**
@@ -220,6 +223,81 @@ STRATA_FUNC int strata_ring_walk_copy(struct strata_ring_walk *walk, unsigned ch
 	if (reserved > packet->content_bytes && s->publish == STRATA_ABI_RING_BY_COMMIT)
 		packet->unpublished_bytes = reserved - packet->content_bytes;
 	return 0;
+}
+
+/**
+ * strata_ring_walk_holds() - is the packet that strata_ring_walk_look() has given still there?
+ *
+ * Returns 1: what was read of it until now is whole; 0: it may have been overwritten meanwhile.
+ * Context: the consumer of the stream, or whoever has a description of its memory of his own; any CPU.
+ * Ordering: the fence pairs with the one in strata_ring_hold(), as in strata_ring_copy_available().
+ * Checked: test: walk.
+ */
+STRATA_INLINE int strata_ring_walk_holds(const struct strata_ring_walk *walk)
+{
+	const struct strata_ring_stream *s = walk->reader->s;
+	uint64_t position = walk->begin + walk->done * s->subbuf_bytes;
+
+	strata_fence_acquire();
+	return strata_load_relaxed(&strata_ring_subbuf(s, position)->entry) == walk->seen;
+}
+
+/**
+ * strata_ring_walk_look() - the next packet of a walk, the oldest first, where it lies; without going on.
+ * @packet: out: data is in shared memory, and may be overwritten at any time.
+ *
+ * Overwrite mode only. strata_ring_walk_holds() says afterwards whether what was read was this packet,
+ * strata_ring_walk_pass() goes on behind it; strata_ring_walk_copy() takes what this one does not give.
+ *
+ * Returns 0; -EAGAIN: there is none, it is not delivered, is damaged, or is not there any more.
+ * Context: as strata_ring_walk_holds(). Nothing is written to shared memory.
+ * Ordering: ACQUIRE pairs with the RELEASE of the entry in strata_ring_deliver() and _close_on_cpu().
+ * Checked: test: walk.
+ */
+STRATA_FUNC int strata_ring_walk_look(struct strata_ring_walk *walk,
+				      struct strata_ring_packet *packet)
+{
+	const struct strata_ring_stream *s = walk->reader->s;
+	uint64_t at = walk->done * s->subbuf_bytes, position = walk->begin + at, index;
+	const struct strata_abi_ring_frame *frame;
+
+	if (walk->direction != STRATA_RING_OLDEST_FIRST || at >= walk->end - walk->begin ||
+	    s->loss_mode != STRATA_ABI_RING_OVERWRITE ||
+	    (int64_t)(position - strata_ring_read_position(walk->reader)) < 0)
+		return -EAGAIN;
+	walk->seen = strata_load_acquire(&strata_ring_subbuf(s, position)->entry);
+	index = strata_ring_entry_frame(walk->seen);
+	if (walk->seen & STRATA_ABI_RING_ENTRY_HELD ||
+	    strata_ring_entry_tag(walk->seen) != strata_ring_tag(s, position) ||
+	    index > s->nr_subbufs ||
+	    (s->publish == STRATA_ABI_RING_BY_POSITION && !strata_ring_ready(s, position)))
+		return -EAGAIN;
+	frame = &s->frames[index];
+	memset(packet, 0, sizeof(*packet));
+	packet->data = s->data + (index << s->subbuf_shift);
+	packet->position = position;
+	packet->header_bytes = s->header_bytes;
+	packet->content_bytes = strata_plain_peek_u64(&frame->content_bytes);
+	packet->timestamp_begin = strata_plain_peek_u64(&frame->timestamp_begin);
+	packet->timestamp_end = strata_plain_peek_u64(&frame->timestamp_end);
+	packet->records = strata_plain_peek_u64(&frame->records);
+	packet->discarded = strata_plain_peek_u64(&frame->discarded);
+	if (strata_plain_peek_u64(&frame->position) != position ||
+	    packet->content_bytes < s->header_bytes ||
+	    packet->content_bytes > s->subbuf_bytes - STRATA_ABI_RING_TAIL_BYTES)
+		return -EAGAIN;
+	return strata_ring_walk_holds(walk) ? 0 : -EAGAIN;
+}
+
+/**
+ * strata_ring_walk_pass() - go on behind the packet that strata_ring_walk_look() has given.
+ *
+ * Context: as strata_ring_walk_look().
+ * Checked: test: walk.
+ */
+STRATA_INLINE void strata_ring_walk_pass(struct strata_ring_walk *walk)
+{
+	walk->done++;
 }
 
 /**
