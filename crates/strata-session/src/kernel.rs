@@ -325,7 +325,7 @@ impl Layer for KernelLayer {
         match has.is_none_or(|has| has == asked) {
             true => Vec::new(),
             false => {
-                vec!["other contexts in a channel that was started: use another channel".to_owned()]
+                vec!["other contexts (a channel has its own since it was started: use another channel)".to_owned()]
             }
         }
     }
