@@ -22,10 +22,12 @@ use crate::units::parse_size;
 use crate::view::ViewFlags;
 use sessions::{
     AddContextFlags, CreateFlags, DestroyFlags, DisableChannelFlags, DisableEventFlags,
-    EnableChannelFlags, EnableEventFlags, LoadFlags, OneFlags, SaveFlags, TrackFlags,
+    EnableChannelFlags, EnableEventFlags, LoadFlags, OfSession, OneFlags, SaveFlags, TrackFlags,
 };
+use triggers::{AddTriggerFlags, RemoveTriggerFlags};
 
 pub mod sessions;
+pub mod triggers;
 
 /// The largest number that a process can have: `pid_t` is signed.
 const PID_MAX: u32 = i32::MAX as u32;
@@ -141,6 +143,11 @@ Channels and events of sessions, at any time:
   add-context      Record more with each event
   track, untrack   Record only some processes
 
+What sessions do by themselves:
+  add-trigger      Save a snapshot, start, stop, or run a command when something happens
+  list-triggers    Show triggers, and how often they have fired
+  remove-trigger   Take one away
+
 This machine:
   list             Show sessions, tracepoints, the kernel's events, or what is in a trace
   doctor           Say what this machine can record, and why not
@@ -199,6 +206,12 @@ pub enum Action {
     Track(TrackFlags),
     /// Record some processes no more
     Untrack(TrackFlags),
+    /// Have a session do something by itself, such as save a snapshot, when something happens
+    AddTrigger(Box<AddTriggerFlags>),
+    /// Show the triggers of a session, and how often they have fired
+    ListTriggers(OfSession),
+    /// Take a trigger away from a session
+    RemoveTrigger(RemoveTriggerFlags),
     /// Write what a session records, its plan, to a file
     Save(SaveFlags),
     /// Make a session of a plan in a file

@@ -20,6 +20,7 @@ mod status;
 mod talk;
 mod top;
 mod trace_list;
+mod triggers;
 mod units;
 mod view;
 mod zone;
@@ -63,6 +64,9 @@ fn main() -> ExitCode {
         Action::AddContext(flags) => sessions::change(&flags.of, vec![flags.change()]),
         Action::Track(flags) => sessions::change(&flags.of, flags.changes(false)),
         Action::Untrack(flags) => sessions::change(&flags.of, flags.changes(true)),
+        Action::AddTrigger(flags) => triggers::add(&flags),
+        Action::ListTriggers(of) => triggers::list(&of),
+        Action::RemoveTrigger(flags) => triggers::remove(&flags),
         Action::Save(flags) => sessions::save(&flags),
         Action::Load(flags) => sessions::load(&flags),
         Action::Snapshot(flags) => {

@@ -44,15 +44,15 @@ pub fn to_json(all: Vec<Facts>) -> Value {
     json!({ "sessions": sessions })
 }
 
-fn number(facts: &Facts, key: &str) -> u64 {
+pub fn number(facts: &Facts, key: &str) -> u64 {
     facts.get(key).and_then(Value::as_u64).unwrap_or(0)
 }
 
-fn text<'f>(facts: &'f Facts, key: &str) -> &'f str {
+pub fn text<'f>(facts: &'f Facts, key: &str) -> &'f str {
     facts.get(key).and_then(Value::as_str).unwrap_or("")
 }
 
-fn objects<'f>(facts: &'f Facts, key: &str) -> impl Iterator<Item = &'f Facts> {
+pub fn objects<'f>(facts: &'f Facts, key: &str) -> impl Iterator<Item = &'f Facts> {
     facts.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object)
 }
 
@@ -136,6 +136,10 @@ fn details(facts: &Facts) -> String {
             };
             let _ = writeln!(out, "\ntracked {}: {some}", clean(kind));
         }
+    }
+    let triggers = crate::triggers::lines(facts);
+    if !triggers.is_empty() {
+        let _ = write!(out, "\ntriggers:\n{triggers}");
     }
     let mut nr_shown = 0;
     for one in objects(facts, "not_reached") {

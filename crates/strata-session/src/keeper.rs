@@ -21,7 +21,7 @@ use change::Changing;
 pub(crate) use change::{asking, Asking, Hearing, Now};
 
 use crate::known::{Generations, Known, Reasons, Recent};
-use crate::layer::Tell;
+use crate::layer::{Ended, Tell};
 use crate::lock::lock;
 use crate::report::{NotReached, Notice};
 use crate::shared::Shared;
@@ -74,6 +74,9 @@ const FOUND_BY_SEARCH: &str =
 /// What can be done about it.
 const KEEP: &str = "Let it keep that variable, as `sudo --preserve-env=STRATA_SESSION` does";
 
+/// Programs that have ended are told of, at most so many at once: where nobody asks, they stay.
+const ENDS_MAX: usize = 1024;
+
 /// Which processes are recorded.
 #[derive(Debug)]
 pub(crate) enum Target {
@@ -103,6 +106,8 @@ pub(crate) struct Found {
     /// What else should be known.
     pub(crate) remarks: Mutex<Vec<String>>,
     pub(crate) outdated: Mutex<Outdated>,
+    /// Programs that have ended, until somebody takes them; the first [`ENDS_MAX`].
+    pub(crate) ends: Mutex<Vec<Ended>>,
 }
 
 /// Processes that began by rules which did not hold any more.
@@ -384,6 +389,14 @@ impl Keeper {
                 process.update(session, &self.shared);
                 if !process.application().is_alive() {
                     process.end();
+                }
+            }
+        }
+        for process in self.processes.iter().filter(|one| one.has_ended()) {
+            if let Some(ended) = process.take_end() {
+                let mut ends = lock(&self.found.ends);
+                if ends.len() < ENDS_MAX {
+                    ends.push(ended);
                 }
             }
         }

@@ -117,8 +117,8 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let told = Told::default();
-        let maker = Box::new(Noting(Arc::clone(&told)));
-        let standing = Standing::new(Plan::new(true, None), maker).unwrap();
+        let maker = Rc::new(Noting(Arc::clone(&told)));
+        let standing = Standing::new("b", Plan::new(true, None), maker).unwrap();
         Bench { standing, told }
     }
 
