@@ -6,6 +6,7 @@ mod background;
 mod doctor;
 mod ending;
 mod export;
+mod facts;
 mod flags;
 mod generate;
 mod kernel_list;

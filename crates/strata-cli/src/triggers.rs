@@ -9,10 +9,10 @@ use serde_json::{json, Map, Value};
 use strata_control::{ask, Folder, Request};
 use strata_session::plan::Change;
 
+use crate::facts::{number, objects, text, Facts};
 use crate::flags::sessions::OfSession;
 use crate::flags::triggers::{AddTriggerFlags, RemoveTriggerFlags};
 use crate::sessions::{done, one_of, request};
-use crate::status::{number, objects, text};
 use crate::units::{clean, shell_word, time};
 
 /// Ask the session for this, and say what was done to which trigger.
@@ -70,7 +70,7 @@ pub fn list(of: &OfSession) -> Result<u8> {
 }
 
 /// A line or more for each trigger of a session.
-pub fn lines(facts: &Map<String, Value>) -> String {
+pub fn lines(facts: &Facts) -> String {
     let mut out = String::new();
     for trigger in objects(facts, "triggers") {
         let when = match trigger.get("when").and_then(Value::as_object) {
@@ -101,7 +101,7 @@ pub fn lines(facts: &Map<String, Value>) -> String {
     out
 }
 
-fn condition(when: &Map<String, Value>) -> String {
+fn condition(when: &Facts) -> String {
     let selection = when.get("selection").and_then(Value::as_object).map(|selection| {
         let filter = match text(selection, "filter") {
             "" => String::new(),
@@ -126,7 +126,7 @@ fn condition(when: &Map<String, Value>) -> String {
     }
 }
 
-fn action(action: &Map<String, Value>) -> String {
+fn action(action: &Facts) -> String {
     match (text(action, "kind"), text(action, "folder")) {
         ("snapshot", "") => "snapshot".to_owned(),
         ("snapshot", folder) => format!("snapshot in {}", clean(&shell_word(folder))),
