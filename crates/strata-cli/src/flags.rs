@@ -132,6 +132,7 @@ Sessions, which stay until they are destroyed:
   start, stop      Record, and record nothing for now
   destroy          End one, and say what it has recorded
   status           Say how they are, with all that is missing
+  top              Show their rates, again and again
   snapshot         Save what one holds in its buffers, while it goes on
   save, load       Write what one records to a file, and make one of a file
 

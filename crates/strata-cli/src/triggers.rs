@@ -162,9 +162,9 @@ mod tests {
         ] });
         let text = lines(facts.as_object().unwrap());
         for line in [
-            "dear: event user a:? if n > 3: snapshot in '/a b', run sh -c 'x y'",
+            "dear: event user a:\\u{1b} if n > 3: snapshot in '/a b', run sh -c 'x y'",
             "  fired 1 of 3, suppressed 4, not again within 10.000 s, its rule matches nothing yet",
-            "  last error: it?broke",
+            "  last error: it\\nbroke",
             "e: a program ends by a signal: stop",
             "s: SIGUSR1: ",
         ] {

@@ -73,7 +73,7 @@ pub struct AddTriggerFlags {
 
     /// Start a command, with no more rights than the session has; all words behind it are the command's
     #[arg(long, value_name = "COMMAND", num_args = 1.., allow_hyphen_values = true, help_heading = "Actions",
-        value_hint = ValueHint::CommandWithArguments)]
+        value_hint = ValueHint::CommandName)]
     run: Vec<String>,
 
     /// Do not fire again before this time is over; what is suppressed is counted [default: 10s]
