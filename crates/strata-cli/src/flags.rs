@@ -22,10 +22,12 @@ use crate::units::parse_size;
 use crate::view::ViewFlags;
 use sessions::{
     AddContextFlags, CreateFlags, DestroyFlags, DisableChannelFlags, DisableEventFlags,
-    EnableChannelFlags, EnableEventFlags, LoadFlags, OneFlags, SaveFlags, TrackFlags,
+    EnableChannelFlags, EnableEventFlags, LoadFlags, OfSession, OneFlags, SaveFlags, TrackFlags,
 };
+use triggers::{AddTriggerFlags, RemoveTriggerFlags};
 
 pub mod sessions;
+pub mod triggers;
 
 /// The largest number that a process can have: `pid_t` is signed.
 const PID_MAX: u32 = i32::MAX as u32;
@@ -130,6 +132,7 @@ Sessions, which stay until they are destroyed:
   start, stop      Record, and record nothing for now
   destroy          End one, and say what it has recorded
   status           Say how they are, with all that is missing
+  top              Show their rates, again and again
   snapshot         Save what one holds in its buffers, while it goes on
   save, load       Write what one records to a file, and make one of a file
 
@@ -140,6 +143,11 @@ Channels and events of sessions, at any time:
   disable-channel  Record nothing into them
   add-context      Record more with each event
   track, untrack   Record only some processes
+
+What sessions do by themselves:
+  add-trigger      Save a snapshot, start, stop, or run a command when something happens
+  list-triggers    Show triggers, and how often they have fired
+  remove-trigger   Take one away
 
 This machine:
   list             Show sessions, tracepoints, the kernel's events, or what is in a trace
@@ -199,6 +207,12 @@ pub enum Action {
     Track(TrackFlags),
     /// Record some processes no more
     Untrack(TrackFlags),
+    /// Have a session do something by itself, such as save a snapshot, when something happens
+    AddTrigger(Box<AddTriggerFlags>),
+    /// Show the triggers of a session, and how often they have fired
+    ListTriggers(OfSession),
+    /// Take a trigger away from a session
+    RemoveTrigger(RemoveTriggerFlags),
     /// Write what a session records, its plan, to a file
     Save(SaveFlags),
     /// Make a session of a plan in a file

@@ -6,6 +6,7 @@ mod background;
 mod doctor;
 mod ending;
 mod export;
+mod facts;
 mod flags;
 mod generate;
 mod kernel_list;
@@ -21,6 +22,7 @@ mod talk;
 mod tar;
 mod top;
 mod trace_list;
+mod triggers;
 mod units;
 mod view;
 mod zone;
@@ -64,6 +66,9 @@ fn main() -> ExitCode {
         Action::AddContext(flags) => sessions::change(&flags.of, vec![flags.change()]),
         Action::Track(flags) => sessions::change(&flags.of, flags.changes(false)),
         Action::Untrack(flags) => sessions::change(&flags.of, flags.changes(true)),
+        Action::AddTrigger(flags) => triggers::add(&flags),
+        Action::ListTriggers(of) => triggers::list(&of),
+        Action::RemoveTrigger(flags) => triggers::remove(&flags),
         Action::Save(flags) => sessions::save(&flags),
         Action::Load(flags) => sessions::load(&flags),
         Action::Snapshot(flags) => background::snapshot(&flags),

@@ -34,7 +34,7 @@ fn tell(text: String) {
 }
 
 /// The session that is meant: the only one there is, if none was named.
-fn one_of(name: Option<&str>) -> Result<(Folder, String)> {
+pub fn one_of(name: Option<&str>) -> Result<(Folder, String)> {
     if let Some(name) = name {
         return Ok((Folder::reaching(name)?, name.to_owned()));
     }
@@ -48,7 +48,7 @@ fn one_of(name: Option<&str>) -> Result<(Folder, String)> {
 }
 
 /// Print what a session has answered, or say it.
-fn done(answer: &AnswerFlags, name: &str, facts: Map<String, Value>, text: String) -> u8 {
+pub fn done(answer: &AnswerFlags, name: &str, facts: Map<String, Value>, text: String) -> u8 {
     if answer.is_json() {
         let mut all = Map::new();
         all.insert("session".into(), name.into());
@@ -113,7 +113,7 @@ fn stand(name: &str, plan: Plan, group: Option<&str>) -> Result<u8> {
             desk.serve();
         };
         thread::Builder::new().name("strata-control".to_owned()).spawn_scoped(scope, serve)?;
-        let result = standing::stand(plan, &stop, &orders, &mut hear);
+        let result = standing::stand(name, plan, &stop, &orders, &mut hear);
         // Who asks now is told that it is over, and does not wait.
         drop(orders);
         desk.close();
@@ -198,7 +198,8 @@ pub fn change(of: &OfSession, mut changes: Vec<Change>) -> Result<u8> {
     Ok(done(&of.answer, &name, facts, format!("session '{name}' is changed")))
 }
 
-fn request(change: &Change) -> Result<Request> {
+/// A change of what a session records, or does by itself.
+pub fn request(change: &Change) -> Result<Request> {
     match serde_json::to_value(change)? {
         Value::Object(change) => Ok(Request::Change { change }),
         _ => bail!("this change cannot be told"),

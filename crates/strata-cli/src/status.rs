@@ -5,16 +5,14 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use serde_json::{json, Map, Value};
+use serde_json::{json, Value};
 
+use crate::facts::{is, names, number, objects, text, Facts};
 use crate::flags::StatusFlags;
 use crate::messages::{Message, Weight};
 use crate::sessions::statuses;
 use crate::talk;
 use crate::units::{clean, counted, size, time};
-
-/// What a session has said of itself.
-type Facts = Map<String, Value>;
 
 /// Of one session, or of all; 1 if there is none.
 pub fn run(flags: &StatusFlags) -> Result<u8> {
@@ -42,23 +40,6 @@ pub fn run(flags: &StatusFlags) -> Result<u8> {
 pub fn to_json(all: Vec<Facts>) -> Value {
     let sessions: Vec<Value> = all.into_iter().map(Value::Object).collect();
     json!({ "sessions": sessions })
-}
-
-fn number(facts: &Facts, key: &str) -> u64 {
-    facts.get(key).and_then(Value::as_u64).unwrap_or(0)
-}
-
-fn text<'f>(facts: &'f Facts, key: &str) -> &'f str {
-    facts.get(key).and_then(Value::as_str).unwrap_or("")
-}
-
-fn objects<'f>(facts: &'f Facts, key: &str) -> impl Iterator<Item = &'f Facts> {
-    facts.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object)
-}
-
-fn names(facts: &Facts, key: &str) -> Vec<String> {
-    let all = facts.get(key).and_then(Value::as_array).into_iter().flatten();
-    all.map(|one| one.as_str().map_or_else(|| one.to_string(), clean)).collect()
 }
 
 /// A line for each session.
@@ -137,6 +118,10 @@ fn details(facts: &Facts) -> String {
             let _ = writeln!(out, "\ntracked {}: {some}", clean(kind));
         }
     }
+    let triggers = crate::triggers::lines(facts);
+    if !triggers.is_empty() {
+        let _ = write!(out, "\ntriggers:\n{triggers}");
+    }
     let mut nr_shown = 0;
     for one in objects(facts, "not_reached") {
         let start = if nr_shown == 0 { "\nnot reached:\n" } else { "" };
@@ -151,10 +136,6 @@ fn details(facts: &Facts) -> String {
         let _ = writeln!(out, "  and {} more", number(facts, "nr_not_reached") - nr_shown);
     }
     out
-}
-
-fn is(facts: &Facts, key: &str) -> bool {
-    facts.get(key).and_then(Value::as_bool).unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use crate::error::SessionError;
 use crate::filtered::Filtered;
 use crate::keeper::{asking, Asking, Found, Hearing, Keeper, KeeperParts, Now, Target};
 use crate::known::Reasons;
-use crate::layer::{Context, Inheritance, Layer, LayerEnd, Look, Tell, Wanted};
+use crate::layer::{Context, Ended, Inheritance, Layer, LayerEnd, Look, Tell, Wanted};
 use crate::lock::lock;
 use crate::lttng::{self, OfCommand};
 use crate::options::Options;
@@ -314,6 +314,10 @@ impl Layer for Applications {
     fn resume(&mut self) {
         self.is_paused = false;
         self.tell_keeper();
+    }
+
+    fn take_ends(&mut self) -> Vec<Ended> {
+        std::mem::take(&mut *lock(&self.found.ends))
     }
 
     fn look(&self) -> Look {

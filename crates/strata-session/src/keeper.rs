@@ -23,7 +23,7 @@ pub(crate) use change::{asking, Asking, Hearing, Now};
 
 use crate::budget::{over_memory, Share};
 use crate::known::{Generations, Known, Reasons, Recent};
-use crate::layer::Tell;
+use crate::layer::{Ended, Tell};
 use crate::lock::lock;
 use crate::report::{NotReached, Notice};
 use crate::shared::Shared;
@@ -78,6 +78,9 @@ const FOUND_BY_SEARCH: &str =
 /// What can be done about it.
 const KEEP: &str = "Let it keep that variable, as `sudo --preserve-env=STRATA_SESSION` does";
 
+/// Programs that have ended are told of, at most so many at once: where nobody asks, they stay.
+const ENDS_MAX: usize = 1024;
+
 /// Which processes are recorded.
 #[derive(Debug)]
 pub(crate) enum Target {
@@ -107,6 +110,8 @@ pub(crate) struct Found {
     /// What else should be known.
     pub(crate) remarks: Mutex<Vec<String>>,
     pub(crate) outdated: Mutex<Outdated>,
+    /// Programs that have ended, until somebody takes them; the first [`ENDS_MAX`].
+    pub(crate) ends: Mutex<Vec<Ended>>,
 }
 
 /// Processes that began by rules which did not hold any more.
@@ -392,6 +397,14 @@ impl Keeper {
                 process.update(session, &self.shared);
                 if !process.application().is_alive() {
                     process.end();
+                }
+            }
+        }
+        for process in self.processes.iter().filter(|one| one.has_ended()) {
+            if let Some(ended) = process.take_end() {
+                let mut ends = lock(&self.found.ends);
+                if ends.len() < ENDS_MAX {
+                    ends.push(ended);
                 }
             }
         }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use strata_collect::{Keep, Output};
 use strata_filter::Filter;
+use strata_user::Outcome;
 
 use crate::command::Running;
 use crate::describe::Machine;
@@ -136,6 +137,11 @@ pub(crate) trait Layer {
     /// Records again.
     fn resume(&mut self);
 
+    /// Programs that it recorded, and that have ended since this was last asked.
+    fn take_ends(&mut self) -> Vec<Ended> {
+        Vec::new()
+    }
+
     /// How it is meanwhile.
     fn look(&self) -> Look {
         Look::default()
@@ -149,6 +155,16 @@ pub(crate) trait Layer {
 
     /// What became of it.
     fn end(self: Box<Self>) -> LayerEnd;
+}
+
+/// A program that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) pid: u32,
+    /// `CLOCK_MONOTONIC` \[ns\]: with its number it is known by that.
+    pub(crate) started_ns: u64,
+    /// `None`: nobody says.
+    pub(crate) outcome: Option<Outcome>,
 }
 
 /// What a layer has to say meanwhile.

@@ -8,6 +8,7 @@
 //! layer.rs           what a session asks of a layer
 //! applications.rs    the layer of applications, with keeper.rs, source.rs
 //! kernel.rs          the layer of the kernel, with kernel/source.rs
+//! trigger.rs         when a session does something by itself
 //! control.rs         what is asked of a recording while it runs
 //! snapshot.rs        what the buffers hold, written by threads of its own
 //! folder.rs          where traces go: an output that makes a sink for each
@@ -60,6 +61,7 @@ pub mod stop;
 mod threads;
 mod traced;
 mod tracked;
+mod trigger;
 mod verify;
 mod watch;
 mod watched;

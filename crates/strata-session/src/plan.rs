@@ -5,6 +5,7 @@
 //! plan/change.rs   from one plan to the next
 //! plan/lower.rs    what a channel asks of its layer
 //! plan/names.rs    names that there are, and those that were perhaps meant
+//! plan/triggers.rs what is done by itself, and when
 //! ```
 
 use std::collections::HashSet;
@@ -24,9 +25,13 @@ mod lower;
 mod names;
 #[cfg(test)]
 mod tests;
+mod triggers;
 
 pub use change::{
     Change, ChannelChange, ChannelOf, ContextChange, DisableEvents, EnableEvents, Kind,
+};
+pub use triggers::{
+    Action, Condition, How, Selection, Trigger, PAUSE, SILENCE_MIN, TRIGGERS_MAX, WORDS_MAX,
 };
 
 /// The version of this description.
@@ -68,6 +73,9 @@ pub struct Plan {
     /// Whose events.
     #[serde(default)]
     pub tracked: Tracked,
+    /// What it does by itself, in the order in which they were added.
+    #[serde(default)]
+    pub triggers: Vec<Trigger>,
 }
 
 /// Those who are recorded in one way.
@@ -259,6 +267,14 @@ pub enum PlanError {
         /// Who.
         value: String,
     },
+    /// A trigger that is none.
+    #[error("trigger '{name}': {why}")]
+    Trigger {
+        /// Which.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// No process, user, group, name or cgroup.
     #[error("track: '{value}' is no {what}")]
     NoOne {
@@ -292,6 +308,7 @@ impl Plan {
             num_subbuf: None,
             channels: Vec::new(),
             tracked: Tracked::default(),
+            triggers: Vec::new(),
         }
     }
 
@@ -335,6 +352,7 @@ impl Plan {
             self.check_channel(channel)?;
         }
         self.check_tracked()?;
+        self.check_triggers()?;
         let bytes = serde_json::to_string(self).map_or(usize::MAX, |text| text.len());
         match bytes > PLAN_BYTES_MAX {
             true => Err(PlanError::TooLarge { bytes }),
@@ -475,12 +493,13 @@ fn at_most(what: &'static str, found: usize, limit: usize) -> Result<(), PlanErr
     }
 }
 
-fn check_name(name: &str) -> Result<(), PlanError> {
+fn is_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    let is_fine = (1..=64).contains(&name.len())
-        && name.bytes().all(is_allowed)
-        && !name.starts_with(['.', '-']);
-    match is_fine {
+    (1..=64).contains(&name.len()) && name.bytes().all(is_allowed) && !name.starts_with(['.', '-'])
+}
+
+fn check_name(name: &str) -> Result<(), PlanError> {
+    match is_name(name) {
         false => Err(PlanError::Name(name.escape_debug().take(100).collect())),
         true if [USER, KERNEL].contains(&name) => Err(PlanError::Reserved(name.to_owned())),
         true => Ok(()),

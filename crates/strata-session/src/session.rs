@@ -18,7 +18,7 @@ use strata_user::ask_with_these_rights;
 
 use crate::command::Running;
 use crate::folder::below;
-use crate::layer::{Context, Inheritance, Layer, LayerEnd, Look, Tell};
+use crate::layer::{Context, Ended, Inheritance, Layer, LayerEnd, Look, Tell};
 use crate::privileges::{keep_for, Work};
 use crate::report::EndReason;
 use crate::threads::{joined, spawn, Ask};
@@ -45,8 +45,8 @@ impl Session {
         folder: Option<String>,
         tell: &mut Tell<'_>,
     ) {
-        // Nobody asks for the kernel: who was there before still may.
-        if self.layers.is_empty() || layer.rights() == Work::Applications {
+        // Who asks is one for the whole process: what is there for programs still may, whichever session it is of.
+        if layer.rights() == Work::Applications {
             self.ask_with(layer.rights());
         }
         layer.start();
@@ -98,7 +98,7 @@ impl Session {
     }
 
     /// Any thread may ask other processes, also one whose own rights are for files.
-    fn ask_with(&self, rights: Work) {
+    pub(crate) fn ask_with(&self, rights: Work) {
         let shared = &self.context.shared;
         let asking = spawn("strata-rights", rights, shared, || ask_with_these_rights().err());
         if let Some(error) = joined(asking, shared) {
@@ -114,6 +114,11 @@ impl Session {
     /// Whether all layers know when everybody has ended who was asked for by number.
     pub(crate) fn knows_processes(&self) -> bool {
         self.layers.iter().all(|layer| layer.knows_processes())
+    }
+
+    /// Programs that have ended since this was last asked.
+    pub(crate) fn take_ends(&mut self) -> Vec<Ended> {
+        self.layers.iter_mut().flat_map(|layer| layer.take_ends()).collect()
     }
 
     /// Has a thread ended that should not?

@@ -9,13 +9,16 @@
 //! destroy   layers are stopped and joined, traces are complete, there is a report
 //! ```
 
-use std::sync::mpsc::RecvTimeoutError;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use strata_collect::Keep;
 use strata_kernel::selection::Selection;
+use strata_model::Counts;
 use strata_user::Clock;
 
 use crate::applications::Applications;
@@ -34,9 +37,15 @@ use crate::record::{Recording, MEMORY_MIN};
 use crate::report::{EndReason, NotReached, Notice};
 use crate::session::Session;
 use crate::shared::Figured;
+use crate::snapshot;
 use crate::stop::Stop;
 use crate::tracked::Tracked;
 use crate::watch::Watch;
+use triggers::Triggers;
+
+mod triggers;
+
+pub use triggers::TriggerLook;
 
 /// How long it waits at most: a signal and a failure are noticed then.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
@@ -81,6 +90,8 @@ pub struct Look {
     pub channels: Vec<ChannelLook>,
     /// Whose events.
     pub tracked: Tracked,
+    /// What it does by itself.
+    pub triggers: Vec<TriggerLook>,
     /// Some of those that were not reached.
     pub not_reached: Vec<Unreached>,
     /// How many there are.
@@ -194,22 +205,27 @@ impl Maker for Layers<'_> {
 
 /// The session.
 struct Standing<'a> {
+    name: String,
     plan: Plan,
     ground: Ground,
     session: Session,
     made: Vec<Made>,
     state: State,
     since: Option<Instant>,
-    maker: Box<dyn Maker + 'a>,
+    maker: Rc<dyn Maker + 'a>,
+    triggers: Triggers<'a>,
+    /// SIGUSR1 that have come.
+    signals: u64,
 }
 
-/// A session of this plan, until `stop` is asked for; what it does meanwhile `orders` say.
+/// A session of this name and plan, until `stop` is asked for; what it does meanwhile `orders` say.
 ///
 /// `notify` is called from this thread, which keeps the capabilities that a new layer needs.
 ///
 /// # Errors
 /// [`SessionError`]: it could not be made, and nothing is left of it.
 pub fn stand(
+    name: &str,
     plan: Plan,
     stop: &Stop,
     orders: &Orders,
@@ -222,17 +238,38 @@ pub fn stand(
     })?;
     keep_for(Work::Everything);
     let maker = Layers { stop, clock: Arc::new(Clock::new()) };
-    let mut standing = Standing::new(plan, Box::new(maker))?;
+    let mut standing = Standing::new(name, plan, Rc::new(maker))?;
+    // As long as there is no layer that needs more.
+    standing.session.ask_with(Work::Kernel);
+    if let Err(error) = standing.arm(&standing.plan.clone(), notify) {
+        standing.ground.leave();
+        return Err(error);
+    }
     let end = standing.serve(stop, orders, notify);
     Ok(standing.destroy(end, stop, notify))
 }
 
 impl<'a> Standing<'a> {
-    fn new(plan: Plan, maker: Box<dyn Maker + 'a>) -> Result<Standing<'a>, SessionError> {
+    fn new(
+        name: &str,
+        plan: Plan,
+        maker: Rc<dyn Maker + 'a>,
+    ) -> Result<Standing<'a>, SessionError> {
         let ground = Ground::begin(&options(&plan))?;
         let session = Session::create(Arc::clone(&ground.context), Vec::new());
         let state = State::Created;
-        Ok(Standing { plan, ground, session, made: Vec::new(), state, since: None, maker })
+        Ok(Standing {
+            name: name.to_owned(),
+            plan,
+            ground,
+            session,
+            made: Vec::new(),
+            state,
+            since: None,
+            maker,
+            triggers: Triggers::default(),
+            signals: 0,
+        })
     }
 
     /// Until there is a reason to end.
@@ -250,6 +287,7 @@ impl<'a> Standing<'a> {
                 // Nobody can ask any more: a signal can.
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK_PERIOD),
             }
+            self.look_around(stop.user_signals(), notify);
         }
     }
 
@@ -266,6 +304,11 @@ impl<'a> Standing<'a> {
             Asked::Look(reply) => reply.send(Ok(self.look())).is_ok(),
             Asked::Plan(reply) => reply.send(Ok(self.plan.clone())).is_ok(),
         };
+    }
+
+    /// Begins to write what is held into this folder.
+    fn snapshot(&mut self, output: PathBuf, reply: Sender<Result<Counts, String>>) {
+        self.ground.snapshot(&self.session, snapshot::Asked { output, last: None, reply });
     }
 
     /// Records from now on, or again.
@@ -304,7 +347,10 @@ impl<'a> Standing<'a> {
                 _ => {}
             }
         }
-        self.apply(plan, self.state == State::Recording, notify)
+        self.arm(&plan, notify)?;
+        let done = self.apply(plan, self.state == State::Recording, notify);
+        self.keep_triggers(notify);
+        done
     }
 
     /// Makes layers and tells them what this plan says; which is the session's then. Where one cannot, all is as it
@@ -491,6 +537,7 @@ impl<'a> Standing<'a> {
             figures,
             channels,
             tracked: self.plan.tracked.clone(),
+            triggers: self.triggers.looks(),
             nr_not_reached: not_reached.len() as u64,
             not_reached: not_reached
                 .iter()
@@ -506,6 +553,7 @@ impl<'a> Standing<'a> {
 
     /// Ends it: traces are complete then.
     fn destroy(mut self, end: EndReason, stop: &Stop, notify: &mut dyn FnMut(Notice)) -> Recording {
+        let of_triggers = self.triggers.end();
         self.session.stop(end);
         notify(Notice::Stopping);
         // They have what was held when they were asked for.
@@ -517,7 +565,9 @@ impl<'a> Standing<'a> {
         let mut watch = Watch::new(&shared, stop, since);
         watch.has_applications = has_applications;
         watch.elapsed = since.elapsed();
-        self.ground.report(&options(&self.plan), &watch, end, ended, (Vec::new(), None))
+        let Recording { report, detaching } =
+            self.ground.report(&options(&self.plan), &watch, end, ended, (Vec::new(), None));
+        Recording { report, detaching: detaching.or(of_triggers) }
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ pub struct Stop {
     requests: Arc<AtomicUsize>,
     signal: Arc<AtomicI32>,
     unheeded: Arc<AtomicI32>,
+    /// SIGUSR1.
+    user_signals: Arc<AtomicU64>,
     /// Readable when something has changed; only where signals ask.
     wake: Option<Arc<OwnedFd>>,
 }
@@ -73,6 +75,9 @@ impl Stop {
             let other = self.clone();
             let note = move || {
                 other.unheeded.store(signal, Ordering::Relaxed);
+                if signal == libc::SIGUSR1 {
+                    other.user_signals.fetch_add(1, Ordering::Relaxed);
+                }
                 other.wake();
             };
             // SAFETY: as above. The command gets the default: what is handled is not inherited.
@@ -107,6 +112,11 @@ impl Stop {
     #[must_use]
     pub fn take_unheeded(&self) -> Option<i32> {
         Some(self.unheeded.swap(0, Ordering::Relaxed)).filter(|&signal| signal != 0)
+    }
+
+    /// How often SIGUSR1 has come: it fires triggers.
+    pub(crate) fn user_signals(&self) -> u64 {
+        self.user_signals.load(Ordering::Relaxed)
     }
 
     /// Ask; `signal` is why, or 0.
@@ -200,6 +210,7 @@ mod tests {
             stop.wait(None);
             assert_eq!((stop.take_unheeded(), stop.take_unheeded()), (Some(signal), None));
         }
+        assert_eq!(stop.user_signals(), 1);
         survive_file_size_limit().unwrap();
         signal_hook::low_level::raise(libc::SIGXFSZ).unwrap();
         assert_eq!(stop.requests(), 1);

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use strata_user::{AppSession, Application};
 
+use crate::layer::Ended;
 use crate::lock::lock;
 use crate::pace::keep;
 use crate::shared::Shared;
@@ -25,6 +26,8 @@ pub(crate) struct Traced {
     ended: AtomicBool,
     /// Another session in the process has taken the place of this one.
     replaced: AtomicBool,
+    /// That the process has ended was told.
+    end_told: AtomicBool,
     /// It is not to be held any longer.
     must_go: AtomicBool,
     /// The pump has taken everything.
@@ -47,6 +50,7 @@ impl Traced {
             session: Mutex::new(Some(session)),
             ended: AtomicBool::new(false),
             replaced: AtomicBool::new(false),
+            end_told: AtomicBool::new(false),
             must_go: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             problem: Mutex::new(None),
@@ -109,6 +113,17 @@ impl Traced {
 
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
+    }
+
+    /// The end of its process, once, if that is over and anything of it was recorded.
+    pub(crate) fn take_end(&self) -> Option<Ended> {
+        let is_over = !self.is_replaced() && self.selected() > 0 && !self.application.is_alive();
+        let is_new = is_over && !self.end_told.swap(true, Ordering::Relaxed);
+        is_new.then(|| Ended {
+            pid: self.application.pid(),
+            started_ns: self.application.started_ns(),
+            outcome: self.application.outcome(),
+        })
     }
 
     /// Its process goes on in another session.

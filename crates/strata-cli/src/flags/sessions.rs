@@ -251,7 +251,7 @@ pub struct EnableEventFlags {
     exclude: Vec<String>,
 }
 
-fn checked_filter(text: &str) -> Result<String, String> {
+pub(super) fn checked_filter(text: &str) -> Result<String, String> {
     parse_filter(text).map(|_| text.to_owned())
 }
 
@@ -259,7 +259,7 @@ fn checked_filter(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// One is not well formed.
-fn split(layer: LayerOf, texts: &[String]) -> anyhow::Result<Vec<String>> {
+pub(super) fn split(layer: LayerOf, texts: &[String]) -> anyhow::Result<Vec<String>> {
     Ok(match layer {
         LayerOf::User => {
             Rules::parse(texts)?.rules().iter().map(|rule| rule.text().to_owned()).collect()

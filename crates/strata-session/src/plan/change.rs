@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::names::near;
-use super::{Channel, EventRule, LayerOf, Loss, Plan, PlanError, CHANNEL};
+use super::{Channel, EventRule, LayerOf, Loss, Plan, PlanError, Trigger, CHANNEL};
 use crate::tracked::Tracked;
 
 /// What is to be recorded instead.
@@ -22,6 +22,10 @@ pub enum Change {
     DisableEvent(DisableEvents),
     /// More in each record.
     AddContext(ContextChange),
+    /// Something more is done by itself.
+    AddTrigger(Box<Trigger>),
+    /// This one is not there any more.
+    RemoveTrigger(String),
     /// Of each kind that is named, these too, and of all others of the kind nothing.
     Track(Tracked),
     /// Of each kind that is named, not these any more.
@@ -165,6 +169,8 @@ impl Plan {
             Change::EnableEvent(asked) => plan.enable_events(asked)?,
             Change::DisableEvent(asked) => plan.disable_events(asked)?,
             Change::AddContext(asked) => plan.add_contexts(asked)?,
+            Change::AddTrigger(trigger) => plan.triggers.push(Trigger::clone(trigger)),
+            Change::RemoveTrigger(name) => plan.remove_trigger(name)?,
             Change::Track(tracked) => {
                 let all = &mut plan.tracked;
                 add(&mut all.pids, tracked.pids.as_deref());

@@ -343,3 +343,89 @@ fn plan_that_replaces_another_goes_where_that_went() {
     assert_eq!((replaced.snapshot, replaced.output.clone()), (true, None));
     assert_eq!(replaced.channels.len(), 1);
 }
+
+fn trigger(name: &str, when: Condition, action: Action) -> Trigger {
+    Trigger { name: name.into(), when, actions: vec![action], pause_ms: 0, times: None }
+}
+
+fn event(rule: &str, filter: Option<&str>) -> Selection {
+    let filter = filter.map(str::to_owned);
+    Selection { layer: LayerOf::User, rule: rule.into(), filter }
+}
+
+#[test]
+fn triggers_are_part_of_a_plan_and_come_back_from_its_json() {
+    let mut plan = Plan::new(true, None);
+    for one in [
+        trigger("a", Condition::Signal, Action::Snapshot { folder: Some("/x".into()) }),
+        trigger("b", Condition::Ended { how: How::Failure }, Action::Start),
+        trigger("c", Condition::Event { selection: event("a:*", Some("n > 3")) }, Action::Stop),
+        trigger(
+            "d",
+            Condition::Silence { selection: event("a:*", None), ms: 500 },
+            Action::Run { command: vec!["x".into()] },
+        ),
+    ] {
+        plan = plan.changed(&Change::AddTrigger(Box::new(one))).unwrap();
+    }
+    assert_eq!(Plan::from_json(&plan.to_json()).unwrap(), plan);
+    let fewer = plan.changed(&Change::RemoveTrigger("b".into())).unwrap();
+    let names: Vec<&str> = fewer.triggers.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["a", "c", "d"]);
+    let text = plan.changed(&Change::RemoveTrigger("e".into())).unwrap_err().to_string();
+    assert!(text.contains("trigger 'e': there is none of this name"), "{text}");
+    // What an older plan does not have is none.
+    let older = Plan::from_json(r#"{"version": 1, "snapshot": true}"#).unwrap();
+    assert!(older.triggers.is_empty());
+    // Who waits for events has buffers as small as they can be, and takes nothing of the session's channels.
+    let watching = plan.watching(&plan.triggers[2]).unwrap();
+    assert_eq!((watching.channels.len(), watching.channels[0].subbuf_size), (1, Some(4096)));
+    assert!(plan.watching(&plan.triggers[0]).is_none());
+}
+
+#[test]
+fn triggers_that_are_none_are_refused() {
+    let wrong = |snapshot, one: Trigger| {
+        let plan = Plan::new(snapshot, None);
+        plan.changed(&Change::AddTrigger(Box::new(one))).unwrap_err().to_string()
+    };
+    let of = |when| trigger("t", when, Action::Start);
+    let doing = |action| trigger("t", Condition::Signal, action);
+    let run =
+        |words: &[&str]| Action::Run { command: words.iter().map(|&one| one.into()).collect() };
+    for (one, said) in [
+        (trigger("-t", Condition::Signal, Action::Start), "not a name"),
+        (trigger("\u{1b}", Condition::Signal, Action::Start), "not a name"),
+        (of(Condition::Silence { selection: event("a:*", None), ms: 499 }), "499 ms"),
+        (of(Condition::Silence { selection: event("a:*", None), ms: u64::MAX }), "are possible"),
+        (of(Condition::Event { selection: event("a:", None) }), "no event behind"),
+        (of(Condition::Event { selection: event("!a:*", None) }), "it excludes"),
+        (of(Condition::Event { selection: event("a:*,b:*", None) }), "several"),
+        (of(Condition::Event { selection: event("a:*", Some("n >")) }), "filter"),
+        (of(Condition::Event { selection: event("a:*", Some("1 > 2 && n > 1")) }), "filter"),
+        (Trigger { times: Some(0), ..of(Condition::Signal) }, "0 times"),
+        (Trigger { pause_ms: u64::MAX, ..of(Condition::Signal) }, "a pause"),
+        (Trigger { actions: Vec::new(), ..of(Condition::Signal) }, "0 actions"),
+        (Trigger { actions: vec![Action::Start; 9], ..of(Condition::Signal) }, "9 actions"),
+        (doing(run(&[])), "its command is none"),
+        (doing(run(&[""])), "its command is none"),
+        (doing(run(&["a", "b\0"])), "its command is none"),
+        (doing(run(&["a"; 65])), "65, at most 64"),
+        (doing(Action::Snapshot { folder: Some("x".into()) }), "not a path from '/'"),
+    ] {
+        let text = wrong(true, one.clone());
+        assert!(text.contains(said), "{one:?}: {text}");
+    }
+    let text = wrong(false, doing(Action::Snapshot { folder: None }));
+    assert!(text.contains("made with --snapshot"), "{text}");
+    let mut plan = Plan::new(true, None);
+    plan.triggers = vec![of(Condition::Signal); 2];
+    assert!(plan.check().unwrap_err().to_string().contains("there is one of this name"));
+    let named = |number| trigger(&format!("t{number}"), Condition::Signal, Action::Start);
+    plan.triggers = (0..=TRIGGERS_MAX).map(named).collect();
+    assert!(plan
+        .check()
+        .unwrap_err()
+        .to_string()
+        .contains("triggers of a session: 17, at most 16"));
+}

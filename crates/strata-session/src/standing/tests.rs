@@ -6,7 +6,9 @@ use super::*;
 use crate::control::controls;
 use crate::layer::LayerEnd;
 use crate::lock::lock;
-use crate::plan::{ChannelChange, ChannelOf, EnableEvents};
+use crate::plan::{
+    Action, ChannelChange, ChannelOf, Condition, EnableEvents, How, Selection, Trigger,
+};
 use crate::scratch_tests::Scratch;
 use crate::threads::Ask;
 
@@ -116,8 +118,8 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let told = Told::default();
-        let maker = Box::new(Noting(Arc::clone(&told)));
-        let standing = Standing::new(Plan::new(true, None), maker).unwrap();
+        let maker = Rc::new(Noting(Arc::clone(&told)));
+        let standing = Standing::new("b", Plan::new(true, None), maker).unwrap();
         Bench { standing, told }
     }
 
@@ -318,7 +320,7 @@ fn session_does_what_it_is_asked_until_somebody_ends_it() {
         let ends = Ends(&stop);
         let (stop, noting) = (&stop, Noting(Arc::clone(&told)));
         let session = scope.spawn(move || {
-            let mut standing = Standing::new(Plan::new(true, None), Box::new(noting)).unwrap();
+            let mut standing = Standing::new("b", Plan::new(true, None), Rc::new(noting)).unwrap();
             let end = standing.serve(stop, &orders, &mut |_| ());
             standing.destroy(end, stop, &mut |_| ()).report
         });
@@ -338,4 +340,99 @@ fn session_does_what_it_is_asked_until_somebody_ends_it() {
     });
     assert_eq!((report.end, report.snapshots), (EndReason::Asked(None), Some(0)));
     assert!(controls.look().unwrap_err().contains("ended"));
+}
+
+/// One that waits for events of this rule, or for the end of a program.
+fn trigger(name: &str, rule: Option<&str>, actions: Vec<Action>) -> Trigger {
+    let when = match rule {
+        None => Condition::Ended { how: How::Any },
+        Some(rule) => Condition::Event {
+            selection: Selection { layer: LayerOf::User, rule: rule.into(), filter: None },
+        },
+    };
+    Trigger { name: name.into(), when, actions, pause_ms: 10_000, times: None }
+}
+
+fn add(name: &str, rule: Option<&str>, actions: Vec<Action>) -> Change {
+    Change::AddTrigger(Box::new(trigger(name, rule, actions)))
+}
+
+#[test]
+fn trigger_has_a_layer_of_its_own_which_neither_starts_nor_pauses_with_the_session() {
+    let mut bench = Bench::new();
+    bench.enable(LayerOf::User, "a:*").unwrap();
+    bench.change(&add("t", Some("b:*"), vec![Action::Start])).unwrap();
+    assert_eq!(bench.told(), ["user make b:*", "user start"]);
+    bench.start().unwrap();
+    assert_eq!(bench.told(), ["user make a:*", "user start"]);
+    bench.pause();
+    assert_eq!(bench.told(), ["user pause"]);
+    // Whom the session tracks, its triggers do.
+    bench.change(&track(&[7])).unwrap();
+    assert_eq!(bench.told(), ["user change a:* of uid7", "user change b:* of uid7"]);
+    let look = bench.standing.look();
+    assert_eq!((look.channels.len(), look.triggers[0].fired), (1, 0));
+    bench.change(&Change::RemoveTrigger("t".into())).unwrap();
+    assert_eq!(bench.told(), ["user stop", "user end"]);
+    assert!(bench.standing.look().triggers.is_empty());
+}
+
+#[test]
+fn trigger_that_cannot_be_made_leaves_no_other_one_behind() {
+    let mut bench = Bench::new();
+    let (one, bad) = (
+        add("one", Some("a:*"), vec![Action::Start]),
+        add("x", Some("absent:*"), vec![Action::Stop]),
+    );
+    bench.change(&Change::Several(vec![one.clone(), bad])).unwrap_err();
+    assert_eq!(bench.told(), ["user make a:*", "user start", "user stop", "user end"]);
+    assert!(bench.standing.look().triggers.is_empty());
+    // A plan whose other part is refused, too.
+    bench.enable(LayerOf::User, "a:*").unwrap();
+    bench.start().unwrap();
+    bench.told();
+    let disabled = Change::EnableEvent(EnableEvents {
+        layer: LayerOf::User,
+        channel: None,
+        rules: vec!["bad:*".into()],
+        filter: None,
+        exclude: Vec::new(),
+    });
+    bench.change(&Change::Several(vec![one, disabled])).unwrap_err();
+    assert_eq!(bench.told(), ["user make a:*", "user start", "user stop", "user end"]);
+}
+
+#[test]
+fn signal_runs_a_command_with_the_names_of_session_and_trigger_once_at_a_time() {
+    let scratch = Scratch::new("run");
+    std::fs::create_dir_all(&scratch.0).unwrap();
+    let said = scratch.0.join("said");
+    let text = format!("echo $STRATA_SESSION_NAME $STRATA_TRIGGER >>{}; sleep 100", said.display());
+    let command = vec!["sh".to_owned(), "-c".to_owned(), text];
+    let mut of_signal = trigger("t", None, vec![Action::Run { command }]);
+    (of_signal.when, of_signal.pause_ms) = (Condition::Signal, 0);
+    let mut bench = Bench::new();
+    bench.change(&Change::AddTrigger(Box::new(of_signal))).unwrap();
+    let mut look = |signals| {
+        bench.standing.look_around(signals, &mut |_| ());
+        let look = bench.standing.look().triggers.remove(0);
+        (look.fired, look.suppressed, look.error)
+    };
+    assert_eq!(look(0), (0, 0, None));
+    assert_eq!(look(2), (1, 1, None));
+    let begun = Instant::now();
+    while std::fs::read_to_string(&said).unwrap_or_default() != "b t\n" {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let (fired, _, error) = look(3);
+    let error = error.unwrap();
+    assert!(fired == 2 && error.contains("still runs, as process "), "{error}");
+    let pid: i32 = error.rsplit(' ').next().unwrap().parse().unwrap();
+    // SAFETY: no pointers; the group of a child of this test.
+    assert_eq!(unsafe { libc::kill(-pid, libc::SIGKILL) }, 0);
+    while look(3).2.is_none_or(|text| !text.contains("signal: 9")) {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    }
+    assert_eq!(std::fs::read_to_string(&said).unwrap(), "b t\n");
 }

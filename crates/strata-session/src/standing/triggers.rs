@@ -1,0 +1,371 @@
+//! What a session does by itself: `trigger.rs` says which trigger fires, here is what it looks at and what it does.
+//!
+//! ```text
+//! events    a session of its own for each trigger that waits for them: one layer with very small buffers, whose
+//!           records are only counted; nothing of it is written, and it does not pause
+//! ends      the session's own layers
+//! signals   Stop
+//! ```
+
+use std::collections::VecDeque;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+use std::sync::mpsc::{channel, Receiver, TryRecvError};
+use std::time::Instant;
+
+use serde::Serialize;
+use strata_model::Counts;
+
+use super::{check_kernel_rules, Maker, Standing, REASON_CHARS};
+use crate::detach::Detaching;
+use crate::error::SessionError;
+use crate::folder::time_name;
+use crate::layer::Ended;
+use crate::plan::{Action, LayerOf, Plan, Trigger};
+use crate::report::{EndReason, Notice};
+use crate::stop::Stop;
+use crate::trigger::{Facts, Progress};
+
+/// Ends that are remembered: each channel of the session tells of them.
+const ENDS_KNOWN: usize = 1024;
+/// What a command is told of who started it.
+const OF_SESSION: &str = "STRATA_SESSION_NAME";
+const OF_TRIGGER: &str = "STRATA_TRIGGER";
+/// The folder of the snapshot that was saved before it.
+const OF_SNAPSHOT: &str = "STRATA_SNAPSHOT";
+
+/// How a trigger is.
+#[derive(Clone, Debug, Serialize)]
+pub struct TriggerLook {
+    /// As it was added.
+    #[serde(flatten)]
+    pub trigger: Trigger,
+    /// So often it has fired.
+    pub fired: u64,
+    /// So often it would have, but for its pause or its number of times.
+    pub suppressed: u64,
+    /// Events that its rule has matched so far; `None`: it waits for none, or nobody has looked yet.
+    pub matched: Option<u64>,
+    /// The last thing that went wrong.
+    pub error: Option<String>,
+}
+
+/// All of a session.
+#[derive(Default)]
+pub(super) struct Triggers<'a> {
+    all: Vec<Armed<'a>>,
+    /// The last ones, each once.
+    ends: VecDeque<(u32, u64)>,
+    /// Of triggers for events of the kernel that are not there any more.
+    detaching: Vec<Detaching>,
+}
+
+/// One.
+struct Armed<'a> {
+    trigger: Trigger,
+    progress: Progress,
+    /// Who looks for its events.
+    watcher: Option<Box<Standing<'a>>>,
+    /// What is to be done, since it has fired.
+    todo: VecDeque<Action>,
+    /// A snapshot on its way: what comes after it waits.
+    saving: Option<Saving>,
+    /// The last one that was saved.
+    saved: Option<String>,
+    child: Option<Child>,
+    error: Option<String>,
+}
+
+struct Saving {
+    folder: String,
+    done: Receiver<Result<Counts, String>>,
+}
+
+impl<'a> Armed<'a> {
+    /// # Errors
+    /// Its events cannot be looked for; nothing is left of it.
+    fn new(
+        plan: &Plan,
+        trigger: &Trigger,
+        maker: &Rc<dyn Maker + 'a>,
+        signals: u64,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<Armed<'a>, SessionError> {
+        let watcher = match plan.watching(trigger) {
+            None => None,
+            Some(watching) => {
+                let empty = Plan { channels: Vec::new(), ..watching.clone() };
+                let mut watcher = Box::new(Standing::new("", empty, Rc::clone(maker))?);
+                watcher.apply(watching, true, notify)?;
+                Some(watcher)
+            }
+        };
+        Ok(Armed {
+            trigger: trigger.clone(),
+            progress: Progress::new(Instant::now(), signals),
+            watcher,
+            todo: VecDeque::new(),
+            saving: None,
+            saved: None,
+            child: None,
+            error: None,
+        })
+    }
+
+    /// Events that it looks for, until now.
+    fn events(&mut self) -> u64 {
+        let Some(watcher) = &self.watcher else { return 0 };
+        let shared = &watcher.ground.context.shared;
+        if shared.has_failed() || watcher.session.is_broken() {
+            let why = shared.failure().unwrap_or_else(|| "a thread has ended".to_owned());
+            self.error = Some(format!("its events are not seen any more: {why}"));
+        }
+        // Those that found no room have happened, too.
+        let (records, _, discarded, overwritten) = shared.counts();
+        records.saturating_add(discarded).saturating_add(overwritten)
+    }
+
+    /// What became of what was begun.
+    fn settle(&mut self) {
+        if let Some(saving) = self.saving.take() {
+            match saving.done.try_recv() {
+                Err(TryRecvError::Empty) => self.saving = Some(saving),
+                Err(TryRecvError::Disconnected) => {
+                    self.error = Some("its snapshot: nobody has written it".to_owned());
+                }
+                Ok(Err(why)) => self.error = Some(format!("its snapshot: {why}")),
+                Ok(Ok(counts)) if counts.records == 0 => {
+                    self.error = Some("its snapshot: no event record was held".to_owned());
+                }
+                Ok(Ok(_)) => self.saved = Some(saving.folder),
+            }
+        }
+        if let Some(child) = &mut self.child {
+            match child.try_wait() {
+                Ok(None) => {}
+                Ok(Some(status)) => {
+                    if !status.success() {
+                        self.error = Some(format!("its command: {status}"));
+                    }
+                    self.child = None;
+                }
+                Err(error) => {
+                    self.error = Some(format!("its command: cannot be waited for: {error}"));
+                    self.child = None;
+                }
+            }
+        }
+    }
+
+    /// Starts the command, with the rights of this process and no more, and does not wait for it.
+    fn run(&mut self, session: &str, words: &[String]) {
+        let Some((program, arguments)) = words.split_first() else { return };
+        if let Some(child) = &self.child {
+            self.error = Some(format!(
+                "its command: that of the last time still runs, as process {}",
+                child.id()
+            ));
+            return;
+        }
+        if rustix::process::getuid() != rustix::process::geteuid() {
+            self.error = Some(
+                "its command: this program is set-user-ID. No command is run for others".into(),
+            );
+            return;
+        }
+        let mut command = Command::new(program);
+        command.args(arguments).env(OF_SESSION, session).env(OF_TRIGGER, &self.trigger.name);
+        match &self.saved {
+            Some(folder) => command.env(OF_SNAPSHOT, folder),
+            None => command.env_remove(OF_SNAPSHOT),
+        };
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // Whose terminal or group is ended does not end it.
+        match command.process_group(0).spawn() {
+            Ok(child) => self.child = Some(child),
+            Err(error) => {
+                let shown: String = program.escape_debug().take(100).collect();
+                self.error = Some(format!("its command: '{shown}' cannot be started: {error}"));
+            }
+        }
+    }
+
+    fn look(&self) -> TriggerLook {
+        let look = self.watcher.as_ref().map(|watcher| watcher.look());
+        let matched = look.and_then(|look| look.channels.first()?.events.first()?.matched);
+        TriggerLook {
+            trigger: self.trigger.clone(),
+            fired: self.progress.fired,
+            suppressed: self.progress.suppressed,
+            matched,
+            error: self.error.as_ref().map(|text| text.chars().take(REASON_CHARS).collect()),
+        }
+    }
+}
+
+impl<'a> Triggers<'a> {
+    pub(super) fn looks(&self) -> Vec<TriggerLook> {
+        self.all.iter().map(Armed::look).collect()
+    }
+
+    /// Those of ends that nobody has told of before.
+    fn new_ends(&mut self, told: Vec<Ended>) -> Vec<Ended> {
+        let mut new = Vec::new();
+        for one in told {
+            let key = (one.pid, one.started_ns);
+            if !self.ends.contains(&key) {
+                self.ends.push_back(key);
+                new.push(one);
+            }
+        }
+        let more = self.ends.len().saturating_sub(ENDS_KNOWN);
+        self.ends.drain(..more);
+        new
+    }
+
+    /// Nobody looks for this one's events any more.
+    fn disarm(&mut self, armed: Armed<'a>) {
+        if let Some(watcher) = armed.watcher {
+            let end = EndReason::Asked(None);
+            let ended = watcher.destroy(end, &Stop::new(), &mut |_| ());
+            self.detaching.push(ended.detaching);
+        }
+    }
+
+    /// All of them; what of the kernel is still to be let go of.
+    pub(super) fn end(&mut self) -> Detaching {
+        for armed in std::mem::take(&mut self.all) {
+            self.disarm(armed);
+        }
+        let all = std::mem::take(&mut self.detaching).into_iter();
+        all.fold(Detaching::default(), Detaching::or)
+    }
+}
+
+impl<'a> Standing<'a> {
+    /// Makes triggers that this plan has more, and lets others know whom it tracks. What was there stays: it ends by
+    /// [`Standing::keep_triggers`].
+    ///
+    /// # Errors
+    /// One cannot be made; none of them is.
+    pub(super) fn arm(
+        &mut self,
+        plan: &Plan,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<(), SessionError> {
+        let before = self.triggers.all.len();
+        let is_there =
+            |trigger: &Trigger| self.triggers.all.iter().any(|one| one.trigger == *trigger);
+        let new: Vec<&Trigger> = plan.triggers.iter().filter(|one| !is_there(one)).collect();
+        for trigger in new {
+            match self.armed(plan, trigger, notify) {
+                Ok(armed) => self.triggers.all.push(armed),
+                Err(error) => {
+                    for armed in self.triggers.all.split_off(before) {
+                        self.triggers.disarm(armed);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn armed(
+        &self,
+        plan: &Plan,
+        trigger: &Trigger,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<Armed<'a>, SessionError> {
+        if let Some(selection) = trigger.when.selection() {
+            if selection.layer == LayerOf::Kernel {
+                check_kernel_rules(std::slice::from_ref(&selection.rule))?;
+            }
+        }
+        Armed::new(plan, trigger, &self.maker, self.signals, notify)
+    }
+
+    /// Of triggers, those of the plan stay; and whom it tracks, they track.
+    pub(super) fn keep_triggers(&mut self, notify: &mut dyn FnMut(Notice)) {
+        let plan = &self.plan;
+        let all = std::mem::take(&mut self.triggers.all);
+        for mut armed in all {
+            if !plan.triggers.contains(&armed.trigger) {
+                self.triggers.disarm(armed);
+                continue;
+            }
+            let watching = plan.watching(&armed.trigger);
+            if let Some((watcher, watching)) = armed.watcher.as_mut().zip(watching) {
+                if watcher.plan != watching {
+                    if let Err(error) = watcher.apply(watching, true, notify) {
+                        armed.error = Some(format!("whom it tracks is as before: {error}"));
+                    }
+                }
+            }
+            self.triggers.all.push(armed);
+        }
+    }
+
+    /// What has happened meanwhile, and what is done then.
+    pub(super) fn look_around(&mut self, signals: u64, notify: &mut dyn FnMut(Notice)) {
+        self.signals = signals;
+        let told = self.session.take_ends();
+        let ends: Vec<_> =
+            self.triggers.new_ends(told).into_iter().map(|one| one.outcome).collect();
+        self.triggers.detaching.retain_mut(Detaching::is_going_on);
+        let now = Instant::now();
+        for index in 0..self.triggers.all.len() {
+            let armed = &mut self.triggers.all[index];
+            armed.settle();
+            let is_busy = armed.saving.is_some() || !armed.todo.is_empty();
+            let events = armed.events();
+            let facts = Facts { now, events, signals, ends: &ends, is_busy };
+            if armed.progress.look(&armed.trigger, &facts) {
+                armed.todo.extend(armed.trigger.actions.iter().cloned());
+                armed.saved = None;
+                armed.error = None;
+            }
+            self.act(index, notify);
+        }
+    }
+
+    /// Does what a trigger is to do, as far as it need not wait.
+    fn act(&mut self, index: usize, notify: &mut dyn FnMut(Notice)) {
+        loop {
+            let armed = &mut self.triggers.all[index];
+            armed.settle();
+            if armed.saving.is_some() {
+                return;
+            }
+            let Some(action) = armed.todo.pop_front() else { return };
+            let done = match action {
+                Action::Start => super::said(self.start(notify)),
+                Action::Stop => super::said(self.pause(notify)),
+                Action::Run { command } => {
+                    armed.run(&self.name, &command);
+                    Ok(())
+                }
+                Action::Snapshot { folder } => self.save(index, folder.as_deref()),
+            };
+            if let Err(why) = done {
+                self.triggers.all[index].error = Some(why);
+            }
+        }
+    }
+
+    fn save(&mut self, index: usize, folder: Option<&Path>) -> Result<(), String> {
+        let armed = &self.triggers.all[index];
+        let stamp = time_name().map_err(|error| format!("tell the time: {error}"))?;
+        // Its number makes two of one second differ.
+        let (name, number) = (&armed.trigger.name, armed.progress.fired);
+        let path = folder.unwrap_or(Path::new("")).join(format!("strata-{name}-{stamp}-{number}"));
+        let path = std::path::absolute(&path).map_err(|error| format!("its folder: {error}"))?;
+        let (reply, done) = channel();
+        self.snapshot(path.clone(), reply);
+        let folder = path.to_string_lossy().into_owned();
+        self.triggers.all[index].saving = Some(Saving { folder, done });
+        Ok(())
+    }
+}
