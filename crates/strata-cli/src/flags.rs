@@ -22,7 +22,7 @@ use crate::units::parse_size;
 use crate::view::ViewFlags;
 use sessions::{
     AddContextFlags, CreateFlags, DestroyFlags, DisableChannelFlags, DisableEventFlags,
-    EnableChannelFlags, EnableEventFlags, LoadFlags, OneFlags, SaveFlags, TrackFlags,
+    EnableChannelFlags, EnableEventFlags, LoadFlags, OneFlags, SaveFlags, StartFlags, TrackFlags,
 };
 
 pub mod sessions;
@@ -174,7 +174,7 @@ pub enum Action {
     /// Make a session, which stays until it is destroyed; it records nothing before it is started
     Create(CreateFlags),
     /// Record, from now on or again
-    Start(OneFlags),
+    Start(StartFlags),
     /// Record nothing for now; a session of record --background ends, and says what it has recorded
     Stop(OneFlags),
     /// End a session, and say what it has recorded
@@ -479,6 +479,10 @@ impl ListFlags {
 /// `strata doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorFlags {
+    /// Remove what sessions have left that do not run any more: plans, locks, sockets, and what they have said
+    #[arg(long)]
+    pub clean: bool,
+
     /// Print JSON
     #[arg(long)]
     pub json: bool,

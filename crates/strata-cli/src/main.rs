@@ -9,6 +9,7 @@ mod export;
 mod flags;
 mod generate;
 mod kernel_list;
+mod killed;
 mod list;
 mod messages;
 mod progress;

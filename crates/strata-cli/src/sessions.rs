@@ -14,7 +14,7 @@ use std::thread;
 
 use anyhow::{bail, Context as _, Result};
 use serde_json::{json, Map, Value};
-use strata_control::{ask, ControlError, Folder, Request};
+use strata_control::{ask, Claim, ControlError, Folder, Request};
 use strata_session::plan::{Change, Plan, PLAN_BYTES_MAX};
 use strata_session::report::Notice;
 use strata_session::stop::Stop;
@@ -22,8 +22,9 @@ use strata_session::{controls, standing};
 
 use crate::background::{self, Desk, LOOK_PERIOD};
 use crate::flags::sessions::{
-    AnswerFlags, CreateFlags, DestroyFlags, LoadFlags, OfSession, OneFlags, SaveFlags,
+    AnswerFlags, CreateFlags, DestroyFlags, LoadFlags, OfSession, OneFlags, SaveFlags, StartFlags,
 };
+use crate::killed::{self, Kept};
 use crate::messages::{self, Message, Weight};
 use crate::record::say;
 use crate::talk;
@@ -38,12 +39,20 @@ fn one_of(folder: &Folder, name: Option<&str>) -> Result<String> {
     if let Some(name) = name {
         return Ok(name.to_owned());
     }
-    let names: Vec<String> = folder.entries()?.into_iter().map(|entry| entry.name).collect();
-    match &names[..] {
+    match &names_of(folder)?[..] {
         [name] => Ok(name.clone()),
         [] => bail!("there is no session. `strata create NAME` makes one"),
         several => bail!("there are the sessions {}: say which", several.join(", ")),
     }
+}
+
+/// Those that run, and those that were killed.
+fn names_of(folder: &Folder) -> Result<Vec<String>> {
+    let mut names: Vec<String> = folder.entries()?.into_iter().map(|entry| entry.name).collect();
+    names.extend(folder.killed()?);
+    names.sort();
+    names.dedup();
+    Ok(names)
 }
 
 /// Print what a session has answered, or say it.
@@ -65,7 +74,10 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
     (plan.subbuf_size, plan.num_subbuf) = (flags.subbuf_size, flags.num_subbuf);
     plan.check()?;
     match flags.of_session {
-        true => stand(&flags.name, plan, flags.group.as_deref()),
+        true => {
+            background::leave_terminal();
+            stand(background::claim(&flags.name)?, Kept { plan, group: flags.group.clone() })
+        }
         false => begin(&flags.name, &flags.answer),
     }
 }
@@ -90,11 +102,11 @@ fn begin(name: &str, answer: &AnswerFlags) -> Result<u8> {
 }
 
 /// The session's own process.
-fn stand(name: &str, plan: Plan, group: Option<&str>) -> Result<u8> {
+fn stand(claim: Claim, Kept { plan, group }: Kept) -> Result<u8> {
     let stop = Stop::on_signals()?;
     stop.outlive_others()?;
     let (controls, orders) = controls();
-    let desk = Desk::open(name, background::Of::Plan, controls, &stop, group)?;
+    let desk = Desk::open(claim, background::Of::Plan, controls, &stop, group.as_deref())?;
     let mut hear = |notice| {
         let weight = match notice {
             Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
@@ -119,15 +131,30 @@ fn stand(name: &str, plan: Plan, group: Option<&str>) -> Result<u8> {
         Ok::<_, anyhow::Error>(result)
     });
     let report = result??.report;
+    desk.forget();
     say(&report, false);
     Ok(messages::exit_status(&report, false))
 }
 
 /// `strata start`.
-pub fn start(flags: &OneFlags) -> Result<u8> {
+pub fn start(flags: &StartFlags) -> Result<u8> {
     let folder = Folder::open()?;
     let name = one_of(&folder, flags.name.as_deref())?;
-    let facts = ask(&folder, &name, &Request::Start)?;
+    if flags.of_session {
+        background::leave_terminal();
+        let claim = folder.claim(&name)?;
+        let kept = Kept::of(&claim)?;
+        return stand(claim, kept.anew());
+    }
+    let was_killed = folder.is_killed(&name);
+    if was_killed {
+        match begin_again(&folder, &name)? {
+            Ok(text) => tell(text),
+            Err(status) => return Ok(status),
+        }
+    }
+    let mut facts = ask(&folder, &name, &Request::Start)?;
+    facts.insert("was_killed".into(), was_killed.into());
     let text = match facts.get("is_empty").and_then(Value::as_bool) {
         Some(true) => format!(
             "session '{name}' is started, and no rule selects anything yet: strata enable-event -s {name} …"
@@ -135,6 +162,16 @@ pub fn start(flags: &OneFlags) -> Result<u8> {
         _ => format!("session '{name}' records. `strata status {name}` says how it is"),
     };
     Ok(done(&flags.answer, &name, facts, text))
+}
+
+/// The process of a session that was killed, from its plan: what is to be said of it, or with which status it did not
+/// begin.
+fn begin_again(folder: &Folder, name: &str) -> Result<Result<String, u8>> {
+    let written = killed::written(folder, name)?;
+    let arguments = ["start", background::OF_SESSION, name].map(Into::into);
+    Ok(background::spawn_with(name, false, &arguments)?.map(|pid| {
+        format!("session '{name}' was killed; {written}. It is made again from its plan, as process {pid}")
+    }))
 }
 
 /// `strata stop`: a session of `strata record` ends, another one can be started again.
@@ -168,12 +205,18 @@ fn ended(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<u8> {
 pub fn destroy(flags: &DestroyFlags) -> Result<u8> {
     let folder = Folder::open()?;
     let names = match flags.all {
-        true => folder.entries()?.into_iter().map(|entry| entry.name).collect(),
+        true => names_of(&folder)?,
         false => vec![one_of(&folder, flags.name.as_deref())?],
     };
     for name in names {
         match ask(&folder, &name, &Request::Destroy) {
             Ok(_) => drop(ended(&folder, &name, &flags.answer)?),
+            Err(ControlError::Killed { .. }) => {
+                let text = killed::remove(&folder, &name)?;
+                let facts = json!({ "state": "ended", "was_killed": true });
+                let facts = facts.as_object().cloned().unwrap_or_default();
+                done(&flags.answer, &name, facts, text);
+            }
             // It has ended meanwhile.
             Err(ControlError::Absent { .. }) if flags.all => {}
             Err(error) => return Err(error.into()),
@@ -267,7 +310,9 @@ pub fn load(flags: &LoadFlags) -> Result<u8> {
     let plan = read_plan(&path).with_context(|| format!("file '{}'", path.display()))?;
     if flags.of_session {
         let output = flags.output.as_deref().map(absolute).transpose()?;
-        return stand(&flags.name, Plan { output: output.or(plan.output.clone()), ..plan }, None);
+        background::leave_terminal();
+        let plan = Plan { output: output.or(plan.output.clone()), ..plan };
+        return stand(background::claim(&flags.name)?, Kept { plan, group: None });
     }
     if plan.snapshot && flags.output.is_some() {
         bail!("file '{}': a flight recorder writes nothing. Leave out -o", path.display());
@@ -292,12 +337,13 @@ pub fn statuses(name: Option<&str>) -> Result<Vec<Map<String, Value>>> {
     };
     let names = match name {
         Some(name) => vec![name.to_owned()],
-        None => folder.entries()?.into_iter().map(|entry| entry.name).collect(),
+        None => names_of(&folder)?,
     };
     let mut all = Vec::new();
     for one in &names {
         match ask(&folder, one, &Request::Status) {
             Ok(facts) => all.push(facts),
+            Err(ControlError::Killed { .. }) => all.push(killed::status(&folder, one)),
             Err(ControlError::Absent { .. }) if name.is_none() => {}
             Err(error) => return Err(error.into()),
         }

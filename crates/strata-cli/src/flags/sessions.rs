@@ -71,7 +71,21 @@ pub struct CreateFlags {
     pub answer: AnswerFlags,
 }
 
-/// `strata start`, `strata stop`.
+/// `strata start`.
+#[derive(Debug, Args)]
+pub struct StartFlags {
+    /// The session [default: the only one there is]. One that was killed is made again from its plan
+    pub name: Option<String>,
+
+    /// This is the process of its own
+    #[arg(long, hide = true)]
+    pub of_session: bool,
+
+    #[command(flatten)]
+    pub answer: AnswerFlags,
+}
+
+/// `strata stop`.
 #[derive(Debug, Args)]
 pub struct OneFlags {
     /// The session [default: the only one there is]
