@@ -132,7 +132,9 @@ install: build
 	@for name in lttng-ust lttng-ust-common; do \
 		echo '/* Strata in the place of LTTng. */ INPUT($(PREFIX)/lib/libstrata.so)' >"$(OPT)/lib/lib$$name.so"; done
 	@sed -e 's|@PREFIX@|$(PREFIX)|' probe/user/lttng-ust.pc.in >'$(OPT)/lib/pkgconfig/lttng-ust.pc'
-	@echo 'installed to $(DESTDIR)$(PREFIX): bin/strata, lib/libstrata.*, include/strata/, man pages, completions, pkg-config files'
+	@mkdir -p '$(LIB)/systemd/system'
+	@sed -e 's|@PREFIX@|$(PREFIX)|' crates/strata-cli/strata-session@.service.in >'$(LIB)/systemd/system/strata-session@.service'
+	@echo 'installed to $(DESTDIR)$(PREFIX): bin/strata, lib/libstrata.*, include/strata/, man pages, completions, pkg-config files, a systemd unit'
 
 clean:
 	rm -rf build target

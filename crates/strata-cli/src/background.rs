@@ -155,7 +155,11 @@ fn begun(folder: &Folder, name: &str, child: &mut Child) -> Result<Option<ExitSt
 
 /// The last of what the session has said, on stderr. A command may have said much there, too.
 pub fn print_log(folder: &Folder, name: &str) -> io::Result<()> {
-    let mut log = folder.said(name).map_err(io::Error::other)?;
+    let Ok(mut log) = folder.said(name) else {
+        // In the place where the output of who has started it goes.
+        talk::line(&format!("session '{name}' has ended"));
+        return Ok(());
+    };
     let bytes = log.metadata()?.len();
     log.seek(SeekFrom::Start(bytes.saturating_sub(LOG_SHOWN)))?;
     let mut said = Vec::new();

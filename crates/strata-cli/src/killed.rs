@@ -57,6 +57,18 @@ impl Kept {
         kept.with_context(|| unusable(claim.name()))
     }
 
+    /// The same, with an output that can be written to: a folder that is there and not empty stays as it is.
+    pub fn beside(self) -> Kept {
+        let is_used = |path: &PathBuf| match std::fs::read_dir(path) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(_) => false,
+        };
+        match self.plan.output.as_ref().is_some_and(is_used) {
+            true => self.anew(),
+            false => self,
+        }
+    }
+
     /// The same, with an output that is not there: what the killed one has written stays as it is.
     pub fn anew(mut self) -> Kept {
         self.plan.output = self.plan.output.as_deref().map(folder_again);

@@ -15,6 +15,7 @@ mod messages;
 mod progress;
 mod record;
 mod selection;
+mod service;
 mod sessions;
 mod stats;
 mod status;

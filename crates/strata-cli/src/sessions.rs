@@ -10,6 +10,7 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::thread;
 
 use anyhow::{bail, Context as _, Result};
@@ -27,6 +28,7 @@ use crate::flags::sessions::{
 use crate::killed::{self, Kept};
 use crate::messages::{self, Message, Weight};
 use crate::record::say;
+use crate::service;
 use crate::talk;
 use crate::units::shell_word;
 
@@ -76,7 +78,7 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
     match flags.of_session {
         true => {
             background::leave_terminal();
-            stand(background::claim(&flags.name)?, Kept { plan, group: flags.group.clone() })
+            stand(background::claim(&flags.name)?, Kept { plan, group: flags.group.clone() }, None)
         }
         false => begin(&flags.name, &flags.answer),
     }
@@ -101,12 +103,30 @@ fn begin(name: &str, answer: &AnswerFlags) -> Result<u8> {
     }
 }
 
-/// The session's own process.
-fn stand(claim: Claim, Kept { plan, group }: Kept) -> Result<u8> {
+/// The session in this process, for who looks after it: started at once, and with nothing of one that was killed.
+fn serve(name: &str, kept: Kept) -> Result<u8> {
+    let claim = background::claim(name)?;
+    claim.forget(true);
+    let begun: OnceLock<Result<(), String>> = OnceLock::new();
+    let status = stand(claim, kept, Some(&begun))?;
+    match begun.into_inner() {
+        Some(Err(why)) => bail!("session '{name}': {why}"),
+        // What is missing from its traces was said, and does not make it a failure that another begin mends.
+        _ if status < crate::FAILED => Ok(0),
+        _ => Ok(status),
+    }
+}
+
+/// The session's own process. With `begun` it is started at once, and that says what became of it.
+fn stand(
+    claim: Claim,
+    Kept { plan, group }: Kept,
+    begun: Option<&OnceLock<Result<(), String>>>,
+) -> Result<u8> {
     let stop = Stop::on_signals()?;
     stop.outlive_others()?;
     let (controls, orders) = controls();
-    let desk = Desk::open(claim, background::Of::Plan, controls, &stop, group.as_deref())?;
+    let desk = Desk::open(claim, background::Of::Plan, controls.clone(), &stop, group.as_deref())?;
     let mut hear = |notice| {
         let weight = match notice {
             Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
@@ -124,6 +144,16 @@ fn stand(claim: Claim, Kept { plan, group }: Kept) -> Result<u8> {
             desk.serve();
         };
         thread::Builder::new().name("strata-control".to_owned()).spawn_scoped(scope, serve)?;
+        if let Some(begun) = begun {
+            let begin = || {
+                strata_session::give_up_rights();
+                match begun.get_or_init(|| controls.start()) {
+                    Ok(()) => service::is_ready(),
+                    Err(_) => stop.request(0),
+                }
+            };
+            thread::Builder::new().name("strata-start".to_owned()).spawn_scoped(scope, begin)?;
+        }
         let result = standing::stand(plan, &stop, &orders, &mut hear);
         // Who asks now is told that it is over, and does not wait.
         drop(orders);
@@ -144,7 +174,7 @@ pub fn start(flags: &StartFlags) -> Result<u8> {
         background::leave_terminal();
         let claim = folder.claim(&name)?;
         let kept = Kept::of(&claim)?;
-        return stand(claim, kept.anew());
+        return stand(claim, kept.anew(), None);
     }
     let was_killed = folder.is_killed(&name);
     if was_killed {
@@ -308,14 +338,18 @@ pub fn load(flags: &LoadFlags) -> Result<u8> {
         None => file_of(&flags.name)?,
     };
     let plan = read_plan(&path).with_context(|| format!("file '{}'", path.display()))?;
-    if flags.of_session {
-        let output = flags.output.as_deref().map(absolute).transpose()?;
-        background::leave_terminal();
-        let plan = Plan { output: output.or(plan.output.clone()), ..plan };
-        return stand(background::claim(&flags.name)?, Kept { plan, group: None });
-    }
     if plan.snapshot && flags.output.is_some() {
         bail!("file '{}': a flight recorder writes nothing. Leave out -o", path.display());
+    }
+    if flags.of_session || flags.foreground {
+        let output = flags.output.as_deref().map(absolute).transpose()?;
+        let plan = Plan { output: output.or(plan.output.clone()), ..plan };
+        let kept = Kept { plan, group: None };
+        if flags.foreground {
+            return serve(&flags.name, kept.beside());
+        }
+        background::leave_terminal();
+        return stand(background::claim(&flags.name)?, kept, None);
     }
     begin(&flags.name, &flags.answer)
 }

@@ -537,6 +537,10 @@ pub struct LoadFlags {
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
 
+    /// Start it at once, in this process, which ends with it: for a manager of services
+    #[arg(long, conflicts_with_all = ["json", "format"])]
+    pub foreground: bool,
+
     /// This is the process of its own
     #[arg(long, hide = true)]
     pub of_session: bool,
