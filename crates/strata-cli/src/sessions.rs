@@ -15,11 +15,11 @@ use std::thread;
 
 use anyhow::{bail, Context as _, Result};
 use serde_json::{json, Map, Value};
-use strata_control::{ask, Claim, ControlError, Folder, Request};
+use strata_control::{ask, Claim, ControlError, Folder, Request, SLOTS};
 use strata_session::plan::{Change, Plan, PLAN_BYTES_MAX};
 use strata_session::report::Notice;
 use strata_session::stop::Stop;
-use strata_session::{controls, standing};
+use strata_session::{controls, standing, Slots};
 
 use crate::background::{self, Desk, LOOK_PERIOD};
 use crate::flags::sessions::{
@@ -103,17 +103,15 @@ fn begin(name: &str, answer: &AnswerFlags) -> Result<u8> {
     }
 }
 
-/// The session in this process, for who looks after it: started at once, and with nothing of one that was killed.
+/// The session in this process, for who looks after it: started at once.
 fn serve(name: &str, kept: Kept) -> Result<u8> {
     let claim = background::claim(name)?;
-    claim.forget(true);
     let begun: OnceLock<Result<(), String>> = OnceLock::new();
     let status = stand(claim, kept, Some(&begun))?;
     match begun.into_inner() {
         Some(Err(why)) => bail!("session '{name}': {why}"),
         // What is missing from its traces was said, and does not make it a failure that another begin mends.
-        _ if status < crate::FAILED => Ok(0),
-        _ => Ok(status),
+        _ => Ok(if status == 1 { 0 } else { status }),
     }
 }
 
@@ -123,6 +121,8 @@ fn stand(
     Kept { plan, group }: Kept,
     begun: Option<&OnceLock<Result<(), String>>>,
 ) -> Result<u8> {
+    let before = claim.kept(SLOTS).unwrap_or_default();
+    let slots = claim.begin(SLOTS).ok().map(|file| Slots::new(file, &before));
     let stop = Stop::on_signals()?;
     stop.outlive_others()?;
     let (controls, orders) = controls();
@@ -154,7 +154,7 @@ fn stand(
             };
             thread::Builder::new().name("strata-start".to_owned()).spawn_scoped(scope, begin)?;
         }
-        let result = standing::stand(plan, &stop, &orders, &mut hear);
+        let result = standing::stand(plan, &stop, &orders, slots, &mut hear);
         // Who asks now is told that it is over, and does not wait.
         drop(orders);
         desk.close();

@@ -81,6 +81,7 @@ impl Ground {
                 true => Keep::Hold,
                 false => Keep::Write { flush: options.flush },
             },
+            slots: None,
         });
         Ok(Ground { context, folder, path, snapshots: Cell::new(0) })
     }

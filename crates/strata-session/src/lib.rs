@@ -50,6 +50,7 @@ mod reports;
 mod scratch_tests;
 mod session;
 mod shared;
+mod slots;
 mod source;
 pub mod standing;
 mod statedump;
@@ -69,6 +70,7 @@ pub use named::{processes_of, NameError};
 pub use privileges::give_up_rights;
 pub use record::{record, record_with, Recording};
 pub use shared::Figured;
+pub use slots::Slots;
 pub use strata_abi::kernel::TEXT_MAX as KERNEL_TEXT_MAX;
 pub use strata_user::{
     level_name, ContextError, EventContexts, Rule, RuleError, Rules, EVENT_CONTEXTS,

@@ -34,6 +34,7 @@ use crate::record::{Recording, MEMORY_MIN};
 use crate::report::{EndReason, NotReached, Notice};
 use crate::session::Session;
 use crate::shared::Figured;
+use crate::slots::{ChannelSlots, Slots};
 use crate::stop::Stop;
 use crate::tracked::Tracked;
 use crate::watch::Watch;
@@ -201,11 +202,13 @@ struct Standing<'a> {
     state: State,
     since: Option<Instant>,
     maker: Box<dyn Maker + 'a>,
+    slots: Option<Arc<Slots>>,
 }
 
 /// A session of this plan, until `stop` is asked for; what it does meanwhile `orders` say.
 ///
-/// `notify` is called from this thread, which keeps the capabilities that a new layer needs.
+/// `notify` is called from this thread, which keeps the capabilities that a new layer needs. `slots`: what the session of
+/// this plan has left that was killed, and where those of this one are noted.
 ///
 /// # Errors
 /// [`SessionError`]: it could not be made, and nothing is left of it.
@@ -213,6 +216,7 @@ pub fn stand(
     plan: Plan,
     stop: &Stop,
     orders: &Orders,
+    slots: Option<Slots>,
     notify: &mut dyn FnMut(Notice),
 ) -> Result<Recording, SessionError> {
     plan.check()?;
@@ -223,6 +227,7 @@ pub fn stand(
     keep_for(Work::Everything);
     let maker = Layers { stop, clock: Arc::new(Clock::new()) };
     let mut standing = Standing::new(plan, Box::new(maker))?;
+    standing.slots = slots.map(Arc::new);
     let end = standing.serve(stop, orders, notify);
     Ok(standing.destroy(end, stop, notify))
 }
@@ -232,7 +237,16 @@ impl<'a> Standing<'a> {
         let ground = Ground::begin(&options(&plan))?;
         let session = Session::create(Arc::clone(&ground.context), Vec::new());
         let state = State::Created;
-        Ok(Standing { plan, ground, session, made: Vec::new(), state, since: None, maker })
+        Ok(Standing {
+            plan,
+            ground,
+            session,
+            made: Vec::new(),
+            state,
+            since: None,
+            maker,
+            slots: None,
+        })
     }
 
     /// Until there is a reason to end.
@@ -413,6 +427,10 @@ impl<'a> Standing<'a> {
                 true => Keep::Hold,
                 false => Keep::Write { flush: options.flush },
             },
+            slots: self
+                .slots
+                .clone()
+                .map(|all| ChannelSlots { all, channel: channel.name.clone() }),
         });
         let mut layer = self.maker.make(channel.layer, &options, &context, notify)?;
         // The options have the rules, and the numbers of processes.
