@@ -89,6 +89,7 @@ check:
 soak: build
 	@SOAK_SECONDS=600 SOAK_SESSIONS=50 SOAK_PROCESSES=200 SOAK_THREADS=8 SOAK_GROUPS=4 SOAK_PERIOD_MS=200 \
 		tests/soak/sessions
+	@SOAK_KILLS=500 tests/soak/kills
 
 # Everything, one after the other; SAVE=1 also keeps what was printed, under the commit that it belongs to.
 bench: build
