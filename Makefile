@@ -89,6 +89,7 @@ check:
 soak: build
 	@SOAK_SECONDS=600 SOAK_SESSIONS=50 SOAK_PROCESSES=200 SOAK_THREADS=8 SOAK_GROUPS=4 SOAK_PERIOD_MS=200 \
 		tests/soak/sessions
+	@SOAK_KILLS=500 tests/soak/kills
 
 # Everything, one after the other; SAVE=1 also keeps what was printed, under the commit that it belongs to.
 bench: build
@@ -132,7 +133,9 @@ install: build
 	@for name in lttng-ust lttng-ust-common; do \
 		echo '/* Strata in the place of LTTng. */ INPUT($(PREFIX)/lib/libstrata.so)' >"$(OPT)/lib/lib$$name.so"; done
 	@sed -e 's|@PREFIX@|$(PREFIX)|' probe/user/lttng-ust.pc.in >'$(OPT)/lib/pkgconfig/lttng-ust.pc'
-	@echo 'installed to $(DESTDIR)$(PREFIX): bin/strata, lib/libstrata.*, include/strata/, man pages, completions, pkg-config files'
+	@mkdir -p '$(LIB)/systemd/system'
+	@sed -e 's|@PREFIX@|$(PREFIX)|' crates/strata-cli/strata-session@.service.in >'$(LIB)/systemd/system/strata-session@.service'
+	@echo 'installed to $(DESTDIR)$(PREFIX): bin/strata, lib/libstrata.*, include/strata/, man pages, completions, pkg-config files, a systemd unit'
 
 clean:
 	rm -rf build target

@@ -9,6 +9,7 @@
 //! A session is one process that nothing else depends on; what it says goes to a file beside its socket.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -20,12 +21,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context as _, Result};
 use serde_json::{Map, Value};
-use strata_control::{ask, Claim, ControlError, Folder, Group, Listener, Reply, Request};
+use strata_control::{ask, Claim, ControlError, Folder, Group, Listener, Reply, Request, PLAN};
 use strata_session::report::{Counts, Notice};
 use strata_session::stop::Stop;
 use strata_session::Controls;
 
 use crate::flags::SnapshotFlags;
+use crate::killed::Kept;
 use crate::messages::{Message, Weight};
 use crate::talk;
 use crate::tar;
@@ -80,6 +82,10 @@ pub struct Desk {
     /// Who is being answered, each by a thread of its own.
     busy: Mutex<usize>,
     less_busy: Condvar,
+    /// Its name, for who makes it again.
+    group: Option<String>,
+    /// The plan as it is kept.
+    kept: Mutex<String>,
 }
 
 /// So many are answered at once; the others wait.
@@ -105,17 +111,29 @@ pub fn start(name: &str, has_command: bool) -> Result<u8> {
 
 /// The same: its process, or the exit status of what did not begin, whose words were said.
 pub fn spawn(name: &str, has_command: bool) -> Result<Result<u32, u8>> {
+    if Folder::open()?.is_killed(name) {
+        return Err(ControlError::Killed { name: name.to_owned() }.into());
+    }
+    let mut arguments: Vec<OsString> = env::args_os().skip(1).collect();
+    arguments.insert(arguments.len().min(1), OF_SESSION.into());
+    spawn_with(name, has_command, &arguments)
+}
+
+/// The same, with these arguments.
+pub fn spawn_with(
+    name: &str,
+    has_command: bool,
+    arguments: &[OsString],
+) -> Result<Result<u32, u8>> {
     let folder = Folder::open()?;
     if let Some(entry) = folder.entries()?.into_iter().find(|entry| entry.name == name) {
         return Err(ControlError::Exists { name: entry.name, pid: entry.pid }.into());
     }
     let log = folder.log(name)?;
-    let mut arguments = env::args_os();
-    let program = arguments.next().unwrap_or_else(|| "strata".into());
-    let verb = arguments.next().unwrap_or_else(|| "record".into());
     let mut command = Command::new(env::current_exe().context("find this program")?);
+    let program = env::args_os().next().unwrap_or_else(|| "strata".into());
     std::os::unix::process::CommandExt::arg0(&mut command, program);
-    command.arg(verb).arg(OF_SESSION).args(arguments);
+    command.args(arguments);
     // What a command prints goes where it was sent, and not to a terminal that may be closed.
     let keeps_output = has_command && !io::stdout().is_terminal();
     let output = if keeps_output { Stdio::inherit() } else { Stdio::null() };
@@ -148,7 +166,11 @@ fn begun(folder: &Folder, name: &str, child: &mut Child) -> Result<Option<ExitSt
 
 /// The last of what the session has said, on stderr. A command may have said much there, too.
 pub fn print_log(folder: &Folder, name: &str) -> io::Result<()> {
-    let mut log = folder.said(name).map_err(io::Error::other)?;
+    let Ok(mut log) = folder.said(name) else {
+        // In the place where the output of who has started it goes.
+        talk::line(&format!("session '{name}' has ended"));
+        return Ok(());
+    };
     let bytes = log.metadata()?.len();
     log.seek(SeekFrom::Start(bytes.saturating_sub(LOG_SHOWN)))?;
     let mut said = Vec::new();
@@ -156,19 +178,27 @@ pub fn print_log(folder: &Folder, name: &str) -> io::Result<()> {
     io::stderr().write_all(&said)
 }
 
+/// This process' name from now on.
+pub fn claim(name: &str) -> Result<Claim, ControlError> {
+    Folder::open()?.claim(name)
+}
+
+/// Leave the terminal. Fails for who leads a group of processes already, and has left it then.
+pub fn leave_terminal() {
+    let _ = rustix::process::setsid();
+}
+
 impl Desk {
-    /// Leave the terminal, and listen under this name.
+    /// Listen under this name.
     pub fn open(
-        name: &str,
+        claim: Claim,
         of: Of,
         controls: Controls,
         stop: &Stop,
         group: Option<&str>,
     ) -> Result<Arc<Desk>, ControlError> {
-        // Fails for who leads a group of processes already, and has left the terminal then.
-        let _ = rustix::process::setsid();
+        let (kept, name) = (Mutex::default(), group.map(str::to_owned));
         let group = group.map(Group::find).transpose()?;
-        let claim: Claim = Folder::open()?.claim(name)?;
         Ok(Arc::new(Desk {
             listener: Listener::open_to(group, claim)?,
             of,
@@ -178,7 +208,31 @@ impl Desk {
             is_over: AtomicBool::new(false),
             busy: Mutex::new(0),
             less_busy: Condvar::new(),
+            group: name,
+            kept,
         }))
+    }
+
+    /// So that it can be made again, should it be killed. Until it has ended.
+    fn keep_plan(&self) {
+        let (Ok(mut plan), Ok(look)) = (self.controls.plan(), self.controls.look()) else { return };
+        plan.output = look.output.map(PathBuf::from);
+        let text = Kept { plan, group: self.group.clone() }.to_json();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if *kept != text {
+            match self.listener.claim().keep(PLAN, &text) {
+                Ok(()) => *kept = text,
+                Err(error) => talk::message(&Message {
+                    weight: Weight::Warning,
+                    text: format!("its plan cannot be kept, should it be killed: {error}"),
+                }),
+            }
+        }
+    }
+
+    /// It has ended as it should: nothing is left to begin again from.
+    pub fn forget(&self) {
+        self.listener.claim().forget(false);
     }
 
     /// What the session says.
@@ -211,6 +265,9 @@ impl Desk {
 
     /// Answer, until [`Desk::close`]. A snapshot that is being written keeps nobody waiting but who asked for it.
     pub fn serve(self: &Arc<Desk>) {
+        if self.of == Of::Plan {
+            self.keep_plan();
+        }
         while !self.is_over.load(Ordering::Acquire) {
             let Ok(accepted) = self.listener.accept() else {
                 // Out of descriptors, or of memory: they may come back.
@@ -243,13 +300,20 @@ impl Desk {
     /// The session has ended. Wakes whoever serves.
     pub fn close(&self) {
         self.is_over.store(true, Ordering::Release);
-        if let Ok(folder) = Folder::open() {
-            // It need not be heard to the end.
-            let _ = ask(&folder, self.listener.name(), &Request::Status);
-        }
+        // Whoever serves may be past its last look, and would not answer.
+        self.listener.wake();
     }
 
     fn answer(&self, request: &Request) -> Reply {
+        let reply = self.answered(request);
+        let asks_only = matches!(request, Request::Status | Request::Plan | Request::Destroy);
+        if self.of == Of::Plan && !asks_only {
+            self.keep_plan();
+        }
+        reply
+    }
+
+    fn answered(&self, request: &Request) -> Reply {
         let state = |state: &str| [("state".to_owned(), state.into())].into_iter().collect();
         match request {
             Request::Status => match self.of {

@@ -6,22 +6,119 @@ use std::io::{self, IsTerminal, Write as _};
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
 use serde_json::{json, Value};
+use strata_control::{ControlError, Folder, Left};
 use strata_kernel::doctor::{examine, Finding, State};
 use strata_session::report::{KERNEL, USER};
 
 use crate::flags::DoctorFlags;
-use crate::units::clean;
+use crate::messages::{Message, Weight};
+use crate::talk;
+use crate::units::{clean, counted};
+
+/// Sessions that are named; the others are counted.
+const NAMES_MAX: usize = 10;
 
 /// Examine, and give the exit status: 1 if something is missing.
 pub fn run(flags: &DoctorFlags) -> Result<u8> {
     let mut findings = examine();
     findings.extend(strata_session::doctor::examine());
+    if flags.clean {
+        for text in clean_up()? {
+            talk::message(&Message { weight: Weight::Talk, text });
+        }
+    }
+    findings.push(sessions());
     let text = match flags.json {
         true => format!("{:#}\n", to_json(&findings)),
         false => to_text(&findings, io::stdout().is_terminal()),
     };
     anstream::stdout().write_all(text.as_bytes()).context("doctor: cannot write to stdout")?;
     Ok(u8::from(findings.iter().any(|finding| matches!(finding.state, State::Missing))))
+}
+
+/// What sessions have left that do not run any more.
+fn sessions() -> Finding {
+    let left = match Folder::open().and_then(|folder| folder.left()) {
+        Ok(left) => left,
+        Err(ControlError::NoRuntimeFolder) => return finding(
+            State::Limited,
+            "XDG_RUNTIME_DIR is not set, so there is no folder for them: sessions cannot be made",
+            Some("Log in by a session manager, or set it to a folder that only you can enter"),
+        ),
+        Err(error) => {
+            let remedy = "Make that folder your own, readable and writable by you alone";
+            return finding(State::Limited, &error.to_string(), Some(remedy));
+        }
+    };
+    of_left(&left)
+}
+
+fn finding(state: State, detail: &str, remedy: Option<&str>) -> Finding {
+    let what = "user: sessions".to_owned();
+    Finding { what, state, detail: detail.to_owned(), remedy: remedy.map(str::to_owned) }
+}
+
+fn of_left(left: &[Left]) -> Finding {
+    let names = |all: &[&Left]| {
+        let mut names: Vec<&str> =
+            all.iter().take(NAMES_MAX).map(|one| one.name.as_str()).collect();
+        if all.len() > NAMES_MAX {
+            names.push("…");
+        }
+        names.join(", ")
+    };
+    let killed: Vec<&Left> = left.iter().filter(|one| one.is_killed()).collect();
+    let ended: Vec<&Left> = left.iter().filter(|one| one.is_ended()).collect();
+    let rest: Vec<&Left> = left.iter().filter(|one| !one.is_killed() && !one.is_ended()).collect();
+    let files = |one: &&Left| {
+        let name = &one.name;
+        one.kinds.iter().map(|kind| format!("{name}.{kind}")).collect::<Vec<_>>().join(", ")
+    };
+    let mut parts = Vec::new();
+    if !killed.is_empty() {
+        let count = counted(killed.len() as u64, "session");
+        parts.push(format!("{count} killed, whose plan is left: {}", names(&killed)));
+    }
+    if !rest.is_empty() {
+        let all: Vec<String> = rest.iter().take(NAMES_MAX).map(files).collect();
+        let more = if rest.len() > NAMES_MAX { ", …" } else { "" };
+        parts.push(format!("files of sessions that do not run: {}{more}", all.join(", ")));
+    }
+    if !ended.is_empty() {
+        let count = counted(ended.len() as u64, "session");
+        parts.push(format!("what {count} said before the end: {}", names(&ended)));
+    }
+    match (parts.is_empty(), killed.is_empty() && rest.is_empty()) {
+        (true, _) => finding(State::Good, "nothing is left of sessions that do not run", None),
+        (false, true) => finding(State::Good, &parts.join("; "), None),
+        (false, false) => finding(
+            State::Limited,
+            &parts.join("; "),
+            Some("`strata start NAME` makes a killed one again; `strata doctor --clean` removes all of this"),
+        ),
+    }
+}
+
+/// Removes it; what to say of each.
+fn clean_up() -> Result<Vec<String>> {
+    let folder = match Folder::open() {
+        Err(ControlError::NoRuntimeFolder) => return Ok(Vec::new()),
+        folder => folder?,
+    };
+    let mut said = Vec::new();
+    for left in folder.left()? {
+        let name = &left.name;
+        match folder.remove(name) {
+            Ok(_) => said.push(format!(
+                "removed of session '{name}', which does not run: {}",
+                left.kinds.join(", ")
+            )),
+            // It has begun meanwhile.
+            Err(ControlError::Exists { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(said)
 }
 
 fn word(state: &State) -> (&'static str, Style) {
@@ -87,6 +184,24 @@ mod tests {
              missing  ke\\u{1b}ys  as it is\n\
              \x20               -> Do that\n"
         );
+    }
+
+    #[test]
+    fn what_sessions_have_left_is_a_fault_if_one_was_killed() {
+        let left =
+            |name: &str, kinds: &[&'static str]| Left { name: name.into(), kinds: kinds.to_vec() };
+        let good = of_left(&[]);
+        assert!(good.state == State::Good && good.remedy.is_none());
+        let good = of_left(&[left("a", &["log"])]);
+        assert!(good.state == State::Good && good.detail.contains("1 session said"), "{good:?}");
+        let many: Vec<Left> =
+            (0..11).map(|number| left(&format!("k{number}"), &["plan", "log"])).collect();
+        let bad = of_left(&[&many[..], &[left("r", &["sock", "lock"])]].concat());
+        assert_eq!(bad.state, State::Limited);
+        for part in ["11 sessions killed", "k0, ", "k9, …", "r.sock, r.lock"] {
+            assert!(bad.detail.contains(part), "{part}: {}", bad.detail);
+        }
+        assert!(bad.remedy.unwrap().contains("--clean"));
     }
 
     #[test]

@@ -22,7 +22,8 @@ use crate::units::parse_size;
 use crate::view::ViewFlags;
 use sessions::{
     AddContextFlags, CreateFlags, DestroyFlags, DisableChannelFlags, DisableEventFlags,
-    EnableChannelFlags, EnableEventFlags, LoadFlags, OfSession, OneFlags, SaveFlags, TrackFlags,
+    EnableChannelFlags, EnableEventFlags, LoadFlags, OfSession, OneFlags, SaveFlags, StartFlags,
+    TrackFlags,
 };
 use triggers::{AddTriggerFlags, RemoveTriggerFlags};
 
@@ -182,7 +183,7 @@ pub enum Action {
     /// Make a session, which stays until it is destroyed; it records nothing before it is started
     Create(CreateFlags),
     /// Record, from now on or again
-    Start(OneFlags),
+    Start(StartFlags),
     /// Record nothing for now; a session of record --background ends, and says what it has recorded
     Stop(OneFlags),
     /// End a session, and say what it has recorded
@@ -503,6 +504,10 @@ impl ListFlags {
 /// `strata doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorFlags {
+    /// Remove what sessions have left that do not run any more: plans, locks, sockets, and what they have said
+    #[arg(long)]
+    pub clean: bool,
+
     /// Print JSON
     #[arg(long)]
     pub json: bool,

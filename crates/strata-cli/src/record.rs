@@ -39,7 +39,9 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
     let desk = match &flags.background {
         Some(name) => {
             let of = Of::Record { holds: options.hold };
-            Some(Desk::open(name, of, controls, &stop, flags.group.as_deref())?)
+            background::leave_terminal();
+            let claim = background::claim(name)?;
+            Some(Desk::open(claim, of, controls, &stop, flags.group.as_deref())?)
         }
         None => None,
     };

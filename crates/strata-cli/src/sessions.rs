@@ -10,22 +10,25 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::thread;
 
 use anyhow::{bail, Context as _, Result};
 use serde_json::{json, Map, Value};
-use strata_control::{ask, ControlError, Folder, Request};
+use strata_control::{ask, Claim, ControlError, Folder, Request, SLOTS};
 use strata_session::plan::{Change, Plan, PLAN_BYTES_MAX};
 use strata_session::report::Notice;
 use strata_session::stop::Stop;
-use strata_session::{controls, standing};
+use strata_session::{controls, standing, Slots};
 
 use crate::background::{self, Desk, LOOK_PERIOD};
 use crate::flags::sessions::{
-    AnswerFlags, CreateFlags, DestroyFlags, LoadFlags, OfSession, OneFlags, SaveFlags,
+    AnswerFlags, CreateFlags, DestroyFlags, LoadFlags, OfSession, OneFlags, SaveFlags, StartFlags,
 };
+use crate::killed::{self, Kept};
 use crate::messages::{self, Message, Weight};
 use crate::record::say;
+use crate::service;
 use crate::talk;
 use crate::units::shell_word;
 
@@ -39,12 +42,20 @@ pub fn one_of(name: Option<&str>) -> Result<(Folder, String)> {
         return Ok((Folder::reaching(name)?, name.to_owned()));
     }
     let folder = Folder::open()?;
-    let names: Vec<String> = folder.entries()?.into_iter().map(|entry| entry.name).collect();
-    match &names[..] {
+    match &names_of(&folder)?[..] {
         [name] => Ok((folder, name.clone())),
         [] => bail!("there is no session. `strata create NAME` makes one"),
         several => bail!("there are the sessions {}: say which", several.join(", ")),
     }
+}
+
+/// Those that run, and those that were killed.
+fn names_of(folder: &Folder) -> Result<Vec<String>> {
+    let mut names: Vec<String> = folder.entries()?.into_iter().map(|entry| entry.name).collect();
+    names.extend(folder.killed()?);
+    names.sort();
+    names.dedup();
+    Ok(names)
 }
 
 /// Print what a session has answered, or say it.
@@ -66,7 +77,10 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
     (plan.subbuf_size, plan.num_subbuf) = (flags.subbuf_size, flags.num_subbuf);
     plan.check()?;
     match flags.of_session {
-        true => stand(&flags.name, plan, flags.group.as_deref()),
+        true => {
+            background::leave_terminal();
+            stand(background::claim(&flags.name)?, Kept { plan, group: flags.group.clone() }, None)
+        }
         false => begin(&flags.name, &flags.answer),
     }
 }
@@ -90,12 +104,31 @@ fn begin(name: &str, answer: &AnswerFlags) -> Result<u8> {
     }
 }
 
-/// The session's own process.
-fn stand(name: &str, plan: Plan, group: Option<&str>) -> Result<u8> {
+/// The session in this process, for who looks after it: started at once.
+fn serve(name: &str, kept: Kept) -> Result<u8> {
+    let claim = background::claim(name)?;
+    let begun: OnceLock<Result<(), String>> = OnceLock::new();
+    let status = stand(claim, kept, Some(&begun))?;
+    match begun.into_inner() {
+        Some(Err(why)) => bail!("session '{name}': {why}"),
+        // What is missing from its traces was said, and does not make it a failure that another begin mends.
+        _ => Ok(if status == 1 { 0 } else { status }),
+    }
+}
+
+/// The session's own process. With `begun` it is started at once, and that says what became of it.
+fn stand(
+    claim: Claim,
+    Kept { plan, group }: Kept,
+    begun: Option<&OnceLock<Result<(), String>>>,
+) -> Result<u8> {
+    let name = claim.name().to_owned();
+    let before = claim.kept(SLOTS).unwrap_or_default();
+    let slots = claim.begin(SLOTS).ok().map(|file| Slots::new(file, &before));
     let stop = Stop::on_signals()?;
     stop.outlive_others()?;
     let (controls, orders) = controls();
-    let desk = Desk::open(name, background::Of::Plan, controls, &stop, group)?;
+    let desk = Desk::open(claim, background::Of::Plan, controls.clone(), &stop, group.as_deref())?;
     let mut hear = |notice| {
         let weight = match notice {
             Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
@@ -113,21 +146,46 @@ fn stand(name: &str, plan: Plan, group: Option<&str>) -> Result<u8> {
             desk.serve();
         };
         thread::Builder::new().name("strata-control".to_owned()).spawn_scoped(scope, serve)?;
-        let result = standing::stand(name, plan, &stop, &orders, &mut hear);
+        if let Some(begun) = begun {
+            let begin = || {
+                strata_session::give_up_rights();
+                match begun.get_or_init(|| controls.start()) {
+                    Ok(()) => service::is_ready(),
+                    Err(_) => stop.request(0),
+                }
+            };
+            thread::Builder::new().name("strata-start".to_owned()).spawn_scoped(scope, begin)?;
+        }
+        let result = standing::stand(&name, plan, &stop, &orders, slots, &mut hear);
         // Who asks now is told that it is over, and does not wait.
         drop(orders);
         desk.close();
         Ok::<_, anyhow::Error>(result)
     });
     let report = result??.report;
+    desk.forget();
     say(&report, false);
     Ok(messages::exit_status(&report, false))
 }
 
 /// `strata start`.
-pub fn start(flags: &OneFlags) -> Result<u8> {
+pub fn start(flags: &StartFlags) -> Result<u8> {
     let (folder, name) = one_of(flags.name.as_deref())?;
-    let facts = ask(&folder, &name, &Request::Start)?;
+    if flags.of_session {
+        background::leave_terminal();
+        let claim = folder.claim(&name)?;
+        let kept = Kept::of(&claim)?;
+        return stand(claim, kept.anew(), None);
+    }
+    let was_killed = folder.is_killed(&name);
+    if was_killed {
+        match begin_again(&folder, &name)? {
+            Ok(text) => tell(text),
+            Err(status) => return Ok(status),
+        }
+    }
+    let mut facts = ask(&folder, &name, &Request::Start)?;
+    facts.insert("was_killed".into(), was_killed.into());
     let text = match facts.get("is_empty").and_then(Value::as_bool) {
         Some(true) => format!(
             "session '{name}' is started, and no rule selects anything yet: strata enable-event -s {name} …"
@@ -135,6 +193,16 @@ pub fn start(flags: &OneFlags) -> Result<u8> {
         _ => format!("session '{name}' records. `strata status {name}` says how it is"),
     };
     Ok(done(&flags.answer, &name, facts, text))
+}
+
+/// The process of a session that was killed, from its plan: what is to be said of it, or with which status it did not
+/// begin.
+fn begin_again(folder: &Folder, name: &str) -> Result<Result<String, u8>> {
+    let written = killed::written(folder, name)?;
+    let arguments = ["start", background::OF_SESSION, name].map(Into::into);
+    Ok(background::spawn_with(name, false, &arguments)?.map(|pid| {
+        format!("session '{name}' was killed; {written}. It is made again from its plan, as process {pid}")
+    }))
 }
 
 /// `strata stop`: a session of `strata record` ends, another one can be started again.
@@ -168,7 +236,7 @@ pub fn destroy(flags: &DestroyFlags) -> Result<u8> {
     let (folder, names) = match flags.all {
         true => {
             let folder = Folder::open()?;
-            let names = folder.entries()?.into_iter().map(|entry| entry.name).collect();
+            let names = names_of(&folder)?;
             (folder, names)
         }
         false => {
@@ -179,6 +247,12 @@ pub fn destroy(flags: &DestroyFlags) -> Result<u8> {
     for name in names {
         match ask(&folder, &name, &Request::Destroy) {
             Ok(_) => drop(ended(&folder, &name, &flags.answer)?),
+            Err(ControlError::Killed { .. }) => {
+                let text = killed::remove(&folder, &name)?;
+                let facts = json!({ "state": "ended", "was_killed": true });
+                let facts = facts.as_object().cloned().unwrap_or_default();
+                done(&flags.answer, &name, facts, text);
+            }
             // It has ended meanwhile.
             Err(ControlError::Absent { .. }) if flags.all => {}
             Err(error) => return Err(error.into()),
@@ -269,12 +343,18 @@ pub fn load(flags: &LoadFlags) -> Result<u8> {
         None => file_of(&flags.name)?,
     };
     let plan = read_plan(&path).with_context(|| format!("file '{}'", path.display()))?;
-    if flags.of_session {
-        let output = flags.output.as_deref().map(absolute).transpose()?;
-        return stand(&flags.name, Plan { output: output.or(plan.output.clone()), ..plan }, None);
-    }
     if plan.snapshot && flags.output.is_some() {
         bail!("file '{}': a flight recorder writes nothing. Leave out -o", path.display());
+    }
+    if flags.of_session || flags.foreground {
+        let output = flags.output.as_deref().map(absolute).transpose()?;
+        let plan = Plan { output: output.or(plan.output.clone()), ..plan };
+        let kept = Kept { plan, group: None };
+        if flags.foreground {
+            return serve(&flags.name, kept.beside());
+        }
+        background::leave_terminal();
+        return stand(background::claim(&flags.name)?, kept, None);
     }
     begin(&flags.name, &flags.answer)
 }
@@ -296,12 +376,13 @@ pub fn statuses(name: Option<&str>) -> Result<Vec<Map<String, Value>>> {
     };
     let names = match name {
         Some(name) => vec![name.to_owned()],
-        None => folder.entries()?.into_iter().map(|entry| entry.name).collect(),
+        None => names_of(&folder)?,
     };
     let mut all = Vec::new();
     for one in &names {
         match ask(&folder, one, &Request::Status) {
             Ok(facts) => all.push(facts),
+            Err(ControlError::Killed { .. }) => all.push(killed::status(&folder, one)),
             Err(ControlError::Absent { .. }) if name.is_none() => {}
             Err(error) => return Err(error.into()),
         }

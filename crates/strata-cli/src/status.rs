@@ -9,6 +9,7 @@ use serde_json::{json, Value};
 
 use crate::facts::{is, names, number, objects, text, Facts};
 use crate::flags::StatusFlags;
+use crate::killed;
 use crate::messages::{Message, Weight};
 use crate::sessions::statuses;
 use crate::talk;
@@ -33,6 +34,10 @@ pub fn run(flags: &StatusFlags) -> Result<u8> {
         text.push_str(&details(one));
     }
     io::stdout().write_all(text.as_bytes()).context("status: cannot write to stdout")?;
+    for one in all.iter().filter(|one| crate::status::text(one, "state") == "killed") {
+        let text = killed::remedy(&clean(crate::status::text(one, "name")));
+        talk::message(&Message { weight: Weight::Talk, text });
+    }
     Ok(0)
 }
 

@@ -68,6 +68,15 @@ pub enum ControlError {
         /// Its name.
         name: String,
     },
+    /// There was one, which was killed.
+    #[error(
+        "session '{name}': was killed, and its plan is left. `strata start {name}` makes it again and starts it, \
+         `strata destroy {name}` removes what is left"
+    )]
+    Killed {
+        /// Its name.
+        name: String,
+    },
     /// It is another user's.
     #[error("session '{name}': the other end of its socket is user {uid}, not you")]
     Stranger {

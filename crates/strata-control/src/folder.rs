@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -21,6 +22,11 @@ pub struct Folder {
     fd: OwnedFd,
     path: PathBuf,
 }
+
+/// How often a name is asked for that is locked: who looks whether it is, has it for a moment.
+const TRIES: u32 = 10;
+/// How long is waited between two.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A name that is this process' as long as this lives.
 #[derive(Debug)]
@@ -133,11 +139,17 @@ impl Folder {
         let failed = |what| move |source: io::Error| system(name, what, source);
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = format!("{name}.lock");
+        let mut tries = 0;
         loop {
             let lock = fs::openat(&self.fd, &*file, flags, Mode::RUSR | Mode::WUSR)
                 .map_err(|errno| failed("make its lock")(errno.into()))?;
             match fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
+                Err(Errno::WOULDBLOCK) if tries < TRIES => {
+                    tries += 1;
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
                 Err(Errno::WOULDBLOCK) => {
                     return Err(ControlError::Exists { name: name.into(), pid: pid_in(&lock) });
                 }
@@ -186,7 +198,7 @@ impl Folder {
     }
 
     /// The process of the session with this name, if it runs.
-    fn pid(&self, name: &str) -> Option<u32> {
+    pub(crate) fn pid(&self, name: &str) -> Option<u32> {
         check(name).ok()?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let lock = fs::openat(&self.fd, format!("{name}.lock"), flags, Mode::empty()).ok()?;
@@ -217,7 +229,17 @@ impl Folder {
     }
 }
 
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 impl Claim {
+    pub(crate) fn folder(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+
     /// The session's name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -277,7 +299,7 @@ fn pid_in(lock: &OwnedFd) -> u32 {
 
 /// # Errors
 /// [`ControlError::Name`].
-fn check(name: &str) -> Result<(), ControlError> {
+pub(crate) fn check(name: &str) -> Result<(), ControlError> {
     match is_name(name) {
         true => Ok(()),
         false => Err(ControlError::Name { name: clean(name) }),

@@ -4,6 +4,8 @@
 //! FOLDER/NAME.lock   locked as long as the session lives; its content is the process' number
 //! FOLDER/NAME.sock   where it listens
 //! FOLDER/NAME.log    what it has said
+//! FOLDER/NAME.plan   what it records: of one that was killed it is left, and makes it again (left.rs)
+//! FOLDER/NAME.slots  where programs hold its records
 //! ```
 //!
 //! The folder is `$XDG_RUNTIME_DIR/strata-sessions`, of root `/run/strata-sessions`. It is this user's and nobody else's, which is
@@ -17,6 +19,7 @@
 mod error;
 mod folder;
 mod group;
+mod left;
 mod message;
 mod name;
 mod socket;
@@ -26,6 +29,7 @@ mod tests;
 pub use error::ControlError;
 pub use folder::{Claim, Entry, Folder};
 pub use group::Group;
+pub use left::{Left, PLAN, SLOTS};
 pub use message::{Reply, Request};
 pub use name::NAME_BYTES_MAX;
 pub use socket::{ask, Connection, Listener, MESSAGE_BYTES_MAX};

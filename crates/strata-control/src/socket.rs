@@ -82,6 +82,21 @@ impl Listener {
         self.claim.name()
     }
 
+    /// What it listens under.
+    #[must_use]
+    pub fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    /// Has [`Listener::serve`] hear somebody who says nothing, if nobody else is there to be heard. Waits for nobody.
+    pub fn wake(&self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        if let (Ok(socket), Ok(address)) = (socket, SocketAddrUnix::new(self.claim.socket())) {
+            let _ = connect(&socket, &address);
+        }
+    }
+
     /// Hears one who asks, and sends what `answer` says. Who is somebody else, says nothing or nonsense, or goes
     /// away is none.
     ///
@@ -161,7 +176,7 @@ fn receive(socket: impl AsFd) -> Result<Option<Vec<u8>>, Errno> {
 /// Asks the session of this name.
 ///
 /// # Errors
-/// [`ControlError::Absent`], [`ControlError::Stranger`], [`ControlError::Refused`], and what the system says.
+/// [`ControlError::Absent`], [`ControlError::Killed`], [`ControlError::Stranger`], [`ControlError::Refused`], and what the system says.
 pub fn ask(folder: &Folder, name: &str, request: &Request) -> Result<Map, ControlError> {
     let failed = |what| move |errno: Errno| system(name, what, errno.into());
     let address = SocketAddrUnix::new(folder.socket(name)?).map_err(failed("name its socket"))?;
@@ -169,7 +184,11 @@ pub fn ask(folder: &Folder, name: &str, request: &Request) -> Result<Map, Contro
     match connect(&socket, &address) {
         Ok(()) => {}
         Err(Errno::NOENT | Errno::CONNREFUSED) => {
-            return Err(ControlError::Absent { name: name.to_owned() });
+            let name = name.to_owned();
+            return Err(match folder.is_killed(&name) {
+                true => ControlError::Killed { name },
+                false => ControlError::Absent { name },
+            });
         }
         Err(errno) => return Err(failed("connect to it")(errno)),
     }

@@ -9,7 +9,7 @@ use rustix::net::{
     SocketFlags, SocketType,
 };
 
-use crate::{ask, ControlError, Folder, Listener, Reply, Request, MESSAGE_BYTES_MAX};
+use crate::{ask, ControlError, Folder, Listener, Reply, Request, MESSAGE_BYTES_MAX, PLAN};
 
 struct Bench {
     above: PathBuf,
@@ -179,4 +179,59 @@ fn bytes_that_are_anything_never_make_a_request_panic() {
             assert_eq!(Request::decode(&request.encode()), Ok(request));
         }
     }
+}
+
+#[test]
+fn what_a_killed_session_leaves_is_found_and_removed_and_nothing_else() {
+    let bench = Bench::new("left");
+    let folder = bench.above.join("strata-sessions");
+    let write = |file: &str| std::fs::write(folder.join(file), "x").unwrap();
+    // As SIGKILL leaves it: the kernel gives back the lock, and nothing else.
+    for file in [
+        "one.lock",
+        "one.sock",
+        "one.plan",
+        "one.log",
+        "ended.log",
+        "a.plan.lock",
+        "odd",
+        "-x.plan",
+    ] {
+        write(file);
+    }
+    std::os::unix::fs::symlink("one.plan", folder.join("link.plan")).unwrap();
+    let listener = bench.listener("two");
+    listener.claim().keep(PLAN, "first").unwrap();
+    listener.claim().keep(PLAN, "second").unwrap();
+    assert_eq!(bench.folder.text("two", PLAN).unwrap(), "second");
+    let left = bench.folder.left().unwrap();
+    let names: Vec<&str> = left.iter().map(|left| left.name.as_str()).collect();
+    assert_eq!(names, ["a.plan", "ended", "one"]);
+    assert!(left[1].is_ended() && !left[1].is_killed() && left[2].is_killed());
+    assert_eq!(bench.folder.killed().unwrap(), ["one"]);
+    assert!(!bench.folder.is_killed("two"), "it runs");
+    let error = ask(&bench.folder, "one", &Request::Status).unwrap_err();
+    assert!(matches!(error, ControlError::Killed { .. }), "{error}");
+    assert!(matches!(bench.folder.remove("two"), Err(ControlError::Exists { .. })));
+    assert_eq!(bench.folder.remove("one").unwrap(), ["plan", "log", "lock"]);
+    let mut files: Vec<_> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    files.sort();
+    let wanted = [
+        "-x.plan",
+        "a.plan.lock",
+        "ended.log",
+        "link.plan",
+        "odd",
+        "two.lock",
+        "two.plan",
+        "two.sock",
+    ];
+    assert_eq!(files, wanted);
+    // One that ends takes its plan with it.
+    assert_eq!(listener.claim().forget(false), ["plan", "sock"]);
+    drop(listener);
+    assert!(bench.folder.text("two", PLAN).is_err() && bench.folder.text("link", PLAN).is_err());
 }

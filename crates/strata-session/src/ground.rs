@@ -83,6 +83,7 @@ impl Ground {
                 true => Keep::Hold,
                 false => Keep::Write { flush: options.flush },
             },
+            slots: None,
         });
         Ok(Ground { context, folder, path, snapshots: RefCell::default() })
     }

@@ -3,7 +3,7 @@
 
 mod change;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::Sender;
@@ -27,6 +27,7 @@ use crate::layer::{Ended, Tell};
 use crate::lock::lock;
 use crate::report::{NotReached, Notice};
 use crate::shared::Shared;
+use crate::slots::ChannelSlots;
 use crate::source::{ProcessSource, Sources};
 use crate::traced::Traced;
 
@@ -228,6 +229,11 @@ impl Keeper {
         if let Target::Command { generation, .. } = &parts.target {
             generations.insert(*generation, 0, |_| false);
         }
+        let slots = parts.sources.context.slots.as_ref();
+        let left = slots.into_iter().flat_map(ChannelSlots::left);
+        let left: HashSet<u64> = left.map(|slot| slot.generation).collect();
+        left.iter().for_each(|one| generations.insert(*one, 0, |_| true));
+        let changing = Changing::after(left);
         Keeper {
             target: parts.target,
             listener: parts.listener,
@@ -251,7 +257,7 @@ impl Keeper {
             found: parts.found,
             plain_too: parts.plain_too,
             hearing: parts.hearing,
-            changing: Changing::default(),
+            changing,
             holds,
             next_tick: now,
             next_update: now,
@@ -265,6 +271,7 @@ impl Keeper {
             Target::Command { .. } => {}
             Target::Processes(_) | Target::Everyone => self.search(true, tell),
         }
+        self.tell_left();
         // For all together: what is recorded from the begin is told at the begin.
         let end = Instant::now() + LOCK_PATIENCE;
         let total = self.locked.len() as u64;
@@ -279,6 +286,33 @@ impl Keeper {
             self.try_locked(false);
             self.look_after();
         }
+    }
+
+    /// What became of the programs that a session had recorded that was killed. Of a program that has ended, the memory is
+    /// gone.
+    fn tell_left(&self) {
+        let Some(slots) = &self.sources.context.slots else { return };
+        let mut left: Vec<u64> = slots.left().map(|slot| slot.inode).collect();
+        left.sort_unstable();
+        left.dedup();
+        if left.is_empty() {
+            return;
+        }
+        let found =
+            self.processes.iter().filter(|one| self.changing.is_of_before(one.generation()));
+        let found: HashSet<u64> = found.map(|one| one.application().inode()).collect();
+        let gone = left.iter().filter(|inode| !found.contains(inode)).count();
+        let gone = match gone {
+            0 => String::new(),
+            gone => format!(
+                "; of {gone} nothing is left: the program has ended since, or another session has its place"
+            ),
+        };
+        lock(&self.found.remarks).push(format!(
+            "the session before this one was killed: what the buffers of {} of its {} programs still held is in this trace{gone}",
+            found.len(),
+            left.len().max(found.len())
+        ));
     }
 
     /// Until the session stops, and then until the pump has taken everything.
@@ -860,6 +894,10 @@ impl Keeper {
         channel: Channel,
         memory: Share,
     ) -> Arc<Traced> {
+        if let Some(slots) = &self.sources.context.slots {
+            let application = session.application();
+            slots.note(session.generation(), application.pid(), application.inode());
+        }
         let format = session.format();
         let traced = Arc::new(Traced::new(session, changes));
         self.processes.push(Arc::clone(&traced));

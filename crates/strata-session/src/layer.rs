@@ -17,6 +17,7 @@ use crate::error::SessionError;
 use crate::privileges::Work;
 use crate::report::{KernelReport, LayerReport, NotReached, Notice, RuleReport};
 use crate::shared::{Figured, Shared};
+use crate::slots::ChannelSlots;
 use crate::threads::Ask;
 use crate::tracked::Tracked;
 
@@ -29,6 +30,8 @@ pub(crate) struct Context {
     pub(crate) output: Arc<Mutex<dyn Output>>,
     /// What becomes of packets.
     pub(crate) keep: Keep,
+    /// Where programs hold it, for who makes this session again; `None`: nobody does.
+    pub(crate) slots: Option<ChannelSlots>,
 }
 
 /// Hears how far it is, and says whether to go on.

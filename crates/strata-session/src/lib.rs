@@ -53,6 +53,7 @@ mod reports;
 mod scratch_tests;
 mod session;
 mod shared;
+mod slots;
 mod snapshot;
 mod source;
 pub mod standing;
@@ -74,6 +75,7 @@ pub use named::{processes_of, NameError};
 pub use privileges::give_up_rights;
 pub use record::{record, record_with, Recording};
 pub use shared::Figured;
+pub use slots::Slots;
 pub use strata_abi::kernel::TEXT_MAX as KERNEL_TEXT_MAX;
 pub use strata_user::{
     level_name, ContextError, EventContexts, Rule, RuleError, Rules, EVENT_CONTEXTS,

@@ -37,6 +37,7 @@ use crate::record::{Recording, MEMORY_MIN};
 use crate::report::{EndReason, NotReached, Notice};
 use crate::session::Session;
 use crate::shared::Figured;
+use crate::slots::{ChannelSlots, Slots};
 use crate::snapshot;
 use crate::stop::Stop;
 use crate::tracked::Tracked;
@@ -216,11 +217,13 @@ struct Standing<'a> {
     triggers: Triggers<'a>,
     /// SIGUSR1 that have come.
     signals: u64,
+    slots: Option<Arc<Slots>>,
 }
 
 /// A session of this name and plan, until `stop` is asked for; what it does meanwhile `orders` say.
 ///
-/// `notify` is called from this thread, which keeps the capabilities that a new layer needs.
+/// `notify` is called from this thread, which keeps the capabilities that a new layer needs. `slots`: what the session of
+/// this plan has left that was killed, and where those of this one are noted.
 ///
 /// # Errors
 /// [`SessionError`]: it could not be made, and nothing is left of it.
@@ -229,6 +232,7 @@ pub fn stand(
     plan: Plan,
     stop: &Stop,
     orders: &Orders,
+    slots: Option<Slots>,
     notify: &mut dyn FnMut(Notice),
 ) -> Result<Recording, SessionError> {
     plan.check()?;
@@ -239,6 +243,7 @@ pub fn stand(
     keep_for(Work::Everything);
     let maker = Layers { stop, clock: Arc::new(Clock::new()) };
     let mut standing = Standing::new(name, plan, Rc::new(maker))?;
+    standing.slots = slots.map(Arc::new);
     // As long as there is no layer that needs more.
     standing.session.ask_with(Work::Kernel);
     if let Err(error) = standing.arm(&standing.plan.clone(), notify) {
@@ -269,6 +274,7 @@ impl<'a> Standing<'a> {
             maker,
             triggers: Triggers::default(),
             signals: 0,
+            slots: None,
         })
     }
 
@@ -460,6 +466,10 @@ impl<'a> Standing<'a> {
                 true => Keep::Hold,
                 false => Keep::Write { flush: options.flush },
             },
+            slots: self
+                .slots
+                .clone()
+                .map(|all| ChannelSlots { all, channel: channel.name.clone() }),
         });
         let mut layer = self.maker.make(channel.layer, &options, &context, notify)?;
         // The options have the rules and the contexts.

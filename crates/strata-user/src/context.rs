@@ -200,6 +200,16 @@ impl EventContexts {
         Ok(contexts)
     }
 
+    /// Those of a slot, which may be anything; `None`: one is none, is there twice, or there are too many.
+    pub(crate) fn of_slot(nr: u32, numbers: &[u8]) -> Option<EventContexts> {
+        let mut contexts = EventContexts::default();
+        for number in numbers.get(..usize::try_from(nr).ok()?)? {
+            let known = |context: &&EventContext| context.number == u32::from(*number);
+            contexts.add(EVENT_CONTEXTS.iter().find(known)?);
+        }
+        (contexts.nr == nr).then_some(contexts)
+    }
+
     fn add(&mut self, context: &EventContext) {
         let Ok(number) = u8::try_from(context.number) else { return };
         if self.bytes().contains(&number) {
@@ -252,6 +262,19 @@ mod tests {
         }
         let every: Vec<&str> = names().collect();
         assert_eq!(EventContexts::parse(&every).unwrap().iter().count(), every.len());
+    }
+
+    #[test]
+    fn contexts_of_a_slot_are_those_that_were_written_or_none() {
+        let written = EventContexts::parse(&["ip", "vpid", "procname"]).unwrap();
+        assert_eq!(EventContexts::of_slot(3, written.all_bytes()), Some(written));
+        assert_eq!(EventContexts::of_slot(0, written.all_bytes()), Some(EventContexts::default()));
+        for (nr, numbers) in
+            [(2, [1, 1, 0, 0]), (1, [0, 0, 0, 0]), (1, [255, 0, 0, 0]), (5, [1, 2, 3, 4])]
+        {
+            assert_eq!(EventContexts::of_slot(nr, &numbers), None, "{nr} of {numbers:?}");
+        }
+        assert_eq!(EventContexts::of_slot(u32::MAX, written.all_bytes()), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use strata_ring::{channel_bytes, Attr, Channel, LossMode, Mapping, Publish};
 use crate::application::{possible_cpus, Application, Snapshot};
 use crate::asking::{may_ask, Errand};
 use crate::clock::{Clock, Publisher};
+use crate::context::EventContexts;
 use crate::error::Error;
 use crate::filter::Program;
 use crate::ids::Ids;
@@ -296,7 +297,9 @@ impl AppSession {
         let mut session = AppSession::new(app, slot, generation, share(app)?);
         session.format.large_header = copy.flags & user::SESSION_LARGE_HEADER != 0;
         // As we have asked for it: a process that writes otherwise makes its own records unreadable.
-        (session.format.vtid, session.format.contexts) = (spec.vtid, spec.contexts);
+        session.format.vtid = spec.vtid;
+        // What was asked for when the slot was made: it may have been something else.
+        session.format.contexts = session.slot_contexts()?;
         session.place = place;
         session.channel = Some(channel);
         session.beat()?;
@@ -304,6 +307,19 @@ impl AppSession {
         session.update()?;
         session.settle(true)?;
         Ok(session)
+    }
+
+    /// The contexts that the slot says its records have.
+    fn slot_contexts(&self) -> Result<EventContexts, Error> {
+        let nr = self.u32(offset_of!(user::Session, nr_contexts)).load(Ordering::Relaxed);
+        let at = session(self.slot) + offset_of!(user::Session, contexts);
+        let numbers = self.app.memory().read(at as u64, user::CONTEXTS_MAX as usize)?;
+        EventContexts::of_slot(nr, &numbers).ok_or(Error::Value {
+            pid: self.app.pid(),
+            what: "the number of a session's contexts, or one of them",
+            found: nr.into(),
+            limit: user::CONTEXTS_MAX.into(),
+        })
     }
 
     /// Switches on in a process that was forked while [`start`](Self::start) was at work in its parent:

@@ -71,7 +71,21 @@ pub struct CreateFlags {
     pub answer: AnswerFlags,
 }
 
-/// `strata start`, `strata stop`.
+/// `strata start`.
+#[derive(Debug, Args)]
+pub struct StartFlags {
+    /// The session [default: the only one there is]. One that was killed is made again from its plan
+    pub name: Option<String>,
+
+    /// This is the process of its own
+    #[arg(long, hide = true)]
+    pub of_session: bool,
+
+    #[command(flatten)]
+    pub answer: AnswerFlags,
+}
+
+/// `strata stop`.
 #[derive(Debug, Args)]
 pub struct OneFlags {
     /// The session [default: the only one there is]
@@ -522,6 +536,10 @@ pub struct LoadFlags {
     /// Write the traces to DIR, and not where the file says
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
+
+    /// Start it at once, in this process, which ends with it: for a manager of services
+    #[arg(long, conflicts_with_all = ["json", "format"])]
+    pub foreground: bool,
 
     /// This is the process of its own
     #[arg(long, hide = true)]

@@ -1,6 +1,7 @@
 //! What is recorded is changed while it is: the keeper does it, since it is the one that knows all processes. Those
 //! that come meanwhile get what holds then.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{channel, Receiver, Sender};
@@ -97,6 +98,8 @@ struct Waiting {
 pub(super) struct Changing {
     /// What is recorded is not what it was at the begin.
     was_changed: bool,
+    /// Generations of the session that was killed before this one.
+    before: HashSet<u64>,
     tracked: Arc<Tracked>,
     /// Who began before may have inherited a part of the change only, `CLOCK_MONOTONIC` \[ns\].
     settled_ns: u64,
@@ -107,6 +110,17 @@ pub(super) struct Changing {
 }
 
 impl Changing {
+    /// A session that was killed, perhaps in the midst of a change: these of its generations are in part as its rules say.
+    pub(super) fn after(left: HashSet<u64>) -> Changing {
+        let settled_ns = if left.is_empty() { 0 } else { Clock::monotonic_ns() };
+        Changing { was_changed: !left.is_empty(), settled_ns, before: left, ..Changing::default() }
+    }
+
+    /// Was it made by the session that was killed?
+    pub(super) fn is_of_before(&self, generation: u64) -> bool {
+        self.before.contains(&generation)
+    }
+
     /// When to go on; `None`: nothing is under way.
     pub(super) fn due(&self) -> Option<Instant> {
         let is_idle = self.waiting.is_empty() && self.leaving.is_empty();
@@ -226,7 +240,8 @@ impl Keeper {
             Ok(Differs::Nothing | Differs::Rules) => session.change(&spec),
             Ok(Differs::Records) | Err(_) => Ok(()),
         };
-        if matches!(differs, Ok(Differs::Rules | Differs::Records)) {
+        let is_of_before = self.changing.is_of_before(session.generation());
+        if !is_of_before && matches!(differs, Ok(Differs::Rules | Differs::Records)) {
             let mut outdated = lock(&self.found.outdated);
             outdated.processes += 1;
             outdated.longest_ns = outdated.longest_ns.max(age_ns);

@@ -193,6 +193,7 @@ fn record_of_everyone_ends_when_asked_once() {
 fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
     let folder = Arc::new(Mutex::new(TraceFolder::create(path).unwrap()));
     let context = Arc::new(Context {
+        slots: None,
         shared: Shared::new().unwrap(),
         machine: Machine::new(options.mode, options.version),
         created: TimeStamp::now().unwrap().iso,
