@@ -80,8 +80,7 @@ pub struct Desk {
     stop: Stop,
     is_over: AtomicBool,
     /// Who is being answered, each by a thread of its own.
-    busy: Mutex<usize>,
-    less_busy: Condvar,
+    busy: Arc<Busy>,
     /// Its name, for who makes it again.
     group: Option<String>,
     /// The plan as it is kept.
@@ -90,6 +89,37 @@ pub struct Desk {
 
 /// So many are answered at once; the others wait.
 const BUSY_MAX: usize = 32;
+
+/// How many are being answered.
+#[derive(Debug, Default)]
+struct Busy {
+    number: Mutex<usize>,
+    less: Condvar,
+}
+
+/// One of them.
+struct Answering(Arc<Busy>);
+
+impl Busy {
+    /// Waits until fewer are being answered.
+    fn below(&self, number: usize) -> MutexGuard<'_, usize> {
+        let busy = self.number.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.less.wait_while(busy, |busy| *busy >= number);
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn one_more(self: &Arc<Busy>, limit: usize) -> Answering {
+        *self.below(limit) += 1;
+        Answering(Arc::clone(self))
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        *self.0.number.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.less.notify_all();
+    }
+}
 
 /// Start a session of this name with this program's own arguments, and wait until it records. `has_command`: of a
 /// command, whose output is not ours.
@@ -206,8 +236,7 @@ impl Desk {
             controls,
             stop: stop.clone(),
             is_over: AtomicBool::new(false),
-            busy: Mutex::new(0),
-            less_busy: Condvar::new(),
+            busy: Arc::default(),
             group: name,
             kept,
         }))
@@ -275,26 +304,19 @@ impl Desk {
                 continue;
             };
             let Some(connection) = accepted else { continue };
-            *self.busy_below(BUSY_MAX) += 1;
+            let answering = self.busy.one_more(BUSY_MAX);
             let desk = Arc::clone(self);
             let answer = move || {
                 connection.answer(&mut |request| desk.answer(&request));
-                *desk.busy.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-                desk.less_busy.notify_all();
+                // The last one who has the desk gives its name back: that is to be this process' main thread.
+                drop(desk);
+                drop(answering);
             };
-            if thread::Builder::new().name("strata-answer".to_owned()).spawn(answer).is_err() {
-                *self.busy.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-            }
+            // Without a thread nobody answers, and who asked hears that.
+            let _ = thread::Builder::new().name("strata-answer".to_owned()).spawn(answer);
         }
         // Who was promised an answer gets it.
-        drop(self.busy_below(1));
-    }
-
-    /// Waits until fewer are being answered.
-    fn busy_below(&self, number: usize) -> MutexGuard<'_, usize> {
-        let busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.less_busy.wait_while(busy, |busy| *busy >= number);
-        waited.unwrap_or_else(PoisonError::into_inner)
+        drop(self.busy.below(1));
     }
 
     /// The session has ended. Wakes whoever serves.
