@@ -2,6 +2,7 @@
 //! disk, so that no process takes its tracer for dead.
 
 mod change;
+mod holders;
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
@@ -20,6 +21,7 @@ use strata_user::{
 
 use change::Changing;
 pub(crate) use change::{asking, Asking, Hearing, Now};
+use holders::holders_of;
 
 use crate::budget::{over_memory, Share};
 use crate::known::{Generations, Known, Reasons, Recent};
@@ -66,8 +68,6 @@ const LOCK_PERIOD: Duration = Duration::from_millis(5);
 const STARTING_MAX: usize = 2;
 /// Processes with another name than they say, of which that is told; each trace's metadata tell it.
 const RENAMED_MAX: usize = 20;
-/// Who still holds the command's socket at the end: so many are named, and so many messages are looked at.
-const HOLDERS_MAX: usize = 64;
 
 /// What became of a descendant of the command that nobody told of the session.
 const DISINHERITED: &str =
@@ -990,30 +990,6 @@ impl Keeper {
     fn not_reached(&mut self, pid: u32, name: String, reason: String) {
         lock(&self.found.not_reached).add(NotReached { pid, name, reason });
     }
-}
-
-/// Who still has the other end of a command's socket, by what they have sent.
-fn holders_of(socket: &mut Announcements) -> Vec<String> {
-    let mut holders = Vec::new();
-    // Whoever holds it may go on sending for ever.
-    for _ in 0..HOLDERS_MAX {
-        match socket.receive() {
-            Ok(Received::Process { fd, sender, .. }) => match Application::announced(fd, &sender) {
-                Ok(late) if late.is_alive() => {
-                    holders.push(format!("{} ({})", late.name(), late.pid()));
-                }
-                _ => {}
-            },
-            Ok(Received::End) => break,
-            Ok(Received::Nothing) | Err(_) => {
-                if holders.is_empty() {
-                    holders.push("a descendant of the command".to_owned());
-                }
-                break;
-            }
-        }
-    }
-    holders
 }
 
 #[cfg(test)]

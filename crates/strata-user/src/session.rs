@@ -16,14 +16,17 @@ use crate::error::Error;
 use crate::filter::Program;
 use crate::ids::Ids;
 use crate::ledger::Share;
-use crate::memory::{page_aligned, session, state, to_pages, u32_in, u64_in, Lock, Memory};
+use crate::memory::{session, state, to_pages, Lock, Memory};
 use crate::process::{failed, is_ending, named_threads, strict_threads, Writers};
 use crate::sites::{set_opcodes, Cause, Code, Failure, Patch};
 use crate::spec::{HeaderChoice, RecordFormat, SessionCounters, SessionSpec};
 
 mod change;
+mod slots;
 
 pub use change::Differs;
+
+use slots::{first_fit, start_position, SlotCopy};
 
 /// Record headers are compact up to this many tracepoints: then no id needs the extended form.
 const COMPACT_MAX: usize = 31;
@@ -44,65 +47,6 @@ pub fn new_generation() -> u64 {
         // A kernel without it: the time differs as well, if not as safely.
         _ => Clock::monotonic_ns() | 1,
     }
-}
-
-/// Where the positions of a session's channel begin: a writer that a former session left behind, in the
-/// same memory, then never finds the position that it knows.
-fn start_position(generation: u64, attr: &Attr) -> u64 {
-    let buffer = attr.subbuf_bytes.saturating_mul(attr.nr_subbufs);
-    // Below 2^62, so that positions never wrap.
-    match (1u64 << 62).checked_div(buffer) {
-        Some(laps) if laps > 0 => generation % laps * buffer,
-        _ => 0,
-    }
-}
-
-/// A copy of a slot.
-#[derive(Clone, Copy, Debug, Default)]
-struct SlotCopy {
-    status: u32,
-    flags: u32,
-    generation: u64,
-    offset: u64,
-    bytes: u64,
-    create_errno: u32,
-}
-
-impl SlotCopy {
-    fn read_all(memory: &Memory) -> Result<Vec<SlotCopy>, Error> {
-        let mut all = vec![SlotCopy::default(); user::NR_SESSIONS as usize];
-        for (slot, copy) in memory.used_slots()? {
-            all[slot as usize] = SlotCopy {
-                status: u32_in(&copy, offset_of!(user::Session, status)),
-                flags: u32_in(&copy, offset_of!(user::Session, flags)),
-                generation: u64_in(&copy, offset_of!(user::Session, generation)),
-                offset: u64_in(&copy, offset_of!(user::Session, channel_offset)),
-                bytes: u64_in(&copy, offset_of!(user::Session, channel_bytes)),
-                create_errno: u32_in(&copy, offset_of!(user::Session, create_errno)),
-            };
-        }
-        Ok(all)
-    }
-
-    /// Its channel, if that can be: `[begin, end)`. What a process makes up is not respected.
-    fn place(&self, size: u64) -> Option<(u64, u64)> {
-        let end = self.offset.checked_add(self.bytes)?;
-        let inside = self.offset >= user::CHANNELS_OFFSET.into() && end <= size;
-        (inside && page_aligned(self.offset, self.bytes)).then_some((self.offset, end))
-    }
-}
-
-/// The first place for `bytes` bytes between the channels of other slots.
-fn first_fit(mut taken: Vec<(u64, u64)>, bytes: u64) -> u64 {
-    taken.sort_unstable();
-    let mut begin = u64::from(user::CHANNELS_OFFSET);
-    for (taken_begin, taken_end) in taken {
-        if taken_begin >= begin && taken_begin - begin >= bytes {
-            break;
-        }
-        begin = begin.max(taken_end);
-    }
-    begin
 }
 
 /// A session in a process. Dropping it switches it off and gives the memory back.

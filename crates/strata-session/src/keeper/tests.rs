@@ -1,3 +1,4 @@
+use super::holders::HOLDERS_MAX;
 use super::*;
 use crate::filtered::Filtered;
 use crate::options::Options;
