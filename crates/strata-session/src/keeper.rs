@@ -60,8 +60,8 @@ const SEARCH_SHARE: u32 = 50;
 const FORK_NS: u64 = 1_000_000_000;
 /// How long to try a process whose memory somebody has locked: another tracer, or itself.
 const LOCK_PATIENCE: Duration = Duration::from_millis(300);
-/// How long to wait for memory that the pump is to give back, which looks each 20 ms.
-const LET_GO_PATIENCE: Duration = Duration::from_millis(100);
+/// How long to wait for memory that the pump is to give back, which looks each 20 ms if it has a CPU.
+const LET_GO_PATIENCE: Duration = Duration::from_secs(2);
 /// How often to try it.
 const LOCK_PERIOD: Duration = Duration::from_millis(5);
 /// Processes whose code is written while the next ones are started.
@@ -923,7 +923,10 @@ impl Keeper {
         let budget = Arc::clone(self.shared.memory());
         let end = Instant::now() + LET_GO_PATIENCE;
         let mut share = budget.take(bytes);
-        while share.is_none() && budget.is_short() && self.holds && Instant::now() < end {
+        let is_over = |one: &Arc<Traced>| one.has_ended() || !one.application().is_alive();
+        // Of those that run nothing comes.
+        let may_come = |keeper: &Keeper| keeper.holds && keeper.processes.iter().any(is_over);
+        while share.is_none() && budget.is_short() && may_come(self) && Instant::now() < end {
             std::thread::sleep(LOCK_PERIOD);
             self.look_after();
             share = budget.take(bytes);
