@@ -54,7 +54,7 @@ pub enum Error {
     /// The part without which nothing is recorded cannot be loaded.
     #[error("the kernel refuses the programs of {what}: {reason}. `strata doctor` says what this kernel can do")]
     Load {
-        /// Which.
+        /// Whose programs: "the session" and such.
         what: &'static str,
         /// The kernel's reason, and libbpf's.
         reason: Reason,

@@ -9,8 +9,6 @@
 //! The keeper hands each process' channel to the pump, and lives until the pump has taken everything: while a
 //! slow disk is written to, no process takes its tracer for dead.
 
-mod lower;
-
 use std::ffi::OsString;
 use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex};
@@ -30,6 +28,7 @@ use crate::keeper::{asking, Asking, Found, Hearing, Keeper, KeeperParts, Now, Ta
 use crate::known::Reasons;
 use crate::layer::{Context, Ended, Inheritance, Layer, LayerEnd, Look, Tell, Wanted};
 use crate::lock::lock;
+use crate::lowered::lowered;
 use crate::lttng::{self, OfCommand};
 use crate::options::Options;
 use crate::plan::PlanError;
@@ -287,7 +286,7 @@ impl Layer for Applications {
     }
 
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
-        let (rules, filter) = lower::lowered(wanted)?;
+        let (rules, filter) = lowered(wanted)?;
         let contexts = EventContexts::parse(&wanted.contexts)
             .map_err(|error| PlanError::NoContext(error.to_string()))?;
         let program = match filter.as_ref().map(Program::compile).transpose()? {

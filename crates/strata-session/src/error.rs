@@ -66,7 +66,7 @@ pub enum SessionError {
     Missing {
         /// Which layer.
         layer: &'static str,
-        /// What.
+        /// What was asked for, in words for people.
         what: String,
     },
     /// The trace of the kernel cannot be described.
@@ -89,7 +89,7 @@ pub enum SessionError {
         "{layer}: what is recorded cannot be changed while it is recorded. Stop the session first"
     )]
     Unchangeable {
-        /// Which.
+        /// Its name.
         layer: &'static str,
     },
     /// The system refused.

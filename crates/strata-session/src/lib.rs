@@ -39,6 +39,7 @@ mod known;
 mod layer;
 pub mod listing;
 mod lock;
+mod lowered;
 mod lttng;
 mod memory;
 mod named;

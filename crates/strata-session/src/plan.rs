@@ -270,7 +270,7 @@ pub enum PlanError {
     /// A trigger that is none.
     #[error("trigger '{name}': {why}")]
     Trigger {
-        /// Which.
+        /// Its name.
         name: String,
         /// What is wrong with it.
         why: String,

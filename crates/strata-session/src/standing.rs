@@ -107,7 +107,7 @@ pub struct ChannelLook {
     pub figures: Figured,
     /// Whose.
     pub layer: LayerOf,
-    /// Which.
+    /// Its name in that layer.
     pub channel: String,
     /// Is anything recorded into it?
     pub enabled: bool,

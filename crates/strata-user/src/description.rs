@@ -80,7 +80,7 @@ pub enum DescriptionError {
     Unknown {
         /// Its name.
         field: String,
-        /// What.
+        /// The part of its type: "type", "base" and such.
         what: &'static str,
         /// What was found.
         found: u32,
@@ -90,7 +90,7 @@ pub enum DescriptionError {
     Contradiction {
         /// Its name.
         field: String,
-        /// What.
+        /// What does not fit together.
         what: &'static str,
     },
     /// What the trace model refuses.

@@ -24,7 +24,7 @@ pub enum Problem {
     /// Something is needed here.
     #[error("{what} is missing. Write {form}")]
     Missing {
-        /// What.
+        /// The part that is missing.
         what: &'static str,
         /// How such a probe is written.
         form: &'static str,

@@ -60,7 +60,7 @@ pub enum Kind {
 pub struct ChannelOf {
     /// Whose.
     pub layer: LayerOf,
-    /// Which.
+    /// Its name in that layer.
     pub channel: String,
 }
 
@@ -70,7 +70,7 @@ pub struct ChannelOf {
 pub struct ChannelChange {
     /// Whose.
     pub layer: LayerOf,
-    /// Which.
+    /// Its name in that layer.
     pub channel: String,
     /// See [`Channel::mode`]; `None`: as it is, or the default. The same of all others.
     #[serde(default)]

@@ -7,6 +7,7 @@ use strata_user::{EventContexts, Rules};
 use super::{Channel, EventRule, LayerOf, Plan, PlanError};
 use crate::filtered;
 use crate::layer::{Rule, Wanted};
+use crate::lowered::{asked, lowered};
 use crate::options::{KernelOptions, Options};
 
 impl Plan {
@@ -38,9 +39,10 @@ impl Plan {
         let no_context = |error: &dyn std::fmt::Display| PlanError::NoContext(error.to_string());
         Ok(match channel.layer {
             LayerOf::User => {
+                let (rules, filter) = lowered(&self.wanted(channel)?)?;
                 let options = Options {
-                    rules: Some(Rules::parse(&texts)?),
-                    filter: for_programs(&rules)?,
+                    rules: Some(rules),
+                    filter,
                     contexts: EventContexts::parse(&channel.contexts)
                         .map_err(|error| no_context(&error))?,
                     ..sized
@@ -106,72 +108,9 @@ fn narrowed(layer: LayerOf, event: &EventRule) -> Result<Option<Filter>, PlanErr
         });
     }
     let mut parts: Vec<String> = Vec::new();
-    for text in &event.exclude {
-        parts.push(format!("!({})", subject(text)));
+    for rule in Rules::parse(&event.exclude)?.rules() {
+        parts.push(format!("!{}", asked(rule, None)));
     }
     parts.extend(event.filter.iter().map(|text| format!("({text})")));
     Ok(Some(Filter::parse(&parts.join(" && "))?))
-}
-
-/// ONE filter of all rules, for programs: an event is recorded if one of the rules that select it has none, or one
-/// that is true. `None`: no rule has one.
-///
-/// # Errors
-/// They are too much together.
-pub(crate) fn for_programs(rules: &[Rule]) -> Result<Option<Filter>, PlanError> {
-    if rules.iter().all(|rule| rule.filter.is_none()) {
-        return Ok(None);
-    }
-    let selecting = rules.iter().filter(|rule| !rule.text.starts_with('!'));
-    let parts: Vec<String> = selecting
-        .map(|rule| match &rule.filter {
-            Some(filter) => format!("({} && ({}))", subject(&rule.text), filter.text()),
-            None => format!("({})", subject(&rule.text)),
-        })
-        .collect();
-    Ok(Some(Filter::parse(&parts.join(" || "))?))
-}
-
-/// Whether an event of a program is one that this rule selects, as a filter says it.
-fn subject(text: &str) -> String {
-    let canonical =
-        Rules::parse(&[text]).map_or_else(|_| text.to_owned(), |rules| rules.to_string());
-    let (name, level) = split(&canonical);
-    let level = match (level.strip_prefix('='), level) {
-        (_, "") => String::new(),
-        (Some(level), _) => format!(" && loglevel == {level}"),
-        (None, level) => format!(" && loglevel <= {level}"),
-    };
-    format!("name == \"{}\"{level}", quoted(name))
-}
-
-/// In front of the '@' that no backslash makes literal, and behind it.
-fn split(canonical: &str) -> (&str, &str) {
-    let mut is_literal = false;
-    for (place, char) in canonical.char_indices() {
-        match char {
-            _ if is_literal => is_literal = false,
-            '\\' => is_literal = true,
-            '@' => return (&canonical[..place], &canonical[place + 1..]),
-            _ => {}
-        }
-    }
-    (canonical, "")
-}
-
-/// A rule's name as text of a filter: '*' and '?' mean the same there.
-fn quoted(name: &str) -> String {
-    let mut quoted = String::new();
-    let mut chars = name.chars();
-    while let Some(char) = chars.next() {
-        let (char, is_literal) = match char {
-            '\\' => (chars.next().unwrap_or('\\'), true),
-            other => (other, false),
-        };
-        if char == '"' || char == '\\' || is_literal && "*?".contains(char) {
-            quoted.push('\\');
-        }
-        quoted.push(char);
-    }
-    quoted
 }

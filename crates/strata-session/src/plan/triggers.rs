@@ -30,7 +30,7 @@ const NR_SUBBUFS: u32 = 2;
 pub struct Trigger {
     /// Of its session, no other one has it.
     pub name: String,
-    /// When.
+    /// What makes it fire.
     pub when: Condition,
     /// What is done, in this order; what fails keeps nothing else from being done.
     pub actions: Vec<Action>,
@@ -52,7 +52,7 @@ fn pause_ms() -> u64 {
 pub enum Condition {
     /// An event happens that this selects, whether the session records it or not.
     Event {
-        /// Which.
+        /// The events that make it fire.
         selection: Selection,
     },
     /// None has happened for so long; once for each silence.
@@ -64,7 +64,7 @@ pub enum Condition {
     },
     /// A program that is recorded ends.
     Ended {
-        /// How.
+        /// Which ends make it fire.
         how: How,
     },
     /// The session's process gets SIGUSR1.

@@ -3,19 +3,19 @@
 use strata_filter::{Filter, Part, Pattern};
 use strata_user::Rules;
 
-use crate::error::SessionError;
 use crate::layer::{Rule, Wanted};
+use crate::plan::PlanError;
 
 /// Rules for programs, and what is asked of each event that they select; `None`: nothing.
 ///
 /// # Errors
 /// A rule is not well formed, or the filters are too long together.
-pub(super) fn lowered(wanted: &Wanted) -> Result<(Rules, Option<Filter>), SessionError> {
+pub(crate) fn lowered(wanted: &Wanted) -> Result<(Rules, Option<Filter>), PlanError> {
     if wanted.rules.is_empty() {
         return Ok((Rules::none(), None));
     }
     let texts: Vec<&str> = wanted.rules.iter().map(|rule| rule.text.as_str()).collect();
-    let rules = Rules::parse(&texts).map_err(strata_user::Error::from)?;
+    let rules = Rules::parse(&texts)?;
     // What an exclusion matches is not selected, whatever other rules say.
     let selecting: Vec<&Rule> =
         wanted.rules.iter().filter(|one| !one.text.starts_with('!')).collect();
@@ -28,19 +28,18 @@ pub(super) fn lowered(wanted: &Wanted) -> Result<(Rules, Option<Filter>), Sessio
     let mut text = String::new();
     for rule in selecting {
         // Several may stand in one text.
-        for one in Rules::parse(&[&rule.text]).map_err(strata_user::Error::from)?.rules() {
+        for one in Rules::parse(&[&rule.text])?.rules() {
             if !text.is_empty() {
                 text.push_str(" || ");
             }
             text.push_str(&asked(one, rule.filter.as_ref()));
         }
     }
-    let filter = Filter::parse(&text).map_err(|error| SessionError::Filters(Box::new(error)))?;
-    Ok((rules, Some(filter)))
+    Ok((rules, Some(Filter::parse(&text)?)))
 }
 
 /// One rule as a filter asks for it.
-fn asked(rule: &strata_user::Rule, filter: Option<&Filter>) -> String {
+pub(crate) fn asked(rule: &strata_user::Rule, filter: Option<&Filter>) -> String {
     let (pattern, level) = rule.parts();
     let mut name = Pattern::default();
     let mut letters = pattern.chars();
