@@ -2,12 +2,12 @@
 /*
  * soak.c - processes with threads that start, fork, execute themselves and die at random, until SIGTERM.
  *
- *   soak FILE PROCESSES THREADS PERIOD_MS SEED
+ *   soak FILE PROCESSES THREADS PERIOD_MS SEED [LIFE_MS]
  *
  * As many processes as that, each with so many threads, are kept alive; each thread emits soak:tick every PERIOD_MS
  * milliseconds, with a number of its own that no other thread ever has, in FILE, and its events counted from 0; and
- * soak:other, which sessions switch on and off. A process lives for some seconds; then it ends by itself, by a
- * signal, executes this program anew, by the name that it was started by, or leaves a child in its place.
+ * soak:other, which sessions switch on and off. A process lives for up to LIFE_MS (6000); then it ends by itself, by
+ * a signal, executes this program anew, by the name that it was started by, or leaves a child in its place.
  */
 #include <strata/tracepoint.h>
 
@@ -21,7 +21,6 @@
 #include "count.h"
 
 #define PROCESSES_MAX 4096u
-#define LIFE_MS	      6000u
 
 STRATA_CLASS(tick, (uint64_t who, uint64_t number), strata_int(who, who),
 	     strata_int(number, number));
@@ -36,7 +35,7 @@ struct shared {
 
 static struct shared *shared;
 static char **arguments;
-static unsigned long threads, period_ms;
+static unsigned long threads, period_ms, life_ms;
 static volatile sig_atomic_t asked;
 
 static void on_term(int signal)
@@ -77,13 +76,13 @@ static void live(uint64_t *state)
 	__atomic_fetch_add(&shared->births, 1, __ATOMIC_RELAXED);
 	for (i = 0; i < threads; i++)
 		test_must(!pthread_create(&thread, NULL, emit, NULL));
-	test_sleep_ms((unsigned)(random_from(state) % LIFE_MS));
+	test_sleep_ms((unsigned)(random_from(state) % life_ms));
 }
 
 /* One process, and what comes of it. */
 static _Noreturn void run(uint64_t state)
 {
-	char seed[24];
+	char seed[24], life[24];
 	int is_child = 1;
 
 	while (is_child) {
@@ -101,8 +100,9 @@ static _Noreturn void run(uint64_t state)
 		case 3:
 			snprintf(seed, sizeof(seed), "%llu",
 				 (unsigned long long)random_from(&state) | 1);
+			snprintf(life, sizeof(life), "%lu", life_ms);
 			execl(arguments[0], arguments[0], arguments[1], "again", arguments[3],
-			      arguments[4], seed, (char *)NULL);
+			      arguments[4], seed, life, (char *)NULL);
 			break;
 		case 4:
 			/* Who waits for this one waits for its child, too. */
@@ -141,6 +141,7 @@ int main(int argc, char **argv)
 	arguments = argv;
 	threads = test_number(argc, argv, 3, 1);
 	period_ms = test_number(argc, argv, 4, 100);
+	life_ms = test_number(argc, argv, 6, 6000);
 	state = strtoull(argv[5], NULL, 10) * 2654435769u + 88172645463325252u;
 	fd = open(argv[1], O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	test_must(fd >= 0 && !ftruncate(fd, 4096));

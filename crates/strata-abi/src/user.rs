@@ -48,6 +48,12 @@ pub const SOCKETS_TMP: &str = "/tmp/strata-%u";
 
 /// Environment variable that arms a launched command.
 pub const ENVIRONMENT: &str = "STRATA_SESSION";
+/// End of a listening socket's name.
+pub const SOCKET_END: &str = ".sock";
+/// In its place, the end of the name of the file beside it: what the tracer wants of every process from its begin.
+pub const REQUEST: &str = ".request";
+/// Room for such a request \[byte\].
+pub const REQUEST_BYTES: u32 = 40_960;
 
 /// [`Control::clock_kind`]: `clock_gettime()`.
 pub const CLOCK_VDSO: u32 = 0;

@@ -3,6 +3,8 @@
 
 mod change;
 mod holders;
+mod invitation;
+mod outdated;
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
@@ -22,6 +24,8 @@ use strata_user::{
 use change::Changing;
 pub(crate) use change::{asking, Asking, Hearing, Now};
 use holders::holders_of;
+use invitation::Invitation;
+use outdated::Outdated;
 
 use crate::budget::{over_memory, Share};
 use crate::known::{Generations, Known, Reasons, Recent};
@@ -115,28 +119,6 @@ pub(crate) struct Found {
     pub(crate) ends: Mutex<Vec<Ended>>,
 }
 
-/// Processes that began by rules which did not hold any more.
-#[derive(Debug, Default)]
-pub(crate) struct Outdated {
-    pub(crate) processes: u64,
-    /// Until they were changed.
-    pub(crate) longest_ns: u64,
-}
-
-impl Outdated {
-    /// What is to be said of it at the end.
-    pub(crate) fn remark(&self) -> Option<String> {
-        let ms = Duration::from_nanos(self.longest_ns).as_secs_f64() * 1e3;
-        (self.processes > 0).then(|| {
-            format!(
-                "{} processes began with the rules and the filter that the command was started with, which were \
-                 changed since: each recorded by these until it was found, up to {ms:.1} ms after its start",
-                self.processes
-            )
-        })
-    }
-}
-
 /// The keeper's state.
 pub(crate) struct Keeper {
     target: Target,
@@ -163,6 +145,8 @@ pub(crate) struct Keeper {
     known: Known,
     /// Sessions that processes may have inherited.
     generations: Generations,
+    /// What processes are asked for that begin now.
+    invitation: Invitation,
     /// Before the command was started, `CLOCK_MONOTONIC` \[ns\].
     begun_ns: u64,
     /// memfds of processes that have nothing to do with our command.
@@ -252,6 +236,7 @@ impl Keeper {
             told_only_known: false,
             known: Known::default(),
             generations,
+            invitation: Invitation::default(),
             begun_ns: parts.begun_ns,
             strangers: Recent::default(),
             found: parts.found,
@@ -269,7 +254,12 @@ impl Keeper {
     pub(crate) fn begin(&mut self, tell: &mut Tell<'_>) {
         match &self.target {
             Target::Command { .. } => {}
-            Target::Processes(_) | Target::Everyone => self.search(true, tell),
+            Target::Processes(_) => self.search(true, tell),
+            // Before the search: who begins meanwhile makes the session by itself.
+            Target::Everyone => {
+                self.invite();
+                self.search(true, tell);
+            }
         }
         self.tell_left();
         // For all together: what is recorded from the begin is told at the begin.
@@ -353,6 +343,7 @@ impl Keeper {
 
     /// Let in who came at the last moment, and switch everything off.
     fn stop(&mut self) {
+        self.invite();
         self.receive(LAST_ROUNDS);
         self.try_held();
         if !self.shared.has_failed() {
@@ -613,7 +604,10 @@ impl Keeper {
                     self.hide(pid, reason);
                 }
             }
-            Ok(application) => self.admit(&application, came, ours),
+            Ok(application) => {
+                self.admit(&application, came, ours);
+                self.tell_gone(&application);
+            }
             Err(error) => {
                 if ours {
                     self.unreached(&error);
@@ -696,7 +690,8 @@ impl Keeper {
         // news.
         let named = first && matches!(self.target, Target::Processes(_));
         for error in &findings.errors {
-            if error.is_gone() && !named {
+            // Who just starts announces itself, or is found by the next search.
+            if (error.is_gone() || matches!(error, Error::NotReady { .. })) && !named {
                 continue;
             }
             match error.pid().filter(|_| !asked_for) {
@@ -808,7 +803,10 @@ impl Keeper {
             }
             other => other,
         };
-        self.known.end(application.inode());
+        // Found by a search, and gone since: it may still have announced itself.
+        if !session.as_ref().is_err_and(Error::is_gone) {
+            self.known.end(application.inode());
+        }
         let uninvited = came == Came::ByItself && inherited.is_none() && told.is_none();
         match session {
             Ok(session) => self.adopted(session, uninvited),
@@ -965,9 +963,11 @@ impl Keeper {
             Target::Command { generation, .. } => Some(*generation),
             _ => None,
         };
-        let processes = &self.processes;
+        let (processes, invited) = (&self.processes, self.invitation.generation());
         self.generations.insert(generation, until_ns, |one| {
-            command == Some(one) || processes.iter().any(|process| process.generation() == one)
+            command == Some(one)
+                || invited == Some(one)
+                || processes.iter().any(|process| process.generation() == one)
         });
     }
 

@@ -1,7 +1,6 @@
 //! A command that this tracer starts: what its environment says, and the socket on which it and its
 //! descendants announce themselves.
 
-use std::fmt::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
@@ -13,6 +12,7 @@ use crate::announce::{
 use crate::clock::Clock;
 use crate::closing;
 use crate::error::Error;
+use crate::request;
 use crate::spec::SessionSpec;
 
 /// Room for announcements that nobody has taken yet \[byte\]; some thousand of them.
@@ -59,35 +59,14 @@ impl Launch {
     /// The value of [`ENVIRONMENT`](crate::ENVIRONMENT) for the command.
     #[must_use]
     pub fn environment(&self, generation: u64, spec: &SessionSpec, clock: &Clock) -> String {
-        let mode = spec.loss_mode.name();
-        let mut text = format!("{}:", user::VERSION);
-        // Writing to a String cannot fail.
-        let _ = write!(text, "socket={}.{};", self.theirs.as_raw_fd(), self.inode);
-        let _ = write!(text, "generation={generation};subbuf={};", spec.subbuf_bytes);
-        let _ = write!(text, "subbufs={};mode={mode};", spec.nr_subbufs);
-        let _ = write!(text, "vtid={};", u8::from(spec.vtid));
-        // The longer ago the first measurement is, the better is the rate.
-        clock.refresh();
-        let _ = match clock.multiplier() {
-            Some(multiplier) => write!(text, "clock=32.{multiplier};"),
-            None => write!(text, "clock=0.0;"),
-        };
-        if let Some(filter) = &spec.filter {
-            text.push_str("filter=");
-            for byte in filter.bytes() {
-                let _ = write!(text, "{byte:02x}");
-            }
-            text.push(';');
-        }
-        if !spec.contexts.is_empty() {
-            text.push_str("contexts=");
-            for byte in spec.contexts.bytes() {
-                let _ = write!(text, "{byte:02x}");
-            }
-            text.push(';');
-        }
-        let _ = write!(text, "rules={}", spec.rules);
-        text
+        let socket = (self.theirs.as_raw_fd(), self.inode);
+        format!(
+            "{}:socket={}.{};{}",
+            user::VERSION,
+            socket.0,
+            socket.1,
+            request::text(generation, spec, clock)
+        )
     }
 
     /// The command has been started (or could not be): closes our copy of its end.

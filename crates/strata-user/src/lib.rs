@@ -33,6 +33,7 @@ mod memory;
 mod outcome;
 mod person;
 mod process;
+mod request;
 mod rights;
 mod rules;
 mod session;

@@ -21,9 +21,12 @@ use crate::access::{self, set_access, Access};
 use crate::announce::{
     ask_for_senders, receive, set_option, AnnouncementCounters, Message, Received, SO_PASSPIDFD,
 };
+use crate::clock::Clock;
 use crate::closing;
 use crate::error::Error;
 use crate::person::{accounts, person};
+use crate::request;
+use crate::spec::SessionSpec;
 
 /// Connections that wait for us to accept them.
 const BACKLOG: i32 = 4096;
@@ -79,6 +82,8 @@ pub struct Listener {
     access_works: bool,
     /// Sockets before this one, and who was the reason for giving them up.
     given_up: Vec<u32>,
+    /// What every process is asked for from its begin.
+    wanted: Option<String>,
 }
 
 impl Listener {
@@ -122,10 +127,44 @@ impl Listener {
             only_known: false,
             access_works: true,
             given_up: Vec::new(),
+            wanted: None,
         };
         listen(&listener.socket, BACKLOG).map_err(error("listening"))?;
         listener.watch(&listener.socket).map_err(error("watching"))?;
         Ok(listener)
+    }
+
+    /// Every process that begins from now on, and may announce itself here, makes the session of this generation by
+    /// itself before its first event: [`AppSession::adopt`](crate::AppSession::adopt) takes it.
+    ///
+    /// # Errors
+    /// [`Error::Folder`]: the request could not be written; nothing is asked for.
+    pub fn ask_for(
+        &mut self,
+        generation: u64,
+        spec: &SessionSpec,
+        clock: &Clock,
+    ) -> Result<(), Error> {
+        let text = request::text(generation, spec, clock);
+        self.leave(&text)?;
+        self.wanted = Some(text);
+        Ok(())
+    }
+
+    /// From now on processes only announce themselves.
+    pub fn ask_for_nothing(&mut self) {
+        if self.wanted.take().is_some() {
+            request::withdraw(&self.path);
+        }
+    }
+
+    fn leave(&self, text: &str) -> Result<(), Error> {
+        request::leave(&self.path, text).map_err(|source| {
+            // What was asked for before does not hold either.
+            request::withdraw(&self.path);
+            let path = request::beside(&self.path);
+            Error::Folder { path, reason: format!("cannot be written: {source}") }
+        })
     }
 
     fn watch(&self, fd: &OwnedFd) -> Result<(), Errno> {
@@ -319,8 +358,12 @@ impl Listener {
         });
         match renewed {
             Ok((socket, path)) => {
+                request::withdraw(&self.path);
                 let _ = fs::remove_file(&self.path);
                 self.path = path;
+                if self.wanted.as_ref().is_some_and(|text| self.leave(text).is_err()) {
+                    self.wanted = None;
+                }
                 let old = std::mem::replace(&mut self.socket, socket);
                 let _ = epoll::delete(&self.epoll, &old);
                 closing::close_elsewhere([old], uid);
@@ -398,6 +441,7 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
+        self.ask_for_nothing();
         let _ = fs::remove_file(&self.path);
         for connection in self.connections.drain(..) {
             closing::let_go(connection.socket, connection.uid);
@@ -492,7 +536,7 @@ pub fn holds_senders() -> bool {
     socket.is_ok_and(|socket| set_option(socket.as_fd(), SO_PASSPIDFD, 1).is_ok())
 }
 
-/// Removes the sockets on which nobody listens any more.
+/// Removes the sockets on which nobody listens any more, with what was asked for beside them.
 fn remove_stale(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -503,6 +547,7 @@ fn remove_stale(folder: &Path) {
         let probe = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         let (Ok(probe), Ok(address)) = (probe, SocketAddrUnix::new(&path)) else { continue };
         if connect(&probe, &address) == Err(Errno::CONNREFUSED) {
+            request::withdraw(&path);
             let _ = fs::remove_file(&path);
         }
     }

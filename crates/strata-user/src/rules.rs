@@ -253,6 +253,12 @@ impl Rules {
         Rules { rules: Vec::new(), canonical: String::new() }
     }
 
+    /// Whether they select nothing.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.rules.is_empty()
+    }
+
     /// The rules together, as `strata/abi/rule.h` reads them.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * environment.c - what a tracer that started this program wants (STRATA_ABI_USER_ENVIRONMENT), and two
- * variables that choose the second-best way of doing things, for tests and for comparison:
+ * environment.c - what a tracer wants that started this program (STRATA_ABI_USER_ENVIRONMENT), or that listens and
+ * has left a request beside its socket (STRATA_ABI_USER_REQUEST); and two variables that choose the second-best way of
+ * doing things, for tests and for comparison:
  *
  *   STRATA_ARM=flag | patch      all sites test a flag | none does, whatever Yama says
  *   STRATA_PUBLISH=commit        write by reserve and commit although there is rseq
@@ -76,17 +77,12 @@ static int bytes(const char **p, const char *key, size_t most, const char **text
 	return *nr && *nr <= most && word(p, ";");
 }
 
-/* Returns 1 if a tracer has started this program and its request can be understood. */
-int strata_environment_request(struct strata_user_request *request)
+/* What follows the socket in a request. Returns 0 if it cannot be understood. */
+static int rest(const char *p, struct strata_user_request *request)
 {
-	const char *p = getauxval(AT_SECURE) ? NULL : getenv(STRATA_ABI_USER_ENVIRONMENT);
-	uint64_t version, socket, subbufs, vtid, bits;
+	uint64_t subbufs, vtid, bits;
 
-	if (!p || !number(&p, "", ':', &version) || version != STRATA_ABI_USER_VERSION)
-		return 0;
-	if (!number(&p, "socket=", '.', &socket) || socket > INT32_MAX ||
-	    !number(&p, "", ';', &request->socket_inode) ||
-	    !number(&p, "generation=", ';', &request->generation) ||
+	if (!number(&p, "generation=", ';', &request->generation) ||
 	    !number(&p, "subbuf=", ';', &request->subbuf_bytes) ||
 	    !number(&p, "subbufs=", ';', &subbufs) || subbufs > STRATA_ABI_RING_NR_SUBBUFS_MAX)
 		return 0;
@@ -109,9 +105,35 @@ int strata_environment_request(struct strata_user_request *request)
 		return 0;
 	if (!word(&p, "rules="))
 		return 0;
-	request->socket = (int)socket;
 	request->nr_subbufs = (uint32_t)subbufs;
 	request->rules = p;
 	request->rules_bytes = strlen(p);
 	return request->rules_bytes <= STRATA_ABI_USER_RULES_BYTES;
+}
+
+/* Returns 1 if a tracer has started this program and its request can be understood. */
+int strata_environment_request(struct strata_user_request *request)
+{
+	const char *p = getauxval(AT_SECURE) ? NULL : getenv(STRATA_ABI_USER_ENVIRONMENT);
+	uint64_t version, socket;
+
+	if (!p || !number(&p, "", ':', &version) || version != STRATA_ABI_USER_VERSION)
+		return 0;
+	if (!number(&p, "socket=", '.', &socket) || socket > INT32_MAX ||
+	    !number(&p, "", ';', &request->socket_inode))
+		return 0;
+	request->socket = (int)socket;
+	return rest(p, request);
+}
+
+/* The same of the text beside a socket, which must outlive @request. */
+int strata_environment_request_of(const char *text, struct strata_user_request *request)
+{
+	uint64_t version;
+
+	if (!number(&text, "", ':', &version) || version != STRATA_ABI_USER_VERSION)
+		return 0;
+	request->socket = -1;
+	request->socket_inode = 0;
+	return rest(text, request);
 }

@@ -540,6 +540,7 @@ int strata_memory_own(void)
 void strata_memory_after_fork(void)
 {
 	struct strata_abi_user_control *control;
+	struct strata_user_listeners listeners;
 	uint32_t inherited, i, bytes = strata_runtime.control->descriptions_bytes;
 	unsigned char *memory = NULL;
 	uint64_t inode, dead = 0;
@@ -591,5 +592,6 @@ void strata_memory_after_fork(void)
 	/* RELEASE: who sees the magic number sees everything above. */
 	__atomic_store_n(&strata_runtime.control->magic, STRATA_ABI_USER_MAGIC, __ATOMIC_RELEASE);
 	strata_announce_to_starter();
-	strata_announce_to_listeners();
+	strata_listeners_find(&listeners, NULL, NULL);
+	strata_announce_to_listeners(&listeners);
 }

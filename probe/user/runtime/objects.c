@@ -490,34 +490,45 @@ static void begin_clock(struct strata_abi_user_clock_slot *clock, uint64_t multi
 #endif
 
 /*
- * How many ids the tracepoints of @object will have in the session of slot 0, of which nobody knows yet. One state is one
- * id, however many tracepoints share it.
+ * How many ids the tracepoints of @object will have in the session of this slot, of which nobody knows yet. One state is
+ * one id, however many tracepoints share it.
  */
-static uint32_t ids_wanted(const struct strata_object *object)
+static uint32_t ids_wanted(uint32_t slot, const struct strata_object *object)
 {
 	const struct strata_tracepoint *t;
 	uint32_t nr = 0;
 
 	for (t = object->tracepoints; t; t = t->next)
-		if (t->state->ids[0] == STRATA_ABI_USER_NO_ID && selects(0, 0, t))
-			t->state->ids[0] = (uint16_t)nr++;
+		if (t->state->ids[slot] == STRATA_ABI_USER_NO_ID && selects(slot, 0, t))
+			t->state->ids[slot] = (uint16_t)nr++;
 	for (t = object->tracepoints; t; t = t->next)
-		t->state->ids[0] = STRATA_ABI_USER_NO_ID;
+		t->state->ids[slot] = STRATA_ABI_USER_NO_ID;
 	return nr;
 }
 
-/*
- * The session that a tracer started this program for, in slot 0; @object is the first one. Ids that have no short
- * header, because more objects come, are recorded the long way.
- */
-static int begin_requested_session(const struct strata_user_request *request,
-				   const struct strata_object *object)
-{
-	struct strata_abi_user_session *session = &strata_runtime.sessions[0];
+/* Sessions that are wanted before anybody knows of this process. */
+struct beginning {
+	const struct strata_object *object; /* the first one */
+	uint32_t slot;			    /* the next one's */
+};
 
+/*
+ * A session that a tracer wants from the begin: it has started this program, or listens. Ids that have no short header,
+ * because more objects come, are recorded the long way. Returns its slot, or -1.
+ */
+static int begin_requested_session(const struct strata_user_request *request, void *context)
+{
+	struct beginning *beginning = (struct beginning *)context;
+	const uint32_t slot = beginning->slot;
+	struct strata_abi_user_session *session = &strata_runtime.sessions[slot];
+
+	if (slot == STRATA_ABI_USER_NR_SESSIONS)
+		return -1;
+	beginning->slot++;
 #ifdef STRATA_USER_COUNTER
 	/* Nobody is reading it yet. */
-	if (request->clock_multiplier && !strata_without_clock()) {
+	if (strata_runtime.control->clock_kind != STRATA_ABI_USER_CLOCK_TSC &&
+	    request->clock_multiplier && !strata_without_clock()) {
 		begin_clock(&strata_runtime.control->clock[0], request->clock_multiplier);
 		strata_runtime.control->clock_kind = STRATA_ABI_USER_CLOCK_TSC;
 	}
@@ -528,21 +539,24 @@ static int begin_requested_session(const struct strata_user_request *request,
 	session->nr_subbufs = request->nr_subbufs;
 	session->rules_bytes = (uint32_t)request->rules_bytes;
 	memcpy(session->rules, request->rules, request->rules_bytes);
-	if (ids_wanted(object) > STRATA_RING_COMPACT_EXTENDED)
+	if (ids_wanted(slot, beginning->object) > STRATA_RING_COMPACT_EXTENDED)
 		session->flags |= STRATA_ABI_USER_SESSION_LARGE_HEADER;
 	session->filter_bytes = (uint32_t)request->filter_bytes;
 	strata_environment_bytes(request->filter, request->filter_bytes,
-				 strata_runtime.memory + STRATA_ABI_USER_FILTERS_OFFSET);
+				 strata_runtime.memory + STRATA_ABI_USER_FILTERS_OFFSET +
+					 (uint64_t)slot * STRATA_ABI_FILTER_BYTES);
 	session->nr_contexts = (uint32_t)request->nr_contexts;
 	strata_environment_bytes(request->contexts, request->nr_contexts, session->contexts);
-	return strata_session_create(0);
+	return strata_session_create(slot) ? -1 : (int)slot;
 }
 
 /* The first object is there. */
 static void begin(struct strata_object *object)
 {
+	struct beginning beginning = { object, 0 };
+	struct strata_user_listeners listeners;
 	struct strata_user_request request;
-	int requested;
+	int requested, slot = -1;
 
 	requested = strata_environment_request(&request);
 	if (requested) {
@@ -557,12 +571,13 @@ static void begin(struct strata_object *object)
 	}
 	describe_object(object);
 	if (requested)
-		requested = !begin_requested_session(&request, object);
+		slot = begin_requested_session(&request, &beginning);
+	strata_listeners_find(&listeners, begin_requested_session, &beginning);
 	/* RELEASE: who sees the magic number sees everything above. */
 	__atomic_store_n(&strata_runtime.control->magic, STRATA_ABI_USER_MAGIC, __ATOMIC_RELEASE);
-	if (!strata_announce_to_starter() && requested)
-		strata_session_free(0);
-	strata_announce_to_listeners();
+	if (!strata_announce_to_starter() && slot >= 0)
+		strata_session_free((uint32_t)slot);
+	strata_announce_to_listeners(&listeners);
 }
 
 /*

@@ -131,9 +131,9 @@ STRATA_INLINE char *strata_other_rules(unsigned char *memory, uint32_t slot)
 	return (char *)memory + STRATA_ABI_USER_RULES_OFFSET + (uint64_t)slot * 4096;
 }
 
-/* What the environment says; see STRATA_ABI_USER_ENVIRONMENT. */
+/* What a tracer wants; see STRATA_ABI_USER_ENVIRONMENT and STRATA_ABI_USER_REQUEST. */
 struct strata_user_request {
-	int socket;
+	int socket; /* -1: the one that the request lies beside */
 	uint64_t socket_inode;
 	uint64_t generation;
 	uint64_t subbuf_bytes;
@@ -147,6 +147,21 @@ struct strata_user_request {
 	const char *rules;
 	size_t rules_bytes;
 };
+
+/* Tracers that listen, which have not been told of this process yet; more are left to search for it. */
+#define STRATA_USER_LISTENERS_MAX 64
+struct strata_user_listeners {
+	int nr;
+	struct {
+		int socket;
+		int slot; /* of the session that it wanted from the begin; -1: none */
+	} of[STRATA_USER_LISTENERS_MAX];
+};
+
+/*
+ * Makes a session that a listener wants. Returns its slot; -1: it could not be made.
+ */
+typedef int strata_user_request_fn(const struct strata_user_request *request, void *context);
 
 /* memory.c */
 STRATA_HIDDEN int strata_memory_create(void);
@@ -214,6 +229,8 @@ STRATA_INLINE void *strata_mremap(void *at, uint64_t old_bytes, uint64_t bytes, 
 
 /* environment.c */
 STRATA_HIDDEN int strata_environment_request(struct strata_user_request *request);
+STRATA_HIDDEN int strata_environment_request_of(const char *text,
+						struct strata_user_request *request);
 STRATA_HIDDEN void strata_environment_bytes(const char *text, size_t nr, unsigned char *to);
 STRATA_HIDDEN int strata_environment_says(const char *name, const char *value);
 
@@ -225,7 +242,9 @@ STRATA_HIDDEN void strata_arm_end(int memory);
 
 /* announce.c */
 STRATA_HIDDEN int strata_announce_to_starter(void);
-STRATA_HIDDEN void strata_announce_to_listeners(void);
+STRATA_HIDDEN void strata_listeners_find(struct strata_user_listeners *listeners,
+					 strata_user_request_fn *make, void *context);
+STRATA_HIDDEN void strata_announce_to_listeners(struct strata_user_listeners *listeners);
 
 /* session.c */
 STRATA_HIDDEN int strata_session_create(uint32_t slot);

@@ -59,11 +59,19 @@
  *                  vtid=0|1;clock=BITS.MULTIPLIER;[filter=HEX;][contexts=HEX;]rules=RULE,RULE,...
  *
  * in one line, the parts in this order (the leading number is the version; clock=0.0: no TSC; HEX: the bytes of
- * a filter, filter.h; a byte for each context). The
- * process arms itself by it before main(). FD is a SOCK_SEQPACKET socket, inherited, on which the
- * process announces itself; a process that finds another inode at FD is not traced by this session.
+ * a filter, filter.h; a byte for each context). The process arms itself by it before main(). FD is a SOCK_SEQPACKET
+ * socket, inherited, on which it announces itself; who finds another inode at FD is not traced by this session.
  */
 #define STRATA_ABI_USER_ENVIRONMENT "STRATA_SESSION"
+
+/*
+ * A tracer that listens, and records every process that it may, leaves what it wants beside its socket NAME.sock, in
+ * NAME.request: the same without socket=. A process makes that session before main(), if the file is the folder's
+ * owner's, only that user may write to it, and somebody listens. The file is replaced, never written to.
+ */
+#define STRATA_ABI_USER_SOCKET_END    ".sock"
+#define STRATA_ABI_USER_REQUEST	      ".request"
+#define STRATA_ABI_USER_REQUEST_BYTES 40960u /* room for filter, contexts and rules, and more */
 
 /* strata_abi_user_control.clock_kind: how event records are stamped, always CLOCK_MONOTONIC [ns]. */
 #define STRATA_ABI_USER_CLOCK_VDSO 0u /* clock_gettime() */

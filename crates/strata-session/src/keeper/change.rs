@@ -11,7 +11,7 @@ use std::time::Instant;
 use rustix::event::{eventfd, EventfdFlags};
 use strata_user::{AppSession, Application, Clock, Differs, Error, Rules, SessionSpec};
 
-use super::{Keeper, FORK_NS, LOCK_PATIENCE, LOCK_PERIOD, STARTING_MAX};
+use super::{Keeper, Target, FORK_NS, LOCK_PATIENCE, LOCK_PERIOD, STARTING_MAX};
 use crate::lock::lock;
 use crate::traced::Traced;
 use crate::tracked::{Process, Tracked};
@@ -156,6 +156,8 @@ impl Keeper {
         }
         self.changing.tracked = now.tracked;
         self.changing.was_changed = true;
+        // First: who begins now does so by what holds now.
+        self.invite();
         self.change_all();
         let end = Instant::now() + LOCK_PATIENCE;
         while self.changing.waiting.iter().any(|one| !one.is_told) && Instant::now() < end {
@@ -189,6 +191,38 @@ impl Keeper {
         // What was read by a number that is no longer its own was of nobody.
         let is_its = application.is_alive();
         !is_its || found.is_ok_and(|found| self.changing.tracked.admits(&found))
+    }
+
+    /// Asks processes that begin for what is recorded now; for nothing, where it is asked of each whether it may: by who
+    /// is tracked, or by how much memory is left.
+    pub(super) fn invite(&mut self) {
+        let is_limited = self.shared.memory().now().0.is_some();
+        let wants_all = matches!(self.target, Target::Everyone)
+            && self.changing.tracked.is_everybody()
+            && !self.spec.rules.is_none()
+            && !is_limited
+            && !self.shared.is_stopping();
+        let Some(listener) = &mut self.listener else { return };
+        if !wants_all {
+            listener.ask_for_nothing();
+            return;
+        }
+        self.generations.insert(self.invitation.take_generation(), 0, |_| true);
+        if let Some(remark) = self.invitation.ask(listener, &self.spec, &self.clock) {
+            lock(&self.found.remarks).push(remark);
+        }
+    }
+
+    /// Says that a process has announced itself, and a session of ours, and ended while that was being taken.
+    pub(super) fn tell_gone(&mut self, application: &Application) {
+        let inode = application.inode();
+        let waits = self.locked.iter().any(|one| one.application.inode() == inode);
+        if waits || self.known.contains(inode) || self.inherited(application).is_none() {
+            return;
+        }
+        let (pid, name) = (application.pid(), application.name().to_owned());
+        let reason = "it has ended while its buffers were being taken, and what it wrote there is not in the trace";
+        self.not_reached(pid, name, reason.to_owned());
     }
 
     fn change_all(&mut self) {

@@ -1,0 +1,25 @@
+//! What is to be said of processes that began by rules which did not hold any more.
+
+use std::time::Duration;
+
+/// Processes that began by rules which did not hold any more.
+#[derive(Debug, Default)]
+pub(crate) struct Outdated {
+    pub(crate) processes: u64,
+    /// Until they were changed.
+    pub(crate) longest_ns: u64,
+}
+
+impl Outdated {
+    /// What is to be said of it at the end.
+    pub(crate) fn remark(&self) -> Option<String> {
+        let ms = Duration::from_nanos(self.longest_ns).as_secs_f64() * 1e3;
+        (self.processes > 0).then(|| {
+            format!(
+                "{} processes began with rules, contexts or a filter that were changed since: each recorded by these \
+                 until it was found, up to {ms:.1} ms after its start",
+                self.processes
+            )
+        })
+    }
+}
