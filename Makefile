@@ -20,7 +20,7 @@ FUZZ = $(filter tests/fuzz/%,$(SYSTEM_TESTS))
 GATES = $(sort $(shell find tools/gate tools/test -maxdepth 1 -type f -perm -u+x))
 # Of them not beside others (see tools/run-tests): these measure, or build what the others use.
 ALONE := tools/gate/install
-# Cargo does one thing at a time in target/debug: this begins first, and compiles what rust_lint looks at, too.
+# Cargo does one thing at a time in target/tests: this begins first, and compiles what rust_lint looks at, too.
 FIRST := tools/gate/rust_test
 # Of the plan, what the quick tier leaves out: minutes of compilers, checkers, machines and measurements.
 LONG := (gate/(install|kernel_stack)|tools/test/|cross-run|CHECK=|linking|/macros/|/lttng/|bench|attack/|fault/|fuzz/|vm/|interop/)

@@ -55,9 +55,12 @@ fn main() {
     });
 }
 
-/// `target/bpf`, where `out` is `target/PROFILE/build/strata-kernel-HASH/out` or a level below.
+/// `target/bpf`, where `out` is `target/PROFILE/build/strata-kernel-HASH/out` or a level below; also for a target
+/// folder within the target folder, as tests have it.
 fn kept(out: &Path) -> Option<PathBuf> {
-    let target = out.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists())?;
+    let is_target = |folder: &&Path| folder.join("CACHEDIR.TAG").exists();
+    let target = out.ancestors().find(is_target)?;
+    let target = target.parent().filter(is_target).unwrap_or(target);
     let kept = target.join("bpf");
     std::fs::create_dir_all(&kept).ok()?;
     Some(kept)

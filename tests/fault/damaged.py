@@ -172,13 +172,79 @@ def names(run, *parts):
     return all(part.lower() in run.talk.lower() for part in parts)
 
 
+# ---- many traces in one run ----
+
+
+class Copies:
+    """Whole copies of a trace, each of its own UUID and process number, in one folder for each of two runs at once.
+    The start of a process costs more than to read some more of such small traces."""
+
+    def __init__(self, name, numbers, order="le", packetised=False, indexed=True):
+        self.numbers = numbers
+        self.files = {
+            number: damaged_trace.files(
+                damaged_trace.make(order, number),
+                packetised() if callable(packetised) else packetised,
+                indexed,
+            )
+            for number in numbers
+        }
+        self.folders = queue.Queue()
+        for letter in "ab":
+            folder = os.path.join(FOLDER, f"{name}-{letter}")
+            for number, contents in self.files.items():
+                damaged_trace.write(os.path.join(folder, f"{number:03}"), contents)
+            self.folders.put(folder)
+
+    def show(self, damages, **limits):
+        """One run of all copies, of which each (copy, file, bytes) is damaged; with the folder that was shown, which
+        is whole again behind."""
+        folder = self.folders.get()
+        for number, target, data in damages:
+            self._overwrite(folder, number, target, data)
+        run = view(folder, **limits)
+        if os.environ.get("KEEP") and run.complaint():
+            shutil.copytree(folder, f"{folder}-{RUNS[0]}")
+        for number, target, _ in damages:
+            self._overwrite(folder, number, target, self.files[number][target])
+        self.folders.put(folder)
+        return run
+
+    @staticmethod
+    def _overwrite(folder, number, target, data):
+        with damaged_trace.WRITING, open(os.path.join(folder, f"{number:03}", target), "wb") as file:
+            file.write(data)
+
+    @staticmethod
+    def lines(run):
+        """What was shown of each copy."""
+        found = {}
+        for line in run.lines():
+            copy = re.search(rb" h:\((\d+)\) ", line)
+            found.setdefault(copy and int(copy[1]), []).append(line)
+        return found
+
+    @staticmethod
+    def of(number, lines):
+        """The lines of the undamaged trace, as those of a copy."""
+        return [line.replace(b"h:(0)", b"h:(%d)" % number) for line in lines]
+
+    @staticmethod
+    def said(run, number):
+        """The messages that name a copy."""
+        return "\n".join(line for line in run.talk.splitlines() if f"/{number:03}'" in line)
+
+
 # ---- truncated ----
 
+# As many as have their own messages, of 20 that are said. Where there is an index, it has one, too, as have packets of
+# metadata.
+AT_ONCE, AT_ONCE_TWO = range(10, 28), range(10, 19)
 
-def truncated_stream(whole, stream, cut):
-    """A stream's file ends at a byte."""
+
+def cut_of(whole, stream, cut):
+    """What is shown of a stream that ends at a byte, and whether a packet ends there."""
     name = f"stream_{stream}"
-    path = damaged(f"cut-{stream}-{cut}", whole.files, **{name: whole.files[name][:cut]})
     packets = whole.trace.files[stream].packets
     gone = {}
     for number, (begin, ends) in enumerate(packets):
@@ -186,65 +252,130 @@ def truncated_stream(whole, stream, cut):
         size = (packets[number + 1][0] if number < 2 else len(whole.files[name])) - begin
         if there < size * 8:
             gone[number] = sum(1 for end in ends[1:] if end <= there) if there >= ends[0] else 0
-    run = view(path)
     boundary = cut == len(whole.files[name]) or any(cut == begin for begin, _ in packets)
-    wanted = whole.without(stream, gone)
-    what = f"stream_{stream} cut at byte {cut}"
+    return whole.without(stream, gone), boundary
+
+
+def cut_says(stream, talk):
+    """Does a message name stream, packet and offset?"""
+    return f"stream_{stream}" in talk and "packet" in talk and re.search(r"offset|byte", talk)
+
+
+def differ(found, wanted):
+    return (
+        f"{len(found)} lines, wanted {len(wanted)}; absent: {[line for line in wanted if line not in found][:2]!r}, "
+        f"too many: {[line for line in found if line not in wanted][:2]!r}"
+    )
+
+
+def truncated_stream(whole, stream, cut):
+    """A stream's file ends at a byte, and this is all that is wrong: the exit status."""
+    name = f"stream_{stream}"
+    path = damaged(f"cut-{stream}-{cut}", whole.files, **{name: whole.files[name][:cut]})
+    wanted, boundary = cut_of(whole, stream, cut)
+    run = view(path)
     why = run.complaint((0, 2) if boundary else (2,))
     if not why and run.lines() != wanted:
-        found = run.lines()
-        why = (
-            f"{len(found)} lines, wanted {len(wanted)}; absent: {[line for line in wanted if line not in found][:2]!r}, "
-            f"too many: {[line for line in found if line not in wanted][:2]!r}"
-        )
-    if not why and not boundary and not (names(run, name, "packet") and re.search(r"offset|byte", run.talk)):
+        why = differ(run.lines(), wanted)
+    if not why and not boundary and not cut_says(stream, run.talk):
         why = "the message names not stream, packet and offset"
     if why:
-        bad(what, run, why)
+        bad(f"{name} cut at byte {cut}", run, why)
     shutil.rmtree(path)
+
+
+def truncated_streams(whole, copies, stream, cuts):
+    """A stream of each copy ends at another byte."""
+    name = f"stream_{stream}"
+    each = dict(zip(copies.numbers, cuts))
+    run = copies.show([(copy, name, copies.files[copy][name][:cut]) for copy, cut in each.items()])
+    why, shown = run.complaint((0, 2)), copies.lines(run)
+    boundaries = 0
+    for copy in copies.numbers:
+        wanted, boundary = cut_of(whole, stream, each[copy]) if copy in each else (whole.lines, True)
+        boundaries += boundary
+        found, wanted = shown.get(copy, []), copies.of(copy, wanted)
+        if not why and found != wanted:
+            why = f"copy {copy}: {differ(found, wanted)}"
+        if not why and not boundary and not cut_says(stream, copies.said(run, copy)):
+            why = f"copy {copy}: the message names not stream, packet and offset"
+    if not why and boundaries < len(copies.numbers) and run.status != 2:
+        why = f"exit status {run.status}, wanted 2"
+    if why:
+        bad(f"{name} cut at bytes {each}", run, why)
+
+
+def edges(whole, stream):
+    """Where something else begins, and beside it: packets, their heads' ends, records."""
+    packets, size = whole.trace.files[stream].packets, len(whole.files[f"stream_{stream}"])
+    marks = {0, size}
+    for begin, ends in packets:
+        marks.update((begin, *(begin + -(-end // 8) for end in ends)))
+    return sorted({mark + by for mark in marks for by in (-1, 0, 1)} & set(range(size + 1)))
+
+
+def groups(things, number):
+    things = list(things)
+    return [things[at : at + number] for at in range(0, len(things), number)]
 
 
 def truncated():
     """Every file at every byte."""
-    for whole in (Whole("le"), Whole("be", indexed=False)):
+    for order, indexed in (("le", True), ("be", False)):
+        whole = Whole(order, indexed=indexed)
+        numbers = AT_ONCE_TWO if indexed else AT_ONCE
+        copies = Copies(f"cut-{order}", numbers, order, indexed=indexed)
         for stream in range(3):
+            pool(lambda cut, w=whole, s=stream: truncated_stream(w, s, cut), edges(whole, stream))
             pool(
-                lambda cut, w=whole, s=stream: truncated_stream(w, s, cut),
-                range(len(whole.files[f"stream_{stream}"]) + 1),
+                lambda cuts, w=whole, c=copies, s=stream: truncated_streams(w, c, s, cuts),
+                groups(range(len(whole.files[f"stream_{stream}"]) + 1), len(numbers)),
             )
 
     for packetised in (False, True):
         whole = Whole("le", packetised)
+        copies = Copies(f"metadata-{packetised}", AT_ONCE_TWO, "le", packetised)
 
-        def metadata(cut, whole=whole):
-            path = damaged(
-                f"cut-metadata-{packetised}-{cut}", whole.files, metadata=whole.files["metadata"][:cut]
+        def metadata(cuts, whole=whole, copies=copies):
+            each = dict(zip(copies.numbers, cuts))
+            run = copies.show(
+                [(copy, "metadata", copies.files[copy]["metadata"][:cut]) for copy, cut in each.items()]
             )
-            run = view(path)
-            why = run.complaint()
-            if not why and run.status == 0 and run.lines() != whole.lines:
-                why = "exit status 0, but not everything is shown"
-            if not why and run.status == 2 and "metadata" not in run.talk:
-                why = "the message does not name the metadata"
+            why, shown = run.complaint((0, 2)), copies.lines(run)
+            for copy in copies.numbers:
+                said = copies.said(run, copy)
+                if not why and not said and shown.get(copy, []) != copies.of(copy, whole.lines):
+                    why = f"copy {copy}: no message, but not everything is shown"
+                if not why and said and ("metadata" not in said or run.status != 2):
+                    why = f"copy {copy}: exit status {run.status}, and it is not the metadata that are named"
+            # What is said of metadata comes first; those that end behind a block have messages of streams only.
+            if why and "more damaged places" in run.talk and len(cuts) > 1:
+                half = len(cuts) // 2
+                metadata(cuts[:half])
+                return metadata(cuts[half:])
             if why:
-                bad(f"metadata ({'packets' if packetised else 'text'}) cut at byte {cut}", run, why)
-            shutil.rmtree(path)
+                bad(f"metadata ({'packets' if packetised else 'text'}) cut at bytes {each}", run, why)
+            return None
 
-        pool(metadata, range(0, len(whole.files["metadata"]), 3 if packetised else 1))
+        size = len(copies.files[AT_ONCE_TWO[0]]["metadata"])
+        # One is whole: where nothing can be read, only the first one is named.
+        pool(metadata, groups(range(0, size, 3 if packetised else 1), len(AT_ONCE_TWO) - 1))
 
     whole = Whole("le")
+    copies = Copies("cut-index", AT_ONCE)
+    target = "index/stream_0.idx"
 
-    def index(cut):
-        path = damaged(
-            f"cut-index-{cut}", whole.files, index__stream_0_idx=whole.files["index/stream_0.idx"][:cut]
-        )
-        run = view(path)
-        why = run.complaint() or (run.lines() != whole.lines and "a damaged index must not hide an event")
+    def index(cuts):
+        each = dict(zip(copies.numbers, cuts))
+        run = copies.show([(copy, target, copies.files[copy][target][:cut]) for copy, cut in each.items()])
+        why, shown = run.complaint(), copies.lines(run)
+        for copy in copies.numbers:
+            if not why and shown.get(copy, []) != copies.of(copy, whole.lines):
+                why = f"copy {copy}: a damaged index must not hide an event"
         if why:
-            bad(f"index cut at byte {cut}", run, why)
-        shutil.rmtree(path)
+            bad(f"index cut at bytes {each}", run, why)
 
-    pool(index, range(len(whole.files["index/stream_0.idx"])))
+    pool(index, groups(range(len(whole.files[target])), len(AT_ONCE)))
 
 
 # ---- bit flips ----
@@ -255,10 +386,8 @@ def flips():
     seed, total = int(os.environ.get("SEED", random.getrandbits(32))), int(os.environ.get("FLIPS", 100000))
     print(f"flips: SEED={seed} FLIPS={total}", flush=True)
     rng = random.Random(seed)
-    base = os.path.join(FOLDER, "flips")
     whole = Whole("le")
-    marker = b"h:(0)"
-    copies = [damaged_trace.files(damaged_trace.make("le", copy), rng.random() < 0.5) for copy in range(100)]
+    copies = Copies("flips", range(100), packetised=lambda: rng.random() < 0.5)
     batches, done = [], 0
     while done < total:
         batch = []
@@ -267,7 +396,7 @@ def flips():
             target = rng.choice(
                 ("metadata", "metadata", "stream_0", "stream_1", "stream_2", "stream_2", "index/stream_0.idx")
             )
-            data = bytearray(copies[copy][target])
+            data = bytearray(copies.files[copy][target])
             # In the heads of packets more often than where only values are.
             for _ in range(number):
                 at = rng.randrange(len(data)) if rng.random() < 0.7 else rng.randrange(min(len(data), 120))
@@ -276,57 +405,32 @@ def flips():
             done += number
         batches.append(batch)
 
-    # Two sets of whole copies, of which each batch damages a file of each.
-    folders = queue.Queue()
-    for name in ("a", "b"):
-        for copy, contents in enumerate(copies):
-            damaged_trace.write(os.path.join(f"{base}-{name}", f"{copy:03}"), contents)
-        folders.put(f"{base}-{name}")
-
-    def overwrite(folder, copy, target, data):
-        with damaged_trace.WRITING, open(os.path.join(folder, f"{copy:03}", target), "wb") as file:
-            file.write(data)
-
     def one(number):
-        folder = folders.get()
-        for copy, target, data in batches[number]:
-            overwrite(folder, copy, target, data)
-        run = view(folder)
-        why = run.complaint()
-        if not why:
-            found = {}
-            for line in run.lines():
-                found.setdefault(line.split(b") ", 1)[0].split(b" ")[-1], []).append(line)
-            for copy, target, _ in batches[number]:
-                if target == "metadata":
-                    continue
-                key = b"h:(%d" % copy
-                have = found.get(key, [])
-                wanted = (
-                    whole.lines
-                    if target.startswith("index")
-                    else [
-                        line
-                        for stream in range(3)
-                        if target != f"stream_{stream}"
-                        for packet in whole.of(stream)
-                        for line in packet
-                    ]
+        run = copies.show(batches[number])
+        why, shown = run.complaint(), copies.lines(run)
+        for copy, target, _ in batches[number]:
+            if why or target == "metadata":
+                continue
+            wanted = copies.of(
+                copy,
+                whole.lines
+                if target.startswith("index")
+                else [
+                    line
+                    for stream in range(3)
+                    if target != f"stream_{stream}"
+                    for packet in whole.of(stream)
+                    for line in packet
+                ],
+            )
+            have = set(shown.get(copy, []))
+            if not set(wanted) <= have:
+                why = (
+                    f"copy {copy}, {target} damaged: another stream's records are not shown: "
+                    f"{[line for line in wanted if line not in have][:1]!r}"
                 )
-                wanted = [line.replace(marker, key + b")") for line in wanted]
-                if not set(wanted) <= set(have):
-                    why = (
-                        f"copy {copy}, {target} damaged: another stream's records are not shown: "
-                        f"{[line for line in wanted if line not in have][:1]!r}"
-                    )
-                    break
         if why:
             bad(f"flips, batch {number}", run, why)
-            if os.environ.get("KEEP"):
-                shutil.copytree(folder, f"{base}-failed-{number}")
-        for copy, target, _ in batches[number]:
-            overwrite(folder, copy, target, copies[copy][target])
-        folders.put(folder)
 
     pool(one, range(len(batches)))
     print(f"flips: {done} in {len(batches)} times 100 traces", flush=True)

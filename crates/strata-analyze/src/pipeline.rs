@@ -549,4 +549,6 @@ pub fn threads() -> usize {
 }
 
 #[cfg(test)]
+mod queue_tests;
+#[cfg(test)]
 mod tests;

@@ -23,6 +23,8 @@
 
 mod clock;
 mod csv;
+#[cfg(test)]
+mod csv_tests;
 mod escape;
 mod format;
 mod head;
@@ -58,7 +60,8 @@ use crate::debug_info::{Place, Source};
 
 use clock::ClockText;
 use csv::Columns;
-use line::{Piece, Sink};
+use line::Piece;
+pub(crate) use line::Sink;
 use part::part_fields;
 use plan::{ClassPlan, PacketPlan, PartPlan, Table};
 use shown::{Masked, Shown};
