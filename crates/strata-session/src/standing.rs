@@ -472,10 +472,10 @@ impl<'a> Standing<'a> {
                 .map(|all| ChannelSlots { all, channel: channel.name.clone() }),
         });
         let mut layer = self.maker.make(channel.layer, &options, &context, notify)?;
-        // The options have the rules and the contexts.
         check_lacks(channel.layer, &*layer, &wanted)?;
-        if !wanted.besides_rules().is_empty() {
-            layer.change(&wanted)?;
+        // The kernel's begins with nothing; the options of applications have rules and contexts.
+        if channel.layer == LayerOf::Kernel || !wanted.besides_rules().is_empty() {
+            layer.change(&wanted).map_err(of_plan)?;
         }
         let (of, name) = (channel.layer, channel.name.clone());
         Ok((Made { layer: of, channel: name, wanted, options, is_paused: false }, layer))
