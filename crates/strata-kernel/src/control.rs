@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use strata_abi::kernel::{Control, Syscall, ON, ON_TRACKED, SWITCHES, SYSCALLS};
+use strata_abi::kernel::{Control, Syscall, ON, ON_TRACKED, SWITCHES, SYSCALLS, TRACK_GENERATION};
 
 /// A map's value, mapped.
 #[derive(Debug)]
@@ -61,7 +61,17 @@ impl Shared {
         let memory = unsafe { Mapped::new(fd, "control") }?;
         let mut taken = vec![false; SWITCHES];
         taken[OF_ALL as usize] = true;
-        Ok(Arc::new(Shared { memory, taken: Mutex::new(taken), on: AtomicU8::new(ON) }))
+        let shared = Shared { memory, taken: Mutex::new(taken), on: AtomicU8::new(ON) };
+        // Where another process had begun.
+        if shared.get().tracked.load(Ordering::Relaxed) & !(1 << TRACK_GENERATION) != 0 {
+            shared.on.store(ON | ON_TRACKED, Ordering::Relaxed);
+        }
+        Ok(Arc::new(shared))
+    }
+
+    /// Is anything recorded?
+    pub(crate) fn records(&self) -> bool {
+        self.get().on[OF_ALL as usize].load(Ordering::Relaxed) != 0
     }
 
     /// What the programs see.
@@ -103,6 +113,14 @@ impl Switch {
         Switch { shared: Arc::clone(shared), at: at as u32 }
     }
 
+    /// That of a program which another process has attached, as it is; `None`: somebody has it.
+    pub(crate) fn retake(shared: &Arc<Shared>, at: u32) -> Option<Switch> {
+        let mut taken = shared.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_taken = taken.get_mut(at as usize).filter(|taken| !**taken)?;
+        *is_taken = true;
+        Some(Switch { shared: Arc::clone(shared), at })
+    }
+
     /// In [`Control::on`].
     pub(crate) fn at(&self) -> u32 {
         self.at
@@ -140,6 +158,19 @@ impl Calls {
     pub(crate) fn new(fd: BorrowedFd<'_>) -> Result<Calls, Reason> {
         // SAFETY: .data.syscalls is a table of structures of so many words.
         unsafe { Mapped::new(fd, "syscalls") }.map(Calls)
+    }
+
+    /// What is in it.
+    pub(crate) fn table(&self) -> Box<Table> {
+        let mut table = Box::new([Syscall::default(); SYSCALLS as usize]);
+        // SAFETY: mapped, aligned to a page, and as long as self; all of it is atomic.
+        let memory = unsafe { self.0 .0.as_ref() };
+        for (to, words) in table.iter_mut().zip(memory) {
+            let words = words.each_ref().map(|word| word.load(Ordering::SeqCst));
+            // SAFETY: both are integers without padding, of the same size.
+            *to = unsafe { std::mem::transmute::<[u32; WORDS], Syscall>(words) };
+        }
+        table
     }
 
     /// Makes what differs between the two what `to` says. What is known of a call is there before its flags say

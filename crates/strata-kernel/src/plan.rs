@@ -53,12 +53,12 @@ pub(crate) enum Constant {
 /// What a pair of programs for system calls can do, whichever calls are in its table.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
-    entry: Compiled,
-    exit: Compiled,
-    has_entry: bool,
-    has_exit: bool,
+    pub(crate) entry: Compiled,
+    pub(crate) exit: Compiled,
+    pub(crate) has_entry: bool,
+    pub(crate) has_exit: bool,
     /// Calls may have [`CALL_MEMORY`].
-    reads_again: bool,
+    pub(crate) reads_again: bool,
 }
 
 /// All that is to be recorded.
@@ -177,7 +177,7 @@ impl Unit {
         };
         Key {
             object: self.object,
-            programs: self.programs.clone(),
+            programs: self.programs.iter().map(|name| (*name).to_owned()).collect(),
             event: self.event,
             payload,
             target: self.target.clone(),

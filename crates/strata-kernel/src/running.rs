@@ -14,7 +14,7 @@ use strata_abi::kernel::Event;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Key {
     pub(crate) object: Object,
-    pub(crate) programs: Vec<&'static str>,
+    pub(crate) programs: Vec<String>,
     /// Without its switch.
     pub(crate) event: Event,
     /// Of a payload; see [`crate::plan::Constant`].

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::io::Write;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use strata_ctf::walk::{Record, Walker};
 use strata_kernel::catalog::Catalog;
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::{
-    syscalls, Contexts, Error, Follow, KernelEvent, KernelSession, Problem, SelectedEvent, Spec,
-    Tracked,
+    syscalls, Contexts, Error, Follow, Keeping, Kept, KernelEvent, KernelSession, Pins, Problem,
+    SelectedEvent, Spec, Tracked,
 };
 use strata_model::{ByteOrder, StreamClass};
 use strata_ring::{Channel, LossMode};
@@ -86,7 +86,7 @@ fn spec(events: Vec<SelectedEvent>, follow: Follow) -> Spec {
 
 /// `None`, and says why, where the kernel cannot be recorded.
 fn begin(spec: Spec) -> Option<KernelSession> {
-    match KernelSession::begin(spec, &mut |_| std::ops::ControlFlow::Continue(())) {
+    match KernelSession::begin(spec, None, &mut |_| std::ops::ControlFlow::Continue(())) {
         Ok(session) => {
             assert_eq!(session.problems(), [] as [Problem; 0]);
             Some(session)
@@ -387,6 +387,86 @@ impl Drop for Folder {
 }
 
 /// Those who are tracked, in all ways of saying it, changed while two processes go on with the same work.
+/// This thread has a tree of files of its own: what it mounts goes with it.
+fn mount_for_itself() -> bool {
+    use rustix::mount::{mount_change, MountPropagationFlags};
+    // SAFETY: nobody else uses this thread's working folder.
+    let alone = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS) };
+    alone.is_ok()
+        && mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).is_ok()
+}
+
+/// What a session leaves that goes without a word records on, and another one has all of it, once.
+#[test]
+fn session_that_is_gone_records_on_and_is_taken_up_as_it_was_and_no_other_way() {
+    let _alone = alone();
+    let events = || vec![call("getppid"), tracepoint("sched", "sched_process_exit")];
+    let noted: Arc<Mutex<Option<Kept>>> = Arc::default();
+    let keeping = || {
+        let (noted, name) = (Arc::clone(&noted), format!("test.record.{}", std::process::id()));
+        let note = move |kept: &Kept| {
+            *noted.lock().unwrap() = Some(kept.clone());
+            Ok(())
+        };
+        let pins = Pins::open(&name, "c").map(Arc::new);
+        pins.map(|pins| Keeping { pins, note: Box::new(note) })
+    };
+    if !mount_for_itself() {
+        return eprintln!("skip: only root may mount");
+    }
+    let keeping_first = match keeping() {
+        Ok(keeping) => keeping,
+        Err(error) => return eprintln!("skip: {error}"),
+    };
+    let run = || spec(events(), Follow::Everyone);
+    let begun = KernelSession::begin(run(), Some(keeping_first), &mut |_| {
+        std::ops::ControlFlow::Continue(())
+    });
+    let mut session = match begun {
+        Ok(session) => session,
+        Err(error @ (Error::Rights { .. } | Error::NoBtf)) => return eprintln!("skip: {error}"),
+        Err(error) => panic!("{error}"),
+    };
+    session.start();
+    let calls = |child: &mut std::process::Child| assert!(child.wait().unwrap().success());
+    calls(&mut child_process().spawn().unwrap());
+    // As of a process that was killed: nothing of it is undone.
+    std::mem::forget(session);
+    let mut while_gone = child_process().spawn().unwrap();
+    calls(&mut while_gone);
+    let kept = || noted.lock().unwrap().clone().unwrap();
+    let other = Spec { nr_subbufs: 4, ..run() };
+    let error = KernelSession::take_up(&other, kept(), keeping().unwrap()).unwrap_err();
+    assert!(error.to_string().contains("it was made with"), "{error}");
+    let mut session = KernelSession::take_up(&run(), kept(), keeping().unwrap()).unwrap();
+    assert_eq!(session.attached(), 3);
+    let mut channel = session.take_channel().unwrap();
+    // The same events are wanted: their programs stay.
+    let programs = session.programs();
+    session.change(events(), &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    assert_eq!(session.programs(), programs);
+    calls(&mut child_process().spawn().unwrap());
+    // And no more.
+    session.change(vec![call("getppid")], &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    session.stop();
+    let_programs_end();
+    let records = read(&mut channel, &session.classes().stream_class());
+    let of = |name: &str, tid: u32| records[name].iter().filter(|one| one.0 == tid).count();
+    let mut tids: Vec<u32> = records["syscall_entry_getppid"].iter().map(|one| one.0).collect();
+    tids.sort_unstable();
+    tids.dedup();
+    let whole = tids.iter().filter(|tid| of("syscall_entry_getppid", **tid) >= CALLS);
+    let whole: Vec<u32> = whole.copied().collect();
+    assert_eq!(whole.len(), 3, "children with all of their calls");
+    for tid in whole {
+        assert_eq!(of("syscall_entry_getppid", tid), CALLS);
+        assert_eq!(of("syscall_exit_getppid", tid), CALLS);
+    }
+    assert!(of("sched_process_exit", while_gone.id()) == 1);
+    session.teardown();
+    assert!(!strata_kernel::pinned().unwrap().iter().any(|name| name.contains("test.record")));
+}
+
 #[test]
 fn only_who_is_tracked_is_recorded() {
     use std::os::unix::process::CommandExt;

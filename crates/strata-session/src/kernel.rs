@@ -84,6 +84,8 @@ struct Attached {
     as_lttng: bool,
     /// When recording began, if the streams are to begin then \[ns\].
     span_from: Option<u64>,
+    /// Of each stream, how many discarded records the traces of a killed session tell of.
+    told: Vec<u64>,
     /// Of the session's memory, the rings'.
     _memory: Share,
 }
@@ -138,13 +140,30 @@ impl KernelLayer {
             stop.flow()
         };
         let of_others = is_of_others(&spec);
-        let session = KernelSession::begin(spec, &mut progress).map_err(failed)?;
+        let mut before = None;
+        let session = match &context.kept {
+            None => KernelSession::begin(spec, None, &mut progress),
+            Some(kept) => {
+                before = kept.before();
+                kept.keeping().and_then(|keeping| match &before {
+                    Some(noted) => KernelSession::take_up(&spec, noted.kernel.clone(), keeping),
+                    None => KernelSession::begin(spec, Some(keeping), &mut progress),
+                })
+            }
+        };
+        let session = session.map_err(failed)?;
         if stop.flow().is_break() {
             Detaching::begin(session);
             return Err(stopped());
         }
         layer.remarks.extend(session.remark().map(str::to_owned));
-        let attached = Attached::new(session, asked, context, of_others)?;
+        let mut attached = Attached::new(session, asked, context, of_others)?;
+        // A flight recorder has given nothing back.
+        if let (Some(noted), Some(channel), false) = (&before, &mut attached.channel, options.hold)
+        {
+            attached.told = noted.pass_written(channel);
+        }
+        attached.session.note_classes().map_err(failed)?;
         layer.given = rules.into_iter().map(|rule| rule.text).collect();
         layer.attached = Some(attached);
         layer.context = Some(Arc::clone(context));
@@ -256,6 +275,7 @@ impl Layer for KernelLayer {
             trace: attached.trace.clone(),
             kinds: Some(kinds),
             span_from: attached.span_from,
+            told: std::mem::take(&mut attached.told),
             not_run: Arc::clone(&attached.not_run),
             dump_stream: channel.nr_streams().into(),
             dumped: statedump::Dump::default(),
@@ -432,6 +452,7 @@ impl Attached {
             session,
             as_lttng,
             span_from: None,
+            told: Vec::new(),
             _memory: memory,
         })
     }
