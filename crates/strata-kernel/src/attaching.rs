@@ -28,6 +28,8 @@ pub(crate) struct Attaching<'p> {
     pub(crate) progress: &'p mut dyn FnMut(Progress) -> ControlFlow<()>,
     pub(crate) running: Vec<Running>,
     pub(crate) flow: ControlFlow<()>,
+    /// Does it take another one's place?
+    asks: &'p dyn Fn(&Unit) -> bool,
     done: usize,
     total: usize,
     refused: Vec<(Fallback, Key)>,
@@ -50,6 +52,7 @@ impl<'p> Attaching<'p> {
         classes: &'p Classes,
         limits: &'p Limits,
         progress: &'p mut dyn FnMut(Progress) -> ControlFlow<()>,
+        asks: &'p dyn Fn(&Unit) -> bool,
     ) -> Attaching<'p> {
         Attaching {
             shared,
@@ -58,6 +61,7 @@ impl<'p> Attaching<'p> {
             progress,
             running: Vec::new(),
             flow: ControlFlow::Continue(()),
+            asks,
             done: 0,
             total: 0,
             refused: Vec::new(),
@@ -90,7 +94,11 @@ impl<'p> Attaching<'p> {
 
     fn job(&self, unit: Unit, key: Option<Key>) -> Job {
         let key = key.unwrap_or_else(|| unit.key());
-        Job { unit, key, switch: Switch::take(self.shared) }
+        let switch = Switch::take(self.shared);
+        if (self.asks)(&unit) {
+            switch.wait_to_ask();
+        }
+        Job { unit, key, switch }
     }
 
     fn add(&mut self, job: Job, outcome: Result<Loaded, Reason>) {

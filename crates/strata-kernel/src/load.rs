@@ -3,12 +3,12 @@
 use crate::contexts::Contexts;
 use crate::error::{Error, Reason};
 use crate::object::Object;
-use crate::pins::{Pins, SHARED};
+use crate::pins::{info, Pins, SHARED};
 use libbpf_rs::{MapCore, MapHandle, MapMut, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel};
 use libbpf_sys as sys;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use strata_abi::kernel;
 use strata_ring::{Attr, LossMode, StreamLayout};
@@ -193,6 +193,25 @@ impl Loader {
     /// A shared map, once an object that has it is loaded.
     pub(crate) fn shared(&self, name: &str) -> Option<BorrowedFd<'_>> {
         self.shared.get(name).map(AsFd::as_fd)
+    }
+
+    /// Makes the only value of a shared map zeroes.
+    pub(crate) fn clear(&self, name: &str) {
+        let Some(fd) = self.shared(name) else { return };
+        let info: std::io::Result<sys::bpf_map_info> = info(fd);
+        let bytes = info.map_or(0, |info| (info.value_size as usize).next_multiple_of(8));
+        let (key, zeroes) = (0u32, vec![0u8; bytes]);
+        if bytes > 0 {
+            // SAFETY: a key and a value of the map's sizes, which live longer than the call.
+            unsafe {
+                sys::bpf_map_update_elem(
+                    fd.as_raw_fd(),
+                    std::ptr::from_ref(&key).cast(),
+                    zeroes.as_ptr().cast(),
+                    u64::from(sys::BPF_ANY),
+                )
+            };
+        }
     }
 
     /// Opens an object; of its programs only those that `wanted` names are loaded.

@@ -27,7 +27,7 @@ const OURS: &str = "strata";
 const MAGIC: u32 = 0xcafe_4a11;
 
 /// Maps that are made once, by the first object that has them.
-pub(crate) const SHARED: [&str; 8] = [
+pub(crate) const SHARED: [&str; 9] = [
     "contexts",
     "rings",
     ".data.control",
@@ -36,6 +36,7 @@ pub(crate) const SHARED: [&str; 8] = [
     ".rodata.sizes",
     "scratches",
     "slots",
+    "told",
 ];
 
 /// The folder of one channel, held open.

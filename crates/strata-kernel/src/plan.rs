@@ -332,9 +332,12 @@ impl Planner {
         }
         let fits = |group: &Group| group.fits(&call, &entry, &exit);
         let current = self.at.get(place as usize).copied().flatten();
+        // One that moves goes to programs that are attached behind those that it comes from.
+        let is_behind =
+            |group: &Group| fits(group) && (current.is_none() || group.running.is_none());
         let at = current
             .filter(|at| self.groups.get(*at).is_some_and(fits))
-            .or_else(|| self.groups.iter().position(fits));
+            .or_else(|| self.groups.iter().position(is_behind));
         let at = at.unwrap_or_else(|| {
             self.groups.push(Group::new());
             self.groups.len() - 1

@@ -1,6 +1,6 @@
 //! A recording of the kernel's events: begun, started, stopped, taken down.
 
-use crate::attach::Attached;
+use crate::attach::{Attached, Target};
 use crate::attaching::{unpin, Attaching};
 use crate::capability::{Capabilities, Capability};
 use crate::classes::Classes;
@@ -14,17 +14,20 @@ use crate::limits::{fit_buffers, holds_twice, Limits};
 use crate::load::{quiet, Loader};
 use crate::object::Object;
 use crate::pins::{info, Pins};
-use crate::plan::{plan, stream_class, Plan, Unit};
-use crate::running::{Detacher, Running, RunningCalls};
+use crate::plan::{plan, stream_class, Constant, Plan, Unit};
+use crate::running::{Detacher, Running, RunningCalls, Turns};
 use crate::track::{track, Tracked};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use strata_abi::kernel::Event;
+use std::time::Duration;
+use strata_abi::kernel::{
+    Event, Syscall, CALL_ENTRY, CALL_EXIT, CALL_MOVES, ON_ASKS, ON_TELLS, SYSCALLS,
+};
 use strata_ring::{stream_layout, Attr, Channel, LossMode, Mapping, Publish};
 
 /// One event, and what of it is recorded.
@@ -59,12 +62,15 @@ pub struct Spec {
     pub contexts: Contexts,
 }
 
+/// Keeps what makes a session again, outside of it.
+pub type Note = Box<dyn FnMut(&Kept) -> io::Result<()> + Send>;
+
 /// Has what is in the kernel stay there when this process is killed.
 pub struct Keeping {
     /// Where.
     pub pins: Arc<Pins>,
     /// Notes what makes the session again; before what is new is recorded.
-    pub note: Box<dyn FnMut(&Kept) -> io::Result<()> + Send>,
+    pub note: Note,
 }
 
 impl std::fmt::Debug for Keeping {
@@ -133,6 +139,15 @@ pub struct KernelSession {
     /// Of events whose programs did not run, of programs that record no more.
     nested: u64,
     keeping: Option<Keeping>,
+    /// The number of the last change in which programs took the places of others, as long as they are there.
+    replaced: Option<u64>,
+}
+
+/// Programs that take the places of others.
+struct Replacing {
+    number: u64,
+    /// Of events, the numbers of their classes.
+    ids: HashSet<u32>,
 }
 
 /// The rings of a session, and what its programs share.
@@ -202,6 +217,7 @@ impl KernelSession {
             records: false,
             nested: 0,
             keeping,
+            replaced: None,
         };
         let (change, _) = session.attach(planned, &limits, progress);
         session.note(&change.new)?;
@@ -256,11 +272,37 @@ impl KernelSession {
             records,
             nested: kept.nested,
             keeping: Some(keeping),
+            replaced: None,
         };
+        session.end_change();
         session.forget_others();
         // What was noted makes the same again.
         let _ = session.note(&[]);
         Ok(session)
+    }
+
+    /// The one in which it was killed: either all or nothing of it has happened.
+    fn end_change(&mut self) {
+        let control = self.shared.get();
+        if control.changing.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let has_turned = control.turn.load(Ordering::SeqCst) != 0;
+        for one in &mut self.running {
+            match (one.switch.role(), &mut one.calls, has_turned) {
+                (ON_TELLS, None, true) | (ON_ASKS, _, false) => one.switch.set(false, true),
+                (ON_TELLS, Some(calls), true) => {
+                    calls.memory.drop_moved();
+                    calls.table = calls.memory.table();
+                }
+                _ => {}
+            }
+            if let Some(calls) = &mut one.calls {
+                calls.memory.set_moves(|_| false);
+                calls.table = calls.memory.table();
+            }
+        }
+        self.shared.end_turns(0);
     }
 
     /// What was pinned of programs that nobody has noted: they were never switched on, or are off for good.
@@ -322,6 +364,7 @@ impl KernelSession {
         events: Vec<SelectedEvent>,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<(), Error> {
+        self.settle();
         let calls = self.running.iter().filter_map(|one| one.calls.as_ref());
         let calls = calls.map(|calls| (&*calls.table, &*calls.held));
         let mut class = self.classes.stream_class();
@@ -338,7 +381,10 @@ impl KernelSession {
         };
         if flow.is_break() || is_refused || noted.is_err() {
             unpin(self.loader.pins(), change.new.iter());
-            self.detacher.detach(change.new);
+            if let Some(Replacing { number, .. }) = change.replacing {
+                self.shared.end_turns(number);
+            }
+            self.detacher.detach(change.new, None);
             noted?;
             return Err(match refused.into_iter().next() {
                 Some(Problem { event, reason }) if flow.is_continue() => {
@@ -389,16 +435,106 @@ impl KernelSession {
             });
             same.map(|index| kept[index] = true).is_none()
         };
-        let units: Vec<Unit> = units.into_iter().filter(is_new).collect();
-        let mut attaching = Attaching::new(&self.shared, &self.classes, limits, progress);
+        let mut units: Vec<Unit> = units.into_iter().filter(is_new).collect();
+        let replacing = self.begin_replacing(&kept, &mut units);
+        let asks = |unit: &Unit| match (&replacing, &unit.constant) {
+            (None, _) => false,
+            (Some(_), Constant::Syscalls(..)) => true,
+            (Some(replacing), _) => replacing.ids.contains(&unit.event.id),
+        };
+        let mut attaching = Attaching::new(&self.shared, &self.classes, limits, progress, &asks);
         attaching.run(&mut self.loader, &mut self.loaded, units);
         let Attaching { running: new, flow, .. } = attaching;
-        (Change { kept, tables, new, problems }, flow)
+        (Change { kept, tables, new, problems, replacing }, flow)
+    }
+
+    /// What runs and is to make room tells from now on, before anything else is attached to the same events: who comes
+    /// behind it asks. Not probes of programs: of these, who is attached last runs first.
+    fn begin_replacing(&mut self, kept: &[bool], units: &mut [Unit]) -> Option<Replacing> {
+        if !self.records {
+            return None;
+        }
+        let is_probe = |target: &Target| matches!(target, Target::Uprobe { .. });
+        let (mut ids, mut moves) = (HashSet::new(), vec![false; SYSCALLS as usize]);
+        for unit in units.iter() {
+            let Constant::Syscalls(table, _) = &unit.constant else {
+                let is_same = |(one, kept): (&Running, &bool)| {
+                    !kept && one.calls.is_none() && one.key.event.id == unit.event.id
+                };
+                let mut running = self.running.iter().zip(kept);
+                if !is_probe(&unit.target) && running.any(is_same) {
+                    ids.insert(unit.event.id);
+                }
+                continue;
+            };
+            let is_on = |call: &Syscall| call.flags & (CALL_ENTRY | CALL_EXIT) != 0;
+            for (place, _) in table.iter().enumerate().filter(|(_, call)| is_on(call)) {
+                let mut pairs = self.running.iter().filter_map(|one| one.calls.as_ref());
+                moves[place] |= pairs.any(|calls| is_on(&calls.table[place]));
+            }
+        }
+        if ids.is_empty() && !moves.contains(&true) {
+            return None;
+        }
+        for unit in units {
+            let Constant::Syscalls(table, _) = &mut unit.constant else { continue };
+            for (call, _) in table.iter_mut().zip(&moves).filter(|(_, moves)| **moves) {
+                call.flags |= CALL_MOVES;
+            }
+        }
+        let number = self.shared.begin_turns();
+        for (one, kept) in self.running.iter().zip(kept) {
+            match &one.calls {
+                Some(calls) => {
+                    calls.memory.set_moves(|place| moves[place]);
+                    one.switch.tell();
+                }
+                None if !kept && ids.contains(&one.key.event.id) => one.switch.tell(),
+                None => {}
+            }
+        }
+        Some(Replacing { number, ids })
+    }
+
+    /// Until those that made room in the change before are gone: else three would run for one event.
+    fn settle(&mut self) {
+        let Some(number) = self.replaced.take() else { return };
+        while self.detacher.left() > 0 {
+            // Time: between two looks; the kernel takes some 50 ms for each.
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // Until no program runs that had begun by then: MEMBARRIER_CMD_GLOBAL.
+        // SAFETY: no memory is involved.
+        let _ = unsafe { libc::syscall(libc::SYS_membarrier, 1, 0, 0) };
+        self.shared.end_turns(number);
+        for calls in self.running.iter().filter_map(|one| one.calls.as_ref()) {
+            calls.memory.set_moves(|_| false);
+        }
     }
 
     /// Switches everything over at once.
     fn commit(&mut self, change: Change) {
-        let Change { kept, tables, new, problems } = change;
+        let Change { kept, tables, mut new, problems, replacing } = change;
+        if let Some(Replacing { ids, .. }) = &replacing {
+            // What was told before somebody asked was of events that are over.
+            self.loader.clear("told");
+            for one in new.iter_mut().filter(|one| one.refused.is_none()) {
+                match &mut one.calls {
+                    Some(calls) => {
+                        // Whether it moves is no part of the table.
+                        calls.table.iter_mut().for_each(|call| call.flags &= !CALL_MOVES);
+                        one.switch.ask();
+                    }
+                    None if ids.contains(&one.key.event.id) => one.switch.ask(),
+                    None => {}
+                }
+            }
+            self.shared.turn();
+        }
+        let has_room = |one: &Running| match &replacing {
+            Some(Replacing { ids, .. }) => one.calls.is_some() || ids.contains(&one.key.event.id),
+            None => false,
+        };
         let mut tables = tables.into_iter();
         let mut gone = Vec::new();
         let (mut stay, records) = (Vec::with_capacity(kept.len() + new.len()), self.records);
@@ -422,10 +558,15 @@ impl KernelSession {
                 stay.push(one);
                 continue;
             }
-            one.switch.set(false, records);
+            // Who has made room goes on telling.
+            if !has_room(&one) {
+                one.switch.set(false, records);
+            }
             // The same event with another filter goes on without a gap.
             if let (true, Some(new)) = (records, by_id.remove(&one.key.event.id)) {
-                new.switch.set(true, true);
+                if !has_room(new) {
+                    new.switch.set(true, true);
+                }
             }
             if records {
                 self.nested += one.not_run().saturating_sub(one.not_run_before);
@@ -433,13 +574,15 @@ impl KernelSession {
             gone.push(one);
         }
         if records {
-            new.iter().for_each(|one| one.switch.set(true, true));
+            new.iter().filter(|one| !has_room(one)).for_each(|one| one.switch.set(true, true));
         }
         stay.extend(new);
         (self.running, self.problems) = (stay, problems);
         self.problems.extend(Attaching::problems(&self.running));
         unpin(self.loader.pins(), gone.iter());
-        self.detacher.detach(gone);
+        self.replaced = replacing.map(|one| one.number);
+        let turns = self.replaced.map(|number| Turns(Arc::clone(&self.shared), number));
+        self.detacher.detach(gone, turns);
     }
 
     /// Records from now on; again, if it was stopped.
@@ -663,6 +806,7 @@ struct Change {
     tables: Vec<(Box<Table>, Vec<String>)>,
     new: Vec<Running>,
     problems: Vec<Problem>,
+    replacing: Option<Replacing>,
 }
 
 /// Processes to be followed that are not there.
