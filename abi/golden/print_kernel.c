@@ -19,6 +19,9 @@ static void constants(void)
 	CONSTANT(STRATA_ABI_KERNEL_SWITCHES);
 	CONSTANT(STRATA_ABI_KERNEL_ON);
 	CONSTANT(STRATA_ABI_KERNEL_ON_TRACKED);
+	CONSTANT(STRATA_ABI_KERNEL_ON_TELLS);
+	CONSTANT(STRATA_ABI_KERNEL_ON_ASKS);
+	CONSTANT(STRATA_ABI_KERNEL_TOLD_WORDS);
 	CONSTANT(STRATA_ABI_KERNEL_TRACK_PID);
 	CONSTANT(STRATA_ABI_KERNEL_TRACK_UID);
 	CONSTANT(STRATA_ABI_KERNEL_TRACK_GID);
@@ -99,6 +102,7 @@ static void constants(void)
 	CONSTANT(STRATA_ABI_KERNEL_CALL_NOT_ZERO);
 	CONSTANT(STRATA_ABI_KERNEL_CALL_ENTRY);
 	CONSTANT(STRATA_ABI_KERNEL_CALL_EXIT);
+	CONSTANT(STRATA_ABI_KERNEL_CALL_MOVES);
 	CONSTANT(STRATA_ABI_KERNEL_NO_ID);
 }
 
@@ -115,7 +119,8 @@ static void control(void)
 	FIELD(strata_abi_kernel_control, tracked);
 	FIELD(strata_abi_kernel_control, following);
 	FIELD(strata_abi_kernel_control, tracer);
-	FIELD(strata_abi_kernel_control, reserved0);
+	FIELD(strata_abi_kernel_control, changing);
+	FIELD(strata_abi_kernel_control, turn);
 	FIELD(strata_abi_kernel_control, unreadable);
 	FIELD(strata_abi_kernel_control, cut);
 	FIELD(strata_abi_kernel_control, unread);

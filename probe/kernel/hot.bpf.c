@@ -20,6 +20,8 @@ char LICENSE[] SEC("license") = "GPL";
 	{                                                     \
 		if (strata_passes_early(0, NULL, NULL))       \
 			body_##name(ctx);                     \
+		else                                          \
+			strata_rejected();                    \
 		return 0;                                     \
 	}                                                     \
 	STRATA_BODY int BPF_PROG(body_##name, ##args)

@@ -67,6 +67,14 @@ struct {
 	__uint(value_size, STRATA_FOLLOW_WORDS * sizeof(uint32_t));
 } followed SEC(".maps");
 
+/* Of whose event somebody said that it is recorded; while programs change. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(uint32_t));
+	__uint(value_size, STRATA_ABI_KERNEL_TOLD_WORDS * sizeof(uint32_t));
+} told SEC(".maps");
+
 #define STRATA_ONCE(type, x) (*(const volatile type *)&(x))
 
 #endif /* STRATA_KERNEL_MAPS_BPF_H */

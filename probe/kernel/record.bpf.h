@@ -12,22 +12,11 @@
 #include "follow.bpf.h"
 #include "filter.bpf.h"
 #include "track.bpf.h"
+#include "turn.bpf.h"
 #include "context.bpf.h"
 
 /* What this program records. */
 const volatile struct strata_abi_kernel_event event SEC(".rodata.event");
-
-/* Whether it records the current process now. The verifier knows the place. */
-STRATA_INLINE int strata_is_on(void)
-{
-	uint32_t at = event.switch_at;
-	uint8_t on;
-
-	if (at >= STRATA_ABI_KERNEL_SWITCHES)
-		return 0;
-	on = STRATA_ONCE(uint8_t, control.on[at]);
-	return on == STRATA_ABI_KERNEL_ON || on && strata_is_tracked();
-}
 
 /*
  * Each source is compiled twice. In the objects for events with early tests (STRATA_KERNEL_EARLY) a program makes
@@ -41,6 +30,46 @@ STRATA_INLINE int strata_is_on(void)
 #define STRATA_BODY	STRATA_INLINE
 #define STRATA_IS_EARLY 0
 #endif
+
+/* The verifier knows the place. */
+STRATA_INLINE uint32_t strata_switch(void)
+{
+	uint32_t at = event.switch_at;
+
+	return at < STRATA_ABI_KERNEL_SWITCHES ? STRATA_ONCE(uint8_t, control.on[at]) : 0;
+}
+
+#define STRATA_HAS_TURNS(on) ((on) & (STRATA_ABI_KERNEL_ON_TELLS | STRATA_ABI_KERNEL_ON_ASKS))
+
+/* Of a switch that says more than on and off. Who tells says so in any case. */
+static __attribute__((noinline)) int strata_is_on_now(uint32_t on)
+{
+	if (STRATA_HAS_TURNS(on) && !strata_has_turn(on))
+		return 0;
+	if (!(on & STRATA_ABI_KERNEL_ON))
+		return 0;
+	return !(on & STRATA_ABI_KERNEL_ON_TRACKED) || strata_is_tracked();
+}
+
+/* Whether it records the current process now. */
+STRATA_INLINE int strata_is_on(void)
+{
+	uint32_t on = strata_switch();
+
+	return on == STRATA_ABI_KERNEL_ON || on && strata_is_on_now(on);
+}
+
+/* Its early tests reject the event: who asks is told all the same, and has asked. */
+STRATA_INLINE void strata_rejected(void)
+{
+	uint32_t on;
+
+	if (!STRATA_IS_EARLY || !STRATA_ONCE(uint16_t, control.changing))
+		return;
+	on = strata_switch();
+	if (STRATA_HAS_TURNS(on))
+		strata_has_turn(on);
+}
 
 /* @which: of event.filter. */
 STRATA_INLINE bool strata_passes_early(uint64_t which, strata_filter_argument *argument,

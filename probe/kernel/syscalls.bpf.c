@@ -108,6 +108,43 @@ STRATA_INLINE void find(struct call *call, uint64_t nr, int returns)
 	call->syscall = &syscalls[index];
 }
 
+/* As strata_is_on_now(), of the call at hand: @which 0 at its entry, 1 at its exit. */
+static __attribute__((noinline)) int is_on_now(const unsigned long long *context, uint32_t on,
+					       uint32_t which)
+{
+	struct call call;
+
+	if (STRATA_HAS_TURNS(on)) {
+		if (which)
+			find(&call, ((const struct pt_regs *)context[0])->orig_ax,
+			     (int64_t)context[1] != NO_CALL);
+		else
+			find(&call, context[1], 0);
+		if (!(call.syscall->flags & STRATA_ABI_KERNEL_CALL_MOVES))
+			on &= ~(STRATA_ABI_KERNEL_ON_TELLS | STRATA_ABI_KERNEL_ON_ASKS);
+	}
+	return on && strata_is_on_now(on);
+}
+
+STRATA_INLINE int is_on(const unsigned long long *context, uint32_t which)
+{
+	uint32_t on = strata_switch();
+
+	return on == STRATA_ABI_KERNEL_ON || on && is_on_now(context, on, which);
+}
+
+/* See strata_rejected(). */
+STRATA_INLINE void rejected(const unsigned long long *context, uint32_t which)
+{
+	uint32_t on;
+
+	if (!STRATA_IS_EARLY || !STRATA_ONCE(uint16_t, control.changing))
+		return;
+	on = strata_switch();
+	if (STRATA_HAS_TURNS(on))
+		is_on_now(context, on, which);
+}
+
 /* i386's are 32 bits of other registers. */
 STRATA_INLINE void read_arguments(const struct pt_regs *regs, uint64_t argument[6])
 {
@@ -586,7 +623,7 @@ STRATA_BODY int record_entry(const unsigned long long *context)
 	struct strata_record r;
 	struct call call;
 
-	if (!strata_is_on())
+	if (!is_on(context, 0))
 		return 0;
 	find(&call, context[1], 0);
 	if (!(call.syscall->flags & STRATA_ABI_KERNEL_CALL_ENTRY) ||
@@ -629,7 +666,7 @@ STRATA_BODY int record_exit(const unsigned long long *context)
 	struct strata_record r;
 	struct call call;
 
-	if (!strata_is_on())
+	if (!is_on(context, 1))
 		return 0;
 	find_exit(&call, context);
 	if (!(call.syscall->flags & STRATA_ABI_KERNEL_CALL_EXIT) ||
@@ -660,7 +697,7 @@ static __attribute__((noinline)) int record_unread_only(const unsigned long long
 {
 	struct call call;
 
-	if (strata_is_on())
+	if (is_on(context, 1))
 		find_exit(&call, context);
 	return 0;
 }
@@ -670,6 +707,8 @@ int strata_sys_enter(unsigned long long *context)
 {
 	if (strata_passes_early(0, entry_argument, context))
 		record_entry(context);
+	else
+		rejected(context, 0);
 	return 0;
 }
 
@@ -680,5 +719,7 @@ int strata_sys_exit(unsigned long long *context)
 		record_exit(context);
 	else if (event.reads_again && strata_current()->bpf_storage)
 		record_unread_only(context);
+	else
+		rejected(context, 1);
 	return 0;
 }

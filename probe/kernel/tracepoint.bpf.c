@@ -107,5 +107,7 @@ int strata_tracepoint(const char *context)
 {
 	if (strata_passes_early(0, NULL, NULL))
 		record(context);
+	else
+		strata_rejected();
 	return 0;
 }

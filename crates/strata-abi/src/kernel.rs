@@ -2,7 +2,7 @@
 //!
 //! Plain memory, written by the tracer before the programs run, but for the counters of [`Control`].
 
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicU8};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8};
 
 /// Behind each stream in a value of the map `rings` \[byte\].
 pub const SLACK: u32 = 4096;
@@ -41,6 +41,12 @@ pub const SWITCHES: usize = 8128;
 pub const ON: u8 = 1;
 /// In [`Control::on`], with [`ON`]: of processes that are tracked only.
 pub const ON_TRACKED: u8 = 2;
+/// It runs first of two, and says whether it has recorded the event.
+pub const ON_TELLS: u8 = 4;
+/// It records what the other one has not.
+pub const ON_ASKS: u8 = 8;
+/// Words of the map `told`.
+pub const TOLD_WORDS: usize = (4_194_304 + 8192) / 32;
 /// Kind of [`Track`], and its bit in [`Control::tracked`]: the process.
 pub const TRACK_PID: u16 = 0;
 /// The real user.
@@ -86,8 +92,10 @@ pub struct Control {
     pub following: AtomicU32,
     /// The tracer's process id.
     pub tracer: AtomicU32,
-    /// Zero.
-    pub reserved0: u32,
+    /// 1: there are programs with [`ON_TELLS`].
+    pub changing: AtomicU16,
+    /// 1: those with [`ON_ASKS`] record, and those with [`ON_TELLS`] do not.
+    pub turn: AtomicU16,
     /// Fields in user memory that could not be read.
     pub unreadable: AtomicU64,
     /// Texts longer than [`TEXT_MAX`].
@@ -106,7 +114,8 @@ impl Default for Control {
             tracked: AtomicU32::new(0),
             following: AtomicU32::new(0),
             tracer: AtomicU32::new(0),
-            reserved0: 0,
+            changing: AtomicU16::new(0),
+            turn: AtomicU16::new(0),
             unreadable: AtomicU64::new(0),
             cut: AtomicU64::new(0),
             unread: AtomicU64::new(0),
@@ -337,6 +346,8 @@ pub const CALL_NOT_ZERO: u32 = 8;
 pub const CALL_ENTRY: u32 = 16;
 /// [`Syscall::flags`]: its exit is recorded.
 pub const CALL_EXIT: u32 = 32;
+/// Another pair of programs takes it over, or has had it.
+pub const CALL_MOVES: u32 = 64;
 /// [`Syscall::entry_id`], [`Syscall::exit_id`]: none.
 pub const NO_ID: u32 = u32::MAX;
 

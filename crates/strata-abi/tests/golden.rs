@@ -103,7 +103,8 @@ fn user_mirror() -> String {
 fn kernel_mirror() -> String {
     let mut out = String::new();
     constants!(out, kernel, "STRATA_ABI_KERNEL_", SLACK PAYLOAD_MAX TEXT_MAX PARTS_MAX TESTS_MAX EARLY_MAX
-        SYSCALLS COMPAT COMPAT_UNKNOWN UNKNOWN SWITCHES ON ON_TRACKED TRACK_PID
+        SYSCALLS COMPAT COMPAT_UNKNOWN UNKNOWN SWITCHES ON ON_TRACKED ON_TELLS ON_ASKS
+        TOLD_WORDS TRACK_PID
         TRACK_UID TRACK_GID TRACK_NAME TRACK_CGROUP TRACK_PREFIXES TRACK_GENERATION TRACK_MAX TRACK_LEVELS
         CONTEXT_PID CONTEXT_PPID CONTEXT_PROCNAME CONTEXT_UID CONTEXT_GID CONTEXT_PRIO CONTEXT_CGROUP CONTEXT_STACK CONTEXT_USER_STACK
         STACK_FRAMES CONTEXT_MAX
@@ -114,9 +115,9 @@ fn kernel_mirror() -> String {
         ARG_OPTION ARG_POLL ARG_SET ARG_EVENTS ARG_MESSAGES ARG_LAYOUT ARG_MEMORY
         MEMORY_MAX NAME_MAX ELEMENTS_MAX POLL_MAX OPTION_MAX LAYOUTS PIECES_MAX PIECE_MAX
         CALL_UNKNOWN CALL_MEMORY CALL_INTERRUPTED CALL_NOT_ZERO CALL_ENTRY
-        CALL_EXIT NO_ID);
+        CALL_EXIT CALL_MOVES NO_ID);
     layout!(out, "strata_abi_kernel_track", kernel::Track, kind generation bytes reserved value);
-    layout!(out, "strata_abi_kernel_control", kernel::Control, tracked following tracer reserved0
+    layout!(out, "strata_abi_kernel_control", kernel::Control, tracked following tracer changing turn
         unreadable cut unread reserved on);
     layout!(out, "strata_abi_kernel_part", kernel::Part, kind scale offset bytes index
         addend);

@@ -242,6 +242,13 @@ impl Desk {
         }))
     }
 
+    /// Keeps this text, should it be killed.
+    pub fn keep(&self, kind: &str, text: &str) -> io::Result<()> {
+        // One at a time: they are made under one name.
+        let _kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        self.listener.claim().keep(kind, text)
+    }
+
     /// So that it can be made again, should it be killed. Until it has ended.
     fn keep_plan(&self) {
         let (Ok(mut plan), Ok(look)) = (self.controls.plan(), self.controls.look()) else { return };

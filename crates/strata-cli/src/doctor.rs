@@ -28,6 +28,7 @@ pub fn run(flags: &DoctorFlags) -> Result<u8> {
         }
     }
     findings.push(sessions());
+    findings.push(kept());
     let text = match flags.json {
         true => format!("{:#}\n", to_json(&findings)),
         false => to_text(&findings, io::stdout().is_terminal()),
@@ -99,6 +100,40 @@ fn of_left(left: &[Left]) -> Finding {
     }
 }
 
+/// What sessions have pinned in the kernel that do not run any more.
+fn kept() -> Finding {
+    let what = "kept in the kernel".to_owned();
+    let (state, detail, remedy) = match unowned() {
+        Ok(names) if names.is_empty() => {
+            (State::Good, "nothing of sessions that do not run".to_owned(), None)
+        }
+        Ok(names) => {
+            let all = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>();
+            let more = if names.len() > NAMES_MAX { ", …" } else { "" };
+            let remedy = "`strata start NAME` goes on with a session that was killed; `strata doctor --clean` removes \
+                          all of this";
+            (
+                State::Limited,
+                format!("still recorded, of sessions that do not run: {}{more}", all.join(", ")),
+                Some(remedy.to_owned()),
+            )
+        }
+        Err(error) => (State::Limited, format!("{error:#}"), None),
+    };
+    Finding { what, state, detail, remedy }
+}
+
+/// Sessions that have something pinned in the kernel, and do not run.
+fn unowned() -> Result<Vec<String>> {
+    let mut names = strata_session::pinned()?;
+    if !names.is_empty() {
+        let run: Vec<String> =
+            Folder::open()?.entries()?.into_iter().map(|entry| entry.name).collect();
+        names.retain(|name| !run.contains(name));
+    }
+    Ok(names)
+}
+
 /// Removes it; what to say of each.
 fn clean_up() -> Result<Vec<String>> {
     let folder = match Folder::open() {
@@ -117,6 +152,13 @@ fn clean_up() -> Result<Vec<String>> {
             Err(ControlError::Exists { .. }) => {}
             Err(error) => return Err(error.into()),
         }
+    }
+    for name in unowned()? {
+        let number = strata_session::remove_pinned(&name)?;
+        let things = counted(number as u64, "thing");
+        said.push(format!(
+            "removed of session '{name}', which does not run: {things} in the kernel"
+        ));
     }
     Ok(said)
 }

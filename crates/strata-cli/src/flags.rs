@@ -657,7 +657,6 @@ impl RecordFlags {
                 probes: self.probe.clone(),
                 rules: self.kernel.clone(),
                 filter: self.filter.clone(),
-                rule_filters: Vec::new(),
                 all_processes: self.all_processes,
                 as_lttng: self.lttng_env,
                 contexts: Contexts::parse(&self.kernel_context)?,

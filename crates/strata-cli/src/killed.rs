@@ -149,6 +149,8 @@ pub fn written(folder: &Folder, name: &str) -> Result<String> {
 pub fn remove(folder: &Folder, name: &str) -> Result<String> {
     let output = of_left(folder, name).ok().and_then(|kept| kept.plan.output);
     let kinds = folder.remove(name)?;
+    // After its files: with them, nobody else takes it up.
+    strata_session::remove_pinned(name)?;
     let traces = match output.filter(|path| path.exists()) {
         Some(path) => {
             format!("; what it had written is in {}", shell_word(&path.display().to_string()))

@@ -10,16 +10,16 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use anyhow::{bail, Context as _, Result};
 use serde_json::{json, Map, Value};
-use strata_control::{ask, Claim, ControlError, Folder, Request, SLOTS};
+use strata_control::{ask, Claim, ControlError, Folder, Request, KERNEL, SLOTS};
 use strata_session::plan::{Change, Plan, PLAN_BYTES_MAX};
 use strata_session::report::Notice;
 use strata_session::stop::Stop;
-use strata_session::{controls, standing, Slots};
+use strata_session::{controls, standing, KernelKept, Slots};
 
 use crate::background::{self, Desk, LOOK_PERIOD};
 use crate::flags::sessions::{
@@ -75,7 +75,14 @@ pub fn done(answer: &AnswerFlags, name: &str, facts: Map<String, Value>, text: S
 pub fn create(flags: &CreateFlags) -> Result<u8> {
     let mut plan = Plan::new(flags.snapshot, flags.output.as_deref().map(absolute).transpose()?);
     (plan.subbuf_size, plan.num_subbuf) = (flags.subbuf_size, flags.num_subbuf);
+    plan.keep = flags.keep;
     plan.check()?;
+    if flags.keep && !rustix::process::geteuid().is_root() {
+        bail!(
+            "--keep: what goes on recording in the kernel is root's. Run this as root, or leave --keep out: programs' \
+             records are kept in any case"
+        );
+    }
     match flags.of_session {
         true => {
             background::leave_terminal();
@@ -123,12 +130,19 @@ fn stand(
     begun: Option<&OnceLock<Result<(), String>>>,
 ) -> Result<u8> {
     let name = claim.name().to_owned();
+    if plan.keep {
+        strata_session::prepare_pins()?;
+    }
     let before = claim.kept(SLOTS).unwrap_or_default();
     let slots = claim.begin(SLOTS).ok().map(|file| Slots::new(file, &before));
+    let of_kernel = claim.kept(KERNEL).unwrap_or_default();
     let stop = Stop::on_signals()?;
     stop.outlive_others()?;
     let (controls, orders) = controls();
     let desk = Desk::open(claim, background::Of::Plan, controls.clone(), &stop, group.as_deref())?;
+    let keeper = Arc::clone(&desk);
+    let write = move |text: &str| keeper.keep(KERNEL, text);
+    let kept = plan.keep.then(|| KernelKept::new(&name, &of_kernel, Box::new(write)));
     let mut hear = |notice| {
         let weight = match notice {
             Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
@@ -156,7 +170,7 @@ fn stand(
             };
             thread::Builder::new().name("strata-start".to_owned()).spawn_scoped(scope, begin)?;
         }
-        let result = standing::stand(&name, plan, &stop, &orders, slots, &mut hear);
+        let result = standing::stand(&name, plan, &stop, &orders, slots, kept, &mut hear);
         // Who asks now is told that it is over, and does not wait.
         drop(orders);
         desk.close();

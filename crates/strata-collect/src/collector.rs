@@ -116,6 +116,12 @@ impl Collector {
         self.streams.iter_mut().for_each(|track| track.span_from(begin));
     }
 
+    /// Goes on with streams whose records another trace has up to now: of each, how many of those that were discarded it
+    /// tells of. Must have happened before the first packet is written.
+    pub fn go_on(&mut self, told: &[u64]) {
+        self.streams.iter_mut().zip(told).for_each(|(track, told)| track.go_on(*told));
+    }
+
     /// What all streams span, if they were told to, once this has finished \[ns\].
     #[must_use]
     pub fn span(&self) -> Option<(u64, u64)> {

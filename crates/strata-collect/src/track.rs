@@ -88,7 +88,7 @@ pub(crate) struct Track {
     from: Option<u64>,
     /// See [`Track::of_snapshot`].
     is_of_snapshot: bool,
-    /// What was discarded before a snapshot's first packet.
+    /// What was discarded before a snapshot's first packet, or is told by the trace before this one.
     before: u64,
 }
 
@@ -101,6 +101,11 @@ impl Track {
     /// The same for a snapshot, which begins with what is there: what was before it is not told as absent.
     pub(crate) fn of_snapshot(cpu: u32, subbuf_bytes: u64, flushed_outside: bool) -> Self {
         Self { is_of_snapshot: true, ..Self::new(cpu, subbuf_bytes, flushed_outside) }
+    }
+
+    /// Goes on where another trace has ended, which tells of so many discarded records.
+    pub(crate) fn go_on(&mut self, told: u64) {
+        (self.before, self.discarded) = (told, told);
     }
 
     /// The packet of this plan is about to be written: what a snapshot's first one counts was before it.

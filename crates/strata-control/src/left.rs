@@ -18,14 +18,16 @@ use crate::name::is_name;
 pub const PLAN: &str = "plan";
 /// Where programs hold its records.
 pub const SLOTS: &str = "slots";
-/// One of the two, before it is whole.
+/// What it has in the kernel, which goes on recording when it is killed.
+pub const KERNEL: &str = "kernel";
+/// One of these, before it is whole.
 const NEW: &str = "new";
 /// All kinds of files that a session has; the lock is the last that goes.
-const KINDS: [&str; 6] = [PLAN, SLOTS, NEW, "sock", LOG, LOCK];
+const KINDS: [&str; 7] = [PLAN, SLOTS, KERNEL, NEW, "sock", LOG, LOCK];
 const LOG: &str = "log";
 const LOCK: &str = "lock";
 /// Of one file \[byte\].
-const TEXT_BYTES_MAX: u64 = 2 << 20;
+const TEXT_BYTES_MAX: u64 = 32 << 20;
 
 /// What is there of a session that does not run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,15 +1,16 @@
 //! Programs attached, and detached again.
 //!
-//! A program is attached as long as a file descriptor of this process says so: nothing is pinned, and a
-//! process that is killed leaves nothing behind.
+//! A program is attached as long as a file descriptor of this process says so: a process that is killed leaves nothing
+//! behind, unless it was asked to (pins.rs).
 
 use crate::elf::Binary;
 use crate::error::Reason;
 use crate::load::{begin_listening, reason};
+use crate::pins::info;
 use libbpf_rs::{Link, Object, ProgramMut, UprobeOpts};
 use libbpf_sys::{perf_event_attr, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_TRACEPOINT};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 
 /// What a program is attached to.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,15 +38,42 @@ pub(crate) enum Target {
 /// One attached program.
 #[derive(Debug)]
 pub(crate) struct Attached {
-    link: Link,
+    link: Held,
     program: OwnedFd,
     is_iterator: bool,
 }
 
+/// What attaches a program, until it is let go of; unless it is pinned, too.
+#[derive(Debug)]
+enum Held {
+    Made(Link),
+    /// Found where another process had pinned it.
+    Found(OwnedFd),
+}
+
 impl Attached {
-    /// Its link.
-    pub(crate) fn link(&self) -> &Link {
-        &self.link
+    /// One that another process has attached.
+    pub(crate) fn found(program: OwnedFd, link: OwnedFd) -> Attached {
+        Attached { link: Held::Found(link), program, is_iterator: false }
+    }
+
+    /// Its link, if it was made here.
+    pub(crate) fn link(&self) -> Option<&Link> {
+        match &self.link {
+            Held::Made(link) => Some(link),
+            Held::Found(_) => None,
+        }
+    }
+
+    pub(crate) fn link_fd(&self) -> BorrowedFd<'_> {
+        match &self.link {
+            Held::Made(link) => link.as_fd(),
+            Held::Found(fd) => fd.as_fd(),
+        }
+    }
+
+    pub(crate) fn program(&self) -> BorrowedFd<'_> {
+        self.program.as_fd()
     }
 
     /// Whether it is run by reading, not by events.
@@ -55,21 +83,8 @@ impl Attached {
 
     /// How often it was not run because it, or one of type tp, was running on that CPU already.
     pub(crate) fn nested(&self) -> u64 {
-        let mut info = libbpf_sys::bpf_prog_info::default();
-        let mut bytes = size_of_val(&info) as u32;
-        // SAFETY: writes to the two local variables, no more than so many bytes.
-        let code = unsafe {
-            libbpf_sys::bpf_obj_get_info_by_fd(
-                self.program.as_raw_fd(),
-                std::ptr::from_mut(&mut info).cast(),
-                &mut bytes,
-            )
-        };
-        if code == 0 {
-            info.recursion_misses
-        } else {
-            0
-        }
+        let info: io::Result<libbpf_sys::bpf_prog_info> = info(self.program.as_fd());
+        info.map_or(0, |info| info.recursion_misses)
     }
 }
 
@@ -84,7 +99,7 @@ pub(crate) fn attach(object: &Object, target: &Target) -> Result<Vec<Attached>, 
         let link = link(&program, target).map_err(|error| reason(&error))?;
         let is_iterator = program.section().to_string_lossy().starts_with("iter/");
         let program = program.as_fd().try_clone_to_owned().map_err(|error| reason(&error))?;
-        all.push(Attached { link, program, is_iterator });
+        all.push(Attached { link: Held::Made(link), program, is_iterator });
     }
     Ok(all)
 }

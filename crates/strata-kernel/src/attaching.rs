@@ -1,17 +1,19 @@
 //! Loads and attaches what is wanted, in several threads: the verifier takes most of the time.
 
-use crate::attach::{attach, Attached};
+use crate::attach::{attach, Attached, Target};
 use crate::classes::{id_of, Classes};
-use crate::control::{Calls, Shared, Switch};
+use crate::control::{Calls, Shared, Switch, OF_ALL};
 use crate::error::Reason;
 use crate::limits::Limits;
 use crate::load::{bytes_of, Loader};
 use crate::object::Object;
+use crate::pins::Pins;
 use crate::plan::{Constant, Fallback, Unit};
 use crate::running::{Key, Running, RunningCalls};
 use crate::session::{Problem, Progress};
 use crate::syscalls;
 use libbpf_rs::MapCore;
+use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +28,8 @@ pub(crate) struct Attaching<'p> {
     pub(crate) progress: &'p mut dyn FnMut(Progress) -> ControlFlow<()>,
     pub(crate) running: Vec<Running>,
     pub(crate) flow: ControlFlow<()>,
+    /// Does it take another one's place?
+    asks: &'p dyn Fn(&Unit) -> bool,
     done: usize,
     total: usize,
     refused: Vec<(Fallback, Key)>,
@@ -48,6 +52,7 @@ impl<'p> Attaching<'p> {
         classes: &'p Classes,
         limits: &'p Limits,
         progress: &'p mut dyn FnMut(Progress) -> ControlFlow<()>,
+        asks: &'p dyn Fn(&Unit) -> bool,
     ) -> Attaching<'p> {
         Attaching {
             shared,
@@ -56,6 +61,7 @@ impl<'p> Attaching<'p> {
             progress,
             running: Vec::new(),
             flow: ControlFlow::Continue(()),
+            asks,
             done: 0,
             total: 0,
             refused: Vec::new(),
@@ -78,7 +84,7 @@ impl<'p> Attaching<'p> {
                 if outcome.is_ok() {
                     loaded.push(job.unit.object);
                 }
-                let outcome = outcome.and_then(|object| settle(&object, &job));
+                let outcome = outcome.and_then(|object| settle(&object, &job, loader.pins()));
                 self.add(job, outcome);
             }
             self.attach_others(loader, others);
@@ -88,7 +94,11 @@ impl<'p> Attaching<'p> {
 
     fn job(&self, unit: Unit, key: Option<Key>) -> Job {
         let key = key.unwrap_or_else(|| unit.key());
-        Job { unit, key, switch: Switch::take(self.shared) }
+        let switch = Switch::take(self.shared);
+        if (self.asks)(&unit) {
+            switch.wait_to_ask();
+        }
+        Job { unit, key, switch }
     }
 
     fn add(&mut self, job: Job, outcome: Result<Loaded, Reason>) {
@@ -154,7 +164,7 @@ impl<'p> Attaching<'p> {
                 if is_over.load(Ordering::Relaxed) {
                     break;
                 }
-                let outcome = outcome.and_then(|object| settle(&object, &job));
+                let outcome = outcome.and_then(|object| settle(&object, &job, loader.pins()));
                 if done.send((job, outcome)).is_err() {
                     break;
                 }
@@ -182,7 +192,7 @@ impl<'p> Attaching<'p> {
         while let Some(job) = next() {
             let outcome = prepare(loader, &job)
                 .and_then(|open| loader.load(open))
-                .and_then(|object| settle(&object, &job));
+                .and_then(|object| settle(&object, &job, loader.pins()));
             self.add(job, outcome);
         }
     }
@@ -200,14 +210,67 @@ impl<'p> Attaching<'p> {
     }
 }
 
-fn settle(object: &libbpf_rs::Object, job: &Job) -> Result<Loaded, Reason> {
+fn settle(
+    object: &libbpf_rs::Object,
+    job: &Job,
+    pins: Option<&Arc<Pins>>,
+) -> Result<Loaded, Reason> {
     let mut calls = None;
     if matches!(job.unit.constant, Constant::Syscalls(..)) {
         let map = object.maps().find(|map| map.name() == ".data.syscalls");
         let map = map.ok_or_else(|| Reason("they have no table of system calls".into()))?;
         calls = Some(Calls::new(map.as_fd())?);
     }
-    Ok(Loaded(attach(object, &job.unit.target)?, calls))
+    let attached = attach(object, &job.unit.target)?;
+    if let Some(pins) = pins {
+        let pinned = pin(object, &attached, job, pins);
+        pinned.map_err(|error| Reason(format!("it cannot be pinned (--keep): {error}")))?;
+    }
+    Ok(Loaded(attached, calls))
+}
+
+/// What another process needs to go on with these programs. Who fails leaves names that nobody has noted.
+fn pin(
+    object: &libbpf_rs::Object,
+    attached: &[Attached],
+    job: &Job,
+    pins: &Pins,
+) -> io::Result<()> {
+    let at = job.switch.at();
+    if at == OF_ALL || matches!(job.unit.target, Target::Uprobe { .. }) {
+        return Err(io::Error::other("there are too many programs, or it is a probe of a program"));
+    }
+    unpin_one(pins, at, attached.len());
+    for map in object.maps() {
+        let name = map.name().to_string_lossy().into_owned();
+        match name.as_str() {
+            ".rodata.event" => pins.pin(&format!("e{at}"), map.as_fd())?,
+            ".data.syscalls" => pins.pin(&format!("t{at}"), map.as_fd())?,
+            _ => {}
+        }
+    }
+    for (number, one) in attached.iter().enumerate() {
+        pins.pin(&format!("p{at}-{number}"), one.program())?;
+        pins.pin(&format!("l{at}-{number}"), one.link_fd())?;
+    }
+    Ok(())
+}
+
+/// These are kept no more: they go when nobody here has them.
+pub(crate) fn unpin<'r>(pins: Option<&Arc<Pins>>, gone: impl Iterator<Item = &'r Running>) {
+    let Some(pins) = pins else { return };
+    for one in gone.filter(|one| one.switch.at() != OF_ALL) {
+        unpin_one(pins, one.switch.at(), one.attached.len());
+    }
+}
+
+fn unpin_one(pins: &Pins, at: u32, nr_programs: usize) {
+    for number in 0..nr_programs {
+        pins.unpin(&format!("l{at}-{number}"));
+        pins.unpin(&format!("p{at}-{number}"));
+    }
+    pins.unpin(&format!("e{at}"));
+    pins.unpin(&format!("t{at}"));
 }
 
 fn prepare(loader: &Loader, job: &Job) -> Result<libbpf_rs::OpenObject, Reason> {

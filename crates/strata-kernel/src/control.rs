@@ -7,7 +7,10 @@ use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use strata_abi::kernel::{Control, Syscall, ON, ON_TRACKED, SWITCHES, SYSCALLS};
+use strata_abi::kernel::{
+    Control, Syscall, CALL_ENTRY, CALL_EXIT, CALL_MOVES, ON, ON_ASKS, ON_TELLS, ON_TRACKED,
+    SWITCHES, SYSCALLS, TRACK_GENERATION,
+};
 
 /// A map's value, mapped.
 #[derive(Debug)]
@@ -48,6 +51,8 @@ pub(crate) struct Shared {
     taken: Mutex<Vec<bool>>,
     /// What is stored to switch something on.
     on: AtomicU8,
+    /// The number of the last change in which programs took the places of others; held while roles are changed.
+    turns: Mutex<u64>,
 }
 
 /// The switch of those that none was left for.
@@ -61,7 +66,22 @@ impl Shared {
         let memory = unsafe { Mapped::new(fd, "control") }?;
         let mut taken = vec![false; SWITCHES];
         taken[OF_ALL as usize] = true;
-        Ok(Arc::new(Shared { memory, taken: Mutex::new(taken), on: AtomicU8::new(ON) }))
+        let shared = Shared {
+            memory,
+            taken: Mutex::new(taken),
+            on: AtomicU8::new(ON),
+            turns: Mutex::new(0),
+        };
+        // Where another process had begun.
+        if shared.get().tracked.load(Ordering::Relaxed) & !(1 << TRACK_GENERATION) != 0 {
+            shared.on.store(ON | ON_TRACKED, Ordering::Relaxed);
+        }
+        Ok(Arc::new(shared))
+    }
+
+    /// Is anything recorded?
+    pub(crate) fn records(&self) -> bool {
+        self.get().on[OF_ALL as usize].load(Ordering::Relaxed) != 0
     }
 
     /// What the programs see.
@@ -77,12 +97,52 @@ impl Shared {
         }
     }
 
+    /// One that runs takes another one's place, or does so no more, beside what it does else.
+    fn set_role(&self, at: u32, role: u8) {
+        if let Some(switch) = self.get().on.get(at as usize) {
+            let others = switch.load(Ordering::SeqCst) & !(ON_TELLS | ON_ASKS);
+            switch.store(others | role, Ordering::SeqCst);
+        }
+    }
+
+    /// Programs are about to take the places of others, and are not attached yet. Returns the number of this change.
+    pub(crate) fn begin_turns(&self) -> u64 {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        *turns += 1;
+        self.get().turn.store(0, Ordering::SeqCst);
+        self.get().changing.store(1, Ordering::SeqCst);
+        *turns
+    }
+
+    /// From now on they record: one store.
+    pub(crate) fn turn(&self) {
+        self.get().turn.store(1, Ordering::SeqCst);
+    }
+
+    /// Those that had to make room are gone, in the change of this number; later ones are left alone.
+    pub(crate) fn end_turns(&self, number: u64) {
+        let turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if *turns != number {
+            return;
+        }
+        for (at, switch) in (0..).zip(&self.get().on) {
+            if switch.load(Ordering::SeqCst) & (ON_TELLS | ON_ASKS) != 0 {
+                self.set_role(at, 0);
+            }
+        }
+        self.get().changing.store(0, Ordering::SeqCst);
+    }
+
     /// Whether what is on asks for those who are tracked, from now on.
     pub(crate) fn set_tracking(&self, tracking: bool) {
         let value = if tracking { ON | ON_TRACKED } else { ON };
         self.on.store(value, Ordering::Relaxed);
-        for switch in self.get().on.iter().filter(|switch| switch.load(Ordering::Relaxed) != 0) {
-            switch.store(value, Ordering::SeqCst);
+        let _turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        for switch in &self.get().on {
+            let now = switch.load(Ordering::SeqCst);
+            if now & ON != 0 {
+                switch.store(value | now & (ON_TELLS | ON_ASKS), Ordering::SeqCst);
+            }
         }
     }
 }
@@ -103,6 +163,14 @@ impl Switch {
         Switch { shared: Arc::clone(shared), at: at as u32 }
     }
 
+    /// That of a program which another process has attached, as it is; `None`: somebody has it.
+    pub(crate) fn retake(shared: &Arc<Shared>, at: u32) -> Option<Switch> {
+        let mut taken = shared.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_taken = taken.get_mut(at as usize).filter(|taken| !**taken)?;
+        *is_taken = true;
+        Some(Switch { shared: Arc::clone(shared), at })
+    }
+
     /// In [`Control::on`].
     pub(crate) fn at(&self) -> u32 {
         self.at
@@ -111,6 +179,32 @@ impl Switch {
     /// From now on. `others_go_on`: those that share it, if they do, record.
     pub(crate) fn set(&self, on: bool, others_go_on: bool) {
         self.shared.set(self.at, on || others_go_on && self.at == OF_ALL);
+    }
+}
+
+impl Switch {
+    /// Its program runs before one that takes its place.
+    pub(crate) fn tell(&self) {
+        self.shared.set_role(self.at, ON_TELLS);
+    }
+
+    /// Off, and asks already: what is told before it is on is not left for later.
+    pub(crate) fn wait_to_ask(&self) {
+        self.shared.set_role(self.at, ON_ASKS);
+    }
+
+    /// On, in another one's place as soon as it is its turn.
+    pub(crate) fn ask(&self) {
+        let on = self.shared.on.load(Ordering::Relaxed) | ON_ASKS;
+        if let Some(switch) = self.shared.get().on.get(self.at as usize) {
+            switch.store(on, Ordering::SeqCst);
+        }
+    }
+
+    /// Has it to do with another one in a change that was not brought to its end?
+    pub(crate) fn role(&self) -> u8 {
+        let on = self.shared.get().on.get(self.at as usize);
+        on.map_or(0, |on| on.load(Ordering::SeqCst) & (ON_TELLS | ON_ASKS))
     }
 }
 
@@ -142,6 +236,43 @@ impl Calls {
         unsafe { Mapped::new(fd, "syscalls") }.map(Calls)
     }
 
+    /// What is in it.
+    pub(crate) fn table(&self) -> Box<Table> {
+        let mut table = Box::new([Syscall::default(); SYSCALLS as usize]);
+        // SAFETY: mapped, aligned to a page, and as long as self; all of it is atomic.
+        let memory = unsafe { self.0 .0.as_ref() };
+        for (to, words) in table.iter_mut().zip(memory) {
+            let words = words.each_ref().map(|word| word.load(Ordering::SeqCst));
+            // SAFETY: both are integers without padding, of the same size.
+            *to = unsafe { std::mem::transmute::<[u32; WORDS], Syscall>(words) };
+        }
+        table
+    }
+
+    /// These calls move to another pair of programs, and no others.
+    pub(crate) fn set_moves(&self, moves: impl Fn(usize) -> bool) {
+        // SAFETY: mapped, aligned to a page, and as long as self; all of it is atomic.
+        let memory = unsafe { self.0 .0.as_ref() };
+        for (place, words) in memory.iter().enumerate() {
+            let flags = &words[WORDS - 1];
+            match moves(place) {
+                true => flags.fetch_or(CALL_MOVES, Ordering::SeqCst),
+                false => flags.fetch_and(!CALL_MOVES, Ordering::SeqCst),
+            };
+        }
+    }
+
+    /// Those that were to move are gone.
+    pub(crate) fn drop_moved(&self) {
+        // SAFETY: as above.
+        for words in unsafe { self.0 .0.as_ref() } {
+            let flags = &words[WORDS - 1];
+            if flags.load(Ordering::SeqCst) & CALL_MOVES != 0 {
+                flags.fetch_and(!(CALL_MOVES | CALL_ENTRY | CALL_EXIT), Ordering::SeqCst);
+            }
+        }
+    }
+
     /// Makes what differs between the two what `to` says. What is known of a call is there before its flags say
     /// that it is recorded, and stays: programs that run look at it.
     pub(crate) fn change(&mut self, from: &Table, to: &Table) {
@@ -151,9 +282,14 @@ impl Calls {
         for ((words, to), _) in memory.iter().zip(to).zip(differs).filter(|(_, differs)| *differs) {
             // SAFETY: integers without padding.
             let bytes = unsafe { bytes_of(to) };
-            for (word, bytes) in words.iter().zip(bytes.chunks_exact(4)) {
+            for (at, (word, bytes)) in words.iter().zip(bytes.chunks_exact(4)).enumerate() {
                 if let Ok(bytes) = bytes.try_into() {
-                    word.store(u32::from_ne_bytes(bytes), Ordering::SeqCst);
+                    // Whether it moves is no part of the table.
+                    let kept = match at == WORDS - 1 {
+                        true => word.load(Ordering::SeqCst) & CALL_MOVES,
+                        false => 0,
+                    };
+                    word.store(u32::from_ne_bytes(bytes) | kept, Ordering::SeqCst);
                 }
             }
         }

@@ -113,6 +113,14 @@ pub enum Error {
     /// Records of an event cannot be described.
     #[error("kernel events: {0}. Please report this, with the output of `strata list -k`")]
     Classes(#[from] strata_model::TraceError),
+    /// What is pinned in the kernel, or is to be.
+    #[error("{path}: {reason}")]
+    Pins {
+        /// Where, in the file system of BPF.
+        path: String,
+        /// What cannot be done with it, and why.
+        reason: Reason,
+    },
     /// Somebody did not want to wait for it.
     #[error("the change of kernel events was given up. What is recorded is as it was")]
     GivenUp,

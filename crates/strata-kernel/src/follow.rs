@@ -96,7 +96,8 @@ pub(crate) fn attach_and_walk(object: &libbpf_rs::Object) -> Result<Vec<Attached
 
 fn once(walk: &Attached) -> Result<(), Reason> {
     begin_listening();
-    let mut iterator = Iter::new(walk.link()).map_err(|error| reason(&error))?;
+    let Some(link) = walk.link() else { return Ok(()) };
+    let mut iterator = Iter::new(link).map_err(|error| reason(&error))?;
     let mut nothing = [0; 64];
     while iterator.read(&mut nothing).map_err(|error| reason(&error))? > 0 {}
     Ok(())

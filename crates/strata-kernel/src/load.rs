@@ -3,24 +3,15 @@
 use crate::contexts::Contexts;
 use crate::error::{Error, Reason};
 use crate::object::Object;
+use crate::pins::{info, Pins, SHARED};
 use libbpf_rs::{MapCore, MapHandle, MapMut, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel};
+use libbpf_sys as sys;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use strata_abi::kernel;
 use strata_ring::{Attr, LossMode, StreamLayout};
-
-/// Maps that are made once, by the first object that has them.
-const SHARED: [&str; 8] = [
-    "contexts",
-    "rings",
-    ".data.control",
-    "tracked",
-    "followed",
-    ".rodata.sizes",
-    "scratches",
-    "slots",
-];
 
 /// Lines that libbpf says before an error; the kernel's log is one of them, and long.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
@@ -99,6 +90,8 @@ pub(crate) struct Loader {
     shared: HashMap<&'static str, OwnedFd>,
     tracked: Option<MapHandle>,
     contexts: Contexts,
+    /// Where what is loaded is pinned.
+    pins: Option<Arc<Pins>>,
 }
 
 /// The bytes of a plain structure without padding that matters.
@@ -145,7 +138,51 @@ impl Loader {
             shared: HashMap::new(),
             tracked: None,
             contexts,
+            pins: None,
         })
+    }
+
+    /// What is loaded from now on is pinned there.
+    pub(crate) fn pin_in(&mut self, pins: Arc<Pins>) {
+        self.pins = Some(pins);
+    }
+
+    pub(crate) fn pins(&self) -> Option<&Arc<Pins>> {
+        self.pins.as_ref()
+    }
+
+    /// The maps that another process had made and pinned, each `found` if it is as it is to be.
+    ///
+    /// # Errors
+    /// [`Error::Pins`].
+    pub(crate) fn take_up(
+        &mut self,
+        pins: Arc<Pins>,
+        found: impl Fn(usize, &dyn Fn(&sys::bpf_map_info) -> bool) -> Result<Option<OwnedFd>, Error>,
+    ) -> Result<(), Error> {
+        for (at, name) in SHARED.into_iter().enumerate() {
+            let is_right = |info: &sys::bpf_map_info| match name {
+                "rings" => {
+                    info.type_ == sys::BPF_MAP_TYPE_ARRAY
+                        && (info.max_entries, info.value_size) == (self.nr_cpus, self.value_bytes)
+                        && info.map_flags & sys::BPF_F_MMAPABLE != 0
+                }
+                ".data.control" => {
+                    info.type_ == sys::BPF_MAP_TYPE_ARRAY
+                        && info.value_size as usize == size_of::<kernel::Control>()
+                        && info.map_flags & sys::BPF_F_MMAPABLE != 0
+                }
+                _ => true,
+            };
+            let Some(fd) = found(at, &is_right)? else { continue };
+            if name == "tracked" {
+                let handle = pins.map(&format!("m{at}"));
+                self.tracked = Some(handle.map_err(|error| pins.failed(name, error))?);
+            }
+            self.shared.insert(name, fd);
+        }
+        self.pins = Some(pins);
+        Ok(())
     }
 
     /// Bytes of each value of `rings`.
@@ -156,6 +193,25 @@ impl Loader {
     /// A shared map, once an object that has it is loaded.
     pub(crate) fn shared(&self, name: &str) -> Option<BorrowedFd<'_>> {
         self.shared.get(name).map(AsFd::as_fd)
+    }
+
+    /// Makes the only value of a shared map zeroes.
+    pub(crate) fn clear(&self, name: &str) {
+        let Some(fd) = self.shared(name) else { return };
+        let info: std::io::Result<sys::bpf_map_info> = info(fd);
+        let bytes = info.map_or(0, |info| (info.value_size as usize).next_multiple_of(8));
+        let (key, zeroes) = (0u32, vec![0u8; bytes]);
+        if bytes > 0 {
+            // SAFETY: a key and a value of the map's sizes, which live longer than the call.
+            unsafe {
+                sys::bpf_map_update_elem(
+                    fd.as_raw_fd(),
+                    std::ptr::from_ref(&key).cast(),
+                    zeroes.as_ptr().cast(),
+                    u64::from(sys::BPF_ANY),
+                )
+            };
+        }
     }
 
     /// Opens an object; of its programs only those that `wanted` names are loaded.
@@ -250,7 +306,12 @@ impl Loader {
         }
         if let Some(name) = SHARED.into_iter().find(|shared| *shared == name) {
             if !self.shared.contains_key(name) {
-                self.shared.insert(name, map.as_fd().try_clone_to_owned()?);
+                let fd = map.as_fd().try_clone_to_owned()?;
+                let at = SHARED.iter().position(|shared| *shared == name).unwrap_or(0);
+                if let Some(pins) = &self.pins {
+                    pins.pin(&format!("m{at}"), fd.as_fd())?;
+                }
+                self.shared.insert(name, fd);
             }
         }
         Ok(())

@@ -1,10 +1,11 @@
 //! The programs of `probe/kernel`, compiled with this crate.
 
+use serde::{Deserialize, Serialize};
 use strata_abi::kernel::Event;
 use strata_ring::LossMode;
 
 /// One source file of `probe/kernel`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Object {
     /// Which tasks are followed.
     Follow,

@@ -53,12 +53,12 @@ pub(crate) enum Constant {
 /// What a pair of programs for system calls can do, whichever calls are in its table.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
-    entry: Compiled,
-    exit: Compiled,
-    has_entry: bool,
-    has_exit: bool,
+    pub(crate) entry: Compiled,
+    pub(crate) exit: Compiled,
+    pub(crate) has_entry: bool,
+    pub(crate) has_exit: bool,
     /// Calls may have [`CALL_MEMORY`].
-    reads_again: bool,
+    pub(crate) reads_again: bool,
 }
 
 /// All that is to be recorded.
@@ -177,7 +177,7 @@ impl Unit {
         };
         Key {
             object: self.object,
-            programs: self.programs.clone(),
+            programs: self.programs.iter().map(|name| (*name).to_owned()).collect(),
             event: self.event,
             payload,
             target: self.target.clone(),
@@ -332,9 +332,12 @@ impl Planner {
         }
         let fits = |group: &Group| group.fits(&call, &entry, &exit);
         let current = self.at.get(place as usize).copied().flatten();
+        // One that moves goes to programs that are attached behind those that it comes from.
+        let is_behind =
+            |group: &Group| fits(group) && (current.is_none() || group.running.is_none());
         let at = current
             .filter(|at| self.groups.get(*at).is_some_and(fits))
-            .or_else(|| self.groups.iter().position(fits));
+            .or_else(|| self.groups.iter().position(is_behind));
         let at = at.unwrap_or_else(|| {
             self.groups.push(Group::new());
             self.groups.len() - 1

@@ -1,20 +1,21 @@
 //! Programs that are attached, and those that are being detached.
 
 use crate::attach::{Attached, Target};
-use crate::control::{Calls, Switch, Table};
+use crate::control::{Calls, Shared, Switch, Table};
 use crate::object::Object;
 use crate::plan::Held;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{channel, Sender};
+use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use strata_abi::kernel::Event;
 
 /// What makes programs the same: who wants such a thing needs no new one.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Key {
     pub(crate) object: Object,
-    pub(crate) programs: Vec<&'static str>,
+    pub(crate) programs: Vec<String>,
     /// Without its switch.
     pub(crate) event: Event,
     /// Of a payload; see [`crate::plan::Constant`].
@@ -57,26 +58,51 @@ impl Running {
 /// Detaches behind one's back: the kernel takes a grace period for each program, some 50 ms.
 #[derive(Debug, Default)]
 pub(crate) struct Detacher {
-    thread: Option<(Sender<Vec<Running>>, JoinHandle<()>)>,
+    thread: Option<(Sender<Gone>, JoinHandle<()>)>,
     left: Arc<AtomicUsize>,
 }
 
+/// Programs that go; and the change in which others took their places, if they did.
+type Gone = (Vec<Running>, Option<Turns>);
+
+/// See [`Shared::end_turns`].
+#[derive(Clone, Debug)]
+pub(crate) struct Turns(pub(crate) Arc<Shared>, pub(crate) u64);
+
+/// So long after a program was detached nobody is between it and the one behind it: a task can be preempted there, and
+/// be late. Nobody waits for it.
+const SETTLED: Duration = Duration::from_secs(1);
+
 impl Detacher {
     /// These are switched off already.
-    pub(crate) fn detach(&mut self, all: Vec<Running>) {
-        if all.is_empty() {
+    pub(crate) fn detach(&mut self, all: Vec<Running>, turns: Option<Turns>) {
+        if all.is_empty() && turns.is_none() {
             return;
         }
         let programs = all.iter().map(|one| one.attached.len()).sum();
         self.left.fetch_add(programs, Ordering::Relaxed);
         if self.thread.is_none() {
-            let (sender, receiver) = channel::<Vec<Running>>();
+            let (sender, receiver) = channel::<Gone>();
             let left = Arc::clone(&self.left);
             let work = move || {
-                for one in receiver.into_iter().flatten() {
-                    let programs = one.attached.len();
-                    drop(one);
-                    left.fetch_sub(programs, Ordering::Relaxed);
+                let mut next = receiver.recv().ok();
+                while let Some((all, turns)) = next {
+                    for one in all {
+                        let programs = one.attached.len();
+                        drop(one);
+                        left.fetch_sub(programs, Ordering::Release);
+                    }
+                    next = match turns {
+                        None => receiver.recv().ok(),
+                        Some(Turns(shared, number)) => {
+                            let next = receiver.recv_timeout(SETTLED);
+                            shared.end_turns(number);
+                            match next {
+                                Err(RecvTimeoutError::Timeout) => receiver.recv().ok(),
+                                next => next.ok(),
+                            }
+                        }
+                    };
                 }
             };
             let thread = std::thread::Builder::new().name("strata-detach".into()).spawn(work);
@@ -84,17 +110,20 @@ impl Detacher {
         }
         match &self.thread {
             // Without the thread they go here, which takes its time.
-            Some((sender, _)) => drop(sender.send(all)),
+            Some((sender, _)) => drop(sender.send((all, turns))),
             None => {
                 drop(all);
                 self.left.fetch_sub(programs, Ordering::Relaxed);
+                if let Some(Turns(shared, number)) = turns {
+                    shared.end_turns(number);
+                }
             }
         }
     }
 
     /// Programs that are attached yet.
     pub(crate) fn left(&self) -> usize {
-        self.left.load(Ordering::Relaxed)
+        self.left.load(Ordering::Acquire)
     }
 
     /// Until all are detached.

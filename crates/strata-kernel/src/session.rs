@@ -1,25 +1,33 @@
 //! A recording of the kernel's events: begun, started, stopped, taken down.
 
-use crate::attach::Attached;
-use crate::attaching::Attaching;
+use crate::attach::{Attached, Target};
+use crate::attaching::{unpin, Attaching};
 use crate::capability::{Capabilities, Capability};
 use crate::classes::Classes;
 use crate::contexts::Contexts;
-use crate::control::{Shared, Table, OF_ALL};
+use crate::control::{Calls, Shared, Switch, Table, OF_ALL};
 use crate::error::{Error, Reason};
 use crate::event::KernelEvent;
 use crate::follow::{self, Follow};
+use crate::kept::{Kept, KeptProgram, KeptUnit, Whole};
 use crate::limits::{fit_buffers, holds_twice, Limits};
 use crate::load::{quiet, Loader};
 use crate::object::Object;
-use crate::plan::{plan, stream_class, Plan, Unit};
-use crate::running::{Detacher, Running};
+use crate::pins::{info, Pins};
+use crate::plan::{plan, stream_class, Constant, Plan, Unit};
+use crate::running::{Detacher, Running, RunningCalls, Turns};
 use crate::track::{track, Tracked};
-use std::collections::HashMap;
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use std::collections::{HashMap, HashSet};
+use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::time::Duration;
+use strata_abi::kernel::{
+    Event, Syscall, CALL_ENTRY, CALL_EXIT, CALL_MOVES, ON_ASKS, ON_TELLS, SYSCALLS,
+};
 use strata_ring::{stream_layout, Attr, Channel, LossMode, Mapping, Publish};
 
 /// One event, and what of it is recorded.
@@ -52,6 +60,23 @@ pub struct Spec {
     pub follow: Follow,
     /// What their records say beside the thread.
     pub contexts: Contexts,
+}
+
+/// Keeps what makes a session again, outside of it.
+pub type Note = Box<dyn FnMut(&Kept) -> io::Result<()> + Send>;
+
+/// Has what is in the kernel stay there when this process is killed.
+pub struct Keeping {
+    /// Where.
+    pub pins: Arc<Pins>,
+    /// Notes what makes the session again; before what is new is recorded.
+    pub note: Note,
+}
+
+impl std::fmt::Debug for Keeping {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Keeping({:?})", self.pins)
+    }
 }
 
 /// How far attaching has got.
@@ -113,6 +138,23 @@ pub struct KernelSession {
     records: bool,
     /// Of events whose programs did not run, of programs that record no more.
     nested: u64,
+    keeping: Option<Keeping>,
+    /// The number of the last change in which programs took the places of others, as long as they are there.
+    replaced: Option<u64>,
+}
+
+/// Programs that take the places of others.
+struct Replacing {
+    number: u64,
+    /// Of events, the numbers of their classes.
+    ids: HashSet<u32>,
+}
+
+/// The rings of a session, and what its programs share.
+struct Ground {
+    loader: Loader,
+    shared: Arc<Shared>,
+    channel: Channel,
 }
 
 impl KernelSession {
@@ -126,24 +168,23 @@ impl KernelSession {
     /// What makes recording impossible altogether, or a filter that cannot be compiled.
     pub fn begin(
         spec: Spec,
+        keeping: Option<Keeping>,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<KernelSession, Error> {
         check()?;
         quiet();
-        let attr = Attr {
-            loss_mode: spec.loss_mode,
-            publish: Publish::ByCommit,
-            subbuf_bytes: spec.subbuf_bytes,
-            nr_subbufs: spec.nr_subbufs,
-            nr_cpus: 0,
-            start_position: 0,
-        };
+        let attr = spec.attr();
         // Before anything is loaded: what is wrong with what is asked for is said first.
         let planned = plan(spec.events, Vec::new(), std::iter::empty())?;
         let limits = Limits::raise(planned.units.len());
         let (attr, remark) = fit_buffers(&attr)?;
         let layout = stream_layout(&attr)?;
         let mut loader = Loader::new(&attr, &layout, spec.contexts)?;
+        if let Some(Keeping { pins, .. }) = &keeping {
+            // Of one that nobody can take up.
+            pins.names().iter().for_each(|name| pins.unpin(name));
+            loader.pin_in(Arc::clone(pins));
+        }
         let explained = |error| match error {
             Error::Load { what, reason } => Error::Load { what, reason: limits.explain(reason) },
             other => other,
@@ -175,10 +216,138 @@ impl KernelSession {
             detacher: Detacher::default(),
             records: false,
             nested: 0,
+            keeping,
+            replaced: None,
         };
         let (change, _) = session.attach(planned, &limits, progress);
+        session.note(&change.new)?;
         session.commit(change);
+        session.note(&[])?;
         Ok(session)
+    }
+
+    /// Goes on with what a session has in the kernel that was killed, which `kept` describes: it has recorded meanwhile,
+    /// as it was told last, and does so. Nothing is recorded of whom it has followed besides all.
+    ///
+    /// # Errors
+    /// [`Error::Pins`]: what is pinned is not what was noted, or what is asked for now. All is as it was.
+    pub fn take_up(spec: &Spec, kept: Kept, keeping: Keeping) -> Result<KernelSession, Error> {
+        check()?;
+        quiet();
+        let (attr, remark) = fit_buffers(&spec.attr())?;
+        let limits = Limits::raise(2 * kept.units.len());
+        let pins = Arc::clone(&keeping.pins);
+        kept.check(&pins, &attr, spec.contexts.bits())?;
+        let Ground { mut loader, shared, channel } =
+            Ground::found(&attr, spec.contexts, &pins, &kept)?;
+        let explained = |error| match error {
+            Error::Load { what, reason } => Error::Load { what, reason: limits.explain(reason) },
+            other => other,
+        };
+        let mut class = stream_class(spec.contexts);
+        class.events.clone_from(&kept.classes);
+        class.validate().map_err(|error| pins.failed("it cannot be taken up", error))?;
+        let mut running = Vec::with_capacity(kept.units.len());
+        for unit in &kept.units {
+            running.extend(found(unit, &pins, &shared)?);
+        }
+        // By which number the kernel knows this process.
+        let walker = follow::begin(&mut loader, &Follow::Everyone).map_err(explained)?;
+        shared.get().tracer.store(std::process::id(), Ordering::Relaxed);
+        let following = follow::attach_and_walk(&walker).map_err(explained)?;
+        let records = shared.records();
+        let mut session = KernelSession {
+            loader,
+            loaded: Vec::new(),
+            shared,
+            channel: Some(channel),
+            classes: Classes::new(class),
+            problems: Vec::new(),
+            absent: Vec::new(),
+            remark,
+            attr,
+            following,
+            running,
+            detacher: Detacher::default(),
+            records,
+            nested: kept.nested,
+            keeping: Some(keeping),
+            replaced: None,
+        };
+        session.end_change();
+        session.forget_others();
+        // What was noted makes the same again.
+        let _ = session.note(&[]);
+        Ok(session)
+    }
+
+    /// The one in which it was killed: either all or nothing of it has happened.
+    fn end_change(&mut self) {
+        let control = self.shared.get();
+        if control.changing.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let has_turned = control.turn.load(Ordering::SeqCst) != 0;
+        for one in &mut self.running {
+            match (one.switch.role(), &mut one.calls, has_turned) {
+                (ON_TELLS, None, true) | (ON_ASKS, _, false) => one.switch.set(false, true),
+                (ON_TELLS, Some(calls), true) => {
+                    calls.memory.drop_moved();
+                    calls.table = calls.memory.table();
+                }
+                _ => {}
+            }
+            if let Some(calls) = &mut one.calls {
+                calls.memory.set_moves(|_| false);
+                calls.table = calls.memory.table();
+            }
+        }
+        self.shared.end_turns(0);
+    }
+
+    /// What was pinned of programs that nobody has noted: they were never switched on, or are off for good.
+    fn forget_others(&self) {
+        let Some(Keeping { pins, .. }) = &self.keeping else { return };
+        let is_known = |name: &String| match name.split_at_checked(1) {
+            Some(("m", _)) => true,
+            Some((_, rest)) => {
+                let at = rest.split('-').next().and_then(|at| at.parse::<u32>().ok());
+                self.running.iter().any(|one| Some(one.switch.at()) == at)
+            }
+            None => false,
+        };
+        pins.names().iter().filter(|name| !is_known(name)).for_each(|name| pins.unpin(name));
+    }
+
+    /// Notes what makes this again, should this process be killed: what runs, and what is `new`.
+    ///
+    /// # Errors
+    /// [`Error::Pins`]: it cannot be noted.
+    fn note(&mut self, new: &[Running]) -> Result<(), Error> {
+        if self.keeping.is_none() {
+            return Ok(());
+        }
+        let whole = Whole {
+            attr: &self.attr,
+            contexts: self.loader.contexts().bits(),
+            nested: self.nested,
+            classes: self.classes.stream_class().events,
+        };
+        let id = |name: &str| {
+            let info: io::Result<libbpf_sys::bpf_map_info> = info(self.loader.shared(name)?);
+            info.ok().map(|info| info.id)
+        };
+        let kept = Kept::of(whole, id, self.running.iter().chain(new));
+        let Some(Keeping { pins, note }) = &mut self.keeping else { return Ok(()) };
+        note(&kept).map_err(|error| pins.failed("what is pinned cannot be noted", error))
+    }
+
+    /// The same, of classes that were added from outside.
+    ///
+    /// # Errors
+    /// [`Error::Pins`]: it cannot be noted.
+    pub fn note_classes(&mut self) -> Result<(), Error> {
+        self.note(&[])
     }
 
     /// Records these events from now on, instead of those that it did; while it records or not. Programs of events
@@ -195,6 +364,7 @@ impl KernelSession {
         events: Vec<SelectedEvent>,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<(), Error> {
+        self.settle();
         let calls = self.running.iter().filter_map(|one| one.calls.as_ref());
         let calls = calls.map(|calls| (&*calls.table, &*calls.held));
         let mut class = self.classes.stream_class();
@@ -205,8 +375,17 @@ impl KernelSession {
         let (change, flow) = self.attach(planned, &limits, progress);
         let refused: Vec<Problem> = Attaching::problems(&change.new).collect();
         let is_refused = !refused.is_empty() && change.new.iter().all(|one| one.refused.is_some());
-        if flow.is_break() || is_refused {
-            self.detacher.detach(change.new);
+        let noted = match flow.is_break() || is_refused {
+            true => Ok(()),
+            false => self.note(&change.new),
+        };
+        if flow.is_break() || is_refused || noted.is_err() {
+            unpin(self.loader.pins(), change.new.iter());
+            if let Some(Replacing { number, .. }) = change.replacing {
+                self.shared.end_turns(number);
+            }
+            self.detacher.detach(change.new, None);
+            noted?;
             return Err(match refused.into_iter().next() {
                 Some(Problem { event, reason }) if flow.is_continue() => {
                     Error::Refused { event, reason }
@@ -215,6 +394,8 @@ impl KernelSession {
             });
         }
         self.commit(change);
+        // What is noted by now makes the same, and looks in vain for what is gone.
+        let _ = self.note(&[]);
         Ok(())
     }
 
@@ -254,16 +435,106 @@ impl KernelSession {
             });
             same.map(|index| kept[index] = true).is_none()
         };
-        let units: Vec<Unit> = units.into_iter().filter(is_new).collect();
-        let mut attaching = Attaching::new(&self.shared, &self.classes, limits, progress);
+        let mut units: Vec<Unit> = units.into_iter().filter(is_new).collect();
+        let replacing = self.begin_replacing(&kept, &mut units);
+        let asks = |unit: &Unit| match (&replacing, &unit.constant) {
+            (None, _) => false,
+            (Some(_), Constant::Syscalls(..)) => true,
+            (Some(replacing), _) => replacing.ids.contains(&unit.event.id),
+        };
+        let mut attaching = Attaching::new(&self.shared, &self.classes, limits, progress, &asks);
         attaching.run(&mut self.loader, &mut self.loaded, units);
         let Attaching { running: new, flow, .. } = attaching;
-        (Change { kept, tables, new, problems }, flow)
+        (Change { kept, tables, new, problems, replacing }, flow)
+    }
+
+    /// What runs and is to make room tells from now on, before anything else is attached to the same events: who comes
+    /// behind it asks. Not probes of programs: of these, who is attached last runs first.
+    fn begin_replacing(&mut self, kept: &[bool], units: &mut [Unit]) -> Option<Replacing> {
+        if !self.records {
+            return None;
+        }
+        let is_probe = |target: &Target| matches!(target, Target::Uprobe { .. });
+        let (mut ids, mut moves) = (HashSet::new(), vec![false; SYSCALLS as usize]);
+        for unit in units.iter() {
+            let Constant::Syscalls(table, _) = &unit.constant else {
+                let is_same = |(one, kept): (&Running, &bool)| {
+                    !kept && one.calls.is_none() && one.key.event.id == unit.event.id
+                };
+                let mut running = self.running.iter().zip(kept);
+                if !is_probe(&unit.target) && running.any(is_same) {
+                    ids.insert(unit.event.id);
+                }
+                continue;
+            };
+            let is_on = |call: &Syscall| call.flags & (CALL_ENTRY | CALL_EXIT) != 0;
+            for (place, _) in table.iter().enumerate().filter(|(_, call)| is_on(call)) {
+                let mut pairs = self.running.iter().filter_map(|one| one.calls.as_ref());
+                moves[place] |= pairs.any(|calls| is_on(&calls.table[place]));
+            }
+        }
+        if ids.is_empty() && !moves.contains(&true) {
+            return None;
+        }
+        for unit in units {
+            let Constant::Syscalls(table, _) = &mut unit.constant else { continue };
+            for (call, _) in table.iter_mut().zip(&moves).filter(|(_, moves)| **moves) {
+                call.flags |= CALL_MOVES;
+            }
+        }
+        let number = self.shared.begin_turns();
+        for (one, kept) in self.running.iter().zip(kept) {
+            match &one.calls {
+                Some(calls) => {
+                    calls.memory.set_moves(|place| moves[place]);
+                    one.switch.tell();
+                }
+                None if !kept && ids.contains(&one.key.event.id) => one.switch.tell(),
+                None => {}
+            }
+        }
+        Some(Replacing { number, ids })
+    }
+
+    /// Until those that made room in the change before are gone: else three would run for one event.
+    fn settle(&mut self) {
+        let Some(number) = self.replaced.take() else { return };
+        while self.detacher.left() > 0 {
+            // Time: between two looks; the kernel takes some 50 ms for each.
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // Until no program runs that had begun by then: MEMBARRIER_CMD_GLOBAL.
+        // SAFETY: no memory is involved.
+        let _ = unsafe { libc::syscall(libc::SYS_membarrier, 1, 0, 0) };
+        self.shared.end_turns(number);
+        for calls in self.running.iter().filter_map(|one| one.calls.as_ref()) {
+            calls.memory.set_moves(|_| false);
+        }
     }
 
     /// Switches everything over at once.
     fn commit(&mut self, change: Change) {
-        let Change { kept, tables, new, problems } = change;
+        let Change { kept, tables, mut new, problems, replacing } = change;
+        if let Some(Replacing { ids, .. }) = &replacing {
+            // What was told before somebody asked was of events that are over.
+            self.loader.clear("told");
+            for one in new.iter_mut().filter(|one| one.refused.is_none()) {
+                match &mut one.calls {
+                    Some(calls) => {
+                        // Whether it moves is no part of the table.
+                        calls.table.iter_mut().for_each(|call| call.flags &= !CALL_MOVES);
+                        one.switch.ask();
+                    }
+                    None if ids.contains(&one.key.event.id) => one.switch.ask(),
+                    None => {}
+                }
+            }
+            self.shared.turn();
+        }
+        let has_room = |one: &Running| match &replacing {
+            Some(Replacing { ids, .. }) => one.calls.is_some() || ids.contains(&one.key.event.id),
+            None => false,
+        };
         let mut tables = tables.into_iter();
         let mut gone = Vec::new();
         let (mut stay, records) = (Vec::with_capacity(kept.len() + new.len()), self.records);
@@ -287,10 +558,15 @@ impl KernelSession {
                 stay.push(one);
                 continue;
             }
-            one.switch.set(false, records);
+            // Who has made room goes on telling.
+            if !has_room(&one) {
+                one.switch.set(false, records);
+            }
             // The same event with another filter goes on without a gap.
             if let (true, Some(new)) = (records, by_id.remove(&one.key.event.id)) {
-                new.switch.set(true, true);
+                if !has_room(new) {
+                    new.switch.set(true, true);
+                }
             }
             if records {
                 self.nested += one.not_run().saturating_sub(one.not_run_before);
@@ -298,12 +574,15 @@ impl KernelSession {
             gone.push(one);
         }
         if records {
-            new.iter().for_each(|one| one.switch.set(true, true));
+            new.iter().filter(|one| !has_room(one)).for_each(|one| one.switch.set(true, true));
         }
         stay.extend(new);
         (self.running, self.problems) = (stay, problems);
         self.problems.extend(Attaching::problems(&self.running));
-        self.detacher.detach(gone);
+        unpin(self.loader.pins(), gone.iter());
+        self.replaced = replacing.map(|one| one.number);
+        let turns = self.replaced.map(|number| Turns(Arc::clone(&self.shared), number));
+        self.detacher.detach(gone, turns);
     }
 
     /// Records from now on; again, if it was stopped.
@@ -315,6 +594,8 @@ impl KernelSession {
             one.not_run_before = one.not_run();
         }
         self.records = true;
+        // A figure more or less is not worth that it does not begin.
+        let _ = self.note(&[]);
         self.shared.set(OF_ALL, true);
         self.running.iter().for_each(|one| one.switch.set(true, true));
     }
@@ -398,6 +679,9 @@ impl KernelSession {
     /// One by one: more threads are no faster, the kernel does it under one lock.
     fn detach(&mut self) {
         self.stop();
+        if let Some(Keeping { pins, .. }) = self.keeping.take() {
+            pins.remove();
+        }
         self.following.clear();
         self.running.clear();
     }
@@ -409,6 +693,112 @@ impl Drop for KernelSession {
     }
 }
 
+impl Spec {
+    fn attr(&self) -> Attr {
+        Attr {
+            loss_mode: self.loss_mode,
+            publish: Publish::ByCommit,
+            subbuf_bytes: self.subbuf_bytes,
+            nr_subbufs: self.nr_subbufs,
+            nr_cpus: 0,
+            start_position: 0,
+        }
+    }
+}
+
+impl Ground {
+    /// As another process has left it.
+    fn found(
+        attr: &Attr,
+        contexts: Contexts,
+        pins: &Arc<Pins>,
+        kept: &Kept,
+    ) -> Result<Ground, Error> {
+        let what = "the session";
+        let layout = stream_layout(attr)?;
+        let mut loader = Loader::new(attr, &layout, contexts)?;
+        loader.take_up(Arc::clone(pins), |at, is_right| kept.shared(pins, at, is_right))?;
+        let control = loader.shared(".data.control").ok_or_else(|| no_map(".data.control"))?;
+        let shared = Shared::new(control).map_err(|reason| Error::Load { what, reason })?;
+        let rings = loader.shared("rings").ok_or_else(|| no_map("rings"))?;
+        let value_bytes = u64::from(loader.value_bytes());
+        let channel = Channel::adopt(Mapping::of_streams(rings, &layout, value_bytes)?, attr)?;
+        Ok(Ground { loader, shared, channel })
+    }
+}
+
+/// Programs that another process has attached and pinned; `None`: they are off and not all there, since they were being
+/// let go.
+fn found(unit: &KeptUnit, pins: &Pins, shared: &Arc<Shared>) -> Result<Option<Running>, Error> {
+    let at = unit.at;
+    let get = |name: String| {
+        pins.get(&name).map_err(|error| pins.failed(&format!("{name} cannot be opened"), error))
+    };
+    let is_on = shared.get().on.get(at as usize).is_some_and(|on| on.load(Ordering::SeqCst) != 0);
+    let absent = |name: &str| match is_on {
+        true => Err(pins.failed(&format!("{name}{at}"), "it is not there any more, and was on")),
+        false => Ok(None),
+    };
+    let mut attached = Vec::new();
+    for (number, noted) in unit.attached.iter().enumerate() {
+        let program = get(format!("p{at}-{number}"))?;
+        let (Some(program), Some(link)) = (program, get(format!("l{at}-{number}"))?) else {
+            return absent("p");
+        };
+        let found = KeptProgram::of(program.as_fd(), link.as_fd());
+        if !found.as_ref().is_ok_and(|found| found == noted) {
+            let what = format!("p{at}-{number} is not the program that was pinned ({noted:?})");
+            return Err(pins.failed(&what, format!("{found:?}")));
+        }
+        attached.push(Attached::found(program, link));
+    }
+    if get(format!("e{at}"))?.is_none() {
+        return absent("e");
+    }
+    let map = pins.map(&format!("e{at}")).map_err(|error| error.to_string());
+    let event = map.and_then(|map| event_in(&map));
+    let event = event.map_err(|error| pins.failed(&format!("e{at}"), error))?;
+    let wrong = |why: &str| pins.failed(&format!("the program of switch {at}"), why);
+    if event.switch_at != at {
+        return Err(wrong(&format!("its constants name switch {}", event.switch_at)));
+    }
+    let calls = match (unit.calls, get(format!("t{at}"))?) {
+        (Some(calls), Some(map)) => {
+            let memory = Calls::new(map.as_fd()).map_err(|Reason(why)| wrong(&why))?;
+            let (table, held) = (memory.table(), Box::new(calls.held(&event)));
+            Some(RunningCalls { memory, table, held })
+        }
+        (Some(_), None) => return absent("t"),
+        (None, _) => None,
+    };
+    let switch = Switch::retake(shared, at).ok_or_else(|| wrong("another one has its switch"))?;
+    Ok(Some(Running {
+        attached,
+        switch,
+        key: unit.key(&event),
+        events: unit.events.clone(),
+        calls,
+        refused: None,
+        not_run_before: unit.not_run_before,
+    }))
+}
+
+/// The constants of a program, which nobody can change any more.
+fn event_in(map: &MapHandle) -> Result<Event, String> {
+    if map.value_size() as usize != size_of::<Event>() {
+        return Err(format!(
+            "{} bytes of constants, wanted {}",
+            map.value_size(),
+            size_of::<Event>()
+        ));
+    }
+    let value =
+        map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(|error| error.to_string())?;
+    let value = value.filter(|value| value.len() >= size_of::<Event>()).ok_or("it is empty")?;
+    // SAFETY: so many bytes, and an Event is made of integers, which have any.
+    Ok(unsafe { std::ptr::read_unaligned(value.as_ptr().cast()) })
+}
+
 /// What becomes another one, all of it attached.
 struct Change {
     /// Of programs that run: it stays. Those of system calls have tables.
@@ -416,6 +806,7 @@ struct Change {
     tables: Vec<(Box<Table>, Vec<String>)>,
     new: Vec<Running>,
     problems: Vec<Problem>,
+    replacing: Option<Replacing>,
 }
 
 /// Processes to be followed that are not there.
@@ -510,7 +901,7 @@ mod tests {
             follow: Follow::Everyone,
             contexts: Contexts::default(),
         };
-        let session = match KernelSession::begin(spec, &mut |_| ControlFlow::Continue(())) {
+        let session = match KernelSession::begin(spec, None, &mut |_| ControlFlow::Continue(())) {
             Ok(session) => session,
             Err(error @ Error::Rights { .. }) => return eprintln!("skip: {error}"),
             Err(error) => panic!("{error}"),

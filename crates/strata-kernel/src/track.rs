@@ -5,24 +5,28 @@ use crate::error::Error;
 use crate::filter::cgroup_id;
 use crate::load::{bytes_of, reason};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
 use strata_abi::kernel::{
     Track, TRACK_CGROUP, TRACK_GENERATION, TRACK_GID, TRACK_MAX, TRACK_NAME, TRACK_PID,
     TRACK_PREFIXES, TRACK_UID,
 };
 
-/// Of each kind, which are recorded; `None`: all of them. A process is recorded if every kind admits it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Of each kind, which are recorded; `None`: all of them. A process is recorded if every kind admits it. It is JSON in
+/// plans of sessions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Tracked {
-    /// Process ids.
+    /// By number.
     pub pids: Option<Vec<u32>>,
-    /// Real users.
+    /// By real user.
     pub uids: Option<Vec<u32>>,
-    /// Real groups.
+    /// By real group.
     pub gids: Option<Vec<u32>>,
-    /// Names of processes, of which the kernel keeps 15 bytes; a `*` at the end stands for anything.
+    /// With `*` and `?`, compared with the process' name, of which the kernel keeps 15 bytes. The kernel's programs know
+    /// a `*` at the end only.
     pub names: Option<Vec<String>>,
-    /// Paths from the root of the hierarchy; what is below them is admitted, too.
+    /// Paths from the root of the hierarchy, as in `/proc/PID/cgroup`; what is below them is admitted, too.
     pub cgroups: Option<Vec<String>>,
 }
 
@@ -30,6 +34,12 @@ pub struct Tracked {
 const NAME_BYTES: usize = 15;
 
 impl Tracked {
+    /// Nobody is excluded.
+    #[must_use]
+    pub fn is_everybody(&self) -> bool {
+        *self == Tracked::default()
+    }
+
     /// The number that programs look at, without its generation, and the keys of that.
     fn keys(&self, generation: u8) -> Result<(u32, Vec<Track>), Error> {
         let (mut what, mut keys) = (0, Vec::new());

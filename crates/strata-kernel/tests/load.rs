@@ -34,7 +34,7 @@ fn session(
         follow,
         contexts: Contexts::parse(&names).unwrap(),
     };
-    match KernelSession::begin(spec, &mut |_| std::ops::ControlFlow::Continue(())) {
+    match KernelSession::begin(spec, None, &mut |_| std::ops::ControlFlow::Continue(())) {
         Ok(session) => Some(session),
         Err(error @ (Error::Rights { .. } | Error::NoBtf | Error::Machine { .. })) => {
             eprintln!("skip: {error}");

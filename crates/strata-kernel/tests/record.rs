@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::io::Write;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use strata_ctf::walk::{Record, Walker};
 use strata_kernel::catalog::Catalog;
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::{
-    syscalls, Contexts, Error, Follow, KernelEvent, KernelSession, Problem, SelectedEvent, Spec,
-    Tracked,
+    syscalls, Contexts, Error, Follow, Keeping, Kept, KernelEvent, KernelSession, Pins, Problem,
+    SelectedEvent, Spec, Tracked,
 };
 use strata_model::{ByteOrder, StreamClass};
 use strata_ring::{Channel, LossMode};
@@ -60,6 +61,39 @@ fn steady_child() {
     println!("calls {calls}");
 }
 
+/// Two threads make numbered calls, and give themselves numbered names, until its input ends; says how many.
+#[test]
+#[ignore = "is the process that a test records"]
+fn numbered_child() {
+    if std::env::var(CHILD).is_err() {
+        return;
+    }
+    let is_over = AtomicBool::new(false);
+    let emit = |thread: i32| {
+        let mut number = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            // SAFETY: it takes a number and changes nothing.
+            unsafe { libc::syscall(libc::SYS_getpgid, thread << 24 | number) };
+            let name = std::ffi::CString::new(format!("n{thread}-{number}")).unwrap();
+            // SAFETY: a text with its NUL.
+            unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+            number += 1;
+            if number % 10 == 0 {
+                std::thread::sleep(std::time::Duration::from_micros(200));
+            }
+        }
+        println!("numbers {thread} {number}");
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| emit(1));
+        scope.spawn(|| emit(2));
+        let mut input = libc::pollfd { fd: 0, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one structure, which is there.
+        unsafe { libc::poll(&mut input, 1, -1) };
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
 fn selected(event: KernelEvent) -> SelectedEvent {
     SelectedEvent { event, entry: true, exit: true, filter: None, exit_filter: None }
 }
@@ -86,7 +120,7 @@ fn spec(events: Vec<SelectedEvent>, follow: Follow) -> Spec {
 
 /// `None`, and says why, where the kernel cannot be recorded.
 fn begin(spec: Spec) -> Option<KernelSession> {
-    match KernelSession::begin(spec, &mut |_| std::ops::ControlFlow::Continue(())) {
+    match KernelSession::begin(spec, None, &mut |_| std::ops::ControlFlow::Continue(())) {
         Ok(session) => {
             assert_eq!(session.problems(), [] as [Problem; 0]);
             Some(session)
@@ -387,6 +421,172 @@ impl Drop for Folder {
 }
 
 /// Those who are tracked, in all ways of saying it, changed while two processes go on with the same work.
+/// Filters of an event change while it happens again and again: one program takes another one's place. Each event is
+/// there once, of system calls and of a tracepoint, with early tests and without.
+#[test]
+fn filter_that_changes_while_events_happen_has_each_of_them_once() {
+    let _alone = alone();
+    let filter = |text: &str| Some(strata_filter::Filter::parse(text).unwrap());
+    let several = |text: &str| {
+        let all: Vec<String> = (1..8).map(|number| format!("{text} != {}", -number)).collect();
+        all.join(" && ")
+    };
+    let calls = [filter("pid != -7"), None, filter("pid != -8"), filter(&several("pid"))];
+    let names =
+        [None, filter("cpu >= 0"), filter("pid != 0 && pid < 0x7fffffff"), filter("comm != \"x\"")];
+    let events = |round: usize| {
+        let (mut call, mut rename) = (call("getpgid"), tracepoint("task", "task_rename"));
+        call.filter.clone_from(&calls[round % calls.len()]);
+        call.exit = false;
+        rename.filter.clone_from(&names[round % names.len()]);
+        vec![call, rename]
+    };
+    let large = Spec { subbuf_bytes: 4 << 20, nr_subbufs: 16, ..spec(events(0), Follow::Everyone) };
+    let Some(mut session) = begin(large) else { return };
+    let mut channel = session.take_channel().unwrap();
+    session.start();
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["--exact", "numbered_child", "--ignored", "--nocapture"]).env(CHILD, "");
+    command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let (classes, is_over) = (session.classes().clone(), Arc::new(AtomicBool::new(false)));
+    let over = Arc::clone(&is_over);
+    let reader = std::thread::spawn(move || {
+        let mut records = Records::new();
+        while !over.load(Ordering::Relaxed) {
+            add(&mut records, read(&mut channel, &classes.stream_class()));
+            // Time: between two looks at what was recorded.
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        (records, channel)
+    });
+    for round in 1..=12 {
+        session.change(events(round), &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    }
+    drop(child.stdin.take());
+    let said = child.wait_with_output().unwrap();
+    session.stop();
+    let_programs_end();
+    is_over.store(true, Ordering::Relaxed);
+    let (mut records, mut channel) = reader.join().unwrap();
+    add(&mut records, read(&mut channel, &session.classes().stream_class()));
+    let said = String::from_utf8(said.stdout).unwrap();
+    let threads = said.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip_while(|word| !word.ends_with("numbers")).skip(1);
+        Some((words.next()?.parse::<u32>().ok()?, words.next()?.parse::<u32>().ok()?))
+    });
+    let threads: Vec<(u32, u32)> = threads.collect();
+    assert_eq!(threads.len(), 2, "{said}");
+    for (thread, numbers) in threads {
+        let (mut by_call, mut by_name) = (vec![0; numbers as usize], vec![0; numbers as usize]);
+        for (_, payload) in &records["syscall_entry_getpgid"] {
+            let number = u32::from_ne_bytes(payload[..4].try_into().unwrap());
+            if number >> 24 == thread {
+                by_call[(number & 0xff_ffff) as usize] += 1;
+            }
+        }
+        for (_, payload) in &records["task_rename"] {
+            let text = String::from_utf8_lossy(&payload[20..36]).into_owned();
+            let own = format!("n{thread}-");
+            let number =
+                text.split('\0').next().and_then(|text| text.strip_prefix(&own)).map(str::to_owned);
+            if let Some(number) = number.and_then(|number| number.parse::<usize>().ok()) {
+                by_name[number] += 1;
+            }
+        }
+        for (what, found) in [("calls", by_call), ("names", by_name)] {
+            let wrong: Vec<_> =
+                found.iter().enumerate().filter(|(_, times)| **times != 1).collect();
+            assert!(
+                wrong.is_empty(),
+                "{what} of thread {thread}: {} of {numbers}: {:?}",
+                wrong.len(),
+                &wrong[..wrong.len().min(9)]
+            );
+        }
+    }
+}
+
+/// This thread has a tree of files of its own: what it mounts goes with it.
+fn mount_for_itself() -> bool {
+    use rustix::mount::{mount_change, MountPropagationFlags};
+    // SAFETY: nobody else uses this thread's working folder.
+    let alone = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS) };
+    alone.is_ok()
+        && mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).is_ok()
+}
+
+/// What a session leaves that goes without a word records on, and another one has all of it, once.
+#[test]
+fn session_that_is_gone_records_on_and_is_taken_up_as_it_was_and_no_other_way() {
+    let _alone = alone();
+    let events = || vec![call("getppid"), tracepoint("sched", "sched_process_exit")];
+    let noted: Arc<Mutex<Option<Kept>>> = Arc::default();
+    let keeping = || {
+        let (noted, name) = (Arc::clone(&noted), format!("test.record.{}", std::process::id()));
+        let note = move |kept: &Kept| {
+            *noted.lock().unwrap() = Some(kept.clone());
+            Ok(())
+        };
+        let pins = Pins::open(&name, "c").map(Arc::new);
+        pins.map(|pins| Keeping { pins, note: Box::new(note) })
+    };
+    if !mount_for_itself() {
+        return eprintln!("skip: only root may mount");
+    }
+    let keeping_first = match keeping() {
+        Ok(keeping) => keeping,
+        Err(error) => return eprintln!("skip: {error}"),
+    };
+    let run = || spec(events(), Follow::Everyone);
+    let begun = KernelSession::begin(run(), Some(keeping_first), &mut |_| {
+        std::ops::ControlFlow::Continue(())
+    });
+    let mut session = match begun {
+        Ok(session) => session,
+        Err(error @ (Error::Rights { .. } | Error::NoBtf)) => return eprintln!("skip: {error}"),
+        Err(error) => panic!("{error}"),
+    };
+    session.start();
+    let calls = |child: &mut std::process::Child| assert!(child.wait().unwrap().success());
+    calls(&mut child_process().spawn().unwrap());
+    // As of a process that was killed: nothing of it is undone.
+    std::mem::forget(session);
+    let mut while_gone = child_process().spawn().unwrap();
+    calls(&mut while_gone);
+    let kept = || noted.lock().unwrap().clone().unwrap();
+    let other = Spec { nr_subbufs: 4, ..run() };
+    let error = KernelSession::take_up(&other, kept(), keeping().unwrap()).unwrap_err();
+    assert!(error.to_string().contains("it was made with"), "{error}");
+    let mut session = KernelSession::take_up(&run(), kept(), keeping().unwrap()).unwrap();
+    assert_eq!(session.attached(), 3);
+    let mut channel = session.take_channel().unwrap();
+    // The same events are wanted: their programs stay.
+    let programs = session.programs();
+    session.change(events(), &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    assert_eq!(session.programs(), programs);
+    calls(&mut child_process().spawn().unwrap());
+    // And no more.
+    session.change(vec![call("getppid")], &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    session.stop();
+    let_programs_end();
+    let records = read(&mut channel, &session.classes().stream_class());
+    let of = |name: &str, tid: u32| records[name].iter().filter(|one| one.0 == tid).count();
+    let mut tids: Vec<u32> = records["syscall_entry_getppid"].iter().map(|one| one.0).collect();
+    tids.sort_unstable();
+    tids.dedup();
+    // Other processes of the machine may call it, too.
+    let whole = tids.iter().filter(|tid| {
+        ["syscall_entry_getppid", "syscall_exit_getppid"]
+            .iter()
+            .all(|name| of(name, **tid) == CALLS)
+    });
+    assert!(whole.count() >= 3, "children with all of their calls, each once");
+    assert!(of("sched_process_exit", while_gone.id()) == 1);
+    session.teardown();
+    assert!(!strata_kernel::pinned().unwrap().iter().any(|name| name.contains("test.record")));
+}
+
 #[test]
 fn only_who_is_tracked_is_recorded() {
     use std::os::unix::process::CommandExt;

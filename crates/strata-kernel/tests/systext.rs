@@ -218,7 +218,7 @@ fn begin(
         follow,
         contexts: strata_kernel::Contexts::default(),
     };
-    match KernelSession::begin(spec, &mut |_| std::ops::ControlFlow::Continue(())) {
+    match KernelSession::begin(spec, None, &mut |_| std::ops::ControlFlow::Continue(())) {
         Ok(session) => {
             assert_eq!(session.problems(), [] as [Problem; 0]);
             Some(session)

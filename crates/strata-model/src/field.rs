@@ -4,6 +4,7 @@ use crate::check::check_name;
 use crate::error::FieldError;
 use crate::flags::Flags;
 use crate::limits;
+use serde::{Deserialize, Serialize};
 
 /// Byte order of a machine, and so of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,7 +22,7 @@ impl ByteOrder {
 }
 
 /// Byte order of a field.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FieldOrder {
     /// The trace's.
     #[default]
@@ -33,7 +34,7 @@ pub enum FieldOrder {
 }
 
 /// How an integer is shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Base {
     /// Binary.
     Two,
@@ -70,7 +71,7 @@ impl Base {
 }
 
 /// An integer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Integer {
     /// 1, 2, 4 or 8.
     pub bytes: u8,
@@ -119,7 +120,7 @@ impl Integer {
 }
 
 /// A label: the values `from..=to`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Label {
     /// First value. Of an unsigned integer of 8 bytes it is the bit pattern: -1 is 2^64 - 1.
     pub from: i64,
@@ -141,7 +142,7 @@ impl Label {
 }
 
 /// An integer some of whose values have names. They may overlap, and share a name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Enumeration {
     /// What is recorded.
     pub integer: Integer,
@@ -154,7 +155,7 @@ pub struct Enumeration {
 }
 
 /// A floating-point number, IEEE 754.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Float {
     /// 4 or 8.
     pub bytes: u8,
@@ -163,7 +164,7 @@ pub struct Float {
 }
 
 /// What an array or a sequence consists of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Element {
     /// Integers.
     Integer(Integer),
@@ -202,7 +203,7 @@ impl Float {
 }
 
 /// Always the same number of elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Array {
     /// Of what.
     pub element: Element,
@@ -211,7 +212,7 @@ pub struct Array {
 }
 
 /// A length, then that many elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sequence {
     /// Of what.
     pub element: Element,
@@ -220,7 +221,7 @@ pub struct Sequence {
 }
 
 /// What a field is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FieldClass {
     /// An integer or a truth value.
     Integer(Integer),
@@ -237,7 +238,7 @@ pub enum FieldClass {
 }
 
 /// A field of an event record.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Field {
     /// Its name: any text but control characters.
     pub name: String,

@@ -1,7 +1,9 @@
 //! Enumerations whose labels are flags, and which of them a value has.
 
+use serde::{Deserialize, Serialize};
+
 /// The labels of an enumeration are flags: a value has several at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Flags {
     /// So many of the lowest bits are no flags but one number with labels of its own, at most 63: of
     /// the flags of `open`, two are O_RDONLY, O_WRONLY or O_RDWR.

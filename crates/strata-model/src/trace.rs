@@ -4,6 +4,7 @@ use crate::check::check_name;
 use crate::error::{EventError, NameError, TraceError};
 use crate::field::{ByteOrder, Field, FieldClass};
 use crate::limits;
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
@@ -158,7 +159,7 @@ impl RecordHeader {
 }
 
 /// One kind of event records.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventClass {
     /// What a record's header says.
     pub id: u32,

@@ -118,6 +118,19 @@ impl Channel {
         Self::new(Arc::new(mapping), shim, code, &text, Error::Attr)
     }
 
+    /// Goes on with a channel whose streams are there and whose header is not: that of [`Mapping::of_streams`] was
+    /// memory of the process that made it, which has ended. The streams are as it has left them.
+    ///
+    /// # Errors
+    /// As [`Channel::format`].
+    pub fn adopt(mapping: Mapping, attr: &Attr) -> Result<Self, Error> {
+        let (mut shim, mut text) = (std::ptr::null_mut(), ffi::Text::new());
+        let (attr, memory, bytes) = (attr.to_ffi(), mapping.as_ptr(), mapping.bytes());
+        // SAFETY: memory has so many bytes, and outlives the description made here.
+        let code = unsafe { ffi::strata_shim_adopt(&attr, memory, bytes, &mut shim, &mut text) };
+        Self::new(Arc::new(mapping), shim, code, &text, Error::Attr)
+    }
+
     /// Reads a channel that is there; its header is copied, and the copy checked.
     ///
     /// # Errors

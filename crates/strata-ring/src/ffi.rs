@@ -147,6 +147,13 @@ extern "C" {
         out: *mut *mut Shim,
         error: *mut Text,
     ) -> c_int;
+    pub(crate) fn strata_shim_adopt(
+        attr: *const Attr,
+        memory: *mut c_void,
+        bytes: u64,
+        out: *mut *mut Shim,
+        error: *mut Text,
+    ) -> c_int;
     pub(crate) fn strata_shim_open(
         memory: *mut c_void,
         bytes: u64,

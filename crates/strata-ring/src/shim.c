@@ -188,6 +188,22 @@ int strata_shim_format(const struct strata_shim_attr *attr, void *memory, uint64
 	return code;
 }
 
+/* Its streams are as another one has left them: only the header, which is this process' own, is written. */
+int strata_shim_adopt(const struct strata_shim_attr *attr, void *memory, uint64_t bytes,
+		      struct strata_shim **out, struct strata_ring_error *error)
+{
+	struct strata_abi_ring_channel h;
+	int code = shim_describe(attr, &h, error);
+
+	if (!code)
+		code = shim_room(&h, bytes, error);
+	if (code)
+		return code;
+	h.magic = STRATA_ABI_RING_MAGIC;
+	strata_plain_write(memory, &h, sizeof(h));
+	return shim_attach(memory, &h, out, error);
+}
+
 int strata_shim_open(void *memory, uint64_t bytes, struct strata_shim **out,
 		     struct strata_ring_error *error)
 {

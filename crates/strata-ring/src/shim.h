@@ -81,6 +81,8 @@ int strata_shim_layout_of(const struct strata_shim_attr *attr, struct strata_shi
 			  struct strata_ring_error *error);
 int strata_shim_format(const struct strata_shim_attr *attr, void *memory, uint64_t bytes,
 		       struct strata_shim **out, struct strata_ring_error *error);
+int strata_shim_adopt(const struct strata_shim_attr *attr, void *memory, uint64_t bytes,
+		      struct strata_shim **out, struct strata_ring_error *error);
 int strata_shim_open(void *memory, uint64_t bytes, struct strata_shim **out,
 		     struct strata_ring_error *error);
 int strata_shim_again(const struct strata_shim *shim, struct strata_shim **out,

@@ -55,9 +55,6 @@ pub enum SessionError {
         "filter: no event of any application can pass it: each part is true of some, or of none"
     )]
     NothingPasses,
-    /// The filters of several rules are too much together.
-    #[error("filters of rules that select the same event: {0}")]
-    RuleFilters(#[source] strata_filter::ParseError),
     /// What is to be recorded makes no sense.
     #[error(transparent)]
     Plan(#[from] crate::plan::PlanError),

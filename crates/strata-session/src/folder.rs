@@ -23,6 +23,11 @@ use crate::lock::lock;
 const NAME_BYTES_MAX: usize = 64;
 /// What stream files are called, before the number of their CPU.
 const STREAMS: &str = "channel0";
+
+/// The file of a stream in a trace's folder.
+pub(crate) fn stream_file(number: u32) -> String {
+    format!("{STREAMS}_{number}")
+}
 /// How many folders of the same second are tried.
 const TRIES: u32 = 1000;
 /// Folders in folders of what is recorded: a layer's, a process'.

@@ -84,6 +84,7 @@ impl Ground {
                 false => Keep::Write { flush: options.flush },
             },
             slots: None,
+            kept: None,
         });
         Ok(Ground { context, folder, path, snapshots: RefCell::default() })
     }

@@ -19,7 +19,6 @@ use strata_collect::{Arrival, Counts, Kinds, Order, Pump};
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::filter::{can_select, check, Candidate, End, Slips};
-use strata_kernel::selection::{Selected, Selection};
 use strata_kernel::session::{
     check as check_kernel, Counts as Failures, KernelSession, Problem, SelectedEvent, Spec,
 };
@@ -32,7 +31,7 @@ use crate::budget::{over_memory, Share};
 use crate::describe::new_uuid;
 use crate::detach::Detaching;
 use crate::error::SessionError;
-use crate::layer::{Context, Layer, LayerEnd, Look, Wanted};
+use crate::layer::{Context, Layer, LayerEnd, Look, Rule, Wanted};
 use crate::lock::lock;
 use crate::options::{KernelOptions, Options};
 use crate::privileges::Work;
@@ -44,12 +43,10 @@ use crate::shared::Voice;
 use crate::statedump;
 use crate::stop::Stop;
 use crate::threads::{ask, joined, spawn, Ask};
-use change::Begun;
-use rules::RuleFilters;
+use change::{rules_of, Begun, Chosen};
 use source::{KernelSource, KernelTrace, Recorded};
 
 mod change;
-mod rules;
 mod source;
 
 /// The kernel's layer, from before anything runs to its end. Without an event that the rules select there
@@ -72,8 +69,6 @@ pub(crate) struct KernelLayer {
     begun: Option<Begun>,
     /// The rules, as they were written.
     given: Vec<String>,
-    /// Events of probes.
-    nr_probes: u64,
 }
 
 /// Programs in the kernel.
@@ -89,6 +84,8 @@ struct Attached {
     as_lttng: bool,
     /// When recording began, if the streams are to begin then \[ns\].
     span_from: Option<u64>,
+    /// Of each stream, how many discarded records the traces of a killed session tell of.
+    told: Vec<u64>,
     /// Of the session's memory, the rings'.
     _memory: Share,
 }
@@ -115,14 +112,17 @@ impl KernelLayer {
         let failed = |cause| failed(cause, options);
         check_kernel().map_err(failed)?;
         let mut layer = KernelLayer::default();
-        layer.is_filtered = asked.filter.is_some() || !rules::are_all(asked);
-        let mut described = layer.describe(options, asked, stop, notify)?;
-        layer.add_probes(asked, &mut described)?;
+        let rules = rules_of(asked)?;
+        layer.is_filtered = asked.filter.is_some();
+        let mut begun = Begun::new(options, stop);
+        let mut described = layer.describe(options, &rules, &mut begun, notify)?;
+        layer.add_probes(asked, &mut begun)?;
+        described.extend(begun.probes.iter().cloned());
         let stopped = || SessionError::Stopped(stop.signal());
         if stop.flow().is_break() {
             return Err(stopped());
         }
-        layer.begun = Some(Begun::new(options, stop, &described, layer.nr_probes));
+        layer.begun = Some(begun);
         if let (Some(filter), false) = (&asked.filter, described.is_empty()) {
             check_filter(filter, &described, options.records_applications())?;
         }
@@ -140,14 +140,31 @@ impl KernelLayer {
             stop.flow()
         };
         let of_others = is_of_others(&spec);
-        let session = KernelSession::begin(spec, &mut progress).map_err(failed)?;
+        let mut before = None;
+        let session = match &context.kept {
+            None => KernelSession::begin(spec, None, &mut progress),
+            Some(kept) => {
+                before = kept.before();
+                kept.keeping().and_then(|keeping| match &before {
+                    Some(noted) => KernelSession::take_up(&spec, noted.kernel.clone(), keeping),
+                    None => KernelSession::begin(spec, Some(keeping), &mut progress),
+                })
+            }
+        };
+        let session = session.map_err(failed)?;
         if stop.flow().is_break() {
             Detaching::begin(session);
             return Err(stopped());
         }
         layer.remarks.extend(session.remark().map(str::to_owned));
-        let attached = Attached::new(session, asked, context, of_others)?;
-        layer.given.clone_from(&asked.rules);
+        let mut attached = Attached::new(session, asked, context, of_others)?;
+        // A flight recorder has given nothing back.
+        if let (Some(noted), Some(channel), false) = (&before, &mut attached.channel, options.hold)
+        {
+            attached.told = noted.pass_written(channel);
+        }
+        attached.session.note_classes().map_err(failed)?;
+        layer.given = rules.into_iter().map(|rule| rule.text).collect();
         layer.attached = Some(attached);
         layer.context = Some(Arc::clone(context));
         Ok(layer)
@@ -181,67 +198,38 @@ impl KernelLayer {
     fn describe(
         &mut self,
         options: &Options,
-        asked: &KernelOptions,
-        stop: &Stop,
+        rules: &[Rule],
+        begun: &mut Begun,
         notify: &mut dyn FnMut(Notice),
     ) -> Result<Vec<SelectedEvent>, SessionError> {
-        if asked.rules.is_empty() {
+        if rules.is_empty() {
             return Ok(Vec::new());
         }
-        let selection = Selection::parse(&asked.rules)?;
         let catalog = catalog().map_err(|cause| failed(cause, options))?;
-        let Selected { events, matched } = selection.apply(&catalog);
-        let filters = RuleFilters::new(asked, &catalog)?;
-        self.rules = rule_reports(matched, &catalog);
-        if events.is_empty() {
-            return Err(SessionError::NothingSelected(std::mem::take(&mut self.rules)));
+        let mut chosen = Chosen::new(rules, &catalog)?;
+        if chosen.nr_events() == 0 {
+            return Err(SessionError::NothingSelected(chosen.reports));
         }
-        for rule in self.rules.iter().filter(|rule| rule.matched == 0) {
+        for rule in chosen.reports.iter().filter(|rule| rule.matched == 0) {
             notify(Notice::NoSuchEvent(rule.clone()));
         }
-        self.selected = events.len() as u64;
-        let total = events.len();
-        let mut described = Vec::with_capacity(total);
-        for (index, chosen) in events.into_iter().enumerate() {
-            // Each may wait for others who attach or detach.
-            if stop.flow().is_break() {
-                return Err(SessionError::Stopped(stop.signal()));
-            }
-            notify(Notice::Describing { described: index as u64, total: total as u64 });
-            let filter = filters.of(&chosen)?.or(asked.filter.clone());
-            match catalog.describe(&chosen.event) {
-                Ok(event) => described.push(SelectedEvent {
-                    event,
-                    entry: chosen.entry,
-                    exit: chosen.exit,
-                    exit_filter: filter.clone(),
-                    filter,
-                }),
-                Err(error) => self
-                    .problems
-                    .push(EventProblem { event: chosen.event.name, reason: error.to_string() }),
-            }
-        }
-        filters.check(&described)?;
+        self.selected = chosen.nr_events();
+        let described = begun.describe_all(&mut chosen, &catalog, notify)?;
+        (self.rules, self.problems) = (chosen.reports, chosen.problems);
         Ok(described)
     }
 
-    /// The probes of programs and libraries, too.
-    fn add_probes(
-        &mut self,
-        asked: &KernelOptions,
-        events: &mut Vec<SelectedEvent>,
-    ) -> Result<(), SessionError> {
+    /// The probes of programs and libraries, which stay whatever becomes of the rules.
+    fn add_probes(&mut self, asked: &KernelOptions, begun: &mut Begun) -> Result<(), SessionError> {
         if asked.probes.is_empty() {
             return Ok(());
         }
         let failed = |error| SessionError::Probe(Box::new(error));
         let probes = parse_all(&asked.probes).map_err(failed)?;
         self.remarks = probes.remarks;
-        self.nr_probes = probes.events.len() as u64;
-        self.selected += self.nr_probes;
+        self.selected += probes.events.len() as u64;
         let filter = &asked.filter;
-        events.extend(probes.events.into_iter().map(|event| SelectedEvent {
+        begun.probes.extend(probes.events.into_iter().map(|event| SelectedEvent {
             event,
             entry: true,
             exit: true,
@@ -287,6 +275,7 @@ impl Layer for KernelLayer {
             trace: attached.trace.clone(),
             kinds: Some(kinds),
             span_from: attached.span_from,
+            told: std::mem::take(&mut attached.told),
             not_run: Arc::clone(&attached.not_run),
             dump_stream: channel.nr_streams().into(),
             dumped: statedump::Dump::default(),
@@ -463,6 +452,7 @@ impl Attached {
             session,
             as_lttng,
             span_from: None,
+            told: Vec::new(),
             _memory: memory,
         })
     }

@@ -14,6 +14,7 @@ use crate::command::Running;
 use crate::describe::Machine;
 use crate::detach::Detaching;
 use crate::error::SessionError;
+use crate::kept::ChannelKept;
 use crate::privileges::Work;
 use crate::report::{KernelReport, LayerReport, NotReached, Notice, RuleReport};
 use crate::shared::{Figured, Shared};
@@ -32,6 +33,8 @@ pub(crate) struct Context {
     pub(crate) keep: Keep,
     /// Where programs hold it, for who makes this session again; `None`: nobody does.
     pub(crate) slots: Option<ChannelSlots>,
+    /// What the kernel goes on recording when this session is killed; `None`: nothing.
+    pub(crate) kept: Option<ChannelKept>,
 }
 
 /// Hears how far it is, and says whether to go on.

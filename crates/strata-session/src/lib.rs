@@ -8,6 +8,7 @@
 //! layer.rs           what a session asks of a layer
 //! applications.rs    the layer of applications, with keeper.rs, source.rs
 //! kernel.rs          the layer of the kernel, with kernel/source.rs
+//! kept.rs            what of it goes on when the session is killed
 //! trigger.rs         when a session does something by itself
 //! control.rs         what is asked of a recording while it runs
 //! snapshot.rs        what the buffers hold, written by threads of its own
@@ -33,6 +34,7 @@ mod filtered;
 pub mod folder;
 mod ground;
 mod keeper;
+mod kept;
 mod kernel;
 pub mod kernel_list;
 mod known;
@@ -72,12 +74,14 @@ pub use control::{controls, Controls, Orders};
 pub use detach::Detaching;
 pub use error::SessionError;
 pub use folder::time_name;
+pub use kept::{KernelKept, Write as WriteKept};
 pub use named::{processes_of, NameError};
 pub use privileges::give_up_rights;
 pub use record::{record, record_with, Recording};
 pub use shared::Figured;
 pub use slots::Slots;
 pub use strata_abi::kernel::TEXT_MAX as KERNEL_TEXT_MAX;
+pub use strata_kernel::{pinned, prepare_pins, remove_pinned};
 pub use strata_user::{
     level_name, ContextError, EventContexts, Rule, RuleError, Rules, EVENT_CONTEXTS,
 };

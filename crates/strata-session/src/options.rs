@@ -22,8 +22,6 @@ pub struct KernelOptions {
     pub probes: Vec<String>,
     /// Which records of them; `None`: all.
     pub filter: Option<Filter>,
-    /// Of each of `rules`, in their order, which records; none, or fewer: all.
-    pub rule_filters: Vec<Option<Filter>>,
     /// System calls, page faults and such of every process, and not only of those asked for.
     pub all_processes: bool,
     /// The trace says that lttng-modules recorded it.
@@ -479,7 +477,6 @@ mod tests {
             rules: vec!["a".into()],
             probes: vec!["b".into()],
             filter: Filter::parse("fd == 3").ok(),
-            rule_filters: Vec::new(),
             all_processes: true,
             as_lttng: true,
             contexts: Contexts::default(),

@@ -58,6 +58,9 @@ pub struct Plan {
     /// Nothing is written but snapshots: a flight recorder.
     #[serde(default)]
     pub snapshot: bool,
+    /// The kernel goes on recording when the session is killed.
+    #[serde(default)]
+    pub keep: bool,
     /// The folder of its traces; `None`: a new one where the session was made.
     #[serde(default)]
     pub output: Option<PathBuf>,
@@ -303,6 +306,7 @@ impl Plan {
         Plan {
             version: VERSION,
             snapshot,
+            keep: false,
             output,
             subbuf_size: None,
             num_subbuf: None,

@@ -68,6 +68,7 @@ pub(crate) fn context(output: impl Output + 'static) -> Arc<Context> {
 pub(crate) fn context_of(output: impl Output + 'static, keep: Keep) -> Arc<Context> {
     Arc::new(Context {
         slots: None,
+        kept: None,
         shared: Shared::new().unwrap(),
         machine: Machine::new(LossMode::Discard, Version::One),
         created: String::new(),

@@ -27,6 +27,7 @@ use crate::error::SessionError;
 use crate::filtered;
 use crate::folder::below;
 use crate::ground::Ground;
+use crate::kept::{ChannelKept, KernelKept};
 use crate::kernel::{self, KernelLayer};
 use crate::layer::{Context, Layer, Wanted};
 use crate::memory;
@@ -218,12 +219,13 @@ struct Standing<'a> {
     /// SIGUSR1 that have come.
     signals: u64,
     slots: Option<Arc<Slots>>,
+    kept: Option<Arc<KernelKept>>,
 }
 
 /// A session of this name and plan, until `stop` is asked for; what it does meanwhile `orders` say.
 ///
 /// `notify` is called from this thread, which keeps the capabilities that a new layer needs. `slots`: what the session of
-/// this plan has left that was killed, and where those of this one are noted.
+/// this plan has left that was killed, and where those of this one are noted; `kept`: the same of the kernel.
 ///
 /// # Errors
 /// [`SessionError`]: it could not be made, and nothing is left of it.
@@ -233,6 +235,7 @@ pub fn stand(
     stop: &Stop,
     orders: &Orders,
     slots: Option<Slots>,
+    kept: Option<KernelKept>,
     notify: &mut dyn FnMut(Notice),
 ) -> Result<Recording, SessionError> {
     plan.check()?;
@@ -244,6 +247,7 @@ pub fn stand(
     let maker = Layers { stop, clock: Arc::new(Clock::new()) };
     let mut standing = Standing::new(name, plan, Rc::new(maker))?;
     standing.slots = slots.map(Arc::new);
+    standing.kept = kept.filter(|_| standing.plan.keep).map(Arc::new);
     // As long as there is no layer that needs more.
     standing.session.ask_with(Work::Kernel);
     if let Err(error) = standing.arm(&standing.plan.clone(), notify) {
@@ -275,6 +279,7 @@ impl<'a> Standing<'a> {
             triggers: Triggers::default(),
             signals: 0,
             slots: None,
+            kept: None,
         })
     }
 
@@ -470,12 +475,17 @@ impl<'a> Standing<'a> {
                 .slots
                 .clone()
                 .map(|all| ChannelSlots { all, channel: channel.name.clone() }),
+            kept: self
+                .kept
+                .clone()
+                .filter(|_| channel.layer == LayerOf::Kernel)
+                .map(|all| ChannelKept { all, channel: channel.name.clone() }),
         });
         let mut layer = self.maker.make(channel.layer, &options, &context, notify)?;
-        // The options have the rules and the contexts.
         check_lacks(channel.layer, &*layer, &wanted)?;
-        if !wanted.besides_rules().is_empty() {
-            layer.change(&wanted)?;
+        // The kernel's begins with nothing; the options of applications have rules and contexts.
+        if channel.layer == LayerOf::Kernel || !wanted.besides_rules().is_empty() {
+            layer.change(&wanted).map_err(of_plan)?;
         }
         let (of, name) = (channel.layer, channel.name.clone());
         Ok((Made { layer: of, channel: name, wanted, options, is_paused: false }, layer))
@@ -569,6 +579,10 @@ impl<'a> Standing<'a> {
         // They have what was held when they were asked for.
         self.ground.finish_snapshots();
         let ended = self.session.destroy();
+        // Of channels that were not made again, too.
+        if let Some(Err(error)) = self.kept.as_ref().map(|kept| kept.remove()) {
+            self.ground.context.shared.fail(error.to_string());
+        }
         let shared = Arc::clone(&self.ground.context.shared);
         let has_applications = self.made.iter().any(|one| one.layer == LayerOf::User);
         let since = self.since.unwrap_or_else(Instant::now);

@@ -3,8 +3,8 @@
 
 use std::io;
 
-use serde::{Deserialize, Serialize};
 use strata_filter::Pattern;
+pub use strata_kernel::Tracked;
 
 /// What the kernel says of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,42 +20,19 @@ pub(crate) struct Process {
     pub(crate) cgroup: Option<String>,
 }
 
-/// Of each kind, which are recorded; `None`: all of them. A process is recorded if every kind admits it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Tracked {
-    /// By number.
-    pub pids: Option<Vec<u32>>,
-    /// By user.
-    pub uids: Option<Vec<u32>>,
-    /// By group.
-    pub gids: Option<Vec<u32>>,
-    /// With `*` and `?`, compared with the process' name, of which the kernel keeps 15 bytes.
-    pub names: Option<Vec<String>>,
-    /// Paths from the root of the hierarchy, as in `/proc/PID/cgroup`; what is below them is admitted, too.
-    pub cgroups: Option<Vec<String>>,
-}
-
 /// What the kernel keeps of a name \[byte\].
 const NAME_BYTES: usize = 15;
 
-impl Tracked {
-    /// Nobody is excluded.
-    pub(crate) fn is_everybody(&self) -> bool {
-        *self == Tracked::default()
+/// Is this process recorded?
+pub(crate) fn admits(tracked: &Tracked, process: &Process) -> bool {
+    fn one_of<T: PartialEq>(tracked: Option<&Vec<T>>, found: &T) -> bool {
+        tracked.is_none_or(|all| all.contains(found))
     }
-
-    /// Is this process recorded?
-    pub(crate) fn admits(&self, process: &Process) -> bool {
-        fn one_of<T: PartialEq>(tracked: Option<&Vec<T>>, found: &T) -> bool {
-            tracked.is_none_or(|all| all.contains(found))
-        }
-        one_of(self.pids.as_ref(), &process.pid)
-            && one_of(self.uids.as_ref(), &process.uid)
-            && one_of(self.gids.as_ref(), &process.gid)
-            && self.names.as_ref().is_none_or(|all| all.iter().any(|one| is_named(one, process)))
-            && self.cgroups.as_ref().is_none_or(|all| all.iter().any(|one| is_within(one, process)))
-    }
+    one_of(tracked.pids.as_ref(), &process.pid)
+        && one_of(tracked.uids.as_ref(), &process.uid)
+        && one_of(tracked.gids.as_ref(), &process.gid)
+        && tracked.names.as_ref().is_none_or(|all| all.iter().any(|one| is_named(one, process)))
+        && tracked.cgroups.as_ref().is_none_or(|all| all.iter().any(|one| is_within(one, process)))
 }
 
 /// A name without `*` and `?` that is longer than what the kernel keeps is compared with as much of it.
@@ -122,17 +99,17 @@ mod tests {
     #[test]
     fn tracked_admits_who_is_one_of_each_kind() {
         let everybody = Tracked::default();
-        assert!(everybody.is_everybody() && everybody.admits(&process()));
+        assert!(everybody.is_everybody() && admits(&everybody, &process()));
         let none = Tracked { pids: Some(Vec::new()), ..Tracked::default() };
-        assert!(!none.is_everybody() && !none.admits(&process()));
+        assert!(!none.is_everybody() && !admits(&none, &process()));
         let both = |uid, gid| Tracked {
             pids: Some(vec![3, 7]),
             uids: Some(vec![uid]),
             gids: Some(vec![gid, 5]),
             ..Tracked::default()
         };
-        assert!(both(1000, 100).admits(&process()));
-        assert!(!both(0, 100).admits(&process()) && !both(1000, 0).admits(&process()));
+        assert!(admits(&both(1000, 100), &process()));
+        assert!(!admits(&both(0, 100), &process()) && !admits(&both(1000, 0), &process()));
     }
 
     #[test]
@@ -147,7 +124,7 @@ mod tests {
             ("", false),
         ] {
             let tracked = Tracked { names: texts(&["other", name]), ..Tracked::default() };
-            assert_eq!(tracked.admits(&process()), admitted, "{name}");
+            assert_eq!(admits(&tracked, &process()), admitted, "{name}");
         }
     }
 
@@ -163,8 +140,8 @@ mod tests {
             ("system.slice", false),
         ] {
             let tracked = Tracked { cgroups: texts(&[path]), ..Tracked::default() };
-            assert_eq!(tracked.admits(&process()), admitted, "{path}");
-            assert!(!tracked.admits(&Process { cgroup: None, ..process() }));
+            assert_eq!(admits(&tracked, &process()), admitted, "{path}");
+            assert!(!admits(&tracked, &Process { cgroup: None, ..process() }));
         }
     }
 

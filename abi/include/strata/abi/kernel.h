@@ -9,6 +9,7 @@
  *   rings     mmapable array, key: CPU; value: one stream (abi/ring.h) and STRATA_ABI_KERNEL_SLACK
  *   control   the section .data.control: one struct strata_abi_kernel_control, mapped by the tracer
  *   tracked   hash, key: struct strata_abi_kernel_track, value: u32; which processes are tracked
+ *   told      array of one value, see STRATA_ABI_KERNEL_ON_TELLS
  *   followed  task storage: u32, one of STRATA_ABI_KERNEL_FOLLOW_*; not there: none
  *
  * What one program records is its constant `event` (.rodata.event, frozen before the program is loaded):
@@ -53,6 +54,15 @@
 #define STRATA_ABI_KERNEL_ON	   1u
 /* With ON: of processes that are tracked only. */
 #define STRATA_ABI_KERNEL_ON_TRACKED 2u
+/*
+ * Of two programs of one event, of which one takes the other's place: TELLS runs first, since it was attached first. It
+ * records while `turn` of the control is 0, and says in the map `told` whether that was so; who ASKS takes that away, and
+ * records what was not told. So each event is one's. Of system calls, of those with CALL_MOVES.
+ */
+#define STRATA_ABI_KERNEL_ON_TELLS 4u
+#define STRATA_ABI_KERNEL_ON_ASKS  8u
+/* `told`: a bit for each number that a task can have, the lowest first, and for each CPU's idle task */
+#define STRATA_ABI_KERNEL_TOLD_WORDS ((STRATA_ABI_KERNEL_FOLLOW_TASKS + 8192u) / 32)
 
 /*
  * Which processes are tracked. In `tracked` of the control a bit for each kind that is restricted: of each, one key of
@@ -85,7 +95,8 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_track) == 24, "kernel track si
  *      4     4  following             tracer; 1: events with `followed` only of tasks with FOLLOW_ALL
  *      8     4  tracer                tracer, and the walk over all tasks; the tracer's tgid: events with
  *                                          `followed` are not recorded of it
- *     12     4  reserved
+ *     12     2  changing              tracer; 1: there are programs that tell, those that reject early, too
+ *     14     2  turn                  tracer, one store; 1: those that ask record, and who tells does not
  *     16     8  unreadable   field    programs, atomic; user memory that could not be read, at exit either
  *     24     8  cut          field    programs, atomic; text longer than STRATA_ABI_KERNEL_TEXT_MAX
  *     32     8  unread       field    programs, atomic; could not be read, of calls that have not returned yet:
@@ -97,7 +108,8 @@ struct strata_abi_kernel_control {
 	uint32_t tracked;
 	uint32_t following;
 	uint32_t tracer;
-	uint32_t reserved0;
+	uint16_t changing;
+	uint16_t turn;
 	uint64_t unreadable;
 	uint64_t cut;
 	uint64_t unread;
@@ -316,6 +328,8 @@ struct strata_abi_kernel_event {
  */
 #define STRATA_ABI_KERNEL_CALL_ENTRY 16u
 #define STRATA_ABI_KERNEL_CALL_EXIT  32u
+/* Another pair of programs takes it over, or has had it: see ON_TELLS. */
+#define STRATA_ABI_KERNEL_CALL_MOVES 64u
 
 /* No event record class: not recorded. */
 #define STRATA_ABI_KERNEL_NO_ID UINT32_MAX

@@ -51,6 +51,11 @@ pub struct CreateFlags {
     #[arg(long, conflicts_with = "output")]
     pub snapshot: bool,
 
+    /// Have the kernel go on recording when the session's process is killed, until `strata start NAME` makes it again or
+    /// `strata destroy NAME` ends it; root only
+    #[arg(long)]
+    pub keep: bool,
+
     /// Size of a sub-buffer of channels that say nothing else, a power of two such as 512K or 2M [default: 1M]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub subbuf_size: Option<u64>,

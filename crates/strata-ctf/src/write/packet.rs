@@ -17,6 +17,9 @@ pub const PACKET_BITS_OFFSET: u64 = 56;
 /// Where [`Header::content_bits`] lies in an encoded header \[byte\].
 pub const CONTENT_BITS_OFFSET: u64 = 48;
 
+/// Where [`Header::discarded`] lies in an encoded header \[byte\].
+pub const DISCARDED_OFFSET: u64 = 72;
+
 /// A packet's header and context.
 ///
 /// Byte-packed, in the byte order of the machine; records follow at once, packed likewise:
@@ -129,7 +132,7 @@ mod tests {
         assert_eq!(u64_at(CONTENT_BITS_OFFSET as usize), 0x4444_4444_4444_4445);
         assert_eq!(u64_at(PACKET_BITS_OFFSET as usize), 0x5555_5555_5555_5556);
         assert_eq!(u64_at(64), 0x6666_6666_6666_6667);
-        assert_eq!(u64_at(72), 0x7777_7777_7777_7778);
+        assert_eq!(u64_at(DISCARDED_OFFSET as usize), 0x7777_7777_7777_7778);
         assert_eq!(u32_at(80), 0x0a0b_0c0d);
     }
 

@@ -14,7 +14,7 @@ use strata_user::{AppSession, Application, Clock, Differs, Error, Rules, Session
 use super::{Keeper, Target, FORK_NS, LOCK_PATIENCE, LOCK_PERIOD, STARTING_MAX};
 use crate::lock::lock;
 use crate::traced::Traced;
-use crate::tracked::{Process, Tracked};
+use crate::tracked::{admits, Process, Tracked};
 
 /// Sessions of one process that others have replaced, and that a flight recorder holds at most.
 const REPLACED_MAX: usize = 4;
@@ -190,7 +190,7 @@ impl Keeper {
         let found = Process::read(application.pid());
         // What was read by a number that is no longer its own was of nobody.
         let is_its = application.is_alive();
-        !is_its || found.is_ok_and(|found| self.changing.tracked.admits(&found))
+        !is_its || found.is_ok_and(|found| admits(&self.changing.tracked, &found))
     }
 
     /// Asks processes that begin for what is recorded now; for nothing, where it is asked of each whether it may: by who

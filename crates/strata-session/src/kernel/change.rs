@@ -14,7 +14,7 @@ use super::{catalog, check_filter, rule_reports, KernelLayer};
 use crate::error::SessionError;
 use crate::layer::{Rule, Wanted};
 use crate::options::{KernelOptions, Options};
-use crate::report::{EventProblem, KERNEL};
+use crate::report::{EventProblem, KernelRuleReport, Notice, KERNEL};
 use crate::stop::Stop;
 use crate::tracked::Tracked;
 
@@ -29,8 +29,17 @@ pub(super) struct Begun {
     /// What is known of events: their descriptions are files, and reading all of them takes seconds.
     known: HashMap<(String, String), KernelEvent>,
     /// Recorded whatever the rules are.
-    probes: Vec<SelectedEvent>,
-    tracked: strata_kernel::Tracked,
+    pub(super) probes: Vec<SelectedEvent>,
+    tracked: Tracked,
+}
+
+/// What rules select of a catalog.
+pub(super) struct Chosen {
+    /// What became of each rule.
+    pub(super) reports: Vec<KernelRuleReport>,
+    /// Events that cannot be described.
+    pub(super) problems: Vec<EventProblem>,
+    events: Vec<(EventName, [Records; 2])>,
 }
 
 /// Of one event, which records of an end are recorded.
@@ -43,24 +52,78 @@ enum Records {
     All,
 }
 
+impl Chosen {
+    /// # Errors
+    /// A rule that is none, or filters that are too much together.
+    pub(super) fn new(rules: &[Rule], catalog: &Catalog) -> Result<Chosen, SessionError> {
+        let texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
+        let matched = Selection::parse(&texts)?.apply(catalog).matched;
+        let reports = rule_reports(matched, catalog);
+        Ok(Chosen { reports, problems: Vec::new(), events: select(rules, catalog)? })
+    }
+
+    pub(super) fn nr_events(&self) -> u64 {
+        self.events.len() as u64
+    }
+}
+
+/// The rules of a recording, one by one; all have its filter.
+///
+/// # Errors
+/// One that is none.
+pub(super) fn rules_of(asked: &KernelOptions) -> Result<Vec<Rule>, SessionError> {
+    if asked.rules.is_empty() {
+        return Ok(Vec::new());
+    }
+    let selection = Selection::parse(&asked.rules)?;
+    let rule = |text: &str| Rule { text: text.to_owned(), filter: asked.filter.clone() };
+    Ok(selection.rules().map(rule).collect())
+}
+
 impl Begun {
-    /// `described`: the last `nr_probes` of them are of probes.
-    pub(super) fn new(
-        options: &Options,
-        stop: &Stop,
-        described: &[SelectedEvent],
-        nr_probes: u64,
-    ) -> Begun {
-        let (events, probes) =
-            described.split_at(described.len().saturating_sub(nr_probes as usize));
-        let known = |one: &SelectedEvent| (key_of(&one.event), one.event.clone());
+    pub(super) fn new(options: &Options, stop: &Stop) -> Begun {
         Begun {
             flags: options.kernel.as_ref().map_or_else(String::new, KernelOptions::flags),
             stop: stop.clone(),
-            known: events.iter().map(known).collect(),
-            probes: probes.to_vec(),
-            tracked: strata_kernel::Tracked::default(),
+            known: HashMap::new(),
+            probes: Vec::new(),
+            tracked: Tracked::default(),
         }
+    }
+
+    /// Each with its filters; of those that cannot be described the problem is noted.
+    ///
+    /// # Errors
+    /// Somebody wants this to end: each may wait for others who attach or detach.
+    pub(super) fn describe_all(
+        &mut self,
+        chosen: &mut Chosen,
+        catalog: &Catalog,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Result<Vec<SelectedEvent>, SessionError> {
+        let total = chosen.nr_events();
+        let mut described = Vec::with_capacity(chosen.events.len());
+        for (index, (name, [entry, exit])) in
+            std::mem::take(&mut chosen.events).into_iter().enumerate()
+        {
+            if self.stop.flow().is_break() {
+                return Err(SessionError::Stopped(self.stop.signal()));
+            }
+            notify(Notice::Describing { described: index as u64, total });
+            match self.describe(catalog, &name) {
+                Ok(event) => described.push(SelectedEvent {
+                    event,
+                    entry: entry != Records::None,
+                    exit: exit != Records::None,
+                    filter: entry.filter()?,
+                    exit_filter: exit.filter()?,
+                }),
+                Err(error) => chosen
+                    .problems
+                    .push(EventProblem { event: name.name, reason: error.to_string() }),
+            }
+        }
+        Ok(described)
     }
 
     fn failed(&self, cause: strata_kernel::Error) -> SessionError {
@@ -133,13 +196,20 @@ fn select(
         }
         Ok(())
     };
+    // Rules with one filter are asked together.
+    let mut by_filter: Vec<(Option<&Filter>, Vec<&str>)> = Vec::new();
     for rule in rules.iter().filter(|rule| !is_exclusion(rule)) {
-        let texts: Vec<&str> =
-            [rule.text.as_str()].into_iter().chain(exclusions.iter().copied()).collect();
-        add(&texts, rule.filter.as_ref())?;
+        match by_filter.iter_mut().find(|(filter, _)| *filter == rule.filter.as_ref()) {
+            Some((_, texts)) => texts.push(&rule.text),
+            None => by_filter.push((rule.filter.as_ref(), vec![&rule.text])),
+        }
     }
-    if !rules.is_empty() && rules.len() == exclusions.len() {
-        add(&exclusions, None)?;
+    for (filter, mut texts) in by_filter {
+        texts.extend(&exclusions);
+        add(&texts, filter)?;
+    }
+    if let (Some(first), true) = (rules.first(), rules.len() == exclusions.len()) {
+        add(&exclusions, first.filter.as_ref())?;
     }
     let names = catalog.names();
     let taken = names.filter_map(|name| {
@@ -160,34 +230,22 @@ impl KernelLayer {
         let mut nr_selected = 0;
         if !wanted.rules.is_empty() {
             let catalog = catalog().map_err(|cause| SessionError::KernelEvents(Box::new(cause)))?;
-            let texts: Vec<&str> = wanted.rules.iter().map(|rule| rule.text.as_str()).collect();
-            let matched = Selection::parse(&texts)?.apply(&catalog).matched;
-            reports = rule_reports(matched, &catalog);
-            // One that is new and selects nothing is a mistake; what others select may have gone.
-            let given = |rule: &str| {
+            let mut chosen = Chosen::new(&wanted.rules, &catalog)?;
+            // One that is new and selects nothing is a mistake; what others select may have gone. At the begin they
+            // come from elsewhere, perhaps from another machine.
+            let is_given = |rule: &str| {
                 self.given.iter().any(|text| text.split(',').any(|one| one.trim() == rule))
             };
-            let nothing = reports.iter().filter(|one| one.matched == 0 && !given(&one.rule));
-            let nothing: Vec<_> = nothing.cloned().collect();
+            let is_first = self.given.is_empty() && chosen.nr_events() > 0;
+            let nothing =
+                chosen.reports.iter().filter(|one| one.matched == 0 && !is_given(&one.rule));
+            let nothing: Vec<_> = nothing.filter(|_| !is_first).cloned().collect();
             if !nothing.is_empty() {
                 return Err(SessionError::NothingSelected(nothing));
             }
-            let selected = select(&wanted.rules, &catalog)?;
-            nr_selected = selected.len() as u64;
-            for (name, [entry, exit]) in selected {
-                match begun.describe(&catalog, &name) {
-                    Ok(event) => events.push(SelectedEvent {
-                        event,
-                        entry: entry != Records::None,
-                        exit: exit != Records::None,
-                        filter: entry.filter()?,
-                        exit_filter: exit.filter()?,
-                    }),
-                    Err(error) => {
-                        problems.push(EventProblem { event: name.name, reason: error.to_string() })
-                    }
-                }
-            }
+            nr_selected = chosen.nr_events();
+            events = begun.describe_all(&mut chosen, &catalog, &mut |_| ())?;
+            (reports, problems) = (chosen.reports, chosen.problems);
             for rule in &wanted.rules {
                 let Some(filter) = &rule.filter else { continue };
                 let of_rule: Vec<SelectedEvent> = of(rule, &events, &catalog)?;
@@ -202,15 +260,14 @@ impl KernelLayer {
             true => ControlFlow::Break(()),
             false => stop.flow(),
         };
-        let tracked = of_kernel(&wanted.tracked);
-        attached.session.track(&tracked).map_err(|cause| begun.failed(cause))?;
+        attached.session.track(&wanted.tracked).map_err(|cause| begun.failed(cause))?;
         let changed = attached.session.change(events, &mut progress);
         if let Err(cause) = changed {
             // It was possible before; what has gone meanwhile is tracked no more.
             let _ = attached.session.track(&begun.tracked);
             return Err(begun.failed(cause));
         }
-        begun.tracked = tracked;
+        begun.tracked.clone_from(&wanted.tracked);
         self.selected = nr_selected + begun.probes.len() as u64;
         self.is_filtered = wanted.rules.iter().any(|rule| rule.filter.is_some())
             || begun.probes.iter().any(|probe| probe.filter.is_some());
@@ -218,11 +275,6 @@ impl KernelLayer {
         (self.rules, self.problems) = (reports, problems);
         Ok(())
     }
-}
-
-fn of_kernel(tracked: &Tracked) -> strata_kernel::Tracked {
-    let Tracked { pids, uids, gids, names, cgroups } = tracked.clone();
-    strata_kernel::Tracked { pids, uids, gids, names, cgroups }
 }
 
 /// Those of the events that the rule selects.

@@ -73,6 +73,8 @@ pub(crate) struct KernelSource {
     pub(crate) kinds: Option<Kinds>,
     /// When recording began, if the streams are to begin then \[ns\].
     pub(crate) span_from: Option<u64>,
+    /// Of each stream, how many discarded records the traces of a killed session tell of.
+    pub(crate) told: Vec<u64>,
     /// Events that no program ran for, known when the session has stopped.
     pub(crate) not_run: Arc<AtomicU64>,
     /// The number of the stream behind those of the CPUs.
@@ -122,6 +124,9 @@ impl Source for KernelSource {
 
     fn open(&mut self) -> Result<Opened, Error> {
         let sink = lock(&self.context.output).trace(KERNEL, None)?;
+        if let Some(kept) = &self.context.kept {
+            kept.note_folder(sink.path(), &self.told);
+        }
         let (uuid, kinds) = (self.trace.uuid, self.kinds.take());
         Ok(Opened { kinds, span_from: self.span_from, ..self.opened_as(uuid, sink) })
     }
@@ -143,6 +148,7 @@ impl Source for KernelSource {
 
     /// What runs already is said first.
     fn opened(&mut self, collector: &mut Collector) -> Result<(), Error> {
+        collector.go_on(&self.told);
         self.dumped = self.dump(self.trace.uuid, collector.sink())?;
         Ok(())
     }

@@ -159,23 +159,56 @@ fn layer_by_default_that_records_nothing_says_the_first_reason() {
 
 #[test]
 fn rules_that_are_not_well_formed_are_said_before_anything_of_the_kernel_is_read() {
-    let options = Options::default();
-    let mut layer = KernelLayer::default();
-    let mut describe = |rules: &[&str]| {
+    let rules = |rules: &[&str]| {
         let rules = rules.iter().map(|rule| (*rule).to_owned()).collect();
-        let asked = KernelOptions { rules, ..KernelOptions::default() };
-        layer.describe(&options, &asked, &Stop::new(), &mut |notice| panic!("{notice:?}"))
+        rules_of(&KernelOptions { rules, ..KernelOptions::default() })
     };
-    assert!(describe(&[]).unwrap().is_empty());
+    assert!(rules(&[]).unwrap().is_empty());
     for rule in ["", ","] {
-        let error = describe(&[rule]).err();
+        let error = rules(&[rule]).err();
         assert!(matches!(error, Some(SessionError::KernelRules(_))), "'{rule}': {error:?}");
     }
-    let mut events = Vec::new();
+    let (mut layer, mut begun) =
+        (KernelLayer::default(), Begun::new(&Options::default(), &Stop::new()));
     let probes = vec!["uprobe:no".to_owned()];
     let asked = KernelOptions { probes, ..KernelOptions::default() };
-    let error = layer.add_probes(&asked, &mut events).unwrap_err();
-    assert!(matches!(error, SessionError::Probe(_)) && events.is_empty(), "{error}");
+    let error = layer.add_probes(&asked, &mut begun).unwrap_err();
+    assert!(matches!(error, SessionError::Probe(_)) && begun.probes.is_empty(), "{error}");
+}
+
+#[test]
+fn event_of_several_rules_is_asked_what_one_of_them_asks_at_each_of_its_ends() {
+    let catalog = match catalog() {
+        Ok(catalog) => catalog,
+        Err(error) => return eprintln!("skip: {error}"),
+    };
+    let rules = wanted(&[
+        ("sched_switch", Some("prev_prio < 3")),
+        ("sched_switch", Some("next_prio < 4")),
+        ("sched_process_*", Some("pid > 1")),
+        ("sched_process_fork", None),
+        ("syscall_exit_openat", Some("ret < 0")),
+        ("syscalls:openat,!compat_*", Some("dfd == 3")),
+        ("syscalls:close", None),
+    ]);
+    let mut chosen = Chosen::new(&rules.rules, &catalog).unwrap();
+    let mut begun = Begun::new(&Options::default(), &Stop::new());
+    let events = begun.describe_all(&mut chosen, &catalog, &mut |_| ()).unwrap();
+    let of = |name: &str| {
+        let one = events.iter().find(|one| one.event.name == name).unwrap();
+        let text = |filter: &Option<Filter>| filter.as_ref().map(|one| one.text().to_owned());
+        (text(&one.filter), text(&one.exit_filter))
+    };
+    assert_eq!(of("sched_switch").0.unwrap(), "(prev_prio < 3) || (next_prio < 4)");
+    // One that asks nothing is enough.
+    assert_eq!(of("sched_process_fork").0, None);
+    assert_eq!(of("sched_process_exit").0.unwrap(), "pid > 1");
+    assert_eq!(of("close"), (None, None));
+    let (entry, exit) = of("openat");
+    assert_eq!(
+        (entry.unwrap(), exit.unwrap()),
+        ("dfd == 3".into(), "(ret < 0) || (dfd == 3)".into())
+    );
 }
 
 #[test]

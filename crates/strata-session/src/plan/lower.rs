@@ -33,7 +33,6 @@ impl Plan {
         if rules.is_empty() {
             return Ok(sized);
         }
-        let texts: Vec<String> = rules.iter().map(|rule| rule.text.clone()).collect();
         // Who of them is tracked may change.
         let sized = Options { everyone: true, ..sized };
         let no_context = |error: &dyn std::fmt::Display| PlanError::NoContext(error.to_string());
@@ -56,12 +55,12 @@ impl Plan {
                 options
             }
             LayerOf::Kernel => {
+                let texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
                 strata_kernel::selection::Selection::parse(&texts)?;
-                let rule_filters = rules.into_iter().map(|rule| rule.filter).collect();
                 let contexts =
                     Contexts::parse(&channel.contexts).map_err(|error| no_context(&error))?;
-                let kernel =
-                    KernelOptions { rules: texts, rule_filters, contexts, ..Default::default() };
+                // What is recorded of it comes by a change.
+                let kernel = KernelOptions { contexts, ..KernelOptions::default() };
                 Options { kernel: Some(kernel), ..sized }
             }
         })

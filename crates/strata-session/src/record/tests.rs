@@ -194,6 +194,7 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
     let folder = Arc::new(Mutex::new(TraceFolder::create(path).unwrap()));
     let context = Arc::new(Context {
         slots: None,
+        kept: None,
         shared: Shared::new().unwrap(),
         machine: Machine::new(options.mode, options.version),
         created: TimeStamp::now().unwrap().iso,

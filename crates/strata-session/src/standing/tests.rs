@@ -20,6 +20,7 @@ type Told = Arc<Mutex<Vec<String>>>;
 struct Noted {
     name: &'static str,
     told: Told,
+    was_changed: bool,
 }
 
 impl Noted {
@@ -49,7 +50,12 @@ impl Layer for Noted {
 
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
         let rules: Vec<&str> = wanted.rules.iter().map(|rule| rule.text.as_str()).collect();
-        if rules.iter().any(|rule| rule.starts_with("bad")) {
+        if rules.contains(&"absent") {
+            return Err(SessionError::NothingSelected(Vec::new()));
+        }
+        // The first one of the kernel's layer makes it what it is.
+        let is_first = self.name == "kernel" && !std::mem::replace(&mut self.was_changed, true);
+        if !is_first && rules.iter().any(|rule| rule.starts_with("bad")) {
             return Err(SessionError::Unchangeable { layer: self.name });
         }
         let pids = wanted.tracked.pids.iter().flatten().map(u32::to_string);
@@ -96,15 +102,14 @@ impl Maker for Noting {
         context: &Arc<Context>,
         _: &mut dyn FnMut(Notice),
     ) -> Result<Box<dyn Layer>, SessionError> {
-        let of_kernel = options.kernel.as_ref().map(|kernel| kernel.rules.join(","));
-        let rules = of_kernel.or(options.rules.as_ref().map(|rules| rules.to_string()));
-        let rules = rules.unwrap_or_default();
+        // Of the kernel, what is recorded comes by a change.
+        let rules = options.rules.as_ref().map(|rules| rules.to_string()).unwrap_or_default();
         if rules.contains("absent") {
             return Err(SessionError::NothingSelected(Vec::new()));
         }
         assert!(matches!(context.keep, Keep::Hold));
-        let layer = Noted { name: layer.name(), told: Arc::clone(&self.0) };
-        layer.note(&format!("make {rules}"));
+        let layer = Noted { name: layer.name(), told: Arc::clone(&self.0), was_changed: false };
+        layer.note(format!("make {rules}").trim_end());
         Ok(Box::new(layer))
     }
 }
@@ -172,7 +177,13 @@ fn layers_are_made_at_the_first_start_and_resumed_at_the_next() {
     bench.enable(LayerOf::User, "b:*").unwrap();
     assert!(bench.told().is_empty());
     bench.start().unwrap();
-    let made = ["user make a:*,b:*", "kernel make sched_*", "user start", "kernel start"];
+    let made = [
+        "user make a:*,b:*",
+        "kernel make",
+        "kernel change sched_* of ",
+        "user start",
+        "kernel start",
+    ];
     assert_eq!(bench.told(), made);
     bench.start().unwrap();
     assert!(bench.told().is_empty());
@@ -215,7 +226,8 @@ fn rules_change_while_it_records_and_a_channel_more_is_a_layer_more() {
     bench.enable(LayerOf::Kernel, "sched_*").unwrap();
     assert_eq!(bench.told(), ["user pause"]);
     bench.start().unwrap();
-    assert_eq!(bench.told(), ["kernel make sched_*", "kernel start", "user resume"]);
+    let made = ["kernel make", "kernel change sched_* of ", "kernel start", "user resume"];
+    assert_eq!(bench.told(), made);
     bench.change(&channel("more")).unwrap();
     assert_eq!(bench.told(), ["user resume"]);
 }
@@ -246,7 +258,7 @@ fn start_that_fails_makes_nothing_and_can_be_tried_again() {
     bench.enable(LayerOf::User, "a:*").unwrap();
     bench.enable(LayerOf::Kernel, "absent").unwrap();
     bench.start().unwrap_err();
-    assert_eq!(bench.told(), ["user make a:*"]);
+    assert_eq!(bench.told(), ["user make a:*", "kernel make"]);
     assert_eq!((bench.standing.look().state, bench.standing.made.len()), (State::Created, 0));
     let all =
         crate::plan::DisableEvents { layer: LayerOf::Kernel, channel: None, rules: Vec::new() };

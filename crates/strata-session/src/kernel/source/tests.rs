@@ -46,6 +46,7 @@ fn source(
             as_lttng: false,
         },
         span_from: None,
+        told: Vec::new(),
         not_run: Arc::new(AtomicU64::new(not_run)),
         dump_stream: streams.into(),
         dumped: Dump::default(),
