@@ -14,10 +14,11 @@ use super::unit::{Close, Hole, Line, Mark, Open, Unit, What};
 use super::values::{quoted, Brief};
 use super::who::{self, Comm};
 use crate::render::clock::ClockText;
+use crate::render::escape::tame_line;
 use crate::render::line::{Lines, Sink};
 use crate::render::plan::Table;
 use crate::render::shown::{scope, Masked, Shown};
-use crate::render::{ClockStyle, FieldList, Options, Stamp};
+use crate::render::{ClockStyle, FieldList, Format, Options, Stamp};
 
 /// Event records of a unit, at most.
 const EVENTS: u64 = 1 << 14;
@@ -684,8 +685,12 @@ impl Short {
         let begin = self.text.len();
         write(&mut self.text);
         if self.text.len() > begin {
+            // A stream may be called anything.
+            let mut line = self.text.as_bytes().get(begin..).unwrap_or_default().to_vec();
+            tame_line(&mut line, 0, Format::Text);
+            self.text.drop_last(self.text.len() - begin);
             // Rows have no end of line.
-            self.text.drop_last(1);
+            self.text.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(&line));
             self.push(begin, None, at, true, Kind::Line);
         }
     }
