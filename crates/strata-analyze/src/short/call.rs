@@ -99,6 +99,8 @@ pub(super) struct Told {
     pub(super) name: FieldRef,
     /// The name is a file that the thread executes from now on.
     pub(super) is_program: bool,
+    /// Nothing is said of what it was called before.
+    pub(super) is_new: bool,
 }
 
 /// How a part of a record is shown.
@@ -146,8 +148,9 @@ pub(super) fn call_of(name: &str) -> Option<(String, bool)> {
 pub(super) fn told(class: &EventClass) -> Vec<Told> {
     let find = |names: &[&str]| names.iter().find_map(|name| class.find_in(Scope::Payload, name));
     let one = |tid: &[&str], name: &str| {
-        Some(Told { tid: find(tid)?, name: find(&[name])?, is_program: false })
+        Some(Told { tid: find(tid)?, name: find(&[name])?, is_program: false, is_new: false })
     };
+    let new = |told: Option<Told>| told.map(|told| Told { is_new: true, ..told });
     let found = match kernel_name(class.name()) {
         "lttng_statedump_process_state" => vec![one(&["tid"], "name")],
         "sched_switch" => vec![
@@ -155,8 +158,12 @@ pub(super) fn told(class: &EventClass) -> Vec<Told> {
             one(&["next_tid", "next_pid"], "next_comm"),
         ],
         "sched_process_fork" => match find(&["child_tid"]) {
-            Some(_) => vec![one(&["parent_tid"], "parent_comm"), one(&["child_tid"], "child_comm")],
-            None => vec![one(&["parent_pid"], "parent_comm"), one(&["child_pid"], "child_comm")],
+            Some(_) => {
+                vec![one(&["parent_tid"], "parent_comm"), new(one(&["child_tid"], "child_comm"))]
+            }
+            None => {
+                vec![one(&["parent_pid"], "parent_comm"), new(one(&["child_pid"], "child_comm"))]
+            }
         },
         "sched_wakeup" | "sched_waking" | "sched_wakeup_new" | "sched_process_exit"
         | "sched_process_free" | "sched_migrate_task" => vec![one(&["tid", "pid"], "comm")],
@@ -166,6 +173,7 @@ pub(super) fn told(class: &EventClass) -> Vec<Told> {
                 tid,
                 name,
                 is_program: true,
+                is_new: true,
             })]
         }
         _ => Vec::new(),

@@ -193,6 +193,24 @@ fn what_was_there_when_recording_began_names_threads_and_is_shown_if_asked_for()
 }
 
 #[test]
+fn name_that_is_said_later_was_there_before_unless_it_is_new() {
+    let dump = |tid, name| [V::U32(1), V::U32(tid), V::Text(name)];
+    let (old, new) = (dump(7, "old"), dump(8, "new"));
+    let hand = kernel(&[
+        (OTHER, 1, &[V::U32(7), V::U64(1)]),
+        (OTHER, 2, &[V::U32(8), V::U64(2)]),
+        (EXEC_EXIT, 3, &[V::U32(8), V::I64(0)]),
+        (DUMP, 4, &old),
+        (DUMP, 5, &new),
+        (OTHER, 6, &[V::U32(8), V::U64(3)]),
+    ]);
+    assert_eq!(
+        lines(&hand, &Asked { filter: Some("shop:sold"), ..Asked::default() }),
+        ["old/7 shop:sold{price=1}", "?/8 shop:sold{price=2}", "new/8 shop:sold{price=3}"]
+    );
+}
+
+#[test]
 fn filter_of_one_end_selects_the_call() {
     let hand = kernel(&[
         (ENTRY, 2, &[V::U32(7), CWD, V::Text("a")]),
