@@ -23,10 +23,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use strata_ctf::read::{
-    Damage, Discarded, DiscardedKind, Events, Message, Reader, Selection, Slice, Slices, TimeRange,
+    Damage, Discarded, DiscardedKind, Event, Events, Message, Reader, Selection, Slice, Slices,
+    TimeRange,
 };
 
-use crate::render::{Gap, Lines, Options, Renderer, Stamp};
+use crate::render::{Format, Gap, Lines, Options, Renderer, Stamp};
+use crate::short::{Asked, Joiner, Mine, Seed, Short, Unit, Wanted};
 use queue::{Queue, Seen, Task};
 
 /// Text that is handed over at once \[byte\]: less than a CPU's cache holds.
@@ -50,6 +52,8 @@ const BLOCK: u64 = 2048;
 const AHEAD: u64 = 2;
 /// Bytes of text for one of the trace, as long as that is not known.
 const TEXT_PER_BYTE: u64 = 4;
+/// Event records that are looked at for ends of calls behind the last one that was asked for.
+const CLOSING: u64 = 1 << 16;
 /// Remarks of a slice that are kept; the others are counted.
 const REMARKS: usize = 20;
 
@@ -63,7 +67,9 @@ pub struct Job<'r> {
     pub options: Options,
     /// Which of them; `None`: all.
     pub filter: Option<&'r Selection>,
-    /// So many of them, the first ones. Less than all are rendered by one thread.
+    /// Only those of the command that was recorded.
+    pub mine: Option<&'r Mine>,
+    /// So many of them, the first ones. Less than all are rendered by one thread. In the short format, lines.
     pub limit: u64,
     /// Threads that render; 0 and 1: the caller's only.
     pub threads: usize,
@@ -115,6 +121,8 @@ pub struct Summary {
     pub damage_untold: u64,
     /// Discarded event records, over all remarks.
     pub discarded: u64,
+    /// Lines that are not shown as they are of what was there when recording began.
+    pub hidden: u64,
     /// Somebody stopped it.
     pub stopped: bool,
 }
@@ -135,6 +143,8 @@ struct Chunk {
     text: Lines,
     gap: Option<Gap>,
     last: Option<Stamp>,
+    /// Of the short format: what is not known in the text.
+    unit: Option<Unit>,
     remarks: Vec<Remark>,
     summary: Summary,
     end: End,
@@ -157,8 +167,11 @@ pub fn run(job: &Job<'_>, sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>) -
     let is_one = job.limit < u64::MAX || job.options.source.is_some();
     let threads = if is_one { 1 } else { job.threads.max(1) };
     let shared = Shared::new(job, threads);
+    let joiner = (job.options.format == Format::Short)
+        .then(|| Joiner::new(&job.options, &Seed::read(job.reader, job.range, job.stop)));
+    let renderer = Renderer::new(&job.options);
     let mut writer =
-        Writer { renderer: Renderer::new(&job.options), last: None, summary: Summary::default() };
+        Writer { renderer, joiner, has_ended: false, last: None, summary: Summary::default() };
     let mut head = Vec::new();
     writer.renderer.head(&mut head);
     if !head.is_empty() && sink(Output::Text(&head)).is_break() {
@@ -181,6 +194,7 @@ pub fn run(job: &Job<'_>, sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>) -
         });
         writer.unlike(&shared.queue.unlike(), sink);
     }
+    writer.finish(job.stop, sink);
     writer.summary.stopped |= (job.stop)();
     writer.summary
 }
@@ -188,11 +202,32 @@ pub fn run(job: &Job<'_>, sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>) -
 /// Puts chunks together.
 struct Writer {
     renderer: Renderer,
+    joiner: Option<Joiner>,
+    /// Nobody wants more.
+    has_ended: bool,
     last: Option<Stamp>,
     summary: Summary,
 }
 
 impl Writer {
+    /// What waits for what does not come any more.
+    fn finish(
+        &mut self,
+        stop: &dyn Fn() -> bool,
+        sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>,
+    ) {
+        let Some(joiner) = &mut self.joiner else { return };
+        self.summary.hidden = joiner.hidden();
+        if self.has_ended || stop() {
+            return;
+        }
+        let text = joiner.end();
+        if !text.is_empty() {
+            // Nobody is asked whether there is to be more: there is not.
+            let _ = sink(Output::Text(text));
+        }
+    }
+
     /// What was rendered before somebody stopped it is not written any more.
     fn write_unless(
         &mut self,
@@ -204,7 +239,9 @@ impl Writer {
         if stop() {
             return ControlFlow::Break(());
         }
-        self.write(chunk, shared, sink)
+        let done = self.write(chunk, shared, sink);
+        self.has_ended |= done.is_break();
+        done
     }
 
     fn write(
@@ -216,6 +253,13 @@ impl Writer {
         self.summary.add(&chunk.summary);
         for remark in &chunk.remarks {
             sink(Output::Remark(remark))?;
+        }
+        if let (Some(joiner), Some(unit)) = (&mut self.joiner, chunk.unit.take()) {
+            let text = joiner.add(chunk.text.as_bytes(), unit);
+            if !text.is_empty() {
+                sink(Output::Text(text))?;
+            }
+            chunk.text.clear();
         }
         let text = chunk.text.as_bytes();
         let (before, behind) = match &chunk.gap {
@@ -335,12 +379,60 @@ struct Worker<'w, 'r> {
     shared: &'w Shared<'r>,
     renderer: Renderer,
     filter: Option<Selection>,
+    mine: Option<Asked<'r>>,
+    short: Option<Short>,
+    /// Event records behind the last one that was asked for.
+    closing: u64,
 }
 
 impl<'w, 'r> Worker<'w, 'r> {
     fn new(job: &'w Job<'r>, shared: &'w Shared<'r>) -> Worker<'w, 'r> {
         let renderer = Renderer::new(&job.options);
-        Worker { job, shared, renderer, filter: job.filter.cloned() }
+        let short = (job.options.format == Format::Short)
+            .then(|| Short::new(&job.options, job.limit < u64::MAX));
+        let mine = job.mine.map(Mine::ask);
+        Worker { job, shared, renderer, filter: job.filter.cloned(), mine, short, closing: 0 }
+    }
+
+    /// Begin somewhere: what was before is not known.
+    fn begin_slice(&mut self) {
+        self.renderer.begin_slice();
+        if let Some(short) = &mut self.short {
+            short.begin_slice();
+        }
+    }
+
+    /// Render an event record, if it was asked for; how many more there are by it.
+    #[inline]
+    fn event(&mut self, event: &Event<'_>, out: &mut Lines) -> u64 {
+        let is_mine = self.mine.as_mut().is_none_or(|mine| mine.accepts(event));
+        let is_asked = is_mine && self.filter.as_mut().is_none_or(|filter| filter.accepts(event));
+        let Some(short) = &mut self.short else {
+            if is_asked {
+                self.renderer.event_of_many(event, out);
+            } else {
+                self.renderer.skip(event);
+            }
+            return u64::from(is_asked);
+        };
+        let filter = &mut self.filter;
+        let wanted = match (is_asked, is_mine) {
+            (true, _) => Wanted::Yes,
+            (false, true) => Wanted::WithItsCall,
+            // So is the other end: it is of the same thread.
+            (false, false) => Wanted::No,
+        };
+        short.event(event, wanted, &mut |class| {
+            filter.as_mut().is_none_or(|filter| filter.may_accept(class))
+        })
+    }
+
+    /// Whether there is a chunk's text.
+    fn is_full(&self, chunk: &Chunk, limit: usize) -> bool {
+        match &self.short {
+            Some(short) => short.is_full(limit),
+            None => chunk.text.len() >= limit,
+        }
     }
 
     /// On the caller's thread: one slice, which is everything.
@@ -390,7 +482,7 @@ impl<'w, 'r> Worker<'w, 'r> {
     ) -> ControlFlow<()> {
         let is_first = task.slice == 0 && task.share == 0;
         if !is_first {
-            self.renderer.begin_slice();
+            self.begin_slice();
         }
         let mut limit = if is_first { FIRST_CHUNK } else { CHUNK };
         let mut chunk = Chunk::default();
@@ -404,17 +496,17 @@ impl<'w, 'r> Worker<'w, 'r> {
             match message {
                 Message::Event(event) => {
                     left -= 1;
-                    if is_mine && self.filter.as_mut().is_none_or(|filter| filter.accepts(&event)) {
-                        self.renderer.event_of_many(&event, &mut chunk.text);
-                        chunk.summary.events += 1;
-                        wanted -= 1;
-                        if wanted == 0 {
+                    if is_mine {
+                        let shown = self.event(&event, &mut chunk.text);
+                        chunk.summary.events += shown;
+                        wanted = wanted.saturating_sub(shown);
+                        if wanted == 0 && self.is_end() {
                             break;
                         }
                     } else {
                         self.renderer.skip(&event);
                     }
-                    if left > 0 && (!is_mine || chunk.text.len() < limit) {
+                    if left > 0 && (!is_mine || !self.is_full(&chunk, limit)) {
                         continue;
                     }
                 }
@@ -426,12 +518,24 @@ impl<'w, 'r> Worker<'w, 'r> {
                 }
                 Message::Damage(damage) => {
                     seen.damage(damage, is_mine, &mut chunk);
+                    if let Some(short) =
+                        self.short.as_mut().filter(|_| is_mine && !damage.is_remark())
+                    {
+                        short.gap(None, |_| ());
+                    }
                     continue;
                 }
                 Message::Discarded(discarded) => {
                     if is_mine {
                         chunk.discarded(&discarded);
-                        self.renderer.discarded(&discarded, &mut chunk.text);
+                        let renderer = &mut self.renderer;
+                        match &mut self.short {
+                            None => renderer.discarded(&discarded, &mut chunk.text),
+                            Some(short) => {
+                                let trace = discarded.stream.trace().index();
+                                short.gap(Some(trace), |out| renderer.discarded(&discarded, out));
+                            }
+                        }
                     }
                     continue;
                 }
@@ -453,7 +557,7 @@ impl<'w, 'r> Worker<'w, 'r> {
                 seen.blocks += 1;
                 (left, turn) = (block, (turn + 1) % task.shares);
                 if turn == task.share {
-                    self.renderer.begin_slice();
+                    self.begin_slice();
                 }
             }
         }
@@ -467,7 +571,19 @@ impl<'w, 'r> Worker<'w, 'r> {
         ControlFlow::Continue(())
     }
 
+    /// Whether there is nothing to come behind the last event record that was asked for: calls that are open are
+    /// ended, if that is not far.
+    fn is_end(&mut self) -> bool {
+        let Some(short) = &mut self.short else { return true };
+        short.close();
+        self.closing += 1;
+        !short.has_open() || self.closing > CLOSING
+    }
+
     fn finish(&mut self, chunk: &mut Chunk, events: &Events<'_>, read: &mut u64, task: Task) {
+        if let Some(short) = &mut self.short {
+            chunk.unit = Some(short.finish(&mut chunk.text));
+        }
         chunk.gap = self.renderer.take_gap();
         chunk.last = self.renderer.last();
         self.shared.text.fetch_add(chunk.text.len() as u64, Ordering::Relaxed);

@@ -4,6 +4,7 @@ mod pager;
 mod say;
 mod target;
 
+use std::io::{self, IsTerminal};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -14,12 +15,14 @@ use clap::{Args, ValueEnum, ValueHint};
 use strata_analyze::debug_info::SourceOptions;
 use strata_analyze::pipeline::{self, Job, Output, Remark};
 use strata_analyze::render::{ClockStyle, FieldList, Format, Head, Options, ThreadNames};
+use strata_analyze::short::Mine;
 use strata_ctf::read::{Selection, TimeRange};
 use strata_session::stop::Stop;
 
 use crate::messages::Weight;
 use crate::progress::ReadingLine;
 use crate::selection::{until_or_to, SelectionFlags, SYNTAX};
+use crate::units::counted;
 use say::Speaker;
 use target::Target;
 
@@ -27,7 +30,7 @@ const EXIT_STATUS: &str = "\
 Exit status:
   0  done
   1  no event matched what was asked for (--filter, --from, --until,
-     --last)
+     --last, --mine)
   2  a trace is damaged (all that is intact is shown), or nothing can
      be read
   130  ended by Ctrl-C";
@@ -48,9 +51,18 @@ pub struct ViewFlags {
     #[command(flatten)]
     selection: SelectionFlags,
 
-    /// Layout: babeltrace2's text, a JSON object on each line, or a table
-    #[arg(long, value_enum, default_value_t)]
-    format: FormatFlag,
+    /// Layout: a short line for each event, babeltrace2's text, a JSON object on each line, or a table [default:
+    /// short on a terminal, else text]
+    #[arg(long, value_enum)]
+    format: Option<FormatFlag>,
+
+    /// Only the command that was recorded and what it started
+    #[arg(long)]
+    mine: bool,
+
+    /// In the short format, show what was there when recording began, too (lttng_statedump_*)
+    #[arg(long)]
+    all: bool,
 
     /// Show only these fields; also whole parts: packet, common, context, payload. With --format csv
     /// a column for each. In front of the name as in babeltrace2: loglevel, emf, callsite, trace,
@@ -127,10 +139,11 @@ impl SourceFlags {
 }
 
 /// `--format`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FormatFlag {
+    /// Time, program/thread, and event; both ends of a system call on one line
+    Short,
     /// As babeltrace2 has it
-    #[default]
     Text,
     /// A JSON object on each line
     Json,
@@ -173,13 +186,20 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     }
     let reader = flags.selection.open(&traces)?;
     let stop = Stop::on_signals().context("view: cannot handle signals")?;
-    let mut options = flags.options();
-    if options.source.is_some() && options.format == Format::Csv {
+    let mut options = flags.options(io::stdout().is_terminal());
+    if options.source.is_some() && matches!(options.format, Format::Csv | Format::Short) {
         anyhow::bail!(
             "--debug-info is for --format text and json. Leave it out, or use another format"
         );
     }
     let range = flags.selection.range(&reader)?;
+    let threads = flags.threads.map_or_else(pipeline::threads, NonZeroUsize::get);
+    let stopped = || stop.requests() > 0;
+    // Whatever can fail is in front of a pager.
+    let mine = match flags.mine {
+        true => Some(Mine::read(&reader, threads, &stopped)?),
+        false => None,
+    };
     let mut target = Target::open(!flags.no_pager).context("view: cannot use stdout")?;
     options.colours = match flags.color {
         WhenFlag::Auto => target.wants_colours(),
@@ -187,15 +207,14 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
         WhenFlag::Never => false,
     };
     options.tame = target.is_terminal();
+    options.width = target.width();
     options.losses = match flags.losses {
         WhenFlag::Auto => target.is_terminal(),
         WhenFlag::Always => true,
         WhenFlag::Never => false,
     };
 
-    let threads = flags.threads.map_or_else(pipeline::threads, NonZeroUsize::get);
-    let stopped = || stop.requests() > 0;
-    if flags.thread_names {
+    if flags.thread_names && options.format != Format::Short {
         let names = ThreadNames::read(&reader, threads, &stopped);
         options.thread_names = Some(Arc::new(names));
     }
@@ -210,12 +229,20 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     if let Some(left_out @ 1..) = options.thread_names.as_ref().map(|names| names.left_out()) {
         speaker.say(Weight::Warning, too_many_names(left_out));
     }
+    if let Some(unknown @ 1..) = mine.as_ref().map(Mine::unknown) {
+        let text = format!(
+            "--mine: {} that do not say whom they are of are not shown",
+            counted(unknown as u64, "trace")
+        );
+        speaker.say(Weight::Warning, text);
+    }
     let selection = flags.selection.filter().map(Selection::new);
     let job = Job {
         reader: &reader,
         range,
         options,
         filter: selection.as_ref(),
+        mine: mine.as_ref(),
         limit: flags.limit.map_or(u64::MAX, NonZeroU64::get),
         threads,
         stop: &stopped,
@@ -247,9 +274,20 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     }
     let damaged = summary.damage > 0 || reader.damage().iter().any(|found| !found.is_remark());
     if summary.events == 0 {
-        speaker.say(Weight::Warning, flags.selection.nothing().to_owned());
+        let nothing = match (flags.mine, flags.selection.is_any()) {
+            (true, false) => "no event is of the command and what it started",
+            _ => flags.selection.nothing(),
+        };
+        speaker.say(Weight::Warning, nothing.to_owned());
     }
-    let unmatched = summary.events == 0 && flags.selection.is_any();
+    if summary.events == 0 && summary.hidden > 0 {
+        let text = format!(
+            "{} of what was there when recording began, which --all shows",
+            counted(summary.hidden, "event record")
+        );
+        speaker.say(Weight::Warning, text);
+    }
+    let unmatched = summary.events == 0 && (flags.selection.is_any() || flags.mine);
     Ok(if damaged { 2 } else { u8::from(unmatched) })
 }
 
@@ -262,7 +300,19 @@ pub fn too_many_names(left_out: u64) -> String {
 }
 
 impl ViewFlags {
-    fn options(&self) -> Options {
+    /// On a terminal people read it, else programs do.
+    fn layout(&self, is_terminal: bool) -> Format {
+        match self.format {
+            Some(FormatFlag::Short) => Format::Short,
+            Some(FormatFlag::Text) => Format::Text,
+            Some(FormatFlag::Json) => Format::Json,
+            Some(FormatFlag::Csv) => Format::Csv,
+            None if is_terminal && self.source.options().is_none() => Format::Short,
+            None => Format::Text,
+        }
+    }
+
+    fn options(&self, is_terminal: bool) -> Options {
         let style = self.clock.map(|flag| match flag {
             ClockFlag::Time => ClockStyle::Time,
             ClockFlag::Date => ClockStyle::Date,
@@ -272,11 +322,8 @@ impl ViewFlags {
         });
         let (head, fields) = Head::split(&self.fields);
         Options {
-            format: match self.format {
-                FormatFlag::Text => Format::Text,
-                FormatFlag::Json => Format::Json,
-                FormatFlag::Csv => Format::Csv,
-            },
+            format: self.layout(is_terminal),
+            all: self.all,
             clock: style,
             zone: self.selection.zone().clone(),
             delta: !self.no_delta,
@@ -298,7 +345,7 @@ mod tests {
     fn view(arguments: &[&str]) -> Result<Options, String> {
         let arguments = [&["strata", "view"], arguments].concat();
         match Flags::try_parse_from(arguments).map_err(|error| error.to_string())?.action {
-            Action::View(flags) => Ok(flags.options()),
+            Action::View(flags) => Ok(flags.options(false)),
             other => Err(format!("{other:?}")),
         }
     }

@@ -6,16 +6,18 @@ use std::ops::Range;
 use rustix::time::{clock_gettime, ClockId};
 use strata_collect::Kinds;
 use strata_ctf::environment::{
-    kernel_environment, user_environment, KernelHost, Known, UserProcess,
+    kernel_environment, recorded, user_environment, KernelHost, Known, UserProcess,
 };
 use strata_ctf::metadata::{self, Version};
 use strata_model::{
-    ByteOrder, ClockClass, EventClass, Field, FieldClass, Integer, RecordHeader, StreamClass,
-    Trace, TraceError, Uuid,
+    ByteOrder, ClockClass, EnvValue, EventClass, Field, FieldClass, Integer, RecordHeader,
+    StreamClass, Trace, TraceError, Uuid,
 };
 use strata_user::{Application, RecordFormat};
 
 use strata_model::LossMode;
+
+use crate::options::Options;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const SECOND: i64 = 1_000_000_000;
@@ -27,6 +29,17 @@ pub(crate) struct Machine {
     clock: ClockClass,
     overwrites: bool,
     version: Version,
+    /// Who records, where there is a command.
+    recorder: Option<Recorder>,
+}
+
+/// Who records a command.
+#[derive(Debug, Clone, Copy)]
+struct Recorder {
+    pid: u32,
+    /// Nobody but the command and its descendants is recorded: of applications, and of the kernel.
+    is_alone: bool,
+    is_alone_in_kernel: bool,
 }
 
 impl Machine {
@@ -36,7 +49,22 @@ impl Machine {
         // Without /proc/sys (a container) the clock has no identity, and merges with others like it.
         let boot = std::fs::read_to_string(BOOT_ID).ok().and_then(|text| text.trim().parse().ok());
         let clock = ClockClass::monotonic(boot, wall_offset());
-        Machine { hostname, clock, overwrites: mode == LossMode::Overwrite, version }
+        Machine {
+            hostname,
+            clock,
+            overwrites: mode == LossMode::Overwrite,
+            version,
+            recorder: None,
+        }
+    }
+
+    /// The same, for this recording.
+    pub(crate) fn recording(self, options: &Options) -> Machine {
+        let is_alone = !options.everyone;
+        let all = options.kernel.as_ref().is_some_and(|kernel| kernel.all_processes);
+        let pid = std::process::id();
+        let recorder = Recorder { pid, is_alone, is_alone_in_kernel: is_alone && !all };
+        Machine { recorder: Some(recorder).filter(|_| !options.command.is_empty()), ..self }
     }
 
     /// The same, for a channel of this loss mode.
@@ -108,10 +136,20 @@ impl Machine {
         Trace {
             uuid: process.uuid,
             byte_order: ByteOrder::NATIVE,
-            environment: user_environment(&user),
+            environment: self.recorded(user_environment(&user), |by| by.is_alone),
             clock: self.clock.clone(),
             streams: vec![stream_class(process.format, Vec::new())],
         }
+    }
+
+    /// The environment, and who has recorded.
+    fn recorded(
+        &self,
+        mut environment: Vec<(String, EnvValue)>,
+        is_alone: impl Fn(&Recorder) -> bool,
+    ) -> Vec<(String, EnvValue)> {
+        environment.extend(self.recorder.iter().flat_map(|by| recorded(by.pid, is_alone(by))));
+        environment
     }
 
     /// A description of the kernel's trace.
@@ -135,7 +173,7 @@ impl Machine {
         Trace {
             uuid,
             byte_order: ByteOrder::NATIVE,
-            environment: kernel_environment(&host),
+            environment: self.recorded(kernel_environment(&host), |by| by.is_alone_in_kernel),
             clock: self.clock.clone(),
             streams: vec![as_analyses_expect(class, as_lttng)],
         }

@@ -73,7 +73,7 @@ impl Ground {
         let folder = folder.map(|folder| Arc::new(Mutex::new(folder)));
         let context = Arc::new(Context {
             shared,
-            machine: Machine::new(options.mode, options.version),
+            machine: Machine::new(options.mode, options.version).recording(options),
             created: stamp.iso,
             output: match &folder {
                 Some(folder) => Arc::clone(folder) as Arc<_>,

@@ -9,6 +9,7 @@ pub fn check(options: &Options, text: &[u8], events: &[(String, Option<i64>)]) {
         // As babeltrace2 has it: names are as they are, but for a terminal.
         Format::Text if options.tame => lines(text, events.len()),
         Format::Text => (),
+        Format::Short => assert!(text.is_empty() || text.ends_with(b"\n")),
         Format::Json => json(options, text, events),
         Format::Csv => csv(options, text, events),
     }
@@ -100,7 +101,8 @@ fn field(text: &[u8], at: usize) -> (Vec<u8>, usize) {
 
 /// Nothing in what is for a terminal commands it but our own colours. JSON never has ASCII's control characters.
 fn harmless(options: &Options, text: &[u8]) {
-    if options.format != Format::Json && !options.tame {
+    let is_always = matches!(options.format, Format::Json | Format::Short);
+    if !is_always && !options.tame {
         return;
     }
     let mut rest = text;
@@ -118,7 +120,7 @@ fn harmless(options: &Options, text: &[u8]) {
             byte => assert!(!byte.is_ascii_control(), "{}", text.escape_ascii()),
         }
     }
-    if !options.tame {
+    if !options.tame && options.format != Format::Short {
         return;
     }
     for chunk in text.utf8_chunks() {

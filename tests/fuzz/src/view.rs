@@ -24,13 +24,18 @@ impl Flags {
         let styles = [Time, Date, Iso, Seconds, Cycles, None];
         let summer = || TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3");
         Options {
-            format: [Format::Text, Format::Json, Format::Csv, Format::Text]
-                [usize::from(self.layout & 3)],
+            format: match self.files & 4 {
+                0 => [Format::Text, Format::Json, Format::Csv, Format::Text]
+                    [usize::from(self.layout & 3)],
+                _ => Format::Short,
+            },
+            all: self.files & 8 != 0,
+            width: (self.files & 16 != 0).then_some(usize::from(self.clock)),
             colours: self.layout & 3 == 3,
             tame: self.layout & 4 != 0,
             delta: self.layout & 8 == 0,
             fields: (self.layout & 16 != 0).then(|| some_fields(reader)),
-            losses: false,
+            losses: self.files & 36 == 36,
             thread_names: (self.clock & 0x20 != 0)
                 .then(|| Arc::new(ThreadNames::read(reader, 1, &|| false))),
             source: Option::None,
@@ -93,15 +98,26 @@ pub fn run(input: &[u8]) {
         range,
         options: options.clone(),
         filter: None,
+        mine: None,
         limit: u64::MAX,
         threads,
         stop: &|| false,
     };
     let one = rendered(&job(1));
     let events = events(&reader, range);
-    assert_eq!(one.summary.events, events.len() as u64, "event records");
+    let is_short = options.format == Format::Short;
+    match is_short {
+        // Two ends of a call are one line.
+        true => assert!(one.summary.events <= events.len() as u64, "lines"),
+        false => assert_eq!(one.summary.events, events.len() as u64, "event records"),
+    }
     shown::check(&options, &one.text, &events);
-    if flags.layout & 64 != 0 {
+    // Where records say who runs, and it is not true, or some are not there, nobody can know whose others are.
+    let is_sure = || {
+        let says = |(name, _): &(String, _)| name.ends_with("sched_switch");
+        !is_short || one.remarks.is_empty() && !events.iter().any(says)
+    };
+    if flags.layout & 64 != 0 && is_sure() {
         let two = rendered(&job(2));
         assert!(one.text == two.text, "with two threads:\n{}", String::from_utf8_lossy(&two.text));
         assert_eq!((one.summary, one.remarks), (two.summary, two.remarks), "with two threads");

@@ -77,6 +77,7 @@ fn text(
         range: TimeRange::ALL,
         options: Options::default(),
         filter: None,
+        mine: None,
         limit: u64::MAX,
         threads,
         stop: &|| false,
@@ -130,6 +131,7 @@ fn pipeline_when_somebody_stops_it_ends_with_a_whole_line() {
             range: TimeRange::ALL,
             options: Options::default(),
             filter: None,
+            mine: None,
             limit: u64::MAX,
             threads,
             stop: &stopped,
@@ -230,7 +232,13 @@ fn loss_where_shares_find_different_event_records_is_damage() {
         let (unlike, written) = ends_of_two(seen(3, 5), other);
         assert!(unlike.len() == 2 && written == 1);
         let renderer = Renderer::new(&Options::default());
-        let mut writer = Writer { renderer, last: None, summary: Summary::default() };
+        let mut writer = Writer {
+            renderer,
+            joiner: None,
+            has_ended: false,
+            last: None,
+            summary: Summary::default(),
+        };
         writer.unlike(&unlike, &mut |_| ControlFlow::Continue(()));
         assert!(writer.summary.damage > 0 && writer.summary.damage_untold > 0);
     }
@@ -271,6 +279,7 @@ fn all(
         range,
         options: options.clone(),
         filter: None,
+        mine: None,
         limit,
         threads,
         stop: &|| false,
@@ -399,6 +408,7 @@ fn head_of_a_table_is_written_once_and_in_front_of_all() {
         range: TimeRange::ALL,
         options,
         filter: None,
+        mine: None,
         limit: u64::MAX,
         threads: 2,
         stop: &|| false,

@@ -107,6 +107,21 @@ pub fn tame(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
+/// The same for any text: without all that would command a terminal. What is not UTF-8 is shown as its bytes.
+pub fn tame_text(out: &mut Vec<u8>, text: &[u8]) {
+    for chunk in text.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            let mut bytes = [0; 4];
+            let bytes = character.encode_utf8(&mut bytes).as_bytes();
+            match commands(character) {
+                true => backslash_x(out, bytes),
+                false => tame(out, bytes),
+            }
+        }
+        backslash_x(out, chunk.invalid());
+    }
+}
+
 fn is_control(byte: u8) -> bool {
     byte < 0x20 || byte == 0x7f
 }

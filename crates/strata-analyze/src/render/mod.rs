@@ -21,23 +21,23 @@
 //! The text is that of babeltrace2 2.0.4, byte for byte, with these exceptions: every time before 1970 is
 //! in negative seconds, not only the first; a step back in time has a negative delta and is no error.
 
-mod clock;
+pub(crate) mod clock;
 mod csv;
 #[cfg(test)]
 mod csv_tests;
-mod escape;
+pub(crate) mod escape;
 mod format;
 mod head;
 mod json;
-mod line;
+pub(crate) mod line;
 mod mark;
-mod number;
+pub(crate) mod number;
 mod options;
 mod part;
-mod plan;
+pub(crate) mod plan;
 #[cfg(test)]
 mod record_tests;
-mod shown;
+pub(crate) mod shown;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -99,7 +99,7 @@ impl Renderer {
     /// For the event records of one reader.
     pub fn new(options: &Options) -> Renderer {
         let style = options.clock.unwrap_or(match options.format {
-            Format::Text => ClockStyle::Time,
+            Format::Text | Format::Short => ClockStyle::Time,
             Format::Json => ClockStyle::Iso,
             Format::Csv => ClockStyle::Seconds,
         });
@@ -172,7 +172,7 @@ impl Renderer {
     pub fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let begin = out.len();
         match self.options.format {
-            Format::Text => {
+            Format::Text | Format::Short => {
                 let mut lines = std::mem::take(&mut self.lines);
                 let has_gap = self.gap.is_some();
                 self.text_line(event, &mut lines);
@@ -206,7 +206,7 @@ impl Renderer {
 
     /// Write where event records or packets were discarded, if that is wanted.
     pub fn discarded(&mut self, discarded: &Discarded<'_>, out: &mut Lines) {
-        if !self.options.losses || self.options.format != Format::Text {
+        if !self.options.losses || !matches!(self.options.format, Format::Text | Format::Short) {
             return;
         }
         let style = match self.clock.style() {

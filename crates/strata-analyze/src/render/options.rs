@@ -35,6 +35,10 @@ pub struct Options {
     pub source: Option<SourceOptions>,
     /// What the threads are called that have recorded them, where an event record says its thread.
     pub thread_names: Option<Arc<ThreadNames>>,
+    /// Short: also what was there when recording began.
+    pub all: bool,
+    /// Short: columns of a line; `None`: as many as it has.
+    pub width: Option<usize>,
     /// No character commands a terminal: what would is shown as `\x1b` or `\u009b`.
     pub tame: bool,
 }
@@ -52,6 +56,8 @@ impl Default for Options {
             colours: false,
             source: None,
             thread_names: None,
+            all: false,
+            width: None,
             tame: false,
         }
     }

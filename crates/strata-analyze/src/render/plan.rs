@@ -29,6 +29,11 @@ impl<T> Table<T> {
         }
         self.0[index].get_or_insert_with(make)
     }
+
+    /// The thing, if it was made.
+    pub fn find(&self, index: usize) -> Option<&T> {
+        self.0.get(index)?.as_ref()
+    }
 }
 
 fn colours(options: &Options) -> Colours {
@@ -79,7 +84,7 @@ impl ClassPlan {
         let who = Who::new(event, &options.head);
         let Colours { event: begin, end, .. } = colours(options);
         let (head, name) = match options.format {
-            Format::Text => (who.text(options.tame, (begin, end)), Vec::new()),
+            Format::Text | Format::Short => (who.text(options.tame, (begin, end)), Vec::new()),
             Format::Json => who.json(),
             Format::Csv => who.csv(),
         };

@@ -1,7 +1,7 @@
 //! Which fields are shown: not those that are for the reader only, and those that were asked for.
 
 use strata_ctf::read::{FieldInfo, Reader, Visit};
-use strata_model::schema::{FieldClass, Integer, Scope, Structure};
+use strata_model::schema::{FieldClass, Integer, Length, Location, Scope, Structure};
 
 /// A part of an event record that a list of fields can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +57,11 @@ impl FieldList {
         let whole = self.items.iter().map(String::as_str);
         let inner = self.items.iter().filter_map(|item| item.get(inside(item)?..));
         whole.chain(inner).collect()
+    }
+
+    /// Whether the part's field was asked for by its name.
+    fn names(&self, part: Part, name: &str) -> bool {
+        self.paths(part).contains(&name)
     }
 
     /// Whether the whole part was asked for.
@@ -181,6 +186,32 @@ impl Node {
     }
 }
 
+/// Whether there is anything to show.
+fn nodes_shown(inner: &Inner) -> bool {
+    match inner {
+        Inner::Members(members) => members.iter().any(|node| node.shown),
+        _ => true,
+    }
+}
+
+/// Where the lengths of a structure's own members are.
+fn lengths(structure: &Structure) -> impl Iterator<Item = &Location> {
+    structure.members.iter().filter_map(|member| match &member.class {
+        FieldClass::Array(array) => place(&array.length),
+        FieldClass::Text { length } => place(length),
+        FieldClass::Wide { length: Some(length), .. } => place(length),
+        FieldClass::Blob { length, .. } => place(length),
+        _ => None,
+    })
+}
+
+fn place(length: &Length) -> Option<&Location> {
+    match length {
+        Length::Dynamic(place) => Some(place),
+        Length::Static(_) => None,
+    }
+}
+
 /// Sizes, times of the packet and the like.
 fn is_for_reader(integer: &Integer) -> bool {
     integer.role.is_some() || integer.clock.is_some()
@@ -204,6 +235,39 @@ impl Shown {
         let mut node = Node::of_structure(structure);
         if let Some(fields) = fields.filter(|fields| !fields.has_whole(part)) {
             node.shown &= node.choose(structure, &fields.paths(part));
+        }
+        match node {
+            node if !node.shown => Shown::Nothing,
+            node if node.is_whole() => Shown::Whole,
+            node => Shown::Some(node),
+        }
+    }
+
+    /// The same for people: without what only says how long another field of the part is, and without these.
+    pub fn brief(
+        structure: Option<&Structure>,
+        part: Part,
+        fields: Option<&FieldList>,
+        hidden: &[&str],
+    ) -> Shown {
+        let shown = Shown::of(structure, part, fields);
+        let Some(structure) = structure else { return shown };
+        let mut node = match shown {
+            Shown::Nothing => return Shown::Nothing,
+            Shown::Whole => Node::of_structure(structure),
+            Shown::Some(node) => node,
+        };
+        let named = |name: &str| fields.is_some_and(|fields| fields.names(part, name));
+        if let Inner::Members(nodes) = &mut node.inner {
+            for (index, (member, node)) in structure.members.iter().zip(nodes).enumerate() {
+                let is_length = lengths(structure).any(|place| {
+                    place.scope == scope(part) && place.path.first() == Some(&(index as u32))
+                });
+                if (hidden.contains(&member.name.as_str()) || is_length) && !named(&member.name) {
+                    node.shown = false;
+                }
+            }
+            node.shown = nodes_shown(&node.inner);
         }
         match node {
             node if !node.shown => Shown::Nothing,

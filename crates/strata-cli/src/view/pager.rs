@@ -48,8 +48,9 @@ pub fn start() -> Option<Child> {
             command
         }
     };
-    // Colours pass, a short text needs no pager, and what was read stays on the screen.
-    for (name, value) in [("LESS", "FRX"), ("LV", "-c")] {
+    // Colours pass, a short text needs no pager, what was read stays on the screen, and long lines are cut: the
+    // arrow keys lead to their ends.
+    for (name, value) in [("LESS", "FRSX"), ("LV", "-c")] {
         if std::env::var_os(name).is_none() {
             command.env(name, value);
         }

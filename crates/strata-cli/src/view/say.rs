@@ -39,7 +39,7 @@ impl Speaker {
             Some(style) => style,
         };
         let kept = is_pager.then(Vec::new);
-        let is_in_text = options.losses && options.format == Format::Text;
+        let is_in_text = options.losses && matches!(options.format, Format::Text | Format::Short);
         let zone = options.zone.clone();
         Speaker {
             style,

@@ -37,6 +37,15 @@ impl Target {
         self.pager.is_some()
     }
 
+    /// Columns of the terminal, where nothing but it cuts or wraps lines.
+    pub fn width(&self) -> Option<usize> {
+        if !self.is_terminal || self.pager.is_some() {
+            return None;
+        }
+        let size = rustix::termios::tcgetwinsize(&self.out).ok()?;
+        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    }
+
     /// Whether colours are of use.
     pub fn wants_colours(&self) -> bool {
         let asked_not = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

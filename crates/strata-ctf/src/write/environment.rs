@@ -11,6 +11,26 @@ pub const LOSS_MODE: &str = "strata_loss_mode";
 /// when recording began.
 pub const THREAD_NAME_OF: &str = "thread_name_";
 
+/// The entry that says which process has recorded: its id, where the kernel's records have those of the first PID
+/// namespace.
+pub const RECORDER: &str = "strata_recorder";
+
+/// The entry that says who was recorded: [`RECORDED_COMMAND`], or [`RECORDED_EVERYONE`] while the command ran. The
+/// command is what the recorder has started. Without it there was none.
+pub const RECORDED: &str = "strata_recorded";
+
+/// The command and what it has started.
+pub const RECORDED_COMMAND: &str = "command";
+
+/// Others as well.
+pub const RECORDED_EVERYONE: &str = "everyone";
+
+/// What the environment of a trace says if there was a command.
+pub fn recorded(recorder: u32, is_command_only: bool) -> [(String, EnvValue); 2] {
+    let whom = if is_command_only { RECORDED_COMMAND } else { RECORDED_EVERYONE };
+    [(RECORDER.to_owned(), i64::from(recorder).into()), (RECORDED.to_owned(), whom.into())]
+}
+
 /// What the kernel knows of a process, and what the process says where the kernel does not bear it out. What
 /// is not there is not known, or there is nothing to say.
 #[derive(Clone, Copy, Debug, Default)]

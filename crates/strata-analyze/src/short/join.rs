@@ -1,0 +1,325 @@
+//! Units to text, in order: names that were said before, and calls whose ends are in other units.
+//!
+//! A call's line stands where the call began, and is whole as its end is known: all behind it waits for that, but
+//! not longer than [`WAIT`] event records. What ends later has a line of its own.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::cut::cut;
+use super::key::{Key, Mix};
+use super::late;
+use super::result;
+use super::seed::Seed;
+use super::unit::{Close, Line, Open, Unit, What};
+use super::who::{self, Comm};
+use crate::render::Options;
+
+/// Event records between a call's begin and its end that is still put behind it.
+const WAIT: u64 = 1 << 16;
+/// Text that waits \[byte\]. So much is only there if lines are long.
+const TEXT_MAX: usize = 64 << 20;
+/// Threads of which the name is kept; then they are all forgotten.
+const NAMES_MAX: usize = 1 << 20;
+
+/// What waits.
+#[derive(Debug)]
+enum Piece {
+    Text(Vec<u8>),
+    Call { open: Box<Open>, event: u64, result: Option<Vec<u8>> },
+}
+
+/// Puts units together.
+#[derive(Debug)]
+pub struct Joiner {
+    colours: bool,
+    width: Option<usize>,
+    names: HashMap<Key, Comm, Mix>,
+    running: HashMap<Key, i64, Mix>,
+    /// The number of the piece.
+    open: HashMap<Key, u64, Mix>,
+    held: VecDeque<Piece>,
+    /// The number of the first of them.
+    first: u64,
+    /// Bytes of them.
+    bytes: usize,
+    events: u64,
+    out: Vec<u8>,
+    cut: Vec<u8>,
+    hidden: u64,
+}
+
+impl Joiner {
+    /// For units that come in the order of their event records; `seed` has what is known before them.
+    pub fn new(options: &Options, seed: &Seed) -> Joiner {
+        Joiner {
+            colours: options.colours,
+            width: options.width.filter(|width| *width > 0),
+            names: seed.names().collect(),
+            running: HashMap::default(),
+            open: HashMap::default(),
+            held: VecDeque::new(),
+            first: 0,
+            bytes: 0,
+            events: 0,
+            out: Vec::new(),
+            cut: Vec::new(),
+            hidden: 0,
+        }
+    }
+
+    /// Lines that were not shown as they are of what was there when recording began.
+    pub fn hidden(&self) -> u64 {
+        self.hidden
+    }
+
+    /// Add a unit and its text; what can be shown now.
+    pub fn add(&mut self, text: &[u8], unit: Unit) -> &[u8] {
+        self.out.clear();
+        let mut from = 0;
+        for mark in unit.marks {
+            self.text(text.get(from..mark.at).unwrap_or_default());
+            from = mark.at;
+            self.mark(mark.what, self.events + mark.event);
+        }
+        self.text(text.get(from..).unwrap_or_default());
+        for (key, name) in unit.told {
+            self.tell(key, name);
+        }
+        self.running.extend(unit.running);
+        self.events += unit.events;
+        self.hidden += unit.hidden;
+        self.give(WAIT);
+        self.shown()
+    }
+
+    /// There is no more: all that waits.
+    pub fn end(&mut self) -> &[u8] {
+        self.out.clear();
+        self.open.clear();
+        while let Some(piece) = self.take() {
+            self.show(piece);
+        }
+        self.shown()
+    }
+
+    fn shown(&mut self) -> &[u8] {
+        let Some(width) = self.width else { return &self.out };
+        self.cut.clear();
+        cut(&mut self.cut, &self.out, width);
+        &self.cut
+    }
+
+    fn tell(&mut self, key: Key, name: Comm) {
+        if self.names.len() >= NAMES_MAX && !self.names.contains_key(&key) {
+            self.names.clear();
+        }
+        self.names.insert(key, name);
+    }
+
+    /// The thread that runs on a CPU, if that is known.
+    fn thread(&self, key: Key) -> Key {
+        match self.running.get(&key) {
+            Some(tid) if key.is_cpu() => Key::thread(key.trace(), *tid),
+            _ => key,
+        }
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        if text.is_empty() {
+            return;
+        }
+        if self.held.is_empty() {
+            return self.out.extend_from_slice(text);
+        }
+        self.bytes += text.len();
+        if let Some(Piece::Text(last)) = self.held.back_mut() {
+            return last.extend_from_slice(text);
+        }
+        self.held.push_back(Piece::Text(text.to_vec()));
+    }
+
+    fn who(&self, key: Key) -> Vec<u8> {
+        let key = self.thread(key);
+        let swapper = (key.tid() == Some(0)).then_some(&b"swapper"[..]);
+        let name = swapper.or_else(|| self.names.get(&key).map(Comm::as_bytes));
+        let mut out = Vec::new();
+        who::write(&mut out, name, key.tid(), self.colours);
+        out
+    }
+
+    /// With whose it is; and how many bytes that are.
+    fn whole(&self, line: Line) -> (Vec<u8>, usize) {
+        let Line { mut bytes, hole } = line;
+        let Some((at, key)) = hole else { return (bytes, 0) };
+        let who = self.who(key);
+        let at = at.min(bytes.len());
+        bytes.splice(at..at, who.iter().copied());
+        (bytes, who.len())
+    }
+
+    fn mark(&mut self, what: What, event: u64) {
+        match what {
+            What::Who(key) => {
+                let who = self.who(key);
+                self.text(&who);
+            }
+            What::Begun(key) => {
+                let key = self.thread(key);
+                self.open.remove(&key);
+            }
+            What::Open(open) => self.begin(open, event),
+            What::Close(close) => self.close(*close, event),
+            What::Late { key, argument, text, line, is_selected } => {
+                if !self.put(key, argument, &text, event) && is_selected {
+                    self.line(line, b"");
+                }
+            }
+            What::Ran { cpu, thread } => {
+                if !self.running.contains_key(&cpu) {
+                    self.move_open(cpu, thread);
+                }
+            }
+            What::Told(key, name) => self.tell(key, name),
+            What::Gap(None) => {
+                self.open.clear();
+                self.running.clear();
+            }
+            What::Gap(Some(trace)) => {
+                self.open.retain(|key, _| key.trace() != trace);
+                self.running.retain(|key, _| key.trace() != trace);
+            }
+        }
+    }
+
+    /// Who has run on a CPU so far is known only now.
+    fn move_open(&mut self, cpu: Key, thread: Key) {
+        let Some(number) = self.open.remove(&cpu) else { return };
+        let piece = number.checked_sub(self.first).and_then(|at| self.held.get_mut(at as usize));
+        if let Some(Piece::Call { open, .. }) = piece {
+            open.key = thread;
+            self.open.entry(thread).or_insert(number);
+        }
+    }
+
+    fn line(&mut self, line: Line, behind: &[u8]) {
+        let (mut bytes, _) = self.whole(line);
+        bytes.extend_from_slice(behind);
+        bytes.push(b'\n');
+        self.text(&bytes);
+    }
+
+    fn begin(&mut self, mut open: Box<Open>, event: u64) {
+        let key = self.thread(open.key);
+        let (bytes, moved) = self.whole(std::mem::take(&mut open.line));
+        open.line.bytes = bytes;
+        open.key = key;
+        // Whose it is stands in front of the arguments.
+        for unread in &mut open.unread {
+            unread.place = unread.place.start + moved..unread.place.end + moved;
+        }
+        self.bytes += open.line.bytes.len();
+        let number = self.first + self.held.len() as u64;
+        self.held.push_back(Piece::Call { open, event, result: None });
+        self.open.insert(key, number);
+    }
+
+    /// The call of a thread that is open, and not for too long.
+    fn open_of(&mut self, key: Key, event: u64) -> Option<(&mut Box<Open>, &mut Option<Vec<u8>>)> {
+        let number = *self.open.get(&key)?;
+        let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        match self.held.get_mut(place)? {
+            Piece::Call { open, event: begun, result } if event - *begun <= WAIT => {
+                Some((open, result))
+            }
+            _ => None,
+        }
+    }
+
+    fn close(&mut self, close: Close, event: u64) {
+        let key = self.thread(close.key);
+        let mut program = None;
+        let found = self.open_of(key, event).filter(|(open, _)| {
+            open.call == close.call || close.has_succeeded && open.program.is_some()
+        });
+        let is_found = found.is_some();
+        if let Some((open, result)) = found {
+            let mut text = close.result.clone();
+            result::duration(&mut text, open.time, close.time);
+            *result = Some(text);
+            open.is_selected |= close.is_selected;
+            program = open.program.filter(|_| close.has_succeeded);
+        }
+        self.open.remove(&key);
+        if let Some(program) = program {
+            self.tell(key, program);
+        }
+        if !is_found && close.is_selected {
+            self.line(close.line, &close.result);
+        }
+    }
+
+    fn put(&mut self, key: Key, argument: usize, text: &[u8], event: u64) -> bool {
+        let key = self.thread(key);
+        let Some((open, _)) = self.open_of(key, event) else { return false };
+        let is_put = late::put(&mut open.line.bytes, &mut open.unread, argument, text);
+        if is_put && open.executes && argument == 0 {
+            // Without its quotes.
+            open.program = text.get(1..text.len().saturating_sub(1)).and_then(Comm::of_program);
+        }
+        is_put
+    }
+
+    fn take(&mut self) -> Option<Piece> {
+        let piece = self.held.pop_front()?;
+        self.first += 1;
+        Some(piece)
+    }
+
+    /// Show what waits for nothing, and what has waited for too long.
+    fn give(&mut self, wait: u64) {
+        loop {
+            let is_due = match self.held.front() {
+                None => return,
+                Some(Piece::Text(_)) => true,
+                Some(Piece::Call { result: Some(_), .. }) => true,
+                Some(Piece::Call { open, event, .. }) => {
+                    self.open.get(&open.key) != Some(&self.first)
+                        || self.events - event > wait
+                        || self.bytes > TEXT_MAX
+                }
+            };
+            if !is_due {
+                return;
+            }
+            let number = self.first;
+            let Some(piece) = self.take() else { return };
+            if let Piece::Call { open, .. } = &piece {
+                if self.open.get(&open.key) == Some(&number) {
+                    self.open.remove(&open.key);
+                }
+            }
+            self.show(piece);
+        }
+    }
+
+    fn show(&mut self, piece: Piece) {
+        match piece {
+            Piece::Text(text) => {
+                self.bytes = self.bytes.saturating_sub(text.len());
+                self.out.extend_from_slice(&text);
+            }
+            Piece::Call { open, result, .. } => {
+                self.bytes = self.bytes.saturating_sub(open.line.bytes.len());
+                if !open.is_selected {
+                    return;
+                }
+                self.out.extend_from_slice(&open.line.bytes);
+                match result {
+                    Some(result) => self.out.extend_from_slice(&result),
+                    None => result::unfinished(&mut self.out, self.colours),
+                }
+                self.out.push(b'\n');
+            }
+        }
+    }
+}

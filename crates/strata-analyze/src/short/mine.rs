@@ -1,0 +1,384 @@
+//! The command that was recorded and what it started: of which threads, from when to when.
+//!
+//! A trace of Strata's says which process has recorded, and whether that was for a command. The process that this
+//! one has started is the command; its descendants are those that forks say. What is recorded only of the command's
+//! threads, as system calls are, tells threads of which no fork is there. A process' own trace is of one of them,
+//! unless everybody was recorded.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use strata_ctf::environment::{RECORDED, RECORDED_COMMAND, RECORDER};
+use strata_ctf::read::{Event, EventClass, FieldRef, Message, Part, Reader, Scope, Stream};
+use strata_model::EnvValue;
+use thiserror::Error;
+
+use super::call::{call_of, kernel_name, number};
+
+/// Bytes of a stream that one worker reads at once.
+const PART_BYTES: u64 = 4 << 20;
+/// Facts that are kept; some 40 bytes each.
+const FACTS_MAX: usize = 1 << 22;
+
+/// Why it is not known.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum MineError {
+    /// No trace says it.
+    #[error(
+        "--mine: none of these traces says which command was recorded. Traces of `strata record -- COMMAND` do, \
+         since this version; of others, select by -f"
+    )]
+    NotSaid,
+    /// The command was not found.
+    #[error(
+        "--mine: the command's start is not in the trace, as no record of a fork says it: whoever recorded was process \
+         {0}. Record with -k sched_process_fork, too"
+    )]
+    NoStart(i64),
+    /// There is too much to know.
+    #[error("--mine: there are more than {FACTS_MAX} starts and ends of threads, as many as are kept. Take less time, by --from and --until")]
+    TooMany,
+}
+
+/// What a record says of threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fact {
+    /// A thread has made another one.
+    Fork { parent: i64, parent_tid: i64, child: i64, child_tid: i64 },
+    /// It has ended.
+    Exit { tid: i64 },
+    /// It is one of those of whom calls are recorded.
+    Calls { tid: i64 },
+}
+
+/// Where a class says it.
+#[derive(Debug)]
+enum Teller {
+    Nothing,
+    Fork([FieldRef; 4]),
+    Exit(FieldRef),
+    Calls(FieldRef),
+}
+
+/// Of which threads a record is.
+#[derive(Clone, Debug, Default)]
+struct Concerned {
+    is_known: bool,
+    fields: Vec<FieldRef>,
+}
+
+/// What a trace is.
+#[derive(Debug, Default)]
+enum Of {
+    /// Nobody's.
+    #[default]
+    Others,
+    /// One of the command's processes.
+    Whole,
+    /// The kernel's: its threads, and from when on they are the command's, or are not any more.
+    Threads(HashMap<i64, Vec<(i64, bool)>>),
+}
+
+/// Which records are of the command.
+#[derive(Debug)]
+pub struct Mine {
+    /// By [`strata_ctf::read::Trace::index`].
+    traces: Vec<Of>,
+    /// Traces that do not say whose they are.
+    unknown: usize,
+}
+
+/// The same for one thread, which asks for many records.
+#[derive(Clone, Debug)]
+pub struct Asked<'m> {
+    mine: &'m Mine,
+    classes: Vec<Concerned>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn teller(class: &EventClass, is_restricted: bool) -> Teller {
+    let find = |name| class.find_in(Scope::Payload, name);
+    let tid = || class.find_in(Scope::CommonContext, "tid");
+    let fork =
+        || Some([find("parent_pid")?, find("parent_tid")?, find("child_pid")?, find("child_tid")?]);
+    let found = match kernel_name(class.name()) {
+        "sched_process_fork" => fork().map(Teller::Fork),
+        "sched_process_exit" => find("tid").or_else(tid).map(Teller::Exit),
+        name if is_restricted && call_of(name).is_some() => tid().map(Teller::Calls),
+        _ => None,
+    };
+    found.unwrap_or(Teller::Nothing)
+}
+
+/// What a part of a stream says.
+fn facts_of(
+    reader: &Reader,
+    part: &Part,
+    is_restricted: bool,
+    tellers: &mut [Option<Teller>],
+) -> Vec<(i64, Fact)> {
+    let mut facts = Vec::new();
+    let mut last = None;
+    let mut events = reader.events_of_part(part);
+    while let Some(message) = events.next() {
+        let Message::Event(event) = message else { continue };
+        let Some(teller) = tellers.get_mut(event.class().index()) else { continue };
+        let ask = |field: &FieldRef| number(&event, field);
+        let fact = match teller.get_or_insert_with(|| teller_of(&event, is_restricted)) {
+            Teller::Nothing => None,
+            Teller::Fork([parent, parent_tid, child, child_tid]) => {
+                let fork = || {
+                    Some(Fact::Fork {
+                        parent: ask(parent)?,
+                        parent_tid: ask(parent_tid)?,
+                        child: ask(child)?,
+                        child_tid: ask(child_tid)?,
+                    })
+                };
+                fork()
+            }
+            Teller::Exit(tid) => ask(tid).map(|tid| Fact::Exit { tid }),
+            Teller::Calls(tid) => ask(tid).map(|tid| Fact::Calls { tid }),
+        };
+        // A thread's calls follow each other.
+        if let Some(fact) =
+            fact.filter(|fact| last != Some(*fact) || !matches!(fact, Fact::Calls { .. }))
+        {
+            last = Some(fact);
+            if facts.len() < FACTS_MAX {
+                facts.push((event.time().unwrap_or(i64::MIN), fact));
+            }
+        }
+    }
+    facts
+}
+
+fn teller_of(event: &Event<'_>, is_restricted: bool) -> Teller {
+    teller(event.class(), is_restricted)
+}
+
+/// The threads of a kernel's trace that are the command's.
+fn threads_of(mut facts: Vec<(i64, Fact)>, recorder: i64) -> HashMap<i64, Vec<(i64, bool)>> {
+    facts.sort_by_key(|(time, _)| *time);
+    let mut all: HashMap<i64, Vec<(i64, bool)>> = HashMap::new();
+    let set = |all: &mut HashMap<i64, Vec<(i64, bool)>>, tid, from, is_mine| {
+        let known = all.entry(tid).or_default();
+        if known.last().map_or(is_mine, |(_, was)| *was != is_mine) {
+            known.push((from, is_mine));
+        }
+    };
+    for (time, fact) in facts {
+        match fact {
+            Fact::Fork { parent, parent_tid, child, child_tid } => {
+                let of_mine = |tid: i64| {
+                    all.get(&tid).and_then(|known| known.last()).is_some_and(|(_, is)| *is)
+                };
+                let is_mine = of_mine(parent_tid) || parent == recorder && child != recorder;
+                set(&mut all, child_tid, time, is_mine);
+            }
+            // Its last records are still its own: only another thread of its number is another's.
+            Fact::Exit { .. } => {}
+            Fact::Calls { tid } => set(&mut all, tid, time, true),
+        }
+    }
+    all
+}
+
+impl Mine {
+    /// What the traces say, read by so many threads.
+    ///
+    /// # Errors
+    /// [`MineError`]: it is not known which records are the command's.
+    pub fn read(
+        reader: &Reader,
+        threads: usize,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Mine, MineError> {
+        let said = |index: usize| {
+            let schema = reader.traces().get(index)?.schema();
+            let is_command = match schema.environment(RECORDED)? {
+                EnvValue::Text(whom) => whom == RECORDED_COMMAND,
+                EnvValue::Integer(_) => false,
+            };
+            let number = |name| match schema.environment(name) {
+                Some(&EnvValue::Integer(number)) => Some(number),
+                _ => None,
+            };
+            Some((is_command, number(RECORDER)?, number("pid").or_else(|| number("vpid"))))
+        };
+        let count = reader.traces().len();
+        let all: Vec<_> = (0..count).map(said).collect();
+        if all.iter().all(Option::is_none) {
+            return Err(MineError::NotSaid);
+        }
+        let is_kernel = |index: usize| matches!(all.get(index), Some(Some((_, _, None))));
+        let parts = Mutex::new(reader.parts(PART_BYTES));
+        let found: Mutex<Vec<Vec<(i64, Fact)>>> = Mutex::new(vec![Vec::new(); count]);
+        let trace_of = |part: &Part| Some(reader.streams().get(part.stream())?.trace().index());
+        let work = || {
+            let mut tellers: Vec<Option<Teller>> = Vec::new();
+            tellers.resize_with(reader.event_classes(), || None);
+            loop {
+                let part = lock(&parts).next();
+                let Some(part) = part else { return };
+                if stop() {
+                    return;
+                }
+                let Some(trace) = trace_of(&part).filter(|trace| is_kernel(*trace)) else {
+                    continue;
+                };
+                let is_restricted = matches!(all.get(trace), Some(Some((true, ..))));
+                let facts = facts_of(reader, &part, is_restricted, &mut tellers);
+                if let Some(of_trace) = lock(&found).get_mut(trace) {
+                    if of_trace.len() <= FACTS_MAX {
+                        of_trace.extend(facts);
+                    }
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if found.iter().any(|facts| facts.len() > FACTS_MAX) {
+            return Err(MineError::TooMany);
+        }
+        let mut traces: Vec<Of> = Vec::new();
+        let mut processes: Vec<i64> = Vec::new();
+        let mut without_start = None;
+        for (facts, said) in found.into_iter().zip(&all) {
+            traces.push(match said {
+                Some((_, recorder, None)) => {
+                    let threads = threads_of(facts, *recorder);
+                    let is_any = threads.values().flatten().any(|(_, is_mine)| *is_mine);
+                    without_start = Some(*recorder).filter(|_| !is_any).or(without_start);
+                    let mine = threads.iter().filter(|(_, known)| known.iter().any(|(_, is)| *is));
+                    processes.extend(mine.map(|(tid, _)| *tid));
+                    Of::Threads(threads)
+                }
+                Some((true, _, Some(_))) => Of::Whole,
+                _ => Of::Others,
+            });
+        }
+        for (of, said) in traces.iter_mut().zip(&all) {
+            if let Some((false, _, Some(pid))) = said {
+                if processes.contains(pid) {
+                    *of = Of::Whole;
+                }
+            }
+        }
+        if let Some(recorder) = without_start {
+            if !traces.iter().any(|of| matches!(of, Of::Whole)) {
+                return Err(MineError::NoStart(recorder));
+            }
+        }
+        let unknown = all.iter().filter(|said| said.is_none()).count();
+        Ok(Mine { traces, unknown })
+    }
+
+    /// Traces that do not say whose they are: nothing of them is shown.
+    #[must_use]
+    pub fn unknown(&self) -> usize {
+        self.unknown
+    }
+
+    /// For one thread.
+    #[must_use]
+    pub fn ask(&self) -> Asked<'_> {
+        Asked { mine: self, classes: Vec::new() }
+    }
+
+    fn of(&self, stream: &Stream) -> Option<&Of> {
+        self.traces.get(stream.trace().index())
+    }
+}
+
+impl Asked<'_> {
+    /// Whether it is of the command: recorded by one of its threads, or about one.
+    pub fn accepts(&mut self, event: &Event<'_>) -> bool {
+        let threads = match self.mine.of(event.stream()) {
+            None | Some(Of::Others) => return false,
+            Some(Of::Whole) => return true,
+            Some(Of::Threads(threads)) => threads,
+        };
+        let index = event.class().index();
+        if self.classes.len() <= index {
+            self.classes.resize(index + 1, Concerned::default());
+        }
+        let Some(concerned) = self.classes.get_mut(index) else { return false };
+        if !concerned.is_known {
+            *concerned = concerned_of(event.class());
+        }
+        let time = event.time().unwrap_or(i64::MAX);
+        let mut tids = concerned.fields.iter().filter_map(|field| number(event, field));
+        tids.any(|tid| {
+            let known = threads.get(&tid).map_or(&[][..], |known| known);
+            let before = known.partition_point(|(from, _)| *from <= time);
+            match before.checked_sub(1).and_then(|at| known.get(at)) {
+                Some((_, is_mine)) => *is_mine,
+                // What is recorded of it only later was its own before: nothing says that it was another's.
+                None => false,
+            }
+        })
+    }
+}
+
+/// The fields that say threads.
+fn concerned_of(class: &EventClass) -> Concerned {
+    let context = ["tid", "vtid"].iter().find_map(|name| {
+        let scopes = [Scope::SpecificContext, Scope::CommonContext];
+        scopes.iter().find_map(|&scope| class.find_in(scope, name))
+    });
+    let payload: &[&str] = match kernel_name(class.name()) {
+        "sched_switch" => &["prev_tid", "next_tid"],
+        "sched_process_fork" => &["parent_tid", "child_tid"],
+        name if name.starts_with("sched_") || name.starts_with("lttng_statedump_") => &["tid"],
+        _ => &[],
+    };
+    let payload = payload.iter().filter_map(|name| class.find_in(Scope::Payload, name));
+    // A state dump is by whoever records, a wakeup by anybody.
+    Concerned { is_known: true, fields: context.into_iter().chain(payload).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_a_command_are_those_that_forks_lead_to() {
+        let fork = |time, parent, child, child_tid| {
+            (time, Fact::Fork { parent, parent_tid: parent, child, child_tid })
+        };
+        let facts = vec![
+            // Threads of who records, and a process of another one.
+            fork(1, 10, 10, 11),
+            fork(2, 5, 20, 20),
+            // The command, a thread and a child of it.
+            fork(3, 10, 30, 30),
+            fork(5, 30, 40, 40),
+            fork(4, 30, 30, 31),
+            // The number of a child is another's later.
+            (6, Fact::Exit { tid: 40 }),
+            fork(7, 5, 40, 40),
+            (8, Fact::Calls { tid: 50 }),
+        ];
+        let threads = threads_of(facts, 10);
+        let mut mine: Vec<_> =
+            threads.iter().filter(|(_, known)| known.iter().any(|(_, is)| *is)).collect();
+        mine.sort();
+        let wanted = [
+            (30, vec![(3, true)]),
+            (31, vec![(4, true)]),
+            (40, vec![(5, true), (7, false)]),
+            (50, vec![(8, true)]),
+        ];
+        assert_eq!(mine, wanted.iter().map(|(tid, known)| (tid, known)).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,295 @@
+//! Fields in few characters: `fd=3, flags=O_RDONLY|O_CLOEXEC, comm="cat"`.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use strata_ctf::read::{FieldInfo, Visit};
+use strata_model::Base;
+
+use crate::render::escape::{c_quoted, hex, tame_text};
+use crate::render::line::{Lines, Sink};
+use crate::render::number;
+
+/// The working directory, where a descriptor of a directory is asked for.
+const AT_FDCWD: i64 = -100;
+
+/// Families of sockets whose addresses are shown as people write them.
+const AF_UNIX: u64 = 1;
+const AF_INET: u64 = 2;
+const AF_INET6: u64 = 10;
+
+/// Writes fields.
+pub(super) struct Brief<'a> {
+    out: &'a mut Lines,
+    /// Nothing is in front of the next field.
+    first: bool,
+    /// The next field is an option: its name is not shown.
+    bare: bool,
+    /// The family of a socket's address, told before that.
+    family: Option<u64>,
+    /// The bytes of an address, while they are told.
+    address: Option<Vec<u8>>,
+    /// Arguments of a system call.
+    of_call: bool,
+    /// Where texts are that are addresses for now: the field's number among its part's, and the place.
+    pub(super) unread: Vec<(usize, std::ops::Range<usize>)>,
+    depth: usize,
+    member: usize,
+}
+
+impl<'a> Brief<'a> {
+    pub(super) fn new(out: &'a mut Lines, of_call: bool) -> Brief<'a> {
+        Brief {
+            out,
+            first: true,
+            bare: false,
+            family: None,
+            address: None,
+            of_call,
+            unread: Vec::new(),
+            depth: 0,
+            member: 0,
+        }
+    }
+
+    /// Whether nothing was told.
+    pub(super) fn is_empty(&self) -> bool {
+        self.member == 0
+    }
+
+    #[inline]
+    fn lead(&mut self, field: &FieldInfo) {
+        if self.depth == 0 {
+            self.member += 1;
+        }
+        if std::mem::take(&mut self.bare) {
+            return;
+        }
+        if !std::mem::take(&mut self.first) {
+            self.out.put(b", ", 2);
+        }
+        if !field.is_element() {
+            plain(self.out, field.name());
+            self.out.push(b'=');
+        }
+    }
+
+    fn number(&mut self, field: &FieldInfo, value: i128) {
+        let bits = value as u64;
+        if self.of_call && field.name().ends_with("fd") && is_working_directory(bits) {
+            return self.out.extend_from_slice(b"AT_FDCWD");
+        }
+        if field.is_bool {
+            return self.out.extend_from_slice(if value == 0 { b"false" } else { b"true" });
+        }
+        if field.labels.is_some() && self.labels(field, value) {
+            return;
+        }
+        match field.base {
+            Base::Ten if value < 0 => number::signed(self.out, value as i64),
+            Base::Ten => number::unsigned(self.out, bits),
+            Base::Eight if value == 0 => self.out.push(b'0'),
+            Base::Sixteen => lower_hex(self.out, narrowed(field, bits)),
+            base => number::in_base(self.out, base, bits, field.bits, field.signed),
+        }
+    }
+
+    /// `A|B|0x10`; false: the value has no names.
+    fn labels(&mut self, field: &FieldInfo, value: i128) -> bool {
+        let mut any = false;
+        let mut add = |out: &mut Lines, label: &str| {
+            if std::mem::replace(&mut any, true) {
+                out.push(b'|');
+            }
+            plain(out, label);
+        };
+        if let Some(mut flags) = field.flags_of(value) {
+            for label in &mut flags {
+                add(self.out, label);
+            }
+            if flags.rest() != 0 {
+                self.out.push(b'|');
+                lower_hex(self.out, flags.rest());
+            }
+            return true;
+        }
+        let most = if field.is_bit_map { usize::MAX } else { 1 };
+        for label in field.labels_of(value).take(most) {
+            add(self.out, label);
+        }
+        any
+    }
+
+    fn begin(&mut self, field: &FieldInfo, with: &[u8]) {
+        self.lead(field);
+        self.out.extend_from_slice(with);
+        self.depth += 1;
+        self.first = true;
+    }
+
+    fn end(&mut self, with: &[u8]) {
+        self.out.extend_from_slice(with);
+        self.depth = self.depth.saturating_sub(1);
+        self.first = false;
+        self.bare = false;
+    }
+}
+
+/// -100, as a number of 32 or 64 bits, with a sign or without.
+fn is_working_directory(value: u64) -> bool {
+    value == AT_FDCWD as u64 || value == u64::from(AT_FDCWD as u32)
+}
+
+/// The bits of a field that is narrower than 64.
+fn narrowed(field: &FieldInfo, value: u64) -> u64 {
+    match field.bits {
+        1..=63 => value & ((1 << field.bits) - 1),
+        _ => value,
+    }
+}
+
+pub(super) fn lower_hex(out: &mut impl Sink, value: u64) {
+    let digits = (64 - value.leading_zeros()).div_ceil(4).max(1);
+    let mut text = [b'0'; 18];
+    text[1] = b'x';
+    for place in 0..digits {
+        let digit = (value >> (4 * (digits - 1 - place)) & 15) as u8;
+        text[2 + place as usize] = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
+    }
+    out.put(&text, 2 + digits as usize);
+}
+
+/// A name of the metadata: any text.
+fn plain(out: &mut Lines, name: &str) {
+    if name.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return out.extend_from_slice(name.as_bytes());
+    }
+    let mut tamed = Vec::new();
+    tame_text(&mut tamed, name.as_bytes());
+    out.extend_from_slice(&tamed);
+}
+
+/// In quotes; what is not UTF-8 as `\xff`.
+pub(super) fn quoted(out: &mut Lines, bytes: &[u8]) {
+    if bytes.is_ascii() {
+        return c_quoted(out, bytes);
+    }
+    let (mut inside, mut tamed) = (Lines::default(), Vec::new());
+    c_quoted(&mut inside, bytes);
+    tame_text(&mut tamed, inside.as_bytes());
+    out.extend_from_slice(&tamed);
+}
+
+/// The address of a socket of this family; as bytes if it is not known how it is written.
+fn socket_address(out: &mut Lines, family: Option<u64>, bytes: &[u8]) {
+    let mut text = String::new();
+    let written = match (family, bytes.len()) {
+        (Some(AF_UNIX), _) => return quoted(out, bytes),
+        (Some(AF_INET), 4) => {
+            let [a, b, c, d] = *bytes else { return };
+            write!(text, "{}", Ipv4Addr::new(a, b, c, d))
+        }
+        (Some(AF_INET6), 16) => {
+            let Ok(address) = <[u8; 16]>::try_from(bytes) else { return };
+            write!(text, "{}", Ipv6Addr::from(address))
+        }
+        _ => Err(std::fmt::Error),
+    };
+    match written {
+        Ok(()) => out.extend_from_slice(text.as_bytes()),
+        Err(_) if bytes.is_empty() => out.extend_from_slice(b"[]"),
+        Err(_) => {
+            out.extend_from_slice(b"0x");
+            hex(out, bytes);
+        }
+    }
+}
+
+impl Visit for Brief<'_> {
+    #[inline]
+    fn unsigned(&mut self, field: &FieldInfo, value: u64) {
+        if let (Some(address), true) = (&mut self.address, field.is_element()) {
+            return address.push(value as u8);
+        }
+        self.lead(field);
+        if field.name().ends_with("family") {
+            self.family = Some(value);
+        }
+        self.number(field, i128::from(value));
+    }
+
+    #[inline]
+    fn signed(&mut self, field: &FieldInfo, value: i64) {
+        self.lead(field);
+        self.number(field, i128::from(value));
+    }
+
+    fn real(&mut self, field: &FieldInfo, value: f64) {
+        self.lead(field);
+        number::general(self.out, value);
+    }
+
+    fn text(&mut self, field: &FieldInfo, bytes: &[u8]) {
+        self.lead(field);
+        let begin = self.out.len();
+        quoted(self.out, bytes);
+        if self.of_call && self.depth == 0 && bytes.starts_with(b"0x") {
+            self.unread.push((self.member - 1, begin..self.out.len()));
+        }
+    }
+
+    fn blob(&mut self, field: &FieldInfo, bytes: &[u8]) {
+        self.lead(field);
+        self.out.extend_from_slice(b"0x");
+        hex(self.out, bytes);
+    }
+
+    fn begin_structure(&mut self, field: &FieldInfo) {
+        self.begin(field, b"{");
+    }
+
+    fn end_structure(&mut self, _field: &FieldInfo) {
+        self.end(b"}");
+    }
+
+    fn begin_array(&mut self, field: &FieldInfo, _length: u64) {
+        if self.family.is_some() && self.depth == 0 && field.name().ends_with("addr") {
+            self.lead(field);
+            self.address = Some(Vec::new());
+            self.depth += 1;
+            return;
+        }
+        self.begin(field, b"[");
+    }
+
+    fn end_array(&mut self, _field: &FieldInfo) {
+        if let Some(bytes) = self.address.take() {
+            socket_address(self.out, self.family.take(), &bytes);
+            return self.end(b"");
+        }
+        self.end(b"]");
+    }
+
+    fn begin_variant(&mut self, field: &FieldInfo, _option: &str) {
+        self.begin(field, b"");
+        self.bare = true;
+    }
+
+    fn end_variant(&mut self, _field: &FieldInfo) {
+        self.end(b"");
+    }
+
+    fn begin_optional(&mut self, field: &FieldInfo) {
+        self.begin(field, b"");
+        self.bare = true;
+    }
+
+    fn end_optional(&mut self, _field: &FieldInfo) {
+        self.end(b"");
+    }
+
+    fn absent(&mut self, field: &FieldInfo) {
+        self.lead(field);
+        self.out.extend_from_slice(b"none");
+    }
+}
