@@ -8,4 +8,5 @@ pub mod length;
 pub mod perfetto;
 pub mod pipeline;
 pub mod render;
+pub mod reports;
 pub mod stats;
