@@ -161,6 +161,7 @@ impl Binding {
         event: &'a Event<'a>,
         numbers: &mut Numbers,
         calls: &mut Calls,
+        states: bool,
     ) -> Option<Fact<'a>> {
         let number = |field: &FieldRef| number(event, field);
         let ask = |field: &Option<FieldRef>| self::number(event, field.as_ref()?);
@@ -168,13 +169,16 @@ impl Binding {
         Some(match &self.kind {
             Kind::Nothing => return None,
             Kind::Enter { call, object, path, control, duplicates } => {
-                let object = object.as_ref().and_then(|(field, is_descriptor)| {
-                    let value = number(field)?;
-                    Some(match is_descriptor {
-                        true => Object::Descriptor(i32::try_from(value).ok()?),
-                        false => Object::Address(value as u64),
-                    })
-                });
+                // Of most calls it says what they are blocked in, and nothing else.
+                let is_wanted = states || calls.kind(*call) != CallKind::Other;
+                let object =
+                    object.as_ref().filter(|_| is_wanted).and_then(|(field, is_descriptor)| {
+                        let value = number(field)?;
+                        Some(match is_descriptor {
+                            true => Object::Descriptor(i32::try_from(value).ok()?),
+                            false => Object::Address(value as u64),
+                        })
+                    });
                 Fact::Enter {
                     call: *call,
                     object: object.unwrap_or(Object::None),

@@ -12,6 +12,7 @@ pub struct CallId(u32);
 impl CallId {
     /// Its number, for tables.
     #[must_use]
+    #[inline]
     pub fn index(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -78,6 +79,7 @@ impl Calls {
 
     /// What it does.
     #[must_use]
+    #[inline]
     pub fn kind(&self, id: CallId) -> CallKind {
         self.known.get(id.index()).map_or(CallKind::Other, |&(_, kind)| kind)
     }

@@ -196,16 +196,33 @@ impl Engine {
         let Some(tid) = spot.tid else {
             return self.cpu(spot.machine, spot.cpu?)?.thread.filter(|&it| it != ThreadId::IDLE);
         };
-        let who = self.thread(spot.machine, tid, seen)?;
-        if let Some(cpu) = spot.cpu {
-            self.runs(spot.machine, cpu, who, spot.time, seen);
-        }
+        // Mostly it is the one of the record before.
+        let who = match self.running(spot.machine, spot.cpu, tid) {
+            Some(who) => who,
+            None => {
+                let who = self.thread(spot.machine, tid, seen)?;
+                if let Some(cpu) = spot.cpu {
+                    self.runs(spot.machine, cpu, who, spot.time, seen);
+                }
+                who
+            }
+        };
         if let Some(pid) = spot.pid {
             if self.world.threads.get(who).is_some_and(|thread| thread.main.is_none()) {
                 self.belongs(who, spot.machine, pid, seen);
             }
         }
         Some(who).filter(|&who| who != ThreadId::IDLE)
+    }
+
+    /// The thread of this number, if it is known to run on this CPU.
+    #[inline]
+    fn running(&self, machine: u8, cpu: Option<u32>, tid: i64) -> Option<ThreadId> {
+        let of = self.machines.get(usize::from(machine))?;
+        let who = of.cpus.get(usize::try_from(cpu?).ok()?)?.thread?;
+        let thread = self.world.threads.get(who)?;
+        let is_known = i64::from(thread.tid) == tid && thread.gaps == of.gap();
+        (is_known && thread.machine == machine).then_some(who)
     }
 
     /// The thread of this number, which is made if it is not known.
@@ -261,6 +278,7 @@ impl Engine {
         }
     }
 
+    #[inline]
     fn cpu(&mut self, machine: u8, cpu: u32) -> Option<&mut Cpu> {
         let cpus = &mut self.machines.get_mut(usize::from(machine))?.cpus;
         let at = usize::try_from(cpu).ok().filter(|&at| at < CPUS_MAX)?;
@@ -455,6 +473,7 @@ impl Engine {
         thread.tid == KTHREADD || parent.is_some_and(|parent| parent.tid == KTHREADD)
     }
 
+    #[inline]
     fn enter<O: Observer>(&mut self, who: ThreadId, open: OpenCall, seen: &mut O) {
         let is_last = self.world.calls.kind(open.call) == CallKind::Exit;
         let Some(thread) = self.world.threads.get_mut(who) else { return };
@@ -471,6 +490,7 @@ impl Engine {
         }
     }
 
+    #[inline]
     fn leave<O: Observer>(
         &mut self,
         who: ThreadId,

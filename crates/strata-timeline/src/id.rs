@@ -10,6 +10,7 @@ impl ThreadId {
 
     /// Its number, for tables.
     #[must_use]
+    #[inline]
     pub fn index(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }

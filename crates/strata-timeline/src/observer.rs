@@ -28,12 +28,14 @@ pub struct Call {
 impl Call {
     /// How long it took \[ns\].
     #[must_use]
+    #[inline]
     pub fn nanos(&self) -> u64 {
         self.end.abs_diff(self.begin)
     }
 
     /// The number of the error that it returned.
     #[must_use]
+    #[inline]
     pub fn error(&self) -> Option<u16> {
         let number = self.result.filter(|result| (-4095..0).contains(result))?;
         u16::try_from(-number).ok()
@@ -69,6 +71,7 @@ pub struct Interval {
 impl Interval {
     /// How long that was \[ns\].
     #[must_use]
+    #[inline]
     pub fn nanos(&self) -> u64 {
         self.to.abs_diff(self.from)
     }
@@ -85,6 +88,9 @@ pub enum Interrupt {
 
 /// Who wants to know what has come to an end. Each is told in the order of the ends.
 pub trait Observer {
+    /// Whether it looks at states: if not, what a thread was blocked in may be [`Object::None`], which is quicker.
+    const STATES: bool = true;
+
     /// A system call.
     fn call(&mut self, _world: &World, _call: &Call) {}
 
@@ -120,6 +126,8 @@ pub trait Observer {
 
 /// Both are told.
 impl<A: Observer, B: Observer> Observer for (A, B) {
+    const STATES: bool = A::STATES || B::STATES;
+
     fn call(&mut self, world: &World, call: &Call) {
         self.0.call(world, call);
         self.1.call(world, call);

@@ -109,10 +109,12 @@ impl Default for Threads {
 impl Threads {
     /// The thread.
     #[must_use]
+    #[inline]
     pub fn get(&self, id: ThreadId) -> Option<&Thread> {
         self.all.get(id.index())
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, id: ThreadId) -> Option<&mut Thread> {
         self.all.get_mut(id.index())
     }

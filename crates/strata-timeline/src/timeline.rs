@@ -86,7 +86,7 @@ impl Timeline {
         if binding.is_nothing() {
             return;
         }
-        let Some(fact) = binding.fact(event, &mut self.numbers, calls) else { return };
+        let Some(fact) = binding.fact(event, &mut self.numbers, calls, O::STATES) else { return };
         let ask = |field: &Option<strata_ctf::read::FieldRef>| number(event, field.as_ref()?);
         let cpu = match event.packet().cpu {
             Some(cpu) => u32::try_from(cpu).ok(),

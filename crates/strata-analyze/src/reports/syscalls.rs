@@ -12,6 +12,9 @@ use super::label::Label;
 /// Rows that are kept; some 2 KiB each. What is more is in rows that belong to nobody.
 const ROWS_MAX: usize = 1 << 15;
 
+/// Of these, those that are found without a hash.
+const RECENT: usize = 1 << 10;
+
 /// What rows are put together by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
@@ -126,8 +129,8 @@ pub struct Counter {
     range: TimeRange,
     rows: HashMap<u64, usize>,
     counted: Vec<(Option<ThreadId>, CallId, Row)>,
-    /// Where the last call of each thread's was counted: many are the same as the one before.
-    last: (u64, usize),
+    /// Rows that were counted in a moment ago, each at a place that follows from its key.
+    recent: Vec<(u64, usize)>,
     slowest: BinaryHeap<Reverse<Candidate>>,
     kept: usize,
     unpaired: UnpairedCounts,
@@ -141,20 +144,24 @@ impl Counter {
             range,
             rows: HashMap::new(),
             counted: Vec::new(),
-            last: (u64::MAX, 0),
+            recent: vec![(u64::MAX, 0); RECENT],
             slowest: BinaryHeap::with_capacity(slowest + 1),
             kept: slowest,
             unpaired: UnpairedCounts::default(),
         }
     }
 
+    #[inline]
     fn row(&mut self, thread: ThreadId, call: CallId) -> usize {
         let key = (thread.index() as u64) << 32 | call.index() as u64;
-        if self.last.0 == key {
-            return self.last.1;
+        let place = (thread.index() * 31 + call.index()) % RECENT;
+        if let Some(&(_, row)) = self.recent.get(place).filter(|recent| recent.0 == key) {
+            return row;
         }
         let row = self.rows.get(&key).copied().unwrap_or_else(|| self.new_row(key, thread, call));
-        self.last = (key, row);
+        if let Some(recent) = self.recent.get_mut(place) {
+            *recent = (key, row);
+        }
         row
     }
 
@@ -211,6 +218,9 @@ impl Counter {
 }
 
 impl Observer for Counter {
+    const STATES: bool = false;
+
+    #[inline]
     fn call(&mut self, _: &World, call: &Call) {
         if !call.selected || !self.range.contains(call.end) {
             return;

@@ -179,7 +179,8 @@ fn threads_have_all_their_time_in_some_state() {
         row(tid).rivals.iter().find(is).map(|(_, nanos)| *nanos)
     };
     assert_eq!((rival(6, Some(7)), rival(5, Some(6))), (Some(90), Some(190)));
-    assert_eq!(row(7).label.process, "app");
+    // The last that it had.
+    assert_eq!(row(7).label.process, "x");
     let delays: Vec<_> = report.delays.iter().map(|delay| (delay.label.tid, delay.nanos)).collect();
     assert_eq!(delays, [(Some(5), 190), (Some(6), 90)]);
 }
