@@ -3,18 +3,23 @@
  * A program whose waits are known by construction, by the name of the thread that has them. For each, one line on
  * stdout: what it was, the thread, and how long by its own clock [ns].
  *
+ * Who is waited for begins its sleep when the other one is blocked, however busy the machine is.
+ *
  *   sleep   10 sleeps of 5 ms in "sleeper"
  *   lock    "locker" waits for a mutex that "holder" holds while it sleeps 10 ms
  *   pipe    "reader" waits for a byte that "writer" writes after 15 ms
  *   chain   "first" waits for "second", which waits for "third", which sleeps 20 ms: by pipes
- *   hog     "hog" and "rival" share one CPU, 60 ms of CPU time each
+ *   hog     "hog" and "rival" share one CPU, 30 ms of CPU time each
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +28,9 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static int held[2], word[2], one[2], two[2];
+
+/* Threads that will be waited for, once they have begun. */
+static _Atomic int locks, reads, is_first, is_second;
 
 static void check(int failed, const char *what)
 {
@@ -60,6 +68,35 @@ static void take(int *pipe_fds)
 	check(read(pipe_fds[0], &byte, 1) != 1, "read");
 }
 
+static void here(_Atomic int *who)
+{
+	atomic_store(who, (int)syscall(SYS_gettid));
+}
+
+/* Returns when the thread sleeps: it does so in one place only. */
+static void when_blocked(_Atomic int *who)
+{
+	char path[64], stat[256], *state;
+	ssize_t size;
+	int file;
+
+	for (;;) {
+		sched_yield();
+		if (!atomic_load(who))
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%d/stat", atomic_load(who));
+		file = open(path, O_RDONLY);
+		check(file < 0, path);
+		size = read(file, stat, sizeof(stat) - 1);
+		check(size <= 0, path);
+		close(file);
+		stat[size] = 0;
+		state = strrchr(stat, ')');
+		if (state && state[1] == ' ' && state[2] == 'S')
+			return;
+	}
+}
+
 static void say(const char *what, const char *thread, int64_t begin)
 {
 	printf("%s %s %ld %lld\n", what, thread, (long)syscall(SYS_gettid),
@@ -82,6 +119,7 @@ static void *holder(void *unused)
 	(void)unused;
 	pthread_mutex_lock(&mutex);
 	put(held);
+	when_blocked(&locks);
 	pause_for(10 * MS);
 	pthread_mutex_unlock(&mutex);
 	return NULL;
@@ -93,6 +131,7 @@ static void *locker(void *unused)
 
 	(void)unused;
 	take(held);
+	here(&locks);
 	begin = now(CLOCK_MONOTONIC);
 	pthread_mutex_lock(&mutex);
 	say("lock", "locker", begin);
@@ -105,6 +144,7 @@ static void *reader(void *unused)
 	int64_t begin = now(CLOCK_MONOTONIC);
 
 	(void)unused;
+	here(&reads);
 	take(word);
 	say("pipe", "reader", begin);
 	return NULL;
@@ -113,6 +153,7 @@ static void *reader(void *unused)
 static void *writer(void *unused)
 {
 	(void)unused;
+	when_blocked(&reads);
 	pause_for(15 * MS);
 	put(word);
 	return NULL;
@@ -123,6 +164,7 @@ static void *first(void *unused)
 	int64_t begin = now(CLOCK_MONOTONIC);
 
 	(void)unused;
+	here(&is_first);
 	take(one);
 	say("chain", "first", begin);
 	return NULL;
@@ -131,6 +173,7 @@ static void *first(void *unused)
 static void *second(void *unused)
 {
 	(void)unused;
+	here(&is_second);
 	take(two);
 	put(one);
 	return NULL;
@@ -139,6 +182,8 @@ static void *second(void *unused)
 static void *third(void *unused)
 {
 	(void)unused;
+	when_blocked(&is_first);
+	when_blocked(&is_second);
 	pause_for(20 * MS);
 	put(two);
 	return NULL;
@@ -154,7 +199,7 @@ static void *spin(void *name)
 	CPU_SET(0, &set);
 	check(sched_setaffinity(0, sizeof(set), &set), "sched_setaffinity");
 	used = now(CLOCK_THREAD_CPUTIME_ID);
-	while (now(CLOCK_THREAD_CPUTIME_ID) - used < 60 * MS)
+	while (now(CLOCK_THREAD_CPUTIME_ID) - used < 30 * MS)
 		;
 	say("hog", name, begin);
 	return NULL;

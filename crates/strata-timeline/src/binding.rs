@@ -10,7 +10,7 @@ use crate::names::{Name, Names};
 use crate::state::Object;
 
 /// Providers that kernel events may have in front of their names.
-const PROVIDERS: [&str; 4] = ["sched:", "irq:", "syscalls:", "raw_syscalls:"];
+const PROVIDERS: [&str; 5] = ["sched:", "irq:", "syscalls:", "raw_syscalls:", "signal:"];
 /// What is in front of a system call's name, at its begin and at its end; and what its name begins with here.
 const CALLS: [(&str, &str, &str); 3] = [
     ("syscall_entry_", "syscall_exit_", ""),
@@ -68,6 +68,9 @@ enum Kind {
         begins: bool,
     },
     Fault,
+    Signal {
+        tid: FieldRef,
+    },
     Interrupt {
         number: Option<FieldRef>,
         softirq: bool,
@@ -221,6 +224,7 @@ impl Binding {
                 }
             }
             Kind::Fault => Fact::Fault,
+            Kind::Signal { tid } => Fact::Signal { tid: number(tid)? },
             Kind::Interrupt { number: field, softirq, begins } => match (begins, softirq) {
                 (true, true) => Fact::SoftirqEnter(ask(field)?),
                 (true, false) => Fact::InterruptEnter(ask(field)?),
@@ -298,6 +302,7 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<Kind> {
             name: find("comm"),
             is_by_waker: name == "sched_waking",
         },
+        "signal_generate" => Kind::Signal { tid: find("pid")? },
         "irq_handler_entry" => {
             Kind::Interrupt { number: Some(find("irq")?), softirq: false, begins: true }
         }

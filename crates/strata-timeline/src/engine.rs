@@ -114,6 +114,12 @@ impl Engine {
                     thread.in_fault = true;
                 }
             }
+            Fact::Signal { tid } => {
+                let id = self.thread(spot.machine, tid, seen);
+                if let Some(thread) = id.and_then(|id| self.world.threads.get_mut(id)) {
+                    thread.is_signalled = true;
+                }
+            }
             Fact::InterruptEnter(number) => {
                 let number = i32::try_from(number).unwrap_or(-1);
                 self.interrupt(spot, Some(Interrupt::Device(number)), seen);
@@ -400,6 +406,7 @@ impl Engine {
         self.change(id, spot.time, State::Running { cpu }, (Waker::Unknown, Some(cpu)), seen);
         if let Some(thread) = self.world.threads.get_mut(id) {
             thread.wakes = None;
+            thread.is_signalled = false;
         }
     }
 
@@ -420,9 +427,8 @@ impl Engine {
             State::Blocked(reason) => {
                 let waker = thread.wakes.take().unwrap_or(waker);
                 let kind = reason.call.map(|call| self.world.calls.kind(call));
-                let is_sure = matches!(waker, Waker::Thread { is_sure: true, .. });
-                // Nobody else ends it, but for a signal.
-                let timer = kind == Some(CallKind::Sleep) && !is_sure;
+                // Nothing but a signal ends it before, whoever the interrupt has found there.
+                let timer = kind == Some(CallKind::Sleep) && !thread.is_signalled;
                 let waker = if timer { Waker::Timer } else { waker };
                 self.change(id, spot.time, State::Runnable { woken: true }, (waker, None), seen);
             }

@@ -86,6 +86,10 @@ pub(crate) enum Fact<'a> {
         result: Option<i64>,
         pair: Option<[i64; 2]>,
     },
+    /// A thread is sent a signal.
+    Signal {
+        tid: i64,
+    },
     /// Memory was touched that is not there yet.
     Fault,
     InterruptEnter(i64),

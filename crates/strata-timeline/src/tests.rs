@@ -149,6 +149,18 @@ fn thread_that_sleeps_is_woken_by_the_timer_whoever_ran_then() {
 }
 
 #[test]
+fn sleep_is_ended_by_a_thread_only_with_a_signal() {
+    let mut machine = Machine::new();
+    machine.enter(5, 0, 9, "read", Object::None).enter(10, 1, 5, "nanosleep", Object::None);
+    // The timer's interrupt comes while 9 is in a system call.
+    machine.switch(20, 1, 5, S, 0).waking(50, 0, 9, 5).switch(60, 1, 0, 0, 5);
+    machine.switch(70, 1, 5, S, 0).tell(80, 0, 9, Fact::Signal { tid: 5 }).waking(80, 0, 9, 5);
+    let told = machine.finish();
+    let blocked: Vec<_> = told.of(5).into_iter().filter(|line| line.contains("blocked")).collect();
+    assert_eq!(blocked, ["blocked nanosleep by Timer 20..50", "blocked nanosleep by 9 70..80"]);
+}
+
+#[test]
 fn waker_is_a_thread_if_it_was_in_a_call_and_an_interrupt_if_it_was_not() {
     let lock = Object::Address(0x1000);
     let mut machine = Machine::new();

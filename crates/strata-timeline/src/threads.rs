@@ -52,6 +52,8 @@ pub struct Thread {
     /// It began in the trace, and has not entered a system call.
     pub(crate) is_new: bool,
     pub(crate) in_fault: bool,
+    /// It was sent a signal since it ran last.
+    pub(crate) is_signalled: bool,
     pub(crate) is_exiting: bool,
     pub(crate) wants_name: bool,
     /// The name as the scheduler had it last.
@@ -77,6 +79,7 @@ impl Thread {
             has_calls: false,
             is_new: false,
             in_fault: false,
+            is_signalled: false,
             is_exiting: false,
             wants_name: true,
             short: [0; 16],

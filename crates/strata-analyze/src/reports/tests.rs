@@ -104,13 +104,13 @@ fn threads(range: TimeRange, by_process: bool) -> ThreadsReport {
 
 #[test]
 fn syscalls_are_counted_by_process_thread_and_name() {
-    let rows = |by| -> Vec<(Option<i32>, Option<i32>, String, u64, u64, u64, u64)> {
+    let rows = |by| {
         let rows = syscalls(&Asked::default(), by, 0).rows;
         let row = |row: super::syscalls::Row| {
             let Label { pid, tid, .. } = row.label;
             (pid, tid, row.name, row.count, row.errors, row.total, row.max)
         };
-        rows.into_iter().map(row).collect()
+        rows.into_iter().map(row).collect::<Vec<_>>()
     };
     let (read, write) = (|| "read".to_owned(), || "write".to_owned());
     assert_eq!(

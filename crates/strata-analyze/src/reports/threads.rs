@@ -152,6 +152,9 @@ struct Waited {
     wakers: Vec<(Waker, u64)>,
 }
 
+/// From when on, up to when, who.
+type Run = (i64, i64, ThreadId);
+
 /// Counts them.
 #[derive(Debug)]
 pub struct ThreadCounter {
@@ -161,7 +164,7 @@ pub struct ThreadCounter {
     waits: HashMap<(ThreadId, Option<Reason>), Waited>,
     rivals: HashMap<(ThreadId, Option<ThreadId>), u64>,
     /// By CPU; machines are apart.
-    runs: HashMap<(u8, u32), VecDeque<(i64, i64, ThreadId)>>,
+    runs: HashMap<(u8, u32), VecDeque<Run>>,
     delays: BinaryHeap<Reverse<(u64, i64, ThreadId, u32)>>,
     kept: usize,
 }

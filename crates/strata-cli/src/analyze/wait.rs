@@ -67,7 +67,7 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
     }
     let world = made.passed.timeline.world();
     let chosen = match is_span {
-        true => history.longest().map(|(span, number)| (span, number)),
+        true => history.longest(),
         false => of_thread(&history, &made, &flags.of),
     };
     let Some((span, number)) = chosen else {
