@@ -8,5 +8,6 @@ pub mod length;
 pub mod perfetto;
 pub mod pipeline;
 pub mod render;
+pub mod reports;
 pub mod short;
 pub mod stats;

@@ -204,7 +204,7 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     let what = target.to_string();
     let Some(written) = written.map_err(|error| not_written(&error, &what))? else {
         // The file goes with its guard.
-        return Ok(crate::stopped(&stop));
+        return Ok(crate::exit::stopped(&stop));
     };
     if written.events > 0 || (talk.damages == 0 && !flags.selection.is_any()) {
         match place {

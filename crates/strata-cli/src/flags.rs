@@ -15,6 +15,7 @@ use strata_session::options::{
 use strata_session::report::LossMode;
 use strata_session::{processes_of, ContextError, EventContexts, NameError, RuleError, Rules};
 
+use crate::analyze::AnalyzeFlags;
 use crate::export::ExportFlags;
 use crate::selection::parse_filter;
 use crate::stats::StatsFlags;
@@ -126,6 +127,7 @@ Traces:
   record           Record a command, running processes, the kernel, or everything
   view             Show the events of traces
   stats            Count what is in traces, and say what is missing
+  analyze          Say where the time went: system calls, threads, waits
   export           Write traces for other tools
 
 Sessions, which stay until they are destroyed:
@@ -220,6 +222,8 @@ pub enum Action {
     Load(LoadFlags),
     /// Count what is in traces, and say what is missing
     Stats(StatsFlags),
+    /// Say where the time went: in system calls, running, waiting, and for whom
+    Analyze(AnalyzeFlags),
     /// Write traces for other tools
     Export(ExportFlags),
     /// Print a completion script for a shell

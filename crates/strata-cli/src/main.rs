@@ -1,10 +1,12 @@
 //! The `strata` command: flags, messages, exit status. What it does is in `strata-session` (recording)
 //! and `strata-analyze` (reading).
 
+mod analyze;
 mod answer;
 mod background;
 mod doctor;
 mod ending;
+mod exit;
 mod export;
 mod facts;
 mod flags;
@@ -34,12 +36,9 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::Parser;
-use strata_session::stop::Stop;
-
+use exit::stopped_by;
 use flags::{Action, Flags, ListFlags};
 
-/// The exit status of what was stopped by nobody that is known, as a shell has it for SIGINT.
-const INTERRUPTED: u8 = 130;
 /// The exit status of a program that could not do what it was asked.
 const FAILED: u8 = 2;
 
@@ -91,6 +90,7 @@ fn main() -> ExitCode {
         Action::Doctor(flags) => doctor::run(&flags),
         Action::View(flags) => view::run(&flags),
         Action::Stats(flags) => stats::run(&flags),
+        Action::Analyze(flags) => analyze::run(&flags),
         Action::Export(flags) => export::run(&flags),
         Action::Completions { shell } => generate::completions(shell).map(|()| 0),
         Action::Man { folder } => generate::man(folder.as_deref()).map(|()| 0),
@@ -108,15 +108,6 @@ fn usage(error: &clap::Error) -> u8 {
         let _ = error.print();
     }
     status
-}
-
-/// The exit status of what was stopped, as a shell has it for a program that a signal ended.
-fn stopped(stop: &Stop) -> u8 {
-    stopped_by(stop.signal())
-}
-
-fn stopped_by(signal: Option<i32>) -> u8 {
-    signal.map_or(INTERRUPTED, |signal| 128u8.wrapping_add(signal as u8))
 }
 
 /// Say why, and with which exit status.

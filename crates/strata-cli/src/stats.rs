@@ -1,7 +1,7 @@
 //! `strata stats`: counts what is in traces, and says what is not there.
 
 mod json;
-mod table;
+pub mod table;
 mod text;
 
 #[cfg(test)]
@@ -91,7 +91,7 @@ pub fn run(flags: &StatsFlags) -> Result<u8> {
     });
     line.clear();
     let Some(stats) = stats else {
-        return Ok(crate::stopped(&stop));
+        return Ok(crate::exit::stopped(&stop));
     };
     let written = write(&stats, flags);
     let passed_over = reader.passed_over();
@@ -133,7 +133,7 @@ fn write(stats: &Stats, flags: &StatsFlags) -> Result<()> {
 }
 
 /// Are this locale's characters more than ASCII?
-fn is_utf8() -> bool {
+pub fn is_utf8() -> bool {
     let set = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));

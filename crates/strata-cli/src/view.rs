@@ -270,7 +270,7 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     }
     speaker.end(&summary);
     if summary.stopped {
-        return Ok(crate::stopped(&stop));
+        return Ok(crate::exit::stopped(&stop));
     }
     let damaged = summary.damage > 0 || reader.damage().iter().any(|found| !found.is_remark());
     if summary.events == 0 {

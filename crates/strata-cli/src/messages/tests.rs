@@ -559,7 +559,10 @@ fn kernel_by_default_without_tracepoints_is_no_fault() {
     assert!(said.iter().all(|message| message.weight == Weight::Talk), "{said:?}");
     assert!(said[0].text.starts_with("1,000 event records of the kernel in"), "{said:?}");
     let next = next_command(&report).unwrap();
-    assert!(next.ends_with("; as a picture: strata export --to perfetto 'my trace'"), "{next}");
+    let wanted =
+        "; as a picture: strata export --to perfetto 'my trace'; where the time went: strata \
+                  analyze summary 'my trace'";
+    assert!(next.ends_with(wanted), "{next}");
     let text = text_with(&report, "tracepoints");
     assert!(text.starts_with("the command has no tracepoints of its own"), "{text}");
     assert_eq!(exit_status(&report, true), 0);

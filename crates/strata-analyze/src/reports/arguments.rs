@@ -1,0 +1,156 @@
+//! The arguments of a few system calls: their records are read again, since no report keeps those of all.
+
+use std::fmt::Write as _;
+
+use strata_ctf::read::{Event, FieldInfo, Message, Reader, Scope, TimeRange, Value, Visit};
+
+/// Characters of a text that are shown.
+const TEXT_MAX: usize = 64;
+/// Characters of all arguments.
+const ALL_MAX: usize = 400;
+/// Records of one time that are looked at.
+const RECORDS_MAX: u32 = 10_000;
+
+/// The arguments of a system call of this name that this thread began at this time: `dfd = AT_FDCWD, filename = "x"`.
+#[must_use]
+pub fn arguments(reader: &Reader, call: &str, tid: i32, begin: i64) -> Option<String> {
+    let names = [format!("syscall_entry_{call}"), format!("sys_enter_{call}")];
+    let compat = call.strip_prefix("compat_").map(|call| format!("compat_syscall_entry_{call}"));
+    let is_name = |name: &str| {
+        let name = name.strip_prefix("syscalls:").unwrap_or(name);
+        names.iter().chain(&compat).any(|wanted| wanted == name)
+    };
+    let mut events = reader.events(TimeRange { from: begin, to: begin });
+    let mut left = RECORDS_MAX;
+    while let Some(message) = events.next() {
+        let Message::Event(event) = message else { continue };
+        left = left.checked_sub(1)?;
+        if is_name(event.class().name()) && is_of(&event, tid) {
+            let mut text = Text::default();
+            event.visit(Scope::Payload, &mut text);
+            return Some(text.finish());
+        }
+    }
+    None
+}
+
+/// Whether the record does not say that it is another thread's.
+fn is_of(event: &Event<'_>, tid: i32) -> bool {
+    let field = ["tid", "perf_tid"].iter().find_map(|name| event.class().find(name));
+    match field.and_then(|field| event.value(&field)) {
+        Some(Value::Signed(found)) => found == i64::from(tid),
+        Some(Value::Unsigned(found)) => i64::try_from(found) == Ok(i64::from(tid)),
+        _ => true,
+    }
+}
+
+/// Fields as a person reads them.
+#[derive(Default)]
+struct Text {
+    text: String,
+    /// Brackets that are open.
+    depth: usize,
+    is_full: bool,
+}
+
+impl Text {
+    fn finish(mut self) -> String {
+        if self.is_full {
+            self.text.push('…');
+        }
+        self.text
+    }
+
+    fn field(&mut self, field: &FieldInfo, value: &str) {
+        let name = field.name();
+        // Of another field, which has it.
+        if name.starts_with('_') && name.ends_with("_length") || name.starts_with("perf_") {
+            return;
+        }
+        if self.text.len() > ALL_MAX {
+            self.is_full = true;
+            return;
+        }
+        if !self.text.is_empty() && !self.text.ends_with(['[', '{']) {
+            self.text.push_str(", ");
+        }
+        if !field.is_element() && !name.is_empty() {
+            let _ = write!(self.text, "{name} = ");
+        }
+        self.text.push_str(value);
+    }
+
+    fn begin(&mut self, field: &FieldInfo, bracket: &str) {
+        self.field(field, bracket);
+        self.depth += 1;
+    }
+
+    fn end(&mut self, bracket: char) {
+        self.depth = self.depth.saturating_sub(1);
+        if !self.is_full {
+            self.text.push(bracket);
+        }
+    }
+
+    fn number(&mut self, field: &FieldInfo, value: i128, plain: &str) {
+        let mut text = String::new();
+        if field.labels.is_some() {
+            if let Some(mut flags) = field.flags_of(value) {
+                text = flags.by_ref().collect::<Vec<_>>().join("|");
+                if flags.rest() != 0 {
+                    let _ = write!(text, "|{:#x}", flags.rest());
+                }
+            } else if let Some(label) = field.labels_of(value).next() {
+                text = label.to_owned();
+            }
+        }
+        self.field(field, if text.is_empty() { plain } else { &text });
+    }
+}
+
+impl Visit for Text {
+    fn unsigned(&mut self, field: &FieldInfo, value: u64) {
+        let plain = match field.base {
+            strata_model::Base::Sixteen => format!("{value:#x}"),
+            _ => value.to_string(),
+        };
+        self.number(field, value.into(), &plain);
+    }
+
+    fn signed(&mut self, field: &FieldInfo, value: i64) {
+        self.number(field, value.into(), &value.to_string());
+    }
+
+    fn real(&mut self, field: &FieldInfo, value: f64) {
+        self.field(field, &value.to_string());
+    }
+
+    fn text(&mut self, field: &FieldInfo, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes);
+        let mut shown: String = text.chars().take(TEXT_MAX).flat_map(char::escape_debug).collect();
+        if text.chars().nth(TEXT_MAX).is_some() {
+            shown.push('…');
+        }
+        self.field(field, &format!("\"{shown}\""));
+    }
+
+    fn blob(&mut self, field: &FieldInfo, bytes: &[u8]) {
+        self.field(field, &format!("({} bytes)", bytes.len()));
+    }
+
+    fn begin_structure(&mut self, field: &FieldInfo) {
+        self.begin(field, "{");
+    }
+
+    fn end_structure(&mut self, _: &FieldInfo) {
+        self.end('}');
+    }
+
+    fn begin_array(&mut self, field: &FieldInfo, _: u64) {
+        self.begin(field, "[");
+    }
+
+    fn end_array(&mut self, _: &FieldInfo) {
+        self.end(']');
+    }
+}

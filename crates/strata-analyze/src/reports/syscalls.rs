@@ -1,0 +1,253 @@
+//! System calls: how many, how long, which failed; by process, thread or name; and the slowest of all.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use strata_ctf::read::TimeRange;
+use strata_timeline::{Call, CallId, Observer, ThreadId, Unpaired, World};
+
+use super::histogram::Histogram;
+use super::label::Label;
+
+/// Rows that are kept; some 2 KiB each. What is more is in rows that belong to nobody.
+const ROWS_MAX: usize = 1 << 15;
+
+/// Of these, those that are found without a hash.
+const RECENT: usize = 1 << 10;
+
+/// What rows are put together by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// Those of a process and a name are one row.
+    #[default]
+    Process,
+    /// Those of a thread and a name.
+    Thread,
+    /// Those of a name, of all processes.
+    Name,
+}
+
+/// System calls of one name.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// Whose; empty where rows are by name.
+    pub label: Label,
+    /// The system call.
+    pub name: String,
+    /// How many have begun and ended.
+    pub count: u64,
+    /// Those that returned an error.
+    pub errors: u64,
+    /// How long, all together \[ns\].
+    pub total: u64,
+    /// The shortest \[ns\].
+    pub min: u64,
+    /// The longest \[ns\].
+    pub max: u64,
+    /// All of them \[ns\].
+    pub times: Histogram,
+}
+
+impl Row {
+    fn add(&mut self, call: &Call) {
+        let nanos = call.nanos();
+        self.min = if self.count == 0 { nanos } else { self.min.min(nanos) };
+        self.max = self.max.max(nanos);
+        self.count += 1;
+        self.errors += u64::from(call.error().is_some());
+        self.total = self.total.saturating_add(nanos);
+        self.times.add(nanos);
+    }
+
+    fn merge(&mut self, other: &Row) {
+        self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
+        self.max = self.max.max(other.max);
+        self.count += other.count;
+        self.errors += other.errors;
+        self.total = self.total.saturating_add(other.total);
+        self.times.merge(&other.times);
+    }
+
+    /// How long one takes, as a rule \[ns\].
+    #[must_use]
+    pub fn mean(&self) -> u64 {
+        self.total.checked_div(self.count).unwrap_or(0)
+    }
+
+    /// Such a part of all took no longer than this \[ns\].
+    #[must_use]
+    pub fn quantile(&self, part: f64) -> u64 {
+        self.times.quantile(part).unwrap_or(0).clamp(self.min, self.max)
+    }
+}
+
+/// One of the slowest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slow {
+    /// Whose.
+    pub label: Label,
+    /// The system call.
+    pub name: String,
+    /// When it began \[ns since 1970\].
+    pub begin: i64,
+    /// How long it took \[ns\].
+    pub nanos: u64,
+    /// What it returned.
+    pub result: Option<i64>,
+}
+
+/// Those of which nobody knows how long they took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnpairedCounts {
+    /// Begun before the trace.
+    pub no_begin: u64,
+    /// Not over when the trace was.
+    pub no_end: u64,
+    /// With discarded records in between.
+    pub gap: u64,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub struct Syscalls {
+    /// By falling time, then by name.
+    pub rows: Vec<Row>,
+    /// All rows as one.
+    pub all: Row,
+    /// By falling time.
+    pub slowest: Vec<Slow>,
+    /// Not counted in rows.
+    pub unpaired: UnpairedCounts,
+}
+
+/// A call that may be one of the slowest; by its time.
+type Candidate = (u64, i64, ThreadId, CallId, Option<i64>);
+
+/// Counts them.
+#[derive(Debug)]
+pub struct Counter {
+    range: TimeRange,
+    rows: HashMap<u64, usize>,
+    counted: Vec<(Option<ThreadId>, CallId, Row)>,
+    /// Rows that were counted in a moment ago, each at a place that follows from its key.
+    recent: Vec<(u64, usize)>,
+    slowest: BinaryHeap<Reverse<Candidate>>,
+    kept: usize,
+    unpaired: UnpairedCounts,
+}
+
+impl Counter {
+    /// Of those that end in this time, with so many of the slowest.
+    #[must_use]
+    pub fn new(range: TimeRange, slowest: usize) -> Counter {
+        Counter {
+            range,
+            rows: HashMap::new(),
+            counted: Vec::new(),
+            recent: vec![(u64::MAX, 0); RECENT],
+            slowest: BinaryHeap::with_capacity(slowest + 1),
+            kept: slowest,
+            unpaired: UnpairedCounts::default(),
+        }
+    }
+
+    #[inline]
+    fn row(&mut self, thread: ThreadId, call: CallId) -> usize {
+        let key = (thread.index() as u64) << 32 | call.index() as u64;
+        let place = (thread.index() * 31 + call.index()) % RECENT;
+        if let Some(&(_, row)) = self.recent.get(place).filter(|recent| recent.0 == key) {
+            return row;
+        }
+        let row = self.rows.get(&key).copied().unwrap_or_else(|| self.new_row(key, thread, call));
+        if let Some(recent) = self.recent.get_mut(place) {
+            *recent = (key, row);
+        }
+        row
+    }
+
+    #[cold]
+    fn new_row(&mut self, key: u64, thread: ThreadId, call: CallId) -> usize {
+        // One for each name is all that is left then.
+        let (key, thread) = match self.counted.len() < ROWS_MAX {
+            true => (key, Some(thread)),
+            false => (u64::MAX << 32 | call.index() as u64, None),
+        };
+        let next = self.counted.len();
+        let row = *self.rows.entry(key).or_insert(next);
+        if row == next {
+            self.counted.push((thread, call, Row::default()));
+        }
+        row
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn finish(self, world: &World, by: By) -> Syscalls {
+        let mut rows: HashMap<(Option<ThreadId>, CallId), Row> = HashMap::new();
+        let mut all = Row::default();
+        for (thread, call, counted) in self.counted {
+            let key = match by {
+                By::Process => thread.map(|thread| world.process_of(thread)),
+                By::Thread => thread,
+                By::Name => None,
+            };
+            all.merge(&counted);
+            let row = rows.entry((key, call)).or_default();
+            row.merge(&counted);
+            if row.name.is_empty() {
+                row.name = world.calls.name(call).to_owned();
+                row.label = match (by, thread) {
+                    (By::Process, Some(thread)) => Label::process(world, thread),
+                    (By::Thread, Some(thread)) => Label::thread(world, thread),
+                    _ => Label::default(),
+                };
+            }
+        }
+        let mut rows: Vec<Row> = rows.into_values().collect();
+        rows.sort_by(|one, other| {
+            let by_total = other.total.cmp(&one.total);
+            by_total.then_with(|| (&one.name, &one.label).cmp(&(&other.name, &other.label)))
+        });
+        let slowest = self.slowest.into_sorted_vec().into_iter().map(|Reverse(slow)| {
+            let (nanos, begin, thread, call, result) = slow;
+            let name = world.calls.name(call).to_owned();
+            Slow { label: Label::thread(world, thread), name, begin, nanos, result }
+        });
+        Syscalls { rows, all, slowest: slowest.collect(), unpaired: self.unpaired }
+    }
+}
+
+impl Observer for Counter {
+    const STATES: bool = false;
+
+    #[inline]
+    fn call(&mut self, _: &World, call: &Call) {
+        if !call.selected || !self.range.contains(call.end) {
+            return;
+        }
+        let at = self.row(call.thread, call.call);
+        let Some((_, _, row)) = self.counted.get_mut(at) else { return };
+        row.add(call);
+        let nanos = call.nanos();
+        let is_full = self.slowest.len() >= self.kept;
+        if is_full && self.slowest.peek().is_none_or(|Reverse(least)| least.0 >= nanos) {
+            return;
+        }
+        self.slowest.push(Reverse((nanos, call.begin, call.thread, call.call, call.result)));
+        if is_full {
+            self.slowest.pop();
+        }
+    }
+
+    fn unpaired(&mut self, world: &World, _: ThreadId, _: CallId, why: Unpaired, selected: bool) {
+        if !selected || !self.range.contains(world.now) {
+            return;
+        }
+        let count = match why {
+            Unpaired::NoBegin => &mut self.unpaired.no_begin,
+            Unpaired::NoEnd => &mut self.unpaired.no_end,
+            Unpaired::Gap => &mut self.unpaired.gap,
+        };
+        *count += 1;
+    }
+}

@@ -1,0 +1,398 @@
+//! Threads: how long each ran, wanted a CPU and who had it, and was blocked in what.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+
+use strata_ctf::read::TimeRange;
+use strata_timeline::{
+    CallId, Interval, Object, Observer, Reason, Sleep, State, ThreadId, Waker, World,
+};
+
+use super::label::Label;
+
+/// Reasons that are kept, of all threads together; what is more is without a reason.
+const REASONS_MAX: usize = 1 << 17;
+/// Of each reason, who ended it.
+const WAKERS_MAX: usize = 16;
+/// Of each CPU, who ran there last: so many runs are looked at for a delay.
+const RUNS_MAX: usize = 4096;
+/// Who had the CPU is kept of so many pairs of threads.
+const RIVALS_MAX: usize = 1 << 17;
+
+/// A kind of waits of a thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wait {
+    /// The system call; empty: none.
+    pub call: String,
+    /// What it was about: a path, a descriptor, an address.
+    pub object: String,
+    /// How it slept, or what else is known: `signal stops it`, `page fault`.
+    pub sleep: &'static str,
+    /// Who ended it most often, and how often.
+    pub woken_by: Option<(Label, u64)>,
+    /// The kind of who ended most of them that no thread ended: `timer`.
+    pub ended_by: &'static str,
+    /// How often.
+    pub count: u64,
+    /// How long, all together \[ns\].
+    pub total: u64,
+    /// The longest \[ns\].
+    pub max: u64,
+}
+
+/// A thread, or all of a process.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// Whose.
+    pub label: Label,
+    /// It had a CPU \[ns\].
+    pub running: u64,
+    /// It wanted one, since what it had waited for was over \[ns\].
+    pub woken: u64,
+    /// It wanted one, since another thread had taken it \[ns\].
+    pub preempted: u64,
+    /// It waited for something else \[ns\].
+    pub blocked: u64,
+    /// The trace does not say \[ns\].
+    pub unknown: u64,
+    /// How often it got a CPU.
+    pub runs: u64,
+    /// The longest time for which it wanted one \[ns\].
+    pub delay: u64,
+    /// What it was blocked in, by falling time.
+    pub waits: Vec<Wait>,
+    /// Who had the CPU while it wanted it, by falling time; `None`: nobody, or the trace does not say \[ns\].
+    pub rivals: Vec<(Option<Label>, u64)>,
+}
+
+impl Row {
+    /// How long it wanted a CPU \[ns\].
+    #[must_use]
+    pub fn runnable(&self) -> u64 {
+        self.woken.saturating_add(self.preempted)
+    }
+
+    fn merge(&mut self, other: Row) {
+        for (sum, more) in [
+            (&mut self.running, other.running),
+            (&mut self.woken, other.woken),
+            (&mut self.preempted, other.preempted),
+            (&mut self.blocked, other.blocked),
+            (&mut self.unknown, other.unknown),
+            (&mut self.runs, other.runs),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        self.delay = self.delay.max(other.delay);
+        for wait in other.waits {
+            let same = |known: &&mut Wait| {
+                (&known.call, &known.object, known.sleep) == (&wait.call, &wait.object, wait.sleep)
+            };
+            match self.waits.iter_mut().find(same) {
+                Some(known) => {
+                    known.count += wait.count;
+                    known.total = known.total.saturating_add(wait.total);
+                    known.max = known.max.max(wait.max);
+                }
+                None => self.waits.push(wait),
+            }
+        }
+        for (label, nanos) in other.rivals {
+            match self.rivals.iter_mut().find(|(known, _)| *known == label) {
+                Some((_, known)) => *known = known.saturating_add(nanos),
+                None => self.rivals.push((label, nanos)),
+            }
+        }
+    }
+
+    fn sort(&mut self) {
+        self.waits.sort_by_key(|wait| Reverse(wait.total));
+        self.rivals.sort_by_key(|(_, nanos)| Reverse(*nanos));
+    }
+}
+
+/// A thread that wanted a CPU for long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delay {
+    /// Whose.
+    pub label: Label,
+    /// From when on \[ns since 1970\].
+    pub from: i64,
+    /// How long \[ns\].
+    pub nanos: u64,
+    /// On which CPU it ran then.
+    pub cpu: u32,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadsReport {
+    /// By falling time that they ran and wanted to.
+    pub rows: Vec<Row>,
+    /// By falling time.
+    pub delays: Vec<Delay>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Times {
+    running: u64,
+    woken: u64,
+    preempted: u64,
+    blocked: u64,
+    unknown: u64,
+    runs: u64,
+    delay: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Waited {
+    count: u64,
+    total: u64,
+    max: u64,
+    wakers: Vec<(Waker, u64)>,
+}
+
+/// From when on, up to when, who.
+type Run = (i64, i64, ThreadId);
+
+/// Counts them.
+#[derive(Debug)]
+pub struct ThreadCounter {
+    range: TimeRange,
+    /// By [`ThreadId::index`].
+    times: Vec<Times>,
+    waits: HashMap<(ThreadId, Option<Reason>), Waited>,
+    rivals: HashMap<(ThreadId, Option<ThreadId>), u64>,
+    /// By CPU; machines are apart.
+    runs: HashMap<(u8, u32), VecDeque<Run>>,
+    delays: BinaryHeap<Reverse<(u64, i64, ThreadId, u32)>>,
+    kept: usize,
+}
+
+impl ThreadCounter {
+    /// In this time, with so many of the longest delays.
+    #[must_use]
+    pub fn new(range: TimeRange, delays: usize) -> ThreadCounter {
+        ThreadCounter {
+            range,
+            times: Vec::new(),
+            waits: HashMap::new(),
+            rivals: HashMap::new(),
+            runs: HashMap::new(),
+            delays: BinaryHeap::new(),
+            kept: delays,
+        }
+    }
+
+    fn waited(&mut self, thread: ThreadId, reason: Reason, waker: Waker, nanos: u64) {
+        let mut key = (thread, Some(reason));
+        if self.waits.len() >= REASONS_MAX && !self.waits.contains_key(&key) {
+            key = (thread, None);
+        }
+        let waited = self.waits.entry(key).or_default();
+        waited.count += 1;
+        waited.total = waited.total.saturating_add(nanos);
+        waited.max = waited.max.max(nanos);
+        match waited.wakers.iter().position(|(known, _)| *known == waker) {
+            Some(at) => waited.wakers.get_mut(at).into_iter().for_each(|(_, count)| *count += 1),
+            None if waited.wakers.len() < WAKERS_MAX => waited.wakers.push((waker, 1)),
+            None => {}
+        }
+    }
+
+    /// Who ran on the CPU that the thread got in the end.
+    fn rivals(&mut self, machine: u8, thread: ThreadId, cpu: u32, from: i64, to: i64) {
+        let mut left = to.abs_diff(from);
+        let runs = self.runs.get(&(machine, cpu));
+        for &(began, ended, other) in runs.into_iter().flatten().rev() {
+            if ended <= from || left == 0 {
+                break;
+            }
+            let nanos = ended.min(to).saturating_sub(began.max(from)).max(0).unsigned_abs();
+            let nanos = nanos.min(left);
+            left -= nanos;
+            if nanos > 0 {
+                add(&mut self.rivals, (thread, Some(other)), nanos);
+            }
+        }
+        if left > 0 {
+            add(&mut self.rivals, (thread, None), left);
+        }
+    }
+
+    /// What was counted; by process, or by thread.
+    #[must_use]
+    pub fn finish(self, world: &World, by_process: bool) -> ThreadsReport {
+        let mut rows: HashMap<ThreadId, Row> = HashMap::new();
+        for ((id, _), times) in world.threads.iter().zip(self.times.iter().skip(1)) {
+            let row = Row {
+                label: Label::thread(world, id),
+                running: times.running,
+                woken: times.woken,
+                preempted: times.preempted,
+                blocked: times.blocked,
+                unknown: times.unknown,
+                runs: times.runs,
+                delay: times.delay,
+                ..Row::default()
+            };
+            // Of others nothing is known but that they were there.
+            if row.running + row.runnable() + row.blocked > 0 {
+                rows.insert(id, row);
+            }
+        }
+        for ((id, reason), waited) in self.waits {
+            if let Some(row) = rows.get_mut(&id) {
+                row.waits.push(wait(world, id, reason, waited));
+            }
+        }
+        for ((id, rival), nanos) in self.rivals {
+            let rival = rival.map(|rival| match by_process {
+                true => Label::process(world, rival),
+                false => Label::thread(world, rival),
+            });
+            if let Some(row) = rows.get_mut(&id) {
+                row.rivals.push((rival, nanos));
+            }
+        }
+        let mut all: Vec<Row> = match by_process {
+            false => rows.into_values().collect(),
+            true => {
+                let mut processes: HashMap<ThreadId, Row> = HashMap::new();
+                for (id, row) in rows {
+                    let main = world.process_of(id);
+                    let whole = processes.entry(main).or_default();
+                    whole.merge(row);
+                    whole.label = Label::process(world, main);
+                }
+                processes.into_values().collect()
+            }
+        };
+        all.iter_mut().for_each(Row::sort);
+        all.sort_by(|one, other| {
+            let busy = |row: &Row| row.running.saturating_add(row.runnable());
+            busy(other).cmp(&busy(one)).then_with(|| one.label.cmp(&other.label))
+        });
+        let delays = self.delays.into_sorted_vec().into_iter();
+        let delays = delays.map(|Reverse((nanos, from, thread, cpu))| Delay {
+            label: Label::thread(world, thread),
+            from,
+            nanos,
+            cpu,
+        });
+        ThreadsReport { rows: all, delays: delays.collect() }
+    }
+}
+
+fn add(
+    rivals: &mut HashMap<(ThreadId, Option<ThreadId>), u64>,
+    key: (ThreadId, Option<ThreadId>),
+    nanos: u64,
+) {
+    let is_full = rivals.len() >= RIVALS_MAX && !rivals.contains_key(&key);
+    let known = rivals.entry(if is_full { (key.0, None) } else { key }).or_default();
+    *known = known.saturating_add(nanos);
+}
+
+/// A reason as words.
+pub(super) fn wait_of(world: &World, id: ThreadId, reason: Option<Reason>) -> Wait {
+    let Some(reason) = reason else { return Wait::default() };
+    let name = |call: CallId| world.calls.name(call).to_owned();
+    Wait {
+        call: reason.call.map(name).unwrap_or_default(),
+        object: match world.object(id, reason.object) {
+            Object::None | Object::Fault => String::new(),
+            Object::Descriptor(number) => format!("descriptor {number}"),
+            Object::File(name) => world.names.text(name),
+            Object::Address(address) => format!("{address:#x}"),
+        },
+        sleep: match (reason.object, reason.sleep) {
+            (Object::Fault, _) => "page fault",
+            (_, Sleep::Interruptible) => "sleep",
+            (_, Sleep::Uninterruptible) => "uninterruptible",
+            (_, Sleep::Stopped) => "stopped",
+            (_, Sleep::Idle) => "idle",
+            (_, Sleep::Other) => "",
+        },
+        ..Wait::default()
+    }
+}
+
+/// Who ends waits, if it is no thread.
+pub(super) fn ended_by(waker: Waker) -> &'static str {
+    match waker {
+        Waker::Unknown => "",
+        Waker::Thread { .. } => "thread",
+        Waker::Device(_) => "device",
+        Waker::Softirq(2 | 3) => "network",
+        Waker::Softirq(4 | 5) => "disk",
+        Waker::Softirq(_) => "softirq",
+        Waker::Timer => "timer",
+        Waker::Interrupt => "interrupt",
+    }
+}
+
+fn wait(world: &World, id: ThreadId, reason: Option<Reason>, waited: Waited) -> Wait {
+    let most = waited.wakers.iter().max_by_key(|(_, count)| *count);
+    let woken_by = match most {
+        Some(&(Waker::Thread { thread, .. }, count)) => Some((Label::thread(world, thread), count)),
+        _ => None,
+    };
+    Wait {
+        woken_by,
+        ended_by: most.map_or("", |&(waker, _)| ended_by(waker)),
+        count: waited.count,
+        total: waited.total,
+        max: waited.max,
+        ..wait_of(world, id, reason)
+    }
+}
+
+impl Observer for ThreadCounter {
+    fn state(&mut self, world: &World, thread: ThreadId, interval: &Interval) {
+        let machine = world.threads.get(thread).map_or(0, |thread| thread.machine);
+        if let State::Running { cpu } = interval.state {
+            let runs = self.runs.entry((machine, cpu)).or_default();
+            if runs.len() >= RUNS_MAX {
+                runs.pop_front();
+            }
+            runs.push_back((interval.from, interval.to, thread));
+        }
+        let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
+        if from >= to {
+            return;
+        }
+        let nanos = to.abs_diff(from);
+        if self.times.len() <= thread.index() {
+            self.times.resize_with(thread.index() + 1, Times::default);
+        }
+        let Some(times) = self.times.get_mut(thread.index()) else { return };
+        match interval.state {
+            State::Running { .. } => {
+                times.running += nanos;
+                times.runs += 1;
+            }
+            State::Runnable { woken } => {
+                times.delay = times.delay.max(nanos);
+                match woken {
+                    true => times.woken += nanos,
+                    false => times.preempted += nanos,
+                }
+                let Some(cpu) = interval.cpu else {
+                    return add(&mut self.rivals, (thread, None), nanos);
+                };
+                self.delays.push(Reverse((nanos, from, thread, cpu)));
+                if self.delays.len() > self.kept {
+                    self.delays.pop();
+                }
+                self.rivals(machine, thread, cpu, from, to);
+            }
+            State::Blocked(reason) => {
+                times.blocked += nanos;
+                self.waited(thread, reason, interval.waker, nanos);
+            }
+            State::Unknown => times.unknown += nanos,
+            State::Gone => {}
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! What a thread waited for, through those who woke it: the critical path, as a tree whose times add up to the whole.
+//!
+//! From the end back to the begin: where the thread ran, that is it. Where it was blocked and a thread ended that,
+//! what *that* thread did meanwhile is what was waited for, and so on.
+
+use std::collections::HashMap;
+
+use strata_ctf::read::TimeRange;
+use strata_timeline::{Interval, Name, Observer, Reason, State, ThreadId, Waker, World};
+
+use super::label::Label;
+use super::threads::{ended_by, wait_of, Wait};
+
+/// States that are kept; some 64 bytes each.
+pub const HISTORY_MAX: usize = 4 << 20;
+/// Threads that wait for each other, one for the next.
+const DEPTH_MAX: usize = 32;
+/// Steps of one path: a trace with loops of wakers has no more.
+const STEPS_MAX: usize = 8 << 20;
+/// Spans that are kept, of those of a name that is asked for.
+const SPANS_MAX: usize = 1 << 16;
+
+/// What a part of the time went to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The thread itself, all of the time.
+    Whole,
+    /// It ran.
+    Running,
+    /// It wanted a CPU.
+    Runnable {
+        /// A wait was over; otherwise another thread took its CPU.
+        woken: bool,
+    },
+    /// It was blocked.
+    Blocked(Wait),
+    /// The trace does not say.
+    Unknown,
+}
+
+/// A part of the time; the parts in it add up to it exactly, if there are any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Who.
+    pub label: Label,
+    /// What it did.
+    pub what: What,
+    /// How long \[ns\].
+    pub nanos: u64,
+    /// How often.
+    pub count: u64,
+    /// What it was made of: the thread that was waited for.
+    pub parts: Vec<Node>,
+}
+
+/// The key by which parts are put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Running,
+    Runnable(bool),
+    Blocked(Reason, Waker),
+    Unknown,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    thread: Option<ThreadId>,
+    key: Option<Key>,
+    nanos: u64,
+    count: u64,
+    parts: Vec<usize>,
+    found: HashMap<(ThreadId, Key), usize>,
+}
+
+/// A span of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Whose.
+    pub thread: ThreadId,
+    /// From when on \[ns since 1970\].
+    pub from: i64,
+    /// Up to when.
+    pub to: i64,
+}
+
+/// Keeps what threads did.
+#[derive(Debug)]
+pub struct History {
+    range: TimeRange,
+    /// By [`ThreadId::index`]; in the order of time.
+    threads: Vec<Vec<Interval>>,
+    kept: usize,
+    left_out: u64,
+    span_name: Option<String>,
+    spans: Vec<Span>,
+    longest: Option<Span>,
+    spans_found: u64,
+}
+
+impl History {
+    /// Of this time, with the spans of this name.
+    #[must_use]
+    pub fn new(range: TimeRange, span_name: Option<&str>) -> History {
+        History {
+            range,
+            threads: Vec::new(),
+            kept: 0,
+            left_out: 0,
+            span_name: span_name.map(str::to_owned),
+            spans: Vec::new(),
+            longest: None,
+            spans_found: 0,
+        }
+    }
+
+    /// States for which there was no room.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// The longest span of the name, and how many there are.
+    #[must_use]
+    pub fn longest(&self) -> Option<(Span, u64)> {
+        Some((self.longest?, self.spans_found))
+    }
+
+    /// The time of which the trace knows what a thread did.
+    #[must_use]
+    pub fn known(&self, thread: ThreadId) -> Option<(i64, i64)> {
+        let mut known = self.threads.get(thread.index())?.iter();
+        let known = known.by_ref().filter(|it| it.state != State::Unknown);
+        let mut known = known.map(|it| (it.from.max(self.range.from), it.to.min(self.range.to)));
+        let (from, to) = known.next()?;
+        Some((from, known.next_back().map_or(to, |(_, last)| last)))
+    }
+
+    /// What the thread did from then on up to then.
+    #[must_use]
+    pub fn path(&self, world: &World, thread: ThreadId, from: i64, to: i64) -> Node {
+        let mut path = Path { history: self, world, parts: vec![Part::default()], steps: 0 };
+        path.walk(0, thread, from, to, 0);
+        path.node(world, 0, thread, What::Whole, to.abs_diff(from))
+    }
+}
+
+impl Observer for History {
+    fn state(&mut self, _: &World, thread: ThreadId, interval: &Interval) {
+        if interval.to <= self.range.from || interval.from >= self.range.to {
+            return;
+        }
+        if interval.state == State::Gone {
+            return;
+        }
+        if self.kept >= HISTORY_MAX {
+            self.left_out += 1;
+            return;
+        }
+        self.kept += 1;
+        if self.threads.len() <= thread.index() {
+            self.threads.resize_with(thread.index() + 1, Vec::new);
+        }
+        if let Some(of) = self.threads.get_mut(thread.index()) {
+            of.push(*interval);
+        }
+    }
+
+    fn span(&mut self, world: &World, thread: ThreadId, name: Name, from: i64, to: i64) {
+        if from < self.range.from || to > self.range.to {
+            return;
+        }
+        let Some(wanted) = &self.span_name else { return };
+        if world.names.text(name) != *wanted {
+            return;
+        }
+        self.spans_found += 1;
+        let span = Span { thread, from, to };
+        if self.spans.len() < SPANS_MAX {
+            self.spans.push(span);
+        }
+        let length = |span: Span| span.to.abs_diff(span.from);
+        if self.longest.is_none_or(|longest| length(span) > length(longest)) {
+            self.longest = Some(span);
+        }
+    }
+}
+
+struct Path<'h> {
+    history: &'h History,
+    world: &'h World,
+    parts: Vec<Part>,
+    steps: usize,
+}
+
+impl Path<'_> {
+    /// What the thread did is added to a part.
+    fn walk(&mut self, part: usize, thread: ThreadId, from: i64, to: i64, depth: usize) {
+        let none = Vec::new();
+        let known = self.history.threads.get(thread.index()).unwrap_or(&none);
+        let mut at = known.partition_point(|it| it.from < to);
+        let mut end = to;
+        while end > from {
+            self.steps += 1;
+            let found = at.checked_sub(1).and_then(|before| known.get(before));
+            let Some(found) = found.filter(|_| self.steps < STEPS_MAX) else {
+                // Before its begin, what was waited for is who began it.
+                let born = self.world.threads.get(thread).filter(|it| it.born == Some(end));
+                match born.and_then(|thread| thread.parent) {
+                    Some(parent) if depth < DEPTH_MAX => {
+                        self.walk(part, parent, from, end, depth + 1);
+                    }
+                    _ => {
+                        self.add(part, thread, Key::Unknown, end.abs_diff(from));
+                    }
+                }
+                return;
+            };
+            at -= 1;
+            // Between what is known: records were discarded, or there was no room.
+            if found.to < end {
+                let begin = found.to.max(from);
+                self.add(part, thread, Key::Unknown, end.abs_diff(begin));
+                end = begin;
+                if end <= from {
+                    return;
+                }
+            }
+            let begin = found.from.max(from);
+            let nanos = end.abs_diff(begin);
+            match found.state {
+                State::Running { .. } => {
+                    self.add(part, thread, Key::Running, nanos);
+                }
+                State::Runnable { woken } => {
+                    self.add(part, thread, Key::Runnable(woken), nanos);
+                }
+                State::Unknown | State::Gone => {
+                    self.add(part, thread, Key::Unknown, nanos);
+                }
+                State::Blocked(reason) => {
+                    // What is cut off was not over then.
+                    let waker = if end == found.to { found.waker } else { Waker::Unknown };
+                    let below = self.add(part, thread, Key::Blocked(reason, waker), nanos);
+                    if let Waker::Thread { thread: by, .. } = waker {
+                        if depth < DEPTH_MAX && by != thread {
+                            self.walk(below, by, begin, end, depth + 1);
+                        }
+                    }
+                }
+            }
+            end = begin;
+        }
+    }
+
+    fn add(&mut self, part: usize, thread: ThreadId, key: Key, nanos: u64) -> usize {
+        let next = self.parts.len();
+        let Some(of) = self.parts.get_mut(part) else { return part };
+        let at = *of.found.entry((thread, key)).or_insert(next);
+        if at == next {
+            of.parts.push(next);
+            self.parts.push(Part { thread: Some(thread), key: Some(key), ..Part::default() });
+        }
+        if let Some(of) = self.parts.get_mut(at) {
+            of.nanos = of.nanos.saturating_add(nanos);
+            of.count += 1;
+        }
+        at
+    }
+
+    fn node(&self, world: &World, at: usize, thread: ThreadId, what: What, nanos: u64) -> Node {
+        let parts = self.parts.get(at).map_or(&[][..], |part| &part.parts);
+        let mut parts: Vec<Node> = parts
+            .iter()
+            .filter_map(|&below| {
+                let part = self.parts.get(below)?;
+                let what = what_of(world, part.thread?, part.key?);
+                let mut node = self.node(world, below, part.thread?, what, part.nanos);
+                node.count = part.count;
+                Some(node)
+            })
+            .collect();
+        parts.sort_by_key(|part| std::cmp::Reverse(part.nanos));
+        Node { label: Label::thread(world, thread), what, nanos, count: 1, parts }
+    }
+}
+
+fn what_of(world: &World, thread: ThreadId, key: Key) -> What {
+    match key {
+        Key::Running => What::Running,
+        Key::Runnable(woken) => What::Runnable { woken },
+        Key::Unknown => What::Unknown,
+        Key::Blocked(reason, waker) => {
+            let woken_by = match waker {
+                Waker::Thread { thread, .. } => Some((Label::thread(world, thread), 1)),
+                _ => None,
+            };
+            let ended_by = ended_by(waker);
+            What::Blocked(Wait { woken_by, ended_by, ..wait_of(world, thread, Some(reason)) })
+        }
+    }
+}

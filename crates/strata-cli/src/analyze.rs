@@ -1,0 +1,42 @@
+//! `strata analyze`: where the time went.
+
+mod common;
+mod summary;
+mod syscalls;
+mod threads;
+mod wait;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use strata_session::stop::Stop;
+
+/// `strata analyze`.
+#[derive(Debug, Args)]
+pub struct AnalyzeFlags {
+    #[command(subcommand)]
+    report: Report,
+}
+
+/// What is asked.
+#[derive(Debug, Subcommand)]
+enum Report {
+    /// System calls: how many, how long, which failed, and the slowest with their arguments
+    Syscalls(syscalls::SyscallsFlags),
+    /// Threads: how long each ran, wanted a CPU and who had it, and was blocked in what
+    Threads(threads::ThreadsFlags),
+    /// What a thread or a span of a program waited for, through those who woke it: the critical path
+    Wait(wait::WaitFlags),
+    /// What to know first, and what to type next
+    Summary(summary::SummaryFlags),
+}
+
+/// Do it, and give the exit status.
+pub fn run(flags: &AnalyzeFlags) -> Result<u8> {
+    let stop = Stop::on_signals().context("analyze: cannot handle signals")?;
+    match &flags.report {
+        Report::Syscalls(flags) => syscalls::run(flags, &stop),
+        Report::Threads(flags) => threads::run(flags, &stop),
+        Report::Wait(flags) => wait::run(flags, &stop),
+        Report::Summary(flags) => summary::run(flags, &stop),
+    }
+}

@@ -1,0 +1,264 @@
+//! `strata analyze threads`.
+
+use std::fmt::Write as _;
+
+use anyhow::{bail, Result};
+use clap::{Args, ValueEnum};
+use serde_json::{json, Value};
+use strata_analyze::reports::threads::{Delay, Row, ThreadCounter, ThreadsReport, Wait};
+use strata_analyze::reports::Label;
+use strata_analyze::stats::time_of_day;
+use strata_session::stop::Stop;
+
+use super::common::{
+    self, document, keys, length, name, nothing, CommonFlags, Format, Made, EXIT_STATUS,
+};
+use crate::selection::SYNTAX;
+use crate::stats::table::{Align, Table, DIM, HEAD};
+use crate::units::{clean, count, counted};
+
+/// Waits, and threads that had the CPU, of one row in a text.
+const BELOW: usize = 3;
+const DELAYS_MAX: usize = 100_000;
+
+const STATES: &str = "\
+States:
+  running     it had a CPU
+  runnable    it wanted one: after a wait, or since another thread had
+              taken it
+  blocked     it waited for something else
+  unknown     the trace does not say: before the first record that tells,
+              and around discarded records
+";
+
+/// `strata analyze threads`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{STATES}\n{SYNTAX}\n{EXIT_STATUS}"))]
+pub struct ThreadsFlags {
+    #[command(flatten)]
+    common: CommonFlags,
+
+    /// A row for each thread, or for each process
+    #[arg(long, value_enum, default_value_t)]
+    by: ByFlag,
+
+    /// Only threads of this name or number, and those of processes of this name or number
+    #[arg(long, value_name = "NAME|NUMBER")]
+    of: Option<String>,
+
+    /// Show the N longest times that a thread wanted a CPU
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    delays: usize,
+}
+
+/// `--by`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum ByFlag {
+    /// Each thread
+    #[default]
+    Thread,
+    /// All threads of a process together
+    Process,
+}
+
+/// Do it, and give the exit status.
+pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
+    if flags.common.selection.filter().is_some() {
+        bail!("analyze threads: states are no event records, so --filter selects none. Use --of");
+    }
+    let (reader, range) = flags.common.open()?;
+    // Of all threads, if only those of some are shown.
+    let kept = if flags.of.is_some() { DELAYS_MAX } else { flags.delays.min(DELAYS_MAX) };
+    let mut counter = ThreadCounter::new(range, kept);
+    let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
+        return Ok(crate::exit::stopped(stop));
+    };
+    let world = made.passed.timeline.world();
+    let mut report = counter.finish(world, flags.by == ByFlag::Process);
+    if let Some(of) = &flags.of {
+        report.rows.retain(|row| is_of(&row.label, of));
+        report.delays.retain(|delay| is_of(&delay.label, of));
+    }
+    report.delays.truncate(flags.delays);
+    common::write(&match flags.common.format {
+        Format::Json => json(&report, &made, flags),
+        Format::Text => text(&report, &made, flags),
+    })?;
+    let is_empty = report.rows.is_empty();
+    if is_empty {
+        nothing(match flags.of.is_some() || flags.common.selection.is_any() {
+            true => "no thread fits what was asked for",
+            false => {
+                "the trace does not say who ran. Record that: strata record -k sched_switch,sched_waking"
+            }
+        });
+    }
+    Ok(made.status(is_empty))
+}
+
+/// Whether the words name a thread or its process.
+pub fn is_of(label: &Label, of: &str) -> bool {
+    let number = of.parse::<i32>().ok();
+    label.process == of
+        || label.thread.as_deref() == Some(of)
+        || number.is_some() && (label.pid == number || label.tid == number)
+}
+
+/// `futex 0x5581, by holder (12) writer/14`: what a thread waited for.
+pub fn wait_text(wait: &Wait) -> String {
+    let mut text = match wait.call.is_empty() {
+        false => wait.call.clone(),
+        true if wait.sleep.is_empty() => "some reason".to_owned(),
+        true => format!("no system call: {}", wait.sleep),
+    };
+    if !wait.object.is_empty() {
+        let _ = write!(text, " of {}", wait.object);
+    }
+    match &wait.woken_by {
+        Some((label, _)) => {
+            let _ = write!(text, ", woken by {}", name(label));
+        }
+        None if wait.ended_by.is_empty() => {}
+        None => {
+            let _ = write!(text, ", ended by {}", wait.ended_by);
+        }
+    }
+    clean(&text)
+}
+
+/// A wait as an object.
+pub fn wait_json(wait: &Wait) -> Value {
+    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    json!({
+        "call": text(&wait.call),
+        "object": text(&wait.object),
+        "sleep": text(wait.sleep),
+        "ended_by": text(wait.ended_by),
+        "woken_by": wait.woken_by.as_ref().map(|(label, _)| Value::Object(keys(label))),
+        "count": wait.count,
+        "total_ns": wait.total,
+        "max_ns": wait.max,
+    })
+}
+
+fn json(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
+    let row = |row: &Row| {
+        let mut map = keys(&row.label);
+        let rivals = row.rivals.iter().map(|(label, nanos)| {
+            let mut map = label.as_ref().map(keys).unwrap_or_default();
+            map.insert("total_ns".into(), json!(nanos));
+            Value::Object(map)
+        });
+        for (key, value) in [
+            ("running_ns", json!(row.running)),
+            ("runnable_ns", json!(row.runnable())),
+            ("woken_ns", json!(row.woken)),
+            ("preempted_ns", json!(row.preempted)),
+            ("blocked_ns", json!(row.blocked)),
+            ("unknown_ns", json!(row.unknown)),
+            ("runs", json!(row.runs)),
+            ("max_delay_ns", json!(row.delay)),
+            ("waits", row.waits.iter().map(wait_json).collect()),
+            ("had_cpu", rivals.collect()),
+        ] {
+            map.insert(key.into(), value);
+        }
+        Value::Object(map)
+    };
+    let delay = |delay: &Delay| {
+        let mut map = keys(&delay.label);
+        map.insert("time_ns".into(), json!(delay.from));
+        map.insert("duration_ns".into(), json!(delay.nanos));
+        map.insert("cpu".into(), json!(delay.cpu));
+        Value::Object(map)
+    };
+    let mut object = made.object("threads");
+    let by = flags.by.to_possible_value();
+    object.insert("by".into(), json!(by.as_ref().map(|by| by.get_name())));
+    object.insert("rows_count".into(), json!(report.rows.len()));
+    object.insert("rows".into(), report.rows.iter().take(flags.common.rows()).map(row).collect());
+    object.insert("delays".into(), report.delays.iter().map(delay).collect());
+    document(object)
+}
+
+fn text(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
+    let mut out = String::new();
+    let what = if flags.by == ByFlag::Process { "process" } else { "thread" };
+    let _ = writeln!(
+        out,
+        "{HEAD}{} in {}{HEAD:#}\n",
+        counted(report.rows.len() as u64, what),
+        length(made.nanos())
+    );
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[
+        (what, left),
+        ("running", right),
+        ("runnable", right),
+        ("longest", right),
+        ("blocked", right),
+        ("unknown", right),
+        ("runs", right),
+    ]);
+    let rows = flags.common.rows();
+    let shown = || report.rows.iter().take(rows);
+    let some = |nanos| if nanos > 0 { length(nanos) } else { String::new() };
+    for row in shown() {
+        table.row([
+            name(&row.label).into(),
+            some(row.running).into(),
+            some(row.runnable()).into(),
+            some(row.delay).into(),
+            some(row.blocked).into(),
+            some(row.unknown).into(),
+            count(row.runs).into(),
+        ]);
+    }
+    table.write(&mut out);
+    if let Some(more) = report.rows.len().checked_sub(rows).filter(|&more| more > 0) {
+        let _ = writeln!(out, "  {DIM}and {}; --top N shows N{DIM:#}", counted(more as u64, "row"));
+    }
+    let mut waits = Table::new(&[
+        (what, left),
+        ("blocked", right),
+        ("count", right),
+        ("longest", right),
+        ("in", left),
+    ]);
+    let mut rivals =
+        Table::new(&[(what, left), ("runnable", right), ("meanwhile had its CPU", left)]);
+    for row in shown() {
+        for wait in row.waits.iter().take(BELOW) {
+            waits.row([
+                name(&row.label).into(),
+                length(wait.total).into(),
+                count(wait.count).into(),
+                length(wait.max).into(),
+                wait_text(wait).into(),
+            ]);
+        }
+        for (label, nanos) in row.rivals.iter().take(BELOW) {
+            let who = label.as_ref().map_or("nobody, or not known".to_owned(), name);
+            rivals.row([name(&row.label).into(), length(*nanos).into(), who.into()]);
+        }
+    }
+    let _ = writeln!(out, "\n{HEAD}What they were blocked in{HEAD:#}");
+    waits.write(&mut out);
+    let _ = writeln!(out, "\n{HEAD}Who had the CPU that they wanted{HEAD:#}");
+    rivals.write(&mut out);
+    if !report.delays.is_empty() {
+        let mut delays =
+            Table::new(&[("from", left), ("runnable", right), ("thread", left), ("CPU", right)]);
+        for delay in &report.delays {
+            delays.row([
+                time_of_day(delay.from, flags.common.selection.zone()).into(),
+                length(delay.nanos).into(),
+                name(&delay.label).into(),
+                delay.cpu.to_string().into(),
+            ]);
+        }
+        let _ = writeln!(out, "\n{HEAD}The longest delays{HEAD:#}");
+        delays.write(&mut out);
+    }
+    out
+}

@@ -1,0 +1,221 @@
+//! `strata analyze wait`: the critical path of a thread or of a span.
+
+use std::fmt::Write as _;
+
+use anyhow::{bail, Result};
+use clap::Args;
+use serde_json::{json, Value};
+use strata_analyze::reports::wait::{History, Node, Span, What, HISTORY_MAX};
+use strata_analyze::reports::Label;
+use strata_analyze::stats::time_of_day;
+use strata_ctf::read::Reader;
+use strata_session::stop::Stop;
+
+use super::common::{
+    self, document, keys, length, name, nothing, CommonFlags, Format, Made, EXIT_STATUS,
+};
+use super::threads::{is_of, wait_json, wait_text};
+use crate::selection::SYNTAX;
+use crate::stats::table::{DIM, HEAD};
+use crate::units::{count, counted};
+
+/// Parts of one part in a text, and parts in each other.
+const PARTS: usize = 12;
+const DEPTH: usize = 12;
+
+const MEANING: &str = "\
+What it says:
+  Where the time of a thread, or of a span of a program, went: it ran, it
+  wanted a CPU, or it was blocked. Where a thread ended that, what this
+  one did meanwhile stands below it, and so on. The times below a line
+  add up to it. Of a span, that is the longest of its name: --from and
+  --until choose another.
+";
+
+/// `strata analyze wait`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{MEANING}\n{SYNTAX}\n{EXIT_STATUS}"))]
+pub struct WaitFlags {
+    /// A thread's number or name, or a span's name: 'shop:checkout' of the events shop:checkout_begin and
+    /// shop:checkout_end
+    #[arg(value_name = "THREAD|SPAN")]
+    of: String,
+
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+/// Do it, and give the exit status.
+pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
+    if flags.common.selection.filter().is_some() {
+        bail!(
+            "analyze wait: states are no event records, so --filter selects none. Use --from and --until"
+        );
+    }
+    let (reader, range) = flags.common.open()?;
+    let is_span = has_span(&reader, &flags.of);
+    let mut history = History::new(range, is_span.then_some(flags.of.as_str()));
+    let Some(made) = flags.common.pass(&reader, range, &mut history, stop) else {
+        return Ok(crate::exit::stopped(stop));
+    };
+    if history.left_out() > 0 {
+        let most = count(HISTORY_MAX as u64);
+        bail!(
+            "analyze wait: threads changed their states more than {most} times, which is all that is \
+             kept. Choose a shorter time: --from, --until, --last"
+        );
+    }
+    let world = made.passed.timeline.world();
+    let chosen = match is_span {
+        true => history.longest(),
+        false => of_thread(&history, &made, &flags.of),
+    };
+    let Some((span, number)) = chosen else {
+        common::write("")?;
+        nothing(match is_span {
+            true => "no such span began and ended in this time",
+            false => {
+                "no thread of this name or number did anything in this time, and no span is called so. \
+                 See who there is: strata analyze threads"
+            }
+        });
+        return Ok(made.status(true));
+    };
+    let node = history.path(world, span.thread, span.from, span.to);
+    common::write(&match flags.common.format {
+        Format::Json => json(&node, span, number, is_span, &made),
+        Format::Text => text(&node, span, number, is_span, flags),
+    })?;
+    Ok(made.status(false))
+}
+
+/// Whether the traces describe the begin and the end of such a span.
+fn has_span(reader: &Reader, name: &str) -> bool {
+    let streams = reader.traces().iter().flat_map(|trace| &trace.schema().streams);
+    let names: Vec<&str> =
+        streams.flat_map(|stream| &stream.events).map(|event| event.name.as_str()).collect();
+    ["_begin", "_end"].iter().all(|end| names.contains(&format!("{name}{end}").as_str()))
+}
+
+/// The thread of this number or name of which most is known; and how many there are.
+fn of_thread(history: &History, made: &Made, of: &str) -> Option<(Span, u64)> {
+    let world = made.passed.timeline.world();
+    let number = of.parse::<i32>().ok();
+    let fits = world.threads.iter().filter(|&(id, thread)| match number {
+        Some(number) => thread.tid == number,
+        None => {
+            let label = Label::thread(world, id);
+            label.thread.as_deref() == Some(of)
+                || is_of(&label, of) && label.tid.is_some() && label.tid == label.pid
+        }
+    });
+    let spans = fits.filter_map(|(thread, _)| {
+        let (from, to) = history.known(thread)?;
+        Some(Span { thread, from, to })
+    });
+    let spans: Vec<Span> = spans.filter(|span| span.from < span.to).collect();
+    let longest = spans.iter().max_by_key(|span| span.to.abs_diff(span.from))?;
+    Some((*longest, spans.len() as u64))
+}
+
+fn what(what: &What) -> &'static str {
+    match what {
+        What::Whole => "whole",
+        What::Running => "running",
+        What::Runnable { woken: true } => "runnable",
+        What::Runnable { woken: false } => "preempted",
+        What::Blocked(_) => "blocked",
+        What::Unknown => "unknown",
+    }
+}
+
+fn node_json(node: &Node) -> Value {
+    let mut map = keys(&node.label);
+    map.insert("what".into(), json!(what(&node.what)));
+    map.insert("total_ns".into(), json!(node.nanos));
+    map.insert("count".into(), json!(node.count));
+    if let What::Blocked(wait) = &node.what {
+        let mut wait = wait_json(wait);
+        if let Value::Object(wait) = &mut wait {
+            ["count", "total_ns", "max_ns"].iter().for_each(|key| drop(wait.remove(*key)));
+        }
+        map.insert("wait".into(), wait);
+    }
+    map.insert("parts".into(), node.parts.iter().map(node_json).collect());
+    Value::Object(map)
+}
+
+fn json(node: &Node, span: Span, number: u64, is_span: bool, made: &Made) -> String {
+    let mut object = made.object("wait");
+    object.insert("of".into(), json!(if is_span { "span" } else { "thread" }));
+    object.insert("found".into(), json!(number));
+    object.insert("begin_ns".into(), json!(span.from));
+    object.insert("end_ns".into(), json!(span.to));
+    object.insert("rows".into(), json!([node_json(node)]));
+    document(object)
+}
+
+fn text(node: &Node, span: Span, number: u64, is_span: bool, flags: &WaitFlags) -> String {
+    let mut out = String::new();
+    let zone = flags.common.selection.zone();
+    let of = match is_span {
+        true => format!("{} in {}", crate::units::clean(&flags.of), name(&node.label)),
+        false => name(&node.label),
+    };
+    let _ = writeln!(
+        out,
+        "{HEAD}{of}: {} from {}{HEAD:#}",
+        length(node.nanos),
+        time_of_day(span.from, zone)
+    );
+    if number > 1 {
+        let all = counted(number, if is_span { "span" } else { "thread" });
+        let _ = writeln!(out, "{DIM}the longest of {all}{DIM:#}");
+    }
+    out.push('\n');
+    parts(&mut out, node, node.nanos, 0);
+    out
+}
+
+fn parts(out: &mut String, node: &Node, whole: u64, depth: usize) {
+    for part in node.parts.iter().take(PARTS) {
+        let what = match &part.what {
+            What::Whole => String::new(),
+            What::Running => "ran".to_owned(),
+            What::Runnable { woken: true } => "wanted a CPU after a wait".to_owned(),
+            What::Runnable { woken: false } => "wanted the CPU that another thread took".to_owned(),
+            What::Blocked(wait) => format!("in {}", wait_text(wait)),
+            What::Unknown => "not known".to_owned(),
+        };
+        let who = match depth {
+            0 => String::new(),
+            _ => format!("{} ", name(&part.label)),
+        };
+        let share = part.nanos as f64 * 100.0 / whole.max(1) as f64;
+        let times =
+            if part.count > 1 { format!("  ({}×)", count(part.count)) } else { String::new() };
+        let _ = writeln!(
+            out,
+            "{:>12}  {share:5.1} %  {:indent$}{who}{what}{DIM}{times}{DIM:#}",
+            length(part.nanos),
+            "",
+            indent = depth * 2
+        );
+        if depth < DEPTH {
+            parts(out, part, whole, depth + 1);
+        }
+    }
+    let more = node.parts.get(PARTS..).unwrap_or(&[]);
+    if !more.is_empty() {
+        let nanos = more.iter().map(|part| part.nanos).fold(0, u64::saturating_add);
+        let share = nanos as f64 * 100.0 / whole.max(1) as f64;
+        let _ = writeln!(
+            out,
+            "{:>12}  {share:5.1} %  {:indent$}{DIM}{}{DIM:#}",
+            length(nanos),
+            "",
+            counted(more.len() as u64, "other part"),
+            indent = depth * 2
+        );
+    }
+}

@@ -1,0 +1,725 @@
+//! Facts to state: the rules by which one follows from the other.
+
+use crate::calls::{CallId, CallKind};
+use crate::fact::{Fact, Spot, Text};
+use crate::id::ThreadId;
+use crate::names::Name;
+use crate::observer::{Call, Interrupt, Interval, Observer, Unpaired};
+use crate::state::{Object, Reason, Sleep, State, Waker};
+use crate::threads::{OpenCall, Thread};
+use crate::world::World;
+
+/// CPUs of a machine that are told apart.
+const CPUS_MAX: usize = 1 << 13;
+/// Interrupts in each other.
+const DEPTH_MAX: usize = 8;
+/// Gaps whose begins are kept; what is behind more of them is unknown from the last one on.
+const GAPS_MAX: usize = 1 << 20;
+/// Spans of one thread in each other.
+const SPANS_MAX: usize = 256;
+/// The thread whose children are the kernel's own threads.
+const KTHREADD: i32 = 2;
+
+/// Bits of a thread's state when it leaves a CPU, in all kernels.
+const INTERRUPTIBLE: i64 = 1;
+const UNINTERRUPTIBLE: i64 = 2;
+const STOPPED: i64 = 4 | 8;
+const DEAD: i64 = 16 | 32;
+const IDLE: i64 = 128;
+/// Those above mean that it was runnable.
+const SLEEPS: i64 = 255;
+
+/// Softirqs that run what timers are for.
+const TIMER_SOFTIRQS: [u8; 2] = [1, 8];
+
+#[derive(Debug, Default)]
+struct Cpu {
+    /// `None`: nobody knows.
+    thread: Option<ThreadId>,
+    open: Vec<(Interrupt, i64)>,
+}
+
+#[derive(Debug, Default)]
+struct Machine {
+    cpus: Vec<Cpu>,
+    /// When records were discarded; a thread has the number of those that it is known behind.
+    gaps: Vec<i64>,
+}
+
+impl Machine {
+    fn gap(&self) -> u32 {
+        u32::try_from(self.gaps.len()).unwrap_or(u32::MAX)
+    }
+}
+
+/// What follows from facts.
+#[derive(Debug, Default)]
+pub(crate) struct Engine {
+    pub world: World,
+    machines: Vec<Machine>,
+}
+
+impl Engine {
+    /// Of so many machines.
+    pub(crate) fn new(names: Vec<String>) -> Engine {
+        let machines = names.iter().map(|_| Machine::default()).collect();
+        let mut world = World::default();
+        world.machines = names;
+        Engine { world, machines }
+    }
+
+    /// What a record says, in the order of time.
+    #[inline]
+    pub(crate) fn apply<O: Observer>(&mut self, spot: Spot, fact: Fact<'_>, seen: &mut O) {
+        let time = spot.time;
+        match fact {
+            // These are of another stream than that of the CPU, and say nothing of what runs.
+            Fact::There { tid, process, parent, name } => {
+                return self.there(spot, tid, process, parent, name, seen);
+            }
+            Fact::Named { tid, name } => {
+                let thread = self.thread(spot.machine, tid, seen);
+                return thread.into_iter().for_each(|thread| self.name(thread, name));
+            }
+            Fact::Span { name, begins } => return self.span(spot, name, begins, seen),
+            _ => {}
+        }
+        let who = self.who(spot, seen);
+        match fact {
+            Fact::Enter { call, object, path, duplicates } => {
+                let Some(who) = who else { return };
+                let path = match self.world.calls.kind(call) {
+                    CallKind::Open => path.bytes().map(|path| self.world.names.of(&path)),
+                    _ => None,
+                };
+                let path = path.unwrap_or_default();
+                let selected = spot.selected;
+                let open = OpenCall { call, begin: time, object, path, duplicates, selected };
+                self.enter(who, open, seen);
+            }
+            Fact::Leave { call, result, pair } => {
+                if let Some(who) = who {
+                    self.leave(who, call, result, pair, spot, seen);
+                }
+            }
+            Fact::Switch { prev, prev_state, next, prev_name, next_name } => {
+                let Some(cpu) = spot.cpu else { return };
+                self.stop(spot, cpu, prev, prev_state, prev_name, seen);
+                self.run(spot, cpu, next, next_name, seen);
+            }
+            Fact::Waking { tid, name } => self.wake(spot, tid, name, who, true, seen),
+            Fact::Wakeup { tid, name } => self.wake(spot, tid, name, who, false, seen),
+            Fact::Fault => {
+                if let Some(thread) = who.and_then(|who| self.world.threads.get_mut(who)) {
+                    thread.in_fault = true;
+                }
+            }
+            Fact::Signal { tid } => {
+                let id = self.thread(spot.machine, tid, seen);
+                if let Some(thread) = id.and_then(|id| self.world.threads.get_mut(id)) {
+                    thread.is_signalled = true;
+                }
+            }
+            Fact::InterruptEnter(number) => {
+                let number = i32::try_from(number).unwrap_or(-1);
+                self.interrupt(spot, Some(Interrupt::Device(number)), seen);
+            }
+            Fact::SoftirqEnter(number) => {
+                let number = u8::try_from(number).unwrap_or(u8::MAX);
+                self.interrupt(spot, Some(Interrupt::Softirq(number)), seen);
+            }
+            Fact::InterruptLeave | Fact::SoftirqLeave => self.interrupt(spot, None, seen),
+            Fact::Fork { parent, child, process, name } => {
+                let parent = match parent {
+                    Some(parent) => self.thread(spot.machine, parent, seen),
+                    None => who,
+                };
+                self.fork(spot, parent, child, process, name, seen);
+            }
+            Fact::Exec => {
+                if let Some(thread) = who.and_then(|who| self.world.threads.get_mut(who)) {
+                    thread.wants_name = true;
+                }
+            }
+            Fact::Exit { tid, name } => {
+                if let Some(id) = self.thread(spot.machine, tid, seen) {
+                    self.name_if_wanted(id, name);
+                    if let Some(thread) = self.world.threads.get_mut(id) {
+                        thread.is_exiting = true;
+                        thread.open = None;
+                    }
+                }
+            }
+            Fact::There { .. } | Fact::Named { .. } | Fact::Span { .. } => {}
+        }
+    }
+
+    /// Records of a CPU, or of any if that is not known, were discarded from a time on.
+    pub(crate) fn gap(&mut self, machine: u8, cpu: Option<u32>, from: i64) {
+        let Some(of) = self.machines.get_mut(usize::from(machine)) else { return };
+        if of.gaps.len() < GAPS_MAX {
+            of.gaps.push(from);
+        } else if let Some(last) = of.gaps.last_mut() {
+            *last = from;
+        }
+        let gap = of.gap();
+        self.world.forget_descriptors();
+        for (number, other) in of.cpus.iter_mut().enumerate() {
+            if cpu.is_some_and(|cpu| usize::try_from(cpu) != Ok(number)) {
+                // What runs on another CPU is known.
+                let thread = other.thread.and_then(|it| self.world.threads.get_mut(it));
+                if let Some(thread) = thread {
+                    if thread.gaps + 1 >= gap {
+                        thread.gaps = gap;
+                    }
+                }
+            } else {
+                other.thread = None;
+                other.open.clear();
+            }
+        }
+    }
+
+    /// The trace is over.
+    pub(crate) fn finish<O: Observer>(&mut self, seen: &mut O) {
+        let now = self.world.now;
+        let all: Vec<ThreadId> = self.world.threads.iter().map(|(id, _)| id).collect();
+        for id in all {
+            self.refresh(id, seen);
+            let open = self.world.threads.get_mut(id).and_then(|thread| thread.open.take());
+            if let Some(open) = open {
+                seen.unpaired(&self.world, id, open.call, Unpaired::NoEnd, open.selected);
+            }
+            if self.world.threads.get(id).is_some_and(|thread| thread.state != State::Gone) {
+                self.change(id, now, State::Gone, (Waker::Unknown, None), seen);
+            }
+        }
+    }
+
+    /// Who made the record; what it says of who runs is taken.
+    #[inline]
+    fn who<O: Observer>(&mut self, spot: Spot, seen: &mut O) -> Option<ThreadId> {
+        let Some(tid) = spot.tid else {
+            return self.cpu(spot.machine, spot.cpu?)?.thread.filter(|&it| it != ThreadId::IDLE);
+        };
+        // Mostly it is the one of the record before.
+        let who = match self.running(spot.machine, spot.cpu, tid) {
+            Some(who) => who,
+            None => {
+                let who = self.thread(spot.machine, tid, seen)?;
+                if let Some(cpu) = spot.cpu {
+                    self.runs(spot.machine, cpu, who, spot.time, seen);
+                }
+                who
+            }
+        };
+        if let Some(pid) = spot.pid {
+            if self.world.threads.get(who).is_some_and(|thread| thread.main.is_none()) {
+                self.belongs(who, spot.machine, pid, seen);
+            }
+        }
+        Some(who).filter(|&who| who != ThreadId::IDLE)
+    }
+
+    /// The thread of this number, if it is known to run on this CPU.
+    #[inline]
+    fn running(&self, machine: u8, cpu: Option<u32>, tid: i64) -> Option<ThreadId> {
+        let of = self.machines.get(usize::from(machine))?;
+        let who = of.cpus.get(usize::try_from(cpu?).ok()?)?.thread?;
+        let thread = self.world.threads.get(who)?;
+        let is_known = i64::from(thread.tid) == tid && thread.gaps == of.gap();
+        (is_known && thread.machine == machine).then_some(who)
+    }
+
+    /// The thread of this number, which is made if it is not known.
+    #[inline]
+    fn thread<O: Observer>(&mut self, machine: u8, tid: i64, seen: &mut O) -> Option<ThreadId> {
+        if tid == 0 {
+            return Some(ThreadId::IDLE);
+        }
+        match self.world.threads.find(machine, tid) {
+            Some(id) => {
+                self.refresh(id, seen);
+                Some(id)
+            }
+            None => self.add(machine, tid, self.world.begin.unwrap_or(0)),
+        }
+    }
+
+    #[cold]
+    fn add(&mut self, machine: u8, tid: i64, since: i64) -> Option<ThreadId> {
+        let gaps = self.machines.get(usize::from(machine))?.gap();
+        let tid = i32::try_from(tid).ok()?;
+        self.world.threads.add(Thread::new(machine, tid, since, gaps))
+    }
+
+    /// Forget what was known of a thread before records were discarded.
+    #[inline]
+    fn refresh<O: Observer>(&mut self, id: ThreadId, seen: &mut O) {
+        let Some(thread) = self.world.threads.get(id) else { return };
+        let Some(of) = self.machines.get(usize::from(thread.machine)) else { return };
+        if thread.gaps == of.gap() || id == ThreadId::IDLE {
+            return;
+        }
+        self.unknown_since_gap(id, seen);
+    }
+
+    #[cold]
+    fn unknown_since_gap<O: Observer>(&mut self, id: ThreadId, seen: &mut O) {
+        let Some(thread) = self.world.threads.get(id) else { return };
+        let Some(of) = self.machines.get(usize::from(thread.machine)) else { return };
+        let at = usize::try_from(thread.gaps).ok().and_then(|at| of.gaps.get(at));
+        let (at, gap) = (at.copied().unwrap_or(self.world.now), of.gap());
+        if thread.state != State::Gone {
+            self.change(id, at, State::Unknown, (Waker::Unknown, None), seen);
+        }
+        let Some(thread) = self.world.threads.get_mut(id) else { return };
+        thread.gaps = gap;
+        thread.wakes = None;
+        thread.has_calls = false;
+        thread.is_new = false;
+        thread.in_fault = false;
+        if let Some(open) = thread.open.take() {
+            seen.unpaired(&self.world, id, open.call, Unpaired::Gap, open.selected);
+        }
+    }
+
+    #[inline]
+    fn cpu(&mut self, machine: u8, cpu: u32) -> Option<&mut Cpu> {
+        let cpus = &mut self.machines.get_mut(usize::from(machine))?.cpus;
+        let at = usize::try_from(cpu).ok().filter(|&at| at < CPUS_MAX)?;
+        if cpus.len() <= at {
+            cpus.resize_with(at + 1, Cpu::default);
+        }
+        cpus.get_mut(at)
+    }
+
+    /// A state ends, and another one begins.
+    fn change<O: Observer>(
+        &mut self,
+        id: ThreadId,
+        time: i64,
+        state: State,
+        (waker, cpu): (Waker, Option<u32>),
+        seen: &mut O,
+    ) {
+        let Some(thread) = self.world.threads.get_mut(id) else { return };
+        if id == ThreadId::IDLE {
+            return;
+        }
+        let (from, to) = (thread.since, time.max(thread.since));
+        let interval = Interval { from, to, state: thread.state, waker, cpu };
+        thread.state = state;
+        thread.since = to;
+        if to > from {
+            seen.state(&self.world, id, &interval);
+        }
+    }
+
+    /// The thread runs there: if that is new, no record has said how it came to it.
+    #[inline]
+    fn runs<O: Observer>(&mut self, machine: u8, cpu: u32, who: ThreadId, time: i64, seen: &mut O) {
+        let Some(of) = self.cpu(machine, cpu) else { return };
+        if of.thread == Some(who) {
+            return;
+        }
+        let before = of.thread.replace(who);
+        self.replaced(cpu, before, who, time, seen);
+    }
+
+    #[cold]
+    fn replaced<O: Observer>(
+        &mut self,
+        cpu: u32,
+        before: Option<ThreadId>,
+        who: ThreadId,
+        time: i64,
+        seen: &mut O,
+    ) {
+        for (id, state) in [(before, State::Unknown), (Some(who), State::Running { cpu })] {
+            let Some(id) = id else { continue };
+            let Some(thread) = self.world.threads.get_mut(id) else { continue };
+            let is_there = thread.state == State::Running { cpu };
+            match state {
+                // It has moved on since: what it did last is not known.
+                State::Unknown if !is_there => continue,
+                State::Running { .. } if is_there => continue,
+                _ => thread.state = State::Unknown,
+            }
+            self.change(id, time, state, (Waker::Unknown, None), seen);
+        }
+    }
+
+    fn stop<O: Observer>(
+        &mut self,
+        spot: Spot,
+        cpu: u32,
+        prev: i64,
+        prev_state: Option<i64>,
+        name: Text<'_>,
+        seen: &mut O,
+    ) {
+        let Some(prev) = self.thread(spot.machine, prev, seen) else { return };
+        self.runs(spot.machine, cpu, prev, spot.time, seen);
+        self.name_if_new(prev, name);
+        let Some(thread) = self.world.threads.get_mut(prev) else { return };
+        let in_fault = std::mem::take(&mut thread.in_fault);
+        let (open, is_exiting) = (thread.open, thread.is_exiting);
+        let state = match prev_state {
+            None => State::Unknown,
+            Some(bits) if bits & SLEEPS == 0 => State::Runnable { woken: false },
+            Some(bits) if bits & DEAD != 0 => State::Gone,
+            Some(bits) => State::Blocked(Reason {
+                sleep: sleep(bits),
+                call: open.map(|open| open.call),
+                object: match open {
+                    Some(open) => self.world.object(prev, open.object),
+                    None if in_fault => Object::Fault,
+                    None => Object::None,
+                },
+            }),
+        };
+        self.change(prev, spot.time, state, (Waker::Unknown, None), seen);
+        if state == State::Gone && is_exiting && self.world.process_of(prev) == prev {
+            self.world.forget_process(prev);
+        }
+    }
+
+    fn run<O: Observer>(&mut self, spot: Spot, cpu: u32, next: i64, name: Text<'_>, seen: &mut O) {
+        let mut id = self.thread(spot.machine, next, seen);
+        let state = id.and_then(|id| self.world.threads.get(id)).map(|thread| thread.state);
+        match state {
+            // Its number was given to another thread, of which no record tells the begin.
+            Some(State::Gone) => id = self.add(spot.machine, next, spot.time),
+            Some(State::Running { .. }) => {
+                if let Some(thread) = id.and_then(|id| self.world.threads.get_mut(id)) {
+                    thread.state = State::Unknown;
+                }
+            }
+            _ => {}
+        }
+        if let Some(of) = self.cpu(spot.machine, cpu) {
+            of.thread = id;
+        }
+        let Some(id) = id else { return };
+        self.name_if_wanted(id, name);
+        self.change(id, spot.time, State::Running { cpu }, (Waker::Unknown, Some(cpu)), seen);
+        if let Some(thread) = self.world.threads.get_mut(id) {
+            thread.wakes = None;
+            thread.is_signalled = false;
+        }
+    }
+
+    fn wake<O: Observer>(
+        &mut self,
+        spot: Spot,
+        tid: i64,
+        name: Text<'_>,
+        by: Option<ThreadId>,
+        is_by_waker: bool,
+        seen: &mut O,
+    ) {
+        let Some(id) = self.thread(spot.machine, tid, seen) else { return };
+        self.name_if_wanted(id, name);
+        let waker = self.waker(spot, by);
+        let Some(thread) = self.world.threads.get_mut(id) else { return };
+        match thread.state {
+            State::Blocked(reason) => {
+                let waker = thread.wakes.take().unwrap_or(waker);
+                let kind = reason.call.map(|call| self.world.calls.kind(call));
+                // Nothing but a signal ends it before, whoever the interrupt has found there.
+                let timer = kind == Some(CallKind::Sleep) && !thread.is_signalled;
+                let waker = if timer { Waker::Timer } else { waker };
+                self.change(id, spot.time, State::Runnable { woken: true }, (waker, None), seen);
+            }
+            State::Unknown => {
+                self.change(id, spot.time, State::Runnable { woken: true }, (waker, None), seen);
+            }
+            // It is on its way to sleep, and will be told then; or it does not go to sleep after all.
+            State::Running { .. } => thread.wakes = is_by_waker.then_some(waker),
+            State::Runnable { .. } | State::Gone => {}
+        }
+    }
+
+    fn waker(&mut self, spot: Spot, by: Option<ThreadId>) -> Waker {
+        let of = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu));
+        let (open, runs) = match of {
+            Some(of) => (of.open.last().map(|&(which, _)| which), of.thread),
+            None => (None, None),
+        };
+        match open {
+            Some(Interrupt::Device(number)) => return Waker::Device(number),
+            Some(Interrupt::Softirq(number)) if TIMER_SOFTIRQS.contains(&number) => {
+                return Waker::Timer;
+            }
+            Some(Interrupt::Softirq(number)) => return Waker::Softirq(number),
+            None => {}
+        }
+        let Some(by) = by else {
+            // A CPU that has nothing to do wakes nobody but by an interrupt.
+            return match runs {
+                Some(ThreadId::IDLE) => Waker::Interrupt,
+                _ => Waker::Unknown,
+            };
+        };
+        let Some(thread) = self.world.threads.get(by) else { return Waker::Unknown };
+        let is_kernel = self.is_kernel(thread);
+        if thread.open.is_some() || thread.is_exiting || thread.in_fault || is_kernel {
+            return Waker::Thread { thread: by, is_sure: true };
+        }
+        match thread.has_calls {
+            // It ran, and called nobody.
+            true => Waker::Interrupt,
+            false => Waker::Thread { thread: by, is_sure: false },
+        }
+    }
+
+    fn is_kernel(&self, thread: &Thread) -> bool {
+        let parent = thread.parent.and_then(|parent| self.world.threads.get(parent));
+        thread.tid == KTHREADD || parent.is_some_and(|parent| parent.tid == KTHREADD)
+    }
+
+    #[inline]
+    fn enter<O: Observer>(&mut self, who: ThreadId, open: OpenCall, seen: &mut O) {
+        let is_last = self.world.calls.kind(open.call) == CallKind::Exit;
+        let Some(thread) = self.world.threads.get_mut(who) else { return };
+        thread.has_calls = true;
+        thread.is_new = false;
+        thread.in_fault = false;
+        thread.is_exiting |= is_last;
+        let before = match is_last {
+            true => thread.open.take(),
+            false => thread.open.replace(open),
+        };
+        if let Some(before) = before {
+            seen.unpaired(&self.world, who, before.call, Unpaired::NoEnd, before.selected);
+        }
+    }
+
+    #[inline]
+    fn leave<O: Observer>(
+        &mut self,
+        who: ThreadId,
+        call: CallId,
+        result: Option<i64>,
+        pair: Option<[i64; 2]>,
+        spot: Spot,
+        seen: &mut O,
+    ) {
+        let kind = self.world.calls.kind(call);
+        let Some(thread) = self.world.threads.get_mut(who) else { return };
+        let is_new = std::mem::take(&mut thread.is_new);
+        thread.has_calls = true;
+        thread.in_fault = false;
+        thread.wants_name |= matches!(kind, CallKind::Rename | CallKind::Exec);
+        let open = thread.open.take();
+        if let Some(open) = open.filter(|open| open.call == call) {
+            if kind != CallKind::Other {
+                self.descriptor(who, kind, open, result, pair);
+            }
+            let done = Call {
+                thread: who,
+                call,
+                begin: open.begin,
+                end: spot.time.max(open.begin),
+                result,
+                object: open.object,
+                selected: open.selected || spot.selected,
+            };
+            return seen.call(&self.world, &done);
+        }
+        if let Some(open) = open {
+            seen.unpaired(&self.world, who, open.call, Unpaired::NoEnd, open.selected);
+        }
+        if !(is_new && kind == CallKind::Fork) {
+            seen.unpaired(&self.world, who, call, Unpaired::NoBegin, spot.selected);
+        }
+    }
+
+    /// What a call does to its process' descriptors.
+    fn descriptor(
+        &mut self,
+        who: ThreadId,
+        kind: CallKind,
+        open: OpenCall,
+        result: Option<i64>,
+        pair: Option<[i64; 2]>,
+    ) {
+        let made = result.and_then(|made| i32::try_from(made).ok()).filter(|&made| made >= 0);
+        let (Some(made), process) = (made, self.world.process_of(who)) else { return };
+        match (kind, open.object) {
+            (CallKind::Open, _) => self.world.open(process, made, open.path),
+            (CallKind::Make, _) => {
+                let name = self.made(open.call);
+                self.world.open(process, made, name);
+            }
+            (CallKind::Pair, _) => {
+                let name = self.made(open.call);
+                for made in pair.into_iter().flatten().filter_map(|one| i32::try_from(one).ok()) {
+                    self.world.open(process, made, name);
+                }
+            }
+            (CallKind::Close, Object::Descriptor(old)) => self.world.close(process, old),
+            (CallKind::Duplicate | CallKind::Control, Object::Descriptor(old))
+                if open.duplicates =>
+            {
+                match self.world.file(who, old) {
+                    Some(name) => self.world.open(process, made, name),
+                    None => self.world.close(process, made),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A name of what a call makes: `pipe` of `pipe2`.
+    fn made(&mut self, call: CallId) -> Name {
+        let name = self.world.calls.name(call);
+        let name = name.strip_prefix("compat_").unwrap_or(name);
+        let name = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
+        let name = name.strip_suffix("_create").unwrap_or(name);
+        let name = if name == "accept" { "socket" } else { name }.to_owned();
+        self.world.names.of(name.as_bytes())
+    }
+
+    fn interrupt<O: Observer>(&mut self, spot: Spot, begins: Option<Interrupt>, seen: &mut O) {
+        let Some(cpu) = spot.cpu else { return };
+        let Some(of) = self.cpu(spot.machine, cpu) else { return };
+        let thread = of.thread;
+        match begins {
+            Some(which) if of.open.len() < DEPTH_MAX => of.open.push((which, spot.time)),
+            Some(_) => {}
+            None => {
+                if let Some((which, from)) = of.open.pop() {
+                    seen.interrupt(&self.world, cpu, thread, which, from, spot.time.max(from));
+                }
+            }
+        }
+    }
+
+    fn fork<O: Observer>(
+        &mut self,
+        spot: Spot,
+        parent: Option<ThreadId>,
+        child: i64,
+        process: Option<i64>,
+        name: Text<'_>,
+        seen: &mut O,
+    ) {
+        let Some(child_id) = self.add(spot.machine, child, spot.time) else { return };
+        self.name(child_id, name);
+        if let Some(thread) = self.world.threads.get_mut(child_id) {
+            thread.parent = parent;
+            thread.is_new = true;
+            thread.born = Some(spot.time);
+            // It is woken at once.
+            thread.state = State::Runnable { woken: true };
+        }
+        match process {
+            Some(process) if process == child => {
+                self.belongs(child_id, spot.machine, process, seen);
+                if let Some(parent) = parent {
+                    self.world.fork(self.world.process_of(parent), child_id);
+                }
+            }
+            Some(process) => self.belongs(child_id, spot.machine, process, seen),
+            None => {}
+        }
+    }
+
+    fn there<O: Observer>(
+        &mut self,
+        spot: Spot,
+        tid: i64,
+        process: i64,
+        parent: Option<i64>,
+        name: Text<'_>,
+        seen: &mut O,
+    ) {
+        let Some(id) = self.thread(spot.machine, tid, seen) else { return };
+        if id == ThreadId::IDLE {
+            return;
+        }
+        self.name_if_wanted(id, name);
+        self.belongs(id, spot.machine, process, seen);
+        let parent = parent.filter(|&parent| parent > 0);
+        let parent = parent.and_then(|parent| self.thread(spot.machine, parent, seen));
+        if let Some(thread) = self.world.threads.get_mut(id) {
+            thread.parent = thread.parent.or(parent);
+        }
+    }
+
+    /// The thread is one of this process, whose first thread has the process' number.
+    fn belongs<O: Observer>(&mut self, id: ThreadId, machine: u8, process: i64, seen: &mut O) {
+        let tid = self.world.threads.get(id).map(|thread| i64::from(thread.tid));
+        let main = match tid == Some(process) {
+            true => Some(id),
+            false => self.thread(machine, process, seen).filter(|&main| main != ThreadId::IDLE),
+        };
+        if let Some(thread) = self.world.threads.get_mut(id) {
+            thread.main = main;
+        }
+        let main = main.and_then(|main| self.world.threads.get_mut(main).zip(Some(main)));
+        if let Some((thread, main)) = main {
+            thread.main = Some(main);
+        }
+    }
+
+    fn span<O: Observer>(&mut self, spot: Spot, name: Name, begins: bool, seen: &mut O) {
+        let who = match spot.tid {
+            Some(tid) => self.thread(spot.machine, tid, seen),
+            None => spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu)?.thread),
+        };
+        let Some(who) = who.filter(|&who| who != ThreadId::IDLE) else { return };
+        let Some(thread) = self.world.threads.get_mut(who) else { return };
+        if begins {
+            if thread.spans.len() < SPANS_MAX {
+                thread.spans.push((name, spot.time));
+            }
+            return;
+        }
+        // What was begun in it and has no end was left in some other way.
+        let Some(at) = thread.spans.iter().rposition(|&(open, _)| open == name) else { return };
+        let from = thread.spans.get(at).map_or(spot.time, |&(_, from)| from);
+        thread.spans.truncate(at);
+        seen.span(&self.world, who, name, from, spot.time.max(from));
+    }
+
+    /// Others may give a thread a name, which no record tells but that of the next switch.
+    #[inline]
+    fn name_if_new(&mut self, id: ThreadId, name: Text<'_>) {
+        let (Some(thread), Some(short)) = (self.world.threads.get_mut(id), name.short()) else {
+            return;
+        };
+        if thread.wants_name || thread.short != short {
+            thread.short = short;
+            self.name(id, name);
+        }
+    }
+
+    #[inline]
+    fn name_if_wanted(&mut self, id: ThreadId, name: Text<'_>) {
+        if self.world.threads.get(id).is_some_and(|thread| thread.wants_name) {
+            self.name(id, name);
+        }
+    }
+
+    fn name(&mut self, id: ThreadId, name: Text<'_>) {
+        let Some(name) = name.bytes().filter(|name| !name.is_empty()) else { return };
+        let name = self.world.names.of(&name);
+        if let Some(thread) = self.world.threads.get_mut(id) {
+            thread.name = name;
+            thread.wants_name = false;
+        }
+    }
+}
+
+fn sleep(bits: i64) -> Sleep {
+    match bits {
+        _ if bits & IDLE != 0 => Sleep::Idle,
+        _ if bits & UNINTERRUPTIBLE != 0 => Sleep::Uninterruptible,
+        _ if bits & INTERRUPTIBLE != 0 => Sleep::Interruptible,
+        _ if bits & STOPPED != 0 => Sleep::Stopped,
+        _ => Sleep::Other,
+    }
+}

@@ -1,0 +1,63 @@
+//! Event records to state: what each thread did and waited for, what each CPU ran, which system call took how long.
+//!
+//! A [`Timeline`] is told the messages of a [`Reader`](strata_ctf::read::Reader) in the order of time, once, and tells an
+//! [`Observer`] what has come to an end: a system call, a state of a thread, an interrupt. It keeps what is so now, not
+//! what was, so its memory does not grow with the trace.
+//!
+//! ```text
+//! Event ── Binding (fields of its class, found once) ── Fact (numbers) ── Engine ── Observer
+//! ```
+//!
+//! Where records were discarded, or recording began in the middle, a state is [`State::Unknown`]; none is guessed.
+//!
+//! ```no_run
+//! use strata_ctf::read::{Message, Reader, TimeRange};
+//! use strata_timeline::{Call, Observer, Timeline, World};
+//!
+//! #[derive(Default)]
+//! struct Longest(u64);
+//!
+//! impl Observer for Longest {
+//!     fn call(&mut self, _: &World, call: &Call) {
+//!         self.0 = self.0.max(call.nanos());
+//!     }
+//! }
+//!
+//! let reader = Reader::open(&["trace"])?;
+//! let (mut timeline, mut longest) = (Timeline::new(&reader), Longest::default());
+//! let mut events = reader.events(TimeRange::ALL);
+//! while let Some(message) = events.next() {
+//!     match message {
+//!         Message::Event(event) => timeline.event(&event, true, &mut longest),
+//!         Message::Discarded(discarded) => timeline.discarded(&discarded),
+//!         Message::Packet(_) | Message::Damage(_) => {}
+//!     }
+//! }
+//! timeline.finish(&mut longest);
+//! # Ok::<(), strata_ctf::read::OpenError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod binding;
+mod calls;
+mod descriptors;
+mod engine;
+mod fact;
+mod id;
+mod names;
+mod observer;
+mod state;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod timeline;
+mod world;
+
+pub use calls::{CallId, CallKind, Calls};
+pub use id::ThreadId;
+pub use names::{Name, Names};
+pub use observer::{Call, Interrupt, Interval, Observer, Unpaired};
+pub use state::{Object, Reason, Sleep, State, Waker};
+pub use threads::{Thread, Threads};
+pub use timeline::Timeline;
+pub use world::World;

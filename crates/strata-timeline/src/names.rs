@@ -1,0 +1,74 @@
+//! Names of threads and files, each kept once: what is counted and compared is a number.
+
+use std::collections::HashMap;
+
+/// Names that are kept. A trace may have any number of them.
+const NAMES_MAX: usize = 1 << 18;
+/// Bytes of a name that are kept.
+const BYTES_MAX: usize = 512;
+
+/// A name, by its number in [`Names`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name(u32);
+
+impl Name {
+    /// No name is known.
+    pub const NONE: Name = Name(0);
+
+    /// Whether there is one.
+    #[must_use]
+    pub fn is_some(self) -> bool {
+        self != Name::NONE
+    }
+}
+
+/// All names.
+#[derive(Debug)]
+pub struct Names {
+    texts: Vec<Box<[u8]>>,
+    known: HashMap<Box<[u8]>, Name>,
+    left_out: u64,
+}
+
+impl Default for Names {
+    fn default() -> Names {
+        Names { texts: vec![Box::default()], known: HashMap::new(), left_out: 0 }
+    }
+}
+
+impl Names {
+    /// The number of a text; that of none if it is empty, or if there are too many.
+    pub fn of(&mut self, text: &[u8]) -> Name {
+        let text = text.get(..BYTES_MAX).unwrap_or(text);
+        if text.is_empty() {
+            return Name::NONE;
+        }
+        if let Some(&name) = self.known.get(text) {
+            return name;
+        }
+        match u32::try_from(self.texts.len()) {
+            Ok(number) if self.texts.len() < NAMES_MAX => {
+                self.texts.push(text.into());
+                self.known.insert(text.into(), Name(number));
+                Name(number)
+            }
+            _ => {
+                self.left_out = self.left_out.saturating_add(1);
+                Name::NONE
+            }
+        }
+    }
+
+    /// The text; empty if there is none.
+    #[must_use]
+    pub fn text(&self, name: Name) -> String {
+        let found = usize::try_from(name.0).ok().and_then(|at| self.texts.get(at));
+        found.map(|text| String::from_utf8_lossy(text).into_owned()).unwrap_or_default()
+    }
+
+    /// How often a name was not kept, since there were too many.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+}

@@ -1,0 +1,90 @@
+//! What a thread does, as numbers: these are made and compared for each event record.
+
+use crate::calls::CallId;
+use crate::id::ThreadId;
+use crate::names::Name;
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// The trace does not say.
+    Unknown,
+    /// It has a CPU.
+    Running {
+        /// Which.
+        cpu: u32,
+    },
+    /// It wants one, and another thread has it.
+    Runnable {
+        /// It has waited for something before, which is over; otherwise another thread took its CPU.
+        woken: bool,
+    },
+    /// It waits for something else.
+    Blocked(Reason),
+    /// It has ended.
+    Gone,
+}
+
+/// What a thread is blocked in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reason {
+    /// How it sleeps.
+    pub sleep: Sleep,
+    /// In which system call; `None`: in none that the trace has the beginning of.
+    pub call: Option<CallId>,
+    /// What it is about.
+    pub object: Object,
+}
+
+/// How the kernel lets a thread sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sleep {
+    /// A signal wakes it.
+    Interruptible,
+    /// It waits for a disk, memory or a lock of the kernel: nothing else wakes it.
+    Uninterruptible,
+    /// A signal or a debugger has stopped it.
+    Stopped,
+    /// A thread of the kernel that has nothing to do.
+    Idle,
+    /// Some other way.
+    Other,
+}
+
+/// What a system call is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Object {
+    /// The trace does not say.
+    None,
+    /// A descriptor of which it is not known what it was opened for.
+    Descriptor(i32),
+    /// What was opened: a path, or a kind of thing.
+    File(Name),
+    /// An address: a futex'.
+    Address(u64),
+    /// Memory that was touched.
+    Fault,
+}
+
+/// Who ended a thread's wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Waker {
+    /// The trace does not say.
+    Unknown,
+    /// A thread.
+    Thread {
+        /// Which.
+        thread: ThreadId,
+        /// Its system calls are in the trace, and it was in one; or it is a thread of the kernel. If not, it may
+        /// have been an interrupt while it ran.
+        is_sure: bool,
+    },
+    /// An interrupt of a device, by its number.
+    Device(i32),
+    /// A part of the kernel that runs after an interrupt, by its number.
+    Softirq(u8),
+    /// A timer.
+    Timer,
+    /// Some interrupt, of which no record tells.
+    Interrupt,
+}

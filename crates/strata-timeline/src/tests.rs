@@ -1,0 +1,335 @@
+//! States and calls from facts.
+
+use crate::calls::CallId;
+use crate::engine::Engine;
+use crate::fact::{Fact, Spot, Text};
+use crate::id::ThreadId;
+use crate::names::Name;
+use crate::observer::{Call, Interval, Observer, Unpaired};
+use crate::state::{Object, State, Waker};
+use crate::world::World;
+
+/// What was told, as lines.
+#[derive(Default)]
+struct Told {
+    lines: Vec<String>,
+    intervals: Vec<(ThreadId, Interval)>,
+}
+
+impl Told {
+    /// Those of a thread.
+    fn of(&self, tid: i32) -> Vec<&str> {
+        let begin = format!("{tid}: ");
+        self.lines.iter().filter_map(|line| line.strip_prefix(&begin)).collect()
+    }
+}
+
+fn tid(world: &World, thread: ThreadId) -> i32 {
+    world.threads.get(thread).map_or(-1, |thread| thread.tid)
+}
+
+impl Observer for Told {
+    fn call(&mut self, world: &World, call: &Call) {
+        let name = world.calls.name(call.call);
+        let (tid, begin, end) = (tid(world, call.thread), call.begin, call.end);
+        let result = call.result.unwrap_or_default();
+        self.lines.push(format!("{tid}: call {name} {begin}..{end} = {result}"));
+    }
+
+    fn unpaired(&mut self, world: &World, id: ThreadId, call: CallId, why: Unpaired, _: bool) {
+        self.lines.push(format!("{}: {why:?} {}", tid(world, id), world.calls.name(call)));
+    }
+
+    fn state(&mut self, world: &World, id: ThreadId, interval: &Interval) {
+        self.intervals.push((id, *interval));
+        let what = match interval.state {
+            State::Running { cpu } => format!("running on {cpu}"),
+            State::Runnable { woken: true } => "runnable".to_owned(),
+            State::Runnable { woken: false } => "preempted".to_owned(),
+            State::Unknown => "unknown".to_owned(),
+            State::Gone => "gone".to_owned(),
+            State::Blocked(reason) => {
+                let call = reason.call.map_or("-", |call| world.calls.name(call));
+                let object = match reason.object {
+                    Object::None => String::new(),
+                    Object::File(name) => format!(" {}", world.names.text(name)),
+                    other => format!(" {other:?}"),
+                };
+                let waker = match interval.waker {
+                    Waker::Thread { thread, is_sure } => {
+                        format!("{}{}", tid(world, thread), if is_sure { "" } else { "?" })
+                    }
+                    other => format!("{other:?}"),
+                };
+                format!("blocked {call}{object} by {waker}")
+            }
+        };
+        let (from, to) = (interval.from, interval.to);
+        self.lines.push(format!("{}: {what} {from}..{to}", tid(world, id)));
+    }
+
+    fn span(&mut self, world: &World, id: ThreadId, name: Name, from: i64, to: i64) {
+        let name = world.names.text(name);
+        self.lines.push(format!("{}: span {name} {from}..{to}", tid(world, id)));
+    }
+}
+
+struct Machine {
+    engine: Engine,
+    told: Told,
+}
+
+const S: i64 = 1;
+
+impl Machine {
+    fn new() -> Machine {
+        Machine { engine: Engine::new(vec!["box".into()]), told: Told::default() }
+    }
+
+    fn tell(&mut self, time: i64, cpu: u32, tid: i64, fact: Fact<'_>) -> &mut Machine {
+        self.engine.world.begin.get_or_insert(time);
+        self.engine.world.now = self.engine.world.now.max(time);
+        let (machine, pid, selected) = (0, None, true);
+        let spot = Spot { time, machine, cpu: Some(cpu), tid: Some(tid), pid, selected };
+        self.engine.apply(spot, fact, &mut self.told);
+        self
+    }
+
+    fn switch(&mut self, time: i64, cpu: u32, prev: i64, state: i64, next: i64) -> &mut Machine {
+        let (prev_name, next_name) = (Text::None, Text::None);
+        let fact = Fact::Switch { prev, prev_state: Some(state), next, prev_name, next_name };
+        self.tell(time, cpu, prev, fact)
+    }
+
+    fn enter(&mut self, time: i64, cpu: u32, tid: i64, name: &str, object: Object) -> &mut Machine {
+        let call = self.engine.world.calls.of(name).unwrap();
+        let duplicates = name.starts_with("dup");
+        let fact = Fact::Enter { call, object, path: Text::Is("/etc/file"), duplicates };
+        self.tell(time, cpu, tid, fact)
+    }
+
+    fn leave(&mut self, time: i64, cpu: u32, tid: i64, name: &str, result: i64) -> &mut Machine {
+        let call = self.engine.world.calls.of(name).unwrap();
+        let pair = name.starts_with("pipe").then_some([7, 8]);
+        self.tell(time, cpu, tid, Fact::Leave { call, result: Some(result), pair })
+    }
+
+    fn waking(&mut self, time: i64, cpu: u32, by: i64, tid: i64) -> &mut Machine {
+        self.tell(time, cpu, by, Fact::Waking { tid, name: Text::None })
+    }
+
+    fn wakeup(&mut self, time: i64, cpu: u32, by: i64, tid: i64) -> &mut Machine {
+        self.tell(time, cpu, by, Fact::Wakeup { tid, name: Text::None })
+    }
+
+    fn fork(&mut self, time: i64, by: i64, child: i64, process: i64) -> &mut Machine {
+        let (parent, process) = (Some(by), Some(process));
+        self.tell(time, 0, by, Fact::Fork { parent, child, process, name: Text::Is("child") })
+    }
+
+    fn finish(&mut self) -> &Told {
+        self.engine.finish(&mut self.told);
+        &self.told
+    }
+}
+
+#[test]
+fn thread_that_sleeps_is_woken_by_the_timer_whoever_ran_then() {
+    let mut machine = Machine::new();
+    machine.enter(10, 0, 5, "clock_nanosleep", Object::None);
+    machine.switch(20, 0, 5, S, 9);
+    // In the interrupt of a timer that no record tells: it seems to be 9, whose calls are not recorded.
+    machine.waking(50, 0, 9, 5).switch(60, 0, 9, 0, 5).leave(70, 0, 5, "clock_nanosleep", 0);
+    let told = machine.finish();
+    let sleep = "blocked clock_nanosleep by Timer 20..50";
+    let wanted =
+        ["running on 0 10..20", sleep, "runnable 50..60", "call clock_nanosleep 10..70 = 0"];
+    assert_eq!(told.of(5)[..4], wanted, "{:?}", told.lines);
+    assert_eq!(told.of(9), ["unknown 10..20", "running on 0 20..60", "preempted 60..70"]);
+}
+
+#[test]
+fn sleep_is_ended_by_a_thread_only_with_a_signal() {
+    let mut machine = Machine::new();
+    machine.enter(5, 0, 9, "read", Object::None).enter(10, 1, 5, "nanosleep", Object::None);
+    // The timer's interrupt comes while 9 is in a system call.
+    machine.switch(20, 1, 5, S, 0).waking(50, 0, 9, 5).switch(60, 1, 0, 0, 5);
+    machine.switch(70, 1, 5, S, 0).tell(80, 0, 9, Fact::Signal { tid: 5 }).waking(80, 0, 9, 5);
+    let told = machine.finish();
+    let blocked: Vec<_> = told.of(5).into_iter().filter(|line| line.contains("blocked")).collect();
+    assert_eq!(blocked, ["blocked nanosleep by Timer 20..50", "blocked nanosleep by 9 70..80"]);
+}
+
+#[test]
+fn waker_is_a_thread_if_it_was_in_a_call_and_an_interrupt_if_it_was_not() {
+    let lock = Object::Address(0x1000);
+    let mut machine = Machine::new();
+    machine.enter(10, 0, 5, "futex", lock).switch(20, 0, 5, S, 0);
+    machine.enter(30, 1, 6, "futex", lock).waking(40, 1, 6, 5).leave(45, 1, 6, "futex", 1);
+    machine.switch(50, 0, 0, 0, 5).switch(60, 0, 5, S, 0);
+    // It runs, and has left the kernel.
+    machine.waking(70, 1, 6, 5);
+    machine.switch(80, 0, 0, 0, 5).switch(90, 0, 5, S, 0);
+    // Nobody runs: some interrupt.
+    machine.waking(95, 0, 0, 5);
+    let told = machine.finish();
+    let blocked: Vec<_> = told.of(5).into_iter().filter(|line| line.contains("blocked")).collect();
+    assert_eq!(
+        blocked,
+        [
+            "blocked futex Address(4096) by 6 20..40",
+            "blocked futex Address(4096) by Interrupt 60..70",
+            "blocked futex Address(4096) by Interrupt 90..95",
+        ]
+    );
+}
+
+#[test]
+fn waker_in_an_interrupt_that_is_recorded_is_that_interrupt() {
+    let mut machine = Machine::new();
+    machine.enter(10, 0, 5, "read", Object::Descriptor(3)).switch(20, 0, 5, 2, 9);
+    machine.tell(30, 0, 9, Fact::InterruptEnter(36)).waking(31, 0, 9, 5);
+    machine.tell(32, 0, 9, Fact::InterruptLeave).switch(40, 0, 9, 0, 5).switch(50, 0, 5, S, 9);
+    machine.tell(60, 0, 9, Fact::SoftirqEnter(8)).waking(61, 0, 9, 5);
+    let told = machine.finish();
+    let blocked: Vec<_> = told.of(5).into_iter().filter(|line| line.contains("blocked")).collect();
+    let wanted = [
+        "blocked read Descriptor(3) by Device(36) 20..31",
+        "blocked read Descriptor(3) by Timer 50..61",
+    ];
+    assert_eq!(blocked, wanted);
+}
+
+#[test]
+fn wake_of_a_thread_on_its_way_to_sleep_is_told_when_it_can_run() {
+    let mut machine = Machine::new();
+    machine.enter(5, 1, 6, "write", Object::None).enter(10, 0, 5, "read", Object::None);
+    // The switch is told behind the begin of the wake.
+    machine.waking(20, 1, 6, 5).switch(22, 0, 5, S, 9).wakeup(25, 0, 9, 5).switch(30, 0, 9, 0, 5);
+    // Here it did not sleep after all; what wakes it later is another one.
+    machine.waking(40, 1, 6, 5).wakeup(41, 1, 6, 5).switch(50, 0, 5, S, 9);
+    machine.tell(60, 0, 9, Fact::SoftirqEnter(3)).waking(61, 0, 9, 5);
+    let told = machine.finish();
+    let blocked: Vec<_> = told.of(5).into_iter().filter(|line| line.contains("blocked")).collect();
+    assert_eq!(blocked, ["blocked read by 6 22..25", "blocked read by Softirq(3) 50..61"]);
+}
+
+#[test]
+fn gap_makes_all_unknown_but_what_runs_on_another_cpu() {
+    let mut machine = Machine::new();
+    machine.enter(10, 0, 5, "read", Object::None).switch(20, 0, 5, S, 9);
+    machine.enter(20, 1, 6, "write", Object::None);
+    machine.engine.gap(0, Some(0), 30);
+    machine.leave(50, 1, 6, "write", 1).leave(60, 0, 5, "read", 1).switch(70, 0, 5, S, 9);
+    let told = machine.finish();
+    let of_5 =
+        ["running on 0 10..20", "blocked read by Unknown 20..30", "Gap read", "unknown 30..60"];
+    assert_eq!(told.of(5)[..4], of_5, "{:?}", told.lines);
+    // Its end is there, and nobody knows to which begin it belongs.
+    assert_eq!(told.of(5)[4..], ["NoBegin read", "running on 0 60..70"]);
+    assert!(told.of(6).contains(&"call write 20..50 = 1"), "{:?}", told.lines);
+}
+
+#[test]
+fn late_attach_has_no_begin_and_a_child_returns_from_no_call() {
+    let mut machine = Machine::new();
+    machine.leave(10, 0, 5, "read", 1).enter(20, 0, 5, "clone", Object::None);
+    machine.fork(25, 5, 6, 5).leave(30, 0, 5, "clone", 6).leave(40, 1, 6, "clone", 0);
+    machine.enter(50, 1, 6, "exit", Object::None).enter(60, 0, 5, "read", Object::None);
+    let told = machine.finish();
+    let calls = |tid| -> Vec<&str> {
+        told.of(tid).into_iter().filter(|line| !line.contains("running")).collect()
+    };
+    assert_eq!(calls(5), ["NoBegin read", "call clone 20..30 = 6", "NoEnd read"]);
+    assert_eq!(calls(6), ["unknown 25..40"]);
+}
+
+#[test]
+fn number_that_is_given_again_is_another_thread() {
+    let mut machine = Machine::new();
+    machine.fork(10, 5, 6, 6).tell(20, 1, 6, Fact::Exit { tid: 6, name: Text::Is("old") });
+    machine.switch(30, 1, 6, 32, 0).fork(40, 5, 6, 6).tell(50, 1, 6, Fact::Fault);
+    let world = &machine.engine.world;
+    let of_6: Vec<_> = world.threads.iter().filter(|(_, thread)| thread.tid == 6).collect();
+    assert_eq!(of_6.len(), 2);
+    assert_eq!(of_6[0].1.state, State::Gone);
+    assert_eq!(world.thread_name(of_6[0].0), "child");
+    assert_eq!(world.process_of(of_6[1].0), of_6[1].0);
+    assert_eq!(machine.finish().of(6), ["unknown 10..20", "running on 1 20..30", "unknown 40..50"]);
+}
+
+#[test]
+fn descriptors_are_what_they_were_opened_for_in_the_process_and_its_children() {
+    let fd = Object::Descriptor;
+    let mut machine = Machine::new();
+    machine.enter(10, 0, 5, "openat", Object::None).leave(11, 0, 5, "openat", 3);
+    machine.enter(12, 0, 5, "dup", fd(3)).leave(13, 0, 5, "dup", 4);
+    machine.enter(14, 0, 5, "pipe2", Object::None).leave(15, 0, 5, "pipe2", 0);
+    machine.fork(20, 5, 6, 6);
+    machine.enter(30, 0, 5, "close", fd(3)).leave(31, 0, 5, "close", 0);
+    let world = &machine.engine.world;
+    let of = |tid: i64, number| {
+        let thread = world.threads.find(0, tid).unwrap();
+        world.file(thread, number).map(|name| world.names.text(name))
+    };
+    assert_eq!((of(5, 3), of(5, 4).as_deref()), (None, Some("/etc/file")));
+    assert_eq!((of(6, 3).as_deref(), of(6, 7).as_deref()), (Some("/etc/file"), Some("pipe")));
+    machine.enter(40, 1, 6, "read", fd(8)).switch(50, 1, 6, S, 0).waking(60, 1, 0, 6);
+    assert!(machine.told.of(6).contains(&"blocked read pipe by Interrupt 50..60"));
+}
+
+#[test]
+fn spans_of_threads_that_interleave_are_each_in_its_own() {
+    let mut machine = Machine::new();
+    let name = machine.engine.world.names.of(b"pool:job");
+    let span = |begins| Fact::Span { name, begins };
+    machine.tell(10, 0, 5, span(true)).tell(20, 0, 6, span(true));
+    machine.tell(30, 0, 5, span(false)).tell(50, 0, 6, span(false)).tell(60, 0, 6, span(false));
+    let told = machine.finish();
+    assert_eq!(told.of(5)[0], "span pool:job 10..30");
+    assert_eq!(told.of(6)[0], "span pool:job 20..50");
+}
+
+#[test]
+fn hostile_facts_leave_each_thread_with_states_one_behind_the_other() {
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move |below: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % below
+    };
+    for _ in 0..200 {
+        let mut machine = Machine::new();
+        let mut time = 1_000_i64;
+        for _ in 0..300 {
+            // Times that go back, too.
+            time += random(20) as i64 - 2;
+            let (cpu, tid, other) = (random(3) as u32, random(6) as i64, random(6) as i64 - 1);
+            let calls = ["read", "openat", "close", "dup", "pipe2", "exit", "clone", "nanosleep"];
+            let name = calls[random(8) as usize];
+            let object = Object::Descriptor(random(5) as i32 - 1);
+            match random(13) {
+                0..=2 => machine.switch(time, cpu, tid, random(300) as i64, other),
+                3 => machine.waking(time, cpu, tid, other),
+                4 => machine.wakeup(time, cpu, tid, other),
+                5 | 6 => machine.enter(time, cpu, tid, name, object),
+                7 | 8 => machine.leave(time, cpu, tid, name, random(5) as i64 - 1),
+                9 => machine.fork(time, tid, other, random(6) as i64),
+                10 => machine.tell(time, cpu, tid, Fact::SoftirqEnter(random(12) as i64)),
+                11 => machine.tell(time, cpu, tid, Fact::SoftirqLeave),
+                _ => {
+                    machine.engine.gap(0, Some(cpu).filter(|cpu| *cpu < 2), time - 5);
+                    &mut machine
+                }
+            };
+        }
+        let told = machine.finish();
+        let mut last = std::collections::HashMap::new();
+        for (id, interval) in &told.intervals {
+            assert!(interval.from < interval.to, "{interval:?}");
+            let before = last.insert(id, interval.to);
+            assert!(before.is_none_or(|before| before == interval.from), "{id:?} {interval:?}");
+        }
+    }
+}

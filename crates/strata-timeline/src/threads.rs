@@ -1,0 +1,168 @@
+//! All threads: found by machine and number, in pages, since nearly every record asks for one.
+
+use crate::calls::CallId;
+use crate::id::ThreadId;
+use crate::names::Name;
+use crate::state::{Object, State, Waker};
+
+/// Threads that are told apart, those that have ended included; some 150 bytes each.
+const THREADS_MAX: usize = 1 << 18;
+/// The highest number that Linux gives a thread is less.
+const TIDS: i64 = 1 << 22;
+const PAGE: usize = 64;
+
+/// A system call that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenCall {
+    pub call: CallId,
+    pub begin: i64,
+    pub object: Object,
+    /// Of a file that it opens.
+    pub path: Name,
+    /// Whether its result is a descriptor for the same as `object`.
+    pub duplicates: bool,
+    pub selected: bool,
+}
+
+/// A thread.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    /// Its machine, by the order in which their names appear in the traces.
+    pub machine: u8,
+    /// Its number there.
+    pub tid: i32,
+    /// Its name, the last one.
+    pub name: Name,
+    /// Its process' first thread; `None`: the trace does not say whose it is.
+    pub main: Option<ThreadId>,
+    /// Who began it.
+    pub parent: Option<ThreadId>,
+    /// When; `None`: not in the trace.
+    pub born: Option<i64>,
+    /// What it does.
+    pub state: State,
+    /// Since when \[ns since 1970\].
+    pub since: i64,
+    pub(crate) gaps: u32,
+    pub(crate) open: Option<OpenCall>,
+    /// Who wakes it while it still runs, on its way to sleep.
+    pub(crate) wakes: Option<Waker>,
+    /// One of its system calls was seen, so that all are.
+    pub(crate) has_calls: bool,
+    /// It began in the trace, and has not entered a system call.
+    pub(crate) is_new: bool,
+    pub(crate) in_fault: bool,
+    /// It was sent a signal since it ran last.
+    pub(crate) is_signalled: bool,
+    pub(crate) is_exiting: bool,
+    pub(crate) wants_name: bool,
+    /// The name as the scheduler had it last.
+    pub(crate) short: [u8; 16],
+    /// Spans of a program that have begun.
+    pub(crate) spans: Vec<(Name, i64)>,
+}
+
+impl Thread {
+    pub(crate) fn new(machine: u8, tid: i32, since: i64, gaps: u32) -> Thread {
+        Thread {
+            machine,
+            tid,
+            name: Name::NONE,
+            main: None,
+            parent: None,
+            born: None,
+            state: State::Unknown,
+            since,
+            gaps,
+            open: None,
+            wakes: None,
+            has_calls: false,
+            is_new: false,
+            in_fault: false,
+            is_signalled: false,
+            is_exiting: false,
+            wants_name: true,
+            short: [0; 16],
+            spans: Vec::new(),
+        }
+    }
+
+    /// The system call that it is in, and since when \[ns since 1970\].
+    #[must_use]
+    pub fn in_call(&self) -> Option<(CallId, i64)> {
+        self.open.map(|open| (open.call, open.begin))
+    }
+}
+
+/// All threads.
+#[derive(Debug)]
+pub struct Threads {
+    all: Vec<Thread>,
+    /// By machine; then by page of numbers of the system.
+    pages: Vec<Vec<Option<Box<[u32; PAGE]>>>>,
+    left_out: u64,
+}
+
+impl Default for Threads {
+    fn default() -> Threads {
+        Threads { all: vec![Thread::new(0, 0, 0, 0)], pages: Vec::new(), left_out: 0 }
+    }
+}
+
+impl Threads {
+    /// The thread.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, id: ThreadId) -> Option<&Thread> {
+        self.all.get(id.index())
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: ThreadId) -> Option<&mut Thread> {
+        self.all.get_mut(id.index())
+    }
+
+    /// All of them, without the idle one.
+    pub fn iter(&self) -> impl Iterator<Item = (ThreadId, &Thread)> {
+        (1..).map(ThreadId).zip(self.all.iter().skip(1))
+    }
+
+    /// Who has this number now.
+    #[must_use]
+    #[inline]
+    pub fn find(&self, machine: u8, tid: i64) -> Option<ThreadId> {
+        let tid = usize::try_from(tid).ok()?;
+        let page = self.pages.get(usize::from(machine))?.get(tid / PAGE)?.as_ref()?;
+        page.get(tid % PAGE).copied().filter(|&slot| slot != 0).map(ThreadId)
+    }
+
+    /// Give this number to a new thread; `None`: it is none, or there are too many.
+    pub(crate) fn add(&mut self, thread: Thread) -> Option<ThreadId> {
+        if thread.tid <= 0 || i64::from(thread.tid) >= TIDS {
+            return None;
+        }
+        if self.all.len() >= THREADS_MAX {
+            self.left_out = self.left_out.saturating_add(1);
+            return None;
+        }
+        let slot = u32::try_from(self.all.len()).ok()?;
+        let (machine, tid) = (usize::from(thread.machine), usize::try_from(thread.tid).ok()?);
+        if self.pages.len() <= machine {
+            self.pages.resize_with(machine + 1, Vec::new);
+        }
+        let pages = self.pages.get_mut(machine)?;
+        if pages.len() <= tid / PAGE {
+            pages.resize_with(tid / PAGE + 1, || None);
+        }
+        let page = pages.get_mut(tid / PAGE)?.get_or_insert_with(|| Box::new([0; PAGE]));
+        *page.get_mut(tid % PAGE)? = slot;
+        self.all.push(thread);
+        Some(ThreadId(slot))
+    }
+
+    /// How often a thread was asked for that was one too many.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+}
