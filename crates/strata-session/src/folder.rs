@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::{Access, AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use strata_collect::{begin_mark, end_mark, remove_mark, Directory, Files, Output, Sink};
+use strata_collect::{begin_mark, end_mark, remove_mark, Counts, Directory, Files, Output, Sink};
 use strata_ctf::end_mark::{EndMark, FILE};
 
 use crate::error::{advice, failure_text};
@@ -174,6 +174,14 @@ impl Output for Below {
 
     fn remove(&mut self, layer: &str, sink: Box<dyn Sink>) {
         lock(&self.output).remove(&format!("{}/{layer}", self.name), sink);
+    }
+
+    fn is_present(&self, sink: &dyn Sink) -> bool {
+        lock(&self.output).is_present(sink)
+    }
+
+    fn ended(&mut self, sink: &dyn Sink, counts: &Counts, besides: &Counts) {
+        lock(&self.output).ended(sink, counts, besides);
     }
 }
 

@@ -290,6 +290,7 @@ impl Layer for KernelLayer {
             not_run: Arc::clone(&attached.not_run),
             dump_stream: channel.nr_streams().into(),
             dumped: statedump::Dump::default(),
+            behind: source::Behind::default(),
             snapshot_uuid: attached.trace.uuid,
             recorded: Arc::clone(&self.recorded),
         };

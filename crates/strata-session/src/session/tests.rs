@@ -9,10 +9,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use strata_collect::{
-    Arrival, Counts, Error, Identity, Keep, Monitor, Opened, Order, Output, Producer as State,
-    Pump, Sink, Source, Span,
+    Arrival, Counts, Error, Finish, Identity, Keep, Monitor, Opened, Order, Output,
+    Producer as State, Pump, Sink, Source, Span, Written,
 };
-use strata_ctf::end_mark::Losses;
+use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::metadata;
 use strata_ctf::read::{Message, Reader, TimeRange, Value};
 use strata_model::{
@@ -106,9 +106,19 @@ impl Source for Described {
         self.0.voice.fail(error);
     }
 
-    fn close(self, counts: Counts, sink: Option<Box<dyn Sink>>) -> Counts {
-        if let Some(mut sink) = sink {
+    fn cut(&mut self, Written { mut sink, counts }: Written) -> Finish {
+        let output = Arc::clone(&self.0.context.output);
+        Box::new(move || {
+            sink.end(Ending::Ended, Losses::default()).unwrap();
+            output.lock().unwrap().ended(&*sink, &counts, &Counts::default());
+        })
+    }
+
+    fn close(self, counts: Counts, trace: Option<Written>) -> Counts {
+        if let Some(Written { mut sink, counts: of_trace }) = trace {
             sink.end(self.0.voice.ending(), Losses::of(&counts)).unwrap();
+            let mut output = self.0.context.output.lock().unwrap();
+            output.ended(&*sink, &of_trace, &Counts::default());
         }
         counts
     }
