@@ -43,7 +43,7 @@ use crate::report::{
 use crate::shared::Voice;
 use crate::statedump;
 use crate::stop::Stop;
-use crate::threads::{ask, joined, spawn, Ask};
+use crate::threads::{ask, cut, joined, spawn, Ask, Cut};
 use change::Begun;
 use rules::RuleFilters;
 use source::{KernelSource, KernelTrace, Recorded};
@@ -318,6 +318,10 @@ impl Layer for KernelLayer {
 
     fn snapshot(&self) -> Ask {
         ask(self.orders.as_ref())
+    }
+
+    fn rotate(&self) -> Cut {
+        cut(self.orders.as_ref())
     }
 
     fn lacks(&self, wanted: &Wanted) -> Vec<String> {
