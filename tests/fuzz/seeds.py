@@ -221,7 +221,7 @@ def rings():
 
 def controls():
     """What is asked for and answered; a request that is none; descriptors that go along, and who goes away."""
-    requests = [b'{"strata":1,"do":"status"}', b'{"strata":1,"do":"stop"}', b'{"strata":2,"do":"stop"}', b"[]",
+    requests = [b'{"strata":1,"do":"status"}', b'{"strata":1,"do":"stop"}', b'{"strata":1,"do":"rotate"}', b'{"strata":2,"do":"stop"}', b"[]",
                 b'{"strata":1,"do":"snapshot","output":"/tmp/here"}', b'{"strata":1,"do":"snapshot","output":"here"}',
                 b'{"strata":1,"do":"more","also":[{"a":1.5e300}]}', b'{"strata":1,"do":"stop","do":"\\u0000\\n"}', b"",
                 b"[" * 200, b'{"strata":1,"do":"snapshot","output":"/\xff"}']

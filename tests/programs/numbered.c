@@ -3,7 +3,8 @@
  * numbered.c - threads that emit numbered events, one behind the other, until the program is told to end (SIGTERM),
  * and no longer than two minutes; beside each a second one, which others may switch on and off.
  *
- *   numbered THREADS SPINS     between two events a thread runs through a loop so often
+ *   numbered THREADS SPINS [MS]     between two events a thread runs through a loop so often, and sleeps so long behind
+ *                                   each 32 of them
  *
  * It prints "ready" when all are on their way, and in the end a line "THREAD NUMBER" for each: it has emitted the numbers
  * from 0 on up to this one, while somebody recorded it from begin to end.
@@ -25,7 +26,7 @@ STRATA_EVENT(numbered, other, INFO, number);
 
 static volatile sig_atomic_t asked;
 static uint64_t emitted[THREADS_MAX];
-static unsigned long spins;
+static unsigned long spins, pause_ms;
 
 static void on_term(int signal)
 {
@@ -46,6 +47,8 @@ static void *emit(void *argument)
 		STRATA_TRACE_EVENT(numbered, other, thread, number);
 		for (spin = 0; spin < spins; spin++)
 			;
+		if (pause_ms && number % 32 == 31)
+			test_sleep_ms(pause_ms);
 	}
 	emitted[thread] = number;
 	return NULL;
@@ -60,6 +63,7 @@ int main(int argc, char **argv)
 	if (!threads || threads > THREADS_MAX)
 		return 2;
 	spins = strtoul(argv[2], NULL, 10);
+	pause_ms = test_number(argc, argv, 3, 0);
 	signal(SIGTERM, on_term);
 	for (i = 0; i < threads; i++)
 		if (pthread_create(&thread[i], NULL, emit, (void *)(uintptr_t)i))

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, Context as _, Result};
 use serde_json::{Map, Value};
 use strata_control::{ask, Claim, ControlError, Folder, Group, Listener, Reply, Request, PLAN};
-use strata_session::report::{Counts, Notice};
+use strata_session::report::{Counts, Notice, PartsLook};
 use strata_session::stop::Stop;
 use strata_session::Controls;
 
@@ -57,6 +57,7 @@ struct Status {
     memory: u64,
     max_memory: Option<u64>,
     snapshots: u64,
+    parts: Option<Box<PartsLook>>,
 }
 
 /// Whose session it is.
@@ -253,7 +254,7 @@ impl Desk {
     fn keep_plan(&self) {
         let (Ok(mut plan), Ok(look)) = (self.controls.plan(), self.controls.look()) else { return };
         plan.output = look.output.map(PathBuf::from);
-        let text = Kept { plan, group: self.group.clone() }.to_json();
+        let text = Kept::new(plan, self.group.clone()).to_json();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if *kept != text {
             match self.listener.claim().keep(PLAN, &text) {
@@ -294,6 +295,7 @@ impl Desk {
                 status.memory = progress.memory;
                 status.processes = progress.processes;
             }
+            Notice::Parts(parts) => status.parts = Some(parts.clone()),
             Notice::Stopping => status.state = "stopping",
             _ => {}
         }
@@ -367,6 +369,7 @@ impl Desk {
                     .insert("is_empty".into(), look.channels.iter().all(|one| !one.is_made).into());
                 Ok(facts)
             }
+            Request::Rotate => object(&self.controls.rotate()?),
             Request::Plan => object(&self.controls.plan()?),
             Request::Change { change } => {
                 let change = serde_json::from_value(Value::Object(change.clone()))
@@ -413,6 +416,7 @@ impl Desk {
         put("memory", status.memory.into());
         put("max_memory", status.max_memory.into());
         put("snapshots", status.snapshots.into());
+        put("parts", serde_json::to_value(&status.parts).unwrap_or_default());
         facts
     }
 }

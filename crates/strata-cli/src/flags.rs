@@ -23,8 +23,8 @@ use crate::units::parse_size;
 use crate::view::ViewFlags;
 use sessions::{
     AddContextFlags, CreateFlags, DestroyFlags, DisableChannelFlags, DisableEventFlags,
-    EnableChannelFlags, EnableEventFlags, LoadFlags, OfSession, OneFlags, SaveFlags, StartFlags,
-    TrackFlags,
+    EnableChannelFlags, EnableEventFlags, LoadFlags, OfSession, OneFlags, RotateFlags, SaveFlags,
+    StartFlags, TrackFlags,
 };
 use triggers::{AddTriggerFlags, RemoveTriggerFlags};
 
@@ -136,6 +136,7 @@ Sessions, which stay until they are destroyed:
   destroy          End one, and say what it has recorded
   status           Say how they are, with all that is missing
   top              Show their rates, again and again
+  rotate           Complete what is written so far, and go on in a new part
   snapshot         Save what one holds in its buffers, while it goes on
   save, load       Write what one records to a file, and make one of a file
 
@@ -148,7 +149,7 @@ Channels and events of sessions, at any time:
   track, untrack   Record only some processes
 
 What sessions do by themselves:
-  add-trigger      Save a snapshot, start, stop, or run a command when something happens
+  add-trigger      Save a snapshot, rotate, start, stop, or run a command when something happens
   list-triggers    Show triggers, and how often they have fired
   remove-trigger   Take one away
 
@@ -194,6 +195,8 @@ pub enum Action {
     Status(StatusFlags),
     /// Save what a session holds in its buffers (create --snapshot), while it goes on
     Snapshot(SnapshotFlags),
+    /// Have a session go on in a new part of its trace; the part before is complete, and a trace by itself
+    Rotate(OneFlags),
     /// Show sessions again and again: their rates, and what is missing
     Top(TopFlags),
     /// Add a channel to a session, or enable one again: buffers with sizes and a loss mode of their own
@@ -325,6 +328,9 @@ pub struct RecordFlags {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_size: Option<u64>,
 
+    #[command(flatten)]
+    rotate: RotateFlags,
+
     /// Let the buffers of all programs and the kernel take no more memory than this together, such as 2G: a
     /// program whose buffers do not fit is not recorded, and named at the end
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -353,7 +359,7 @@ pub struct RecordFlags {
 
     /// Write nothing but keep the last records in the buffers (--mode=overwrite), until `strata snapshot NAME`
     /// saves them: a flight recorder
-    #[arg(long, requires = "background", conflicts_with_all = ["output", "max_size", "flush"])]
+    #[arg(long, requires = "background", conflicts_with_all = ["output", "max_size", "flush", "rotate_size", "rotate_time", "rotate_count"])]
     pub snapshot: bool,
 
     /// Let members of GROUP ask how this session of root is: `strata status NAME`. Nothing else is open to them
@@ -645,6 +651,8 @@ impl RecordFlags {
             flush: self.flush,
             duration: self.duration,
             max_bytes: self.max_size,
+            goes_on: false,
+            rotation: self.rotate.rotation(),
             max_memory: self.max_memory,
             pids,
             everyone: self.all,

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde_json::{json, Map, Value};
 use strata_control::{Claim, Folder, PLAN};
+use strata_session::has_parts;
 use strata_session::plan::Plan;
 
 use crate::units::shell_word;
@@ -27,9 +28,16 @@ pub struct Kept {
     pub plan: Plan,
     /// Whose members may ask how it is.
     pub group: Option<String>,
+    /// The plan's folder has parts of its trace, and it adds further ones.
+    pub goes_on: bool,
 }
 
 impl Kept {
+    /// Of a session that begins anew.
+    pub fn new(plan: Plan, group: Option<String>) -> Kept {
+        Kept { plan, group, goes_on: false }
+    }
+
     /// As JSON: a plan, and what is not of it.
     pub fn to_json(&self) -> String {
         match (&self.group, serde_json::to_value(&self.plan)) {
@@ -47,7 +55,7 @@ impl Kept {
             Some(Value::String(group)) => Some(group),
             _ => None,
         };
-        Ok(Kept { plan: Plan::from_json(&Value::Object(all).to_string())?, group })
+        Ok(Kept::new(Plan::from_json(&Value::Object(all).to_string())?, group))
     }
 
     /// Of the session whose name this is.
@@ -69,8 +77,13 @@ impl Kept {
         }
     }
 
-    /// The same, with an output that is not there: what the killed one has written stays as it is.
+    /// The same, with an output that is not there: what the killed one has written stays as it is. Where that has parts,
+    /// there are further ones.
     pub fn anew(mut self) -> Kept {
+        self.goes_on = self.plan.output.as_deref().is_some_and(has_parts);
+        if self.goes_on {
+            return self;
+        }
         self.plan.output = self.plan.output.as_deref().map(folder_again);
         self
     }
@@ -116,6 +129,7 @@ pub fn status(folder: &Folder, name: &str) -> Map<String, Value> {
         "discarded": 0,
         "overwritten": 0,
         "snapshots": 0,
+        "parts": null,
         "channels": [],
         "tracked": plan.map(|plan| &plan.tracked),
         "not_reached": [],
@@ -168,10 +182,10 @@ mod tests {
     fn plan_is_kept_with_its_group_and_without() {
         for group in [None, Some("adm".to_owned())] {
             let plan = Plan::new(true, None);
-            let kept = Kept { plan, group };
+            let kept = Kept::new(plan, group);
             assert_eq!(Kept::from_json(&kept.to_json()).unwrap(), kept);
         }
-        let plain = Kept { plan: Plan::new(false, Some("/tmp/x".into())), group: None };
+        let plain = Kept::new(Plan::new(false, Some("/tmp/x".into())), None);
         assert_eq!(Plan::from_json(&plain.to_json()).unwrap(), plain.plan);
         for text in ["", "[]", "{}", r#"{"version": 1, "group": "x", "odd": 1}"#] {
             assert!(Kept::from_json(text).is_err(), "{text}");

@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         Action::Create(flags) => sessions::create(&flags),
         Action::Start(flags) => sessions::start(&flags),
         Action::Stop(flags) => sessions::stop(&flags),
+        Action::Rotate(flags) => sessions::rotate(&flags),
         Action::Destroy(flags) => sessions::destroy(&flags),
         Action::Status(flags) => status::run(&flags),
         Action::EnableChannel(flags) => sessions::change(&flags.of, vec![flags.change()]),

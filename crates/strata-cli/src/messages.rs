@@ -114,7 +114,8 @@ pub fn notice(notice: &Notice) -> Option<String> {
             "recording stopped: {} Waiting for the command (process {command}) to end",
             sentence(why)
         )),
-        Notice::Progress(_) => None,
+        Notice::NotRotated { why } => Some(sentence(why)),
+        Notice::Progress(_) | Notice::Parts(_) => None,
     }
 }
 
@@ -240,6 +241,7 @@ pub fn summary(report: &Report) -> Vec<Message> {
     if report.counts().records > 0 && report.snapshots.is_none() {
         messages.extend(table(&report.layers).map(talk));
     }
+    messages.extend(parts(report));
     messages.extend(failure(report));
     messages.extend(ending(report));
     messages.extend(left_running(report));
@@ -297,6 +299,32 @@ fn headline(report: &Report) -> Message {
         )),
         None => talk(format!("nothing recorded in {}; there is no trace", time(report.elapsed))),
     }
+}
+
+/// What a trace that was rotated consists of, and what of it was removed.
+fn parts(report: &Report) -> Option<Message> {
+    let parts = report.parts.as_ref()?;
+    let mut text = format!(
+        "{} complete",
+        counted(parts.complete + u64::from(parts.present.is_some()), "part")
+    );
+    if parts.removed > 0 {
+        let unknown = match parts.removed_unknown {
+            0 => String::new(),
+            number => format!(" and what was in {} of before", counted(number, "part")),
+        };
+        let _ = write!(
+            text,
+            "; {} with {}{unknown} removed, as --rotate-count says",
+            counted(parts.removed, "part"),
+            counted(parts.removed_records, "event record"),
+        );
+    }
+    if let Some(error) = &parts.error {
+        let _ = write!(text, ". The last rotation: {}", sentence(error));
+    }
+    let weight = if parts.error.is_some() { Weight::Warning } else { Weight::Talk };
+    Some(Message { weight, text })
 }
 
 /// `27.0 KiB, and 12.3 KiB of descriptions`.

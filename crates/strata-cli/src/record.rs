@@ -57,6 +57,7 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
                 matches!(notice, Notice::WaitingForCommand { .. } | Notice::WaitingForDescendants);
             let weight = match notice {
                 Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
+                Notice::NotRotated { .. } => Weight::Warning,
                 // In time to stop and type it anew: the end may be hours away.
                 Notice::NoSuchEvent(_) => Weight::Warning,
                 // Said at the end.
@@ -85,6 +86,8 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
             thread::Builder::new().name("strata-control".to_owned()).spawn_scoped(scope, serve)?;
         }
         let result = strata_session::record_with(&options, &stop, &orders, &mut hear);
+        // Who asks now is told that it is over, and does not wait.
+        drop(orders);
         answer.end();
         if let Some(desk) = &desk {
             desk.close();

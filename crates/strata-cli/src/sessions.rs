@@ -22,6 +22,7 @@ use strata_session::stop::Stop;
 use strata_session::{controls, standing, KernelKept, Slots};
 
 use crate::background::{self, Desk, LOOK_PERIOD};
+use crate::facts::number;
 use crate::flags::sessions::{
     AnswerFlags, CreateFlags, DestroyFlags, LoadFlags, OfSession, OneFlags, SaveFlags, StartFlags,
 };
@@ -30,7 +31,7 @@ use crate::messages::{self, Message, Weight};
 use crate::record::say;
 use crate::service;
 use crate::talk;
-use crate::units::shell_word;
+use crate::units::{clean, counted, shell_word};
 
 fn tell(text: String) {
     talk::message(&Message { weight: Weight::Talk, text });
@@ -76,6 +77,7 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
     let mut plan = Plan::new(flags.snapshot, flags.output.as_deref().map(absolute).transpose()?);
     (plan.subbuf_size, plan.num_subbuf) = (flags.subbuf_size, flags.num_subbuf);
     plan.keep = flags.keep;
+    plan.rotation = flags.rotate.rotation();
     plan.check()?;
     if flags.keep && !rustix::process::geteuid().is_root() {
         bail!(
@@ -86,7 +88,7 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
     match flags.of_session {
         true => {
             background::leave_terminal();
-            stand(background::claim(&flags.name)?, Kept { plan, group: flags.group.clone() }, None)
+            stand(background::claim(&flags.name)?, Kept::new(plan, flags.group.clone()), None)
         }
         false => begin(&flags.name, &flags.answer),
     }
@@ -126,7 +128,7 @@ fn serve(name: &str, kept: Kept) -> Result<u8> {
 /// The session's own process. With `begun` it is started at once, and that says what became of it.
 fn stand(
     claim: Claim,
-    Kept { plan, group }: Kept,
+    Kept { plan, group, goes_on }: Kept,
     begun: Option<&OnceLock<Result<(), String>>>,
 ) -> Result<u8> {
     let name = claim.name().to_owned();
@@ -146,7 +148,7 @@ fn stand(
     let mut hear = |notice| {
         let weight = match notice {
             Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
-            Notice::NoSuchEvent(_) => Weight::Warning,
+            Notice::NoSuchEvent(_) | Notice::NotRotated { .. } => Weight::Warning,
             _ => return,
         };
         if let Some(text) = messages::notice(&notice) {
@@ -170,7 +172,7 @@ fn stand(
             };
             thread::Builder::new().name("strata-start".to_owned()).spawn_scoped(scope, begin)?;
         }
-        let result = standing::stand(&name, plan, &stop, &orders, slots, kept, &mut hear);
+        let result = standing::stand(&name, plan, goes_on, &stop, &orders, slots, kept, &mut hear);
         // Who asks now is told that it is over, and does not wait.
         drop(orders);
         desk.close();
@@ -229,6 +231,26 @@ pub fn stop(flags: &OneFlags) -> Result<u8> {
     let text = format!(
         "session '{name}' records nothing. `strata start {name}` goes on, `strata destroy {name}` ends it"
     );
+    Ok(done(&flags.answer, &name, facts, text))
+}
+
+/// `strata rotate`.
+pub fn rotate(flags: &OneFlags) -> Result<u8> {
+    let (folder, name) = one_of(flags.name.as_deref())?;
+    let facts = ask(&folder, &name, &Request::Rotate)?;
+    let path = |facts: &Map<String, Value>, key: &str| {
+        let path = facts.get(key).and_then(Value::as_str).unwrap_or_default();
+        shell_word(&clean(path))
+    };
+    let goes_on = format!("recording goes on in {}", path(&facts, "present"));
+    let text = match facts.get("part").and_then(Value::as_object) {
+        Some(part) => format!(
+            "{} in {}; {goes_on}",
+            counted(number(part, "records"), "event record"),
+            path(part, "folder")
+        ),
+        None => format!("nothing was recorded in the part before, which is gone; {goes_on}"),
+    };
     Ok(done(&flags.answer, &name, facts, text))
 }
 
@@ -363,7 +385,7 @@ pub fn load(flags: &LoadFlags) -> Result<u8> {
     if flags.of_session || flags.foreground {
         let output = flags.output.as_deref().map(absolute).transpose()?;
         let plan = Plan { output: output.or(plan.output.clone()), ..plan };
-        let kept = Kept { plan, group: None };
+        let kept = Kept::new(plan, None);
         if flags.foreground {
             return serve(&flags.name, kept.beside());
         }

@@ -13,7 +13,7 @@ use crate::killed;
 use crate::messages::{Message, Weight};
 use crate::sessions::statuses;
 use crate::talk;
-use crate::units::{clean, counted, size, time};
+use crate::units::{clean, count, counted, size, time};
 
 /// Of one session, or of all; 1 if there is none.
 pub fn run(flags: &StatusFlags) -> Result<u8> {
@@ -123,6 +123,7 @@ fn details(facts: &Facts) -> String {
             let _ = writeln!(out, "\ntracked {}: {some}", clean(kind));
         }
     }
+    out.push_str(&parts(facts));
     let triggers = crate::triggers::lines(facts);
     if !triggers.is_empty() {
         let _ = write!(out, "\ntriggers:\n{triggers}");
@@ -139,6 +140,39 @@ fn details(facts: &Facts) -> String {
     }
     if number(facts, "nr_not_reached") > nr_shown {
         let _ = writeln!(out, "  and {} more", number(facts, "nr_not_reached") - nr_shown);
+    }
+    out
+}
+
+/// Of a trace that was rotated.
+fn parts(facts: &Facts) -> String {
+    let mut out = String::new();
+    let Some(parts) = facts.get("parts").and_then(Value::as_object) else { return out };
+    let (complete, removed) = (number(parts, "complete"), number(parts, "removed"));
+    let _ = write!(out, "\nparts: {} complete", count(complete));
+    if removed > 0 {
+        let _ = write!(
+            out,
+            ", {} removed with {}",
+            count(removed),
+            counted(number(parts, "removed_records"), "record")
+        );
+        if let unknown @ 1.. = number(parts, "removed_unknown") {
+            let _ = write!(out, " and those of {} of before", counted(unknown, "part"));
+        }
+    }
+    out.push('\n');
+    let present = parts.get("present").and_then(Value::as_object);
+    let present = present.map(|part| (part, ", being written"));
+    for (part, state) in objects(parts, "last").map(|part| (part, "")).chain(present) {
+        let records = match part.get("records").and_then(Value::as_u64) {
+            Some(records) => format!("  {}", counted(records, "record")),
+            None => String::new(),
+        };
+        let _ = writeln!(out, "  {}{records}{state}", clean(text(part, "folder")));
+    }
+    if !text(parts, "error").is_empty() {
+        let _ = writeln!(out, "  last error: {}", clean(text(parts, "error")));
     }
     out
 }
@@ -166,6 +200,11 @@ mod tests {
                 { "layer": "kernel", "channel": "big", "enabled": false, "events": [] },
             ],
             "tracked": { "pids": [1, 2], "uids": null, "names": [] },
+            "parts": {
+                "present": { "number": 9, "folder": "/d/0009-x", "records": 7 }, "complete": 2,
+                "last": [{ "number": 7, "folder": "/d/0007-x" }, { "number": 8, "folder": "/d/0008-\u{1b}", "records": 1 }],
+                "removed": 6, "removed_records": 1000, "removed_unknown": 1, "error": "why",
+            },
             "not_reached": [{ "pid": 9, "name": "n", "reason": "why" }],
             "nr_not_reached": 3,
         });
@@ -183,6 +222,11 @@ mod tests {
             "  d:*                              disabled",
             "tracked pids: 1, 2",
             "tracked names: none",
+            "parts: 2 complete, 6 removed with 1,000 records and those of 1 part of before",
+            "  /d/0007-x",
+            "  /d/0008-\\u{1b}  1 record",
+            "  /d/0009-x  7 records, being written",
+            "  last error: why",
             "not reached:",
             "  n (9): why",
             "  and 2 more",

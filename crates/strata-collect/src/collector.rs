@@ -2,8 +2,9 @@
 
 use crate::error::Error;
 use crate::kinds::Kinds;
-use crate::sink::{Body, Sink};
-use crate::stats::{discarded_of, StreamStats};
+use crate::sink::{Body, Sink, Written};
+use crate::stats::StreamStats;
+use crate::streams::Streams;
 use crate::track::{Plan, Track};
 use std::time::Duration;
 use std::{fmt, thread};
@@ -57,15 +58,11 @@ impl fmt::Debug for Classes {
 #[derive(Debug)]
 pub struct Collector {
     sink: Box<dyn Sink>,
-    channel: Channel,
     identity: Identity,
-    streams: Vec<Track>,
+    streams: Streams,
     described: bool,
     classes: Option<Classes>,
     kinds: Option<Kinds>,
-    /// See [`Collector::add_discarded`].
-    not_run: u64,
-    given_up: bool,
     /// See [`Collector::span_from`].
     span: Option<(u64, u64)>,
 }
@@ -80,21 +77,13 @@ impl Collector {
     /// A collector of `channel` into `sink`. Nothing is read or written yet.
     #[must_use]
     pub fn new(sink: Box<dyn Sink>, channel: Channel, identity: Identity) -> Self {
-        let outside = channel.publish() == Publish::ByCommit;
-        let stream = |cpu| Track::new(cpu, channel.subbuf_bytes(), outside);
-        let streams = (0..channel.nr_streams()).map(stream).collect();
-        Self {
-            sink,
-            channel,
-            identity,
-            streams,
-            described: false,
-            classes: None,
-            kinds: None,
-            not_run: 0,
-            given_up: false,
-            span: None,
-        }
+        Self::of(sink, Streams::new(channel), identity)
+    }
+
+    /// The same, of streams that others may have read up to a place: it goes on there.
+    #[must_use]
+    pub fn of(sink: Box<dyn Sink>, streams: Streams, identity: Identity) -> Self {
+        Self { sink, identity, streams, described: false, classes: None, kinds: None, span: None }
     }
 
     /// Where the trace goes.
@@ -102,10 +91,14 @@ impl Collector {
         &mut *self.sink
     }
 
-    /// Lets go of the channel, and keeps the sink.
+    /// The trace, to which nothing comes any more, and the streams, of which the rest may go to another one.
     #[must_use]
-    pub fn into_sink(self) -> Box<dyn Sink> {
-        self.sink
+    pub fn into_parts(self) -> (Written, Streams) {
+        let Self { sink, mut streams, .. } = self;
+        let mut counts = streams.counts_of_trace();
+        counts.metadata_bytes = sink.metadata_bytes();
+        streams.cut();
+        (Written { sink, counts }, streams)
     }
 
     /// Has every stream that gets a packet span the whole recording, from here to [`Collector::finish`], by an
@@ -113,7 +106,7 @@ impl Collector {
     /// all streams span. Must have happened before the first packet is written.
     pub fn span_from(&mut self, begin: u64) {
         self.span = Some((begin, begin));
-        self.streams.iter_mut().for_each(|track| track.span_from(begin));
+        self.streams.tracks.iter_mut().for_each(|track| track.span_from(begin));
     }
 
     /// Goes on with streams whose records another trace has up to now: of each, how many of those that were discarded it
@@ -160,27 +153,23 @@ impl Collector {
         self.classes = Some(Classes(Box::new(classes)));
     }
 
-    /// Counts `n` records more that the kernel itself kept from being written: a program of theirs was
-    /// running on that CPU already. The kernel knows how many for all CPUs together, so they are the first
-    /// stream's, and [`Collector::finish`] says them in its file.
+    /// See [`Streams::add_discarded`]; [`Collector::finish`] says them in the first stream's file.
     pub fn add_discarded(&mut self, n: u64) {
-        self.not_run = self.not_run.saturating_add(n);
+        self.streams.add_discarded(n);
     }
 
-    /// What of [`Collector::add_discarded`] is this stream's.
-    fn not_run(&self, stream: u32) -> u64 {
-        match stream {
-            0 => self.not_run,
-            _ => 0,
-        }
+    /// What is read.
+    pub fn streams(&mut self) -> &mut Streams {
+        &mut self.streams
     }
 
     /// Whether a stream has a whole packet to read.
     #[must_use]
     pub fn readable(&mut self) -> bool {
         let ready = |poll| matches!(poll, Poll::Readable | Poll::Urgent);
-        (0..self.channel.nr_streams())
-            .any(|i| self.channel.stream(i).is_ok_and(|stream| ready(stream.poll())))
+        let channel = &mut self.streams.channel;
+        (0..channel.nr_streams())
+            .any(|i| channel.stream(i).is_ok_and(|stream| ready(stream.poll())))
     }
 
     /// Writes what the streams have delivered: at most twice as many packets of each as it has
@@ -193,7 +182,7 @@ impl Collector {
     /// The first stream's that failed; the others are not tried.
     pub fn poll(&mut self, describe: &mut dyn FnMut() -> Option<String>) -> Result<u64, Error> {
         let mut packets = 0;
-        for stream in 0..self.channel.nr_streams() {
+        for stream in 0..self.streams.channel.nr_streams() {
             packets += self.poll_stream(stream, describe)?;
         }
         Ok(packets)
@@ -207,11 +196,11 @@ impl Collector {
         describe: &mut dyn FnMut() -> Option<String>,
         act: impl FnOnce(&mut Stream<'_>, &mut Writer<'_>) -> Result<(), Error>,
     ) -> Result<u64, Error> {
-        let track = &mut self.streams[number as usize];
-        let mut stream = match self.channel.stream(number) {
+        let track = &mut self.streams.tracks[number as usize];
+        let mut stream = match self.streams.channel.stream(number) {
             Ok(stream) => stream,
             Err(e) => {
-                if track.stats.damaged == 0 {
+                if track.all().damaged == 0 {
                     track.damaged(e.to_string());
                 }
                 return Ok(0);
@@ -238,7 +227,7 @@ impl Collector {
         number: u32,
         describe: &mut dyn FnMut() -> Option<String>,
     ) -> Result<u64, Error> {
-        let limit = u64::from(self.channel.nr_subbufs()) * 2;
+        let limit = u64::from(self.streams.channel.nr_subbufs()) * 2;
         self.on_stream(number, describe, |stream, writer| {
             for _ in 0..limit {
                 match stream.next() {
@@ -260,14 +249,14 @@ impl Collector {
     /// As [`Collector::poll`].
     pub fn flush(&mut self, describe: &mut dyn FnMut() -> Option<String>) -> Result<u64, Error> {
         let mut packets = 0;
-        match self.channel.publish() {
+        match self.streams.channel.publish() {
             Publish::ByCommit => {
                 self.flush_outside();
                 packets += self.poll(describe)?;
             }
             Publish::ByPosition => {
                 let mut buffer = Vec::new();
-                for stream in 0..self.channel.nr_streams() {
+                for stream in 0..self.streams.channel.nr_streams() {
                     packets += self.poll_stream(stream, describe)?;
                     packets += self.cut(stream, &mut buffer, describe)?;
                 }
@@ -278,8 +267,8 @@ impl Collector {
 
     /// By commit: has the sub-buffers being filled delivered.
     fn flush_outside(&mut self) {
-        for i in 0..self.channel.nr_streams() {
-            if let Ok(mut stream) = self.channel.stream(i) {
+        for i in 0..self.streams.channel.nr_streams() {
+            if let Ok(mut stream) = self.streams.channel.stream(i) {
                 if stream.backlog() > 0 {
                     // Its producer was quicker: the next flush will do.
                     let _ = stream.flush();
@@ -330,8 +319,8 @@ impl Collector {
         if producer == Producer::Alive {
             self.finish_alive(describe)?;
         }
-        for stream in 0..self.channel.nr_streams() {
-            if producer == Producer::Dead || self.backlog(stream) > 0 {
+        for stream in 0..self.streams.channel.nr_streams() {
+            if producer == Producer::Dead || self.streams.backlog(stream) > 0 {
                 self.rest(stream, describe)?;
             }
             self.sign_off(stream, describe)?;
@@ -340,27 +329,38 @@ impl Collector {
         self.sink.check()
     }
 
+    /// Completes the trace while producers go on: writes everything that was published, and says in each file how many
+    /// records were discarded until now. What comes next is of another trace: [`Collector::into_parts`].
+    ///
+    /// # Errors
+    /// As [`Collector::poll`].
+    pub fn complete(&mut self, describe: &mut dyn FnMut() -> Option<String>) -> Result<(), Error> {
+        self.flush(describe)?;
+        // What says that the files end now has no record: of one that was begun before, the rest is still to come.
+        let times: Vec<_> = self.streams.tracks.iter().map(Track::last_times).collect();
+        let done = (0..self.streams.channel.nr_streams())
+            .try_for_each(|stream| self.sign_off(stream, describe))
+            .and_then(|()| self.span_to_end(describe));
+        let tracks = self.streams.tracks.iter_mut();
+        tracks.zip(times).for_each(|(track, times)| track.set_last_times(times));
+        done
+    }
+
     /// Last packets end with the recording, if streams are to span it.
     fn span_to_end(&mut self, describe: &mut dyn FnMut() -> Option<String>) -> Result<(), Error> {
         let Some((begin, _)) = self.span else { return Ok(()) };
-        let end = self.streams.iter().map(Track::end).fold(now_ns(), u64::max);
+        let end = self.streams.tracks.iter().map(Track::end).fold(now_ns(), u64::max);
         self.span = Some((begin, end));
-        for stream in 0..self.channel.nr_streams() {
+        for stream in 0..self.streams.channel.nr_streams() {
             self.on_stream(stream, describe, |_, writer| writer.end_at(end))?;
         }
         Ok(())
     }
 
-    /// Backlog of a stream without what was cut of it.
-    fn backlog(&mut self, number: u32) -> u64 {
-        let track = &self.streams[number as usize];
-        self.channel.stream(number).map_or(0, |s| s.backlog()).saturating_sub(track.cut_bytes())
-    }
-
     fn finish_alive(&mut self, describe: &mut dyn FnMut() -> Option<String>) -> Result<(), Error> {
         for _ in 0..PATIENCE.0 {
             self.flush(describe)?;
-            if (0..self.channel.nr_streams()).all(|i| self.backlog(i) == 0) {
+            if (0..self.streams.channel.nr_streams()).all(|i| self.streams.backlog(i) == 0) {
                 break;
             }
             thread::sleep(PATIENCE.1);
@@ -374,7 +374,7 @@ impl Collector {
         number: u32,
         describe: &mut dyn FnMut() -> Option<String>,
     ) -> Result<(), Error> {
-        let limit = self.channel.nr_subbufs() + 1;
+        let limit = self.streams.channel.nr_subbufs() + 1;
         let rest = |stream: &mut Stream<'_>, writer: &mut Writer<'_>| {
             let mut unpublished_bytes = 0u64;
             for _ in 0..limit {
@@ -412,7 +412,7 @@ impl Collector {
         number: u32,
         describe: &mut dyn FnMut() -> Option<String>,
     ) -> Result<(), Error> {
-        let not_run = self.not_run(number);
+        let not_run = self.streams.not_run(number);
         self.on_stream(number, describe, |stream, writer| {
             let counters = stream.counters();
             writer.track.finished(&counters);
@@ -434,39 +434,19 @@ impl Collector {
     /// Instead of [`Collector::finish`], where it or what came before has failed for good: what the streams
     /// hold counts as discarded. Their producers must write no more.
     pub fn give_up(&mut self) {
-        self.given_up = true;
+        self.streams.give_up();
     }
 
     /// What became of each stream's records, so far; streams that were never used are left out.
     #[must_use]
     pub fn stats(&mut self) -> Vec<StreamStats> {
-        let mut all = Vec::new();
-        let held_bytes_max =
-            (u64::from(self.channel.nr_subbufs()) + 1).saturating_mul(self.channel.subbuf_bytes());
-        for track in &self.streams {
-            let mut stats = track.stats.clone();
-            stats.discarded.not_run = self.not_run(stats.cpu);
-            stats.told = track.discarded();
-            if let Ok(stream) = self.channel.stream(stats.cpu) {
-                let counters = stream.counters();
-                stats.discarded.add(&discarded_of(&counters));
-                if self.given_up {
-                    stats.discarded.unwritten = track.unwritten(&counters, held_bytes_max);
-                }
-                stats.overwritten = track.overwritten(&counters);
-                stats.overwritten_packets = counters.overwritten_packets;
-            }
-            if stats != (StreamStats { cpu: stats.cpu, ..StreamStats::default() }) {
-                all.push(stats);
-            }
-        }
-        all
+        self.streams.stats()
     }
 
     /// Whether the oldest packets are overwritten when all sub-buffers are full.
     #[must_use]
     pub fn overwrites(&self) -> bool {
-        self.channel.loss_mode() == LossMode::Overwrite
+        self.streams.channel.loss_mode() == LossMode::Overwrite
     }
 }
 
@@ -675,7 +655,7 @@ impl Writer<'_> {
     }
 
     /// Before a packet that begins at `begin` and says `discarded`. Readers compare that with the packet
-    /// before: in front of the first one, there is an empty packet that says 0. Likewise where the stream is to
+    /// before: in front of the first one, there is an empty packet that counts 0. Likewise where the stream is to
     /// span what was before: the packet itself may not begin earlier, for its records' times are short.
     fn open(&mut self, begin: u64, discarded: u64) -> Result<(), Error> {
         if !*self.described {
@@ -684,7 +664,8 @@ impl Writer<'_> {
         let from = self.track.spans_from();
         let discarded = self.track.counted(discarded);
         if self.track.stats.packets == 0 && (discarded > 0 || from.is_some()) {
-            self.empty(from.map_or(begin, |from| from.min(begin)), begin, 0)?;
+            let before = self.track.before();
+            self.empty(from.map_or(begin, |from| from.min(begin)), begin, before)?;
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Where the traces of a session go: a folder for each is one output, a snapshot is another.
 
+use strata_model::Counts;
+
 use crate::error::Error;
 use crate::sink::Sink;
 
@@ -14,4 +16,12 @@ pub trait Output: Send {
 
     /// Takes a layer's trace away, in which is nothing.
     fn remove(&mut self, layer: &str, sink: Box<dyn Sink>);
+
+    /// Is this trace among those that are written to now? Where an output is rotated, traces of before are not.
+    fn is_present(&self, _sink: &dyn Sink) -> bool {
+        true
+    }
+
+    /// This trace is complete, and so much is in it: of its channel, and besides.
+    fn ended(&mut self, _sink: &dyn Sink, _counts: &Counts, _besides: &Counts) {}
 }

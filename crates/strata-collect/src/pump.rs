@@ -12,10 +12,11 @@ use strata_ring::Channel;
 use crate::collector::Collector;
 use crate::error::Error;
 use crate::output::Output;
-use crate::sink::Sink;
+use crate::sink::Written;
 use crate::snapshot::{self, Held, Span};
-use crate::source::{Monitor, Opened, Source};
-use crate::stats::{counts_of, unwritten_of};
+use crate::source::{Finish, Monitor, Opened, Source};
+use crate::stats::counts_of;
+use crate::streams::Streams;
 
 /// Pause after a round that found packets. Long enough for a producer at full speed to fill a part of a
 /// sub-buffer, short enough to be back before it has filled them all.
@@ -31,6 +32,9 @@ pub enum Order<S> {
     Take(Arrival<S>),
     /// Make traces in this output for what is held, and hand over what is to be written to them.
     Snapshot(Arc<Mutex<dyn Output>>, Span, Sender<Result<Vec<Held>, Error>>),
+    /// Write what is published. Complete the traces that this output does not write to any more, and go on in others;
+    /// hand over what is still to be done with them.
+    Rotate(Arc<Mutex<dyn Output>>, Sender<Vec<Finish>>),
 }
 
 /// What becomes of packets.
@@ -62,8 +66,8 @@ pub struct Arrival<S> {
 /// Where the packets of a source go.
 #[derive(Debug)]
 enum Place {
-    /// Nothing was recorded yet: there is no trace.
-    Idle(Channel),
+    /// Nothing was recorded yet, or since the last trace was completed: there is no trace.
+    Idle(Box<Streams>),
     /// There is one.
     Open(Box<Collector>),
     /// No more.
@@ -80,6 +84,8 @@ struct Pumped<S> {
     has_not_run: bool,
     /// Nothing is written of it but snapshots.
     is_held: bool,
+    /// Of traces that are complete \[byte\].
+    metadata_bytes: u64,
     last: Counts,
 }
 
@@ -175,7 +181,39 @@ impl<'a, S: Source> Pump<'a, S> {
                 // Who asked may have gone.
                 let _ = reply.send(held.collect());
             }
+            Order::Rotate(output, reply) => {
+                // Who asked may have gone: what is to be done with a trace is done all the same.
+                if let Err(left) = reply.send(self.rotate(&output)) {
+                    left.0.into_iter().for_each(|finish| finish());
+                }
+            }
         }
+    }
+
+    /// What cannot be completed stays where it is, and is told as any other failure to write.
+    fn rotate(&mut self, output: &Mutex<dyn Output>) -> Vec<Finish> {
+        let mut all = Vec::new();
+        self.each(0, Pumped::flush);
+        for pumped in &mut self.sources {
+            if self.monitor.has_failed() {
+                break;
+            }
+            let done = match pumped.cut(output) {
+                Ok(None) => Ok(()),
+                Ok(Some(finish)) => {
+                    all.push(finish);
+                    match pumped.source.begins_at_once() {
+                        true => pumped.open(),
+                        false => Ok(()),
+                    }
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = done {
+                failed(self.monitor, pumped, &error);
+            }
+        }
+        all
     }
 
     fn add(&mut self, arrival: Arrival<S>) {
@@ -306,8 +344,9 @@ fn failed<S: Source>(monitor: &dyn Monitor, pumped: &mut Pumped<S>, error: &Erro
 impl<S: Source> Pumped<S> {
     fn new(Arrival { source, channel }: Arrival<S>) -> Pumped<S> {
         let streams = channel.nr_streams();
-        let (output, last) = (Place::Idle(channel), Counts::default());
-        Pumped { source, output, streams, has_not_run: false, is_held: false, last }
+        let (output, last) = (Place::Idle(Box::new(Streams::new(channel))), Counts::default());
+        let (has_not_run, is_held, metadata_bytes) = (false, false, 0);
+        Pumped { source, output, streams, has_not_run, is_held, metadata_bytes, last }
     }
 
     /// Takes whole packets. Returns how many.
@@ -339,21 +378,64 @@ impl<S: Source> Pumped<S> {
         }
     }
 
-    /// Counts what no program ran for, once.
-    fn count_not_run(&mut self) {
-        if let Place::Open(collector) = &mut self.output {
-            if !std::mem::replace(&mut self.has_not_run, true) {
-                collector.add_discarded(self.source.not_run());
+    /// Completes its trace, if the output writes to another one by now. What is left to do with it.
+    fn cut(&mut self, output: &Mutex<dyn Output>) -> Result<Option<Finish>, Error> {
+        let Place::Open(collector) = &mut self.output else { return Ok(None) };
+        if output.lock().unwrap_or_else(PoisonError::into_inner).is_present(collector.sink()) {
+            return Ok(None);
+        }
+        let source = &mut self.source;
+        collector.complete(&mut || source.describe())?;
+        source.finished(collector)?;
+        let Some(trace) = self.leave() else { return Ok(None) };
+        Ok(Some(self.source.cut(trace)))
+    }
+
+    /// Lets go of the trace, if there is one. The streams stay.
+    fn leave(&mut self) -> Option<Written> {
+        match std::mem::replace(&mut self.output, Place::Closed) {
+            Place::Open(collector) => {
+                let (trace, streams) = collector.into_parts();
+                self.metadata_bytes =
+                    self.metadata_bytes.saturating_add(trace.counts.metadata_bytes);
+                self.output = Place::Idle(Box::new(streams));
+                Some(trace)
             }
+            other => {
+                self.output = other;
+                None
+            }
+        }
+    }
+
+    fn streams(&mut self) -> Option<&mut Streams> {
+        match &mut self.output {
+            Place::Open(collector) => Some(collector.streams()),
+            Place::Idle(streams) => Some(streams),
+            Place::Closed => None,
+        }
+    }
+
+    /// Counts what no program ran for, once: as soon as there is anything else to count.
+    fn count_not_run(&mut self) {
+        let not_run = self.source.not_run();
+        let is_idle = matches!(&self.output, Place::Idle(streams) if !streams.has_traces());
+        if self.has_not_run || is_idle {
+            return;
+        }
+        self.has_not_run = true;
+        if let Some(streams) = self.streams() {
+            streams.add_discarded(not_run);
         }
     }
 
     /// Makes a trace of its own for what it holds; `None`: that is nothing.
     fn snapshot(&mut self, output: &Mutex<dyn Output>, span: Span) -> Result<Option<Held>, Error> {
-        let Place::Idle(channel) = &mut self.output else { return Ok(None) };
-        if !self.is_held || !has_something(channel) {
+        let Place::Idle(streams) = &mut self.output else { return Ok(None) };
+        if !self.is_held || !streams.has_something() {
             return Ok(None);
         }
+        let channel = &mut streams.channel;
         let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
         let of_channel = |source| Error::Ring { path: "snapshot".into(), source };
         let mut view = channel.view().map_err(of_channel)?;
@@ -369,8 +451,8 @@ impl<S: Source> Pumped<S> {
         &mut self,
         work: impl FnOnce(&mut Collector, &mut dyn FnMut() -> Option<String>) -> Result<u64, Error>,
     ) -> Result<u64, Error> {
-        if let Place::Idle(channel) = &mut self.output {
-            if !has_something(channel) {
+        if let Place::Idle(streams) = &mut self.output {
+            if !streams.has_something() {
                 return Ok(0);
             }
             self.open()?;
@@ -382,11 +464,11 @@ impl<S: Source> Pumped<S> {
 
     fn open(&mut self) -> Result<(), Error> {
         let opened = self.source.open()?;
-        let Place::Idle(channel) = std::mem::replace(&mut self.output, Place::Closed) else {
+        let Place::Idle(streams) = std::mem::replace(&mut self.output, Place::Closed) else {
             return Ok(());
         };
         let Opened { sink, identity, classes, kinds, span_from, .. } = opened;
-        let mut collector = Box::new(Collector::new(sink, channel, identity));
+        let mut collector = Box::new(Collector::of(sink, *streams, identity));
         collector.set_classes(classes);
         if let Some(begin) = span_from {
             collector.span_from(begin);
@@ -407,40 +489,35 @@ impl<S: Source> Pumped<S> {
 
     /// What was recorded until now.
     fn counts(&mut self) -> Counts {
-        match &mut self.output {
-            Place::Open(collector) => self.last = counts_of(&collector.stats(), self.streams),
-            Place::Idle(channel) if self.is_held => self.last = snapshot::held(channel),
-            Place::Idle(_) | Place::Closed => {}
-        }
+        let is_held = self.is_held;
+        let found = match &mut self.output {
+            Place::Open(collector) => Some(counts_of(&collector.stats(), self.streams)),
+            Place::Idle(streams) if is_held => Some(snapshot::held(&mut streams.channel)),
+            Place::Idle(streams) if streams.has_traces() => {
+                Some(counts_of(&streams.stats(), self.streams))
+            }
+            Place::Idle(_) | Place::Closed => None,
+        };
+        self.last = found.unwrap_or(self.last);
         self.last
     }
 
     /// Lets go of the source. `is_left`: what its streams hold is written nowhere, and counted.
     fn close(mut self, is_left: bool) -> Counts {
         self.count_not_run();
-        match &mut self.output {
-            Place::Open(collector) if is_left => collector.give_up(),
-            Place::Idle(channel) if is_left => {
-                self.last = unwritten_of(channel);
-                self.last.discarded.not_run = self.source.not_run();
+        let not_run = if self.has_not_run { 0 } else { self.source.not_run() };
+        let nr_streams = self.streams;
+        let mut counts = match (is_left, self.streams()) {
+            (true, Some(streams)) => {
+                streams.add_discarded(not_run);
+                streams.give_up();
+                counts_of(&streams.stats(), nr_streams)
             }
-            _ => {}
-        }
-        let mut counts = self.counts();
-        let sink: Option<Box<dyn Sink>> = match std::mem::replace(&mut self.output, Place::Closed) {
-            Place::Open(collector) => Some(collector.into_sink()),
-            Place::Idle(_) | Place::Closed => None,
+            _ => self.counts(),
         };
-        counts.metadata_bytes = sink.as_ref().map_or(0, |sink| sink.metadata_bytes());
-        self.source.close(counts, sink)
+        let trace = self.leave();
+        counts.metadata_bytes = self.metadata_bytes;
+        self.output = Place::Closed;
+        self.source.close(counts, trace)
     }
-}
-
-/// Was anything recorded, or discarded?
-fn has_something(channel: &mut Channel) -> bool {
-    (0..channel.nr_streams()).any(|number| match channel.stream(number) {
-        Ok(stream) => stream.backlog() > 0 || stream.counters().discarded() > 0,
-        // The collector says what is wrong with it.
-        Err(_) => true,
-    })
 }

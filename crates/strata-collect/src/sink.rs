@@ -7,6 +7,7 @@ use std::path::Path;
 
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::packet::Header;
+use strata_model::Counts;
 use strata_ring::Packet;
 
 use crate::error::Error;
@@ -33,6 +34,15 @@ impl Body<'_> {
             Body::Packet(packet, from) => packet.write_to(file, at, header, *from),
         }
     }
+}
+
+/// A trace to which nothing comes any more, and what is in it.
+#[derive(Debug)]
+pub struct Written {
+    /// To be ended.
+    pub sink: Box<dyn Sink>,
+    /// What was discarded is not in it: that is told of a source's traces together.
+    pub counts: Counts,
 }
 
 /// Takes one trace. Streams are told apart by the number of their CPU; the packets of one are appended in their

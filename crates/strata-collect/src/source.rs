@@ -6,13 +6,16 @@ use crate::collector::{Collector, Identity, Producer};
 use crate::error::Error;
 use crate::kinds::Kinds;
 use crate::output::Output;
-use crate::sink::Sink;
+use crate::sink::{Sink, Written};
 
 /// Tells the event record classes of a stream; see [`Collector::set_classes`].
 pub type Classes = Box<dyn FnMut() -> Option<StreamClass> + Send>;
 
 /// Tells new metadata, if they are not what they were; from any thread.
 pub type Grown = Box<dyn FnMut() -> Option<String> + Send>;
+
+/// What is still to be done with a trace that is complete, by whoever has the time.
+pub type Finish = Box<dyn FnOnce() + Send>;
 
 /// A trace that can be written to.
 pub struct Opened {
@@ -39,7 +42,8 @@ pub trait Source: Send {
         false
     }
 
-    /// Makes its trace. After an error it is asked again when there is something to write.
+    /// Makes its trace; behind [`Source::cut`] another one. After an error it is asked again when there is something to
+    /// write.
     ///
     /// # Errors
     /// What the system says.
@@ -102,9 +106,12 @@ pub trait Source: Send {
     /// Its memory cannot be read any more, for this reason.
     fn give_up(&mut self, error: &Error);
 
-    /// The end: `counts` were recorded, into `sink` if there was anything. The channel is unmapped. Returns
-    /// the counts as they are to be reported.
-    fn close(self, counts: Counts, sink: Option<Box<dyn Sink>>) -> Counts;
+    /// This trace is complete, and the source goes on: what is recorded next is of another one.
+    fn cut(&mut self, trace: Written) -> Finish;
+
+    /// The end: `counts` were recorded in all, the last of it into `trace` if there was anything since the last
+    /// [`Source::cut`]. The channel is unmapped. Returns the counts as they are to be reported.
+    fn close(self, counts: Counts, trace: Option<Written>) -> Counts;
 }
 
 /// Whom a pump works for.

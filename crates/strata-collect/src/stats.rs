@@ -1,7 +1,7 @@
 //! What became of a stream's records.
 
 use strata_model::{Counts, Discarded};
-use strata_ring::{Channel, Counters};
+use strata_ring::Counters;
 
 /// One stream, or with [`StreamStats::add`] several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,22 +103,6 @@ pub fn counts_of(stats: &[StreamStats], streams: u32) -> Counts {
         unpublished_bytes: sum.unpublished_bytes,
         unread_records: sum.unread_records,
     }
-}
-
-/// What is in a channel of which nothing is written any more: what was discarded, and what it holds.
-#[must_use]
-pub fn unwritten_of(channel: &mut Channel) -> Counts {
-    let mut counts = Counts { streams: channel.nr_streams(), ..Counts::default() };
-    for number in 0..channel.nr_streams() {
-        let Ok(stream) = channel.stream(number) else { continue };
-        let of = stream.counters();
-        let unwritten = of.written.saturating_sub(of.overwritten_records);
-        let discarded = Discarded { unwritten, ..discarded_of(&of) };
-        let streams_discarding = u32::from(discarded.total() > 0);
-        let overwritten = of.overwritten_records;
-        counts.add(&Counts { discarded, overwritten, streams_discarding, ..Counts::default() });
-    }
-    counts
 }
 
 #[cfg(test)]

@@ -88,8 +88,11 @@ pub(crate) struct Track {
     from: Option<u64>,
     /// See [`Track::of_snapshot`].
     is_of_snapshot: bool,
-    /// What was discarded before a snapshot's first packet, or is told by the trace before this one.
+    /// What was discarded before a snapshot's first packet, or is told by traces that are behind, of this session or of
+    /// the one before.
     before: u64,
+    /// What is in traces that are behind: see [`Track::cut`].
+    behind: StreamStats,
 }
 
 impl Track {
@@ -113,6 +116,36 @@ impl Track {
         if self.is_of_snapshot && self.stats.packets == 0 {
             self.before = plan.discarded;
         }
+    }
+
+    /// The trace is complete: what comes next is of another one, whose packets count from 0.
+    pub(crate) fn cut(&mut self) {
+        let new = StreamStats { cpu: self.stats.cpu, ..StreamStats::default() };
+        self.behind.add(&std::mem::replace(&mut self.stats, new));
+        self.before = self.discarded;
+        self.from = None;
+    }
+
+    /// What is in this trace and in those that are behind.
+    pub(crate) fn all(&self) -> StreamStats {
+        let mut all = self.stats.clone();
+        all.add(&self.behind);
+        all
+    }
+
+    /// When its last packet begins and ends \[ns\].
+    pub(crate) fn last_times(&self) -> (u64, u64) {
+        (self.begin, self.end)
+    }
+
+    /// Packets that come next may begin earlier than what was written last says of its end.
+    pub(crate) fn set_last_times(&mut self, (begin, end): (u64, u64)) {
+        (self.begin, self.end) = (begin, end);
+    }
+
+    /// What of the discarded is none of this trace's.
+    pub(crate) fn before(&self) -> u64 {
+        self.before
     }
 
     /// Of so many discarded since the stream was made, those that the trace is to count.
@@ -169,24 +202,26 @@ impl Track {
 
     /// Neither in the file nor overwritten, of at most so many bytes.
     pub(crate) fn unwritten(&self, counters: &Counters, held_bytes_max: u64) -> u64 {
-        // Of a packet in the file that nobody could count, it is not known.
-        if self.stats.uncounted_packets > 0 {
+        let all = self.all();
+        // Of a packet in a file that nobody could count, it is not known.
+        if all.uncounted_packets > 0 {
             return 0;
         }
         counters
             .written
             .saturating_sub(self.overwritten(counters))
-            .saturating_sub(self.stats.records)
-            .saturating_sub(self.stats.unread_records)
+            .saturating_sub(all.records)
+            .saturating_sub(all.unread_records)
             .min(held_bytes_max / RECORD_BYTES_MIN)
     }
 
     /// Everything that can be read is in the file: what else was written is behind holes.
     pub(crate) fn finished(&mut self, counters: &Counters) {
+        let all = self.all();
         let stats = &mut self.stats;
-        if stats.unpublished_bytes > 0 && stats.uncounted_packets == 0 {
+        if stats.unpublished_bytes > 0 && all.uncounted_packets == 0 {
             let overwritten = counters.overwritten_records.saturating_sub(self.kept);
-            let unread = counters.written.saturating_sub(overwritten).saturating_sub(stats.records);
+            let unread = counters.written.saturating_sub(overwritten).saturating_sub(all.records);
             stats.unread_records = unread.min(stats.unpublished_bytes / RECORD_BYTES_MIN);
         }
     }

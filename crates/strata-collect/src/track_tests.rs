@@ -192,3 +192,25 @@ fn loss_of_a_packet_that_was_cut_counts_what_was_not_written_of_it() {
     assert_eq!(plan.discarded, 90);
     assert_eq!(t.overwritten(&overwritten(100)), 90);
 }
+
+#[test]
+fn cut_of_a_stream_goes_on_where_it_was_and_counts_from_there() {
+    let mut t = track();
+    let counted = |mut info: Info, discarded| {
+        info.discarded = discarded;
+        info
+    };
+    whole(&mut t, &counted(info(0, 1200, 100, 200), 5));
+    part(&mut t, &counted(info(4096, 120, 300, 350), 7));
+    t.cut();
+    assert_eq!((t.stats.records, t.stats.packets, t.all().records), (0, 0, 110));
+    assert_eq!((t.counted(t.discarded()), t.counted(9), t.spans_from()), (0, 2, None));
+    // The rest of what was cut goes to the next trace, and begins where it was cut.
+    let rest = whole(&mut t, &counted(info(4096, 240, 300, 400), 9));
+    assert_eq!((rest.from, rest.body_bytes, rest.begin, rest.end), (120, 120, 350, 400));
+    assert_eq!((t.stats.records, t.all().records, t.all().packets), (10, 120, 3));
+    assert_eq!((t.counted(t.discarded()), t.discarded()), (2, 9));
+    // What was written of both is not in the buffers.
+    let counters = Counters { written: 130, ..Counters::default() };
+    assert_eq!(t.unwritten(&counters, 1 << 20), 10);
+}

@@ -6,5 +6,6 @@ mod killed;
 mod losses;
 mod metadata;
 mod read_back;
+mod rotated;
 mod support;
 mod unfinished;

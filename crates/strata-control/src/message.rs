@@ -21,6 +21,8 @@ pub enum Request {
         /// Of so much time only, up to now.
         last: Option<Duration>,
     },
+    /// Write to a new part of the trace from now on.
+    Rotate,
     /// Record, from now on or again.
     Start,
     /// Record nothing until [`Request::Start`]; a session of `strata record` ends.
@@ -57,8 +59,12 @@ impl Request {
             Request::Change { change } => {
                 object.insert("change".into(), Value::Object(change.clone()));
             }
-            Request::Status | Request::Start | Request::Stop | Request::Destroy | Request::Plan => {
-            }
+            Request::Status
+            | Request::Rotate
+            | Request::Start
+            | Request::Stop
+            | Request::Destroy
+            | Request::Plan => {}
         }
         Value::Object(object).to_string().into_bytes()
     }
@@ -67,6 +73,7 @@ impl Request {
         match self {
             Request::Status => "status",
             Request::Snapshot { .. } => "snapshot",
+            Request::Rotate => "rotate",
             Request::Start => "start",
             Request::Stop => "stop",
             Request::Destroy => "destroy",
@@ -89,6 +96,7 @@ impl Request {
         let object = object(bytes)?;
         let request = match object.get("do").and_then(Value::as_str) {
             Some("status") => Request::Status,
+            Some("rotate") => Request::Rotate,
             Some("start") => Request::Start,
             Some("stop") => Request::Stop,
             Some("destroy") => Request::Destroy,

@@ -35,7 +35,7 @@ use crate::plan::PlanError;
 use crate::privileges::Work;
 use crate::report::{LayerReport, NotReached, USER};
 use crate::source::{ProcessSource, Sources};
-use crate::threads::{ask, joined, spawn, Ask};
+use crate::threads::{ask, cut, joined, spawn, Ask, Cut};
 use crate::tracked::Tracked;
 
 /// Who is recorded.
@@ -279,6 +279,10 @@ impl Layer for Applications {
 
     fn snapshot(&self) -> Ask {
         ask(self.orders.as_ref())
+    }
+
+    fn rotate(&self) -> Cut {
+        cut(self.orders.as_ref())
     }
 
     fn lacks(&self, _: &Wanted) -> Vec<String> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use strata_model::Counts;
 
 use crate::plan::{Change, Plan};
+use crate::rotation::Rotated;
 use crate::snapshot;
 use crate::standing::Look;
 
@@ -23,6 +24,8 @@ pub(crate) enum Asked {
     Pause(Reply<()>),
     /// Record something else.
     Change(Box<Change>, Reply<()>),
+    /// Write to a new part of the trace from now on, and say which one is complete.
+    Rotate(Reply<Rotated>),
     /// Say how it is.
     Look(Reply<Look>),
     /// Say what is recorded.
@@ -38,6 +41,7 @@ impl Asked {
             Asked::Start(reply) | Asked::Pause(reply) | Asked::Change(_, reply) => {
                 reply.send(Err(why)).is_ok()
             }
+            Asked::Rotate(reply) => reply.send(Err(why)).is_ok(),
             Asked::Look(reply) => reply.send(Err(why)).is_ok(),
             Asked::Plan(reply) => reply.send(Err(why)).is_ok(),
         };
@@ -99,6 +103,14 @@ impl Controls {
     /// Why not; it is as it was.
     pub fn change(&self, change: Change) -> Result<(), String> {
         self.ask(|reply| Asked::Change(Box::new(change), reply))
+    }
+
+    /// Has it go on in a new part of the trace. Returns which one is complete by now.
+    ///
+    /// # Errors
+    /// Why not; it goes on as it was.
+    pub fn rotate(&self) -> Result<Rotated, String> {
+        self.ask(Asked::Rotate)
     }
 
     /// How it is.

@@ -1,7 +1,7 @@
 //! Where a trace goes: its folder, and one folder in it for each process.
 
 use std::collections::hash_map::Entry;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::{Access, AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use strata_collect::{begin_mark, end_mark, remove_mark, Directory, Files, Output, Sink};
+use strata_collect::{begin_mark, end_mark, remove_mark, Counts, Directory, Files, Output, Sink};
 use strata_ctf::end_mark::{EndMark, FILE};
 
 use crate::error::{advice, failure_text};
@@ -114,12 +114,14 @@ pub enum FolderError {
 #[derive(Debug)]
 pub struct TraceFolder {
     path: PathBuf,
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     /// Everybody can move its name, or could when it was taken.
     is_in_open_folder: bool,
     /// Where it was made, and its name there.
-    made: Option<(OwnedFd, OsString)>,
+    made: Option<(Arc<OwnedFd>, OsString)>,
     layers: HashMap<String, Directory>,
+    /// The folders that were made in it.
+    names: BTreeSet<String>,
     is_of_snapshot: bool,
 }
 
@@ -180,6 +182,14 @@ impl Output for Below {
     fn remove(&mut self, layer: &str, sink: Box<dyn Sink>) {
         lock(&self.output).remove(&format!("{}/{layer}", self.name), sink);
     }
+
+    fn is_present(&self, sink: &dyn Sink) -> bool {
+        lock(&self.output).is_present(sink)
+    }
+
+    fn ended(&mut self, sink: &dyn Sink, counts: &Counts, besides: &Counts) {
+        lock(&self.output).ended(sink, counts, besides);
+    }
 }
 
 /// What one try to have a folder gives.
@@ -215,6 +225,7 @@ impl TraceFolder {
         };
         for _ in 0..TRIES {
             let above = open_parent(parent.unwrap_or(Path::new("."))).map_err(failed("make it"))?;
+            let above = Arc::new(above);
             let taken = match rustix::fs::mkdirat(&above, name, Mode::RWXU) {
                 Ok(()) => take_new(path, above, name)?,
                 Err(Errno::EXIST) => take(path, open_existing(path, &above, name)?)?,
@@ -245,7 +256,7 @@ impl TraceFolder {
             let above = open_parent(parent).map_err(failed)?;
             let name = path.file_name().unwrap_or_default();
             match rustix::fs::mkdirat(&above, name, Mode::RWXU) {
-                Ok(()) => match take_new(&path, above, name) {
+                Ok(()) => match take_new(&path, Arc::new(above), name) {
                     Ok(Taken::Folder(folder)) => return Ok(folder),
                     Ok(Taken::Removed) | Err(FolderError::InUse { .. }) => {}
                     Err(error) => return Err(error),
@@ -285,6 +296,7 @@ impl TraceFolder {
             Entry::Vacant(entry) => {
                 let layer = OsStr::new(entry.key());
                 make_channel(self.fd.as_fd(), &self.path, entry.key())?;
+                self.names.insert(top(entry.key()).to_owned());
                 let made = Directory::open_or_create_in(self.fd.as_fd(), layer, &below)?;
                 entry.insert(made)
             }
@@ -299,9 +311,10 @@ impl TraceFolder {
     ///
     /// # Errors
     /// What the system says.
-    fn layer(&self, layer: &str) -> Result<Directory, strata_collect::Error> {
+    fn layer(&mut self, layer: &str) -> Result<Directory, strata_collect::Error> {
         let path = self.path.join(layer);
         make_channel(self.fd.as_fd(), &self.path, layer)?;
+        self.names.insert(top(layer).to_owned());
         let made = Directory::create_in(self.fd.as_fd(), OsStr::new(layer), &path)?;
         made.begin()?;
         Ok(made)
@@ -335,6 +348,97 @@ impl TraceFolder {
         })
     }
 
+    /// Makes a folder for a part of the recording, in this one.
+    ///
+    /// # Errors
+    /// [`FolderError`]; of a name that is there [`FolderError::System`].
+    pub(crate) fn part(&self, name: &str) -> Result<TraceFolder, FolderError> {
+        let path = self.path.join(name);
+        match rustix::fs::mkdirat(&self.fd, name, Mode::RWXU) {
+            Ok(()) => match take_new(&path, Arc::clone(&self.fd), OsStr::new(name))? {
+                Taken::Folder(folder) => Ok(folder),
+                Taken::Removed => Err(system(&path, "open it", Errno::NOENT.into())),
+            },
+            Err(error) => Err(system(&path, "make it", error.into())),
+        }
+    }
+
+    /// The folders in it that were made here go to a part of it, under their names.
+    ///
+    /// # Errors
+    /// What the system says. Those that could not be moved are where they were.
+    pub(crate) fn give_to(&mut self, part: &TraceFolder) -> io::Result<()> {
+        self.layers.clear();
+        for name in std::mem::take(&mut self.names) {
+            match rustix::fs::renameat(&self.fd, &*name, &part.fd, &*name) {
+                // It was removed, as a layer's in which nothing was.
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The folder of a recording that was killed, with its parts, whose names are given: it goes on there.
+    ///
+    /// # Errors
+    /// [`FolderError`].
+    pub(crate) fn go_on(path: &Path) -> Result<(TraceFolder, Vec<String>), FolderError> {
+        let failed = |what| move |error: Errno| system(path, what, error.into());
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let name = path.file_name().ok_or(Errno::INVAL).map_err(failed("use it"))?;
+        let above = open_parent(parent.unwrap_or(Path::new(".")));
+        let above = above.map_err(|source| system(path, "open it", source))?;
+        let fd = open_existing(path, &above, name)?;
+        let found = rustix::fs::fstat(&fd).map_err(failed("look at it"))?;
+        if found.st_mode & (libc::S_IWOTH | libc::S_IWGRP) != 0 {
+            let mode = found.st_mode & 0o7777;
+            return Err(FolderError::OpenToAll { path: path.to_owned(), mode });
+        }
+        let names = part_names(&fd).map_err(failed("read it"))?;
+        match taken(path, fd)? {
+            Taken::Folder(folder) => Ok((folder, names)),
+            Taken::Removed => Err(failed("use it")(Errno::NOENT)),
+        }
+    }
+
+    /// A part that was made by the recording before; `None`: it is not this user's.
+    pub(crate) fn part_of_before(&self, name: &str) -> Option<TraceFolder> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty()).ok()?;
+        if rustix::fs::fstat(&fd).ok()?.st_uid != geteuid().as_raw() {
+            return None;
+        }
+        match taken(&self.path.join(name), fd).ok()? {
+            Taken::Folder(folder) => {
+                Some(TraceFolder { made: Some((Arc::clone(&self.fd), name.into())), ..folder })
+            }
+            Taken::Removed => None,
+        }
+    }
+
+    /// Removes it, with what is in it, if its name still leads to it. What anybody else has put there stays.
+    ///
+    /// # Errors
+    /// Why it is still there, or another one in its place.
+    pub(crate) fn remove_all(&self) -> Result<(), String> {
+        if !self.is_named() {
+            return Err("its name leads to something else by now, which stays".to_owned());
+        }
+        self.clear();
+        let Some((above, name)) = &self.made else { return Ok(()) };
+        rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR)
+            .map_err(|error| format!("what is left in it cannot be removed: {error}"))
+    }
+
+    /// Does the name under which it was made still lead to it?
+    fn is_named(&self) -> bool {
+        let Some((above, name)) = &self.made else { return false };
+        let there = rustix::fs::statat(above, name, AtFlags::SYMLINK_NOFOLLOW);
+        let (Ok(there), Ok(ours)) = (there, rustix::fs::fstat(&self.fd)) else { return false };
+        (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+    }
+
     /// Removes what is in it: files and folders of this user. What anybody else has put there stays.
     pub(crate) fn clear(&self) {
         clear(self.fd.as_fd(), DEPTH_MAX);
@@ -346,11 +450,43 @@ impl TraceFolder {
             remove_mark(self.fd.as_fd());
         }
         let Some((above, name)) = &self.made else { return false };
-        let there = rustix::fs::statat(above, name, AtFlags::SYMLINK_NOFOLLOW);
-        let (Ok(there), Ok(ours)) = (there, rustix::fs::fstat(&self.fd)) else { return false };
-        (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
-            && rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR).is_ok()
+        self.is_named() && rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR).is_ok()
     }
+}
+
+/// The name of the folder in the recording's in which a layer's is.
+fn top(layer: &str) -> &str {
+    layer.split_once('/').map_or(layer, |(channel, _)| channel)
+}
+
+/// The number of a part, by its name: `0012-20260131-235959`.
+pub(crate) fn part_number(name: &str) -> Option<u64> {
+    let (number, stamp) = name.split_once('-')?;
+    let (date, time) = stamp.split_once('-')?;
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let has_form = number.len() >= 4 && date.len() == 8 && time.len() == 6;
+    let is_name = has_form && [number, date, time].into_iter().all(is_number);
+    number.parse().ok().filter(|_| is_name)
+}
+
+/// Of the parts that are in a folder, in their order.
+fn part_names(folder: &OwnedFd) -> Result<Vec<String>, Errno> {
+    let mut found = Vec::new();
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        found.extend(part_number(&name).map(|number| (number, name)));
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(_, name)| name).collect())
+}
+
+/// Are there parts of a recording in this folder?
+#[must_use]
+pub fn has_parts(path: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let names = rustix::fs::open(path, flags, Mode::empty()).and_then(|fd| part_names(&fd));
+    names.is_ok_and(|names| !names.is_empty())
 }
 
 /// The folder of a channel, if the layer is one of a channel's.
@@ -404,7 +540,7 @@ fn open_parent(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// The folder that was made a moment ago; it goes again if it cannot be used.
-fn take_new(path: &Path, above: OwnedFd, name: &OsStr) -> Result<Taken, FolderError> {
+fn take_new(path: &Path, above: Arc<OwnedFd>, name: &OsStr) -> Result<Taken, FolderError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let taken = match rustix::fs::openat(&above, name, flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(Taken::Removed),
@@ -466,6 +602,17 @@ fn check_owner(path: &Path, fd: &OwnedFd) -> Result<(), FolderError> {
 
 /// Lock it, and see that it is empty.
 fn take(path: &Path, fd: OwnedFd) -> Result<Taken, FolderError> {
+    let taken = taken(path, fd)?;
+    if let Taken::Folder(TraceFolder { fd, .. }) = &taken {
+        if !is_empty(fd).map_err(|error| system(path, "read it", error.into()))? {
+            return Err(FolderError::NotEmpty { path: path.to_owned() });
+        }
+    }
+    Ok(taken)
+}
+
+/// Lock it, whatever is in it.
+fn taken(path: &Path, fd: OwnedFd) -> Result<Taken, FolderError> {
     let failed = |what| move |error: Errno| system(path, what, error.into());
     // Network file systems may have no lock for folders.
     if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
@@ -473,9 +620,6 @@ fn take(path: &Path, fd: OwnedFd) -> Result<Taken, FolderError> {
     }
     if rustix::fs::fstat(&fd).map_err(failed("look at it"))?.st_nlink == 0 {
         return Ok(Taken::Removed);
-    }
-    if !is_empty(&fd).map_err(failed("read it"))? {
-        return Err(FolderError::NotEmpty { path: path.to_owned() });
     }
     let access = Access::WRITE_OK | Access::EXEC_OK;
     rustix::fs::accessat(&fd, ".", access, AtFlags::EACCESS).map_err(failed("write to it"))?;
@@ -485,9 +629,10 @@ fn take(path: &Path, fd: OwnedFd) -> Result<Taken, FolderError> {
     Ok(Taken::Folder(TraceFolder {
         path: path.to_owned(),
         is_in_open_folder: above & libc::S_IWOTH != 0 && above & libc::S_ISVTX == 0,
-        fd,
+        fd: Arc::new(fd),
         made: None,
         layers: HashMap::new(),
+        names: BTreeSet::new(),
         is_of_snapshot: false,
     }))
 }
@@ -599,275 +744,4 @@ pub fn time_name() -> io::Result<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::scratch_tests::Scratch;
-    use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn folder_that_is_not_there_is_made_for_its_owner_only() {
-        let scratch = Scratch::new("made");
-        let path = scratch.0.join("a/b");
-        let folder = TraceFolder::create(&path).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
-        assert!(folder.remove_if_empty());
-        assert!(!path.exists());
-    }
-
-    #[test]
-    fn folder_that_is_empty_is_used_and_kept() {
-        let scratch = Scratch::new("empty");
-        let folder = TraceFolder::create(&scratch.0).unwrap();
-        assert!(!folder.remove_if_empty());
-        assert!(scratch.0.exists());
-    }
-
-    #[test]
-    fn folder_with_something_in_it_is_refused() {
-        let scratch = Scratch::new("full");
-        fs::write(scratch.0.join("x"), "y").unwrap();
-        let error = TraceFolder::create(&scratch.0).unwrap_err();
-        assert!(matches!(error, FolderError::NotEmpty { .. }));
-        assert!(error.to_string().contains("is not empty, and nothing is overwritten"));
-    }
-
-    #[test]
-    fn folder_that_is_a_file_is_refused() {
-        let scratch = Scratch::new("file");
-        let path = scratch.0.join("x");
-        fs::write(&path, "y").unwrap();
-        let error = TraceFolder::create(&path).unwrap_err();
-        assert!(matches!(error, FolderError::NotFolder { .. }), "{error}");
-        let error = TraceFolder::create(&path.join("y")).unwrap_err();
-        assert!(matches!(error, FolderError::System { .. }), "{error}");
-        assert!(error.to_string().contains("cannot make"), "{error}");
-    }
-
-    #[test]
-    fn folder_by_time_that_is_there_gets_a_number() {
-        let scratch = Scratch::new("time");
-        let first = TraceFolder::create_by_time(&scratch.0, "20260131-235959").unwrap();
-        let second = TraceFolder::create_by_time(&scratch.0, "20260131-235959").unwrap();
-        assert_eq!(first.path(), scratch.0.join("strata-trace-20260131-235959"));
-        assert_eq!(second.path(), scratch.0.join("strata-trace-20260131-235959-2"));
-        let error = TraceFolder::create_by_time(&scratch.0.join("gone"), "x").unwrap_err();
-        assert!(matches!(error, FolderError::System { .. }));
-    }
-
-    #[test]
-    fn folder_by_time_when_all_are_taken_is_refused() {
-        let scratch = Scratch::new("taken");
-        // Each try looks at all that are taken: but for the last one they are made here.
-        fs::create_dir(scratch.0.join("strata-trace-x")).unwrap();
-        for number in 2..TRIES {
-            fs::create_dir(scratch.0.join(format!("strata-trace-x-{number}"))).unwrap();
-        }
-        let last = TraceFolder::create_by_time(&scratch.0, "x").unwrap();
-        assert_eq!(last.path(), scratch.0.join(format!("strata-trace-x-{TRIES}")));
-        let error = TraceFolder::create_by_time(&scratch.0, "x").unwrap_err();
-        assert!(matches!(error, FolderError::AllTaken { .. }));
-    }
-
-    #[test]
-    fn folder_of_a_process_has_a_clean_and_unique_name() {
-        let scratch = Scratch::new("names");
-        let mut folder = TraceFolder::create(&scratch.0).unwrap();
-        let mut name = |name: &[u8], pid| {
-            let made = folder.process("user", name, pid).unwrap();
-            made.path().file_name().unwrap().to_str().unwrap().to_owned()
-        };
-        assert_eq!(name(b"my app/../x\x1b", 7), "my_app_.._x_-7");
-        assert_eq!(name(b"../../etc", 8), "_._.._etc-8");
-        assert_eq!(name(b"", 9), "unnamed-9");
-        assert_eq!(name(b"a", 1), "a-1");
-        for number in 2..70 {
-            assert_eq!(name(b"a", 1), format!("a-1-{number}"));
-        }
-        assert_eq!(name(b"a-1", 2), "a-1-2-2");
-        assert_eq!(name(&[b'n'; 300], 1).len(), 66);
-    }
-
-    #[test]
-    fn folder_in_use_is_refused_until_its_recorder_has_gone() {
-        let scratch = Scratch::new("use");
-        let path = scratch.0.join("new");
-        let first = TraceFolder::create(&path).unwrap();
-        let error = TraceFolder::create(&path).unwrap_err();
-        assert!(matches!(error, FolderError::InUse { .. }), "{error}");
-        assert!(path.is_dir());
-        drop(first);
-        // What is left of a recorder that was killed before it wrote anything.
-        let again = TraceFolder::create(&path).unwrap();
-        assert!(!again.remove_if_empty());
-    }
-
-    #[test]
-    fn folder_is_taken_by_one_of_many_at_once() {
-        let scratch = Scratch::new("once");
-        for round in 0..50 {
-            let path = scratch.0.join(round.to_string());
-            if round % 2 == 0 {
-                fs::create_dir(&path).unwrap();
-            }
-            let start = std::sync::Barrier::new(4);
-            let taken = std::thread::scope(|scope| {
-                let one = || {
-                    start.wait();
-                    TraceFolder::create(&path)
-                };
-                let all: Vec<_> = (0..4).map(|_| scope.spawn(one)).collect();
-                let all: Vec<_> = all.into_iter().map(|one| one.join().unwrap()).collect();
-                all.iter().filter(|one| one.is_ok()).count()
-            });
-            assert_eq!(taken, 1, "round {round}");
-        }
-    }
-
-    #[test]
-    fn malicious_swap_of_the_folder_leads_nothing_elsewhere() {
-        let scratch = Scratch::new("swap");
-        let (path, moved, victim) =
-            (scratch.0.join("trace"), scratch.0.join("moved"), scratch.0.join("victim"));
-        fs::create_dir(&victim).unwrap();
-        let mut folder = TraceFolder::create(&path).unwrap();
-        fs::rename(&path, &moved).unwrap();
-        std::os::unix::fs::symlink(&victim, &path).unwrap();
-        let directory = folder.process("user", b"x", 1).unwrap();
-        directory.set_metadata("m").unwrap();
-        assert_eq!(fs::read(moved.join("user/x-1/metadata")).unwrap(), b"m");
-        assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
-        assert!(!folder.remove_if_empty());
-        assert!(victim.is_dir() && moved.is_dir());
-    }
-
-    #[test]
-    fn malicious_link_in_place_of_a_layer_is_not_followed() {
-        let scratch = Scratch::new("layer");
-        let mut folder = TraceFolder::create(&scratch.0.join("trace")).unwrap();
-        fs::create_dir(scratch.0.join("victim")).unwrap();
-        std::os::unix::fs::symlink("../victim", scratch.0.join("trace/user")).unwrap();
-        let error = folder.process("user", b"x", 1).unwrap_err();
-        assert!(matches!(error, strata_collect::Error::Exists { .. }), "{error}");
-        assert_eq!(fs::read_dir(scratch.0.join("victim")).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn folder_that_everybody_can_write_to_is_refused_or_told() {
-        let scratch = Scratch::new("open");
-        let open =
-            |mode| fs::set_permissions(&scratch.0, fs::Permissions::from_mode(mode)).unwrap();
-        open(0o777);
-        let error = TraceFolder::create(&scratch.0).unwrap_err();
-        assert!(matches!(error, FolderError::OpenToAll { mode: 0o777, .. }), "{error}");
-        let remark = |name| TraceFolder::create(&scratch.0.join(name)).unwrap().remark();
-        assert!(remark("open").is_some_and(|text| text.contains("in its place")));
-        open(0o1777);
-        assert_eq!(remark("sticky"), None);
-        open(0o755);
-        assert_eq!(remark("own"), None);
-    }
-
-    #[test]
-    fn folder_through_a_link_of_this_user_is_used() {
-        let scratch = Scratch::new("link");
-        fs::create_dir(scratch.0.join("real")).unwrap();
-        std::os::unix::fs::symlink("real", scratch.0.join("link")).unwrap();
-        let mut folder = TraceFolder::create(&scratch.0.join("link")).unwrap();
-        folder.process("user", b"x", 1).unwrap();
-        assert!(scratch.0.join("real/user/x-1").is_dir());
-    }
-
-    #[test]
-    fn time_stamp_is_a_file_name_and_iso_8601() {
-        let stamp = TimeStamp::now().unwrap();
-        assert_eq!((stamp.name.len(), stamp.iso.len()), (15, 20), "{stamp:?}");
-        assert!(stamp.name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'), "{stamp:?}");
-        assert_eq!(stamp.name.replace('-', "T"), stamp.iso[..15]);
-    }
-
-    #[test]
-    fn folder_that_a_killed_recording_left_with_its_mark_alone_is_used_again() {
-        let scratch = Scratch::new("mark-alone");
-        let path = scratch.0.join("t");
-        let folder = TraceFolder::create(&path).unwrap();
-        folder.begin().unwrap();
-        assert!(path.join(FILE).exists());
-        drop(folder);
-        let folder = TraceFolder::create(&path).unwrap();
-        // It is not one that this session made, and stays; the mark goes.
-        assert!(!folder.remove_if_empty());
-        assert!(path.is_dir() && !path.join(FILE).exists());
-    }
-
-    #[test]
-    fn folder_with_a_trace_is_kept_with_its_mark() {
-        let scratch = Scratch::new("kept");
-        let path = scratch.0.join("t");
-        let mut folder = TraceFolder::create(&path).unwrap();
-        folder.begin().unwrap();
-        folder.process("user", b"x", 1).unwrap();
-        assert!(!folder.remove_if_empty());
-        assert!(path.join(FILE).exists() && path.join("user/x-1").is_dir());
-        folder.end(&EndMark::default()).unwrap();
-        let mark = EndMark::decode(&fs::read(path.join(FILE)).unwrap()).unwrap();
-        assert_eq!(mark, EndMark::default());
-    }
-
-    #[test]
-    fn folder_named_by_no_name_of_its_own_is_the_one_that_is_there() {
-        let scratch = Scratch::new("dots");
-        fs::create_dir_all(scratch.0.join("a/b")).unwrap();
-        let folder = TraceFolder::create(&scratch.0.join("a/b/..")).unwrap_err();
-        // b is in it.
-        assert!(matches!(folder, FolderError::NotEmpty { .. }), "{folder}");
-        fs::remove_dir(scratch.0.join("a/b")).unwrap();
-        fs::create_dir(scratch.0.join("b")).unwrap();
-        let folder = TraceFolder::create(&scratch.0.join("b/../a/.")).unwrap();
-        assert!(!folder.remove_if_empty());
-        let gone =
-            TraceFolder::create(&scratch.0.join("no/..")).err().map(|error| error.to_string());
-        // Its parent is made on the way.
-        assert!(gone.is_some_and(|text| text.contains("is not empty")));
-    }
-
-    #[test]
-    fn names_of_processes_are_clean_names_of_files() {
-        for (name, clean) in [
-            (&b"plain"[..], &b"plain"[..]),
-            (b"", b"unnamed"),
-            (b".hidden", b"_hidden"),
-            (b"-rf", b"_rf"),
-            (b"..", b"_."),
-            (b"/", b"_"),
-            (b"a/b c\n\x00\xff", b"a_b_c___"),
-            ("\u{fc}".as_bytes(), b"__"),
-            (b"c++_1.2-x", b"c++_1.2-x"),
-        ] {
-            assert_eq!(sanitised(name), clean, "{name:?}");
-        }
-        let long = [b'x'; 100];
-        assert_eq!(sanitised(&long).len(), NAME_BYTES_MAX);
-        assert_eq!(sanitised(&long[..NAME_BYTES_MAX]).len(), NAME_BYTES_MAX);
-    }
-
-    #[test]
-    fn link_to_nothing_and_link_to_a_file_are_no_folders() {
-        let scratch = Scratch::new("links");
-        fs::write(scratch.0.join("file"), "x").unwrap();
-        for (name, target) in
-            [("to-file", "file"), ("to-nothing", "nothing"), ("to-itself", "to-itself")]
-        {
-            let path = scratch.0.join(name);
-            std::os::unix::fs::symlink(target, &path).unwrap();
-            let error = TraceFolder::create(&path).unwrap_err();
-            let said = error.to_string();
-            assert!(said.starts_with(&format!("output folder '{}': ", path.display())), "{said}");
-            assert_eq!(
-                matches!(error, FolderError::NotFolder { .. }),
-                name != "to-nothing",
-                "{said}"
-            );
-        }
-        assert_eq!(fs::read(scratch.0.join("file")).unwrap(), b"x");
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use strata_collect::{Keep, Output, Sink};
@@ -14,11 +15,13 @@ use crate::folder::{TimeStamp, TraceFolder};
 use crate::layer::{Context, LayerEnd};
 use crate::lock::lock;
 use crate::options::Options;
+use crate::parts::Parts;
 use crate::record::Recording;
 use crate::report::{
-    Asked as AskedFor, EndReason, KernelReport, LayerReport, NoKernel, NotReached, ProcessReport,
-    Report, USER,
+    Asked as AskedFor, EndReason, KernelReport, LayerReport, NoKernel, NotReached, Notice,
+    PartsLook, ProcessReport, Report, USER,
 };
+use crate::rotation::{Rotated, Rotations};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::snapshot::{Asked, Snapshots};
@@ -28,9 +31,11 @@ use crate::watch::Watch;
 pub(crate) struct Ground {
     pub(crate) context: Arc<Context>,
     /// `None`: nothing is written but snapshots.
-    pub(crate) folder: Option<Arc<Mutex<TraceFolder>>>,
+    pub(crate) folder: Option<Arc<Mutex<Parts>>>,
     pub(crate) path: Option<PathBuf>,
     pub(crate) snapshots: RefCell<Snapshots>,
+    /// Where anything else is written.
+    pub(crate) rotations: Option<RefCell<Rotations>>,
 }
 
 /// The output of a session of which nothing is written.
@@ -60,17 +65,28 @@ impl Ground {
         if let Some(max) = options.max_memory {
             shared.memory().limit(max);
         }
+        let mut before = None;
         let folder = match (&options.output, options.hold) {
             (_, true) => None,
+            (Some(path), _) if options.goes_on => {
+                let (folder, parts) = TraceFolder::go_on(path)?;
+                before = Some(parts);
+                Some(folder)
+            }
             (Some(path), _) => Some(TraceFolder::create(path)?),
             (None, _) => Some(TraceFolder::create_by_time(Path::new(""), &stamp.name)?),
         };
-        if let Some((Err(error), folder)) = folder.as_ref().map(|folder| (folder.begin(), folder)) {
-            folder.remove_if_empty();
-            return Err(error.into());
+        let mut folder = folder.map(|folder| Parts::new(folder, &stamp.name));
+        if let Some(folder) = &mut folder {
+            if let Err(error) = folder.begin(options.rotation, before.as_deref()) {
+                folder.remove_if_empty();
+                return Err(error.into());
+            }
         }
         let path = folder.as_ref().map(|folder| folder.path().to_owned());
         let folder = folder.map(|folder| Arc::new(Mutex::new(folder)));
+        let rotations = folder.clone().map(|parts| Rotations::new(parts, options.rotation));
+        let rotations = rotations.map(RefCell::new);
         let context = Arc::new(Context {
             shared,
             machine: Machine::new(options.mode, options.version).recording(options),
@@ -86,7 +102,7 @@ impl Ground {
             slots: None,
             kept: None,
         });
-        Ok(Ground { context, folder, path, snapshots: RefCell::default() })
+        Ok(Ground { context, folder, path, snapshots: RefCell::default(), rotations })
     }
 
     /// Nothing was recorded, and nothing will be.
@@ -109,9 +125,35 @@ impl Ground {
         )));
     }
 
-    /// Until all snapshots are written that were asked for.
-    pub(crate) fn finish_snapshots(&self) {
+    /// The trace is to be cut. Nothing is waited for here.
+    pub(crate) fn rotate(&self, reply: Sender<Result<Rotated, String>>) {
+        match &self.rotations {
+            Some(rotations) => rotations.borrow_mut().ask(reply),
+            None => {
+                let why = "nothing is written of it but snapshots, each a trace by itself: strata snapshot";
+                // Who asked may have gone.
+                let _ = reply.send(Err(why.to_owned()));
+            }
+        }
+    }
+
+    /// Cuts the trace if that is due.
+    pub(crate) fn look_at_rotation(&self, session: &Session, notify: &mut dyn FnMut(Notice)) {
+        let Some(rotations) = &self.rotations else { return };
+        rotations.borrow_mut().look(session, &self.context.shared, notify);
+    }
+
+    /// How the trace's parts are, if it has any.
+    pub(crate) fn parts(&self) -> Option<PartsLook> {
+        let rotations = self.rotations.as_ref()?;
+        rotations.borrow().parts(&self.context.shared)
+    }
+
+    /// Until all snapshots are written that were asked for, and the part that was begun to be completed is.
+    pub(crate) fn finish_writing(&self, notify: &mut dyn FnMut(Notice)) {
         self.snapshots.borrow_mut().join(&self.context.shared);
+        let Some(rotations) = &self.rotations else { return };
+        rotations.borrow_mut().join(&self.context.shared, notify);
     }
 
     /// So many were written.
@@ -176,15 +218,24 @@ impl Ground {
         let is_recorded =
             layers.iter().flat_map(|one| &one.processes).any(|process| process.folder.is_some());
         if let Some(folder) = &self.folder {
-            let folder = lock(folder);
+            let mut folder = lock(folder);
             remarks.extend(folder.remark());
             if is_recorded || !folder.remove_if_empty() {
-                self.mark(&folder, &layers, is_recorded);
+                self.mark(&mut folder, &layers, is_recorded);
+            }
+        }
+        if let Some(folder) = &self.folder {
+            let folder = lock(folder);
+            for process in layers.iter_mut().flat_map(|layer| &mut layer.processes) {
+                for path in [&mut process.folder, &mut process.set_aside].into_iter().flatten() {
+                    *path = folder.now(path);
+                }
             }
         }
         let (failure, failed_layer) = (shared.failure(), shared.layer_that_failed());
         let is_there = |path: &PathBuf| is_recorded && path.is_dir();
         let report = Report {
+            parts: self.parts(),
             snapshots: options.hold.then(|| self.saved()),
             output: self.path.clone().filter(is_there),
             asked: match (options.command.is_empty(), options.pids.is_empty()) {
@@ -217,7 +268,7 @@ impl Ground {
     }
 
     /// Say in the folder how the recording ended, and what of it no trace in it says.
-    pub(crate) fn mark(&self, folder: &TraceFolder, layers: &[LayerReport], is_recorded: bool) {
+    pub(crate) fn mark(&self, folder: &mut Parts, layers: &[LayerReport], is_recorded: bool) {
         let processes = layers.iter().flat_map(|layer| &layer.processes);
         let unwritten = processes.fold(0, |sum: u64, one| sum.saturating_add(one.unmarked));
         let shared = &self.context.shared;

@@ -42,7 +42,7 @@ use crate::report::{
 use crate::shared::Voice;
 use crate::statedump;
 use crate::stop::Stop;
-use crate::threads::{ask, joined, spawn, Ask};
+use crate::threads::{ask, cut, joined, spawn, Ask, Cut};
 use change::{rules_of, Begun, Chosen};
 use source::{KernelSource, KernelTrace, Recorded};
 
@@ -279,6 +279,7 @@ impl Layer for KernelLayer {
             not_run: Arc::clone(&attached.not_run),
             dump_stream: channel.nr_streams().into(),
             dumped: statedump::Dump::default(),
+            behind: source::Behind::default(),
             snapshot_uuid: attached.trace.uuid,
             recorded: Arc::clone(&self.recorded),
         };
@@ -306,6 +307,10 @@ impl Layer for KernelLayer {
 
     fn snapshot(&self) -> Ask {
         ask(self.orders.as_ref())
+    }
+
+    fn rotate(&self) -> Cut {
+        cut(self.orders.as_ref())
     }
 
     fn lacks(&self, wanted: &Wanted) -> Vec<String> {

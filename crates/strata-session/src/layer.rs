@@ -19,7 +19,7 @@ use crate::privileges::Work;
 use crate::report::{KernelReport, LayerReport, NotReached, Notice, RuleReport};
 use crate::shared::{Figured, Shared};
 use crate::slots::ChannelSlots;
-use crate::threads::Ask;
+use crate::threads::{Ask, Cut};
 use crate::tracked::Tracked;
 
 /// What the layers of a session have in common.
@@ -122,6 +122,10 @@ pub(crate) trait Layer {
 
     /// Asks for what it holds, while it goes on recording; where nothing is written but snapshots.
     fn snapshot(&self) -> Ask;
+
+    /// Has it write what it holds, and complete its traces of before, while it goes on recording; where its records are
+    /// written as they come.
+    fn rotate(&self) -> Cut;
 
     /// Records what `wanted` says, from now on and instead of what it did. Each record is there, and none
     /// twice, of an event that is selected before and after. What could not be changed is as it was.

@@ -12,6 +12,7 @@
 //! trigger.rs         when a session does something by itself
 //! control.rs         what is asked of a recording while it runs
 //! snapshot.rs        what the buffers hold, written by threads of its own
+//! rotation.rs        a trace is cut into parts.rs, by threads of its own
 //! folder.rs          where traces go: an output that makes a sink for each
 //! ```
 //!
@@ -47,11 +48,13 @@ mod memory;
 mod named;
 pub mod options;
 mod pace;
+mod parts;
 pub mod plan;
 mod privileges;
 mod record;
 pub mod report;
 mod reports;
+mod rotation;
 #[cfg(test)]
 mod scratch_tests;
 mod session;
@@ -73,11 +76,12 @@ mod watched;
 pub use control::{controls, Controls, Orders};
 pub use detach::Detaching;
 pub use error::SessionError;
-pub use folder::time_name;
+pub use folder::{has_parts, time_name};
 pub use kept::{KernelKept, Write as WriteKept};
 pub use named::{processes_of, NameError};
 pub use privileges::give_up_rights;
 pub use record::{record, record_with, Recording};
+pub use rotation::Rotated;
 pub use shared::Figured;
 pub use slots::Slots;
 pub use strata_abi::kernel::TEXT_MAX as KERNEL_TEXT_MAX;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use strata_abi::ring::{NR_SUBBUFS_MAX, NR_SUBBUFS_MIN, PAGE, SUBBUF_BYTES_MAX};
 
 pub use strata_ctf::metadata::Version;
@@ -61,6 +62,47 @@ impl KernelOptions {
     }
 }
 
+/// When a trace is rotated by itself, and how many of its parts stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rotation {
+    /// As soon as the packets of the present part have so many bytes.
+    #[serde(default)]
+    pub size: Option<u64>,
+    /// After so much time, if anything was recorded \[ms\].
+    #[serde(default)]
+    pub time_ms: Option<u64>,
+    /// Complete parts that stay; `None`: all.
+    #[serde(default)]
+    pub count: Option<u64>,
+}
+
+impl Rotation {
+    /// Nothing is done by itself.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Rotation::default()
+    }
+
+    /// Is everything within its limits?
+    ///
+    /// # Errors
+    /// The first thing that is not.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        let time_max = TIME_MAX.as_millis() as u64;
+        for (which, found, low, high, unit) in [
+            ("size", self.size, ROTATE_BYTES_MIN, u64::MAX, "bytes"),
+            ("time", self.time_ms, ROTATE_MS_MIN, time_max, "milliseconds"),
+            ("count", self.count, 1, ROTATE_COUNT_MAX, "parts"),
+        ] {
+            if let Some(found) = found.filter(|found| !(low..=high).contains(found)) {
+                return Err(OptionsError::Rotation { which, found, low, high, unit });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What `strata record` is asked to do.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -94,6 +136,10 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// When to stop: as soon as the trace's files have so many bytes; `None`: whatever they have.
     pub max_bytes: Option<u64>,
+    /// The folder is that of a recording that was killed, which goes on in further parts.
+    pub goes_on: bool,
+    /// When it is cut into parts.
+    pub rotation: Rotation,
     /// What the buffers of all processes and the kernel may take together \[byte\]; `None`: whatever they need.
     pub max_memory: Option<u64>,
     /// Running processes to record; empty: every process, unless there is a command.
@@ -114,6 +160,12 @@ pub const NR_SUBBUFS: u32 = 8;
 pub const FLUSH: Duration = Duration::from_secs(1);
 /// Longest time that can be asked for: ten years.
 pub const TIME_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
+/// A part of a trace is not smaller \[byte\].
+pub const ROTATE_BYTES_MIN: u64 = 64 << 10;
+/// A trace is not rotated more often by itself \[ms\].
+pub const ROTATE_MS_MIN: u64 = 100;
+/// Complete parts that are kept where others are removed: each takes a descriptor.
+pub const ROTATE_COUNT_MAX: u64 = 500;
 /// Most memory that one stream's sub-buffers may take together \[byte\].
 pub const STREAM_BYTES_MAX: u64 = 16 << 30;
 
@@ -135,6 +187,8 @@ impl Default for Options {
             hold: false,
             duration: None,
             max_bytes: None,
+            goes_on: false,
+            rotation: Rotation::default(),
             max_memory: None,
             pids: Vec::new(),
             everyone: false,
@@ -208,6 +262,23 @@ pub enum OptionsError {
     /// A trace of nothing.
     #[error("--max-size=0: nothing would be recorded. Use a size such as 100M, or leave it out")]
     NoSize,
+    /// Parts of a trace that are none.
+    #[error("--rotate-{which}: {found} {unit}, from {low} to {high} are possible")]
+    Rotation {
+        /// `size`, `time` or `count`.
+        which: &'static str,
+        /// What was asked for.
+        found: u64,
+        /// At least.
+        low: u64,
+        /// At most.
+        high: u64,
+        /// Of what.
+        unit: &'static str,
+    },
+    /// What is removed meanwhile has no size at the end.
+    #[error("--max-size and --rotate-count: parts of the trace are removed while it is recorded. Leave one of them out")]
+    SizeOfParts,
     /// What is never written has no size and no folder.
     #[error("--snapshot and {which}: nothing is written but snapshots, each to a folder of its own. Leave one of them out")]
     Hold {
@@ -277,8 +348,15 @@ impl Options {
         if self.wait_descendants && self.command.is_empty() {
             return Err(OptionsError::NoCommand);
         }
-        let written =
-            [("--output", self.output.is_some()), ("--max-size", self.max_bytes.is_some())];
+        self.rotation.check()?;
+        if self.max_bytes.is_some() && self.rotation.count.is_some() {
+            return Err(OptionsError::SizeOfParts);
+        }
+        let written = [
+            ("--output", self.output.is_some()),
+            ("--max-size", self.max_bytes.is_some()),
+            ("--rotate-size, --rotate-time and --rotate-count", !self.rotation.is_none()),
+        ];
         if let Some((which, _)) = written.into_iter().find(|(_, is_given)| self.hold && *is_given) {
             return Err(OptionsError::Hold { which });
         }

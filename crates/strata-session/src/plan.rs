@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use strata_filter::Filter;
 use strata_model::LossMode;
 
-use crate::options::{Options, OptionsError, NR_SUBBUFS, SUBBUF_BYTES};
+use crate::options::{Options, OptionsError, Rotation, NR_SUBBUFS, SUBBUF_BYTES};
 use crate::report::{KERNEL, USER};
 use crate::tracked::Tracked;
 
@@ -64,6 +64,9 @@ pub struct Plan {
     /// The folder of its traces; `None`: a new one where the session was made.
     #[serde(default)]
     pub output: Option<PathBuf>,
+    /// When its trace is cut into parts.
+    #[serde(default, skip_serializing_if = "Rotation::is_none")]
+    pub rotation: Rotation,
     /// Of channels that say nothing else \[byte\].
     #[serde(default)]
     pub subbuf_size: Option<u64>,
@@ -193,6 +196,9 @@ pub enum PlanError {
         /// How many there may be.
         limit: usize,
     },
+    /// A rotation that is none.
+    #[error(transparent)]
+    Rotation(OptionsError),
     /// Nothing overwrites what is held.
     #[error("channel '{0}': a flight recorder (--snapshot) overwrites the oldest records. Leave out --discard")]
     Discards(String),
@@ -308,6 +314,7 @@ impl Plan {
             snapshot,
             keep: false,
             output,
+            rotation: Rotation::default(),
             subbuf_size: None,
             num_subbuf: None,
             channels: Vec::new(),
@@ -344,6 +351,9 @@ impl Plan {
         if self.version != VERSION {
             return Err(PlanError::Version { found: self.version });
         }
+        let rotation =
+            Options { hold: self.snapshot, rotation: self.rotation, ..Options::default() };
+        rotation.check().map_err(PlanError::Rotation)?;
         let sizes = self.buffers(self.subbuf_size, self.num_subbuf).check();
         sizes.map_err(|why| PlanError::Sizes { channel: CHANNEL.to_owned(), why })?;
         at_most("channels of a session", self.channels.len(), CHANNELS_MAX)?;

@@ -179,14 +179,15 @@ impl Setup<'_> {
             stop.flow()
         });
         watch.started(self.ground.path.as_deref(), session.events(), notify);
-        let end = watch.wait(notify, &mut || {
+        let end = watch.wait(notify, &mut |notify| {
             self.obey(&session);
+            self.ground.look_at_rotation(&session, notify);
             session.is_broken()
         });
         session.stop(end);
         notify(Notice::Stopping);
         // They have what was held when they were asked for.
-        self.ground.finish_snapshots();
+        self.ground.finish_writing(notify);
         let ended = session.destroy();
         watch.elapsed = begin.elapsed();
         if end == EndReason::Failure {
@@ -200,6 +201,7 @@ impl Setup<'_> {
         while let Ok(asked) = self.orders.0.try_recv() {
             match asked {
                 Asked::Snapshot(asked) => self.ground.snapshot(session, asked),
+                Asked::Rotate(reply) => self.ground.rotate(reply),
                 other => other.refuse(
                     "it records what it was told at its begin: it was started by `strata record`",
                 ),

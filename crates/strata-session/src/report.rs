@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::Serialize;
+
 pub use strata_model::{Counts, Discarded, LossMode, Reason};
 
 /// One process that was recorded, or could have been.
@@ -222,11 +224,45 @@ pub enum EndReason {
     Failure,
 }
 
+/// How a part is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PartLook {
+    /// From 1 on.
+    pub number: u64,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Event records in it, as far as they are written; `None`: it was made by the session's process before.
+    pub records: Option<u64>,
+    /// Bytes of its packets.
+    pub bytes: Option<u64>,
+}
+
+/// How a session's parts are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PartsLook {
+    /// That is being written; `None`: nothing was recorded in it, at the end.
+    pub present: Option<PartLook>,
+    /// How many are complete, and there.
+    pub complete: u64,
+    /// The last of these.
+    pub last: Vec<PartLook>,
+    /// Those that were removed, since there were more than are to be kept.
+    pub removed: u64,
+    /// Event records in them.
+    pub removed_records: u64,
+    /// Of so many of them that is not known: they were made by the session's process before.
+    pub removed_unknown: u64,
+    /// The last thing that went wrong.
+    pub error: Option<String>,
+}
+
 /// What a session has to say at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// How many snapshots were written of what was held in memory; `None`: it was written as it came.
     pub snapshots: Option<u64>,
+    /// How its parts are, of a trace that was rotated.
+    pub parts: Option<PartsLook>,
     /// The trace's folder; `None`: nothing was recorded, or the folder is gone.
     pub output: Option<PathBuf>,
     /// How long it recorded.
@@ -401,6 +437,13 @@ pub enum Notice {
         /// [`USER`] or [`KERNEL`].
         layer: &'static str,
         /// Why.
+        why: String,
+    },
+    /// How the parts of the trace are by now.
+    Parts(Box<PartsLook>),
+    /// The trace was to be cut, and this could not be done; recording goes on.
+    NotRotated {
+        /// What, and why.
         why: String,
     },
     /// It cannot go on, and has ended but for the command, which it waits for.

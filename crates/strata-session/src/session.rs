@@ -6,6 +6,7 @@
 //! start     they record; the caller starts the command, if there is one
 //! run       threads move what is recorded
 //! snapshot  what the buffers hold becomes a trace
+//! rotate    traces are completed, and others begin
 //! add       a layer more, which records at once; where the session is stopped, not before it goes on
 //! pause     they record nothing for now, and resume
 //! stop      they record no more
@@ -21,7 +22,7 @@ use crate::folder::below;
 use crate::layer::{Context, Ended, Inheritance, Layer, LayerEnd, Look, Tell};
 use crate::privileges::{keep_for, Work};
 use crate::report::EndReason;
-use crate::threads::{joined, spawn, Ask};
+use crate::threads::{joined, spawn, Ask, Cut};
 
 /// A session.
 pub(crate) struct Session {
@@ -133,6 +134,11 @@ impl Session {
         };
         let all = self.layers.iter().zip(&self.folders);
         all.map(|(layer, folder)| of(layer.snapshot(), folder.clone())).collect()
+    }
+
+    /// Has all layers complete their traces of before; after the output has begun to write to others.
+    pub(crate) fn rotate(&self) -> Vec<Cut> {
+        self.layers.iter().map(|layer| layer.rotate()).collect()
     }
 
     /// Records no more, for this reason.

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use strata_collect::{
-    Classes, Counts, Directory, Error, Identity, Monitor, Opened, Output, Producer, Sink, Source,
+    Classes, Counts, Directory, Error, Finish, Identity, Monitor, Opened, Output, Producer, Sink,
+    Source, Written,
 };
-use strata_ctf::end_mark::Losses;
+use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::environment::Known;
-use strata_model::Uuid;
+use strata_model::{StreamClass, Uuid};
 use strata_user::{AppSession, RecordFormat};
 
 use crate::book::RuleBook;
@@ -49,7 +50,10 @@ pub(crate) struct ProcessSource {
     of: Arc<Sources>,
     traced: Arc<Traced>,
     folder: Option<PathBuf>,
+    /// Of the next trace, or of the one that is written.
     uuid: Uuid,
+    /// The trace with this number is complete.
+    is_uuid_used: bool,
     format: RecordFormat,
     streams: u32,
     /// Event record classes in the metadata; `None`: there is none yet.
@@ -77,6 +81,7 @@ impl ProcessSource {
             traced,
             folder: None,
             uuid,
+            is_uuid_used: false,
             format,
             streams,
             described: None,
@@ -111,16 +116,6 @@ impl ProcessSource {
     /// What describes a trace of this number.
     fn metadata(&self, uuid: Uuid, session: &AppSession) -> String {
         metadata(&self.of, &self.traced, self.format, uuid, session)
-    }
-
-    /// Set the process aside if it has written over its records.
-    fn look_at_records(&self, directory: Option<&Directory>) {
-        let (Some(directory), Some(class)) = (directory, self.classes()()) else { return };
-        if let Some(found) = impossible_record(directory, &class) {
-            self.traced.disbelieve(format!(
-                "{found}: it has written over its own records. Its shared memory is damaged"
-            ));
-        }
     }
 
     /// Give the process' memory back.
@@ -211,6 +206,16 @@ impl ProcessSource {
     }
 }
 
+/// Set the process aside if it has written over its records.
+fn look_at_records(traced: &Traced, directory: Option<&Directory>, class: Option<StreamClass>) {
+    let (Some(directory), Some(class)) = (directory, class) else { return };
+    if let Some(found) = impossible_record(directory, &class) {
+        traced.disbelieve(format!(
+            "{found}: it has written over its own records. Its shared memory is damaged"
+        ));
+    }
+}
+
 /// What describes a trace of this number.
 fn metadata(
     sources: &Sources,
@@ -236,6 +241,11 @@ impl Source for ProcessSource {
         let application = self.traced.application();
         let process = (application.name().as_bytes(), application.pid());
         let sink = lock(&self.of.context.output).trace(USER, Some(process))?;
+        if self.is_uuid_used {
+            let failed = |source| Error::Write { path: sink.path().to_owned(), source };
+            self.uuid = new_uuid().map_err(failed)?;
+            self.is_uuid_used = false;
+        }
         self.folder = Some(sink.path().to_owned());
         Ok(self.opened_as(self.uuid, sink, String::new()))
     }
@@ -310,20 +320,49 @@ impl Source for ProcessSource {
         self.traced.end();
     }
 
+    fn cut(&mut self, trace: Written) -> Finish {
+        (self.is_uuid_used, self.described) = (true, None);
+        let (of, traced, class) =
+            (Arc::clone(&self.of), Arc::clone(&self.traced), self.classes()());
+        Box::new(move || {
+            let Written { mut sink, counts } = trace;
+            look_at_records(&traced, sink.directory(), class);
+            if traced.is_damaged() {
+                // Its report speaks of the last trace.
+                let _ = sink.directory().map(aside);
+                traced.end();
+                return;
+            }
+            if let Err(error) = sink.end(Ending::Ended, Losses::default()) {
+                of.voice.fail(&error);
+            }
+            lock(&of.context.output).ended(&*sink, &counts, &Counts::default());
+        })
+    }
+
     /// Lets go of the process, and says what became of it. What was written stays as it is.
-    fn close(self, mut counts: Counts, mut sink: Option<Box<dyn Sink>>) -> Counts {
+    fn close(self, mut counts: Counts, mut trace: Option<Written>) -> Counts {
         let had_ended = self.traced.has_ended();
         if let Some(session) = self.traced.session().as_ref() {
             self.of.filtered.look(session.events());
         }
-        self.look_at_records(sink.as_deref().and_then(Sink::directory));
+        let directory = trace.as_ref().and_then(|trace| trace.sink.directory());
+        look_at_records(&self.traced, directory, self.classes()());
         self.release(&mut counts);
-        let unmarked = self.mark(sink.as_deref_mut(), &counts);
+        let unmarked = self.mark(trace.as_mut().map(|trace| &mut *trace.sink), &counts);
         let mut report = self.report(counts, unmarked);
         let mut ended = lock(&self.of.ended);
         ended.live.retain(|one| !Arc::ptr_eq(one, &self.traced));
-        if self.traced.is_damaged() {
-            set_aside(&mut report, sink.as_deref().and_then(Sink::directory));
+        match (self.traced.is_damaged(), &trace) {
+            (true, _) => {
+                let directory = trace.as_ref().and_then(|trace| trace.sink.directory());
+                set_aside(&mut report, directory);
+            }
+            (false, Some(Written { sink, counts })) => {
+                let none = Counts::default();
+                lock(&self.of.context.output).ended(&**sink, counts, &none);
+            }
+            (false, None) => {}
         }
         self.traced.finish();
         let counts = report.counts;
@@ -349,13 +388,17 @@ fn set_aside(report: &mut ProcessReport, directory: Option<&Directory>) {
     report.unmarked = 0;
     report.warnings.clear();
     report.set_aside = report.folder.take();
-    let Some(directory) = directory else { return };
+    report.warnings.extend(directory.and_then(aside));
+}
+
+/// What went wrong with it.
+fn aside(directory: &Directory) -> Option<String> {
     match directory.rename("metadata", ASIDE) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             let aside = directory.path().join(ASIDE);
-            report.warnings.push(format!("{}: cannot be made: {error}", aside.display()));
+            Some(format!("{}: cannot be made: {error}", aside.display()))
         }
-        _ => {}
+        _ => None,
     }
 }
 

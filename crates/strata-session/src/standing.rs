@@ -35,7 +35,7 @@ use crate::options::Options;
 use crate::plan::{Change, Channel, LayerOf, Plan, PlanError, CHANNEL};
 use crate::privileges::{keep_for, Work};
 use crate::record::{Recording, MEMORY_MIN};
-use crate::report::{EndReason, NotReached, Notice};
+use crate::report::{EndReason, NotReached, Notice, PartsLook};
 use crate::session::Session;
 use crate::shared::Figured;
 use crate::slots::{ChannelSlots, Slots};
@@ -85,6 +85,8 @@ pub struct Look {
     pub kernel_events: Option<u64>,
     /// Snapshots that were written.
     pub snapshots: u64,
+    /// The trace's parts, if it was rotated.
+    pub parts: Option<PartsLook>,
     /// Of all channels.
     #[serde(flatten)]
     pub figures: Figured,
@@ -225,13 +227,15 @@ struct Standing<'a> {
 /// A session of this name and plan, until `stop` is asked for; what it does meanwhile `orders` say.
 ///
 /// `notify` is called from this thread, which keeps the capabilities that a new layer needs. `slots`: what the session of
-/// this plan has left that was killed, and where those of this one are noted; `kept`: the same of the kernel.
+/// this plan has left that was killed, and where those of this one are noted; `kept`: the same of the kernel. `goes_on`:
+/// the plan's folder is that of this session, too, and has parts of its trace; this one adds further parts.
 ///
 /// # Errors
 /// [`SessionError`]: it could not be made, and nothing is left of it.
 pub fn stand(
     name: &str,
     plan: Plan,
+    goes_on: bool,
     stop: &Stop,
     orders: &Orders,
     slots: Option<Slots>,
@@ -245,7 +249,7 @@ pub fn stand(
     })?;
     keep_for(Work::Everything);
     let maker = Layers { stop, clock: Arc::new(Clock::new()) };
-    let mut standing = Standing::new(name, plan, Rc::new(maker))?;
+    let mut standing = Standing::new(name, plan, goes_on, Rc::new(maker))?;
     standing.slots = slots.map(Arc::new);
     standing.kept = kept.filter(|_| standing.plan.keep).map(Arc::new);
     // As long as there is no layer that needs more.
@@ -262,9 +266,10 @@ impl<'a> Standing<'a> {
     fn new(
         name: &str,
         plan: Plan,
+        goes_on: bool,
         maker: Rc<dyn Maker + 'a>,
     ) -> Result<Standing<'a>, SessionError> {
-        let ground = Ground::begin(&options(&plan))?;
+        let ground = Ground::begin(&Options { goes_on, ..options(&plan) })?;
         let session = Session::create(Arc::clone(&ground.context), Vec::new());
         let state = State::Created;
         Ok(Standing {
@@ -299,6 +304,7 @@ impl<'a> Standing<'a> {
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK_PERIOD),
             }
             self.look_around(stop.user_signals(), notify);
+            self.ground.look_at_rotation(&self.session, notify);
         }
     }
 
@@ -312,6 +318,10 @@ impl<'a> Standing<'a> {
             Asked::Start(reply) => reply.send(said(self.start(notify))).is_ok(),
             Asked::Pause(reply) => reply.send(said(self.pause(notify))).is_ok(),
             Asked::Change(change, reply) => reply.send(said(self.change(&change, notify))).is_ok(),
+            Asked::Rotate(reply) => {
+                self.ground.rotate(reply);
+                true
+            }
             Asked::Look(reply) => reply.send(Ok(self.look())).is_ok(),
             Asked::Plan(reply) => reply.send(Ok(self.plan.clone())).is_ok(),
         };
@@ -554,6 +564,7 @@ impl<'a> Standing<'a> {
             processes,
             kernel_events: self.session.events(),
             snapshots: self.ground.saved(),
+            parts: self.ground.parts(),
             figures,
             channels,
             tracked: self.plan.tracked.clone(),
@@ -577,7 +588,7 @@ impl<'a> Standing<'a> {
         self.session.stop(end);
         notify(Notice::Stopping);
         // They have what was held when they were asked for.
-        self.ground.finish_snapshots();
+        self.ground.finish_writing(notify);
         let ended = self.session.destroy();
         // Of channels that were not made again, too.
         if let Some(Err(error)) = self.kept.as_ref().map(|kept| kept.remove()) {
@@ -611,6 +622,7 @@ fn options(plan: &Plan) -> Options {
     Options {
         output: plan.output.clone(),
         hold: plan.snapshot,
+        rotation: plan.rotation,
         everyone: true,
         ..Options::default()
     }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use strata_collect::{Error, Held, Order, Output, Span};
+use strata_collect::{Error, Finish, Held, Order, Output, Span};
 
 use crate::privileges::{keep_for, Work};
 use crate::shared::Shared;
@@ -51,6 +51,21 @@ pub(crate) fn ask<S: Send + 'static>(orders: Option<&Sender<Order<S>>>) -> Ask {
         if let Some(orders) = orders {
             // Fails where it has ended: there is no answer then.
             let _ = orders.send(Order::Snapshot(Arc::clone(output), span, reply));
+        }
+        answer
+    })
+}
+
+/// Has a layer complete the traces that an output does not write to any more: who calls it waits for nothing yet.
+pub(crate) type Cut = Box<dyn FnOnce(&Arc<Mutex<dyn Output>>) -> Receiver<Vec<Finish>> + Send>;
+
+/// Asks a pump, as [`ask`] does.
+pub(crate) fn cut<S: Send + 'static>(orders: Option<&Sender<Order<S>>>) -> Cut {
+    let orders = orders.cloned();
+    Box::new(move |output| {
+        let (reply, answer) = channel();
+        if let Some(orders) = orders {
+            let _ = orders.send(Order::Rotate(Arc::clone(output), reply));
         }
         answer
     })

@@ -16,6 +16,9 @@ const LOOK_PERIOD: Duration = Duration::from_millis(50);
 /// How often progress is told.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(250);
 
+/// Says whether a thread has ended that should not, and does what is to be done again and again; it may tell something.
+pub(crate) type Broken<'b> = dyn FnMut(&mut dyn FnMut(Notice)) -> bool + 'b;
+
 /// What the main thread waits for.
 pub(crate) struct Watch<'a> {
     pub(crate) shared: &'a Shared,
@@ -99,15 +102,15 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Until there is a reason to stop. `broken`: has a thread ended that should not?
+    /// Until there is a reason to stop.
     pub(crate) fn wait(
         &mut self,
         notify: &mut dyn FnMut(Notice),
-        broken: &mut dyn FnMut() -> bool,
+        broken: &mut Broken<'_>,
     ) -> EndReason {
         loop {
             let now = Instant::now();
-            if self.shared.has_failed() || broken() {
+            if self.shared.has_failed() || broken(notify) {
                 return EndReason::Failure;
             }
             self.tell_of_layer(notify);

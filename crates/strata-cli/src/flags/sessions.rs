@@ -7,6 +7,7 @@ use anyhow::bail;
 use clap::{Args, ValueEnum, ValueHint};
 use strata_analyze::length::parse_duration;
 use strata_kernel::selection::Selection;
+use strata_session::options::Rotation;
 use strata_session::plan::{
     Change, ChannelChange, ChannelOf, ContextChange, DisableEvents, EnableEvents, Kind, LayerOf,
     Loss,
@@ -36,6 +37,36 @@ impl AnswerFlags {
     }
 }
 
+/// When a trace is cut into parts, of `create` and `record`.
+#[derive(Debug, Default, Args)]
+pub struct RotateFlags {
+    /// Go on in a new part of the trace, DIR/NNNN-DATE-TIME, when the present one has so many bytes of packets, such
+    /// as 500M
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub rotate_size: Option<u64>,
+
+    /// Go on in a new part after this time, such as 1h, if anything was recorded
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub rotate_time: Option<Duration>,
+
+    /// Keep only the last N complete parts, and remove those before
+    #[arg(long, value_name = "N")]
+    pub rotate_count: Option<u64>,
+}
+
+impl RotateFlags {
+    /// What the session is asked for.
+    pub fn rotation(&self) -> Rotation {
+        Rotation {
+            size: self.rotate_size,
+            time_ms: self
+                .rotate_time
+                .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            count: self.rotate_count,
+        }
+    }
+}
+
 /// `strata create`.
 #[derive(Debug, Args)]
 pub struct CreateFlags {
@@ -48,7 +79,7 @@ pub struct CreateFlags {
 
     /// Write nothing but keep the last records in the buffers, until `strata snapshot NAME` saves them: a
     /// flight recorder
-    #[arg(long, conflicts_with = "output")]
+    #[arg(long, conflicts_with_all = ["output", "rotate_size", "rotate_time", "rotate_count"])]
     pub snapshot: bool,
 
     /// Have the kernel go on recording when the session's process is killed, until `strata start NAME` makes it again or
@@ -63,6 +94,9 @@ pub struct CreateFlags {
     /// Sub-buffers for each CPU of each process, a power of two [default: 8]
     #[arg(long, value_name = "N")]
     pub num_subbuf: Option<u32>,
+
+    #[command(flatten)]
+    pub rotate: RotateFlags,
 
     /// Members of GROUP may ask for the status of this session of root's, by its name
     #[arg(long, value_name = "GROUP")]
@@ -90,7 +124,7 @@ pub struct StartFlags {
     pub answer: AnswerFlags,
 }
 
-/// `strata stop`.
+/// `strata stop`, `strata rotate`.
 #[derive(Debug, Args)]
 pub struct OneFlags {
     /// The session [default: the only one there is]

@@ -67,6 +67,10 @@ pub struct AddTriggerFlags {
     #[arg(long, value_name = "DIR", num_args = 0..=1, value_hint = ValueHint::DirPath, help_heading = "Actions")]
     snapshot: Option<Option<PathBuf>>,
 
+    /// Have the session go on in a new part of its trace
+    #[arg(long, help_heading = "Actions")]
+    rotate: bool,
+
     /// Have the session record nothing until it is started
     #[arg(long, help_heading = "Actions")]
     stop: bool,
@@ -85,8 +89,9 @@ pub struct AddTriggerFlags {
     times: Option<u64>,
 }
 
-const ACTIONS: &str = "Actions are done in this order: --start, --snapshot, --stop, --run; without any it is --snapshot. \
-    The command has\nSTRATA_SESSION_NAME, STRATA_TRIGGER and, behind --snapshot, STRATA_SNAPSHOT in its environment.";
+const ACTIONS: &str = "Actions are done in this order: --start, --snapshot, --rotate, --stop, --run; without any it is \
+    --snapshot. The\ncommand has STRATA_SESSION_NAME, STRATA_TRIGGER and, behind --snapshot, STRATA_SNAPSHOT, behind \
+    --rotate, STRATA_PART in its\nenvironment.";
 
 /// `--ended HOW`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -113,10 +118,13 @@ impl AddTriggerFlags {
         if self.start {
             actions.push(Action::Start);
         }
-        let is_default = !self.start && !self.stop && self.run.is_empty();
+        let is_default = !self.start && !self.rotate && !self.stop && self.run.is_empty();
         if let Some(folder) = self.snapshot.clone().or(is_default.then_some(None)) {
             let folder = folder.map(std::path::absolute).transpose()?;
             actions.push(Action::Snapshot { folder });
+        }
+        if self.rotate {
+            actions.push(Action::Rotate);
         }
         if self.stop {
             actions.push(Action::Stop);
@@ -206,6 +214,7 @@ mod tests {
                 "-k",
                 "sched_switch",
                 "--stop",
+                "--rotate",
                 "--snapshot",
                 "/x",
                 "--run",
@@ -217,6 +226,7 @@ mod tests {
                 kernel,
                 vec![
                     folder,
+                    Action::Rotate,
                     Action::Stop,
                     Action::Run { command: vec!["a".into(), "-b".into(), "--stop".into()] }
                 ]

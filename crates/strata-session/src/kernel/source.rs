@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use strata_collect::{
-    Collector, Counts, Error, Identity, Kinds, Monitor, Opened, Output, Producer, Sink, Source,
+    Collector, Counts, Error, Finish, Identity, Kinds, Monitor, Opened, Output, Producer, Sink,
+    Source, Written,
 };
-use strata_ctf::end_mark::Losses;
+use strata_ctf::end_mark::{Ending, Losses};
 use strata_kernel::{Classes, Contexts};
 use strata_model::{TraceError, Uuid};
 
@@ -65,6 +66,16 @@ pub(crate) struct Recorded {
     pub(crate) unmarked: u64,
 }
 
+/// What is in traces that are complete, while the source goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Behind {
+    /// Of their dumps.
+    dumped: Counts,
+    /// Of traces that were taken away \[byte\].
+    metadata_bytes: u64,
+    folder: Option<PathBuf>,
+}
+
 /// The kernel, as the pump knows it.
 pub(crate) struct KernelSource {
     pub(crate) context: Arc<Context>,
@@ -80,6 +91,7 @@ pub(crate) struct KernelSource {
     /// The number of the stream behind those of the CPUs.
     pub(crate) dump_stream: u64,
     pub(crate) dumped: Dump,
+    pub(crate) behind: Behind,
     /// The snapshot's that is being written.
     pub(crate) snapshot_uuid: Uuid,
     /// Out: what was recorded.
@@ -99,6 +111,14 @@ impl KernelSource {
             span_from: None,
             grown: None,
         }
+    }
+
+    /// What another trace of it is to say of itself.
+    fn described(&self, sink: &dyn Sink) -> Result<(Uuid, Kinds), Error> {
+        let failed = |source| Error::Write { path: sink.path().to_owned(), source };
+        let uuid = new_uuid().map_err(failed)?;
+        let kinds = self.trace.kinds(&self.context, uuid);
+        Ok((uuid, kinds.map_err(|error| failed(io::Error::other(error)))?))
     }
 
     /// Says what runs already, if somebody's begin is not in the trace.
@@ -127,17 +147,23 @@ impl Source for KernelSource {
         if let Some(kept) = &self.context.kept {
             kept.note_folder(sink.path(), &self.told);
         }
-        let (uuid, kinds) = (self.trace.uuid, self.kinds.take());
-        Ok(Opened { kinds, span_from: self.span_from, ..self.opened_as(uuid, sink) })
+        let kinds = match self.kinds.take() {
+            Some(kinds) => kinds,
+            None => {
+                let (uuid, kinds) = self.described(&*sink)?;
+                self.trace.uuid = uuid;
+                self.span_from = self.span_from.map(|_| strata_user::Clock::monotonic_ns());
+                kinds
+            }
+        };
+        let opened = self.opened_as(self.trace.uuid, sink);
+        Ok(Opened { kinds: Some(kinds), span_from: self.span_from, ..opened })
     }
 
     /// Each is a trace of its own.
     fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<Opened, Error> {
         let sink = output.trace(KERNEL, None)?;
-        let failed = |source| Error::Write { path: sink.path().to_owned(), source };
-        let uuid = new_uuid().map_err(failed)?;
-        let kinds = self.trace.kinds(&self.context, uuid);
-        let kinds = kinds.map_err(|error| failed(io::Error::other(error)))?;
+        let (uuid, kinds) = self.described(&*sink)?;
         self.snapshot_uuid = uuid;
         Ok(Opened { kinds: Some(kinds), ..self.opened_as(uuid, sink) })
     }
@@ -182,13 +208,38 @@ impl Source for KernelSource {
         self.voice.fail(error);
     }
 
-    fn close(self, mut counts: Counts, sink: Option<Box<dyn Sink>>) -> Counts {
+    fn cut(&mut self, trace: Written) -> Finish {
+        let dumped = std::mem::take(&mut self.dumped).counts;
+        let Written { mut sink, counts } = trace;
+        let is_empty = counts.packets == 0;
+        match is_empty {
+            true => self.behind.metadata_bytes += counts.metadata_bytes,
+            false => {
+                self.behind.dumped.add(&dumped);
+                self.behind.folder = Some(sink.path().to_owned());
+            }
+        }
+        let (context, voice) = (Arc::clone(&self.context), self.voice.clone());
+        Box::new(move || {
+            if is_empty {
+                return lock(&context.output).remove(KERNEL, sink);
+            }
+            if let Err(error) = sink.end(Ending::Ended, Losses::default()) {
+                voice.fail(&error);
+            }
+            lock(&context.output).ended(&*sink, &counts, &dumped);
+        })
+    }
+
+    fn close(mut self, mut counts: Counts, trace: Option<Written>) -> Counts {
         let losses = Losses::of(&counts);
-        let (mut folder, mut unmarked) = (None, losses.total());
-        if let Some(mut sink) = sink {
+        let (mut folder, mut unmarked) = (self.behind.folder.take(), losses.total());
+        let mut removed = self.behind.metadata_bytes;
+        counts.add(&self.behind.dumped);
+        if let Some(Written { mut sink, counts: of_trace }) = trace {
             // Nothing happened, and nothing was discarded, of which a packet would tell.
-            if counts.packets == 0 {
-                counts.metadata_bytes = 0;
+            if of_trace.packets == 0 {
+                removed += of_trace.metadata_bytes;
                 lock(&self.context.output).remove(KERNEL, sink);
             } else {
                 counts.add(&self.dumped.counts);
@@ -197,8 +248,10 @@ impl Source for KernelSource {
                     Err(error) => self.voice.fail(&error),
                 }
                 folder = Some(sink.path().to_owned());
+                lock(&self.context.output).ended(&*sink, &of_trace, &self.dumped.counts);
             }
         }
+        counts.metadata_bytes = counts.metadata_bytes.saturating_sub(removed);
         *lock(&self.recorded) = Recorded { counts, folder, unmarked };
         counts
     }

@@ -161,8 +161,9 @@ impl Plan {
         let plan = self;
         match change {
             Change::Replace(other) => {
-                let (snapshot, keep, output) = (plan.snapshot, plan.keep, plan.output.take());
-                *plan = Plan { snapshot, keep, output, ..Plan::clone(other) };
+                let (snapshot, keep, output, rotation) =
+                    (plan.snapshot, plan.keep, plan.output.take(), plan.rotation);
+                *plan = Plan { snapshot, keep, output, rotation, ..Plan::clone(other) };
             }
             Change::EnableChannel(asked) => plan.enable_channel(asked),
             Change::DisableChannel(of) => plan.named(of.layer, &of.channel)?.enabled = false,

@@ -425,3 +425,34 @@ fn triggers_that_are_none_are_refused() {
         .to_string()
         .contains("triggers of a session: 17, at most 16"));
 }
+
+#[test]
+fn rotation_is_of_sessions_that_write_and_within_its_limits() {
+    let plan =
+        Plan::from_json(r#"{"version": 1, "rotation": {"size": 65536, "count": 3}}"#).unwrap();
+    assert_eq!(plan.rotation, Rotation { size: Some(65_536), time_ms: None, count: Some(3) });
+    assert_eq!(Plan::from_json(&plan.to_json()).unwrap(), plan);
+    assert!(!Plan::new(false, None).to_json().contains("rotation"));
+    for (text, said) in [
+        (r#""rotation": {"size": 65535}"#, "--rotate-size: 65535 bytes, from 65536"),
+        (r#""rotation": {"time_ms": 99}"#, "--rotate-time: 99 milliseconds, from 100"),
+        (r#""rotation": {"count": 0}"#, "--rotate-count: 0 parts, from 1 to 500"),
+        (r#""rotation": {"count": 501}"#, "--rotate-count: 501 parts"),
+        (r#""rotation": {"parts": 1}"#, "parts"),
+        (r#""snapshot": true, "rotation": {"count": 1}"#, "nothing is written but snapshots"),
+    ] {
+        let error = Plan::from_json(&format!(r#"{{"version": 1, {text}}}"#)).unwrap_err();
+        assert!(error.to_string().contains(said), "{text}: {error}");
+    }
+    // Of a session that is there a plan from a file changes all but where it goes, and how.
+    let loaded = plan.changed(&Change::Replace(Box::new(Plan::new(false, None)))).unwrap();
+    assert_eq!(loaded.rotation, plan.rotation);
+    let trigger = |snapshot| {
+        let (name, when, actions) = ("t".to_owned(), Condition::Signal, vec![Action::Rotate]);
+        let trigger = Box::new(Trigger { name, when, actions, pause_ms: 0, times: None });
+        Plan::new(snapshot, None).changed(&Change::AddTrigger(trigger))
+    };
+    assert!(trigger(false).is_ok());
+    let error = trigger(true).unwrap_err().to_string();
+    assert!(error.contains("a flight recorder writes nothing"), "{error}");
+}

@@ -108,6 +108,8 @@ pub enum Action {
     },
     /// Recording goes on.
     Start,
+    /// A new part of the trace begins.
+    Rotate,
     /// Recording pauses.
     Stop,
     /// A command is started, by whom the session belongs to.
@@ -215,8 +217,11 @@ impl Plan {
         match action {
             Action::Snapshot { .. } if !self.snapshot => {
                 Err("the session writes its records to files as they come, and snapshots are of sessions that were \
-                     made with --snapshot. Use --run, --start or --stop"
+                     made with --snapshot. Use --rotate, --run, --start or --stop"
                     .to_owned())
+            }
+            Action::Rotate if self.snapshot => {
+                Err("a flight recorder writes nothing but snapshots, and nothing is rotated. Use --snapshot".to_owned())
             }
             Action::Snapshot { folder: Some(folder) }
                 if !folder.is_absolute() || !folder.to_str().is_some_and(is_text) =>
@@ -232,7 +237,7 @@ impl Plan {
                         .map_err(|error| error.to_string()),
                 }
             }
-            Action::Snapshot { .. } | Action::Start | Action::Stop => Ok(()),
+            Action::Snapshot { .. } | Action::Start | Action::Rotate | Action::Stop => Ok(()),
         }
     }
 

@@ -5,9 +5,11 @@ use crate::folder::FolderError;
 use crate::folder::{TimeStamp, TraceFolder};
 use crate::layer::{Context, LayerEnd};
 use crate::lock::lock;
-use crate::options::OptionsError;
+use crate::options::{OptionsError, Rotation};
+use crate::parts::Parts;
 use crate::report::CommandEnd;
 use crate::report::{Asked as AskedFor, LayerReport, ProcessReport, RuleReport, KERNEL, USER};
+use crate::rotation::Rotations;
 use crate::scratch_tests::Scratch;
 use crate::shared::Shared;
 use std::cell::RefCell;
@@ -191,7 +193,8 @@ fn record_of_everyone_ends_when_asked_once() {
 
 /// A session that has not begun, of these options, into this folder.
 fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
-    let folder = Arc::new(Mutex::new(TraceFolder::create(path).unwrap()));
+    let folder =
+        Arc::new(Mutex::new(Parts::new(TraceFolder::create(path).unwrap(), "20260131-235959")));
     let context = Arc::new(Context {
         slots: None,
         kept: None,
@@ -203,7 +206,9 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
     });
     let inherited = Inherited::prepare().unwrap();
     let (path, orders) = (Some(path.to_owned()), Box::leak(Box::new(controls().1)));
-    let ground = Ground { context, folder: Some(folder), path, snapshots: RefCell::default() };
+    let rotations = Some(RefCell::new(Rotations::new(Arc::clone(&folder), Rotation::default())));
+    let ground =
+        Ground { context, folder: Some(folder), path, snapshots: RefCell::default(), rotations };
     Setup { options, inherited, ground, stop, orders }
 }
 
@@ -355,7 +360,7 @@ fn failure_of_all_is_the_end_and_of_one_layer_is_not() {
         if both {
             user.fail(&no_space());
         }
-        lock(setup.ground.folder.as_ref().unwrap()).begin().unwrap();
+        lock(setup.ground.folder.as_ref().unwrap()).begin(Rotation::default(), None).unwrap();
         std::fs::create_dir(path.join("user")).unwrap();
         let processes =
             vec![ProcessReport { folder: Some("x".into()), unmarked: 4, ..Default::default() }];
@@ -397,9 +402,9 @@ fn mark_of_a_folder_in_which_nothing_is_and_nothing_is_missing_is_not_written() 
         if fails {
             setup.ground.context.shared.fail("x".into());
         }
-        let folder = lock(setup.ground.folder.as_ref().unwrap());
-        folder.begin().unwrap();
-        setup.ground.mark(&folder, &[unmarked(missing)], is_recorded);
+        let mut folder = lock(setup.ground.folder.as_ref().unwrap());
+        folder.begin(Rotation::default(), None).unwrap();
+        setup.ground.mark(&mut folder, &[unmarked(missing)], is_recorded);
         let mark = mark_in(&path).map(|mark| (mark.ending.word(), mark.losses.unwritten));
         let mark = mark.filter(|(word, _)| *word != "recording");
         assert_eq!(mark, wanted, "{number}");
@@ -413,7 +418,7 @@ fn mark_that_cannot_be_written_is_a_failure_of_the_session() {
     let path = scratch.0.join("t");
     let setup = setup(&options, &stop, &path);
     std::fs::create_dir(path.join(strata_ctf::end_mark::FILE)).unwrap();
-    setup.ground.mark(&lock(setup.ground.folder.as_ref().unwrap()), &[], true);
+    setup.ground.mark(&mut lock(setup.ground.folder.as_ref().unwrap()), &[], true);
     let shared = &setup.ground.context.shared;
     assert!(shared.has_failed() && shared.failure().is_some());
 }

@@ -9,10 +9,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use strata_collect::{
-    Arrival, Counts, Error, Identity, Keep, Monitor, Opened, Order, Output, Producer as State,
-    Pump, Sink, Source, Span,
+    Arrival, Counts, Error, Finish, Identity, Keep, Monitor, Opened, Order, Output,
+    Producer as State, Pump, Sink, Source, Span, Written,
 };
-use strata_ctf::end_mark::Losses;
+use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::metadata;
 use strata_ctf::read::{Message, Reader, TimeRange, Value};
 use strata_model::{
@@ -27,10 +27,13 @@ use crate::describe::new_uuid;
 use crate::error::SessionError;
 use crate::folder::TraceFolder;
 use crate::layer::{Layer, Wanted};
+use crate::options::Rotation;
+use crate::parts::Parts;
+use crate::rotation::{Rotated, Rotations};
 use crate::scratch_tests::{channel_of, context, context_of, Nowhere, Scratch};
 use crate::shared::Voice;
 use crate::snapshot::write as save;
-use crate::threads::{ask, joined, spawn, Ask};
+use crate::threads::{ask, cut, joined, spawn, Ask, Cut};
 
 /// Records of one number each.
 fn class() -> StreamClass {
@@ -106,9 +109,19 @@ impl Source for Described {
         self.0.voice.fail(error);
     }
 
-    fn close(self, counts: Counts, sink: Option<Box<dyn Sink>>) -> Counts {
-        if let Some(mut sink) = sink {
+    fn cut(&mut self, Written { mut sink, counts }: Written) -> Finish {
+        let output = Arc::clone(&self.0.context.output);
+        Box::new(move || {
+            sink.end(Ending::Ended, Losses::default()).unwrap();
+            output.lock().unwrap().ended(&*sink, &counts, &Counts::default());
+        })
+    }
+
+    fn close(self, counts: Counts, trace: Option<Written>) -> Counts {
+        if let Some(Written { mut sink, counts: of_trace }) = trace {
             sink.end(self.0.voice.ending(), Losses::of(&counts)).unwrap();
+            let mut output = self.0.context.output.lock().unwrap();
+            output.ended(&*sink, &of_trace, &Counts::default());
         }
         counts
     }
@@ -145,6 +158,10 @@ impl Layer for NumberLayer {
 
     fn snapshot(&self) -> Ask {
         ask(self.orders.as_ref())
+    }
+
+    fn rotate(&self) -> Cut {
+        cut(self.orders.as_ref())
     }
 
     fn change(&mut self, _wanted: &Wanted) -> Result<(), SessionError> {
@@ -275,6 +292,69 @@ fn two_sessions_in_one_process_record_each_its_own() {
     second.end();
     assert_eq!(read(&one), (0..3000).collect::<Vec<_>>());
     assert_eq!(read(&other), (10_000..14_000).collect::<Vec<_>>());
+}
+
+/// While somebody writes, again and again: each part is a trace by itself, and no record is in none or in two.
+#[test]
+fn rotated_trace_has_each_record_in_one_part() {
+    let scratch = Scratch::new("rotated");
+    let path = scratch.0.join("t");
+    let folder = TraceFolder::create(&path).unwrap();
+    let parts = Arc::new(Mutex::new(Parts::new(folder, "20260131-120000")));
+    parts.lock().unwrap().begin(Rotation::default(), None).unwrap();
+    let mut context = context_of(Nowhere, Keep::Write { flush: Duration::from_millis(1) });
+    Arc::get_mut(&mut context).unwrap().output = Arc::clone(&parts) as Arc<_>;
+    let bench = bench(context, LossMode::Discard);
+    let mut rotations = Rotations::new(Arc::clone(&parts), Rotation::default());
+    let (is_over, written) = (&AtomicU64::new(0), &AtomicU64::new(0));
+    let mut folders = Vec::new();
+    std::thread::scope(|scope| {
+        let producer = &bench.producer;
+        scope.spawn(move || {
+            for n in 0u64.. {
+                if is_over.load(Ordering::Relaxed) > 0 {
+                    return;
+                }
+                write(producer, n..n + 1);
+                written.store(n + 1, Ordering::Relaxed);
+            }
+        });
+        let _over = Raised(is_over);
+        for _ in 0..20 {
+            let now = written.load(Ordering::Relaxed);
+            while written.load(Ordering::Relaxed) < now + 100 {
+                std::thread::yield_now();
+            }
+            let (reply, answer) = queue();
+            rotations.ask(reply);
+            let rotated: Rotated = loop {
+                rotations.look(&bench.session, &bench.context.shared, &mut |_| ());
+                if let Ok(rotated) = answer.recv_timeout(Duration::from_millis(1)) {
+                    break rotated.unwrap();
+                }
+            };
+            let part = rotated.part.unwrap();
+            // It is complete already.
+            let numbers = read(&part.folder);
+            assert_eq!(part.records, Some(numbers.len() as u64));
+            folders.push(part.folder);
+        }
+        folders.push(parts.lock().unwrap().present());
+    });
+    bench.end();
+    let all: Vec<u64> = folders.iter().flat_map(|folder| read(folder)).collect();
+    assert_eq!(all, (0..written.load(Ordering::Relaxed)).collect::<Vec<_>>());
+    let look = parts.lock().unwrap().look(all.len() as u64, 0).unwrap();
+    assert_eq!((look.complete, look.removed, look.present.unwrap().number), (20, 0, 21));
+}
+
+/// Ends a thread that looks at this, also where something is found wrong.
+struct Raised<'o>(&'o AtomicU64);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.store(1, Ordering::Relaxed);
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::plan::{
     Action, ChannelChange, ChannelOf, Condition, EnableEvents, How, Selection, Trigger,
 };
 use crate::scratch_tests::Scratch;
-use crate::threads::Ask;
+use crate::threads::{Ask, Cut};
 
 /// What layers were told, in its order.
 type Told = Arc<Mutex<Vec<String>>>;
@@ -46,6 +46,10 @@ impl Layer for Noted {
 
     fn snapshot(&self) -> Ask {
         Box::new(|_, _| std::sync::mpsc::channel().1)
+    }
+
+    fn rotate(&self) -> Cut {
+        Box::new(|_| std::sync::mpsc::channel().1)
     }
 
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
@@ -124,7 +128,7 @@ impl Bench {
     fn new() -> Bench {
         let told = Told::default();
         let maker = Rc::new(Noting(Arc::clone(&told)));
-        let standing = Standing::new("b", Plan::new(true, None), maker).unwrap();
+        let standing = Standing::new("b", Plan::new(true, None), false, maker).unwrap();
         Bench { standing, told }
     }
 
@@ -332,7 +336,8 @@ fn session_does_what_it_is_asked_until_somebody_ends_it() {
         let ends = Ends(&stop);
         let (stop, noting) = (&stop, Noting(Arc::clone(&told)));
         let session = scope.spawn(move || {
-            let mut standing = Standing::new("b", Plan::new(true, None), Rc::new(noting)).unwrap();
+            let mut standing =
+                Standing::new("b", Plan::new(true, None), false, Rc::new(noting)).unwrap();
             let end = standing.serve(stop, &orders, &mut |_| ());
             standing.destroy(end, stop, &mut |_| ()).report
         });

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::sync::mpsc::{channel, Receiver, TryRecvError};
@@ -25,6 +25,7 @@ use crate::folder::time_name;
 use crate::layer::Ended;
 use crate::plan::{Action, LayerOf, Plan, Trigger};
 use crate::report::{EndReason, Notice};
+use crate::rotation::Rotated;
 use crate::stop::Stop;
 use crate::trigger::{Facts, Progress};
 
@@ -35,6 +36,8 @@ const OF_SESSION: &str = "STRATA_SESSION_NAME";
 const OF_TRIGGER: &str = "STRATA_TRIGGER";
 /// The folder of the snapshot that was saved before it.
 const OF_SNAPSHOT: &str = "STRATA_SNAPSHOT";
+/// The folder of the part of the trace that was completed before it.
+const OF_PART: &str = "STRATA_PART";
 
 /// How a trigger is.
 #[derive(Clone, Debug, Serialize)]
@@ -74,6 +77,10 @@ struct Armed<'a> {
     saving: Option<Saving>,
     /// The last one that was saved.
     saved: Option<String>,
+    /// A rotation on its way: what comes after it waits.
+    rotating: Option<Receiver<Result<Rotated, String>>>,
+    /// The part that the last one has completed.
+    part: Option<PathBuf>,
     child: Option<Child>,
     error: Option<String>,
 }
@@ -97,7 +104,7 @@ impl<'a> Armed<'a> {
             None => None,
             Some(watching) => {
                 let empty = Plan { channels: Vec::new(), ..watching.clone() };
-                let mut watcher = Box::new(Standing::new("", empty, Rc::clone(maker))?);
+                let mut watcher = Box::new(Standing::new("", empty, false, Rc::clone(maker))?);
                 watcher.apply(watching, true, notify)?;
                 Some(watcher)
             }
@@ -109,6 +116,8 @@ impl<'a> Armed<'a> {
             todo: VecDeque::new(),
             saving: None,
             saved: None,
+            rotating: None,
+            part: None,
             child: None,
             error: None,
         })
@@ -127,6 +136,11 @@ impl<'a> Armed<'a> {
         records.saturating_add(discarded).saturating_add(overwritten)
     }
 
+    /// Is what is to be done next to wait?
+    fn is_waiting(&self) -> bool {
+        self.saving.is_some() || self.rotating.is_some()
+    }
+
     /// What became of what was begun.
     fn settle(&mut self) {
         if let Some(saving) = self.saving.take() {
@@ -140,6 +154,16 @@ impl<'a> Armed<'a> {
                     self.error = Some("its snapshot: no event record was held".to_owned());
                 }
                 Ok(Ok(_)) => self.saved = Some(saving.folder),
+            }
+        }
+        if let Some(rotating) = self.rotating.take() {
+            match rotating.try_recv() {
+                Err(TryRecvError::Empty) => self.rotating = Some(rotating),
+                Err(TryRecvError::Disconnected) => {
+                    self.error = Some("its rotation: nobody has done it".to_owned());
+                }
+                Ok(Err(why)) => self.error = Some(format!("its rotation: {why}")),
+                Ok(Ok(rotated)) => self.part = rotated.part.map(|part| part.folder),
             }
         }
         if let Some(child) = &mut self.child {
@@ -180,6 +204,10 @@ impl<'a> Armed<'a> {
         match &self.saved {
             Some(folder) => command.env(OF_SNAPSHOT, folder),
             None => command.env_remove(OF_SNAPSHOT),
+        };
+        match &self.part {
+            Some(folder) => command.env(OF_PART, folder),
+            None => command.env_remove(OF_PART),
         };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // Whose terminal or group is ended does not end it.
@@ -319,12 +347,12 @@ impl<'a> Standing<'a> {
         for index in 0..self.triggers.all.len() {
             let armed = &mut self.triggers.all[index];
             armed.settle();
-            let is_busy = armed.saving.is_some() || !armed.todo.is_empty();
+            let is_busy = armed.is_waiting() || !armed.todo.is_empty();
             let events = armed.events();
             let facts = Facts { now, events, signals, ends: &ends, is_busy };
             if armed.progress.look(&armed.trigger, &facts) {
                 armed.todo.extend(armed.trigger.actions.iter().cloned());
-                armed.saved = None;
+                (armed.saved, armed.part) = (None, None);
                 armed.error = None;
             }
             self.act(index, notify);
@@ -336,7 +364,7 @@ impl<'a> Standing<'a> {
         loop {
             let armed = &mut self.triggers.all[index];
             armed.settle();
-            if armed.saving.is_some() {
+            if armed.is_waiting() {
                 return;
             }
             let Some(action) = armed.todo.pop_front() else { return };
@@ -345,6 +373,12 @@ impl<'a> Standing<'a> {
                 Action::Stop => super::said(self.pause(notify)),
                 Action::Run { command } => {
                     armed.run(&self.name, &command);
+                    Ok(())
+                }
+                Action::Rotate => {
+                    let (reply, done) = channel();
+                    armed.rotating = Some(done);
+                    self.ground.rotate(reply);
                     Ok(())
                 }
                 Action::Snapshot { folder } => self.save(index, folder.as_deref()),

@@ -26,7 +26,7 @@ fn no_space() -> strata_collect::Error {
 /// How it ends, and what was told.
 fn ended(watch: &mut Watch<'_>) -> (EndReason, Vec<Notice>) {
     let mut notices = Vec::new();
-    let end = watch.wait(&mut |notice| notices.push(notice), &mut || false);
+    let end = watch.wait(&mut |notice| notices.push(notice), &mut |_| false);
     (end, notices)
 }
 
@@ -41,7 +41,7 @@ fn end_that_is_looked_at_first_is_the_one_that_is_told() {
     stop.request(libc::SIGINT);
     all.limit = Some((100, DiskLimit::new(100, &scratch.0)));
     all.deadline = Some(Instant::now());
-    let broken = all.wait(&mut |_| (), &mut || true);
+    let broken = all.wait(&mut |_| (), &mut |_| true);
     assert_eq!(broken, EndReason::Failure);
     assert_eq!(ended(&mut all).0, EndReason::Duration);
     all.deadline = None;
@@ -90,7 +90,7 @@ fn limit_that_is_not_reached_lets_the_session_go_on() {
             // The next look finds one byte more, of the other layer.
             kernel.set_counts(&counts(1));
         },
-        &mut || false,
+        &mut |_| false,
     );
     assert_eq!((end, rounds), (EndReason::Size { max_bytes: 1000 }, 1));
 }

@@ -1,0 +1,112 @@
+//! What is read of a channel: where each of its streams has got to, and what became of its records. It outlives the
+//! traces that these are written to, one behind the other, where a recording is rotated.
+
+use strata_model::Counts;
+use strata_ring::{Channel, Publish};
+
+use crate::stats::{counts_of, discarded_of, StreamStats};
+use crate::track::Track;
+
+/// The streams of a channel.
+#[derive(Debug)]
+pub struct Streams {
+    pub(crate) channel: Channel,
+    pub(crate) tracks: Vec<Track>,
+    /// See [`Streams::add_discarded`].
+    not_run: u64,
+    given_up: bool,
+    has_traces: bool,
+}
+
+impl Streams {
+    /// Of which nothing is read yet.
+    #[must_use]
+    pub fn new(channel: Channel) -> Streams {
+        let outside = channel.publish() == Publish::ByCommit;
+        let track = |cpu| Track::new(cpu, channel.subbuf_bytes(), outside);
+        let tracks = (0..channel.nr_streams()).map(track).collect();
+        Streams { channel, tracks, not_run: 0, given_up: false, has_traces: false }
+    }
+
+    /// The trace that was written to is complete.
+    pub(crate) fn cut(&mut self) {
+        self.tracks.iter_mut().for_each(Track::cut);
+        self.has_traces = true;
+    }
+
+    /// Whether there was a trace of it that is complete.
+    pub(crate) fn has_traces(&self) -> bool {
+        self.has_traces
+    }
+
+    /// Whether anything was recorded, or discarded, that is in no trace.
+    pub(crate) fn has_something(&mut self) -> bool {
+        let Streams { channel, tracks, .. } = self;
+        tracks.iter().any(|track| match channel.stream(track.stats.cpu) {
+            Ok(stream) => {
+                let counters = stream.counters();
+                let absent = counters.discarded().saturating_add(track.overwritten(&counters));
+                stream.backlog() > track.cut_bytes() || absent > track.discarded()
+            }
+            // The collector says what is wrong with it, once.
+            Err(_) => track.all().damaged == 0,
+        })
+    }
+
+    /// Backlog of a stream without what was cut of it.
+    pub(crate) fn backlog(&mut self, number: u32) -> u64 {
+        let track = &self.tracks[number as usize];
+        self.channel.stream(number).map_or(0, |s| s.backlog()).saturating_sub(track.cut_bytes())
+    }
+
+    /// Counts `n` records more that the kernel itself kept from being written: a program of theirs was
+    /// running on that CPU already. The kernel knows how many for all CPUs together, so they are the first
+    /// stream's.
+    pub fn add_discarded(&mut self, n: u64) {
+        self.not_run = self.not_run.saturating_add(n);
+    }
+
+    /// What of [`Streams::add_discarded`] is this stream's.
+    pub(crate) fn not_run(&self, stream: u32) -> u64 {
+        match stream {
+            0 => self.not_run,
+            _ => 0,
+        }
+    }
+
+    /// What they hold is written nowhere, and counts as discarded. Their producers must write no more.
+    pub(crate) fn give_up(&mut self) {
+        self.given_up = true;
+    }
+
+    /// What became of each stream's records, in all traces; streams that were never used are left out.
+    pub(crate) fn stats(&mut self) -> Vec<StreamStats> {
+        let mut all = Vec::new();
+        let held_bytes_max =
+            (u64::from(self.channel.nr_subbufs()) + 1).saturating_mul(self.channel.subbuf_bytes());
+        for track in &self.tracks {
+            let mut stats = track.all();
+            stats.discarded.not_run = self.not_run(stats.cpu);
+            stats.told = track.discarded();
+            if let Ok(stream) = self.channel.stream(stats.cpu) {
+                let counters = stream.counters();
+                stats.discarded.add(&discarded_of(&counters));
+                if self.given_up {
+                    stats.discarded.unwritten = track.unwritten(&counters, held_bytes_max);
+                }
+                stats.overwritten = track.overwritten(&counters);
+                stats.overwritten_packets = counters.overwritten_packets;
+            }
+            if stats != (StreamStats { cpu: stats.cpu, ..StreamStats::default() }) {
+                all.push(stats);
+            }
+        }
+        all
+    }
+
+    /// What is in the trace that is being written. What was discarded is told of all traces together.
+    pub(crate) fn counts_of_trace(&self) -> Counts {
+        let of_trace: Vec<StreamStats> = self.tracks.iter().map(|one| one.stats.clone()).collect();
+        counts_of(&of_trace, self.channel.nr_streams())
+    }
+}
