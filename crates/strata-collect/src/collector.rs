@@ -112,7 +112,7 @@ impl Collector {
     /// Goes on with streams whose records another trace has up to now: of each, how many of those that were discarded it
     /// tells of. Must have happened before the first packet is written.
     pub fn go_on(&mut self, told: &[u64]) {
-        self.streams.iter_mut().zip(told).for_each(|(track, told)| track.go_on(*told));
+        self.streams.tracks.iter_mut().zip(told).for_each(|(track, told)| track.go_on(*told));
     }
 
     /// What all streams span, if they were told to, once this has finished \[ns\].
