@@ -1,6 +1,7 @@
 //! The `strata` command: flags, messages, exit status. What it does is in `strata-session` (recording)
 //! and `strata-analyze` (reading).
 
+mod advised;
 mod answer;
 mod background;
 mod doctor;
@@ -13,6 +14,7 @@ mod kernel_list;
 mod killed;
 mod list;
 mod messages;
+mod missing;
 mod progress;
 mod record;
 mod selection;

@@ -47,4 +47,4 @@ pub use sink::{Body, Sink};
 pub use snapshot::{Held, Span};
 pub use source::{Classes, Grown, Monitor, Opened, Source};
 pub use stats::{counts_of, unwritten_of, StreamStats};
-pub use strata_model::{Counts, Discarded};
+pub use strata_model::{Counts, Discarded, StreamLoss};

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use strata_model::Counts;
+use strata_model::{Counts, StreamLoss};
 use strata_ring::Channel;
 
-use crate::collector::Collector;
+use crate::collector::{now_ns, Collector};
 use crate::error::Error;
 use crate::output::Output;
 use crate::sink::Sink;
 use crate::snapshot::{self, Held, Span};
 use crate::source::{Monitor, Opened, Source};
-use crate::stats::{counts_of, unwritten_of};
+use crate::stats::{counts_of, held_of, unwritten_of, StreamStats};
 
 /// Pause after a round that found packets. Long enough for a producer at full speed to fill a part of a
 /// sub-buffer, short enough to be back before it has filled them all.
@@ -81,6 +81,11 @@ struct Pumped<S> {
     /// Nothing is written of it but snapshots.
     is_held: bool,
     last: Counts,
+    /// Its streams, as they were at the last look, and when that was \[ns\].
+    streams_seen: Vec<StreamStats>,
+    seen_ns: u64,
+    /// Events of it that were told of.
+    events: u64,
 }
 
 /// The pump's state.
@@ -93,6 +98,8 @@ pub struct Pump<'a, S> {
     next_count: Instant,
     /// What was recorded of sources that are closed.
     closed: Counts,
+    /// What of them was discarded, by CPU.
+    closed_losses: Vec<StreamLoss>,
 }
 
 impl<'a, S: Source> Pump<'a, S> {
@@ -112,6 +119,7 @@ impl<'a, S: Source> Pump<'a, S> {
             next_flush,
             next_count: now,
             closed: Counts::default(),
+            closed_losses: Vec::new(),
         }
     }
 
@@ -132,6 +140,7 @@ impl<'a, S: Source> Pump<'a, S> {
             self.close(pumped);
         }
         self.monitor.set_counts(&self.closed);
+        self.monitor.set_losses(self.closed_losses);
         self.closed
     }
 
@@ -279,7 +288,12 @@ impl<'a, S: Source> Pump<'a, S> {
             }
         }
         let is_left = self.keep != Keep::Hold && self.monitor.has_failed();
-        self.closed.add(&pumped.close(is_left));
+        let (counts, losses) = pumped.close(is_left, self.monitor);
+        self.closed.add(&counts);
+        // Of one that is not believed nothing counts.
+        if counts.discarded.total() > 0 {
+            losses.iter().for_each(|one| one.add_to(&mut self.closed_losses));
+        }
     }
 
     fn count(&mut self) {
@@ -288,9 +302,17 @@ impl<'a, S: Source> Pump<'a, S> {
             return;
         }
         self.next_count = now + COUNT_PERIOD;
-        let mut sum = self.closed;
-        self.sources.iter_mut().for_each(|pumped| sum.add(&pumped.counts()));
+        let (mut sum, mut losses) = (self.closed, self.closed_losses.clone());
+        for pumped in &mut self.sources {
+            let counts = pumped.counts();
+            if pumped.source.is_possible(&counts) {
+                pumped.tell_events(self.monitor);
+                sum.add(&counts);
+                pumped.streams_seen.iter().for_each(|one| one.loss().add_to(&mut losses));
+            }
+        }
         self.monitor.set_counts(&sum);
+        self.monitor.set_losses(losses);
     }
 }
 
@@ -307,7 +329,17 @@ impl<S: Source> Pumped<S> {
     fn new(Arrival { source, channel }: Arrival<S>) -> Pumped<S> {
         let streams = channel.nr_streams();
         let (output, last) = (Place::Idle(channel), Counts::default());
-        Pumped { source, output, streams, has_not_run: false, is_held: false, last }
+        Pumped {
+            source,
+            output,
+            streams,
+            has_not_run: false,
+            is_held: false,
+            last,
+            streams_seen: Vec::new(),
+            seen_ns: now_ns(),
+            events: 0,
+        }
     }
 
     /// Takes whole packets. Returns how many.
@@ -407,16 +439,32 @@ impl<S: Source> Pumped<S> {
 
     /// What was recorded until now.
     fn counts(&mut self) -> Counts {
-        match &mut self.output {
-            Place::Open(collector) => self.last = counts_of(&collector.stats(), self.streams),
-            Place::Idle(channel) if self.is_held => self.last = snapshot::held(channel),
-            Place::Idle(_) | Place::Closed => {}
-        }
+        self.streams_seen = match &mut self.output {
+            Place::Open(collector) => collector.stats(),
+            Place::Idle(channel) if self.is_held => {
+                let now = now_ns();
+                let looks = (std::mem::replace(&mut self.seen_ns, now), now);
+                held_of(channel, &self.streams_seen, looks)
+            }
+            Place::Idle(_) | Place::Closed => return self.last,
+        };
+        self.last = counts_of(&self.streams_seen, self.streams);
         self.last
     }
 
+    /// What has happened since this was last told: of what was told nothing is taken back, whatever becomes of it.
+    fn tell_events(&mut self, monitor: &dyn Monitor) {
+        let Counts { records, discarded, overwritten, .. } = &self.last;
+        let now = records.saturating_add(discarded.total()).saturating_add(*overwritten);
+        let new = now.saturating_sub(self.events);
+        if new > 0 {
+            self.events = now;
+            monitor.add_events(new);
+        }
+    }
+
     /// Lets go of the source. `is_left`: what its streams hold is written nowhere, and counted.
-    fn close(mut self, is_left: bool) -> Counts {
+    fn close(mut self, is_left: bool, monitor: &dyn Monitor) -> (Counts, Vec<StreamLoss>) {
         self.count_not_run();
         match &mut self.output {
             Place::Open(collector) if is_left => collector.give_up(),
@@ -432,7 +480,13 @@ impl<S: Source> Pumped<S> {
             Place::Idle(_) | Place::Closed => None,
         };
         counts.metadata_bytes = sink.as_ref().map_or(0, |sink| sink.metadata_bytes());
-        self.source.close(counts, sink)
+        if self.source.is_possible(&counts) {
+            self.tell_events(monitor);
+        }
+        let mut losses = Vec::new();
+        self.streams_seen.iter().for_each(|one| one.loss().add_to(&mut losses));
+        self.source.losses(losses.clone());
+        (self.source.close(counts, sink), losses)
     }
 }
 

@@ -37,8 +37,8 @@ use crate::lock::lock;
 use crate::options::{KernelOptions, Options};
 use crate::privileges::Work;
 use crate::report::{
-    EventProblem, KernelReport, KernelRuleReport, LayerReport, NoKernel, NotReached, Notice,
-    ProcessReport, RuleReport, KERNEL,
+    Buffers, EventProblem, KernelReport, KernelRuleReport, LayerReport, LossMode, NoKernel,
+    NotReached, Notice, ProcessReport, RuleReport, KERNEL,
 };
 use crate::shared::Voice;
 use crate::statedump;
@@ -74,6 +74,7 @@ pub(crate) struct KernelLayer {
     given: Vec<String>,
     /// Events of probes.
     nr_probes: u64,
+    mode: LossMode,
 }
 
 /// Programs in the kernel.
@@ -122,6 +123,7 @@ impl KernelLayer {
         if stop.flow().is_break() {
             return Err(stopped());
         }
+        layer.mode = options.mode;
         layer.begun = Some(Begun::new(options, stop, &described, layer.nr_probes));
         if let (Some(filter), false) = (&asked.filter, described.is_empty()) {
             check_filter(filter, &described, options.records_applications())?;
@@ -256,6 +258,16 @@ impl KernelLayer {
         self.is_default
     }
 
+    fn buffers(&self) -> Buffers {
+        let found = self.attached.as_ref().map(|one| one.session.buffers()).unwrap_or_default();
+        Buffers {
+            subbuf_bytes: found.subbuf_bytes,
+            nr_subbufs: found.nr_subbufs,
+            mode: self.mode,
+            are_largest: found.are_largest,
+        }
+    }
+
     fn detach(&mut self) -> Detaching {
         self.attached.take().map(|one| Detaching::begin(one.session)).unwrap_or_default()
     }
@@ -359,6 +371,9 @@ impl Layer for KernelLayer {
                 .map(|(name, reason)| NotReached { pid: 0, name, reason })
                 .collect(),
             figures: self.voice.as_ref().map(Voice::figures).unwrap_or_default(),
+            losses: self.voice.as_ref().map(Voice::losses).unwrap_or_default(),
+            buffers: self.buffers(),
+            late: Vec::new(),
             processes: 0,
         }
     }
@@ -398,11 +413,12 @@ impl Layer for KernelLayer {
             tracepoints: self.selected,
             selected,
             counts: recorded.counts,
+            losses: recorded.losses,
             unmarked: recorded.unmarked,
             is_alive: true,
             ..ProcessReport::default()
         };
-        let buffers = self.attached.as_ref().map(|one| one.session.buffers()).unwrap_or_default();
+        let buffers = self.buffers();
         let report = KernelReport {
             is_default: self.is_default,
             rules: std::mem::take(&mut self.rules),
@@ -410,12 +426,14 @@ impl Layer for KernelLayer {
             problems: std::mem::take(&mut self.problems),
             unreadable: failures.unreadable,
             cut: failures.cut,
-            subbuf_bytes: buffers.subbuf_bytes,
-            nr_subbufs: buffers.nr_subbufs,
-            are_largest: buffers.are_largest,
         };
         LayerEnd {
-            report: LayerReport { layer: KERNEL, processes: vec![kernel] },
+            report: LayerReport {
+                layer: KERNEL,
+                channel: String::new(),
+                buffers,
+                processes: vec![kernel],
+            },
             remarks: std::mem::take(&mut self.remarks),
             kernel: Some(report),
             detaching: self.detach(),

@@ -18,6 +18,7 @@
 //! session never ends, stops or delays a program that it records.
 #![cfg(target_os = "linux")]
 
+pub mod advice;
 mod applications;
 mod book;
 mod budget;
@@ -31,6 +32,7 @@ pub mod doctor;
 mod error;
 mod filtered;
 pub mod folder;
+pub mod gaps;
 mod ground;
 mod keeper;
 mod kernel;

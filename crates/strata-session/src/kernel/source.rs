@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use strata_collect::{
     Collector, Counts, Error, Identity, Kinds, Monitor, Opened, Output, Producer, Sink, Source,
+    StreamLoss,
 };
 use strata_ctf::end_mark::Losses;
 use strata_kernel::{Classes, Contexts};
@@ -60,6 +61,7 @@ impl KernelTrace {
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) counts: Counts,
+    pub(crate) losses: Vec<StreamLoss>,
     pub(crate) folder: Option<PathBuf>,
     /// Records that are in no trace and that no end mark says.
     pub(crate) unmarked: u64,
@@ -176,6 +178,10 @@ impl Source for KernelSource {
         self.voice.fail(error);
     }
 
+    fn losses(&mut self, losses: Vec<StreamLoss>) {
+        lock(&self.recorded).losses = losses;
+    }
+
     fn close(self, mut counts: Counts, sink: Option<Box<dyn Sink>>) -> Counts {
         let losses = Losses::of(&counts);
         let (mut folder, mut unmarked) = (None, losses.total());
@@ -193,7 +199,9 @@ impl Source for KernelSource {
                 folder = Some(sink.path().to_owned());
             }
         }
-        *lock(&self.recorded) = Recorded { counts, folder, unmarked };
+        let mut recorded = lock(&self.recorded);
+        (recorded.counts, recorded.folder, recorded.unmarked) = (counts, folder, unmarked);
+        drop(recorded);
         counts
     }
 }

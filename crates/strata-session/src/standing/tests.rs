@@ -119,7 +119,7 @@ impl Bench {
     fn new() -> Bench {
         let told = Told::default();
         let maker = Rc::new(Noting(Arc::clone(&told)));
-        let standing = Standing::new("b", Plan::new(true, None), maker).unwrap();
+        let standing = Standing::new("b", Plan::new(true, None), maker, Arc::default()).unwrap();
         Bench { standing, told }
     }
 
@@ -320,7 +320,8 @@ fn session_does_what_it_is_asked_until_somebody_ends_it() {
         let ends = Ends(&stop);
         let (stop, noting) = (&stop, Noting(Arc::clone(&told)));
         let session = scope.spawn(move || {
-            let mut standing = Standing::new("b", Plan::new(true, None), Rc::new(noting)).unwrap();
+            let mut standing =
+                Standing::new("b", Plan::new(true, None), Rc::new(noting), Arc::default()).unwrap();
             let end = standing.serve(stop, &orders, &mut |_| ());
             standing.destroy(end, stop, &mut |_| ()).report
         });
