@@ -22,6 +22,8 @@ strata=${STRATA:-$root/target/release/strata}
 built=$root/build/tests
 library=$root/build/probe/user
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/strata-test-$name.XXXXXX") || exit 2
+# What reports ask for is not kept on the machine.
+export XDG_STATE_HOME=$scratch
 number=0
 # What every recording of a test is told: most are of applications alone. A test of the kernel's events says
 # layers=().

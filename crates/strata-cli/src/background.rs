@@ -20,9 +20,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context as _, Result};
-use serde_json::{Map, Value};
-use strata_control::{ask, Claim, ControlError, Folder, Group, Listener, Reply, Request, PLAN};
-use strata_session::report::{Counts, Notice, PartsLook};
+use serde_json::{json, Map, Value};
+use strata_control::{
+    ask, Claim, ControlError, Folder, Group, Listener, Reply, Request, PLAN, VERDICT,
+};
+use strata_session::gaps::Gap;
+use strata_session::report::{Counts, Notice, PartsLook, Report};
 use strata_session::stop::Stop;
 use strata_session::Controls;
 
@@ -211,7 +214,10 @@ pub fn print_log(folder: &Folder, name: &str) -> io::Result<()> {
 
 /// This process' name from now on.
 pub fn claim(name: &str) -> Result<Claim, ControlError> {
-    Folder::open()?.claim(name)
+    let claim = Folder::open()?.claim(name)?;
+    // That of the one before.
+    claim.drop_file(VERDICT);
+    Ok(claim)
 }
 
 /// Leave the terminal. Fails for who leads a group of processes already, and has left it then.
@@ -270,6 +276,13 @@ impl Desk {
     /// It has ended as it should: nothing is left to begin again from.
     pub fn forget(&self) {
         self.listener.claim().forget(false);
+    }
+
+    /// What is missing of it, for who ends it.
+    pub fn keep_verdict(&self, report: &Report) {
+        let text = serde_json::to_string(&report.verdict()).unwrap_or_default();
+        // Without it, who asks takes it that something may be.
+        let _ = self.listener.claim().keep(VERDICT, &text);
     }
 
     /// What the session says.
@@ -353,7 +366,7 @@ impl Desk {
             },
             Request::Stop if self.of == Of::Plan => {
                 self.controls.pause()?;
-                Ok(state("stopped"))
+                self.look()
             }
             Request::Stop | Request::Destroy => {
                 // Once is a question to the command, if there is one; twice ends the recording.
@@ -365,6 +378,8 @@ impl Desk {
                 self.controls.start()?;
                 let mut facts: Map<String, Value> = state("recording");
                 let look = self.controls.look()?;
+                facts.insert("memory".into(), look.memory.into());
+                facts.insert("max_memory".into(), look.max_memory.into());
                 facts
                     .insert("is_empty".into(), look.channels.iter().all(|one| !one.is_made).into());
                 Ok(facts)
@@ -417,6 +432,8 @@ impl Desk {
         put("max_memory", status.max_memory.into());
         put("snapshots", status.snapshots.into());
         put("parts", serde_json::to_value(&status.parts).unwrap_or_default());
+        let gaps: &[Gap] = if status.discarded > 0 { &[Gap::Discarded] } else { &[] };
+        put("gaps", json!(gaps));
         facts
     }
 }

@@ -1,6 +1,6 @@
 //! The command line: one definition for parsing, help, completions and man pages.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use strata_session::options::{
 use strata_session::report::LossMode;
 use strata_session::{processes_of, ContextError, EventContexts, NameError, RuleError, Rules};
 
+use crate::advised::Key;
 use crate::analyze::AnalyzeFlags;
 use crate::export::ExportFlags;
 use crate::selection::parse_filter;
@@ -24,7 +25,7 @@ use crate::view::ViewFlags;
 use sessions::{
     AddContextFlags, CreateFlags, DestroyFlags, DisableChannelFlags, DisableEventFlags,
     EnableChannelFlags, EnableEventFlags, LoadFlags, OfSession, OneFlags, RotateFlags, SaveFlags,
-    StartFlags, TrackFlags,
+    StartFlags, StopFlags, TrackFlags,
 };
 use triggers::{AddTriggerFlags, RemoveTriggerFlags};
 
@@ -42,7 +43,8 @@ Exit status:
   is no command:
   0  done
   1  nothing was recorded, a rule matched nothing, a program was not
-     reached, or records were discarded and --strict was given
+     reached; with --strict also: records were discarded or cannot be
+     read, or a program was reached late
   2  the recording failed, or the rules for the kernel select no event
   128+N  signal N stopped it before recording began, or before the
      command ended";
@@ -188,7 +190,7 @@ pub enum Action {
     /// Record, from now on or again
     Start(StartFlags),
     /// Record nothing for now; a session of record --background ends, and says what it has recorded
-    Stop(OneFlags),
+    Stop(StopFlags),
     /// End a session, and say what it has recorded
     Destroy(DestroyFlags),
     /// Say how sessions are: their channels and rules, and what is missing
@@ -305,6 +307,11 @@ pub struct RecordFlags {
     #[arg(long, value_name = "N", alias = "subbufs")]
     num_subbuf: Option<u32>,
 
+    /// Use the sizes that would have prevented the losses of the last recording of this COMMAND, or of this NAME
+    /// (--background), as its report has estimated them
+    #[arg(long, conflicts_with_all = ["subbuf_size", "num_subbuf"])]
+    pub auto: bool,
+
     /// Leave the thread (`vtid`) out of applications' records: 4 bytes less each, but nobody can tell threads
     /// apart
     #[arg(long)]
@@ -370,7 +377,8 @@ pub struct RecordFlags {
     #[arg(long, hide = true, requires = "background")]
     pub of_session: bool,
 
-    /// Exit with 1 if any record was discarded
+    /// Exit with 1 if anything is missing: a record was discarded or cannot be read, a rule matched nothing, a program
+    /// was not reached, or reached late
     #[arg(long)]
     pub strict: bool,
 
@@ -389,6 +397,11 @@ pub struct RecordFlags {
 pub struct StatusFlags {
     /// The session [default: all of this user]
     pub name: Option<String>,
+
+    /// Exit with 1 if anything is missing: a record was discarded, a rule has matched nothing, a program was not reached,
+    /// or reached late
+    #[arg(long)]
+    pub strict: bool,
 
     /// Print JSON, one object with `sessions`
     #[arg(long)]
@@ -659,6 +672,14 @@ impl RecordFlags {
             wait_descendants: self.wait_descendants,
             command: self.command.clone(),
         })
+    }
+
+    /// Of what its report is kept, for `--auto`.
+    pub fn key(&self) -> Key<'_> {
+        match (&self.background, self.command.first()) {
+            (Some(name), _) => Key::Session(name),
+            (None, command) => Key::Command(command.map_or(OsStr::new(""), |name| name)),
+        }
     }
 
     /// Who names nothing gets both layers; else what was named.

@@ -134,6 +134,11 @@ pub fn status(folder: &Folder, name: &str) -> Map<String, Value> {
         "tracked": plan.map(|plan| &plan.tracked),
         "not_reached": [],
         "nr_not_reached": 0,
+        "late": [],
+        "nr_late": 0,
+        "gaps": [],
+        "memory": 0,
+        "max_memory": plan.and_then(|plan| plan.max_memory),
     });
     match facts {
         Value::Object(facts) => facts,

@@ -1,6 +1,7 @@
 //! The `strata` command: flags, messages, exit status. What it does is in `strata-session` (recording)
 //! and `strata-analyze` (reading).
 
+mod advised;
 mod analyze;
 mod answer;
 mod background;
@@ -15,6 +16,7 @@ mod kernel_list;
 mod killed;
 mod list;
 mod messages;
+mod missing;
 mod progress;
 mod record;
 mod selection;

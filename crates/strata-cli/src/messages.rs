@@ -6,15 +6,17 @@ mod losses;
 mod usage;
 
 pub use kernel::{no_such_event, nothing_selected, weight_of_no_kernel};
+pub use losses::span_text;
 pub use usage::{broken, usage};
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use strata_session::listing::Listing;
 use strata_session::report::{
-    Asked, CommandEnd, Counts, EndReason, LayerReport, NotReached, Notice, ProcessReport, Progress,
-    Report, KERNEL, USER,
+    nr_in_trace, nr_processes, Asked, CommandEnd, Counts, EndReason, LayerReport, NotReached,
+    Notice, ProcessReport, Progress, Report, KERNEL, USER,
 };
 
 use crate::units::{clean, count, counted, flag_size, rate, shell_word, size, time};
@@ -245,10 +247,15 @@ pub fn summary(report: &Report) -> Vec<Message> {
     messages.extend(failure(report));
     messages.extend(ending(report));
     messages.extend(left_running(report));
-    messages.extend(some(report.applications().flat_map(|one| losses::of(one, report)), "counts"));
+    let of_user = report.layers.iter().filter(|layer| layer.layer == USER);
+    let of_programs = of_user.flat_map(|layer| {
+        layer.processes.iter().flat_map(|one| losses::of(one, layer, report.wall_ns))
+    });
+    messages.extend(some(of_programs, "counts"));
     messages.extend(kernel::losses(report));
     messages.extend(some(report.processes().filter_map(problem), "problems"));
     messages.extend(some(report.processes().flat_map(warnings), "tracepoints"));
+    messages.extend(some(report.processes().filter_map(late), "programs"));
     messages.extend(some(nothing_matched(report), "rules"));
     messages.extend(some(kernel::problems(report), "kernel events"));
     messages.extend(some(kernel::nothing_matched(report), "rules"));
@@ -337,7 +344,7 @@ fn sizes(counts: &Counts) -> String {
 
 /// `3 processes`, `the kernel`, `the kernel and 3 processes`.
 fn recorded(report: &Report) -> String {
-    let number = report.applications().map(ProcessReport::nr_in_trace).sum();
+    let number = nr_in_trace(report.applications());
     let processes = counted(number, "process");
     match (report.of_kernel(), report.has_applications()) {
         (None, _) => processes,
@@ -384,11 +391,11 @@ fn add_rows(rows: &mut Vec<Vec<String>>, layer: &LayerReport, overwrote: bool) {
     if processes.len() > PROCESSES_SHOWN {
         let mut rest = Counts::default();
         processes[PROCESSES_SHOWN..].iter().for_each(|process| rest.add(&process.counts));
-        let others = processes[PROCESSES_SHOWN..].iter().map(|process| process.nr_in_trace());
-        rows.push(row(format!("{} others", others.sum::<u64>()), &rest));
+        let others = nr_in_trace(processes[PROCESSES_SHOWN..].iter().copied());
+        rows.push(row(format!("{others} others"), &rest));
     }
     if processes.len() > 1 {
-        let all = processes.iter().map(|process| process.nr_in_trace()).sum();
+        let all = nr_in_trace(processes.iter().copied());
         rows.push(row(counted(all, "process"), &layer.counts()));
     }
 }
@@ -515,6 +522,18 @@ fn warnings(process: &ProcessReport) -> impl Iterator<Item = Message> + '_ {
     process.warnings.iter().map(move |warned| warning(text(warned)))
 }
 
+fn late(process: &ProcessReport) -> Option<Message> {
+    let late = time(Duration::from_nanos(process.late_ns?));
+    let text = match process.summed {
+        Some(_) => format!("{}: some were reached late, by up to {late}", clean(&process.name)),
+        None => format!(
+            "{}: reached {late} after its start, or after it was asked for, and recorded from then on",
+            who(process)
+        ),
+    };
+    Some(talk(format!("{text}.")))
+}
+
 fn nothing_matched(report: &Report) -> Vec<Message> {
     // Where there was no tracepoint at all, rules are not to blame: see nothing_recorded().
     if report.applications().all(|process| process.tracepoints == 0) {
@@ -553,8 +572,15 @@ fn unreached(process: &NotReached) -> String {
 
 /// Processes that are not in the trace, though others are.
 fn idle(report: &Report) -> Vec<Message> {
+    // Of one whose filter was changed, another part may be.
+    let in_trace = report.applications().filter(|one| one.folder.is_some() && one.memory != 0);
+    let in_trace: HashSet<u64> = in_trace.map(|one| one.memory).collect();
     let without_folder = |process: &&ProcessReport| {
-        process.folder.is_none() && process.problem.is_none() && records(report, USER) > 0
+        process.folder.is_none()
+            && process.problem.is_none()
+            && !process.is_part
+            && !in_trace.contains(&process.memory)
+            && records(report, USER) > 0
     };
     let (quiet, unselected): (Vec<&ProcessReport>, Vec<&ProcessReport>) =
         report.applications().filter(without_folder).partition(|process| process.selected > 0);
@@ -581,9 +607,9 @@ fn nothing_recorded(report: &Report) -> Option<Message> {
     if !report.has_applications() || records(report, USER) > 0 || report.failure.is_some() {
         return None;
     }
-    let processes = report.applications().map(ProcessReport::nr_processes).sum();
-    let tracepoints: u64 =
-        report.applications().fold(0, |sum, process| sum.saturating_add(process.tracepoints));
+    let processes = nr_processes(report.applications());
+    let whole = report.applications().filter(|process| !process.is_part);
+    let tracepoints: u64 = whole.fold(0, |sum, process| sum.saturating_add(process.tracepoints));
     let why = match (processes, tracepoints, report.selected()) {
         (0, ..) => nobody_there(report).to_owned(),
         (_, 0, _) => format!(
@@ -608,8 +634,8 @@ fn nothing_recorded(report: &Report) -> Option<Message> {
 
 /// Event records of one layer.
 fn records(report: &Report, name: &str) -> u64 {
-    let layer = report.layers.iter().find(|layer| layer.layer == name);
-    layer.map_or(0, |layer| layer.counts().records)
+    let layers = report.layers.iter().filter(|layer| layer.layer == name);
+    layers.fold(0, |sum, layer| sum.saturating_add(layer.counts().records))
 }
 
 /// Nobody asked for tracepoints: that there are none is no fault.
@@ -732,8 +758,7 @@ pub fn exit_status(report: &Report, strict: bool) -> u8 {
         || report.processes().any(|process| !process.warnings.is_empty())
         || report.processes().any(|process| process.refused > 0)
         || report.counts().damaged_packets > 0
-        || (strict && report.counts().discarded.total() > 0)
-        || (strict && report.counts().unread_records > 0);
+        || (strict && !report.gaps().is_empty());
     u8::from(incomplete)
 }
 

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use strata_session::controls;
+use strata_session::options::Options;
 use strata_session::report::{Notice, Report};
 use strata_session::stop::Stop;
 
+use crate::advised;
 use crate::answer::Answer;
 use crate::background::{self, Desk, Of};
 use crate::flags::RecordFlags;
@@ -26,7 +28,10 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
     }
     let processes = flags.processes()?;
     let named = messages::found_by_name(&processes);
-    let options = flags.options(processes.into_iter().map(|(_, pid)| pid).collect())?;
+    let mut options = flags.options(processes.into_iter().map(|(_, pid)| pid).collect())?;
+    if flags.auto {
+        use_advised(&mut options, flags)?;
+    }
     if let Some(text) = named.filter(|_| !flags.quiet) {
         talk::message(&Message { weight: Weight::Talk, text });
     }
@@ -96,8 +101,26 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
     });
     // Detaching goes on behind this program's end.
     let report = result??.report;
+    advised::keep(flags.key(), &report);
+    if let Some(desk) = &desk {
+        desk.keep_verdict(&report);
+    }
     say(&report, flags.quiet);
     Ok(messages::exit_status(&report, flags.strict))
+}
+
+/// Both layers have the same sizes: those of the one that needs more.
+fn use_advised(options: &mut Options, flags: &RecordFlags) -> Result<()> {
+    let all = advised::of(flags.key())?;
+    let largest =
+        all.iter().max_by_key(|one| one.subbuf_size.saturating_mul(one.num_subbuf.into()));
+    if let Some(one) = largest {
+        (options.subbuf_bytes, options.nr_subbufs) = (one.subbuf_size, one.num_subbuf);
+    }
+    if !flags.quiet {
+        talk::message(&Message { weight: Weight::Talk, text: advised::used(largest) });
+    }
+    Ok(())
 }
 
 /// What there is to say at the end.

@@ -15,23 +15,26 @@ use std::thread;
 
 use anyhow::{bail, Context as _, Result};
 use serde_json::{json, Map, Value};
-use strata_control::{ask, Claim, ControlError, Folder, Request, KERNEL, SLOTS};
+use strata_control::{ask, Claim, ControlError, Folder, Request, KERNEL, SLOTS, VERDICT};
 use strata_session::plan::{Change, Plan, PLAN_BYTES_MAX};
 use strata_session::report::Notice;
 use strata_session::stop::Stop;
 use strata_session::{controls, standing, KernelKept, Slots};
 
+use crate::advised::{self, Key};
 use crate::background::{self, Desk, LOOK_PERIOD};
-use crate::facts::number;
+use crate::facts::{names, number, text};
 use crate::flags::sessions::{
     AnswerFlags, CreateFlags, DestroyFlags, LoadFlags, OfSession, OneFlags, SaveFlags, StartFlags,
+    StopFlags,
 };
 use crate::killed::{self, Kept};
 use crate::messages::{self, Message, Weight};
+use crate::missing;
 use crate::record::say;
 use crate::service;
 use crate::talk;
-use crate::units::{clean, counted, shell_word};
+use crate::units::{clean, counted, shell_word, size};
 
 fn tell(text: String) {
     talk::message(&Message { weight: Weight::Talk, text });
@@ -78,6 +81,13 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
     (plan.subbuf_size, plan.num_subbuf) = (flags.subbuf_size, flags.num_subbuf);
     plan.keep = flags.keep;
     plan.rotation = flags.rotate.rotation();
+    plan.max_memory = flags.max_memory;
+    if flags.auto {
+        plan.advised = advised::of(Key::Session(&flags.name))?;
+        if !flags.of_session {
+            tell(advised::used(&plan.advised));
+        }
+    }
     plan.check()?;
     if flags.keep && !rustix::process::geteuid().is_root() {
         bail!(
@@ -180,6 +190,8 @@ fn stand(
     });
     let report = result??.report;
     desk.forget();
+    desk.keep_verdict(&report);
+    advised::keep(Key::Session(&name), &report);
     say(&report, false);
     Ok(messages::exit_status(&report, false))
 }
@@ -200,15 +212,31 @@ pub fn start(flags: &StartFlags) -> Result<u8> {
             Err(status) => return Ok(status),
         }
     }
+    if flags.auto {
+        let sizes = advised::of(Key::Session(&name))?;
+        ask(&folder, &name, &request(&Change::Advise(sizes.clone()))?)?;
+        tell(advised::used(&sizes));
+    }
     let mut facts = ask(&folder, &name, &Request::Start)?;
     facts.insert("was_killed".into(), was_killed.into());
     let text = match facts.get("is_empty").and_then(Value::as_bool) {
         Some(true) => format!(
             "session '{name}' is started, and no rule selects anything yet: strata enable-event -s {name} …"
         ),
-        _ => format!("session '{name}' records. `strata status {name}` says how it is"),
+        _ => format!(
+            "session '{name}' records{}. `strata status {name}` says how it is",
+            memory_text(&facts)
+        ),
     };
     Ok(done(&flags.answer, &name, facts, text))
+}
+
+/// `. Buffers take 64.0 MiB, and at most 1.0 GiB`, where that is limited.
+fn memory_text(facts: &Map<String, Value>) -> String {
+    let number = |key| facts.get(key).and_then(Value::as_u64);
+    number("max_memory").map_or_else(String::new, |max| {
+        format!(". Buffers take {}, and at most {}", size(number("memory").unwrap_or(0)), size(max))
+    })
 }
 
 /// The process of a session that was killed, from its plan: what is to be said of it, or with which status it did not
@@ -222,16 +250,23 @@ fn begin_again(folder: &Folder, name: &str) -> Result<Result<String, u8>> {
 }
 
 /// `strata stop`: a session of `strata record` ends, another one can be started again.
-pub fn stop(flags: &OneFlags) -> Result<u8> {
+pub fn stop(flags: &StopFlags) -> Result<u8> {
     let (folder, name) = one_of(flags.name.as_deref())?;
     let facts = ask(&folder, &name, &Request::Stop)?;
-    if facts.get("state").and_then(Value::as_str) == Some("ended") {
-        return ended(&folder, &name, &flags.answer);
+    if text(&facts, "state") == "ended" {
+        return Ok(u8::from(ended(&folder, &name, &flags.answer)? && flags.strict));
+    }
+    let is_missing = !names(&facts, "gaps").is_empty();
+    if !flags.answer.is_json() {
+        missing::missing(&facts).into_iter().for_each(|text| {
+            talk::message(&Message { weight: Weight::Warning, text });
+        });
     }
     let text = format!(
         "session '{name}' records nothing. `strata start {name}` goes on, `strata destroy {name}` ends it"
     );
-    Ok(done(&flags.answer, &name, facts, text))
+    done(&flags.answer, &name, facts, text);
+    Ok(u8::from(is_missing && flags.strict))
 }
 
 /// `strata rotate`.
@@ -254,17 +289,20 @@ pub fn rotate(flags: &OneFlags) -> Result<u8> {
     Ok(done(&flags.answer, &name, facts, text))
 }
 
-/// Until it has ended, with its own words.
-fn ended(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<u8> {
+/// Until it has ended, with its own words. Returns whether anything is missing; what nobody has said may be.
+fn ended(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<bool> {
     while folder.entries()?.iter().any(|entry| entry.name == name) {
         thread::sleep(LOOK_PERIOD);
     }
+    let verdict = folder.text(name, VERDICT).ok();
+    let verdict = verdict.and_then(|text| serde_json::from_str::<Map<String, Value>>(&text).ok());
+    let is_missing = verdict.as_ref().is_none_or(|facts| !names(facts, "gaps").is_empty());
     if answer.is_json() {
-        println!("{}", json!({ "session": name, "state": "ended" }));
+        println!("{}", json!({ "session": name, "state": "ended", "report": verdict }));
     } else {
         background::print_log(folder, name).context("read what the session has said")?;
     }
-    Ok(0)
+    Ok(is_missing)
 }
 
 /// `strata destroy`.
@@ -280,21 +318,24 @@ pub fn destroy(flags: &DestroyFlags) -> Result<u8> {
             (folder, vec![name])
         }
     };
+    let mut is_missing = false;
     for name in names {
         match ask(&folder, &name, &Request::Destroy) {
-            Ok(_) => drop(ended(&folder, &name, &flags.answer)?),
+            Ok(_) => is_missing |= ended(&folder, &name, &flags.answer)?,
             Err(ControlError::Killed { .. }) => {
                 let text = killed::remove(&folder, &name)?;
                 let facts = json!({ "state": "ended", "was_killed": true });
                 let facts = facts.as_object().cloned().unwrap_or_default();
                 done(&flags.answer, &name, facts, text);
+                // Nobody knows what it has not recorded.
+                is_missing = true;
             }
             // It has ended meanwhile.
             Err(ControlError::Absent { .. }) if flags.all => {}
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(0)
+    Ok(u8::from(is_missing && flags.strict))
 }
 
 /// Have a session record something else: all of it, or nothing.

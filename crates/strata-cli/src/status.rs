@@ -11,6 +11,7 @@ use crate::facts::{is, names, number, objects, text, Facts};
 use crate::flags::StatusFlags;
 use crate::killed;
 use crate::messages::{Message, Weight};
+use crate::missing::{lossy_and_late, unreached};
 use crate::sessions::statuses;
 use crate::talk;
 use crate::units::{clean, count, counted, size, time};
@@ -18,9 +19,13 @@ use crate::units::{clean, count, counted, size, time};
 /// Of one session, or of all; 1 if there is none.
 pub fn run(flags: &StatusFlags) -> Result<u8> {
     let all = statuses(flags.name.as_deref())?;
+    // Nobody knows what a killed one has not recorded.
+    let is_missing =
+        |facts: &Facts| !names(facts, "gaps").is_empty() || text(facts, "state") == "killed";
+    let status = u8::from(flags.strict && all.iter().any(is_missing));
     if flags.is_json() {
         println!("{}", to_json(all));
-        return Ok(0);
+        return Ok(status);
     }
     if all.is_empty() {
         let text = "no session runs by itself. `strata create NAME` or `strata record --background NAME …` \
@@ -38,7 +43,7 @@ pub fn run(flags: &StatusFlags) -> Result<u8> {
         let text = killed::remedy(&clean(crate::status::text(one, "name")));
         talk::message(&Message { weight: Weight::Talk, text });
     }
-    Ok(0)
+    Ok(status)
 }
 
 /// One object with `sessions`.
@@ -131,15 +136,19 @@ fn details(facts: &Facts) -> String {
     let mut nr_shown = 0;
     for one in objects(facts, "not_reached") {
         let start = if nr_shown == 0 { "\nnot reached:\n" } else { "" };
-        let who = match number(one, "pid") {
-            0 => clean(text(one, "name")),
-            pid => format!("{} ({pid})", clean(text(one, "name"))),
-        };
-        let _ = writeln!(out, "{start}  {who}: {}", clean(text(one, "reason")));
+        let _ = writeln!(out, "{start}  {}", unreached(one));
         nr_shown += 1;
     }
     if number(facts, "nr_not_reached") > nr_shown {
         let _ = writeln!(out, "  and {} more", number(facts, "nr_not_reached") - nr_shown);
+    }
+    for (index, line) in lossy_and_late(facts).into_iter().enumerate() {
+        let start = if index == 0 { "\nmissing:\n" } else { "" };
+        let _ = writeln!(out, "{start}  {line}");
+    }
+    if let Some(max) = facts.get("max_memory").and_then(Value::as_u64) {
+        let now = size(number(facts, "memory"));
+        let _ = writeln!(out, "\nbuffers: {now}, at most {} (--max-memory)", size(max));
     }
     out
 }

@@ -65,6 +65,8 @@ pub struct Collector {
     kinds: Option<Kinds>,
     /// See [`Collector::span_from`].
     span: Option<(u64, u64)>,
+    /// When packets were last looked for \[ns\].
+    looked_ns: u64,
 }
 
 pub(crate) fn now_ns() -> u64 {
@@ -83,7 +85,16 @@ impl Collector {
     /// The same, of streams that others may have read up to a place: it goes on there.
     #[must_use]
     pub fn of(sink: Box<dyn Sink>, streams: Streams, identity: Identity) -> Self {
-        Self { sink, identity, streams, described: false, classes: None, kinds: None, span: None }
+        Self {
+            sink,
+            identity,
+            streams,
+            described: false,
+            classes: None,
+            kinds: None,
+            span: None,
+            looked_ns: now_ns(),
+        }
     }
 
     /// Where the trace goes.
@@ -112,7 +123,12 @@ impl Collector {
     /// Goes on with streams whose records another trace has up to now: of each, how many of those that were discarded it
     /// tells of. Must have happened before the first packet is written.
     pub fn go_on(&mut self, told: &[u64]) {
-        self.streams.tracks.iter_mut().zip(told).for_each(|(track, told)| track.go_on(*told));
+        let Streams { channel, tracks, .. } = &mut self.streams;
+        for (track, told) in tracks.iter_mut().zip(told) {
+            let stream = channel.stream(track.stats.cpu);
+            let counters = stream.map(|stream| stream.counters()).unwrap_or_default();
+            track.go_on(*told, &counters);
+        }
     }
 
     /// What all streams span, if they were told to, once this has finished \[ns\].
@@ -182,10 +198,17 @@ impl Collector {
     /// The first stream's that failed; the others are not tried.
     pub fn poll(&mut self, describe: &mut dyn FnMut() -> Option<String>) -> Result<u64, Error> {
         let mut packets = 0;
+        let late_ns = self.late_ns();
         for stream in 0..self.streams.channel.nr_streams() {
-            packets += self.poll_stream(stream, describe)?;
+            packets += self.poll_stream(stream, late_ns, describe)?;
         }
         Ok(packets)
+    }
+
+    /// Packets are looked for now: so long after the last time \[ns\].
+    fn late_ns(&mut self) -> u64 {
+        let now = now_ns();
+        now.saturating_sub(std::mem::replace(&mut self.looked_ns, now))
     }
 
     /// Has `act` read a stream and write its file; the number of packets that it wrote. A stream that
@@ -225,19 +248,27 @@ impl Collector {
     fn poll_stream(
         &mut self,
         number: u32,
+        late_ns: u64,
         describe: &mut dyn FnMut() -> Option<String>,
     ) -> Result<u64, Error> {
-        let limit = u64::from(self.streams.channel.nr_subbufs()) * 2;
+        let nr_subbufs = u64::from(self.streams.channel.nr_subbufs());
+        let capacity = nr_subbufs.saturating_mul(self.streams.channel.subbuf_bytes());
         self.on_stream(number, describe, |stream, writer| {
-            for _ in 0..limit {
+            let mut is_taken = false;
+            for _ in 0..nr_subbufs * 2 {
                 match stream.next() {
                     Ok(None) => break,
                     Err(e) => writer.track.damaged(e.to_string()),
                     Ok(Some(packet)) => {
                         writer.packet(&packet)?;
                         packet.put();
+                        is_taken = true;
                     }
                 }
+            }
+            // A buffer that was full has given some.
+            if is_taken {
+                writer.track.taken(stream.counters().discarded_full, capacity, late_ns);
             }
             Ok(())
         })
@@ -256,8 +287,9 @@ impl Collector {
             }
             Publish::ByPosition => {
                 let mut buffer = Vec::new();
+                let late_ns = self.late_ns();
                 for stream in 0..self.streams.channel.nr_streams() {
-                    packets += self.poll_stream(stream, describe)?;
+                    packets += self.poll_stream(stream, late_ns, describe)?;
                     packets += self.cut(stream, &mut buffer, describe)?;
                 }
             }
@@ -416,6 +448,7 @@ impl Collector {
         self.on_stream(number, describe, |stream, writer| {
             let counters = stream.counters();
             writer.track.finished(&counters);
+            writer.track.losses_until(&counters, now_ns());
             let overwritten = writer.track.overwritten(&counters);
             let discarded = counters.discarded().saturating_add(overwritten);
             let discarded = discarded.saturating_add(not_run);

@@ -48,5 +48,5 @@ pub use sink::{Body, Sink, Written};
 pub use snapshot::{Held, Span};
 pub use source::{Classes, Finish, Grown, Monitor, Opened, Source};
 pub use stats::{counts_of, StreamStats};
-pub use strata_model::{Counts, Discarded};
+pub use strata_model::{Counts, Discarded, StreamLoss};
 pub use streams::Streams;

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use strata_model::Counts;
+use strata_model::{Counts, StreamLoss};
 use strata_ring::Channel;
 
-use crate::collector::Collector;
+use crate::collector::{now_ns, Collector};
 use crate::error::Error;
 use crate::output::Output;
 use crate::sink::Written;
 use crate::snapshot::{self, Held, Span};
 use crate::source::{Finish, Monitor, Opened, Source};
-use crate::stats::counts_of;
+use crate::stats::{counts_of, held_of, StreamStats};
 use crate::streams::Streams;
 
 /// Pause after a round that found packets. Long enough for a producer at full speed to fill a part of a
@@ -87,6 +87,11 @@ struct Pumped<S> {
     /// Of traces that are complete \[byte\].
     metadata_bytes: u64,
     last: Counts,
+    /// Its streams, as they were at the last look, and when that was \[ns\].
+    streams_seen: Vec<StreamStats>,
+    seen_ns: u64,
+    /// Events of it that were told of.
+    events: u64,
 }
 
 /// The pump's state.
@@ -99,6 +104,8 @@ pub struct Pump<'a, S> {
     next_count: Instant,
     /// What was recorded of sources that are closed.
     closed: Counts,
+    /// What of them was discarded, by CPU.
+    closed_losses: Vec<StreamLoss>,
 }
 
 impl<'a, S: Source> Pump<'a, S> {
@@ -118,6 +125,7 @@ impl<'a, S: Source> Pump<'a, S> {
             next_flush,
             next_count: now,
             closed: Counts::default(),
+            closed_losses: Vec::new(),
         }
     }
 
@@ -138,6 +146,7 @@ impl<'a, S: Source> Pump<'a, S> {
             self.close(pumped);
         }
         self.monitor.set_counts(&self.closed);
+        self.monitor.set_losses(self.closed_losses);
         self.closed
     }
 
@@ -317,7 +326,12 @@ impl<'a, S: Source> Pump<'a, S> {
             }
         }
         let is_left = self.keep != Keep::Hold && self.monitor.has_failed();
-        self.closed.add(&pumped.close(is_left));
+        let (counts, losses) = pumped.close(is_left, self.monitor);
+        self.closed.add(&counts);
+        // Of one that is not believed nothing counts.
+        if counts.discarded.total() > 0 {
+            losses.iter().for_each(|one| one.add_to(&mut self.closed_losses));
+        }
     }
 
     fn count(&mut self) {
@@ -326,9 +340,17 @@ impl<'a, S: Source> Pump<'a, S> {
             return;
         }
         self.next_count = now + COUNT_PERIOD;
-        let mut sum = self.closed;
-        self.sources.iter_mut().for_each(|pumped| sum.add(&pumped.counts()));
+        let (mut sum, mut losses) = (self.closed, self.closed_losses.clone());
+        for pumped in &mut self.sources {
+            let counts = pumped.counts();
+            if pumped.source.is_possible(&counts) {
+                pumped.tell_events(self.monitor);
+                sum.add(&counts);
+                pumped.streams_seen.iter().for_each(|one| one.loss().add_to(&mut losses));
+            }
+        }
         self.monitor.set_counts(&sum);
+        self.monitor.set_losses(losses);
     }
 }
 
@@ -344,9 +366,18 @@ fn failed<S: Source>(monitor: &dyn Monitor, pumped: &mut Pumped<S>, error: &Erro
 impl<S: Source> Pumped<S> {
     fn new(Arrival { source, channel }: Arrival<S>) -> Pumped<S> {
         let streams = channel.nr_streams();
-        let (output, last) = (Place::Idle(Box::new(Streams::new(channel))), Counts::default());
-        let (has_not_run, is_held, metadata_bytes) = (false, false, 0);
-        Pumped { source, output, streams, has_not_run, is_held, metadata_bytes, last }
+        Pumped {
+            source,
+            output: Place::Idle(Box::new(Streams::new(channel))),
+            streams,
+            has_not_run: false,
+            is_held: false,
+            metadata_bytes: 0,
+            last: Counts::default(),
+            streams_seen: Vec::new(),
+            seen_ns: now_ns(),
+            events: 0,
+        }
     }
 
     /// Takes whole packets. Returns how many.
@@ -490,20 +521,33 @@ impl<S: Source> Pumped<S> {
     /// What was recorded until now.
     fn counts(&mut self) -> Counts {
         let is_held = self.is_held;
-        let found = match &mut self.output {
-            Place::Open(collector) => Some(counts_of(&collector.stats(), self.streams)),
-            Place::Idle(streams) if is_held => Some(snapshot::held(&mut streams.channel)),
-            Place::Idle(streams) if streams.has_traces() => {
-                Some(counts_of(&streams.stats(), self.streams))
+        self.streams_seen = match &mut self.output {
+            Place::Open(collector) => collector.stats(),
+            Place::Idle(streams) if is_held => {
+                let now = now_ns();
+                let looks = (std::mem::replace(&mut self.seen_ns, now), now);
+                held_of(&mut streams.channel, &self.streams_seen, looks)
             }
-            Place::Idle(_) | Place::Closed => None,
+            Place::Idle(streams) if streams.has_traces() => streams.stats(),
+            Place::Idle(_) | Place::Closed => return self.last,
         };
-        self.last = found.unwrap_or(self.last);
+        self.last = counts_of(&self.streams_seen, self.streams);
         self.last
     }
 
+    /// What has happened since this was last told: of what was told nothing is taken back, whatever becomes of it.
+    fn tell_events(&mut self, monitor: &dyn Monitor) {
+        let Counts { records, discarded, overwritten, .. } = &self.last;
+        let now = records.saturating_add(discarded.total()).saturating_add(*overwritten);
+        let new = now.saturating_sub(self.events);
+        if new > 0 {
+            self.events = now;
+            monitor.add_events(new);
+        }
+    }
+
     /// Lets go of the source. `is_left`: what its streams hold is written nowhere, and counted.
-    fn close(mut self, is_left: bool) -> Counts {
+    fn close(mut self, is_left: bool, monitor: &dyn Monitor) -> (Counts, Vec<StreamLoss>) {
         self.count_not_run();
         let not_run = if self.has_not_run { 0 } else { self.source.not_run() };
         let nr_streams = self.streams;
@@ -511,13 +555,21 @@ impl<S: Source> Pumped<S> {
             (true, Some(streams)) => {
                 streams.add_discarded(not_run);
                 streams.give_up();
-                counts_of(&streams.stats(), nr_streams)
+                self.streams_seen = streams.stats();
+                self.last = counts_of(&self.streams_seen, nr_streams);
+                self.last
             }
             _ => self.counts(),
         };
         let trace = self.leave();
         counts.metadata_bytes = self.metadata_bytes;
         self.output = Place::Closed;
-        self.source.close(counts, trace)
+        if self.source.is_possible(&counts) {
+            self.tell_events(monitor);
+        }
+        let mut losses = Vec::new();
+        self.streams_seen.iter().for_each(|one| one.loss().add_to(&mut losses));
+        self.source.losses(losses.clone());
+        (self.source.close(counts, trace), losses)
     }
 }

@@ -9,13 +9,13 @@ use std::fmt;
 
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::walk::Walker;
-use strata_model::{ByteOrder, Counts, LossMode};
-use strata_ring::{Channel, Info, Order, Publish, View};
+use strata_model::{ByteOrder, Counts};
+use strata_ring::{Info, Order, Publish, View};
 
 use crate::collector::{now_ns, Classes as Kept, Writer};
 use crate::error::Error;
 use crate::source::{Opened, Source};
-use crate::stats::{counts_of, discarded_of};
+use crate::stats::counts_of;
 use crate::track::Track;
 
 /// From when to when records are in a snapshot, by the traces' clock \[ns\].
@@ -219,24 +219,4 @@ pub(crate) fn has_any(view: &mut View, span: Span) -> bool {
             Err(_) => true,
         }
     })
-}
-
-/// What a channel holds of which nothing is written.
-pub(crate) fn held(channel: &mut Channel) -> Counts {
-    let mut counts = Counts { streams: channel.nr_streams(), ..Counts::default() };
-    let overwrites = channel.loss_mode() == LossMode::Overwrite;
-    for number in 0..channel.nr_streams() {
-        let Ok(stream) = channel.stream(number) else { continue };
-        let of = stream.counters();
-        let discarded = discarded_of(&of);
-        counts.add(&Counts {
-            records: of.written.saturating_sub(of.overwritten_records),
-            bytes: stream.backlog(),
-            streams_discarding: u32::from(discarded.total() > 0),
-            discarded,
-            overwritten: if overwrites { of.overwritten_records } else { 0 },
-            ..Counts::default()
-        });
-    }
-    counts
 }

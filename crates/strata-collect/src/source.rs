@@ -1,6 +1,6 @@
 //! Where packets come from: a channel, and who knows what is in it and what becomes of its trace.
 
-use strata_model::{Counts, StreamClass};
+use strata_model::{Counts, StreamClass, StreamLoss};
 
 use crate::collector::{Collector, Identity, Producer};
 use crate::error::Error;
@@ -109,6 +109,14 @@ pub trait Source: Send {
     /// This trace is complete, and the source goes on: what is recorded next is of another one.
     fn cut(&mut self, trace: Written) -> Finish;
 
+    /// Of its streams, before its end: what was discarded, in all traces, and when.
+    fn losses(&mut self, _losses: Vec<StreamLoss>) {}
+
+    /// Can so much have happened? What a program says of itself may be anything, and must not hide what others say.
+    fn is_possible(&self, _counts: &Counts) -> bool {
+        true
+    }
+
     /// The end: `counts` were recorded in all, the last of it into `trace` if there was anything since the last
     /// [`Source::cut`]. The channel is unmapped. Returns the counts as they are to be reported.
     fn close(self, counts: Counts, trace: Option<Written>) -> Counts;
@@ -129,4 +137,10 @@ pub trait Monitor: Send + Sync {
 
     /// So much was recorded until now.
     fn set_counts(&self, counts: &Counts);
+
+    /// Of that, what was discarded of each CPU's streams, and when.
+    fn set_losses(&self, _losses: Vec<StreamLoss>) {}
+
+    /// So many events more have happened, recorded or not, of all sources that can be believed.
+    fn add_events(&self, _events: u64) {}
 }

@@ -1,7 +1,7 @@
 //! What became of a stream's records.
 
-use strata_model::{Counts, Discarded};
-use strata_ring::Counters;
+use strata_model::{Counts, Demand, Discarded, LossMode, LossTimes, StreamLoss};
+use strata_ring::{Channel, Counters};
 
 /// One stream, or with [`StreamStats::add`] several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +19,10 @@ pub struct StreamStats {
     pub bytes: u64,
     /// Never written.
     pub discarded: Discarded,
+    /// When, as far as packets tell.
+    pub times: LossTimes,
+    /// What its buffer would have had to hold.
+    pub demand: Demand,
     /// Written, then reclaimed before they were read \[record\].
     pub overwritten: u64,
     /// How many of those discarded and overwritten the stream's packets count, for whoever reads them.
@@ -60,6 +64,8 @@ impl StreamStats {
             *sum = sum.saturating_add(one);
         }
         self.discarded.add(&other.discarded);
+        self.times.add(&other.times);
+        self.demand = self.demand.or(other.demand);
         if self.damage.is_none() {
             self.damage.clone_from(&other.damage);
         }
@@ -68,6 +74,12 @@ impl StreamStats {
             (a, b) => a.or(b),
         };
         self.last_timestamp = self.last_timestamp.max(other.last_timestamp);
+    }
+
+    /// What of it was never written.
+    #[must_use]
+    pub fn loss(&self) -> StreamLoss {
+        StreamLoss { cpu: self.cpu, discarded: self.discarded, times: self.times }
     }
 }
 
@@ -95,6 +107,8 @@ pub fn counts_of(stats: &[StreamStats], streams: u32) -> Counts {
         metadata_bytes: 0,
         span: sum.first_timestamp.zip(sum.last_timestamp),
         discarded: sum.discarded,
+        times: sum.times,
+        demand: sum.demand,
         overwritten: sum.overwritten,
         told: sum.told,
         streams,
@@ -103,6 +117,37 @@ pub fn counts_of(stats: &[StreamStats], streams: u32) -> Counts {
         unpublished_bytes: sum.unpublished_bytes,
         unread_records: sum.unread_records,
     }
+}
+
+/// What the streams of a channel hold of which nothing is written but snapshots. When records were discarded is known
+/// from `before`, which this was at the last look, and the times of both looks \[ns\].
+pub(crate) fn held_of(
+    channel: &mut Channel,
+    before: &[StreamStats],
+    looks: (u64, u64),
+) -> Vec<StreamStats> {
+    let overwrites = channel.loss_mode() == LossMode::Overwrite;
+    let mut all = Vec::new();
+    for cpu in 0..channel.nr_streams() {
+        let Ok(stream) = channel.stream(cpu) else { continue };
+        let of = stream.counters();
+        let mut stats = StreamStats {
+            cpu,
+            records: of.written.saturating_sub(of.overwritten_records),
+            bytes: stream.backlog(),
+            discarded: discarded_of(&of),
+            overwritten: if overwrites { of.overwritten_records } else { 0 },
+            ..StreamStats::default()
+        };
+        let before = before.iter().find(|one| one.cpu == cpu);
+        let (times, discarded) = before.map(|one| (one.times, one.discarded)).unwrap_or_default();
+        stats.times = times;
+        stats.times.grow(&discarded, &stats.discarded, looks);
+        if stats != (StreamStats { cpu, ..StreamStats::default() }) {
+            all.push(stats);
+        }
+    }
+    all
 }
 
 #[cfg(test)]

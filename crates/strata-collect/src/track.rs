@@ -3,7 +3,8 @@
 //! Sizes come checked from the ring; times, counts and order are the producer's word. Nothing here does
 //! I/O: a [`Plan`] is made for a packet, and counts once it was written ([`Track::written`]).
 
-use crate::stats::StreamStats;
+use crate::stats::{discarded_of, StreamStats};
+use strata_model::{Demand, Discarded};
 use strata_ring::{Counters, Info};
 
 /// A producer's clock may be so far ahead of ours; what is later than that is a lie [ns].
@@ -40,6 +41,11 @@ pub(crate) struct Plan {
     overwritten: u64,
     /// Records of a part in the file, whose packet was overwritten afterwards.
     kept: u64,
+    /// What was discarded until it was looked at, and when that was \[ns\]; `None`: the packet counts no more than the one
+    /// before it.
+    losses: Option<(Discarded, u64)>,
+    /// What it counts as discarded, but for overwritten records.
+    told_losses: u64,
     pub damage: Option<String>,
 }
 
@@ -93,6 +99,13 @@ pub(crate) struct Track {
     before: u64,
     /// What is in traces that are behind: see [`Track::cut`].
     behind: StreamStats,
+    /// Discarded records whose time is known, and what packets have counted of them.
+    losses: Discarded,
+    told_losses: u64,
+    /// Of a buffer that was full: how often until the last packets were taken, and since all was taken in time.
+    full: u64,
+    piled: u64,
+    piled_ns: u64,
 }
 
 impl Track {
@@ -106,9 +119,11 @@ impl Track {
         Self { is_of_snapshot: true, ..Self::new(cpu, subbuf_bytes, flushed_outside) }
     }
 
-    /// Goes on where another trace has ended, which tells of so many discarded records.
-    pub(crate) fn go_on(&mut self, told: u64) {
+    /// Goes on where another trace has ended, which tells of so many discarded records. When those were discarded that are
+    /// counted by now, nobody knows here.
+    pub(crate) fn go_on(&mut self, told: u64, counters: &Counters) {
         (self.before, self.discarded) = (told, told);
+        (self.losses, self.told_losses) = (discarded_of(counters), told);
     }
 
     /// The packet of this plan is about to be written: what a snapshot's first one counts was before it.
@@ -131,6 +146,11 @@ impl Track {
         let mut all = self.stats.clone();
         all.add(&self.behind);
         all
+    }
+
+    /// Whether there is a packet of it, in this trace or in those that are behind.
+    fn has_packets(&self) -> bool {
+        self.stats.packets > 0 || self.behind.packets > 0
     }
 
     /// When its last packet begins and ends \[ns\].
@@ -264,6 +284,8 @@ impl Track {
             whole,
             overwritten: self.overwritten,
             kept: self.kept,
+            losses: None,
+            told_losses: info.discarded,
             damage: None,
         };
         if let (Some(part), None) = (self.part, continued) {
@@ -279,10 +301,16 @@ impl Track {
                 plan.body_bytes
             )));
         }
-        self.times(&mut plan, info, continued.is_some(), now, named);
+        self.times(&mut plan, info, continued.is_some(), &now, named);
         // Packets between the last one and this one were overwritten; or it is the first.
-        if self.next != Some(info.position) && continued.is_none() {
-            plan.overwritten = counters().overwritten_records.saturating_sub(plan.kept);
+        let is_behind_a_gap = self.next != Some(info.position) && continued.is_none();
+        let has_losses = info.discarded > self.told_losses;
+        if is_behind_a_gap || has_losses {
+            let counters = counters();
+            if is_behind_a_gap {
+                plan.overwritten = counters.overwritten_records.saturating_sub(plan.kept);
+            }
+            plan.losses = has_losses.then(|| (discarded_of(&counters), now()));
         }
         plan.discarded = info.discarded.saturating_add(plan.overwritten).max(self.discarded);
         Ok(plan)
@@ -294,7 +322,7 @@ impl Track {
         plan: &mut Plan,
         info: &Info,
         continued: bool,
-        now: impl Fn() -> u64,
+        now: &impl Fn() -> u64,
         named: impl Fn(&str) -> String,
     ) {
         let now = now();
@@ -353,6 +381,14 @@ impl Track {
         if !packet {
             return;
         }
+        if let Some((losses, looked)) = plan.losses {
+            // Of the first packet it is only known that it was not later.
+            let from = if self.has_packets() { self.end } else { plan.begin };
+            // More may have been discarded since the packet was closed.
+            let until = if losses.total() == plan.told_losses { plan.end } else { looked };
+            self.losses_at(losses, (from, until));
+            self.told_losses = plan.told_losses;
+        }
         self.begin = plan.begin;
         self.end = plan.end;
         self.discarded = plan.discarded;
@@ -365,6 +401,36 @@ impl Track {
         }
         self.stats.first_timestamp.get_or_insert(plan.begin);
         self.stats.last_timestamp = Some(plan.end);
+    }
+
+    /// What is counted now and was not before was discarded within these times.
+    fn losses_at(&mut self, losses: Discarded, times: (u64, u64)) {
+        self.stats.times.grow(&self.losses, &losses, times);
+        self.losses = losses;
+    }
+
+    /// No packet comes any more that tells when the rest was discarded.
+    pub(crate) fn losses_until(&mut self, counters: &Counters, now: u64) {
+        // Without a packet, nobody knows since when.
+        if self.has_packets() {
+            self.losses_at(discarded_of(counters), (self.end, now));
+        }
+    }
+
+    /// Packets were taken, `late_ns` after the last look; the buffer, which holds `capacity`, was found full so often
+    /// since the stream was made.
+    pub(crate) fn taken(&mut self, full: u64, capacity: u64, late_ns: u64) {
+        let new = full.saturating_sub(std::mem::replace(&mut self.full, full));
+        if new == 0 {
+            (self.piled, self.piled_ns) = (0, 0);
+            return;
+        }
+        self.piled = self.piled.saturating_add(new);
+        self.piled_ns = self.piled_ns.saturating_add(late_ns);
+        let all = self.all();
+        let each = all.bytes.checked_div(all.records).unwrap_or(0);
+        let bytes = self.piled.saturating_mul(each.max(RECORD_BYTES_MIN)).saturating_add(capacity);
+        self.stats.demand = self.stats.demand.or(Demand { bytes, late_ns: self.piled_ns });
     }
 
     /// A packet without records was written.

@@ -1,6 +1,7 @@
 //! What a packet must say, whatever its producer says.
 
 use crate::track::{Plan, Track};
+use strata_model::{Demand, Reason};
 use strata_ring::{Counters, Info};
 
 const NOW: u64 = 1_000_000_000_000;
@@ -213,4 +214,54 @@ fn cut_of_a_stream_goes_on_where_it_was_and_counts_from_there() {
     // What was written of both is not in the buffers.
     let counters = Counters { written: 130, ..Counters::default() };
     assert_eq!(t.unwritten(&counters, 1 << 20), 10);
+}
+
+/// So many were discarded until the packet was closed, and so many, for two reasons, until it was looked at.
+fn lossy(track: &mut Track, info: Info, closed: u64, full: u64, nested: u64) {
+    let counters =
+        Counters { discarded_full: full, discarded_nested: nested, ..Counters::default() };
+    take(track, &Info { discarded: closed, ..info }, true, counters).unwrap();
+}
+
+#[test]
+fn times_of_losses_are_between_the_ends_of_packets_or_up_to_the_look() {
+    let mut t = track();
+    whole(&mut t, &info(0, 1200, 100, 200));
+    assert_eq!(t.stats.times.of(Reason::Full), None);
+    // All that was counted when the packet was closed is between both ends.
+    lossy(&mut t, info(4096, 1200, 300, 400), 5, 5, 0);
+    assert_eq!(t.stats.times.of(Reason::Full), Some((200, 400)));
+    whole(&mut t, &Info { discarded: 5, ..info(8192, 1200, 500, 600) });
+    // More came since: until it was looked at.
+    lossy(&mut t, info(12_288, 1200, 700, 800), 6, 6, 2);
+    let times = (t.stats.times.of(Reason::Full), t.stats.times.of(Reason::Nested));
+    assert_eq!(times, (Some((200, NOW)), Some((600, NOW))));
+    assert_eq!(t.stats.times.of(Reason::TooBig), None);
+    // What no packet tells of is known at the end.
+    let at_end = Counters { discarded_too_big: 1, ..Counters::default() };
+    t.losses_until(&at_end, NOW + 5);
+    assert_eq!(t.stats.times.of(Reason::TooBig), Some((800, NOW + 5)));
+    // Without a packet nobody knows since when.
+    let mut empty = track();
+    empty.losses_until(&at_end, NOW);
+    assert_eq!(empty.stats.times.of(Reason::TooBig), None);
+}
+
+#[test]
+fn demand_is_what_a_buffer_was_full_of_until_all_was_taken_in_time() {
+    let mut t = track();
+    (t.stats.records, t.stats.bytes) = (100, 2_000);
+    t.taken(0, 4096, 7);
+    assert_eq!(t.stats.demand, Demand::default());
+    // Ten records of 20 bytes, then thirty more before it has recovered.
+    t.taken(10, 4096, 50);
+    assert_eq!(t.stats.demand, Demand { bytes: 4096 + 200, late_ns: 50 });
+    t.taken(40, 4096, 60);
+    assert_eq!(t.stats.demand, Demand { bytes: 4096 + 800, late_ns: 110 });
+    t.taken(40, 4096, 70);
+    // A smaller one is no news, and a lie stops at the largest number.
+    t.taken(41, 4096, 9);
+    assert_eq!(t.stats.demand, Demand { bytes: 4096 + 800, late_ns: 110 });
+    t.taken(u64::MAX, 4096, 1);
+    assert_eq!(t.stats.demand.bytes, u64::MAX);
 }

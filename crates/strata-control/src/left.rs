@@ -20,10 +20,12 @@ pub const PLAN: &str = "plan";
 pub const SLOTS: &str = "slots";
 /// What it has in the kernel, which goes on recording when it is killed.
 pub const KERNEL: &str = "kernel";
+/// What is missing of what it has recorded: left for who ends it.
+pub const VERDICT: &str = "verdict";
 /// One of these, before it is whole.
 const NEW: &str = "new";
 /// All kinds of files that a session has; the lock is the last that goes.
-const KINDS: [&str; 7] = [PLAN, SLOTS, KERNEL, NEW, "sock", LOG, LOCK];
+const KINDS: [&str; 8] = [PLAN, SLOTS, KERNEL, NEW, "sock", VERDICT, LOG, LOCK];
 const LOG: &str = "log";
 const LOCK: &str = "lock";
 /// Of one file \[byte\].
@@ -48,7 +50,7 @@ impl Left {
     /// It ended as it should: what it has said at the end is there, and nothing else.
     #[must_use]
     pub fn is_ended(&self) -> bool {
-        self.kinds == [LOG]
+        self.kinds.iter().all(|kind| [VERDICT, LOG].contains(kind))
     }
 }
 
@@ -156,6 +158,12 @@ impl Claim {
         make(self.folder(), &format!("{}.{kind}", self.name()))
     }
 
+    /// Removes a file of this kind, if there is one.
+    pub fn drop_file(&self, kind: &str) {
+        let file = format!("{}.{kind}", self.name());
+        let _ = fs::unlinkat(self.folder(), file, AtFlags::empty());
+    }
+
     /// What the session of this name that was killed has kept in a file of this kind.
     ///
     /// # Errors
@@ -168,7 +176,7 @@ impl Claim {
     pub fn forget(&self, has_said: bool) -> Vec<&'static str> {
         let kinds = KINDS.into_iter().filter(|kind| *kind != LOCK);
         kinds
-            .filter(|kind| *kind != LOG || has_said)
+            .filter(|kind| ![VERDICT, LOG].contains(kind) || has_said)
             .filter(|kind| is_file_of_ours(self.folder(), self.name(), kind))
             .filter(|kind| {
                 let file = format!("{}.{kind}", self.name());

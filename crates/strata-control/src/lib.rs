@@ -29,7 +29,7 @@ mod tests;
 pub use error::ControlError;
 pub use folder::{Claim, Entry, Folder};
 pub use group::Group;
-pub use left::{Left, KERNEL, PLAN, SLOTS};
+pub use left::{Left, KERNEL, PLAN, SLOTS, VERDICT};
 pub use message::{Reply, Request};
 pub use name::NAME_BYTES_MAX;
 pub use socket::{ask, Connection, Listener, MESSAGE_BYTES_MAX};

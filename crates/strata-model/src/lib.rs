@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod counts;
 mod error;
 mod field;
 mod flags;
@@ -25,16 +26,19 @@ mod name;
 pub mod schema;
 #[cfg(test)]
 mod tests;
+mod times;
 mod trace;
 
+pub use counts::Counts;
 pub use error::{EventError, FieldError, NameError, TraceError};
 pub use field::{
     Array, Base, ByteOrder, Element, Enumeration, Field, FieldClass, FieldOrder, Float, Integer,
     Label, Sequence,
 };
 pub use flags::Flags;
-pub use loss::{Counts, Discarded, LossMode, Reason};
+pub use loss::{Discarded, LossMode, Reason};
 pub use name::{is_identifier, printable, text_from_bytes, LEVEL_NAMES};
+pub use times::{Demand, LossTimes, StreamLoss};
 pub use trace::{
     ClockClass, EnvValue, EventClass, RecordHeader, StreamClass, Trace, Uuid, UuidError,
 };

@@ -33,9 +33,11 @@ use crate::lttng::{self, OfCommand};
 use crate::options::Options;
 use crate::plan::PlanError;
 use crate::privileges::Work;
-use crate::report::{LayerReport, NotReached, USER};
-use crate::source::{ProcessSource, Sources};
+use crate::report::{Buffers, LayerReport, NotReached, USER};
+use crate::shared::Losses;
+use crate::source::{elsewhere, ProcessSource, Sources};
 use crate::threads::{ask, cut, joined, spawn, Ask, Cut};
+use crate::traced::Traced;
 use crate::tracked::Tracked;
 
 /// Who is recorded.
@@ -160,6 +162,30 @@ impl Applications {
             true => Arc::new(SessionSpec { rules: Rules::none(), ..(*self.spec).clone() }),
             false => Arc::clone(&self.spec),
         }
+    }
+
+    fn buffers(&self) -> Buffers {
+        Buffers {
+            subbuf_bytes: self.spec.subbuf_bytes,
+            nr_subbufs: u32::try_from(self.spec.nr_subbufs).unwrap_or(u32::MAX),
+            mode: self.spec.loss_mode,
+            are_largest: false,
+        }
+    }
+
+    /// What was not recorded until now, with what programs that run count elsewhere than in their buffers.
+    fn losses(&self, live: &[Arc<Traced>]) -> Losses {
+        let mut losses = self.sources.voice.losses();
+        for traced in live {
+            let session = traced.session();
+            let Some(found) = session.as_ref().map(elsewhere) else { continue };
+            let possible =
+                self.sources.voice.shared().possible_records(traced.application().nr_cpus());
+            if found.total() <= possible {
+                losses.discarded.add(&found);
+            }
+        }
+        losses
     }
 
     /// Has it recorded, by whoever is the keeper at this moment: this thread, later one of its own.
@@ -334,7 +360,10 @@ impl Layer for Applications {
             rules: book.reports(),
             not_reached: lock(&self.found.not_reached).so_far(),
             figures: self.sources.voice.figures(),
-            processes: ended.live.len() as u64,
+            losses: self.losses(&ended.live),
+            buffers: self.buffers(),
+            late: lock(&self.found.late).clone(),
+            processes: ended.live.iter().filter(|one| !one.is_replaced()).count() as u64,
         }
     }
 
@@ -358,7 +387,12 @@ impl Layer for Applications {
         remarks.extend(self.sources.filtered.remarks());
         remarks.extend(lock(&self.found.outdated).remark());
         LayerEnd {
-            report: LayerReport { layer: USER, processes: ended.reports.into_all() },
+            report: LayerReport {
+                layer: USER,
+                channel: String::new(),
+                buffers: self.buffers(),
+                processes: ended.reports.into_all(),
+            },
             remarks,
             rules: lock(&self.sources.book).reports(),
             not_reached: taken(&self.found.not_reached),

@@ -37,6 +37,12 @@ impl Budget {
         ((max < u64::MAX).then_some(max), self.used.load(Ordering::Relaxed))
     }
 
+    /// Whether so much is there now \[byte\].
+    pub(crate) fn has(&self, bytes: u64) -> bool {
+        let (max, used) = (self.max.load(Ordering::Relaxed), self.used.load(Ordering::Relaxed));
+        used.checked_add(bytes).is_some_and(|sum| sum <= max)
+    }
+
     /// Takes so much, if it is there; else who holds what can be let go of is asked to.
     pub(crate) fn take(self: &Arc<Budget>, bytes: u64) -> Option<Share> {
         let max = self.max.load(Ordering::Relaxed);
@@ -88,6 +94,7 @@ mod tests {
         assert_eq!(budget.now(), (None, 100));
         budget.limit(150);
         assert!(budget.take(51).is_none() && budget.is_short());
+        assert!(budget.has(50) && !budget.has(51) && !budget.has(u64::MAX));
         drop(first);
         assert!(!budget.is_short());
         let share = budget.take(150).unwrap();

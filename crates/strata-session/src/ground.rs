@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
+use rustix::time::{clock_gettime, ClockId};
 use strata_collect::{Keep, Output, Sink};
 use strata_ctf::end_mark::{EndMark, Losses};
 
+use crate::budget::Budget;
 use crate::command::Running;
 use crate::describe::Machine;
 use crate::error::SessionError;
@@ -54,14 +56,14 @@ impl Output for NoOutput {
 }
 
 impl Ground {
-    /// With the folder that the options name, if anything is written.
+    /// With the folder that the options name, if anything is written, and buffers that are of this memory.
     ///
     /// # Errors
     /// There is no such folder, or what the system says. Nothing is left of it.
-    pub(crate) fn begin(options: &Options) -> Result<Ground, SessionError> {
+    pub(crate) fn begin(options: &Options, memory: Arc<Budget>) -> Result<Ground, SessionError> {
         let system = |what| move |source| SessionError::System { what, source };
         let stamp = TimeStamp::now().map_err(system("tell the time"))?;
-        let shared = Shared::new().map_err(system("make an eventfd"))?;
+        let shared = Shared::within(memory).map_err(system("make an eventfd"))?;
         if let Some(max) = options.max_memory {
             shared.memory().limit(max);
         }
@@ -260,9 +262,7 @@ impl Ground {
             failed_layer,
             remarks,
             of_lttng,
-            subbuf_bytes: options.subbuf_bytes,
-            nr_subbufs: options.nr_subbufs,
-            mode: options.mode,
+            wall_ns: wall_ns(),
         };
         Recording { report, detaching }
     }
@@ -281,6 +281,15 @@ impl Ground {
             shared.fail_to_write(&error);
         }
     }
+}
+
+/// Since 1970, when `CLOCK_MONOTONIC` was 0 \[ns\].
+pub(crate) fn wall_ns() -> i64 {
+    let ns = |clock| {
+        let now = clock_gettime(clock);
+        now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
+    };
+    ns(ClockId::Realtime).saturating_sub(ns(ClockId::Monotonic))
 }
 
 /// Processes of the command that run on.

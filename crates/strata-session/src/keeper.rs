@@ -2,15 +2,17 @@
 //! disk, so that no process takes its tracer for dead.
 
 mod change;
+mod found;
 mod holders;
 mod invitation;
 mod outdated;
+mod short;
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
@@ -23,13 +25,14 @@ use strata_user::{
 
 use change::Changing;
 pub(crate) use change::{asking, Asking, Hearing, Now};
+pub(crate) use found::Found;
 use holders::holders_of;
 use invitation::Invitation;
-use outdated::Outdated;
+use short::{Short, Waiting};
 
 use crate::budget::{over_memory, Share};
-use crate::known::{Generations, Known, Reasons, Recent};
-use crate::layer::{Ended, Tell};
+use crate::known::{Generations, Known, Recent};
+use crate::layer::Tell;
 use crate::lock::lock;
 use crate::report::{NotReached, Notice};
 use crate::shared::Shared;
@@ -104,21 +107,6 @@ pub(crate) enum Target {
     Everyone,
 }
 
-/// What a keeper has to say at the end.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) not_reached: Mutex<Reasons>,
-    /// Processes that may be descendants of the command with tracepoints, or not.
-    pub(crate) hidden: Mutex<Reasons>,
-    /// Who still held the command's socket at the end.
-    pub(crate) holders: Mutex<Vec<String>>,
-    /// What else should be known.
-    pub(crate) remarks: Mutex<Vec<String>>,
-    pub(crate) outdated: Mutex<Outdated>,
-    /// Programs that have ended, until somebody takes them; the first [`ENDS_MAX`].
-    pub(crate) ends: Mutex<Vec<Ended>>,
-}
-
 /// The keeper's state.
 pub(crate) struct Keeper {
     target: Target,
@@ -155,6 +143,9 @@ pub(crate) struct Keeper {
     plain_too: bool,
     hearing: Hearing,
     changing: Changing,
+    short: Short,
+    /// When those were let in who were to be, `CLOCK_MONOTONIC` \[ns\]; 0: not yet.
+    ready_ns: u64,
     /// Programs that have ended are held.
     holds: bool,
     next_tick: Instant,
@@ -243,6 +234,8 @@ impl Keeper {
             plain_too: parts.plain_too,
             hearing: parts.hearing,
             changing,
+            short: Short::default(),
+            ready_ns: 0,
             holds,
             next_tick: now,
             next_update: now,
@@ -276,6 +269,7 @@ impl Keeper {
             self.try_locked(false);
             self.look_after();
         }
+        self.ready_ns = Clock::monotonic_ns();
     }
 
     /// What became of the programs that a session had recorded that was killed. Of a program that has ended, the memory is
@@ -311,6 +305,7 @@ impl Keeper {
             self.wait();
             self.receive(1);
             self.try_locked(false);
+            self.try_short();
             self.look_after();
             if Instant::now() >= self.next_search {
                 // What is left of it is found at the end.
@@ -841,7 +836,8 @@ impl Keeper {
 
     fn adopted(&mut self, mut session: AppSession, uninvited: bool) {
         let (now, begun) = (Clock::monotonic_ns(), session.application().started_ns());
-        match self.generations.until(session.generation()) {
+        let until = self.generations.until(session.generation());
+        match until {
             None => self.remember(session.generation(), now.saturating_add(FORK_NS)),
             Some(until) if begun < until => {
                 let spec = self.spec_of(session.application());
@@ -854,16 +850,7 @@ impl Keeper {
         }
         let Some(channel) = session.take_channel() else { return };
         let Some(memory) = self.memory_for(channel.mapped_bytes()) else {
-            let application = session.application();
-            let (pid, name) = (application.pid(), application.name().to_owned());
-            let reason = over_memory(channel.mapped_bytes(), self.shared.memory().now());
-            self.strangers.insert(application.inode());
-            if let Err(error) = session.release_at_once() {
-                if !error.is_gone() {
-                    self.unreached(&error);
-                }
-            }
-            self.not_reached(pid, name, reason);
+            self.without_memory(session, channel.mapped_bytes());
             return;
         };
         let age = now.saturating_sub(begun);
@@ -871,6 +858,10 @@ impl Keeper {
         let changes = lock(&self.sources.book).changes();
         let traced = self.hand_to_pump(session, changes, channel, memory);
         self.tell_name(traced.application());
+        // Who has inherited a session has recorded since it began.
+        if until.is_none() {
+            self.found.tell_if_late(&traced, self.ready_ns, now);
+        }
         if uninvited {
             let age = Duration::from_nanos(age).as_secs_f64() * 1e3;
             traced
@@ -931,6 +922,35 @@ impl Keeper {
         }
         budget.give_up();
         share
+    }
+
+    /// There is no memory for its buffers of so many bytes: that is said, and it waits.
+    fn without_memory(&mut self, session: AppSession, bytes: u64) {
+        let application = session.application().clone();
+        let (pid, name) = (application.pid(), application.name().to_owned());
+        let reason = over_memory(bytes, self.shared.memory().now());
+        if let Some(error) = session.release_at_once().err().filter(|error| !error.is_gone()) {
+            self.unreached(&error);
+        }
+        let (inode, said) = (application.inode(), NotReached { pid, name, reason });
+        lock(&self.found.not_reached).add(said.clone());
+        if !self.short.push(Waiting { application, said, bytes }) {
+            self.strangers.insert(inode);
+        }
+    }
+
+    /// Lets those in who waited for memory, as far as there is some now.
+    fn try_short(&mut self) {
+        let budget = Arc::clone(self.shared.memory());
+        for _ in 0..self.short.len() {
+            let next = self.short.next(|bytes| budget.has(bytes));
+            let Some(Waiting { application, said, .. }) = next else { return };
+            self.look_after();
+            // It is said again if it finds none. That it is to be recorded was found the first time.
+            lock(&self.found.not_reached).forget(&said);
+            self.admit_since(&application, Came::Invited, true, None);
+        }
+        self.finish_starts(0);
     }
 
     /// Wait for the code of those that were started, but for so many of them.

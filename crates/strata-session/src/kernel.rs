@@ -36,8 +36,8 @@ use crate::lock::lock;
 use crate::options::{KernelOptions, Options};
 use crate::privileges::Work;
 use crate::report::{
-    EventProblem, KernelReport, KernelRuleReport, LayerReport, NoKernel, NotReached, Notice,
-    ProcessReport, RuleReport, KERNEL,
+    Buffers, EventProblem, KernelReport, KernelRuleReport, LayerReport, LossMode, NoKernel,
+    NotReached, Notice, ProcessReport, RuleReport, KERNEL,
 };
 use crate::shared::Voice;
 use crate::statedump;
@@ -69,6 +69,7 @@ pub(crate) struct KernelLayer {
     begun: Option<Begun>,
     /// The rules, as they were written.
     given: Vec<String>,
+    mode: LossMode,
 }
 
 /// Programs in the kernel.
@@ -122,6 +123,7 @@ impl KernelLayer {
         if stop.flow().is_break() {
             return Err(stopped());
         }
+        layer.mode = options.mode;
         layer.begun = Some(begun);
         if let (Some(filter), false) = (&asked.filter, described.is_empty()) {
             check_filter(filter, &described, options.records_applications())?;
@@ -244,6 +246,16 @@ impl KernelLayer {
         self.is_default
     }
 
+    fn buffers(&self) -> Buffers {
+        let found = self.attached.as_ref().map(|one| one.session.buffers()).unwrap_or_default();
+        Buffers {
+            subbuf_bytes: found.subbuf_bytes,
+            nr_subbufs: found.nr_subbufs,
+            mode: self.mode,
+            are_largest: found.are_largest,
+        }
+    }
+
     fn detach(&mut self) -> Detaching {
         self.attached.take().map(|one| Detaching::begin(one.session)).unwrap_or_default()
     }
@@ -353,6 +365,9 @@ impl Layer for KernelLayer {
                 .map(|(name, reason)| NotReached { pid: 0, name, reason })
                 .collect(),
             figures: self.voice.as_ref().map(Voice::figures).unwrap_or_default(),
+            losses: self.voice.as_ref().map(Voice::losses).unwrap_or_default(),
+            buffers: self.buffers(),
+            late: Vec::new(),
             processes: 0,
         }
     }
@@ -392,11 +407,12 @@ impl Layer for KernelLayer {
             tracepoints: self.selected,
             selected,
             counts: recorded.counts,
+            losses: recorded.losses,
             unmarked: recorded.unmarked,
             is_alive: true,
             ..ProcessReport::default()
         };
-        let buffers = self.attached.as_ref().map(|one| one.session.buffers()).unwrap_or_default();
+        let buffers = self.buffers();
         let report = KernelReport {
             is_default: self.is_default,
             rules: std::mem::take(&mut self.rules),
@@ -404,12 +420,14 @@ impl Layer for KernelLayer {
             problems: std::mem::take(&mut self.problems),
             unreadable: failures.unreadable,
             cut: failures.cut,
-            subbuf_bytes: buffers.subbuf_bytes,
-            nr_subbufs: buffers.nr_subbufs,
-            are_largest: buffers.are_largest,
         };
         LayerEnd {
-            report: LayerReport { layer: KERNEL, processes: vec![kernel] },
+            report: LayerReport {
+                layer: KERNEL,
+                channel: String::new(),
+                buffers,
+                processes: vec![kernel],
+            },
             remarks: std::mem::take(&mut self.remarks),
             kernel: Some(report),
             detaching: self.detach(),

@@ -113,9 +113,7 @@ pub(crate) struct Reasons {
 impl Reasons {
     /// Say it once.
     pub(crate) fn add(&mut self, one: NotReached) {
-        let mut hasher = DefaultHasher::new();
-        (one.pid, &one.reason).hash(&mut hasher);
-        let said = hasher.finish();
+        let said = number_of(&one);
         if self.said.contains(&said) {
             return;
         }
@@ -124,6 +122,13 @@ impl Reasons {
             self.kept.push(one);
         } else {
             self.more = self.more.saturating_add(1);
+        }
+    }
+
+    /// It was reached after all.
+    pub(crate) fn forget(&mut self, one: &NotReached) {
+        if self.said.remove(&number_of(one)) {
+            self.kept.retain(|kept| (kept.pid, &kept.reason) != (one.pid, &one.reason));
         }
     }
 
@@ -151,6 +156,12 @@ impl Reasons {
         }
         kept
     }
+}
+
+fn number_of(one: &NotReached) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (one.pid, &one.reason).hash(&mut hasher);
+    hasher.finish()
 }
 
 impl From<Vec<NotReached>> for Reasons {
@@ -255,6 +266,11 @@ mod tests {
         for (pid, reason) in [(1, "a"), (1, "b"), (2, "a"), (1, "a")] {
             reasons.add_first(one(pid, reason));
         }
+        reasons.add(one(1, "b"));
+        // One that was reached after all can be said again.
+        reasons.forget(&one(1, "b"));
+        reasons.forget(&one(9, "z"));
+        assert_eq!(reasons.so_far(), [one(1, "a"), one(2, "a")]);
         reasons.add(one(1, "b"));
         assert_eq!(reasons.take(), [one(1, "a"), one(2, "a"), one(1, "b")]);
         // Taken: said anew.

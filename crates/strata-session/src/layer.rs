@@ -14,10 +14,11 @@ use crate::command::Running;
 use crate::describe::Machine;
 use crate::detach::Detaching;
 use crate::error::SessionError;
+use crate::gaps::Late;
 use crate::kept::ChannelKept;
 use crate::privileges::Work;
-use crate::report::{KernelReport, LayerReport, NotReached, Notice, RuleReport};
-use crate::shared::{Figured, Shared};
+use crate::report::{Buffers, KernelReport, LayerReport, NotReached, Notice, RuleReport};
+use crate::shared::{Figured, Losses, Shared};
 use crate::slots::ChannelSlots;
 use crate::threads::{Ask, Cut};
 use crate::tracked::Tracked;
@@ -184,6 +185,10 @@ pub(crate) struct Look {
     pub(crate) rules: Vec<RuleReport>,
     pub(crate) not_reached: Vec<NotReached>,
     pub(crate) figures: Figured,
+    pub(crate) losses: Losses,
+    pub(crate) buffers: Buffers,
+    /// Programs that were reached late.
+    pub(crate) late: Vec<Late>,
     /// Programs that are recorded now.
     pub(crate) processes: u64,
 }

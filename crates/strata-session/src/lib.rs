@@ -20,6 +20,7 @@
 //! session never ends, stops or delays a program that it records.
 #![cfg(target_os = "linux")]
 
+pub mod advice;
 mod applications;
 mod book;
 mod budget;
@@ -33,6 +34,7 @@ pub mod doctor;
 mod error;
 mod filtered;
 pub mod folder;
+pub mod gaps;
 mod ground;
 mod keeper;
 mod kept;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use strata_abi::ring::{NR_SUBBUFS_MAX, NR_SUBBUFS_MIN, PAGE, SUBBUF_BYTES_MAX};
+pub(crate) use strata_abi::ring::NR_SUBBUFS_MAX;
+use strata_abi::ring::{NR_SUBBUFS_MIN, PAGE, SUBBUF_BYTES_MAX};
 
 pub use strata_ctf::metadata::Version;
 use strata_filter::Filter;
@@ -303,6 +304,12 @@ impl Options {
     #[must_use]
     pub fn records_applications(&self) -> bool {
         self.rules.is_some() || self.kernel.as_ref().is_none_or(KernelOptions::is_default)
+    }
+
+    /// What one stream's buffer takes \[byte\].
+    pub(crate) fn stream_bytes(&self) -> u64 {
+        let frames = u64::from(self.nr_subbufs) + u64::from(self.mode == LossMode::Overwrite);
+        frames.saturating_mul(self.subbuf_bytes)
     }
 
     /// Are the buffers others than those of `other`?

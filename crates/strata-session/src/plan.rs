@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use strata_filter::Filter;
 use strata_model::LossMode;
+use strata_user::possible_cpus;
 
 use crate::options::{Options, OptionsError, Rotation, NR_SUBBUFS, SUBBUF_BYTES};
 use crate::report::{KERNEL, USER};
@@ -73,6 +74,13 @@ pub struct Plan {
     /// Of channels that say nothing else.
     #[serde(default)]
     pub num_subbuf: Option<u32>,
+    /// What the buffers of all channels, of programs and the kernel, may take together \[byte\]; `None`: whatever they
+    /// need.
+    #[serde(default)]
+    pub max_memory: Option<u64>,
+    /// Sizes that an earlier report has asked for, of channels that say nothing else.
+    #[serde(default)]
+    pub advised: Vec<Advised>,
     /// In the order in which they were made.
     #[serde(default)]
     pub channels: Vec<Channel>,
@@ -82,6 +90,20 @@ pub struct Plan {
     /// What it does by itself, in the order in which they were added.
     #[serde(default)]
     pub triggers: Vec<Trigger>,
+}
+
+/// Sizes of a channel that an earlier report has asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Advised {
+    /// Whose.
+    pub layer: LayerOf,
+    /// Its name.
+    pub channel: String,
+    /// \[byte\]
+    pub subbuf_size: u64,
+    /// Of each stream.
+    pub num_subbuf: u32,
 }
 
 /// Those who are recorded in one way.
@@ -199,6 +221,22 @@ pub enum PlanError {
     /// A rotation that is none.
     #[error(transparent)]
     Rotation(OptionsError),
+    /// More memory than there may be.
+    #[error(
+        "channel '{channel}': its buffers need at least {} MiB for one program, or for the kernel, those of the other \
+         channels {} MiB, and --max-memory allows {} MiB. Use smaller or fewer sub-buffers, or another session",
+        mib(.bytes), mib(.planned), mib(.max)
+    )]
+    Memory {
+        /// Whose.
+        channel: String,
+        /// What they need \[byte\].
+        bytes: u64,
+        /// What channels before it need \[byte\].
+        planned: u64,
+        /// What there may be \[byte\].
+        max: u64,
+    },
     /// Nothing overwrites what is held.
     #[error("channel '{0}': a flight recorder (--snapshot) overwrites the oldest records. Leave out --discard")]
     Discards(String),
@@ -317,6 +355,8 @@ impl Plan {
             rotation: Rotation::default(),
             subbuf_size: None,
             num_subbuf: None,
+            max_memory: None,
+            advised: Vec::new(),
             channels: Vec::new(),
             tracked: Tracked::default(),
             triggers: Vec::new(),
@@ -365,6 +405,7 @@ impl Plan {
             }
             self.check_channel(channel)?;
         }
+        self.check_memory()?;
         self.check_tracked()?;
         self.check_triggers()?;
         let bytes = serde_json::to_string(self).map_or(usize::MAX, |text| text.len());
@@ -395,6 +436,22 @@ impl Plan {
         sizes.map_err(|why| PlanError::Sizes { channel: channel.name.clone(), why })?;
         // What can be asked of the layer is asked now.
         self.options_of(channel).map(drop)
+    }
+
+    /// Of each channel that is on, the buffers of one program, or those of the kernel.
+    fn check_memory(&self) -> Result<(), PlanError> {
+        at_most("advised sizes", self.advised.len(), 2 * CHANNELS_MAX)?;
+        let Some(max) = self.max_memory else { return Ok(()) };
+        let mut planned = 0u64;
+        for channel in self.channels.iter().filter(|channel| channel.enabled) {
+            let bytes = self.fixed(channel).stream_bytes().saturating_mul(possible_cpus().into());
+            if planned.saturating_add(bytes) > max {
+                let channel = channel.name.clone();
+                return Err(PlanError::Memory { channel, bytes, planned, max });
+            }
+            planned = planned.saturating_add(bytes);
+        }
+        Ok(())
     }
 
     fn check_tracked(&self) -> Result<(), PlanError> {
@@ -432,8 +489,14 @@ impl Plan {
 
     /// A channel's sizes and the like: what stays as it is from its start on.
     pub(crate) fn fixed(&self, channel: &Channel) -> Options {
-        let (size, number) =
-            (channel.subbuf_size.or(self.subbuf_size), channel.num_subbuf.or(self.num_subbuf));
+        let advised = self
+            .advised
+            .iter()
+            .find(|one| (one.layer, &one.channel) == (channel.layer, &channel.name));
+        let (size, number) = match (channel.subbuf_size, channel.num_subbuf, advised) {
+            (None, None, Some(advised)) => (Some(advised.subbuf_size), Some(advised.num_subbuf)),
+            (size, number, _) => (size.or(self.subbuf_size), number.or(self.num_subbuf)),
+        };
         let default = Options::default();
         Options {
             mode: match (self.snapshot, channel.mode) {
@@ -498,6 +561,11 @@ impl EventRule {
         };
         Err(PlanError::NoRule { rule: self.rule.clone(), what, near: String::new() })
     }
+}
+
+/// Rounded up, as a message has it.
+fn mib(bytes: &u64) -> u64 {
+    bytes.div_ceil(1 << 20)
 }
 
 fn at_most(what: &'static str, found: usize, limit: usize) -> Result<(), PlanError> {

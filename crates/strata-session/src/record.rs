@@ -81,7 +81,7 @@ pub fn record_with(
     // A slip in it is said before anything is made.
     let filter = filtered::program(options)?;
     let inherited = Inherited::prepare().map_err(system("prepare this program"))?;
-    let ground = Ground::begin(options)?;
+    let ground = Ground::begin(options, Arc::default())?;
     let setup = Setup { options, inherited, ground, stop, orders };
     let begun = setup.begin(filter, notify);
     match begun {

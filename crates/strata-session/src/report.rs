@@ -1,11 +1,12 @@
 //! What a session says of itself, while it runs and at its end: data, no text for people.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
 
-pub use strata_model::{Counts, Discarded, LossMode, Reason};
+pub use strata_model::{Counts, Demand, Discarded, LossMode, LossTimes, Reason, StreamLoss};
 
 /// One process that was recorded, or could have been.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,6 +27,16 @@ pub struct ProcessReport {
     pub refused: u64,
     /// What was recorded.
     pub counts: Counts,
+    /// Of its streams, what was discarded and when; those of which nothing was are left out.
+    pub losses: Vec<StreamLoss>,
+    /// It began while others were recorded already, and was recorded only so long after its start, or after it was asked
+    /// for \[ns\].
+    pub late_ns: Option<u64>,
+    /// Its memory's number, which its reports have in common: a process whose filter or contexts were changed has
+    /// several, and so has one with several channels. 0: nobody knows.
+    pub memory: u64,
+    /// Another report is of what came later.
+    pub is_part: bool,
     /// Why it was given up before its end.
     pub problem: Option<String>,
     /// What of it was not recorded, and why; each a whole message.
@@ -47,18 +58,31 @@ pub struct Summed {
     pub in_trace: u64,
 }
 
-impl ProcessReport {
-    /// How many processes this is: one, as a rule.
-    #[must_use]
-    pub fn nr_processes(&self) -> u64 {
-        self.summed.map_or(1, |summed| summed.processes)
-    }
+/// How many processes these are, each counted once.
+pub fn nr_processes<'p>(reports: impl IntoIterator<Item = &'p ProcessReport>) -> u64 {
+    once(reports, |summed| summed.processes)
+}
 
-    /// How many of them are in the trace.
-    #[must_use]
-    pub fn nr_in_trace(&self) -> u64 {
-        self.summed.map_or(self.folder.is_some().into(), |summed| summed.in_trace)
+/// How many processes of these are in the trace, each counted once.
+pub fn nr_in_trace<'p>(reports: impl IntoIterator<Item = &'p ProcessReport>) -> u64 {
+    let is_there = |one: &&ProcessReport| one.folder.is_some() || one.summed.is_some();
+    once(reports.into_iter().filter(is_there), |summed| summed.in_trace)
+}
+
+fn once<'p>(
+    reports: impl IntoIterator<Item = &'p ProcessReport>,
+    of_sum: impl Fn(Summed) -> u64,
+) -> u64 {
+    let mut memories = HashSet::new();
+    let mut sum = 0u64;
+    for one in reports {
+        let number = match one.summed {
+            Some(summed) => of_sum(summed),
+            None => u64::from(one.memory == 0 || memories.insert(one.memory)),
+        };
+        sum = sum.saturating_add(number);
     }
+    sum
 }
 
 /// The layer of applications.
@@ -66,11 +90,28 @@ pub const USER: &str = "user";
 /// The kernel's layer.
 pub const KERNEL: &str = "kernel";
 
-/// The processes of one layer.
+/// The buffers of a channel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Buffers {
+    /// Size of a sub-buffer, which in the kernel may be less than was asked for \[byte\].
+    pub subbuf_bytes: u64,
+    /// Sub-buffers of a stream.
+    pub nr_subbufs: u32,
+    /// What happens when they are full.
+    pub mode: LossMode,
+    /// Of twice this size they would be beyond what this kernel allows for a map.
+    pub are_largest: bool,
+}
+
+/// The processes of one channel of a layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LayerReport {
     /// [`USER`] or [`KERNEL`].
     pub layer: &'static str,
+    /// The channel's name; empty: the layer has no other one.
+    pub channel: String,
+    /// Its buffers.
+    pub buffers: Buffers,
     /// In the order in which they came. The kernel is one, with number 0.
     pub processes: Vec<ProcessReport>,
 }
@@ -140,12 +181,6 @@ pub struct KernelReport {
     pub unreadable: u64,
     /// Texts that were longer than a field holds, and were cut.
     pub cut: u64,
-    /// Size of a sub-buffer in the kernel, which may be less than was asked for \[byte\].
-    pub subbuf_bytes: u64,
-    /// Sub-buffers of each CPU.
-    pub nr_subbufs: u32,
-    /// Buffers of twice this size would be beyond what this kernel allows for a map.
-    pub are_largest: bool,
 }
 
 impl KernelReport {
@@ -161,7 +196,6 @@ impl KernelReport {
         sum.problems.extend(other.problems);
         sum.unreadable = sum.unreadable.saturating_add(other.unreadable);
         sum.cut = sum.cut.saturating_add(other.cut);
-        sum.are_largest |= other.are_largest;
         Some(sum)
     }
 }
@@ -293,12 +327,8 @@ pub struct Report {
     pub remarks: Vec<String>,
     /// Of what was asked for, what is instrumented for LTTng-UST, or in part; and what helps.
     pub of_lttng: Vec<String>,
-    /// Size of a sub-buffer in this session \[byte\].
-    pub subbuf_bytes: u64,
-    /// Sub-buffers of a stream.
-    pub nr_subbufs: u32,
-    /// What happened when buffers were full.
-    pub mode: LossMode,
+    /// Since 1970, when `CLOCK_MONOTONIC` was 0 \[ns\].
+    pub wall_ns: i64,
 }
 
 impl Report {
@@ -344,7 +374,8 @@ impl Report {
     /// Tracepoints that the rules selected, in all applications.
     #[must_use]
     pub fn selected(&self) -> u64 {
-        self.applications().fold(0, |sum, process| sum.saturating_add(process.selected))
+        let whole = self.applications().filter(|process| !process.is_part);
+        whole.fold(0, |sum, process| sum.saturating_add(process.selected))
     }
 }
 
@@ -466,10 +497,11 @@ mod tests {
             selected,
             ..ProcessReport::default()
         };
+        let layer = |layer, processes| LayerReport { layer, processes, ..LayerReport::default() };
         let report = Report {
             layers: vec![
-                LayerReport { layer: "user", processes: vec![process(1, 2), process(3, 4)] },
-                LayerReport { layer: "kernel", processes: vec![process(10, 20)] },
+                layer("user", vec![process(1, 2), process(3, 4)]),
+                layer("kernel", vec![process(10, 20)]),
             ],
             ..Report::default()
         };
@@ -478,5 +510,29 @@ mod tests {
         assert_eq!((report.processes().count(), report.applications().count()), (3, 2));
         assert_eq!(report.of_kernel().map(|kernel| kernel.selected), Some(20));
         assert!(report.has_applications() && !Report::default().has_applications());
+    }
+
+    #[test]
+    fn process_with_several_reports_is_one() {
+        let one = |memory, is_there: bool, is_part| ProcessReport {
+            memory,
+            is_part,
+            folder: is_there.then(|| PathBuf::from("t")),
+            ..ProcessReport::default()
+        };
+        // A part in the trace, of a process that then came by nothing; another one in two parts; two of which nobody knows.
+        let all = [
+            one(7, true, true),
+            one(7, false, false),
+            one(8, true, true),
+            one(8, true, false),
+            one(9, false, false),
+            one(0, true, false),
+            one(0, true, false),
+        ];
+        assert_eq!((nr_processes(&all), nr_in_trace(&all)), (5, 4));
+        let summed = Some(Summed { processes: 10, in_trace: 3 });
+        let rest = ProcessReport { summed, ..ProcessReport::default() };
+        assert_eq!((nr_processes(all.iter().chain([&rest])), nr_in_trace([&rest])), (15, 3));
     }
 }

@@ -1,6 +1,7 @@
 //! The reports of processes that have ended: one by one up to a number, and the rest summed up, so that any
 //! number of processes can come and go in one recording.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use crate::report::{ProcessReport, Summed};
@@ -17,6 +18,8 @@ pub(crate) struct Reports {
     told: Vec<ProcessReport>,
     plain: usize,
     troubled: usize,
+    /// Memories of processes of which a part is told: the rest of these is, too.
+    parts: HashSet<u64>,
     /// The rest.
     rest: Option<Rest>,
 }
@@ -26,6 +29,8 @@ pub(crate) struct Reports {
 struct Rest {
     sum: ProcessReport,
     summed: Summed,
+    /// Memories of processes of which a part is in the trace, and whose last part has not come.
+    parts: HashSet<u64>,
     problems: u64,
     warned: u64,
 }
@@ -33,14 +38,20 @@ struct Rest {
 impl Reports {
     /// Takes note of a process that has ended.
     pub(crate) fn add(&mut self, report: ProcessReport) {
-        let troubled =
-            report.problem.is_some() || !report.warnings.is_empty() || report.refused > 0;
+        let troubled = report.problem.is_some()
+            || !report.warnings.is_empty()
+            || report.refused > 0
+            || report.late_ns.is_some();
         let (number, most) = match troubled {
             true => (&mut self.troubled, TROUBLED_MAX),
             false => (&mut self.plain, PLAIN_MAX),
         };
-        if *number < most {
+        if *number < most || self.parts.contains(&report.memory) {
             *number += 1;
+            match report.is_part {
+                true => self.parts.insert(report.memory),
+                false => self.parts.remove(&report.memory),
+            };
             self.told.push(report);
         } else {
             self.rest.get_or_insert_default().add(&report);
@@ -68,9 +79,17 @@ impl Rest {
         sum.selected = sum.selected.saturating_add(report.selected);
         sum.refused = sum.refused.saturating_add(report.refused);
         sum.unmarked = sum.unmarked.saturating_add(report.unmarked);
-        self.summed.processes += 1;
-        if let Some(folder) = &report.folder {
+        self.summed.processes += u64::from(!report.is_part);
+        if report.is_part {
+            if report.folder.is_some() {
+                self.parts.insert(report.memory);
+            }
+        } else if self.parts.remove(&report.memory) || report.folder.is_some() {
             self.summed.in_trace += 1;
+        }
+        report.losses.iter().for_each(|one| one.add_to(&mut sum.losses));
+        sum.late_ns = sum.late_ns.max(report.late_ns);
+        if let Some(folder) = &report.folder {
             // The folder of all processes of the layer.
             let layer = || folder.parent().map_or_else(PathBuf::new, PathBuf::from);
             sum.folder.get_or_insert_with(layer);
@@ -80,7 +99,7 @@ impl Rest {
     }
 
     fn into_report(self) -> ProcessReport {
-        let Rest { mut sum, summed, problems, warned } = self;
+        let Rest { mut sum, summed, problems, warned, .. } = self;
         sum.name = format!("{} further processes", summed.processes);
         let first =
             format!("The reasons of the first {TROUBLED_MAX} processes are told one by one");
@@ -99,7 +118,7 @@ impl Rest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Counts;
+    use crate::report::{nr_in_trace, nr_processes, Counts};
 
     fn report(pid: u32) -> ProcessReport {
         ProcessReport {
@@ -128,7 +147,7 @@ mod tests {
         assert_eq!((rest.tracepoints, rest.selected), (270_000, 180_000));
         assert_eq!(rest.folder.as_deref(), Some(std::path::Path::new("t/user")));
         let records: u64 = all.iter().map(|one| one.counts.records).sum();
-        let processes: u64 = all.iter().map(ProcessReport::nr_processes).sum();
+        let processes = nr_processes(&all);
         assert_eq!((records, processes), (500_005, 100_001));
         assert_eq!((&rest.problem, rest.warnings.len()), (&None, 0));
     }
@@ -198,8 +217,27 @@ mod tests {
         assert_eq!((rest.counts.records, rest.refused), (u64::MAX, 0));
         // The layer's folder: that of the first that has one.
         assert_eq!(rest.folder.as_deref(), Some(std::path::Path::new("t/user")));
-        assert_eq!((rest.nr_processes(), rest.nr_in_trace()), (3, 2));
-        assert_eq!((report(1).nr_processes(), report(1).nr_in_trace()), (1, 1));
-        assert_eq!(ProcessReport { folder: None, ..report(1) }.nr_in_trace(), 0);
+        assert_eq!((nr_processes([&rest]), nr_in_trace([&rest])), (3, 2));
+        assert_eq!((nr_processes([&report(1)]), nr_in_trace([&report(1)])), (1, 1));
+        assert_eq!(nr_in_trace([&ProcessReport { folder: None, ..report(1) }]), 0);
+    }
+
+    #[test]
+    fn parts_of_a_process_are_one_process_among_those_told_and_among_the_rest() {
+        let part = |memory, is_part| ProcessReport { memory, is_part, ..report(1) };
+        let mut reports = Reports::default();
+        (1..PLAIN_MAX as u64).for_each(|memory| reports.add(part(memory, false)));
+        // The last one that is told: so are all parts of it.
+        reports.add(part(1_000_000, true));
+        reports.add(part(1_000_000, true));
+        // Of the rest, one with three parts, of which the last one is not in the trace.
+        reports.add(part(2_000_000, true));
+        reports.add(part(2_000_000, true));
+        reports.add(ProcessReport { folder: None, ..part(2_000_000, false) });
+        reports.add(part(1_000_000, false));
+        let all = reports.into_all();
+        let expected = PLAIN_MAX as u64 + 1;
+        assert_eq!((nr_processes(&all), nr_in_trace(&all)), (expected, expected));
+        assert_eq!(all.last().unwrap().summed, Some(Summed { processes: 1, in_trace: 1 }));
     }
 }

@@ -14,7 +14,7 @@ use strata_ctf::end_mark::Ending;
 use crate::budget::Budget;
 use crate::error::{advice, failure_text};
 use crate::lock::lock;
-use crate::report::{Counts, EndReason};
+use crate::report::{Counts, Demand, Discarded, EndReason, StreamLoss};
 
 /// Flags and figures; each is written by one thread.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     moved: AtomicBool,
     came: AtomicU64,
     went: AtomicU64,
+    /// Of all layers; it wraps around.
+    events: AtomicU64,
     memory: Arc<Budget>,
 }
 
@@ -44,6 +46,16 @@ struct Writing {
     /// It failed for want of room.
     is_full: AtomicBool,
     figures: Figures,
+    losses: Mutex<Losses>,
+}
+
+/// What one layer has not recorded until now.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Losses {
+    pub(crate) discarded: Discarded,
+    pub(crate) demand: Demand,
+    /// By CPU.
+    pub(crate) streams: Vec<StreamLoss>,
 }
 
 /// What one layer tells the session; its pump's [`Monitor`].
@@ -101,7 +113,16 @@ impl Figures {
 impl Shared {
     /// # Errors
     /// What the system said.
+    #[cfg(test)]
     pub(crate) fn new() -> io::Result<Arc<Shared>> {
+        Shared::within(Arc::default())
+    }
+
+    /// With buffers that are of this memory.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub(crate) fn within(memory: Arc<Budget>) -> io::Result<Arc<Shared>> {
         Ok(Arc::new(Shared {
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             began: Instant::now(),
@@ -115,7 +136,8 @@ impl Shared {
             moved: AtomicBool::new(false),
             came: AtomicU64::new(0),
             went: AtomicU64::new(0),
-            memory: Arc::default(),
+            events: AtomicU64::new(0),
+            memory,
         }))
     }
 
@@ -171,6 +193,7 @@ impl Shared {
             failed: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
             figures: Figures::default(),
+            losses: Mutex::default(),
         });
         lock(&self.layers).push(Arc::clone(&writing));
         Voice { shared: Arc::clone(self), writing }
@@ -251,6 +274,12 @@ impl Shared {
         self.came.load(Ordering::Relaxed).saturating_sub(self.went.load(Ordering::Relaxed))
     }
 
+    /// Events of all layers that have happened, recorded or not. It wraps around: differences count. Each source adds what
+    /// it can have; nothing that one of them says hides what others do.
+    pub(crate) fn events(&self) -> u64 {
+        self.events.load(Ordering::Relaxed)
+    }
+
     /// Records, bytes, discarded, overwritten of all layers.
     pub(crate) fn counts(&self) -> (u64, u64, u64, u64) {
         let mut sums = [0u64; 4];
@@ -274,6 +303,11 @@ impl Voice {
         let [records, bytes, discarded, overwritten] =
             self.writing.figures.all().map(|one| one.load(Ordering::Relaxed));
         Figured { records, bytes, discarded, overwritten }
+    }
+
+    /// What it has not recorded until now.
+    pub(crate) fn losses(&self) -> Losses {
+        lock(&self.writing.losses).clone()
     }
 
     /// What all layers have in common.
@@ -309,6 +343,16 @@ impl Monitor for Voice {
 
     fn set_counts(&self, counts: &Counts) {
         self.writing.figures.set(counts);
+        let mut losses = lock(&self.writing.losses);
+        (losses.discarded, losses.demand) = (counts.discarded, counts.demand);
+    }
+
+    fn set_losses(&self, losses: Vec<StreamLoss>) {
+        lock(&self.writing.losses).streams = losses;
+    }
+
+    fn add_events(&self, events: u64) {
+        self.shared.events.fetch_add(events, Ordering::Relaxed);
     }
 }
 
@@ -396,6 +440,21 @@ mod tests {
         shared.process_came();
         shared.process_went();
         assert_eq!(shared.processes(), 1);
+    }
+
+    #[test]
+    fn events_wrap_around_and_losses_are_the_layer_s() {
+        let shared = Shared::new().unwrap();
+        let (user, kernel) = layers(&shared);
+        user.add_events(u64::MAX);
+        kernel.add_events(3);
+        assert_eq!(shared.events(), 2);
+        let discarded = Discarded { full: 3, ..Discarded::default() };
+        kernel.set_counts(&Counts { discarded, ..Counts::default() });
+        kernel.set_losses(vec![StreamLoss { cpu: 2, discarded, ..StreamLoss::default() }]);
+        let losses = kernel.losses();
+        assert_eq!((losses.discarded, losses.streams.len()), (discarded, 1));
+        assert!(user.losses().streams.is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use strata_collect::{
     Classes, Counts, Directory, Error, Finish, Identity, Monitor, Opened, Output, Producer, Sink,
-    Source, Written,
+    Source, StreamLoss, Written,
 };
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::environment::Known;
@@ -22,7 +22,7 @@ use crate::filtered::Filtered;
 use crate::layer::Context;
 use crate::lock::lock;
 use crate::pace::Pace;
-use crate::report::{ProcessReport, USER};
+use crate::report::{Discarded, ProcessReport, USER};
 use crate::reports::Reports;
 use crate::shared::Voice;
 use crate::traced::Traced;
@@ -60,6 +60,7 @@ pub(crate) struct ProcessSource {
     described: Option<usize>,
     /// When they may be made anew.
     pace: Pace,
+    losses: Vec<StreamLoss>,
     /// Of the session's memory, its channel's.
     _memory: Share,
 }
@@ -86,6 +87,7 @@ impl ProcessSource {
             streams,
             described: None,
             pace: Pace::new(),
+            losses: Vec::new(),
             _memory: memory,
         })
     }
@@ -123,9 +125,7 @@ impl ProcessSource {
         let (traced, shared) = (&self.traced, self.of.voice.shared());
         let Some(session) = traced.session().take() else { return };
         let counters = session.counters();
-        counts.discarded.unmapped = counters.discarded_unmapped;
-        counts.discarded.unstaged = counters.discarded_unstaged;
-        counts.discarded.no_clock = counters.discarded_no_clock;
+        counts.discarded.add(&elsewhere(&session));
         if counters.self_stopped {
             let why = match shared.has_lagged() {
                 true => "this program had not moved for 10 s",
@@ -197,6 +197,10 @@ impl ProcessSource {
             selected: traced.selected(),
             refused,
             counts,
+            losses: self.losses.clone(),
+            late_ns: traced.late_ns(),
+            memory: application.inode(),
+            is_part: traced.is_replaced(),
             problem: traced.problem(),
             warnings: traced.warnings(),
             is_alive: application.is_alive(),
@@ -213,6 +217,17 @@ fn look_at_records(traced: &Traced, directory: Option<&Directory>, class: Option
         traced.disbelieve(format!(
             "{found}: it has written over its own records. Its shared memory is damaged"
         ));
+    }
+}
+
+/// What a process has discarded and counts in no stream.
+pub(crate) fn elsewhere(session: &AppSession) -> Discarded {
+    let counters = session.counters();
+    Discarded {
+        unmapped: counters.discarded_unmapped,
+        unstaged: counters.discarded_unstaged,
+        no_clock: counters.discarded_no_clock,
+        ..Discarded::default()
     }
 }
 
@@ -340,6 +355,18 @@ impl Source for ProcessSource {
         })
     }
 
+    fn losses(&mut self, losses: Vec<StreamLoss>) {
+        self.losses = losses;
+    }
+
+    /// As is looked at again at its end, when it is not believed.
+    fn is_possible(&self, counts: &Counts) -> bool {
+        let limit = self.of.voice.shared().possible_records(self.streams);
+        [counts.discarded.total(), counts.overwritten, counts.records]
+            .into_iter()
+            .all(|found| found <= limit)
+    }
+
     /// Lets go of the process, and says what became of it. What was written stays as it is.
     fn close(self, mut counts: Counts, mut trace: Option<Written>) -> Counts {
         let had_ended = self.traced.has_ended();
@@ -384,6 +411,7 @@ const ASIDE: &str = "metadata.damaged";
 /// recorded of a process that is not believed stays, and is no trace. Nor are its figures told.
 fn set_aside(report: &mut ProcessReport, directory: Option<&Directory>) {
     report.counts = Counts::default();
+    report.losses.clear();
     report.refused = 0;
     report.unmarked = 0;
     report.warnings.clear();

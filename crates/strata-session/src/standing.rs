@@ -18,24 +18,26 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use strata_collect::Keep;
 use strata_kernel::selection::Selection;
-use strata_model::Counts;
 use strata_user::Clock;
 
+use crate::advice::{advise, Advice};
 use crate::applications::Applications;
+use crate::budget::Budget;
 use crate::control::{Asked, Orders};
 use crate::error::SessionError;
 use crate::filtered;
 use crate::folder::below;
-use crate::ground::Ground;
+use crate::gaps::{losses, Found, Gap, Late, Loss, Unreached};
+use crate::ground::{wall_ns, Ground};
 use crate::kept::{ChannelKept, KernelKept};
 use crate::kernel::{self, KernelLayer};
-use crate::layer::{Context, Layer, Wanted};
+use crate::layer::{Context, Layer, Look as LayerLook, Wanted};
 use crate::memory;
 use crate::options::Options;
 use crate::plan::{Change, Channel, LayerOf, Plan, PlanError, CHANNEL};
 use crate::privileges::{keep_for, Work};
 use crate::record::{Recording, MEMORY_MIN};
-use crate::report::{EndReason, NotReached, Notice, PartsLook};
+use crate::report::{Counts, EndReason, NotReached, Notice, PartsLook};
 use crate::session::Session;
 use crate::shared::Figured;
 use crate::slots::{ChannelSlots, Slots};
@@ -53,8 +55,9 @@ pub use triggers::TriggerLook;
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
 /// Programs and events that were not reached, as told while it runs.
 const NOT_REACHED_SHOWN: usize = 20;
-/// Longest reason that is told then \[character\].
-const REASON_CHARS: usize = 300;
+
+/// Losses by CPU that are told while it runs.
+const LOSSES_SHOWN: usize = 96;
 
 /// What it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -100,6 +103,16 @@ pub struct Look {
     pub not_reached: Vec<Unreached>,
     /// How many there are.
     pub nr_not_reached: u64,
+    /// Some of those that were reached late.
+    pub late: Vec<Late>,
+    /// How many there are.
+    pub nr_late: u64,
+    /// What is missing, by its kind.
+    pub gaps: Vec<Gap>,
+    /// What the buffers take \[byte\].
+    pub memory: u64,
+    /// What they may take \[byte\]; `None`: whatever they need.
+    pub max_memory: Option<u64>,
 }
 
 /// How a channel is.
@@ -124,6 +137,10 @@ pub struct ChannelLook {
     pub num_subbuf: u32,
     /// What each of its records has besides.
     pub contexts: Vec<String>,
+    /// What was discarded, by CPU and reason.
+    pub discards: Vec<Loss>,
+    /// What would have prevented it.
+    pub advice: Option<Advice>,
     /// Its rules.
     pub events: Vec<EventLook>,
 }
@@ -141,17 +158,6 @@ pub struct EventLook {
     pub enabled: bool,
     /// Events that it has matched so far; `None`: nobody has looked yet.
     pub matched: Option<u64>,
-}
-
-/// A program or event that was not reached.
-#[derive(Clone, Debug, Serialize)]
-pub struct Unreached {
-    /// Of an event 0.
-    pub pid: u32,
-    /// Whose.
-    pub name: String,
-    /// Why not.
-    pub reason: String,
 }
 
 /// A channel that has a layer; its place is that of the layer in the session.
@@ -249,7 +255,7 @@ pub fn stand(
     })?;
     keep_for(Work::Everything);
     let maker = Layers { stop, clock: Arc::new(Clock::new()) };
-    let mut standing = Standing::new(name, plan, goes_on, Rc::new(maker))?;
+    let mut standing = Standing::new(name, plan, goes_on, Rc::new(maker), Arc::default())?;
     standing.slots = slots.map(Arc::new);
     standing.kept = kept.filter(|_| standing.plan.keep).map(Arc::new);
     // As long as there is no layer that needs more.
@@ -268,8 +274,9 @@ impl<'a> Standing<'a> {
         plan: Plan,
         goes_on: bool,
         maker: Rc<dyn Maker + 'a>,
+        memory: Arc<Budget>,
     ) -> Result<Standing<'a>, SessionError> {
-        let ground = Ground::begin(&Options { goes_on, ..options(&plan) })?;
+        let ground = Ground::begin(&Options { goes_on, ..options(&plan) }, memory)?;
         let session = Session::create(Arc::clone(&ground.context), Vec::new());
         let state = State::Created;
         Ok(Standing {
@@ -358,6 +365,11 @@ impl<'a> Standing<'a> {
         if replaces && self.state != State::Created {
             let (what, why) = ("load", "the session was started already. Make another one");
             return Err(PlanError::Nothing { what, why }.into());
+        }
+        let advises = change.each().iter().any(|one| matches!(one, Change::Advise(_)));
+        if advises && self.state != State::Created {
+            let why = "the session was started already, and its buffers stay as they are. Use `strata create --auto`";
+            return Err(PlanError::Nothing { what: "--auto", why }.into());
         }
         let plan = self.plan.changed(change)?;
         for one in change.each() {
@@ -505,7 +517,15 @@ impl<'a> Standing<'a> {
         let layers = self.session.look();
         let mut figures = Figured::default();
         let mut not_reached: Vec<NotReached> = Vec::new();
-        let mut processes = 0;
+        let mut late: Vec<Late> = Vec::new();
+        let (mut processes, wall) = (0, wall_ns());
+        // All of it has to fit a message.
+        let most = (LOSSES_SHOWN / self.plan.channels.len().max(1)).max(1);
+        let counted = |look: &LayerLook| Counts {
+            discarded: look.losses.discarded,
+            demand: look.losses.demand,
+            ..Counts::default()
+        };
         let channel_look = |channel: &Channel| {
             let index = self
                 .made
@@ -526,6 +546,10 @@ impl<'a> Standing<'a> {
                 subbuf_size: options.subbuf_bytes,
                 num_subbuf: options.nr_subbufs,
                 contexts: channel.contexts.clone(),
+                discards: look
+                    .map(|look| losses(&counted(look), &look.losses.streams, wall, most))
+                    .unwrap_or_default(),
+                advice: look.and_then(|look| advise(&counted(look), &look.buffers)),
                 events: channel
                     .events
                     .iter()
@@ -551,8 +575,22 @@ impl<'a> Standing<'a> {
                     not_reached.push(one.clone());
                 }
             }
+            // One program may be in several channels.
+            for one in &look.late {
+                if late.iter().all(|known| known.pid != one.pid) {
+                    late.push(one.clone());
+                }
+            }
         }
-        let cut = |text: &str| text.chars().take(REASON_CHARS).collect::<String>();
+        let mut events = channels.iter().filter(|one| one.enabled).flat_map(|one| &one.events);
+        let gaps = Found {
+            rules: events.any(|event| event.enabled && event.matched == Some(0)),
+            not_reached: !not_reached.is_empty(),
+            late: !late.is_empty(),
+            discarded: figures.discarded > 0 || channels.iter().any(|one| !one.discards.is_empty()),
+            damaged: false,
+        };
+        let (max_memory, memory) = self.ground.context.shared.memory().now();
         Look {
             state: self.state,
             seconds: self.since.map(|since| since.elapsed().as_secs_f64()),
@@ -570,15 +608,12 @@ impl<'a> Standing<'a> {
             tracked: self.plan.tracked.clone(),
             triggers: self.triggers.looks(),
             nr_not_reached: not_reached.len() as u64,
-            not_reached: not_reached
-                .iter()
-                .take(NOT_REACHED_SHOWN)
-                .map(|one| Unreached {
-                    pid: one.pid,
-                    name: cut(&one.name),
-                    reason: cut(&one.reason),
-                })
-                .collect(),
+            not_reached: not_reached.iter().take(NOT_REACHED_SHOWN).map(Unreached::from).collect(),
+            nr_late: late.len() as u64,
+            late: late.into_iter().take(NOT_REACHED_SHOWN).collect(),
+            gaps: gaps.gaps(),
+            memory,
+            max_memory,
         }
     }
 
@@ -589,7 +624,10 @@ impl<'a> Standing<'a> {
         notify(Notice::Stopping);
         // They have what was held when they were asked for.
         self.ground.finish_writing(notify);
-        let ended = self.session.destroy();
+        let mut ended = self.session.destroy();
+        for (one, made) in ended.iter_mut().zip(&self.made) {
+            one.report.channel.clone_from(&made.channel);
+        }
         // Of channels that were not made again, too.
         if let Some(Err(error)) = self.kept.as_ref().map(|kept| kept.remove()) {
             self.ground.context.shared.fail(error.to_string());
@@ -623,6 +661,7 @@ fn options(plan: &Plan) -> Options {
         output: plan.output.clone(),
         hold: plan.snapshot,
         rotation: plan.rotation,
+        max_memory: plan.max_memory,
         everyone: true,
         ..Options::default()
     }

@@ -34,6 +34,8 @@ pub(crate) struct Traced {
     finished: AtomicBool,
     /// Tracepoints that the rules select, as far as is known.
     selected: AtomicU64,
+    /// So late it was reached \[ns\]; 0: in time.
+    late_ns: AtomicU64,
     problem: Mutex<Option<String>>,
     /// What it shares cannot be true: nothing that it wrote is believed.
     damaged: AtomicBool,
@@ -48,6 +50,7 @@ impl Traced {
             changes,
             selected: AtomicU64::new(session.nr_selected() as u64),
             session: Mutex::new(Some(session)),
+            late_ns: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             replaced: AtomicBool::new(false),
             end_told: AtomicBool::new(false),
@@ -156,6 +159,16 @@ impl Traced {
     /// Tracepoints that the rules select, as far as is known.
     pub(crate) fn selected(&self) -> u64 {
         self.selected.load(Ordering::Relaxed)
+    }
+
+    /// It was reached only so long after its start, or after it was asked for.
+    pub(crate) fn was_late(&self, late_ns: u64) {
+        self.late_ns.store(late_ns, Ordering::Relaxed);
+    }
+
+    /// How late, if it was.
+    pub(crate) fn late_ns(&self) -> Option<u64> {
+        Some(self.late_ns.load(Ordering::Relaxed)).filter(|late| *late > 0)
     }
 
     /// It is not believed.

@@ -14,7 +14,7 @@ use crate::plan::{Condition, Trigger};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts<'f> {
     pub(crate) now: Instant,
-    /// Of the events that the trigger looks for, how many there have been.
+    /// Of the events that the trigger looks for, how many there have been; it wraps around.
     pub(crate) events: u64,
     /// Signals to the session, of all times.
     pub(crate) signals: u64,
@@ -56,8 +56,7 @@ impl Progress {
 
     /// Does it fire?
     pub(crate) fn look(&mut self, trigger: &Trigger, facts: &Facts<'_>) -> bool {
-        // What a process said that is no longer believed is taken back.
-        let events = facts.events.saturating_sub(std::mem::replace(&mut self.events, facts.events));
+        let events = facts.events.wrapping_sub(std::mem::replace(&mut self.events, facts.events));
         let signals =
             facts.signals.saturating_sub(std::mem::replace(&mut self.signals, facts.signals));
         let occurrences = match &trigger.when {
@@ -147,11 +146,17 @@ mod tests {
         // An event in the pause fires nothing when that is over.
         assert_eq!(bench.look(1050, 5, 9, &[]), (false, 1, 4));
         assert_eq!(bench.look(1051, 6, 9, &[]), (true, 2, 4));
-        // A process that is not believed any more takes its events with it; others still count.
-        assert_eq!(bench.look(3000, 2, 9, &[]), (false, 2, 4));
-        assert_eq!(bench.look(3001, 3, 9, &[]), (true, 3, 4));
         bench.is_busy = true;
-        assert_eq!(bench.look(9000, 4, 9, &[]), (false, 3, 5));
+        assert_eq!(bench.look(9000, 7, 9, &[]), (false, 2, 5));
+    }
+
+    #[test]
+    fn events_that_wrap_around_are_counted_like_others() {
+        let mut bench = Bench::new(Condition::Event { selection: selection() });
+        bench.trigger.pause_ms = 0;
+        assert_eq!(bench.look(0, u64::MAX, 9, &[]), (true, 1, u64::MAX - 1));
+        assert_eq!(bench.look(1, u64::MAX, 9, &[]), (false, 1, u64::MAX - 1));
+        assert_eq!(bench.look(2, 2, 9, &[]), (true, 2, u64::MAX));
     }
 
     #[test]

@@ -179,7 +179,8 @@ fn status_in(slot: &[u8]) -> u32 {
 }
 
 /// CPUs that a channel may have streams for: those that can be in this machine.
-pub(crate) fn possible_cpus() -> u32 {
+#[must_use]
+pub fn possible_cpus() -> u32 {
     use std::sync::OnceLock;
     static CPUS: OnceLock<u32> = OnceLock::new();
     *CPUS.get_or_init(|| {

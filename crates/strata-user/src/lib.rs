@@ -44,7 +44,7 @@ mod spec;
 mod testing;
 
 pub use announce::{AnnouncementCounters, Received, Sender};
-pub use application::{Announced, Application, Tracepoint};
+pub use application::{possible_cpus, Announced, Application, Tracepoint};
 pub use asking::{ask_each, ask_with_these_rights};
 pub use clock::{Clock, ClockKind, WhyNot, COUNTER};
 pub use context::{ContextError, EventContext, EventContexts, EVENT_CONTEXTS};

@@ -98,6 +98,16 @@ pub struct CreateFlags {
     #[command(flatten)]
     pub rotate: RotateFlags,
 
+    /// Let the buffers of all channels, of programs and the kernel, take no more memory than this together, such as 2G: a
+    /// program whose buffers do not fit waits until they do, and a channel that cannot fit is refused
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub max_memory: Option<u64>,
+
+    /// Use the sizes that would have prevented the losses of the last session of this name, as its report has estimated
+    /// them, for channels that say nothing else
+    #[arg(long, conflicts_with_all = ["subbuf_size", "num_subbuf"])]
+    pub auto: bool,
+
     /// Members of GROUP may ask for the status of this session of root's, by its name
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
@@ -116,6 +126,10 @@ pub struct StartFlags {
     /// The session [default: the only one there is]. One that was killed is made again from its plan
     pub name: Option<String>,
 
+    /// At its first start: use the sizes that the report of the last session of this name has asked for
+    #[arg(long)]
+    pub auto: bool,
+
     /// This is the process of its own
     #[arg(long, hide = true)]
     pub of_session: bool,
@@ -124,11 +138,25 @@ pub struct StartFlags {
     pub answer: AnswerFlags,
 }
 
-/// `strata stop`, `strata rotate`.
+/// `strata rotate`.
 #[derive(Debug, Args)]
 pub struct OneFlags {
     /// The session [default: the only one there is]
     pub name: Option<String>,
+
+    #[command(flatten)]
+    pub answer: AnswerFlags,
+}
+
+/// `strata stop`.
+#[derive(Debug, Args)]
+pub struct StopFlags {
+    /// The session [default: the only one there is]
+    pub name: Option<String>,
+
+    /// Exit with 1 if anything is missing, as `strata status` says it
+    #[arg(long)]
+    pub strict: bool,
 
     #[command(flatten)]
     pub answer: AnswerFlags,
@@ -143,6 +171,10 @@ pub struct DestroyFlags {
     /// End all sessions of this user
     #[arg(short, long, conflicts_with = "name")]
     pub all: bool,
+
+    /// Exit with 1 if anything is missing, as it says at its end
+    #[arg(long)]
+    pub strict: bool,
 
     #[command(flatten)]
     pub answer: AnswerFlags,

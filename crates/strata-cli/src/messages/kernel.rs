@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use strata_session::report::{
-    Asked, KernelReport, KernelRuleReport, LossMode, NoKernel, ProcessReport, Reason, Report,
+    Asked, Buffers, Counts, KernelRuleReport, LayerReport, NoKernel, ProcessReport, Reason, Report,
 };
 
 use crate::units::{clean, count, counted};
 
-use super::losses::{cpus, full, larger, UNWRITTEN};
+use super::losses::{cpus, full, larger, place_and_time, UNWRITTEN};
 use super::{sentence, talk, warning, Message, Weight, NAMES_SHOWN};
 
 /// What was said when a recording began may be out of sight when it has taken so long.
@@ -16,22 +16,9 @@ const OUT_OF_SIGHT: Duration = Duration::from_secs(10);
 
 /// What the kernel's layer did not record, by reason, and what helps.
 pub(super) fn losses(report: &Report) -> Vec<Message> {
-    let (Some(kernel), Some(of)) = (report.of_kernel(), &report.kernel) else { return Vec::new() };
-    let mut messages = discarded(kernel, of, report.mode);
-    if kernel.counts.overwritten > 0 {
-        messages.push(talk(format!(
-            "kernel: {} overwritten (the oldest go first). For a longer past use {}.",
-            counted(kernel.counts.overwritten, "event record"),
-            roomier(of),
-        )));
-    }
-    if kernel.counts.damaged_packets > 0 {
-        messages.push(warning(format!(
-            "kernel: {} not well formed. Skipped; {} are intact.",
-            counted(kernel.counts.damaged_packets, "packet"),
-            count(kernel.counts.packets),
-        )));
-    }
+    let Some(of) = &report.kernel else { return Vec::new() };
+    let mut messages: Vec<Message> =
+        report.kernel_layers().flat_map(|layer| of_channel(layer, report.wall_ns)).collect();
     if of.unreadable > 0 {
         messages.push(talk(format!(
             "kernel: {} could not be read: that memory of the process was not there, or not in RAM at that moment.",
@@ -48,17 +35,28 @@ pub(super) fn losses(report: &Report) -> Vec<Message> {
     messages
 }
 
-/// What helps where buffers are too small.
-fn roomier(of: &KernelReport) -> String {
-    match of.are_largest {
-        false => larger(of.subbuf_bytes, of.nr_subbufs),
-        true => {
-            "rules or a --filter that select less (this kernel holds no larger buffers)".to_owned()
-        }
+/// Of one channel.
+fn of_channel(layer: &LayerReport, wall_ns: i64) -> Vec<Message> {
+    let Some(kernel) = layer.processes.first() else { return Vec::new() };
+    let mut messages = discarded(kernel, &layer.buffers, wall_ns);
+    if kernel.counts.overwritten > 0 {
+        messages.push(talk(format!(
+            "kernel: {} overwritten (the oldest go first). For a longer past use {}.",
+            counted(kernel.counts.overwritten, "event record"),
+            larger(&layer.buffers),
+        )));
     }
+    if kernel.counts.damaged_packets > 0 {
+        messages.push(warning(format!(
+            "kernel: {} not well formed. Skipped; {} are intact.",
+            counted(kernel.counts.damaged_packets, "packet"),
+            count(kernel.counts.packets),
+        )));
+    }
+    messages
 }
 
-fn discarded(kernel: &ProcessReport, of: &KernelReport, mode: LossMode) -> Vec<Message> {
+fn discarded(kernel: &ProcessReport, buffers: &Buffers, wall_ns: i64) -> Vec<Message> {
     let counts = &kernel.counts;
     let some = counts.discarded.each().filter(|(_, number)| *number > 0);
     some.map(|(reason, number)| {
@@ -66,18 +64,21 @@ fn discarded(kernel: &ProcessReport, of: &KernelReport, mode: LossMode) -> Vec<M
             Reason::Full => cpus(counts),
             _ => String::new(),
         };
-        let (records, advice) = (counted(number, "event record"), advice(reason, of, mode));
-        warning(format!("kernel: {records} discarded ({}){place}. {advice}.", reason.name()))
+        let when = place_and_time(reason, &kernel.losses, wall_ns);
+        let (records, advice) = (counted(number, "event record"), advice(reason, counts, buffers));
+        warning(format!("kernel: {records} discarded ({}){place}{when}. {advice}.", reason.name()))
     })
     .collect()
 }
 
 /// What helps against this, in the kernel.
-fn advice(reason: Reason, of: &KernelReport, mode: LossMode) -> String {
+fn advice(reason: Reason, counts: &Counts, buffers: &Buffers) -> String {
     match reason {
-        Reason::Full => full(mode, &roomier(of)),
+        Reason::Full => full(counts, buffers),
         Reason::TooBig => "Use a larger --subbuf-size".to_owned(),
-        Reason::Nested => format!("Interrupts filled all of a CPU's buffers. Use {}", roomier(of)),
+        Reason::Nested => {
+            format!("Interrupts filled all of a CPU's buffers. Use {}", larger(buffers))
+        }
         Reason::NotRun => "The kernel runs no such program in an interrupt of another one; record \
                            fewer events of interrupts"
             .to_owned(),

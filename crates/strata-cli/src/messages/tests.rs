@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use strata_session::listing::{ListedProcess, Listing};
-use strata_session::report::LossMode;
-use strata_session::report::{Discarded, RuleReport};
+use strata_session::report::{Buffers, Demand, Discarded, LossMode, RuleReport, StreamLoss};
 
 use super::*;
 use strata_session::report::{EventProblem, KernelReport, KernelRuleReport, NoKernel};
@@ -29,14 +28,17 @@ fn process(name: &str, pid: u32, records: u64) -> ProcessReport {
     }
 }
 
+fn layer(layer: &'static str, subbuf_bytes: u64, processes: Vec<ProcessReport>) -> LayerReport {
+    let buffers = Buffers { subbuf_bytes, nr_subbufs: 8, ..Buffers::default() };
+    LayerReport { layer, buffers, processes, ..LayerReport::default() }
+}
+
 fn report(processes: Vec<ProcessReport>) -> Report {
     Report {
         output: Some(PathBuf::from("my trace")),
         elapsed: Duration::from_millis(2_030),
-        layers: vec![LayerReport { layer: "user", processes }],
+        layers: vec![layer("user", 512 << 10, processes)],
         rules: vec![RuleReport { rule: "demo:*".into(), matched: 2 }],
-        subbuf_bytes: 512 << 10,
-        nr_subbufs: 8,
         ..Report::default()
     }
 }
@@ -102,7 +104,7 @@ fn loss_by_each_reason_is_said_with_what_helps() {
     assert_eq!(
         text_with(&report, "(full)"),
         "demo (4242): 18,204 event records discarded (full) on 3 of 8 CPUs. \
-         Use --subbuf-size=1M (now 512K) or --mode=overwrite."
+         Use --subbuf-size=2M (now 512K) or --mode=overwrite."
     );
     assert_eq!(
         text_with(&report, "too big"),
@@ -123,9 +125,67 @@ fn loss_by_each_reason_is_said_with_what_helps() {
     assert!(text_with(&report, "layer").contains("18,232           77"));
     assert_eq!((exit_status(&report, false), exit_status(&report, true)), (0, 1));
 
-    report.mode = LossMode::Overwrite;
-    report.subbuf_bytes = 64 << 20;
+    let buffers = &mut report.layers[0].buffers;
+    (buffers.mode, buffers.subbuf_bytes) = (LossMode::Overwrite, 64 << 20);
     assert!(text_with(&report, "(full)").ends_with("CPUs. Use --num-subbuf=16 (now 8)."));
+}
+
+#[test]
+fn loss_is_said_with_its_cpus_its_times_and_the_sizes_that_would_have_held_it() {
+    let mut one = process("demo", 4242, 10);
+    one.counts.discarded.full = 1_203;
+    one.counts.demand = Demand { bytes: 20 << 20, late_ns: 230_000_000 };
+    one.counts.streams_discarding = 2;
+    for (cpu, full, times) in [(0, 3, (1_000_000, 6_000_000)), (3, 1_200, (5_000_000, 9_000_000))] {
+        let discarded = Discarded { full, ..Discarded::default() };
+        let mut losses = StreamLoss { cpu, discarded, ..StreamLoss::default() };
+        losses.times.grow(&Discarded::default(), &discarded, times);
+        one.losses.push(losses);
+    }
+    let mut of = report(vec![one.clone()]);
+    of.wall_ns = 500_000_000;
+    assert_eq!(
+        text_with(&of, "(full)"),
+        format!(
+            "demo (4242): 1,203 event records discarded (full) on 2 of 8 CPUs: 1,200 on CPU 3, 3 on CPU 0, {}. Use \
+             --subbuf-size=4M (now 512K) (an estimate: 20.0 MiB came for one CPU within 230.000 ms, in which not all was \
+             taken) or --mode=overwrite.",
+            span_text(501_000_000, 509_000_000)
+        )
+    );
+    assert!(span_text(501_000_000, 509_000_000).ends_with(".509"));
+    // More than buffers are to hold.
+    of.layers[0].processes[0].counts.demand.bytes = 1 << 40;
+    assert!(
+        text_with(&of, "(full)").contains("Use rules or a --filter that select less (no buffers")
+    );
+}
+
+#[test]
+fn process_that_was_reached_late_is_talk_and_is_1_if_strict_only() {
+    let mut one = process("demo", 1, 10);
+    one.late_ns = Some(1_500_000_000);
+    let of = report(vec![one]);
+    assert_eq!(
+        text_with(&of, "reached"),
+        "demo (1): reached 1.500 s after its start, or after it was asked for, and recorded from then on."
+    );
+    assert_eq!((exit_status(&of, false), exit_status(&of, true)), (0, 1));
+}
+
+#[test]
+fn process_with_two_traces_is_one_and_none_of_it_is_absent() {
+    let part = |pid, is_part, folder: bool| {
+        let mut one = process("demo", pid, 10);
+        (one.memory, one.is_part) = (77, is_part);
+        one.folder = one.folder.filter(|_| folder);
+        one
+    };
+    let of = report(vec![part(4, true, true), part(4, false, false), process("x", 9, 1)]);
+    let texts = texts(&of);
+    assert!(texts[0].contains("21 event records of 2 processes in"), "{texts:?}");
+    assert!(texts[1].contains("user   2 processes"), "{texts:?}");
+    assert!(!texts.iter().any(|text| text.contains("not in the trace")), "{texts:?}");
 }
 
 #[test]
@@ -500,14 +560,9 @@ fn kernel_report(records: u64) -> Report {
     let rule =
         |rule: &str| KernelRuleReport { rule: rule.into(), matched: 7, ..Default::default() };
     Report {
-        layers: vec![LayerReport { layer: KERNEL, processes: vec![kernel] }],
+        layers: vec![layer(KERNEL, 256 << 10, vec![kernel])],
         rules: Vec::new(),
-        kernel: Some(KernelReport {
-            rules: vec![rule("sched_*")],
-            subbuf_bytes: 256 << 10,
-            nr_subbufs: 8,
-            ..KernelReport::default()
-        }),
+        kernel: Some(KernelReport { rules: vec![rule("sched_*")], ..KernelReport::default() }),
         ..report(Vec::new())
     }
 }
@@ -531,7 +586,7 @@ fn summary_of_the_kernel_alone_says_nothing_of_applications() {
 #[test]
 fn summary_of_both_layers_has_one_table() {
     let mut both = kernel_report(1_000);
-    both.layers.insert(0, LayerReport { layer: USER, processes: vec![process("demo", 4, 10)] });
+    both.layers.insert(0, layer(USER, 1 << 20, vec![process("demo", 4, 10)]));
     let texts = texts(&both);
     assert!(
         texts[0].starts_with("1,010 event records of the kernel and 1 process in"),
@@ -552,7 +607,7 @@ fn summary_of_both_layers_has_one_table() {
 fn kernel_by_default_without_tracepoints_is_no_fault() {
     let mut report = kernel_report(1_000);
     report.kernel = Some(KernelReport { is_default: true, ..KernelReport::default() });
-    report.layers.insert(0, LayerReport { layer: USER, processes: Vec::new() });
+    report.layers.insert(0, layer(USER, 1 << 20, Vec::new()));
     report.rules = vec![RuleReport { rule: "*:*".into(), matched: 0 }];
     report.asked = Asked::Command;
     let said = summary(&report);
@@ -675,7 +730,7 @@ fn kernel_losses_are_said_by_reason_with_what_helps() {
     assert_eq!((exit_status(&report, false), exit_status(&report, true)), (0, 1));
 
     // Those of an old kernel: there are none to be had.
-    report.kernel.as_mut().unwrap().are_largest = true;
+    report.layers[0].buffers.are_largest = true;
     report.layers[0].processes[0].counts.overwritten = 7;
     let part = "rules or a --filter that select less (this kernel holds no larger buffers)";
     assert!(text_with(&report, "(full)").ends_with(&format!("Use {part} or --mode=overwrite.")));

@@ -165,6 +165,8 @@ impl Keeper {
             self.keep_alive();
             self.go_on_changing();
         }
+        // Who is asked for only now is late from now on.
+        self.ready_ns = self.ready_ns.max(Clock::monotonic_ns());
     }
 
     /// What the kernel says of processes may have changed, and with it who is tracked.

@@ -6,6 +6,7 @@ use crate::report::USER;
 use crate::scratch_tests::{context, Nowhere};
 use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use std::sync::mpsc::{channel, Receiver};
+use std::sync::Mutex;
 use strata_abi::user;
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use strata_collect::{
     Collector, Counts, Error, Finish, Identity, Kinds, Monitor, Opened, Output, Producer, Sink,
-    Source, Written,
+    Source, StreamLoss, Written,
 };
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_kernel::{Classes, Contexts};
@@ -61,6 +61,7 @@ impl KernelTrace {
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) counts: Counts,
+    pub(crate) losses: Vec<StreamLoss>,
     pub(crate) folder: Option<PathBuf>,
     /// Records that are in no trace and that no end mark says.
     pub(crate) unmarked: u64,
@@ -231,6 +232,10 @@ impl Source for KernelSource {
         })
     }
 
+    fn losses(&mut self, losses: Vec<StreamLoss>) {
+        lock(&self.recorded).losses = losses;
+    }
+
     fn close(mut self, mut counts: Counts, trace: Option<Written>) -> Counts {
         let losses = Losses::of(&counts);
         let (mut folder, mut unmarked) = (self.behind.folder.take(), losses.total());
@@ -252,7 +257,9 @@ impl Source for KernelSource {
             }
         }
         counts.metadata_bytes = counts.metadata_bytes.saturating_sub(removed);
-        *lock(&self.recorded) = Recorded { counts, folder, unmarked };
+        let mut recorded = lock(&self.recorded);
+        (recorded.counts, recorded.folder, recorded.unmarked) = (counts, folder, unmarked);
+        drop(recorded);
         counts
     }
 }

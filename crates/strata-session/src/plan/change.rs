@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::names::near;
-use super::{Channel, EventRule, LayerOf, Loss, Plan, PlanError, Trigger, CHANNEL};
+use super::{Advised, Channel, EventRule, LayerOf, Loss, Plan, PlanError, Trigger, CHANNEL};
 use crate::tracked::Tracked;
 
 /// What is to be recorded instead.
@@ -16,6 +16,8 @@ pub enum Change {
     EnableChannel(ChannelChange),
     /// Nothing goes into this channel.
     DisableChannel(ChannelOf),
+    /// Sizes that an earlier report has asked for, of channels that say nothing else: as long as nothing was recorded.
+    Advise(Vec<Advised>),
     /// More events.
     EnableEvent(EnableEvents),
     /// Fewer events.
@@ -161,10 +163,12 @@ impl Plan {
         let plan = self;
         match change {
             Change::Replace(other) => {
-                let (snapshot, keep, output, rotation) =
-                    (plan.snapshot, plan.keep, plan.output.take(), plan.rotation);
-                *plan = Plan { snapshot, keep, output, rotation, ..Plan::clone(other) };
+                let (snapshot, keep, output, rotation, max_memory) =
+                    (plan.snapshot, plan.keep, plan.output.take(), plan.rotation, plan.max_memory);
+                *plan =
+                    Plan { snapshot, keep, output, rotation, max_memory, ..Plan::clone(other) };
             }
+            Change::Advise(advised) => plan.advised.clone_from(advised),
             Change::EnableChannel(asked) => plan.enable_channel(asked),
             Change::DisableChannel(of) => plan.named(of.layer, &of.channel)?.enabled = false,
             Change::EnableEvent(asked) => plan.enable_events(asked)?,

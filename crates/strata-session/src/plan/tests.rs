@@ -456,3 +456,56 @@ fn rotation_is_of_sessions_that_write_and_within_its_limits() {
     let error = trigger(true).unwrap_err().to_string();
     assert!(error.contains("a flight recorder writes nothing"), "{error}");
 }
+
+#[test]
+fn channel_beyond_the_limit_of_memory_is_refused_with_the_figures() {
+    let (mib, cpus) = (1u64 << 20, u64::from(possible_cpus()));
+    let plan = Plan { max_memory: Some(9 * cpus * mib), ..Plan::new(false, None) };
+    // Eight sub-buffers of 1 MiB for each CPU.
+    let one = plan.changed(&Change::EnableChannel(channel(LayerOf::User, "one"))).unwrap();
+    let two = Change::EnableChannel(channel(LayerOf::Kernel, "two"));
+    let text = refused(&one, &two);
+    let figures = format!(
+        "channel 'two': its buffers need at least {} MiB for one program, or for the kernel, those of the other channels {} \
+         MiB, and --max-memory allows {} MiB",
+        8 * cpus,
+        8 * cpus,
+        9 * cpus
+    );
+    assert!(text.starts_with(&figures), "{text}");
+    // One that is off takes nothing.
+    let of = ChannelOf { layer: LayerOf::User, channel: "one".into() };
+    one.changed(&Change::DisableChannel(of)).unwrap().changed(&two).unwrap();
+    assert_eq!(Plan::from_json(&one.to_json()).unwrap(), one);
+}
+
+#[test]
+fn advised_sizes_are_those_of_channels_that_say_nothing_else() {
+    let advised = |subbuf_size| {
+        let of = |channel: &str| Advised {
+            layer: LayerOf::User,
+            channel: channel.into(),
+            subbuf_size,
+            num_subbuf: 4,
+        };
+        Change::Advise(vec![of("c"), of("d")])
+    };
+    let own = ChannelChange { num_subbuf: Some(2), ..channel(LayerOf::User, "d") };
+    let session = Plan { subbuf_size: Some(4096), ..Plan::new(false, None) };
+    let plan = session
+        .changed(&Change::Several(vec![
+            advised(8192),
+            Change::EnableChannel(channel(LayerOf::User, "c")),
+            Change::EnableChannel(channel(LayerOf::Kernel, "c")),
+            Change::EnableChannel(own),
+        ]))
+        .unwrap();
+    let sizes = |layer, name| {
+        let found = plan.fixed(plan.channel(layer, name).unwrap());
+        (found.subbuf_bytes, found.nr_subbufs)
+    };
+    assert_eq!(sizes(LayerOf::User, "c"), (8192, 4));
+    assert_eq!(sizes(LayerOf::Kernel, "c"), (4096, 8));
+    assert_eq!(sizes(LayerOf::User, "d"), (4096, 2));
+    assert!(refused(&plan, &advised(5000)).contains("--subbuf-size=5000"));
+}

@@ -224,7 +224,10 @@ fn watch<'a>(setup: &'a Setup<'a>, running: Option<Running>) -> Watch<'a> {
 
 /// What the layer of applications has to say.
 fn found(processes: Vec<ProcessReport>) -> LayerEnd {
-    LayerEnd { report: LayerReport { layer: USER, processes }, ..LayerEnd::default() }
+    LayerEnd {
+        report: LayerReport { layer: USER, processes, ..LayerReport::default() },
+        ..LayerEnd::default()
+    }
 }
 
 /// Everybody who was asked for is there, and the kernel's layer is.
@@ -382,6 +385,7 @@ fn mark_of_a_folder_in_which_nothing_is_and_nothing_is_missing_is_not_written() 
     let unmarked = |unmarked| LayerReport {
         layer: USER,
         processes: vec![ProcessReport { unmarked, ..ProcessReport::default() }; 2],
+        ..LayerReport::default()
     };
     let (options, stop) = (Options::default(), Stop::new());
     for (number, (missing, is_recorded, fails, wanted)) in [

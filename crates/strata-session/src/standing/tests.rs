@@ -128,7 +128,8 @@ impl Bench {
     fn new() -> Bench {
         let told = Told::default();
         let maker = Rc::new(Noting(Arc::clone(&told)));
-        let standing = Standing::new("b", Plan::new(true, None), false, maker).unwrap();
+        let standing =
+            Standing::new("b", Plan::new(true, None), false, maker, Arc::default()).unwrap();
         Bench { standing, told }
     }
 
@@ -336,8 +337,8 @@ fn session_does_what_it_is_asked_until_somebody_ends_it() {
         let ends = Ends(&stop);
         let (stop, noting) = (&stop, Noting(Arc::clone(&told)));
         let session = scope.spawn(move || {
-            let mut standing =
-                Standing::new("b", Plan::new(true, None), false, Rc::new(noting)).unwrap();
+            let (plan, memory) = (Plan::new(true, None), Arc::default());
+            let mut standing = Standing::new("b", plan, false, Rc::new(noting), memory).unwrap();
             let end = standing.serve(stop, &orders, &mut |_| ());
             standing.destroy(end, stop, &mut |_| ()).report
         });

@@ -13,15 +13,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::sync::mpsc::{channel, Receiver, TryRecvError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
 use strata_model::Counts;
 
-use super::{check_kernel_rules, Maker, Standing, REASON_CHARS};
+use super::{check_kernel_rules, Maker, Standing};
+use crate::budget::Budget;
 use crate::detach::Detaching;
 use crate::error::SessionError;
 use crate::folder::time_name;
+use crate::gaps::cut;
 use crate::layer::Ended;
 use crate::plan::{Action, LayerOf, Plan, Trigger};
 use crate::report::{EndReason, Notice};
@@ -97,6 +100,7 @@ impl<'a> Armed<'a> {
         plan: &Plan,
         trigger: &Trigger,
         maker: &Rc<dyn Maker + 'a>,
+        memory: &Arc<Budget>,
         signals: u64,
         notify: &mut dyn FnMut(Notice),
     ) -> Result<Armed<'a>, SessionError> {
@@ -104,7 +108,8 @@ impl<'a> Armed<'a> {
             None => None,
             Some(watching) => {
                 let empty = Plan { channels: Vec::new(), ..watching.clone() };
-                let mut watcher = Box::new(Standing::new("", empty, false, Rc::clone(maker))?);
+                let (maker, memory) = (Rc::clone(maker), Arc::clone(memory));
+                let mut watcher = Box::new(Standing::new("", empty, false, maker, memory)?);
                 watcher.apply(watching, true, notify)?;
                 Some(watcher)
             }
@@ -131,9 +136,7 @@ impl<'a> Armed<'a> {
             let why = shared.failure().unwrap_or_else(|| "a thread has ended".to_owned());
             self.error = Some(format!("its events are not seen any more: {why}"));
         }
-        // Those that found no room have happened, too.
-        let (records, _, discarded, overwritten) = shared.counts();
-        records.saturating_add(discarded).saturating_add(overwritten)
+        shared.events()
     }
 
     /// Is what is to be done next to wait?
@@ -228,7 +231,7 @@ impl<'a> Armed<'a> {
             fired: self.progress.fired,
             suppressed: self.progress.suppressed,
             matched,
-            error: self.error.as_ref().map(|text| text.chars().take(REASON_CHARS).collect()),
+            error: self.error.as_deref().map(cut),
         }
     }
 }
@@ -312,7 +315,8 @@ impl<'a> Standing<'a> {
                 check_kernel_rules(std::slice::from_ref(&selection.rule))?;
             }
         }
-        Armed::new(plan, trigger, &self.maker, self.signals, notify)
+        let memory = self.ground.context.shared.memory();
+        Armed::new(plan, trigger, &self.maker, memory, self.signals, notify)
     }
 
     /// Of triggers, those of the plan stay; and whom it tracks, they track.

@@ -1,0 +1,54 @@
+//! Who waits for memory of the session's buffers (`--max-memory`): found none, and is let in when there is some.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use strata_user::Application;
+
+use crate::report::NotReached;
+
+/// Programs that wait: each is held by a descriptor. Who comes later is not recorded.
+const WAITING_MAX: usize = 256;
+/// Whether those that wait have ended is looked at so often.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
+
+/// Those who wait, in the order in which they came.
+#[derive(Default)]
+pub(super) struct Short {
+    waiting: VecDeque<Waiting>,
+    next_look: Option<Instant>,
+}
+
+/// One of them.
+pub(super) struct Waiting {
+    pub(super) application: Application,
+    /// What was said of it.
+    pub(super) said: NotReached,
+    /// What its buffers need.
+    pub(super) bytes: u64,
+}
+
+impl Short {
+    /// False: too many do, and this one will not be recorded.
+    pub(super) fn push(&mut self, one: Waiting) -> bool {
+        let has_room = self.waiting.len() < WAITING_MAX;
+        if has_room {
+            self.waiting.push_back(one);
+        }
+        has_room
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The first one, if there is memory for it now.
+    pub(super) fn next(&mut self, has: impl Fn(u64) -> bool) -> Option<Waiting> {
+        let now = Instant::now();
+        if self.next_look.is_none_or(|next| now >= next) {
+            self.next_look = Some(now + LOOK_PERIOD);
+            self.waiting.retain(|one| one.application.is_alive());
+        }
+        self.waiting.pop_front_if(|one| has(one.bytes))
+    }
+}
