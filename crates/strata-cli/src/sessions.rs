@@ -18,6 +18,7 @@ use serde_json::{json, Map, Value};
 use strata_control::{ask, Claim, ControlError, Folder, Request, KERNEL, SLOTS, VERDICT};
 use strata_session::plan::{Change, Plan, PLAN_BYTES_MAX};
 use strata_session::report::Notice;
+use strata_session::standing::Left;
 use strata_session::stop::Stop;
 use strata_session::{controls, standing, KernelKept, Slots};
 
@@ -182,7 +183,8 @@ fn stand(
             };
             thread::Builder::new().name("strata-start".to_owned()).spawn_scoped(scope, begin)?;
         }
-        let result = standing::stand(&name, plan, goes_on, &stop, &orders, slots, kept, &mut hear);
+        let left = Left { slots, kept, goes_on };
+        let result = standing::stand(&name, plan, left, &stop, &orders, &mut hear);
         // Who asks now is told that it is over, and does not wait.
         drop(orders);
         desk.close();

@@ -230,24 +230,33 @@ struct Standing<'a> {
     kept: Option<Arc<KernelKept>>,
 }
 
+/// What the session of this plan has left that was killed, and where this one notes what it would leave.
+#[derive(Default)]
+#[allow(missing_debug_implementations)] // what writes for the kernel's part is a function
+pub struct Left {
+    /// Places in programs.
+    pub slots: Option<Slots>,
+    /// What is pinned in the kernel.
+    pub kept: Option<KernelKept>,
+    /// The plan's folder has parts of its trace: this session adds further ones.
+    pub goes_on: bool,
+}
+
 /// A session of this name and plan, until `stop` is asked for; what it does meanwhile `orders` say.
 ///
-/// `notify` is called from this thread, which keeps the capabilities that a new layer needs. `slots`: what the session of
-/// this plan has left that was killed, and where those of this one are noted; `kept`: the same of the kernel. `goes_on`:
-/// the plan's folder is that of this session, too, and has parts of its trace; this one adds further parts.
+/// `notify` is called from this thread, which keeps the capabilities that a new layer needs.
 ///
 /// # Errors
 /// [`SessionError`]: it could not be made, and nothing is left of it.
 pub fn stand(
     name: &str,
     plan: Plan,
-    goes_on: bool,
+    left: Left,
     stop: &Stop,
     orders: &Orders,
-    slots: Option<Slots>,
-    kept: Option<KernelKept>,
     notify: &mut dyn FnMut(Notice),
 ) -> Result<Recording, SessionError> {
+    let Left { slots, kept, goes_on } = left;
     plan.check()?;
     memory::reserve(MEMORY_MIN).map_err(|_| SessionError::System {
         what: "reserve 32 MiB of memory (ulimit -v)",
