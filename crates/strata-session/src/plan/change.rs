@@ -165,8 +165,7 @@ impl Plan {
             Change::Replace(other) => {
                 let (snapshot, keep, output, rotation, max_memory) =
                     (plan.snapshot, plan.keep, plan.output.take(), plan.rotation, plan.max_memory);
-                *plan =
-                    Plan { snapshot, keep, output, rotation, max_memory, ..Plan::clone(other) };
+                *plan = Plan { snapshot, keep, output, rotation, max_memory, ..Plan::clone(other) };
             }
             Change::Advise(advised) => plan.advised.clone_from(advised),
             Change::EnableChannel(asked) => plan.enable_channel(asked),
