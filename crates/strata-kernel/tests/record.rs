@@ -79,6 +79,7 @@ fn numbered_child() {
             unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
             number += 1;
             if number % 10 == 0 {
+                // Time: whoever reads it is slower than this.
                 std::thread::sleep(std::time::Duration::from_micros(200));
             }
         }
