@@ -248,6 +248,50 @@ fn times_of_losses_are_between_the_ends_of_packets_or_up_to_the_look() {
 }
 
 #[test]
+fn losses_of_a_stream_that_was_cut_are_told_once_with_the_times_of_all_traces() {
+    let mut t = track();
+    whole(&mut t, &info(0, 1200, 100, 200));
+    lossy(&mut t, info(4096, 1200, 300, 400), 5, 5, 0);
+    (t.stats.records, t.stats.bytes) = (100, 3_000);
+    t.taken(5, 4096, 50);
+    let demand = t.stats.demand;
+    assert_eq!(demand, Demand { bytes: 4096 + 150, late_ns: 50 });
+    // What is discarded behind the last packet is the complete trace's.
+    let at_cut = Counters { discarded_full: 7, ..Counters::default() };
+    t.losses_until(&at_cut, NOW - 10);
+    t.cut();
+    let full = |t: &Track| (t.stats.times.of(Reason::Full), t.all().times.of(Reason::Full));
+    assert_eq!(full(&t), (None, Some((200, NOW - 10))));
+    assert_eq!((t.stats.demand, t.all().demand), (Demand::default(), demand));
+    // The next packet counts it, and it is no news; what comes then was not before the last packet's end.
+    lossy(&mut t, info(8192, 1200, 500, 600), 7, 7, 0);
+    assert_eq!(full(&t), (None, Some((200, NOW - 10))));
+    t.cut();
+    lossy(&mut t, info(12_288, 1200, 700, 800), 9, 9, 0);
+    assert_eq!(full(&t), (Some((600, 800)), Some((200, NOW - 10))));
+    t.cut();
+    // It goes on piling up, of records as large as those that were written.
+    let all = t.all();
+    assert!(t.stats.records == 0 && all.bytes / all.records > 4);
+    t.taken(105, 4096, 30);
+    let bytes = 4096 + 105 * (all.bytes / all.records);
+    assert_eq!(t.all().demand, Demand { bytes, late_ns: 80 });
+    // A trace without a packet, behind others.
+    t.losses_until(&Counters { discarded_full: 10, ..Counters::default() }, NOW);
+    assert_eq!(full(&t), (Some((800, NOW)), Some((200, NOW))));
+}
+
+#[test]
+fn stream_that_goes_on_says_nothing_of_when_was_discarded_what_is_counted_already() {
+    let mut t = track();
+    t.go_on(5, &Counters { discarded_full: 7, ..Counters::default() });
+    lossy(&mut t, info(0, 1200, 100, 200), 7, 7, 0);
+    assert_eq!(t.stats.times.of(Reason::Full), None);
+    lossy(&mut t, info(4096, 1200, 300, 400), 8, 8, 0);
+    assert_eq!((t.counted(8), t.stats.times.of(Reason::Full)), (3, Some((200, 400))));
+}
+
+#[test]
 fn demand_is_what_a_buffer_was_full_of_until_all_was_taken_in_time() {
     let mut t = track();
     (t.stats.records, t.stats.bytes) = (100, 2_000);

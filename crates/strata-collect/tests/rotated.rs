@@ -3,6 +3,7 @@
 use crate::support::{attr, events, now, packets, trace, ways, Event, Folder, Traced, UUID};
 use strata_collect::Producer::Alive;
 use strata_collect::{Collector, Directory, Files, Identity, Streams};
+use strata_model::Reason;
 use strata_ring::producer::{stamp, Header};
 use strata_ring::LossMode;
 
@@ -53,6 +54,10 @@ fn traces_of_one_channel_have_each_record_once_and_say_what_was_discarded_in_the
         collector.finish(Alive, &mut || None).unwrap();
         let all = collector.stats();
         let found = (all[0].records, all[0].discarded.full, all[0].told, all[0].damaged);
+        // Within the first and the last trace that had too many.
+        let (first, last) = all[0].times.of(Reason::Full).unwrap();
+        assert!((start..now()).contains(&first) && (first..=now()).contains(&last), "{publish:?}");
+        assert!(all[0].demand.bytes > 0, "{publish:?}");
         let sums = (written.iter().flatten().count() as u64, absent.iter().sum());
         assert_eq!(found, (sums.0, sums.1, sums.1, 0), "{publish:?}");
         for (number, (there, absent)) in written.iter().zip(&absent).enumerate() {

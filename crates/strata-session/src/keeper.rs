@@ -5,6 +5,7 @@ mod change;
 mod found;
 mod holders;
 mod invitation;
+mod left;
 mod outdated;
 mod short;
 
@@ -270,33 +271,6 @@ impl Keeper {
             self.look_after();
         }
         self.ready_ns = Clock::monotonic_ns();
-    }
-
-    /// What became of the programs that a session had recorded that was killed. Of a program that has ended, the memory is
-    /// gone.
-    fn tell_left(&self) {
-        let Some(slots) = &self.sources.context.slots else { return };
-        let mut left: Vec<u64> = slots.left().map(|slot| slot.inode).collect();
-        left.sort_unstable();
-        left.dedup();
-        if left.is_empty() {
-            return;
-        }
-        let found =
-            self.processes.iter().filter(|one| self.changing.is_of_before(one.generation()));
-        let found: HashSet<u64> = found.map(|one| one.application().inode()).collect();
-        let gone = left.iter().filter(|inode| !found.contains(inode)).count();
-        let gone = match gone {
-            0 => String::new(),
-            gone => format!(
-                "; of {gone} nothing is left: the program has ended since, or another session has its place"
-            ),
-        };
-        lock(&self.found.remarks).push(format!(
-            "the session before this one was killed: what the buffers of {} of its {} programs still held is in this trace{gone}",
-            found.len(),
-            left.len().max(found.len())
-        ));
     }
 
     /// Until the session stops, and then until the pump has taken everything.

@@ -50,6 +50,11 @@ pub const TRACKED_MAX: usize = 256;
 /// A plan as JSON: it has to fit a message \[byte\].
 pub const PLAN_BYTES_MAX: usize = 24 << 10;
 
+/// Why what is kept has no parts.
+pub(crate) const KEPT_WHOLE: &str =
+    "the kernel goes on recording when this session is killed (--keep), and how far its trace was written is found in the \
+     one folder of it, which is not rotated";
+
 /// What a session records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -221,6 +226,11 @@ pub enum PlanError {
     /// A rotation that is none.
     #[error(transparent)]
     Rotation(OptionsError),
+    /// A rotation of what is kept.
+    #[error(
+        "--rotate-size, --rotate-time and --rotate-count: {KEPT_WHOLE}. Leave them out, or --keep"
+    )]
+    KeptParts,
     /// More memory than there may be.
     #[error(
         "channel '{channel}': its buffers need at least {} MiB for one program, or for the kernel, those of the other \
@@ -394,6 +404,9 @@ impl Plan {
         let rotation =
             Options { hold: self.snapshot, rotation: self.rotation, ..Options::default() };
         rotation.check().map_err(PlanError::Rotation)?;
+        if self.keep && !self.rotation.is_none() {
+            return Err(PlanError::KeptParts);
+        }
         let sizes = self.buffers(self.subbuf_size, self.num_subbuf).check();
         sizes.map_err(|why| PlanError::Sizes { channel: CHANNEL.to_owned(), why })?;
         at_most("channels of a session", self.channels.len(), CHANNELS_MAX)?;

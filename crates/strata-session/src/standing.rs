@@ -34,7 +34,7 @@ use crate::kernel::{self, KernelLayer};
 use crate::layer::{Context, Layer, Look as LayerLook, Wanted};
 use crate::memory;
 use crate::options::Options;
-use crate::plan::{Change, Channel, LayerOf, Plan, PlanError, CHANNEL};
+use crate::plan::{Change, Channel, LayerOf, Plan, PlanError, CHANNEL, KEPT_WHOLE};
 use crate::privileges::{keep_for, Work};
 use crate::record::{Recording, MEMORY_MIN};
 use crate::report::{Counts, EndReason, NotReached, Notice, PartsLook};
@@ -334,6 +334,10 @@ impl<'a> Standing<'a> {
             Asked::Start(reply) => reply.send(said(self.start(notify))).is_ok(),
             Asked::Pause(reply) => reply.send(said(self.pause(notify))).is_ok(),
             Asked::Change(change, reply) => reply.send(said(self.change(&change, notify))).is_ok(),
+            Asked::Rotate(reply) if self.plan.keep && !self.plan.snapshot => {
+                let why = format!("{KEPT_WHOLE}. Rotate a session that was created without --keep");
+                reply.send(Err(why)).is_ok()
+            }
             Asked::Rotate(reply) => {
                 self.ground.rotate(reply);
                 true

@@ -440,6 +440,7 @@ fn rotation_is_of_sessions_that_write_and_within_its_limits() {
         (r#""rotation": {"count": 501}"#, "--rotate-count: 501 parts"),
         (r#""rotation": {"parts": 1}"#, "parts"),
         (r#""snapshot": true, "rotation": {"count": 1}"#, "nothing is written but snapshots"),
+        (r#""keep": true, "rotation": {"time_ms": 1000}"#, "Leave them out, or --keep"),
     ] {
         let error = Plan::from_json(&format!(r#"{{"version": 1, {text}}}"#)).unwrap_err();
         assert!(error.to_string().contains(said), "{text}: {error}");
@@ -447,14 +448,17 @@ fn rotation_is_of_sessions_that_write_and_within_its_limits() {
     // Of a session that is there a plan from a file changes all but where it goes, and how.
     let loaded = plan.changed(&Change::Replace(Box::new(Plan::new(false, None)))).unwrap();
     assert_eq!(loaded.rotation, plan.rotation);
-    let trigger = |snapshot| {
+    let trigger = |snapshot, keep| {
         let (name, when, actions) = ("t".to_owned(), Condition::Signal, vec![Action::Rotate]);
         let trigger = Box::new(Trigger { name, when, actions, pause_ms: 0, times: None });
-        Plan::new(snapshot, None).changed(&Change::AddTrigger(trigger))
+        let plan = Plan { keep, ..Plan::new(snapshot, None) };
+        plan.changed(&Change::AddTrigger(trigger)).map_err(|error| error.to_string())
     };
-    assert!(trigger(false).is_ok());
-    let error = trigger(true).unwrap_err().to_string();
-    assert!(error.contains("a flight recorder writes nothing"), "{error}");
+    assert!(trigger(false, false).is_ok());
+    let (held, kept) = (trigger(true, false).unwrap_err(), trigger(false, true).unwrap_err());
+    assert!(held.contains("a flight recorder writes nothing"), "{held}");
+    assert!(kept.contains(KEPT_WHOLE), "{kept}");
+    Plan { keep: true, ..Plan::new(false, None) }.check().unwrap();
 }
 
 #[test]

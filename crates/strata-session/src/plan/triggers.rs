@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use strata_user::Outcome;
 
 use super::names::near;
-use super::{at_most, Channel, EventRule, LayerOf, Loss, Plan, PlanError, CHANNEL, TEXT_BYTES_MAX};
+use super::{
+    at_most, Channel, EventRule, LayerOf, Loss, Plan, PlanError, CHANNEL, KEPT_WHOLE,
+    TEXT_BYTES_MAX,
+};
 
 /// Triggers of a session.
 pub const TRIGGERS_MAX: usize = 16;
@@ -222,6 +225,9 @@ impl Plan {
             }
             Action::Rotate if self.snapshot => {
                 Err("a flight recorder writes nothing but snapshots, and nothing is rotated. Use --snapshot".to_owned())
+            }
+            Action::Rotate if self.keep => {
+                Err(format!("{KEPT_WHOLE}. Use --run, --start or --stop, or a session without --keep"))
             }
             Action::Snapshot { folder: Some(folder) }
                 if !folder.is_absolute() || !folder.to_str().is_some_and(is_text) =>

@@ -219,13 +219,17 @@ fn bench(context: Arc<Context>, mode: LossMode) -> Bench {
     Bench { producer, session, context }
 }
 
-fn write(producer: &Producer, numbers: Range<u64>) {
+/// Returns how often there was no room.
+fn write(producer: &Producer, numbers: Range<u64>) -> u64 {
+    let mut refused = 0;
     for n in numbers {
         // Where the buffers are full, the pump comes.
         while !producer.record(0, &n.to_ne_bytes()) {
+            refused += 1;
             std::thread::yield_now();
         }
     }
+    refused
 }
 
 impl Bench {
@@ -306,7 +310,8 @@ fn rotated_trace_has_each_record_in_one_part() {
     Arc::get_mut(&mut context).unwrap().output = Arc::clone(&parts) as Arc<_>;
     let bench = bench(context, LossMode::Discard);
     let mut rotations = Rotations::new(Arc::clone(&parts), Rotation::default());
-    let (is_over, written) = (&AtomicU64::new(0), &AtomicU64::new(0));
+    let [is_over, written, refused] = [(); 3].map(|()| AtomicU64::new(0));
+    let (is_over, written, refused) = (&is_over, &written, &refused);
     let mut folders = Vec::new();
     std::thread::scope(|scope| {
         let producer = &bench.producer;
@@ -315,7 +320,7 @@ fn rotated_trace_has_each_record_in_one_part() {
                 if is_over.load(Ordering::Relaxed) > 0 {
                     return;
                 }
-                write(producer, n..n + 1);
+                refused.fetch_add(write(producer, n..n + 1), Ordering::Relaxed);
                 written.store(n + 1, Ordering::Relaxed);
             }
         });
@@ -341,7 +346,11 @@ fn rotated_trace_has_each_record_in_one_part() {
         }
         folders.push(parts.lock().unwrap().present());
     });
+    let shared = Arc::clone(&bench.context.shared);
     bench.end();
+    // Those who wait for events are told of each once, whichever part it is in.
+    let events = written.load(Ordering::Relaxed) + refused.load(Ordering::Relaxed);
+    assert_eq!(shared.events(), events);
     let all: Vec<u64> = folders.iter().flat_map(|folder| read(folder)).collect();
     assert_eq!(all, (0..written.load(Ordering::Relaxed)).collect::<Vec<_>>());
     let look = parts.lock().unwrap().look(all.len() as u64, 0).unwrap();
