@@ -232,7 +232,6 @@ struct Standing<'a> {
 
 /// What the session of this plan has left that was killed, and where this one notes what it would leave.
 #[derive(Default)]
-#[allow(missing_debug_implementations)] // what writes for the kernel's part is a function
 pub struct Left {
     /// Places in programs.
     pub slots: Option<Slots>,
