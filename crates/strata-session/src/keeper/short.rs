@@ -49,6 +49,7 @@ impl Short {
             self.next_look = Some(now + LOOK_PERIOD);
             self.waiting.retain(|one| one.application.is_alive());
         }
-        self.waiting.pop_front_if(|one| has(one.bytes))
+        self.waiting.front().filter(|one| has(one.bytes))?;
+        self.waiting.pop_front()
     }
 }
