@@ -182,7 +182,7 @@ mod tests {
             }
             nr_pages += 1;
         }
-        assert_eq!(nr_pages, 27);
+        assert_eq!(nr_pages, 28);
         assert!(nr_lines > 100, "{nr_lines}");
     }
 }
