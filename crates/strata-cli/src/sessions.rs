@@ -296,7 +296,7 @@ fn ended(folder: &Folder, name: &str, answer: &AnswerFlags) -> Result<bool> {
     while folder.entries()?.iter().any(|entry| entry.name == name) {
         thread::sleep(LOOK_PERIOD);
     }
-    let verdict = folder.text(name, VERDICT).ok();
+    let verdict = folder.take_text(name, VERDICT).ok();
     let verdict = verdict.and_then(|text| serde_json::from_str::<Map<String, Value>>(&text).ok());
     let is_missing = verdict.as_ref().is_none_or(|facts| !names(facts, "gaps").is_empty());
     if answer.is_json() {

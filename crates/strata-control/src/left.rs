@@ -119,6 +119,17 @@ impl Folder {
             .map_err(|source| system(name, "read what it has left", source))
     }
 
+    /// The same of what was kept for who asks for it, once: it is removed.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn take_text(&self, name: &str, kind: &str) -> Result<String, ControlError> {
+        let text = self.text(name, kind)?;
+        // Whoever is next with this name replaces it.
+        let _ = fs::unlinkat(self.as_fd(), format!("{name}.{kind}"), AtFlags::empty());
+        Ok(text)
+    }
+
     /// Removes what is there of a session that does not run. Returns the kinds of files that were.
     ///
     /// # Errors
