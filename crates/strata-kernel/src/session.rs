@@ -67,7 +67,7 @@ pub type Note = Box<dyn FnMut(&Kept) -> io::Result<()> + Send>;
 
 /// Has what is in the kernel stay there when this process is killed.
 pub struct Keeping {
-    /// Where.
+    /// The channel's folder below the file system of BPF.
     pub pins: Arc<Pins>,
     /// Notes what makes the session again; before what is new is recorded.
     pub note: Note,

@@ -46,7 +46,7 @@ pub struct StreamLoss {
     pub cpu: u32,
     /// How many, and why.
     pub discarded: Discarded,
-    /// When.
+    /// First and last time of each reason's records.
     pub times: LossTimes,
 }
 

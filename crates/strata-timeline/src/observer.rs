@@ -11,7 +11,7 @@ use crate::world::World;
 pub struct Call {
     /// Who made it.
     pub thread: ThreadId,
-    /// Which.
+    /// The kind of call, by its number in the timeline's names.
     pub call: CallId,
     /// When it began \[ns since 1970\].
     pub begin: i64,

@@ -11,7 +11,7 @@ pub enum State {
     Unknown,
     /// It has a CPU.
     Running {
-        /// Which.
+        /// The CPU that it has.
         cpu: u32,
     },
     /// It wants one, and another thread has it.
@@ -73,7 +73,7 @@ pub enum Waker {
     Unknown,
     /// A thread.
     Thread {
-        /// Which.
+        /// The thread that has woken it.
         thread: ThreadId,
         /// Its system calls are in the trace, and it was in one; or it is a thread of the kernel. If not, it may
         /// have been an interrupt while it ran.
