@@ -28,21 +28,21 @@ pub(crate) fn text(generation: u64, spec: &SessionSpec, clock: &Clock) -> String
         None => write!(text, "clock=0.0;"),
     };
     if let Some(filter) = &spec.filter {
-        text.push_str("filter=");
-        for byte in filter.bytes() {
-            let _ = write!(text, "{byte:02x}");
-        }
-        text.push(';');
+        hexadecimal(&mut text, "filter", filter.bytes());
     }
     if !spec.contexts.is_empty() {
-        text.push_str("contexts=");
-        for byte in spec.contexts.bytes() {
-            let _ = write!(text, "{byte:02x}");
-        }
-        text.push(';');
+        hexadecimal(&mut text, "contexts", spec.contexts.bytes());
     }
     let _ = write!(text, "rules={}", spec.rules);
     text
+}
+
+fn hexadecimal(text: &mut String, key: &str, bytes: &[u8]) {
+    let _ = write!(text, "{key}=");
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.push(';');
 }
 
 /// The file beside this socket.

@@ -209,7 +209,9 @@ impl Keeper {
             listener.ask_for_nothing();
             return;
         }
-        self.generations.insert(self.invitation.take_generation(), 0, |_| true);
+        if self.invitation.generation().is_none() {
+            self.generations.insert(self.invitation.take_generation(), 0, |_| true);
+        }
         if let Some(remark) = self.invitation.ask(listener, &self.spec, &self.clock) {
             lock(&self.found.remarks).push(remark);
         }
