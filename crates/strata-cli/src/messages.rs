@@ -344,7 +344,11 @@ fn sizes(counts: &Counts) -> String {
 
 /// `3 processes`, `the kernel`, `the kernel and 3 processes`.
 fn recorded(report: &Report) -> String {
-    let number = nr_in_trace(report.applications());
+    // A flight recorder has no trace in which they could be.
+    let number = match report.snapshots {
+        Some(_) => nr_processes(report.applications()),
+        None => nr_in_trace(report.applications()),
+    };
     let processes = counted(number, "process");
     match (report.of_kernel(), report.has_applications()) {
         (None, _) => processes,
@@ -572,6 +576,9 @@ fn unreached(process: &NotReached) -> String {
 
 /// Processes that are not in the trace, though others are.
 fn idle(report: &Report) -> Vec<Message> {
+    if report.snapshots.is_some() {
+        return Vec::new();
+    }
     // Of one whose filter was changed, another part may be.
     let in_trace = report.applications().filter(|one| one.folder.is_some() && one.memory != 0);
     let in_trace: HashSet<u64> = in_trace.map(|one| one.memory).collect();

@@ -329,6 +329,16 @@ fn nothing_recorded_of_unreached_processes_does_not_say_that_there_are_none() {
 }
 
 #[test]
+fn flight_recorder_counts_whom_it_recorded_and_misses_nobody_in_a_trace() {
+    let held = |pid| ProcessReport { folder: None, selected: 2, ..process("held", pid, 10) };
+    let mut flight = report(vec![held(1), held(2)]);
+    (flight.output, flight.snapshots) = (None, Some(0));
+    let said = texts(&flight);
+    assert_eq!(said[0], "flight recorder of 2 processes ended after 2.030 s: 0 snapshots saved");
+    assert!(!said.iter().any(|text| text.contains("not in the trace")), "{said:?}");
+}
+
+#[test]
 fn process_that_is_not_in_the_trace_is_said_with_why() {
     let quiet = |pid, selected| ProcessReport { folder: None, selected, ..process("q", pid, 0) };
     let mut processes = vec![process("demo", 1, 10), quiet(2, 0)];
