@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::process::geteuid;
 use strata_abi::user;
 use strata_model::text_from_bytes;
@@ -59,7 +59,8 @@ pub struct Findings {
     pub waited: Duration,
 }
 
-/// Looks for processes that can be traced; never at ourselves.
+/// Looks for processes that can be traced; never at ourselves, nor at others that run this program, unless asked for
+/// by number.
 ///
 /// A process that ends meanwhile is not mentioned, unless it was asked for by its number.
 ///
@@ -161,6 +162,9 @@ fn look_for(pid: u32, who: &Who, door: &Door<'_>, findings: &mut Findings) -> Re
         return Ok(());
     }
     door.enter(status.uids[0])?;
+    if !by_number && runs_this_program(pid) {
+        return Ok(());
+    }
     let looked = look(&process, &status, findings);
     let looked = match process.has_its_number() {
         true => looked,
@@ -184,6 +188,26 @@ fn look_for(pid: u32, who: &Who, door: &Door<'_>, findings: &mut Findings) -> Re
         Ok(None) => (),
     }
     Ok(())
+}
+
+/// Is it another recorder? Each holds the memory of all whom it records: with 50 of them, that each looked through
+/// the others' descriptors took all the time there was.
+fn runs_this_program(pid: u32) -> bool {
+    // A name first: no file that another user could make wait is looked at.
+    let link = |pid: &str| fs::read_link(format!("/proc/{pid}/exe"));
+    let file = |pid: &str| {
+        let path = format!("/proc/{pid}/exe");
+        let flags = StatxFlags::INO;
+        let file = rustix::fs::statx(rustix::fs::CWD, path, AtFlags::STATX_DONT_SYNC, flags)?;
+        Ok::<_, rustix::io::Errno>((file.stx_dev_major, file.stx_dev_minor, file.stx_ino))
+    };
+    let pid = pid.to_string();
+    match (link(&pid), link("self")) {
+        (Ok(theirs), Ok(ours)) if theirs == ours => {
+            matches!((file(&pid), file("self")), (Ok(theirs), Ok(ours)) if theirs == ours)
+        }
+        _ => false,
+    }
 }
 
 /// Was it started with the session of this generation, by its environment at its start?
@@ -397,6 +421,13 @@ mod tests {
         );
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn find_passes_by_who_runs_this_program_unless_asked_for_by_number() {
+        let fake = Fake::forked_seen();
+        assert!(!pids_of(&found(&Who::Everyone)).contains(&fake.pid));
+        assert_eq!(pids_of(&found(&Who::Processes(vec![fake.pid]))), [fake.pid]);
     }
 
     #[test]

@@ -138,7 +138,15 @@ impl Fake {
 
     /// A child of this process that has mapped the memory, and does nothing; not found.
     pub fn forked() -> Fake {
-        let mut fake = Fake::new();
+        Fake::forked_with(Fake::new())
+    }
+
+    /// Such a child that would be found.
+    pub fn forked_seen() -> Fake {
+        Fake::forked_with(Fake::named(user::MEMFD))
+    }
+
+    fn forked_with(mut fake: Fake) -> Fake {
         let bytes = user::CHANNELS_OFFSET as usize;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: at an address that the kernel chooses; nothing refers to it.
