@@ -133,6 +133,15 @@ program() {
 
 # ---- recording ----
 
+# slowness: sets $slowness, how many times longer than on a quiet machine anything may take: as many want to run for
+# each CPU. A limit is that much later, so that it says of a hang that it is one, and of a busy machine nothing.
+cpus=$(nproc)
+slowness() {
+	local load=0
+	read -r load _ </proc/loadavg
+	slowness=$((1 + ${load%%.*} / cpus))
+}
+
 # A new trace: $trace is its folder, $talk what strata said, $output what the command printed, $counts where
 # the programs note how many events they emitted, $text the trace as text.
 new_trace() {
@@ -151,7 +160,8 @@ new_trace() {
 # record FLAG... [-- COMMAND...]: its exit status is in $status.
 record() {
 	new_trace
-	timeout -k 5 "${record_limit:-100}" "$strata" record "${layers[@]}" -o "$trace" "$@" >"$output" 2>"$talk"
+	slowness
+	timeout -k 5 "$((${record_limit:-100} * slowness))" "$strata" record "${layers[@]}" -o "$trace" "$@" >"$output" 2>"$talk"
 	status=$?
 }
 
@@ -212,12 +222,15 @@ end() {
 	wait "$@"
 }
 
-# wait_for SECONDS COMMAND...: until it succeeds.
+# wait_for SECONDS COMMAND...: until it succeeds. The seconds are those of a quiet machine, see slowness().
 wait_for() {
-	local end=$((SECONDS + $1))
+	local begin=$SECONDS seconds=$1
 	shift
 	until "$@"; do
-		((SECONDS < end)) || return 1
+		if ((SECONDS >= begin + seconds)); then
+			slowness
+			((SECONDS < begin + seconds * slowness)) || return 1
+		fi
 		sleep 0.02
 	done
 }

@@ -4,7 +4,7 @@
 #   make check CHECK=model  one: engine, model, step, stress, bpf, spin, guest
 #   make check CHECK=map    which invariant is checked by what
 CHECK ?= engine model step stress bpf spin guest
-ENGINE := $(addprefix ring/check/engine/,coroutine.c graph.c hooks.c memory.c plain.c report.c search.c)
+ENGINE := $(addprefix ring/check/engine/,coroutine.c graph.c hooks.c memory.c plain.c report.c saved.c search.c)
 ENGINE_FLAGS := -std=gnu11 -O2 -g $(WARNINGS)
 
 .PHONY: check check-build $(addprefix check-,engine model step stress bpf spin guest map)

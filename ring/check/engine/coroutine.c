@@ -16,27 +16,24 @@
 /* Written at the end of each stack, where only an overflow reaches. */
 #define STACK_CANARY 0x5374726174614d43u
 
-static _Alignas(64) char stacks[CONTEXTS][MC_STACK_BYTES];
-static unsigned running;
+struct coroutines coroutines;
 
 static void prepare_canary(unsigned context)
 {
 	const uint64_t canary = STACK_CANARY;
 
-	memcpy(stacks[context], &canary, sizeof(canary));
+	memcpy(coroutines.stacks[context], &canary, sizeof(canary));
 }
 
 bool coroutine_overflowed(unsigned context)
 {
 	uint64_t found;
 
-	memcpy(&found, stacks[context], sizeof(found));
+	memcpy(&found, coroutines.stacks[context], sizeof(found));
 	return found != STACK_CANARY;
 }
 
 #if defined(__x86_64__) && !defined(MC_UCONTEXT)
-
-static void *saved[CONTEXTS], *scheduler;
 
 /* Push the callee-saved registers, keep the stack pointer in *save, and continue at @to. */
 void mc_coroutine_switch(void **save, void *to);
@@ -63,26 +60,42 @@ __asm__(".text\n"
 
 void coroutine_start(unsigned context, void (*entry)(void))
 {
-	void **sp = (void **)(void *)(stacks[context] + MC_STACK_BYTES - 64);
+	void **sp = (void **)(void *)(coroutines.stacks[context] + MC_STACK_BYTES - 64);
 
 	/* entry never returns; the ABI wants rsp = 8 (mod 16) on entry, as after a call. */
 	*--sp = NULL;
 	*--sp = (void *)(uintptr_t)entry;
 	for (int i = 0; i < 6; i++)
 		*--sp = NULL;
-	saved[context] = sp;
+	coroutines.top[context] = sp;
 	prepare_canary(context);
 }
 
 void coroutine_resume(unsigned context)
 {
-	running = context;
-	mc_coroutine_switch(&scheduler, saved[context]);
+	coroutines.running = context;
+	mc_coroutine_switch(&coroutines.scheduler, coroutines.top[context]);
 }
 
 void coroutine_yield(void)
 {
-	mc_coroutine_switch(&saved[running], scheduler);
+	mc_coroutine_switch(&coroutines.top[coroutines.running], coroutines.scheduler);
+}
+
+bool coroutine_in_use(unsigned context, struct mc_memory *stack)
+{
+	if (stack)
+		*stack = (struct mc_memory){
+			.at = coroutines.top[context],
+			.bytes = (size_t)(coroutines.stacks[context] + MC_STACK_BYTES -
+					  (char *)coroutines.top[context]),
+		};
+	return true;
+}
+
+void coroutine_set_in_use(unsigned context, size_t bytes)
+{
+	coroutines.top[context] = (void *)(coroutines.stacks[context] + MC_STACK_BYTES - bytes);
 }
 
 #else
@@ -95,7 +108,7 @@ void coroutine_start(unsigned context, void (*entry)(void))
 {
 	if (getcontext(&saved[context]))
 		abort();
-	saved[context].uc_stack.ss_sp = stacks[context];
+	saved[context].uc_stack.ss_sp = coroutines.stacks[context];
 	saved[context].uc_stack.ss_size = MC_STACK_BYTES;
 	saved[context].uc_link = NULL;
 	makecontext(&saved[context], entry, 0);
@@ -104,15 +117,29 @@ void coroutine_start(unsigned context, void (*entry)(void))
 
 void coroutine_resume(unsigned context)
 {
-	running = context;
+	coroutines.running = context;
 	if (swapcontext(&scheduler, &saved[context]))
 		abort();
 }
 
 void coroutine_yield(void)
 {
-	if (swapcontext(&saved[running], &scheduler))
+	if (swapcontext(&saved[coroutines.running], &scheduler))
 		abort();
+}
+
+/* Where a context's stack ends only it knows. */
+bool coroutine_in_use(unsigned context, struct mc_memory *stack)
+{
+	(void)context;
+	(void)stack;
+	return false;
+}
+
+void coroutine_set_in_use(unsigned context, size_t bytes)
+{
+	(void)context;
+	(void)bytes;
 }
 
 #endif

@@ -46,6 +46,7 @@ enum {
 	MC_MAX_CELLS = 4096,  /* 4-byte units of plain memory, all regions together */
 	MC_MAX_RSEQ_WRITES = 4,	  /* plain writes of one mc_rseq() */
 	MC_MAX_RSEQ_STORES = 9,	  /* atomic stores of one mc_rseq() */
+	MC_MAX_STATE = 8,	  /* parts of mc_config.state */
 	MC_STACK_BYTES = 1 << 18, /* of each thread */
 };
 
@@ -200,11 +201,19 @@ struct mc_thread {
 	uint32_t cpu;	       /* at the start; below nr_cpus */
 };
 
+struct mc_memory {
+	void *at;
+	size_t bytes; /* 0 ends the list */
+};
+
 /*
  * A run calls setup, lets the threads go, and calls final when all have returned; once for each
  * execution. setup and final are not scheduled and see everything; no handler, abort or migration
  * happens in them; mc_rseq_cpu() is 0 there, and mc_rseq() takes any CPU. setup must reset all
  * state of the harness, or replay differs from the first run (which is noticed, mostly).
+ *
+ * With mc_config.state, most executions go on from where they differ from the one before. It names all memory that
+ * threads and handlers change beside their stacks and regions, and that they read. It is looked whether that is all.
  *
  * The budgets are totals for one execution, shared by all threads.
  */
@@ -213,6 +222,7 @@ struct mc_config {
 	void (*setup)(void);
 	void (*final)(void); /* may be NULL */
 	struct mc_thread threads[MC_MAX_THREADS];
+	struct mc_memory state[MC_MAX_STATE];
 	unsigned handlers;   /* budget: nested handlers that run */
 	unsigned depth;	     /* how deep handlers nest; 1 = a handler is not interrupted */
 	unsigned aborts;     /* budget: aborted restartable sequences */

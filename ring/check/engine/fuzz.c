@@ -358,6 +358,11 @@ static void search(bool reduce, struct found *found)
 	config->setup = setup;
 	config->final = final;
 	config->reduce = reduce;
+	memset(config->state, 0, sizeof(config->state));
+	if (reduce) {
+		config->state[0] = (struct mc_memory){ seen, sizeof(seen) };
+		config->state[1] = (struct mc_memory){ known_cpu, sizeof(known_cpu) };
+	}
 	config->graphs = true;
 	config->max_executions = LIMIT;
 	for (unsigned t = 0; t < program.nr_threads; t++) {

@@ -7,6 +7,7 @@
  *   plain.c      plain memory: regions, race check, peeks
  *   search.c     executions, decisions, partial order reduction
  *   coroutine.c  one stack for each thread
+ *   saved.c      states to go back to, instead of running up to them once more
  *   graph.c      set of distinct execution graphs (tests of the engine only)
  *   report.c     messages and the trace of a failing execution
  *
@@ -53,7 +54,7 @@ struct location {
 	int count;
 	uint16_t last_write[CONTEXTS], last_read[CONTEXTS]; /* event number + 1; 0 = none */
 	struct clock latest_deps; /* of operations with footprint.latest */
-	struct message messages[MC_MAX_MESSAGES];
+	struct message *messages; /* [MC_MAX_MESSAGES] */
 };
 
 /*
@@ -185,12 +186,24 @@ struct engine {
 	struct thread threads[CONTEXTS];
 	struct chain chains[CHAINS];
 	struct region regions[MC_MAX_REGIONS];
-	struct event events[MC_MAX_EVENTS];
 	struct location locations[MC_MAX_LOCATIONS];
 	struct cell cells[MC_MAX_CELLS];
+	/* Not saved, see saved.c: nobody looks behind their counts. */
+	struct event events[MC_MAX_EVENTS];
+	struct view released
+		[MC_MAX_EVENTS]; /* gained by an acquire fence behind a peek at its plain writes */
+	struct event scratch;	 /* setup's and final's are not kept */
+	struct message messages[MC_MAX_LOCATIONS][MC_MAX_MESSAGES];
+};
+
+struct coroutines {
+	_Alignas(64) char stacks[CONTEXTS][MC_STACK_BYTES];
+	void *top[CONTEXTS], *scheduler; /* x86-64 */
+	unsigned running;
 };
 
 extern struct engine mc;
+extern struct coroutines coroutines;
 
 static inline void clock_join(struct clock *a, const struct clock *b)
 {
@@ -254,6 +267,19 @@ void coroutine_start(unsigned context, void (*entry)(void));
 void coroutine_resume(unsigned context);
 void coroutine_yield(void);
 bool coroutine_overflowed(unsigned context);
+/* Of a context that yielded; NULL: only whether it can be told. */
+bool coroutine_in_use(unsigned context, struct mc_memory *stack);
+/* The stack in use has @bytes again. */
+void coroutine_set_in_use(unsigned context, size_t bytes);
+
+/* saved.c */
+void saved_reset(void);
+bool saved_wanted(int decisions);
+void saved_add(int decisions, unsigned context);
+bool saved_go_back(int decisions, int *position, unsigned *context);
+bool saved_to_compare(void);
+void saved_compare_begin(void);
+void saved_compare(void);
 
 /* graph.c */
 void graph_reset(void);

@@ -45,6 +45,7 @@ static bool run_test(const struct litmus *t, bool reduce, bool print_trace, uint
 		.name = t->name,
 		.setup = setup,
 		.final = final,
+		.state = { { r, sizeof(r) } },
 		.handlers = t->handlers,
 		.depth = t->depth,
 		.aborts = t->aborts,

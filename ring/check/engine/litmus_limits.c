@@ -99,6 +99,16 @@ static void choose_unsteadily(void)
 	mc_choose((unsigned)(2 + unsteady % 2));
 }
 
+static volatile int not_in_state;
+
+static void change_what_is_not_in_state(void)
+{
+	not_in_state = 1;
+	load(x, RLX);
+	not_in_state = 2;
+	mc_choose(2);
+}
+
 static void return_at_once(void)
 {
 }
@@ -109,6 +119,8 @@ const struct litmus limit_tests[] = {
 	FAILS_WITH("object after setup", "outside setup", .run = { new_object }),
 	FAILS_WITH("replay that differs", "replay differs", .run = { choose_unsteadily },
 		   .setup = unsteady_setup),
+	FAILS_WITH("state that is not named", "not in mc_config.state",
+		   .run = { change_what_is_not_in_state }),
 	FAILS_WITH("limit of events", "MC_MAX_EVENTS", .run = { spin_on_x }),
 	FAILS_WITH("limit of messages", "MC_MAX_MESSAGES", .run = { store_x_forever }),
 	FAILS_WITH("limit of accesses", "CLOCK_LIMIT", .run = { read_data_forever }),

@@ -67,6 +67,7 @@ uint64_t mc_new(uint64_t initial, const char *name)
 	memset(l->last_write, 0, sizeof(l->last_write));
 	memset(l->last_read, 0, sizeof(l->last_read));
 	memset(&l->latest_deps, 0, sizeof(l->latest_deps));
+	l->messages = mc.messages[mc.nr_locations];
 	memset(&l->messages[0], 0, sizeof(l->messages[0]));
 	l->messages[0].value = initial;
 	l->count = 1;

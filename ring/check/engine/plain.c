@@ -18,9 +18,6 @@ enum {
 	CELL_BYTES = 4
 };
 
-/* By event: what an acquire fence gains after a peek has seen the plain writes of that event. */
-static struct view released_by_event[MC_MAX_EVENTS];
-
 void plain_reset(void)
 {
 	mc.nr_regions = 0;
@@ -196,7 +193,7 @@ void plain_write(void *dst, const void *src, size_t n, bool is_event)
 		c->write.at[mc.self] = t->now.hb.at[mc.self];
 	}
 	if (is_event && is_peeked(r)) {
-		released_by_event[mc.nr_events] = t->released;
+		mc.released[mc.nr_events] = t->released;
 		for (int i = s.first; i <= s.last; i++)
 			mc.cells[i].written_by = (uint16_t)(mc.nr_events + 1);
 	}
@@ -242,7 +239,7 @@ int plain_peek(void *dst, const void *src, size_t n, struct event *e)
 		if (c->last_write)
 			clock_join(&t->deps, &mc.events[c->last_write - 1].deps);
 		if (c->written_by)
-			view_join(&t->acquired, &released_by_event[c->written_by - 1]);
+			view_join(&t->acquired, &mc.released[c->written_by - 1]);
 		c->last_peek[mc.self] = (uint16_t)(mc.nr_events + 1);
 	}
 	e->touched.peek = true;

@@ -4,7 +4,8 @@
  *
  * An execution is determined by its decisions: which thread runs the next event, what a load reads,
  * whether a handler runs, and so on. The search goes through them depth first; it changes the last
- * decision that has something left to try and executes again from the start.
+ * decision that has something left to try and executes again, from the start or from a state that
+ * was saved on the way (saved.c).
  *
  * The reduction is source-set DPOR with sleep sets (Abdulla, Aronis, Jonsson, Sagonas: "Optimal
  * Dynamic Partial Order Reduction", POPL 2014), with one particularity. A load that comes after a
@@ -42,11 +43,17 @@ enum outcome {
 	COMPLETE,
 	PRUNED, /* only sleeping threads were left */
 	STOPPED,
+	ARRIVED, /* where it was to end */
+};
+
+/* A scheduling point. */
+struct point {
+	int decisions; /* made before */
+	int nr_events;
 };
 
 static struct node nodes[MC_MAX_NODES];
 static int nr_nodes, position; /* position: next decision of this execution */
-static struct event scratch;   /* events of setup and final are not kept */
 
 _Static_assert(CONTEXTS <= 8, "contexts are bits of a uint8_t");
 _Static_assert(CONTEXTS <= SLOTS, "a clock has a slot for each context");
@@ -261,8 +268,8 @@ uint64_t search_event(const struct op *op)
 	uint64_t result;
 
 	if (!mc.self) {
-		memset(&scratch, 0, sizeof(scratch));
-		return memory_execute(op, &scratch);
+		memset(&mc.scratch, 0, sizeof(mc.scratch));
+		return memory_execute(op, &mc.scratch);
 	}
 	t->pending = op;
 	coroutine_yield();
@@ -392,17 +399,24 @@ static int schedule(unsigned enabled, unsigned awake, unsigned previous)
 	return node->chosen;
 }
 
-static enum outcome execute_once(void)
+/* From the start up to the first scheduling point. */
+static bool begin(void)
 {
-	unsigned context = 1;
-
 	reset_execution();
 	coroutine_start(0, setup_main);
-	if (!run_context(0) || !start_threads())
-		return STOPPED;
+	return run_context(0) && start_threads();
+}
+
+/* From the scheduling point behind which @context ran last. */
+static enum outcome go_on(unsigned context, const struct point *end)
+{
 	for (;;) {
 		unsigned enabled = 0, awake = 0;
 
+		if (end && position == end->decisions && mc.nr_events == end->nr_events)
+			return ARRIVED;
+		if (position == nr_nodes && saved_wanted(position))
+			saved_add(position, context);
 		for (unsigned i = 1; i <= mc.nr_threads; i++) {
 			enabled |= (unsigned)!mc.threads[i].done << i;
 			awake |= (unsigned)(!mc.threads[i].done && !mc.threads[i].asleep) << i;
@@ -429,6 +443,32 @@ static enum outcome execute_once(void)
 		return COMPLETE;
 	coroutine_start(0, final_main);
 	return run_context(0) ? COMPLETE : STOPPED;
+}
+
+/* What saved_go_back() brought back is what running up to it leaves. */
+static bool compare_saved(void)
+{
+	const struct point end = { position, mc.nr_events };
+
+	saved_compare_begin();
+	if (!begin() || go_on(1, &end) != ARRIVED)
+		engine_note_failure("%s", replay_differs);
+	else
+		saved_compare();
+	return !mc.failed;
+}
+
+static enum outcome execute_once(void)
+{
+	unsigned context = 1;
+
+	if (!saved_go_back(nr_nodes - 1, &position, &context)) {
+		if (!begin())
+			return STOPPED;
+	} else if (saved_to_compare() && !compare_saved()) {
+		return STOPPED;
+	}
+	return go_on(context, NULL);
 }
 
 /* Change the last decision that has an alternative left. Returns false if none has. */
@@ -492,6 +532,7 @@ static void explore(struct mc_result *result)
 	result->executions = result->pruned = 0;
 	nr_nodes = 0;
 	graph_reset();
+	saved_reset();
 	do {
 		switch (execute_once()) {
 		case COMPLETE:
@@ -503,6 +544,7 @@ static void explore(struct mc_result *result)
 			result->pruned++;
 			break;
 		case STOPPED:
+		case ARRIVED: /* only in compare_saved() */
 			return;
 		}
 		if (config->max_executions &&

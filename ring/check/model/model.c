@@ -474,6 +474,9 @@ static int run(const struct scenario *s, bool trace)
 	mc.migrations = s->migrations;
 	mc.nr_cpus = MAX_CPUS + 1;
 	mc.reduce = true;
+	mc.state[0] = (struct mc_memory){ &known, sizeof(known) };
+	mc.state[1] = (struct mc_memory){ reader, sizeof(reader) };
+	mc.state[2] = (struct mc_memory){ &plain_clock, sizeof(plain_clock) };
 	mc.print_trace = trace;
 	for (i = 0; i < s->producers; i++) {
 		mc.threads[i].run = i ? producer_2 : producer_1;
