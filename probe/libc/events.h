@@ -107,18 +107,21 @@ STRATA_EVENT(pthread_all, cond_broadcast, INFO, pthread_call);
 #endif
 
 #ifdef STRATA_LIBC_IO
-/* open() and its variants, also creat(); read, write: pread() and pwrite(), too. */
-STRATA_CLASS(io_path, (const char *path, int flags, const void *caller), strata_string(path, path),
-	     strata_hex(flags, flags), strata_pointer(caller, caller));
+/* Paths are said at the end: before the kernel has read one, nobody knows that it can be read. */
+STRATA_CLASS(io_open, (int flags, const void *caller), strata_hex(flags, flags),
+	     strata_pointer(caller, caller));
+STRATA_CLASS(io_open_end, (const char *path, int result, int error), strata_string(path, path),
+	     strata_int(result, result), strata_int(error, error));
 STRATA_CLASS(io_fd, (int fd, const void *caller), strata_int(fd, fd),
 	     strata_pointer(caller, caller));
 STRATA_CLASS(io_bytes, (int fd, size_t size, const void *caller), strata_int(fd, fd),
 	     strata_int(size, size), strata_pointer(caller, caller));
 STRATA_CLASS(io_end, (ssize_t result, int error), strata_int(result, result),
 	     strata_int(error, error));
-STRATA_CLASS(io_fopen, (const char *path, const char *mode, const void *caller),
-	     strata_string(path, path), strata_string(mode, mode), strata_pointer(caller, caller));
-STRATA_CLASS(io_fopen_end, (const void *file, int fd, int error), strata_pointer(file, file),
+STRATA_CLASS(io_fopen, (const void *caller), strata_pointer(caller, caller));
+STRATA_CLASS(io_fopen_end,
+	     (const char *path, const char *mode, const void *file, int fd, int error),
+	     strata_string(path, path), strata_text(mode, mode, 7), strata_pointer(file, file),
 	     strata_int(fd, fd), strata_int(error, error));
 STRATA_CLASS(io_file, (const void *file, const void *caller), strata_pointer(file, file),
 	     strata_pointer(caller, caller));
@@ -126,8 +129,9 @@ STRATA_CLASS(io_file_bytes, (const void *file, size_t size, size_t nmemb, const 
 	     strata_pointer(file, file), strata_int(size, size), strata_int(nmemb, nmemb),
 	     strata_pointer(caller, caller));
 
-STRATA_EVENT(io, open_begin, INFO, io_path);
-STRATA_EVENT(io, open_end, INFO, io_end); /* .result: the descriptor */
+/* open() and its variants, also creat(); read, write: pread() and pwrite(), too. */
+STRATA_EVENT(io, open_begin, INFO, io_open);
+STRATA_EVENT(io, open_end, INFO, io_open_end); /* .result: the descriptor */
 STRATA_EVENT(io, read_begin, INFO, io_bytes);
 STRATA_EVENT(io, read_end, INFO, io_end);
 STRATA_EVENT(io, write_begin, INFO, io_bytes);
