@@ -18,7 +18,7 @@
 #define STRATA_LIBC_CALLER    __builtin_return_address(0)
 #define STRATA_LIBC_LIKELY(x) __builtin_expect(!!(x), 1)
 
-/* The addresses of libstrata, whose own calls are nobody's events. */
+/* The addresses of libstrata, whose own calls are nobody's events; 0: before they are known, all calls are its own. */
 static uintptr_t strata_libc_own_begin, strata_libc_own_end;
 
 static int strata_libc_look_at(struct dl_phdr_info *info, size_t size, void *unused)
@@ -43,13 +43,14 @@ static int strata_libc_look_at(struct dl_phdr_info *info, size_t size, void *unu
 
 __attribute__((unused)) static void strata_libc_find_own(void)
 {
+	strata_libc_own_begin = strata_libc_own_end = 1;
 	dl_iterate_phdr(strata_libc_look_at, NULL);
 }
 
 __attribute__((unused)) static inline int strata_libc_is_own(const void *caller)
 {
-	return (uintptr_t)caller - strata_libc_own_begin <
-	       strata_libc_own_end - strata_libc_own_begin;
+	return !strata_libc_own_end || (uintptr_t)caller - strata_libc_own_begin <
+					       strata_libc_own_end - strata_libc_own_begin;
 }
 
 /*

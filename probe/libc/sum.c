@@ -8,7 +8,8 @@
  * ends or executes another program: exact in sum. Who writes a table's records holds its lock; nobody waits for it
  * longer than a moment, and what finds no room in a table is a record of its own.
  *
- * The kernel wipes the tables in a child, which counts anew.
+ * The kernel wipes the tables in a child, which counts anew. All are made by the first call that is counted: a program
+ * that shuts itself in later is not surprised by a system call.
  */
 #define STRATA_LIBC_MALLOC
 #include "malloc.h"
@@ -26,7 +27,7 @@
 
 #define PERIOD_NS   1000000000ull
 #define LOOKS_EVERY 256u /* calls of a thread, at the clock */
-#define TABLES_MAX  4096u
+#define TABLES_MAX  256u
 #define NR_ENTRIES  511u
 #define PROBES_MAX  16u
 #define NR_CLASSES  66u
@@ -54,8 +55,9 @@ struct table {
 	struct entry entries[NR_ENTRIES];
 };
 
-static struct table *tables[TABLES_MAX];
-static uint32_t nr_tables;
+static struct table *tables; /* TABLES_MAX of them; NULL: none yet, or not to be had */
+static uint32_t is_made;
+static uint32_t nr_tables; /* that anybody ever had */
 static uint64_t next_time;
 static pthread_key_t at_thread_end;
 static int has_key;
@@ -128,14 +130,13 @@ static void say_table(struct table *table)
 /* Also of threads that have ended without saying so. */
 static void say_all(uint32_t tries)
 {
+	struct table *all = __atomic_load_n(&tables, __ATOMIC_ACQUIRE);
 	uint32_t nr = __atomic_load_n(&nr_tables, __ATOMIC_ACQUIRE), i;
 
-	for (i = 0; i < nr && i < TABLES_MAX; i++) {
-		struct table *table = __atomic_load_n(&tables[i], __ATOMIC_ACQUIRE);
-
-		if (table && lock_table(table, tries)) {
-			say_table(table);
-			unlock_table(table);
+	for (i = 0; all && i < nr; i++) {
+		if (lock_table(&all[i], tries)) {
+			say_table(&all[i]);
+			unlock_table(&all[i]);
 		}
 	}
 }
@@ -173,50 +174,49 @@ static void look_at_clock(void)
 
 /* ---- whose ---- */
 
-static struct table *new_table(void)
+/* Memory that nobody has touched is none. Where there is none, each call is a record of its own. */
+static struct table *make_tables(void)
 {
-	struct table *table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	uint32_t i;
+	size_t bytes = TABLES_MAX * sizeof(struct table);
+	struct table *all;
 
-	if (table == MAP_FAILED)
+	if (__atomic_exchange_n(&is_made, 1, __ATOMIC_RELAXED))
+		return __atomic_load_n(&tables, __ATOMIC_ACQUIRE);
+	all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		   -1, 0);
+	if (all == MAP_FAILED)
 		return NULL;
 	/* A child that had its parent's counts would record them a second time. */
-	if (madvise(table, sizeof(*table), MADV_WIPEONFORK)) {
-		munmap(table, sizeof(*table));
+	if (madvise(all, bytes, MADV_WIPEONFORK)) {
+		munmap(all, bytes);
 		return NULL;
 	}
-	table->owner = &own;
-	i = __atomic_load_n(&nr_tables, __ATOMIC_RELAXED);
-	do {
-		if (i >= TABLES_MAX) {
-			munmap(table, sizeof(*table));
-			return NULL;
-		}
-	} while (!__atomic_compare_exchange_n(&nr_tables, &i, i + 1, 0, __ATOMIC_RELEASE,
-					      __ATOMIC_RELAXED));
-	__atomic_store_n(&tables[i], table, __ATOMIC_RELEASE);
-	return table;
+	__atomic_store_n(&tables, all, __ATOMIC_RELEASE);
+	return all;
 }
 
 /* One that nobody has, or that a thread had which was at the same place. */
 static struct table *take_table(void)
 {
-	uint32_t nr = __atomic_load_n(&nr_tables, __ATOMIC_ACQUIRE), i;
+	struct table *all = __atomic_load_n(&tables, __ATOMIC_ACQUIRE);
+	uint32_t nr, i;
 
-	for (i = 0; i < nr && i < TABLES_MAX; i++) {
-		struct table *table = __atomic_load_n(&tables[i], __ATOMIC_ACQUIRE);
+	if (!all)
+		all = make_tables();
+	for (i = 0; all && i < TABLES_MAX; i++) {
 		void *owner = NULL;
 
-		if (!table)
+		if (!__atomic_compare_exchange_n(&all[i].owner, &owner, &own, 0, __ATOMIC_ACQUIRE,
+						 __ATOMIC_RELAXED) &&
+		    owner != &own)
 			continue;
-		if (__atomic_load_n(&table->owner, __ATOMIC_RELAXED) == &own)
-			return table;
-		if (__atomic_compare_exchange_n(&table->owner, &owner, &own, 0, __ATOMIC_ACQUIRE,
-						__ATOMIC_RELAXED))
-			return table;
+		nr = __atomic_load_n(&nr_tables, __ATOMIC_RELAXED);
+		while (nr <= i && !__atomic_compare_exchange_n(&nr_tables, &nr, i + 1, 0,
+							       __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			;
+		return &all[i];
 	}
-	return new_table();
+	return NULL;
 }
 
 /* In a child it is nobody's again, and another thread of that may be quicker. */
@@ -315,6 +315,7 @@ static void say_rest(void)
 __attribute__((constructor)) static void begin(void)
 {
 	has_key = !pthread_key_create(&at_thread_end, end_thread);
+	at_quick_exit(say_rest);
 }
 
 __attribute__((destructor)) static void end(void)

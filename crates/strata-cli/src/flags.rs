@@ -776,6 +776,8 @@ mod tests {
             (&["-k", "read", "cmd"], false, true),
             (&["--probe", "usdt:a:b:c", "cmd"], false, true),
             (&["-u", "a:*", "-k", "read", "cmd"], true, true),
+            (&["--libc", "malloc,io", "cmd"], true, false),
+            (&["--libc", "malloc:sum", "-k", "read", "cmd"], true, true),
         ] {
             let asked = record(arguments).unwrap();
             let found = (asked.records_applications(), asked.kernel.is_some());
