@@ -171,6 +171,8 @@ static void run(void *(*function)(void *), void *argument, int cancel)
 
 static void locks(void)
 {
+	pthread_condattr_t attr;
+	pthread_cond_t own;
 	int pipe_fds[2];
 
 	kind(PTHREAD_MUTEX_RECURSIVE, 0);
@@ -215,6 +217,11 @@ static void locks(void)
 	SAY("condition, in time", pthread_cond_timedwait(&cond, &mutex, soon(CLOCK_REALTIME)));
 	SAY("condition, by another clock",
 	    pthread_cond_clockwait(&cond, &mutex, CLOCK_MONOTONIC, soon(CLOCK_MONOTONIC)));
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&own, &attr);
+	SAY("condition of that clock", pthread_cond_timedwait(&own, &mutex, soon(CLOCK_MONOTONIC)));
+	SAY("signal of it", pthread_cond_signal(&own) + pthread_cond_broadcast(&own));
 	SAY("signal", pthread_cond_signal(&cond) + pthread_cond_broadcast(&cond));
 	SAY("the lock is ours", pthread_mutex_unlock(&mutex));
 	SAY("condition without its lock", pthread_cond_wait(&cond, &mutex));
