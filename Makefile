@@ -9,6 +9,7 @@ RING := $(MAKE) --no-print-directory -f ring/Makefile
 # As many compilers at once as there are CPUs, but where whoever runs make has said how many.
 JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 USER := $(MAKE) --no-print-directory -f probe/user/Makefile
+PRELOADED := $(MAKE) --no-print-directory -f probe/libc/Makefile
 
 # Gates look at the tree, tests of tools at the tools; each executable file is one test.
 SYSTEM_TESTS = $(sort $(shell find tests -maxdepth 2 -type f -perm -u+x 2>/dev/null))
@@ -61,7 +62,7 @@ demo:
 PLAN = { printf '& %s\n' $(FIRST) $(EMULATED) && $(RING) -s list-tests && \
 	printf '& %s\n' $(FUZZ) $(filter-out $(ALONE) $(FIRST),$(GATES)) \
 		$(filter-out $(ALONE_TESTS) $(EMULATED) $(FUZZ),$(SYSTEM_TESTS)) && \
-	$(USER) -s list-tests | grep '^&' && printf '%s\n' $(ALONE) && $(USER) -s list-tests | grep -v '^&' && \
+	$(USER) -s list-tests | grep '^&' && $(PRELOADED) -s list-tests && printf '%s\n' $(ALONE) && $(USER) -s list-tests | grep -v '^&' && \
 	printf '%s\n' $(ALONE_TESTS); }
 
 test:
@@ -80,6 +81,7 @@ quick: build
 build:
 	+@$(RING) $(JOBS) build
 	+@$(USER) $(JOBS) build
+	+@$(PRELOADED) $(JOBS) build
 	@cargo build --release --offline --locked --quiet -p strata-cli
 
 check:
@@ -94,7 +96,7 @@ soak: build
 
 # Everything, one after the other; SAVE=1 also keeps what was printed, under the commit that it belongs to.
 bench: build
-	+@{ $(RING) -s list-benches && $(USER) -s list-benches; } | grep -v '^  ' >build/benches.list
+	+@{ $(RING) -s list-benches && $(USER) -s list-benches && $(PRELOADED) -s list-benches; } | grep -v '^  ' >build/benches.list
 	@tools/run-benches $(if $(ONCE),--once) $(if $(SAVE),--save) <build/benches.list
 
 lint:
@@ -118,6 +120,8 @@ install: build
 	@mkdir -p '$(SHARE)/pkgconfig' '$(LIB)/pkgconfig'
 	@install -m 755 build/probe/user/libstrata.so.0 '$(LIB)/libstrata.so.0'
 	@ln -sf libstrata.so.0 '$(LIB)/libstrata.so'
+	+@for object in $$($(PRELOADED) -s list-objects); do \
+		install -m 755 "build/probe/libc/$$object" "$(LIB)/$$object" || exit 2; done
 	@install -m 644 build/probe/user/libstrata.a '$(LIB)/libstrata.a'
 	@install -D -m 755 target/release/strata '$(DESTDIR)$(PREFIX)/bin/strata'
 	@mkdir -p '$(SHARE)/man/man1' && target/release/strata man '$(SHARE)/man/man1'
@@ -136,7 +140,7 @@ install: build
 	@sed -e 's|@PREFIX@|$(PREFIX)|' probe/user/lttng-ust.pc.in >'$(OPT)/lib/pkgconfig/lttng-ust.pc'
 	@mkdir -p '$(LIB)/systemd/system'
 	@sed -e 's|@PREFIX@|$(PREFIX)|' crates/strata-cli/strata-session@.service.in >'$(LIB)/systemd/system/strata-session@.service'
-	@echo 'installed to $(DESTDIR)$(PREFIX): bin/strata, lib/libstrata.*, include/strata/, man pages, completions, pkg-config files, a systemd unit'
+	@echo 'installed to $(DESTDIR)$(PREFIX): bin/strata, lib/libstrata*, include/strata/, man pages, completions, pkg-config files, a systemd unit'
 
 clean:
 	rm -rf build target

@@ -12,6 +12,7 @@ use strata_kernel::selection::{Selection, SelectionError};
 use strata_session::options::{
     Contexts, KernelOptions, Options, Version, NR_SUBBUFS, SUBBUF_BYTES,
 };
+use strata_session::preload::{self, Part};
 use strata_session::report::LossMode;
 use strata_session::{processes_of, ContextError, EventContexts, NameError, RuleError, Rules};
 
@@ -74,6 +75,20 @@ What is recorded:
   applications are, and one line says why.
   With any of them: what they name, and nothing else. --no-kernel is
   -u '*:*'.
+
+What a program does in libc (--libc):
+  malloc       each call of malloc() and its family: libc:malloc ...
+  malloc:sum   the same counted, by call site and size: libc_sum:calls
+  pthread      waits for locks and conditions: pthread:mutex_lock_begin
+  pthread-all  and each call that takes or gives back a lock
+  io           open, read, write, close, also of stdio
+  dl           dlopen, dlclose
+  functions    code compiled with -finstrument-functions
+    strata record --libc malloc,pthread -- ./server
+  Objects that lie beside strata are preloaded (LD_PRELOAD) into the
+  command and what it starts; what was there already stays. Programs
+  that are linked statically, and set-user-ID ones, preload nothing.
+  Rules, filters and contexts apply to these events as to others.
 
 Rules:
   PROVIDER:EVENT, each with '*' for any text and '?' for one character;
@@ -264,6 +279,12 @@ pub struct RecordFlags {
     /// 'uprobe:./server:handle(request:u64)' or 'usdt:libc.so.6:libc:*'; may be repeated
     #[arg(long, value_name = "PROBE")]
     probe: Vec<String>,
+
+    /// Record what the COMMAND does in libc, whoever made it: malloc, malloc:sum (counted by call site), pthread
+    /// (what is waited for), pthread-all (each call), io, dl, functions (-finstrument-functions); like
+    /// -u, nothing else
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', requires = "command", value_parser = Part::parse)]
+    pub libc: Vec<Part>,
 
     /// Record no events of the kernel; -u '*:*' is the same
     #[arg(long, conflicts_with_all = ["kernel", "probe", "all_processes", "lttng_env", "kernel_context"])]
@@ -636,7 +657,8 @@ impl RecordFlags {
     /// # Errors
     /// The rules are too long together, or flags make no sense together.
     pub fn options(&self, pids: Vec<u32>) -> anyhow::Result<Options> {
-        let rules = match self.user.as_slice() {
+        let texts = [self.user.clone(), preload::rules(&self.libc, &self.user)].concat();
+        let rules = match texts.as_slice() {
             [] => None,
             texts => Some(Rules::parse(texts)?),
         };
@@ -669,6 +691,7 @@ impl RecordFlags {
             max_memory: self.max_memory,
             pids,
             everyone: self.all,
+            libc: self.libc.clone(),
             wait_descendants: self.wait_descendants,
             command: self.command.clone(),
         })
@@ -685,7 +708,7 @@ impl RecordFlags {
     /// Who names nothing gets both layers; else what was named.
     fn kernel_options(&self) -> anyhow::Result<Option<KernelOptions>> {
         let is_named = !self.kernel.is_empty() || !self.probe.is_empty();
-        if is_named || (self.user.is_empty() && !self.no_kernel) {
+        if is_named || (self.user.is_empty() && self.libc.is_empty() && !self.no_kernel) {
             return Ok(Some(KernelOptions {
                 probes: self.probe.clone(),
                 rules: self.kernel.clone(),
@@ -702,8 +725,8 @@ impl RecordFlags {
         ];
         if let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) {
             bail!(
-                "{flag}: no event of the kernel is recorded, since --user names tracepoints of \
-                 applications. Name events with --kernel or --probe, or leave out --user"
+                "{flag}: no event of the kernel is recorded, since --user or --libc names events of \
+                 applications. Name events with --kernel or --probe, or leave it out"
             );
         }
         Ok(None)
@@ -753,6 +776,8 @@ mod tests {
             (&["-k", "read", "cmd"], false, true),
             (&["--probe", "usdt:a:b:c", "cmd"], false, true),
             (&["-u", "a:*", "-k", "read", "cmd"], true, true),
+            (&["--libc", "malloc,io", "cmd"], true, false),
+            (&["--libc", "malloc:sum", "-k", "read", "cmd"], true, true),
         ] {
             let asked = record(arguments).unwrap();
             let found = (asked.records_applications(), asked.kernel.is_some());

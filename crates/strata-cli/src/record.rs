@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use strata_session::controls;
 use strata_session::options::Options;
+use strata_session::preload;
 use strata_session::report::{Notice, Report};
 use strata_session::stop::Stop;
 
@@ -34,6 +35,9 @@ pub fn run(flags: &RecordFlags) -> Result<u8> {
     }
     if let Some(text) = named.filter(|_| !flags.quiet) {
         talk::message(&Message { weight: Weight::Talk, text });
+    }
+    if let Some(text) = preload::hint(&options.command).filter(|_| !options.libc.is_empty()) {
+        talk::message(&Message { weight: Weight::Warning, text: text.to_owned() });
     }
     let shared = !options.command.is_empty() && io::stdout().is_terminal();
     let line = (!flags.quiet && talk::is_live())

@@ -280,7 +280,7 @@ fn protection(program: &OsStr, pid: u32) -> Option<String> {
 }
 
 /// Does the file make its process run as somebody else?
-fn changes_user(path: &Path) -> bool {
+pub(crate) fn changes_user(path: &Path) -> bool {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     std::fs::metadata(path).is_ok_and(|file| {
         let mode = file.mode();

@@ -20,6 +20,9 @@ pub enum SessionError {
     /// The command could not be started.
     #[error(transparent)]
     Command(#[from] CommandError),
+    /// What the command is to be started with is not there, or not safe.
+    #[error(transparent)]
+    Preload(#[from] crate::preload::PreloadError),
     /// Applications cannot be found or told.
     #[error(transparent)]
     User(#[from] strata_user::Error),

@@ -52,6 +52,7 @@ pub mod options;
 mod pace;
 mod parts;
 pub mod plan;
+pub mod preload;
 mod privileges;
 mod record;
 pub mod report;

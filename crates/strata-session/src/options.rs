@@ -14,6 +14,8 @@ pub use strata_kernel::Contexts;
 use strata_model::LossMode;
 use strata_user::{EventContexts, Rules};
 
+use crate::preload::Part;
+
 /// What is recorded of the kernel.
 #[derive(Debug, Clone, Default)]
 pub struct KernelOptions {
@@ -147,6 +149,8 @@ pub struct Options {
     pub pids: Vec<u32>,
     /// Every process, also where there is a command.
     pub everyone: bool,
+    /// What of the command is recorded that nobody has instrumented, by objects that are preloaded.
+    pub libc: Vec<Part>,
     /// The command has not ended before all have that it and its descendants have started.
     pub wait_descendants: bool,
     /// The command to run and record with all its descendants; empty: none.
@@ -193,6 +197,7 @@ impl Default for Options {
             max_memory: None,
             pids: Vec::new(),
             everyone: false,
+            libc: Vec::new(),
             wait_descendants: false,
             command: Vec::new(),
         }

@@ -28,6 +28,7 @@ use crate::kernel::{self, KernelLayer};
 use crate::layer::{Inheritance, Layer};
 use crate::memory;
 use crate::options::Options;
+use crate::preload;
 use crate::report::{EndReason, NoKernel, NotReached, Notice, Report};
 use crate::session::Session;
 use crate::stop::Stop;
@@ -250,7 +251,9 @@ impl Setup<'_> {
             Running::adopt_descendants().map_err(|source| SessionError::System { what, source })?;
         }
         let command = &self.options.command;
-        let running = Running::start(command, environment, keep_open, &self.inherited)?;
+        let preloaded = preload::environment(&self.options.libc)?;
+        let environment: Vec<_> = environment.iter().cloned().chain(preloaded).collect();
+        let running = Running::start(command, &environment, keep_open, &self.inherited)?;
         Ok(running.with_descendants(with_descendants))
     }
 }

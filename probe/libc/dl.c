@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dl.c - dlopen() and dlclose().
+ *
+ * dlopen() looks who has called it: where a name without '/' is searched depends on the paths that the caller's object
+ * has (DT_RUNPATH, or DT_RPATH), and so does $ORIGIN. Where it may depend on that, libc's function is jumped to, so that
+ * it finds its true caller; what it says is then not recorded.
+ */
+#define STRATA_LIBC_DL
+#include "events.h"
+#include "next.h"
+
+STRATA_LIBC_NEXT_IS(dlopen)
+STRATA_LIBC_NEXT_IS(dlclose)
+
+#define IS_JUMP ((void *)-1l)
+
+/* Of the objects, with the lock of the loader. */
+struct search {
+	const void *caller;
+	int nr_seen;
+	int is_known;
+	int depends;
+};
+
+static int look_at(struct dl_phdr_info *info, size_t size, void *given)
+{
+	struct search *search = given;
+	const ElfW(Dyn) *entry = NULL;
+	int is_caller = 0, is_program = !search->nr_seen++, i;
+
+	(void)size;
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uintptr_t begin = info->dlpi_addr + segment->p_vaddr;
+
+		if (segment->p_type == PT_DYNAMIC)
+			entry = (const void *)begin;
+		if (segment->p_type == PT_LOAD &&
+		    (uintptr_t)search->caller - begin < segment->p_memsz)
+			is_caller = 1;
+	}
+	search->is_known |= is_caller;
+	/* DT_RPATH of the program counts for all; of others, for what they load, and what that loads. */
+	for (; entry && entry->d_tag != DT_NULL; entry++) {
+		if ((entry->d_tag == DT_RUNPATH && is_caller) ||
+		    (entry->d_tag == DT_RPATH && !is_program))
+			search->depends = 1;
+	}
+	return 0;
+}
+
+/* Is @path found by whose code @caller is? What is not known counts as yes. */
+static int depends_on_caller(const char *path, const void *caller)
+{
+	struct search search = { .caller = caller };
+
+	if (!path || !*path)
+		return 0;
+	if (strchr(path, '$'))
+		return 1;
+	if (strchr(path, '/'))
+		return 0;
+	dl_iterate_phdr(look_at, &search);
+	return search.depends || !search.is_known;
+}
+
+/* Returns what dlopen() is to return; IS_JUMP: it is to be asked with the stack as it was. */
+STRATA_LIBC_COLD static void *open_recorded(const char *path, int flags, const void *caller)
+{
+	struct link_map *map = NULL;
+	void *handle;
+	int saved;
+
+	STRATA_TRACE_EVENT(dl, open_begin, path, flags, caller);
+	if (depends_on_caller(path, caller))
+		return IS_JUMP;
+	handle = STRATA_LIBC_NEXT(dlopen)(path, flags);
+	saved = errno;
+	if (!handle || dlinfo(handle, RTLD_DI_LINKMAP, &map))
+		map = NULL;
+	STRATA_TRACE_EVENT(dl, open_end, handle, map ? (const void *)map->l_addr : NULL,
+			   map ? map->l_name : NULL);
+	errno = saved;
+	return handle;
+}
+
+STRATA_LIBC_EXPORT void *dlopen(const char *path, int flags)
+{
+	if (__builtin_expect(STRATA_ENABLED(dl, open_begin) | STRATA_ENABLED(dl, open_end), 0)) {
+		void *handle = open_recorded(path, flags, STRATA_LIBC_CALLER);
+
+		if (handle != IS_JUMP)
+			return handle;
+	}
+	return STRATA_LIBC_NEXT(dlopen)(path, flags);
+}
+
+/* The map stays until the object does not: it is read before. */
+STRATA_LIBC_COLD static int close_recorded(void *handle, const void *caller)
+{
+	struct link_map *map = NULL;
+	int result, saved;
+
+	if (!handle || dlinfo(handle, RTLD_DI_LINKMAP, &map))
+		map = NULL;
+	STRATA_TRACE_EVENT(dl, close_begin, handle, map ? (const void *)map->l_addr : NULL,
+			   map ? map->l_name : NULL, caller);
+	result = STRATA_LIBC_NEXT(dlclose)(handle);
+	saved = errno;
+	STRATA_TRACE_EVENT(dl, close_end, handle, result);
+	errno = saved;
+	return result;
+}
+
+STRATA_LIBC_EXPORT int dlclose(void *handle)
+{
+	if (__builtin_expect(STRATA_ENABLED(dl, close_begin) | STRATA_ENABLED(dl, close_end), 0))
+		return close_recorded(handle, STRATA_LIBC_CALLER);
+	return STRATA_LIBC_NEXT(dlclose)(handle);
+}

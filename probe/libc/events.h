@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * events.h - what the objects that `strata record --libc` preloads record: names and fields, which the reports rely on.
+ *
+ *   libc      calls of malloc()'s family; a free is recorded before it is done, an allocation behind it, so that an
+ *             address is never given away twice in the order of time. realloc() is two events, for the same reason:
+ *             from realloc_begin on .in_ptr is nobody's; it is again if realloc_end has no .ptr and a .size
+ *   libc_sum  the same counted, by call site and class of sizes: each record says what came since the last one
+ *   pthread   what was waited for: a lock that another thread had, a condition
+ *   pthread_all  each call, with its result
+ *   io        begin and end of calls that move bytes; .result as the function's, .error is errno where that failed
+ *   dl        objects that are loaded and given back
+ *   functions code compiled with -finstrument-functions
+ *
+ * .caller is where the call returns to. Names of fields are those of LTTng's wrappers, where they have them.
+ */
+#ifndef STRATA_LIBC_EVENTS_H
+#define STRATA_LIBC_EVENTS_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include <strata/tracepoint.h>
+
+#ifdef STRATA_LIBC_MALLOC
+STRATA_CLASS(libc_malloc, (size_t size, const void *ptr, const void *caller),
+	     strata_int(size, size), strata_pointer(ptr, ptr), strata_pointer(caller, caller));
+STRATA_CLASS(libc_calloc, (size_t nmemb, size_t size, const void *ptr, const void *caller),
+	     strata_int(nmemb, nmemb), strata_int(size, size), strata_pointer(ptr, ptr),
+	     strata_pointer(caller, caller));
+STRATA_CLASS(libc_memalign, (size_t alignment, size_t size, const void *ptr, const void *caller),
+	     strata_int(alignment, alignment), strata_int(size, size), strata_pointer(ptr, ptr),
+	     strata_pointer(caller, caller));
+STRATA_CLASS(libc_posix_memalign,
+	     (size_t alignment, size_t size, const void *ptr, int result, const void *caller),
+	     strata_int(alignment, alignment), strata_int(size, size), strata_pointer(ptr, ptr),
+	     strata_int(result, result), strata_pointer(caller, caller));
+STRATA_CLASS(libc_realloc_begin, (const void *in_ptr, size_t size, const void *caller),
+	     strata_pointer(in_ptr, in_ptr), strata_int(size, size),
+	     strata_pointer(caller, caller));
+STRATA_CLASS(libc_realloc_end,
+	     (const void *in_ptr, size_t size, const void *ptr, const void *caller),
+	     strata_pointer(in_ptr, in_ptr), strata_int(size, size), strata_pointer(ptr, ptr),
+	     strata_pointer(caller, caller));
+STRATA_CLASS(libc_free, (const void *ptr, const void *caller), strata_pointer(ptr, ptr),
+	     strata_pointer(caller, caller));
+
+STRATA_EVENT(libc, malloc, INFO, libc_malloc);
+STRATA_EVENT(libc, calloc, INFO, libc_calloc);
+STRATA_EVENT(libc, realloc_begin, INFO, libc_realloc_begin); /* reallocarray() too */
+STRATA_EVENT(libc, realloc_end, INFO, libc_realloc_end);
+STRATA_EVENT(libc, memalign, INFO, libc_memalign);
+STRATA_EVENT(libc, aligned_alloc, INFO, libc_memalign);
+STRATA_EVENT(libc, valloc, INFO, libc_malloc);
+STRATA_EVENT(libc, pvalloc, INFO, libc_malloc);
+STRATA_EVENT(libc, posix_memalign, INFO, libc_posix_memalign);
+STRATA_EVENT(libc, free, INFO, libc_free);
+
+/* Calls of .function from .caller for .size_min to .size_max bytes (of free: 0), since this thread's last record of them. */
+STRATA_ENUM(libc_function, strata_label(malloc, 0), strata_label(calloc, 1),
+	    strata_label(realloc, 2), strata_label(memalign, 3), strata_label(free, 4));
+STRATA_CLASS(libc_sum,
+	     (const void *caller, unsigned char function, size_t size_min, size_t size_max,
+	      unsigned long count, unsigned long bytes, unsigned long failed),
+	     strata_pointer(caller, caller), strata_enum(function, libc_function, function),
+	     strata_int(size_min, size_min), strata_int(size_max, size_max),
+	     strata_int(count, count), strata_int(bytes, bytes), strata_int(failed, failed));
+STRATA_EVENT(libc_sum, calls, INFO, libc_sum);
+#endif
+
+#ifdef STRATA_LIBC_PTHREAD
+/* .owner: the id of the thread that has the lock, as libc notes it; 0: not known. */
+STRATA_CLASS(pthread_lock_begin, (const void *lock, int owner, const void *caller),
+	     strata_pointer(lock, lock), strata_int(owner, owner), strata_pointer(caller, caller));
+STRATA_CLASS(pthread_lock_end, (const void *lock, int result), strata_pointer(lock, lock),
+	     strata_int(result, result));
+STRATA_CLASS(pthread_cond_begin, (const void *cond, const void *lock, const void *caller),
+	     strata_pointer(cond, cond), strata_pointer(lock, lock),
+	     strata_pointer(caller, caller));
+STRATA_CLASS(pthread_cond_end, (const void *cond, const void *lock, int result),
+	     strata_pointer(cond, cond), strata_pointer(lock, lock), strata_int(result, result));
+STRATA_CLASS(pthread_call, (const void *lock, int result, const void *caller),
+	     strata_pointer(lock, lock), strata_int(result, result),
+	     strata_pointer(caller, caller));
+
+/* Of locks: only where there is something to wait for. */
+STRATA_EVENT(pthread, mutex_lock_begin, INFO, pthread_lock_begin);
+STRATA_EVENT(pthread, mutex_lock_end, INFO, pthread_lock_end);
+STRATA_EVENT(pthread, rwlock_rdlock_begin, INFO, pthread_lock_begin);
+STRATA_EVENT(pthread, rwlock_rdlock_end, INFO, pthread_lock_end);
+STRATA_EVENT(pthread, rwlock_wrlock_begin, INFO, pthread_lock_begin);
+STRATA_EVENT(pthread, rwlock_wrlock_end, INFO, pthread_lock_end);
+STRATA_EVENT(pthread, cond_wait_begin, INFO, pthread_cond_begin);
+STRATA_EVENT(pthread, cond_wait_end, INFO, pthread_cond_end);
+
+/* Each call: a lock when it was got, an unlock before it is done. */
+STRATA_EVENT(pthread_all, mutex_lock, INFO, pthread_call);
+STRATA_EVENT(pthread_all, mutex_trylock, INFO, pthread_call);
+STRATA_EVENT(pthread_all, mutex_unlock, INFO, pthread_call);
+STRATA_EVENT(pthread_all, rwlock_rdlock, INFO, pthread_call);
+STRATA_EVENT(pthread_all, rwlock_wrlock, INFO, pthread_call);
+STRATA_EVENT(pthread_all, rwlock_tryrdlock, INFO, pthread_call);
+STRATA_EVENT(pthread_all, rwlock_trywrlock, INFO, pthread_call);
+STRATA_EVENT(pthread_all, rwlock_unlock, INFO, pthread_call);
+STRATA_EVENT(pthread_all, cond_signal, INFO, pthread_call);
+STRATA_EVENT(pthread_all, cond_broadcast, INFO, pthread_call);
+#endif
+
+#ifdef STRATA_LIBC_IO
+/* Paths are said at the end: before the kernel has read one, nobody knows that it can be read. */
+STRATA_CLASS(io_open, (int flags, const void *caller), strata_hex(flags, flags),
+	     strata_pointer(caller, caller));
+STRATA_CLASS(io_open_end, (const char *path, int result, int error), strata_string(path, path),
+	     strata_int(result, result), strata_int(error, error));
+STRATA_CLASS(io_fd, (int fd, const void *caller), strata_int(fd, fd),
+	     strata_pointer(caller, caller));
+STRATA_CLASS(io_bytes, (int fd, size_t size, const void *caller), strata_int(fd, fd),
+	     strata_int(size, size), strata_pointer(caller, caller));
+STRATA_CLASS(io_end, (ssize_t result, int error), strata_int(result, result),
+	     strata_int(error, error));
+STRATA_CLASS(io_fopen, (const void *caller), strata_pointer(caller, caller));
+STRATA_CLASS(io_fopen_end,
+	     (const char *path, const char *mode, const void *file, int fd, int error),
+	     strata_string(path, path), strata_text(mode, mode, 7), strata_pointer(file, file),
+	     strata_int(fd, fd), strata_int(error, error));
+STRATA_CLASS(io_file, (const void *file, const void *caller), strata_pointer(file, file),
+	     strata_pointer(caller, caller));
+STRATA_CLASS(io_file_bytes, (const void *file, size_t size, size_t nmemb, const void *caller),
+	     strata_pointer(file, file), strata_int(size, size), strata_int(nmemb, nmemb),
+	     strata_pointer(caller, caller));
+
+/* open() and its variants, also creat(); read, write: pread() and pwrite(), too. */
+STRATA_EVENT(io, open_begin, INFO, io_open);
+STRATA_EVENT(io, open_end, INFO, io_open_end); /* .result: the descriptor */
+STRATA_EVENT(io, read_begin, INFO, io_bytes);
+STRATA_EVENT(io, read_end, INFO, io_end);
+STRATA_EVENT(io, write_begin, INFO, io_bytes);
+STRATA_EVENT(io, write_end, INFO, io_end);
+STRATA_EVENT(io, close_begin, INFO, io_fd);
+STRATA_EVENT(io, close_end, INFO, io_end);
+STRATA_EVENT(io, fopen_begin, INFO, io_fopen);
+STRATA_EVENT(io, fopen_end, INFO, io_fopen_end);
+STRATA_EVENT(io, fread_begin, INFO, io_file_bytes);
+STRATA_EVENT(io, fread_end, INFO, io_end); /* .result: elements */
+STRATA_EVENT(io, fwrite_begin, INFO, io_file_bytes);
+STRATA_EVENT(io, fwrite_end, INFO, io_end);
+STRATA_EVENT(io, fclose_begin, INFO, io_file);
+STRATA_EVENT(io, fclose_end, INFO, io_end);
+#endif
+
+#ifdef STRATA_LIBC_DL
+STRATA_CLASS(dl_open_begin, (const char *path, int flags, const void *caller),
+	     strata_string(path, path), strata_hex(flags, flags), strata_pointer(caller, caller));
+STRATA_CLASS(dl_open_end, (const void *handle, const void *base, const char *path),
+	     strata_pointer(handle, handle), strata_pointer(base, base), strata_string(path, path));
+STRATA_CLASS(dl_close_begin,
+	     (const void *handle, const void *base, const char *path, const void *caller),
+	     strata_pointer(handle, handle), strata_pointer(base, base), strata_string(path, path),
+	     strata_pointer(caller, caller));
+STRATA_CLASS(dl_close_end, (const void *handle, int result), strata_pointer(handle, handle),
+	     strata_int(result, result));
+
+STRATA_EVENT(dl, open_begin, INFO, dl_open_begin);
+STRATA_EVENT(dl, open_end, INFO,
+	     dl_open_end); /* .path: of the object's file; .handle 0: it failed */
+STRATA_EVENT(dl, close_begin, INFO, dl_close_begin);
+STRATA_EVENT(dl, close_end, INFO, dl_close_end);
+#endif
+
+#ifdef STRATA_LIBC_FUNCTIONS
+STRATA_CLASS(functions_call, (const void *function, const void *caller),
+	     strata_pointer(function, function), strata_pointer(caller, caller));
+STRATA_EVENT(functions, entry, DEBUG_FUNCTION, functions_call);
+STRATA_EVENT(functions, exit, DEBUG_FUNCTION, functions_call);
+#endif
+
+#endif /* STRATA_LIBC_EVENTS_H */

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* functions.c - what code compiled with -finstrument-functions calls where a function begins and ends. */
+#define STRATA_LIBC_FUNCTIONS
+#include "events.h"
+#include "next.h"
+
+STRATA_LIBC_EXPORT void __cyg_profile_func_enter(void *function, void *caller);
+STRATA_LIBC_EXPORT void __cyg_profile_func_exit(void *function, void *caller);
+
+void __cyg_profile_func_enter(void *function, void *caller)
+{
+	STRATA_TRACE_EVENT(functions, entry, function, caller);
+}
+
+void __cyg_profile_func_exit(void *function, void *caller)
+{
+	STRATA_TRACE_EVENT(functions, exit, function, caller);
+}

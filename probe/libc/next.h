@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * next.h - what the preloaded objects share: the function behind one of theirs, and who has called it.
+ *
+ * Nothing here may end or change the program: what is not there is not called, errno stays.
+ */
+#ifndef STRATA_LIBC_NEXT_H
+#define STRATA_LIBC_NEXT_H
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdint.h>
+#include <string.h>
+
+#define STRATA_LIBC_EXPORT    __attribute__((visibility("default")))
+#define STRATA_LIBC_COLD      __attribute__((noinline, cold))
+#define STRATA_LIBC_CALLER    __builtin_return_address(0)
+#define STRATA_LIBC_LIKELY(x) __builtin_expect(!!(x), 1)
+
+/* The addresses of libstrata, whose own calls are nobody's events; 0: before they are known, all calls are its own. */
+static uintptr_t strata_libc_own_begin, strata_libc_own_end;
+
+static int strata_libc_look_at(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	static const char name[] = "/libstrata.so.0";
+	size_t bytes = strlen(info->dlpi_name), i;
+
+	(void)size;
+	(void)unused;
+	if (bytes < sizeof(name) - 1 || strcmp(info->dlpi_name + bytes - (sizeof(name) - 1), name))
+		return 0;
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+
+		if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X)) {
+			strata_libc_own_begin = info->dlpi_addr + segment->p_vaddr;
+			strata_libc_own_end = strata_libc_own_begin + segment->p_memsz;
+		}
+	}
+	return 1;
+}
+
+__attribute__((unused)) static void strata_libc_find_own(void)
+{
+	strata_libc_own_begin = strata_libc_own_end = 1;
+	dl_iterate_phdr(strata_libc_look_at, NULL);
+}
+
+__attribute__((unused)) static inline int strata_libc_is_own(const void *caller)
+{
+	return !strata_libc_own_end || (uintptr_t)caller - strata_libc_own_begin <
+					       strata_libc_own_end - strata_libc_own_begin;
+}
+
+/*
+ * The function of this name behind ours, which may be that of another preloaded object. Of one that has changed its
+ * arguments since, @version is the newest.
+ */
+__attribute__((unused)) static void *strata_libc_find(const char *name, const char *version)
+{
+	int saved = errno;
+	void *found = version ? dlvsym(RTLD_NEXT, name, version) : NULL;
+
+	if (!found)
+		found = dlsym(RTLD_NEXT, name);
+	/* What the program has not asked for is not its error. */
+	if (!found || version)
+		dlerror();
+	errno = saved;
+	return found;
+}
+
+/* STRATA_LIBC_NEXT(name) - as a function, NULL if there is none. Threads that look at once find the same. */
+#define STRATA_LIBC_NEXT_OF(name, version)                                                       \
+	static __typeof__(name) *strata_next_##name(void)                                        \
+	{                                                                                        \
+		static __typeof__(name) *next;                                                   \
+		__typeof__(name) *found = __atomic_load_n(&next, __ATOMIC_RELAXED);              \
+                                                                                                 \
+		if (__builtin_expect(!found, 0)) {                                               \
+			found = (__typeof__(name) *)(uintptr_t)strata_libc_find(#name, version); \
+			__atomic_store_n(&next, found, __ATOMIC_RELAXED);                        \
+		}                                                                                \
+		return found;                                                                    \
+	}
+#define STRATA_LIBC_NEXT_IS(name) STRATA_LIBC_NEXT_OF(name, NULL)
+#define STRATA_LIBC_NEXT(name)	  (*strata_next_##name())
+
+#endif /* STRATA_LIBC_NEXT_H */
