@@ -255,7 +255,31 @@ def selectors():
             for length in (len(payload), 20)] + [b"\0\0" + made(kinds[0], text)[:60]]
 
 
-SEEDS = {"control": controls, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
+def guests():
+    """What a recorder says from its hello to its end, with metadata as they are written; in pieces of two sizes."""
+    def frame(kind, payload):
+        return b"StRl" + struct.pack("<HHI", kind, 0, len(payload)) + payload
+
+    def header(begin, end, sequence, size):
+        bits = (84 + size) * 8
+        return struct.pack("<I16sIQQQQQQQI", 0xc1fc1fc1, b"0123456789abcdef", 0, 0, begin, end, bits, bits, sequence, 0, 0)
+
+    text = read("crates/strata-ctf/tests/golden/process.tsdl")
+    hello = frame(1, struct.pack("<IB16s16s", 1, 1, b"a" * 16, b"b" * 16) + b"box")
+    trace_of = frame(2, struct.pack("<IBI", 1, 0, 0)) + frame(2, struct.pack("<IBI", 2, 1, 42) + b"app")
+    told = frame(3, struct.pack("<IQ", 1, 0) + text)
+    packets_of = b"".join(frame(4, struct.pack("<I", 1) + header(at, at + 9, at, 8) + bytes(8)) for at in (10, 20))
+    stream = frame(5, struct.pack("<IB", 1, 11) + b"statedump_0" + header(1, 2, 0, 0))
+    clocks = b"".join(frame(10, struct.pack("<QQQ", at, 500_000_000 + at * 1_000_000, 500_000_500 + at * 1_000_000)) for at in range(4))
+    jump = frame(10, struct.pack("<QQQ", 9, 100_000_000, 100_000_000))
+    ends = frame(6, struct.pack("<IIQ", 1, 0, 99)) + frame(7, struct.pack("<IBQQQ", 1, 2, 0, 0, 0)) + frame(
+        8, struct.pack("<IQQQ", 1, 2, 3, 4)) + frame(9, struct.pack("<I", 2)) + frame(11, b"")
+    host = frame(101, struct.pack("<I16s", 1, b"a" * 16)) + frame(102, struct.pack("<Q", 1)) + frame(103, b"") + frame(104, b"")
+    return [bytes([step]) + said for step in (3, 255) for said in (
+        hello + trace_of + packets_of + stream + clocks + ends, clocks + jump + clocks, told, host, b"rest" + hello)]
+
+
+SEEDS = {"control": controls, "guest": guests, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
          "application": applications, "elf": elves, "ring": rings, "view": views, "perfetto": exports}
 
 

@@ -16,13 +16,14 @@ set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 export LC_ALL=C
 cache=${STRATA_VM_CACHE:-$PWD/build/vm}
-# A disk, for what the guest brings out. Some kernels have them built in.
-modules=(virtio virtio_ring virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci virtio_blk)
+# A disk, for what the guest brings out, and a port to the host. Some kernels have them built in.
+modules=(virtio virtio_ring virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci virtio_blk virtio_console)
 
 check=false
 [[ ${1-} != --check ]] || { check=true && shift; }
 which=${1:-kernel}
-if [[ -e $cache/$which/vmlinuz ]]; then
+# One that was fetched when other modules were wanted is fetched anew.
+if [[ -e $cache/$which/vmlinuz && $(cat "$cache/$which/wanted" 2>/dev/null) == "${modules[*]}" ]]; then
 	echo "$cache/$which"
 	exit 0
 fi
@@ -113,6 +114,9 @@ for module in "${modules[@]}"; do
 	found=$(find "$folder/all" -name "$module.ko" -print -quit)
 	[[ -z $found ]] || cp "$found" "$folder/kernel/modules" || exit 1
 done
+echo "${modules[*]}" >"$folder/kernel/wanted"
+[[ ! -e $cache/$which/vmlinuz || $(cat "$cache/$which/wanted" 2>/dev/null) == "${modules[*]}" ]] ||
+	mv -T "$cache/$which" "$folder/before"
 # Another that fetches at the same time has the same one.
 mv -T "$folder/kernel" "$cache/$which" 2>/dev/null || [[ -e $cache/$which/vmlinuz ]] || exit 1
 echo "$cache/$which"

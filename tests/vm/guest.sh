@@ -4,6 +4,7 @@
 # The machine is emulated (QEMU's TCG): nothing of the host's rights or devices is needed. What is done in it
 # is in init.sh, by the name of the test.
 release=$(cat "$kernel/release")
+STARTED=()
 
 # Seconds until QEMU is ended. On a busy machine it needs twice as long as on a quiet one.
 readonly LIMIT=${STRATA_VM_LIMIT:-400}
@@ -30,7 +31,8 @@ compile() {
 			-c ring/check/bpf/stress.bpf.c -o "$parts/$mode.o" || return 1
 	done
 	gcc "${plain[@]}" "${include[@]}" ring/check/bpf/stress.c -o "$parts/stress" -lbpf -pthread || return 1
-	gcc "${plain[@]}" tests/vm/work.c -o "$parts/work" && gcc "${plain[@]}" tests/vm/tsc.c -o "$parts/tsc"
+	gcc "${plain[@]}" tests/vm/work.c -o "$parts/work" && gcc "${plain[@]}" tests/vm/tsc.c -o "$parts/tsc" &&
+		gcc "${plain[@]}" tests/vm/ports.c -o "$parts/ports"
 }
 
 # make_guest: everything for it, as $scratch/initrd: not packed, which the emulated kernel would take seconds to undo.
@@ -45,6 +47,7 @@ make_guest() {
 	for_guest "$(command -v busybox)" bin/busybox
 	for_guest "$parts/stress" stress/stress
 	for_guest "$parts/work" bin/work
+	for_guest "$parts/ports" bin/ports
 	for_guest "$built/million-static" bin/million
 	for_guest "$strata" bin/strata
 	echo work >"$guest/etc/workload"
@@ -61,13 +64,14 @@ make_guest() {
 # else two CPUs fall back to a slow clock. loglevel: where a CPU stands still is said.
 # tsc_early_khz: the guest's counter is the host's. Left to measure it by emulated timers, on a busy host a guest
 # finds it much too slow, its clock runs ahead, and it takes its CPUs for locked up.
+# FLAG...: of QEMU, besides. STARTED: what starts it.
 machine() {
 	truncate -s 0 "$scratch/disk" && truncate -s 256M "$scratch/disk"
-	timeout -k 5 "$LIMIT" qemu-system-x86_64 -nodefaults -display none -no-reboot -M q35 -m 768 -smp 2 \
+	"${STARTED[@]}" timeout -k 5 "$LIMIT" qemu-system-x86_64 -nodefaults -display none -no-reboot -M q35 -m 768 -smp 2 \
 		-accel tcg,thread=single -cpu max,-cx16 -kernel "$kernel/vmlinuz" -initrd "$scratch/initrd" \
 		-drive "file=$scratch/disk,format=raw,if=virtio" -serial stdio \
 		-append "console=ttyS0 panic=-1 loglevel=5 no_timer_check tsc=reliable tsc_early_khz=$("$parts/tsc")" \
-		</dev/null >"$scratch/console" 2>&1
+		"$@" </dev/null >"$scratch/console" 2>&1
 	status=$?
 }
 console() { tail -n 60 "$scratch/console" | tr -d '\r' | cut -c 1-300; }
@@ -75,11 +79,11 @@ console() { tail -n 60 "$scratch/console" | tr -d '\r' | cut -c 1-300; }
 # run_guest: what it wrote is in $out.
 run_guest() {
 	local begin_s=$SECONDS
-	machine
+	machine "$@"
 	# An emulated CPU that the host does not run for 20 s looks locked up to the guest; once more, then.
 	if ((status == 124 || status == 137)) || grep -q 'soft lockup' "$scratch/console"; then
 		echo "the first machine did not end in $LIMIT s, or one of its CPUs stood still: $(tail -n 3 "$scratch/console" | tr -d '\r' | cut -c 1-200)"
-		machine
+		machine "$@"
 	fi
 	((status != 124 && status != 137)) || fail "the guest has not ended after $LIMIT s: $(console)"
 	((status == 0)) || fail "QEMU: exit status $status: $(console)"

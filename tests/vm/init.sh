@@ -41,7 +41,25 @@ recording() {
 # is TEST: which one it is.
 is() { [ "$(cat /etc/test)" = "$1" ]; }
 
+# bring_out: all of it to the disk, and the end.
+bring_out() {
+	echo "guest: bringing it out"
+	tar cf /dev/vda -C / out
+	sync
+	poweroff -f
+}
+
 uname -r >/out/release
+# ---- handed over to the host's recorder ----
+if is guests; then
+	mount -t sysfs nodev /sys
+	mount -t tracefs nodev /sys/kernel/tracing
+	for port in /sys/class/virtio-ports/*; do
+		[ "$(cat "$port/name")" = strata ] && device=/dev/${port##*/}
+	done
+	run relay strata record -k getppid,sched_switch --flush 200ms --relay "$device" -- /bin/ports 200
+	bring_out
+fi
 # Not what the manual's way would be: doctor is to say what there is to do.
 is kernel && run doctor_bare strata doctor
 mount -t sysfs nodev /sys
@@ -128,7 +146,4 @@ if is kernel; then
 	echo $? >/out/cpus.status
 	restricted
 fi
-echo "guest: bringing it out"
-tar cf /dev/vda -C / out
-sync
-poweroff -f
+bring_out

@@ -10,7 +10,8 @@ use strata_analyze::length::parse_duration;
 use strata_filter::Filter;
 use strata_kernel::selection::{Selection, SelectionError};
 use strata_session::options::{
-    Contexts, KernelOptions, Options, Version, NR_SUBBUFS, SUBBUF_BYTES,
+    Contexts, GuestOptions, KernelOptions, Options, Place, PlaceProblem, Version, GUEST_BYTES_MAX,
+    NR_SUBBUFS, SUBBUF_BYTES,
 };
 use strata_session::preload::{self, Part};
 use strata_session::report::LossMode;
@@ -359,6 +360,18 @@ pub struct RecordFlags {
     #[command(flatten)]
     rotate: RotateFlags,
 
+    /// Record a virtual machine, too, whose own recorder (--relay) is at CHANNEL: the unix socket that QEMU has made of a
+    /// virtio-serial port, or tcp:HOST:PORT; its traces are in the folder NAME. qmp=PATH: QEMU's control socket, which
+    /// says which thread runs which virtual CPU; max-size=SIZE: what the traces may take [default: 4G]; may be repeated
+    #[arg(long, value_name = "NAME=CHANNEL[,qmp=PATH][,max-size=SIZE]", value_parser = parse_guest)]
+    guest: Vec<GuestOptions>,
+
+    /// Let the host's recorder (--guest) write the trace, of the virtual machine that this is: CHANNEL is a device such as
+    /// /dev/virtio-ports/NAME, a unix socket, or tcp:HOST:PORT. Recording begins when the host's recorder is there, and
+    /// ends when that one ends
+    #[arg(long, value_name = "CHANNEL", value_parser = parse_place, conflicts_with_all = ["output", "guest"])]
+    relay: Option<Place>,
+
     /// Let the buffers of all programs and the kernel take no more memory than this together, such as 2G: a
     /// program whose buffers do not fit is not recorded, and named at the end
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -578,6 +591,31 @@ enum ModeFlag {
     Overwrite,
 }
 
+/// `--relay`.
+fn parse_place(text: &str) -> Result<Place, PlaceProblem> {
+    Place::parse(text)
+}
+
+/// `--guest`. What is behind a comma has a name, so that a path may have commas.
+fn parse_guest(text: &str) -> Result<GuestOptions, String> {
+    let (name, rest) = text
+        .split_once('=')
+        .ok_or_else(|| format!("'{text}' names no channel; write NAME=CHANNEL"))?;
+    let (mut channel, mut qmp, mut max_bytes) = (rest, None, GUEST_BYTES_MAX);
+    while let Some((before, last)) = channel.rsplit_once(',') {
+        match last.split_once('=') {
+            Some(("qmp", path)) if !path.is_empty() => qmp = Some(PathBuf::from(path)),
+            Some(("max-size", size)) => {
+                max_bytes = parse_size(size).map_err(|error| error.to_string())?;
+            }
+            _ => break,
+        }
+        channel = before;
+    }
+    let channel = Place::parse(channel).map_err(|problem| problem.to_string())?;
+    Ok(GuestOptions { name: name.to_owned(), channel, qmp, max_bytes })
+}
+
 /// Refuse a rule that is not well formed where it stands.
 fn parse_rules(text: &str) -> Result<String, RuleError> {
     Rules::parse(&[text]).map(|_| text.to_owned())
@@ -667,6 +705,8 @@ impl RecordFlags {
             filter: self.filter.clone(),
             kernel: self.kernel_options()?,
             output: self.output.clone(),
+            relay: self.relay.clone(),
+            guests: self.guest.clone(),
             version: match self.ctf {
                 CtfFlag::One => Version::One,
                 CtfFlag::Two => Version::Two,

@@ -16,7 +16,7 @@ use std::time::Duration;
 use strata_session::listing::Listing;
 use strata_session::report::{
     nr_in_trace, nr_processes, Asked, CommandEnd, Counts, EndReason, LayerReport, NotReached,
-    Notice, ProcessReport, Progress, Report, KERNEL, USER,
+    Notice, ProcessReport, Progress, Report, GUEST, KERNEL, USER,
 };
 
 use crate::units::{clean, count, counted, flag_size, rate, shell_word, size, time};
@@ -90,6 +90,10 @@ pub fn notice(notice: &Notice) -> Option<String> {
                 size(max)
             ))
         )),
+        Notice::WaitingForHost { channel } => Some(format!(
+            "waiting for the host's recorder, by {}; on the host: strata record --guest NAME=CHANNEL. Ctrl-C stops",
+            shell_word(channel)
+        )),
         Notice::WaitingForDescendants => Some(
             "the command has ended; recording goes on until all that it has started has ended, too. \
              Ctrl-C stops"
@@ -108,9 +112,17 @@ pub fn notice(notice: &Notice) -> Option<String> {
         }
         Notice::LayerFailed { layer, why } => Some(format!(
             "{} no longer recorded: {} {}",
-            if *layer == KERNEL { "the kernel is" } else { "programs are" },
+            match *layer {
+                KERNEL => "the kernel is",
+                GUEST => "a guest is",
+                _ => "programs are",
+            },
             sentence(why),
-            if *layer == KERNEL { "Programs still are" } else { "The kernel still is" },
+            match *layer {
+                KERNEL => "Programs still are",
+                GUEST => "All else still is",
+                _ => "The kernel still is",
+            },
         )),
         Notice::Failed { why, command } => Some(format!(
             "recording stopped: {} Waiting for the command (process {command}) to end",
@@ -293,6 +305,14 @@ fn headline(report: &Report) -> Message {
             shell_word(&output.display().to_string()),
             sizes(&counts),
         )),
+        None if report.relay.is_some() => talk(format!(
+            "{} of {} in {} to the host's recorder, by {} ({})",
+            counted(counts.records, "event record"),
+            recorded(report),
+            time(report.elapsed),
+            shell_word(report.relay.as_deref().unwrap_or_default()),
+            sizes(&counts),
+        )),
         None if counts.records > 0 && report.snapshots.is_none() => talk(format!(
             "{} in {}, and the trace is gone",
             counted(counts.records, "event record"),
@@ -375,7 +395,10 @@ fn add_rows(rows: &mut Vec<Vec<String>>, layer: &LayerReport, overwrote: bool) {
     processes.sort_by_key(|process| (std::cmp::Reverse(process.counts.records), process.pid));
     let row = |name: String, counts: &Counts| {
         let mut row = vec![
-            layer.layer.to_owned(),
+            match layer.layer {
+                GUEST => layer.channel.clone(),
+                other => other.to_owned(),
+            },
             name,
             count(counts.records),
             size(counts.bytes),
@@ -450,6 +473,7 @@ fn failure(report: &Report) -> Option<Message> {
     let stopped = match report.failed_layer {
         None => "recording stopped",
         Some(KERNEL) => "recording of the kernel stopped before that of programs",
+        Some(GUEST) => "recording of a guest stopped before that of all else",
         Some(_) => "recording of programs stopped before that of the kernel",
     };
     let text = format!("{stopped}: {}{kept}", sentence(failure));

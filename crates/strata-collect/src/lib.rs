@@ -21,6 +21,7 @@
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
+mod channel;
 mod collector;
 mod error;
 mod files;
@@ -37,6 +38,7 @@ mod track;
 #[cfg(test)]
 mod track_tests;
 
+pub use channel::{Guest, Listener, Relay};
 pub use collector::{Collector, Identity, Producer};
 pub use error::Error;
 pub use files::{Directory, Files};

@@ -58,6 +58,16 @@ impl Machine {
         }
     }
 
+    /// What it calls itself.
+    pub(crate) fn hostname(&self) -> String {
+        String::from_utf8_lossy(&self.hostname).into_owned()
+    }
+
+    /// The clock of its traces.
+    pub(crate) fn clock(&self) -> &ClockClass {
+        &self.clock
+    }
+
     /// The same, for this recording.
     pub(crate) fn recording(self, options: &Options) -> Machine {
         let is_alone = !options.everyone;

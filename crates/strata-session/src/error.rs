@@ -84,6 +84,14 @@ pub enum SessionError {
         /// How much, and what to do.
         why: String,
     },
+    /// The host's recorder cannot be reached, or does not take this guest.
+    #[error("the host's recorder, by {channel}: {source}. On the host: strata record --guest NAME=CHANNEL; see docs/guide/guests.md")]
+    Relay {
+        /// The channel.
+        channel: String,
+        /// What the system said, or the host.
+        source: io::Error,
+    },
     /// What is recorded of a layer stays as it is.
     #[error(
         "{layer}: what is recorded cannot be changed while it is recorded. Stop the session first"

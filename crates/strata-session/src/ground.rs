@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use rustix::time::{clock_gettime, ClockId};
-use strata_collect::{Keep, Output, Sink};
+use strata_collect::{Keep, Output, Relay, Sink};
 use strata_ctf::end_mark::{EndMark, Losses};
 
 use crate::budget::Budget;
@@ -36,6 +36,7 @@ pub(crate) struct Ground {
     pub(crate) folder: Option<Arc<Mutex<Parts>>>,
     pub(crate) path: Option<PathBuf>,
     pub(crate) snapshots: RefCell<Snapshots>,
+    pub(crate) has_guests: bool,
     /// Where anything else is written.
     pub(crate) rotations: Option<RefCell<Rotations>>,
 }
@@ -61,6 +62,18 @@ impl Ground {
     /// # Errors
     /// There is no such folder, or what the system says. Nothing is left of it.
     pub(crate) fn begin(options: &Options, memory: Arc<Budget>) -> Result<Ground, SessionError> {
+        Ground::begin_with(options, memory, None)
+    }
+
+    /// The same; what is written goes to `relay`, if there is one, and there is no folder.
+    ///
+    /// # Errors
+    /// See there.
+    pub(crate) fn begin_with(
+        options: &Options,
+        memory: Arc<Budget>,
+        relay: Option<Arc<Mutex<Relay>>>,
+    ) -> Result<Ground, SessionError> {
         let system = |what| move |source| SessionError::System { what, source };
         let stamp = TimeStamp::now().map_err(system("tell the time"))?;
         let shared = Shared::within(memory).map_err(system("make an eventfd"))?;
@@ -70,6 +83,7 @@ impl Ground {
         let mut before = None;
         let folder = match (&options.output, options.hold) {
             (_, true) => None,
+            _ if relay.is_some() => None,
             (Some(path), _) if options.goes_on => {
                 let (folder, parts) = TraceFolder::go_on(path)?;
                 before = Some(parts);
@@ -93,9 +107,10 @@ impl Ground {
             shared,
             machine: Machine::new(options.mode, options.version).recording(options),
             created: stamp.iso,
-            output: match &folder {
-                Some(folder) => Arc::clone(folder) as Arc<_>,
-                None => Arc::new(Mutex::new(NoOutput)),
+            output: match (&folder, relay) {
+                (Some(folder), _) => Arc::clone(folder) as Arc<_>,
+                (None, Some(relay)) => relay,
+                (None, None) => Arc::new(Mutex::new(NoOutput)),
             },
             keep: match options.hold {
                 true => Keep::Hold,
@@ -104,7 +119,8 @@ impl Ground {
             slots: None,
             kept: None,
         });
-        Ok(Ground { context, folder, path, snapshots: RefCell::default(), rotations })
+        let (snapshots, has_guests) = (RefCell::default(), !options.guests.is_empty());
+        Ok(Ground { context, folder, path, snapshots, has_guests, rotations })
     }
 
     /// Nothing was recorded, and nothing will be.
@@ -130,6 +146,12 @@ impl Ground {
     /// The trace is to be cut. Nothing is waited for here.
     pub(crate) fn rotate(&self, reply: Sender<Result<Rotated, String>>) {
         match &self.rotations {
+            Some(_) if self.has_guests => {
+                // Who asked may have gone.
+                let _ = reply.send(Err(
+                    "a guest is recorded, whose traces are written in one piece".to_owned(),
+                ));
+            }
             Some(rotations) => rotations.borrow_mut().ask(reply),
             None => {
                 let why = "nothing is written of it but snapshots, each a trace by itself: strata snapshot";
@@ -240,6 +262,7 @@ impl Ground {
             parts: self.parts(),
             snapshots: options.hold.then(|| self.saved()),
             output: self.path.clone().filter(is_there),
+            relay: options.relay.as_ref().map(ToString::to_string),
             asked: match (options.command.is_empty(), options.pids.is_empty()) {
                 _ if options.everyone => AskedFor::Everyone,
                 (false, _) => AskedFor::Command,

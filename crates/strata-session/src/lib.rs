@@ -8,6 +8,8 @@
 //! layer.rs           what a session asks of a layer
 //! applications.rs    the layer of applications, with keeper.rs, source.rs
 //! kernel.rs          the layer of the kernel, with kernel/source.rs
+//! guest.rs           the layer of a guest, with guest/receive.rs
+//! relayed.rs         a recording in a guest, which goes to the host's
 //! kept.rs            what of it goes on when the session is killed
 //! trigger.rs         when a session does something by itself
 //! control.rs         what is asked of a recording while it runs
@@ -36,6 +38,7 @@ mod filtered;
 pub mod folder;
 pub mod gaps;
 mod ground;
+mod guest;
 mod keeper;
 mod kept;
 mod kernel;
@@ -55,6 +58,7 @@ pub mod plan;
 pub mod preload;
 mod privileges;
 mod record;
+mod relayed;
 pub mod report;
 mod reports;
 mod rotation;

@@ -12,9 +12,11 @@ pub use strata_ctf::metadata::Version;
 use strata_filter::Filter;
 pub use strata_kernel::Contexts;
 use strata_model::LossMode;
+pub use strata_relay::{Place, PlaceProblem};
 use strata_user::{EventContexts, Rules};
 
 use crate::preload::Part;
+use crate::report::{KERNEL, USER};
 
 /// What is recorded of the kernel.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +65,19 @@ impl KernelOptions {
             given.iter().filter(|(is_given, _)| *is_given).map(|(_, name)| *name).collect();
         names.join(" and ")
     }
+}
+
+/// A virtual machine that is recorded beside this one, by a recorder of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestOptions {
+    /// What it is called, and the folder of its traces.
+    pub name: String,
+    /// Where its recorder is.
+    pub channel: Place,
+    /// QEMU's control socket, which says which of its threads runs which virtual CPU.
+    pub qmp: Option<PathBuf>,
+    /// What its traces may take \[byte\].
+    pub max_bytes: u64,
 }
 
 /// When a trace is rotated by itself, and how many of its parts stay.
@@ -117,6 +132,10 @@ pub struct Options {
     pub kernel: Option<KernelOptions>,
     /// The trace's folder; `None`: a new `strata-trace-YYYYMMDD-HHMMSS` in the current folder.
     pub output: Option<PathBuf>,
+    /// The trace goes to the recorder of the host that this machine is a guest of.
+    pub relay: Option<Place>,
+    /// Virtual machines that are recorded, too.
+    pub guests: Vec<GuestOptions>,
     /// Which version of CTF the traces' metadata is.
     pub version: Version,
     /// What happens when the buffers are full.
@@ -167,6 +186,12 @@ pub const FLUSH: Duration = Duration::from_secs(1);
 pub const TIME_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// A part of a trace is not smaller \[byte\].
 pub const ROTATE_BYTES_MIN: u64 = 64 << 10;
+/// What a guest's traces may take unless told otherwise \[byte\].
+pub const GUEST_BYTES_MAX: u64 = 4 << 30;
+/// Guests of one recording.
+pub const GUESTS_MAX: usize = 64;
+/// Largest sub-buffer whose packets can be relayed \[byte\].
+pub const RELAY_SUBBUF_MAX: u64 = 16 << 20;
 /// A trace is not rotated more often by itself \[ms\].
 pub const ROTATE_MS_MIN: u64 = 100;
 /// Complete parts that are kept where others are removed: each takes a descriptor.
@@ -181,6 +206,8 @@ impl Default for Options {
             filter: None,
             kernel: None,
             output: None,
+            relay: None,
+            guests: Vec::new(),
             version: Version::default(),
             mode: LossMode::default(),
             subbuf_bytes: SUBBUF_BYTES,
@@ -291,6 +318,33 @@ pub enum OptionsError {
         /// The flag.
         which: &'static str,
     },
+    /// What goes to another machine is not in a folder here.
+    #[error("--relay and {which}: the trace goes to the host's recorder. Leave one of them out")]
+    Relay {
+        /// The flag.
+        which: &'static str,
+    },
+    /// What a guest's recorder hands over is written as it comes.
+    #[error("--guest and {which}: what a guest hands over is written as it comes, in one piece. Leave one of them out")]
+    Guest {
+        /// The flag.
+        which: &'static str,
+    },
+    /// A folder of this name is somebody else's, or none.
+    #[error(
+        "--guest={name}: a guest's name is 1 to 64 letters, digits, '.', '_' and '-', begins with neither '.' nor '-', \
+         is not 'user' or 'kernel', and no other guest's. Use another one"
+    )]
+    GuestName {
+        /// As it was written, in part.
+        name: String,
+    },
+    /// More than anybody has.
+    #[error("--guest: {found} guests, at most {GUESTS_MAX}. Use fewer")]
+    Guests {
+        /// How many were asked for.
+        found: usize,
+    },
     /// Contexts of nobody.
     #[error(
         "--context: of applications' records, and none are recorded, since the kernel's events are named and no \
@@ -372,6 +426,7 @@ impl Options {
         if let Some((which, _)) = written.into_iter().find(|(_, is_given)| self.hold && *is_given) {
             return Err(OptionsError::Hold { which });
         }
+        self.check_guests()?;
         if self.max_bytes == Some(0) {
             return Err(OptionsError::NoSize);
         }
@@ -383,6 +438,53 @@ impl Options {
         }
         Ok(())
     }
+}
+
+impl Options {
+    fn check_guests(&self) -> Result<(), OptionsError> {
+        let parts = ("--rotate-size, --rotate-time and --rotate-count", !self.rotation.is_none());
+        let held = ("--snapshot", self.hold);
+        let relayed = [
+            ("--output", self.output.is_some()),
+            ("--guest", !self.guests.is_empty()),
+            ("--max-size", self.max_bytes.is_some()),
+            ("--ctf=2", self.version == Version::Two),
+            ("--subbuf-size of more than 16M", self.subbuf_bytes > RELAY_SUBBUF_MAX),
+            parts,
+            held,
+        ];
+        let is_given = |(_, is_given): &(&str, bool)| *is_given;
+        if let Some((which, _)) =
+            relayed.into_iter().find(|one| self.relay.is_some() && is_given(one))
+        {
+            return Err(OptionsError::Relay { which });
+        }
+        let guests = !self.guests.is_empty();
+        if let Some((which, _)) = [parts, held].into_iter().find(|one| guests && is_given(one)) {
+            return Err(OptionsError::Guest { which });
+        }
+        if self.guests.len() > GUESTS_MAX {
+            return Err(OptionsError::Guests { found: self.guests.len() });
+        }
+        for (at, guest) in self.guests.iter().enumerate() {
+            let name = &guest.name;
+            let is_other = self.guests.iter().take(at).all(|other| other.name != *name);
+            if !is_other || !is_guest_name(name) {
+                let name = name.escape_debug().take(100).collect();
+                return Err(OptionsError::GuestName { name });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a folder beside those of the layers may be called so.
+fn is_guest_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=64).contains(&name.len())
+        && name.bytes().all(is_allowed)
+        && !name.starts_with(['.', '-'])
+        && ![USER, KERNEL].contains(&name)
 }
 
 /// The power of two from `low` to `high`, both powers of two, that holds at least `number` if one does.

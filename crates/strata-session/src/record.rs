@@ -19,16 +19,19 @@ use crate::applications::Applications;
 use crate::command::{Inherited, Running};
 use crate::control::{controls, Asked, Orders};
 use crate::default;
+use crate::describe::Machine;
 use crate::detach::Detaching;
 use crate::disk::DiskLimit;
 use crate::error::SessionError;
 use crate::filtered;
 use crate::ground::Ground;
+use crate::guest::GuestLayer;
 use crate::kernel::{self, KernelLayer};
 use crate::layer::{Inheritance, Layer};
 use crate::memory;
 use crate::options::Options;
 use crate::preload;
+use crate::relayed::Relayed;
 use crate::report::{EndReason, NoKernel, NotReached, Notice, Report};
 use crate::session::Session;
 use crate::stop::Stop;
@@ -82,11 +85,22 @@ pub fn record_with(
     // A slip in it is said before anything is made.
     let filter = filtered::program(options)?;
     let inherited = Inherited::prepare().map_err(system("prepare this program"))?;
-    let ground = Ground::begin(options, Arc::default())?;
+    let mut relayed = match &options.relay {
+        Some(place) => {
+            let machine = Machine::new(options.mode, options.version);
+            Some(Relayed::meet(place, &machine, stop, notify)?)
+        }
+        None => None,
+    };
+    let output = relayed.as_ref().map(|relayed| Arc::clone(&relayed.output));
+    let ground = Ground::begin_with(options, Arc::default(), output)?;
+    if let Some(relayed) = &mut relayed {
+        relayed.listen(stop, &ground.context.shared).map_err(system("make a thread"))?;
+    }
     let setup = Setup { options, inherited, ground, stop, orders };
     let begun = setup.begin(filter, notify);
     match begun {
-        Ok(begun) => Ok(setup.run(begun, notify)),
+        Ok(begun) => Ok(setup.run(begun, relayed, notify)),
         Err(error) => {
             setup.ground.leave();
             Err(error)
@@ -137,6 +151,9 @@ impl Setup<'_> {
             layers.push(Box::new(Applications::new(options, context, clock, filter, plain_too)?));
         }
         layers.extend(kernel.map(|layer| Box::new(layer) as Box<dyn Layer>));
+        for guest in &options.guests {
+            layers.push(Box::new(GuestLayer::new(guest, context)));
+        }
         let mut session = Session::create(Arc::clone(context), layers);
         let (mut watched, mut absent) = (None, Vec::new());
         if !options.pids.is_empty() && !session.knows_processes() {
@@ -160,7 +177,12 @@ impl Setup<'_> {
         Ok(Begun { session, watched, no_kernel, absent, running, since })
     }
 
-    fn run(&self, begun: Begun, notify: &mut dyn FnMut(Notice)) -> Recording {
+    fn run(
+        &self,
+        begun: Begun,
+        relayed: Option<Relayed>,
+        notify: &mut dyn FnMut(Notice),
+    ) -> Recording {
         let (mut session, begin) = (begun.session, begun.since);
         let mut watch = Watch {
             running: begun.running,
@@ -190,6 +212,9 @@ impl Setup<'_> {
         // They have what was held when they were asked for.
         self.ground.finish_writing(notify);
         let ended = session.destroy();
+        if let Some(relayed) = relayed {
+            relayed.end(&self.ground.context.shared);
+        }
         watch.elapsed = begin.elapsed();
         if end == EndReason::Failure {
             watch.outlast(notify);

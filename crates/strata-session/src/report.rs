@@ -89,6 +89,8 @@ fn once<'p>(
 pub const USER: &str = "user";
 /// The kernel's layer.
 pub const KERNEL: &str = "kernel";
+/// The layer of a guest.
+pub const GUEST: &str = "guest";
 
 /// The buffers of a channel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -106,9 +108,9 @@ pub struct Buffers {
 /// The processes of one channel of a layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LayerReport {
-    /// [`USER`] or [`KERNEL`].
+    /// [`USER`], [`KERNEL`] or [`GUEST`].
     pub layer: &'static str,
-    /// The channel's name; empty: the layer has no other one.
+    /// The channel's name, or the guest's; empty: the layer has no other one.
     pub channel: String,
     /// Its buffers.
     pub buffers: Buffers,
@@ -299,6 +301,8 @@ pub struct Report {
     pub parts: Option<PartsLook>,
     /// The trace's folder; `None`: nothing was recorded, or the folder is gone.
     pub output: Option<PathBuf>,
+    /// The channel by which it went to the host's recorder, of a guest.
+    pub relay: Option<String>,
     /// How long it recorded.
     pub elapsed: Duration,
     /// What it was asked to record.
@@ -469,6 +473,11 @@ pub enum Notice {
         layer: &'static str,
         /// Why.
         why: String,
+    },
+    /// The host's recorder is not there yet; recording begins when it is.
+    WaitingForHost {
+        /// The channel to it.
+        channel: String,
     },
     /// How the parts of the trace are by now.
     Parts(Box<PartsLook>),

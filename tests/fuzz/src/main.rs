@@ -11,6 +11,7 @@ mod elf;
 mod files;
 mod filter;
 mod format;
+mod guest;
 mod memory;
 mod metadata;
 mod packets;
@@ -37,7 +38,7 @@ struct Target {
     memory: usize,
 }
 
-const TARGETS: [Target; 14] = [
+const TARGETS: [Target; 15] = [
     Target { name: "metadata", run: metadata::run, memory: 100 << 20 },
     Target { name: "packets", run: packets::run, memory: 8 << 20 },
     Target { name: "trace", run: packets::run_with_metadata, memory: 100 << 20 },
@@ -51,6 +52,7 @@ const TARGETS: [Target; 14] = [
     Target { name: "perfetto", run: perfetto::run, memory: 100 << 20 },
     Target { name: "control", run: control::run, memory: 1 << 20 },
     Target { name: "selects", run: selects::run, memory: 1 << 20 },
+    Target { name: "guest", run: guest::run, memory: 100 << 20 },
     Target { name: "planted", run: planted, memory: 1 << 20 },
 ];
 

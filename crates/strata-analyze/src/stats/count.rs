@@ -129,6 +129,7 @@ fn trace_stats(trace: &Trace) -> TraceStats {
         process: text(schema, "procname"),
         pid: number("vpid"),
         loss_mode: loss_mode(schema),
+        uncertainty_ns: number("clock_uncertainty").and_then(|ns| u64::try_from(ns).ok()),
         ..TraceStats::default()
     }
 }

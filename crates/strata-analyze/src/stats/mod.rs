@@ -115,6 +115,8 @@ pub struct TraceStats {
     /// `None`: it does not say. Where it is `Overwrite`, absent records may have been overwritten as well
     /// as discarded.
     pub loss_mode: Option<LossMode>,
+    /// How far off its times may be from those of other machines \[ns\], of a guest recorded with its host.
+    pub uncertainty_ns: Option<u64>,
     /// What is in its streams, all together.
     pub sum: Sum,
     /// By falling number of records, then by name.

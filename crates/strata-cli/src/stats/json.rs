@@ -95,6 +95,7 @@ fn trace<'s>(trace: &TraceStats, streams: impl Iterator<Item = &'s StreamStats>)
     set(&mut object, "pid", trace.pid.into());
     let loss_mode = trace.loss_mode.map(LossMode::name);
     set(&mut object, "loss_mode", loss_mode.into());
+    set(&mut object, "clock_uncertainty_ns", trace.uncertainty_ns.into());
     set(&mut object, "events", trace.events.iter().map(event).collect());
     set(&mut object, "streams", streams.map(stream).collect());
     object

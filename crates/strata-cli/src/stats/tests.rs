@@ -45,6 +45,7 @@ fn trace(process: &str, pid: i64, records: u64) -> TraceStats {
         process: Some(process.into()),
         pid: Some(pid),
         loss_mode: None,
+        uncertainty_ns: None,
         sum: sum(records, 0, 1_000_000_000),
         events: vec![event("demo:step", self::records(records, records * 16, 12, 40))],
     }
@@ -193,6 +194,16 @@ fn loss_in_overwrite_mode_may_be_of_both_kinds() {
         assert!(text.contains(&format!("\n{what}, or not there\n")), "{text}");
         assert_eq!(json::document(&stats)["traces"][0]["loss_mode"], name);
     }
+}
+
+#[test]
+fn uncertainty_of_guests_is_said_where_there_are_any() {
+    let mut stats = with_losses();
+    assert!(!plain(&stats, LOOK).contains("clocks"));
+    stats.traces[0].uncertainty_ns = Some(58_000);
+    let text = plain(&stats, LOOK);
+    assert!(text.contains("clocks    of 1 trace of guests: within 58"), "{text}");
+    assert_eq!(json::document(&stats)["traces"][0]["clock_uncertainty_ns"], 58_000);
 }
 
 #[test]

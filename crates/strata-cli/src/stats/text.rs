@@ -57,6 +57,7 @@ pub fn render(stats: &Stats, look: Look<'_>) -> String {
         }
     }
     summary(&mut out, &sum, stats.may_be_overwritten(), stats.span, look);
+    uncertainty(&mut out, stats);
     if let Some(timeline) = &stats.timeline {
         picture(&mut out, stats, timeline, look);
     }
@@ -71,6 +72,19 @@ pub fn render(stats: &Stats, look: Look<'_>) -> String {
     }
     absent(&mut out, stats, look);
     out
+}
+
+/// How well the times of different machines can be compared.
+fn uncertainty(out: &mut String, stats: &Stats) {
+    let known: Vec<u64> = stats.traces.iter().filter_map(|trace| trace.uncertainty_ns).collect();
+    let Some(most) = known.iter().max() else { return };
+    let _ = writeln!(
+        out,
+        "  {HEAD}{:9}{HEAD:#} of {} of guests: within {} of the host's; which of two closer events came first is not known",
+        "clocks",
+        counted(known.len() as u64, "trace"),
+        nanos(*most),
+    );
 }
 
 /// What a person calls this trace.

@@ -97,6 +97,36 @@ impl Header {
         out[80..84].copy_from_slice(&self.cpu_id.to_ne_bytes());
         out
     }
+
+    /// What [`Header::encode`] has written, whoever says so; `None`: it does not begin as a packet does. Nothing else
+    /// of it is checked.
+    #[must_use]
+    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_ne_bytes(word)
+        };
+        let half = |at: usize| {
+            let mut half = [0; 4];
+            half.copy_from_slice(&bytes[at..at + 4]);
+            u32::from_ne_bytes(half)
+        };
+        let mut uuid = [0; 16];
+        uuid.copy_from_slice(&bytes[4..20]);
+        (half(0) == MAGIC).then(|| Header {
+            uuid: Uuid(uuid),
+            stream_id: half(20),
+            stream_instance: word(24),
+            timestamp_begin: word(32),
+            timestamp_end: word(40),
+            content_bits: word(48),
+            packet_bits: word(56),
+            sequence: word(64),
+            discarded: word(72),
+            cpu_id: half(80),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -134,6 +164,14 @@ mod tests {
         assert_eq!(u64_at(64), 0x6666_6666_6666_6667);
         assert_eq!(u64_at(DISCARDED_OFFSET as usize), 0x7777_7777_7777_7778);
         assert_eq!(u32_at(80), 0x0a0b_0c0d);
+    }
+
+    #[test]
+    fn decode_reads_what_encode_wrote_and_nothing_else() {
+        let mut bytes = header().encode();
+        assert_eq!(Header::decode(&bytes), Some(header()));
+        bytes[0] ^= 1;
+        assert_eq!(Header::decode(&bytes), None);
     }
 
     #[test]

@@ -207,8 +207,14 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
     let inherited = Inherited::prepare().unwrap();
     let (path, orders) = (Some(path.to_owned()), Box::leak(Box::new(controls().1)));
     let rotations = Some(RefCell::new(Rotations::new(Arc::clone(&folder), Rotation::default())));
-    let ground =
-        Ground { context, folder: Some(folder), path, snapshots: RefCell::default(), rotations };
+    let ground = Ground {
+        context,
+        folder: Some(folder),
+        path,
+        snapshots: RefCell::default(),
+        has_guests: false,
+        rotations,
+    };
     Setup { options, inherited, ground, stop, orders }
 }
 

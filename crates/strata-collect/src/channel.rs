@@ -1,0 +1,404 @@
+//! Traces that go to the recorder of the host that this machine is a guest of, over a channel of bytes: each is a sink,
+//! as a folder is, and the host's recorder writes the folders.
+//!
+//! ```text
+//! pumps              sinks: whole messages, one at a time                     Channel
+//! strata-relay       what the host says: what time it is asked, and to stop   Relay::listen
+//! ```
+//!
+//! The host cannot be kept waiting for, and not be made to wait: what it does not take stays in the buffers, until these
+//! are full and discard. A host that takes nothing for [`PATIENCE`] is not there any more.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use strata_ctf::end_mark::{Ending, Losses};
+use strata_ctf::packet::{Header, HEADER_BYTES};
+use strata_model::{Counts, Uuid};
+use strata_relay::{Frames, FromGuest, Hello, PacketBytes, Place, ToGuest, TraceOf, Wire, VERSION};
+
+use crate::collector::now_ns;
+use crate::error::Error;
+use crate::files::Directory;
+use crate::output::Output;
+use crate::sink::{Body, Sink};
+
+/// How long a host may take nothing. A virtual machine that is paused does not count the time.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long it may say nothing at the end.
+const PATIENCE_AT_END: Duration = Duration::from_secs(5);
+/// How often it is told that somebody is here.
+const HELLO_PERIOD: Duration = Duration::from_millis(500);
+/// How often it is looked whether somebody wants to stop.
+const LOOK_PERIOD: Duration = Duration::from_millis(100);
+
+/// The channel, and who writes to it.
+#[derive(Debug)]
+struct Link {
+    wire: Wire,
+    path: PathBuf,
+    /// One message at a time.
+    writing: Mutex<()>,
+    /// Nothing can be written any more.
+    is_broken: AtomicBool,
+    /// The recording ends.
+    is_over: AtomicBool,
+}
+
+impl Link {
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let _one = lock(&self.writing);
+        self.write_one(bytes)
+    }
+
+    /// While nobody else writes.
+    fn write_one(&self, bytes: &[u8]) -> io::Result<()> {
+        if self.is_broken.load(Ordering::Acquire) {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        let since = Instant::now();
+        let written = self.wire.write_all(bytes, &mut || since.elapsed() > PATIENCE);
+        if written.is_err() {
+            // A part of it may be written: nothing behind it would be understood.
+            self.is_broken.store(true, Ordering::Release);
+        }
+        written
+    }
+
+    fn say(&self, message: &FromGuest<'_>) -> Result<(), Error> {
+        self.write(&message.encode()).map_err(|source| self.error(source))
+    }
+
+    fn error(&self, source: io::Error) -> Error {
+        Error::Write { path: self.path.clone(), source }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The output of a guest: all traces go to the host.
+#[derive(Debug)]
+pub struct Relay {
+    link: Arc<Link>,
+    next: u32,
+    /// Traces by what messages call them.
+    ids: HashMap<PathBuf, u32>,
+}
+
+/// What hears the host, in a thread of its own.
+#[derive(Debug)]
+pub struct Listener {
+    link: Arc<Link>,
+    frames: Frames,
+}
+
+/// What a guest says of itself.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    /// Of this recording.
+    pub recording: Uuid,
+    /// Of the clock of its traces.
+    pub boot: Option<Uuid>,
+    /// Its name.
+    pub hostname: String,
+}
+
+impl Relay {
+    /// Waits until a host's recorder is there, or `is_over` says that nobody wants to wait any more.
+    ///
+    /// # Errors
+    /// `Interrupted`: `is_over` has said so. Else the channel is none, or the host takes no guest like this one.
+    pub fn meet(
+        place: &Place,
+        guest: &Guest,
+        is_over: &mut dyn FnMut() -> bool,
+    ) -> io::Result<(Relay, Listener)> {
+        let wire = open(place, is_over)?;
+        let hello = Hello {
+            version: VERSION,
+            is_of_our_order: true,
+            recording: guest.recording,
+            boot: guest.boot.unwrap_or(Uuid([0; 16])),
+            hostname: guest.hostname.clone(),
+        };
+        let hello = FromGuest::Hello(hello).encode();
+        let link = Arc::new(Link {
+            wire,
+            path: PathBuf::from(place.to_string()),
+            writing: Mutex::new(()),
+            is_broken: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+        });
+        let (mut frames, mut buffer) = (Frames::default(), [0; 4096]);
+        let mut next = Instant::now();
+        loop {
+            if is_over() {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            if Instant::now() >= next {
+                // Nobody may be there who takes it, yet.
+                match link.wire.write_all(&hello, is_over) {
+                    Err(error) if error.kind() == ErrorKind::TimedOut => continue,
+                    written => written?,
+                }
+                next = Instant::now() + HELLO_PERIOD;
+            }
+            match link.wire.read(&mut buffer, LOOK_PERIOD)? {
+                Some(0) if link.wire.is_device() => std::thread::sleep(LOOK_PERIOD), // Time: between two looks.
+                Some(0) => return Err(ErrorKind::ConnectionAborted.into()),
+                Some(bytes) => frames.push(buffer.get(..bytes).unwrap_or_default()),
+                None => {}
+            }
+            // What is there may have been said to a recorder that is not there any more.
+            while let Some(said) = next_said(&mut frames) {
+                match said {
+                    ToGuest::Welcome { version, recording } if recording == guest.recording => {
+                        if version != VERSION {
+                            return Err(io::Error::other(format!(
+                                "the host's recorder speaks version {version} of the protocol, this one {VERSION}"
+                            )));
+                        }
+                        let relay = Relay { link: Arc::clone(&link), next: 0, ids: HashMap::new() };
+                        return Ok((relay, Listener { link, frames }));
+                    }
+                    ToGuest::Ping { number } => answer(&link, number)?,
+                    ToGuest::Refused => {
+                        return Err(io::Error::other(
+                            "the host's recorder does not take this guest",
+                        ))
+                    }
+                    ToGuest::Welcome { .. } | ToGuest::Stop => {}
+                }
+            }
+        }
+    }
+
+    /// The trace of this layer or process is that with this number from now on.
+    fn begin(&mut self, of: TraceOf) -> Result<Channel, Error> {
+        let id = self.next;
+        self.next = self.next.wrapping_add(1);
+        let path = self.link.path.join(id.to_string());
+        self.link.say(&FromGuest::Trace { id, of })?;
+        self.ids.insert(path.clone(), id);
+        Ok(Channel {
+            link: Arc::clone(&self.link),
+            id,
+            path,
+            text: String::new(),
+            bytes: HashMap::new(),
+        })
+    }
+
+    /// All was recorded: the host is told so, and it is waited for what is on its way.
+    ///
+    /// # Errors
+    /// The host does not take it.
+    pub fn end(&self) -> Result<(), Error> {
+        let said = self.link.say(&FromGuest::End);
+        self.link.is_over.store(true, Ordering::Release);
+        said
+    }
+}
+
+impl Listener {
+    /// Answers the host until the recording is over. `stop`: the host's recording ends.
+    ///
+    /// # Errors
+    /// The host is gone, or what it says makes no sense.
+    pub fn listen(mut self, stop: &mut dyn FnMut()) -> io::Result<()> {
+        let (mut buffer, mut silent) = ([0; 4096], Instant::now());
+        loop {
+            let is_over = self.link.is_over.load(Ordering::Acquire);
+            match self.link.wire.read(&mut buffer, LOOK_PERIOD)? {
+                // The host has all of it, or is gone.
+                Some(0) if is_over => return Ok(()),
+                Some(0) => {
+                    self.link.is_broken.store(true, Ordering::Release);
+                    return Err(ErrorKind::ConnectionAborted.into());
+                }
+                Some(bytes) => {
+                    silent = Instant::now();
+                    self.frames.push(buffer.get(..bytes).unwrap_or_default());
+                }
+                None if is_over && silent.elapsed() > PATIENCE_AT_END => return Ok(()),
+                None => {}
+            }
+            while let Some((kind, payload)) = self.frames.next_frame().map_err(nonsense)? {
+                match ToGuest::decode(kind, payload).map_err(nonsense)? {
+                    ToGuest::Ping { number } => answer(&self.link, number)?,
+                    ToGuest::Stop if is_over => return Ok(()),
+                    ToGuest::Stop => stop(),
+                    ToGuest::Refused => {
+                        self.link.is_broken.store(true, Ordering::Release);
+                        return Err(io::Error::other("the host's recorder takes nothing any more"));
+                    }
+                    ToGuest::Welcome { .. } => {}
+                }
+            }
+        }
+    }
+}
+
+fn nonsense(problem: impl std::fmt::Display) -> io::Error {
+    io::Error::other(format!("the host's recorder: {problem}"))
+}
+
+/// Passes over what is nothing.
+fn next_said(frames: &mut Frames) -> Option<ToGuest> {
+    loop {
+        match frames.next_frame() {
+            Ok(None) => return None,
+            Ok(Some((kind, payload))) => {
+                if let Ok(said) = ToGuest::decode(kind, payload) {
+                    return Some(said);
+                }
+            }
+            Err(_) => drop(frames.pass()),
+        }
+    }
+}
+
+/// Says what time it was when this was asked, and is now that nobody else writes.
+fn answer(link: &Link, number: u64) -> io::Result<()> {
+    let received_ns = now_ns();
+    let _one = lock(&link.writing);
+    let sent_ns = now_ns();
+    link.write_one(&FromGuest::Pong { number, received_ns, sent_ns }.encode())
+}
+
+/// A socket may not be there yet.
+fn open(place: &Place, is_over: &mut dyn FnMut() -> bool) -> io::Result<Wire> {
+    loop {
+        match Wire::open(place) {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+            {
+                if is_over() {
+                    return Err(ErrorKind::Interrupted.into());
+                }
+                std::thread::sleep(LOOK_PERIOD); // Time: between two looks.
+            }
+            opened => return opened,
+        }
+    }
+}
+
+impl Output for Relay {
+    fn trace(
+        &mut self,
+        _layer: &str,
+        process: Option<(&[u8], u32)>,
+    ) -> Result<Box<dyn Sink>, Error> {
+        let of = match process {
+            None => TraceOf::Kernel,
+            Some((name, pid)) => {
+                TraceOf::Process { pid, name: String::from_utf8_lossy(name).into_owned() }
+            }
+        };
+        Ok(Box::new(self.begin(of)?))
+    }
+
+    fn remove(&mut self, _layer: &str, sink: Box<dyn Sink>) {
+        if let Some(id) = self.ids.remove(sink.path()) {
+            // Else nothing is heard of anything.
+            let _ = self.link.say(&FromGuest::Gone { id });
+        }
+    }
+
+    fn ended(&mut self, sink: &dyn Sink, counts: &Counts, besides: &Counts) {
+        let Some(id) = self.ids.remove(sink.path()) else { return };
+        let mut all = *counts;
+        all.add(besides);
+        let (discarded, overwritten) = (all.discarded.total(), all.overwritten);
+        let said = FromGuest::Counted { id, records: all.records, discarded, overwritten };
+        let _ = self.link.say(&said);
+    }
+}
+
+/// A trace of a guest, as a sink.
+#[derive(Debug)]
+struct Channel {
+    link: Arc<Link>,
+    id: u32,
+    path: PathBuf,
+    text: String,
+    bytes: HashMap<u32, u64>,
+}
+
+impl Sink for Channel {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// They grow, mostly: what the host has already is not said again.
+    fn set_metadata(&mut self, text: &str) -> Result<(), Error> {
+        let keep = match text.starts_with(&self.text) {
+            true => self.text.len(),
+            false => 0,
+        };
+        let rest = text.get(keep..).unwrap_or_default();
+        self.link.say(&FromGuest::Metadata { id: self.id, keep: keep as u64, text: rest })?;
+        text.clone_into(&mut self.text);
+        Ok(())
+    }
+
+    fn metadata_bytes(&self) -> u64 {
+        self.text.len() as u64
+    }
+
+    fn append(&mut self, cpu: u32, header: Header, body: &Body<'_>) -> Result<(), Error> {
+        let mut copied = Vec::new();
+        let body = match body {
+            Body::Bytes(bytes) => bytes,
+            Body::Packet(packet, from) => {
+                let copy = packet.copy_to(*from, &mut copied);
+                copy.map_err(|source| Error::Ring { path: self.path.clone(), source })?;
+                &copied[..]
+            }
+        };
+        // What is copied is what is said, whatever its producer does meanwhile.
+        let header = header.with_content_bytes(body.len() as u64);
+        let packet = PacketBytes { header, body };
+        self.link.say(&FromGuest::Packet { id: self.id, packet })?;
+        *self.bytes.entry(cpu).or_default() += header.content_bits / 8;
+        Ok(())
+    }
+
+    fn set_end(&mut self, cpu: u32, end: u64) -> Result<(), Error> {
+        self.link.say(&FromGuest::SetEnd { id: self.id, cpu, end_ns: end })
+    }
+
+    fn stream_bytes(&self, cpu: u32) -> u64 {
+        self.bytes.get(&cpu).copied().unwrap_or(0)
+    }
+
+    fn pause(&mut self) {}
+
+    fn set_stream(&mut self, name: &str, header: &[u8], body: &[u8]) -> Result<(), Error> {
+        let header = header.first_chunk::<HEADER_BYTES>().and_then(Header::decode);
+        let header = header.ok_or_else(|| self.link.error(ErrorKind::InvalidData.into()))?;
+        let packet = PacketBytes { header, body };
+        self.link.say(&FromGuest::Stream { id: self.id, name, packet })
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        match self.link.is_broken.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(self.link.error(ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    fn end(&mut self, ending: Ending, losses: Losses) -> Result<(), Error> {
+        self.link.say(&FromGuest::Ended { id: self.id, ending, losses })
+    }
+
+    fn directory(&self) -> Option<&Directory> {
+        None
+    }
+}

@@ -1,0 +1,245 @@
+//! What is known of the offset between two clocks that nobody can read at one moment.
+//!
+//! The host asks what time it is, and the guest answers. The answer was written after the host had asked, and before
+//! the host had it: the offset, host time minus guest time, is at least `asked - received` and at most `answered - sent`.
+//! Each exchange gives such an interval, however long it took; of all of them the intersection is true, and an average
+//! would not be.
+//!
+//! Clocks drift against each other: an interval is true of its moment, and of any other one if it is made wider by
+//! [`DRIFT_PPM`] of the time between. Where intervals do not intersect even so, the guest's clock stood still or was set
+//! meanwhile (a virtual machine that was paused, or moved): a new epoch begins.
+
+/// How fast two clocks may drift apart [parts per million]. Those of two kernels are within 50 of each other, and what
+/// NTP does to them is mostly less; where it is more, intervals do not intersect, and that is seen.
+pub const DRIFT_PPM: u64 = 100;
+
+/// A guest that says that its clock has jumped more often is not asked any more.
+pub const EPOCHS_MAX: usize = 64;
+
+/// Intervals of one epoch that are held: beyond that each takes the place of two.
+const POINTS_MAX: usize = 1 << 14;
+
+/// Times of a guest beyond this are none [ns].
+const TIME_MAX: u64 = 1 << 62;
+
+/// One question and its answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exchange {
+    /// By the host's clock [ns].
+    pub asked: u64,
+    /// By the guest's clock [ns].
+    pub received: u64,
+    /// By the guest's clock [ns].
+    pub sent: u64,
+    /// By the host's clock [ns].
+    pub answered: u64,
+}
+
+/// What is known of the offset at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Point {
+    /// By the guest's clock [ns].
+    pub(crate) at: u64,
+    /// Host time minus guest time, at least [ns].
+    pub(crate) low: i64,
+    /// At most.
+    pub(crate) high: i64,
+}
+
+impl Point {
+    /// The same of another moment.
+    fn moved(self, at: u64) -> Point {
+        let drift = drift(self.at.abs_diff(at));
+        Point { at, low: self.low.saturating_sub(drift), high: self.high.saturating_add(drift) }
+    }
+
+    fn and(self, other: Point) -> Point {
+        let other = other.moved(self.at);
+        Point { at: self.at, low: self.low.max(other.low), high: self.high.min(other.high) }
+    }
+}
+
+/// How far clocks may drift apart in so much time [ns].
+pub(crate) fn drift(passed: u64) -> i64 {
+    let drift = u128::from(passed) * u128::from(DRIFT_PPM);
+    i64::try_from(drift.div_ceil(1_000_000)).unwrap_or(i64::MAX)
+}
+
+/// A time in which the guest's clock went on without a jump.
+#[derive(Clone, Debug, Default)]
+pub struct Epoch {
+    pub(crate) points: Vec<Point>,
+    /// All that is known, of the last moment.
+    now: Option<Point>,
+    first: u64,
+    last: u64,
+    exchanges: u64,
+}
+
+impl Epoch {
+    /// The first and the last moment of which something is known, by the guest's clock [ns].
+    #[must_use]
+    pub fn span(&self) -> (u64, u64) {
+        (self.first, self.last)
+    }
+
+    /// How many exchanges it is known by.
+    #[must_use]
+    pub fn exchanges(&self) -> u64 {
+        self.exchanges
+    }
+
+    /// Whether the interval intersects with what is known.
+    fn takes(&mut self, point: Point, last: u64) -> bool {
+        let known = match self.now {
+            None => point,
+            Some(now) => point.and(now),
+        };
+        if known.low > known.high {
+            return false;
+        }
+        if self.points.is_empty() {
+            self.first = point.at;
+        }
+        (self.now, self.last) = (Some(known), last.max(self.last));
+        self.exchanges += 1;
+        self.points.push(point);
+        if self.points.len() >= POINTS_MAX {
+            let halves = self.points.chunks(2);
+            let merged = |pair: &[Point]| pair.iter().copied().reduce(|one, other| one.and(other));
+            self.points = halves.filter_map(merged).collect();
+        }
+        true
+    }
+}
+
+/// All that is known of a guest's clock.
+#[derive(Clone, Debug, Default)]
+pub struct Bounds {
+    epochs: Vec<Epoch>,
+    /// Exchanges that cannot have been.
+    impossible: u64,
+}
+
+impl Bounds {
+    /// One more exchange. Returns whether a new epoch has begun, behind others.
+    pub fn add(&mut self, exchange: &Exchange) -> bool {
+        let &Exchange { asked, received, sent, answered } = exchange;
+        let is_possible = asked <= answered
+            && received <= sent
+            && [asked, received, sent, answered].iter().all(|time| *time < TIME_MAX)
+            // It may take the guest longer than us, but not by more than clocks drift.
+            && sent - received <= (answered - asked).saturating_add(drift(answered - asked) as u64);
+        if !is_possible {
+            self.impossible += 1;
+            return false;
+        }
+        // All are less than 2^62.
+        let low = asked as i64 - received as i64;
+        let high = Point { at: sent, low: i64::MIN, high: answered as i64 - sent as i64 };
+        let point = Point { at: received, low, high: high.moved(received).high };
+        if self.epochs.last_mut().is_some_and(|epoch| epoch.takes(point, sent)) {
+            return false;
+        }
+        if self.epochs.len() == EPOCHS_MAX {
+            self.impossible += 1;
+            return false;
+        }
+        let is_behind = !self.epochs.is_empty();
+        let mut epoch = Epoch::default();
+        // The first one of an epoch may be none by itself: clocks that were read were never as it says.
+        if !epoch.takes(point, sent) {
+            self.impossible += 1;
+            return false;
+        }
+        self.epochs.push(epoch);
+        is_behind
+    }
+
+    /// In their order.
+    #[must_use]
+    pub fn epochs(&self) -> &[Epoch] {
+        &self.epochs
+    }
+
+    /// Exchanges that cannot have been: the guest's clock goes back, or it does not tell the truth.
+    #[must_use]
+    pub fn impossible(&self) -> u64 {
+        self.impossible
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A guest whose clock is `offset` behind the host's: asked at the host's time `asked`, with so much time each way.
+    fn exchange(asked: u64, offset: u64, there: u64, back: u64) -> Exchange {
+        let received = asked + there - offset;
+        Exchange { asked, received, sent: received + 10, answered: asked + there + 10 + back }
+    }
+
+    #[test]
+    fn bounds_of_exchanges_are_their_intersection() {
+        let mut bounds = Bounds::default();
+        // The way there is quick in one, the way back in the other.
+        assert!(!bounds.add(&exchange(1_000_000, 500, 3, 9_000)));
+        assert!(!bounds.add(&exchange(1_000_100, 500, 9_000, 4)));
+        let now = bounds.epochs()[0].now.unwrap();
+        // And what the clocks may have drifted in the 9 us between, of each of them.
+        assert!((497 - 2..=497).contains(&now.low), "{now:?}");
+        assert!((504..=504 + 2).contains(&now.high), "{now:?}");
+        assert_eq!(bounds.epochs()[0].exchanges(), 2);
+    }
+
+    #[test]
+    fn bounds_grow_with_time_by_the_drift_that_is_possible() {
+        let point = Point { at: 1_000_000_000, low: 10, high: 20 };
+        let later = point.moved(2_000_000_000);
+        assert_eq!((later.low, later.high), (10 - 100_000, 20 + 100_000));
+        assert_eq!(drift(1), 1);
+        assert_eq!(Point { low: i64::MIN, ..point }.moved(u64::MAX).low, i64::MIN);
+    }
+
+    #[test]
+    fn epoch_begins_where_the_guest_stood_still_and_not_where_an_answer_was_slow() {
+        let mut bounds = Bounds::default();
+        for number in 0..50 {
+            assert!(!bounds.add(&exchange(1_000_000 + number * 50_000, 500, 20, 20)));
+        }
+        // It took a second: nothing new is known, and nothing contradicts.
+        assert!(!bounds.add(&exchange(4_000_000, 500, 500_000_000, 500_000_000)));
+        assert!(!bounds.add(&exchange(1_100_000_000, 500, 20, 20)));
+        // A pause of two seconds.
+        assert!(bounds.add(&exchange(3_200_000_000, 500 + 2_000_000_000, 20, 20)));
+        assert!(!bounds.add(&exchange(3_300_000_000, 500 + 2_000_000_000, 20, 20)));
+        assert_eq!(bounds.epochs().len(), 2);
+        let (first, second) = (bounds.epochs()[0].span(), bounds.epochs()[1].span());
+        assert!(first.1 < second.0, "{first:?} {second:?}");
+    }
+
+    #[test]
+    fn malicious_exchanges_are_counted_and_end_at_limits() {
+        let mut bounds = Bounds::default();
+        let good = exchange(1_000_000, 500, 20, 20);
+        for one in [
+            Exchange { received: u64::MAX, sent: u64::MAX, ..good },
+            Exchange { sent: good.received - 1, ..good },
+            Exchange { answered: good.asked - 1, ..good },
+            Exchange { sent: good.received + 1_000_000, ..good },
+        ] {
+            assert!(!bounds.add(&one));
+        }
+        assert_eq!((bounds.impossible(), bounds.epochs().len()), (4, 0));
+        for number in 0..1000u64 {
+            bounds.add(&exchange(1 << 40, number % 2 * 1_000_000, 20, 20));
+        }
+        assert_eq!(bounds.epochs().len(), EPOCHS_MAX);
+        let mut bounds = Bounds::default();
+        for number in 0..100_000 {
+            bounds.add(&exchange(1_000_000 + number * 1000, 500, 20, 20));
+        }
+        assert!(bounds.epochs()[0].points.len() < POINTS_MAX);
+        assert_eq!(bounds.epochs()[0].exchanges(), 100_000);
+    }
+}

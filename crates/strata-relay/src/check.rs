@@ -1,0 +1,229 @@
+//! The packets of a guest's trace: what a stream of packets can be. Readers take any bytes; this keeps out what would make
+//! a trace of lies larger than what came, go back in time, or name thousands of CPUs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use strata_ctf::packet::{Header, HEADER_BYTES};
+use strata_model::Uuid;
+
+/// CPUs of a guest.
+pub const CPUS_MAX: u32 = 4096;
+
+/// Why a packet cannot be in a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketProblem {
+    /// It says that it is of another trace.
+    OtherTrace,
+    /// It is of this CPU.
+    Cpu(u32),
+    /// It says that it has so many bits, and came with so many bytes.
+    Size {
+        /// Bits.
+        said: u64,
+        /// Bytes, with its header.
+        came: u64,
+    },
+    /// It ends before it begins, or begins before the last one of its stream ends.
+    Time,
+    /// Its number is not behind that of the last one of its stream.
+    Sequence,
+    /// It says that fewer records were discarded than the last one did.
+    Discarded,
+}
+
+impl fmt::Display for PacketProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PacketProblem::OtherTrace => f.write_str("a packet is of another trace"),
+            PacketProblem::Cpu(cpu) => {
+                write!(f, "a packet is of CPU {cpu}, at most {} are possible", CPUS_MAX - 1)
+            }
+            PacketProblem::Size { said, came } => {
+                write!(f, "a packet says that it has {said} bits, and has {came} bytes")
+            }
+            PacketProblem::Time => f.write_str("the times of a packet go back"),
+            PacketProblem::Sequence => f.write_str("a packet came twice, or behind a later one"),
+            PacketProblem::Discarded => {
+                f.write_str("a packet's count of discarded records goes back")
+            }
+        }
+    }
+}
+
+/// What the last packet of a stream said.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    begin: u64,
+    end: u64,
+    sequence: u64,
+    discarded: u64,
+}
+
+/// The streams of one trace.
+#[derive(Clone, Debug, Default)]
+pub struct Streams {
+    last: BTreeMap<u32, Last>,
+    /// Of one packet each.
+    others: u64,
+    span: Option<(u64, u64)>,
+}
+
+impl Streams {
+    /// Whether this can be the next packet of its stream in the trace of this number: `bytes` of records came with it.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn take(&mut self, uuid: Uuid, header: &Header, bytes: u64) -> Result<(), PacketProblem> {
+        check(uuid, header, bytes)?;
+        if let Some(last) = self.last.get(&header.cpu_id) {
+            if header.timestamp_begin < last.end {
+                return Err(PacketProblem::Time);
+            }
+            if header.sequence <= last.sequence {
+                return Err(PacketProblem::Sequence);
+            }
+            if header.discarded < last.discarded {
+                return Err(PacketProblem::Discarded);
+            }
+        }
+        let &Header { timestamp_begin: begin, timestamp_end: end, sequence, discarded, .. } =
+            header;
+        self.last.insert(header.cpu_id, Last { begin, end, sequence, discarded });
+        self.widen(header);
+        Ok(())
+    }
+
+    /// Whether this can be a stream by itself, in the trace of this number.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn take_other(
+        &mut self,
+        uuid: Uuid,
+        header: &Header,
+        bytes: u64,
+    ) -> Result<(), PacketProblem> {
+        check(uuid, header, bytes)?;
+        self.others += 1;
+        self.widen(header);
+        Ok(())
+    }
+
+    fn widen(&mut self, header: &Header) {
+        let &Header { timestamp_begin, timestamp_end, .. } = header;
+        let span = self.span.get_or_insert((timestamp_begin, timestamp_end));
+        *span = (span.0.min(timestamp_begin), span.1.max(timestamp_end));
+    }
+
+    /// Whether the last packet of the stream may end then: of one that was sent while it was being filled, its recorder
+    /// may have said too late a time.
+    ///
+    /// # Errors
+    /// It may not.
+    pub fn set_end(&mut self, cpu: u32, end: u64) -> Result<(), PacketProblem> {
+        let last = self.last.get_mut(&cpu).filter(|last| last.begin <= end);
+        last.ok_or(PacketProblem::Time)?.end = end;
+        if let Some(span) = &mut self.span {
+            span.1 = span.1.max(end);
+        }
+        Ok(())
+    }
+
+    /// From the first packet's begin to the last one's end, by the guest's clock [ns].
+    #[must_use]
+    pub fn span(&self) -> Option<(u64, u64)> {
+        self.span
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.last.len() as u64 + self.others
+    }
+
+    /// What the packets of all of them say that was discarded.
+    #[must_use]
+    pub fn discarded(&self) -> u64 {
+        self.last.values().fold(0, |sum, last| sum.saturating_add(last.discarded))
+    }
+}
+
+/// What does not depend on others.
+pub(crate) fn check(uuid: Uuid, header: &Header, bytes: u64) -> Result<(), PacketProblem> {
+    if header.uuid != uuid {
+        return Err(PacketProblem::OtherTrace);
+    }
+    if header.cpu_id >= CPUS_MAX {
+        return Err(PacketProblem::Cpu(header.cpu_id));
+    }
+    let came = bytes.saturating_add(HEADER_BYTES as u64);
+    let content = header.content_bits;
+    if content % 8 != 0 || content / 8 != came || header.packet_bits != content {
+        return Err(PacketProblem::Size { said: content, came });
+    }
+    match header.timestamp_begin <= header.timestamp_end {
+        true => Ok(()),
+        false => Err(PacketProblem::Time),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UUID: Uuid = Uuid(*b"0123456789abcdef");
+
+    fn header(sequence: u64, begin: u64, end: u64) -> Header {
+        Header {
+            uuid: UUID,
+            sequence,
+            timestamp_begin: begin,
+            timestamp_end: end,
+            discarded: sequence,
+            ..Header::default()
+        }
+        .with_content_bytes(100)
+    }
+
+    #[test]
+    fn packets_in_their_order_are_taken() {
+        let mut streams = Streams::default();
+        for (sequence, begin, end) in [(0, 10, 20), (1, 20, 20), (5, 30, 40)] {
+            streams.take(UUID, &header(sequence, begin, end), 100).unwrap();
+        }
+        let other = Header { cpu_id: 1, ..header(0, 5, 6) };
+        streams.take(UUID, &other, 100).unwrap();
+        assert_eq!((streams.span(), streams.count(), streams.discarded()), (Some((5, 40)), 2, 5));
+        streams.set_end(0, 35).unwrap();
+        streams.take(UUID, &header(6, 36, 40), 100).unwrap();
+        streams.set_end(0, 50).unwrap();
+        assert_eq!(streams.span(), Some((5, 50)));
+    }
+
+    #[test]
+    fn malicious_packets_are_refused_and_change_nothing() {
+        let mut streams = Streams::default();
+        streams.take(UUID, &header(3, 10, 20), 100).unwrap();
+        let next = header(4, 20, 30);
+        for (bad, bytes, why) in [
+            (Header { uuid: Uuid([0; 16]), ..next }, 100, PacketProblem::OtherTrace),
+            (Header { cpu_id: CPUS_MAX, ..next }, 100, PacketProblem::Cpu(CPUS_MAX)),
+            (next, 99, PacketProblem::Size { said: 184 * 8, came: 183 }),
+            (
+                Header { packet_bits: u64::MAX, ..next },
+                100,
+                PacketProblem::Size { said: 184 * 8, came: 184 },
+            ),
+            (Header { timestamp_begin: 31, ..next }, 100, PacketProblem::Time),
+            (Header { timestamp_begin: 19, ..next }, 100, PacketProblem::Time),
+            (Header { sequence: 3, ..next }, 100, PacketProblem::Sequence),
+            (Header { discarded: 2, ..next }, 100, PacketProblem::Discarded),
+        ] {
+            assert_eq!(streams.take(UUID, &bad, bytes), Err(why), "{bad:?}");
+        }
+        assert_eq!(streams.set_end(0, 9), Err(PacketProblem::Time));
+        assert_eq!(streams.set_end(1, 99), Err(PacketProblem::Time));
+        streams.take(UUID, &next, 100).unwrap();
+    }
+}

@@ -1,0 +1,35 @@
+//! How the recorder in a guest hands its traces to the recorder of the host, over any channel of bytes: a
+//! virtio-serial port, a unix socket, TCP.
+//!
+//! ```text
+//! wire.rs      the channel: bytes, in both directions, with a time after which nobody listens
+//! frame.rs     bytes to frames: a kind, a length, a payload
+//! message.rs   frames to what they say
+//! bounds.rs    exchanges of clock readings to bounds of the offset between two clocks
+//! line.rs      bounds to a clock's offset and rate, with an uncertainty
+//! describe.rs  the metadata of a guest's trace, in the host's time
+//! check.rs     packets: what of them can be in a trace
+//! ```
+//!
+//! A guest is as hostile as an application: whatever comes from there is checked here or taken as bytes, and costs no
+//! more memory than the limits in these files say.
+#![cfg(target_os = "linux")]
+#![forbid(unsafe_code)]
+
+mod bounds;
+mod check;
+mod describe;
+mod frame;
+mod line;
+mod message;
+mod wire;
+
+pub use bounds::{Bounds, Epoch, Exchange, DRIFT_PPM, EPOCHS_MAX};
+pub use check::{PacketProblem, Streams, CPUS_MAX};
+pub use describe::{in_host_time, uuid_of, DescribeProblem, Entry, METADATA_BYTES_MAX};
+pub use frame::{FrameProblem, Frames, FRAME_BYTES_MAX};
+pub use line::Line;
+pub use message::{
+    FromGuest, Hello, MessageProblem, PacketBytes, ToGuest, TraceOf, NAME_BYTES_MAX, VERSION,
+};
+pub use wire::{connect, Place, PlaceProblem, Wire};

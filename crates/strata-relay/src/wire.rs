@@ -1,0 +1,248 @@
+//! A channel of bytes to the other recorder: what it is called, and reading and writing it with an end to all waiting.
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{socket_with, sockopt, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+/// How long a connection by TCP may take.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// Where the other one is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A unix socket, or a device such as a virtio-serial port.
+    Path(PathBuf),
+    /// `HOST:PORT`.
+    Tcp(String),
+}
+
+/// Why a text is no place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaceProblem(String);
+
+impl fmt::Display for PlaceProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.0;
+        write!(f, "'{text}' is no channel; write the path of a unix socket or of a device, or tcp:HOST:PORT")
+    }
+}
+
+impl std::error::Error for PlaceProblem {}
+
+impl Place {
+    /// As it is written: a path, or `tcp:HOST:PORT`.
+    ///
+    /// # Errors
+    /// It is neither.
+    pub fn parse(text: &str) -> Result<Place, PlaceProblem> {
+        let problem = || PlaceProblem(text.escape_debug().take(100).collect());
+        match text.strip_prefix("tcp:") {
+            Some(address) => {
+                let (host, port) = address.rsplit_once(':').ok_or_else(problem)?;
+                let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
+                (is_port && !host.is_empty())
+                    .then(|| Place::Tcp(address.to_owned()))
+                    .ok_or_else(problem)
+            }
+            None if text.is_empty() => Err(problem()),
+            None => Ok(Place::Path(PathBuf::from(text))),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Path(path) => write!(f, "{}", path.display()),
+            Place::Tcp(address) => write!(f, "tcp:{address}"),
+        }
+    }
+}
+
+/// Connects to a unix socket. Nothing is waited for: whoever listens there may never look.
+///
+/// # Errors
+/// What the system says; `ConnectionRefused`: others wait there already, or nobody listens.
+pub fn connect(path: &Path) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
+        Ok(()) => Ok(socket),
+        Err(Errno::AGAIN) => Err(ErrorKind::ConnectionRefused.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A channel that is open.
+#[derive(Debug)]
+pub struct Wire {
+    fd: OwnedFd,
+    is_device: bool,
+}
+
+impl Wire {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// What the system says; it may be there later.
+    pub fn open(place: &Place) -> io::Result<Wire> {
+        match place {
+            Place::Tcp(address) => {
+                let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
+                for one in address.to_socket_addrs()? {
+                    match TcpStream::connect_timeout(&one, CONNECT) {
+                        Ok(stream) => {
+                            // What is written is a whole message: it is not to wait for more.
+                            stream.set_nodelay(true)?;
+                            return Wire::of(stream.into());
+                        }
+                        Err(error) => last = error,
+                    }
+                }
+                Err(last)
+            }
+            Place::Path(path) => {
+                let kind = std::fs::metadata(path)?.file_type();
+                if kind.is_socket() {
+                    return Wire::of(connect(path)?);
+                }
+                if !kind.is_char_device() {
+                    return Err(io::Error::other("it is neither a socket nor a device"));
+                }
+                let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+                let fd = rustix::fs::open(path, flags, Mode::empty())?;
+                Ok(Wire { fd, is_device: true })
+            }
+        }
+    }
+
+    /// A socket that is connected.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn of(fd: OwnedFd) -> io::Result<Wire> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Ok(Wire { fd, is_device: false })
+    }
+
+    /// Reads what there is, within so much time. `None`: nothing came; 0: nobody is there, which of a device may
+    /// change.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn read(&self, buffer: &mut [u8], within: Duration) -> io::Result<Option<usize>> {
+        match rustix::io::read(&self.fd, &mut *buffer) {
+            Ok(bytes) => return Ok(Some(bytes)),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if within.is_zero() || !self.wait(PollFlags::IN, within)? {
+            return Ok(None);
+        }
+        match rustix::io::read(&self.fd, buffer) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes all of it. `is_over` is asked again and again while nobody takes it.
+    ///
+    /// # Errors
+    /// What the system says; `TimedOut`: `is_over` has said so, and a part may be written.
+    pub fn write_all(&self, mut bytes: &[u8], is_over: &mut dyn FnMut() -> bool) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match rustix::io::write(&self.fd, bytes) {
+                Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    if is_over() {
+                        return Err(ErrorKind::TimedOut.into());
+                    }
+                    self.wait(PollFlags::OUT, Duration::from_millis(100))?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it may be that nobody is there yet: of a device that somebody else opens, too.
+    #[must_use]
+    pub fn is_device(&self) -> bool {
+        self.is_device
+    }
+
+    /// The process at the other end of a unix socket, as it was when it began to listen.
+    #[must_use]
+    pub fn peer(&self) -> Option<u32> {
+        let found = sockopt::socket_peercred(&self.fd).ok()?;
+        u32::try_from(found.pid.as_raw_nonzero().get()).ok()
+    }
+
+    fn wait(&self, flags: PollFlags, within: Duration) -> io::Result<bool> {
+        let within = Timespec::try_from(within).map_err(io::Error::other)?;
+        let mut fds = [PollFd::new(&self.fd, flags)];
+        match poll(&mut fds, Some(&within)) {
+            Ok(0) | Err(Errno::INTR) => return Ok(false),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let is_ready = fds[0].revents().intersects(flags);
+        if !is_ready && self.is_device {
+            // Nobody has it open at the other end: that is said at once, again and again.
+            std::thread::sleep(Duration::from_millis(20)); // Time: between two looks.
+        }
+        Ok(is_ready || !self.is_device)
+    }
+}
+
+impl AsFd for Wire {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn place_is_a_path_or_a_tcp_address() {
+        assert_eq!(Place::parse("/tmp/x"), Ok(Place::Path("/tmp/x".into())));
+        assert_eq!(Place::parse("tcp:::1:77"), Ok(Place::Tcp("::1:77".into())));
+        for bad in ["", "tcp:", "tcp:host", "tcp::7", "tcp:host:0", "tcp:host:70000"] {
+            assert!(Place::parse(bad).unwrap_err().to_string().contains("tcp:HOST:PORT"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn wire_carries_what_is_written_and_ends_to_wait() {
+        let (one, other) = UnixStream::pair().unwrap();
+        let (one, other) = (Wire::of(one.into()).unwrap(), Wire::of(other.into()).unwrap());
+        let mut buffer = [0; 8];
+        assert_eq!(other.read(&mut buffer, Duration::from_millis(1)).unwrap(), None);
+        one.write_all(b"abc", &mut || true).unwrap();
+        assert_eq!(other.read(&mut buffer, Duration::from_secs(60)).unwrap(), Some(3));
+        // Nobody takes it.
+        let mut asked = 0;
+        let full = one.write_all(&vec![0; 64 << 20], &mut || {
+            asked += 1;
+            asked > 1
+        });
+        assert_eq!((full.unwrap_err().kind(), asked), (ErrorKind::TimedOut, 2));
+        drop(one);
+        while other.read(&mut [0; 65536], Duration::from_secs(60)).unwrap() != Some(0) {}
+        assert_eq!(Wire::open(&Place::Path("/".into())).unwrap_err().kind(), ErrorKind::Other);
+    }
+}

@@ -1,0 +1,484 @@
+//! The layer of one guest: a virtual machine whose own recorder hands its traces over, by a channel of bytes.
+//!
+//! ```text
+//! strata-guest    asks the guest what time it is, takes what it says      here
+//!                 what that means for the traces                          guest/receive.rs
+//! ```
+//!
+//! A guest decides itself what it records, and when it begins. It is told when the recording ends.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use strata_collect::Monitor;
+use strata_ctf::end_mark::Ending;
+use strata_relay::{Exchange, Frames, FromGuest, ToGuest, Wire, VERSION};
+
+use crate::describe::{new_uuid, Machine};
+use crate::error::SessionError;
+use crate::layer::{Context, Layer, LayerEnd, Wanted};
+use crate::options::GuestOptions;
+use crate::privileges::Work;
+use crate::report::{LayerReport, NotReached, ProcessReport, GUEST};
+use crate::shared::Voice;
+use crate::threads::{joined, spawn, Ask, Cut};
+use receive::{Place, Receiver};
+
+mod cpus;
+mod receive;
+
+/// How often the guest is asked for the time.
+const ASK_PERIOD: Duration = Duration::from_millis(50);
+/// So many times without a pause, before the guest is to record.
+const ASKED_FIRST: u64 = 20;
+/// An answer that does not come in this time is not waited for.
+const ANSWER: Duration = Duration::from_secs(1);
+/// How long it takes at most to hear that the recording ends.
+const LOOK_PERIOD: Duration = Duration::from_millis(20);
+/// How often it is looked whether somebody is at the channel.
+const OPEN_PERIOD: Duration = Duration::from_millis(100);
+/// A guest that was told to end may say nothing for so long.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// And may go on saying something for so long.
+const PATIENCE_AT_ALL: Duration = Duration::from_secs(60);
+/// What may come before its recorder says that it is there: what another one has left \[byte\].
+const NOTHING_MAX: usize = 64 << 20;
+/// What is read at once \[byte\].
+const READ_BYTES: usize = 64 << 10;
+
+/// One guest.
+pub(crate) struct GuestLayer {
+    options: GuestOptions,
+    context: Arc<Context>,
+    voice: Option<Voice>,
+    is_stopping: Arc<AtomicBool>,
+    taking: Option<JoinHandle<Option<Outcome>>>,
+    outcome: Option<Outcome>,
+}
+
+/// What became of it.
+struct Outcome {
+    reports: Vec<ProcessReport>,
+    remark: Option<String>,
+    problem: Option<String>,
+    /// It never said anything that makes sense.
+    is_absent: bool,
+}
+
+impl GuestLayer {
+    pub(crate) fn new(options: &GuestOptions, context: &Arc<Context>) -> GuestLayer {
+        GuestLayer {
+            options: options.clone(),
+            context: Arc::clone(context),
+            voice: None,
+            is_stopping: Arc::default(),
+            taking: None,
+            outcome: None,
+        }
+    }
+}
+
+impl Layer for GuestLayer {
+    fn rights(&self) -> Work {
+        Work::Files
+    }
+
+    fn start(&mut self) {
+        self.voice = Some(self.context.shared.add_layer(GUEST));
+    }
+
+    fn run(&mut self) {
+        let Some(voice) = self.voice.clone() else { return };
+        let (options, context) = (self.options.clone(), Arc::clone(&self.context));
+        let is_stopping = Arc::clone(&self.is_stopping);
+        let shared = Arc::clone(&self.context.shared);
+        self.taking = spawn("strata-guest", Work::Files, &shared, move || {
+            Some(Talk::new(&options, &context, voice, is_stopping)?.run(&options))
+        });
+    }
+
+    /// A guest that ends before the recording does is no failure.
+    fn is_broken(&self) -> bool {
+        false
+    }
+
+    /// It writes what comes: nothing is held here.
+    fn snapshot(&self) -> Ask {
+        Box::new(|_, _| {
+            let (reply, answer) = channel();
+            // Who asked may have gone.
+            let _ = reply.send(Ok(Vec::new()));
+            answer
+        })
+    }
+
+    /// Refused before it comes here.
+    fn rotate(&self) -> Cut {
+        Box::new(|_| {
+            let (reply, answer) = channel();
+            let _ = reply.send(Vec::new());
+            answer
+        })
+    }
+
+    fn change(&mut self, _wanted: &Wanted) -> Result<(), SessionError> {
+        Err(SessionError::Unchangeable { layer: GUEST })
+    }
+
+    fn pause(&mut self) {}
+
+    fn resume(&mut self) {}
+
+    fn stop(&mut self) {
+        self.is_stopping.store(true, Ordering::Release);
+    }
+
+    fn join(&mut self) {
+        self.outcome = joined(self.taking.take(), &self.context.shared);
+    }
+
+    fn end(self: Box<Self>) -> LayerEnd {
+        let name = self.options.name.clone();
+        let Some(outcome) = self.outcome else { return LayerEnd::default() };
+        let mut end = LayerEnd {
+            report: LayerReport {
+                layer: GUEST,
+                channel: name.clone(),
+                processes: outcome.reports,
+                ..LayerReport::default()
+            },
+            ..LayerEnd::default()
+        };
+        end.remarks.extend(outcome.remark);
+        let problem = outcome.problem.map(|reason| (format!("guest {name}"), reason));
+        match problem {
+            Some((name, reason)) if outcome.is_absent => {
+                end.not_reached.push(NotReached { pid: 0, name, reason });
+            }
+            Some((name, reason)) => end.report.processes.push(ProcessReport {
+                name,
+                problem: Some(reason),
+                ..ProcessReport::default()
+            }),
+            None => {}
+        }
+        end
+    }
+}
+
+/// What is said between the two recorders.
+struct Talk {
+    receiver: Receiver,
+    voice: Voice,
+    is_stopping: Arc<AtomicBool>,
+    peer: Option<u32>,
+    /// The question that is not answered yet: its number, when, by this machine's clock and to wait.
+    asked: Option<(u64, u64, Instant)>,
+    questions: u64,
+    answers: u64,
+    next: Instant,
+    is_welcome: bool,
+    told_to_stop: Option<Instant>,
+    /// What came before its recorder said that it is there \[byte\].
+    nothing: usize,
+    /// When something last came.
+    heard: Instant,
+}
+
+impl Talk {
+    fn new(
+        options: &GuestOptions,
+        context: &Arc<Context>,
+        voice: Voice,
+        is_stopping: Arc<AtomicBool>,
+    ) -> Option<Talk> {
+        let (clock, wall_ns) = context.machine.clock_of_guests(new_uuid().ok()?);
+        let place = Place {
+            name: options.name.clone(),
+            output: Arc::clone(&context.output),
+            clock,
+            wall_ns,
+            max_bytes: options.max_bytes,
+        };
+        Some(Talk {
+            receiver: Receiver::new(place),
+            voice,
+            is_stopping,
+            peer: None,
+            asked: None,
+            questions: 0,
+            answers: 0,
+            next: Instant::now(),
+            is_welcome: false,
+            told_to_stop: None,
+            nothing: 0,
+            heard: Instant::now(),
+        })
+    }
+
+    fn run(mut self, options: &GuestOptions) -> Outcome {
+        let problem = match self.open(options) {
+            Ok(Some(wire)) => {
+                let ended = self.talk(&wire, options.qmp.as_ref());
+                if ended.is_err() {
+                    // Who does not listen is not told.
+                    let _ = wire.write_all(&ToGuest::Refused.encode(), &mut || true);
+                }
+                ended.err()
+            }
+            Ok(None) => Some(format!("nobody is at its channel, {}", options.channel)),
+            Err(error) => Some(format!("its channel, {}: {error}", options.channel)),
+        };
+        self.outcome(problem)
+    }
+
+    fn outcome(self, problem: Option<String>) -> Outcome {
+        let is_absent = self.receiver.hello.is_none();
+        let remark = self.remark();
+        let ending = match (&problem, self.voice.ending()) {
+            (None, ending) => ending,
+            (Some(_), _) => Ending::Failed,
+        };
+        let (reports, unwritten) = self.receiver.finish(ending);
+        let mut counts = strata_model::Counts::default();
+        reports.iter().for_each(|one| counts.add(&one.counts));
+        self.voice.set_counts(&counts);
+        Outcome { reports, remark, problem: problem.or(unwritten), is_absent }
+    }
+
+    /// How well its clock is known, and who runs it.
+    fn remark(&self) -> Option<String> {
+        let hello = self.receiver.hello.as_ref()?;
+        let uncertainty = self.receiver.uncertainty_ns()?;
+        let bounds = &self.receiver.bounds;
+        let epochs = match bounds.epochs().len() {
+            0 | 1 => String::new(),
+            many => format!(
+                "; it stood still {} times, each time behind that is a trace of its own",
+                many - 1
+            ),
+        };
+        let impossible = match bounds.impossible() {
+            0 => String::new(),
+            number => format!("; {number} answers cannot be true"),
+        };
+        let cpus: Vec<String> = self
+            .receiver
+            .entries
+            .iter()
+            .filter_map(|(name, tid)| {
+                let cpu = name.strip_prefix("virtual_cpu_")?;
+                Some(format!("{cpu} is thread {tid}"))
+            })
+            .collect();
+        let cpus = match cpus.is_empty() {
+            true => String::new(),
+            false => format!("; virtual CPU {}", cpus.join(", ")),
+        };
+        Some(format!(
+            "guest {} ({}): its clock is known to {} us, by {} questions{epochs}{impossible}{cpus}",
+            self.receiver.name(),
+            hello.hostname,
+            uncertainty.div_ceil(1000),
+            self.answers,
+        ))
+    }
+
+    /// Until somebody is at the channel. `None`: nobody came.
+    fn open(&mut self, options: &GuestOptions) -> io::Result<Option<Wire>> {
+        loop {
+            match Wire::open(&options.channel) {
+                Ok(wire) => return Ok(Some(wire)),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                    ) => {}
+                Err(error) => return Err(error),
+            }
+            if self.is_stopping.load(Ordering::Acquire) {
+                return Ok(None);
+            }
+            std::thread::sleep(OPEN_PERIOD); // Time: between two looks.
+        }
+    }
+
+    /// Until all has come, or nothing more will.
+    fn talk(&mut self, wire: &Wire, qmp: Option<&PathBuf>) -> Result<(), String> {
+        self.peer = wire.peer();
+        let (mut frames, mut buffer) = (Frames::default(), vec![0; READ_BYTES]);
+        loop {
+            if self.is_stopping.load(Ordering::Acquire) && self.is_over(wire)? {
+                return Ok(());
+            }
+            self.ask(wire)?;
+            let read = wire.read(&mut buffer, LOOK_PERIOD);
+            let now_ns = strata_user::Clock::monotonic_ns();
+            match read.map_err(|error| format!("its channel: {error}"))? {
+                None => {
+                    self.tell();
+                    self.receiver.pause();
+                    continue;
+                }
+                Some(0) if wire.is_device() => std::thread::sleep(LOOK_PERIOD), // Time: between two looks.
+                Some(0) if self.receiver.hello.is_none() => {
+                    return Err("it has ended before its recorder said anything".to_owned());
+                }
+                Some(0) => {
+                    return Err("it has ended, or its recorder has, before all came".to_owned())
+                }
+                Some(bytes) => {
+                    self.heard = Instant::now();
+                    if self.receiver.hello.is_none() {
+                        self.nothing += bytes;
+                    }
+                    if self.nothing > NOTHING_MAX {
+                        return Err("what it says is nothing that a recorder says".to_owned());
+                    }
+                    frames.push(buffer.get(..bytes).unwrap_or_default());
+                }
+            }
+            while self.take(wire, &mut frames, now_ns, qmp)? {
+                if self.receiver.is_complete {
+                    self.tell();
+                    // It waits for this; whether it hears it is its affair.
+                    let _ = wire.write_all(&ToGuest::Stop.encode(), &mut || true);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// The next message, if all of it has come.
+    fn take(
+        &mut self,
+        wire: &Wire,
+        frames: &mut Frames,
+        now_ns: u64,
+        qmp: Option<&PathBuf>,
+    ) -> Result<bool, String> {
+        let is_unknown = self.receiver.hello.is_none();
+        let said = match frames.next_frame() {
+            Ok(None) => return Ok(false),
+            Ok(Some((kind, payload))) => FromGuest::decode(kind, payload),
+            // What a recorder that was there before has left.
+            Err(_) if is_unknown => {
+                frames.pass();
+                return Ok(true);
+            }
+            Err(problem) => return Err(problem.to_string()),
+        };
+        match said {
+            Ok(FromGuest::Pong { number, received_ns, sent_ns }) => {
+                self.answered(number, received_ns, sent_ns, now_ns);
+                self.welcome(wire)?;
+            }
+            Ok(said) => self.receiver.take(said)?,
+            Err(_) if is_unknown => {}
+            Err(problem) => return Err(problem.to_string()),
+        }
+        if is_unknown && self.receiver.hello.is_some() {
+            self.find_cpus(qmp)?;
+            self.next = Instant::now();
+        }
+        Ok(true)
+    }
+
+    fn find_cpus(&mut self, qmp: Option<&PathBuf>) -> Result<(), String> {
+        let cpus = match (qmp, self.peer) {
+            (Some(path), _) => cpus::by_qmp(path)
+                .map_err(|error| format!("its virtual CPUs: {}: {error}", path.display()))?,
+            (None, Some(pid)) => cpus::by_names(pid),
+            (None, None) => Vec::new(),
+        };
+        let of_cpus = cpus.iter().map(|(cpu, tid)| (format!("virtual_cpu_{cpu}"), i64::from(*tid)));
+        self.receiver.entries = of_cpus.collect();
+        let hypervisor = self.peer.map(|pid| ("hypervisor_pid".to_owned(), i64::from(pid)));
+        self.receiver.entries.extend(hypervisor);
+        Ok(())
+    }
+
+    /// Asks what time it is, if that is due.
+    fn ask(&mut self, wire: &Wire) -> Result<(), String> {
+        let is_waiting = self.asked.is_some_and(|(_, _, since)| since.elapsed() < ANSWER);
+        if self.receiver.hello.is_none() || is_waiting || Instant::now() < self.next {
+            return Ok(());
+        }
+        self.questions += 1;
+        let message = ToGuest::Ping { number: self.questions }.encode();
+        let now = Instant::now();
+        self.asked = Some((self.questions, strata_user::Clock::monotonic_ns(), now));
+        self.say(wire, &message)
+    }
+
+    fn answered(&mut self, number: u64, received: u64, sent: u64, answered: u64) {
+        let Some((_, asked, _)) = self.asked.filter(|(asked, ..)| *asked == number) else { return };
+        self.asked = None;
+        self.answers += 1;
+        self.receiver.learn(&Exchange { asked, received, sent, answered });
+        let wait = if self.answers < ASKED_FIRST { Duration::ZERO } else { ASK_PERIOD };
+        self.next = Instant::now() + wait;
+    }
+
+    /// The guest records from now on: its clock is known.
+    fn welcome(&mut self, wire: &Wire) -> Result<(), String> {
+        let Some(hello) = &self.receiver.hello else { return Ok(()) };
+        if self.is_welcome || self.answers < ASKED_FIRST {
+            return Ok(());
+        }
+        if self.receiver.bounds.epochs().is_empty() {
+            return Err("what it says of its clock cannot be true".to_owned());
+        }
+        self.is_welcome = true;
+        let message = ToGuest::Welcome { version: VERSION, recording: hello.recording };
+        self.say(wire, &message.encode())
+    }
+
+    fn say(&mut self, wire: &Wire, message: &[u8]) -> Result<(), String> {
+        let since = Instant::now();
+        let is_stopping = Arc::clone(&self.is_stopping);
+        let mut is_over = || since.elapsed() > PATIENCE && is_stopping.load(Ordering::Acquire);
+        wire.write_all(message, &mut is_over).map_err(|error| format!("its channel: {error}"))
+    }
+
+    /// The recording ends: is there nothing to wait for?
+    fn is_over(&mut self, wire: &Wire) -> Result<bool, String> {
+        if !self.is_welcome {
+            return match self.receiver.hello {
+                None => Err("its recorder has not said anything".to_owned()),
+                Some(_) => Err("its recorder has not told what time it is".to_owned()),
+            };
+        }
+        let Some(told) = self.told_to_stop else {
+            self.told_to_stop = Some(Instant::now());
+            self.heard = Instant::now();
+            return self.say(wire, &ToGuest::Stop.encode()).map(|()| false);
+        };
+        let (what, limit) = match told.elapsed() > PATIENCE_AT_ALL {
+            true => ("goes on to say something after", PATIENCE_AT_ALL),
+            false if self.heard.elapsed() > PATIENCE => ("has said nothing for", PATIENCE),
+            false => return Ok(false),
+        };
+        let seconds = limit.as_secs();
+        Err(format!("its recorder was told that the recording ends, and {what} {seconds} s"))
+    }
+
+    fn tell(&self) {
+        self.voice.set_counts(&self.receiver.counts());
+    }
+}
+
+/// What a guest needs of a machine.
+impl Machine {
+    fn clock_of_guests(&self, uuid: strata_model::Uuid) -> (strata_model::ClockClass, i64) {
+        let clock = self.clock();
+        let wall = i128::from(clock.offset_s) * 1_000_000_000 + i128::from(clock.offset_cycles);
+        let of_guests = strata_model::ClockClass { uuid: Some(uuid), ..clock.clone() };
+        (of_guests, i64::try_from(wall).unwrap_or(0))
+    }
+}

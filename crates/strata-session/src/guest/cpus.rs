@@ -1,0 +1,159 @@
+//! Which virtual CPU of a guest is which thread of the host: as QEMU says it (QMP), or by the names that it gives its
+//! threads.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// Virtual CPUs that are told.
+const CPUS_MAX: usize = 1024;
+/// Threads of a hypervisor that are looked at.
+const THREADS_MAX: usize = 1 << 16;
+/// How long QMP may take for a line.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A line of QMP has no more bytes.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+/// Lines before an answer: events.
+const LINES_MAX: usize = 100;
+
+/// Virtual CPUs by their number, and the thread of each.
+pub(crate) type Cpus = Vec<(u32, u32)>;
+
+/// Asks QEMU at its QMP socket.
+///
+/// # Errors
+/// What the system says, or that it is no QMP.
+pub(crate) fn by_qmp(path: &Path) -> io::Result<Cpus> {
+    let socket = UnixStream::from(strata_relay::connect(path)?);
+    socket.set_nonblocking(false)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    let mut from = BufReader::new(socket.try_clone()?);
+    let mut to = socket;
+    let greeting = line(&mut from)?;
+    if greeting.get("QMP").is_none() {
+        return Err(io::Error::other("it does not speak QMP"));
+    }
+    for command in ["qmp_capabilities", "query-cpus-fast"] {
+        to.write_all(format!("{{\"execute\":\"{command}\"}}\r\n").as_bytes())?;
+        let answer = answer(&mut from)?;
+        if command == "query-cpus-fast" {
+            return Ok(cpus_of(&answer));
+        }
+    }
+    Ok(Vec::new())
+}
+
+fn line(from: &mut impl BufRead) -> io::Result<Value> {
+    let mut text = String::new();
+    from.by_ref().take(LINE_BYTES_MAX).read_line(&mut text)?;
+    serde_json::from_str(&text).map_err(|_| io::Error::other("it does not speak QMP"))
+}
+
+/// The answer, behind events.
+fn answer(from: &mut impl BufRead) -> io::Result<Value> {
+    for _ in 0..LINES_MAX {
+        let said = line(from)?;
+        if let Some(answer) = said.get("return") {
+            return Ok(answer.clone());
+        }
+        if said.get("error").is_some() {
+            return Err(io::Error::other("QMP refuses: it may be in use by somebody else"));
+        }
+    }
+    Err(io::Error::other("QMP does not answer"))
+}
+
+fn cpus_of(answer: &Value) -> Cpus {
+    let number = |one: &Value, name: &str| {
+        one.get(name).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok())
+    };
+    let all = answer.as_array().map(Vec::as_slice).unwrap_or_default();
+    let cpus =
+        all.iter().filter_map(|one| Some((number(one, "cpu-index")?, number(one, "thread-id")?)));
+    cpus.take(CPUS_MAX).collect()
+}
+
+/// By the names of the threads of this process: `CPU 3/KVM`, `CPU 3/TCG`. Where one thread runs all CPUs, which
+/// there are is not known. QEMU names its threads with `-name NAME,debug-threads=on`.
+pub(crate) fn by_names(pid: u32) -> Cpus {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let thread = |task: fs::DirEntry| {
+        let tid = task.file_name().to_str()?.parse().ok()?;
+        let name = fs::read_to_string(task.path().join("comm")).ok()?;
+        Some((cpu_of(name.trim_end())?, tid))
+    };
+    let tasks = tasks.flatten().take(THREADS_MAX);
+    let mut found: Cpus = tasks.filter_map(thread).take(CPUS_MAX).collect();
+    found.sort_unstable();
+    found
+}
+
+fn cpu_of(name: &str) -> Option<u32> {
+    let (number, kind) = name.strip_prefix("CPU ")?.split_once('/')?;
+    (!kind.is_empty()).then(|| number.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn threads_of_virtual_cpus_are_known_by_their_names() {
+        assert_eq!((cpu_of("CPU 3/KVM"), cpu_of("CPU 12/TCG")), (Some(3), Some(12)));
+        for other in ["ALL CPUs/TCG", "CPU x/KVM", "CPU 3/", "CPU 3", "worker", "CPU -1/KVM"] {
+            assert_eq!(cpu_of(other), None, "{other}");
+        }
+        assert_eq!(by_names(u32::MAX), []);
+    }
+
+    /// Somebody at a QMP socket who says these lines.
+    fn qmp(test: &str, lines: &'static [&'static str]) -> io::Result<Cpus> {
+        let path = std::env::temp_dir().join(format!("strata-qmp-{test}-{}", std::process::id()));
+        let _ = fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).unwrap();
+        let peer = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            for said in lines {
+                // Who has heard enough goes.
+                let _ = socket.write_all(said.as_bytes());
+            }
+            let _ = socket.read(&mut [0; 4096]);
+        });
+        let found = by_qmp(&path);
+        peer.join().unwrap();
+        fs::remove_file(&path).unwrap();
+        found
+    }
+
+    #[test]
+    fn threads_of_virtual_cpus_are_what_qmp_says() {
+        let found = qmp(
+            "good",
+            &[
+                "{\"QMP\":{\"version\":{}}}\r\n",
+                "{\"return\":{}}\r\n{\"event\":\"RESUME\"}\r\n",
+                "{\"return\":[{\"cpu-index\":0,\"thread-id\":77},{\"cpu-index\":1,\"thread-id\":78}]}\r\n",
+            ],
+        );
+        assert_eq!(found.unwrap(), [(0, 77), (1, 78)]);
+    }
+
+    #[test]
+    fn malicious_qmp_is_no_qmp() {
+        for lines in [
+            &["hello\n"][..],
+            &["{\"QMP\":{}}\n{\"error\":{}}\n"],
+            &["{\"QMP\":{}}\n{\"return\":{}}\n{\"return\":"],
+        ] {
+            assert!(qmp("bad", lines).is_err(), "{lines:?}");
+        }
+        let odd = "[{\"cpu-index\":-1,\"thread-id\":7},{\"cpu-index\":1},7,{\"cpu-index\":1,\"thread-id\":5e99}]";
+        assert_eq!(cpus_of(&serde_json::from_str(odd).unwrap()), []);
+    }
+}

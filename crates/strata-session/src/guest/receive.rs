@@ -1,0 +1,440 @@
+//! What a guest's recorder says, as traces in the folder of the host's recording: each message is checked, and what it
+//! would cost beyond a limit ends the guest's part, and nothing else.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use strata_collect::{Body, Output, Sink};
+use strata_ctf::end_mark::{Ending, Losses};
+use strata_ctf::packet::HEADER_BYTES;
+use strata_model::{ClockClass, Counts, Discarded, Uuid};
+use strata_relay::{
+    in_host_time, uuid_of, Bounds, Entry, Epoch, Exchange, FromGuest, Hello, Line, PacketBytes,
+    Streams, TraceOf, DRIFT_PPM, METADATA_BYTES_MAX, VERSION,
+};
+
+use crate::describe::new_uuid;
+use crate::error::failure_text;
+use crate::folder::below;
+use crate::lock::lock;
+use crate::report::{ProcessReport, KERNEL, USER};
+
+/// Traces of one guest: its kernel, and each process that it has recorded.
+const TRACES_MAX: usize = 4096;
+/// Streams of all of them.
+const STREAMS_MAX: u64 = 1 << 14;
+/// Metadata of all of them \[byte\].
+const TEXT_BYTES_MAX: usize = 64 << 20;
+/// Metadata that are written and read in all, as they grow \[byte\].
+const DESCRIBED_MAX: u64 = 2 << 30;
+/// A stream's file takes that at least \[byte\].
+const FILE_BYTES: u64 = 4096;
+/// No event record is smaller than its header \[byte\].
+const RECORD_BYTES_MIN: u64 = 4;
+
+/// Why nothing more is taken of a guest.
+pub(crate) type Problem = String;
+
+/// Where the traces of a guest go, and in what time.
+pub(crate) struct Place {
+    /// The guest's name, which is that of its folder.
+    pub(crate) name: String,
+    pub(crate) output: Arc<Mutex<dyn Output>>,
+    /// The clock of the host's traces.
+    pub(crate) clock: ClockClass,
+    /// Since 1970, when that was 0 \[ns\].
+    pub(crate) wall_ns: i64,
+    /// What the guest's traces may take \[byte\].
+    pub(crate) max_bytes: u64,
+}
+
+/// One guest, as far as it has said anything.
+pub(crate) struct Receiver {
+    place: Place,
+    pub(crate) hello: Option<Hello>,
+    pub(crate) bounds: Bounds,
+    /// What the host knows of it, for the environment of its traces.
+    pub(crate) entries: Vec<Entry>,
+    traces: BTreeMap<u32, GuestTrace>,
+    bytes: u64,
+    text_bytes: usize,
+    /// All metadata that were written, as often as they were \[byte\].
+    described: u64,
+    /// All of it came.
+    pub(crate) is_complete: bool,
+}
+
+/// One trace of a guest: a folder, or one for each time in which its clock did not jump.
+struct GuestTrace {
+    of: TraceOf,
+    text: String,
+    uuid: Option<Uuid>,
+    streams: Streams,
+    parts: Vec<Part>,
+    packets: u64,
+    bytes: u64,
+    counted: Option<Counted>,
+    ended: Option<(Ending, Losses)>,
+}
+
+/// What a guest says that it has recorded.
+struct Counted {
+    records: u64,
+    discarded: u64,
+    overwritten: u64,
+}
+
+/// A folder of a trace.
+struct Part {
+    epoch: usize,
+    uuid: Uuid,
+    sink: Box<dyn Sink>,
+    span: Option<(u64, u64)>,
+}
+
+impl Receiver {
+    pub(crate) fn new(place: Place) -> Receiver {
+        Receiver {
+            place,
+            hello: None,
+            bounds: Bounds::default(),
+            entries: Vec::new(),
+            traces: BTreeMap::new(),
+            bytes: 0,
+            text_bytes: 0,
+            described: 0,
+            is_complete: false,
+        }
+    }
+
+    /// The guest's.
+    pub(crate) fn name(&self) -> &str {
+        &self.place.name
+    }
+
+    /// Does what a guest says, but for what is about clocks.
+    ///
+    /// # Errors
+    /// Why nothing more is taken.
+    pub(crate) fn take(&mut self, said: FromGuest<'_>) -> Result<(), Problem> {
+        if self.hello.is_none() && !matches!(said, FromGuest::Hello(_)) {
+            // Of a recorder that was there before.
+            return Ok(());
+        }
+        match said {
+            FromGuest::Hello(hello) => self.greet(hello),
+            FromGuest::Trace { id, of } => self.begin(id, of),
+            FromGuest::Metadata { id, keep, text } => self.describe(id, keep, text),
+            FromGuest::Packet { id, packet } => self.packet(id, None, &packet),
+            FromGuest::Stream { id, name, packet } => self.packet(id, Some(name), &packet),
+            FromGuest::SetEnd { id, cpu, end_ns } => self.set_end(id, cpu, end_ns),
+            FromGuest::Ended { id, ending, losses } => {
+                self.trace(id)?.ended = Some((ending, losses));
+                Ok(())
+            }
+            FromGuest::Counted { id, records, discarded, overwritten } => {
+                self.trace(id)?.counted = Some(Counted { records, discarded, overwritten });
+                Ok(())
+            }
+            FromGuest::Gone { id } => self.trace(id).map(drop),
+            FromGuest::End => {
+                self.is_complete = true;
+                Ok(())
+            }
+            FromGuest::Pong { .. } => Ok(()),
+        }
+    }
+
+    fn greet(&mut self, hello: Hello) -> Result<(), Problem> {
+        match &self.hello {
+            // It says so again and again until it is answered.
+            Some(known) if known.recording == hello.recording => return Ok(()),
+            Some(_) => return Err("another recorder has begun in it".to_owned()),
+            None => {}
+        }
+        if hello.version != VERSION {
+            return Err(format!(
+                "its recorder speaks version {} of the protocol, this one {VERSION}. Use the same strata in both",
+                hello.version
+            ));
+        }
+        if !hello.is_of_our_order {
+            return Err("its byte order is not this machine's".to_owned());
+        }
+        self.hello = Some(hello);
+        Ok(())
+    }
+
+    fn trace(&mut self, id: u32) -> Result<&mut GuestTrace, Problem> {
+        self.traces.get_mut(&id).ok_or_else(|| unknown(id))
+    }
+
+    fn begin(&mut self, id: u32, of: TraceOf) -> Result<(), Problem> {
+        if self.traces.len() >= TRACES_MAX {
+            return Err(format!("it has more than {TRACES_MAX} traces"));
+        }
+        if self.traces.contains_key(&id) {
+            return Err(format!("it begins trace {id} twice"));
+        }
+        if of == TraceOf::Kernel && self.traces.values().any(|one| one.of == TraceOf::Kernel) {
+            return Err("it has two traces of its kernel".to_owned());
+        }
+        let trace = GuestTrace {
+            of,
+            text: String::new(),
+            uuid: None,
+            streams: Streams::default(),
+            parts: Vec::new(),
+            packets: 0,
+            bytes: 0,
+            counted: None,
+            ended: None,
+        };
+        self.traces.insert(id, trace);
+        Ok(())
+    }
+
+    fn describe(&mut self, id: u32, keep: u64, text: &str) -> Result<(), Problem> {
+        let Receiver { place, bounds, entries, traces, text_bytes, described, .. } = self;
+        let trace = traces.get_mut(&id).ok_or_else(|| unknown(id))?;
+        let keep = usize::try_from(keep).ok().filter(|keep| trace.text.is_char_boundary(*keep));
+        let keep = keep.ok_or("its metadata go on behind their end")?;
+        if keep + text.len() > METADATA_BYTES_MAX {
+            return Err(format!(
+                "the metadata of a trace have more than {METADATA_BYTES_MAX} bytes"
+            ));
+        }
+        let before = trace.text.len();
+        trace.text.truncate(keep);
+        trace.text.push_str(text);
+        let uuid = uuid_of(&trace.text).map_err(|problem| problem.to_string())?;
+        if trace.uuid.is_some_and(|known| known != uuid) {
+            return Err("a trace has another number than before".to_owned());
+        }
+        trace.uuid = Some(uuid);
+        *text_bytes = *text_bytes - before + trace.text.len();
+        if *text_bytes > TEXT_BYTES_MAX {
+            return Err(format!("its metadata have more than {TEXT_BYTES_MAX} bytes"));
+        }
+        *described = described.saturating_add((trace.text.len() * trace.parts.len()) as u64);
+        if *described > DESCRIBED_MAX {
+            return Err("it describes its traces again and again".to_owned());
+        }
+        write_metadata(place, bounds, entries, trace)
+    }
+
+    fn packet(
+        &mut self,
+        id: u32,
+        name: Option<&str>,
+        packet: &PacketBytes<'_>,
+    ) -> Result<(), Problem> {
+        let streams: u64 = self.traces.values().map(|one| one.streams.count()).sum();
+        let Receiver { place, bounds, entries, traces, bytes, .. } = self;
+        let trace = traces.get_mut(&id).ok_or_else(|| unknown(id))?;
+        let uuid = trace.uuid.ok_or("a packet came before the metadata of its trace")?;
+        let (mut header, body) = (packet.header, packet.body);
+        let before = trace.streams.count();
+        match name {
+            None => trace.streams.take(uuid, &header, body.len() as u64),
+            Some(_) => trace.streams.take_other(uuid, &header, body.len() as u64),
+        }
+        .map_err(|problem| problem.to_string())?;
+        let added = trace.streams.count() - before;
+        if streams + added > STREAMS_MAX {
+            return Err(format!("its traces have more than {STREAMS_MAX} streams"));
+        }
+        let packet_bytes = (HEADER_BYTES + body.len()) as u64;
+        *bytes = bytes.saturating_add(packet_bytes + added * FILE_BYTES);
+        if *bytes > place.max_bytes {
+            return Err(format!(
+                "its traces have as many bytes as they may have, {}. Allow it more: --guest \
+                 NAME=CHANNEL,max-size=SIZE",
+                place.max_bytes
+            ));
+        }
+        let span = (header.timestamp_begin, header.timestamp_end);
+        let epoch = epoch_of(bounds.epochs(), span.0);
+        let at = match trace.parts.iter().position(|part| part.epoch == epoch) {
+            Some(at) => at,
+            None => {
+                let part = open(place, trace, epoch)?;
+                trace.parts.push(part);
+                write_metadata(place, bounds, entries, trace)?;
+                trace.parts.len() - 1
+            }
+        };
+        let Some(part) = trace.parts.get_mut(at) else { return Ok(()) };
+        header.uuid = part.uuid;
+        let written = match name {
+            None => part.sink.append(header.cpu_id, header, &Body::Bytes(body)),
+            Some(name) => part.sink.set_stream(name, &header.encode(), body),
+        };
+        written.map_err(|error| failure_text(&error))?;
+        let known = part.span.get_or_insert(span);
+        *known = (known.0.min(span.0), known.1.max(span.1));
+        trace.packets += 1;
+        trace.bytes = trace.bytes.saturating_add(packet_bytes);
+        Ok(())
+    }
+
+    fn set_end(&mut self, id: u32, cpu: u32, end_ns: u64) -> Result<(), Problem> {
+        let trace = self.trace(id)?;
+        trace.streams.set_end(cpu, end_ns).map_err(|problem| problem.to_string())?;
+        let Some(part) = trace.parts.last_mut().filter(|part| part.sink.stream_bytes(cpu) > 0)
+        else {
+            return Ok(());
+        };
+        part.span = part.span.map(|(begin, end)| (begin, end.max(end_ns)));
+        part.sink.set_end(cpu, end_ns).map_err(|error| failure_text(&error))
+    }
+
+    /// Takes note of an exchange. Returns whether the guest's clock has jumped.
+    pub(crate) fn learn(&mut self, exchange: &Exchange) -> bool {
+        self.bounds.add(exchange)
+    }
+
+    /// No file is held open for what comes later.
+    pub(crate) fn pause(&mut self) {
+        for part in self.traces.values_mut().flat_map(|trace| &mut trace.parts) {
+            part.sink.pause();
+        }
+    }
+
+    /// What was recorded until now.
+    pub(crate) fn counts(&self) -> Counts {
+        let mut all = Counts::default();
+        self.traces.values().for_each(|trace| all.add(&trace.counts()));
+        all
+    }
+
+    /// How far off the times of its traces are, at most, of all times in which its clock did not jump \[ns\].
+    pub(crate) fn uncertainty_ns(&self) -> Option<u64> {
+        let parts = self.traces.values().flat_map(|trace| &trace.parts);
+        let lines = parts.filter_map(|part| line_of(&self.bounds, part));
+        lines.map(|line| line.uncertainty_ns).max()
+    }
+
+    /// All that is to come has come: `ending` is how it ends of traces whose end was not told. What became of them, and
+    /// what of that could not be written.
+    pub(crate) fn finish(mut self, ending: Ending) -> (Vec<ProcessReport>, Option<Problem>) {
+        let (mut reports, mut problem) = (Vec::new(), None);
+        for trace in self.traces.values_mut() {
+            let written = write_metadata(&self.place, &self.bounds, &self.entries, trace);
+            problem = problem.or(written.err());
+            let (ending, losses) = trace.ended.unwrap_or((ending, Losses::default()));
+            let ending = if ending == Ending::Recording { Ending::Failed } else { ending };
+            let last = trace.parts.len().saturating_sub(1);
+            for (at, part) in trace.parts.iter_mut().enumerate() {
+                // Told once.
+                let losses = if at == last { losses } else { Losses::default() };
+                let ended = part.sink.end(ending, losses).map_err(|error| failure_text(&error));
+                problem = problem.or(ended.err());
+            }
+            if !trace.parts.is_empty() {
+                reports.push(trace.report());
+            }
+        }
+        (reports, problem)
+    }
+}
+
+impl GuestTrace {
+    fn counts(&self) -> Counts {
+        let most = self.bytes / RECORD_BYTES_MIN;
+        let told = self.streams.discarded();
+        let (records, discarded, overwritten) = match &self.counted {
+            // The guest's word, as far as it can be.
+            Some(said) => (said.records.min(most), said.discarded, said.overwritten),
+            None => (0, told, 0),
+        };
+        Counts {
+            records,
+            packets: self.packets,
+            bytes: self.bytes,
+            metadata_bytes: self.text.len() as u64,
+            span: self.streams.span(),
+            // Why is in the guest's own report.
+            discarded: Discarded { full: discarded, ..Discarded::default() },
+            overwritten,
+            told,
+            streams: u32::try_from(self.streams.count()).unwrap_or(u32::MAX),
+            ..Counts::default()
+        }
+    }
+
+    fn report(&self) -> ProcessReport {
+        let (name, pid) = match &self.of {
+            TraceOf::Kernel => (KERNEL.to_owned(), 0),
+            TraceOf::Process { pid, name } => (name.clone(), *pid),
+        };
+        let folder: Option<PathBuf> = self.parts.first().map(|part| part.sink.path().to_owned());
+        ProcessReport { pid, name, folder, counts: self.counts(), ..ProcessReport::default() }
+    }
+}
+
+fn unknown(id: u32) -> Problem {
+    format!("it speaks of trace {id}, which there is not")
+}
+
+/// In which epoch a packet that begins then lies.
+fn epoch_of(epochs: &[Epoch], begin: u64) -> usize {
+    let later = epochs.iter().rposition(|epoch| epoch.span().0 <= begin);
+    // Between two, it is of the one that was begun last: what is known of the one before ends before it.
+    let between = epochs.iter().position(|epoch| epoch.span().1 >= begin);
+    match (later, between) {
+        (_, Some(at)) => at,
+        (Some(at), None) => at,
+        (None, None) => 0,
+    }
+}
+
+fn open(place: &Place, trace: &GuestTrace, epoch: usize) -> Result<Part, Problem> {
+    let name = match epoch {
+        0 => place.name.clone(),
+        _ => format!("{}-epoch{}", place.name, epoch + 1),
+    };
+    let output = below(Some(&name), &place.output);
+    let sink = match &trace.of {
+        TraceOf::Kernel => lock(&output).trace(KERNEL, None),
+        TraceOf::Process { pid, name } => lock(&output).trace(USER, Some((name.as_bytes(), *pid))),
+    };
+    let sink = sink.map_err(|error| failure_text(&error))?;
+    let uuid = new_uuid().map_err(|error| format!("a number for its trace: {error}"))?;
+    Ok(Part { epoch, uuid, sink, span: None })
+}
+
+fn line_of(bounds: &Bounds, part: &Part) -> Option<Line> {
+    bounds.epochs().get(part.epoch).and_then(|epoch| Line::through(epoch, part.span))
+}
+
+/// Describes all folders of a trace, in the host's time as it is known now.
+fn write_metadata(
+    place: &Place,
+    bounds: &Bounds,
+    entries: &[Entry],
+    trace: &mut GuestTrace,
+) -> Result<(), Problem> {
+    for part in &mut trace.parts {
+        let line = line_of(bounds, part).ok_or("its clock is not known")?;
+        let epochs = bounds.epochs();
+        let exchanges = epochs.get(part.epoch).map_or(0, Epoch::exchanges);
+        let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let mut all = vec![
+            ("clock_uncertainty".to_owned(), number(line.uncertainty_ns)),
+            ("clock_drift_ppm".to_owned(), number(DRIFT_PPM)),
+            ("clock_exchanges".to_owned(), number(exchanges)),
+            ("clock_epoch".to_owned(), number(part.epoch as u64 + 1)),
+        ];
+        all.extend(entries.iter().cloned());
+        let clock = line.clock(&place.clock, place.wall_ns);
+        let text = in_host_time(&trace.text, part.uuid, &clock, &all);
+        let text = text.map_err(|problem| problem.to_string())?;
+        part.sink.set_metadata(&text).map_err(|error| failure_text(&error))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
