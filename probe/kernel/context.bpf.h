@@ -18,6 +18,12 @@ STRATA_ABI_ASSERT(STRATA_CONTEXT_FIXED + 2 * (4 + STRATA_CONTEXT_STACK) <=
 			  STRATA_ABI_KERNEL_CONTEXT_MAX,
 		  "all contexts fit");
 
+/* How a stack is read; a program that has other registers than the current ones has its own way. */
+#ifndef STRATA_CONTEXT_WALK
+#define STRATA_CONTEXT_WALK(to, flags) \
+	bpf_get_task_stack((void *)bpf_get_current_task_btf(), to, STRATA_CONTEXT_STACK, flags)
+#endif
+
 struct strata_context_place {
 	uint32_t is_taken;
 	uint32_t reserved;
@@ -64,8 +70,7 @@ STRATA_INLINE uint32_t strata_context_stack(unsigned char *to, uint32_t at, uint
 
 	if (at > STRATA_CONTEXT_FIXED + 4 + STRATA_CONTEXT_STACK)
 		return at;
-	n = bpf_get_task_stack((void *)bpf_get_current_task_btf(), to + at + 4,
-			       STRATA_CONTEXT_STACK, flags);
+	n = STRATA_CONTEXT_WALK(to + at + 4, flags);
 	n = n < 0 ? 0 : n;
 	strata_context_word(to, at, (uint32_t)n / 8);
 	return at + 4 + (uint32_t)n;

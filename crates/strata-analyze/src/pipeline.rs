@@ -422,6 +422,10 @@ impl<'w, 'r> Worker<'w, 'r> {
             // So is the other end: it is of the same thread.
             (false, false) => Wanted::No,
         };
+        if self.renderer.wants_all() {
+            self.renderer.skip(event);
+            short.set_stacks(self.renderer.stacks(event));
+        }
         short.event(event, wanted, &mut |class| {
             filter.as_mut().is_none_or(|filter| filter.may_accept(class))
         })

@@ -287,7 +287,7 @@ pub struct RecordFlags {
     #[arg(long, value_name = "PARTS", value_delimiter = ',', requires = "command", value_parser = Part::parse)]
     pub libc: Vec<Part>,
 
-    /// Record no events of the kernel; -u '*:*' is the same
+    /// Record no events of the kernel, but for those of --sample; -u '*:*' is the same
     #[arg(long, conflicts_with_all = ["kernel", "probe", "all_processes", "lttng_env", "kernel_context"])]
     no_kernel: bool,
 
@@ -304,6 +304,16 @@ pub struct RecordFlags {
     /// 'pid,procname,callstack_kernel'; tid is always there
     #[arg(long, value_name = "LIST")]
     kernel_context: Vec<String>,
+
+    /// Ask what each CPU does so many times in a second, such as 99, besides the events that are recorded: where the
+    /// command or --pid was interrupted, with its call stacks. With --no-kernel no other event of the kernel
+    #[arg(long, value_name = "RATE")]
+    sample: Option<u32>,
+
+    /// Record with each event who called whom: --kernel-context callstack_kernel,callstack_user and --context
+    /// callstack_user
+    #[arg(long)]
+    stack: bool,
 
     /// Let the kernel's trace say that LTTng recorded it, as Trace Compass' kernel analyses want it
     #[arg(long)]
@@ -722,7 +732,7 @@ impl RecordFlags {
             nr_subbufs: self.num_subbuf.unwrap_or(NR_SUBBUFS),
             is_size_given: self.subbuf_size.is_some() || self.num_subbuf.is_some(),
             vtid: !self.no_vtid,
-            contexts: EventContexts::parse(&self.context)?,
+            contexts: self.contexts()?,
             flush: self.flush,
             duration: self.duration,
             max_bytes: self.max_size,
@@ -737,6 +747,17 @@ impl RecordFlags {
         })
     }
 
+    /// Those of applications' records.
+    fn contexts(&self) -> anyhow::Result<EventContexts> {
+        let mut texts = self.context.clone();
+        let records_applications =
+            !self.user.is_empty() || (self.kernel.is_empty() && self.probe.is_empty());
+        if self.stack && records_applications {
+            texts.push("callstack_user".to_owned());
+        }
+        Ok(EventContexts::parse(&texts)?)
+    }
+
     /// Of what its report is kept, for `--auto`.
     pub fn key(&self) -> Key<'_> {
         match (&self.background, self.command.first()) {
@@ -748,14 +769,19 @@ impl RecordFlags {
     /// Who names nothing gets both layers; else what was named.
     fn kernel_options(&self) -> anyhow::Result<Option<KernelOptions>> {
         let is_named = !self.kernel.is_empty() || !self.probe.is_empty();
-        if is_named || (self.user.is_empty() && self.libc.is_empty() && !self.no_kernel) {
+        let has_none = self.no_kernel || !self.user.is_empty() || !self.libc.is_empty();
+        let samples_only = !is_named && has_none && self.sample.is_some();
+        let contexts = Contexts::parse(&self.kernel_context)?;
+        if is_named || samples_only || !has_none {
             return Ok(Some(KernelOptions {
                 probes: self.probe.clone(),
                 rules: self.kernel.clone(),
                 filter: self.filter.clone(),
                 all_processes: self.all_processes,
                 as_lttng: self.lttng_env,
-                contexts: Contexts::parse(&self.kernel_context)?,
+                contexts: if self.stack { contexts.with_stacks() } else { contexts },
+                sample: self.sample,
+                samples_only,
             }));
         }
         let flags = [

@@ -109,8 +109,8 @@ pub struct ViewFlags {
 /// `--debug-info`, with the names that babeltrace2 has.
 #[derive(Debug, Args)]
 struct SourceFlags {
-    /// Of events with an instruction pointer (LTTng's context ip), show function, file and line, where the
-    /// traced programs' files and their debug information are here
+    /// Of events with an instruction pointer (LTTng's context ip) or with call stacks, show function, file and line, where
+    /// the traced programs' files and their debug information are here
     #[arg(long)]
     debug_info: bool,
 
@@ -187,9 +187,9 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     let reader = flags.selection.open(&traces)?;
     let stop = Stop::on_signals().context("view: cannot handle signals")?;
     let mut options = flags.options(io::stdout().is_terminal());
-    if options.source.is_some() && matches!(options.format, Format::Csv | Format::Short) {
+    if options.source.is_some() && options.format == Format::Csv {
         anyhow::bail!(
-            "--debug-info is for --format text and json. Leave it out, or use another format"
+            "--debug-info is for --format short, text and json. Leave it out, or use another format"
         );
     }
     let range = flags.selection.range(&reader)?;

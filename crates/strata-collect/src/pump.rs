@@ -392,7 +392,18 @@ impl<S: Source> Pumped<S> {
     fn flush(&mut self) -> Result<u64, Error> {
         match self.source.must_wait() {
             true => Ok(0),
-            false => self.with_collector(|collector, describe| collector.flush(describe)),
+            false => {
+                let moved = self.with_collector(|collector, describe| collector.flush(describe))?;
+                self.besides()?;
+                Ok(moved)
+            }
+        }
+    }
+
+    fn besides(&mut self) -> Result<(), Error> {
+        match &mut self.output {
+            Place::Open(collector) => self.source.besides(collector),
+            _ => Ok(()),
         }
     }
 
@@ -403,6 +414,7 @@ impl<S: Source> Pumped<S> {
         self.with_collector(|collector, describe| {
             collector.finish(producer, describe).map(|()| 0)
         })?;
+        self.besides()?;
         match &mut self.output {
             Place::Open(collector) => self.source.finished(collector),
             _ => Ok(()),
@@ -417,6 +429,7 @@ impl<S: Source> Pumped<S> {
         }
         let source = &mut self.source;
         collector.complete(&mut || source.describe())?;
+        source.besides(collector)?;
         source.finished(collector)?;
         let Some(trace) = self.leave() else { return Ok(None) };
         Ok(Some(self.source.cut(trace)))

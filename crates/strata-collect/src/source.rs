@@ -71,6 +71,14 @@ pub trait Source: Send {
         Ok(())
     }
 
+    /// Now and then, and behind its last packet: what there is besides the channel may be written.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn besides(&mut self, _collector: &mut Collector) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// New metadata, if records may be of event record classes that the last ones do not have.
     fn describe(&mut self) -> Option<String>;
 

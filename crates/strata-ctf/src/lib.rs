@@ -14,6 +14,7 @@ pub mod cut;
 pub mod end_mark;
 mod flags;
 mod json;
+pub mod kernel_symbols;
 pub mod read;
 pub mod tsdl;
 pub mod walk;

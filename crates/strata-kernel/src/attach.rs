@@ -7,6 +7,7 @@ use crate::elf::Binary;
 use crate::error::Reason;
 use crate::load::{begin_listening, reason};
 use crate::pins::info;
+use crate::sample;
 use libbpf_rs::{Link, Object, ProgramMut, UprobeOpts};
 use libbpf_sys::{perf_event_attr, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_TRACEPOINT};
 use std::io;
@@ -21,6 +22,11 @@ pub(crate) enum Target {
     Tracepoint {
         /// As its `format` file has it: libbpf would look for the number where tracefs may not be mounted.
         id: u32,
+    },
+    /// A timer of each CPU.
+    Timer {
+        /// How often it comes \[Hz\].
+        rate: u32,
     },
     /// An instruction of a file.
     Uprobe {
@@ -96,6 +102,18 @@ pub(crate) fn attach(object: &Object, target: &Target) -> Result<Vec<Attached>, 
     begin_listening();
     let mut all = Vec::new();
     for program in object.progs_mut().filter(|program| program.autoload()) {
+        if let Target::Timer { rate } = target {
+            for timer in sample::open(*rate).map_err(|error| reason(&error))? {
+                let fd = timer.as_raw_fd();
+                let link = program.attach_perf_event(fd).map_err(|error| reason(&error))?;
+                // The link's by now, which closes it.
+                let _ = timer.into_raw_fd();
+                let program = program.as_fd().try_clone_to_owned();
+                let program = program.map_err(|error| reason(&error))?;
+                all.push(Attached { link: Held::Made(link), program, is_iterator: false });
+            }
+            continue;
+        }
         let link = link(&program, target).map_err(|error| reason(&error))?;
         let is_iterator = program.section().to_string_lossy().starts_with("iter/");
         let program = program.as_fd().try_clone_to_owned().map_err(|error| reason(&error))?;
@@ -106,7 +124,7 @@ pub(crate) fn attach(object: &Object, target: &Target) -> Result<Vec<Attached>, 
 
 fn link(program: &ProgramMut<'_>, target: &Target) -> libbpf_rs::Result<Link> {
     match target {
-        Target::Own => program.attach(),
+        Target::Own | Target::Timer { .. } => program.attach(),
         Target::Tracepoint { id } => {
             let event = open_tracepoint(*id)?;
             let link = program.attach_perf_event(event.as_raw_fd())?;

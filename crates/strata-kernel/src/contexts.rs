@@ -36,6 +36,8 @@ const ALL: [(&str, Kind, &str, u32); 9] = [
     ),
 ];
 
+const STACKS: u32 = 1 << kernel::CONTEXT_STACK | 1 << kernel::CONTEXT_USER_STACK;
+
 /// Every record has it: it may be asked for all the same.
 const THREAD: &str = "tid";
 
@@ -78,6 +80,23 @@ impl Contexts {
     /// All that there are: names, and what they say.
     pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
         ALL.into_iter().map(|(name, _, about, _)| (name, about))
+    }
+
+    /// Both call stacks, the process whose the program's addresses are, and these.
+    #[must_use]
+    pub fn with_stacks(self) -> Contexts {
+        Contexts(self.0 | 1 << kernel::CONTEXT_PID | STACKS)
+    }
+
+    /// Call stacks that are not among these.
+    pub(crate) fn missing_stacks(self) -> Contexts {
+        Contexts(STACKS & !self.0)
+    }
+
+    /// Whether there is a call stack among them.
+    #[must_use]
+    pub fn has_stack(self) -> bool {
+        self.0 & STACKS != 0
     }
 
     /// As programs have it.

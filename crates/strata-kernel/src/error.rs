@@ -41,6 +41,17 @@ pub enum Error {
          Boot a kernel with CONFIG_DEBUG_INFO_BTF=y"
     )]
     NoBtf,
+    /// The kernel lets no timer come so often.
+    #[error(
+        "--sample {found}: this kernel lets a timer come {limit} times in a second at most. Use fewer, or write a larger \
+         number to /proc/sys/kernel/perf_event_max_sample_rate"
+    )]
+    SampleRate {
+        /// Asked for \[Hz\].
+        found: u32,
+        /// Possible \[Hz\].
+        limit: u32,
+    },
     /// The buffers do not fit into a map.
     #[error(
         "{found} bytes of buffers for each CPU, limit {limit}. Use less or smaller sub-buffers"

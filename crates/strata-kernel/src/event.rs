@@ -46,6 +46,11 @@ pub enum Probe {
         /// refuses this one.
         fallback: Option<Box<KernelEvent>>,
     },
+    /// A timer of each CPU.
+    Sample {
+        /// How often it comes \[Hz\].
+        rate: u32,
+    },
     /// A system call: the programs for the entry and the exit of all of them.
     Syscall {
         /// Its place in the programs' table.

@@ -181,7 +181,7 @@ impl Candidate<'_> {
     fn can_test_early(&self, test: &Test) -> bool {
         let nr_arguments = match (&self.event.probe, self.end) {
             // The trap costs a hundred times as much.
-            (Probe::Uprobe { .. }, _) => return false,
+            (Probe::Uprobe { .. } | Probe::Sample { .. }, _) => return false,
             (Probe::Syscall { .. }, End::Entry) => 6,
             (Probe::Syscall { .. }, End::Exit) => 1,
             _ => 0,

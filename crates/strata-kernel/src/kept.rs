@@ -50,6 +50,9 @@ pub(crate) struct KeptUnit {
     payload: Option<(u32, u32)>,
     /// Of a tracepoint, its number; `None`: what the program's section names.
     tracepoint: Option<u32>,
+    /// Of samples, how often.
+    #[serde(default)]
+    rate: Option<u32>,
     pub(crate) events: Vec<String>,
     pub(crate) attached: Vec<KeptProgram>,
     pub(crate) calls: Option<KeptCalls>,
@@ -127,9 +130,10 @@ impl KeptCalls {
 impl KeptUnit {
     /// `None`: nothing is attached of it, or it cannot be taken up.
     fn of(running: &Running) -> Option<KeptUnit> {
-        let tracepoint = match running.key.target {
-            Target::Own => None,
-            Target::Tracepoint { id } => Some(id),
+        let (tracepoint, rate) = match running.key.target {
+            Target::Own => (None, None),
+            Target::Tracepoint { id } => (Some(id), None),
+            Target::Timer { rate } => (None, Some(rate)),
             Target::Uprobe { .. } => return None,
         };
         let attached: io::Result<Vec<KeptProgram>> = running
@@ -150,6 +154,7 @@ impl KeptUnit {
             programs: running.key.programs.clone(),
             payload: running.key.payload,
             tracepoint,
+            rate,
             events: running.events.clone(),
             attached: attached.ok().filter(|all| !all.is_empty())?,
             calls,
@@ -164,7 +169,11 @@ impl KeptUnit {
             programs: self.programs.clone(),
             event: Event { switch_at: 0, contexts: 0, ..*event },
             payload: self.payload,
-            target: self.tracepoint.map_or(Target::Own, |id| Target::Tracepoint { id }),
+            target: match (self.tracepoint, self.rate) {
+                (Some(id), _) => Target::Tracepoint { id },
+                (None, Some(rate)) => Target::Timer { rate },
+                (None, None) => Target::Own,
+            },
         }
     }
 }

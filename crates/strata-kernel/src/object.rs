@@ -11,6 +11,8 @@ pub(crate) enum Object {
     Follow,
     /// Events with programs of their own.
     Hot,
+    /// What CPUs do, asked by a timer.
+    Sample,
     /// System calls.
     Syscalls,
     /// Any tracepoint.
@@ -57,6 +59,7 @@ impl Object {
         match self {
             Object::Follow => embed!(mode, "follow"),
             Object::Hot => embed!(mode, "hot"),
+            Object::Sample => embed!(mode, "sample"),
             Object::Syscalls => embed!(mode, "syscalls"),
             Object::Tracepoint => embed!(mode, "tracepoint"),
             Object::Uprobe => embed!(mode, "uprobe"),

@@ -9,6 +9,7 @@ use crate::event::{KernelEvent, Probe};
 use crate::filter::{compile, Compiled, End};
 use crate::object::Object;
 use crate::running::Key;
+use crate::sample;
 use crate::session::{Problem, SelectedEvent};
 use crate::syscalls;
 use strata_abi::kernel::{
@@ -91,6 +92,8 @@ struct Planner {
     at: Vec<Option<usize>>,
     classes: Vec<EventClass>,
     problems: Vec<Problem>,
+    /// What all records say.
+    contexts: Contexts,
 }
 
 /// A stream's class without an event.
@@ -112,9 +115,10 @@ pub(crate) fn stream_class(contexts: Contexts) -> StreamClass {
 pub(crate) fn plan<'t>(
     events: Vec<SelectedEvent>,
     classes: Vec<EventClass>,
+    contexts: Contexts,
     running: impl Iterator<Item = (&'t Table, &'t Held)>,
 ) -> Result<Plan, Error> {
-    let mut planner = Planner::new(classes);
+    let mut planner = Planner::new(classes, contexts);
     for (table, held) in running {
         planner.add_running(table, held);
     }
@@ -186,9 +190,9 @@ impl Unit {
 }
 
 impl Planner {
-    fn new(classes: Vec<EventClass>) -> Planner {
+    fn new(classes: Vec<EventClass>, contexts: Contexts) -> Planner {
         let at = vec![None; SYSCALLS as usize];
-        Planner { units: vec![], groups: vec![], at, classes, problems: vec![] }
+        Planner { units: vec![], groups: vec![], at, classes, problems: vec![], contexts }
     }
 
     /// Nothing of it is wanted yet.
@@ -211,7 +215,7 @@ impl Planner {
         let fallback = fallback_of(&selected);
         let entry = compiled(&selected, End::Entry, selected.entry || !is_syscall)?;
         let exit = compiled(&selected, End::Exit, selected.exit && is_syscall)?;
-        let KernelEvent { name, fields, exit_fields, probe, is_followed, .. } = selected.event;
+        let KernelEvent { name, mut fields, exit_fields, probe, is_followed, .. } = selected.event;
         if let Probe::Syscall { place, entry: call } = probe {
             let mut call = Syscall { entry_id: NO_ID, exit_id: NO_ID, ..call };
             let mut events = Vec::new();
@@ -251,6 +255,11 @@ impl Planner {
                 let constant = Constant::Payload { fixed, nr_strings: strings.count() as u32 };
                 (Object::Uprobe, "strata_uprobe", constant, target)
             }
+            Probe::Sample { rate } => {
+                let target = Target::Timer { rate };
+                fields = sample::fields(self.contexts);
+                (Object::Sample, "strata_sample", Constant::None, target)
+            }
             Probe::Hot { program, .. } => (Object::Hot, program, Constant::None, Target::Own),
             Probe::Syscall { .. } => return Ok(()),
         };
@@ -268,7 +277,7 @@ impl Planner {
     /// Of the unit that was added last: planned alone, with the id of that one's class. Without one if the
     /// filter names a field that it does not have.
     fn add_fallback(&mut self, selected: SelectedEvent, id: u32) {
-        let mut alone = Planner::new(Vec::new());
+        let mut alone = Planner::new(Vec::new(), self.contexts);
         if alone.add(selected).is_err() {
             return;
         }

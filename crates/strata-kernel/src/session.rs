@@ -12,6 +12,7 @@ use crate::follow::{self, Follow};
 use crate::kept::{Kept, KeptProgram, KeptUnit, Whole};
 use crate::limits::{fit_buffers, holds_twice, Limits};
 use crate::load::{quiet, Loader};
+use crate::mapped::Whom;
 use crate::object::Object;
 use crate::pins::{info, Pins};
 use crate::plan::{plan, stream_class, Constant, Plan, Unit};
@@ -175,7 +176,7 @@ impl KernelSession {
         quiet();
         let attr = spec.attr();
         // Before anything is loaded: what is wrong with what is asked for is said first.
-        let planned = plan(spec.events, Vec::new(), std::iter::empty())?;
+        let planned = plan(spec.events, Vec::new(), spec.contexts, std::iter::empty())?;
         let limits = Limits::raise(planned.units.len());
         let (attr, remark) = fit_buffers(&attr)?;
         let layout = stream_layout(&attr)?;
@@ -368,7 +369,8 @@ impl KernelSession {
         let calls = self.running.iter().filter_map(|one| one.calls.as_ref());
         let calls = calls.map(|calls| (&*calls.table, &*calls.held));
         let mut class = self.classes.stream_class();
-        let planned = plan(events, std::mem::take(&mut class.events), calls)?;
+        let planned =
+            plan(events, std::mem::take(&mut class.events), self.loader.contexts(), calls)?;
         class.events.clone_from(&planned.classes);
         class.validate()?;
         let limits = Limits::raise(self.programs() + planned.units.len());
@@ -449,12 +451,14 @@ impl KernelSession {
     }
 
     /// What runs and is to make room tells from now on, before anything else is attached to the same events: who comes
-    /// behind it asks. Not probes of programs: of these, who is attached last runs first.
+    /// behind it asks. Not probes of programs, of which who is attached last runs first, nor timers, of which each is one
+    /// of its own.
     fn begin_replacing(&mut self, kept: &[bool], units: &mut [Unit]) -> Option<Replacing> {
         if !self.records {
             return None;
         }
-        let is_probe = |target: &Target| matches!(target, Target::Uprobe { .. });
+        let is_probe =
+            |target: &Target| matches!(target, Target::Uprobe { .. } | Target::Timer { .. });
         let (mut ids, mut moves) = (HashSet::new(), vec![false; SYSCALLS as usize]);
         for unit in units.iter() {
             let Constant::Syscalls(table, _) = &unit.constant else {
@@ -613,6 +617,20 @@ impl KernelSession {
     /// The buffers, once.
     pub fn take_channel(&mut self) -> Option<Channel> {
         self.channel.take()
+    }
+
+    /// Who is recorded, of those who are followed or all.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn whom(&self, follow: &Follow) -> io::Result<Whom> {
+        if *follow == Follow::Everyone {
+            return Ok(Whom::Everyone);
+        }
+        let fd = self.loader.shared("followed").ok_or(io::ErrorKind::NotFound)?;
+        let map: libbpf_sys::bpf_map_info = info(fd)?;
+        let map = MapHandle::from_map_id(map.id).map_err(io::Error::other)?;
+        Ok(Whom::Followed(Arc::new(map)))
     }
 
     /// What the records are.

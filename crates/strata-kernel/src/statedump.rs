@@ -1,25 +1,22 @@
-//! What was there before the first event: all threads, for readers that name and place them.
+//! What was there before the first event: all threads, for readers that name and place them; of those that are recorded
+//! what they have open and which code they have mapped; and what the machine has.
 //!
 //! The tracer writes it, not a program in the kernel, as events of LTTng's names and fields: so its readers
 //! find in it what they look for.
 
+mod held;
+mod kinds;
+mod machine;
 mod proc;
 #[cfg(test)]
 mod tests;
 
+pub use held::{BuildIds, Mapping, OpenFile};
+pub use kinds::{event_classes, Stamp, NAME_BYTES, NR_CLASSES};
+pub(crate) use kinds::{Kind, Record};
+pub use machine::Machine;
 pub(crate) use proc::namespace_of;
 pub use proc::{numbers_of_processes, process, states, Process};
-
-use strata_model::{Array, Element, EventClass, Field, FieldClass, Integer};
-
-/// Bytes of a thread's name, with its NUL (`TASK_COMM_LEN`).
-pub const NAME_BYTES: usize = 16;
-
-/// Event record classes that [`event_classes`] makes.
-pub const NR_CLASSES: u32 = 3;
-
-/// The header's id that says: the id and the whole time follow.
-const EXTENDED: u16 = u16::MAX;
 
 /// `lttng_thread_type`.
 const KERNEL_THREAD: i32 = 1;
@@ -73,101 +70,91 @@ pub struct ProcessState {
     pub cpu: u32,
 }
 
-/// What all records of a dump have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp<'c> {
-    /// CLOCK_MONOTONIC, when /proc was read \[ns\].
-    pub now_ns: u64,
-    /// The thread that writes them: their context.
-    pub tid: u32,
-    /// What is behind it; see [`crate::Contexts::of_this_process`].
-    pub contexts: &'c [u8],
-    /// Of [`event_classes`].
-    pub first_id: u32,
-}
-
-fn integer(bytes: u8, signed: bool) -> FieldClass {
-    FieldClass::Integer(Integer { signed, ..Integer::unsigned(bytes) })
-}
-
-/// In the order of a record.
-fn fields() -> Vec<Field> {
-    let int = || integer(4, true);
-    let name = FieldClass::Array(Array { element: Element::Text, count: NAME_BYTES as u32 });
-    let all = [
-        ("tid", int()),
-        ("vtid", int()),
-        ("pid", int()),
-        ("vpid", int()),
-        ("ppid", int()),
-        ("vppid", int()),
-        ("name", name),
-        ("type", int()),
-        ("mode", int()),
-        ("submode", int()),
-        ("status", int()),
-        ("ns_level", int()),
-        ("ns_inum", integer(4, false)),
-        ("cpu", integer(4, false)),
-    ];
-    all.into_iter().map(|(name, class)| Field::new(name, class)).collect()
-}
-
-/// The kinds of records of a dump, with the ids `first_id`, and the next two.
-pub fn event_classes(first_id: u32) -> Vec<EventClass> {
-    let class = |id, name: &str, fields| EventClass {
-        id,
-        provider: String::new(),
-        name: format!("lttng_statedump_{name}"),
-        loglevel: None,
-        emf_uri: None,
-        fields,
-    };
-    vec![
-        class(first_id, "start", Vec::new()),
-        class(first_id.saturating_add(1), "process_state", fields()),
-        class(first_id.saturating_add(2), "end", Vec::new()),
-    ]
-}
-
-/// The records of a dump, for a packet of the kernel's stream class: each a header of the "large" kind, the
-/// context (u32 tid, and what the stamp has), and the payload. In native byte order; all of one time.
-pub fn records(states: &[ProcessState], stamp: &Stamp<'_>) -> Vec<u8> {
-    let mut out = Vec::with_capacity((states.len() + 2) * 96);
-    begin(&mut out, stamp, 0);
-    for state in states {
-        begin(&mut out, stamp, 1);
-        put(&mut out, state);
+/// The records of a dump, and how many they are, for a packet of the kernel's stream class. In native byte order; all of
+/// one time. What `machine` has is said if it is there.
+pub fn records(
+    processes: &[Process],
+    machine: Option<&Machine>,
+    stamp: &Stamp<'_>,
+) -> (Vec<u8>, u64) {
+    let states = states(processes);
+    let mut writer =
+        Writer { out: Vec::with_capacity((states.len() + 2) * 96), count: 0, stamp: *stamp };
+    writer.begin(Kind::Start);
+    if let Some(machine) = machine {
+        writer.machine(machine);
     }
-    begin(&mut out, stamp, 2);
-    out
+    for state in &states {
+        put(writer.begin(Kind::ProcessState), state);
+    }
+    for process in processes {
+        writer.process(process, machine);
+    }
+    writer.begin(Kind::End);
+    (writer.out, writer.count)
 }
 
-/// Header and context.
-fn begin(out: &mut Vec<u8>, stamp: &Stamp<'_>, which: u32) {
-    let id = stamp.first_id.saturating_add(which);
-    match u16::try_from(id) {
-        Ok(id) if id != EXTENDED => {
-            out.extend(id.to_ne_bytes());
-            // The packet begins at this time: its low half tells all of it.
-            out.extend((stamp.now_ns as u32).to_ne_bytes());
+struct Writer<'s> {
+    out: Vec<u8>,
+    count: u64,
+    stamp: Stamp<'s>,
+}
+
+impl Writer<'_> {
+    fn begin(&mut self, kind: Kind) -> Record<'_> {
+        self.count += 1;
+        Record::begin(&mut self.out, &self.stamp, kind)
+    }
+
+    fn process(&mut self, process: &Process, machine: Option<&Machine>) {
+        for map in &process.maps {
+            self.begin(Kind::VmMap).map(process.pid, map);
         }
-        _ => {
-            out.extend(EXTENDED.to_ne_bytes());
-            out.extend(id.to_ne_bytes());
-            out.extend(stamp.now_ns.to_ne_bytes());
+        for file in &process.files {
+            // FMODE_READ and FMODE_WRITE.
+            let mode = (file.flags & 3) + 1;
+            let name = machine.map_or_else(|| file.name.clone(), |it| it.named(&file.name));
+            let numbers = [process.pid as u32, file.fd as u32, file.flags, mode];
+            self.begin(Kind::FileDescriptor).u32s(&numbers).text(&name);
+        }
+        if !process.group.is_empty() {
+            self.begin(Kind::ProcessCgroup).u32s(&[process.pid as u32]).text(&process.group);
         }
     }
-    out.extend(stamp.tid.to_ne_bytes());
-    out.extend(stamp.contexts);
+
+    fn machine(&mut self, machine: &Machine) {
+        for (number, chip, action) in &machine.interrupts {
+            let record = self.begin(Kind::Interrupt).u32s(&[*number]);
+            record.text(chip.as_bytes()).text(action.as_bytes());
+        }
+        for (number, name) in &machine.disks {
+            self.begin(Kind::BlockDevice).u32s(&[*number]).text(name.as_bytes());
+        }
+        for (name, address) in &machine.networks {
+            self.begin(Kind::NetworkInterface).text(name.as_bytes()).bytes(address);
+        }
+        for cpu in &machine.cpus {
+            let record = self.begin(Kind::CpuTopology).text(std::env::consts::ARCH.as_bytes());
+            let record = record.u32s(&[cpu.number]).text(cpu.vendor.as_bytes());
+            let record = record.bytes(&[cpu.family, cpu.model]).text(cpu.model_name.as_bytes());
+            [cpu.package, cpu.core, cpu.cores]
+                .iter()
+                .fold(record, |record, number| record.bytes(&number.to_ne_bytes()));
+        }
+        for (device, kind, path) in &machine.mounts {
+            let record = self.begin(Kind::Mount);
+            [device, kind, path].iter().fold(record, |record, text| record.text(text.as_bytes()));
+        }
+    }
 }
 
-fn put(out: &mut Vec<u8>, state: &ProcessState) {
+fn put(record: Record<'_>, state: &ProcessState) {
     let ids = [state.tid, state.vtid, state.pid, state.vpid, state.ppid, state.vppid];
-    out.extend(ids.into_iter().flat_map(i32::to_ne_bytes));
-    out.extend(state.name);
     let kind = if state.is_kernel { KERNEL_THREAD } else { 0 };
     let how = [kind, MODE_UNKNOWN, SUBMODE_UNKNOWN, state.status as i32, state.ns_level];
-    out.extend(how.into_iter().flat_map(i32::to_ne_bytes));
-    out.extend([state.ns_inum, state.cpu].into_iter().flat_map(u32::to_ne_bytes));
+    record
+        .u32s(&ids.map(|id| id as u32))
+        .bytes(&state.name)
+        .u32s(&how.map(|number| number as u32))
+        .u32s(&[state.ns_inum, state.cpu]);
 }

@@ -15,16 +15,18 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use strata_collect::{Arrival, Counts, Kinds, Order, Pump};
+use strata_collect::{Arrival, Counts, Keep, Kinds, Order, Pump};
+use strata_ctf::kernel_symbols;
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::filter::{can_select, check, Candidate, End, Slips};
+use strata_kernel::mapped::Mapped;
 use strata_kernel::session::{
     check as check_kernel, Counts as Failures, KernelSession, Problem, SelectedEvent, Spec,
 };
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::uprobe::parse_all;
-use strata_kernel::{syscalls, Contexts, Follow};
+use strata_kernel::{sample, syscalls, Contexts, Follow};
 use strata_ring::Channel;
 
 use crate::budget::{over_memory, Share};
@@ -66,6 +68,8 @@ pub(crate) struct KernelLayer {
     recorded: Arc<Mutex<Recorded>>,
     orders: Option<Sender<Order<KernelSource>>>,
     moving: Option<JoinHandle<Counts>>,
+    /// Returns how many changes of what processes have mapped found no room.
+    watching: Option<JoinHandle<u64>>,
     begun: Option<Begun>,
     /// The rules, as they were written.
     given: Vec<String>,
@@ -87,6 +91,11 @@ struct Attached {
     span_from: Option<u64>,
     /// Of each stream, how many discarded records the traces of a killed session tell of.
     told: Vec<u64>,
+    /// What is said of those who are recorded, at the begin.
+    wish: statedump::Wish,
+    /// And then; read by a thread that takes `mapped`.
+    watched: Option<statedump::Watched>,
+    mapped: Option<Mapped>,
     /// Of the session's memory, the rings'.
     _memory: Share,
 }
@@ -118,6 +127,10 @@ impl KernelLayer {
         let mut begun = Begun::new(options, stop);
         let mut described = layer.describe(options, &rules, &mut begun, notify)?;
         layer.add_probes(asked, &mut begun)?;
+        if let Some(rate) = asked.sample {
+            sample::check_rate(rate).map_err(failed)?;
+            begun.probes.push(layer.sample(rate, asked));
+        }
         described.extend(begun.probes.iter().cloned());
         let stopped = || SessionError::Stopped(stop.signal());
         if stop.flow().is_break() {
@@ -141,7 +154,8 @@ impl KernelLayer {
             notify(Notice::Attaching { attached, total });
             stop.flow()
         };
-        let of_others = is_of_others(&spec);
+        let has_stacks = asked.contexts.has_stack() || asked.sample.is_some();
+        let (of_others, follow) = (is_of_others(&spec) || has_stacks, spec.follow.clone());
         let mut before = None;
         let session = match &context.kept {
             None => KernelSession::begin(spec, None, &mut progress),
@@ -160,6 +174,9 @@ impl KernelLayer {
         }
         layer.remarks.extend(session.remark().map(str::to_owned));
         let mut attached = Attached::new(session, asked, context, of_others)?;
+        if of_others {
+            attached.look_around(&follow, has_stacks, &mut layer.remarks);
+        }
         // A flight recorder has given nothing back.
         if let (Some(noted), Some(channel), false) = (&before, &mut attached.channel, options.hold)
         {
@@ -241,6 +258,18 @@ impl KernelLayer {
         Ok(())
     }
 
+    /// What CPUs do, which stays as the probes do.
+    fn sample(&mut self, rate: u32, asked: &KernelOptions) -> SelectedEvent {
+        self.selected += 1;
+        SelectedEvent {
+            event: sample::event(rate),
+            entry: true,
+            exit: true,
+            filter: asked.filter.clone(),
+            exit_filter: None,
+        }
+    }
+
     /// Did nobody name its events?
     pub(crate) fn is_default(&self) -> bool {
         self.is_default
@@ -291,16 +320,25 @@ impl Layer for KernelLayer {
             not_run: Arc::clone(&attached.not_run),
             dump_stream: channel.nr_streams().into(),
             dumped: statedump::Dump::default(),
+            wish: attached.wish.clone(),
+            watched: attached.watched.clone(),
             behind: source::Behind::default(),
             snapshot_uuid: attached.trace.uuid,
             recorded: Arc::clone(&self.recorded),
         };
+        let shared = Arc::clone(&context.shared);
+        if let (Some(watched), Some(mapped)) = (attached.watched.clone(), attached.mapped.take()) {
+            let (first_id, contexts) = (attached.trace.of_dump.start, attached.trace.contexts);
+            let holds = matches!(context.keep, Keep::Hold);
+            self.watching = spawn("strata-mapped", Work::Kernel, &shared, move || {
+                watched.watch(mapped, first_id, contexts, holds)
+            });
+        }
         let (orders, receiver) = mpsc::channel();
         // Fails only where nobody listens, who is right here.
         let _ = orders.send(Order::Take(Arrival { source, channel }));
         self.orders = Some(orders);
         let keep = context.keep;
-        let shared = Arc::clone(&context.shared);
         self.moving = spawn("strata-kernel", Work::Kernel, &shared, move || {
             Pump::new(receiver, &voice, keep).run()
         });
@@ -377,6 +415,17 @@ impl Layer for KernelLayer {
             attached.session.stop();
             // Release pairs with the acquire in the source, which is asked at its end.
             attached.not_run.store(attached.session.nested(), Ordering::Release);
+            // All of it is there when the pump looks for the last time.
+            if let (Some(watched), Some(context)) = (&attached.watched, &self.context) {
+                watched.end();
+                let discarded: u64 = joined(self.watching.take(), &context.shared);
+                if discarded > 0 {
+                    self.remarks.push(format!(
+                        "{discarded} times the kernel had no room to say what a process has mapped: some addresses in call \
+                         stacks have no names"
+                    ));
+                }
+            }
         }
         // The pump learns by it that all is switched off.
         self.orders = None;
@@ -476,8 +525,45 @@ impl Attached {
             as_lttng,
             span_from: None,
             told: Vec::new(),
+            wish: statedump::Wish::default(),
+            watched: None,
+            mapped: None,
             _memory: memory,
         })
+    }
+}
+
+impl Attached {
+    /// What is said of those who are recorded: without it addresses have no names, and descriptors no paths.
+    fn look_around(&mut self, follow: &Follow, has_stacks: bool, remarks: &mut Vec<String>) {
+        self.wish.whom = self.session.whom(follow).unwrap_or_default();
+        if !has_stacks {
+            return;
+        }
+        let text = std::fs::read("/proc/kallsyms").unwrap_or_default();
+        let symbols = kernel_symbols::of_kallsyms(&String::from_utf8_lossy(&text));
+        if symbols.is_none() {
+            remarks.push(
+                "the kernel shows no addresses of its functions (/proc/kallsyms, see \
+                 /proc/sys/kernel/kptr_restrict): stacks in the kernel have no names"
+                    .to_owned(),
+            );
+        }
+        self.wish.symbols = symbols.map(Arc::new);
+        // Of such a trace every stream spans all of it.
+        if self.as_lttng {
+            return;
+        }
+        match Mapped::open(self.wish.whom.clone()) {
+            Ok(mapped) => {
+                self.mapped = Some(mapped);
+                self.watched = Some(statedump::Watched::default());
+            }
+            Err(error) => remarks.push(format!(
+                "the kernel does not say what processes map while they are recorded ({error}): addresses of their call \
+                 stacks may have no names"
+            )),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use strata_abi::ring::{NR_SUBBUFS_MIN, PAGE, SUBBUF_BYTES_MAX};
 
 pub use strata_ctf::metadata::Version;
 use strata_filter::Filter;
+pub use strata_kernel::sample::RATE_MAX;
 pub use strata_kernel::Contexts;
 use strata_model::LossMode;
 pub use strata_relay::{Place, PlaceProblem};
@@ -34,13 +35,17 @@ pub struct KernelOptions {
     pub as_lttng: bool,
     /// What records say beside the thread.
     pub contexts: Contexts,
+    /// What CPUs do is asked so often, besides the events \[Hz\].
+    pub sample: Option<u32>,
+    /// No event is recorded by default: samples alone.
+    pub samples_only: bool,
 }
 
 impl KernelOptions {
     /// Did nobody say which events?
     #[must_use]
     pub fn is_default(&self) -> bool {
-        self.rules.is_empty() && self.probes.is_empty()
+        self.rules.is_empty() && self.probes.is_empty() && !self.samples_only
     }
 
     /// Is it an error if the kernel cannot be recorded? It is none where nothing was said of it.
@@ -50,6 +55,7 @@ impl KernelOptions {
             || self.all_processes
             || self.as_lttng
             || self.contexts != Contexts::default()
+            || self.sample.is_some()
     }
 
     /// The flags of `strata record` that ask for it: `--kernel and --filter`.
@@ -60,6 +66,7 @@ impl KernelOptions {
             (self.all_processes, "--all-processes"),
             (self.as_lttng, "--lttng-env"),
             (self.contexts != Contexts::default(), "--kernel-context"),
+            (self.sample.is_some(), "--sample"),
         ];
         let names: Vec<&str> =
             given.iter().filter(|(is_given, _)| *is_given).map(|(_, name)| *name).collect();
@@ -351,6 +358,12 @@ pub enum OptionsError {
          tracepoints. Name them with --user, such as -u '*:*', or leave it out"
     )]
     NoApplications,
+    /// Too many samples.
+    #[error("--sample={found}: so often in a second, from 1 to {RATE_MAX} are possible. 99 is usual: it keeps step with no other timer")]
+    Rate {
+        /// What was asked for.
+        found: u32,
+    },
     /// 0 is no process.
     #[error(
         "--pid=0: no process has this number. See `strata list` for those that can be recorded"
@@ -362,7 +375,8 @@ impl Options {
     /// Are applications recorded?
     #[must_use]
     pub fn records_applications(&self) -> bool {
-        self.rules.is_some() || self.kernel.as_ref().is_none_or(KernelOptions::is_default)
+        let is_alone = |kernel: &KernelOptions| !kernel.is_default() && !kernel.samples_only;
+        self.rules.is_some() || !self.kernel.as_ref().is_some_and(is_alone)
     }
 
     /// What one stream's buffer takes \[byte\].
@@ -435,6 +449,10 @@ impl Options {
         }
         if self.pids.contains(&0) {
             return Err(OptionsError::PidZero);
+        }
+        let rate = self.kernel.as_ref().and_then(|kernel| kernel.sample);
+        if let Some(found) = rate.filter(|rate| !(1..=RATE_MAX).contains(rate)) {
+            return Err(OptionsError::Rate { found });
         }
         Ok(())
     }
@@ -672,6 +690,7 @@ mod tests {
             all_processes: true,
             as_lttng: true,
             contexts: Contexts::default(),
+            ..KernelOptions::default()
         };
         let none = KernelOptions::default();
         for (options, flags) in [

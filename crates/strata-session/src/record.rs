@@ -253,6 +253,10 @@ impl Setup<'_> {
         };
         let begun = match is_default {
             true => default::begin(&asked, notify)?,
+            // Samples besides applications that nobody named: these may have nothing to record.
+            false if asked.kernel.samples_only && self.options.rules.is_none() => {
+                Ok(KernelLayer::begin(&asked, notify)?.by_default())
+            }
             false => Ok(KernelLayer::begin(&asked, notify)?),
         };
         Ok(match begun {

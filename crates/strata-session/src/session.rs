@@ -92,7 +92,11 @@ impl Session {
     pub(crate) fn run(&mut self, tell: &mut Tell<'_>) {
         // What only the begin needs is done.
         keep_for(Work::Everything);
-        self.ask_with(self.layers.first().map_or(Work::Watch, |layer| layer.rights()));
+        // The kernel's layer asks what processes have open, too.
+        self.ask_with(match self.layers.first().map(|layer| layer.rights()) {
+            Some(Work::Kernel) => Work::Applications,
+            rights => rights.unwrap_or(Work::Watch),
+        });
         self.layers.iter_mut().for_each(|layer| layer.run());
         self.layers.iter_mut().for_each(|layer| layer.admit(tell));
         keep_for(Work::Watch);

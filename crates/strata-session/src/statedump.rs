@@ -1,22 +1,31 @@
 //! What runs on the machine when the kernel's layer begins, as a stream of its own in its trace: readers name
-//! threads by it that did not begin while it was recorded.
+//! threads by it that did not begin while it was recorded. And, as another one, what of it changes: code that is mapped.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use strata_collect::{Error, Sink};
+use strata_collect::{Body, Error, Sink};
+use strata_ctf::kernel_symbols;
 use strata_ctf::packet::{Header, HEADER_BYTES};
+use strata_kernel::mapped::Mapped;
 use strata_kernel::statedump::{
-    event_classes, numbers_of_processes, process, records, states, Stamp,
+    event_classes, numbers_of_processes, process, records, BuildIds, Machine, Stamp,
 };
-use strata_kernel::Contexts;
+use strata_kernel::{Contexts, Whom};
 use strata_model::{StreamClass, Uuid};
 use strata_user::ask_each;
 
+use crate::lock::lock;
 use crate::report::Counts;
 
 /// The stream's file.
 pub(crate) const FILE: &str = "statedump_0";
+/// That of what changes, where it is written as a whole: in a snapshot.
+const CHANGES_FILE: &str = "statedump_1";
 
 /// Adds the kinds of records of the dump; their ids.
 pub(crate) fn describe(class: &mut StreamClass) -> Range<u32> {
@@ -37,6 +46,17 @@ pub(crate) struct Place {
     pub(crate) contexts: Contexts,
 }
 
+/// What is wanted of a dump besides the threads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wish {
+    /// Of whom is said what he holds.
+    pub(crate) whom: Whom,
+    /// Build ids that are known.
+    pub(crate) ids: BuildIds,
+    /// Names of the kernel's functions, as a file has them.
+    pub(crate) symbols: Option<Arc<Vec<u8>>>,
+}
+
 /// What was written.
 #[derive(Debug, Default)]
 pub(crate) struct Dump {
@@ -52,16 +72,22 @@ const EARLIER_MAX: u64 = 1 << 31;
 ///
 /// # Errors
 /// What the system says of the file.
-pub(crate) fn write(sink: &mut dyn Sink, place: &Place) -> Result<Dump, Error> {
+pub(crate) fn write(sink: &mut dyn Sink, place: &Place, wish: &Wish) -> Result<Dump, Error> {
+    if let Some(symbols) = &wish.symbols {
+        sink.set_stream(kernel_symbols::FILE, &[], symbols)?;
+    }
     // Before /proc is read: what happens meanwhile comes behind it.
     let now_ns = strata_user::Clock::monotonic_ns();
     let root = Path::new("/");
     // Who is held in execve() is not in it: the kernel does not say more than its name.
-    let found = ask_each(&numbers_of_processes(root), move |pid| process(root, pid));
-    let states = states(found.into_iter().map(|(_, found)| found).collect());
+    let (ids, whom) = (Arc::clone(&wish.ids), wish.whom.look());
+    let found = ask_each(&numbers_of_processes(root), move |pid| {
+        process(root, pid, whom.is(pid).then_some(&ids))
+    });
+    let found: Vec<_> = found.into_iter().map(|(_, found)| found).collect();
     let contexts = &place.contexts.of_this_process();
-    let stamp = Stamp { now_ns, tid: std::process::id(), contexts, first_id: place.first_id };
-    let body = records(&states, &stamp);
+    let stamp = place.stamp(now_ns, contexts);
+    let (body, count) = records(&found, Some(&Machine::read(root)), &stamp);
     let header = Header {
         uuid: place.uuid,
         stream_id: place.stream_id,
@@ -73,13 +99,137 @@ pub(crate) fn write(sink: &mut dyn Sink, place: &Place) -> Result<Dump, Error> {
     let header = header.with_content_bytes(body.len() as u64);
     sink.set_stream(FILE, &header.encode(), &body)?;
     let counts = Counts {
-        records: states.len() as u64 + 2,
+        records: count,
         packets: 1,
         bytes: (HEADER_BYTES + body.len()) as u64,
         span: Some((now_ns, now_ns)),
         ..Counts::default()
     };
     Ok(Dump { header, body, counts })
+}
+
+impl Place {
+    fn stamp<'c>(&self, now_ns: u64, contexts: &'c [u8]) -> Stamp<'c> {
+        let tid = std::process::id();
+        Stamp { now_ns, tid, contexts, first_id: self.first_id, is_later: false }
+    }
+
+    /// The header of a packet with records of these times.
+    fn header(&self, times: (u64, u64), bytes: u64) -> Header {
+        let header = Header {
+            uuid: self.uuid,
+            stream_id: self.stream_id,
+            stream_instance: self.stream_instance + 1,
+            timestamp_begin: times.0,
+            timestamp_end: times.1,
+            ..Header::default()
+        };
+        header.with_content_bytes(bytes)
+    }
+}
+
+/// Of what changes so much is kept for a snapshot \[byte\].
+const KEPT_BYTES: usize = 4 << 20;
+/// So often it is looked for, if no ring is full before.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What has changed and is not written yet; of a flight recorder, the last of it.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    records: VecDeque<(u64, Vec<u8>)>,
+    bytes: usize,
+    packets: u64,
+}
+
+/// Reads what changes, in a thread of its own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watched {
+    pub(crate) changes: Arc<Mutex<Changes>>,
+    has_ended: Arc<AtomicBool>,
+}
+
+impl Watched {
+    /// Until [`Watched::end`]. `holds`: nothing is written but snapshots. Returns how many changes found no room.
+    pub(crate) fn watch(
+        &self,
+        mut mapped: Mapped,
+        first_id: u32,
+        contexts: Contexts,
+        holds: bool,
+    ) -> u64 {
+        let contexts = contexts.of_this_process();
+        let stamp = Stamp { now_ns: 0, tid: 0, contexts: &contexts, first_id, is_later: true };
+        loop {
+            let last = self.has_ended.load(Ordering::Acquire);
+            if !last {
+                mapped.wait(LOOK);
+            }
+            let new = mapped.take(&stamp, last);
+            let mut changes = lock(&self.changes);
+            for (time, record) in new {
+                changes.bytes += record.len();
+                changes.records.push_back((time, record));
+            }
+            while holds && changes.bytes > KEPT_BYTES {
+                let gone = changes.records.pop_front().map_or(0, |(_, record)| record.len());
+                changes.bytes -= gone;
+            }
+            drop(changes);
+            if last {
+                return mapped.discarded();
+            }
+        }
+    }
+
+    /// Nothing more is recorded.
+    pub(crate) fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+    }
+
+    /// Appends what has changed since the last time. What was written.
+    ///
+    /// # Errors
+    /// What the system says of the file.
+    pub(crate) fn append(&self, sink: &mut dyn Sink, place: &Place) -> Result<Counts, Error> {
+        let mut changes = lock(&self.changes);
+        let Some((times, body, count)) = changes.body() else { return Ok(Counts::default()) };
+        let bytes = body.len() as u64;
+        let sequence = changes.packets;
+        let header = Header { sequence, ..place.header(times, bytes) };
+        // Behind the streams of the CPUs and the dump's.
+        let stream = u32::try_from(place.stream_instance + 1).unwrap_or(u32::MAX);
+        sink.append(stream, header, &Body::Bytes(&body))?;
+        changes.records.clear();
+        changes.bytes = 0;
+        changes.packets += 1;
+        let bytes = HEADER_BYTES as u64 + bytes;
+        Ok(Counts { records: count, packets: 1, bytes, span: Some(times), ..Counts::default() })
+    }
+
+    /// The trace is complete: its next one has packets of its own.
+    pub(crate) fn cut(&self) {
+        lock(&self.changes).packets = 0;
+    }
+
+    /// All that is kept, for a snapshot.
+    ///
+    /// # Errors
+    /// What the system says of the file.
+    pub(crate) fn save(&self, sink: &mut dyn Sink, place: &Place) -> Result<(), Error> {
+        let Some((times, body, _)) = lock(&self.changes).body() else { return Ok(()) };
+        let header = place.header(times, body.len() as u64);
+        sink.set_stream(CHANGES_FILE, &header.encode(), &body)
+    }
+}
+
+impl Changes {
+    /// Times, records, and how many.
+    fn body(&self) -> Option<((u64, u64), Vec<u8>, u64)> {
+        let (first, last) = (self.records.front()?.0, self.records.back()?.0);
+        let mut body = Vec::with_capacity(self.bytes);
+        self.records.iter().for_each(|(_, record)| body.extend_from_slice(record));
+        Some(((first, last), body, self.records.len() as u64))
+    }
 }
 
 impl Dump {
@@ -125,7 +275,10 @@ mod tests {
             first_id: first_id.start,
             contexts: Contexts::default(),
         };
-        let dump = write(&mut files, &place).unwrap();
+        let ids = BuildIds::default();
+        let wish = Wish { whom: Whom::Everyone, ids, symbols: Some(Arc::new(vec![1, 2, 3])) };
+        let dump = write(&mut files, &place, &wish).unwrap();
+        assert_eq!(std::fs::read(path.join(kernel_symbols::FILE)).unwrap(), [1, 2, 3]);
         let (at, counts) = (dump.header.timestamp_begin, &dump.counts);
         // As it is where its stream is as long as the others: times stay what they are.
         dump.span(&mut files, (at - 2_000_000_000, at + 6_000_000_000)).unwrap();

@@ -5,8 +5,9 @@
 
 mod objects;
 mod source;
+mod stacks;
 mod symbols;
 #[cfg(test)]
 mod tests;
 
-pub use source::{Place, Source, SourceOptions};
+pub use source::{Frame, Place, Source, SourceOptions, Stacks};

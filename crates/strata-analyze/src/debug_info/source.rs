@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
+use strata_ctf::kernel_symbols::{self, KernelSymbols};
 use strata_ctf::read::Event;
 
 use super::objects::{Object, Objects};
@@ -16,6 +17,8 @@ use super::symbols::{Known, Symbols};
 const FILES: usize = 64;
 /// Places that are remembered.
 const PLACES: usize = 1 << 16;
+/// What is further behind a function of the kernel is something else, such as a program of BPF \[byte\].
+const FUNCTION_BYTES_MAX: u64 = 1 << 20;
 /// Where Linux systems have the debug information of their packages.
 const SYSTEM: &str = "/usr/lib/debug";
 
@@ -41,6 +44,40 @@ pub struct Place {
     pub source: Vec<u8>,
 }
 
+/// One address of a call stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// As it was recorded: where it is, of callers where it goes on.
+    pub address: u64,
+    /// What is there; of callers, the call.
+    pub place: Rc<Place>,
+}
+
+impl Frame {
+    /// `pay+0x7e (shop.c:18)`; without a function its file and place in it; without that the address.
+    #[must_use]
+    pub fn text(&self) -> Vec<u8> {
+        let mut text = match (&self.place.function[..], &self.place.binary[..]) {
+            ([], []) => format!("{:#x}", self.address).into_bytes(),
+            ([], binary) => binary.to_vec(),
+            (function, _) => function.to_vec(),
+        };
+        if !self.place.source.is_empty() {
+            text = [&text[..], b" (", &self.place.source, b")"].concat();
+        }
+        text
+    }
+}
+
+/// The call stacks of an event, the innermost first; `None`: it has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stacks {
+    /// In the kernel.
+    pub kernel: Option<Vec<Frame>>,
+    /// In the program.
+    pub user: Option<Vec<Frame>>,
+}
+
 /// A program's or library's file, by all that is known of it.
 type Key = (Vec<u8>, Vec<u8>, Vec<u8>);
 
@@ -51,6 +88,8 @@ pub struct Source {
     objects: Objects,
     files: HashMap<Key, Rc<[Symbols]>>,
     places: HashMap<(Key, u64), Rc<Place>>,
+    /// Of each trace of a kernel, its functions.
+    kernels: HashMap<usize, Rc<KernelSymbols>>,
 }
 
 impl Source {
@@ -69,17 +108,70 @@ impl Source {
     pub fn place(&mut self, event: &Event<'_>) -> Option<Rc<Place>> {
         let (ip, object) = self.objects.event(event)?;
         let Some(object) = object.cloned() else { return Some(Rc::default()) };
-        let address = if object.is_pic { ip - object.begin } else { ip };
+        Some(self.of_object(&object, ip))
+    }
+
+    /// The call stacks of an event that was learnt; `None`: it has none.
+    pub fn stacks(&mut self, event: &Event<'_>) -> Option<Stacks> {
+        let ([kernel, user], pid) = self.objects.stacks(event)?;
+        let trace = event.stream().trace();
+        let symbols = match kernel.as_ref().is_some_and(|stack| !stack.is_empty()) {
+            true => self.symbols_of(trace.index(), trace.path()),
+            false => Rc::default(),
+        };
+        let mut in_kernel = |(at, address): (usize, u64)| {
+            // A caller goes on behind its call, which may be the last that it does.
+            let found = symbols.find(address.saturating_sub(u64::from(at > 0)));
+            let found = found.filter(|(_, offset)| *offset < FUNCTION_BYTES_MAX);
+            let mut place = Place::default();
+            if let Some((name, offset)) = found {
+                place.function = name.to_vec();
+                let _ = write!(place.function, "+{:#x}", offset + u64::from(at > 0));
+            }
+            Frame { address, place: Rc::new(place) }
+        };
+        let kernel =
+            kernel.map(|stack| stack.into_iter().enumerate().map(&mut in_kernel).collect());
+        let in_program = |(at, address): (usize, u64)| {
+            let inside = address.saturating_sub(u64::from(at > 0));
+            let object = pid.and_then(|pid| self.objects.at(trace.index(), pid, inside)).cloned();
+            let place = object.map(|object| self.of_object(&object, inside)).unwrap_or_default();
+            Frame { address, place }
+        };
+        let user = user.map(|stack| stack.into_iter().enumerate().map(in_program).collect());
+        Some(Stacks { kernel, user })
+    }
+
+    /// Functions of the kernel whose trace this is.
+    fn symbols_of(&mut self, trace: usize, folder: &Path) -> Rc<KernelSymbols> {
+        let read = || {
+            let path = folder.join(kernel_symbols::FILE);
+            let is_fine =
+                |it: std::fs::Metadata| it.is_file() && it.len() <= kernel_symbols::BYTES_MAX;
+            match std::fs::symlink_metadata(&path).is_ok_and(is_fine) {
+                true => KernelSymbols::read(&std::fs::read(&path).unwrap_or_default()),
+                false => KernelSymbols::default(),
+            }
+        };
+        Rc::clone(self.kernels.entry(trace).or_insert_with(|| Rc::new(read())))
+    }
+
+    fn of_object(&mut self, object: &Object, ip: u64) -> Rc<Place> {
+        let address = match object.offset {
+            Some(offset) => (ip - object.begin).saturating_add(offset),
+            None if object.is_pic => ip - object.begin,
+            None => ip,
+        };
         let key = (object.path.clone(), object.build_id.clone(), object.debug_link.clone());
         if let Some(place) = self.places.get(&(key.clone(), address)) {
-            return Some(Rc::clone(place));
+            return Rc::clone(place);
         }
-        let place = Rc::new(self.look(&object, &key, address));
+        let place = Rc::new(self.look(object, &key, address));
         if self.places.len() >= PLACES {
             self.places.clear();
         }
         self.places.insert((key, address), Rc::clone(&place));
-        Some(place)
+        place
     }
 
     fn look(&mut self, object: &Object, key: &Key, address: u64) -> Place {
@@ -95,6 +187,12 @@ impl Source {
             }
         };
         let mut known = Known::default();
+        // What is separate from a file has its addresses, and not its content.
+        let known_at = |file: &Symbols| file.address_of(address);
+        let address = match object.offset {
+            Some(_) => files.first().and_then(known_at).unwrap_or(address),
+            None => address,
+        };
         for file in files.iter() {
             let found = file.find(address);
             known.function = found.function.or(known.function);

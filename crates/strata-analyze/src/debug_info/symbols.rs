@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use gimli::{EndianArcSlice, RunTimeEndian};
 use object::read::ReadCache;
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
+use object::{Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 
 /// Sections of a file are read up to this size, all together \[byte\].
 const SECTIONS: u64 = 512 << 20;
+const SEGMENTS: usize = 1 << 10;
 /// Symbols of a file.
 const SYMBOLS: usize = 1 << 22;
 
@@ -22,6 +23,8 @@ pub(super) struct Symbols {
     pub build_id: Vec<u8>,
     /// Begin, bytes, name; sorted.
     functions: Vec<(u64, u64, Vec<u8>)>,
+    /// Offset in the file, bytes there, address.
+    segments: Vec<(u64, u64, u64)>,
     lines: Option<addr2line::Context<Bytes>>,
     has_lines: bool,
 }
@@ -51,6 +54,9 @@ impl Symbols {
         // Of several names of a function, the first one in the file is the last one here.
         functions.reverse();
         functions.sort_by_key(|it| it.0);
+        let segments = file.segments().take(SEGMENTS);
+        let segments = segments.map(|it| (it.file_range().0, it.file_range().1, it.address()));
+        let segments = segments.collect();
         let endian = match file.is_little_endian() {
             true => RunTimeEndian::Little,
             false => RunTimeEndian::Big,
@@ -72,12 +78,19 @@ impl Symbols {
         let lines = gimli::Dwarf::load(load).ok();
         let lines = lines.and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok());
         let has_lines = file.section_by_name(".debug_info").is_some_and(|it| it.size() > 0);
-        Ok(Symbols { build_id, functions, lines, has_lines })
+        Ok(Symbols { build_id, functions, segments, lines, has_lines })
     }
 
     /// Whether it says more than names of functions.
     pub fn has_lines(&self) -> bool {
         self.lines.is_some() && self.has_lines
+    }
+
+    /// The address of what is there in the file.
+    pub fn address_of(&self, offset: u64) -> Option<u64> {
+        let is_it = |it: &&(u64, u64, u64)| offset.checked_sub(it.0).is_some_and(|at| at < it.1);
+        let (begin, _, address) = self.segments.iter().find(is_it)?;
+        address.checked_add(offset - begin)
     }
 
     /// What is at an address of the file.

@@ -56,7 +56,7 @@ pub use when::{When, WhenError};
 
 use strata_ctf::read::{Discarded, Event};
 
-use crate::debug_info::{Place, Source};
+use crate::debug_info::{Frame, Place, Source, Stacks};
 
 use clock::ClockText;
 use csv::Columns;
@@ -168,6 +168,26 @@ impl Renderer {
         }
     }
 
+    /// The call stacks of an event record that was told, on one line: `{kernel: a+0x1 < b+0x2; user: main+0x3 (a.c:1)}`.
+    pub fn stacks(&mut self, event: &Event<'_>) -> Option<Vec<u8>> {
+        let stacks = self.source.as_mut()?.stacks(event)?;
+        let mut line = Vec::new();
+        for (what, frames) in [(&b"kernel: "[..], stacks.kernel), (b"user: ", stacks.user)] {
+            let Some(frames) = frames.filter(|frames| !frames.is_empty()) else { continue };
+            line.extend_from_slice(if line.is_empty() { b"{" } else { b"; " });
+            line.extend_from_slice(what);
+            let texts: Vec<Vec<u8>> = frames.iter().map(Frame::text).collect();
+            line.extend_from_slice(&texts.join(&b" < "[..]));
+        }
+        if line.is_empty() {
+            return None;
+        }
+        line.push(b'}');
+        let mut tame = Vec::new();
+        escape::tame_text(&mut tame, &line);
+        Some(tame)
+    }
+
     /// Write one event record.
     pub fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let begin = out.len();
@@ -275,6 +295,7 @@ impl Renderer {
         }
         let Renderer { options, classes, packets, elements, source, .. } = self;
         let place = source.as_mut().and_then(|source| source.place(event));
+        let stacks = source.as_mut().and_then(|source| source.stacks(event));
         let class = classes.get(event.class().index(), || ClassPlan::new(event, options));
         class.head.add_to(out);
         let stream = event.stream();
@@ -308,6 +329,9 @@ impl Renderer {
             if let Some(place) = place {
                 place_text(place, out);
             }
+        }
+        if let Some(stacks) = stacks {
+            stacks_text(&stacks, out);
         }
         out.push(b'\n');
     }
@@ -346,6 +370,7 @@ impl Renderer {
         }
         let Renderer { options, classes, packets, source, .. } = self;
         let place = source.as_mut().and_then(|source| source.place(event));
+        let stacks = source.as_mut().and_then(|source| source.stacks(event));
         let class = classes.get(event.class().index(), || ClassPlan::new(event, options));
         class.head.add_to(out);
         if let Some(cpu) = event.packet().cpu {
@@ -367,6 +392,9 @@ impl Renderer {
         }
         if let Some(place) = place {
             place_json(&place, out);
+        }
+        if let Some(stacks) = stacks {
+            stacks_json(&stacks, out);
         }
         out.extend_from_slice(b"}\n");
     }
@@ -478,6 +506,50 @@ fn place_text(place: &Place, out: &mut Lines) {
         escape::c_quoted(out, text);
     }
     out.put(b" } }", 4);
+}
+
+/// The stacks of a record with what they are called.
+fn named(stacks: &Stacks) -> impl Iterator<Item = (&'static str, &[Frame])> {
+    let kernel = stacks.kernel.as_deref().map(|stack| ("callstack_kernel", stack));
+    let user = stacks.user.as_deref().map(|stack| ("callstack_user", stack));
+    kernel.into_iter().chain(user)
+}
+
+/// Behind the last part: `, { callstack_user = [ "burn+0x1a (a.c:3)", "main+0x20 (a.c:9)" ] }`.
+fn stacks_text(stacks: &Stacks, out: &mut Lines) {
+    for (index, (name, frames)) in named(stacks).enumerate() {
+        out.extend_from_slice(if index == 0 { b", { " } else { b", " });
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b" = [");
+        for (index, frame) in frames.iter().enumerate() {
+            out.extend_from_slice(if index == 0 { b" " } else { b", " });
+            escape::c_quoted(out, &frame.text());
+        }
+        out.extend_from_slice(b" ]");
+    }
+    out.extend_from_slice(b" }");
+}
+
+/// `,"callstack_user":[{"address":4198704,"bin":"a+0x1","func":"main+0x2","src":"a.c:3"}]`.
+fn stacks_json(stacks: &Stacks, out: &mut Vec<u8>) {
+    for (name, frames) in named(stacks) {
+        out.extend_from_slice(b",\"");
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b"\":[");
+        for (index, frame) in frames.iter().enumerate() {
+            out.extend_from_slice(if index == 0 { b"{\"address\":" } else { b",{\"address\":" });
+            number::unsigned(out, frame.address);
+            let Place { binary, function, source } = &*frame.place;
+            for (name, text) in [("bin", binary), ("func", function), ("src", source)] {
+                if !text.is_empty() {
+                    out.extend_from_slice(format!(",\"{name}\":").as_bytes());
+                    escape::json_quoted(out, text);
+                }
+            }
+            out.push(b'}');
+        }
+        out.push(b']');
+    }
 }
 
 /// `,"debug_info":{"bin":"a+0x1","func":"main+0x2","src":"a.c:3"}`.

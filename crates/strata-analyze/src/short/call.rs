@@ -30,6 +30,9 @@ const STATE_DUMPS: [&str; 2] = ["lttng_statedump_", "lttng_ust_statedump:"];
 const IDENTITY: [&str; 9] =
     ["tid", "vtid", "pid", "vpid", "procname", "cpu_id", "common_pid", "perf_tid", "perf_pid"];
 
+/// Call stacks.
+const STACKS: [&str; 2] = ["callstack_kernel", "callstack_user"];
+
 /// The same of perf and trace-cmd, among the fields.
 const COMMON: [&str; 9] = [
     "common_type",
@@ -182,7 +185,13 @@ pub(super) fn told(class: &EventClass) -> Vec<Told> {
 }
 
 impl Class {
-    pub(super) fn new(event: &Event<'_>, fields: Option<&FieldList>, calls: &mut Calls) -> Class {
+    /// `names_stacks`: call stacks are shown elsewhere.
+    pub(super) fn new(
+        event: &Event<'_>,
+        fields: Option<&FieldList>,
+        names_stacks: bool,
+        calls: &mut Calls,
+    ) -> Class {
         let (class, trace) = (event.class(), event.stream().trace());
         let find = |name: &str| class.find_in(Scope::Payload, name);
         let call =
@@ -220,14 +229,19 @@ impl Class {
         if matches!(role, Role::Exit { .. }) {
             hidden.push("ret");
         }
+        let mut identity = IDENTITY.to_vec();
+        if names_stacks {
+            hidden.extend(STACKS);
+            identity.extend(STACKS);
+        }
         let plan = |part, structure, hidden: &[&str]| PartPlan {
             part,
             shown: Shown::brief(structure, part, fields, hidden),
         };
         let stream = event.stream().class();
         let mut contexts = vec![
-            plan(Part::Common, stream.event_common_context.as_ref(), &IDENTITY),
-            plan(Part::Context, schema.specific_context.as_ref(), &IDENTITY),
+            plan(Part::Common, stream.event_common_context.as_ref(), &identity),
+            plan(Part::Context, schema.specific_context.as_ref(), &identity),
         ];
         if fields.is_some() {
             contexts.insert(0, plan(Part::Packet, stream.packet_context.as_ref(), &[]));

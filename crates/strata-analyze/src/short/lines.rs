@@ -96,6 +96,10 @@ pub struct Short {
     colours: bool,
     /// Also what was there when recording began.
     all: bool,
+    /// Call stacks are shown by names, and not as addresses.
+    names_stacks: bool,
+    /// Those of the present record.
+    stacks: Option<Vec<u8>>,
     classes: Table<Class>,
     calls: Calls,
     threads: HashMap<Key, Thread, Mix>,
@@ -128,6 +132,8 @@ impl Short {
             fields: options.fields.clone(),
             colours: options.colours,
             all: options.all,
+            names_stacks: options.source.is_some(),
+            stacks: None,
             classes: Table::default(),
             calls: Calls::default(),
             threads: HashMap::default(),
@@ -153,6 +159,11 @@ impl Short {
     /// Whether there is enough for a unit with so many bytes of text.
     pub fn is_full(&self, bytes: usize) -> bool {
         self.text.len() >= bytes || self.unit.events >= EVENTS
+    }
+
+    /// The call stacks of the record that comes next, with names.
+    pub fn set_stacks(&mut self, stacks: Option<Vec<u8>>) {
+        self.stacks = stacks;
     }
 
     /// No more lines: only ends of calls that are open.
@@ -183,7 +194,7 @@ impl Short {
         let index = event.class().index();
         let mut classes = std::mem::take(&mut self.classes);
         let class = classes.get(index, || {
-            let class = Class::new(event, self.fields.as_ref(), &mut self.calls);
+            let class = Class::new(event, self.fields.as_ref(), self.names_stacks, &mut self.calls);
             if let Role::Entry { id, .. } | Role::Exit { id, .. } = class.role {
                 if !may_accept(event.class()) {
                     self.calls.rule_out(id, matches!(class.role, Role::Exit { .. }));
@@ -365,6 +376,10 @@ impl Short {
             self.text.extend_from_slice(b" {");
             part(event, plan, &mut Brief::new(&mut self.text, false));
             self.text.push(b'}');
+        }
+        if let Some(stacks) = self.stacks.take() {
+            self.text.push(b' ');
+            self.text.extend_from_slice(&stacks);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Threads, as /proc shows them. They come and go meanwhile: who has gone is left out.
 
+use super::held::{mappings, numbers, open_files, BuildIds, Mapping, OpenFile};
 use super::{ProcessState, Status, NAME_BYTES};
 use std::collections::HashMap;
 use std::fs;
@@ -24,18 +25,22 @@ pub(super) struct Stat {
 
 /// A process' PID namespace, and its number there.
 #[derive(Clone, Copy, Debug, Default)]
-struct Namespace {
+pub(super) struct Namespace {
     inum: u32,
     level: i32,
     vpid: i32,
 }
 
 /// What /proc says of one process: its threads, and where its number counts.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Process {
-    pid: i32,
-    namespace: Namespace,
-    threads: Vec<ProcessState>,
+    pub(super) pid: i32,
+    pub(super) namespace: Namespace,
+    pub(super) threads: Vec<ProcessState>,
+    /// Of those of whom it is wanted.
+    pub(super) files: Vec<OpenFile>,
+    pub(super) maps: Vec<Mapping>,
+    pub(super) group: Vec<u8>,
 }
 
 /// The processes that `root`/proc shows, in order.
@@ -46,8 +51,8 @@ pub fn numbers_of_processes(root: &Path) -> Vec<u32> {
     pids
 }
 
-/// One of them. The kernel may not answer while the process is in execve().
-pub fn process(root: &Path, pid: u32) -> Option<Process> {
+/// One of them; with `ids` also what it holds. The kernel may not answer while the process is in execve().
+pub fn process(root: &Path, pid: u32, ids: Option<&BuildIds>) -> Option<Process> {
     let proc = root.join("proc");
     let pid = i32::try_from(pid).ok()?;
     let folder = proc.join(pid.to_string());
@@ -65,15 +70,23 @@ pub fn process(root: &Path, pid: u32) -> Option<Process> {
         };
         threads.push(state(&stat, pid, vtid, namespace));
     }
-    Some(Process { pid, namespace, threads })
+    let (mut files, mut maps, mut group) = (Vec::new(), Vec::new(), Vec::new());
+    if let Some(ids) = ids {
+        (files, maps) = (open_files(&folder), mappings(&folder, ids));
+        // Of version 2; there is at most one.
+        let groups = fs::read(folder.join("cgroup")).unwrap_or_default();
+        let path = groups.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"0::"));
+        group = path.unwrap_or_default().to_vec();
+    }
+    Some(Process { pid, namespace, threads, files, maps, group })
 }
 
 /// All threads of these processes, in this order; at most 65,536.
-pub fn states(processes: Vec<Process>) -> Vec<ProcessState> {
+pub fn states(processes: &[Process]) -> Vec<ProcessState> {
     let namespaces: HashMap<i32, Namespace> =
         processes.iter().map(|process| (process.pid, process.namespace)).collect();
-    let threads = processes.into_iter().flat_map(|process| process.threads);
-    let mut all: Vec<ProcessState> = threads.take(THREADS_MAX).collect();
+    let threads = processes.iter().flat_map(|process| &process.threads);
+    let mut all: Vec<ProcessState> = threads.take(THREADS_MAX).cloned().collect();
     for state in &mut all {
         state.vppid = match namespaces.get(&state.ppid) {
             Some(parent) if parent.inum == state.ns_inum => parent.vpid,
@@ -98,17 +111,6 @@ fn state(stat: &Stat, pid: i32, vtid: i32, namespace: Namespace) -> ProcessState
         ns_inum: namespace.inum,
         cpu: stat.cpu,
     }
-}
-
-/// The names in a folder that are numbers.
-fn numbers(folder: &Path) -> Vec<i32> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    entries
-        .filter_map(Result::ok)
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|number| *number > 0)
-        .take(THREADS_MAX)
-        .collect()
 }
 
 /// `here`: the one that most are in, which saves a file each.

@@ -3,7 +3,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use strata_ctf::packet::Header;
-use strata_model::{ByteOrder, ClockClass, RecordHeader, StreamClass, Trace, Uuid};
+use strata_model::{
+    ByteOrder, ClockClass, Field, FieldClass, Integer, RecordHeader, StreamClass, Trace, Uuid,
+};
 
 const UUID: Uuid = Uuid(*b"0123456789abcdef");
 const NOW: u64 = 0x0123_4567_89ab_cdef;
@@ -49,8 +51,16 @@ fn name(text: &str) -> [u8; NAME_BYTES] {
     out
 }
 
+fn found(root: &Path) -> Vec<Process> {
+    numbers_of_processes(root).into_iter().filter_map(|pid| process(root, pid, None)).collect()
+}
+
 fn processes(root: &Path) -> Vec<ProcessState> {
-    states(numbers_of_processes(root).into_iter().filter_map(|pid| process(root, pid)).collect())
+    states(&found(root))
+}
+
+fn stamp(first_id: u32) -> Stamp<'static> {
+    Stamp { now_ns: NOW, tid: 9, contexts: &[], first_id, is_later: false }
 }
 
 #[test]
@@ -132,20 +142,20 @@ fn event_class_of_a_process_has_as_many_bytes_as_its_record() {
     let classes = event_classes(40);
     assert_eq!(classes.len(), NR_CLASSES as usize);
     assert!(classes.iter().all(|class| class.validate().is_ok()));
-    let stamp = Stamp { now_ns: NOW, tid: 9, contexts: &[], first_id: 40 };
-    let none = records(&[], &stamp);
-    let one = records(&processes(Path::new("/"))[..1], &stamp);
+    let (none, _) = records(&[], None, &stamp(40));
+    let (one, count) = records(&[a_process()], None, &stamp(40));
     assert_eq!((one.len() - none.len()) as u64, 10 + classes[1].min_bytes());
+    assert_eq!(count, 3);
 }
 
 /// Writes a trace of one packet, as a session does, and has babeltrace2 print it.
-fn read_back(first_id: u32, states: &[ProcessState]) -> Option<String> {
+fn read_back(first_id: u32, processes: &[Process], machine: Option<&Machine>) -> Option<String> {
     let folder = Folder::new(&format!("read-{first_id}"));
     let stream = StreamClass {
         id: 0,
         name: "channel0".into(),
         header: RecordHeader::Large,
-        context: vec![Field::new("tid", integer(4, false))],
+        context: vec![Field::new("tid", FieldClass::Integer(Integer::unsigned(4)))],
         events: event_classes(first_id),
     };
     let trace = Trace {
@@ -156,7 +166,7 @@ fn read_back(first_id: u32, states: &[ProcessState]) -> Option<String> {
         streams: vec![stream],
     };
     folder.put("metadata", strata_ctf::metadata::write(&trace));
-    let records = records(states, &Stamp { now_ns: NOW, tid: 9, contexts: &[], first_id });
+    let (records, _) = records(processes, machine, &stamp(first_id));
     let header = Header {
         uuid: UUID,
         stream_instance: 2,
@@ -179,8 +189,8 @@ fn read_back(first_id: u32, states: &[ProcessState]) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn a_state() -> ProcessState {
-    ProcessState {
+fn a_process() -> Process {
+    let state = ProcessState {
         tid: 21,
         vtid: 2,
         pid: 20,
@@ -193,14 +203,16 @@ fn a_state() -> ProcessState {
         ns_level: 1,
         ns_inum: u32::MAX,
         cpu: 3,
-    }
+    };
+    // Its parent is outside of its namespace.
+    Process { pid: 20, threads: vec![state], ..Process::default() }
 }
 
 #[test]
 fn records_read_by_babeltrace2_say_what_was_dumped() {
     // The second: ids that do not fit into a short header.
     for first_id in [40, 65_534] {
-        let Some(text) = read_back(first_id, &[a_state()]) else { return };
+        let Some(text) = read_back(first_id, &[a_process()], None) else { return };
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
         assert!(lines[0].contains("lttng_statedump_start: "), "{text}");
@@ -216,7 +228,38 @@ fn records_read_by_babeltrace2_say_what_was_dumped() {
 
 #[test]
 fn records_of_the_whole_machine_read_by_babeltrace2_are_one_for_each_thread() {
-    let states = processes(Path::new("/"));
-    let Some(text) = read_back(7, &states) else { return };
-    assert_eq!(text.lines().count(), states.len() + 2);
+    let found = found(Path::new("/"));
+    let Some(text) = read_back(7, &found, None) else { return };
+    assert_eq!(text.lines().count(), states(&found).len() + 2);
+}
+
+#[test]
+fn records_of_what_is_held_and_of_the_machine_read_by_babeltrace2_are_whole() {
+    let id = std::process::id();
+    let own = process(Path::new("/"), id, Some(&BuildIds::default())).unwrap();
+    let machine = Machine::read(Path::new("/"));
+    let Some(text) = read_back(7, &[own], Some(&machine)) else { return };
+    let exe = std::env::current_exe().unwrap();
+    let has = |name: &str, what: &str| {
+        let name = format!(" lttng_statedump_{name}: ");
+        text.lines().any(|line| line.contains(&name) && line.contains(what))
+    };
+    assert!(has("vm_map", &format!("path = \"{}\", build_id = ", exe.display())), "{text}");
+    assert!(has("vm_map", &format!("{{ pid = {id}, start = 0x")), "{text}");
+    assert!(has("file_descriptor", &format!("pid = {id}, fd = 0, flags = 0x")), "{text}");
+    assert!(has("cpu_topology", "cpu_id = 0, vendor = "), "{text}");
+    assert!(has("mount", "path = \"/\""), "{text}");
+    assert!(text.lines().last().unwrap().contains("lttng_statedump_end"), "{text}");
+}
+
+#[test]
+fn mapping_of_a_line_is_of_code_with_a_name_that_may_have_spaces() {
+    let line = b"55d0c000-55d0e000 r-xp 00001000 fd:01 1234      /a b/c (deleted)";
+    let (device, found) = held::mapping(line).unwrap();
+    assert_eq!((device.as_str(), found.start, found.end), ("fd:01", 0x55d0_c000, 0x55d0_e000));
+    assert_eq!((found.offset, found.inode), (0x1000, 1234));
+    assert_eq!(found.path, b"/a b/c (deleted)");
+    for line in ["", "1-2", "1-2 r--p 0 0:0 1 /a", "1-2 r-xp 0 0:0 0", "x-2 r-xp 0 0:0 1 /a"] {
+        assert_eq!(held::mapping(line.as_bytes()), None, "{line}");
+    }
 }

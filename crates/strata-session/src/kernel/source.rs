@@ -92,6 +92,10 @@ pub(crate) struct KernelSource {
     /// The number of the stream behind those of the CPUs.
     pub(crate) dump_stream: u64,
     pub(crate) dumped: Dump,
+    /// What a dump says besides the threads.
+    pub(crate) wish: statedump::Wish,
+    /// What of it changes, if that is said.
+    pub(crate) watched: Option<statedump::Watched>,
     pub(crate) behind: Behind,
     /// The snapshot's that is being written.
     pub(crate) snapshot_uuid: Uuid,
@@ -127,14 +131,17 @@ impl KernelSource {
         if self.trace.of_dump.is_empty() {
             return Ok(Dump::default());
         }
-        let place = statedump::Place {
+        statedump::write(sink, &self.place(uuid), &self.wish)
+    }
+
+    fn place(&self, uuid: Uuid) -> statedump::Place {
+        statedump::Place {
             uuid,
             stream_id: STREAM,
             stream_instance: self.dump_stream,
             first_id: self.trace.of_dump.start,
             contexts: self.trace.contexts,
-        };
-        statedump::write(sink, &place)
+        }
     }
 }
 
@@ -170,7 +177,19 @@ impl Source for KernelSource {
     }
 
     fn begin_snapshot(&mut self, sink: &mut dyn Sink) -> Result<(), Error> {
-        self.dump(self.snapshot_uuid, sink).map(drop)
+        self.dump(self.snapshot_uuid, sink)?;
+        match &self.watched {
+            Some(watched) => watched.save(sink, &self.place(self.snapshot_uuid)),
+            None => Ok(()),
+        }
+    }
+
+    /// Code that was mapped meanwhile.
+    fn besides(&mut self, collector: &mut Collector) -> Result<(), Error> {
+        let Some(watched) = &self.watched else { return Ok(()) };
+        let counts = watched.append(collector.sink(), &self.place(self.trace.uuid))?;
+        self.dumped.counts.add(&counts);
+        Ok(())
     }
 
     /// What runs already is said first.
@@ -211,6 +230,9 @@ impl Source for KernelSource {
 
     fn cut(&mut self, trace: Written) -> Finish {
         let dumped = std::mem::take(&mut self.dumped).counts;
+        if let Some(watched) = &self.watched {
+            watched.cut();
+        }
         let Written { mut sink, counts } = trace;
         let is_empty = counts.packets == 0;
         match is_empty {

@@ -50,6 +50,8 @@ fn source(
         not_run: Arc::new(AtomicU64::new(not_run)),
         dump_stream: streams.into(),
         dumped: Dump::default(),
+        wish: statedump::Wish::default(),
+        watched: None,
         behind: Behind::default(),
         snapshot_uuid: uuid,
         recorded: Arc::clone(&recorded),

@@ -1,0 +1,484 @@
+//! Code that programs map, and processes that begin, while it is recorded: what addresses in their stacks mean.
+//!
+//! The kernel says it to perf events that count nothing (`mmap2`, `comm` and `task` of PERF_COUNT_SW_DUMMY), a ring of
+//! records for each CPU, with the time of the trace's clock; and with the build id, where the file's begin is in memory.
+//! What it says comes from the kernel alone: no file of anybody is opened here.
+
+use crate::build_id::hex;
+use crate::sample::cpus;
+use crate::statedump::{Kind, Mapping, Record, Stamp};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use libbpf_sys::{
+    perf_event_attr, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
+    PERF_TYPE_SOFTWARE,
+};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Of each CPU's ring \[byte\]; a power of two.
+const RING_BYTES: usize = 256 << 10;
+/// Who waits is woken when so much is in one \[byte\].
+const WAKE_BYTES: u32 = 64 << 10;
+/// Within this a record of another CPU may still come that is earlier \[ns\].
+const LATE_NS: u64 = 10_000_000;
+
+/// `struct perf_event_mmap_page`: where its words lie \[byte\].
+const HEAD_AT: usize = 1024;
+const TAIL_AT: usize = 1032;
+const DATA_AT: usize = 1040;
+
+const DISCARDED: u32 = 2;
+const COMM: u32 = 3;
+const FORK: u32 = 7;
+const MMAP2: u32 = 10;
+const COMM_EXEC: u16 = 1 << 13;
+const MMAP_BUILD_ID: u16 = 1 << 14;
+/// Bytes of a record's header, and of what `sample_type` puts at its end: u32 pid, tid, u64 time.
+const HEADER: usize = 8;
+const TRAILER: usize = 16;
+
+/// What happened to whose code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum News {
+    Map { pid: i32, map: Mapping },
+    Fork { parent: [i32; 2], child: [i32; 2] },
+    Exec { name: Vec<u8> },
+}
+
+/// At a time \[ns\], of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Told {
+    time: u64,
+    pid: i32,
+    tid: i32,
+    news: News,
+}
+
+/// One CPU's records.
+#[derive(Debug)]
+struct Ring {
+    event: OwnedFd,
+    memory: NonNull<u8>,
+    data_at: usize,
+    bytes: usize,
+}
+
+// SAFETY: a mapping is any thread's; there is one reader, who has it for itself.
+unsafe impl Send for Ring {}
+
+/// Which processes are recorded.
+#[derive(Clone, Debug, Default)]
+pub enum Whom {
+    /// None, as far as is known.
+    #[default]
+    Nobody,
+    /// All.
+    Everyone,
+    /// Those that are followed, by this map.
+    Followed(Arc<MapHandle>),
+}
+
+/// The same at one moment.
+#[derive(Clone, Debug)]
+pub struct Looked(Option<Vec<u8>>);
+
+impl Whom {
+    /// As it is now.
+    #[must_use]
+    pub fn look(&self) -> Looked {
+        Looked(match self {
+            Whom::Nobody => Some(Vec::new()),
+            Whom::Everyone => None,
+            Whom::Followed(map) => {
+                let words = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();
+                Some(words.unwrap_or_default())
+            }
+        })
+    }
+}
+
+impl Looked {
+    /// By the words of the map `followed`, two bits for each task. Who is recorded from its next execve on is one of them,
+    /// too.
+    #[must_use]
+    pub fn is(&self, tid: u32) -> bool {
+        let Some(words) = &self.0 else { return true };
+        words.get(tid as usize / 4).is_some_and(|byte| byte >> (tid % 4 * 2) & 3 != 0)
+    }
+}
+
+/// What the kernel says of all processes, and of whom it is kept.
+#[derive(Debug)]
+pub struct Mapped {
+    rings: Vec<Ring>,
+    whom: Whom,
+    /// Read, and not handed over yet.
+    told: Vec<Told>,
+    discarded: u64,
+}
+
+impl Mapped {
+    /// From now on.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn open(whom: Whom) -> io::Result<Mapped> {
+        let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
+        let rings = cpus(&online).map(Ring::open).collect::<io::Result<Vec<Ring>>>()?;
+        Ok(Mapped { rings, whom, told: Vec::new(), discarded: 0 })
+    }
+
+    /// Waits until a ring is rather full, or for so long.
+    pub fn wait(&self, most: Duration) {
+        let event = |ring: &Ring| libc::pollfd {
+            fd: ring.event.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut all: Vec<libc::pollfd> = self.rings.iter().map(event).collect();
+        let most = i32::try_from(most.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: so many structures, which live longer than the call. To wait less is no harm.
+        unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, most) };
+    }
+
+    /// What was said of those who are recorded, as records with the ids and contexts of `stamp`, each with its time
+    /// before it; in the order of time. Unless it is the `last` time, the newest is kept for the next one.
+    pub fn take(&mut self, stamp: &Stamp<'_>, last: bool) -> Vec<(u64, Vec<u8>)> {
+        let now = now_ns();
+        let mut new = Vec::new();
+        for ring in &mut self.rings {
+            self.discarded += ring.read(&mut new);
+        }
+        if !new.is_empty() {
+            let whom = self.whom.look();
+            new.retain(|told| whom.is(told.task()));
+            self.told.append(&mut new);
+            self.told.sort_by_key(|told| told.time);
+        }
+        let until = if last { u64::MAX } else { now.saturating_sub(LATE_NS) };
+        let count = self.told.partition_point(|told| told.time < until);
+        self.told.drain(..count).map(|told| (told.time, told.record(stamp))).collect()
+    }
+
+    /// Records that found no room: somebody's code is not known.
+    #[must_use]
+    pub fn discarded(&self) -> u64 {
+        self.discarded
+    }
+}
+
+fn now_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one structure.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
+}
+
+impl Told {
+    /// Whose recording decides.
+    fn task(&self) -> u32 {
+        match &self.news {
+            News::Fork { child, .. } => child[1] as u32,
+            _ => self.tid as u32,
+        }
+    }
+
+    fn record(&self, stamp: &Stamp<'_>) -> Vec<u8> {
+        let mut out = Vec::new();
+        let stamp = Stamp { now_ns: self.time, tid: self.tid as u32, is_later: true, ..*stamp };
+        match &self.news {
+            News::Map { pid, map } => {
+                Record::begin(&mut out, &stamp, Kind::VmMap).map(*pid, map);
+            }
+            News::Fork { parent, child } => {
+                let numbers = [parent[0], parent[1], child[0], child[1]].map(|id| id as u32);
+                Record::begin(&mut out, &stamp, Kind::VmFork).u32s(&numbers);
+            }
+            News::Exec { name } => {
+                let ids = [self.pid as u32, self.tid as u32];
+                Record::begin(&mut out, &stamp, Kind::VmExec).u32s(&ids).text(name);
+            }
+        }
+        out
+    }
+
+    /// What a perf record says, header and all; `None`: nothing that matters.
+    fn parse(record: &[u8]) -> Option<Told> {
+        let (kind, misc) = (u32_at(record, 0)?, u16_at(record, 4)?);
+        let end = record.len().checked_sub(TRAILER)?;
+        let body = record.get(HEADER..end)?;
+        let ids = |at| Some([u32_at(body, at)? as i32, u32_at(body, at + 4)? as i32]);
+        let [pid, tid] = ids(0)?;
+        let news = match kind {
+            MMAP2 => {
+                let (start, bytes) = (u64_at(body, 8)?, u64_at(body, 16)?);
+                let (mut build_id, mut inode) = (String::new(), 0);
+                if misc & MMAP_BUILD_ID != 0 {
+                    let size = usize::from(*body.get(32)?).min(20);
+                    build_id = hex(body.get(36..36 + size)?);
+                } else {
+                    inode = u64_at(body, 40)?;
+                }
+                let path = until_nul(body.get(64..)?).to_vec();
+                let (end, offset) = (start.checked_add(bytes)?, u64_at(body, 24)?);
+                // "//anon" is code that a program has made.
+                if path.starts_with(b"//") {
+                    return None;
+                }
+                News::Map { pid, map: Mapping { start, end, offset, inode, path, build_id } }
+            }
+            COMM if misc & COMM_EXEC != 0 => {
+                News::Exec { name: until_nul(body.get(8..)?).to_vec() }
+            }
+            FORK => {
+                // pid, ppid, tid, ptid
+                let [child, parent] = [pid, tid];
+                let [child_tid, parent_tid] = ids(8)?;
+                let time = u64_at(record, end + 8)?;
+                return Some(Told {
+                    time,
+                    pid: parent,
+                    tid: parent_tid,
+                    news: News::Fork { parent: [parent, parent_tid], child: [child, child_tid] },
+                });
+            }
+            _ => return None,
+        };
+        Some(Told { time: u64_at(record, end + 8)?, pid, tid, news })
+    }
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+impl Ring {
+    fn open(cpu: u32) -> io::Result<Ring> {
+        let mut attr = perf_event_attr {
+            type_: PERF_TYPE_SOFTWARE,
+            size: size_of::<perf_event_attr>() as u32,
+            config: PERF_COUNT_SW_DUMMY.into(),
+            sample_type: u64::from(PERF_SAMPLE_TID | PERF_SAMPLE_TIME),
+            clockid: libc::CLOCK_MONOTONIC,
+            ..Default::default()
+        };
+        attr.__bindgen_anon_2.wakeup_watermark = WAKE_BYTES;
+        attr.set_watermark(1);
+        attr.set_mmap(1);
+        attr.set_mmap2(1);
+        attr.set_build_id(1);
+        attr.set_comm(1);
+        attr.set_comm_exec(1);
+        attr.set_task(1);
+        attr.set_sample_id_all(1);
+        attr.set_use_clockid(1);
+        // SAFETY: the kernel reads the structure, which says how long it is, and gives a new descriptor or an error.
+        let fd = unsafe {
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                std::ptr::from_ref(&attr),
+                -1,
+                cpu,
+                -1,
+                PERF_FLAG_FD_CLOEXEC,
+            )
+        };
+        let event = match i32::try_from(fd) {
+            // SAFETY: nobody else has it.
+            Ok(fd) if fd >= 0 => unsafe { OwnedFd::from_raw_fd(fd) },
+            _ => return Err(io::Error::last_os_error()),
+        };
+        let page = rustix::param::page_size();
+        let bytes = page + RING_BYTES;
+        // SAFETY: a new mapping, of an object that is ours.
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                event.as_raw_fd(),
+                0,
+            )
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let mut ring = Ring { event, memory, data_at: page, bytes };
+        // Where the data begin; of all kernels that are recorded, behind the first page.
+        let at = ring.word(DATA_AT).load(Ordering::Relaxed) as usize;
+        if at != 0 && at + RING_BYTES <= bytes {
+            ring.data_at = at;
+        }
+        Ok(ring)
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: a word of the mapping's first page, aligned, which lives as long as this; the kernel writes it at once.
+        unsafe { AtomicU64::from_ptr(self.memory.as_ptr().add(at).cast()) }
+    }
+
+    /// All that is in it. Returns how many records found no room.
+    fn read(&mut self, out: &mut Vec<Told>) -> u64 {
+        // Acquire pairs with the kernel's barrier in front of its store: what is before `head` is written.
+        let head = self.word(HEAD_AT).load(Ordering::Acquire);
+        let mut tail = self.word(TAIL_AT).load(Ordering::Relaxed);
+        let mut discarded = 0;
+        let mut record = Vec::new();
+        while head.wrapping_sub(tail) >= HEADER as u64 {
+            let mut header = [0; HEADER];
+            self.copy(tail, &mut header);
+            let size = usize::from(u16_at(&header, 6).unwrap_or(0));
+            // The kernel writes no such thing.
+            if size < HEADER || size as u64 > head.wrapping_sub(tail) {
+                tail = head;
+                break;
+            }
+            record.resize(size, 0);
+            self.copy(tail, &mut record);
+            if u32_at(&record, 0) == Some(DISCARDED) {
+                discarded += u64_at(&record, HEADER + 8).unwrap_or(0);
+            }
+            out.extend(Told::parse(&record));
+            tail = tail.wrapping_add(size as u64);
+        }
+        // Release: the kernel writes there only when all was read.
+        self.word(TAIL_AT).store(tail, Ordering::Release);
+        discarded
+    }
+
+    fn copy(&self, from: u64, to: &mut [u8]) {
+        let begin = from as usize & (RING_BYTES - 1);
+        let first = to.len().min(RING_BYTES - begin);
+        let (one, other) = to.split_at_mut(first);
+        // SAFETY: within the mapping, and the kernel does not write between tail and head.
+        unsafe {
+            let data = self.memory.as_ptr().add(self.data_at);
+            std::ptr::copy_nonoverlapping(data.add(begin), one.as_mut_ptr(), one.len());
+            std::ptr::copy_nonoverlapping(data, other.as_mut_ptr(), other.len());
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: made by open(), and nothing leads into it any more.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: u32, misc: u16, body: &[u8], time: u64) -> Vec<u8> {
+        let size = (HEADER + body.len() + TRAILER) as u16;
+        let mut all = kind.to_ne_bytes().to_vec();
+        all.extend(misc.to_ne_bytes());
+        all.extend(size.to_ne_bytes());
+        all.extend(body);
+        all.extend([0; 8]);
+        all.extend(time.to_ne_bytes());
+        all
+    }
+
+    fn map_body(path: &[u8]) -> Vec<u8> {
+        let mut body = Vec::new();
+        body.extend([7u32, 8].into_iter().flat_map(u32::to_ne_bytes));
+        body.extend([0x1000u64, 0x2000, 0x3000].into_iter().flat_map(u64::to_ne_bytes));
+        body.extend([4, 0, 0, 0, 0xde, 0xad, 0xbe, 0xef]);
+        body.extend([0; 24]);
+        body.extend(path);
+        body
+    }
+
+    #[test]
+    fn records_of_maps_forks_and_execs_say_whose_and_what() {
+        let body = map_body(b"/bin/a\0\0");
+        let found = Told::parse(&record(MMAP2, MMAP_BUILD_ID, &body, 9)).unwrap();
+        let map = Mapping {
+            start: 0x1000,
+            end: 0x3000,
+            offset: 0x3000,
+            inode: 0,
+            path: b"/bin/a".to_vec(),
+            build_id: "deadbeef".into(),
+        };
+        let wanted = Told { time: 9, pid: 7, tid: 8, news: News::Map { pid: 7, map } };
+        assert_eq!(found, wanted);
+        let body: Vec<u8> =
+            [20u32, 10, 21, 11, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect();
+        let fork = Told::parse(&record(FORK, 0, &body, 5)).unwrap();
+        assert_eq!(fork.news, News::Fork { parent: [10, 11], child: [20, 21] });
+        let body = [&7u32.to_ne_bytes()[..], &7u32.to_ne_bytes(), b"name\0\0\0\0"].concat();
+        let exec = Told::parse(&record(COMM, COMM_EXEC, &body, 5)).unwrap();
+        assert_eq!(exec.news, News::Exec { name: b"name".to_vec() });
+        // Another name only.
+        assert_eq!(Told::parse(&record(COMM, 0, &body, 5)), None);
+        assert_eq!(Told::parse(&record(MMAP2, 0, &map_body(b"//anon\0\0"), 5)), None);
+    }
+
+    #[test]
+    fn records_cut_anywhere_are_nothing() {
+        for (kind, misc) in [(MMAP2, MMAP_BUILD_ID), (MMAP2, 0), (COMM, COMM_EXEC), (FORK, 0)] {
+            let whole = record(kind, misc, &map_body(b"/a\0"), 1);
+            for end in 0..whole.len() {
+                let _ = Told::parse(&whole[..end]);
+            }
+        }
+    }
+
+    #[test]
+    fn news_are_of_who_is_followed_by_two_bits_each() {
+        // Tasks 0 to 7: 5 is recorded, 6 from its next execve on.
+        let looked = Looked(Some(vec![0b0000_0000, 0b0001_1000]));
+        for (tid, is) in
+            [(4, false), (5, true), (6, true), (7, false), (8, false), (u32::MAX, false)]
+        {
+            assert_eq!(looked.is(tid), is, "{tid}");
+        }
+        assert!(Whom::Everyone.look().is(8) && !Whom::Nobody.look().is(8));
+        let news = News::Fork { parent: [1, 4], child: [5, 5] };
+        assert_eq!(Told { time: 0, pid: 1, tid: 4, news }.task(), 5);
+    }
+
+    #[test]
+    fn mapped_of_this_process_is_told_with_its_file() {
+        let mut mapped = match Mapped::open(Whom::Everyone) {
+            Ok(mapped) => mapped,
+            Err(error) => return eprintln!("skip: {error}"),
+        };
+        let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+        // SAFETY: a new mapping that nobody uses.
+        let at = unsafe {
+            let rights = libc::PROT_READ | libc::PROT_EXEC;
+            libc::mmap(std::ptr::null_mut(), 4096, rights, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
+        };
+        assert_ne!(at, libc::MAP_FAILED);
+        let stamp = Stamp { now_ns: 0, tid: 0, contexts: &[], first_id: 10, is_later: false };
+        let records = mapped.take(&stamp, true);
+        let bytes = (at as u64).to_ne_bytes();
+        let path = std::env::current_exe().unwrap();
+        let path = path.as_os_str().as_encoded_bytes();
+        let has = |record: &[u8], what: &[u8]| record.windows(what.len()).any(|it| it == what);
+        assert!(records.iter().any(|(_, it)| has(it, &bytes) && has(it, path)), "{records:?}");
+        assert_eq!(mapped.discarded(), 0);
+    }
+}

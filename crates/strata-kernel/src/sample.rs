@@ -1,0 +1,159 @@
+//! Samples: what each CPU does, asked by a timer many times in a second; with the stacks of who was interrupted
+//! (`probe/kernel/sample.bpf.c`).
+//!
+//! The timer is perf's `cpu-clock`, which every kernel has, also in a virtual machine. It comes at the same rate to each
+//! CPU, whatever runs there; what is not followed is not recorded.
+
+use crate::contexts::Contexts;
+use crate::error::Error;
+use crate::event::{KernelEvent, Probe, Source};
+use libbpf_sys::{
+    perf_event_attr, PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_SOFTWARE,
+};
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use strata_model::{Base, Field, FieldClass, Integer};
+
+/// The recorded name: perf's, as a name that filters can have.
+pub const NAME: &str = "cpu_clock";
+
+/// Its system.
+pub const SYSTEM: &str = "perf";
+
+/// Most of them in a second, of each CPU.
+pub const RATE_MAX: u32 = 10_000;
+
+/// More CPUs are not asked.
+const CPUS_MAX: u32 = 1 << 16;
+
+/// Of the payload what is always there; `struct sample_payload`.
+const FIXED: [(&str, u8, bool, Base); 4] = [
+    ("ip", 8, false, Base::Sixteen),
+    ("period", 8, false, Base::Ten),
+    ("unasked", 8, false, Base::Ten),
+    ("pid", 4, true, Base::Ten),
+];
+
+/// The event; recorded of who is followed.
+#[must_use]
+pub fn event(rate: u32) -> KernelEvent {
+    let mut offset = 0;
+    let source = |&(name, bytes, is_signed, _): &(&str, u8, bool, Base)| {
+        let source =
+            Source { field: name.to_owned(), offset, bytes, is_signed, labels: Vec::new() };
+        offset += u16::from(bytes);
+        source
+    };
+    let sources = FIXED.iter().map(source).collect();
+    KernelEvent {
+        name: NAME.to_owned(),
+        system: SYSTEM.to_owned(),
+        kernel_name: "cpu-clock".to_owned(),
+        fields: fields(Contexts::default()),
+        exit_fields: Vec::new(),
+        probe: Probe::Sample { rate },
+        is_followed: true,
+        sources,
+        exit_sources: Vec::new(),
+    }
+}
+
+/// The payload, where all records have these contexts: what of the stacks is not among them is behind the rest.
+pub(crate) fn fields(contexts: Contexts) -> Vec<Field> {
+    let fixed = FIXED.iter().map(|&(name, bytes, signed, base)| {
+        let class = Integer { signed, base, ..Integer::unsigned(bytes) };
+        Field::new(name, FieldClass::Integer(class))
+    });
+    fixed.chain(contexts.missing_stacks().fields()).collect()
+}
+
+/// # Errors
+/// [`Error::SampleRate`]: the kernel would leave some of them out.
+pub fn check_rate(rate: u32) -> Result<(), Error> {
+    // Where it may not be read, nothing is known.
+    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate");
+    let limit = text.ok().and_then(|text| text.trim().parse::<u32>().ok());
+    match limit.filter(|limit| *limit < rate) {
+        Some(limit) => Err(Error::SampleRate { found: rate, limit }),
+        None => Ok(()),
+    }
+}
+
+/// The timers of all CPUs that are online.
+///
+/// # Errors
+/// What the kernel says of one of them.
+pub(crate) fn open(rate: u32) -> io::Result<Vec<OwnedFd>> {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
+    cpus(&online).map(|cpu| open_one(rate, cpu)).collect()
+}
+
+fn open_one(rate: u32, cpu: u32) -> io::Result<OwnedFd> {
+    let mut attr = perf_event_attr {
+        type_: PERF_TYPE_SOFTWARE,
+        size: size_of::<perf_event_attr>() as u32,
+        config: PERF_COUNT_SW_CPU_CLOCK.into(),
+        ..Default::default()
+    };
+    // A period, not a rate: the kernel makes this of a rate, too.
+    attr.__bindgen_anon_1.sample_period = 1_000_000_000 / u64::from(rate.clamp(1, RATE_MAX));
+    // SAFETY: the kernel reads the structure, which says how long it is, and gives a new descriptor or an error.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            std::ptr::from_ref(&attr),
+            -1,
+            cpu,
+            -1,
+            PERF_FLAG_FD_CLOEXEC,
+        )
+    };
+    match i32::try_from(fd) {
+        // SAFETY: nobody else has it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// `0-3,5`, as the kernel lists CPUs.
+pub(crate) fn cpus(list: &str) -> impl Iterator<Item = u32> + '_ {
+    let ranges = list.trim().split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let last: u32 = last.parse().ok()?;
+        Some(first.parse::<u32>().ok()?..=last.min(CPUS_MAX))
+    });
+    ranges.flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_of_the_kernel_s_lists_are_all_of_their_ranges() {
+        let all = |list| cpus(list).collect::<Vec<u32>>();
+        assert_eq!(all("0-2,5\n"), [0, 1, 2, 5]);
+        assert_eq!(all("0\n"), [0]);
+        assert_eq!(all("x,1-,3"), [3]);
+        assert_eq!(all(""), [0u32; 0]);
+    }
+
+    #[test]
+    fn payload_has_the_stacks_that_are_no_contexts() {
+        let names = |contexts: &[&str]| {
+            let fields = fields(Contexts::parse(contexts).unwrap());
+            fields.into_iter().skip(FIXED.len()).map(|field| field.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&["pid"]), ["callstack_kernel", "callstack_user"]);
+        assert_eq!(names(&["callstack_kernel"]), ["callstack_user"]);
+        assert_eq!(names(&["callstack_user", "callstack_kernel"]), [""; 0]);
+    }
+
+    #[test]
+    fn sources_lie_one_behind_the_other_as_the_program_writes_them() {
+        let event = event(99);
+        let offsets: Vec<u16> = event.sources.iter().map(|source| source.offset).collect();
+        assert_eq!(offsets, [0, 8, 16, 24]);
+        assert!(event.is_followed);
+    }
+}

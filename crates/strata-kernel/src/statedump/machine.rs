@@ -1,0 +1,251 @@
+//! What the machine has: interrupts, CPUs, block and network devices, mounts, and the sockets of this network namespace.
+
+use std::collections::HashMap;
+use std::fs;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+
+/// Of each kind that are looked at.
+const MANY: usize = 1 << 16;
+
+/// A CPU, as far as /proc/cpuinfo says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cpu {
+    pub(super) number: u32,
+    pub(super) vendor: String,
+    pub(super) family: u8,
+    pub(super) model: u8,
+    pub(super) model_name: String,
+    pub(super) package: u16,
+    pub(super) core: u16,
+    pub(super) cores: u16,
+}
+
+/// What does not belong to a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Number, the device's name, and the chip that it comes by.
+    pub(super) interrupts: Vec<(u32, String, String)>,
+    pub(super) cpus: Vec<Cpu>,
+    /// Number as the kernel has it in events, name.
+    pub(super) disks: Vec<(u32, String)>,
+    /// Name, first IPv4 address in the network's order.
+    pub(super) networks: Vec<(String, [u8; 4])>,
+    /// Device, type, path.
+    pub(super) mounts: Vec<(String, String, String)>,
+    /// By number, what a socket is connected to.
+    sockets: HashMap<u64, String>,
+}
+
+fn read(root: &Path, path: &str) -> String {
+    String::from_utf8_lossy(&fs::read(root.join(path)).unwrap_or_default()).into_owned()
+}
+
+impl Machine {
+    /// As the files below `root` say it.
+    #[must_use]
+    pub fn read(root: &Path) -> Machine {
+        Machine {
+            interrupts: interrupts(&read(root, "proc/interrupts")),
+            cpus: cpus(&read(root, "proc/cpuinfo")),
+            disks: disks(&read(root, "proc/partitions")),
+            networks: networks(root),
+            mounts: mounts(&read(root, "proc/self/mountinfo")),
+            sockets: sockets(root),
+        }
+    }
+
+    /// What a descriptor leads to, with the addresses of a socket.
+    pub(super) fn named(&self, name: &[u8]) -> Vec<u8> {
+        let number = name.strip_prefix(b"socket:[").and_then(|rest| rest.strip_suffix(b"]"));
+        let number = number.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        match number.and_then(|number: u64| self.sockets.get(&number)) {
+            Some(address) => [name, b" ", address.as_bytes()].concat(),
+            None => name.to_vec(),
+        }
+    }
+}
+
+/// ` 24:   0   12   PCI-MSI 65536-edge   virtio1-req.0`; those with names in the place of numbers are the CPUs' own.
+fn interrupts(text: &str) -> Vec<(u32, String, String)> {
+    let line = |line: &str| {
+        let (number, rest) = line.split_once(':')?;
+        let number = number.trim().parse().ok()?;
+        let words = rest.split_whitespace().skip_while(|word| word.parse::<u64>().is_ok());
+        let words: Vec<&str> = words.collect();
+        let (action, chip) = words.split_last()?;
+        Some((number, chip.join(" "), (*action).to_owned()))
+    };
+    text.lines().skip(1).filter_map(line).take(MANY).collect()
+}
+
+fn cpus(text: &str) -> Vec<Cpu> {
+    let one = |block: &str| {
+        let value = |name: &str| {
+            block.lines().find_map(|line| {
+                let (key, value) = line.split_once(':')?;
+                (key.trim() == name).then(|| value.trim())
+            })
+        };
+        let number = |name| value(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+        Some(Cpu {
+            number: value("processor")?.parse().ok()?,
+            vendor: value("vendor_id").unwrap_or_default().to_owned(),
+            family: number("cpu family") as u8,
+            model: number("model") as u8,
+            model_name: value("model name").unwrap_or_default().to_owned(),
+            package: number("physical id"),
+            core: number("core id"),
+            cores: number("cpu cores"),
+        })
+    };
+    text.split("\n\n").filter_map(one).take(MANY).collect()
+}
+
+/// `  254   0   10485760 vda`
+fn disks(text: &str) -> Vec<(u32, String)> {
+    let line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (major, minor): (u32, u32) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        // As the kernel has it: 12 bits and 20 bits.
+        Some((major << 20 | (minor & 0xf_ffff), words.nth(1)?.to_owned()))
+    };
+    text.lines().filter_map(line).take(MANY).collect()
+}
+
+/// Each with its first address of version 4.
+fn networks(root: &Path) -> Vec<(String, [u8; 4])> {
+    let Ok(entries) = fs::read_dir(root.join("sys/class/net")) else { return Vec::new() };
+    let names = entries.filter_map(Result::ok).filter_map(|it| it.file_name().into_string().ok());
+    let addresses = addresses();
+    let address = |name: &str| addresses.iter().find(|it| it.0 == name).map_or([0; 4], |it| it.1);
+    let mut all: Vec<_> = names.take(MANY).map(|name| (address(&name), name)).collect();
+    all.sort();
+    all.into_iter().map(|(address, name)| (name, address)).collect()
+}
+
+/// Of this network namespace.
+fn addresses() -> Vec<(String, [u8; 4])> {
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: the C library writes one pointer, to a list that is freed below.
+    if unsafe { libc::getifaddrs(&mut first) } != 0 {
+        return Vec::new();
+    }
+    let (mut all, mut next) = (Vec::new(), first);
+    while !next.is_null() && all.len() < MANY {
+        // SAFETY: an element of the list, which lives until it is freed.
+        let one = unsafe { &*next };
+        // SAFETY: an address that is there has its family in front.
+        let family = match one.ifa_addr.is_null() {
+            true => 0,
+            false => i32::from(unsafe { (*one.ifa_addr).sa_family }),
+        };
+        if family == libc::AF_INET {
+            // SAFETY: one of this family is such a structure.
+            let address = unsafe { (*one.ifa_addr.cast::<libc::sockaddr_in>()).sin_addr.s_addr };
+            // SAFETY: a text of the list.
+            let name = unsafe { std::ffi::CStr::from_ptr(one.ifa_name) };
+            all.push((name.to_string_lossy().into_owned(), address.to_ne_bytes()));
+        }
+        next = one.ifa_next;
+    }
+    // SAFETY: the list, once.
+    unsafe { libc::freeifaddrs(first) };
+    all
+}
+
+/// `29 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw`
+fn mounts(text: &str) -> Vec<(String, String, String)> {
+    let line = |line: &str| {
+        let (front, back) = line.split_once(" - ")?;
+        let mut back = back.split(' ');
+        let kind = back.next()?.to_owned();
+        Some((back.next()?.to_owned(), kind, front.split(' ').nth(4)?.to_owned()))
+    };
+    text.lines().filter_map(line).take(MANY).collect()
+}
+
+/// By number, "tcp 127.0.0.1:80" and whom it is connected to.
+fn sockets(root: &Path) -> HashMap<u64, String> {
+    let mut all = HashMap::new();
+    for protocol in ["tcp", "udp", "tcp6", "udp6"] {
+        let text = read(root, &format!("proc/net/{protocol}"));
+        let line = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let number = words.get(9)?.parse().ok()?;
+            let (local, remote) = (address(words.get(1)?)?, address(words.get(2)?)?);
+            let remote = remote.strip_suffix(":0").map_or(format!("->{remote}"), |_| String::new());
+            Some((number, format!("{protocol} {local}{remote}")))
+        };
+        all.extend(text.lines().skip(1).filter_map(line).take(MANY));
+    }
+    // Its number is the seventh word, and the path is the last one, if it has a name.
+    let text = read(root, "proc/net/unix");
+    let line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let number = words.nth(6)?.parse().ok()?;
+        Some((number, words.next().map_or("unix".to_owned(), |path| format!("unix {path}"))))
+    };
+    all.extend(text.lines().skip(1).filter_map(line).take(MANY));
+    all
+}
+
+/// `0100007F:0050`: words as they are in memory, and the port.
+fn address(text: &str) -> Option<String> {
+    let (address, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let mut bytes = Vec::new();
+    for at in (0..address.len()).step_by(8) {
+        bytes.extend(u32::from_str_radix(address.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    }
+    match bytes.len() {
+        4 => Some(format!("{}:{port}", Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?))),
+        16 => Some(format!("[{}]:{port}", Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupts_with_numbers_have_their_device_and_chip() {
+        let text = "           CPU0       CPU1\n  1:          9          0   IO-APIC   1-edge      i8042\n \
+                    24:   0  12   PCI-MSI 65536-edge      virtio1-req.0\nNMI:   0   0   Non-maskable interrupts\n";
+        let found = interrupts(text);
+        let wanted = [(1, "IO-APIC 1-edge", "i8042"), (24, "PCI-MSI 65536-edge", "virtio1-req.0")];
+        assert_eq!(found, wanted.map(|(n, chip, name)| (n, chip.to_owned(), name.to_owned())));
+    }
+
+    #[test]
+    fn sockets_addresses_are_as_people_write_them() {
+        if cfg!(target_endian = "little") {
+            assert_eq!(address("0100007F:0050").as_deref(), Some("127.0.0.1:80"));
+            let six = address("00000000000000000000000001000000:1F90");
+            assert_eq!(six.as_deref(), Some("[::1]:8080"));
+        }
+        for wrong in ["", "0100007F", "0100:0050", "0100007G:0050", "0100007F:10000"] {
+            assert_eq!(address(wrong), None, "{wrong}");
+        }
+        let sockets = HashMap::from([(17, "tcp 127.0.0.1:80".to_owned())]);
+        let machine = Machine { sockets, ..Machine::default() };
+        assert_eq!(machine.named(b"socket:[17]"), b"socket:[17] tcp 127.0.0.1:80");
+        assert_eq!(machine.named(b"socket:[18]"), b"socket:[18]");
+        assert_eq!(machine.named(b"/tmp/socket:[17]"), b"/tmp/socket:[17]");
+    }
+
+    #[test]
+    fn machine_of_this_one_has_a_cpu_and_a_mount() {
+        let machine = Machine::read(Path::new("/"));
+        assert!(!machine.cpus.is_empty() && !machine.interrupts.is_empty());
+        assert!(machine.mounts.iter().any(|(_, _, path)| path == "/"), "{:?}", machine.mounts);
+        assert!(machine.networks.iter().all(|(name, _)| !name.is_empty()));
+    }
+
+    #[test]
+    fn disks_have_the_kernel_s_number() {
+        let text = "major minor  #blocks  name\n\n 254        1   10485760 vda1\n";
+        assert_eq!(disks(text), [(254 << 20 | 1, "vda1".to_owned())]);
+    }
+}
