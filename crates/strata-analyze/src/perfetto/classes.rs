@@ -8,10 +8,13 @@ use strata_filter::Pattern;
 use strata_model::schema::{FieldClass, Schema, Structure};
 use strata_model::{EnvValue, LEVEL_NAMES};
 
+use super::encode;
 use super::kernel::Kernel;
 use super::pairs::{kernel_name, PairRole, Pairs};
+use super::proto::{track_event, EventType};
 use super::tracks::Machine;
 use super::writer::Writer;
+use crate::render::line::{Lines, Piece};
 
 /// Members that are looked at for counters, of one kind of records.
 const MEMBERS_MAX: usize = 4096;
@@ -209,18 +212,19 @@ pub(super) struct Counter {
 #[derive(Debug)]
 pub(super) struct Slice {
     pub role: PairRole,
-    pub name: u64,
+    /// Of a begin: its type and its name.
+    pub begin: Piece,
     pub key: Option<FieldRef>,
-    /// Numbers of the names of fields that the begin has too.
-    pub shared: HashSet<u64>,
+    /// Numbers of the names of fields that the begin has too, in order.
+    pub shared: Vec<u64>,
 }
 
 /// What is to be done with a kind of event records.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Number of its name.
-    pub name: u64,
-    pub categories: Vec<u64>,
+    /// Of an instant: its type and its name.
+    pub instant: Piece,
+    pub categories: Piece,
     pub who: Who,
     pub news: Option<News>,
     pub kernel: Option<Kernel>,
@@ -245,7 +249,7 @@ impl Plans<'_> {
     ) -> Plan {
         let kernel = Kernel::new(class, origin.lttng);
         Plan {
-            name: writer.name(class.name()),
+            instant: of_name(EventType::Instant, writer.name(class.name())),
             categories: self.categories(class, origin, writer),
             who: Who::new(class),
             news: News::new(class),
@@ -261,21 +265,24 @@ impl Plans<'_> {
         class: &EventClass,
         origin: &Origin,
         writer: &mut Writer<W>,
-    ) -> Vec<u64> {
+    ) -> Piece {
         let provider = match class.name().split_once(':') {
             Some((provider, _)) => provider,
             None if self.pairs.role(class.name()).is_some_and(|role| role.syscall) => "syscall",
             None if origin.kernel => "kernel",
             None => "",
         };
-        let mut categories = Vec::new();
+        let mut categories = Lines::default();
+        let mut add = |name: &str| {
+            encode::number(&mut categories, track_event::CATEGORY, writer.category(name));
+        };
         if !provider.is_empty() {
-            categories.push(writer.category(provider));
+            add(provider);
         }
         if let Some(level) = class.loglevel() {
-            categories.push(writer.category(&level_name(level)));
+            add(&level_name(level));
         }
-        categories
+        Piece::new(categories.as_bytes())
     }
 
     fn slice<W: Write>(
@@ -285,18 +292,21 @@ impl Plans<'_> {
         writer: &mut Writer<W>,
     ) -> Option<Slice> {
         let role = self.pairs.role(class.name())?.clone();
-        let mut shared = HashSet::new();
+        let mut shared = Vec::new();
         if !role.begins {
             let begins: HashSet<&str> = self.pairs.begins_of(role.pair).collect();
             let events = schema.streams.iter().flat_map(|stream| &stream.events);
             let begins = events.filter(|event| begins.contains(event.name.as_str()));
             let members = begins.filter_map(|event| event.payload.as_ref());
             for member in members.flat_map(|payload| &payload.members) {
-                shared.insert(writer.annotation(&member.name));
+                shared.push(writer.annotation(&member.name));
             }
+            shared.sort_unstable();
+            shared.dedup();
         }
         let key = role.key.as_deref().and_then(|key| class.find(key));
-        Some(Slice { name: writer.name(&role.name), role, key, shared })
+        let begin = of_name(EventType::SliceBegin, writer.name(&role.name));
+        Some(Slice { begin, role, key, shared })
     }
 
     fn counters(&self, class: &EventClass) -> Vec<Counter> {
@@ -324,6 +334,14 @@ impl Plans<'_> {
         }
         found
     }
+}
+
+/// The type of an event on a track, and the number of its name.
+fn of_name(kind: EventType, name: u64) -> Piece {
+    let mut fields = Lines::default();
+    encode::number(&mut fields, track_event::TYPE, kind as u64);
+    encode::number(&mut fields, track_event::NAME, name);
+    Piece::new(fields.as_bytes())
 }
 
 /// Rules that select no field in any of the traces.

@@ -4,6 +4,7 @@ mod slice;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -17,18 +18,21 @@ use strata_model::EnvValue;
 
 use super::classes::{counters_without_field, CounterRule, News, Origin, Plan, Plans, Slice};
 use super::clock::Timebase;
+use super::encode;
 use super::fields::Annotations;
 use super::kernel::{number, text};
 use super::pairs::Pairs;
 use super::proto::{
-    AnnotationValue, Data, DebugAnnotation, EventType, ProcessTree, SystemInfo, TrackEvent,
-    TreeProcess, TreeThread, Utsname,
+    track_event, AnnotationValue, Data, DebugAnnotation, EventType, ProcessTree, SystemInfo,
+    TrackEvent, TreeProcess, TreeThread, Utsname,
 };
 use super::sched::Sched;
 use super::slices::Lanes;
 use super::tracks::{extra_track, extra_uuid, Machine, Place, Tracks};
 use super::writer::Writer;
 use super::{Options, Summary};
+use crate::mix::Mix;
+use crate::render::line::Piece;
 
 /// Counters, each of an event's field in a process or on a CPU.
 const COUNTERS_MAX: usize = 1 << 16;
@@ -44,16 +48,16 @@ pub struct Exporter<W> {
     options: Options,
     /// By [`Stream::index`](strata_ctf::read::Stream::index).
     streams: Vec<KnownStream>,
-    plans: Vec<Option<Plan>>,
+    plans: Vec<Option<Box<Plan>>>,
     tracks: Tracks,
     sched: Sched,
     lanes: Lanes,
     counters: HashMap<(Place, String), u64>,
     /// Tracks of lanes and counters so far.
     extras: u64,
-    lane_tracks: HashMap<u32, u64>,
+    lane_tracks: HashMap<u32, u64, Mix>,
     /// When a slice began or ended last, by track.
-    latest: HashMap<u64, u64>,
+    latest: HashMap<u64, u64, Mix>,
     now: Option<u64>,
     summary: Summary,
 }
@@ -113,8 +117,8 @@ impl<W: Write> Exporter<W> {
             lanes: Lanes::default(),
             counters: HashMap::new(),
             extras: 0,
-            lane_tracks: HashMap::new(),
-            latest: HashMap::new(),
+            lane_tracks: HashMap::default(),
+            latest: HashMap::default(),
             now: None,
             summary: Summary::default(),
         };
@@ -230,7 +234,7 @@ impl<W: Write> Exporter<W> {
     }
 
     /// What to do with it, and where it was. The plan is taken out of its place, to be put back.
-    fn look(&mut self, event: &Event<'_>) -> io::Result<Option<(usize, Plan, Spot)>> {
+    fn look(&mut self, event: &Event<'_>) -> io::Result<Option<(usize, Box<Plan>, Spot)>> {
         let index = event.class().index();
         let stream = event.stream().index();
         let Some(known) = self.streams.get(stream) else { return Ok(None) };
@@ -242,7 +246,7 @@ impl<W: Write> Exporter<W> {
             None => {
                 let plans = Plans { pairs: &self.pairs, counters: &self.options.counters };
                 let schema = event.stream().trace().schema();
-                plans.plan(event.class(), &known.origin, schema, &mut self.writer)
+                Box::new(plans.plan(event.class(), &known.origin, schema, &mut self.writer))
             }
         };
         let time = event.time().map(|ns| self.timebase.time(ns));
@@ -282,15 +286,13 @@ impl<W: Write> Exporter<W> {
         let inner = inner.and_then(|inner| self.tracks.id(machine, inner));
         let said = ask(&plan.who.pid).and_then(|pid| self.tracks.id(machine, pid));
         if let (Some(tid), Some(pid)) = (tid, said) {
-            self.tracks.belongs(machine, tid, pid);
+            self.tracks.belongs(tid, pid);
         }
         let whole = origin.pid.and_then(|pid| self.tracks.id(machine, pid));
         let pid = said.or(whole);
         let place = match (tid, pid) {
             (Some(tid), Some(pid)) => Place::Thread { machine, pid, tid },
-            (Some(tid), None) => {
-                Place::Thread { machine, pid: self.tracks.process_of(machine, tid), tid }
-            }
+            (Some(tid), None) => Place::Thread { machine, pid: self.tracks.process_of(tid), tid },
             (None, Some(pid)) if !origin.kernel => match inner {
                 Some(tid) => Place::Inner { machine, pid, tid },
                 None => Place::Process { machine, pid },
@@ -338,12 +340,12 @@ impl<W: Write> Exporter<W> {
         let Some(number) = self.tracks.cpu(spot.machine, cpu) else { return Ok(false) };
         let tracks = &self.tracks;
         let id = |id| tracks.id(spot.machine, id).unwrap_or(0);
-        let Some(message) = kernel.message(event, id) else { return Ok(false) };
         let running = kernel.prev(event).or_else(|| self.sched.running(spot.machine, cpu));
         let pid = running.map_or(0, id);
-        self.sched.add(&mut self.writer, number, (spot.time, pid, message))?;
-        self.summary.kernel += 1;
-        Ok(true)
+        let put = |out: &mut _| kernel.put(event, id, out);
+        let done = self.sched.add(&mut self.writer, number, (spot.time, pid), put)?;
+        self.summary.kernel += u64::from(done);
+        Ok(done)
     }
 
     /// Take note of who runs, and who belongs to whom.
@@ -363,7 +365,7 @@ impl<W: Write> Exporter<W> {
                     return Ok(());
                 };
                 let parent = ppid.as_ref().and_then(|ppid| id(&self.tracks, ppid));
-                let name = name.as_ref().and_then(|name| text(event, name));
+                let name = name.as_ref().and_then(|name| text(event, name)).map(Cow::into_owned);
                 self.tell(spot, Kin { tid, pid, parent, name })
             }
             Some(News::Fork { parent_tid, parent_pid, tid, pid, name }) => {
@@ -371,13 +373,13 @@ impl<W: Write> Exporter<W> {
                 let known = parent_pid.as_ref().and_then(|pid| id(&self.tracks, pid));
                 let of_thread = |tracks: &Tracks| {
                     let tid = id(tracks, parent_tid.as_ref()?)?;
-                    Some(tracks.process_of(machine, tid))
+                    Some(tracks.process_of(tid))
                 };
                 let parent = known.or_else(|| of_thread(&self.tracks));
                 let Some(pid) = pid.as_ref().and_then(|pid| id(&self.tracks, pid)) else {
                     return Ok(());
                 };
-                let name = name.as_ref().and_then(|name| text(event, name));
+                let name = name.as_ref().and_then(|name| text(event, name)).map(Cow::into_owned);
                 self.tell(spot, Kin { tid, pid, parent, name })
             }
             Some(News::Name { tid, name }) => {
@@ -386,7 +388,7 @@ impl<W: Write> Exporter<W> {
             }
             Some(News::Exit { tid }) => {
                 let Some(tid) = id(&self.tracks, tid) else { return Ok(()) };
-                let pid = self.tracks.process_of(machine, tid);
+                let pid = self.tracks.process_of(tid);
                 let place = match spot.place {
                     // It says itself of which process it is.
                     place @ Place::Thread { tid: own, .. } if own == tid => place,
@@ -439,7 +441,7 @@ impl<W: Write> Exporter<W> {
     /// Export which thread is of which process.
     fn tell(&mut self, spot: Spot, kin: Kin) -> io::Result<()> {
         let Kin { tid, pid, parent, name } = kin;
-        self.tracks.belongs(spot.machine, tid, pid);
+        self.tracks.belongs(tid, pid);
         let process = TreeProcess {
             pid: Some(pid),
             ppid: parent,
@@ -481,60 +483,68 @@ impl<W: Write> Exporter<W> {
         spot: Spot,
         note: Option<&str>,
     ) -> io::Result<()> {
-        let annotations = self.annotations(event, spot, Extent::All(note));
-        self.writer.event(
-            spot.time,
-            TrackEvent {
-                category_iids: plan.categories.clone(),
-                debug_annotations: annotations,
-                r#type: Some(EventType::Instant as i32),
-                name_iid: Some(plan.name),
-                track_uuid: Some(spot.place.uuid()),
-                ..TrackEvent::default()
-            },
-        )
+        let shown = Shown {
+            time: spot.time,
+            track: spot.place.uuid(),
+            categories: Some(&plan.categories),
+            kind: Some(&plan.instant),
+            extent: Extent::All(note),
+        };
+        self.put(event, spot, &shown)
     }
 
-    fn annotations(
-        &mut self,
-        event: &Event<'_>,
-        spot: Spot,
-        extent: Extent<'_>,
-    ) -> Vec<DebugAnnotation> {
+    /// An event on a track.
+    #[inline]
+    fn put(&mut self, event: &Event<'_>, spot: Spot, shown: &Shown<'_>) -> io::Result<()> {
+        let begun = self.writer.begin_event();
+        if let Some(categories) = shown.categories {
+            categories.add_to(&mut self.writer.buffer);
+        }
+        self.annotations(event, spot, shown.extent);
+        let out = &mut self.writer.buffer;
+        match shown.kind {
+            Some(kind) => kind.add_to(out),
+            None => encode::number(out, track_event::TYPE, EventType::SliceEnd as u64),
+        }
+        encode::number(out, track_event::TRACK, shown.track);
+        self.writer.end_event(begun, shown.time)
+    }
+
+    #[inline]
+    fn annotations(&mut self, event: &Event<'_>, spot: Spot, extent: Extent<'_>) {
         let mut annotations = Annotations::new(&mut self.writer);
         // At an end it is what it was at the begin. In front of long arrays, behind which there is no room.
-        if let Extent::All(_) = extent {
-            event.visit(Scope::CommonContext, &mut annotations);
-        }
-        event.visit(Scope::Payload, &mut annotations);
-        if let Extent::End(slice) = extent {
-            annotations.wrap("end", |name| slice.shared.contains(&name));
+        match extent {
+            Extent::All(_) => {
+                event.visit(Scope::CommonContext, &mut annotations);
+                event.visit(Scope::Payload, &mut annotations);
+            }
+            Extent::End(slice) => {
+                annotations.put_apart(&slice.shared);
+                event.visit(Scope::Payload, &mut annotations);
+                annotations.wrap("end");
+            }
         }
         event.visit(Scope::SpecificContext, &mut annotations);
         if let Extent::All(note) = extent {
             if let Some(cpu) = spot.cpu {
-                annotations.add("cpu", AnnotationValue::Unsigned(cpu.into()));
+                annotations.add("cpu", cpu.into());
             }
             if let Some(note) = note {
-                annotations.add("note", AnnotationValue::Text(note.to_owned()));
+                annotations.add_text("note", note);
             }
         }
-        annotations.finish()
+        annotations.finish();
     }
 
     fn count(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<()> {
         for counter in &plan.counters {
-            let mut value =
-                TrackEvent { r#type: Some(EventType::Counter as i32), ..TrackEvent::default() };
-            match event.value(&counter.field) {
-                Some(Value::Signed(number)) => value.counter_value = Some(number),
-                Some(Value::Unsigned(number)) => match i64::try_from(number) {
-                    Ok(number) => value.counter_value = Some(number),
-                    Err(_) => value.double_counter_value = Some(number as f64),
-                },
-                Some(Value::Real(number)) => value.double_counter_value = Some(number),
+            let value = match event.value(&counter.field) {
+                Some(Value::Signed(number)) => Ok(number),
+                Some(Value::Unsigned(number)) => i64::try_from(number).map_err(|_| number as f64),
+                Some(Value::Real(number)) => Err(number),
                 _ => continue,
-            }
+            };
             let kernel = self.is_kernel(event);
             let place = match (spot.place, spot.cpu) {
                 // Who happens to run has nothing to do with what the kernel counts.
@@ -544,10 +554,17 @@ impl<W: Write> Exporter<W> {
                 }
                 (place, _) => place,
             };
-            value.track_uuid = self.counter_track(place, &counter.name, event)?;
-            if value.track_uuid.is_some() {
+            if let Some(track) = self.counter_track(place, &counter.name, event)? {
                 self.summary.counters += 1;
-                self.writer.event(spot.time, value)?;
+                let begun = self.writer.begin_event();
+                let out = &mut self.writer.buffer;
+                encode::number(out, track_event::TYPE, EventType::Counter as u64);
+                encode::number(out, track_event::TRACK, track);
+                match value {
+                    Ok(value) => encode::signed(out, track_event::COUNTER, value),
+                    Err(value) => encode::real(out, track_event::DOUBLE_COUNTER, value),
+                }
+                self.writer.end_event(begun, spot.time)?;
             }
         }
         Ok(())
@@ -622,6 +639,16 @@ impl<W: Write> Exporter<W> {
             },
         )
     }
+}
+
+/// How an event is shown.
+struct Shown<'s> {
+    time: u64,
+    track: u64,
+    categories: Option<&'s Piece>,
+    /// Its type and name; `None`: it ends a slice.
+    kind: Option<&'s Piece>,
+    extent: Extent<'s>,
 }
 
 /// Which of an event's fields are exported.

@@ -6,13 +6,14 @@
 //!   ├─ slices     system calls and pairs of begin and end
 //!   ├─ counters   numeric fields, on request
 //!   └─ instants   everything else
-//!        └─ fields: debug annotations ── writer: packets, one by one
+//!        └─ fields: debug annotations ── encode: bytes ── writer: packets, one by one
 //! ```
 //!
 //! Memory is bounded: by the traces' metadata for names, by limits for threads and open slices.
 
 mod classes;
 mod clock;
+mod encode;
 mod exporter;
 mod fields;
 mod glob;

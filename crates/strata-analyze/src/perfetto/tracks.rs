@@ -1,11 +1,13 @@
 //! Tracks: where an event is shown, and what that place is called.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::io::{self, Write};
 
 use super::proto::{CounterDescriptor, ProcessDescriptor, ThreadDescriptor, TrackDescriptor};
 use super::slices::Stack;
 use super::writer::Writer;
+use crate::mix::Mix;
 
 /// Places that are known at once; then those where nothing is open are forgotten. Some 100 bytes each.
 const PLACES_MAX: usize = 1 << 17;
@@ -28,7 +30,7 @@ const CPUS_FIRST: u32 = 512;
 pub(super) type Machine = u8;
 
 /// Where an event is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     /// A thread of a process; ids are above 0.
     Thread { machine: Machine, pid: i32, tid: i32 },
@@ -42,6 +44,13 @@ pub(super) enum Place {
     Stream(u32),
     /// All CPUs of a machine.
     Cpus { machine: Machine },
+}
+
+impl Hash for Place {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.uuid());
+    }
 }
 
 impl Place {
@@ -79,8 +88,9 @@ struct Known {
 /// All places.
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
-    known: HashMap<Place, Known>,
-    processes: HashMap<(Machine, i32), i32>,
+    known: HashMap<Place, Known, Mix>,
+    /// By the thread's id as it is exported.
+    processes: HashMap<u32, i32, Mix>,
     machines: Vec<String>,
     cpus: HashMap<(Machine, u32), u32>,
     streams: Vec<String>,
@@ -127,16 +137,17 @@ impl Tracks {
     }
 
     /// The thread is one of this process.
-    pub(super) fn belongs(&mut self, machine: Machine, tid: i32, pid: i32) {
-        if self.processes.len() >= THREADS_MAX && !self.processes.contains_key(&(machine, tid)) {
+    pub(super) fn belongs(&mut self, tid: i32, pid: i32) {
+        let tid = tid.unsigned_abs();
+        if self.processes.len() >= THREADS_MAX && !self.processes.contains_key(&tid) {
             self.processes.clear();
         }
-        self.processes.insert((machine, tid), pid);
+        self.processes.insert(tid, pid);
     }
 
     /// The thread's process: if that was never said, the thread is taken for its first one.
-    pub(super) fn process_of(&self, machine: Machine, tid: i32) -> i32 {
-        self.processes.get(&(machine, tid)).copied().unwrap_or(tid)
+    pub(super) fn process_of(&self, tid: i32) -> i32 {
+        self.processes.get(&tid.unsigned_abs()).copied().unwrap_or(tid)
     }
 
     /// Make sure that the place has a track; with this name, if it is known. Gives the place, or that of
@@ -346,10 +357,9 @@ mod tests {
     #[test]
     fn thread_of_an_unknown_process_is_its_first_until_it_is_said() {
         let mut tracks = tracks(&["box"]);
-        assert_eq!(tracks.process_of(0, 11), 11);
-        tracks.belongs(0, 11, 10);
-        assert_eq!(tracks.process_of(0, 11), 10);
-        assert_eq!(tracks.process_of(1, 11), 11, "another machine's");
+        assert_eq!(tracks.process_of(11), 11);
+        tracks.belongs(11, 10);
+        assert_eq!((tracks.process_of(11), tracks.process_of(12)), (10, 12));
     }
 
     #[test]
@@ -402,7 +412,7 @@ mod tests {
             let found = tracks.describe(&mut writer, place, None, 0).unwrap();
             tracks.stack(found).begin(1, false);
             elsewhere += u32::from(found == Place::Stream(0));
-            tracks.belongs(0, tid, 1);
+            tracks.belongs(tid, 1);
         }
         assert!(elsewhere > 100_000, "{elsewhere}");
         assert!(tracks.known.len() <= PLACES_MAX + 2, "{}", tracks.known.len());
