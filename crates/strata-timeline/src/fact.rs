@@ -55,6 +55,8 @@ impl<'a> Text<'a> {
 /// What a record says.
 #[derive(Clone, Copy)]
 pub(crate) enum Fact<'a> {
+    /// Of which process a thread is; its spot says both.
+    Whose,
     /// A CPU takes another thread.
     Switch {
         prev: i64,

@@ -105,6 +105,12 @@ pub trait Observer {
     ) {
     }
 
+    /// A record has said of which process a thread is, by whom it was begun, and its name.
+    fn known(&mut self, _world: &World, _thread: ThreadId) {}
+
+    /// A thread is about to end.
+    fn exits(&mut self, _world: &World, _thread: ThreadId) {}
+
     /// A thread's state.
     fn state(&mut self, _world: &World, _thread: ThreadId, _interval: &Interval) {}
 
@@ -143,6 +149,16 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     ) {
         self.0.unpaired(world, thread, call, why, selected);
         self.1.unpaired(world, thread, call, why, selected);
+    }
+
+    fn known(&mut self, world: &World, thread: ThreadId) {
+        self.0.known(world, thread);
+        self.1.known(world, thread);
+    }
+
+    fn exits(&mut self, world: &World, thread: ThreadId) {
+        self.0.exits(world, thread);
+        self.1.exits(world, thread);
     }
 
     fn state(&mut self, world: &World, thread: ThreadId, interval: &Interval) {

@@ -4,7 +4,6 @@ mod slice;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -15,12 +14,13 @@ use strata_ctf::read::{
 };
 use strata_model::schema::Schema;
 use strata_model::EnvValue;
+use strata_timeline::{integer as number, Observer, Source, Sources, ThreadId, Timeline, World};
 
-use super::classes::{counters_without_field, CounterRule, News, Origin, Plan, Plans, Slice};
+use super::classes::{counters_without_field, CounterRule, Plan, Plans, Slice};
 use super::clock::Timebase;
 use super::encode;
 use super::fields::Annotations;
-use super::kernel::{number, text};
+use super::kernel::text;
 use super::pairs::Pairs;
 use super::proto::{
     track_event, AnnotationValue, Data, DebugAnnotation, EventType, ProcessTree, SystemInfo,
@@ -50,6 +50,9 @@ pub struct Exporter<W> {
     streams: Vec<KnownStream>,
     plans: Vec<Option<Box<Plan>>>,
     tracks: Tracks,
+    /// Who runs where, and which thread is of which process.
+    timeline: Timeline,
+    news: News,
     sched: Sched,
     lanes: Lanes,
     counters: HashMap<(Place, String), u64>,
@@ -64,7 +67,7 @@ pub struct Exporter<W> {
 
 #[derive(Debug)]
 struct KnownStream {
-    origin: Origin,
+    source: Source,
     /// Of its latest event.
     cpu: Option<u32>,
     begun: bool,
@@ -91,12 +94,9 @@ impl<W: Write> Exporter<W> {
         let events = schemas.iter().flat_map(|schema| &schema.streams);
         let names = events.flat_map(|stream| &stream.events).map(|event| event.name.as_str());
         let pairs = Pairs::new(names, &options.pairs, options.automatic_pairs);
-        let machines = Machines::new(&schemas);
-        let streams = reader.streams().iter().map(|stream| {
-            let schema = stream.trace().schema();
-            let origin = Origin::new(schema, machines.of(schema));
-            KnownStream { origin, cpu: None, begun: false }
-        });
+        let Sources { machines, streams } = Sources::new(reader);
+        let streams = streams.into_iter();
+        let streams = streams.map(|source| KnownStream { source, cpu: None, begun: false });
         let streams: Vec<KnownStream> = streams.collect();
         let names = reader.streams().iter().map(|stream| stream.name().to_owned()).collect();
         let mut writer = Writer::new(out, timebase.clock_id());
@@ -112,7 +112,9 @@ impl<W: Write> Exporter<W> {
             options,
             streams,
             plans: Vec::new(),
-            tracks: Tracks::new(machines.names, names),
+            tracks: Tracks::new(machines, names),
+            timeline: Timeline::new(reader),
+            news: News::default(),
             sched: Sched::default(),
             lanes: Lanes::default(),
             counters: HashMap::new(),
@@ -195,7 +197,8 @@ impl<W: Write> Exporter<W> {
             let text = "some of them may be from before this trace".to_owned();
             annotations.push(inline("note", AnnotationValue::Text(text)));
         }
-        self.gap(discarded.stream, from, name, annotations)
+        let since = discarded.from.or(discarded.to);
+        self.gap(discarded.stream, (from, since), name, annotations)
     }
 
     /// Show where a trace is damaged.
@@ -206,7 +209,7 @@ impl<W: Write> Exporter<W> {
         let Some(stream) = stream else { return Ok(()) };
         let text = AnnotationValue::Text(damage.to_string());
         let time = self.now.unwrap_or(0);
-        self.gap(stream, time, "damaged".to_owned(), vec![inline("what", text)])
+        self.gap(stream, (time, None), "damaged".to_owned(), vec![inline("what", text)])
     }
 
     /// The time of the latest event, as it is exported.
@@ -246,7 +249,12 @@ impl<W: Write> Exporter<W> {
             None => {
                 let plans = Plans { pairs: &self.pairs, counters: &self.options.counters };
                 let schema = event.stream().trace().schema();
-                Box::new(plans.plan(event.class(), &known.origin, schema, &mut self.writer))
+                Box::new(plans.plan(
+                    event.class(),
+                    known.source.is_kernel,
+                    schema,
+                    &mut self.writer,
+                ))
             }
         };
         let time = event.time().map(|ns| self.timebase.time(ns));
@@ -267,33 +275,34 @@ impl<W: Write> Exporter<W> {
     ) -> io::Result<Spot> {
         let stream_number = u32::try_from(stream).unwrap_or(u32::MAX);
         let ask = |field: &Option<FieldRef>| number(event, field.as_ref()?);
-        let cpu = event.packet().cpu.or_else(|| ask(&plan.who.cpu)?.try_into().ok());
+        let cpu = event.packet().cpu.or_else(|| ask(&plan.whose.cpu)?.try_into().ok());
         let cpu = cpu.and_then(|cpu| u32::try_from(cpu).ok());
         let Some(known) = self.streams.get_mut(stream) else {
             return Ok(Spot { time, place: Place::Stream(stream_number), machine: 0, cpu });
         };
         known.cpu = cpu.or(known.cpu);
-        let origin = &known.origin;
-        let machine = origin.machine;
+        let source = &known.source;
+        let (machine, timeline) = (source.machine, &self.timeline);
         let prev = plan.kernel.as_ref().and_then(|kernel| kernel.prev(event));
-        let tid = prev.or_else(|| ask(&plan.who.tid));
+        let tid = prev.or_else(|| ask(&plan.whose.tid));
         let tid = match tid {
-            None if origin.kernel => cpu.and_then(|cpu| self.sched.running(machine, cpu)),
+            None if source.is_kernel => running(timeline, machine, cpu),
             tid => tid,
         };
-        let (tid, inner) = origin.thread(tid);
-        let tid = tid.and_then(|tid| self.tracks.id(machine, tid));
+        let (known_tid, inner) = source.thread(tid);
+        let tid = known_tid.and_then(|tid| self.tracks.id(machine, tid));
         let inner = inner.and_then(|inner| self.tracks.id(machine, inner));
-        let said = ask(&plan.who.pid).and_then(|pid| self.tracks.id(machine, pid));
-        if let (Some(tid), Some(pid)) = (tid, said) {
-            self.tracks.belongs(tid, pid);
-        }
-        let whole = origin.pid.and_then(|pid| self.tracks.id(machine, pid));
+        let said = ask(&plan.whose.pid).and_then(|pid| self.tracks.id(machine, pid));
+        let whole = source.process.and_then(|pid| self.tracks.id(machine, pid));
         let pid = said.or(whole);
         let place = match (tid, pid) {
             (Some(tid), Some(pid)) => Place::Thread { machine, pid, tid },
-            (Some(tid), None) => Place::Thread { machine, pid: self.tracks.process_of(tid), tid },
-            (None, Some(pid)) if !origin.kernel => match inner {
+            (Some(tid), None) => {
+                let found = known_tid.and_then(|tid| timeline.world().threads.find(machine, tid));
+                let pid = found.and_then(|thread| process(&self.tracks, timeline.world(), thread));
+                Place::Thread { machine, pid: pid.unwrap_or(tid), tid }
+            }
+            (None, Some(pid)) if !source.is_kernel => match inner {
                 Some(tid) => Place::Inner { machine, pid, tid },
                 None => Place::Process { machine, pid },
             },
@@ -302,17 +311,17 @@ impl<W: Write> Exporter<W> {
                 None => Place::Stream(stream_number),
             },
         };
-        let procname = plan.who.procname.as_ref().and_then(|name| text(event, name));
+        let procname = plan.whose.process_name.as_ref().and_then(|name| text(event, name));
         // The environment's is the process' name, not that of each thread.
         let named = matches!(place, Place::Process { .. });
         let name = match &procname {
-            None if named => origin.procname.as_deref(),
+            None if named => source.process_name.as_deref(),
             name => {
                 name.as_deref().filter(|_| !matches!(place, Place::Cpu { .. } | Place::Stream(_)))
             }
         };
         if let (Place::Thread { pid, .. } | Place::Inner { pid, .. }, Some(process)) =
-            (place, &origin.procname)
+            (place, &source.process_name)
         {
             let place = Place::Process { machine, pid };
             self.tracks.describe(&mut self.writer, place, Some(process), stream_number)?;
@@ -340,7 +349,8 @@ impl<W: Write> Exporter<W> {
         let Some(number) = self.tracks.cpu(spot.machine, cpu) else { return Ok(false) };
         let tracks = &self.tracks;
         let id = |id| tracks.id(spot.machine, id).unwrap_or(0);
-        let running = kernel.prev(event).or_else(|| self.sched.running(spot.machine, cpu));
+        let running =
+            kernel.prev(event).or_else(|| running(&self.timeline, spot.machine, Some(cpu)));
         let pid = running.map_or(0, id);
         let put = |out: &mut _| kernel.put(event, id, out);
         let done = self.sched.add(&mut self.writer, number, (spot.time, pid), put)?;
@@ -350,68 +360,55 @@ impl<W: Write> Exporter<W> {
 
     /// Take note of who runs, and who belongs to whom.
     fn learn(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<()> {
-        if let (Some(kernel), Some(cpu)) = (&plan.kernel, spot.cpu) {
-            if let Some(next) = kernel.next(event) {
-                self.sched.run(spot.machine, cpu, Some(next));
+        self.timeline.event(event, true, &mut self.news);
+        if let Some(named) = &plan.named {
+            if let (Some(tid), Some(name)) = (number(event, &named.tid), text(event, &named.name)) {
+                self.name_thread(event.stream().index(), tid, &name)?;
             }
         }
-        let machine = spot.machine;
-        let ask = |field: &FieldRef| number(event, field);
-        let id = |tracks: &Tracks, field: &FieldRef| tracks.id(machine, ask(field)?);
-        match &plan.news {
-            None => Ok(()),
-            Some(News::State { tid, pid, ppid, name }) => {
-                let (Some(tid), Some(pid)) = (id(&self.tracks, tid), id(&self.tracks, pid)) else {
-                    return Ok(());
-                };
-                let parent = ppid.as_ref().and_then(|ppid| id(&self.tracks, ppid));
-                let name = name.as_ref().and_then(|name| text(event, name)).map(Cow::into_owned);
-                self.tell(spot, Kin { tid, pid, parent, name })
-            }
-            Some(News::Fork { parent_tid, parent_pid, tid, pid, name }) => {
-                let Some(tid) = id(&self.tracks, tid) else { return Ok(()) };
-                let known = parent_pid.as_ref().and_then(|pid| id(&self.tracks, pid));
-                let of_thread = |tracks: &Tracks| {
-                    let tid = id(tracks, parent_tid.as_ref()?)?;
-                    Some(tracks.process_of(tid))
-                };
-                let parent = known.or_else(|| of_thread(&self.tracks));
-                let Some(pid) = pid.as_ref().and_then(|pid| id(&self.tracks, pid)) else {
-                    return Ok(());
-                };
-                let name = name.as_ref().and_then(|name| text(event, name)).map(Cow::into_owned);
-                self.tell(spot, Kin { tid, pid, parent, name })
-            }
-            Some(News::Name { tid, name }) => {
-                let (Some(tid), Some(name)) = (ask(tid), text(event, name)) else { return Ok(()) };
-                self.name_thread(event.stream().index(), tid, &name)
-            }
-            Some(News::Exit { tid }) => {
-                let Some(tid) = id(&self.tracks, tid) else { return Ok(()) };
-                let pid = self.tracks.process_of(tid);
-                let place = match spot.place {
-                    // It says itself of which process it is.
-                    place @ Place::Thread { tid: own, .. } if own == tid => place,
-                    _ => Place::Thread { machine, pid, tid },
-                };
-                let open = self.tracks.close_one(place);
-                self.close(spot.time, place.uuid(), open, "the thread ended")
+        match self.news.is_empty() {
+            true => Ok(()),
+            false => self.tell(spot),
+        }
+    }
+
+    /// Export which thread is of which process, and close what those have open that end.
+    #[cold]
+    fn tell(&mut self, spot: Spot) -> io::Result<()> {
+        let News { known, exits } = std::mem::take(&mut self.news);
+        for thread in known {
+            if let Some(kin) = Kin::new(&self.tracks, self.timeline.world(), thread) {
+                self.writer.system(Some(spot.time), Data::ProcessTree(kin.tree()))?;
             }
         }
+        for thread in exits {
+            let world = self.timeline.world();
+            let Some(Kin { tid, pid, .. }) = Kin::new(&self.tracks, world, thread) else {
+                continue;
+            };
+            let place = match spot.place {
+                // It says itself of which process it is.
+                place @ Place::Thread { tid: own, .. } if own == tid => place,
+                _ => Place::Thread { machine: spot.machine, pid, tid },
+            };
+            let open = self.tracks.close_one(place);
+            self.close(spot.time, place.uuid(), open, "the thread ended")?;
+        }
+        Ok(())
     }
 
     /// A thread of the stream's process has this name.
     fn name_thread(&mut self, stream: usize, tid: i64, name: &str) -> io::Result<()> {
         let Some(known) = self.streams.get(stream) else { return Ok(()) };
-        let (origin, machine) = (&known.origin, known.origin.machine);
-        let ((tid, inner), tracks) = (origin.thread(Some(tid)), &self.tracks);
+        let (source, machine) = (&known.source, known.source.machine);
+        let ((tid, inner), tracks) = (source.thread(Some(tid)), &self.tracks);
         let id = |id: Option<i64>| tracks.id(machine, id?);
-        let place = match (id(origin.pid), id(tid), id(inner)) {
+        let place = match (id(source.process), id(tid), id(inner)) {
             (Some(pid), Some(tid), _) => Place::Thread { machine, pid, tid },
             (Some(pid), None, Some(tid)) => Place::Inner { machine, pid, tid },
             _ => return Ok(()),
         };
-        let process = origin.procname.as_deref();
+        let process = source.process_name.as_deref();
         let number = u32::try_from(stream).unwrap_or(u32::MAX);
         if let Place::Thread { pid, .. } | Place::Inner { pid, .. } = place {
             let place = Place::Process { machine, pid };
@@ -438,25 +435,8 @@ impl<W: Write> Exporter<W> {
         Ok(())
     }
 
-    /// Export which thread is of which process.
-    fn tell(&mut self, spot: Spot, kin: Kin) -> io::Result<()> {
-        let Kin { tid, pid, parent, name } = kin;
-        self.tracks.belongs(tid, pid);
-        let process = TreeProcess {
-            pid: Some(pid),
-            ppid: parent,
-            cmdline: name.clone().filter(|_| tid == pid).into_iter().collect(),
-        };
-        let mut tree = ProcessTree::default();
-        if tid == pid {
-            tree.processes.push(process);
-        }
-        tree.threads.push(TreeThread { tid: Some(tid), tgid: Some(pid), name });
-        self.writer.system(Some(spot.time), Data::ProcessTree(tree))
-    }
-
     fn is_kernel(&self, event: &Event<'_>) -> bool {
-        self.streams.get(event.stream().index()).is_some_and(|stream| stream.origin.kernel)
+        self.streams.get(event.stream().index()).is_some_and(|stream| stream.source.is_kernel)
     }
 
     fn extra(&mut self) -> u64 {
@@ -596,25 +576,25 @@ impl<W: Write> Exporter<W> {
     fn gap(
         &mut self,
         stream: &Stream,
-        time: u64,
+        (time, since): (u64, Option<i64>),
         name: String,
         debug_annotations: Vec<DebugAnnotation>,
     ) -> io::Result<()> {
         let number = u32::try_from(stream.index()).unwrap_or(u32::MAX);
         let Some(known) = self.streams.get_mut(stream.index()) else { return Ok(()) };
         let begun = std::mem::replace(&mut known.begun, true);
-        let origin = &known.origin;
-        let machine = origin.machine;
-        let whole = origin.pid.and_then(|pid| self.tracks.id(machine, pid));
-        let (cpu, procname) = (known.cpu, origin.procname.clone());
+        let source = &known.source;
+        let machine = source.machine;
+        let whole = source.process.and_then(|pid| self.tracks.id(machine, pid));
+        let (cpu, procname) = (known.cpu, source.process_name.clone());
+        // Who ran may have been among it.
+        self.timeline.gap(stream.index(), cpu.map(u64::from), since);
         let place = match (whole, cpu) {
-            (Some(pid), _) if !origin.kernel => Place::Process { machine, pid },
+            (Some(pid), _) if !source.is_kernel => Place::Process { machine, pid },
             (_, Some(cpu)) => Place::Cpu { machine, cpu },
             _ => Place::Stream(number),
         };
-        if let (Some(cpu), true) = (cpu, origin.kernel) {
-            // Who ran may have been among it.
-            self.sched.run(machine, cpu, None);
+        if let (Some(cpu), true) = (cpu, source.is_kernel) {
             if let Some(cpu) = self.tracks.cpu(machine, cpu) {
                 self.sched.gap(&mut self.writer, cpu)?;
             }
@@ -660,6 +640,43 @@ enum Extent<'s> {
     End(&'s Slice),
 }
 
+/// The number of the thread that a CPU runs; 0: none. `None`: nobody knows.
+fn running(timeline: &Timeline, machine: Machine, cpu: Option<u32>) -> Option<i64> {
+    let thread = timeline.runs_on(machine, cpu?)?;
+    timeline.world().threads.get(thread).map(|thread| thread.tid.into())
+}
+
+/// A thread's process: if that was never said, the thread is taken for its first one.
+fn process(tracks: &Tracks, world: &World, thread: ThreadId) -> Option<i32> {
+    let process = world.threads.get(world.process_of(thread))?;
+    tracks.id(process.machine, process.tid.into())
+}
+
+/// What a record says of threads.
+#[derive(Debug, Default)]
+struct News {
+    known: Vec<ThreadId>,
+    exits: Vec<ThreadId>,
+}
+
+impl News {
+    fn is_empty(&self) -> bool {
+        self.known.is_empty() && self.exits.is_empty()
+    }
+}
+
+impl Observer for News {
+    const STATES: bool = false;
+
+    fn known(&mut self, _: &World, thread: ThreadId) {
+        self.known.push(thread);
+    }
+
+    fn exits(&mut self, _: &World, thread: ThreadId) {
+        self.exits.push(thread);
+    }
+}
+
 /// A thread and its process.
 struct Kin {
     tid: i32,
@@ -668,33 +685,27 @@ struct Kin {
     name: Option<String>,
 }
 
-/// The machines' names, in the order of the traces.
-struct Machines {
-    names: Vec<String>,
-}
+impl Kin {
+    fn new(tracks: &Tracks, world: &World, id: ThreadId) -> Option<Kin> {
+        let thread = world.threads.get(id)?;
+        let name = world.thread_name(id);
+        Some(Kin {
+            tid: tracks.id(thread.machine, thread.tid.into())?,
+            pid: process(tracks, world, id)?,
+            parent: thread.parent.and_then(|parent| process(tracks, world, parent)),
+            name: Some(name).filter(|name| !name.is_empty()),
+        })
+    }
 
-impl Machines {
-    fn new(schemas: &[&Schema]) -> Machines {
-        let mut names: Vec<String> = Vec::new();
-        for schema in schemas {
-            let name = hostname(schema);
-            if names.len() < usize::from(Machine::MAX) && !names.iter().any(|found| found == name) {
-                names.push(name.to_owned());
-            }
+    fn tree(self) -> ProcessTree {
+        let Kin { tid, pid, parent, name } = self;
+        let mut tree = ProcessTree::default();
+        if tid == pid {
+            let cmdline = name.clone().into_iter().collect();
+            tree.processes.push(TreeProcess { pid: Some(pid), ppid: parent, cmdline });
         }
-        Machines { names }
-    }
-
-    fn of(&self, schema: &Schema) -> Machine {
-        let at = self.names.iter().position(|name| name == hostname(schema));
-        at.and_then(|at| Machine::try_from(at).ok()).unwrap_or(Machine::MAX)
-    }
-}
-
-fn hostname(schema: &Schema) -> &str {
-    match schema.environment("hostname") {
-        Some(EnvValue::Text(name)) => name,
-        _ => "",
+        tree.threads.push(TreeThread { tid: Some(tid), tgid: Some(pid), name });
+        tree
     }
 }
 

@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 
 use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Value};
+use strata_model::schema::Schema;
+use strata_model::EnvValue;
+use strata_timeline::{integer as number, kernel_name};
 
 use super::encode::{self, Mark};
 use super::fields;
-use super::pairs::kernel_name;
 use crate::render::line::Lines;
 
 /// Where the fields of such an event are, in LTTng's spelling or the kernel's.
@@ -93,14 +95,6 @@ impl Kernel {
             "irq_softirq_entry" | "softirq_entry" => softirq(SoftirqKind::Entry),
             "irq_softirq_exit" | "softirq_exit" => softirq(SoftirqKind::Exit),
             "irq_softirq_raise" | "softirq_raise" => softirq(SoftirqKind::Raise),
-            _ => None,
-        }
-    }
-
-    /// The thread that runs from now on.
-    pub(super) fn next(&self, event: &Event<'_>) -> Option<i64> {
-        match self {
-            Kernel::Switch(switch) => number(event, &switch.next.tid),
             _ => None,
         }
     }
@@ -192,14 +186,10 @@ fn put_text(event: &Event<'_>, from: Option<&FieldRef>, field: u32, out: &mut Li
     }
 }
 
-/// An integer's value; one above 2^63 as its two's complement.
-#[inline]
-pub(super) fn number(event: &Event<'_>, field: &FieldRef) -> Option<i64> {
-    match event.value(field)? {
-        Value::Unsigned(value) => Some(value as i64),
-        Value::Signed(value) => Some(value),
-        _ => None,
-    }
+/// Whether priorities are counted as LTTng does. Strata may say that it is LTTng, but has the kernel's.
+pub(super) fn has_lttng_priorities(schema: &Schema) -> bool {
+    let is_text = |name, wanted: &str| matches!(schema.environment(name), Some(EnvValue::Text(text)) if text == wanted);
+    is_text("tracer_name", "lttng-modules") && schema.environment("strata_version").is_none()
 }
 
 /// A text's value.
@@ -214,4 +204,23 @@ pub(super) fn text<'e>(event: &Event<'e>, field: &FieldRef) -> Option<Cow<'e, st
 /// As a number of 32 bits.
 fn narrow(value: i64) -> i64 {
     value.clamp(i32::MIN.into(), i32::MAX.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_are_lttngs_only_if_lttng_recorded_them() {
+        let lttng = |tracer: &str, strata: bool| {
+            let mut environment = vec![("tracer_name".to_owned(), EnvValue::from(tracer))];
+            if strata {
+                environment.push(("strata_version".into(), "0.1.0".into()));
+            }
+            has_lttng_priorities(&Schema { environment, ..Schema::default() })
+        };
+        assert!(lttng("lttng-modules", false));
+        assert!(!lttng("lttng-modules", true));
+        assert!(!lttng("strata", true));
+    }
 }

@@ -1,10 +1,9 @@
-//! Scheduling and interrupts, in bundles by CPU, and who runs on which CPU.
+//! Scheduling and interrupts, in bundles by CPU.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::encode;
-use super::tracks::Machine;
 use super::writer::Writer;
 use crate::render::line::Lines;
 
@@ -13,8 +12,6 @@ const WAITING_MAX: usize = 4096;
 /// Bytes of one CPU's that wait; and those for which there is room all the time.
 const BYTES_MAX: usize = 1 << 20;
 const BYTES_KEPT: usize = 1 << 18;
-/// CPUs whose thread is known. A trace may name any.
-const CPUS_MAX: usize = 1 << 16;
 
 /// Fields of `FtraceEventBundle`.
 const CPU: u32 = 1;
@@ -24,12 +21,11 @@ const GAP_BEFORE: u32 = 3;
 const TIMESTAMP: u32 = 1;
 const PID: u32 = 2;
 
-/// The bundles that are being filled, and the threads that run.
+/// The bundles that are being filled.
 #[derive(Debug, Default)]
 pub(super) struct Sched {
     bundles: BTreeMap<u32, Bundle>,
     waiting: usize,
-    running: HashMap<(Machine, u32), i64>,
 }
 
 /// Events of a CPU that wait.
@@ -83,25 +79,6 @@ impl Sched {
     pub(super) fn flush<W: Write>(&mut self, writer: &mut Writer<W>) -> io::Result<()> {
         self.waiting = 0;
         self.bundles.iter_mut().try_for_each(|(&cpu, bundle)| bundle.write(cpu, writer))
-    }
-
-    /// The thread that runs there, as the trace says; 0: none.
-    pub(super) fn running(&self, machine: Machine, cpu: u32) -> Option<i64> {
-        self.running.get(&(machine, cpu)).copied()
-    }
-
-    /// A thread runs there from now on; None: nobody knows which.
-    pub(super) fn run(&mut self, machine: Machine, cpu: u32, tid: Option<i64>) {
-        match tid {
-            Some(tid) => {
-                if self.running.len() < CPUS_MAX || self.running.contains_key(&(machine, cpu)) {
-                    self.running.insert((machine, cpu), tid);
-                }
-            }
-            None => {
-                self.running.remove(&(machine, cpu));
-            }
-        }
     }
 }
 
@@ -209,19 +186,12 @@ mod tests {
     }
 
     #[test]
-    fn malicious_number_of_events_or_cpus_does_not_wait() {
+    fn malicious_number_of_events_does_not_wait() {
         let mut writer = Writer::new(io::sink(), CLOCK_REALTIME);
         let mut sched = Sched::default();
         for time in 0..100_000 {
             add(&mut sched, &mut writer, time % 7, time.into());
             assert!(sched.waiting < WAITING_MAX);
         }
-        for cpu in 0..200_000 {
-            sched.run(0, cpu, Some(1));
-        }
-        assert_eq!(sched.running.len(), CPUS_MAX);
-        assert_eq!(sched.running(0, 5), Some(1));
-        sched.run(0, 5, None);
-        assert_eq!(sched.running(0, 5), None);
     }
 }

@@ -13,8 +13,6 @@ use crate::mix::Mix;
 const PLACES_MAX: usize = 1 << 17;
 /// So many places are refused before those that are known are looked through again.
 const SWEEP_INTERVAL: usize = 1 << 14;
-/// Threads of which the process is known.
-const THREADS_MAX: usize = 1 << 18;
 /// How often a place is renamed: programs may rename their threads with each request.
 const RENAMES_MAX: u8 = 32;
 /// Bytes of a name.
@@ -89,8 +87,6 @@ struct Known {
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
     known: HashMap<Place, Known, Mix>,
-    /// By the thread's id as it is exported.
-    processes: HashMap<u32, i32, Mix>,
     machines: Vec<String>,
     cpus: HashMap<(Machine, u32), u32>,
     streams: Vec<String>,
@@ -134,20 +130,6 @@ impl Tracks {
         }
         self.cpus.insert((machine, cpu), next);
         Some(next)
-    }
-
-    /// The thread is one of this process.
-    pub(super) fn belongs(&mut self, tid: i32, pid: i32) {
-        let tid = tid.unsigned_abs();
-        if self.processes.len() >= THREADS_MAX && !self.processes.contains_key(&tid) {
-            self.processes.clear();
-        }
-        self.processes.insert(tid, pid);
-    }
-
-    /// The thread's process: if that was never said, the thread is taken for its first one.
-    pub(super) fn process_of(&self, tid: i32) -> i32 {
-        self.processes.get(&tid.unsigned_abs()).copied().unwrap_or(tid)
     }
 
     /// Make sure that the place has a track; with this name, if it is known. Gives the place, or that of
@@ -355,14 +337,6 @@ mod tests {
     }
 
     #[test]
-    fn thread_of_an_unknown_process_is_its_first_until_it_is_said() {
-        let mut tracks = tracks(&["box"]);
-        assert_eq!(tracks.process_of(11), 11);
-        tracks.belongs(11, 10);
-        assert_eq!((tracks.process_of(11), tracks.process_of(12)), (10, 12));
-    }
-
-    #[test]
     fn ids_of_two_machines_are_apart() {
         let tracks = tracks(&["one", "two"]);
         assert_eq!(tracks.id(0, 7), Some(7));
@@ -412,11 +386,9 @@ mod tests {
             let found = tracks.describe(&mut writer, place, None, 0).unwrap();
             tracks.stack(found).begin(1, false);
             elsewhere += u32::from(found == Place::Stream(0));
-            tracks.belongs(tid, 1);
         }
         assert!(elsewhere > 100_000, "{elsewhere}");
         assert!(tracks.known.len() <= PLACES_MAX + 2, "{}", tracks.known.len());
-        assert!(tracks.processes.len() <= THREADS_MAX);
     }
 
     #[test]
