@@ -124,6 +124,7 @@ impl Plans<'_> {
         writer: &mut Writer<W>,
     ) -> Plan {
         let kernel = Kernel::new(class, has_lttng_priorities(schema));
+        number_names(class, schema, writer);
         Plan {
             instant: of_name(EventType::Instant, writer.name(class.name())),
             categories: self.categories(class, is_kernel, writer),
@@ -209,6 +210,58 @@ impl Plans<'_> {
             }
         }
         found
+    }
+}
+
+/// Give numbers to the names of a class' fields, so that each share gives the same.
+fn number_names<W: Write>(class: &EventClass, schema: &Schema, writer: &mut Writer<W>) {
+    let stream = schema.streams.get(class.stream_class());
+    let event = class.schema();
+    let parts = [
+        stream.and_then(|stream| stream.event_common_context.as_ref()),
+        event.payload.as_ref(),
+        event.specific_context.as_ref(),
+    ];
+    let mut left = MEMBERS_MAX;
+    for part in parts.into_iter().flatten() {
+        number_members(part, DEPTH_MAX, &mut left, writer);
+    }
+}
+
+fn number_members<W: Write>(
+    structure: &Structure,
+    depth: usize,
+    left: &mut usize,
+    writer: &mut Writer<W>,
+) {
+    for member in &structure.members {
+        number_name(&member.name, &member.class, depth, left, writer);
+    }
+}
+
+fn number_name<W: Write>(
+    name: &str,
+    class: &FieldClass,
+    depth: usize,
+    left: &mut usize,
+    writer: &mut Writer<W>,
+) {
+    let (Some(depth), Some(rest)) = (depth.checked_sub(1), left.checked_sub(1)) else { return };
+    *left = rest;
+    // Elements have none.
+    if !name.is_empty() {
+        writer.annotation(name);
+    }
+    match class {
+        FieldClass::Structure(inner) => number_members(inner, depth, left, writer),
+        FieldClass::Array(array) => number_name("", &array.element, depth, left, writer),
+        FieldClass::Optional(inner) => number_name("", &inner.class, depth, left, writer),
+        FieldClass::Variant(variant) => {
+            for option in &variant.options {
+                number_name(&option.name, &option.class, depth, left, writer);
+            }
+        }
+        _ => {}
     }
 }
 

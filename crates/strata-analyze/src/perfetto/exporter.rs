@@ -27,6 +27,7 @@ use super::proto::{
     TrackEvent, TreeProcess, TreeThread, Utsname,
 };
 use super::sched::Sched;
+use super::shares::Share;
 use super::slices::Lanes;
 use super::tracks::{extra_track, extra_uuid, Machine, Place, Tracks};
 use super::writer::Writer;
@@ -34,8 +35,12 @@ use super::{Options, Summary};
 use crate::mix::Mix;
 use crate::render::line::Piece;
 
+/// Names of what is said of events besides their fields.
+const FACTS: [&str; 5] = ["cpu", "note", "end", "unfinished", "values not exported"];
 /// Counters, each of an event's field in a process or on a CPU.
 const COUNTERS_MAX: usize = 1 << 16;
+/// Event records of a block.
+const BLOCK: u32 = if cfg!(test) { 2 } else { 4096 };
 /// What is said of a slice of which the end was not found.
 const UNFINISHED: &str = "its end is not in the trace";
 
@@ -46,6 +51,10 @@ pub struct Exporter<W> {
     timebase: Timebase,
     pairs: Pairs,
     options: Options,
+    share: Share,
+    block: usize,
+    /// Event records up to the end of the block.
+    left: u32,
     /// By [`Stream::index`](strata_ctf::read::Stream::index).
     streams: Vec<KnownStream>,
     plans: Vec<Option<Box<Plan>>>,
@@ -88,6 +97,19 @@ impl<W: Write> Exporter<W> {
     /// # Errors
     /// `out` fails.
     pub fn new(out: W, reader: &Reader, options: Options) -> io::Result<Exporter<W>> {
+        Exporter::of_share(out, reader, options, Share::ALL)
+    }
+
+    /// Begin to export a share of it: of all that it is told, it writes some blocks.
+    ///
+    /// # Errors
+    /// `out` fails.
+    pub fn of_share(
+        out: W,
+        reader: &Reader,
+        options: Options,
+        share: Share,
+    ) -> io::Result<Exporter<W>> {
         let schemas: Vec<&Schema> =
             reader.traces().iter().map(|trace| trace.schema().as_ref()).collect();
         let timebase = Timebase::new(schemas.iter().copied());
@@ -100,6 +122,12 @@ impl<W: Write> Exporter<W> {
         let streams: Vec<KnownStream> = streams.collect();
         let names = reader.streams().iter().map(|stream| stream.name().to_owned()).collect();
         let mut writer = Writer::new(out, timebase.clock_id());
+        for name in FACTS {
+            writer.annotation(name);
+        }
+        if share.of > 1 {
+            writer.begin_share(share.number == 0)?;
+        }
         let begin = reader.span().map_or(0, |span| timebase.time(span.from));
         writer.system(None, Data::ClockSnapshot(timebase.snapshot(begin)))?;
         if let Some(system) = schemas.iter().find_map(|schema| system_info(schema)) {
@@ -110,6 +138,9 @@ impl<W: Write> Exporter<W> {
             timebase,
             pairs,
             options,
+            share,
+            block: 0,
+            left: BLOCK,
             streams,
             plans: Vec::new(),
             tracks: Tracks::new(machines, names),
@@ -150,6 +181,7 @@ impl<W: Write> Exporter<W> {
     /// # Errors
     /// The output fails.
     pub fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
+        self.step()?;
         let Some((index, plan, spot)) = self.look(event)? else { return Ok(()) };
         self.summary.events += 1;
         let done = self.export(event, &plan, spot);
@@ -164,6 +196,7 @@ impl<W: Write> Exporter<W> {
     /// # Errors
     /// The output fails.
     pub fn skip(&mut self, event: &Event<'_>) -> io::Result<()> {
+        self.step()?;
         let Some((index, plan, spot)) = self.look(event)? else { return Ok(()) };
         let done = self.learn(event, &plan, spot);
         if let Some(slot) = self.plans.get_mut(index) {
@@ -234,6 +267,25 @@ impl<W: Write> Exporter<W> {
         self.sched.flush(&mut self.writer)?;
         let (out, bytes) = self.writer.finish()?;
         Ok((out, Summary { bytes, ..self.summary }))
+    }
+
+    #[inline]
+    fn step(&mut self) -> io::Result<()> {
+        self.left -= 1;
+        match self.left {
+            0 => self.end_block(),
+            _ => Ok(()),
+        }
+    }
+
+    fn end_block(&mut self) -> io::Result<()> {
+        self.left = BLOCK;
+        if self.share.of > 1 {
+            self.block += 1;
+            self.sched.flush(&mut self.writer)?;
+            self.writer.end_block(self.block % self.share.of != self.share.number)?;
+        }
+        Ok(())
     }
 
     /// What to do with it, and where it was. The plan is taken out of its place, to be put back.
@@ -353,7 +405,10 @@ impl<W: Write> Exporter<W> {
             kernel.prev(event).or_else(|| running(&self.timeline, spot.machine, Some(cpu)));
         let pid = running.map_or(0, id);
         let put = |out: &mut _| kernel.put(event, id, out);
-        let done = self.sched.add(&mut self.writer, number, (spot.time, pid), put)?;
+        let done = match self.writer.is_muted() {
+            true => kernel.can_be_put(event),
+            false => self.sched.add(&mut self.writer, number, (spot.time, pid), put)?,
+        };
         self.summary.kernel += u64::from(done);
         Ok(done)
     }
@@ -476,6 +531,9 @@ impl<W: Write> Exporter<W> {
     /// An event on a track.
     #[inline]
     fn put(&mut self, event: &Event<'_>, spot: Spot, shown: &Shown<'_>) -> io::Result<()> {
+        if self.writer.is_muted() {
+            return Ok(());
+        }
         let begun = self.writer.begin_event();
         if let Some(categories) = shown.categories {
             categories.add_to(&mut self.writer.buffer);
@@ -536,6 +594,9 @@ impl<W: Write> Exporter<W> {
             };
             if let Some(track) = self.counter_track(place, &counter.name, event)? {
                 self.summary.counters += 1;
+                if self.writer.is_muted() {
+                    continue;
+                }
                 let begun = self.writer.begin_event();
                 let out = &mut self.writer.buffer;
                 encode::number(out, track_event::TYPE, EventType::Counter as u64);

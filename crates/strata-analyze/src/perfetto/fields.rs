@@ -33,6 +33,7 @@ const SIGNED: u32 = 4;
 const REAL: u32 = 5;
 const TEXT: u32 = 6;
 const POINTER: u32 = 7;
+const INLINE_NAME: u32 = 10;
 const DICT_ENTRY: u32 = 11;
 const ARRAY_VALUE: u32 = 12;
 
@@ -131,12 +132,16 @@ impl<'w, W: Write> Annotations<'w, W> {
         }
         let number = self.writer.annotation_of(&field.name);
         if !is_inside && !self.shared.is_empty() {
-            self.is_apart = self.shared.binary_search(&number).is_ok();
+            self.is_apart = number.is_some_and(|number| self.shared.binary_search(&number).is_ok());
         }
         let is_entry = is_inside || self.is_apart;
         let out = self.out();
         let mark = encode::begin(out, if is_entry { DICT_ENTRY } else { ANNOTATION });
-        encode::number(out, NAME, number);
+        match number {
+            Some(number) => encode::number(out, NAME, number),
+            // Of a class that has too many: shares would not give it the same number.
+            None => encode::bytes(out, INLINE_NAME, field.name.as_bytes()),
+        }
         mark
     }
 
@@ -324,6 +329,7 @@ mod tests {
     fn annotations(tell: impl FnOnce(&mut Annotations<'_, &mut Vec<u8>>)) -> Vec<DebugAnnotation> {
         let mut bytes = Vec::new();
         let mut writer = Writer::new(&mut bytes, CLOCK_REALTIME);
+        assert_eq!(writer.annotation("n"), 1);
         let begun = writer.begin_event();
         let mut annotations = Annotations::new(&mut writer);
         tell(&mut annotations);
@@ -438,7 +444,6 @@ mod tests {
         let number = field("n", FieldKind::Integer);
         let own = field("own", FieldKind::Integer);
         let all = annotations(|to| {
-            // The first name has the number 1.
             to.put_apart(&[1]);
             to.unsigned(&number, 1);
             to.begin_array(&own, 1);
@@ -449,6 +454,7 @@ mod tests {
             to.unsigned(&number, 4);
         });
         let [own, end, last] = all.as_slice() else { panic!("{all:?}") };
+        assert_eq!((own.name_iid, own.name.as_deref()), (None, Some("own")), "it has no number");
         assert_eq!(own.dict_entries.len(), 1, "what is in another one stays there");
         let values: Vec<_> = end.dict_entries.iter().map(|one| one.value.clone()).collect();
         let number = |value| Some(AnnotationValue::Unsigned(value));

@@ -116,6 +116,19 @@ impl Kernel {
         })
     }
 
+    /// Whether it can be put.
+    pub(super) fn can_be_put(&self, event: &Event<'_>) -> bool {
+        let is_there = |field: &FieldRef| number(event, field).is_some();
+        match self {
+            Kernel::Switch(switch) => is_there(&switch.prev.tid) && is_there(&switch.next.tid),
+            Kernel::Wakeup { fields, .. } => is_there(&fields.tid),
+            Kernel::IrqEntry { irq, .. } | Kernel::IrqExit { irq, .. } => is_there(irq),
+            Kernel::Softirq { vec, .. } => {
+                number(event, vec).is_some_and(|vec| u32::try_from(vec).is_ok())
+            }
+        }
+    }
+
     /// The message, of which all fields are there. The numbers of fields are those of `proto`.
     fn try_put(&self, event: &Event<'_>, id: impl Fn(i64) -> i32, out: &mut Lines) -> Option<Mark> {
         Some(match self {

@@ -9,6 +9,9 @@
 //!        └─ fields: debug annotations ── encode: bytes ── writer: packets, one by one
 //! ```
 //!
+//! Several threads can export together: each goes through all records and keeps their state, which is the smaller part
+//! of the work, and writes every so many'th block of them.
+//!
 //! Memory is bounded: by the traces' metadata for names, by limits for threads and open slices.
 
 mod classes;
@@ -21,6 +24,7 @@ mod kernel;
 mod pairs;
 mod proto;
 mod sched;
+mod shares;
 mod slices;
 mod tracks;
 mod writer;
@@ -28,6 +32,7 @@ mod writer;
 pub use classes::{CounterRule, CounterRuleError};
 pub use exporter::Exporter;
 pub use pairs::{PairRule, PairRuleError};
+pub use shares::{together, Part, Share};
 
 /// What is exported, beyond all events.
 #[derive(Clone, Debug)]

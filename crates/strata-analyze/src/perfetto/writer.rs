@@ -62,24 +62,24 @@ impl Names {
         number
     }
 
-    /// Of a name that is kept elsewhere, too: nothing has to be compared then.
+    /// Of a name that is kept elsewhere, too: nothing has to be compared then. `None`: it has none.
     #[inline]
-    fn of(&mut self, name: &Arc<str>) -> u64 {
+    fn of(&mut self, name: &Arc<str>) -> Option<u64> {
         let slot = (name.as_ptr() as usize >> 3) % RECENT;
         match self.recent.get(slot) {
-            Some(Some((known, number))) if Arc::ptr_eq(known, name) => *number,
+            Some(Some((known, number))) if Arc::ptr_eq(known, name) => Some(*number),
             _ => self.find(slot, name),
         }
     }
 
     #[cold]
-    fn find(&mut self, slot: usize, name: &Arc<str>) -> u64 {
-        let (_, number) = self.search(name);
+    fn find(&mut self, slot: usize, name: &Arc<str>) -> Option<u64> {
+        let number = *self.numbers.get(name)?;
         self.recent.resize(RECENT, None);
         if let Some(recent) = self.recent.get_mut(slot) {
             *recent = Some((name.clone(), number));
         }
-        number
+        Some(number)
     }
 
     fn search(&mut self, name: &str) -> (Arc<str>, u64) {
@@ -109,6 +109,8 @@ pub(super) struct Writer<W> {
     categories: Names,
     annotations: Names,
     begun: bool,
+    /// Packets are another share's to write.
+    is_muted: bool,
     bytes: u64,
 }
 
@@ -132,8 +134,42 @@ impl<W: Write> Writer<W> {
             categories: Names::default(),
             annotations: Names::default(),
             begun: false,
+            is_muted: false,
             bytes: 0,
         }
+    }
+
+    /// One of several that write one sequence by turns: the first begins it.
+    pub(super) fn begin_share(&mut self, is_first: bool) -> io::Result<()> {
+        self.is_muted = !is_first;
+        if is_first {
+            let packet = self.on_events(None, None);
+            self.packet(&packet)?;
+        }
+        self.begun = true;
+        Ok(())
+    }
+
+    /// Packets are another share's to write.
+    #[inline]
+    pub(super) fn is_muted(&self) -> bool {
+        self.is_muted
+    }
+
+    /// A block ends. What is behind it is another share's to write, or not.
+    pub(super) fn end_block(&mut self, is_muted: bool) -> io::Result<()> {
+        if !std::mem::replace(&mut self.is_muted, is_muted) {
+            if self.has_fresh() {
+                let packet = self.on_events(None, None);
+                self.packet(&packet)?;
+            }
+            self.hand_over(1)?;
+            self.out.flush()?;
+        }
+        for names in [&mut self.categories, &mut self.names, &mut self.annotations] {
+            names.fresh.clear();
+        }
+        Ok(())
     }
 
     /// The number of an event's or slice's name.
@@ -151,9 +187,9 @@ impl<W: Write> Writer<W> {
         self.annotations.number(name)
     }
 
-    /// The number of the name of a field.
+    /// The number of the name of a field; `None`: it was given none.
     #[inline]
-    pub(super) fn annotation_of(&mut self, name: &Arc<str>) -> u64 {
+    pub(super) fn annotation_of(&mut self, name: &Arc<str>) -> Option<u64> {
         self.annotations.of(name)
     }
 
@@ -203,6 +239,9 @@ impl<W: Write> Writer<W> {
 
     /// A track.
     pub(super) fn track(&mut self, track: super::proto::TrackDescriptor) -> io::Result<()> {
+        if self.is_muted {
+            return Ok(());
+        }
         let packet = self.on_events(None, Some(Data::TrackDescriptor(track)));
         self.packet(&packet)
     }
@@ -210,6 +249,9 @@ impl<W: Write> Writer<W> {
     /// Scheduling of a CPU: a message that is there already.
     pub(super) fn scheduling(&mut self, bundle: &[&[u8]]) -> io::Result<()> {
         const FTRACE_EVENTS: u32 = 1;
+        if self.is_muted {
+            return Ok(());
+        }
         let out = &mut self.buffer;
         let packet = encode::begin(out, PACKET);
         let message = encode::begin(out, FTRACE_EVENTS);
@@ -262,8 +304,10 @@ impl<W: Write> Writer<W> {
 
     /// Hand everything on.
     pub(super) fn finish(mut self) -> io::Result<(W, u64)> {
-        self.hand_over(1)?;
-        self.out.flush()?;
+        if !self.is_muted {
+            self.hand_over(1)?;
+            self.out.flush()?;
+        }
         Ok((self.out, self.bytes))
     }
 
@@ -300,6 +344,9 @@ impl<W: Write> Writer<W> {
     }
 
     fn packet(&mut self, packet: &TracePacket) -> io::Result<()> {
+        if self.is_muted {
+            return Ok(());
+        }
         encode::bytes(&mut self.buffer, PACKET, &packet.encode_to_vec());
         self.hand_over(CHUNK)
     }

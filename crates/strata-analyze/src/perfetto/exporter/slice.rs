@@ -165,6 +165,9 @@ impl<W: Write> Exporter<W> {
         let time = if count > 0 { self.forward(track, time) } else { time };
         for _ in 0..count {
             self.summary.unfinished += 1;
+            if self.writer.is_muted() {
+                continue;
+            }
             let begun = self.writer.begin_event();
             let mut annotations = Annotations::new(&mut self.writer);
             annotations.add_text("unfinished", why);
