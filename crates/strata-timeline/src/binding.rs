@@ -141,6 +141,16 @@ impl Binding {
         matches!(self.kind, Kind::Nothing)
     }
 
+    /// Whether its records are of no use to who does not look at calls, or at states; but for who made them.
+    #[inline]
+    pub(crate) fn is_unwanted(&self, calls: bool, states: bool) -> bool {
+        match self.kind {
+            Kind::Enter { .. } | Kind::Leave { .. } | Kind::Number { .. } => !calls && !states,
+            Kind::Fault | Kind::Signal { .. } | Kind::Interrupt { .. } => !states,
+            _ => false,
+        }
+    }
+
     /// What a record says; `None`: it lacks what matters.
     #[inline]
     pub(crate) fn fact<'a>(

@@ -152,7 +152,8 @@ impl Engine {
                     seen.exits(&self.world, id);
                 }
             }
-            Fact::There { .. } | Fact::Named { .. } | Fact::Span { .. } | Fact::Whose => {}
+            Fact::There { .. } | Fact::Named { .. } | Fact::Span { .. } => {}
+            Fact::Whose | Fact::Made => {}
         }
     }
 
@@ -200,7 +201,7 @@ impl Engine {
 
     /// Who made the record; what it says of who runs is taken.
     #[inline]
-    fn who<O: Observer>(&mut self, spot: Spot, seen: &mut O) -> Option<ThreadId> {
+    pub(crate) fn who<O: Observer>(&mut self, spot: Spot, seen: &mut O) -> Option<ThreadId> {
         let Some(tid) = spot.tid else {
             return self.cpu(spot.machine, spot.cpu?)?.thread.filter(|&it| it != ThreadId::IDLE);
         };
@@ -440,6 +441,9 @@ impl Engine {
     ) {
         let Some(id) = self.thread(spot.machine, tid, seen) else { return };
         self.name_if_wanted(id, name);
+        if !O::STATES {
+            return;
+        }
         let waker = self.waker(spot, by);
         let Some(thread) = self.world.threads.get_mut(id) else { return };
         match thread.state {
@@ -660,7 +664,7 @@ impl Engine {
         if id == ThreadId::IDLE {
             return;
         }
-        self.name_if_wanted(id, name);
+        self.name(id, name);
         self.belongs(id, spot.machine, process, seen);
         let parent = parent.filter(|&parent| parent > 0);
         let parent = parent.and_then(|parent| self.thread(spot.machine, parent, seen));

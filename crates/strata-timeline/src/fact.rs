@@ -57,6 +57,8 @@ impl<'a> Text<'a> {
 pub(crate) enum Fact<'a> {
     /// Of which process a thread is; its spot says both.
     Whose,
+    /// Who made it, and nothing else that is wanted.
+    Made,
     /// A CPU takes another thread.
     Switch {
         prev: i64,

@@ -91,6 +91,9 @@ pub trait Observer {
     /// Whether it looks at states: if not, what a thread was blocked in may be [`Object::None`], which is quicker.
     const STATES: bool = true;
 
+    /// Whether it looks at system calls: if neither at these nor at states, their records are passed over.
+    const CALLS: bool = true;
+
     /// A system call.
     fn call(&mut self, _world: &World, _call: &Call) {}
 
@@ -133,6 +136,7 @@ pub trait Observer {
 /// Both are told.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     const STATES: bool = A::STATES || B::STATES;
+    const CALLS: bool = A::CALLS || B::CALLS;
 
     fn call(&mut self, world: &World, call: &Call) {
         self.0.call(world, call);

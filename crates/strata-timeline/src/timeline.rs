@@ -69,7 +69,12 @@ impl Timeline {
         if binding.is_nothing() {
             return;
         }
-        let Some(fact) = binding.fact(event, &mut self.numbers, calls, O::STATES) else { return };
+        let fact = match binding.is_unwanted(O::CALLS, O::STATES) {
+            true if binding.whose.tid.is_none() => return,
+            true => Some(Fact::Made),
+            false => binding.fact(event, &mut self.numbers, calls, O::STATES),
+        };
+        let Some(fact) = fact else { return };
         // Of another PID namespace: its numbers are those of others here.
         if !origin.knows_threads && matches!(fact, Fact::Named { .. }) {
             return;
