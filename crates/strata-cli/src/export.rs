@@ -10,13 +10,14 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write};
 use std::num::NonZeroU64;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
-use strata_analyze::perfetto::{CounterRule, Exporter, Options, PairRule, Summary};
+use strata_analyze::perfetto::{together, CounterRule, Exporter, Options, PairRule, Summary};
 use strata_analyze::pipeline;
 use strata_analyze::render::{self, Renderer, ThreadNames};
 use strata_ctf::cut::Cutter;
@@ -39,6 +40,8 @@ const DAMAGE_SHOWN: u64 = 20;
 const LOOK_INTERVAL: u64 = 4096;
 /// Text that is collected before it is written \[byte\].
 const TEXT_BYTES: usize = 256 << 10;
+/// Threads that write for Perfetto: each reads all, so that more of them gain little.
+const SHARES_MAX: usize = 4;
 /// Larger files than this are too much for a browser.
 const BROWSER_BYTES: u64 = 2 << 30;
 
@@ -305,23 +308,35 @@ struct Job<'j> {
 
 impl Job<'_> {
     /// None: asked to stop.
-    fn write(&self, out: Box<dyn Write + '_>, talk: &mut Talk) -> io::Result<Option<Written>> {
+    fn write(&self, mut out: Box<dyn Write + '_>, talk: &mut Talk) -> io::Result<Option<Written>> {
         match self.flags.to {
-            Format::Perfetto => {
-                let out = io::BufWriter::with_capacity(TEXT_BYTES, out);
-                let exporter = Exporter::new(out, self.reader, self.options())?;
-                self.go(exporter, talk)
-            }
-            Format::Json => self.go(Text::new(out, self.layout(render::Format::Json)), talk),
-            Format::Csv => self.go(Text::new(out, self.layout(render::Format::Csv)), talk),
+            Format::Perfetto => self.perfetto(&mut out, talk),
+            Format::Json => self.go(Text::new(out, self.layout(render::Format::Json)), Some(talk)),
+            Format::Csv => self.go(Text::new(out, self.layout(render::Format::Csv)), Some(talk)),
             Format::Ctf => Err(io::Error::other("a CTF trace is a folder")),
         }
+    }
+
+    /// By all CPUs. None: asked to stop.
+    fn perfetto(&self, out: &mut impl Write, talk: &mut Talk) -> io::Result<Option<Written>> {
+        let shares = pipeline::threads().min(SHARES_MAX);
+        // All of them find the same; one tells it.
+        let talk = Mutex::new(Some(talk));
+        let found = together(out, shares, &|share, part| {
+            let exporter = Exporter::of_share(part, self.reader, self.options(), share)?;
+            let talk = match share.number {
+                0 => talk.lock().unwrap_or_else(PoisonError::into_inner).take(),
+                _ => None,
+            };
+            Ok(self.go(exporter, talk)?.and_then(|written| written.perfetto))
+        })?;
+        Ok(found.map(|it| Written { events: it.events, bytes: it.bytes, perfetto: Some(it) }))
     }
 
     /// As a smaller trace. None: asked to stop.
     fn cut(&self, folder: &Path, talk: &mut Talk) -> io::Result<Option<Written>> {
         let cutter = Cutter::new(self.reader, folder, self.range)?;
-        self.go(Cut { cutter, events: 0 }, talk)
+        self.go(Cut { cutter, events: 0 }, Some(talk))
     }
 
     fn layout(&self, format: render::Format) -> render::Options {
@@ -350,38 +365,50 @@ impl Job<'_> {
         Exporter::<io::Sink>::idle_rules(self.reader, &self.options())
     }
 
-    fn go(&self, mut sink: impl Sink, talk: &mut Talk) -> io::Result<Option<Written>> {
+    fn go(&self, mut sink: impl Sink, mut talk: Option<&mut Talk>) -> io::Result<Option<Written>> {
         let mut selection = self.flags.selection.filter().map(Selection::new);
         let mut events = self.reader.events(self.range);
-        let mut messages = 0u64;
         let mut wanted = self.flags.limit.map_or(u64::MAX, NonZeroU64::get);
         while wanted > 0 {
-            messages = messages.wrapping_add(1);
-            if messages % LOOK_INTERVAL == 0 {
-                if self.stop.requests() > 0 {
-                    return Ok(None);
-                }
-                talk.line.set(events.bytes_read());
-            }
-            match events.next() {
-                None => break,
-                Some(Read::Event(event)) => {
-                    match selection.as_mut().is_none_or(|selection| selection.accepts(&event)) {
-                        true => {
-                            sink.event(&event)?;
-                            wanted -= 1;
+            let mut left = LOOK_INTERVAL;
+            let end = events.run(|message| {
+                let done = match message {
+                    Read::Event(event) => {
+                        match selection.as_mut().is_none_or(|selection| selection.accepts(&event)) {
+                            true => {
+                                wanted -= 1;
+                                sink.event(&event)
+                            }
+                            false => sink.skip(&event),
                         }
-                        false => sink.skip(&event)?,
                     }
-                }
-                Some(Read::Packet(_)) => {}
-                Some(Read::Discarded(discarded)) => sink.discarded(&discarded)?,
-                Some(Read::Damage(damage)) => {
-                    talk.damage(damage);
-                    if !damage.is_note() {
-                        sink.damage(damage, self.stream_of(damage))?;
+                    Read::Packet(_) => Ok(()),
+                    Read::Discarded(discarded) => sink.discarded(&discarded),
+                    Read::Damage(damage) => {
+                        talk.iter_mut().for_each(|talk| talk.damage(damage));
+                        match damage.is_note() {
+                            true => Ok(()),
+                            false => sink.damage(damage, self.stream_of(damage)),
+                        }
                     }
+                };
+                left -= 1;
+                match done {
+                    Err(error) => ControlFlow::Break(Some(error)),
+                    Ok(()) if left == 0 || wanted == 0 => ControlFlow::Break(None),
+                    Ok(()) => ControlFlow::Continue(()),
                 }
+            });
+            match end {
+                ControlFlow::Continue(()) => break,
+                ControlFlow::Break(Some(error)) => return Err(error),
+                ControlFlow::Break(None) => {}
+            }
+            if self.stop.requests() > 0 {
+                return Ok(None);
+            }
+            if let Some(talk) = &talk {
+                talk.line.set(events.bytes_read());
             }
         }
         // Whoever asked a moment ago does not expect a file.

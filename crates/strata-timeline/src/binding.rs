@@ -2,21 +2,14 @@
 //!
 //! LTTng's names, which are Strata's, and the kernel's, which perf and trace-cmd keep.
 
-use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Value};
+use strata_ctf::read::{Event, EventClass, FieldRef, Scope};
 
 use crate::calls::{CallId, CallKind, Calls};
 use crate::fact::{Fact, Text};
 use crate::names::{Name, Names};
+use crate::spelling::{integer as number, kernel_name, CallEnd, Whose};
 use crate::state::Object;
 
-/// Providers that kernel events may have in front of their names.
-const PROVIDERS: [&str; 5] = ["sched:", "irq:", "syscalls:", "raw_syscalls:", "signal:"];
-/// What is in front of a system call's name, at its begin and at its end; and what its name begins with here.
-const CALLS: [(&str, &str, &str); 3] = [
-    ("syscall_entry_", "syscall_exit_", ""),
-    ("compat_syscall_entry_", "compat_syscall_exit_", "compat_"),
-    ("sys_enter_", "sys_exit_", ""),
-];
 /// Arguments that are descriptors, by their names.
 const DESCRIPTORS: [&str; 5] = ["fd", "fildes", "oldfd", "epfd", "fd_in"];
 const PATHS: [&str; 3] = ["filename", "pathname", "path"];
@@ -29,14 +22,14 @@ const F_DUPFD: [i64; 2] = [0, 1030];
 #[derive(Debug)]
 pub(crate) struct Binding {
     kind: Kind,
-    pub tid: Option<FieldRef>,
-    pub pid: Option<FieldRef>,
-    pub cpu: Option<FieldRef>,
+    pub whose: Whose,
 }
 
 #[derive(Debug)]
 enum Kind {
     Nothing,
+    /// Of which process its thread is, and nothing else.
+    Whose,
     Switch {
         prev: FieldRef,
         prev_state: Option<FieldRef>,
@@ -129,32 +122,33 @@ impl Binding {
         calls: &mut Calls,
         names: &mut Names,
     ) -> Binding {
-        let context = |names: &[&str]| {
-            let scopes = [Scope::SpecificContext, Scope::CommonContext, Scope::EventHeader];
-            names
-                .iter()
-                .find_map(|name| scopes.iter().find_map(|&scope| class.find_in(scope, name)))
-        };
-        let field =
-            |names: &[&str]| names.iter().find_map(|name| class.find_in(Scope::Payload, name));
         let kind = match is_kernel {
             true => kernel(class, calls),
             false if class.name() == "strata:thread_name" => named(class).unwrap_or(Kind::Nothing),
             false => span(class, names).unwrap_or(Kind::Nothing),
         };
-        Binding {
-            kind,
-            tid: context(if is_kernel { &["tid", "perf_tid"] } else { &["vtid"] })
-                .or_else(|| field(&["perf_tid", "common_pid"])),
-            pid: context(&["pid", "perf_pid"]).or_else(|| field(&["perf_pid"])),
-            cpu: context(&["cpu_id"]),
-        }
+        let whose = Whose::new(class, is_kernel);
+        let kind = match kind {
+            Kind::Nothing if whose.tid.is_some() && whose.pid.is_some() => Kind::Whose,
+            kind => kind,
+        };
+        Binding { kind, whose }
     }
 
     /// Whether its records say anything.
     #[inline]
     pub(crate) fn is_nothing(&self) -> bool {
         matches!(self.kind, Kind::Nothing)
+    }
+
+    /// Whether its records are of no use to who does not look at calls, or at states; but for who made them.
+    #[inline]
+    pub(crate) fn is_unwanted(&self, calls: bool, states: bool) -> bool {
+        match self.kind {
+            Kind::Enter { .. } | Kind::Leave { .. } | Kind::Number { .. } => !calls && !states,
+            Kind::Fault | Kind::Signal { .. } | Kind::Interrupt { .. } => !states,
+            _ => false,
+        }
     }
 
     /// What a record says; `None`: it lacks what matters.
@@ -167,10 +161,11 @@ impl Binding {
         states: bool,
     ) -> Option<Fact<'a>> {
         let number = |field: &FieldRef| number(event, field);
-        let ask = |field: &Option<FieldRef>| self::number(event, field.as_ref()?);
+        let ask = |field: &Option<FieldRef>| crate::spelling::integer(event, field.as_ref()?);
         let text = |field: &'a Option<FieldRef>| Text::new(event, field.as_ref());
         Some(match &self.kind {
             Kind::Nothing => return None,
+            Kind::Whose => Fact::Whose,
             Kind::Enter { call, object, path, control, duplicates } => {
                 // Of most calls it says what they are blocked in, and nothing else.
                 let is_wanted = states || calls.kind(*call) != CallKind::Other;
@@ -253,16 +248,6 @@ impl Binding {
     }
 }
 
-/// An integer's value; one above 2^63 as its two's complement.
-#[inline]
-pub(crate) fn number(event: &Event<'_>, field: &FieldRef) -> Option<i64> {
-    match event.value(field)? {
-        Value::Unsigned(value) => Some(value as i64),
-        Value::Signed(value) => Some(value),
-        _ => None,
-    }
-}
-
 fn named(class: &EventClass) -> Option<Kind> {
     let find = |name: &str| class.find_in(Scope::Payload, name);
     Some(Kind::Named { tid: find("tid")?, name: find("name")? })
@@ -281,9 +266,8 @@ fn span(class: &EventClass, names: &mut Names) -> Option<Kind> {
 }
 
 fn kernel(class: &EventClass, calls: &mut Calls) -> Kind {
-    let name = class.name();
-    let name = PROVIDERS.iter().find_map(|it| name.strip_prefix(it)).unwrap_or(name);
-    kernel_event(class, name).or_else(|| call(class, name, calls)).unwrap_or(Kind::Nothing)
+    let name = kernel_name(class.name());
+    kernel_event(class, name).or_else(|| call(class, calls)).unwrap_or(Kind::Nothing)
 }
 
 fn kernel_event(class: &EventClass, name: &str) -> Option<Kind> {
@@ -347,26 +331,23 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<Kind> {
     })
 }
 
-fn call(class: &EventClass, name: &str, calls: &mut Calls) -> Option<Kind> {
+fn call(class: &EventClass, calls: &mut Calls) -> Option<Kind> {
     let find = |names: &[&str]| names.iter().find_map(|it| class.find_in(Scope::Payload, it));
-    CALLS.iter().find_map(|(enter, leave, prefix)| {
-        let begins = name.strip_prefix(enter);
-        let short = begins.or_else(|| name.strip_prefix(leave))?;
-        let call = calls.of(&format!("{prefix}{short}"))?;
-        let kind = calls.kind(call);
-        if begins.is_none() {
-            let pair = find(&["fildes_0"]).zip(find(&["fildes_1"]));
-            let pair = pair.map(|(one, other)| [one, other]).filter(|_| kind == CallKind::Pair);
-            return Some(Kind::Leave { call, result: find(&["ret"]), pair });
-        }
-        let descriptor = find(&DESCRIPTORS).map(|field| (field, true));
-        let address = find(&["uaddr"]).map(|field| (field, false));
-        Some(Kind::Enter {
-            call,
-            object: if kind == CallKind::Futex { address } else { descriptor },
-            path: find(&PATHS).filter(|_| kind == CallKind::Open),
-            control: find(&["cmd"]).filter(|_| kind == CallKind::Control),
-            duplicates: kind == CallKind::Duplicate,
-        })
+    let end = CallEnd::of(class.name())?;
+    let call = calls.of(&end.full_name())?;
+    let kind = calls.kind(call);
+    if !end.begins {
+        let pair = find(&["fildes_0"]).zip(find(&["fildes_1"]));
+        let pair = pair.map(|(one, other)| [one, other]).filter(|_| kind == CallKind::Pair);
+        return Some(Kind::Leave { call, result: find(&["ret"]), pair });
+    }
+    let descriptor = find(&DESCRIPTORS).map(|field| (field, true));
+    let address = find(&["uaddr"]).map(|field| (field, false));
+    Some(Kind::Enter {
+        call,
+        object: if kind == CallKind::Futex { address } else { descriptor },
+        path: find(&PATHS).filter(|_| kind == CallKind::Open),
+        control: find(&["cmd"]).filter(|_| kind == CallKind::Control),
+        duplicates: kind == CallKind::Duplicate,
     })
 }

@@ -82,6 +82,7 @@ impl Engine {
                 return thread.into_iter().for_each(|thread| self.name(thread, name));
             }
             Fact::Span { name, begins } => return self.span(spot, name, begins, seen),
+            Fact::Whose => return self.whose(spot, seen),
             _ => {}
         }
         let who = self.who(spot, seen);
@@ -148,9 +149,11 @@ impl Engine {
                         thread.is_exiting = true;
                         thread.open = None;
                     }
+                    seen.exits(&self.world, id);
                 }
             }
             Fact::There { .. } | Fact::Named { .. } | Fact::Span { .. } => {}
+            Fact::Whose | Fact::Made => {}
         }
     }
 
@@ -198,7 +201,7 @@ impl Engine {
 
     /// Who made the record; what it says of who runs is taken.
     #[inline]
-    fn who<O: Observer>(&mut self, spot: Spot, seen: &mut O) -> Option<ThreadId> {
+    pub(crate) fn who<O: Observer>(&mut self, spot: Spot, seen: &mut O) -> Option<ThreadId> {
         let Some(tid) = spot.tid else {
             return self.cpu(spot.machine, spot.cpu?)?.thread.filter(|&it| it != ThreadId::IDLE);
         };
@@ -219,6 +222,23 @@ impl Engine {
             }
         }
         Some(who).filter(|&who| who != ThreadId::IDLE)
+    }
+
+    /// What runs on a CPU; `None`: nobody knows.
+    #[inline]
+    pub(crate) fn runs_on(&self, machine: u8, cpu: u32) -> Option<ThreadId> {
+        let of = self.machines.get(usize::from(machine))?;
+        of.cpus.get(usize::try_from(cpu).ok()?)?.thread
+    }
+
+    /// A record says of which process its thread is.
+    fn whose<O: Observer>(&mut self, spot: Spot, seen: &mut O) {
+        let (Some(tid), Some(pid)) = (spot.tid, spot.pid) else { return };
+        let who = self.thread(spot.machine, tid, seen).filter(|&who| who != ThreadId::IDLE);
+        let thread = who.and_then(|who| self.world.threads.get(who).zip(Some(who)));
+        if let Some((_, who)) = thread.filter(|(thread, _)| thread.main.is_none()) {
+            self.belongs(who, spot.machine, pid, seen);
+        }
     }
 
     /// The thread of this number, if it is known to run on this CPU.
@@ -421,6 +441,9 @@ impl Engine {
     ) {
         let Some(id) = self.thread(spot.machine, tid, seen) else { return };
         self.name_if_wanted(id, name);
+        if !O::STATES {
+            return;
+        }
         let waker = self.waker(spot, by);
         let Some(thread) = self.world.threads.get_mut(id) else { return };
         match thread.state {
@@ -623,8 +646,9 @@ impl Engine {
                 }
             }
             Some(process) => self.belongs(child_id, spot.machine, process, seen),
-            None => {}
+            None => return,
         }
+        seen.known(&self.world, child_id);
     }
 
     fn there<O: Observer>(
@@ -640,13 +664,14 @@ impl Engine {
         if id == ThreadId::IDLE {
             return;
         }
-        self.name_if_wanted(id, name);
+        self.name(id, name);
         self.belongs(id, spot.machine, process, seen);
         let parent = parent.filter(|&parent| parent > 0);
         let parent = parent.and_then(|parent| self.thread(spot.machine, parent, seen));
         if let Some(thread) = self.world.threads.get_mut(id) {
             thread.parent = thread.parent.or(parent);
         }
+        seen.known(&self.world, id);
     }
 
     /// The thread is one of this process, whose first thread has the process' number.

@@ -55,6 +55,10 @@ impl<'a> Text<'a> {
 /// What a record says.
 #[derive(Clone, Copy)]
 pub(crate) enum Fact<'a> {
+    /// Of which process a thread is; its spot says both.
+    Whose,
+    /// Who made it, and nothing else that is wanted.
+    Made,
     /// A CPU takes another thread.
     Switch {
         prev: i64,

@@ -46,6 +46,8 @@ mod fact;
 mod id;
 mod names;
 mod observer;
+mod source;
+mod spelling;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -57,6 +59,8 @@ pub use calls::{CallId, CallKind, Calls};
 pub use id::ThreadId;
 pub use names::{Name, Names};
 pub use observer::{Call, Interrupt, Interval, Observer, Unpaired};
+pub use source::{is_kernel, Source, Sources};
+pub use spelling::{begins_of, integer, kernel_name, CallEnd, Whose};
 pub use state::{Object, Reason, Sleep, State, Waker};
 pub use threads::{Thread, Threads};
 pub use timeline::Timeline;

@@ -91,6 +91,9 @@ pub trait Observer {
     /// Whether it looks at states: if not, what a thread was blocked in may be [`Object::None`], which is quicker.
     const STATES: bool = true;
 
+    /// Whether it looks at system calls: if neither at these nor at states, their records are passed over.
+    const CALLS: bool = true;
+
     /// A system call.
     fn call(&mut self, _world: &World, _call: &Call) {}
 
@@ -104,6 +107,12 @@ pub trait Observer {
         _selected: bool,
     ) {
     }
+
+    /// A record has said of which process a thread is, by whom it was begun, and its name.
+    fn known(&mut self, _world: &World, _thread: ThreadId) {}
+
+    /// A thread is about to end.
+    fn exits(&mut self, _world: &World, _thread: ThreadId) {}
 
     /// A thread's state.
     fn state(&mut self, _world: &World, _thread: ThreadId, _interval: &Interval) {}
@@ -127,6 +136,7 @@ pub trait Observer {
 /// Both are told.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     const STATES: bool = A::STATES || B::STATES;
+    const CALLS: bool = A::CALLS || B::CALLS;
 
     fn call(&mut self, world: &World, call: &Call) {
         self.0.call(world, call);
@@ -143,6 +153,16 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     ) {
         self.0.unpaired(world, thread, call, why, selected);
         self.1.unpaired(world, thread, call, why, selected);
+    }
+
+    fn known(&mut self, world: &World, thread: ThreadId) {
+        self.0.known(world, thread);
+        self.1.known(world, thread);
+    }
+
+    fn exits(&mut self, world: &World, thread: ThreadId) {
+        self.0.exits(world, thread);
+        self.1.exits(world, thread);
     }
 
     fn state(&mut self, world: &World, thread: ThreadId, interval: &Interval) {

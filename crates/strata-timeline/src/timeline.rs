@@ -1,17 +1,15 @@
 //! Messages of a reader to facts.
 
-use strata_ctf::read::{Discarded, Event, Reader};
-use strata_model::schema::Schema;
-use strata_model::EnvValue;
+use strata_ctf::read::{Discarded, Event, FieldRef, Reader};
 
-use crate::binding::{number, Binding, Numbers};
+use crate::binding::{Binding, Numbers};
 use crate::engine::Engine;
-use crate::fact::Spot;
+use crate::fact::{Fact, Spot};
+use crate::id::ThreadId;
 use crate::observer::Observer;
+use crate::source::{Source, Sources};
+use crate::spelling::integer;
 use crate::world::World;
-
-/// Machines that are told apart: threads of one more are those of the last.
-const MACHINES_MAX: usize = 64;
 
 /// What a stream's trace says of all its records.
 #[derive(Clone, Copy, Debug)]
@@ -37,28 +35,13 @@ impl Timeline {
     /// Of all traces of a reader.
     #[must_use]
     pub fn new(reader: &Reader) -> Timeline {
-        let mut machines: Vec<String> = Vec::new();
-        let origins = reader.streams().iter().map(|stream| {
-            let schema = stream.trace().schema();
-            let name = match schema.environment("hostname") {
-                Some(EnvValue::Text(name)) => name.as_str(),
-                _ => "",
-            };
-            let known = machines.iter().position(|known| known == name);
-            let at = known.unwrap_or_else(|| {
-                if machines.len() < MACHINES_MAX {
-                    machines.push(name.to_owned());
-                }
-                machines.len() - 1
-            });
-            let (pid, vpid) = (schema.environment("pid"), schema.environment("vpid"));
-            Origin {
-                machine: u8::try_from(at).unwrap_or(u8::MAX),
-                is_kernel: is_kernel(schema),
-                knows_threads: pid.is_none() || pid == vpid,
-            }
-        });
-        let origins = origins.collect();
+        let Sources { machines, streams } = Sources::new(reader);
+        let origin = |source: &Source| Origin {
+            machine: source.machine,
+            is_kernel: source.is_kernel,
+            knows_threads: source.inner_process.is_none(),
+        };
+        let origins = streams.iter().map(origin).collect();
         let mut bindings = Vec::new();
         bindings.resize_with(reader.event_classes(), || None);
         Timeline { engine: Engine::new(machines), bindings, numbers: Numbers::default(), origins }
@@ -86,19 +69,28 @@ impl Timeline {
         if binding.is_nothing() {
             return;
         }
-        let Some(fact) = binding.fact(event, &mut self.numbers, calls, O::STATES) else { return };
-        let ask = |field: &Option<strata_ctf::read::FieldRef>| number(event, field.as_ref()?);
+        let fact = match binding.is_unwanted(O::CALLS, O::STATES) {
+            true if binding.whose.tid.is_none() => return,
+            true => Some(Fact::Made),
+            false => binding.fact(event, &mut self.numbers, calls, O::STATES),
+        };
+        let Some(fact) = fact else { return };
+        // Of another PID namespace: its numbers are those of others here.
+        if !origin.knows_threads && matches!(fact, Fact::Named { .. }) {
+            return;
+        }
+        let ask = |field: &Option<FieldRef>| integer(event, field.as_ref()?);
         let cpu = match event.packet().cpu {
             Some(cpu) => u32::try_from(cpu).ok(),
-            None => ask(&binding.cpu).and_then(|cpu| u32::try_from(cpu).ok()),
+            None => ask(&binding.whose.cpu).and_then(|cpu| u32::try_from(cpu).ok()),
         };
         let spot = Spot {
             // What has no time is as late as what was before it.
             time: event.time().unwrap_or(self.engine.world.now),
             machine: origin.machine,
             cpu,
-            tid: ask(&binding.tid).filter(|_| origin.knows_threads),
-            pid: ask(&binding.pid),
+            tid: ask(&binding.whose.tid).filter(|_| origin.knows_threads),
+            pid: ask(&binding.whose.pid),
             selected,
         };
         self.engine.apply(spot, fact, seen);
@@ -106,12 +98,24 @@ impl Timeline {
 
     /// Records were discarded there.
     pub fn discarded(&mut self, discarded: &Discarded<'_>) {
-        let Some(origin) = self.origins.get(discarded.stream.index()) else { return };
-        if origin.is_kernel {
-            let from = discarded.from.or(discarded.to).unwrap_or(self.engine.world.now);
-            let cpu = discarded.packet.cpu.and_then(|cpu| u32::try_from(cpu).ok());
-            self.engine.gap(origin.machine, cpu, from);
-        }
+        let from = discarded.from.or(discarded.to);
+        self.gap(discarded.stream.index(), discarded.packet.cpu, from);
+    }
+
+    /// Records of a stream are not there, from a time on; by what they say, if that is known, of this CPU.
+    pub fn gap(&mut self, stream: usize, cpu: Option<u64>, from: Option<i64>) {
+        let Some(origin) = self.origins.get(stream).filter(|origin| origin.is_kernel) else {
+            return;
+        };
+        let cpu = cpu.and_then(|cpu| u32::try_from(cpu).ok());
+        self.engine.gap(origin.machine, cpu, from.unwrap_or(self.engine.world.now));
+    }
+
+    /// What a CPU of a machine runs; `None`: nobody knows.
+    #[must_use]
+    #[inline]
+    pub fn runs_on(&self, machine: u8, cpu: u32) -> Option<ThreadId> {
+        self.engine.runs_on(machine, cpu)
     }
 
     /// Up to then there is no other record.
@@ -122,22 +126,5 @@ impl Timeline {
     /// That was all: what is open ends with the last record.
     pub fn finish<O: Observer>(&mut self, seen: &mut O) {
         self.engine.finish(seen);
-    }
-}
-
-/// Not every tracer says so: perf has no environment.
-fn is_kernel(schema: &Schema) -> bool {
-    let text = |name| match schema.environment(name) {
-        Some(EnvValue::Text(text)) => Some(text.as_str()),
-        _ => None,
-    };
-    let mut events = schema.streams.iter().flat_map(|stream| &stream.events);
-    let names = |name: &str| {
-        let prefixes = ["sched:", "syscalls:", "raw_syscalls:", "irq:"];
-        name == "sched_switch" || prefixes.iter().any(|prefix| name.starts_with(prefix))
-    };
-    match text("domain") {
-        Some(domain) => domain == "kernel",
-        None => schema.environment("vpid").is_none() && events.any(|event| names(&event.name)),
     }
 }

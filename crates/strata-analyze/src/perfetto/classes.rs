@@ -6,12 +6,15 @@ use std::io::Write;
 use strata_ctf::read::{EventClass, FieldKind, FieldRef, Scope};
 use strata_filter::Pattern;
 use strata_model::schema::{FieldClass, Schema, Structure};
-use strata_model::{EnvValue, LEVEL_NAMES};
+use strata_model::LEVEL_NAMES;
+use strata_timeline::Whose;
 
-use super::kernel::Kernel;
-use super::pairs::{kernel_name, PairRole, Pairs};
-use super::tracks::Machine;
+use super::encode;
+use super::kernel::{has_lttng_priorities, Kernel};
+use super::pairs::{PairRole, Pairs};
+use super::proto::{track_event, EventType};
 use super::writer::Writer;
+use crate::render::line::{Lines, Piece};
 
 /// Members that are looked at for counters, of one kind of records.
 const MEMBERS_MAX: usize = 4096;
@@ -58,142 +61,18 @@ impl std::fmt::Display for CounterRule {
 #[error("'' is no counter; write EVENT.FIELD or FIELD, as in 'myapp:queue.length'")]
 pub struct CounterRuleError;
 
-/// What a trace says of all its events.
-#[derive(Clone, Debug)]
-pub(super) struct Origin {
-    pub machine: Machine,
-    pub kernel: bool,
-    /// Its priorities are LTTng's.
-    pub lttng: bool,
-    pub pid: Option<i64>,
-    /// Its id in its own PID namespace, if that is another one than that of `pid`.
-    pub inner_pid: Option<i64>,
-    pub procname: Option<String>,
-}
-
-impl Origin {
-    pub(super) fn new(schema: &Schema, machine: Machine) -> Origin {
-        let text = |name| match schema.environment(name) {
-            Some(EnvValue::Text(text)) if !text.is_empty() => Some(text.as_str()),
-            _ => None,
-        };
-        let number = |name| match schema.environment(name) {
-            Some(&EnvValue::Integer(number)) => Some(number),
-            _ => None,
-        };
-        let vpid = number("vpid");
-        // Strata's own: by this one the kernel's events know it.
-        let pid = vpid.and_then(|_| number("pid")).or(vpid);
-        // Not every tracer says so: perf has no environment.
-        let mut events = schema.streams.iter().flat_map(|stream| &stream.events);
-        let kernel = text("domain") == Some("kernel")
-            || pid.is_none() && events.any(|event| kernel_name(&event.name) == "sched_switch");
-        Origin {
-            machine,
-            kernel,
-            // Strata may say that it is LTTng, but has the kernel's priorities.
-            lttng: text("tracer_name") == Some("lttng-modules") && text("strata_version").is_none(),
-            pid,
-            inner_pid: vpid.filter(|_| vpid != pid),
-            procname: text("procname").map(str::to_owned),
-        }
-    }
-}
-
-impl Origin {
-    /// The id by which the kernel's events know the thread that its process knows by `tid`, or that id if it is one
-    /// of another PID namespace.
-    pub(super) fn thread(&self, tid: Option<i64>) -> (Option<i64>, Option<i64>) {
-        match self.inner_pid {
-            None => (tid, None),
-            // The first thread has its process' id, in each of them.
-            Some(_) if self.inner_pid == tid => (self.pid, None),
-            Some(_) => (None, tid),
-        }
-    }
-}
-
-/// What tells an event's thread.
-#[derive(Debug, Default)]
-pub(super) struct Who {
-    pub tid: Option<FieldRef>,
-    pub pid: Option<FieldRef>,
-    pub procname: Option<FieldRef>,
-    pub cpu: Option<FieldRef>,
-}
-
-impl Who {
-    fn new(class: &EventClass) -> Who {
-        let context = |names: &[&str]| {
-            let scopes = [Scope::SpecificContext, Scope::CommonContext, Scope::EventHeader];
-            // The names in turn: a machine's own id before that within a container.
-            names
-                .iter()
-                .find_map(|name| scopes.iter().find_map(|&scope| class.find_in(scope, name)))
-        };
-        // perf and trace-cmd have them among the fields.
-        let field =
-            |names: &[&str]| names.iter().find_map(|name| class.find_in(Scope::Payload, name));
-        Who {
-            tid: context(&["tid", "vtid", "perf_tid"])
-                .or_else(|| field(&["perf_tid", "common_pid"])),
-            pid: context(&["pid", "vpid", "perf_pid"]).or_else(|| field(&["perf_pid"])),
-            procname: context(&["procname"]),
-            cpu: context(&["cpu_id"]),
-        }
-    }
-}
-
-/// What an event says of threads and processes.
+/// The fields of a record that says what a thread of its process is called from now on.
 #[derive(Debug)]
-pub(super) enum News {
-    /// A process or thread that was there when recording began.
-    State { tid: FieldRef, pid: FieldRef, ppid: Option<FieldRef>, name: Option<FieldRef> },
-    /// A new one.
-    Fork {
-        parent_tid: Option<FieldRef>,
-        parent_pid: Option<FieldRef>,
-        tid: FieldRef,
-        pid: Option<FieldRef>,
-        name: Option<FieldRef>,
-    },
-    /// It ends.
-    Exit { tid: FieldRef },
-    /// A thread of the process has a new name.
-    Name { tid: FieldRef, name: FieldRef },
+pub(super) struct Named {
+    pub tid: FieldRef,
+    pub name: FieldRef,
 }
 
-impl News {
-    fn new(class: &EventClass) -> Option<News> {
+impl Named {
+    fn new(class: &EventClass) -> Option<Named> {
         let find = |name: &str| class.find_in(Scope::Payload, name);
-        match kernel_name(class.name()) {
-            "lttng_statedump_process_state" => Some(News::State {
-                tid: find("tid")?,
-                pid: find("pid")?,
-                ppid: find("ppid"),
-                name: find("name"),
-            }),
-            // The kernel's own has a thread's id in what it calls pid, and says nothing of its process.
-            "sched_process_fork" => Some(match find("child_tid") {
-                Some(tid) => News::Fork {
-                    parent_tid: find("parent_tid"),
-                    parent_pid: find("parent_pid"),
-                    tid,
-                    pid: find("child_pid"),
-                    name: find("child_comm"),
-                },
-                None => News::Fork {
-                    parent_tid: None,
-                    parent_pid: None,
-                    tid: find("child_pid")?,
-                    pid: None,
-                    name: find("child_comm"),
-                },
-            }),
-            "strata:thread_name" => Some(News::Name { tid: find("tid")?, name: find("name")? }),
-            "sched_process_exit" => Some(News::Exit { tid: find("tid").or_else(|| find("pid"))? }),
-            _ => None,
-        }
+        let is_one = class.name() == "strata:thread_name";
+        Some(Named { tid: find("tid")?, name: find("name")? }).filter(|_| is_one)
     }
 }
 
@@ -209,20 +88,21 @@ pub(super) struct Counter {
 #[derive(Debug)]
 pub(super) struct Slice {
     pub role: PairRole,
-    pub name: u64,
+    /// Of a begin: its type and its name.
+    pub begin: Piece,
     pub key: Option<FieldRef>,
-    /// Numbers of the names of fields that the begin has too.
-    pub shared: HashSet<u64>,
+    /// Numbers of the names of fields that the begin has too, in order.
+    pub shared: Vec<u64>,
 }
 
 /// What is to be done with a kind of event records.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Number of its name.
-    pub name: u64,
-    pub categories: Vec<u64>,
-    pub who: Who,
-    pub news: Option<News>,
+    /// Of an instant: its type and its name.
+    pub instant: Piece,
+    pub categories: Piece,
+    pub whose: Whose,
+    pub named: Option<Named>,
     pub kernel: Option<Kernel>,
     pub slice: Option<Slice>,
     pub counters: Vec<Counter>,
@@ -239,16 +119,17 @@ impl Plans<'_> {
     pub(super) fn plan<W: Write>(
         &self,
         class: &EventClass,
-        origin: &Origin,
+        is_kernel: bool,
         schema: &Schema,
         writer: &mut Writer<W>,
     ) -> Plan {
-        let kernel = Kernel::new(class, origin.lttng);
+        let kernel = Kernel::new(class, has_lttng_priorities(schema));
+        number_names(class, schema, writer);
         Plan {
-            name: writer.name(class.name()),
-            categories: self.categories(class, origin, writer),
-            who: Who::new(class),
-            news: News::new(class),
+            instant: of_name(EventType::Instant, writer.name(class.name())),
+            categories: self.categories(class, is_kernel, writer),
+            whose: Whose::new(class, is_kernel),
+            named: Named::new(class),
             slice: self.slice(class, schema, writer),
             kernel,
             counters: self.counters(class),
@@ -259,23 +140,26 @@ impl Plans<'_> {
     fn categories<W: Write>(
         &self,
         class: &EventClass,
-        origin: &Origin,
+        is_kernel: bool,
         writer: &mut Writer<W>,
-    ) -> Vec<u64> {
+    ) -> Piece {
         let provider = match class.name().split_once(':') {
             Some((provider, _)) => provider,
             None if self.pairs.role(class.name()).is_some_and(|role| role.syscall) => "syscall",
-            None if origin.kernel => "kernel",
+            None if is_kernel => "kernel",
             None => "",
         };
-        let mut categories = Vec::new();
+        let mut categories = Lines::default();
+        let mut add = |name: &str| {
+            encode::number(&mut categories, track_event::CATEGORY, writer.category(name));
+        };
         if !provider.is_empty() {
-            categories.push(writer.category(provider));
+            add(provider);
         }
         if let Some(level) = class.loglevel() {
-            categories.push(writer.category(&level_name(level)));
+            add(&level_name(level));
         }
-        categories
+        Piece::new(categories.as_bytes())
     }
 
     fn slice<W: Write>(
@@ -285,18 +169,21 @@ impl Plans<'_> {
         writer: &mut Writer<W>,
     ) -> Option<Slice> {
         let role = self.pairs.role(class.name())?.clone();
-        let mut shared = HashSet::new();
+        let mut shared = Vec::new();
         if !role.begins {
             let begins: HashSet<&str> = self.pairs.begins_of(role.pair).collect();
             let events = schema.streams.iter().flat_map(|stream| &stream.events);
             let begins = events.filter(|event| begins.contains(event.name.as_str()));
             let members = begins.filter_map(|event| event.payload.as_ref());
             for member in members.flat_map(|payload| &payload.members) {
-                shared.insert(writer.annotation(&member.name));
+                shared.push(writer.annotation(&member.name));
             }
+            shared.sort_unstable();
+            shared.dedup();
         }
         let key = role.key.as_deref().and_then(|key| class.find(key));
-        Some(Slice { name: writer.name(&role.name), role, key, shared })
+        let begin = of_name(EventType::SliceBegin, writer.name(&role.name));
+        Some(Slice { begin, role, key, shared })
     }
 
     fn counters(&self, class: &EventClass) -> Vec<Counter> {
@@ -324,6 +211,66 @@ impl Plans<'_> {
         }
         found
     }
+}
+
+/// Give numbers to the names of a class' fields, so that each share gives the same.
+fn number_names<W: Write>(class: &EventClass, schema: &Schema, writer: &mut Writer<W>) {
+    let stream = schema.streams.get(class.stream_class());
+    let event = class.schema();
+    let parts = [
+        stream.and_then(|stream| stream.event_common_context.as_ref()),
+        event.payload.as_ref(),
+        event.specific_context.as_ref(),
+    ];
+    let mut left = MEMBERS_MAX;
+    for part in parts.into_iter().flatten() {
+        number_members(part, DEPTH_MAX, &mut left, writer);
+    }
+}
+
+fn number_members<W: Write>(
+    structure: &Structure,
+    depth: usize,
+    left: &mut usize,
+    writer: &mut Writer<W>,
+) {
+    for member in &structure.members {
+        number_name(&member.name, &member.class, depth, left, writer);
+    }
+}
+
+fn number_name<W: Write>(
+    name: &str,
+    class: &FieldClass,
+    depth: usize,
+    left: &mut usize,
+    writer: &mut Writer<W>,
+) {
+    let (Some(depth), Some(rest)) = (depth.checked_sub(1), left.checked_sub(1)) else { return };
+    *left = rest;
+    // Elements have none.
+    if !name.is_empty() {
+        writer.annotation(name);
+    }
+    match class {
+        FieldClass::Structure(inner) => number_members(inner, depth, left, writer),
+        FieldClass::Array(array) => number_name("", &array.element, depth, left, writer),
+        FieldClass::Optional(inner) => number_name("", &inner.class, depth, left, writer),
+        FieldClass::Variant(variant) => {
+            for option in &variant.options {
+                number_name(&option.name, &option.class, depth, left, writer);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The type of an event on a track, and the number of its name.
+fn of_name(kind: EventType, name: u64) -> Piece {
+    let mut fields = Lines::default();
+    encode::number(&mut fields, track_event::TYPE, kind as u64);
+    encode::number(&mut fields, track_event::NAME, name);
+    Piece::new(fields.as_bytes())
 }
 
 /// Rules that select no field in any of the traces.
@@ -374,23 +321,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thread_of_another_pid_namespace_is_nobody_elses() {
-        let origin = |environment: &[(&str, i64)]| {
-            let entry = |&(name, number): &(&str, i64)| (name.to_owned(), number.into());
-            let environment = environment.iter().map(entry).collect();
-            Origin::new(&Schema { environment, ..Schema::default() }, 0)
-        };
-        let here = origin(&[("vpid", 40), ("pid", 40)]);
-        assert_eq!((here.pid, here.thread(Some(41))), (Some(40), (Some(41), None)));
-        let elsewhere = origin(&[("vpid", 7), ("pid", 40)]);
-        assert_eq!((elsewhere.pid, elsewhere.thread(Some(7))), (Some(40), (Some(40), None)));
-        assert_eq!(elsewhere.thread(Some(8)), (None, Some(8)));
-        assert_eq!(elsewhere.thread(None), (None, None));
-        // LTTng's.
-        assert_eq!(origin(&[("vpid", 7)]).thread(Some(8)), (Some(8), None));
-    }
-
-    #[test]
     fn counter_rule_names_a_field_of_one_event_or_of_any() {
         for (rule, event, path, wanted) in [
             ("len", "a:b", "len", true),
@@ -407,38 +337,6 @@ mod tests {
         }
         let error = "".parse::<CounterRule>().unwrap_err();
         assert!(error.to_string().contains("EVENT.FIELD"));
-    }
-
-    #[test]
-    fn origin_of_a_process_trace_has_its_id_and_name() {
-        let schema = Schema {
-            environment: vec![
-                ("domain".into(), "ust".into()),
-                ("vpid".into(), 42.into()),
-                ("procname".into(), "demo".into()),
-            ],
-            ..Schema::default()
-        };
-        let origin = Origin::new(&schema, 3);
-        assert_eq!((origin.machine, origin.pid), (3, Some(42)));
-        assert_eq!(origin.procname.as_deref(), Some("demo"));
-        assert!(!origin.kernel);
-    }
-
-    #[test]
-    fn origin_of_a_kernel_trace_has_lttngs_priorities_only_if_lttng_recorded_it() {
-        let origin = |tracer: &str, strata: bool| {
-            let mut environment =
-                vec![("domain".into(), "kernel".into()), ("tracer_name".into(), tracer.into())];
-            if strata {
-                environment.push(("strata_version".into(), "0.1.0".into()));
-            }
-            Origin::new(&Schema { environment, ..Schema::default() }, 0)
-        };
-        assert!(origin("lttng-modules", false).lttng);
-        assert!(!origin("lttng-modules", true).lttng);
-        assert!(!origin("strata", true).lttng);
-        assert!(origin("lttng-modules", true).kernel && origin("strata", true).kernel);
     }
 
     #[test]

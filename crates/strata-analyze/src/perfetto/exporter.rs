@@ -14,24 +14,33 @@ use strata_ctf::read::{
 };
 use strata_model::schema::Schema;
 use strata_model::EnvValue;
+use strata_timeline::{integer as number, Observer, Source, Sources, ThreadId, Timeline, World};
 
-use super::classes::{counters_without_field, CounterRule, News, Origin, Plan, Plans, Slice};
+use super::classes::{counters_without_field, CounterRule, Plan, Plans, Slice};
 use super::clock::Timebase;
+use super::encode;
 use super::fields::Annotations;
-use super::kernel::{number, text};
+use super::kernel::text;
 use super::pairs::Pairs;
 use super::proto::{
-    AnnotationValue, Data, DebugAnnotation, EventType, ProcessTree, SystemInfo, TrackEvent,
-    TreeProcess, TreeThread, Utsname,
+    track_event, AnnotationValue, Data, DebugAnnotation, EventType, ProcessTree, SystemInfo,
+    TrackEvent, TreeProcess, TreeThread, Utsname,
 };
 use super::sched::Sched;
+use super::shares::Share;
 use super::slices::Lanes;
 use super::tracks::{extra_track, extra_uuid, Machine, Place, Tracks};
 use super::writer::Writer;
 use super::{Options, Summary};
+use crate::mix::Mix;
+use crate::render::line::Piece;
 
+/// Names of what is said of events besides their fields.
+const FACTS: [&str; 5] = ["cpu", "note", "end", "unfinished", "values not exported"];
 /// Counters, each of an event's field in a process or on a CPU.
 const COUNTERS_MAX: usize = 1 << 16;
+/// Event records of a block.
+const BLOCK: u32 = if cfg!(test) { 2 } else { 4096 };
 /// What is said of a slice of which the end was not found.
 const UNFINISHED: &str = "its end is not in the trace";
 
@@ -42,25 +51,32 @@ pub struct Exporter<W> {
     timebase: Timebase,
     pairs: Pairs,
     options: Options,
+    share: Share,
+    block: usize,
+    /// Event records up to the end of the block.
+    left: u32,
     /// By [`Stream::index`](strata_ctf::read::Stream::index).
     streams: Vec<KnownStream>,
-    plans: Vec<Option<Plan>>,
+    plans: Vec<Option<Box<Plan>>>,
     tracks: Tracks,
+    /// Who runs where, and which thread is of which process.
+    timeline: Timeline,
+    news: News,
     sched: Sched,
     lanes: Lanes,
     counters: HashMap<(Place, String), u64>,
     /// Tracks of lanes and counters so far.
     extras: u64,
-    lane_tracks: HashMap<u32, u64>,
+    lane_tracks: HashMap<u32, u64, Mix>,
     /// When a slice began or ended last, by track.
-    latest: HashMap<u64, u64>,
+    latest: HashMap<u64, u64, Mix>,
     now: Option<u64>,
     summary: Summary,
 }
 
 #[derive(Debug)]
 struct KnownStream {
-    origin: Origin,
+    source: Source,
     /// Of its latest event.
     cpu: Option<u32>,
     begun: bool,
@@ -81,21 +97,37 @@ impl<W: Write> Exporter<W> {
     /// # Errors
     /// `out` fails.
     pub fn new(out: W, reader: &Reader, options: Options) -> io::Result<Exporter<W>> {
+        Exporter::of_share(out, reader, options, Share::ALL)
+    }
+
+    /// Begin to export a share of it: of all that it is told, it writes some blocks.
+    ///
+    /// # Errors
+    /// `out` fails.
+    pub fn of_share(
+        out: W,
+        reader: &Reader,
+        options: Options,
+        share: Share,
+    ) -> io::Result<Exporter<W>> {
         let schemas: Vec<&Schema> =
             reader.traces().iter().map(|trace| trace.schema().as_ref()).collect();
         let timebase = Timebase::new(schemas.iter().copied());
         let events = schemas.iter().flat_map(|schema| &schema.streams);
         let names = events.flat_map(|stream| &stream.events).map(|event| event.name.as_str());
         let pairs = Pairs::new(names, &options.pairs, options.automatic_pairs);
-        let machines = Machines::new(&schemas);
-        let streams = reader.streams().iter().map(|stream| {
-            let schema = stream.trace().schema();
-            let origin = Origin::new(schema, machines.of(schema));
-            KnownStream { origin, cpu: None, begun: false }
-        });
+        let Sources { machines, streams } = Sources::new(reader);
+        let streams = streams.into_iter();
+        let streams = streams.map(|source| KnownStream { source, cpu: None, begun: false });
         let streams: Vec<KnownStream> = streams.collect();
         let names = reader.streams().iter().map(|stream| stream.name().to_owned()).collect();
         let mut writer = Writer::new(out, timebase.clock_id());
+        for name in FACTS {
+            writer.annotation(name);
+        }
+        if share.of > 1 {
+            writer.begin_share(share.number == 0)?;
+        }
         let begin = reader.span().map_or(0, |span| timebase.time(span.from));
         writer.system(None, Data::ClockSnapshot(timebase.snapshot(begin)))?;
         if let Some(system) = schemas.iter().find_map(|schema| system_info(schema)) {
@@ -106,15 +138,20 @@ impl<W: Write> Exporter<W> {
             timebase,
             pairs,
             options,
+            share,
+            block: 0,
+            left: BLOCK,
             streams,
             plans: Vec::new(),
-            tracks: Tracks::new(machines.names, names),
+            tracks: Tracks::new(machines, names),
+            timeline: Timeline::new(reader),
+            news: News::default(),
             sched: Sched::default(),
             lanes: Lanes::default(),
             counters: HashMap::new(),
             extras: 0,
-            lane_tracks: HashMap::new(),
-            latest: HashMap::new(),
+            lane_tracks: HashMap::default(),
+            latest: HashMap::default(),
             now: None,
             summary: Summary::default(),
         };
@@ -144,6 +181,7 @@ impl<W: Write> Exporter<W> {
     /// # Errors
     /// The output fails.
     pub fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
+        self.step()?;
         let Some((index, plan, spot)) = self.look(event)? else { return Ok(()) };
         self.summary.events += 1;
         let done = self.export(event, &plan, spot);
@@ -158,6 +196,7 @@ impl<W: Write> Exporter<W> {
     /// # Errors
     /// The output fails.
     pub fn skip(&mut self, event: &Event<'_>) -> io::Result<()> {
+        self.step()?;
         let Some((index, plan, spot)) = self.look(event)? else { return Ok(()) };
         let done = self.learn(event, &plan, spot);
         if let Some(slot) = self.plans.get_mut(index) {
@@ -191,7 +230,8 @@ impl<W: Write> Exporter<W> {
             let text = "some of them may be from before this trace".to_owned();
             annotations.push(inline("note", AnnotationValue::Text(text)));
         }
-        self.gap(discarded.stream, from, name, annotations)
+        let since = discarded.from.or(discarded.to);
+        self.gap(discarded.stream, (from, since), name, annotations)
     }
 
     /// Show where a trace is damaged.
@@ -202,7 +242,7 @@ impl<W: Write> Exporter<W> {
         let Some(stream) = stream else { return Ok(()) };
         let text = AnnotationValue::Text(damage.to_string());
         let time = self.now.unwrap_or(0);
-        self.gap(stream, time, "damaged".to_owned(), vec![inline("what", text)])
+        self.gap(stream, (time, None), "damaged".to_owned(), vec![inline("what", text)])
     }
 
     /// The time of the latest event, as it is exported.
@@ -229,8 +269,27 @@ impl<W: Write> Exporter<W> {
         Ok((out, Summary { bytes, ..self.summary }))
     }
 
+    #[inline]
+    fn step(&mut self) -> io::Result<()> {
+        self.left -= 1;
+        match self.left {
+            0 => self.end_block(),
+            _ => Ok(()),
+        }
+    }
+
+    fn end_block(&mut self) -> io::Result<()> {
+        self.left = BLOCK;
+        if self.share.of > 1 {
+            self.block += 1;
+            self.sched.flush(&mut self.writer)?;
+            self.writer.end_block(self.block % self.share.of != self.share.number)?;
+        }
+        Ok(())
+    }
+
     /// What to do with it, and where it was. The plan is taken out of its place, to be put back.
-    fn look(&mut self, event: &Event<'_>) -> io::Result<Option<(usize, Plan, Spot)>> {
+    fn look(&mut self, event: &Event<'_>) -> io::Result<Option<(usize, Box<Plan>, Spot)>> {
         let index = event.class().index();
         let stream = event.stream().index();
         let Some(known) = self.streams.get(stream) else { return Ok(None) };
@@ -242,7 +301,12 @@ impl<W: Write> Exporter<W> {
             None => {
                 let plans = Plans { pairs: &self.pairs, counters: &self.options.counters };
                 let schema = event.stream().trace().schema();
-                plans.plan(event.class(), &known.origin, schema, &mut self.writer)
+                Box::new(plans.plan(
+                    event.class(),
+                    known.source.is_kernel,
+                    schema,
+                    &mut self.writer,
+                ))
             }
         };
         let time = event.time().map(|ns| self.timebase.time(ns));
@@ -263,35 +327,34 @@ impl<W: Write> Exporter<W> {
     ) -> io::Result<Spot> {
         let stream_number = u32::try_from(stream).unwrap_or(u32::MAX);
         let ask = |field: &Option<FieldRef>| number(event, field.as_ref()?);
-        let cpu = event.packet().cpu.or_else(|| ask(&plan.who.cpu)?.try_into().ok());
+        let cpu = event.packet().cpu.or_else(|| ask(&plan.whose.cpu)?.try_into().ok());
         let cpu = cpu.and_then(|cpu| u32::try_from(cpu).ok());
         let Some(known) = self.streams.get_mut(stream) else {
             return Ok(Spot { time, place: Place::Stream(stream_number), machine: 0, cpu });
         };
         known.cpu = cpu.or(known.cpu);
-        let origin = &known.origin;
-        let machine = origin.machine;
+        let source = &known.source;
+        let (machine, timeline) = (source.machine, &self.timeline);
         let prev = plan.kernel.as_ref().and_then(|kernel| kernel.prev(event));
-        let tid = prev.or_else(|| ask(&plan.who.tid));
+        let tid = prev.or_else(|| ask(&plan.whose.tid));
         let tid = match tid {
-            None if origin.kernel => cpu.and_then(|cpu| self.sched.running(machine, cpu)),
+            None if source.is_kernel => running(timeline, machine, cpu),
             tid => tid,
         };
-        let (tid, inner) = origin.thread(tid);
-        let tid = tid.and_then(|tid| self.tracks.id(machine, tid));
+        let (known_tid, inner) = source.thread(tid);
+        let tid = known_tid.and_then(|tid| self.tracks.id(machine, tid));
         let inner = inner.and_then(|inner| self.tracks.id(machine, inner));
-        let said = ask(&plan.who.pid).and_then(|pid| self.tracks.id(machine, pid));
-        if let (Some(tid), Some(pid)) = (tid, said) {
-            self.tracks.belongs(machine, tid, pid);
-        }
-        let whole = origin.pid.and_then(|pid| self.tracks.id(machine, pid));
+        let said = ask(&plan.whose.pid).and_then(|pid| self.tracks.id(machine, pid));
+        let whole = source.process.and_then(|pid| self.tracks.id(machine, pid));
         let pid = said.or(whole);
         let place = match (tid, pid) {
             (Some(tid), Some(pid)) => Place::Thread { machine, pid, tid },
             (Some(tid), None) => {
-                Place::Thread { machine, pid: self.tracks.process_of(machine, tid), tid }
+                let found = known_tid.and_then(|tid| timeline.world().threads.find(machine, tid));
+                let pid = found.and_then(|thread| process(&self.tracks, timeline.world(), thread));
+                Place::Thread { machine, pid: pid.unwrap_or(tid), tid }
             }
-            (None, Some(pid)) if !origin.kernel => match inner {
+            (None, Some(pid)) if !source.is_kernel => match inner {
                 Some(tid) => Place::Inner { machine, pid, tid },
                 None => Place::Process { machine, pid },
             },
@@ -300,17 +363,17 @@ impl<W: Write> Exporter<W> {
                 None => Place::Stream(stream_number),
             },
         };
-        let procname = plan.who.procname.as_ref().and_then(|name| text(event, name));
+        let procname = plan.whose.process_name.as_ref().and_then(|name| text(event, name));
         // The environment's is the process' name, not that of each thread.
         let named = matches!(place, Place::Process { .. });
         let name = match &procname {
-            None if named => origin.procname.as_deref(),
+            None if named => source.process_name.as_deref(),
             name => {
                 name.as_deref().filter(|_| !matches!(place, Place::Cpu { .. } | Place::Stream(_)))
             }
         };
         if let (Place::Thread { pid, .. } | Place::Inner { pid, .. }, Some(process)) =
-            (place, &origin.procname)
+            (place, &source.process_name)
         {
             let place = Place::Process { machine, pid };
             self.tracks.describe(&mut self.writer, place, Some(process), stream_number)?;
@@ -338,78 +401,69 @@ impl<W: Write> Exporter<W> {
         let Some(number) = self.tracks.cpu(spot.machine, cpu) else { return Ok(false) };
         let tracks = &self.tracks;
         let id = |id| tracks.id(spot.machine, id).unwrap_or(0);
-        let Some(message) = kernel.message(event, id) else { return Ok(false) };
-        let running = kernel.prev(event).or_else(|| self.sched.running(spot.machine, cpu));
+        let running =
+            kernel.prev(event).or_else(|| running(&self.timeline, spot.machine, Some(cpu)));
         let pid = running.map_or(0, id);
-        self.sched.add(&mut self.writer, number, (spot.time, pid, message))?;
-        self.summary.kernel += 1;
-        Ok(true)
+        let put = |out: &mut _| kernel.put(event, id, out);
+        let done = match self.writer.is_muted() {
+            true => kernel.can_be_put(event),
+            false => self.sched.add(&mut self.writer, number, (spot.time, pid), put)?,
+        };
+        self.summary.kernel += u64::from(done);
+        Ok(done)
     }
 
     /// Take note of who runs, and who belongs to whom.
     fn learn(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<()> {
-        if let (Some(kernel), Some(cpu)) = (&plan.kernel, spot.cpu) {
-            if let Some(next) = kernel.next(event) {
-                self.sched.run(spot.machine, cpu, Some(next));
+        self.timeline.event(event, true, &mut self.news);
+        if let Some(named) = &plan.named {
+            if let (Some(tid), Some(name)) = (number(event, &named.tid), text(event, &named.name)) {
+                self.name_thread(event.stream().index(), tid, &name)?;
             }
         }
-        let machine = spot.machine;
-        let ask = |field: &FieldRef| number(event, field);
-        let id = |tracks: &Tracks, field: &FieldRef| tracks.id(machine, ask(field)?);
-        match &plan.news {
-            None => Ok(()),
-            Some(News::State { tid, pid, ppid, name }) => {
-                let (Some(tid), Some(pid)) = (id(&self.tracks, tid), id(&self.tracks, pid)) else {
-                    return Ok(());
-                };
-                let parent = ppid.as_ref().and_then(|ppid| id(&self.tracks, ppid));
-                let name = name.as_ref().and_then(|name| text(event, name));
-                self.tell(spot, Kin { tid, pid, parent, name })
-            }
-            Some(News::Fork { parent_tid, parent_pid, tid, pid, name }) => {
-                let Some(tid) = id(&self.tracks, tid) else { return Ok(()) };
-                let known = parent_pid.as_ref().and_then(|pid| id(&self.tracks, pid));
-                let of_thread = |tracks: &Tracks| {
-                    let tid = id(tracks, parent_tid.as_ref()?)?;
-                    Some(tracks.process_of(machine, tid))
-                };
-                let parent = known.or_else(|| of_thread(&self.tracks));
-                let Some(pid) = pid.as_ref().and_then(|pid| id(&self.tracks, pid)) else {
-                    return Ok(());
-                };
-                let name = name.as_ref().and_then(|name| text(event, name));
-                self.tell(spot, Kin { tid, pid, parent, name })
-            }
-            Some(News::Name { tid, name }) => {
-                let (Some(tid), Some(name)) = (ask(tid), text(event, name)) else { return Ok(()) };
-                self.name_thread(event.stream().index(), tid, &name)
-            }
-            Some(News::Exit { tid }) => {
-                let Some(tid) = id(&self.tracks, tid) else { return Ok(()) };
-                let pid = self.tracks.process_of(machine, tid);
-                let place = match spot.place {
-                    // It says itself of which process it is.
-                    place @ Place::Thread { tid: own, .. } if own == tid => place,
-                    _ => Place::Thread { machine, pid, tid },
-                };
-                let open = self.tracks.close_one(place);
-                self.close(spot.time, place.uuid(), open, "the thread ended")
+        match self.news.is_empty() {
+            true => Ok(()),
+            false => self.tell(spot),
+        }
+    }
+
+    /// Export which thread is of which process, and close what those have open that end.
+    #[cold]
+    fn tell(&mut self, spot: Spot) -> io::Result<()> {
+        let News { known, exits } = std::mem::take(&mut self.news);
+        for thread in known {
+            if let Some(kin) = Kin::new(&self.tracks, self.timeline.world(), thread) {
+                self.writer.system(Some(spot.time), Data::ProcessTree(kin.tree()))?;
             }
         }
+        for thread in exits {
+            let world = self.timeline.world();
+            let Some(Kin { tid, pid, .. }) = Kin::new(&self.tracks, world, thread) else {
+                continue;
+            };
+            let place = match spot.place {
+                // It says itself of which process it is.
+                place @ Place::Thread { tid: own, .. } if own == tid => place,
+                _ => Place::Thread { machine: spot.machine, pid, tid },
+            };
+            let open = self.tracks.close_one(place);
+            self.close(spot.time, place.uuid(), open, "the thread ended")?;
+        }
+        Ok(())
     }
 
     /// A thread of the stream's process has this name.
     fn name_thread(&mut self, stream: usize, tid: i64, name: &str) -> io::Result<()> {
         let Some(known) = self.streams.get(stream) else { return Ok(()) };
-        let (origin, machine) = (&known.origin, known.origin.machine);
-        let ((tid, inner), tracks) = (origin.thread(Some(tid)), &self.tracks);
+        let (source, machine) = (&known.source, known.source.machine);
+        let ((tid, inner), tracks) = (source.thread(Some(tid)), &self.tracks);
         let id = |id: Option<i64>| tracks.id(machine, id?);
-        let place = match (id(origin.pid), id(tid), id(inner)) {
+        let place = match (id(source.process), id(tid), id(inner)) {
             (Some(pid), Some(tid), _) => Place::Thread { machine, pid, tid },
             (Some(pid), None, Some(tid)) => Place::Inner { machine, pid, tid },
             _ => return Ok(()),
         };
-        let process = origin.procname.as_deref();
+        let process = source.process_name.as_deref();
         let number = u32::try_from(stream).unwrap_or(u32::MAX);
         if let Place::Thread { pid, .. } | Place::Inner { pid, .. } = place {
             let place = Place::Process { machine, pid };
@@ -436,25 +490,8 @@ impl<W: Write> Exporter<W> {
         Ok(())
     }
 
-    /// Export which thread is of which process.
-    fn tell(&mut self, spot: Spot, kin: Kin) -> io::Result<()> {
-        let Kin { tid, pid, parent, name } = kin;
-        self.tracks.belongs(spot.machine, tid, pid);
-        let process = TreeProcess {
-            pid: Some(pid),
-            ppid: parent,
-            cmdline: name.clone().filter(|_| tid == pid).into_iter().collect(),
-        };
-        let mut tree = ProcessTree::default();
-        if tid == pid {
-            tree.processes.push(process);
-        }
-        tree.threads.push(TreeThread { tid: Some(tid), tgid: Some(pid), name });
-        self.writer.system(Some(spot.time), Data::ProcessTree(tree))
-    }
-
     fn is_kernel(&self, event: &Event<'_>) -> bool {
-        self.streams.get(event.stream().index()).is_some_and(|stream| stream.origin.kernel)
+        self.streams.get(event.stream().index()).is_some_and(|stream| stream.source.is_kernel)
     }
 
     fn extra(&mut self) -> u64 {
@@ -481,60 +518,71 @@ impl<W: Write> Exporter<W> {
         spot: Spot,
         note: Option<&str>,
     ) -> io::Result<()> {
-        let annotations = self.annotations(event, spot, Extent::All(note));
-        self.writer.event(
-            spot.time,
-            TrackEvent {
-                category_iids: plan.categories.clone(),
-                debug_annotations: annotations,
-                r#type: Some(EventType::Instant as i32),
-                name_iid: Some(plan.name),
-                track_uuid: Some(spot.place.uuid()),
-                ..TrackEvent::default()
-            },
-        )
+        let shown = Shown {
+            time: spot.time,
+            track: spot.place.uuid(),
+            categories: Some(&plan.categories),
+            kind: Some(&plan.instant),
+            extent: Extent::All(note),
+        };
+        self.put(event, spot, &shown)
     }
 
-    fn annotations(
-        &mut self,
-        event: &Event<'_>,
-        spot: Spot,
-        extent: Extent<'_>,
-    ) -> Vec<DebugAnnotation> {
+    /// An event on a track.
+    #[inline]
+    fn put(&mut self, event: &Event<'_>, spot: Spot, shown: &Shown<'_>) -> io::Result<()> {
+        if self.writer.is_muted() {
+            return Ok(());
+        }
+        let begun = self.writer.begin_event();
+        if let Some(categories) = shown.categories {
+            categories.add_to(&mut self.writer.buffer);
+        }
+        self.annotations(event, spot, shown.extent);
+        let out = &mut self.writer.buffer;
+        match shown.kind {
+            Some(kind) => kind.add_to(out),
+            None => encode::number(out, track_event::TYPE, EventType::SliceEnd as u64),
+        }
+        encode::number(out, track_event::TRACK, shown.track);
+        self.writer.end_event(begun, shown.time)
+    }
+
+    #[inline]
+    fn annotations(&mut self, event: &Event<'_>, spot: Spot, extent: Extent<'_>) {
         let mut annotations = Annotations::new(&mut self.writer);
         // At an end it is what it was at the begin. In front of long arrays, behind which there is no room.
-        if let Extent::All(_) = extent {
-            event.visit(Scope::CommonContext, &mut annotations);
-        }
-        event.visit(Scope::Payload, &mut annotations);
-        if let Extent::End(slice) = extent {
-            annotations.wrap("end", |name| slice.shared.contains(&name));
+        match extent {
+            Extent::All(_) => {
+                event.visit(Scope::CommonContext, &mut annotations);
+                event.visit(Scope::Payload, &mut annotations);
+            }
+            Extent::End(slice) => {
+                annotations.put_apart(&slice.shared);
+                event.visit(Scope::Payload, &mut annotations);
+                annotations.wrap("end");
+            }
         }
         event.visit(Scope::SpecificContext, &mut annotations);
         if let Extent::All(note) = extent {
             if let Some(cpu) = spot.cpu {
-                annotations.add("cpu", AnnotationValue::Unsigned(cpu.into()));
+                annotations.add("cpu", cpu.into());
             }
             if let Some(note) = note {
-                annotations.add("note", AnnotationValue::Text(note.to_owned()));
+                annotations.add_text("note", note);
             }
         }
-        annotations.finish()
+        annotations.finish();
     }
 
     fn count(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<()> {
         for counter in &plan.counters {
-            let mut value =
-                TrackEvent { r#type: Some(EventType::Counter as i32), ..TrackEvent::default() };
-            match event.value(&counter.field) {
-                Some(Value::Signed(number)) => value.counter_value = Some(number),
-                Some(Value::Unsigned(number)) => match i64::try_from(number) {
-                    Ok(number) => value.counter_value = Some(number),
-                    Err(_) => value.double_counter_value = Some(number as f64),
-                },
-                Some(Value::Real(number)) => value.double_counter_value = Some(number),
+            let value = match event.value(&counter.field) {
+                Some(Value::Signed(number)) => Ok(number),
+                Some(Value::Unsigned(number)) => i64::try_from(number).map_err(|_| number as f64),
+                Some(Value::Real(number)) => Err(number),
                 _ => continue,
-            }
+            };
             let kernel = self.is_kernel(event);
             let place = match (spot.place, spot.cpu) {
                 // Who happens to run has nothing to do with what the kernel counts.
@@ -544,10 +592,20 @@ impl<W: Write> Exporter<W> {
                 }
                 (place, _) => place,
             };
-            value.track_uuid = self.counter_track(place, &counter.name, event)?;
-            if value.track_uuid.is_some() {
+            if let Some(track) = self.counter_track(place, &counter.name, event)? {
                 self.summary.counters += 1;
-                self.writer.event(spot.time, value)?;
+                if self.writer.is_muted() {
+                    continue;
+                }
+                let begun = self.writer.begin_event();
+                let out = &mut self.writer.buffer;
+                encode::number(out, track_event::TYPE, EventType::Counter as u64);
+                encode::number(out, track_event::TRACK, track);
+                match value {
+                    Ok(value) => encode::signed(out, track_event::COUNTER, value),
+                    Err(value) => encode::real(out, track_event::DOUBLE_COUNTER, value),
+                }
+                self.writer.end_event(begun, spot.time)?;
             }
         }
         Ok(())
@@ -579,25 +637,25 @@ impl<W: Write> Exporter<W> {
     fn gap(
         &mut self,
         stream: &Stream,
-        time: u64,
+        (time, since): (u64, Option<i64>),
         name: String,
         debug_annotations: Vec<DebugAnnotation>,
     ) -> io::Result<()> {
         let number = u32::try_from(stream.index()).unwrap_or(u32::MAX);
         let Some(known) = self.streams.get_mut(stream.index()) else { return Ok(()) };
         let begun = std::mem::replace(&mut known.begun, true);
-        let origin = &known.origin;
-        let machine = origin.machine;
-        let whole = origin.pid.and_then(|pid| self.tracks.id(machine, pid));
-        let (cpu, procname) = (known.cpu, origin.procname.clone());
+        let source = &known.source;
+        let machine = source.machine;
+        let whole = source.process.and_then(|pid| self.tracks.id(machine, pid));
+        let (cpu, procname) = (known.cpu, source.process_name.clone());
+        // Who ran may have been among it.
+        self.timeline.gap(stream.index(), cpu.map(u64::from), since);
         let place = match (whole, cpu) {
-            (Some(pid), _) if !origin.kernel => Place::Process { machine, pid },
+            (Some(pid), _) if !source.is_kernel => Place::Process { machine, pid },
             (_, Some(cpu)) => Place::Cpu { machine, cpu },
             _ => Place::Stream(number),
         };
-        if let (Some(cpu), true) = (cpu, origin.kernel) {
-            // Who ran may have been among it.
-            self.sched.run(machine, cpu, None);
+        if let (Some(cpu), true) = (cpu, source.is_kernel) {
             if let Some(cpu) = self.tracks.cpu(machine, cpu) {
                 self.sched.gap(&mut self.writer, cpu)?;
             }
@@ -624,6 +682,16 @@ impl<W: Write> Exporter<W> {
     }
 }
 
+/// How an event is shown.
+struct Shown<'s> {
+    time: u64,
+    track: u64,
+    categories: Option<&'s Piece>,
+    /// Its type and name; `None`: it ends a slice.
+    kind: Option<&'s Piece>,
+    extent: Extent<'s>,
+}
+
 /// Which of an event's fields are exported.
 #[derive(Clone, Copy)]
 enum Extent<'s> {
@@ -631,6 +699,44 @@ enum Extent<'s> {
     All(Option<&'s str>),
     /// Those that are new at the end of a slice.
     End(&'s Slice),
+}
+
+/// The number of the thread that a CPU runs; 0: none. `None`: nobody knows.
+fn running(timeline: &Timeline, machine: Machine, cpu: Option<u32>) -> Option<i64> {
+    let thread = timeline.runs_on(machine, cpu?)?;
+    timeline.world().threads.get(thread).map(|thread| thread.tid.into())
+}
+
+/// A thread's process: if that was never said, the thread is taken for its first one.
+fn process(tracks: &Tracks, world: &World, thread: ThreadId) -> Option<i32> {
+    let process = world.threads.get(world.process_of(thread))?;
+    tracks.id(process.machine, process.tid.into())
+}
+
+/// What a record says of threads.
+#[derive(Debug, Default)]
+struct News {
+    known: Vec<ThreadId>,
+    exits: Vec<ThreadId>,
+}
+
+impl News {
+    fn is_empty(&self) -> bool {
+        self.known.is_empty() && self.exits.is_empty()
+    }
+}
+
+impl Observer for News {
+    const STATES: bool = false;
+    const CALLS: bool = false;
+
+    fn known(&mut self, _: &World, thread: ThreadId) {
+        self.known.push(thread);
+    }
+
+    fn exits(&mut self, _: &World, thread: ThreadId) {
+        self.exits.push(thread);
+    }
 }
 
 /// A thread and its process.
@@ -641,33 +747,27 @@ struct Kin {
     name: Option<String>,
 }
 
-/// The machines' names, in the order of the traces.
-struct Machines {
-    names: Vec<String>,
-}
+impl Kin {
+    fn new(tracks: &Tracks, world: &World, id: ThreadId) -> Option<Kin> {
+        let thread = world.threads.get(id)?;
+        let name = world.thread_name(id);
+        Some(Kin {
+            tid: tracks.id(thread.machine, thread.tid.into())?,
+            pid: process(tracks, world, id)?,
+            parent: thread.parent.and_then(|parent| process(tracks, world, parent)),
+            name: Some(name).filter(|name| !name.is_empty()),
+        })
+    }
 
-impl Machines {
-    fn new(schemas: &[&Schema]) -> Machines {
-        let mut names: Vec<String> = Vec::new();
-        for schema in schemas {
-            let name = hostname(schema);
-            if names.len() < usize::from(Machine::MAX) && !names.iter().any(|found| found == name) {
-                names.push(name.to_owned());
-            }
+    fn tree(self) -> ProcessTree {
+        let Kin { tid, pid, parent, name } = self;
+        let mut tree = ProcessTree::default();
+        if tid == pid {
+            let cmdline = name.clone().into_iter().collect();
+            tree.processes.push(TreeProcess { pid: Some(pid), ppid: parent, cmdline });
         }
-        Machines { names }
-    }
-
-    fn of(&self, schema: &Schema) -> Machine {
-        let at = self.names.iter().position(|name| name == hostname(schema));
-        at.and_then(|at| Machine::try_from(at).ok()).unwrap_or(Machine::MAX)
-    }
-}
-
-fn hostname(schema: &Schema) -> &str {
-    match schema.environment("hostname") {
-        Some(EnvValue::Text(name)) => name,
-        _ => "",
+        tree.threads.push(TreeThread { tid: Some(tid), tgid: Some(pid), name });
+        tree
     }
 }
 

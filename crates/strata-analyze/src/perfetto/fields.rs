@@ -6,8 +6,10 @@ use std::io::Write;
 use strata_ctf::read::{FieldInfo, Visit};
 use strata_model::Base;
 
-use super::proto::{AnnotationValue, DebugAnnotation};
+use super::encode::{self, Mark};
 use super::writer::Writer;
+use crate::render::line::{Lines, Sink};
+use crate::render::number;
 
 /// Annotations of one event, elements and members included. What a reader shows on a screen is far less;
 /// a sequence in a file may have millions of elements.
@@ -16,12 +18,31 @@ const ANNOTATIONS_MAX: usize = 4096;
 const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Structures, arrays and variants in each other. Protobuf readers stop at 100 messages.
 const DEPTH_MAX: usize = 40;
+/// Labels of one value that are shown, where they are no flags.
+const LABELS_MAX: usize = 8;
+/// Bytes of a blob that are shown.
+const BLOB_BYTES_MAX: usize = 1024;
 
-/// Makes annotations of the fields that it is told.
+/// `TrackEvent.debug_annotations`.
+const ANNOTATION: u32 = 4;
+/// Fields of `DebugAnnotation`.
+const NAME: u32 = 1;
+const BOOL: u32 = 2;
+const UNSIGNED: u32 = 3;
+const SIGNED: u32 = 4;
+const REAL: u32 = 5;
+const TEXT: u32 = 6;
+const POINTER: u32 = 7;
+const INLINE_NAME: u32 = 10;
+const DICT_ENTRY: u32 = 11;
+const ARRAY_VALUE: u32 = 12;
+
+/// Makes annotations of the fields that it is told, in the event that the writer has begun.
 pub(super) struct Annotations<'w, W> {
     writer: &'w mut Writer<W>,
-    done: Vec<DebugAnnotation>,
-    open: Vec<DebugAnnotation>,
+    /// Numbers of names, in order, of which the fields are put apart.
+    shared: &'w [u64],
+    is_apart: bool,
     /// Compounds that are not kept: too deep, or too many.
     ignored: usize,
     left: usize,
@@ -30,116 +51,172 @@ pub(super) struct Annotations<'w, W> {
 }
 
 impl<'w, W: Write> Annotations<'w, W> {
+    #[inline]
     pub(super) fn new(writer: &'w mut Writer<W>) -> Annotations<'w, W> {
         Annotations {
             writer,
-            done: Vec::new(),
-            open: Vec::new(),
+            shared: &[],
+            is_apart: false,
             ignored: 0,
             left: ANNOTATIONS_MAX,
             omitted: 0,
         }
     }
 
-    /// A fact that is no field.
-    pub(super) fn add(&mut self, name: &str, value: AnnotationValue) {
-        let annotation = self.named(name, Some(value));
-        self.done.push(annotation);
+    /// Fields of these names, by their numbers in order, are put apart from now on.
+    #[inline]
+    pub(super) fn put_apart(&mut self, shared: &'w [u64]) {
+        self.shared = shared;
     }
 
-    /// Put those so far that are wanted in one of this name.
-    pub(super) fn wrap(&mut self, name: &str, wanted: impl Fn(u64) -> bool) {
-        let all = std::mem::take(&mut self.done);
-        let (inside, outside): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|found| found.name_iid.is_some_and(&wanted));
-        self.done = outside;
-        if !inside.is_empty() {
-            let mut all = self.named(name, None);
-            all.dict_entries = inside;
-            self.done.push(all);
+    /// Put those that were put apart so far in one of this name.
+    #[inline]
+    pub(super) fn wrap(&mut self, name: &str) {
+        self.shared = &[];
+        self.is_apart = false;
+        if self.writer.apart.is_empty() {
+            return;
         }
+        let number = self.writer.annotation(name);
+        let Writer { buffer, apart, .. } = &mut *self.writer;
+        let all = encode::begin(buffer, ANNOTATION);
+        encode::number(buffer, NAME, number);
+        buffer.extend_from_slice(apart.as_bytes());
+        encode::end(buffer, all);
+        apart.clear();
     }
 
-    /// All of them.
-    pub(super) fn finish(mut self) -> Vec<DebugAnnotation> {
+    /// A number that is no field.
+    #[inline]
+    pub(super) fn add(&mut self, name: &str, value: u64) {
+        self.fact(name, |out| encode::number(out, UNSIGNED, value));
+    }
+
+    /// A text that is no field.
+    pub(super) fn add_text(&mut self, name: &str, text: &str) {
+        self.fact(name, |out| encode::bytes(out, TEXT, text.as_bytes()));
+    }
+
+    /// That is all.
+    #[inline]
+    pub(super) fn finish(mut self) {
         if self.omitted > 0 {
-            self.add("values not exported", AnnotationValue::Unsigned(self.omitted));
+            self.add("values not exported", self.omitted);
         }
-        self.done
     }
 
-    fn named(&mut self, name: &str, value: Option<AnnotationValue>) -> DebugAnnotation {
-        let name_iid = Some(self.writer.annotation(name));
-        DebugAnnotation { name_iid, value, ..DebugAnnotation::default() }
+    #[inline]
+    fn fact(&mut self, name: &str, put: impl FnOnce(&mut Lines)) {
+        let number = self.writer.annotation(name);
+        let out = &mut self.writer.buffer;
+        let mark = encode::begin(out, ANNOTATION);
+        encode::number(out, NAME, number);
+        put(out);
+        encode::end(out, mark);
     }
 
-    fn leaf(&mut self, field: &FieldInfo, value: AnnotationValue) {
+    #[inline]
+    fn out(&mut self) -> &mut Lines {
+        match self.is_apart {
+            true => &mut self.writer.apart,
+            false => &mut self.writer.buffer,
+        }
+    }
+
+    #[inline]
+    fn begin_one(&mut self, field: &FieldInfo) -> Mark {
+        let is_inside = !self.writer.open.is_empty();
+        if field.is_element {
+            let out = self.out();
+            return encode::begin(out, if is_inside { ARRAY_VALUE } else { ANNOTATION });
+        }
+        let number = self.writer.annotation_of(&field.name);
+        if !is_inside && !self.shared.is_empty() {
+            self.is_apart = number.is_some_and(|number| self.shared.binary_search(&number).is_ok());
+        }
+        let is_entry = is_inside || self.is_apart;
+        let out = self.out();
+        let mark = encode::begin(out, if is_entry { DICT_ENTRY } else { ANNOTATION });
+        match number {
+            Some(number) => encode::number(out, NAME, number),
+            // Of a class that has too many: shares would not give it the same number.
+            None => encode::bytes(out, INLINE_NAME, field.name.as_bytes()),
+        }
+        mark
+    }
+
+    #[inline]
+    fn leaf(&mut self, field: &FieldInfo, put: impl FnOnce(&mut Lines)) {
         if self.left == 0 || self.ignored > 0 {
             self.omitted = self.omitted.saturating_add(1);
             return;
         }
         self.left -= 1;
-        let annotation = match field.is_element() {
-            true => DebugAnnotation { value: Some(value), ..DebugAnnotation::default() },
-            false => self.named(field.name(), Some(value)),
-        };
-        self.push(annotation);
-    }
-
-    fn push(&mut self, annotation: DebugAnnotation) {
-        match self.open.last_mut() {
-            // What has no name is an element.
-            Some(open) if annotation.name_iid.is_none() => open.array_values.push(annotation),
-            Some(open) => open.dict_entries.push(annotation),
-            None => self.done.push(annotation),
-        }
+        let mark = self.begin_one(field);
+        let out = self.out();
+        put(out);
+        encode::end(out, mark);
     }
 
     fn begin(&mut self, field: &FieldInfo) {
-        if self.ignored > 0 || self.left == 0 || self.open.len() >= DEPTH_MAX {
+        if self.ignored > 0 || self.left == 0 || self.writer.open.len() >= DEPTH_MAX {
             self.ignored += 1;
             return;
         }
         self.left -= 1;
-        let annotation = match field.is_element() {
-            true => DebugAnnotation::default(),
-            false => self.named(field.name(), None),
-        };
-        self.open.push(annotation);
+        let mark = self.begin_one(field);
+        self.writer.open.push(mark);
     }
 
     fn end(&mut self) {
         if self.ignored > 0 {
             self.ignored -= 1;
-        } else if let Some(done) = self.open.pop() {
-            self.push(done);
+        } else if let Some(mark) = self.writer.open.pop() {
+            encode::end(self.out(), mark);
         }
     }
 
-    fn integer(&mut self, field: &FieldInfo, value: i128, plain: AnnotationValue) {
-        let labels = label(field, value);
-        self.leaf(field, labels.map_or(plain, AnnotationValue::Text));
+    #[inline]
+    fn integer(&mut self, field: &FieldInfo, value: i128, plain: impl FnOnce(&mut Lines)) {
+        match field.labels {
+            Some(_) if has_label(field, value) => self.leaf(field, |out| {
+                let text = encode::begin(out, TEXT);
+                label(out, field, value);
+                encode::end(out, text);
+            }),
+            _ => self.leaf(field, plain),
+        }
     }
 }
 
-/// An enumeration's value as its label: `RUNNING (2)`. None if it has none.
-fn label(field: &FieldInfo, value: i128) -> Option<String> {
-    field.labels.as_ref()?;
-    if let Some(mut flags) = field.flags_of(value) {
-        let mut texts: Vec<String> = flags.by_ref().map(str::to_owned).collect();
-        if flags.rest() != 0 {
-            texts.push(format!("{:#x}", flags.rest()));
+fn has_label(field: &FieldInfo, value: i128) -> bool {
+    field.flags_of(value).is_some() || field.labels_of(value).next().is_some()
+}
+
+/// An enumeration's value as its label: `RUNNING (2)`.
+fn label(out: &mut Lines, field: &FieldInfo, value: i128) {
+    let mut is_first = true;
+    let mut add = |out: &mut Lines, label: &str| {
+        if !std::mem::replace(&mut is_first, false) {
+            out.extend_from_slice(b" | ");
         }
-        return Some(format!("{} ({value})", texts.join(" | ")));
+        out.extend_from_slice(label.as_bytes());
+    };
+    match field.flags_of(value) {
+        Some(mut flags) => {
+            flags.by_ref().for_each(|label| add(out, label));
+            if flags.rest() != 0 {
+                add(out, &format!("{:#x}", flags.rest()));
+            }
+        }
+        None => field.labels_of(value).take(LABELS_MAX).for_each(|label| add(out, label)),
     }
-    let mut labels = field.labels_of(value);
-    let first = labels.next()?;
-    let mut text = first.to_owned();
-    for label in labels.take(7) {
-        text.push_str(" | ");
-        text.push_str(label);
+    out.extend_from_slice(b" (");
+    match u64::try_from(value) {
+        Ok(value) => number::unsigned(out, value),
+        Err(_) => number::signed(out, i64::try_from(value).unwrap_or(i64::MIN)),
     }
-    Some(format!("{text} ({value})"))
+    out.push(b')');
 }
 
 /// Text of any bytes as text.
@@ -154,42 +231,46 @@ pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 impl<W: Write> Visit for Annotations<'_, W> {
+    #[inline]
     fn unsigned(&mut self, field: &FieldInfo, value: u64) {
-        let plain = match field.base {
-            _ if field.is_bool => AnnotationValue::Bool(value != 0),
-            Base::Sixteen => AnnotationValue::Pointer(value),
-            _ => AnnotationValue::Unsigned(value),
+        let kind = match field.base {
+            _ if field.is_bool => BOOL,
+            Base::Sixteen => POINTER,
+            _ => UNSIGNED,
         };
-        self.integer(field, value.into(), plain);
+        let plain = if kind == BOOL { u64::from(value != 0) } else { value };
+        self.integer(field, value.into(), |out| encode::number(out, kind, plain));
     }
 
+    #[inline]
     fn signed(&mut self, field: &FieldInfo, value: i64) {
-        let plain = match field.is_bool {
-            true => AnnotationValue::Bool(value != 0),
-            false => AnnotationValue::Signed(value),
-        };
-        self.integer(field, value.into(), plain);
+        self.integer(field, value.into(), |out| match field.is_bool {
+            true => encode::number(out, BOOL, u64::from(value != 0)),
+            false => encode::signed(out, SIGNED, value),
+        });
     }
 
     fn real(&mut self, field: &FieldInfo, value: f64) {
-        self.leaf(field, AnnotationValue::Real(value));
+        self.leaf(field, |out| encode::real(out, REAL, value));
     }
 
+    #[inline]
     fn text(&mut self, field: &FieldInfo, bytes: &[u8]) {
-        self.leaf(field, AnnotationValue::Text(text(bytes).into_owned()));
+        self.leaf(field, |out| encode::bytes(out, TEXT, text(bytes).as_bytes()));
     }
 
     fn blob(&mut self, field: &FieldInfo, bytes: &[u8]) {
-        const SHOWN: usize = 1024;
-        let mut hex = String::with_capacity(2 * bytes.len().min(SHOWN));
-        for byte in bytes.iter().take(SHOWN) {
-            let digits = [byte >> 4, byte & 15].map(|digit| char::from_digit(digit.into(), 16));
-            hex.extend(digits.into_iter().flatten());
-        }
-        if bytes.len() > SHOWN {
-            hex.push_str(&format!("… ({} bytes)", bytes.len()));
-        }
-        self.leaf(field, AnnotationValue::Text(hex));
+        self.leaf(field, |out| {
+            let mark = encode::begin(out, TEXT);
+            for byte in bytes.iter().take(BLOB_BYTES_MAX) {
+                let digits = [byte >> 4, byte & 15].map(|digit| char::from_digit(digit.into(), 16));
+                digits.into_iter().flatten().for_each(|digit| out.push(digit as u8));
+            }
+            if bytes.len() > BLOB_BYTES_MAX {
+                out.extend_from_slice(format!("… ({} bytes)", bytes.len()).as_bytes());
+            }
+            encode::end(out, mark);
+        });
     }
 
     fn begin_structure(&mut self, field: &FieldInfo) {
@@ -219,8 +300,11 @@ impl<W: Write> Visit for Annotations<'_, W> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::proto::{
+        AnnotationValue, Data, DebugAnnotation, TracePacket, CLOCK_REALTIME,
+    };
     use super::*;
-    use crate::perfetto::proto::CLOCK_REALTIME;
+    use prost::Message as _;
     use std::sync::Arc;
     use strata_ctf::read::FieldKind;
     use strata_model::schema::{Label, Range};
@@ -242,11 +326,19 @@ mod tests {
     }
 
     /// What becomes of what the visitor is told.
-    fn annotations(tell: impl FnOnce(&mut Annotations<'_, Vec<u8>>)) -> Vec<DebugAnnotation> {
-        let mut writer = Writer::new(Vec::new(), CLOCK_REALTIME);
+    fn annotations(tell: impl FnOnce(&mut Annotations<'_, &mut Vec<u8>>)) -> Vec<DebugAnnotation> {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, CLOCK_REALTIME);
+        assert_eq!(writer.annotation("n"), 1);
+        let begun = writer.begin_event();
         let mut annotations = Annotations::new(&mut writer);
         tell(&mut annotations);
-        annotations.finish()
+        annotations.finish();
+        writer.end_event(begun, 0).unwrap();
+        writer.finish().unwrap();
+        let packet = TracePacket::decode_length_delimited(&bytes[1..]).unwrap();
+        let Some(Data::TrackEvent(event)) = packet.data else { panic!("{packet:?}") };
+        event.debug_annotations
     }
 
     fn total(all: &[DebugAnnotation]) -> usize {
@@ -352,13 +444,20 @@ mod tests {
         let number = field("n", FieldKind::Integer);
         let own = field("own", FieldKind::Integer);
         let all = annotations(|to| {
+            to.put_apart(&[1]);
             to.unsigned(&number, 1);
-            to.unsigned(&own, 2);
-            // The first name has the number 1.
-            to.wrap("end", |name| name == 1);
+            to.begin_array(&own, 1);
+            to.unsigned(&number, 2);
+            to.end_array(&own);
+            to.unsigned(&number, 3);
+            to.wrap("end");
+            to.unsigned(&number, 4);
         });
-        let [own, end] = all.as_slice() else { panic!("{all:?}") };
-        assert_eq!(own.value, Some(AnnotationValue::Unsigned(2)));
-        assert_eq!(end.dict_entries.len(), 1);
+        let [own, end, last] = all.as_slice() else { panic!("{all:?}") };
+        assert_eq!((own.name_iid, own.name.as_deref()), (None, Some("own")), "it has no number");
+        assert_eq!(own.dict_entries.len(), 1, "what is in another one stays there");
+        let values: Vec<_> = end.dict_entries.iter().map(|one| one.value.clone()).collect();
+        let number = |value| Some(AnnotationValue::Unsigned(value));
+        assert_eq!((values, &last.value), (vec![number(1), number(3)], &number(4)));
     }
 }

@@ -1,10 +1,15 @@
 //! Kernel events that the format has messages of its own for: scheduling and interrupts.
 
-use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Value};
+use std::borrow::Cow;
 
+use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Value};
+use strata_model::schema::Schema;
+use strata_model::EnvValue;
+use strata_timeline::{integer as number, kernel_name};
+
+use super::encode::{self, Mark};
 use super::fields;
-use super::pairs::kernel_name;
-use super::proto::{Ftrace, IrqHandlerEntry, IrqHandlerExit, SchedSwitch, SchedWakeup, Softirq};
+use crate::render::line::Lines;
 
 /// Where the fields of such an event are, in LTTng's spelling or the kernel's.
 #[derive(Debug)]
@@ -34,19 +39,26 @@ pub(super) struct Task {
     target_cpu: Option<FieldRef>,
 }
 
+/// Its field of `FtraceEvent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wakeup {
-    Awake,
-    Waking,
-    New,
+    Awake = 17,
+    Waking = 20,
+    New = 114,
 }
 
+/// The same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SoftirqKind {
-    Entry,
-    Exit,
-    Raise,
+    Entry = 24,
+    Exit = 25,
+    Raise = 26,
 }
+
+/// The same of the others.
+const SCHED_SWITCH: u32 = 4;
+const IRQ_HANDLER_ENTRY: u32 = 36;
+const IRQ_HANDLER_EXIT: u32 = 37;
 
 /// LTTng's priorities begin at that of the first task that is not a real-time one.
 const LTTNG_PRIO_BASE: i64 = 100;
@@ -87,14 +99,6 @@ impl Kernel {
         }
     }
 
-    /// The thread that runs from now on.
-    pub(super) fn next(&self, event: &Event<'_>) -> Option<i64> {
-        match self {
-            Kernel::Switch(switch) => number(event, &switch.next.tid),
-            _ => None,
-        }
-    }
-
     /// The thread that ran up to now.
     pub(super) fn prev(&self, event: &Event<'_>) -> Option<i64> {
         match self {
@@ -103,92 +107,133 @@ impl Kernel {
         }
     }
 
-    /// The message; `id` gives a thread's id as it is exported.
-    pub(super) fn message(&self, event: &Event<'_>, id: impl Fn(i64) -> i32) -> Option<Ftrace> {
-        Some(match self {
-            Kernel::Switch(switch) => Ftrace::SchedSwitch(switch.message(event, id)?),
-            Kernel::Wakeup { kind, fields } => {
-                let message = fields.wakeup(event, id)?;
-                match kind {
-                    Wakeup::Awake => Ftrace::SchedWakeup(message),
-                    Wakeup::Waking => Ftrace::SchedWaking(message),
-                    Wakeup::New => Ftrace::SchedWakeupNew(message),
-                }
-            }
-            Kernel::IrqEntry { irq, name } => Ftrace::IrqHandlerEntry(IrqHandlerEntry {
-                irq: Some(narrow(number(event, irq)?)),
-                name: name.as_ref().and_then(|name| text(event, name)),
-            }),
-            Kernel::IrqExit { irq, ret } => Ftrace::IrqHandlerExit(IrqHandlerExit {
-                irq: Some(narrow(number(event, irq)?)),
-                ret: ret.as_ref().and_then(|ret| number(event, ret)).map(narrow),
-            }),
-            Kernel::Softirq { kind, vec } => {
-                let vec = u32::try_from(number(event, vec)?).ok()?;
-                let message = Softirq { vec: Some(vec) };
-                match kind {
-                    SoftirqKind::Entry => Ftrace::SoftirqEntry(message),
-                    SoftirqKind::Exit => Ftrace::SoftirqExit(message),
-                    SoftirqKind::Raise => Ftrace::SoftirqRaise(message),
-                }
-            }
+    /// Put the message; `id` gives a thread's id as it is exported. False: it lacks what matters.
+    #[inline]
+    pub(super) fn put(&self, event: &Event<'_>, id: impl Fn(i64) -> i32, out: &mut Lines) -> bool {
+        self.try_put(event, id, out).is_some_and(|message| {
+            encode::end(out, message);
+            true
         })
     }
-}
 
-impl Switch {
-    fn message(&self, event: &Event<'_>, id: impl Fn(i64) -> i32) -> Option<SchedSwitch> {
-        Some(SchedSwitch {
-            prev_comm: self.prev.comm(event),
-            prev_pid: Some(id(number(event, &self.prev.tid)?)),
-            prev_prio: self.prev.prio(event),
-            prev_state: self.prev_state.as_ref().and_then(|state| number(event, state)),
-            next_comm: self.next.comm(event),
-            next_pid: Some(id(number(event, &self.next.tid)?)),
-            next_prio: self.next.prio(event),
+    /// Whether it can be put.
+    pub(super) fn can_be_put(&self, event: &Event<'_>) -> bool {
+        let is_there = |field: &FieldRef| number(event, field).is_some();
+        match self {
+            Kernel::Switch(switch) => is_there(&switch.prev.tid) && is_there(&switch.next.tid),
+            Kernel::Wakeup { fields, .. } => is_there(&fields.tid),
+            Kernel::IrqEntry { irq, .. } | Kernel::IrqExit { irq, .. } => is_there(irq),
+            Kernel::Softirq { vec, .. } => {
+                number(event, vec).is_some_and(|vec| u32::try_from(vec).is_ok())
+            }
+        }
+    }
+
+    /// The message, of which all fields are there. The numbers of fields are those of `proto`.
+    fn try_put(&self, event: &Event<'_>, id: impl Fn(i64) -> i32, out: &mut Lines) -> Option<Mark> {
+        Some(match self {
+            Kernel::Switch(switch) => {
+                let (prev, next) =
+                    (number(event, &switch.prev.tid)?, number(event, &switch.next.tid)?);
+                let message = encode::begin(out, SCHED_SWITCH);
+                switch.prev.put(event, 1, id(prev), out);
+                let state = switch.prev_state.as_ref().and_then(|state| number(event, state));
+                put_if(out, 4, state);
+                switch.next.put(event, 5, id(next), out);
+                message
+            }
+            Kernel::Wakeup { kind, fields } => {
+                let tid = number(event, &fields.tid)?;
+                let message = encode::begin(out, *kind as u32);
+                fields.put(event, 1, id(tid), out);
+                let ask = |field: &Option<FieldRef>| Some(narrow(number(event, field.as_ref()?)?));
+                put_if(out, 4, ask(&fields.success));
+                put_if(out, 5, ask(&fields.target_cpu));
+                message
+            }
+            Kernel::IrqEntry { irq, name } => {
+                let irq = number(event, irq)?;
+                let message = encode::begin(out, IRQ_HANDLER_ENTRY);
+                encode::signed(out, 1, narrow(irq));
+                put_text(event, name.as_ref(), 2, out);
+                message
+            }
+            Kernel::IrqExit { irq, ret } => {
+                let irq = number(event, irq)?;
+                let message = encode::begin(out, IRQ_HANDLER_EXIT);
+                encode::signed(out, 1, narrow(irq));
+                put_if(out, 2, ret.as_ref().and_then(|ret| number(event, ret)).map(narrow));
+                message
+            }
+            Kernel::Softirq { kind, vec } => {
+                let vec = u32::try_from(number(event, vec)?).ok()?;
+                let message = encode::begin(out, *kind as u32);
+                encode::number(out, 1, vec.into());
+                message
+            }
         })
     }
 }
 
 impl Task {
-    fn comm(&self, event: &Event<'_>) -> Option<String> {
-        text(event, self.comm.as_ref()?)
-    }
-
-    fn prio(&self, event: &Event<'_>) -> Option<i32> {
-        Some(narrow(number(event, self.prio.as_ref()?)?.saturating_add(self.prio_base)))
-    }
-
-    fn wakeup(&self, event: &Event<'_>, id: impl Fn(i64) -> i32) -> Option<SchedWakeup> {
-        let number = |field: &Option<FieldRef>| Some(narrow(number(event, field.as_ref()?)?));
-        Some(SchedWakeup {
-            comm: self.comm(event),
-            pid: Some(id(self::number(event, &self.tid)?)),
-            prio: self.prio(event),
-            success: number(&self.success),
-            target_cpu: number(&self.target_cpu),
-        })
+    /// Its name, its id and its priority, in three fields behind each other.
+    fn put(&self, event: &Event<'_>, field: u32, id: i32, out: &mut Lines) {
+        put_text(event, self.comm.as_ref(), field, out);
+        encode::signed(out, field + 1, id.into());
+        let prio = self.prio.as_ref().and_then(|prio| number(event, prio));
+        put_if(out, field + 2, prio.map(|prio| narrow(prio.saturating_add(self.prio_base))));
     }
 }
 
-/// An integer's value; one above 2^63 as its two's complement.
-pub(super) fn number(event: &Event<'_>, field: &FieldRef) -> Option<i64> {
-    match event.value(field)? {
-        Value::Unsigned(value) => Some(value as i64),
-        Value::Signed(value) => Some(value),
-        _ => None,
+#[inline]
+fn put_if(out: &mut Lines, field: u32, value: Option<i64>) {
+    if let Some(value) = value {
+        encode::signed(out, field, value);
     }
+}
+
+#[inline]
+fn put_text(event: &Event<'_>, from: Option<&FieldRef>, field: u32, out: &mut Lines) {
+    if let Some(text) = from.and_then(|from| text(event, from)) {
+        encode::bytes(out, field, text.as_bytes());
+    }
+}
+
+/// Whether priorities are counted as LTTng does. Strata may say that it is LTTng, but has the kernel's.
+pub(super) fn has_lttng_priorities(schema: &Schema) -> bool {
+    let is_text = |name, wanted: &str| matches!(schema.environment(name), Some(EnvValue::Text(text)) if text == wanted);
+    is_text("tracer_name", "lttng-modules") && schema.environment("strata_version").is_none()
 }
 
 /// A text's value.
-pub(super) fn text(event: &Event<'_>, field: &FieldRef) -> Option<String> {
+pub(super) fn text<'e>(event: &Event<'e>, field: &FieldRef) -> Option<Cow<'e, str>> {
     match event.value(field)? {
-        Value::Text(bytes) => Some(fields::text(bytes).into_owned()),
-        Value::Wide(text) => Some(fields::text(text.to_text().as_bytes()).into_owned()),
+        Value::Text(bytes) => Some(fields::text(bytes)),
+        Value::Wide(text) => Some(fields::text(text.to_text().as_bytes()).into_owned().into()),
         _ => None,
     }
 }
 
-fn narrow(value: i64) -> i32 {
-    i32::try_from(value).unwrap_or(if value < 0 { i32::MIN } else { i32::MAX })
+/// As a number of 32 bits.
+fn narrow(value: i64) -> i64 {
+    value.clamp(i32::MIN.into(), i32::MAX.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_are_lttngs_only_if_lttng_recorded_them() {
+        let lttng = |tracer: &str, strata: bool| {
+            let mut environment = vec![("tracer_name".to_owned(), EnvValue::from(tracer))];
+            if strata {
+                environment.push(("strata_version".into(), "0.1.0".into()));
+            }
+            has_lttng_priorities(&Schema { environment, ..Schema::default() })
+        };
+        assert!(lttng("lttng-modules", false));
+        assert!(!lttng("lttng-modules", true));
+        assert!(!lttng("strata", true));
+    }
 }

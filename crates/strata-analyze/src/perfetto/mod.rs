@@ -6,13 +6,17 @@
 //!   ├─ slices     system calls and pairs of begin and end
 //!   ├─ counters   numeric fields, on request
 //!   └─ instants   everything else
-//!        └─ fields: debug annotations ── writer: packets, one by one
+//!        └─ fields: debug annotations ── encode: bytes ── writer: packets, one by one
 //! ```
+//!
+//! Several threads can export together: each goes through all records and keeps their state, which is the smaller part
+//! of the work, and writes every so many'th block of them.
 //!
 //! Memory is bounded: by the traces' metadata for names, by limits for threads and open slices.
 
 mod classes;
 mod clock;
+mod encode;
 mod exporter;
 mod fields;
 mod glob;
@@ -20,6 +24,7 @@ mod kernel;
 mod pairs;
 mod proto;
 mod sched;
+mod shares;
 mod slices;
 mod tracks;
 mod writer;
@@ -27,6 +32,7 @@ mod writer;
 pub use classes::{CounterRule, CounterRuleError};
 pub use exporter::Exporter;
 pub use pairs::{PairRule, PairRuleError};
+pub use shares::{together, Part, Share};
 
 /// What is exported, beyond all events.
 #[derive(Clone, Debug)]

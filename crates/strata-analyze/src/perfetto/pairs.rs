@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use strata_timeline::{kernel_name, CallEnd};
 use thiserror::Error;
 
 use super::glob::Glob;
@@ -15,21 +16,6 @@ const SUFFIXES: [(&str, &[&str]); 5] = [
     ("enter", &["leave", "exit", "return"]),
     ("acquire", &["release"]),
 ];
-
-/// System calls: what is in front of their names, at entry and exit.
-const SYSCALLS: [(&str, &str); 3] = [
-    ("syscall_entry_", "syscall_exit_"),
-    ("compat_syscall_entry_", "compat_syscall_exit_"),
-    ("sys_enter_", "sys_exit_"),
-];
-
-/// Providers that kernel events may have in front of their names.
-const KERNEL_PROVIDERS: [&str; 4] = ["sched:", "irq:", "syscalls:", "raw_syscalls:"];
-
-/// A kernel event's name without the group that some tracers write in front.
-pub(super) fn kernel_name(name: &str) -> &str {
-    KERNEL_PROVIDERS.iter().find_map(|provider| name.strip_prefix(provider)).unwrap_or(name)
-}
 
 /// A pair that the user asks for: `BEGIN=END`, `BEGIN=END:KEYFIELD`. Names may have one `*`, which stands
 /// for the same text in both.
@@ -197,18 +183,14 @@ impl Builder {
     }
 
     fn syscall(&mut self, event: &str) {
-        let found = SYSCALLS.iter().find_map(|(entry, exit)| {
-            let name = kernel_name(event);
-            let begins = name.strip_prefix(entry).map(|name| (name, true));
-            begins.or_else(|| name.strip_prefix(exit).map(|name| (name, false)))
-        });
+        let found = CallEnd::of(event).map(|end| (end.name, end.begins));
         // Not named each, but with a number.
         let found = found.or(match kernel_name(event) {
             "sys_enter" => Some(("syscall", true)),
             "sys_exit" => Some(("syscall", false)),
             _ => None,
         });
-        let Some((name, begins)) = found.filter(|(name, _)| !name.is_empty()) else { return };
+        let Some((name, begins)) = found else { return };
         let pair = match self.syscalls.get(name) {
             Some(&pair) => pair,
             None => {

@@ -6,6 +6,7 @@
 use prost::{Message, Oneof};
 
 /// The tag of `Trace.packet`: field 1, length-delimited.
+#[cfg(test)]
 pub(super) const PACKET_TAG: u8 = 1 << 3 | 2;
 
 /// `TrackEvent.Type`.
@@ -160,6 +161,16 @@ pub(super) struct ThreadDescriptor {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct CounterDescriptor {}
+
+/// Numbers of fields of [`TrackEvent`], for what is put without it.
+pub(super) mod track_event {
+    pub const CATEGORY: u32 = 3;
+    pub const TYPE: u32 = 9;
+    pub const NAME: u32 = 10;
+    pub const TRACK: u32 = 11;
+    pub const COUNTER: u32 = 30;
+    pub const DOUBLE_COUNTER: u32 = 44;
+}
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TrackEvent {

@@ -1,95 +1,114 @@
-//! Scheduling and interrupts, in bundles by CPU, and who runs on which CPU.
+//! Scheduling and interrupts, in bundles by CPU.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::proto::{Data, Ftrace, FtraceEvent, FtraceEventBundle};
-use super::tracks::Machine;
+use super::encode;
 use super::writer::Writer;
+use crate::render::line::Lines;
 
 /// Events that wait, of all CPUs.
 const WAITING_MAX: usize = 4096;
-/// CPUs whose thread is known. A trace may name any.
-const CPUS_MAX: usize = 1 << 16;
+/// Bytes of one CPU's that wait; and those for which there is room all the time.
+const BYTES_MAX: usize = 1 << 20;
+const BYTES_KEPT: usize = 1 << 18;
 
-/// The bundles that are being filled, and the threads that run.
+/// Fields of `FtraceEventBundle`.
+const CPU: u32 = 1;
+const EVENT: u32 = 2;
+const GAP_BEFORE: u32 = 3;
+/// Fields of `FtraceEvent`.
+const TIMESTAMP: u32 = 1;
+const PID: u32 = 2;
+
+/// The bundles that are being filled.
 #[derive(Debug, Default)]
 pub(super) struct Sched {
-    bundles: BTreeMap<u32, FtraceEventBundle>,
+    bundles: BTreeMap<u32, Bundle>,
     waiting: usize,
-    running: HashMap<(Machine, u32), i64>,
+}
+
+/// Events of a CPU that wait.
+#[derive(Debug, Default)]
+struct Bundle {
+    events: Lines,
+    count: usize,
+    /// Records were discarded in front of them.
+    gap: bool,
 }
 
 impl Sched {
-    /// Add an event of a CPU; `pid`: the thread that ran.
+    /// Add an event of a CPU, which `put` does if it can; `pid`: the thread that ran.
+    #[inline]
     pub(super) fn add<W: Write>(
         &mut self,
         writer: &mut Writer<W>,
         cpu: u32,
-        event: (u64, i32, Ftrace),
-    ) -> io::Result<()> {
-        let (time, pid, event) = event;
+        (time, pid): (u64, i32),
+        put: impl FnOnce(&mut Lines) -> bool,
+    ) -> io::Result<bool> {
         let bundle = self.bundles.entry(cpu).or_default();
-        bundle.event.push(FtraceEvent {
-            timestamp: Some(time),
-            pid: Some(pid.unsigned_abs()),
-            event: Some(event),
-        });
+        let out = &mut bundle.events;
+        let before = out.len();
+        let event = encode::begin(out, EVENT);
+        encode::number(out, TIMESTAMP, time);
+        encode::number(out, PID, pid.unsigned_abs().into());
+        if !put(out) {
+            out.drop_last(out.len() - before);
+            return Ok(false);
+        }
+        encode::end(out, event);
+        bundle.count += 1;
         self.waiting += 1;
-        if self.waiting >= WAITING_MAX {
+        if self.waiting >= WAITING_MAX || bundle.events.len() >= BYTES_MAX {
             self.flush(writer)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Records of this CPU were discarded behind those that were added so far.
     pub(super) fn gap<W: Write>(&mut self, writer: &mut Writer<W>, cpu: u32) -> io::Result<()> {
-        if let Some(bundle) = self.bundles.remove(&cpu) {
-            self.waiting = self.waiting.saturating_sub(bundle.event.len());
-            write(writer, cpu, bundle)?;
-        }
-        let bundle = FtraceEventBundle { gap_before: Some(true), ..FtraceEventBundle::default() };
-        self.bundles.insert(cpu, bundle);
+        let bundle = self.bundles.entry(cpu).or_default();
+        self.waiting = self.waiting.saturating_sub(bundle.count);
+        bundle.write(cpu, writer)?;
+        bundle.gap = true;
         Ok(())
     }
 
     /// Write all that waits.
     pub(super) fn flush<W: Write>(&mut self, writer: &mut Writer<W>) -> io::Result<()> {
         self.waiting = 0;
-        while let Some((cpu, bundle)) = self.bundles.pop_first() {
-            write(writer, cpu, bundle)?;
-        }
-        Ok(())
-    }
-
-    /// The thread that runs there, as the trace says; 0: none.
-    pub(super) fn running(&self, machine: Machine, cpu: u32) -> Option<i64> {
-        self.running.get(&(machine, cpu)).copied()
-    }
-
-    /// A thread runs there from now on; None: nobody knows which.
-    pub(super) fn run(&mut self, machine: Machine, cpu: u32, tid: Option<i64>) {
-        match tid {
-            Some(tid) => {
-                if self.running.len() < CPUS_MAX || self.running.contains_key(&(machine, cpu)) {
-                    self.running.insert((machine, cpu), tid);
-                }
-            }
-            None => {
-                self.running.remove(&(machine, cpu));
-            }
-        }
+        self.bundles.iter_mut().try_for_each(|(&cpu, bundle)| bundle.write(cpu, writer))
     }
 }
 
-fn write<W: Write>(writer: &mut Writer<W>, cpu: u32, bundle: FtraceEventBundle) -> io::Result<()> {
-    writer.system(None, Data::FtraceEvents(FtraceEventBundle { cpu: Some(cpu), ..bundle }))
+impl Bundle {
+    fn write<W: Write>(&mut self, cpu: u32, writer: &mut Writer<W>) -> io::Result<()> {
+        if self.count == 0 && !self.gap {
+            return Ok(());
+        }
+        let (mut front, mut behind) = (Lines::default(), Lines::default());
+        encode::number(&mut front, CPU, cpu.into());
+        if self.gap {
+            encode::number(&mut behind, GAP_BEFORE, 1);
+        }
+        let done =
+            writer.scheduling(&[front.as_bytes(), self.events.as_bytes(), behind.as_bytes()]);
+        match self.events.len() {
+            ..BYTES_KEPT => self.events.clear(),
+            _ => self.events = Lines::default(),
+        }
+        (self.count, self.gap) = (0, false);
+        done
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perfetto::proto::{Softirq, TracePacket, CLOCK_REALTIME};
+    use crate::perfetto::proto::{Data, Ftrace, FtraceEvent, FtraceEventBundle, Softirq};
+    use crate::perfetto::proto::{TracePacket, CLOCK_REALTIME};
+    use crate::render::line::Sink as _;
     use prost::Message;
 
     #[derive(Clone, PartialEq, Message)]
@@ -98,8 +117,13 @@ mod tests {
         packet: Vec<TracePacket>,
     }
 
-    fn softirq(time: u64) -> (u64, i32, Ftrace) {
-        (time, 5, Ftrace::SoftirqRaise(Softirq { vec: Some(1) }))
+    /// SoftirqRaise { vec: 1 }, of thread 5.
+    fn add<W: Write>(sched: &mut Sched, writer: &mut Writer<W>, cpu: u32, time: u64) {
+        let put = |out: &mut Lines| {
+            out.extend_from_slice(&[0xd2, 1, 2, 8, 1]);
+            true
+        };
+        assert!(sched.add(writer, cpu, (time, 5), put).unwrap());
     }
 
     fn bundles(bytes: &[u8]) -> Vec<FtraceEventBundle> {
@@ -117,13 +141,31 @@ mod tests {
         let mut writer = Writer::new(&mut bytes, CLOCK_REALTIME);
         let mut sched = Sched::default();
         for (cpu, time) in [(0, 1), (1, 2), (0, 3)] {
-            sched.add(&mut writer, cpu, softirq(time)).unwrap();
+            add(&mut sched, &mut writer, cpu, time);
         }
         sched.flush(&mut writer).unwrap();
         writer.finish().unwrap();
         let counts: Vec<_> =
             bundles(&bytes).iter().map(|bundle| (bundle.cpu, bundle.event.len())).collect();
         assert_eq!(counts, [(Some(0), 2), (Some(1), 1)]);
+        let event = Some(Ftrace::SoftirqRaise(Softirq { vec: Some(1) }));
+        let wanted = FtraceEvent { timestamp: Some(3), pid: Some(5), event };
+        assert_eq!(bundles(&bytes)[0].event[1], wanted);
+    }
+
+    #[test]
+    fn event_that_cannot_be_put_leaves_nothing() {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, CLOCK_REALTIME);
+        let mut sched = Sched::default();
+        let put = |out: &mut Lines| {
+            out.extend_from_slice(b"half");
+            false
+        };
+        assert!(!sched.add(&mut writer, 0, (1, 5), put).unwrap());
+        sched.flush(&mut writer).unwrap();
+        writer.finish().unwrap();
+        assert!(bytes.is_empty());
     }
 
     #[test]
@@ -131,9 +173,9 @@ mod tests {
         let mut bytes = Vec::new();
         let mut writer = Writer::new(&mut bytes, CLOCK_REALTIME);
         let mut sched = Sched::default();
-        sched.add(&mut writer, 0, softirq(1)).unwrap();
+        add(&mut sched, &mut writer, 0, 1);
         sched.gap(&mut writer, 0).unwrap();
-        sched.add(&mut writer, 0, softirq(2)).unwrap();
+        add(&mut sched, &mut writer, 0, 2);
         sched.flush(&mut writer).unwrap();
         writer.finish().unwrap();
         let found: Vec<_> = bundles(&bytes)
@@ -144,19 +186,12 @@ mod tests {
     }
 
     #[test]
-    fn malicious_number_of_events_or_cpus_does_not_wait() {
+    fn malicious_number_of_events_does_not_wait() {
         let mut writer = Writer::new(io::sink(), CLOCK_REALTIME);
         let mut sched = Sched::default();
         for time in 0..100_000 {
-            sched.add(&mut writer, time % 7, softirq(time.into())).unwrap();
+            add(&mut sched, &mut writer, time % 7, time.into());
             assert!(sched.waiting < WAITING_MAX);
         }
-        for cpu in 0..200_000 {
-            sched.run(0, cpu, Some(1));
-        }
-        assert_eq!(sched.running.len(), CPUS_MAX);
-        assert_eq!(sched.running(0, 5), Some(1));
-        sched.run(0, 5, None);
-        assert_eq!(sched.running(0, 5), None);
     }
 }

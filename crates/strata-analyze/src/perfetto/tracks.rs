@@ -1,18 +1,18 @@
 //! Tracks: where an event is shown, and what that place is called.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::io::{self, Write};
 
 use super::proto::{CounterDescriptor, ProcessDescriptor, ThreadDescriptor, TrackDescriptor};
 use super::slices::Stack;
 use super::writer::Writer;
+use crate::mix::Mix;
 
 /// Places that are known at once; then those where nothing is open are forgotten. Some 100 bytes each.
 const PLACES_MAX: usize = 1 << 17;
 /// So many places are refused before those that are known are looked through again.
 const SWEEP_INTERVAL: usize = 1 << 14;
-/// Threads of which the process is known.
-const THREADS_MAX: usize = 1 << 18;
 /// How often a place is renamed: programs may rename their threads with each request.
 const RENAMES_MAX: u8 = 32;
 /// Bytes of a name.
@@ -28,7 +28,7 @@ const CPUS_FIRST: u32 = 512;
 pub(super) type Machine = u8;
 
 /// Where an event is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     /// A thread of a process; ids are above 0.
     Thread { machine: Machine, pid: i32, tid: i32 },
@@ -42,6 +42,13 @@ pub(super) enum Place {
     Stream(u32),
     /// All CPUs of a machine.
     Cpus { machine: Machine },
+}
+
+impl Hash for Place {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.uuid());
+    }
 }
 
 impl Place {
@@ -79,8 +86,7 @@ struct Known {
 /// All places.
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
-    known: HashMap<Place, Known>,
-    processes: HashMap<(Machine, i32), i32>,
+    known: HashMap<Place, Known, Mix>,
     machines: Vec<String>,
     cpus: HashMap<(Machine, u32), u32>,
     streams: Vec<String>,
@@ -124,19 +130,6 @@ impl Tracks {
         }
         self.cpus.insert((machine, cpu), next);
         Some(next)
-    }
-
-    /// The thread is one of this process.
-    pub(super) fn belongs(&mut self, machine: Machine, tid: i32, pid: i32) {
-        if self.processes.len() >= THREADS_MAX && !self.processes.contains_key(&(machine, tid)) {
-            self.processes.clear();
-        }
-        self.processes.insert((machine, tid), pid);
-    }
-
-    /// The thread's process: if that was never said, the thread is taken for its first one.
-    pub(super) fn process_of(&self, machine: Machine, tid: i32) -> i32 {
-        self.processes.get(&(machine, tid)).copied().unwrap_or(tid)
     }
 
     /// Make sure that the place has a track; with this name, if it is known. Gives the place, or that of
@@ -344,15 +337,6 @@ mod tests {
     }
 
     #[test]
-    fn thread_of_an_unknown_process_is_its_first_until_it_is_said() {
-        let mut tracks = tracks(&["box"]);
-        assert_eq!(tracks.process_of(0, 11), 11);
-        tracks.belongs(0, 11, 10);
-        assert_eq!(tracks.process_of(0, 11), 10);
-        assert_eq!(tracks.process_of(1, 11), 11, "another machine's");
-    }
-
-    #[test]
     fn ids_of_two_machines_are_apart() {
         let tracks = tracks(&["one", "two"]);
         assert_eq!(tracks.id(0, 7), Some(7));
@@ -402,11 +386,9 @@ mod tests {
             let found = tracks.describe(&mut writer, place, None, 0).unwrap();
             tracks.stack(found).begin(1, false);
             elsewhere += u32::from(found == Place::Stream(0));
-            tracks.belongs(0, tid, 1);
         }
         assert!(elsewhere > 100_000, "{elsewhere}");
         assert!(tracks.known.len() <= PLACES_MAX + 2, "{}", tracks.known.len());
-        assert!(tracks.processes.len() <= THREADS_MAX);
     }
 
     #[test]

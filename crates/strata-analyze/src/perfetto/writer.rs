@@ -1,5 +1,5 @@
 //! Packets to bytes, one by one: what is kept is names only, of which there are as many as the traces'
-//! metadata has.
+//! metadata has, and packets until there are enough of them to be handed over at once.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use prost::Message;
 
+use super::encode::{self, Mark};
 use super::proto::{
     Data, InternedData, InternedName, TracePacket, TracePacketDefaults, TrackEvent,
-    INCREMENTAL_STATE_CLEARED, NEEDS_INCREMENTAL_STATE, PACKET_TAG,
+    INCREMENTAL_STATE_CLEARED, NEEDS_INCREMENTAL_STATE,
 };
+use crate::render::line::{Lines, Sink};
 
 /// The sequence with all that refers to interned names, and with the tracks.
 const SEQUENCE_EVENTS: u32 = 1;
@@ -21,6 +23,19 @@ const SEQUENCE_STREAMS: u32 = 16;
 
 /// Names of which the number is found without a search; a power of two.
 const RECENT: usize = 256;
+
+/// Bytes that are handed over at once. Tests look at what each packet does.
+const CHUNK: usize = if cfg!(test) { 1 } else { 256 << 10 };
+
+/// `Trace.packet`.
+const PACKET: u32 = 1;
+/// Fields of `TracePacket`.
+const TIMESTAMP: u32 = 8;
+const SEQUENCE: u32 = 10;
+const TRACK_EVENT: u32 = 11;
+const INTERNED: u32 = 12;
+const FLAGS: u32 = 13;
+const DEFAULTS: u32 = 59;
 
 /// Names that have numbers.
 #[derive(Debug, Default)]
@@ -47,6 +62,26 @@ impl Names {
         number
     }
 
+    /// Of a name that is kept elsewhere, too: nothing has to be compared then. `None`: it has none.
+    #[inline]
+    fn of(&mut self, name: &Arc<str>) -> Option<u64> {
+        let slot = (name.as_ptr() as usize >> 3) % RECENT;
+        match self.recent.get(slot) {
+            Some(Some((known, number))) if Arc::ptr_eq(known, name) => Some(*number),
+            _ => self.find(slot, name),
+        }
+    }
+
+    #[cold]
+    fn find(&mut self, slot: usize, name: &Arc<str>) -> Option<u64> {
+        let number = *self.numbers.get(name)?;
+        self.recent.resize(RECENT, None);
+        if let Some(recent) = self.recent.get_mut(slot) {
+            *recent = Some((name.clone(), number));
+        }
+        Some(number)
+    }
+
     fn search(&mut self, name: &str) -> (Arc<str>, u64) {
         if let Some((known, &number)) = self.numbers.get_key_value(name) {
             return (known.clone(), number);
@@ -64,12 +99,26 @@ impl Names {
 pub(super) struct Writer<W> {
     out: W,
     clock_id: u32,
-    buffer: Vec<u8>,
+    /// Packets that are not handed over yet; the last one may have begun only.
+    pub buffer: Lines,
+    /// What of an event's fields is put behind the others.
+    pub apart: Lines,
+    /// Fields of an event that have fields, and have begun only.
+    pub open: Vec<Mark>,
     names: Names,
     categories: Names,
     annotations: Names,
     begun: bool,
+    /// Packets are another share's to write.
+    is_muted: bool,
     bytes: u64,
+}
+
+/// A packet with an event that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    packet: Mark,
+    event: Mark,
 }
 
 impl<W: Write> Writer<W> {
@@ -78,13 +127,49 @@ impl<W: Write> Writer<W> {
         Writer {
             out,
             clock_id,
-            buffer: Vec::new(),
+            buffer: Lines::default(),
+            apart: Lines::default(),
+            open: Vec::new(),
             names: Names::default(),
             categories: Names::default(),
             annotations: Names::default(),
             begun: false,
+            is_muted: false,
             bytes: 0,
         }
+    }
+
+    /// One of several that write one sequence by turns: the first begins it.
+    pub(super) fn begin_share(&mut self, is_first: bool) -> io::Result<()> {
+        self.is_muted = !is_first;
+        if is_first {
+            let packet = self.on_events(None, None);
+            self.packet(&packet)?;
+        }
+        self.begun = true;
+        Ok(())
+    }
+
+    /// Packets are another share's to write.
+    #[inline]
+    pub(super) fn is_muted(&self) -> bool {
+        self.is_muted
+    }
+
+    /// A block ends. What is behind it is another share's to write, or not.
+    pub(super) fn end_block(&mut self, is_muted: bool) -> io::Result<()> {
+        if !std::mem::replace(&mut self.is_muted, is_muted) {
+            if self.has_fresh() {
+                let packet = self.on_events(None, None);
+                self.packet(&packet)?;
+            }
+            self.hand_over(1)?;
+            self.out.flush()?;
+        }
+        for names in [&mut self.categories, &mut self.names, &mut self.annotations] {
+            names.fresh.clear();
+        }
+        Ok(())
     }
 
     /// The number of an event's or slice's name.
@@ -102,14 +187,79 @@ impl<W: Write> Writer<W> {
         self.annotations.number(name)
     }
 
-    /// An event on a track.
-    pub(super) fn event(&mut self, time: u64, event: TrackEvent) -> io::Result<()> {
-        self.on_events(Some(time), Data::TrackEvent(event))
+    /// The number of the name of a field; `None`: it was given none.
+    #[inline]
+    pub(super) fn annotation_of(&mut self, name: &Arc<str>) -> Option<u64> {
+        self.annotations.of(name)
+    }
+
+    /// Begin an event on a track. Its fields are put into the buffer.
+    #[inline]
+    pub(super) fn begin_event(&mut self) -> Begun {
+        let packet = encode::begin(&mut self.buffer, PACKET);
+        Begun { packet, event: encode::begin(&mut self.buffer, TRACK_EVENT) }
+    }
+
+    /// All its fields are there.
+    #[inline]
+    pub(super) fn end_event(&mut self, begun: Begun, time: u64) -> io::Result<()> {
+        let is_usual = self.begun && !self.has_fresh();
+        let out = &mut self.buffer;
+        encode::end(out, begun.event);
+        encode::number(out, TIMESTAMP, time);
+        if is_usual {
+            const TAIL: [u8; 4] = [
+                (SEQUENCE << 3) as u8,
+                SEQUENCE_EVENTS as u8,
+                (FLAGS << 3) as u8,
+                NEEDS_INCREMENTAL_STATE as u8,
+            ];
+            out.put(&TAIL, TAIL.len());
+        } else {
+            self.tell_names();
+        }
+        encode::end(&mut self.buffer, begun.packet);
+        self.hand_over(CHUNK)
+    }
+
+    /// What comes with new names.
+    #[cold]
+    fn tell_names(&mut self) {
+        let packet = self.on_events(None, None);
+        let out = &mut self.buffer;
+        encode::number(out, SEQUENCE, SEQUENCE_EVENTS.into());
+        if let Some(data) = &packet.interned_data {
+            encode::bytes(out, INTERNED, &data.encode_to_vec());
+        }
+        encode::number(out, FLAGS, packet.sequence_flags.unwrap_or(0).into());
+        if let Some(defaults) = &packet.trace_packet_defaults {
+            encode::bytes(out, DEFAULTS, &defaults.encode_to_vec());
+        }
     }
 
     /// A track.
     pub(super) fn track(&mut self, track: super::proto::TrackDescriptor) -> io::Result<()> {
-        self.on_events(None, Data::TrackDescriptor(track))
+        if self.is_muted {
+            return Ok(());
+        }
+        let packet = self.on_events(None, Some(Data::TrackDescriptor(track)));
+        self.packet(&packet)
+    }
+
+    /// Scheduling of a CPU: a message that is there already.
+    pub(super) fn scheduling(&mut self, bundle: &[&[u8]]) -> io::Result<()> {
+        const FTRACE_EVENTS: u32 = 1;
+        if self.is_muted {
+            return Ok(());
+        }
+        let out = &mut self.buffer;
+        let packet = encode::begin(out, PACKET);
+        let message = encode::begin(out, FTRACE_EVENTS);
+        bundle.iter().for_each(|part| out.extend_from_slice(part));
+        encode::end(out, message);
+        encode::number(out, SEQUENCE, SEQUENCE_SYSTEM.into());
+        encode::end(out, packet);
+        self.hand_over(CHUNK)
     }
 
     /// The clock, processes, or scheduling.
@@ -154,24 +304,33 @@ impl<W: Write> Writer<W> {
 
     /// Hand everything on.
     pub(super) fn finish(mut self) -> io::Result<(W, u64)> {
-        self.out.flush()?;
+        if !self.is_muted {
+            self.hand_over(1)?;
+            self.out.flush()?;
+        }
         Ok((self.out, self.bytes))
     }
 
-    fn on_events(&mut self, time: Option<u64>, data: Data) -> io::Result<()> {
+    /// A packet of the sequence with all that refers to names.
+    fn on_events(&mut self, time: Option<u64>, data: Option<Data>) -> TracePacket {
         let first = !std::mem::replace(&mut self.begun, true);
         let defaults = TracePacketDefaults { timestamp_clock_id: Some(self.clock_id) };
         let flags = if first { INCREMENTAL_STATE_CLEARED } else { 0 } | NEEDS_INCREMENTAL_STATE;
-        let packet = TracePacket {
+        TracePacket {
             timestamp: time,
             trusted_packet_sequence_id: Some(SEQUENCE_EVENTS),
             interned_data: self.fresh(),
             sequence_flags: Some(flags),
             trace_packet_defaults: first.then_some(defaults),
-            data: Some(data),
+            data,
             ..TracePacket::default()
-        };
-        self.packet(&packet)
+        }
+    }
+
+    #[inline]
+    fn has_fresh(&self) -> bool {
+        let all = [&self.categories, &self.names, &self.annotations];
+        all.iter().any(|names| !names.fresh.is_empty())
     }
 
     /// The names that no packet has had so far.
@@ -185,18 +344,30 @@ impl<W: Write> Writer<W> {
     }
 
     fn packet(&mut self, packet: &TracePacket) -> io::Result<()> {
-        self.buffer.clear();
-        self.buffer.push(PACKET_TAG);
-        packet.encode_length_delimited(&mut self.buffer).map_err(io::Error::other)?;
+        if self.is_muted {
+            return Ok(());
+        }
+        encode::bytes(&mut self.buffer, PACKET, &packet.encode_to_vec());
+        self.hand_over(CHUNK)
+    }
+
+    /// Hand over what is there, if it is that much.
+    #[inline]
+    fn hand_over(&mut self, least: usize) -> io::Result<()> {
+        if self.buffer.len() < least {
+            return Ok(());
+        }
         self.bytes = self.bytes.saturating_add(self.buffer.len() as u64);
-        self.out.write_all(&self.buffer)
+        let done = self.out.write_all(self.buffer.as_bytes());
+        self.buffer.clear();
+        done
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perfetto::proto::{EventType, CLOCK_MONOTONIC};
+    use crate::perfetto::proto::CLOCK_MONOTONIC;
 
     /// The trace as it would be read.
     #[derive(Clone, PartialEq, Message)]
@@ -205,12 +376,10 @@ mod tests {
         packet: Vec<TracePacket>,
     }
 
-    fn instant(name_iid: u64) -> TrackEvent {
-        TrackEvent {
-            r#type: Some(EventType::Instant as i32),
-            name_iid: Some(name_iid),
-            ..TrackEvent::default()
-        }
+    fn instant<W: Write>(writer: &mut Writer<W>, name: u64) -> io::Result<()> {
+        let begun = writer.begin_event();
+        encode::number(&mut writer.buffer, 10, name);
+        writer.end_event(begun, 1)
     }
 
     #[test]
@@ -219,7 +388,7 @@ mod tests {
         let mut writer = Writer::new(&mut bytes, CLOCK_MONOTONIC);
         for name in ["a", "b", "a"] {
             let name = writer.name(name);
-            writer.event(1, instant(name)).unwrap();
+            instant(&mut writer, name).unwrap();
         }
         let (_, count) = writer.finish().unwrap();
         assert_eq!(count, bytes.len() as u64);
@@ -280,7 +449,7 @@ mod tests {
             }
         }
         let mut writer = Writer::new(Full, CLOCK_MONOTONIC);
-        let error = writer.event(1, instant(1)).unwrap_err();
+        let error = instant(&mut writer, 1).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 }

@@ -77,6 +77,17 @@ impl Lines {
         }
     }
 
+    /// Move what is behind a place so far up; what is between is left as it is.
+    pub fn widen(&mut self, at: usize, by: usize) {
+        let end = self.len;
+        const NOTHING: [u8; 8] = [0; 8];
+        self.extend_from_slice(NOTHING.get(..by).unwrap_or(&NOTHING));
+        let moved = at.saturating_add(self.len - end);
+        if at <= end {
+            self.bytes.copy_within(at..end, moved);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn add_slowly(&mut self, bytes: &[u8]) {
@@ -186,6 +197,17 @@ mod tests {
             vector.clear();
             assert!(lines.is_empty() && Piece::new(b"").is_empty());
         }
+    }
+
+    #[test]
+    fn lines_that_are_widened_have_room_at_a_place() {
+        let mut lines = Lines::default();
+        lines.extend_from_slice(b"abcdef");
+        lines.widen(2, 3);
+        lines.patch(2, b"...");
+        assert_eq!(lines.as_bytes(), b"ab...cdef");
+        lines.widen(9, 1);
+        assert_eq!(lines.len(), 10);
     }
 
     #[test]

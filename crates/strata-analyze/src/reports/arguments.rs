@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use strata_ctf::read::{Event, FieldInfo, Message, Reader, Scope, TimeRange, Value, Visit};
+use strata_ctf::read::{Event, FieldInfo, Message, Reader, Scope, TimeRange, Visit};
+use strata_timeline::{begins_of, integer, kernel_name};
 
 /// Characters of a text that are shown.
 const TEXT_MAX: usize = 64;
@@ -14,12 +15,8 @@ const RECORDS_MAX: u32 = 10_000;
 /// The arguments of a system call of this name that this thread began at this time: `dfd = AT_FDCWD, filename = "x"`.
 #[must_use]
 pub fn arguments(reader: &Reader, call: &str, tid: i32, begin: i64) -> Option<String> {
-    let names = [format!("syscall_entry_{call}"), format!("sys_enter_{call}")];
-    let compat = call.strip_prefix("compat_").map(|call| format!("compat_syscall_entry_{call}"));
-    let is_name = |name: &str| {
-        let name = name.strip_prefix("syscalls:").unwrap_or(name);
-        names.iter().chain(&compat).any(|wanted| wanted == name)
-    };
+    let names = begins_of(call);
+    let is_name = |name: &str| names.iter().any(|wanted| wanted == kernel_name(name));
     let mut events = reader.events(TimeRange { from: begin, to: begin });
     let mut left = RECORDS_MAX;
     while let Some(message) = events.next() {
@@ -37,11 +34,8 @@ pub fn arguments(reader: &Reader, call: &str, tid: i32, begin: i64) -> Option<St
 /// Whether the record does not say that it is another thread's.
 fn is_of(event: &Event<'_>, tid: i32) -> bool {
     let field = ["tid", "perf_tid"].iter().find_map(|name| event.class().find(name));
-    match field.and_then(|field| event.value(&field)) {
-        Some(Value::Signed(found)) => found == i64::from(tid),
-        Some(Value::Unsigned(found)) => i64::try_from(found) == Ok(i64::from(tid)),
-        _ => true,
-    }
+    let found = field.and_then(|field| integer(event, &field));
+    found.is_none_or(|found| found == i64::from(tid))
 }
 
 /// Fields as a person reads them.

@@ -4,21 +4,14 @@ use std::collections::HashMap;
 
 use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Value};
 use strata_model::EnvValue;
+use strata_timeline::{is_kernel, kernel_name, CallEnd, Whose};
+
+pub(super) use strata_timeline::integer as number;
 
 use super::key::Key;
 use crate::render::escape;
 use crate::render::shown::{Part, Shown};
 use crate::render::FieldList;
-
-/// System calls: what is in front of their names at entry and exit, and what stays in front of them here.
-const CALLS: [(&str, &str, &str); 3] = [
-    ("syscall_entry_", "syscall_exit_", ""),
-    ("compat_syscall_entry_", "compat_syscall_exit_", "compat_"),
-    ("sys_enter_", "sys_exit_", ""),
-];
-
-/// Groups that some tracers write in front of the kernel's names.
-const GROUPS: [&str; 5] = ["sched:", "irq:", "syscalls:", "raw_syscalls:", "task:"];
 
 /// Calls that do not return.
 const WITHOUT_RETURN: [&str; 2] = ["exit", "exit_group"];
@@ -132,19 +125,9 @@ pub(super) struct Class {
     pub(super) contexts: Vec<PartPlan>,
 }
 
-/// A kernel event's name without its group.
-pub(super) fn kernel_name(name: &str) -> &str {
-    GROUPS.iter().find_map(|group| name.strip_prefix(group)).unwrap_or(name)
-}
-
 /// The name of a call, and whether this is its exit.
 pub(super) fn call_of(name: &str) -> Option<(String, bool)> {
-    let name = kernel_name(name);
-    CALLS.iter().find_map(|(entry, exit, front)| {
-        let found = name.strip_prefix(entry).map(|call| (call, false));
-        let (call, is_exit) = found.or_else(|| Some((name.strip_prefix(exit)?, true)))?;
-        Some((format!("{front}{call}"), is_exit))
-    })
+    CallEnd::of(name).map(|end| (end.full_name(), !end.begins))
 }
 
 /// The fields that say what threads are called.
@@ -254,11 +237,6 @@ impl Class {
         };
         let mut name = Vec::new();
         escape::tame_text(&mut name, shown_name.as_bytes());
-        let context = |names: &[&str]| {
-            let scopes = [Scope::SpecificContext, Scope::CommonContext, Scope::EventHeader];
-            let mut found = names.iter().flat_map(|name| scopes.map(|scope| (scope, name)));
-            found.find_map(|(scope, name)| class.find_in(scope, name))
-        };
         let environment = trace.schema();
         let text = |name| match environment.environment(name) {
             Some(EnvValue::Text(text)) if !text.is_empty() => Some(text.as_bytes().to_vec()),
@@ -268,15 +246,14 @@ impl Class {
             Some(&EnvValue::Integer(vpid)) => Some(vpid),
             _ => None,
         };
+        let whose = Whose::new(class, is_kernel(environment));
         Class {
             role,
             name,
             trace: trace.index(),
-            tid: context(&["tid", "vtid", "perf_tid"])
-                .or_else(|| find("perf_tid"))
-                .or_else(|| find("common_pid")),
-            cpu: context(&["cpu_id"]),
-            procname: context(&["procname"]),
+            tid: whose.tid,
+            cpu: whose.cpu,
+            procname: whose.process_name,
             process: text("procname").map(|name| (name, vpid)),
             told: told(class),
             payload: plan(Part::Payload, schema.payload.as_ref(), &hidden),
@@ -292,41 +269,11 @@ impl Class {
     }
 }
 
-/// An integer's value; one above 2^63 as its two's complement.
-#[inline]
-pub(super) fn number(event: &Event<'_>, field: &FieldRef) -> Option<i64> {
-    match event.value(field)? {
-        Value::Unsigned(value) => Some(value as i64),
-        Value::Signed(value) => Some(value),
-        _ => None,
-    }
-}
-
 /// A text's bytes.
 #[inline]
 pub(super) fn text<'e>(event: &Event<'e>, field: &FieldRef) -> Option<&'e [u8]> {
     match event.value(field)? {
         Value::Text(text) => Some(text),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn call_of_a_name_is_that_of_every_tracer() {
-        let of = |name| call_of(name).map(|(call, is_exit)| format!("{call} {is_exit}"));
-        assert_eq!(of("syscall_entry_openat").as_deref(), Some("openat false"));
-        assert_eq!(of("syscall_exit_openat").as_deref(), Some("openat true"));
-        assert_eq!(of("compat_syscall_exit_mmap2").as_deref(), Some("compat_mmap2 true"));
-        assert_eq!(of("syscalls:sys_enter_read").as_deref(), Some("read false"));
-        assert_eq!(of("sys_exit_read").as_deref(), Some("read true"));
-        for name in
-            ["syscall_text", "sched_switch", "raw_syscalls:sys_enter", "", "my:syscall_entry_x"]
-        {
-            assert_eq!(of(name), None, "{name}");
-        }
     }
 }

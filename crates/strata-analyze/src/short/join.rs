@@ -6,12 +6,13 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::cut::cut;
-use super::key::{Key, Mix};
+use super::key::Key;
 use super::late;
 use super::result;
 use super::seed::Seed;
 use super::unit::{Close, Line, Open, Unit, What};
 use super::who::{self, Comm};
+use crate::mix::Mix;
 use crate::render::Options;
 
 /// Event records between a call's begin and its end that is still put behind it.

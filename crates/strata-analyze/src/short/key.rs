@@ -1,7 +1,6 @@
 //! Whose an event record is: a thread, or, where that is not said, whoever runs on the CPU.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
 /// A thread of a trace, or a CPU of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,50 +37,5 @@ impl Hash for Key {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64((self.number as u64) ^ u64::from(self.space).rotate_left(48));
-    }
-}
-
-/// Hashes one number, fast, and not as whoever wrote the trace could know before.
-#[derive(Clone, Debug)]
-pub(super) struct Mix {
-    by: [u64; 2],
-}
-
-impl Default for Mix {
-    fn default() -> Mix {
-        let state = RandomState::new();
-        Mix { by: [state.hash_one(1), state.hash_one(2) | 1] }
-    }
-}
-
-impl BuildHasher for Mix {
-    type Hasher = Mixed;
-
-    #[inline]
-    fn build_hasher(&self) -> Mixed {
-        Mixed { by: self.by, value: 0 }
-    }
-}
-
-/// A hash of [`Mix`].
-pub(super) struct Mixed {
-    by: [u64; 2],
-    value: u64,
-}
-
-impl Hasher for Mixed {
-    #[inline]
-    fn write_u64(&mut self, number: u64) {
-        let product = u128::from(number ^ self.value ^ self.by[0]) * u128::from(self.by[1]);
-        self.value = product as u64 ^ (product >> 64) as u64;
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.value
     }
 }

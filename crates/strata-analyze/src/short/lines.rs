@@ -7,12 +7,13 @@ use strata_ctf::read::{Event, EventClass, FieldRef};
 use strata_model::Base;
 
 use super::call::{number, text, CallId, Calls, Class, PartPlan, Role};
-use super::key::{Key, Mix};
+use super::key::Key;
 use super::late::{self, Unread};
 use super::result;
 use super::unit::{Close, Hole, Line, Mark, Open, Unit, What};
 use super::values::{quoted, Brief};
 use super::who::{self, Comm};
+use crate::mix::Mix;
 use crate::render::clock::ClockText;
 use crate::render::escape::tame_line;
 use crate::render::line::{Lines, Sink};

@@ -12,9 +12,10 @@ use std::thread;
 use strata_ctf::environment::{RECORDED, RECORDED_COMMAND, RECORDER};
 use strata_ctf::read::{Event, EventClass, FieldRef, Message, Part, Reader, Scope, Stream};
 use strata_model::EnvValue;
+use strata_timeline::kernel_name;
 use thiserror::Error;
 
-use super::call::{call_of, kernel_name, number};
+use super::call::{call_of, number};
 
 /// Bytes of a stream that one worker reads at once.
 const PART_BYTES: u64 = 4 << 20;

@@ -4,10 +4,11 @@ use std::io::{self, Write};
 
 use strata_ctf::read::{Event, Value};
 
-use super::{Exporter, Extent, Spot, UNFINISHED};
+use super::{Exporter, Extent, Shown, Spot, UNFINISHED};
 use crate::perfetto::classes::{Plan, Slice};
+use crate::perfetto::encode;
 use crate::perfetto::fields::Annotations;
-use crate::perfetto::proto::{AnnotationValue, EventType, TrackEvent};
+use crate::perfetto::proto::{track_event, EventType};
 use crate::perfetto::slices::{Key, Lane, Origin};
 use crate::perfetto::tracks::{extra_track, Place};
 
@@ -114,20 +115,15 @@ impl<W: Write> Exporter<W> {
         slice: &Slice,
         (spot, track): (Spot, u64),
     ) -> io::Result<()> {
-        let annotations = self.annotations(event, spot, Extent::All(None));
         self.summary.begins += 1;
-        let time = self.forward(track, spot.time);
-        self.writer.event(
-            time,
-            TrackEvent {
-                category_iids: plan.categories.clone(),
-                debug_annotations: annotations,
-                r#type: Some(EventType::SliceBegin as i32),
-                name_iid: Some(slice.name),
-                track_uuid: Some(track),
-                ..TrackEvent::default()
-            },
-        )
+        let shown = Shown {
+            time: self.forward(track, spot.time),
+            track,
+            categories: Some(&plan.categories),
+            kind: Some(&slice.begin),
+            extent: Extent::All(None),
+        };
+        self.put(event, spot, &shown)
     }
 
     fn end(
@@ -136,18 +132,10 @@ impl<W: Write> Exporter<W> {
         slice: &Slice,
         (spot, track): (Spot, u64),
     ) -> io::Result<()> {
-        let annotations = self.annotations(event, spot, Extent::End(slice));
         self.summary.ends += 1;
         let time = self.forward(track, spot.time);
-        self.writer.event(
-            time,
-            TrackEvent {
-                debug_annotations: annotations,
-                r#type: Some(EventType::SliceEnd as i32),
-                track_uuid: Some(track),
-                ..TrackEvent::default()
-            },
-        )
+        let extent = Extent::End(slice);
+        self.put(event, spot, &Shown { time, track, categories: None, kind: None, extent })
     }
 
     /// On a track, slices begin and end one after the other, even where a damaged trace goes back in
@@ -176,19 +164,18 @@ impl<W: Write> Exporter<W> {
     ) -> io::Result<()> {
         let time = if count > 0 { self.forward(track, time) } else { time };
         for _ in 0..count {
-            let mut annotations = Annotations::new(&mut self.writer);
-            annotations.add("unfinished", AnnotationValue::Text(why.to_owned()));
-            let debug_annotations = annotations.finish();
             self.summary.unfinished += 1;
-            self.writer.event(
-                time,
-                TrackEvent {
-                    debug_annotations,
-                    r#type: Some(EventType::SliceEnd as i32),
-                    track_uuid: Some(track),
-                    ..TrackEvent::default()
-                },
-            )?;
+            if self.writer.is_muted() {
+                continue;
+            }
+            let begun = self.writer.begin_event();
+            let mut annotations = Annotations::new(&mut self.writer);
+            annotations.add_text("unfinished", why);
+            annotations.finish();
+            let out = &mut self.writer.buffer;
+            encode::number(out, track_event::TYPE, EventType::SliceEnd as u64);
+            encode::number(out, track_event::TRACK, track);
+            self.writer.end_event(begun, time)?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use super::super::proto::{
     Ftrace, FtraceEvent, IrqHandlerEntry, IrqHandlerExit, SchedSwitch, Softirq, TracePacket,
     TrackDescriptor, PACKET_TAG,
 };
+use super::super::shares::together;
 use super::*;
 use crate::hand_tests::V::{Text, F64, I64, U32, U64, U8};
 use crate::hand_tests::{metadata, Hand, Packets, Record};
@@ -31,19 +32,35 @@ fn packets_of(mut bytes: &[u8]) -> Vec<TracePacket> {
 
 fn exported(hand: &Hand, options: &Options) -> Exported {
     let reader = hand.reader();
-    let mut exporter = Exporter::new(Vec::new(), &reader, options.clone()).unwrap();
-    let mut events = reader.events(TimeRange::ALL);
-    while let Some(message) = events.next() {
-        match message {
-            Message::Event(event) => exporter.event(&event).unwrap(),
-            Message::Discarded(discarded) => exporter.discarded(&discarded).unwrap(),
-            Message::Damage(damage) => {
-                exporter.damage(damage, reader.streams().first()).unwrap();
-            }
-            Message::Packet(_) => {}
-        }
+    let alone = exported_by(&reader, options, 1);
+    for shares in [2, 3] {
+        let found = exported_by(&reader, options, shares);
+        assert_eq!(found.lines(), alone.lines(), "{shares} shares");
+        assert_eq!(found.trees(), alone.trees(), "{shares} shares");
+        let events = |all: &Exported| {
+            let all = all.ftrace().into_iter().flat_map(|(cpu, _, events)| {
+                events.into_iter().map(move |event| (cpu, format!("{event:?}")))
+            });
+            let mut all: Vec<_> = all.collect();
+            all.sort_by_key(|(cpu, _)| *cpu);
+            all
+        };
+        assert_eq!(events(&found), events(&alone), "{shares} shares");
+        let gaps = |all: &Exported| all.ftrace().iter().filter(|(_, gap, _)| *gap).count();
+        assert_eq!(gaps(&found), gaps(&alone), "{shares} shares");
+        let summary = Summary { bytes: alone.summary.bytes, ..found.summary };
+        assert_eq!(summary, alone.summary, "{shares} shares");
     }
-    let (bytes, summary) = exporter.finish().unwrap();
+    alone
+}
+
+fn exported_by(reader: &Reader, options: &Options, shares: usize) -> Exported {
+    let mut bytes = Vec::new();
+    let summary = together(&mut bytes, shares, &|share, part| {
+        let exporter = Exporter::of_share(part, reader, options.clone(), share)?;
+        all_of(exporter, reader).map(Some)
+    });
+    let summary = summary.unwrap().unwrap();
     assert_eq!(summary.bytes, bytes.len() as u64);
     let parts = [
         summary.instants,
@@ -54,6 +71,19 @@ fn exported(hand: &Hand, options: &Options) -> Exported {
     ];
     assert_eq!(summary.events, parts.iter().sum::<u64>(), "{summary:?}");
     Exported { packets: packets_of(&bytes), summary }
+}
+
+fn all_of<W: Write>(mut exporter: Exporter<W>, reader: &Reader) -> io::Result<Summary> {
+    let mut events = reader.events(TimeRange::ALL);
+    while let Some(message) = events.next() {
+        match message {
+            Message::Event(event) => exporter.event(&event)?,
+            Message::Discarded(discarded) => exporter.discarded(&discarded)?,
+            Message::Damage(damage) => exporter.damage(damage, reader.streams().first())?,
+            Message::Packet(_) => {}
+        }
+    }
+    exporter.finish().map(|(_, summary)| summary)
 }
 
 impl Exported {

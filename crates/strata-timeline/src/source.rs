@@ -1,0 +1,150 @@
+//! What a trace says of all its records: the machine, the process, and how threads are numbered there.
+
+use strata_ctf::read::Reader;
+use strata_model::schema::Schema;
+use strata_model::EnvValue;
+
+use crate::spelling::kernel_name;
+
+/// Machines that are told apart; what is of one more is of machine 255, of which nothing is known.
+const MACHINES_MAX: usize = 255;
+
+/// Kinds of records that are looked at for one of a kernel.
+const EVENTS_MAX: usize = 1 << 10;
+
+/// A stream's trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// By the order in which the names of machines appear in the traces.
+    pub machine: u8,
+    /// A kernel's records are in it.
+    pub is_kernel: bool,
+    /// The process that all of it is of, by the number that the kernel knows it by.
+    pub process: Option<i64>,
+    /// The number that it has in a PID namespace of its own, where that is another one.
+    pub inner_process: Option<i64>,
+    /// That process' name.
+    pub process_name: Option<String>,
+}
+
+impl Source {
+    fn new(schema: &Schema, machine: u8) -> Source {
+        let number = |name| match schema.environment(name) {
+            Some(&EnvValue::Integer(number)) => Some(number),
+            _ => None,
+        };
+        let vpid = number("vpid");
+        // Strata's own: by this one the kernel's records know it.
+        let process = vpid.and_then(|_| number("pid")).or(vpid);
+        Source {
+            machine,
+            is_kernel: is_kernel(schema),
+            process,
+            inner_process: vpid.filter(|_| vpid != process),
+            process_name: text(schema, "procname").map(str::to_owned),
+        }
+    }
+
+    /// The number by which the kernel knows the thread that its process knows by `tid`; or that number, if it is one
+    /// of another PID namespace.
+    #[must_use]
+    #[inline]
+    pub fn thread(&self, tid: Option<i64>) -> (Option<i64>, Option<i64>) {
+        match self.inner_process {
+            None => (tid, None),
+            // The first thread has its process' number, in each of them.
+            Some(_) if self.inner_process == tid => (self.process, None),
+            Some(_) => (None, tid),
+        }
+    }
+}
+
+/// Those of all streams.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The names of machines.
+    pub machines: Vec<String>,
+    /// By [`strata_ctf::read::Stream::index`].
+    pub streams: Vec<Source>,
+}
+
+impl Sources {
+    /// Of all traces of a reader.
+    #[must_use]
+    pub fn new(reader: &Reader) -> Sources {
+        let mut machines: Vec<String> = Vec::new();
+        for trace in reader.traces() {
+            let name = text(trace.schema(), "hostname").unwrap_or_default();
+            if machines.len() < MACHINES_MAX && !machines.iter().any(|known| known == name) {
+                machines.push(name.to_owned());
+            }
+        }
+        let streams = reader.streams().iter().map(|stream| {
+            let schema = stream.trace().schema();
+            let name = text(schema, "hostname").unwrap_or_default();
+            let at = machines.iter().position(|known| known == name);
+            let machine = at.and_then(|at| u8::try_from(at).ok()).unwrap_or(u8::MAX);
+            Source::new(schema, machine)
+        });
+        let streams = streams.collect();
+        Sources { machines, streams }
+    }
+}
+
+fn text<'s>(schema: &'s Schema, name: &str) -> Option<&'s str> {
+    match schema.environment(name) {
+        Some(EnvValue::Text(text)) if !text.is_empty() => Some(text.as_str()),
+        _ => None,
+    }
+}
+
+/// Whether a kernel's records are in such a trace. Not every tracer says so: perf has no environment.
+#[must_use]
+pub fn is_kernel(schema: &Schema) -> bool {
+    let events = schema.streams.iter().flat_map(|stream| &stream.events);
+    let is_of_kernel = |name: &str| name == "sched_switch" || kernel_name(name) != name;
+    match text(schema, "domain") {
+        Some(domain) => domain == "kernel",
+        None => {
+            schema.environment("vpid").is_none()
+                && events.take(EVENTS_MAX).any(|event| is_of_kernel(&event.name))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema(environment: &[(&str, EnvValue)]) -> Schema {
+        let entry = |(name, value): &(&str, EnvValue)| ((*name).to_owned(), value.clone());
+        Schema { environment: environment.iter().map(entry).collect(), ..Schema::default() }
+    }
+
+    #[test]
+    fn thread_of_another_pid_namespace_is_nobody_elses() {
+        let source = |environment: &[(&str, i64)]| {
+            let all: Vec<(&str, EnvValue)> =
+                environment.iter().map(|&(name, number)| (name, number.into())).collect();
+            Source::new(&schema(&all), 0)
+        };
+        let here = source(&[("vpid", 40), ("pid", 40)]);
+        assert_eq!((here.process, here.thread(Some(41))), (Some(40), (Some(41), None)));
+        let elsewhere = source(&[("vpid", 7), ("pid", 40)]);
+        assert_eq!((elsewhere.process, elsewhere.thread(Some(7))), (Some(40), (Some(40), None)));
+        assert_eq!(elsewhere.thread(Some(8)), (None, Some(8)));
+        assert_eq!(elsewhere.thread(None), (None, None));
+        // LTTng's.
+        assert_eq!(source(&[("vpid", 7)]).thread(Some(8)), (Some(8), None));
+    }
+
+    #[test]
+    fn source_of_a_process_trace_has_its_number_and_name() {
+        let environment =
+            [("domain", "ust".into()), ("vpid", 42.into()), ("procname", "demo".into())];
+        let source = Source::new(&schema(&environment), 3);
+        assert_eq!((source.machine, source.process), (3, Some(42)));
+        assert_eq!(source.process_name.as_deref(), Some("demo"));
+        assert!(!source.is_kernel);
+    }
+}
