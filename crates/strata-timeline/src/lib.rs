@@ -43,9 +43,11 @@ mod calls;
 mod descriptors;
 mod engine;
 mod fact;
+mod files;
 mod id;
 mod names;
 mod observer;
+mod requests;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -53,11 +55,13 @@ mod threads;
 mod timeline;
 mod world;
 
-pub use calls::{CallId, CallKind, Calls};
+pub use calls::{CallId, CallKind, Calls, Moves};
 pub use id::ThreadId;
-pub use names::{Name, Names};
-pub use observer::{Call, Interrupt, Interval, Observer, Unpaired};
+pub use names::{Name, NameKind, Names};
+pub use observer::{
+    Call, Interrupt, Interval, Observer, Request, RequestKind, Run, Unpaired,
+};
 pub use state::{Object, Reason, Sleep, State, Waker};
 pub use threads::{Thread, Threads};
 pub use timeline::Timeline;
-pub use world::World;
+pub use world::{Told, World};

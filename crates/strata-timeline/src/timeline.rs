@@ -4,9 +4,9 @@ use strata_ctf::read::{Discarded, Event, Reader};
 use strata_model::schema::Schema;
 use strata_model::EnvValue;
 
-use crate::binding::{number, Binding, Numbers};
+use crate::binding::{Binding, Numbers};
 use crate::engine::Engine;
-use crate::fact::Spot;
+use crate::fact::{number, Spot};
 use crate::observer::Observer;
 use crate::world::World;
 
@@ -86,7 +86,8 @@ impl Timeline {
         if binding.is_nothing() {
             return;
         }
-        let Some(fact) = binding.fact(event, &mut self.numbers, calls, O::STATES) else { return };
+        let wants = O::STATES || O::FILES;
+        let Some(fact) = binding.fact(event, &mut self.numbers, calls, wants) else { return };
         let ask = |field: &Option<strata_ctf::read::FieldRef>| number(event, field.as_ref()?);
         let cpu = match event.packet().cpu {
             Some(cpu) => u32::try_from(cpu).ok(),
