@@ -59,7 +59,7 @@ pub(crate) fn begin(
     };
     match kind {
         CallKind::Open => open.path = path(world, who, more),
-        CallKind::Address => open.path = address(world, more.address()),
+        CallKind::Address => open.path = socket_name(world, open.object, more.address()),
         CallKind::Make => open.path = made(world, call, more),
         _ if wants_paths => open.path = path(world, who, more),
         _ => {}
@@ -159,8 +159,9 @@ pub(crate) fn end(
             duplicate(world, who, open, made, by_exec);
         }
         (CallKind::Address, _) if result == 0 || result == -EINPROGRESS => {
-            if let Some(number) = open.descriptor {
-                name_socket(world, who, number, open);
+            if let Some(number) = open.descriptor.filter(|_| open.path.is_some()) {
+                let by_exec = world.opened(who, number).and_then(|opened| opened.by_exec);
+                world.open(who, number, Opened { name: open.path, by_exec });
             }
         }
         (CallKind::Unshare, Some(0)) if open.flags.is_none_or(|it| it & CLONE_FILES != 0) => {
@@ -311,11 +312,6 @@ fn text_of(address: &Address, with_port: bool) -> Option<String> {
     }
 }
 
-fn address(world: &mut World, address: Option<Address>) -> Name {
-    let text = address.and_then(|address| text_of(&address, true));
-    text.map_or(Name::NONE, |text| world.names.of_kind(NameKind::Socket, text.as_bytes()))
-}
-
 /// The first word of a socket's name.
 fn protocol(world: &World, object: Object) -> String {
     match object {
@@ -327,15 +323,11 @@ fn protocol(world: &World, object: Object) -> String {
     }
 }
 
-/// A socket got an address: its own, or that of the other side.
-fn name_socket(world: &mut World, who: ThreadId, number: i32, open: &OpenCall) {
-    if !open.path.is_some() {
-        return;
-    }
-    let text = format!("{} {}", protocol(world, open.object), world.names.text(open.path));
-    let name = world.names.of_kind(NameKind::Socket, text.as_bytes());
-    let by_exec = world.opened(who, number).and_then(|opened| opened.by_exec);
-    world.open(who, number, Opened { name, by_exec });
+/// Of a socket that gets an address: its own, or that of the other side.
+fn socket_name(world: &mut World, object: Object, address: Option<Address>) -> Name {
+    let Some(text) = address.and_then(|address| text_of(&address, true)) else { return Name::NONE };
+    let text = format!("{} {text}", protocol(world, object));
+    world.names.of_kind(NameKind::Socket, text.as_bytes())
 }
 
 /// Connections to one address are told apart by who has made them, not by his port, which is any.
