@@ -10,8 +10,7 @@ use crate::names::{Name, Names};
 use crate::state::Object;
 
 /// Providers that kernel events may have in front of their names.
-const PROVIDERS: [&str; 6] =
-    ["sched:", "irq:", "syscalls:", "raw_syscalls:", "signal:", "block:"];
+const PROVIDERS: [&str; 6] = ["sched:", "irq:", "syscalls:", "raw_syscalls:", "signal:", "block:"];
 /// What is in front of a system call's name, at its begin and at its end; and what its name begins with here.
 const CALLS: [(&str, &str, &str); 3] = [
     ("syscall_entry_", "syscall_exit_", ""),

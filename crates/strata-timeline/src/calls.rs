@@ -141,13 +141,27 @@ fn kind(name: &str) -> CallKind {
 
 fn moves(name: &str) -> Moves {
     match name.strip_prefix("compat_").unwrap_or(name) {
-        "read" | "pread64" | "readv" | "preadv" | "preadv2" | "recv" | "recvfrom" | "recvmsg"
-        | "mq_timedreceive" | "mq_timedreceive_time64" => Moves::Reads,
+        "read"
+        | "pread64"
+        | "readv"
+        | "preadv"
+        | "preadv2"
+        | "recv"
+        | "recvfrom"
+        | "recvmsg"
+        | "mq_timedreceive"
+        | "mq_timedreceive_time64" => Moves::Reads,
         "write" | "pwrite64" | "writev" | "pwritev" | "pwritev2" | "send" | "sendto"
         | "sendmsg" => Moves::Writes,
         "sendfile" | "sendfile64" | "copy_file_range" | "splice" | "tee" => Moves::Copies,
-        "recvmmsg" | "recvmmsg_time32" | "recvmmsg_time64" | "sendmmsg" | "vmsplice"
-        | "mq_timedsend" | "mq_timedsend_time64" | "io_uring_enter" => Moves::Unsaid,
+        "recvmmsg"
+        | "recvmmsg_time32"
+        | "recvmmsg_time64"
+        | "sendmmsg"
+        | "vmsplice"
+        | "mq_timedsend"
+        | "mq_timedsend_time64"
+        | "io_uring_enter" => Moves::Unsaid,
         _ => Moves::Nothing,
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::calls::{CallId, CallKind};
 use crate::fact::{Fact, More, Spot, Text};
+use crate::files;
 use crate::id::ThreadId;
 use crate::names::Name;
-use crate::files;
 use crate::observer::{Call, Interrupt, Interval, Observer, Run, Unpaired};
 use crate::requests::{kind_of, Requests};
 use crate::state::{Object, Reason, Sleep, State, Waker};
@@ -45,7 +45,7 @@ struct Cpu {
     /// A switch was seen: who runs is known from there on.
     has_switches: bool,
     /// What it had run, from when on, up to when records were discarded; not told yet.
-    lost: Option<(Option<ThreadId>, i64, i64)>,
+    before_gap: Option<(Option<ThreadId>, i64, i64)>,
     /// With the time of the begin, and whether that was selected.
     open: Vec<(Interrupt, i64, bool)>,
     /// Softirqs that are to be done, since when.
@@ -231,10 +231,10 @@ impl Engine {
                     }
                 }
             } else {
-                if other.lost.is_none() {
+                if other.before_gap.is_none() {
                     let from = from.max(other.since);
                     let ran = other.thread.filter(|_| other.has_switches);
-                    other.lost = Some((ran, other.since, from));
+                    other.before_gap = Some((ran, other.since, from));
                     other.since = from;
                 }
                 other.thread = None;
@@ -383,7 +383,7 @@ impl Engine {
         of.since = to.max(from);
         of.has_switches |= is_switch;
         let thread = thread.filter(|_| of.has_switches);
-        if let Some((thread, from, to)) = of.lost.take() {
+        if let Some((thread, from, to)) = of.before_gap.take() {
             let (from, to) = (from.max(begin), to.max(begin));
             seen.ran(&self.world, &Run { cpu, thread, from, to, is_switch: false });
         }

@@ -166,7 +166,9 @@ const ADDRESS_MAX: usize = 128;
 impl Visit for Address {
     fn unsigned(&mut self, field: &FieldInfo, value: u64) {
         if field.is_element() {
-            if let (true, Ok(byte)) = (self.is_in && self.bytes.len() < ADDRESS_MAX, value.try_into()) {
+            if let (true, Ok(byte)) =
+                (self.is_in && self.bytes.len() < ADDRESS_MAX, value.try_into())
+            {
                 self.bytes.push(byte);
             }
         } else if field.name().ends_with("family") {
@@ -266,7 +268,8 @@ pub(crate) enum Fact<'a> {
         descriptor: i64,
         flags: Option<i64>,
         path: Text<'a>,
-    },    /// There is a new thread.
+    },
+    /// There is a new thread.
     Fork {
         parent: Option<i64>,
         child: i64,

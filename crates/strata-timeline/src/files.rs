@@ -172,13 +172,7 @@ pub(crate) fn end(
     }
 }
 
-fn duplicate(
-    world: &mut World,
-    who: ThreadId,
-    open: &OpenCall,
-    made: i32,
-    by_exec: Option<bool>,
-) {
+fn duplicate(world: &mut World, who: ThreadId, open: &OpenCall, made: i32, by_exec: Option<bool>) {
     match open.object {
         // Onto itself: dup2() changes nothing.
         _ if open.descriptor == Some(made) => {}

@@ -58,9 +58,7 @@ mod world;
 pub use calls::{CallId, CallKind, Calls, Moves};
 pub use id::ThreadId;
 pub use names::{Name, NameKind, Names};
-pub use observer::{
-    Call, Interrupt, Interval, Observer, Request, RequestKind, Run, Unpaired,
-};
+pub use observer::{Call, Interrupt, Interval, Observer, Request, RequestKind, Run, Unpaired};
 pub use state::{Object, Reason, Sleep, State, Waker};
 pub use threads::{Thread, Threads};
 pub use timeline::Timeline;

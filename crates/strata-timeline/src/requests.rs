@@ -116,7 +116,10 @@ mod tests {
         requests.begin((1, at(100, 8)), RequestKind::Read, None, (11, false));
         assert_eq!(requests.end(0, at(100, 8), 0, 20, true), None);
         let done = requests.end(0, at(108, 16), 0, 30, false).unwrap();
-        assert_eq!((done.kind, done.bytes, done.begin, done.end), (RequestKind::Write, 12_288, 10, 30));
+        assert_eq!(
+            (done.kind, done.bytes, done.begin, done.end),
+            (RequestKind::Write, 12_288, 10, 30)
+        );
         assert!(done.selected && !done.is_error);
         assert_eq!(requests.end(0, at(108, 16), 0, 31, false), None);
         let other = requests.end(1, at(100, 8), -5, 40, false).unwrap();

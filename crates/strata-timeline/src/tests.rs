@@ -429,7 +429,12 @@ fn interrupts_are_told_with_whom_they_interrupt_and_how_late_they_are() {
     machine.tell(25, 0, 5, Fact::InterruptLeave).tell(30, 0, 5, Fact::SoftirqEnter(4));
     let place = Place { device: 254 << 20, sector: 8, sectors: 2 };
     machine.tell(5, 1, 9, Fact::Issue { place, kind: Text::Is("R"), bits: None });
-    machine.tell(35, 0, 5, Fact::Complete { place, error: None }).tell(40, 0, 5, Fact::SoftirqLeave);
+    machine.tell(35, 0, 5, Fact::Complete { place, error: None }).tell(
+        40,
+        0,
+        5,
+        Fact::SoftirqLeave,
+    );
     let told = machine.finish();
     assert_eq!(told.of(5)[..2], ["Device(36) on 0 20..25", "Softirq(4) on 0 30..40"]);
     assert!(told.lines.contains(&"softirq 4 on 0 after 8".to_owned()), "{:?}", told.lines);
@@ -466,8 +471,18 @@ fn hostile_facts_leave_each_thread_with_states_one_behind_the_other() {
             time += random(20) as i64 - 2;
             let (cpu, tid, other) = (random(3) as u32, random(6) as i64, random(6) as i64 - 1);
             let calls = [
-                "read", "openat", "close", "dup", "pipe2", "exit", "clone", "nanosleep", "fcntl",
-                "close_range", "unshare", "execve",
+                "read",
+                "openat",
+                "close",
+                "dup",
+                "pipe2",
+                "exit",
+                "clone",
+                "nanosleep",
+                "fcntl",
+                "close_range",
+                "unshare",
+                "execve",
             ];
             let name = calls[random(12) as usize];
             let flags = [(Part::Flags, random(0x800) as i64), (Part::Control, random(3) as i64)];
@@ -497,7 +512,10 @@ fn hostile_facts_leave_each_thread_with_states_one_behind_the_other() {
         let mut last = std::collections::HashMap::new();
         for run in &told.runs {
             let before = last.insert(run.cpu, run.to);
-            assert!(run.from <= run.to && before.is_none_or(|before| before == run.from), "{run:?}");
+            assert!(
+                run.from <= run.to && before.is_none_or(|before| before == run.from),
+                "{run:?}"
+            );
         }
     }
 }

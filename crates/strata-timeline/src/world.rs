@@ -181,7 +181,8 @@ impl World {
     pub(crate) fn unshare(&mut self, thread: ThreadId) {
         let Some(table) = self.table(thread) else { return };
         let process = self.process_of(thread);
-        let is_own = process == thread || self.threads.get(thread).is_some_and(|it| it.files.is_some());
+        let is_own =
+            process == thread || self.threads.get(thread).is_some_and(|it| it.files.is_some());
         if !is_own || self.descriptors.is_shared(table) {
             let copy = self.descriptors.copy(table);
             self.give(thread, copy);

@@ -168,12 +168,7 @@ impl FileCounter {
 
     /// What was counted, of processes that are wanted.
     #[must_use]
-    pub fn finish(
-        self,
-        world: &World,
-        by: By,
-        is_wanted: &dyn Fn(&Label) -> bool,
-    ) -> FilesReport {
+    pub fn finish(self, world: &World, by: By, is_wanted: &dyn Fn(&Label) -> bool) -> FilesReport {
         let mut rows: HashMap<(Option<ThreadId>, Option<Object>), Row> = HashMap::new();
         let mut all = Row::default();
         for (thread, counted) in self.processes {
@@ -211,11 +206,12 @@ impl FileCounter {
             let by_total = other.times.total.cmp(&one.times.total);
             by_total.then_with(|| (&one.name, &one.label).cmp(&(&other.name, &other.label)))
         });
-        let slowest = self.slowest.finish().map(|(nanos, begin, (thread, call, object, result))| {
-            let (_, name) = name_of(world, object);
-            let call = world.calls.name(call).to_owned();
-            Slow { label: Label::thread(world, thread), call, name, begin, nanos, result }
-        });
+        let slowest =
+            self.slowest.finish().map(|(nanos, begin, (thread, call, object, result))| {
+                let (_, name) = name_of(world, object);
+                let call = world.calls.name(call).to_owned();
+                Slow { label: Label::thread(world, thread), call, name, begin, nanos, result }
+            });
         let slowest = slowest.filter(|slow| is_wanted(&slow.label)).collect();
         let mut disks: Vec<_> = self.disks.into_iter().collect();
         disks.sort_by_key(|&(key, _)| key);

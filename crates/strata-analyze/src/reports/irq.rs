@@ -148,7 +148,8 @@ impl IrqCounter {
         type RowKey = (Option<(u8, Interrupt)>, Option<u32>, Option<ThreadId>, bool);
         let mut report = IrqReport::default();
         let mut rows: HashMap<RowKey, Row> = HashMap::new();
-        let mut interrupted: HashMap<RowKey, HashMap<Option<ThreadId>, (u64, u64)>> = HashMap::new();
+        let mut interrupted: HashMap<RowKey, HashMap<Option<ThreadId>, (u64, u64)>> =
+            HashMap::new();
         let label = |thread: Option<ThreadId>| thread.map(|thread| Label::thread(world, thread));
         let many = world.machines.len() > 1;
         for ((machine, which, cpu, thread), times) in self.counted {
@@ -190,7 +191,8 @@ impl IrqCounter {
         }
         for (key, whom) in interrupted {
             let Some(row) = rows.get_mut(&key) else { continue };
-            let whom = whom.into_iter().map(|(thread, (count, total))| (label(thread), count, total));
+            let whom =
+                whom.into_iter().map(|(thread, (count, total))| (label(thread), count, total));
             row.interrupted = whom.collect();
             row.interrupted.sort_by(|one, other| (other.2, &one.0).cmp(&(one.2, &other.0)));
         }

@@ -226,7 +226,9 @@ impl LockCounter {
         for row in &mut report.rows {
             for parts in [&mut row.waiters, &mut row.wakers] {
                 parts.retain(|part| part.count > 0);
-                parts.sort_by(|one, other| (other.total, &one.label).cmp(&(one.total, &other.label)));
+                parts.sort_by(|one, other| {
+                    (other.total, &one.label).cmp(&(one.total, &other.label))
+                });
             }
         }
         report.rows.sort_by(|one, other| {

@@ -61,9 +61,7 @@ fn told() -> Vec<Packets> {
     for (tid, pid, name) in [(5, 5, "app"), (6, 5, "six"), (7, 7, "far")] {
         tell(THERE, 100, 1, &[U32(tid), U32(pid), U32(1), Text(name)]);
     }
-    let switch = |prev, state, next| {
-        [Text("x"), U32(prev), I64(state), Text("x"), U32(next)]
-    };
+    let switch = |prev, state, next| [Text("x"), U32(prev), I64(state), Text("x"), U32(next)];
     tell(SWITCH, 100, 0, &switch(0, 0, 5));
     tell(OPEN, 110, 5, &[I64(-100), Text("/a"), U32(0)]);
     tell(OPEN_END, 120, 5, &[I64(3)]);
@@ -138,10 +136,14 @@ fn files_have_the_bytes_that_calls_return_on_both_sides_of_a_copy() {
     assert_eq!(row("descriptor 9"), (1, 30, 0, 50, 0, 0));
     let all = &report.all;
     assert_eq!((all.times.count, all.times.total, all.read, all.written), (4, 120, 110, 50));
-    let slowest: Vec<_> = report.slowest.iter().map(|slow| (slow.call.as_str(), slow.nanos)).collect();
+    let slowest: Vec<_> =
+        report.slowest.iter().map(|slow| (slow.call.as_str(), slow.nanos)).collect();
     assert_eq!(slowest, [("read", 70), ("sendfile", 30)]);
     let disk = &report.disks[0];
-    assert_eq!((disk.name.as_str(), disk.kind, disk.bytes, disk.times.total), ("254:0", "read", 2048, 420));
+    assert_eq!(
+        (disk.name.as_str(), disk.kind, disk.bytes, disk.times.total),
+        ("254:0", "read", 2048, 420)
+    );
     let of_process = files(files::By::Process, "").rows;
     assert_eq!((of_process.len(), of_process[0].times.count, of_process[0].read), (1, 4, 110));
     assert_eq!(files(files::By::Path, "ret < 0").rows.len(), 1);
@@ -186,7 +188,14 @@ fn interrupts_are_by_number_by_cpu_and_by_whom_they_interrupted() {
     };
     let found = report(irq::By::Irq, "");
     let rows = found.rows.iter().map(|row| {
-        (row.kind, row.number, row.name.as_str(), row.times.count, row.times.total, row.delays.total)
+        (
+            row.kind,
+            row.number,
+            row.name.as_str(),
+            row.times.count,
+            row.times.total,
+            row.delays.total,
+        )
     });
     let wanted = [
         ("irq", Some(40), "net", 1, 30, 0),
