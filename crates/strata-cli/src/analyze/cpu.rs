@@ -26,10 +26,10 @@ const COLUMNS_MAX: i64 = 10_000;
 
 const MEANING: &str = "\
 What it says:
-  A strip has a column for each part of the time: how high it is says how
-  much of that a CPU was busy, or a process had one CPU or more; '?' stands
-  where the trace does not say what a CPU did for most of it. Shares are
-  of one CPU.
+  A strip has a column for each part of the time: how high it is says
+  how much of that a CPU was busy, or a process had one CPU or more;
+  '?' stands where the trace does not say what a CPU did for most of
+  it. Shares are of one CPU.
 ";
 
 /// `strata analyze cpu`.

@@ -23,13 +23,13 @@ const SLOWEST_MAX: usize = 100_000;
 
 const COUNTED: &str = "\
 What is counted:
-  System calls that have a descriptor or a path, and end in the time asked
-  for; with --filter, those of which the record of the begin or that of
-  the end matches. Bytes are what they return: what is read or written
-  through mapped memory, or by io_uring, is in no system call. A call that
-  copies is counted for what it reads and for what it writes. What a
-  descriptor was opened for is known if the record of that is in the
-  trace; of others the number is shown.
+  System calls that have a descriptor or a path, and end in the time
+  asked for; with --filter, those of which the record of the begin or
+  that of the end matches. Bytes are what they return: what is read or
+  written through mapped memory, or by io_uring, is in no system call.
+  A call that copies is counted for what it reads and for what it
+  writes. What a descriptor was opened for is known if the record of
+  that is in the trace; of others the number is shown.
   Requests to disks are in the trace if block_rq_issue and
   block_rq_complete were recorded. They are of all: not with --of.
 ";

@@ -24,12 +24,12 @@ const LONGEST_MAX: usize = 100_000;
 
 const COUNTED: &str = "\
 What is counted:
-  Interrupts of devices and softirqs that end in the time asked for; with
-  --filter, those of which the record of the begin or that of the end
-  matches: 'vec == 3'. What interrupts one in turn is in its time. How
-  long a softirq was to be done before it began ('late') is known if
-  irq_softirq_raise was recorded. Timers of CPUs and calls between CPUs
-  are no interrupts of devices, and not in these records.
+  Interrupts of devices and softirqs that end in the time asked for;
+  with --filter, those of which the record of the begin or that of the
+  end matches: 'vec == 3'. What interrupts one in turn is in its time.
+  How long a softirq was to be done before it began ('late') is known
+  if irq_softirq_raise was recorded. Timers of CPUs and calls between
+  CPUs are no interrupts of devices, and not in these records.
 ";
 
 /// `strata analyze irq`.

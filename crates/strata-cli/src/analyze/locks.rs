@@ -24,11 +24,11 @@ const LONGEST_MAX: usize = 100_000;
 
 const COUNTED: &str = "\
 What is counted:
-  Times in which a thread was blocked in futex(), by the address at which
-  it waited, and who ended that. Of a mutex that is who held it, of a
-  condition variable who signalled it, of pthread_join() the thread that
-  has ended. A lock that nobody had to wait for makes no system call.
-  Where two processes share a lock, each has its own row.
+  Times in which a thread was blocked in futex(), by the address at
+  which it waited, and who ended that. Of a mutex that is who held it,
+  of a condition variable who signalled it, of pthread_join() the
+  thread that has ended. A lock that nobody had to wait for makes no
+  system call. Where two processes share a lock, each has its own row.
 ";
 
 /// `strata analyze locks`.
