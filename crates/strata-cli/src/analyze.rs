@@ -1,6 +1,10 @@
 //! `strata analyze`: where the time went.
 
 mod common;
+mod cpu;
+mod files;
+mod irq;
+mod locks;
 mod summary;
 mod syscalls;
 mod threads;
@@ -26,6 +30,15 @@ enum Report {
     Threads(threads::ThreadsFlags),
     /// What a thread or a span of a program waited for, through those who woke it: the critical path
     Wait(wait::WaitFlags),
+    /// Files, sockets, pipes and disks: bytes, how long that took, which failed, and the slowest
+    #[command(visible_alias = "io")]
+    Files(files::FilesFlags),
+    /// Locks: who waited for which, how long, and who ended that
+    Locks(locks::LocksFlags),
+    /// Interrupts and softirqs: how many, how long, where, and whom they interrupted
+    Irq(irq::IrqFlags),
+    /// CPUs: who had them and when, how often they switched, how long they were idle
+    Cpu(cpu::CpuFlags),
     /// What to know first, and what to type next
     Summary(summary::SummaryFlags),
 }
@@ -37,6 +50,10 @@ pub fn run(flags: &AnalyzeFlags) -> Result<u8> {
         Report::Syscalls(flags) => syscalls::run(flags, &stop),
         Report::Threads(flags) => threads::run(flags, &stop),
         Report::Wait(flags) => wait::run(flags, &stop),
+        Report::Files(flags) => files::run(flags, &stop),
+        Report::Locks(flags) => locks::run(flags, &stop),
+        Report::Irq(flags) => irq::run(flags, &stop),
+        Report::Cpu(flags) => cpu::run(flags, &stop),
         Report::Summary(flags) => summary::run(flags, &stop),
     }
 }

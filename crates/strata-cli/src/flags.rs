@@ -145,7 +145,7 @@ Traces:
   record           Record a command, running processes, the kernel, or everything
   view             Show the events of traces
   stats            Count what is in traces, and say what is missing
-  analyze          Say where the time went: system calls, threads, waits
+  analyze          Say where the time went: calls, waits, files, locks, CPUs
   export           Write traces for other tools
 
 Sessions, which stay until they are destroyed:

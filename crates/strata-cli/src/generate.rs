@@ -116,13 +116,18 @@ pub fn man(folder: Option<&Path>) -> Result<()> {
     };
     fs::create_dir_all(folder)
         .with_context(|| format!("man pages: cannot make folder '{}'", folder.display()))?;
-    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
-    for command in iter::once(&command).chain(shown) {
+    for command in iter::once(&command).chain(with_pages(&command)) {
         let (name, page) = page(command)?;
         fs::write(folder.join(name), page)
             .with_context(|| format!("man pages: cannot write to '{}'", folder.display()))?;
     }
     Ok(())
+}
+
+/// All commands that have a page: those that the help shows, and what these do in several ways.
+fn with_pages(command: &Command) -> Vec<&Command> {
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    shown.flat_map(|command| iter::once(command).chain(with_pages(command))).collect()
 }
 
 /// A man page and its file's name.
@@ -169,9 +174,9 @@ mod tests {
         let mut command = Flags::command().disable_help_subcommand(true);
         command.build();
         let (mut nr_pages, mut nr_lines) = (0, 0);
-        for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        for command in with_pages(&command) {
             let (name, text) = page(command).unwrap();
-            assert_eq!(name, format!("strata-{}.1", command.get_name()));
+            assert_eq!(name, format!("{}.1", command.get_display_name().unwrap()));
             assert!(text.contains("\"strata 0.1.0\""), "{name}: {text}");
             assert!(!text.contains(".SH EXTRA"), "{name}");
             for line in command.get_after_long_help().iter().flat_map(|help| {
@@ -180,9 +185,18 @@ mod tests {
                 assert!(line.chars().count() <= 72, "{name}: {line}");
                 nr_lines += 1;
             }
-            nr_pages += 1;
+            // The reports of analyze are counted by themselves.
+            nr_pages += u32::from(!name.starts_with("strata-analyze-"));
         }
         assert_eq!(nr_pages, 28);
+        for report in ["cpu", "files", "irq", "locks", "summary", "syscalls", "threads", "wait"] {
+            let of = with_pages(&command);
+            let found = of.iter().find(|command| {
+                command.get_display_name() == Some(format!("strata-analyze-{report}").as_str())
+            });
+            let (_, text) = page(found.unwrap()).unwrap();
+            assert!(text.contains(r"\-\-from") && text.contains(r"\-\-format"), "{report}: {text}");
+        }
         assert!(nr_lines > 100, "{nr_lines}");
     }
 }

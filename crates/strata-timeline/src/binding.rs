@@ -5,18 +5,28 @@
 use strata_ctf::read::{Event, EventClass, FieldRef, Scope};
 
 use crate::calls::{CallId, CallKind, Calls};
-use crate::fact::{Fact, Text};
+use crate::fact::{Fact, Fields, More, Part, Place, Text};
 use crate::names::{Name, Names};
-use crate::spelling::{integer as number, kernel_name, CallEnd, Whose};
+use crate::observer::Observer;
+use crate::spelling::{integer, kernel_name, CallEnd, Whose};
 use crate::state::Object;
 
 /// Arguments that are descriptors, by their names.
-const DESCRIPTORS: [&str; 5] = ["fd", "fildes", "oldfd", "epfd", "fd_in"];
-const PATHS: [&str; 3] = ["filename", "pathname", "path"];
+const DESCRIPTORS: [&str; 9] =
+    ["fd", "fildes", "oldfd", "epfd", "fd_in", "in_fd", "fdin", "ufd", "mqdes"];
+const PATHS: [&str; 6] = ["filename", "pathname", "path", "uname", "u_name", "oldname"];
+/// Of what a call's record has beside that, by the call's kind.
+const PARTS: [(Part, &[&str]); 7] = [
+    (Part::Folder, &["dfd", "dirfd", "olddfd"]),
+    (Part::Target, &["out_fd", "fd_out", "fdout"]),
+    (Part::Flags, &["flags", "how_flags", "clone_flags", "uargs_flags", "unshare_flags"]),
+    (Part::Control, &["cmd", "op"]),
+    (Part::Argument, &["arg", "max_fd"]),
+    (Part::Family, &["family"]),
+    (Part::Type, &["type"]),
+];
 /// Numbers of system calls that are kept.
 const NUMBERS_MAX: i64 = 4096;
-/// Commands of fcntl() that duplicate a descriptor.
-const F_DUPFD: [i64; 2] = [0, 1030];
 
 /// What is to be done with a class' records.
 #[derive(Debug)]
@@ -45,14 +55,12 @@ enum Kind {
     Enter {
         call: CallId,
         object: Option<(FieldRef, bool)>,
-        path: Option<FieldRef>,
-        control: Option<FieldRef>,
-        duplicates: bool,
+        more: Option<Box<Fields>>,
     },
     Leave {
         call: CallId,
         result: Option<FieldRef>,
-        pair: Option<[FieldRef; 2]>,
+        more: Option<Box<Fields>>,
     },
     /// Of a call that has a number and no name.
     Number {
@@ -66,8 +74,29 @@ enum Kind {
     },
     Interrupt {
         number: Option<FieldRef>,
+        name: Option<FieldRef>,
         softirq: bool,
         begins: bool,
+    },
+    Raise {
+        number: FieldRef,
+    },
+    Request {
+        place: [FieldRef; 3],
+        kind: Option<FieldRef>,
+        error: Option<FieldRef>,
+        begins: bool,
+    },
+    NameOf {
+        number: FieldRef,
+        name: FieldRef,
+        is_disk: bool,
+    },
+    Opened {
+        process: FieldRef,
+        descriptor: FieldRef,
+        flags: Option<FieldRef>,
+        path: FieldRef,
     },
     Fork {
         parent: Option<FieldRef>,
@@ -141,12 +170,15 @@ impl Binding {
         matches!(self.kind, Kind::Nothing)
     }
 
-    /// Whether its records are of no use to who does not look at calls, or at states; but for who made them.
+    /// Whether its records are of no use to this observer; but for who made them.
     #[inline]
-    pub(crate) fn is_unwanted(&self, calls: bool, states: bool) -> bool {
+    pub(crate) fn is_unwanted<O: Observer>(&self) -> bool {
         match self.kind {
-            Kind::Enter { .. } | Kind::Leave { .. } | Kind::Number { .. } => !calls && !states,
-            Kind::Fault | Kind::Signal { .. } | Kind::Interrupt { .. } => !states,
+            Kind::Enter { .. } | Kind::Leave { .. } | Kind::Number { .. } => {
+                !(O::CALLS || O::FILES || O::STATES)
+            }
+            Kind::Interrupt { .. } => !(O::INTERRUPTS || O::STATES),
+            Kind::Fault | Kind::Signal { .. } => !O::STATES,
             _ => false,
         }
     }
@@ -158,17 +190,17 @@ impl Binding {
         event: &'a Event<'a>,
         numbers: &mut Numbers,
         calls: &mut Calls,
-        states: bool,
+        wants: bool,
     ) -> Option<Fact<'a>> {
-        let number = |field: &FieldRef| number(event, field);
-        let ask = |field: &Option<FieldRef>| crate::spelling::integer(event, field.as_ref()?);
+        let number = |field: &FieldRef| integer(event, field);
+        let ask = |field: &Option<FieldRef>| integer(event, field.as_ref()?);
         let text = |field: &'a Option<FieldRef>| Text::new(event, field.as_ref());
         Some(match &self.kind {
             Kind::Nothing => return None,
             Kind::Whose => Fact::Whose,
-            Kind::Enter { call, object, path, control, duplicates } => {
+            Kind::Enter { call, object, more } => {
                 // Of most calls it says what they are blocked in, and nothing else.
-                let is_wanted = states || calls.kind(*call) != CallKind::Other;
+                let is_wanted = wants || calls.kind(*call) != CallKind::Other;
                 let object =
                     object.as_ref().filter(|_| is_wanted).and_then(|(field, is_descriptor)| {
                         let value = number(field)?;
@@ -177,23 +209,16 @@ impl Binding {
                             false => Object::Address(value as u64),
                         })
                     });
-                Fact::Enter {
-                    call: *call,
-                    object: object.unwrap_or(Object::None),
-                    path: text(path),
-                    duplicates: match control {
-                        Some(command) => number(command).is_some_and(|it| F_DUPFD.contains(&it)),
-                        None => *duplicates,
-                    },
-                }
+                let more = match more {
+                    Some(fields) if is_wanted => More::Of(event, fields),
+                    _ => More::None,
+                };
+                Fact::Enter { call: *call, object: object.unwrap_or(Object::None), more }
             }
-            Kind::Leave { call, result, pair } => Fact::Leave {
+            Kind::Leave { call, result, more } => Fact::Leave {
                 call: *call,
                 result: ask(result),
-                pair: match pair {
-                    Some([one, other]) => Some([number(one)?, number(other)?]),
-                    None => None,
-                },
+                more: more.as_ref().map_or(More::None, |fields| More::Of(event, fields)),
             },
             Kind::Switch { prev, prev_state, next, prev_name, next_name } => Fact::Switch {
                 prev: number(prev)?,
@@ -209,22 +234,42 @@ impl Binding {
             Kind::Number { number: field, result, begins } => {
                 let call = numbers.of(number(field)?, calls)?;
                 match begins {
-                    true => Fact::Enter {
-                        call,
-                        object: Object::None,
-                        path: Text::None,
-                        duplicates: false,
-                    },
-                    false => Fact::Leave { call, result: ask(result), pair: None },
+                    true => Fact::Enter { call, object: Object::None, more: More::None },
+                    false => Fact::Leave { call, result: ask(result), more: More::None },
                 }
             }
             Kind::Fault => Fact::Fault,
             Kind::Signal { tid } => Fact::Signal { tid: number(tid)? },
-            Kind::Interrupt { number: field, softirq, begins } => match (begins, softirq) {
+            Kind::Interrupt { number: field, name, softirq, begins } => match (begins, softirq) {
                 (true, true) => Fact::SoftirqEnter(ask(field)?),
-                (true, false) => Fact::InterruptEnter(ask(field)?),
+                (true, false) => Fact::InterruptEnter(ask(field)?, text(name)),
                 (false, true) => Fact::SoftirqLeave,
                 (false, false) => Fact::InterruptLeave,
+            },
+            Kind::Raise { number: field } => Fact::SoftirqRaise(number(field)?),
+            Kind::Request { place: [device, sector, sectors], kind, error, begins } => {
+                let place = Place {
+                    device: number(device)?,
+                    sector: number(sector)?,
+                    sectors: number(sectors)?,
+                };
+                match begins {
+                    true => Fact::Issue { place, kind: text(kind), bits: ask(kind) },
+                    false => Fact::Complete { place, error: ask(error) },
+                }
+            }
+            Kind::NameOf { number: field, name, is_disk } => {
+                let (number, name) = (number(field)?, Text::Of(event, name));
+                match is_disk {
+                    true => Fact::DeviceName { device: number, name },
+                    false => Fact::InterruptName { number, name },
+                }
+            }
+            Kind::Opened { process, descriptor, flags, path } => Fact::Opened {
+                process: number(process)?,
+                descriptor: number(descriptor)?,
+                flags: ask(flags),
+                path: Text::Of(event, path),
             },
             Kind::Fork { parent, child, process, name } => Fact::Fork {
                 parent: ask(parent),
@@ -287,16 +332,40 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<Kind> {
             is_by_waker: name == "sched_waking",
         },
         "signal_generate" => Kind::Signal { tid: find("pid")? },
-        "irq_handler_entry" => {
-            Kind::Interrupt { number: Some(find("irq")?), softirq: false, begins: true }
-        }
-        "irq_handler_exit" => Kind::Interrupt { number: None, softirq: false, begins: false },
+        "irq_handler_entry" => Kind::Interrupt {
+            number: Some(find("irq")?),
+            name: find("name"),
+            softirq: false,
+            begins: true,
+        },
         "irq_softirq_entry" | "softirq_entry" => {
-            Kind::Interrupt { number: Some(find("vec")?), softirq: true, begins: true }
+            Kind::Interrupt { number: Some(find("vec")?), name: None, softirq: true, begins: true }
         }
-        "irq_softirq_exit" | "softirq_exit" => {
-            Kind::Interrupt { number: None, softirq: true, begins: false }
+        "irq_handler_exit" | "irq_softirq_exit" | "softirq_exit" => Kind::Interrupt {
+            number: None,
+            name: None,
+            softirq: name != "irq_handler_exit",
+            begins: false,
+        },
+        "irq_softirq_raise" | "softirq_raise" => Kind::Raise { number: find("vec")? },
+        "block_rq_issue" | "block_rq_complete" => Kind::Request {
+            place: [find("dev")?, find("sector")?, either("nr_sector", "nr_sectors")?],
+            kind: find("rwbs"),
+            error: either("error", "errors"),
+            begins: name == "block_rq_issue",
+        },
+        "lttng_statedump_block_device" => {
+            Kind::NameOf { number: find("dev")?, name: find("diskname")?, is_disk: true }
         }
+        "lttng_statedump_interrupt" => {
+            Kind::NameOf { number: find("irq")?, name: find("action")?, is_disk: false }
+        }
+        "lttng_statedump_file_descriptor" => Kind::Opened {
+            process: find("pid")?,
+            descriptor: find("fd")?,
+            flags: find("flags"),
+            path: find("filename")?,
+        },
         // The kernel's own has a thread's number in what it calls pid, and says nothing of its process.
         "sched_process_fork" => match find("child_tid") {
             Some(child) => Kind::Fork {
@@ -336,18 +405,26 @@ fn call(class: &EventClass, calls: &mut Calls) -> Option<Kind> {
     let end = CallEnd::of(class.name())?;
     let call = calls.of(&end.full_name())?;
     let kind = calls.kind(call);
+    let mut more = Fields {
+        has_address: matches!(kind, CallKind::Address | CallKind::Make),
+        ..Fields::default()
+    };
     if !end.begins {
-        let pair = find(&["fildes_0"]).zip(find(&["fildes_1"]));
-        let pair = pair.map(|(one, other)| [one, other]).filter(|_| kind == CallKind::Pair);
-        return Some(Kind::Leave { call, result: find(&["ret"]), pair });
+        more.set(Part::First, find(&["fildes_0", "usockvec_0"]));
+        more.set(Part::Second, find(&["fildes_1", "usockvec_1"]));
+        let has = matches!(kind, CallKind::Pair | CallKind::Make);
+        let more = has.then(|| Box::new(more));
+        return Some(Kind::Leave { call, result: find(&["ret"]), more });
     }
+    for (part, names) in PARTS {
+        more.set(part, find(names));
+    }
+    more.path = find(&PATHS);
     let descriptor = find(&DESCRIPTORS).map(|field| (field, true));
     let address = find(&["uaddr"]).map(|field| (field, false));
     Some(Kind::Enter {
         call,
         object: if kind == CallKind::Futex { address } else { descriptor },
-        path: find(&PATHS).filter(|_| kind == CallKind::Open),
-        control: find(&["cmd"]).filter(|_| kind == CallKind::Control),
-        duplicates: kind == CallKind::Duplicate,
+        more: Some(Box::new(more)),
     })
 }

@@ -35,8 +35,14 @@ pub enum CallKind {
     Close,
     /// Gives another one for the same.
     Duplicate,
-    /// Duplicates a descriptor if its command says so.
+    /// Duplicates a descriptor, or says whether it is closed by exec(), if its command says so.
     Control,
+    /// Takes some away.
+    CloseRange,
+    /// Gives a socket an address.
+    Address,
+    /// May give its thread descriptors of its own.
+    Unshare,
     /// Waits for, or wakes, who waits for an address.
     Futex,
     /// May give its thread another name.
@@ -49,10 +55,26 @@ pub enum CallKind {
     Exit,
 }
 
+/// What a system call moves between a program and what a descriptor is for: as many bytes as its result says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Moves {
+    /// No bytes.
+    #[default]
+    Nothing,
+    /// From there to the program.
+    Reads,
+    /// From the program to there.
+    Writes,
+    /// From what one descriptor is for to what another one is.
+    Copies,
+    /// Some bytes: its result is no number of them.
+    Unsaid,
+}
+
 /// All system calls of the traces.
 #[derive(Debug, Default)]
 pub struct Calls {
-    known: Vec<(Box<str>, CallKind)>,
+    known: Vec<(Box<str>, CallKind, Moves)>,
     numbers: HashMap<Box<str>, CallId>,
 }
 
@@ -66,7 +88,7 @@ impl Calls {
             return None;
         }
         let id = CallId(u32::try_from(self.known.len()).ok()?);
-        self.known.push((name.into(), kind(name)));
+        self.known.push((name.into(), kind(name), moves(name)));
         self.numbers.insert(name.into(), id);
         Some(id)
     }
@@ -74,14 +96,21 @@ impl Calls {
     /// Its name: `openat`; `compat_openat` of a program of 32 bits.
     #[must_use]
     pub fn name(&self, id: CallId) -> &str {
-        self.known.get(id.index()).map_or("", |(name, _)| name)
+        self.known.get(id.index()).map_or("", |(name, ..)| name)
     }
 
     /// What it does.
     #[must_use]
     #[inline]
     pub fn kind(&self, id: CallId) -> CallKind {
-        self.known.get(id.index()).map_or(CallKind::Other, |&(_, kind)| kind)
+        self.known.get(id.index()).map_or(CallKind::Other, |&(_, kind, _)| kind)
+    }
+
+    /// What it moves.
+    #[must_use]
+    #[inline]
+    pub fn moves(&self, id: CallId) -> Moves {
+        self.known.get(id.index()).map_or(Moves::Nothing, |&(.., moves)| moves)
     }
 }
 
@@ -93,11 +122,14 @@ fn kind(name: &str) -> CallKind {
         "socket" | "accept" | "accept4" | "eventfd" | "eventfd2" | "epoll_create"
         | "epoll_create1" | "timerfd_create" | "memfd_create" | "signalfd" | "signalfd4"
         | "inotify_init" | "inotify_init1" | "pidfd_open" | "userfaultfd" | "perf_event_open"
-        | "io_uring_setup" => CallKind::Make,
+        | "io_uring_setup" | "fanotify_init" => CallKind::Make,
         "pipe" | "pipe2" | "socketpair" => CallKind::Pair,
         "close" => CallKind::Close,
         "dup" | "dup2" | "dup3" => CallKind::Duplicate,
-        "fcntl" | "fcntl64" => CallKind::Control,
+        "fcntl" | "fcntl64" | "ioctl" => CallKind::Control,
+        "close_range" => CallKind::CloseRange,
+        "bind" | "connect" => CallKind::Address,
+        "unshare" => CallKind::Unshare,
         "futex" | "futex_wait" | "futex_wake" | "futex_requeue" => CallKind::Futex,
         "prctl" => CallKind::Rename,
         "fork" | "vfork" | "clone" | "clone3" => CallKind::Fork,
@@ -105,4 +137,45 @@ fn kind(name: &str) -> CallKind {
         "exit" | "exit_group" => CallKind::Exit,
         _ => CallKind::Other,
     }
+}
+
+fn moves(name: &str) -> Moves {
+    match name.strip_prefix("compat_").unwrap_or(name) {
+        "read"
+        | "pread64"
+        | "readv"
+        | "preadv"
+        | "preadv2"
+        | "recv"
+        | "recvfrom"
+        | "recvmsg"
+        | "mq_timedreceive"
+        | "mq_timedreceive_time64" => Moves::Reads,
+        "write" | "pwrite64" | "writev" | "pwritev" | "pwritev2" | "send" | "sendto"
+        | "sendmsg" => Moves::Writes,
+        "sendfile" | "sendfile64" | "copy_file_range" | "splice" | "tee" => Moves::Copies,
+        "recvmmsg"
+        | "recvmmsg_time32"
+        | "recvmmsg_time64"
+        | "sendmmsg"
+        | "vmsplice"
+        | "mq_timedsend"
+        | "mq_timedsend_time64"
+        | "io_uring_enter" => Moves::Unsaid,
+        _ => Moves::Nothing,
+    }
+}
+
+/// Whether the descriptor that a call makes is closed by exec(); `None`: nobody knows.
+pub(crate) fn is_closed_by_exec(name: &str, flags: Option<i64>) -> Option<bool> {
+    const CLOEXEC: i64 = 0o2_000_000;
+    let bit = match name.strip_prefix("compat_").unwrap_or(name) {
+        "pidfd_open" | "io_uring_setup" => return Some(true),
+        "creat" | "dup" | "dup2" | "pipe" | "accept" | "eventfd" | "epoll_create" | "signalfd"
+        | "inotify_init" => return Some(false),
+        "memfd_create" | "fanotify_init" => 1,
+        "perf_event_open" => 8,
+        _ => CLOEXEC,
+    };
+    flags.map(|flags| flags & bit != 0)
 }

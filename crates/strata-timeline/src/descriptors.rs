@@ -1,57 +1,127 @@
-//! What a process' descriptors were opened for.
+//! What descriptors were opened for: tables of them, as the kernel has them. Mostly each process has its own;
+//! some share one.
 
 use std::collections::HashMap;
 
-use crate::id::ThreadId;
 use crate::names::Name;
 
-/// Descriptors that are kept, of all processes together; some 16 bytes each.
+/// Descriptors that are kept, of all tables together; some 24 bytes each.
 const DESCRIPTORS_MAX: usize = 1 << 20;
+const TABLES_MAX: usize = 1 << 18;
 
-/// Those of all processes.
+/// A table, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableId(u32);
+
+/// What one was opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Opened {
+    pub name: Name,
+    /// Whether exec() closes it; `None`: the trace does not say.
+    pub by_exec: Option<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    known: HashMap<i32, Opened>,
+    /// Processes, or threads, that have it.
+    users: u32,
+}
+
+/// All tables.
 #[derive(Debug, Default)]
 pub(crate) struct Descriptors {
-    processes: HashMap<ThreadId, HashMap<i32, Name>>,
+    tables: Vec<Table>,
+    free: Vec<u32>,
     kept: usize,
 }
 
 impl Descriptors {
-    pub(crate) fn get(&self, process: ThreadId, descriptor: i32) -> Option<Name> {
-        self.processes.get(&process)?.get(&descriptor).copied()
+    /// An empty one, of one user; `None`: there are too many.
+    pub(crate) fn add(&mut self) -> Option<TableId> {
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None if self.tables.len() >= TABLES_MAX => return None,
+            None => {
+                self.tables.push(Table::default());
+                u32::try_from(self.tables.len() - 1).ok()?
+            }
+        };
+        self.table(TableId(id))?.users = 1;
+        Some(TableId(id))
     }
 
-    pub(crate) fn set(&mut self, process: ThreadId, descriptor: i32, name: Name) {
-        if descriptor < 0 || !name.is_some() || self.kept >= DESCRIPTORS_MAX {
-            return;
+    fn table(&mut self, id: TableId) -> Option<&mut Table> {
+        self.tables.get_mut(usize::try_from(id.0).ok()?)
+    }
+
+    pub(crate) fn get(&self, id: TableId, descriptor: i32) -> Option<Opened> {
+        let table = self.tables.get(usize::try_from(id.0).ok()?)?;
+        table.known.get(&descriptor).copied()
+    }
+
+    pub(crate) fn set(&mut self, id: TableId, descriptor: i32, opened: Opened) {
+        if descriptor < 0 || !opened.name.is_some() || self.kept >= DESCRIPTORS_MAX {
+            return self.close(id, descriptor);
         }
-        let known = self.processes.entry(process).or_default();
-        self.kept += usize::from(known.insert(descriptor, name).is_none());
+        let Some(table) = self.table(id) else { return };
+        let is_new = table.known.insert(descriptor, opened).is_none();
+        self.kept += usize::from(is_new);
     }
 
-    pub(crate) fn close(&mut self, process: ThreadId, descriptor: i32) {
-        let known = self.processes.get_mut(&process);
-        self.kept -= usize::from(known.is_some_and(|known| known.remove(&descriptor).is_some()));
+    pub(crate) fn close(&mut self, id: TableId, descriptor: i32) {
+        let Some(table) = self.table(id) else { return };
+        let was_there = table.known.remove(&descriptor).is_some();
+        self.kept -= usize::from(was_there);
     }
 
-    /// A new process has those of its parent.
-    pub(crate) fn copy(&mut self, parent: ThreadId, child: ThreadId) {
-        self.forget(child);
-        let Some(known) = self.processes.get(&parent) else { return };
+    /// Those for which it is not true are closed.
+    pub(crate) fn retain(&mut self, id: TableId, keep: impl Fn(i32, &mut Opened) -> bool) {
+        let Some(table) = self.table(id) else { return };
+        let before = table.known.len();
+        table.known.retain(|&descriptor, opened| keep(descriptor, opened));
+        let gone = before - table.known.len();
+        self.kept -= gone;
+    }
+
+    /// One user more.
+    pub(crate) fn share(&mut self, id: TableId) {
+        if let Some(table) = self.table(id) {
+            table.users = table.users.saturating_add(1);
+        }
+    }
+
+    /// One of the same content, or an empty one if there is no room for that.
+    pub(crate) fn copy(&mut self, id: TableId) -> Option<TableId> {
+        let known = self.table(id)?.known.clone();
+        let copy = self.add()?;
         if self.kept + known.len() <= DESCRIPTORS_MAX {
             self.kept += known.len();
-            let known = known.clone();
-            self.processes.insert(child, known);
+            self.table(copy)?.known = known;
+        }
+        Some(copy)
+    }
+
+    /// One user less.
+    pub(crate) fn leave(&mut self, id: TableId) {
+        let Some(table) = self.table(id).filter(|table| table.users > 0) else { return };
+        table.users -= 1;
+        if table.users == 0 {
+            let gone = std::mem::take(&mut table.known).len();
+            self.kept -= gone;
+            self.free.push(id.0);
         }
     }
 
-    pub(crate) fn forget(&mut self, process: ThreadId) {
-        let known = self.processes.remove(&process);
-        self.kept -= known.map_or(0, |known| known.len());
+    /// Whether others have it, too.
+    pub(crate) fn is_shared(&self, id: TableId) -> bool {
+        let table = usize::try_from(id.0).ok().and_then(|at| self.tables.get(at));
+        table.is_some_and(|table| table.users > 1)
     }
 
     /// Records were discarded: nothing is known any more.
     pub(crate) fn clear(&mut self) {
-        self.processes.clear();
+        self.tables.iter_mut().for_each(|table| table.known.clear());
         self.kept = 0;
     }
 }

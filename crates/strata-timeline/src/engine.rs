@@ -1,13 +1,15 @@
 //! Facts to state: the rules by which one follows from the other.
 
 use crate::calls::{CallId, CallKind};
-use crate::fact::{Fact, Spot, Text};
+use crate::fact::{Fact, More, Spot, Text};
+use crate::files;
 use crate::id::ThreadId;
 use crate::names::Name;
-use crate::observer::{Call, Interrupt, Interval, Observer, Unpaired};
+use crate::observer::{Call, Interrupt, Interval, Observer, Run, Unpaired};
+use crate::requests::{kind_of, Requests};
 use crate::state::{Object, Reason, Sleep, State, Waker};
 use crate::threads::{OpenCall, Thread};
-use crate::world::World;
+use crate::world::{Told, World};
 
 /// CPUs of a machine that are told apart.
 const CPUS_MAX: usize = 1 << 13;
@@ -29,6 +31,8 @@ const IDLE: i64 = 128;
 /// Those above mean that it was runnable.
 const SLEEPS: i64 = 255;
 
+/// Softirqs that there are.
+const SOFTIRQS: usize = 16;
 /// Softirqs that run what timers are for.
 const TIMER_SOFTIRQS: [u8; 2] = [1, 8];
 
@@ -36,7 +40,16 @@ const TIMER_SOFTIRQS: [u8; 2] = [1, 8];
 struct Cpu {
     /// `None`: nobody knows.
     thread: Option<ThreadId>,
-    open: Vec<(Interrupt, i64)>,
+    /// Since when that is so.
+    since: i64,
+    /// A switch was seen: who runs is known from there on.
+    has_switches: bool,
+    /// What it had run, from when on, up to when records were discarded; not told yet.
+    before_gap: Option<(Option<ThreadId>, i64, i64)>,
+    /// With the time of the begin, and whether that was selected.
+    open: Vec<(Interrupt, i64, bool)>,
+    /// Softirqs that are to be done, since when.
+    raised: [Option<i64>; SOFTIRQS],
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +70,7 @@ impl Machine {
 pub(crate) struct Engine {
     pub world: World,
     machines: Vec<Machine>,
+    requests: Requests,
 }
 
 impl Engine {
@@ -65,13 +79,14 @@ impl Engine {
         let machines = names.iter().map(|_| Machine::default()).collect();
         let mut world = World::default();
         world.machines = names;
-        Engine { world, machines }
+        Engine { world, machines, requests: Requests::default() }
     }
 
     /// What a record says, in the order of time.
     #[inline]
     pub(crate) fn apply<O: Observer>(&mut self, spot: Spot, fact: Fact<'_>, seen: &mut O) {
         let time = spot.time;
+        self.world.told = Told { machine: spot.machine, selected: spot.selected };
         match fact {
             // These are of another stream than that of the CPU, and say nothing of what runs.
             Fact::There { tid, process, parent, name } => {
@@ -83,24 +98,34 @@ impl Engine {
             }
             Fact::Span { name, begins } => return self.span(spot, name, begins, seen),
             Fact::Whose => return self.whose(spot, seen),
+            Fact::Opened { process, descriptor, flags, path } => {
+                let who = self.thread(spot.machine, process, seen);
+                let who = who.filter(|&who| who != ThreadId::IDLE);
+                let Some(who) = who else { return };
+                return files::there(&mut self.world, who, descriptor, flags, path);
+            }
+            Fact::DeviceName { device, name } => {
+                let device = u32::try_from(device).unwrap_or(u32::MAX);
+                let name = name.bytes().unwrap_or_default();
+                return self.world.name_disk(spot.machine, device, &name);
+            }
+            Fact::InterruptName { number, name } => {
+                let number = i32::try_from(number).unwrap_or(-1);
+                let name = name.bytes().unwrap_or_default();
+                return self.world.name_interrupt(spot.machine, number, &name);
+            }
             _ => {}
         }
         let who = self.who(spot, seen);
         match fact {
-            Fact::Enter { call, object, path, duplicates } => {
+            Fact::Enter { call, object, more } => {
                 let Some(who) = who else { return };
-                let path = match self.world.calls.kind(call) {
-                    CallKind::Open => path.bytes().map(|path| self.world.names.of(&path)),
-                    _ => None,
-                };
-                let path = path.unwrap_or_default();
-                let selected = spot.selected;
-                let open = OpenCall { call, begin: time, object, path, duplicates, selected };
-                self.enter(who, open, seen);
+                let open = files::begin(&mut self.world, who, call, object, more, O::FILES);
+                self.enter(who, OpenCall { begin: time, selected: spot.selected, ..open }, seen);
             }
-            Fact::Leave { call, result, pair } => {
+            Fact::Leave { call, result, more } => {
                 if let Some(who) = who {
-                    self.leave(who, call, result, pair, spot, seen);
+                    self.leave(who, call, result, more, spot, seen);
                 }
             }
             Fact::Switch { prev, prev_state, next, prev_name, next_name } => {
@@ -121,12 +146,29 @@ impl Engine {
                     thread.is_signalled = true;
                 }
             }
-            Fact::InterruptEnter(number) => {
+            Fact::InterruptEnter(number, name) => {
                 let number = i32::try_from(number).unwrap_or(-1);
+                if !self.world.knows_interrupt(spot.machine, number) {
+                    let name = name.bytes().unwrap_or_default();
+                    self.world.name_interrupt(spot.machine, number, &name);
+                }
                 self.interrupt(spot, Some(Interrupt::Device(number)), seen);
+            }
+            Fact::SoftirqRaise(number) => {
+                let of = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu));
+                let at = usize::try_from(number).unwrap_or(SOFTIRQS);
+                if let Some(slot) = of.and_then(|of| of.raised.get_mut(at)) {
+                    slot.get_or_insert(time);
+                }
             }
             Fact::SoftirqEnter(number) => {
                 let number = u8::try_from(number).unwrap_or(u8::MAX);
+                let of = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu));
+                let raised = of.and_then(|of| of.raised.get_mut(usize::from(number))?.take());
+                if let (Some(raised), Some(cpu)) = (raised, spot.cpu) {
+                    let delay = time.max(raised).abs_diff(raised);
+                    seen.softirq_begins(&self.world, cpu, number, delay);
+                }
                 self.interrupt(spot, Some(Interrupt::Softirq(number)), seen);
             }
             Fact::InterruptLeave | Fact::SoftirqLeave => self.interrupt(spot, None, seen),
@@ -137,7 +179,21 @@ impl Engine {
                 };
                 self.fork(spot, parent, child, process, name, seen);
             }
+            Fact::Issue { place, kind, bits } => {
+                let (kind, when) = (kind_of(kind.short(), bits), (time, spot.selected));
+                self.requests.begin((spot.machine, place), kind, who, when);
+            }
+            Fact::Complete { place, error } => {
+                let (machine, error) = (spot.machine, error.unwrap_or(0));
+                let done = self.requests.end(machine, place, error, time, spot.selected);
+                if let Some(done) = done {
+                    seen.request(&self.world, &done);
+                }
+            }
             Fact::Exec => {
+                if let Some(who) = who {
+                    files::exec(&mut self.world, who);
+                }
                 if let Some(thread) = who.and_then(|who| self.world.threads.get_mut(who)) {
                     thread.wants_name = true;
                 }
@@ -152,8 +208,7 @@ impl Engine {
                     seen.exits(&self.world, id);
                 }
             }
-            Fact::There { .. } | Fact::Named { .. } | Fact::Span { .. } => {}
-            Fact::Whose | Fact::Made => {}
+            _ => {}
         }
     }
 
@@ -167,6 +222,7 @@ impl Engine {
         }
         let gap = of.gap();
         self.world.forget_descriptors();
+        self.requests.clear();
         for (number, other) in of.cpus.iter_mut().enumerate() {
             if cpu.is_some_and(|cpu| usize::try_from(cpu) != Ok(number)) {
                 // What runs on another CPU is known.
@@ -177,8 +233,15 @@ impl Engine {
                     }
                 }
             } else {
+                if other.before_gap.is_none() {
+                    let from = from.max(other.since);
+                    let ran = other.thread.filter(|_| other.has_switches);
+                    other.before_gap = Some((ran, other.since, from));
+                    other.since = from;
+                }
                 other.thread = None;
                 other.open.clear();
+                other.raised = [None; SOFTIRQS];
             }
         }
     }
@@ -186,6 +249,16 @@ impl Engine {
     /// The trace is over.
     pub(crate) fn finish<O: Observer>(&mut self, seen: &mut O) {
         let now = self.world.now;
+        for machine in 0..self.machines.len() {
+            let machine = u8::try_from(machine).unwrap_or(u8::MAX);
+            let cpus = self.machines.get(usize::from(machine)).map_or(0, |of| of.cpus.len());
+            self.world.told = Told { machine, selected: false };
+            for cpu in 0..cpus {
+                let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
+                let runs = self.cpu(machine, cpu).and_then(|of| of.thread);
+                self.ran(machine, cpu, runs, (now, false), seen);
+            }
+        }
         let all: Vec<ThreadId> = self.world.threads.iter().map(|(id, _)| id).collect();
         for id in all {
             self.refresh(id, seen);
@@ -314,6 +387,28 @@ impl Engine {
         cpus.get_mut(at)
     }
 
+    /// A CPU has done this up to now, since what was told before.
+    fn ran<O: Observer>(
+        &mut self,
+        machine: u8,
+        cpu: u32,
+        thread: Option<ThreadId>,
+        (to, is_switch): (i64, bool),
+        seen: &mut O,
+    ) {
+        let begin = self.world.begin.unwrap_or(to);
+        let Some(of) = self.cpu(machine, cpu) else { return };
+        let from = of.since.max(begin);
+        of.since = to.max(from);
+        of.has_switches |= is_switch;
+        let thread = thread.filter(|_| of.has_switches);
+        if let Some((thread, from, to)) = of.before_gap.take() {
+            let (from, to) = (from.max(begin), to.max(begin));
+            seen.ran(&self.world, &Run { cpu, thread, from, to, is_switch: false });
+        }
+        seen.ran(&self.world, &Run { cpu, thread, from, to: to.max(from), is_switch });
+    }
+
     /// A state ends, and another one begins.
     fn change<O: Observer>(
         &mut self,
@@ -344,6 +439,7 @@ impl Engine {
             return;
         }
         let before = of.thread.replace(who);
+        self.ran(machine, cpu, None, (time, false), seen);
         self.replaced(cpu, before, who, time, seen);
     }
 
@@ -379,7 +475,12 @@ impl Engine {
         name: Text<'_>,
         seen: &mut O,
     ) {
-        let Some(prev) = self.thread(spot.machine, prev, seen) else { return };
+        let Some(prev) = self.thread(spot.machine, prev, seen) else {
+            if let Some(of) = self.cpu(spot.machine, cpu) {
+                of.thread = None;
+            }
+            return;
+        };
         self.runs(spot.machine, cpu, prev, spot.time, seen);
         self.name_if_new(prev, name);
         let Some(thread) = self.world.threads.get_mut(prev) else { return };
@@ -393,15 +494,15 @@ impl Engine {
                 sleep: sleep(bits),
                 call: open.map(|open| open.call),
                 object: match open {
-                    Some(open) => self.world.object(prev, open.object),
+                    Some(open) => open.object,
                     None if in_fault => Object::Fault,
                     None => Object::None,
                 },
             }),
         };
         self.change(prev, spot.time, state, (Waker::Unknown, None), seen);
-        if state == State::Gone && is_exiting && self.world.process_of(prev) == prev {
-            self.world.forget_process(prev);
+        if state == State::Gone && is_exiting {
+            self.world.forget_files(prev);
         }
     }
 
@@ -418,9 +519,9 @@ impl Engine {
             }
             _ => {}
         }
-        if let Some(of) = self.cpu(spot.machine, cpu) {
-            of.thread = id;
-        }
+        let Some(of) = self.cpu(spot.machine, cpu) else { return };
+        let before = std::mem::replace(&mut of.thread, id);
+        self.ran(spot.machine, cpu, before, (spot.time, true), seen);
         let Some(id) = id else { return };
         self.name_if_wanted(id, name);
         self.change(id, spot.time, State::Running { cpu }, (Waker::Unknown, Some(cpu)), seen);
@@ -467,7 +568,7 @@ impl Engine {
     fn waker(&mut self, spot: Spot, by: Option<ThreadId>) -> Waker {
         let of = spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu));
         let (open, runs) = match of {
-            Some(of) => (of.open.last().map(|&(which, _)| which), of.thread),
+            Some(of) => (of.open.last().map(|&(which, ..)| which), of.thread),
             None => (None, None),
         };
         match open {
@@ -525,7 +626,7 @@ impl Engine {
         who: ThreadId,
         call: CallId,
         result: Option<i64>,
-        pair: Option<[i64; 2]>,
+        more: More<'_>,
         spot: Spot,
         seen: &mut O,
     ) {
@@ -538,7 +639,7 @@ impl Engine {
         let open = thread.open.take();
         if let Some(open) = open.filter(|open| open.call == call) {
             if kind != CallKind::Other {
-                self.descriptor(who, kind, open, result, pair);
+                files::end(&mut self.world, who, &open, result, more);
             }
             let done = Call {
                 thread: who,
@@ -547,6 +648,9 @@ impl Engine {
                 end: spot.time.max(open.begin),
                 result,
                 object: open.object,
+                target: open.target,
+                path: open.path,
+                control: open.control,
                 selected: open.selected || spot.selected,
             };
             return seen.call(&self.world, &done);
@@ -559,61 +663,18 @@ impl Engine {
         }
     }
 
-    /// What a call does to its process' descriptors.
-    fn descriptor(
-        &mut self,
-        who: ThreadId,
-        kind: CallKind,
-        open: OpenCall,
-        result: Option<i64>,
-        pair: Option<[i64; 2]>,
-    ) {
-        let made = result.and_then(|made| i32::try_from(made).ok()).filter(|&made| made >= 0);
-        let (Some(made), process) = (made, self.world.process_of(who)) else { return };
-        match (kind, open.object) {
-            (CallKind::Open, _) => self.world.open(process, made, open.path),
-            (CallKind::Make, _) => {
-                let name = self.made(open.call);
-                self.world.open(process, made, name);
-            }
-            (CallKind::Pair, _) => {
-                let name = self.made(open.call);
-                for made in pair.into_iter().flatten().filter_map(|one| i32::try_from(one).ok()) {
-                    self.world.open(process, made, name);
-                }
-            }
-            (CallKind::Close, Object::Descriptor(old)) => self.world.close(process, old),
-            (CallKind::Duplicate | CallKind::Control, Object::Descriptor(old))
-                if open.duplicates =>
-            {
-                match self.world.file(who, old) {
-                    Some(name) => self.world.open(process, made, name),
-                    None => self.world.close(process, made),
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// A name of what a call makes: `pipe` of `pipe2`.
-    fn made(&mut self, call: CallId) -> Name {
-        let name = self.world.calls.name(call);
-        let name = name.strip_prefix("compat_").unwrap_or(name);
-        let name = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
-        let name = name.strip_suffix("_create").unwrap_or(name);
-        let name = if name == "accept" { "socket" } else { name }.to_owned();
-        self.world.names.of(name.as_bytes())
-    }
-
     fn interrupt<O: Observer>(&mut self, spot: Spot, begins: Option<Interrupt>, seen: &mut O) {
         let Some(cpu) = spot.cpu else { return };
         let Some(of) = self.cpu(spot.machine, cpu) else { return };
         let thread = of.thread;
         match begins {
-            Some(which) if of.open.len() < DEPTH_MAX => of.open.push((which, spot.time)),
+            Some(which) if of.open.len() < DEPTH_MAX => {
+                of.open.push((which, spot.time, spot.selected));
+            }
             Some(_) => {}
             None => {
-                if let Some((which, from)) = of.open.pop() {
+                if let Some((which, from, selected)) = of.open.pop() {
+                    self.world.told.selected |= selected;
                     seen.interrupt(&self.world, cpu, thread, which, from, spot.time.max(from));
                 }
             }
@@ -641,14 +702,13 @@ impl Engine {
         match process {
             Some(process) if process == child => {
                 self.belongs(child_id, spot.machine, process, seen);
-                if let Some(parent) = parent {
-                    self.world.fork(self.world.process_of(parent), child_id);
-                }
             }
             Some(process) => self.belongs(child_id, spot.machine, process, seen),
             None => return,
         }
         seen.known(&self.world, child_id);
+        let is_process = process.map(|process| process == child);
+        files::fork(&mut self.world, parent, child_id, is_process);
     }
 
     fn there<O: Observer>(
@@ -683,6 +743,10 @@ impl Engine {
         };
         if let Some(thread) = self.world.threads.get_mut(id) {
             thread.main = main;
+        }
+        // What it has opened is its process'.
+        if main != Some(id) {
+            self.world.forget_files(id);
         }
         let main = main.and_then(|main| self.world.threads.get_mut(main).zip(Some(main)));
         if let Some((thread, main)) = main {

@@ -1,9 +1,10 @@
 //! What an event record says, in numbers. Tracers spell it in different ways; here it is one.
 
-use strata_ctf::read::{Event, FieldRef, Value};
+use strata_ctf::read::{Event, FieldInfo, FieldRef, Scope, Value, Visit};
 
 use crate::calls::CallId;
 use crate::names::Name;
+use crate::spelling::integer;
 use crate::state::Object;
 
 /// A text of a record that is looked at when it is wanted: most are not.
@@ -52,6 +53,139 @@ impl<'a> Text<'a> {
     }
 }
 
+/// What a system call's record has beside its descriptor, for the few calls of which that matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Of the folder in which a path begins.
+    Folder,
+    /// The descriptor to which something is copied.
+    Target,
+    /// The flags, one of which may be that exec() closes what is made.
+    Flags,
+    /// A command, an operation.
+    Control,
+    /// What belongs to the command; the last of several descriptors.
+    Argument,
+    /// What was made.
+    First,
+    /// What was made, too.
+    Second,
+    /// A socket's.
+    Family,
+    /// A socket's.
+    Type,
+}
+
+const PARTS: usize = Part::Type as usize + 1;
+
+/// In which fields that is.
+#[derive(Debug, Default)]
+pub(crate) struct Fields {
+    pub path: Option<FieldRef>,
+    pub numbers: [Option<FieldRef>; PARTS],
+    pub has_address: bool,
+}
+
+impl Fields {
+    pub(crate) fn set(&mut self, part: Part, field: Option<FieldRef>) {
+        if let Some(slot) = self.numbers.get_mut(part as usize) {
+            *slot = field;
+        }
+    }
+}
+
+/// The same in a record, to be looked at when it is wanted.
+#[derive(Clone, Copy)]
+pub(crate) enum More<'a> {
+    None,
+    Of(&'a Event<'a>, &'a Fields),
+    #[cfg(test)]
+    Is(&'a str, &'a [(Part, i64)]),
+}
+
+impl<'a> More<'a> {
+    pub(crate) fn number(self, part: Part) -> Option<i64> {
+        match self {
+            More::None => None,
+            More::Of(event, fields) => integer(event, fields.numbers.get(part as usize)?.as_ref()?),
+            #[cfg(test)]
+            More::Is(_, numbers) => {
+                numbers.iter().find(|(is, _)| *is == part).map(|&(_, number)| number)
+            }
+        }
+    }
+
+    /// A number of a descriptor.
+    pub(crate) fn descriptor(self, part: Part) -> Option<i32> {
+        self.number(part).and_then(|number| i32::try_from(number).ok())
+    }
+
+    pub(crate) fn path(self) -> Text<'a> {
+        match self {
+            More::None => Text::None,
+            More::Of(event, fields) => Text::new(event, fields.path.as_ref()),
+            #[cfg(test)]
+            More::Is(path, _) => Text::Is(path),
+        }
+    }
+
+    /// A socket's address.
+    pub(crate) fn address(self) -> Option<Address> {
+        match self {
+            More::Of(event, fields) if fields.has_address => {
+                let mut address = Address::default();
+                event.visit(Scope::Payload, &mut address);
+                Some(address)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A socket's address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub family: u64,
+    pub port: u64,
+    pub bytes: Vec<u8>,
+    /// The array of the bytes is being visited.
+    is_in: bool,
+}
+
+const ADDRESS_MAX: usize = 128;
+
+impl Visit for Address {
+    fn unsigned(&mut self, field: &FieldInfo, value: u64) {
+        if field.is_element() {
+            if let (true, Ok(byte)) =
+                (self.is_in && self.bytes.len() < ADDRESS_MAX, value.try_into())
+            {
+                self.bytes.push(byte);
+            }
+        } else if field.name().ends_with("family") {
+            self.family = value;
+        } else if field.name().ends_with("port") {
+            self.port = value;
+        }
+    }
+
+    fn signed(&mut self, field: &FieldInfo, value: i64) {
+        self.unsigned(field, value.unsigned_abs());
+    }
+
+    fn real(&mut self, _: &FieldInfo, _: f64) {}
+
+    fn text(&mut self, _: &FieldInfo, _: &[u8]) {}
+
+    fn begin_array(&mut self, field: &FieldInfo, _: u64) {
+        self.is_in = field.name().ends_with("addr");
+    }
+
+    fn end_array(&mut self, _: &FieldInfo) {
+        self.is_in = false;
+    }
+}
+
 /// What a record says.
 #[derive(Clone, Copy)]
 pub(crate) enum Fact<'a> {
@@ -81,14 +215,13 @@ pub(crate) enum Fact<'a> {
     Enter {
         call: CallId,
         object: Object,
-        path: Text<'a>,
-        duplicates: bool,
+        more: More<'a>,
     },
-    /// A system call is over; `pair`: two descriptors that it has made.
+    /// A system call is over.
     Leave {
         call: CallId,
         result: Option<i64>,
-        pair: Option<[i64; 2]>,
+        more: More<'a>,
     },
     /// A thread is sent a signal.
     Signal {
@@ -96,10 +229,41 @@ pub(crate) enum Fact<'a> {
     },
     /// Memory was touched that is not there yet.
     Fault,
-    InterruptEnter(i64),
+    /// By its number, with the name of who serves it.
+    InterruptEnter(i64, Text<'a>),
     InterruptLeave,
+    /// It is to be done.
+    SoftirqRaise(i64),
     SoftirqEnter(i64),
     SoftirqLeave,
+    /// A disk is asked for something.
+    Issue {
+        place: Place,
+        /// As the kernel writes it, or LTTng's bits.
+        kind: Text<'a>,
+        bits: Option<i64>,
+    },
+    /// It has done so, or a part of it.
+    Complete {
+        place: Place,
+        error: Option<i64>,
+    },
+    /// A disk, or an interrupt, has this name.
+    DeviceName {
+        device: i64,
+        name: Text<'a>,
+    },
+    InterruptName {
+        number: i64,
+        name: Text<'a>,
+    },
+    /// A descriptor that was open when recording began.
+    Opened {
+        process: i64,
+        descriptor: i64,
+        flags: Option<i64>,
+        path: Text<'a>,
+    },
     /// There is a new thread.
     Fork {
         parent: Option<i64>,
@@ -131,6 +295,14 @@ pub(crate) enum Fact<'a> {
         name: Name,
         begins: bool,
     },
+}
+
+/// Where on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub device: i64,
+    pub sector: i64,
+    pub sectors: i64,
 }
 
 /// Where a record is from.

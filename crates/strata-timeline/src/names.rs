@@ -22,34 +22,58 @@ impl Name {
     }
 }
 
+/// What has a name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NameKind {
+    /// A thread, a file: the text is of the trace.
+    #[default]
+    Given,
+    /// A socket: its address, as far as that is known.
+    Socket,
+    /// A pipe.
+    Pipe,
+    /// What has a descriptor, and neither path nor address.
+    Nameless,
+}
+
+const KINDS: usize = 4;
+
 /// All names.
 #[derive(Debug)]
 pub struct Names {
-    texts: Vec<Box<[u8]>>,
-    known: HashMap<Box<[u8]>, Name>,
+    texts: Vec<(NameKind, Box<[u8]>)>,
+    /// By kind: a file may be called like a socket.
+    known: [HashMap<Box<[u8]>, Name>; KINDS],
     left_out: u64,
 }
 
 impl Default for Names {
     fn default() -> Names {
-        Names { texts: vec![Box::default()], known: HashMap::new(), left_out: 0 }
+        let none = (NameKind::Given, Box::default());
+        Names { texts: vec![none], known: Default::default(), left_out: 0 }
     }
 }
 
 impl Names {
     /// The number of a text; that of none if it is empty, or if there are too many.
     pub fn of(&mut self, text: &[u8]) -> Name {
+        self.of_kind(NameKind::Given, text)
+    }
+
+    /// The same, of another kind.
+    pub fn of_kind(&mut self, kind: NameKind, text: &[u8]) -> Name {
         let text = text.get(..BYTES_MAX).unwrap_or(text);
         if text.is_empty() {
             return Name::NONE;
         }
-        if let Some(&name) = self.known.get(text) {
+        let Some(known) = self.known.get_mut(kind as usize) else { return Name::NONE };
+        if let Some(&name) = known.get(text) {
             return name;
         }
         match u32::try_from(self.texts.len()) {
             Ok(number) if self.texts.len() < NAMES_MAX => {
-                self.texts.push(text.into());
-                self.known.insert(text.into(), Name(number));
+                self.texts.push((kind, text.into()));
+                known.insert(text.into(), Name(number));
                 Name(number)
             }
             _ => {
@@ -63,7 +87,14 @@ impl Names {
     #[must_use]
     pub fn text(&self, name: Name) -> String {
         let found = usize::try_from(name.0).ok().and_then(|at| self.texts.get(at));
-        found.map(|text| String::from_utf8_lossy(text).into_owned()).unwrap_or_default()
+        found.map(|(_, text)| String::from_utf8_lossy(text).into_owned()).unwrap_or_default()
+    }
+
+    /// What has it.
+    #[must_use]
+    pub fn kind(&self, name: Name) -> NameKind {
+        let found = usize::try_from(name.0).ok().and_then(|at| self.texts.get(at));
+        found.map(|&(kind, _)| kind).unwrap_or_default()
     }
 
     /// How often a name was not kept, since there were too many.

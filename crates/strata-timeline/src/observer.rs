@@ -19,8 +19,14 @@ pub struct Call {
     pub end: i64,
     /// What it returned.
     pub result: Option<i64>,
-    /// What it was about.
+    /// What it was about: what its descriptor was opened for when it began, if that is known.
     pub object: Object,
+    /// What it copied to, if it copied from `object`.
+    pub target: Object,
+    /// The path that it names; only of calls that open it, unless the observer wants [files](Observer::FILES).
+    pub path: Name,
+    /// A futex' operation; the command of fcntl() and ioctl().
+    pub control: Option<i64>,
     /// Whether the record of its begin or that of its end was selected.
     pub selected: bool,
 }
@@ -86,13 +92,67 @@ pub enum Interrupt {
     Softirq(u8),
 }
 
+/// What a CPU did for so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Which.
+    pub cpu: u32,
+    /// What it ran, [`ThreadId::IDLE`] too; `None`: the trace does not say.
+    pub thread: Option<ThreadId>,
+    /// From when on \[ns since 1970\].
+    pub from: i64,
+    /// Up to when.
+    pub to: i64,
+    /// Whether a switch to another thread has ended it.
+    pub is_switch: bool,
+}
+
+/// What a disk is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RequestKind {
+    /// To read.
+    Read,
+    /// To write.
+    Write,
+    /// To forget what is there.
+    Discard,
+    /// To keep what it was told.
+    Flush,
+    /// Something else.
+    Other,
+}
+
+/// A request to a disk that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Which disk, as the kernel numbers it.
+    pub device: u32,
+    /// What it was asked for.
+    pub kind: RequestKind,
+    /// How much of that.
+    pub bytes: u64,
+    /// The thread that ran when the disk was asked; often the kernel's.
+    pub thread: Option<ThreadId>,
+    /// When it was asked \[ns since 1970\].
+    pub begin: i64,
+    /// When it was done.
+    pub end: i64,
+    /// It was not done.
+    pub is_error: bool,
+    /// Whether a record of it was selected.
+    pub selected: bool,
+}
+
 /// Who wants to know what has come to an end. Each is told in the order of the ends.
 pub trait Observer {
     /// Whether it looks at states: if not, what a thread was blocked in may be [`Object::None`], which is quicker.
     const STATES: bool = true;
-
+    /// Whether it looks at what system calls are about: if not, that may be [`Object::None`].
+    const FILES: bool = false;
     /// Whether it looks at system calls: if neither at these nor at states, their records are passed over.
     const CALLS: bool = true;
+    /// Whether it looks at interrupts: if neither at these nor at states, their records are passed over.
+    const INTERRUPTS: bool = true;
 
     /// A system call.
     fn call(&mut self, _world: &World, _call: &Call) {}
@@ -129,6 +189,15 @@ pub trait Observer {
     ) {
     }
 
+    /// So long after it was first to be done, a softirq begins \[ns\].
+    fn softirq_begins(&mut self, _world: &World, _cpu: u32, _number: u8, _delay: u64) {}
+
+    /// What a CPU did.
+    fn ran(&mut self, _world: &World, _run: &Run) {}
+
+    /// A request to a disk is done.
+    fn request(&mut self, _world: &World, _request: &Request) {}
+
     /// A span of a program, which began and ended in one thread.
     fn span(&mut self, _world: &World, _thread: ThreadId, _name: Name, _from: i64, _to: i64) {}
 }
@@ -137,6 +206,8 @@ pub trait Observer {
 impl<A: Observer, B: Observer> Observer for (A, B) {
     const STATES: bool = A::STATES || B::STATES;
     const CALLS: bool = A::CALLS || B::CALLS;
+    const FILES: bool = A::FILES || B::FILES;
+    const INTERRUPTS: bool = A::INTERRUPTS || B::INTERRUPTS;
 
     fn call(&mut self, world: &World, call: &Call) {
         self.0.call(world, call);
@@ -181,6 +252,21 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     ) {
         self.0.interrupt(world, cpu, thread, which, from, to);
         self.1.interrupt(world, cpu, thread, which, from, to);
+    }
+
+    fn softirq_begins(&mut self, world: &World, cpu: u32, number: u8, delay: u64) {
+        self.0.softirq_begins(world, cpu, number, delay);
+        self.1.softirq_begins(world, cpu, number, delay);
+    }
+
+    fn ran(&mut self, world: &World, run: &Run) {
+        self.0.ran(world, run);
+        self.1.ran(world, run);
+    }
+
+    fn request(&mut self, world: &World, request: &Request) {
+        self.0.request(world, request);
+        self.1.request(world, request);
     }
 
     fn span(&mut self, world: &World, thread: ThreadId, name: Name, from: i64, to: i64) {

@@ -52,7 +52,7 @@ pub enum Sleep {
 }
 
 /// What a system call is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Object {
     /// The trace does not say.
     None,

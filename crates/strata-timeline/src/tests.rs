@@ -2,10 +2,10 @@
 
 use crate::calls::CallId;
 use crate::engine::Engine;
-use crate::fact::{Fact, Spot, Text};
+use crate::fact::{Fact, More, Part, Place, Spot, Text};
 use crate::id::ThreadId;
 use crate::names::Name;
-use crate::observer::{Call, Interval, Observer, Unpaired};
+use crate::observer::{Call, Interrupt, Interval, Observer, Request, Run, Unpaired};
 use crate::state::{Object, State, Waker};
 use crate::world::World;
 
@@ -14,6 +14,7 @@ use crate::world::World;
 struct Told {
     lines: Vec<String>,
     intervals: Vec<(ThreadId, Interval)>,
+    runs: Vec<Run>,
 }
 
 impl Told {
@@ -68,6 +69,34 @@ impl Observer for Told {
         self.lines.push(format!("{}: {what} {from}..{to}", tid(world, id)));
     }
 
+    fn interrupt(
+        &mut self,
+        world: &World,
+        cpu: u32,
+        thread: Option<ThreadId>,
+        which: Interrupt,
+        from: i64,
+        to: i64,
+    ) {
+        let tid = thread.map_or(-1, |thread| tid(world, thread));
+        let selected = if world.told.selected { "" } else { " not selected" };
+        self.lines.push(format!("{tid}: {which:?} on {cpu} {from}..{to}{selected}"));
+    }
+
+    fn softirq_begins(&mut self, _: &World, cpu: u32, number: u8, delay: u64) {
+        self.lines.push(format!("softirq {number} on {cpu} after {delay}"));
+    }
+
+    fn ran(&mut self, _: &World, run: &Run) {
+        self.runs.push(*run);
+    }
+
+    fn request(&mut self, world: &World, request: &Request) {
+        let disk = world.disk_name(0, request.device);
+        let Request { kind, bytes, begin, end, .. } = request;
+        self.lines.push(format!("{disk}: {kind:?} {bytes} {begin}..{end}"));
+    }
+
     fn span(&mut self, world: &World, id: ThreadId, name: Name, from: i64, to: i64) {
         let name = world.names.text(name);
         self.lines.push(format!("{}: span {name} {from}..{to}", tid(world, id)));
@@ -102,16 +131,44 @@ impl Machine {
     }
 
     fn enter(&mut self, time: i64, cpu: u32, tid: i64, name: &str, object: Object) -> &mut Machine {
+        self.enter_with(time, cpu, tid, (name, object), &[])
+    }
+
+    fn enter_with(
+        &mut self,
+        time: i64,
+        cpu: u32,
+        tid: i64,
+        (name, object): (&str, Object),
+        parts: &[(Part, i64)],
+    ) -> &mut Machine {
         let call = self.engine.world.calls.of(name).unwrap();
-        let duplicates = name.starts_with("dup");
-        let fact = Fact::Enter { call, object, path: Text::Is("/etc/file"), duplicates };
-        self.tell(time, cpu, tid, fact)
+        self.tell(time, cpu, tid, Fact::Enter { call, object, more: More::Is("/etc/file", parts) })
+    }
+
+    /// A call of thread 5 with these parts, which returns at once.
+    fn call(&mut self, name: &str, fd: i32, parts: &[(Part, i64)], result: i64) -> &mut Machine {
+        let time = self.engine.world.now + 1;
+        self.enter_with(time, 0, 5, (name, Object::Descriptor(fd)), parts);
+        self.leave(time + 1, 0, 5, name, result)
+    }
+
+    /// What a thread's descriptors are for: those of 0 to 15 that are known.
+    fn files(&self, tid: i64) -> String {
+        let world = &self.engine.world;
+        let thread = world.threads.find(0, tid).unwrap();
+        let known = (0..16).filter_map(|number| {
+            let name = world.names.text(world.file(thread, number)?);
+            Some(format!("{number}:{}", name.trim_start_matches("/etc/")))
+        });
+        known.collect::<Vec<_>>().join(" ")
     }
 
     fn leave(&mut self, time: i64, cpu: u32, tid: i64, name: &str, result: i64) -> &mut Machine {
         let call = self.engine.world.calls.of(name).unwrap();
-        let pair = name.starts_with("pipe").then_some([7, 8]);
-        self.tell(time, cpu, tid, Fact::Leave { call, result: Some(result), pair })
+        let pair = [(Part::First, 7), (Part::Second, 8)];
+        let more = if name.starts_with("pipe") { More::Is("", &pair) } else { More::None };
+        self.tell(time, cpu, tid, Fact::Leave { call, result: Some(result), more })
     }
 
     fn waking(&mut self, time: i64, cpu: u32, by: i64, tid: i64) -> &mut Machine {
@@ -188,7 +245,7 @@ fn waker_is_a_thread_if_it_was_in_a_call_and_an_interrupt_if_it_was_not() {
 fn waker_in_an_interrupt_that_is_recorded_is_that_interrupt() {
     let mut machine = Machine::new();
     machine.enter(10, 0, 5, "read", Object::Descriptor(3)).switch(20, 0, 5, 2, 9);
-    machine.tell(30, 0, 9, Fact::InterruptEnter(36)).waking(31, 0, 9, 5);
+    machine.tell(30, 0, 9, Fact::InterruptEnter(36, Text::Is("disk"))).waking(31, 0, 9, 5);
     machine.tell(32, 0, 9, Fact::InterruptLeave).switch(40, 0, 9, 0, 5).switch(50, 0, 5, S, 9);
     machine.tell(60, 0, 9, Fact::SoftirqEnter(8)).waking(61, 0, 9, 5);
     let told = machine.finish();
@@ -258,6 +315,8 @@ fn number_that_is_given_again_is_another_thread() {
     assert_eq!(machine.finish().of(6), ["unknown 10..20", "running on 1 20..30", "unknown 40..50"]);
 }
 
+const CLOEXEC: (Part, i64) = (Part::Flags, 0o2_000_000);
+
 #[test]
 fn descriptors_are_what_they_were_opened_for_in_the_process_and_its_children() {
     let fd = Object::Descriptor;
@@ -265,17 +324,122 @@ fn descriptors_are_what_they_were_opened_for_in_the_process_and_its_children() {
     machine.enter(10, 0, 5, "openat", Object::None).leave(11, 0, 5, "openat", 3);
     machine.enter(12, 0, 5, "dup", fd(3)).leave(13, 0, 5, "dup", 4);
     machine.enter(14, 0, 5, "pipe2", Object::None).leave(15, 0, 5, "pipe2", 0);
-    machine.fork(20, 5, 6, 6);
-    machine.enter(30, 0, 5, "close", fd(3)).leave(31, 0, 5, "close", 0);
-    let world = &machine.engine.world;
-    let of = |tid: i64, number| {
-        let thread = world.threads.find(0, tid).unwrap();
-        world.file(thread, number).map(|name| world.names.text(name))
-    };
-    assert_eq!((of(5, 3), of(5, 4).as_deref()), (None, Some("/etc/file")));
-    assert_eq!((of(6, 3).as_deref(), of(6, 7).as_deref()), (Some("/etc/file"), Some("pipe")));
+    machine.enter(18, 0, 5, "vfork", Object::None).fork(20, 5, 6, 6).leave(21, 0, 5, "vfork", 6);
+    // It is gone at once, whatever the call returns.
+    machine.enter(30, 0, 5, "close", fd(3));
+    assert_eq!(machine.files(5), "4:file 7:pipe 8:pipe");
+    machine.leave(31, 0, 5, "close", -4);
+    assert_eq!(machine.files(6), "3:file 4:file 7:pipe 8:pipe");
     machine.enter(40, 1, 6, "read", fd(8)).switch(50, 1, 6, S, 0).waking(60, 1, 0, 6);
     assert!(machine.told.of(6).contains(&"blocked read pipe by Interrupt 50..60"));
+    machine.engine.gap(0, Some(1), 70);
+    assert_eq!((machine.files(5), machine.files(6)), (String::new(), String::new()));
+}
+
+#[test]
+fn program_that_is_run_has_the_descriptors_that_exec_leaves() {
+    let mut machine = Machine::new();
+    machine.call("openat", -100, &[CLOEXEC], 3).call("openat", -100, &[(Part::Flags, 0)], 4);
+    // Of this one, nobody knows.
+    machine.call("openat", -100, &[], 5);
+    machine.call("dup3", 4, &[CLOEXEC], 6).call("dup2", 3, &[], 7);
+    let command = |cmd, arg| [(Part::Control, cmd), (Part::Argument, arg)];
+    machine.call("fcntl", 4, &command(1030, 0), 8).call("fcntl", 3, &command(0, 0), 9);
+    machine.call("fcntl", 4, &command(3, 0), 2).call("fcntl", 9, &command(2, 1), 0);
+    machine.call("ioctl", 6, &command(0x5450, 0), 0);
+    machine.call("epoll_create1", -1, &[CLOEXEC], 10).call("eventfd2", -1, &[(Part::Flags, 0)], 11);
+    let all = "3:file 4:file 5:file 6:file 7:file 8:file 9:file 10:epoll 11:eventfd";
+    assert_eq!(machine.files(5), all);
+    let now = machine.engine.world.now;
+    machine.tell(now + 1, 0, 5, Fact::Exec);
+    assert_eq!(machine.files(5), "4:file 6:file 7:file 11:eventfd");
+}
+
+#[test]
+fn descriptors_that_are_closed_by_others_and_by_ranges_are_not_known_any_more() {
+    let mut machine = Machine::new();
+    for number in 3..9 {
+        machine.call("open", -1, &[CLOEXEC], number);
+    }
+    machine.call("dup2", 15, &[], 4).call("dup2", 5, &[], 5);
+    assert_eq!(machine.files(5), "3:file 5:file 6:file 7:file 8:file");
+    let range = |last, flags| [(Part::Argument, last), (Part::Flags, flags)];
+    machine.call("close_range", 6, &range(7, 0), 0);
+    assert_eq!(machine.files(5), "3:file 5:file 8:file");
+    machine.call("close_range", 5, &range(0xffff_ffff, 4), 0);
+    assert_eq!(machine.files(5), "3:file 5:file 8:file");
+}
+
+#[test]
+fn processes_share_descriptors_only_if_they_were_made_so() {
+    let clone = |machine: &mut Machine, flags: &[(Part, i64)], child, process| {
+        let time = machine.engine.world.now + 1;
+        machine.enter_with(time, 0, 5, ("clone", Object::None), flags);
+        machine.fork(time + 1, 5, child, process).leave(time + 2, 0, 5, "clone", child);
+    };
+    let mut machine = Machine::new();
+    machine.fork(1, 1, 5, 5).call("open", -1, &[CLOEXEC], 3);
+    clone(&mut machine, &[(Part::Flags, 0x400)], 6, 6);
+    clone(&mut machine, &[(Part::Flags, 0x10400)], 7, 5);
+    clone(&mut machine, &[(Part::Flags, 0)], 8, 8);
+    clone(&mut machine, &[], 9, 9);
+    machine.call("open", -1, &[CLOEXEC], 4);
+    let of = |machine: &Machine| [5, 6, 7, 8, 9].map(|tid| machine.files(tid));
+    assert_eq!(of(&machine), ["3:file 4:file", "3:file 4:file", "3:file 4:file", "3:file", ""]);
+    let time = machine.engine.world.now + 1;
+    machine.enter_with(time, 1, 6, ("unshare", Object::None), &[(Part::Flags, 0x400)]);
+    machine.leave(time + 1, 1, 6, "unshare", 0).call("close", 3, &[], 0);
+    assert_eq!(of(&machine), ["4:file", "3:file 4:file", "4:file", "3:file", ""]);
+    machine.tell(time + 9, 1, 6, Fact::Exit { tid: 6, name: Text::None });
+    machine.switch(time + 10, 1, 6, 32, 0).call("open", -1, &[CLOEXEC], 3);
+    assert_eq!(of(&machine), ["3:file 4:file", "", "3:file 4:file", "3:file", ""]);
+}
+
+#[test]
+fn cpus_ran_somebody_nobody_or_what_the_trace_does_not_say() {
+    let mut machine = Machine::new();
+    machine.tell(10, 0, 5, Fact::Fault).switch(20, 0, 5, S, 0).switch(30, 0, 0, 0, 6);
+    // Nobody has said that 6 went.
+    machine.switch(50, 0, 7, 0, 5);
+    machine.engine.gap(0, Some(0), 60);
+    machine.switch(80, 0, 8, 0, 0).tell(90, 1, 9, Fact::Fault);
+    machine.finish();
+    let shown = machine.told.runs.iter().filter(|run| run.from < run.to).map(|run| {
+        let who = run.thread.map(|thread| tid(&machine.engine.world, thread));
+        (run.cpu, who, run.from, run.to)
+    });
+    let wanted = [
+        (0, Some(5), 10, 20),
+        (0, Some(0), 20, 30),
+        (0, None, 30, 50),
+        (0, Some(5), 50, 60),
+        (0, None, 60, 80),
+        (1, None, 10, 90),
+        (0, Some(0), 80, 90),
+    ];
+    assert_eq!(shown.collect::<Vec<_>>(), wanted);
+    assert_eq!(machine.told.runs.iter().filter(|run| run.is_switch).count(), 4);
+}
+
+#[test]
+fn interrupts_are_told_with_whom_they_interrupt_and_how_late_they_are() {
+    let mut machine = Machine::new();
+    machine.switch(10, 0, 0, 0, 5).tell(20, 0, 5, Fact::InterruptEnter(36, Text::Is("disk")));
+    machine.tell(22, 0, 5, Fact::SoftirqRaise(4)).tell(23, 0, 5, Fact::SoftirqRaise(4));
+    machine.tell(25, 0, 5, Fact::InterruptLeave).tell(30, 0, 5, Fact::SoftirqEnter(4));
+    let place = Place { device: 254 << 20, sector: 8, sectors: 2 };
+    machine.tell(5, 1, 9, Fact::Issue { place, kind: Text::Is("R"), bits: None });
+    machine.tell(35, 0, 5, Fact::Complete { place, error: None }).tell(
+        40,
+        0,
+        5,
+        Fact::SoftirqLeave,
+    );
+    let told = machine.finish();
+    assert_eq!(told.of(5)[..2], ["Device(36) on 0 20..25", "Softirq(4) on 0 30..40"]);
+    assert!(told.lines.contains(&"softirq 4 on 0 after 8".to_owned()), "{:?}", told.lines);
+    assert!(told.lines.contains(&"254:0: Read 1024 5..35".to_owned()), "{:?}", told.lines);
+    assert_eq!(machine.engine.world.interrupt_name(0, 36), "disk");
 }
 
 #[test]
@@ -306,14 +470,28 @@ fn hostile_facts_leave_each_thread_with_states_one_behind_the_other() {
             // Times that go back, too.
             time += random(20) as i64 - 2;
             let (cpu, tid, other) = (random(3) as u32, random(6) as i64, random(6) as i64 - 1);
-            let calls = ["read", "openat", "close", "dup", "pipe2", "exit", "clone", "nanosleep"];
-            let name = calls[random(8) as usize];
+            let calls = [
+                "read",
+                "openat",
+                "close",
+                "dup",
+                "pipe2",
+                "exit",
+                "clone",
+                "nanosleep",
+                "fcntl",
+                "close_range",
+                "unshare",
+                "execve",
+            ];
+            let name = calls[random(12) as usize];
+            let flags = [(Part::Flags, random(0x800) as i64), (Part::Control, random(3) as i64)];
             let object = Object::Descriptor(random(5) as i32 - 1);
             match random(13) {
                 0..=2 => machine.switch(time, cpu, tid, random(300) as i64, other),
                 3 => machine.waking(time, cpu, tid, other),
                 4 => machine.wakeup(time, cpu, tid, other),
-                5 | 6 => machine.enter(time, cpu, tid, name, object),
+                5 | 6 => machine.enter_with(time, cpu, tid, (name, object), &flags),
                 7 | 8 => machine.leave(time, cpu, tid, name, random(5) as i64 - 1),
                 9 => machine.fork(time, tid, other, random(6) as i64),
                 10 => machine.tell(time, cpu, tid, Fact::SoftirqEnter(random(12) as i64)),
@@ -330,6 +508,14 @@ fn hostile_facts_leave_each_thread_with_states_one_behind_the_other() {
             assert!(interval.from < interval.to, "{interval:?}");
             let before = last.insert(id, interval.to);
             assert!(before.is_none_or(|before| before == interval.from), "{id:?} {interval:?}");
+        }
+        let mut last = std::collections::HashMap::new();
+        for run in &told.runs {
+            let before = last.insert(run.cpu, run.to);
+            assert!(
+                run.from <= run.to && before.is_none_or(|before| before == run.from),
+                "{run:?}"
+            );
         }
     }
 }

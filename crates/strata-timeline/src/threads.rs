@@ -1,6 +1,7 @@
 //! All threads: found by machine and number, in pages, since nearly every record asks for one.
 
 use crate::calls::CallId;
+use crate::descriptors::TableId;
 use crate::id::ThreadId;
 use crate::names::Name;
 use crate::state::{Object, State, Waker};
@@ -17,10 +18,15 @@ pub(crate) struct OpenCall {
     pub call: CallId,
     pub begin: i64,
     pub object: Object,
-    /// Of a file that it opens.
+    /// What `object` was found by.
+    pub descriptor: Option<i32>,
+    /// What is copied to.
+    pub target: Object,
+    /// Of a file that it opens; of what it makes; the address that it gives.
     pub path: Name,
-    /// Whether its result is a descriptor for the same as `object`.
-    pub duplicates: bool,
+    pub flags: Option<i64>,
+    /// The command, or the operation.
+    pub control: Option<i64>,
     pub selected: bool,
 }
 
@@ -58,6 +64,8 @@ pub struct Thread {
     pub(crate) wants_name: bool,
     /// The name as the scheduler had it last.
     pub(crate) short: [u8; 16],
+    /// Descriptors, if they are other than its process'.
+    pub(crate) files: Option<TableId>,
     /// Spans of a program that have begun.
     pub(crate) spans: Vec<(Name, i64)>,
 }
@@ -83,6 +91,7 @@ impl Thread {
             is_exiting: false,
             wants_name: true,
             short: [0; 16],
+            files: None,
             spans: Vec::new(),
         }
     }

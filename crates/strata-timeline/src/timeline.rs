@@ -69,10 +69,10 @@ impl Timeline {
         if binding.is_nothing() {
             return;
         }
-        let fact = match binding.is_unwanted(O::CALLS, O::STATES) {
+        let fact = match binding.is_unwanted::<O>() {
             true if binding.whose.tid.is_none() => return,
             true => Some(Fact::Made),
-            false => binding.fact(event, &mut self.numbers, calls, O::STATES),
+            false => binding.fact(event, &mut self.numbers, calls, O::STATES || O::FILES),
         };
         let Some(fact) = fact else { return };
         // Of another PID namespace: its numbers are those of others here.

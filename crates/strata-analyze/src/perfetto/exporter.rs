@@ -728,6 +728,7 @@ impl News {
 
 impl Observer for News {
     const STATES: bool = false;
+    const INTERRUPTS: bool = false;
     const CALLS: bool = false;
 
     fn known(&mut self, _: &World, thread: ThreadId) {

@@ -219,6 +219,7 @@ impl Counter {
 
 impl Observer for Counter {
     const STATES: bool = false;
+    const INTERRUPTS: bool = false;
 
     #[inline]
     fn call(&mut self, _: &World, call: &Call) {

@@ -6,10 +6,10 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use serde_json::{json, Value};
-use strata_analyze::reports::{pass, Asked, Label, Passed};
+use strata_analyze::reports::{pass, Asked, Label, Passed, Times};
 use strata_ctf::read::{Reader, Selection, TimeRange};
 use strata_session::stop::Stop;
 use strata_timeline::Observer;
@@ -18,6 +18,7 @@ use crate::ending;
 use crate::messages::{Message, Weight};
 use crate::progress::ReadingLine;
 use crate::selection::{until_or_to, SelectionFlags};
+use crate::stats::table::DIM;
 use crate::talk;
 use crate::units::{clean, counted, time};
 
@@ -32,8 +33,8 @@ Exit status:
   0  done
   1  the traces have nothing that the report is about, or nothing that
      matched what was asked for (--filter, --from, --until, --last)
-  2  a trace is damaged (all that is intact is in the report), or nothing
-     can be read
+  2  a trace is damaged (all that is intact is in the report), or
+     nothing can be read
   130  ended by Ctrl-C";
 
 /// Changes when a key is renamed or gone, not when there is a new one.
@@ -130,6 +131,17 @@ impl CommonFlags {
             talk::message(&Message { weight: Weight::Warning, text });
         }
         Some(Made { passed, range })
+    }
+
+    /// A report that is not about event records says what selects instead of `--filter`.
+    pub fn refuse_filter(&self, report: &str, about: &str, instead: &str) -> Result<()> {
+        if self.selection.filter().is_some() {
+            bail!(
+                "analyze {report}: --filter selects event records, and {about}. Use {instead}; \
+                 `strata analyze syscalls -f`, `files -f` and `irq -f` show what an expression selects"
+            );
+        }
+        Ok(())
     }
 
     /// How many rows a text has.
@@ -238,17 +250,72 @@ pub fn keys(label: &Label) -> serde_json::Map<String, Value> {
     map
 }
 
+/// `--of`: whether the words name a thread or its process; nobody asked: all.
+pub fn is_wanted(of: Option<&str>, label: &Label) -> bool {
+    of.is_none_or(|of| {
+        let number = of.parse::<i32>().ok();
+        label.process == of
+            || label.thread.as_deref() == Some(of)
+            || number.is_some() && (label.pid == number || label.tid == number)
+    })
+}
+
+/// What all rows of lengths have.
+pub fn figures(times: &Times) -> serde_json::Map<String, Value> {
+    let value = json!({
+        "count": times.count,
+        "total_ns": times.total,
+        "avg_ns": times.mean(),
+        "min_ns": times.min,
+        "p50_ns": times.quantile(0.5),
+        "p99_ns": times.quantile(0.99),
+        "max_ns": times.max,
+    });
+    match value {
+        Value::Object(map) => map,
+        _ => serde_json::Map::new(),
+    }
+}
+
+/// Say how many rows a text leaves out.
+pub fn more(out: &mut String, all: usize, shown: usize) {
+    if let Some(more) = all.checked_sub(shown).filter(|&more| more > 0) {
+        let more = counted(more as u64, "row");
+        out.push_str(&format!("  {DIM}and {more}; --top N shows N{DIM:#}\n"));
+    }
+}
+
+/// A length, or nothing for none.
+pub fn some(nanos: u64) -> String {
+    if nanos > 0 {
+        length(nanos)
+    } else {
+        String::new()
+    }
+}
+
+/// A number, or nothing for none.
+pub fn some_count(number: u64) -> String {
+    if number > 0 {
+        crate::units::count(number)
+    } else {
+        String::new()
+    }
+}
+
 /// What stands for a bar of eight heights, on any terminal.
 const ASCII: [char; 9] = [' ', '.', ':', '-', '=', '+', '*', '#', '@'];
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// A bar for each count: the highest for the greatest, none only for 0.
 pub fn bars(counts: &[u64], ascii: bool) -> String {
-    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    let most = counts.iter().copied().max().unwrap_or(0);
+    counts.iter().map(|&count| bar(count, most, ascii)).collect()
+}
+
+/// A bar: the highest for `most` and more, none only for 0.
+pub fn bar(count: u64, most: u64, ascii: bool) -> char {
     let set = if ascii { ASCII } else { BLOCKS };
-    let bar = |&count: &u64| {
-        let height = (count as f64 / most as f64 * 8.0).ceil() as usize;
-        set.get(height.min(8)).copied().unwrap_or(' ')
-    };
-    counts.iter().map(bar).collect()
+    let height = (count as f64 / most.max(1) as f64 * 8.0).ceil() as usize;
+    set.get(height.min(8)).copied().unwrap_or(' ')
 }

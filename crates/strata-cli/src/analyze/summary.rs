@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::{bail, Result};
+use anyhow::Result;
 use clap::Args;
 use serde_json::{json, Value};
 use strata_analyze::reports::syscalls::{By, Counter, Syscalls};
@@ -31,9 +31,8 @@ pub struct SummaryFlags {
 
 /// Do it, and give the exit status.
 pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
-    if flags.common.selection.filter().is_some() {
-        bail!("analyze summary: a summary is of all, so --filter selects nothing. Use --from and --until");
-    }
+    let instead = "--from and --until, which select a time";
+    flags.common.refuse_filter("summary", "a summary is of all", instead)?;
     let (reader, range) = flags.common.open()?;
     let mut both = (Counter::new(range, 1), ThreadCounter::new(range, 1));
     let Some(made) = flags.common.pass(&reader, range, &mut both, stop) else {

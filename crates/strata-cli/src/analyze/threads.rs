@@ -2,16 +2,15 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{bail, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
 use strata_analyze::reports::threads::{Delay, Row, ThreadCounter, ThreadsReport, Wait};
-use strata_analyze::reports::Label;
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
 use super::common::{
-    self, document, keys, length, name, nothing, CommonFlags, Format, Made, EXIT_STATUS,
+    self, document, is_wanted, keys, length, name, nothing, CommonFlags, Format, Made, EXIT_STATUS,
 };
 use crate::selection::SYNTAX;
 use crate::stats::table::{Align, Table, DIM, HEAD};
@@ -27,8 +26,8 @@ States:
   runnable    it wanted one: after a wait, or since another thread had
               taken it
   blocked     it waited for something else
-  unknown     the trace does not say: before the first record that tells,
-              and around discarded records
+  unknown     the trace does not say: before the first record that
+              tells, and around discarded records
 ";
 
 /// `strata analyze threads`.
@@ -63,9 +62,8 @@ enum ByFlag {
 
 /// Do it, and give the exit status.
 pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
-    if flags.common.selection.filter().is_some() {
-        bail!("analyze threads: states are no event records, so --filter selects none. Use --of");
-    }
+    let instead = "--of NAME|NUMBER, which selects threads";
+    flags.common.refuse_filter("threads", "a thread's states are none", instead)?;
     let (reader, range) = flags.common.open()?;
     // Of all threads, if only those of some are shown.
     let kept = if flags.of.is_some() { DELAYS_MAX } else { flags.delays.min(DELAYS_MAX) };
@@ -76,8 +74,8 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     let world = made.passed.timeline.world();
     let mut report = counter.finish(world, flags.by == ByFlag::Process);
     if let Some(of) = &flags.of {
-        report.rows.retain(|row| is_of(&row.label, of));
-        report.delays.retain(|delay| is_of(&delay.label, of));
+        report.rows.retain(|row| is_wanted(Some(of), &row.label));
+        report.delays.retain(|delay| is_wanted(Some(of), &delay.label));
     }
     report.delays.truncate(flags.delays);
     common::write(&match flags.common.format {
@@ -94,14 +92,6 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
         });
     }
     Ok(made.status(is_empty))
-}
-
-/// Whether the words name a thread or its process.
-pub fn is_of(label: &Label, of: &str) -> bool {
-    let number = of.parse::<i32>().ok();
-    label.process == of
-        || label.thread.as_deref() == Some(of)
-        || number.is_some() && (label.pid == number || label.tid == number)
 }
 
 /// `futex 0x5581, by holder (12) writer/14`: what a thread waited for.

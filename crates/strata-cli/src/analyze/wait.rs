@@ -12,9 +12,9 @@ use strata_ctf::read::Reader;
 use strata_session::stop::Stop;
 
 use super::common::{
-    self, document, keys, length, name, nothing, CommonFlags, Format, Made, EXIT_STATUS,
+    self, document, is_wanted, keys, length, name, nothing, CommonFlags, Format, Made, EXIT_STATUS,
 };
-use super::threads::{is_of, wait_json, wait_text};
+use super::threads::{wait_json, wait_text};
 use crate::selection::SYNTAX;
 use crate::stats::table::{DIM, HEAD};
 use crate::units::{count, counted};
@@ -25,11 +25,11 @@ const DEPTH: usize = 12;
 
 const MEANING: &str = "\
 What it says:
-  Where the time of a thread, or of a span of a program, went: it ran, it
-  wanted a CPU, or it was blocked. Where a thread ended that, what this
-  one did meanwhile stands below it, and so on. The times below a line
-  add up to it. Of a span, that is the longest of its name: --from and
-  --until choose another.
+  Where the time of a thread, or of a span of a program, went: it ran,
+  it wanted a CPU, or it was blocked. Where a thread ended that, what
+  this one did meanwhile stands below it, and so on. The times below a
+  line add up to it. Of a span, that is the longest of its name: --from
+  and --until choose another.
 ";
 
 /// `strata analyze wait`.
@@ -47,11 +47,8 @@ pub struct WaitFlags {
 
 /// Do it, and give the exit status.
 pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
-    if flags.common.selection.filter().is_some() {
-        bail!(
-            "analyze wait: states are no event records, so --filter selects none. Use --from and --until"
-        );
-    }
+    let instead = "--from and --until, which select a time";
+    flags.common.refuse_filter("wait", "what a thread waited for is none", instead)?;
     let (reader, range) = flags.common.open()?;
     let is_span = has_span(&reader, &flags.of);
     let mut history = History::new(range, is_span.then_some(flags.of.as_str()));
@@ -106,7 +103,7 @@ fn of_thread(history: &History, made: &Made, of: &str) -> Option<(Span, u64)> {
         None => {
             let label = Label::thread(world, id);
             label.thread.as_deref() == Some(of)
-                || is_of(&label, of) && label.tid.is_some() && label.tid == label.pid
+                || is_wanted(Some(of), &label) && label.tid.is_some() && label.tid == label.pid
         }
     });
     let spans = fits.filter_map(|(thread, _)| {

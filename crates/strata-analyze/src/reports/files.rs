@@ -1,0 +1,321 @@
+//! Files, sockets and pipes: what was read and written, how long that took, what failed; and what disks were asked for.
+
+use std::collections::HashMap;
+
+use strata_ctf::read::TimeRange;
+use strata_timeline::{
+    Call, CallId, CallKind, Moves, Name, NameKind, Object, Observer, Request, RequestKind,
+    ThreadId, World,
+};
+
+use super::label::Label;
+use super::longest::Longest;
+use super::times::Times;
+
+/// Rows that are kept; some 1 KiB each.
+const ROWS_MAX: usize = 1 << 15;
+
+/// What rows are put together by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// What one process does to one file.
+    #[default]
+    File,
+    /// All files of a process.
+    Process,
+    /// A file of all processes.
+    Path,
+}
+
+/// What is done to a file, or to several.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// Whose; empty where rows are of all processes.
+    pub label: Label,
+    /// The path, the socket's address; empty where rows are by process.
+    pub name: String,
+    /// `file`, `socket`, `pipe`, `nameless`; `descriptor`: what it was opened for is not in the trace.
+    pub kind: &'static str,
+    /// Calls that returned an error.
+    pub errors: u64,
+    /// Descriptors that were made for it.
+    pub opens: u64,
+    /// Bytes that were read from it.
+    pub read: u64,
+    /// Bytes that were written to it.
+    pub written: u64,
+    /// Calls that move bytes, and do not say how many.
+    pub unsaid: u64,
+    /// All calls.
+    pub times: Times,
+}
+
+impl Row {
+    fn merge(&mut self, other: &Row) {
+        self.errors += other.errors;
+        self.opens += other.opens;
+        self.read = self.read.saturating_add(other.read);
+        self.written = self.written.saturating_add(other.written);
+        self.unsaid += other.unsaid;
+        self.times.merge(&other.times);
+    }
+}
+
+/// One of the slowest calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slow {
+    /// Whose.
+    pub label: Label,
+    /// The system call.
+    pub call: String,
+    /// The file.
+    pub name: String,
+    /// When it began \[ns since 1970\].
+    pub begin: i64,
+    /// How long it took \[ns\].
+    pub nanos: u64,
+    /// What it returned.
+    pub result: Option<i64>,
+}
+
+/// Requests of one kind to one disk.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    /// The machine, where there are several.
+    pub machine: Option<String>,
+    /// Its name or number.
+    pub name: String,
+    /// `read`, `write`, `discard`, `flush`, `other`.
+    pub kind: &'static str,
+    /// How much.
+    pub bytes: u64,
+    /// Those that failed.
+    pub errors: u64,
+    /// From asking to the answer.
+    pub times: Times,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub struct FilesReport {
+    /// By falling time, then by name.
+    pub rows: Vec<Row>,
+    /// All calls; one that copies is in two rows, and here once.
+    pub all: Row,
+    /// By falling time.
+    pub slowest: Vec<Slow>,
+    /// By disk and kind.
+    pub disks: Vec<Disk>,
+    /// Calls for whose row there was no room.
+    pub left_out: u64,
+}
+
+/// One side of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Reads,
+    Writes,
+    Unsaid,
+    Nothing,
+}
+
+/// Counts them.
+#[derive(Debug)]
+pub struct FileCounter {
+    range: TimeRange,
+    rows: HashMap<(ThreadId, Object), Row>,
+    /// Each call once.
+    processes: HashMap<ThreadId, Row>,
+    slowest: Longest<(ThreadId, CallId, Object, Option<i64>)>,
+    disks: HashMap<(u8, u32, RequestKind), (Times, u64, u64)>,
+    left_out: u64,
+}
+
+/// What a call is about.
+fn object_of(world: &World, call: &Call) -> Object {
+    let by_path = matches!(world.calls.kind(call.call), CallKind::Address | CallKind::Open);
+    match call.object {
+        Object::File(_) if !by_path || call.path == Name::NONE => call.object,
+        _ if call.path.is_some() => Object::File(call.path),
+        Object::Descriptor(number) if number >= 0 => call.object,
+        _ => Object::None,
+    }
+}
+
+impl FileCounter {
+    /// Of calls that end in this time, with so many of the slowest.
+    #[must_use]
+    pub fn new(range: TimeRange, slowest: usize) -> FileCounter {
+        FileCounter {
+            range,
+            rows: HashMap::new(),
+            processes: HashMap::new(),
+            slowest: Longest::new(slowest),
+            disks: HashMap::new(),
+            left_out: 0,
+        }
+    }
+
+    fn add(&mut self, world: &World, call: &Call, object: Object, side: Side) {
+        let key = (world.process_of(call.thread), object);
+        if self.rows.len() >= ROWS_MAX && !self.rows.contains_key(&key) {
+            self.left_out += 1;
+            return;
+        }
+        let row = self.rows.entry(key).or_default();
+        count(row, world, call, &[side]);
+    }
+
+    /// What was counted, of processes that are wanted.
+    #[must_use]
+    pub fn finish(self, world: &World, by: By, is_wanted: &dyn Fn(&Label) -> bool) -> FilesReport {
+        let mut rows: HashMap<(Option<ThreadId>, Option<Object>), Row> = HashMap::new();
+        let mut all = Row::default();
+        for (thread, counted) in self.processes {
+            let label = Label::process(world, thread);
+            if !is_wanted(&label) {
+                continue;
+            }
+            all.merge(&counted);
+            if by == By::Process {
+                let row = rows.entry((Some(world.process_of(thread)), None)).or_default();
+                row.merge(&counted);
+                row.label = label;
+            }
+        }
+        for ((thread, object), counted) in self.rows {
+            let label = Label::process(world, thread);
+            if by == By::Process || !is_wanted(&label) {
+                continue;
+            }
+            let process = Some(world.process_of(thread));
+            let process = match (by, object) {
+                // Numbers of different processes have nothing to do with each other.
+                (By::Path, Object::File(_)) => None,
+                _ => process,
+            };
+            let row = rows.entry((process, Some(object))).or_default();
+            row.merge(&counted);
+            (row.kind, row.name) = name_of(world, object);
+            if process.is_some() {
+                row.label = label;
+            }
+        }
+        let mut rows: Vec<Row> = rows.into_values().collect();
+        rows.sort_by(|one, other| {
+            let by_total = other.times.total.cmp(&one.times.total);
+            by_total.then_with(|| (&one.name, &one.label).cmp(&(&other.name, &other.label)))
+        });
+        let slowest =
+            self.slowest.finish().map(|(nanos, begin, (thread, call, object, result))| {
+                let (_, name) = name_of(world, object);
+                let call = world.calls.name(call).to_owned();
+                Slow { label: Label::thread(world, thread), call, name, begin, nanos, result }
+            });
+        let slowest = slowest.filter(|slow| is_wanted(&slow.label)).collect();
+        let mut disks: Vec<_> = self.disks.into_iter().collect();
+        disks.sort_by_key(|&(key, _)| key);
+        let disks = disks.into_iter().map(|((machine, device, kind), (times, bytes, errors))| {
+            let many = world.machines.len() > 1;
+            Disk {
+                machine: world.machines.get(usize::from(machine)).filter(|_| many).cloned(),
+                name: world.disk_name(machine, device),
+                kind: match kind {
+                    RequestKind::Read => "read",
+                    RequestKind::Write => "write",
+                    RequestKind::Discard => "discard",
+                    RequestKind::Flush => "flush",
+                    RequestKind::Other => "other",
+                },
+                bytes,
+                errors,
+                times,
+            }
+        });
+        FilesReport { rows, all, slowest, disks: disks.collect(), left_out: self.left_out }
+    }
+}
+
+fn count(row: &mut Row, world: &World, call: &Call, sides: &[Side]) {
+    row.times.add(call.nanos());
+    row.errors += u64::from(call.error().is_some());
+    let bytes = call.result.and_then(|result| u64::try_from(result).ok()).unwrap_or(0);
+    let kind = world.calls.kind(call.call);
+    let opens = matches!(kind, CallKind::Open | CallKind::Make);
+    row.opens += u64::from(opens && call.result.is_some_and(|result| result >= 0));
+    for side in sides {
+        match side {
+            Side::Reads => row.read = row.read.saturating_add(bytes),
+            Side::Writes => row.written = row.written.saturating_add(bytes),
+            Side::Unsaid => row.unsaid += 1,
+            Side::Nothing => {}
+        }
+    }
+}
+
+fn name_of(world: &World, object: Object) -> (&'static str, String) {
+    match object {
+        Object::File(name) => {
+            let kind = match world.names.kind(name) {
+                NameKind::Given => "file",
+                NameKind::Socket => "socket",
+                NameKind::Pipe => "pipe",
+                NameKind::Nameless => "nameless",
+            };
+            (kind, world.names.text(name))
+        }
+        Object::Descriptor(number) => ("descriptor", format!("descriptor {number}")),
+        _ => ("", String::new()),
+    }
+}
+
+impl Observer for FileCounter {
+    const STATES: bool = false;
+    const INTERRUPTS: bool = false;
+    const FILES: bool = true;
+
+    fn call(&mut self, world: &World, call: &Call) {
+        if !call.selected || !self.range.contains(call.end) {
+            return;
+        }
+        let object = object_of(world, call);
+        let (own, target): (&[Side], _) = match world.calls.moves(call.call) {
+            Moves::Nothing => (&[Side::Nothing], Side::Nothing),
+            Moves::Reads => (&[Side::Reads], Side::Nothing),
+            Moves::Writes => (&[Side::Writes], Side::Nothing),
+            Moves::Copies => (&[Side::Reads, Side::Writes], Side::Writes),
+            Moves::Unsaid => (&[Side::Unsaid], Side::Nothing),
+        };
+        let has_target = target == Side::Writes && call.target != Object::None;
+        if object == Object::None && !has_target {
+            return;
+        }
+        let process = world.process_of(call.thread);
+        let is_new = !self.processes.contains_key(&process);
+        let process = match is_new && self.processes.len() >= ROWS_MAX {
+            true => ThreadId::IDLE,
+            false => process,
+        };
+        count(self.processes.entry(process).or_default(), world, call, own);
+        let first = own.first().copied().unwrap_or(Side::Nothing);
+        if object != Object::None {
+            self.add(world, call, object, first);
+        }
+        if has_target {
+            self.add(world, call, call.target, target);
+        }
+        let what = (call.thread, call.call, object, call.result);
+        self.slowest.add(call.nanos(), call.begin, what);
+    }
+
+    fn request(&mut self, world: &World, request: &Request) {
+        if !request.selected || !self.range.contains(request.end) {
+            return;
+        }
+        let key = (world.told.machine, request.device, request.kind);
+        let (times, bytes, errors) = self.disks.entry(key).or_default();
+        times.add(request.end.abs_diff(request.begin));
+        *bytes = bytes.saturating_add(request.bytes);
+        *errors += u64::from(request.is_error);
+    }
+}

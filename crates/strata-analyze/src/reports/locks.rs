@@ -1,0 +1,303 @@
+//! Locks: who waited for which, how often and how long, and who ended that.
+//!
+//! What the kernel knows of locks are futexes: an address at which a thread waits, and another one wakes it. Of a mutex
+//! that is who held it; of a condition variable who signalled it; of `pthread_join` the thread that has ended.
+
+use std::collections::HashMap;
+
+use strata_ctf::read::TimeRange;
+use strata_timeline::{
+    Call, CallKind, Interval, Object, Observer, Reason, State, ThreadId, Waker, World,
+};
+
+use super::label::Label;
+use super::longest::Longest;
+use super::threads::ended_by;
+use super::times::Times;
+
+/// Locks, by thread, that are kept; some 1 KiB each.
+const ROWS_MAX: usize = 1 << 15;
+/// Who ended waits, of one thread for one lock.
+const WAKERS_MAX: usize = 64;
+
+const ETIMEDOUT: u16 = 110;
+/// Operations of futex(); the bits above say whose memory and which clock.
+const OPERATION: i64 = 0x7f;
+const WAKES: [i64; 5] = [1, 3, 4, 5, 10];
+
+/// What rows are put together by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// A lock of a process.
+    #[default]
+    Lock,
+    /// All locks for which a thread waits.
+    Thread,
+    /// All locks of a process.
+    Process,
+}
+
+/// Some waits of one who, or ended by one who.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Who; `None`: no thread, or not known.
+    pub label: Option<Label>,
+    /// What else ended them: `timer`.
+    pub ended_by: &'static str,
+    /// How many.
+    pub count: u64,
+    /// How long, all together \[ns\].
+    pub total: u64,
+    /// The longest \[ns\].
+    pub max: u64,
+}
+
+/// Waits for a lock, or for several.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// The process whose the lock is; the thread that waited, where rows are by that.
+    pub label: Label,
+    /// What kind of lock.
+    pub kind: &'static str,
+    /// Where it is; `None`: several.
+    pub address: Option<u64>,
+    /// How long threads were blocked.
+    pub waits: Times,
+    /// Calls that waited, those that returned at once, too.
+    pub calls: u64,
+    /// Of these, those that gave up after the time that they were told.
+    pub timeouts: u64,
+    /// Calls that woke somebody, or would have.
+    pub wakes: u64,
+    /// Who waited, by falling time.
+    pub waiters: Vec<Part>,
+    /// Who ended that: the holder, if it is a lock; by falling time.
+    pub wakers: Vec<Part>,
+}
+
+/// One of the longest waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Long {
+    /// Who waited.
+    pub label: Label,
+    /// For which lock.
+    pub address: u64,
+    /// From when on \[ns since 1970\].
+    pub from: i64,
+    /// How long \[ns\].
+    pub nanos: u64,
+    /// The thread that ended it.
+    pub woken_by: Option<Label>,
+    /// What ended it.
+    pub ended_by: &'static str,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub struct LocksReport {
+    /// By falling time.
+    pub rows: Vec<Row>,
+    /// By falling time.
+    pub longest: Vec<Long>,
+    /// All waits.
+    pub all: Times,
+    /// Waits for whose row there was no room.
+    pub left_out: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Counted {
+    waits: Times,
+    calls: u64,
+    timeouts: u64,
+    wakes: u64,
+    wakers: HashMap<Waker, (u64, u64, u64)>,
+}
+
+/// A wait of which the call has not returned yet: how it did, tells whether the time was over.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    address: u64,
+    from: i64,
+    nanos: u64,
+    waker: Waker,
+}
+
+/// Counts them.
+#[derive(Debug)]
+pub struct LockCounter {
+    range: TimeRange,
+    counted: HashMap<(ThreadId, u64), Counted>,
+    pending: HashMap<ThreadId, Pending>,
+    longest: Longest<(ThreadId, u64, Ended)>,
+    left_out: u64,
+}
+
+/// Who ended a wait, to be sorted by.
+type Ended = (Option<ThreadId>, &'static str);
+
+fn ended(waker: Waker) -> Ended {
+    match waker {
+        Waker::Thread { thread, .. } => (Some(thread), "thread"),
+        other => (None, ended_by(other)),
+    }
+}
+
+impl LockCounter {
+    /// In this time, with so many of the longest waits.
+    #[must_use]
+    pub fn new(range: TimeRange, longest: usize) -> LockCounter {
+        LockCounter {
+            range,
+            counted: HashMap::new(),
+            pending: HashMap::new(),
+            longest: Longest::new(longest),
+            left_out: 0,
+        }
+    }
+
+    fn counted(&mut self, thread: ThreadId, address: u64) -> Option<&mut Counted> {
+        let key = (thread, address);
+        if self.counted.len() >= ROWS_MAX && !self.counted.contains_key(&key) {
+            self.left_out += 1;
+            return None;
+        }
+        Some(self.counted.entry(key).or_default())
+    }
+
+    fn waited(&mut self, thread: ThreadId, wait: Pending) {
+        let Pending { address, from, nanos, waker } = wait;
+        self.longest.add(nanos, from, (thread, address, ended(waker)));
+        let Some(counted) = self.counted(thread, address) else { return };
+        counted.waits.add(nanos);
+        let is_full = counted.wakers.len() >= WAKERS_MAX && !counted.wakers.contains_key(&waker);
+        let waker = if is_full { Waker::Unknown } else { waker };
+        let (count, total, max) = counted.wakers.entry(waker).or_default();
+        *count += 1;
+        *total = total.saturating_add(nanos);
+        *max = (*max).max(nanos);
+    }
+
+    /// What was counted, of waiters who are wanted.
+    #[must_use]
+    pub fn finish(
+        mut self,
+        world: &World,
+        by: By,
+        is_wanted: &dyn Fn(&Label) -> bool,
+    ) -> LocksReport {
+        for (thread, wait) in std::mem::take(&mut self.pending) {
+            self.waited(thread, wait);
+        }
+        let mut report = LocksReport { left_out: self.left_out, ..LocksReport::default() };
+        let mut rows: HashMap<(ThreadId, Option<u64>), Row> = HashMap::new();
+        for ((thread, address), counted) in self.counted {
+            let label = Label::thread(world, thread);
+            if !is_wanted(&label) {
+                continue;
+            }
+            let process = world.process_of(thread);
+            let key = match by {
+                By::Lock => (process, Some(address)),
+                By::Thread => (thread, None),
+                By::Process => (process, None),
+            };
+            report.all.merge(&counted.waits);
+            let row = rows.entry(key).or_default();
+            row.kind = "futex";
+            row.address = key.1;
+            row.label = match by {
+                By::Thread => label.clone(),
+                _ => Label::process(world, thread),
+            };
+            row.waits.merge(&counted.waits);
+            row.calls += counted.calls;
+            row.timeouts += counted.timeouts;
+            row.wakes += counted.wakes;
+            let Times { count, total, max, .. } = counted.waits;
+            add(&mut row.waiters, Part { label: Some(label), ended_by: "", count, total, max });
+            for (waker, (count, total, max)) in counted.wakers {
+                let (thread, ended_by) = ended(waker);
+                let label = thread.map(|thread| Label::thread(world, thread));
+                add(&mut row.wakers, Part { label, ended_by, count, total, max });
+            }
+        }
+        report.rows = rows.into_values().filter(|row| row.waits.count > 0).collect();
+        for row in &mut report.rows {
+            for parts in [&mut row.waiters, &mut row.wakers] {
+                parts.retain(|part| part.count > 0);
+                parts.sort_by(|one, other| {
+                    (other.total, &one.label).cmp(&(one.total, &other.label))
+                });
+            }
+        }
+        report.rows.sort_by(|one, other| {
+            let by_total = other.waits.total.cmp(&one.waits.total);
+            by_total.then_with(|| (&one.label, one.address).cmp(&(&other.label, other.address)))
+        });
+        let longest = self.longest.finish().map(|(nanos, from, (thread, address, ended))| Long {
+            label: Label::thread(world, thread),
+            address,
+            from,
+            nanos,
+            woken_by: ended.0.map(|thread| Label::thread(world, thread)),
+            ended_by: ended.1,
+        });
+        report.longest = longest.filter(|long| is_wanted(&long.label)).collect();
+        report
+    }
+}
+
+fn add(parts: &mut Vec<Part>, part: Part) {
+    let same = |known: &&mut Part| known.label == part.label && known.ended_by == part.ended_by;
+    match parts.iter_mut().find(same) {
+        Some(known) => {
+            known.count += part.count;
+            known.total = known.total.saturating_add(part.total);
+            known.max = known.max.max(part.max);
+        }
+        None => parts.push(part),
+    }
+}
+
+impl Observer for LockCounter {
+    fn state(&mut self, world: &World, thread: ThreadId, interval: &Interval) {
+        let State::Blocked(Reason { call: Some(call), object: Object::Address(address), .. }) =
+            interval.state
+        else {
+            return;
+        };
+        let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
+        if from >= to || world.calls.kind(call) != CallKind::Futex {
+            return;
+        }
+        let wait = Pending { address, from, nanos: to.abs_diff(from), waker: interval.waker };
+        if let Some(before) = self.pending.insert(thread, wait) {
+            self.waited(thread, before);
+        }
+    }
+
+    fn call(&mut self, world: &World, call: &Call) {
+        let Object::Address(address) = call.object else { return };
+        let pending = self.pending.remove(&call.thread);
+        let is_timeout = call.error() == Some(ETIMEDOUT);
+        if let Some(mut wait) = pending {
+            if is_timeout && wait.address == address {
+                wait.waker = Waker::Timer;
+            }
+            self.waited(call.thread, wait);
+        }
+        if !self.range.contains(call.end) {
+            return;
+        }
+        let operation = call.control.map(|operation| operation & OPERATION);
+        let is_wake = match operation {
+            Some(operation) => WAKES.contains(&operation),
+            None => world.calls.name(call.call).ends_with("wake"),
+        };
+        let Some(counted) = self.counted(call.thread, address) else { return };
+        counted.calls += u64::from(!is_wake);
+        counted.wakes += u64::from(is_wake);
+        counted.timeouts += u64::from(is_timeout);
+    }
+}

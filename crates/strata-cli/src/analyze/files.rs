@@ -1,0 +1,285 @@
+//! `strata analyze files`.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use serde_json::{json, Value};
+use strata_analyze::reports::files::{By, Disk, FileCounter, FilesReport, Row, Slow};
+use strata_analyze::reports::QUANTILE_ERROR;
+use strata_analyze::stats::time_of_day;
+use strata_session::stop::Stop;
+
+use super::common::{
+    self, document, figures, is_wanted, keys, length, more, name, nothing, some_count, CommonFlags,
+    Format, Made, EXIT_STATUS,
+};
+use crate::selection::SYNTAX;
+use crate::stats::table::{Align, Table, DIM, HEAD};
+use crate::units::{clean, count, counted, size};
+
+/// Of the slowest, if only those of some are shown.
+const SLOWEST_MAX: usize = 100_000;
+
+const COUNTED: &str = "\
+What is counted:
+  System calls that have a descriptor or a path, and end in the time
+  asked for; with --filter, those of which the record of the begin or
+  that of the end matches. Bytes are what they return: what is read or
+  written through mapped memory, or by io_uring, is in no system call.
+  A call that copies is counted for what it reads and for what it
+  writes. What a descriptor was opened for is known if the record of
+  that is in the trace; of others the number is shown.
+  Requests to disks are in the trace if block_rq_issue and
+  block_rq_complete were recorded. They are of all: not with --of.
+";
+
+/// `strata analyze files`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{COUNTED}\n{SYNTAX}\n{EXIT_STATUS}"))]
+pub struct FilesFlags {
+    #[command(flatten)]
+    common: CommonFlags,
+
+    /// A row for each process and file, for each process, or for each file of all processes
+    #[arg(long, value_enum, default_value_t)]
+    by: ByFlag,
+
+    /// Only processes of this name or number
+    #[arg(long, value_name = "NAME|NUMBER")]
+    of: Option<String>,
+
+    /// Show the N slowest calls one by one
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    slowest: usize,
+}
+
+/// `--by`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum ByFlag {
+    /// What one process does to one file
+    #[default]
+    File,
+    /// All files of a process
+    Process,
+    /// A file of all processes
+    Path,
+}
+
+/// Do it, and give the exit status.
+pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
+    let (reader, range) = flags.common.open()?;
+    let kept = if flags.of.is_some() { SLOWEST_MAX } else { flags.slowest.min(SLOWEST_MAX) };
+    let mut counter = FileCounter::new(range, kept);
+    let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
+        return Ok(crate::exit::stopped(stop));
+    };
+    let by = match flags.by {
+        ByFlag::File => By::File,
+        ByFlag::Process => By::Process,
+        ByFlag::Path => By::Path,
+    };
+    let world = made.passed.timeline.world();
+    let mut report = counter.finish(world, by, &|label| is_wanted(flags.of.as_deref(), label));
+    report.slowest.truncate(flags.slowest);
+    // A disk is mostly asked by threads of the kernel, later, for whoever has written.
+    if flags.of.is_some() {
+        report.disks.clear();
+    }
+    common::write(&match flags.common.format {
+        Format::Json => json(&report, &made, flags),
+        Format::Text => text(&report, &made, flags),
+    })?;
+    let is_empty = report.all.times.count == 0 && report.disks.is_empty();
+    if is_empty {
+        nothing(match flags.of.is_some() || flags.common.selection.is_any() {
+            true => "no system call with a descriptor or a path matches what was asked for",
+            false => {
+                "the trace has no system call with a descriptor or a path. Record some: \
+                 strata record -- COMMAND"
+            }
+        });
+    }
+    Ok(made.status(is_empty))
+}
+
+fn json(report: &FilesReport, made: &Made, flags: &FilesFlags) -> String {
+    let sums = |row: &Row| {
+        let mut map = figures(&row.times);
+        map.insert("errors".into(), json!(row.errors));
+        map.insert("opens".into(), json!(row.opens));
+        map.insert("read_bytes".into(), json!(row.read));
+        map.insert("written_bytes".into(), json!(row.written));
+        map.insert("bytes_unknown".into(), json!(row.unsaid));
+        map
+    };
+    let row = |row: &Row| {
+        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let mut map = keys(&row.label);
+        map.insert("name".into(), json!(text(&row.name)));
+        map.insert("kind".into(), json!(text(row.kind)));
+        map.extend(sums(row));
+        Value::Object(map)
+    };
+    let slow = |slow: &Slow| {
+        let mut map = keys(&slow.label);
+        map.insert("call".into(), json!(slow.call));
+        map.insert("name".into(), json!(slow.name));
+        map.insert("time_ns".into(), json!(slow.begin));
+        map.insert("duration_ns".into(), json!(slow.nanos));
+        map.insert("result".into(), json!(slow.result));
+        Value::Object(map)
+    };
+    let disk = |disk: &Disk| {
+        let mut map = figures(&disk.times);
+        map.insert("name".into(), json!(disk.name));
+        map.insert("kind".into(), json!(disk.kind));
+        map.insert("bytes".into(), json!(disk.bytes));
+        map.insert("errors".into(), json!(disk.errors));
+        if let Some(machine) = &disk.machine {
+            map.insert("machine".into(), json!(machine));
+        }
+        Value::Object(map)
+    };
+    let mut object = made.object("files");
+    let by = flags.by.to_possible_value();
+    object.insert("by".into(), json!(by.as_ref().map(|by| by.get_name())));
+    object.insert("quantile_error".into(), json!(QUANTILE_ERROR));
+    object.insert("all".into(), Value::Object(sums(&report.all)));
+    object.insert("calls_left_out".into(), json!(report.left_out));
+    object.insert("rows_count".into(), json!(report.rows.len()));
+    object.insert("rows".into(), report.rows.iter().take(flags.common.rows()).map(row).collect());
+    object.insert("slowest".into(), report.slowest.iter().map(slow).collect());
+    object.insert("disks".into(), report.disks.iter().map(disk).collect());
+    document(object)
+}
+
+fn bytes(number: u64) -> String {
+    if number > 0 {
+        size(number)
+    } else {
+        String::new()
+    }
+}
+
+fn text(report: &FilesReport, made: &Made, flags: &FilesFlags) -> String {
+    let mut out = String::new();
+    let all = &report.all;
+    let _ = writeln!(
+        out,
+        "{HEAD}{} in {}: {} read, {} written, {} all together{HEAD:#}",
+        counted(all.times.count, "system call"),
+        length(made.nanos()),
+        size(all.read),
+        size(all.written),
+        length(all.times.total),
+    );
+    let (left, right) = (Align::Left, Align::Right);
+    if all.times.count > 0 {
+        let mut table = Table::new(&[
+            (if flags.by == ByFlag::Path { "" } else { "process" }, left),
+            (if flags.by == ByFlag::Process { "" } else { "file" }, left),
+            ("calls", right),
+            ("read", right),
+            ("written", right),
+            ("errors", right),
+            ("opens", right),
+            ("total", right),
+            ("p99", right),
+            ("max", right),
+        ]);
+        let rows = flags.common.rows();
+        for row in report.rows.iter().take(rows) {
+            let is_of_all = row.label == Default::default();
+            table.row([
+                if is_of_all { "".into() } else { name(&row.label).into() },
+                clean(&row.name).into(),
+                count(row.times.count).into(),
+                bytes(row.read).into(),
+                bytes(row.written).into(),
+                some_count(row.errors).into(),
+                some_count(row.opens).into(),
+                length(row.times.total).into(),
+                length(row.times.quantile(0.99)).into(),
+                length(row.times.max).into(),
+            ]);
+        }
+        out.push('\n');
+        table.write(&mut out);
+        more(&mut out, report.rows.len(), rows);
+    }
+    for (number, what) in [
+        (all.unsaid, "whose bytes no record tells"),
+        (report.left_out, "of files for which there was no room, not in the table"),
+    ] {
+        if number > 0 {
+            let _ = writeln!(out, "{DIM}{} {what}{DIM:#}", counted(number, "call"));
+        }
+    }
+    disks(&mut out, report);
+    slowest(&mut out, report, flags);
+    out
+}
+
+fn disks(out: &mut String, report: &FilesReport) {
+    if report.disks.is_empty() {
+        return;
+    }
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[
+        ("disk", left),
+        ("", left),
+        ("count", right),
+        ("bytes", right),
+        ("errors", right),
+        ("total", right),
+        ("avg", right),
+        ("p50", right),
+        ("p99", right),
+        ("max", right),
+    ]);
+    for disk in &report.disks {
+        let machine = disk.machine.as_ref().map(|machine| format!("{machine}: "));
+        table.row([
+            clean(&format!("{}{}", machine.unwrap_or_default(), disk.name)).into(),
+            disk.kind.into(),
+            count(disk.times.count).into(),
+            bytes(disk.bytes).into(),
+            some_count(disk.errors).into(),
+            length(disk.times.total).into(),
+            length(disk.times.mean()).into(),
+            length(disk.times.quantile(0.5)).into(),
+            length(disk.times.quantile(0.99)).into(),
+            length(disk.times.max).into(),
+        ]);
+    }
+    let _ = writeln!(out, "\n{HEAD}Requests to disks, from asking to the answer{HEAD:#}");
+    table.write(out);
+}
+
+fn slowest(out: &mut String, report: &FilesReport, flags: &FilesFlags) {
+    if report.slowest.is_empty() {
+        return;
+    }
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[
+        ("begin", left),
+        ("took", right),
+        ("thread", left),
+        ("call", left),
+        ("result", right),
+        ("file", left),
+    ]);
+    for slow in &report.slowest {
+        table.row([
+            time_of_day(slow.begin, flags.common.selection.zone()).into(),
+            length(slow.nanos).into(),
+            name(&slow.label).into(),
+            clean(&slow.call).into(),
+            slow.result.map_or("?".to_owned(), |result| result.to_string()).into(),
+            clean(&slow.name).into(),
+        ]);
+    }
+    let _ = writeln!(out, "\n{HEAD}The slowest{HEAD:#}");
+    table.write(out);
+}

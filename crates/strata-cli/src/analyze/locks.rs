@@ -1,0 +1,265 @@
+//! `strata analyze locks`.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use serde_json::{json, Value};
+use strata_analyze::reports::locks::{By, LockCounter, LocksReport, Long, Part, Row};
+use strata_analyze::reports::{Label, QUANTILE_ERROR};
+use strata_analyze::stats::time_of_day;
+use strata_session::stop::Stop;
+
+use super::common::{
+    self, document, figures, is_wanted, keys, length, more, name, nothing, some_count, CommonFlags,
+    Format, Made, EXIT_STATUS,
+};
+use crate::selection::SYNTAX;
+use crate::stats::table::{Align, Table, DIM, HEAD};
+use crate::units::{clean, count, counted};
+
+/// Waiters, and wakers, of one row in a text.
+const BELOW: usize = 3;
+const LONGEST_MAX: usize = 100_000;
+
+const COUNTED: &str = "\
+What is counted:
+  Times in which a thread was blocked in futex(), by the address at
+  which it waited, and who ended that. Of a mutex that is who held it,
+  of a condition variable who signalled it, of pthread_join() the
+  thread that has ended. A lock that nobody had to wait for makes no
+  system call. Where two processes share a lock, each has its own row.
+";
+
+/// `strata analyze locks`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{COUNTED}\n{SYNTAX}\n{EXIT_STATUS}"))]
+pub struct LocksFlags {
+    #[command(flatten)]
+    common: CommonFlags,
+
+    /// A row for each lock, for each thread that waited, or for each process
+    #[arg(long, value_enum, default_value_t)]
+    by: ByFlag,
+
+    /// Only waits of threads of this name or number, and of those of processes of this name or number
+    #[arg(long, value_name = "NAME|NUMBER")]
+    of: Option<String>,
+
+    /// Show the N longest waits one by one
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    longest: usize,
+}
+
+/// `--by`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum ByFlag {
+    /// A lock of a process
+    #[default]
+    Lock,
+    /// All locks for which a thread waited
+    Thread,
+    /// All locks of a process
+    Process,
+}
+
+/// Do it, and give the exit status.
+pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
+    let instead = "--of NAME|NUMBER, which selects those who wait";
+    flags.common.refuse_filter("locks", "a wait is none", instead)?;
+    let (reader, range) = flags.common.open()?;
+    let kept = if flags.of.is_some() { LONGEST_MAX } else { flags.longest.min(LONGEST_MAX) };
+    let mut counter = LockCounter::new(range, kept);
+    let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
+        return Ok(crate::exit::stopped(stop));
+    };
+    let by = match flags.by {
+        ByFlag::Lock => By::Lock,
+        ByFlag::Thread => By::Thread,
+        ByFlag::Process => By::Process,
+    };
+    let world = made.passed.timeline.world();
+    let mut report = counter.finish(world, by, &|label| is_wanted(flags.of.as_deref(), label));
+    report.longest.truncate(flags.longest);
+    common::write(&match flags.common.format {
+        Format::Json => json(&report, &made, flags),
+        Format::Text => text(&report, &made, flags),
+    })?;
+    let is_empty = report.rows.is_empty();
+    if is_empty {
+        nothing(match flags.of.is_some() || flags.common.selection.is_any() {
+            true => "no wait for a lock matches what was asked for",
+            false => {
+                "the trace has no wait for a lock: nobody was blocked in futex(), or nothing tells. \
+                 What tells are sched_switch, sched_waking and the calls of futex: \
+                 strata record -- COMMAND"
+            }
+        });
+    }
+    Ok(made.status(is_empty))
+}
+
+fn part_json(part: &Part) -> Value {
+    let mut map = part.label.as_ref().map(keys).unwrap_or_default();
+    if !part.ended_by.is_empty() {
+        map.insert("ended_by".into(), json!(part.ended_by));
+    }
+    map.insert("count".into(), json!(part.count));
+    map.insert("total_ns".into(), json!(part.total));
+    map.insert("max_ns".into(), json!(part.max));
+    Value::Object(map)
+}
+
+fn address(address: Option<u64>) -> Option<String> {
+    address.map(|address| format!("{address:#x}"))
+}
+
+fn json(report: &LocksReport, made: &Made, flags: &LocksFlags) -> String {
+    let row = |row: &Row| {
+        let mut map = keys(&row.label);
+        map.insert("name".into(), json!(address(row.address)));
+        map.insert("kind".into(), json!(row.kind));
+        map.extend(figures(&row.waits));
+        map.insert("calls".into(), json!(row.calls));
+        map.insert("timeouts".into(), json!(row.timeouts));
+        map.insert("wakes".into(), json!(row.wakes));
+        map.insert("waiters".into(), row.waiters.iter().map(part_json).collect());
+        map.insert("wakers".into(), row.wakers.iter().map(part_json).collect());
+        Value::Object(map)
+    };
+    let long = |long: &Long| {
+        let mut map = keys(&long.label);
+        map.insert("name".into(), json!(address(Some(long.address))));
+        map.insert("time_ns".into(), json!(long.from));
+        map.insert("duration_ns".into(), json!(long.nanos));
+        map.insert("ended_by".into(), json!(Some(long.ended_by).filter(|it| !it.is_empty())));
+        map.insert("woken_by".into(), json!(long.woken_by.as_ref().map(keys)));
+        Value::Object(map)
+    };
+    let mut object = made.object("locks");
+    let by = flags.by.to_possible_value();
+    object.insert("by".into(), json!(by.as_ref().map(|by| by.get_name())));
+    object.insert("quantile_error".into(), json!(QUANTILE_ERROR));
+    object.insert("all".into(), Value::Object(figures(&report.all)));
+    object.insert("waits_left_out".into(), json!(report.left_out));
+    object.insert("rows_count".into(), json!(report.rows.len()));
+    object.insert("rows".into(), report.rows.iter().take(flags.common.rows()).map(row).collect());
+    object.insert("longest".into(), report.longest.iter().map(long).collect());
+    document(object)
+}
+
+fn who(label: Option<&Label>, ended_by: &str) -> String {
+    match (label, ended_by) {
+        (Some(label), _) => name(label),
+        (None, "") => "not known".to_owned(),
+        (None, what) => what.to_owned(),
+    }
+}
+
+fn text(report: &LocksReport, made: &Made, flags: &LocksFlags) -> String {
+    let mut out = String::new();
+    let all = &report.all;
+    let _ = writeln!(
+        out,
+        "{HEAD}{} for locks in {}, {} all together{HEAD:#}",
+        counted(all.count, "wait"),
+        length(made.nanos()),
+        length(all.total)
+    );
+    if report.rows.is_empty() {
+        return out;
+    }
+    let (left, right) = (Align::Left, Align::Right);
+    let whose = if flags.by == ByFlag::Thread { "thread" } else { "process" };
+    let mut table = Table::new(&[
+        (whose, left),
+        (if flags.by == ByFlag::Lock { "lock" } else { "" }, left),
+        ("waits", right),
+        ("blocked", right),
+        ("avg", right),
+        ("p99", right),
+        ("longest", right),
+        ("timeouts", right),
+    ]);
+    let lock = |row: &Row| match row.address {
+        Some(address) => format!("{} {address:#x}", row.kind),
+        None => String::new(),
+    };
+    let rows = flags.common.rows();
+    for row in report.rows.iter().take(rows) {
+        table.row([
+            name(&row.label).into(),
+            lock(row).into(),
+            count(row.waits.count).into(),
+            length(row.waits.total).into(),
+            length(row.waits.mean()).into(),
+            length(row.waits.quantile(0.99)).into(),
+            length(row.waits.max).into(),
+            some_count(row.timeouts).into(),
+        ]);
+    }
+    out.push('\n');
+    table.write(&mut out);
+    more(&mut out, report.rows.len(), rows);
+    if report.left_out > 0 {
+        let _ = writeln!(
+            out,
+            "{DIM}{} for locks for which there was no room, not in the table{DIM:#}",
+            counted(report.left_out, "wait")
+        );
+    }
+    for (title, is_waiters) in [("Who waited", true), ("Who ended that", false)] {
+        let mut table = Table::new(&[
+            (if flags.by == ByFlag::Lock { "lock" } else { whose }, left),
+            ("blocked", right),
+            ("waits", right),
+            ("longest", right),
+            (if is_waiters { "thread" } else { "by" }, left),
+        ]);
+        if is_waiters && flags.by == ByFlag::Thread {
+            continue;
+        }
+        for row in report.rows.iter().take(rows) {
+            let parts = if is_waiters { &row.waiters } else { &row.wakers };
+            for part in parts.iter().take(BELOW) {
+                let what = lock(row);
+                table.row([
+                    if what.is_empty() { name(&row.label).into() } else { what.into() },
+                    length(part.total).into(),
+                    count(part.count).into(),
+                    length(part.max).into(),
+                    who(part.label.as_ref(), part.ended_by).into(),
+                ]);
+            }
+        }
+        let _ = writeln!(out, "\n{HEAD}{title}{HEAD:#}");
+        table.write(&mut out);
+    }
+    longest(&mut out, report, flags);
+    out
+}
+
+fn longest(out: &mut String, report: &LocksReport, flags: &LocksFlags) {
+    if report.longest.is_empty() {
+        return;
+    }
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[
+        ("from", left),
+        ("blocked", right),
+        ("thread", left),
+        ("lock", left),
+        ("ended by", left),
+    ]);
+    for long in &report.longest {
+        table.row([
+            time_of_day(long.from, flags.common.selection.zone()).into(),
+            length(long.nanos).into(),
+            name(&long.label).into(),
+            format!("futex {:#x}", long.address).into(),
+            clean(&who(long.woken_by.as_ref(), long.ended_by)).into(),
+        ]);
+    }
+    let _ = writeln!(out, "\n{HEAD}The longest{HEAD:#}");
+    table.write(out);
+}

@@ -1,0 +1,339 @@
+//! What system calls do to descriptors, and what they are about.
+//!
+//! A descriptor is known from the record that makes it, in the process that has it, up to the one that takes it away. Of
+//! all others only the number is known.
+
+use crate::calls::{is_closed_by_exec, CallId, CallKind};
+use crate::descriptors::Opened;
+use crate::fact::{Address, More, Part, Text};
+use crate::id::ThreadId;
+use crate::names::{Name, NameKind};
+use crate::state::Object;
+use crate::threads::OpenCall;
+use crate::world::World;
+
+const AT_FDCWD: i32 = -100;
+/// In a set of flags: of clone(), of close_range(), of open().
+const CLONE_FILES: i64 = 0x400;
+const CLOSE_RANGE_UNSHARE: i64 = 2;
+const CLOSE_RANGE_CLOEXEC: i64 = 4;
+const O_CLOEXEC: i64 = 0o2_000_000;
+/// Commands of fcntl() and ioctl().
+const F_DUPFD: i64 = 0;
+const F_SETFD: i64 = 2;
+const F_DUPFD_CLOEXEC: i64 = 1030;
+const FIONCLEX: i64 = 0x5450;
+const FIOCLEX: i64 = 0x5451;
+const EINPROGRESS: i64 = 115;
+
+const AF_UNIX: u64 = 1;
+const AF_INET: u64 = 2;
+const AF_INET6: u64 = 10;
+const AF_NETLINK: u64 = 16;
+
+/// What a call that begins is about. `wants_paths`: of calls that open nothing, too.
+pub(crate) fn begin(
+    world: &mut World,
+    who: ThreadId,
+    call: CallId,
+    object: Object,
+    more: More<'_>,
+    wants_paths: bool,
+) -> OpenCall {
+    let kind = world.calls.kind(call);
+    let descriptor = match object {
+        Object::Descriptor(number) => Some(number),
+        _ => None,
+    };
+    let target = more.descriptor(Part::Target).map(Object::Descriptor);
+    let mut open = OpenCall {
+        call,
+        begin: 0,
+        object: world.object(who, object),
+        descriptor,
+        target: target.map_or(Object::None, |target| world.object(who, target)),
+        path: Name::NONE,
+        flags: None,
+        control: None,
+        selected: false,
+    };
+    match kind {
+        CallKind::Open => open.path = path(world, who, more),
+        CallKind::Address => open.path = socket_name(world, open.object, more.address()),
+        CallKind::Make => open.path = made(world, call, more),
+        _ if wants_paths => open.path = path(world, who, more),
+        _ => {}
+    }
+    if kind != CallKind::Other {
+        open.flags = more.number(Part::Flags).or_else(|| more.number(Part::Type));
+        open.control = more.number(Part::Control);
+    }
+    let argument = more.number(Part::Argument);
+    match (kind, descriptor) {
+        // It is taken away at once: what another thread opens meanwhile may have its number.
+        (CallKind::Close, Some(old)) => world.close(who, old),
+        (CallKind::CloseRange, Some(first)) => close_range(world, who, first, argument, open.flags),
+        (CallKind::Control, Some(number)) => {
+            let by_exec = match (open.control, argument) {
+                (Some(F_SETFD), Some(flags)) => Some(flags & 1 != 0),
+                (Some(FIOCLEX), _) => Some(true),
+                (Some(FIONCLEX), _) => Some(false),
+                _ => None,
+            };
+            if let Some(by_exec) = by_exec {
+                world.retain(who, |found, opened| {
+                    if found == number {
+                        opened.by_exec = Some(by_exec);
+                    }
+                    true
+                });
+            }
+        }
+        _ => {}
+    }
+    open
+}
+
+fn close_range(
+    world: &mut World,
+    who: ThreadId,
+    first: i32,
+    last: Option<i64>,
+    flags: Option<i64>,
+) {
+    let flags = flags.unwrap_or(0);
+    if flags & CLOSE_RANGE_UNSHARE != 0 {
+        world.unshare(who);
+    }
+    let last = last.unwrap_or(i64::MAX);
+    world.retain(who, |found, opened| {
+        let is_in = found >= first && i64::from(found) <= last;
+        if is_in && flags & CLOSE_RANGE_CLOEXEC != 0 {
+            opened.by_exec = Some(true);
+            return true;
+        }
+        !is_in
+    });
+}
+
+/// What a call that is over has done.
+pub(crate) fn end(
+    world: &mut World,
+    who: ThreadId,
+    open: &OpenCall,
+    result: Option<i64>,
+    more: More<'_>,
+) {
+    let Some(result) = result else { return };
+    let kind = world.calls.kind(open.call);
+    let made = i32::try_from(result).ok().filter(|&made| made >= 0);
+    let by_exec = is_closed_by_exec(world.calls.name(open.call), open.flags);
+    match (kind, made) {
+        (CallKind::Open, Some(made)) => world.open(who, made, Opened { name: open.path, by_exec }),
+        (CallKind::Make, Some(made)) => {
+            let name = match world.calls.name(open.call).contains("accept") {
+                true => accepted(world, open.object, more.address()),
+                false => open.path,
+            };
+            world.open(who, made, Opened { name, by_exec });
+        }
+        (CallKind::Pair, Some(_)) => {
+            let name = world.calls.name(open.call).trim_start_matches("compat_").to_owned();
+            let name = match name.starts_with("pipe") {
+                true => world.names.of_kind(NameKind::Pipe, b"pipe"),
+                false => world.names.of_kind(NameKind::Socket, b"socketpair"),
+            };
+            for part in [Part::First, Part::Second] {
+                if let Some(made) = more.descriptor(part) {
+                    world.open(who, made, Opened { name, by_exec });
+                }
+            }
+        }
+        (CallKind::Duplicate, Some(made)) => duplicate(world, who, open, made, by_exec),
+        (CallKind::Control, Some(made)) => {
+            let by_exec = match open.control {
+                Some(F_DUPFD) => Some(false),
+                Some(F_DUPFD_CLOEXEC) => Some(true),
+                _ => return,
+            };
+            duplicate(world, who, open, made, by_exec);
+        }
+        (CallKind::Address, _) if result == 0 || result == -EINPROGRESS => {
+            if let Some(number) = open.descriptor.filter(|_| open.path.is_some()) {
+                let by_exec = world.opened(who, number).and_then(|opened| opened.by_exec);
+                world.open(who, number, Opened { name: open.path, by_exec });
+            }
+        }
+        (CallKind::Unshare, Some(0)) if open.flags.is_none_or(|it| it & CLONE_FILES != 0) => {
+            world.unshare(who);
+        }
+        (CallKind::Exec, Some(0)) => exec(world, who),
+        _ => {}
+    }
+}
+
+fn duplicate(world: &mut World, who: ThreadId, open: &OpenCall, made: i32, by_exec: Option<bool>) {
+    match open.object {
+        // Onto itself: dup2() changes nothing.
+        _ if open.descriptor == Some(made) => {}
+        Object::File(name) => world.open(who, made, Opened { name, by_exec }),
+        _ => world.close(who, made),
+    }
+}
+
+/// Another program: some descriptors are gone, and the others are the process' own.
+pub(crate) fn exec(world: &mut World, who: ThreadId) {
+    world.unshare(who);
+    world.retain(who, |_, opened| opened.by_exec == Some(false));
+}
+
+/// A new thread: it shares its parent's descriptors, or has copies of them, or nobody knows.
+pub(crate) fn fork(
+    world: &mut World,
+    parent: Option<ThreadId>,
+    child: ThreadId,
+    is_process: Option<bool>,
+) {
+    let Some(parent) = parent else { return };
+    let open = world.threads.get(parent).and_then(|thread| thread.open);
+    let open = open.filter(|open| world.calls.kind(open.call) == CallKind::Fork);
+    let name = open.map_or("", |open| world.calls.name(open.call)).trim_start_matches("compat_");
+    let shares = match (name, open.and_then(|open| open.flags)) {
+        ("fork" | "vfork", _) => Some(false),
+        (_, Some(flags)) => Some(flags & CLONE_FILES != 0),
+        (_, None) => None,
+    };
+    match (shares, is_process) {
+        (Some(true), Some(true)) => world.share(parent, child),
+        (Some(false), Some(_)) => world.copy(parent, child),
+        // Threads of a process have what it has.
+        _ => {}
+    }
+}
+
+/// One that was there when recording began.
+pub(crate) fn there(
+    world: &mut World,
+    who: ThreadId,
+    descriptor: i64,
+    flags: Option<i64>,
+    path: Text<'_>,
+) {
+    let Ok(descriptor) = i32::try_from(descriptor) else { return };
+    let (Some(path), None) = (path.bytes(), world.file(who, descriptor)) else { return };
+    let (kind, text) = match path.as_slice() {
+        // As /proc/PID/fd names them.
+        path if path.starts_with(b"pipe:") => (NameKind::Pipe, &b"pipe"[..]),
+        path if path.starts_with(b"socket:") => (NameKind::Socket, path),
+        path => match path.strip_prefix(b"anon_inode:") {
+            Some(name) => (NameKind::Nameless, name),
+            None => (NameKind::Given, path),
+        },
+    };
+    let name = world.names.of_kind(kind, text);
+    let by_exec = flags.map(|flags| flags & O_CLOEXEC != 0);
+    world.open(who, descriptor, Opened { name, by_exec });
+}
+
+/// A path, with that of the folder in which it begins, if that is known.
+fn path(world: &mut World, who: ThreadId, more: More<'_>) -> Name {
+    let Some(path) = more.path().bytes() else { return Name::NONE };
+    let folder = more.descriptor(Part::Folder).filter(|&folder| folder != AT_FDCWD);
+    let folder = match path.first() {
+        Some(b'/') => None,
+        _ => folder.and_then(|folder| world.file(who, folder)),
+    };
+    // The address of a text that could not be read.
+    if path.strip_prefix(b"0x").is_some_and(|rest| rest.iter().all(u8::is_ascii_hexdigit)) {
+        return Name::NONE;
+    }
+    match folder {
+        Some(folder) if path.is_empty() => folder,
+        Some(folder) => {
+            let folder = world.names.text(folder);
+            let whole = [folder.trim_end_matches('/').as_bytes(), b"/", &path].concat();
+            world.names.of(&whole)
+        }
+        None => world.names.of(&path),
+    }
+}
+
+/// A name of what a call makes: `epoll` of `epoll_create1`, `tcp` of a socket.
+fn made(world: &mut World, call: CallId, more: More<'_>) -> Name {
+    let name = world.calls.name(call);
+    let name = name.strip_prefix("compat_").unwrap_or(name);
+    let name = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
+    if name == "socket" {
+        let stream = more.number(Part::Type).map(|it| it & 0xf);
+        let family = more.number(Part::Family).and_then(|family| u64::try_from(family).ok());
+        let text = match (family, stream) {
+            (Some(AF_INET | AF_INET6), Some(1)) => "tcp",
+            (Some(AF_INET | AF_INET6), Some(2)) => "udp",
+            (Some(AF_UNIX), _) => "unix",
+            (Some(AF_NETLINK), _) => "netlink",
+            _ => "socket",
+        };
+        return world.names.of_kind(NameKind::Socket, text.as_bytes());
+    }
+    if name == "memfd_create" {
+        let path = more.path().bytes().unwrap_or_default();
+        return world.names.of_kind(NameKind::Nameless, &[b"memfd:", &path[..]].concat());
+    }
+    let ends = ["_create", "_open", "_init", "_setup"];
+    let short = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name).to_owned();
+    world.names.of_kind(NameKind::Nameless, short.as_bytes())
+}
+
+/// `127.0.0.1:80`, `[::1]:80`, a path; none if the record does not say.
+fn text_of(address: &Address, with_port: bool) -> Option<String> {
+    let port = address.port;
+    let bytes = address.bytes.as_slice();
+    match address.family {
+        AF_INET => {
+            let ip = std::net::Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?);
+            Some(if with_port { format!("{ip}:{port}") } else { ip.to_string() })
+        }
+        AF_INET6 => {
+            let ip = std::net::Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?);
+            Some(if with_port { format!("[{ip}]:{port}") } else { ip.to_string() })
+        }
+        AF_UNIX => {
+            // One without a file begins with a NUL.
+            let path = String::from_utf8_lossy(bytes).replacen('\0', "@", 1);
+            Some(path.trim_end_matches('\0').to_owned()).filter(|path| !path.is_empty())
+        }
+        _ => None,
+    }
+}
+
+/// The first word of a socket's name.
+fn protocol(world: &World, object: Object) -> String {
+    match object {
+        Object::File(name) => {
+            let text = world.names.text(name);
+            text.split(' ').next().unwrap_or("socket").to_owned()
+        }
+        _ => "socket".to_owned(),
+    }
+}
+
+/// Of a socket that gets an address: its own, or that of the other side.
+fn socket_name(world: &mut World, object: Object, address: Option<Address>) -> Name {
+    let Some(text) = address.and_then(|address| text_of(&address, true)) else { return Name::NONE };
+    let text = format!("{} {text}", protocol(world, object));
+    world.names.of_kind(NameKind::Socket, text.as_bytes())
+}
+
+/// Connections to one address are told apart by who has made them, not by his port, which is any.
+fn accepted(world: &mut World, from: Object, peer: Option<Address>) -> Name {
+    let listens = match from {
+        Object::File(name) => world.names.text(name),
+        _ => "socket".to_owned(),
+    };
+    let peer = peer.filter(|peer| peer.family != AF_UNIX);
+    let text = match peer.and_then(|peer| text_of(&peer, false)) {
+        Some(peer) => format!("{listens} from {peer}"),
+        None => listens,
+    };
+    world.names.of_kind(NameKind::Socket, text.as_bytes())
+}

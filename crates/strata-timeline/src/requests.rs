@@ -1,0 +1,143 @@
+//! Requests to disks: what is asked, until it is done.
+
+use std::collections::HashMap;
+
+use crate::fact::Place;
+use crate::id::ThreadId;
+use crate::observer::{Request, RequestKind};
+
+/// Requests that have begun; a disk has some thousands at most.
+const OPEN_MAX: usize = 1 << 16;
+const SECTOR_BYTES: u64 = 512;
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    kind: RequestKind,
+    thread: Option<ThreadId>,
+    begin: i64,
+    sectors: i64,
+    /// Those that are done.
+    done: i64,
+    selected: bool,
+}
+
+/// Those that have begun, by machine, disk and first sector that is not done.
+#[derive(Debug, Default)]
+pub(crate) struct Requests(HashMap<(u8, i64, i64), Open>);
+
+/// LTTng's bits.
+fn kind_of_bits(bits: i64) -> RequestKind {
+    match bits {
+        _ if bits & 2 != 0 => RequestKind::Discard,
+        _ if bits & 1 != 0 => RequestKind::Write,
+        _ if bits & 4 != 0 => RequestKind::Read,
+        _ if bits & (1 << 8 | 1 << 10) != 0 => RequestKind::Flush,
+        _ => RequestKind::Other,
+    }
+}
+
+/// `WS`, `RA`, `FF`: in front of what it is there may be an F, which flushes before.
+pub(crate) fn kind_of(text: Option<[u8; 16]>, bits: Option<i64>) -> RequestKind {
+    let Some(text) = text else { return bits.map_or(RequestKind::Other, kind_of_bits) };
+    let has = |letter| text.contains(&letter);
+    match text {
+        _ if has(b'D') => RequestKind::Discard,
+        _ if has(b'W') => RequestKind::Write,
+        _ if has(b'R') => RequestKind::Read,
+        _ if has(b'F') => RequestKind::Flush,
+        _ => RequestKind::Other,
+    }
+}
+
+impl Requests {
+    pub(crate) fn begin(
+        &mut self,
+        (machine, place): (u8, Place),
+        kind: RequestKind,
+        thread: Option<ThreadId>,
+        (begin, selected): (i64, bool),
+    ) {
+        let key = (machine, place.device, place.sector);
+        if self.0.len() < OPEN_MAX || self.0.contains_key(&key) {
+            let sectors = place.sectors;
+            self.0.insert(key, Open { kind, thread, begin, sectors, done: 0, selected });
+        }
+    }
+
+    /// The whole request, if that was the last part of it.
+    pub(crate) fn end(
+        &mut self,
+        machine: u8,
+        place: Place,
+        error: i64,
+        end: i64,
+        selected: bool,
+    ) -> Option<Request> {
+        let mut open = self.0.remove(&(machine, place.device, place.sector))?;
+        let done = open.done.saturating_add(place.sectors.max(0));
+        if done < open.sectors && place.sectors > 0 && error == 0 {
+            open.done = done;
+            open.selected |= selected;
+            let next = place.sector.saturating_add(place.sectors);
+            self.0.insert((machine, place.device, next), open);
+            return None;
+        }
+        Some(Request {
+            device: u32::try_from(place.device).ok()?,
+            kind: open.kind,
+            bytes: u64::try_from(open.sectors).unwrap_or(0).saturating_mul(SECTOR_BYTES),
+            thread: open.thread,
+            begin: open.begin,
+            end: end.max(open.begin),
+            is_error: error != 0,
+            selected: open.selected || selected,
+        })
+    }
+
+    /// Records were discarded: what was done meanwhile, nobody knows.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(sector: i64, sectors: i64) -> Place {
+        Place { device: 254 << 20, sector, sectors }
+    }
+
+    #[test]
+    fn request_that_is_done_in_parts_is_one_that_ends_with_the_last() {
+        let mut requests = Requests::default();
+        let kind = kind_of(Some(*b"FWS\0\0\0\0\0\0\0\0\0\0\0\0\0"), None);
+        requests.begin((0, at(100, 24)), kind, None, (10, false));
+        requests.begin((1, at(100, 8)), RequestKind::Read, None, (11, false));
+        assert_eq!(requests.end(0, at(100, 8), 0, 20, true), None);
+        let done = requests.end(0, at(108, 16), 0, 30, false).unwrap();
+        assert_eq!(
+            (done.kind, done.bytes, done.begin, done.end),
+            (RequestKind::Write, 12_288, 10, 30)
+        );
+        assert!(done.selected && !done.is_error);
+        assert_eq!(requests.end(0, at(108, 16), 0, 31, false), None);
+        let other = requests.end(1, at(100, 8), -5, 40, false).unwrap();
+        assert_eq!((other.kind, other.is_error, other.selected), (RequestKind::Read, true, false));
+    }
+
+    #[test]
+    fn kinds_are_those_of_the_kernel_s_letters_and_of_lttng_s_bits() {
+        for (text, bits, kind) in [
+            (b"RA", 12, RequestKind::Read),
+            (b"WS", 33, RequestKind::Write),
+            (b"DS", 34, RequestKind::Discard),
+            (b"FF", 256, RequestKind::Flush),
+            (b"N\0", 0, RequestKind::Other),
+        ] {
+            let mut letters = [0; 16];
+            letters[..2].copy_from_slice(text);
+            assert_eq!((kind_of(Some(letters), None), kind_of(None, Some(bits))), (kind, kind));
+        }
+    }
+}
