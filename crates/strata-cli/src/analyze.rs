@@ -1,6 +1,7 @@
 //! `strata analyze`: where the time went.
 
 mod common;
+mod spans;
 mod summary;
 mod syscalls;
 mod threads;
@@ -26,6 +27,8 @@ enum Report {
     Threads(threads::ThreadsFlags),
     /// What a thread or a span of a program waited for, through those who woke it: the critical path
     Wait(wait::WaitFlags),
+    /// Spans of programs, and between any two events: how many, how long, and the slowest with what they waited for
+    Spans(spans::SpansFlags),
     /// What to know first, and what to type next
     Summary(summary::SummaryFlags),
 }
@@ -37,6 +40,7 @@ pub fn run(flags: &AnalyzeFlags) -> Result<u8> {
         Report::Syscalls(flags) => syscalls::run(flags, &stop),
         Report::Threads(flags) => threads::run(flags, &stop),
         Report::Wait(flags) => wait::run(flags, &stop),
+        Report::Spans(flags) => spans::run(flags, &stop),
         Report::Summary(flags) => summary::run(flags, &stop),
     }
 }

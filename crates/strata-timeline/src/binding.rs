@@ -5,8 +5,9 @@
 use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Value};
 
 use crate::calls::{CallId, CallKind, Calls};
-use crate::fact::{Fact, Text};
+use crate::fact::{Fact, SpanMark, Text};
 use crate::names::{Name, Names};
+use crate::spans::{KeyRef, SpanRole, SpanRoles};
 use crate::state::Object;
 
 /// Providers that kernel events may have in front of their names.
@@ -29,6 +30,7 @@ const F_DUPFD: [i64; 2] = [0, 1030];
 #[derive(Debug)]
 pub(crate) struct Binding {
     kind: Kind,
+    span: Option<SpanBinding>,
     pub tid: Option<FieldRef>,
     pub pid: Option<FieldRef>,
     pub cpu: Option<FieldRef>,
@@ -97,10 +99,18 @@ enum Kind {
         tid: FieldRef,
         name: FieldRef,
     },
-    Span {
-        name: Name,
-        begins: bool,
-    },
+}
+
+/// What its records do to spans.
+#[derive(Debug)]
+struct SpanBinding {
+    pair: u32,
+    name: Name,
+    event: Name,
+    begins: bool,
+    is_keyed: bool,
+    key: Option<FieldRef>,
+    check: Option<FieldRef>,
 }
 
 /// Calls that have numbers and no names.
@@ -128,6 +138,7 @@ impl Binding {
         is_kernel: bool,
         calls: &mut Calls,
         names: &mut Names,
+        spans: Option<&SpanRoles>,
     ) -> Binding {
         let context = |names: &[&str]| {
             let scopes = [Scope::SpecificContext, Scope::CommonContext, Scope::EventHeader];
@@ -140,13 +151,20 @@ impl Binding {
         let kind = match is_kernel {
             true => kernel(class, calls),
             false if class.name() == "strata:thread_name" => named(class).unwrap_or(Kind::Nothing),
-            false => span(class, names).unwrap_or(Kind::Nothing),
+            false => Kind::Nothing,
+        };
+        let span = match spans {
+            Some(roles) => roles.get(class.name()).map(|role| span(class, role, names)),
+            None if is_kernel => None,
+            None => by_suffix(class.name(), names).map(|role| span(class, &role, names)),
         };
         Binding {
             kind,
+            span: span.filter(|span| span.name.is_some()),
             tid: context(if is_kernel { &["tid", "perf_tid"] } else { &["vtid"] })
                 .or_else(|| field(&["perf_tid", "common_pid"])),
-            pid: context(&["pid", "perf_pid"]).or_else(|| field(&["perf_pid"])),
+            pid: context(if is_kernel { &["pid", "perf_pid"] } else { &["vpid"] })
+                .or_else(|| field(&["perf_pid"])),
             cpu: context(&["cpu_id"]),
         }
     }
@@ -154,7 +172,29 @@ impl Binding {
     /// Whether its records say anything.
     #[inline]
     pub(crate) fn is_nothing(&self) -> bool {
-        matches!(self.kind, Kind::Nothing)
+        matches!(self.kind, Kind::Nothing) && self.span.is_none()
+    }
+
+    /// Which span a record begins or ends.
+    #[inline]
+    pub(crate) fn span<'a>(&self, event: &Event<'a>) -> Option<SpanMark<'a>> {
+        let span = self.span.as_ref()?;
+        let value = |field: &Option<FieldRef>| match event.value(field.as_ref()?)? {
+            Value::Signed(value) => Some(KeyRef::Number(value.into())),
+            Value::Unsigned(value) => Some(KeyRef::Number(value.into())),
+            Value::Text(text) => Some(KeyRef::Text(text)),
+            _ => None,
+        };
+        let SpanBinding { pair, name, event: of, begins, is_keyed, key, check } = span;
+        Some(SpanMark {
+            pair: *pair,
+            name: *name,
+            event: *of,
+            begins: *begins,
+            is_keyed: *is_keyed,
+            key: value(key),
+            check: value(check).map(KeyRef::hash),
+        })
     }
 
     /// What a record says; `None`: it lacks what matters.
@@ -248,7 +288,6 @@ impl Binding {
             Kind::Named { tid, name } => {
                 Fact::Named { tid: number(tid)?, name: Text::Of(event, name) }
             }
-            Kind::Span { name, begins } => Fact::Span { name: *name, begins: *begins },
         })
     }
 }
@@ -268,16 +307,25 @@ fn named(class: &EventClass) -> Option<Kind> {
     Some(Kind::Named { tid: find("tid")?, name: find("name")? })
 }
 
-/// The name of a span of a program that a record of this name begins or ends.
-pub(crate) fn span_of(event: &str) -> Option<(&str, bool)> {
+/// Where nobody says which events are spans: those of a program whose names end so.
+fn by_suffix(event: &str, names: &mut Names) -> Option<SpanRole> {
     let begin = event.strip_suffix("_begin").map(|name| (name, true));
-    begin.or_else(|| event.strip_suffix("_end").map(|name| (name, false)))
+    let (name, begins) = begin.or_else(|| event.strip_suffix("_end").map(|name| (name, false)))?;
+    let pair = names.of(name.as_bytes()).number();
+    Some(SpanRole { pair, name: name.to_owned(), begins, key: None, check: None })
 }
 
-fn span(class: &EventClass, names: &mut Names) -> Option<Kind> {
-    let (name, begins) = span_of(class.name())?;
-    let name = names.of(name.as_bytes());
-    Some(Kind::Span { name, begins }).filter(|_| name.is_some())
+fn span(class: &EventClass, role: &SpanRole, names: &mut Names) -> SpanBinding {
+    let field = |name: &Option<String>| class.find(name.as_deref()?);
+    SpanBinding {
+        pair: role.pair,
+        name: names.of(role.name.as_bytes()),
+        event: names.of(class.name().as_bytes()),
+        begins: role.begins,
+        is_keyed: role.key.is_some(),
+        key: field(&role.key),
+        check: if role.key.is_some() { None } else { field(&role.check) },
+    }
 }
 
 fn kernel(class: &EventClass, calls: &mut Calls) -> Kind {

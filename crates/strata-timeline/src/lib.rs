@@ -46,6 +46,7 @@ mod fact;
 mod id;
 mod names;
 mod observer;
+mod spans;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -57,7 +58,8 @@ pub use calls::{CallId, CallKind, Calls};
 pub use id::ThreadId;
 pub use names::{Name, Names};
 pub use observer::{Call, Interrupt, Interval, Observer, Unpaired};
+pub use spans::{Alone, AloneSpan, Paired, Span, SpanKey, SpanRole, SpanRoles, Spent};
 pub use state::{Object, Reason, Sleep, State, Waker};
 pub use threads::{Thread, Threads};
-pub use timeline::Timeline;
+pub use timeline::{is_kernel, Timeline};
 pub use world::World;

@@ -1,8 +1,10 @@
 //! What a timeline tells.
 
+use strata_ctf::read::Event;
+
 use crate::calls::CallId;
 use crate::id::ThreadId;
-use crate::names::Name;
+use crate::spans::{AloneSpan, Span};
 use crate::state::{Object, State, Waker};
 use crate::world::World;
 
@@ -90,6 +92,11 @@ pub enum Interrupt {
 pub trait Observer {
     /// Whether it looks at states: if not, what a thread was blocked in may be [`Object::None`], which is quicker.
     const STATES: bool = true;
+    /// Whether it looks at records.
+    const RECORDS: bool = false;
+
+    /// A record, when all is told that follows from it; `who` is the thread that it is of.
+    fn record(&mut self, _: &World, _event: &Event<'_>, _who: Option<ThreadId>, _selected: bool) {}
 
     /// A system call.
     fn call(&mut self, _world: &World, _call: &Call) {}
@@ -120,13 +127,22 @@ pub trait Observer {
     ) {
     }
 
-    /// A span of a program, which began and ended in one thread.
-    fn span(&mut self, _world: &World, _thread: ThreadId, _name: Name, _from: i64, _to: i64) {}
+    /// A span.
+    fn span(&mut self, _world: &World, _span: &Span) {}
+
+    /// A begin or an end of a span, of which nobody knows how long it took.
+    fn alone(&mut self, _world: &World, _span: &AloneSpan) {}
 }
 
 /// Both are told.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     const STATES: bool = A::STATES || B::STATES;
+    const RECORDS: bool = A::RECORDS || B::RECORDS;
+
+    fn record(&mut self, world: &World, event: &Event<'_>, who: Option<ThreadId>, selected: bool) {
+        self.0.record(world, event, who, selected);
+        self.1.record(world, event, who, selected);
+    }
 
     fn call(&mut self, world: &World, call: &Call) {
         self.0.call(world, call);
@@ -163,8 +179,13 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.interrupt(world, cpu, thread, which, from, to);
     }
 
-    fn span(&mut self, world: &World, thread: ThreadId, name: Name, from: i64, to: i64) {
-        self.0.span(world, thread, name, from, to);
-        self.1.span(world, thread, name, from, to);
+    fn span(&mut self, world: &World, span: &Span) {
+        self.0.span(world, span);
+        self.1.span(world, span);
+    }
+
+    fn alone(&mut self, world: &World, span: &AloneSpan) {
+        self.0.alone(world, span);
+        self.1.alone(world, span);
     }
 }

@@ -6,8 +6,9 @@ use strata_model::EnvValue;
 
 use crate::binding::{number, Binding, Numbers};
 use crate::engine::Engine;
-use crate::fact::Spot;
+use crate::fact::{Fact, Spot};
 use crate::observer::Observer;
+use crate::spans::{Home, SpanRoles};
 use crate::world::World;
 
 /// Machines that are told apart: threads of one more are those of the last.
@@ -20,6 +21,9 @@ struct Origin {
     is_kernel: bool,
     /// By the numbers that the kernel knows them by.
     knows_threads: bool,
+    trace: u32,
+    /// The process that all of it is of, by the number that it knows itself by.
+    process: Option<i64>,
 }
 
 /// Makes state of event records.
@@ -31,6 +35,8 @@ pub struct Timeline {
     numbers: Numbers,
     /// By [`strata_ctf::read::Stream::index`].
     origins: Vec<Origin>,
+    /// `None`: by the endings of names.
+    spans: Option<SpanRoles>,
 }
 
 impl Timeline {
@@ -52,7 +58,13 @@ impl Timeline {
                 machines.len() - 1
             });
             let (pid, vpid) = (schema.environment("pid"), schema.environment("vpid"));
+            let process = match vpid {
+                Some(EnvValue::Integer(vpid)) => Some(*vpid),
+                _ => None,
+            };
             Origin {
+                trace: u32::try_from(stream.trace().index()).unwrap_or(u32::MAX),
+                process,
                 machine: u8::try_from(at).unwrap_or(u8::MAX),
                 is_kernel: is_kernel(schema),
                 knows_threads: pid.is_none() || pid == vpid,
@@ -61,7 +73,14 @@ impl Timeline {
         let origins = origins.collect();
         let mut bindings = Vec::new();
         bindings.resize_with(reader.event_classes(), || None);
-        Timeline { engine: Engine::new(machines), bindings, numbers: Numbers::default(), origins }
+        let (engine, numbers) = (Engine::new(machines), Numbers::default());
+        Timeline { engine, bindings, numbers, origins, spans: None }
+    }
+
+    /// The same, with these spans instead of those of programs whose events end in `_begin` and `_end`.
+    #[must_use]
+    pub fn with_spans(reader: &Reader, spans: SpanRoles) -> Timeline {
+        Timeline { spans: Some(spans), ..Timeline::new(reader) }
     }
 
     /// What is known now.
@@ -81,32 +100,50 @@ impl Timeline {
         }
         let Some(slot) = self.bindings.get_mut(event.class().index()) else { return };
         let (calls, names) = (&mut self.engine.world.calls, &mut self.engine.world.names);
-        let binding =
-            slot.get_or_insert_with(|| Binding::new(event.class(), origin.is_kernel, calls, names));
-        if binding.is_nothing() {
+        let binding = slot.get_or_insert_with(|| {
+            let spans = self.spans.as_ref();
+            Binding::new(event.class(), origin.is_kernel, calls, names, spans)
+        });
+        if binding.is_nothing() && !O::RECORDS {
             return;
         }
-        let Some(fact) = binding.fact(event, &mut self.numbers, calls, O::STATES) else { return };
+        let fact = binding.fact(event, &mut self.numbers, calls, O::STATES);
+        let mark = binding.span(event);
         let ask = |field: &Option<strata_ctf::read::FieldRef>| number(event, field.as_ref()?);
         let cpu = match event.packet().cpu {
             Some(cpu) => u32::try_from(cpu).ok(),
             None => ask(&binding.cpu).and_then(|cpu| u32::try_from(cpu).ok()),
         };
+        let (tid, pid) = (ask(&binding.tid), ask(&binding.pid));
+        let home_pid = pid.filter(|_| !origin.is_kernel);
+        let pid = pid.or(origin.process).filter(|_| origin.knows_threads || origin.is_kernel);
         let spot = Spot {
             // What has no time is as late as what was before it.
             time: event.time().unwrap_or(self.engine.world.now),
             machine: origin.machine,
             cpu,
-            tid: ask(&binding.tid).filter(|_| origin.knows_threads),
-            pid: ask(&binding.pid),
+            tid: tid.filter(|_| origin.knows_threads),
+            pid,
+            own_tid: tid,
+            home: Home { trace: origin.trace, pid: home_pid },
             selected,
         };
-        self.engine.apply(spot, fact, seen);
+        if let Some(fact) = fact {
+            self.engine.apply(spot, fact, seen);
+        }
+        if let Some(mark) = mark {
+            self.engine.apply(spot, Fact::Span(mark), seen);
+        }
+        if O::RECORDS {
+            let who = self.engine.of(spot, seen);
+            seen.record(&self.engine.world, event, who, selected);
+        }
     }
 
     /// Records were discarded there.
     pub fn discarded(&mut self, discarded: &Discarded<'_>) {
         let Some(origin) = self.origins.get(discarded.stream.index()) else { return };
+        self.engine.span_gap(origin.trace);
         if origin.is_kernel {
             let from = discarded.from.or(discarded.to).unwrap_or(self.engine.world.now);
             let cpu = discarded.packet.cpu.and_then(|cpu| u32::try_from(cpu).ok());
@@ -125,8 +162,9 @@ impl Timeline {
     }
 }
 
-/// Not every tracer says so: perf has no environment.
-fn is_kernel(schema: &Schema) -> bool {
+/// Whether a kernel's records are in such a trace. Not every tracer says so: perf has no environment.
+#[must_use]
+pub fn is_kernel(schema: &Schema) -> bool {
     let text = |name| match schema.environment(name) {
         Some(EnvValue::Text(text)) => Some(text.as_str()),
         _ => None,

@@ -26,6 +26,7 @@ mod writer;
 
 pub use classes::{CounterRule, CounterRuleError};
 pub use exporter::Exporter;
+pub(crate) use pairs::Pairs;
 pub use pairs::{PairRule, PairRuleError};
 
 /// What is exported, beyond all events.

@@ -20,12 +20,27 @@ pub fn arguments(reader: &Reader, call: &str, tid: i32, begin: i64) -> Option<St
         let name = name.strip_prefix("syscalls:").unwrap_or(name);
         names.iter().chain(&compat).any(|wanted| wanted == name)
     };
-    let mut events = reader.events(TimeRange { from: begin, to: begin });
+    look(reader, begin, is_name, Some(tid))
+}
+
+/// The fields of a record of this event, thread and time.
+#[must_use]
+pub fn fields(reader: &Reader, event: &str, tid: Option<i32>, time: i64) -> Option<String> {
+    look(reader, time, |name| name == event, tid)
+}
+
+fn look(
+    reader: &Reader,
+    time: i64,
+    is_name: impl Fn(&str) -> bool,
+    tid: Option<i32>,
+) -> Option<String> {
+    let mut events = reader.events(TimeRange { from: time, to: time });
     let mut left = RECORDS_MAX;
     while let Some(message) = events.next() {
         let Message::Event(event) = message else { continue };
         left = left.checked_sub(1)?;
-        if is_name(event.class().name()) && is_of(&event, tid) {
+        if is_name(event.class().name()) && tid.is_none_or(|tid| is_of(&event, tid)) {
             let mut text = Text::default();
             event.visit(Scope::Payload, &mut text);
             return Some(text.finish());
@@ -36,7 +51,8 @@ pub fn arguments(reader: &Reader, call: &str, tid: i32, begin: i64) -> Option<St
 
 /// Whether the record does not say that it is another thread's.
 fn is_of(event: &Event<'_>, tid: i32) -> bool {
-    let field = ["tid", "perf_tid"].iter().find_map(|name| event.class().find(name));
+    let names = ["tid", "perf_tid", "vtid"];
+    let field = names.iter().find_map(|name| event.class().find(name));
     match field.and_then(|field| event.value(&field)) {
         Some(Value::Signed(found)) => found == i64::from(tid),
         Some(Value::Unsigned(found)) => i64::try_from(found) == Ok(i64::from(tid)),

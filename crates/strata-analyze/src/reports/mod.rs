@@ -5,13 +5,16 @@ mod arguments;
 mod histogram;
 mod label;
 mod pass;
+mod roles;
+pub mod spans;
 pub mod syscalls;
 #[cfg(test)]
 mod tests;
 pub mod threads;
 pub mod wait;
 
-pub use arguments::arguments;
+pub use arguments::{arguments, fields};
 pub use histogram::{Histogram, QUANTILE_ERROR};
 pub use label::Label;
-pub use pass::{pass, Asked, Passed};
+pub use pass::{pass, pass_on, Asked, Passed};
+pub use roles::{idle_rules, span_roles};
