@@ -1,6 +1,8 @@
 //! `strata analyze`: where the time went.
 
 mod common;
+mod flame;
+mod memory;
 mod spans;
 mod summary;
 mod syscalls;
@@ -29,6 +31,10 @@ enum Report {
     Wait(wait::WaitFlags),
     /// Spans of programs, and between any two events: how many, how long, and the slowest with what they waited for
     Spans(spans::SpansFlags),
+    /// Call stacks, or spans in each other, with their weights: for flame graphs
+    Flame(flame::FlameFlags),
+    /// Memory: page faults, mappings, allocations and what is left of them by the calls that made them
+    Memory(memory::MemoryFlags),
     /// What to know first, and what to type next
     Summary(summary::SummaryFlags),
 }
@@ -40,6 +46,8 @@ pub fn run(flags: &AnalyzeFlags) -> Result<u8> {
         Report::Syscalls(flags) => syscalls::run(flags, &stop),
         Report::Threads(flags) => threads::run(flags, &stop),
         Report::Wait(flags) => wait::run(flags, &stop),
+        Report::Flame(flags) => flame::run(flags, &stop),
+        Report::Memory(flags) => memory::run(flags, &stop),
         Report::Spans(flags) => spans::run(flags, &stop),
         Report::Summary(flags) => summary::run(flags, &stop),
     }

@@ -111,6 +111,7 @@ struct SpanBinding {
     is_keyed: bool,
     key: Option<FieldRef>,
     check: Option<FieldRef>,
+    address: Option<FieldRef>,
 }
 
 /// Calls that have numbers and no names.
@@ -185,7 +186,7 @@ impl Binding {
             Value::Text(text) => Some(KeyRef::Text(text)),
             _ => None,
         };
-        let SpanBinding { pair, name, event: of, begins, is_keyed, key, check } = span;
+        let SpanBinding { pair, name, event: of, begins, is_keyed, key, check, address } = span;
         Some(SpanMark {
             pair: *pair,
             name: *name,
@@ -194,6 +195,7 @@ impl Binding {
             is_keyed: *is_keyed,
             key: value(key),
             check: value(check).map(KeyRef::hash),
+            address: address.as_ref().and_then(|field| number(event, field)).map(|it| it as u64),
         })
     }
 
@@ -312,7 +314,8 @@ fn by_suffix(event: &str, names: &mut Names) -> Option<SpanRole> {
     let begin = event.strip_suffix("_begin").map(|name| (name, true));
     let (name, begins) = begin.or_else(|| event.strip_suffix("_end").map(|name| (name, false)))?;
     let pair = names.of(name.as_bytes()).number();
-    Some(SpanRole { pair, name: name.to_owned(), begins, key: None, check: None })
+    let name = name.to_owned();
+    Some(SpanRole { pair, name, begins, key: None, check: None, address: None })
 }
 
 fn span(class: &EventClass, role: &SpanRole, names: &mut Names) -> SpanBinding {
@@ -325,6 +328,7 @@ fn span(class: &EventClass, role: &SpanRole, names: &mut Names) -> SpanBinding {
         is_keyed: role.key.is_some(),
         key: field(&role.key),
         check: if role.key.is_some() { None } else { field(&role.check) },
+        address: field(&role.address),
     }
 }
 

@@ -140,6 +140,7 @@ pub(crate) struct SpanMark<'a> {
     pub key: Option<KeyRef<'a>>,
     /// What is the same in both ends.
     pub check: Option<u64>,
+    pub address: Option<u64>,
 }
 
 /// Where a record is from.

@@ -30,6 +30,8 @@ pub struct SpanRole {
     pub key: Option<String>,
     /// A field of both ends, which is the same in both if they belong together; of no meaning with a key.
     pub check: Option<String>,
+    /// A field with the address of what the span is of: an end belongs to the begin of the same one.
+    pub address: Option<String>,
 }
 
 /// By event.
@@ -163,6 +165,8 @@ pub struct Span {
     pub end: i64,
     /// What tells it from others.
     pub key: Option<SpanKey>,
+    /// The address of what it is of.
+    pub address: Option<u64>,
     /// How its ends were found.
     pub paired: Paired,
     /// The field that should be the same in both ends is not.
@@ -210,6 +214,7 @@ pub(crate) struct OpenSpan {
     /// Records of its trace that were discarded up to then.
     pub gaps: u32,
     pub check: Option<u64>,
+    pub address: Option<u64>,
     pub spent: Spent,
     pub selected: bool,
 }
@@ -301,13 +306,13 @@ impl OpenSpans {
         &mut self,
         home: Home,
         number: i64,
-        pair: u32,
+        (pair, address): (u32, Option<u64>),
         alone: &mut dyn FnMut(AloneSpan),
     ) -> Option<OpenSpan> {
         let place = Place::Thread(home, number);
         let stack = self.open.get_mut(&place)?;
         let before = stack.len();
-        let found = end(stack, pair, alone);
+        let found = end(stack, (pair, address), alone);
         self.count -= before - stack.len();
         if stack.is_empty() {
             self.open.remove(&place);
@@ -352,10 +357,11 @@ impl OpenSpans {
 /// The latest of a stack; what was begun in it and has no end was left in some other way.
 pub(crate) fn end(
     stack: &mut Vec<OpenSpan>,
-    pair: u32,
+    (pair, address): (u32, Option<u64>),
     alone: &mut dyn FnMut(AloneSpan),
 ) -> Option<OpenSpan> {
-    let at = stack.iter().rposition(|open| open.pair == pair)?;
+    let is_same = |of: Option<u64>| of.zip(address).is_none_or(|(begin, end)| begin == end);
+    let at = stack.iter().rposition(|open| open.pair == pair && is_same(open.address))?;
     stack.drain(at + 1..).rev().for_each(|inner| alone(inner.alone(Alone::NoEnd)));
     stack.pop()
 }

@@ -139,7 +139,16 @@ impl Machine {
     fn mark(&mut self, name: &str, begins: bool) -> SpanMark<'static> {
         let name = self.engine.world.names.of(name.as_bytes());
         let (event, pair) = (name, name.number());
-        SpanMark { pair, name, event, begins, is_keyed: false, key: None, check: None }
+        SpanMark {
+            pair,
+            name,
+            event,
+            begins,
+            is_keyed: false,
+            key: None,
+            check: None,
+            address: None,
+        }
     }
 
     fn switch(&mut self, time: i64, cpu: u32, prev: i64, state: i64, next: i64) -> &mut Machine {
@@ -403,6 +412,26 @@ fn spans_left_by_a_jump_and_spans_around_discarded_records_have_no_length() {
         "alone a:inner 80 NoEnd",
     ];
     assert_eq!(spans, wanted);
+}
+
+#[test]
+fn spans_of_functions_end_by_their_addresses() {
+    let mut machine = Machine::new();
+    let begin = machine.mark("functions", true);
+    let of = |address| SpanMark { address: Some(address), ..begin };
+    let end = |address| SpanMark { begins: false, ..of(address) };
+    let here = (0, 0, Some(5));
+    machine.span(10, here, of(1)).span(20, here, of(2)).span(30, here, of(3));
+    // Of 3 there is no end: it was left by a jump.
+    machine.span(40, here, end(2)).span(50, here, end(9)).span(60, here, end(1));
+    let told = machine.finish();
+    let wanted = [
+        "alone functions 30 NoEnd",
+        "span functions 20..40",
+        "alone functions 50 NoBegin",
+        "span functions 10..60",
+    ];
+    assert_eq!(told.of(5)[..4], wanted, "{:?}", told.lines);
 }
 
 #[test]

@@ -103,9 +103,9 @@ impl Thread {
         self.spent.is_known()
     }
 
-    /// The names of the spans that it is in, the outermost first.
-    pub fn in_spans(&self) -> impl ExactSizeIterator<Item = Name> + '_ {
-        self.spans.iter().map(|span| span.name)
+    /// The spans that it is in, the outermost first: names, and addresses of what they are of.
+    pub fn in_spans(&self) -> impl ExactSizeIterator<Item = (Name, Option<u64>)> + '_ {
+        self.spans.iter().map(|span| (span.name, span.address))
     }
 
     /// The system call that it is in, and since when \[ns since 1970\].

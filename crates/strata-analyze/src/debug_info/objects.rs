@@ -91,6 +91,8 @@ type Process = BTreeMap<u64, Object>;
 pub(super) struct Objects {
     classes: Vec<Option<Class>>,
     processes: HashMap<(usize, i64), Process>,
+    /// Records that have told something.
+    version: u64,
 }
 
 fn number(value: Option<Value<'_>>) -> Option<u64> {
@@ -119,6 +121,7 @@ impl Objects {
         let key = (event.stream().trace().index(), vpid);
         let ip = number(value(&class.ip));
         if let Some((kind, fields)) = &class.kind {
+            self.version += 1;
             if !self.processes.contains_key(&key) && self.processes.len() < PROCESSES {
                 self.processes.insert(key, Process::new());
             }
@@ -127,11 +130,26 @@ impl Objects {
             }
         }
         let ip = ip?;
-        let process = self.processes.get(&key);
-        let before = process.and_then(|process| process.range(..=ip).next_back());
-        let object = before.map(|(_, object)| object);
-        Some((ip, object.filter(|object| ip - object.begin < object.bytes)))
+        Some((ip, self.processes.get(&key).and_then(|process| at(process, ip))))
     }
+
+    /// The object that an address of a process is in, by the trace that tells of it; of several, one in which it is.
+    pub fn find(&self, pid: i64, address: u64) -> Option<&Object> {
+        let of = self.processes.iter().filter(|((_, vpid), _)| *vpid == pid);
+        of.filter_map(|(key, process)| Some((key.0, at(process, address)?)))
+            .min_by_key(|(trace, _)| *trace)
+            .map(|(_, object)| object)
+    }
+
+    /// Another number than before when something was learned.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+fn at(process: &Process, address: u64) -> Option<&Object> {
+    let (_, object) = process.range(..=address).next_back()?;
+    (address - object.begin < object.bytes).then_some(object)
 }
 
 fn learn(process: &mut Process, kind: Kind, fields: &Fields, event: &Event<'_>) {

@@ -69,17 +69,33 @@ impl Source {
     pub fn place(&mut self, event: &Event<'_>) -> Option<Rc<Place>> {
         let (ip, object) = self.objects.event(event)?;
         let Some(object) = object.cloned() else { return Some(Rc::default()) };
+        Some(self.place_in(&object, ip))
+    }
+
+    /// Where an address of a process is, by what was learned of it in any trace; `None`: nothing was.
+    pub fn place_of(&mut self, pid: i64, address: u64) -> Option<Rc<Place>> {
+        let object = self.objects.find(pid, address)?.clone();
+        Some(self.place_in(&object, address))
+    }
+
+    /// Another number than before when something was learned: an address may be at another place then.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.objects.version()
+    }
+
+    fn place_in(&mut self, object: &Object, ip: u64) -> Rc<Place> {
         let address = if object.is_pic { ip - object.begin } else { ip };
         let key = (object.path.clone(), object.build_id.clone(), object.debug_link.clone());
         if let Some(place) = self.places.get(&(key.clone(), address)) {
-            return Some(Rc::clone(place));
+            return Rc::clone(place);
         }
-        let place = Rc::new(self.look(&object, &key, address));
+        let place = Rc::new(self.look(object, &key, address));
         if self.places.len() >= PLACES {
             self.places.clear();
         }
         self.places.insert((key, address), Rc::clone(&place));
-        Some(place)
+        place
     }
 
     fn look(&mut self, object: &Object, key: &Key, address: u64) -> Place {

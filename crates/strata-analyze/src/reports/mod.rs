@@ -2,8 +2,11 @@
 //! records of traces.
 
 mod arguments;
+pub mod flame;
+mod frames;
 mod histogram;
 mod label;
+pub mod memory;
 mod pass;
 mod roles;
 pub mod spans;

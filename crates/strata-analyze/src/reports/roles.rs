@@ -8,6 +8,10 @@ use strata_timeline::{is_kernel, SpanRole, SpanRoles};
 
 use crate::perfetto::{PairRule, Pairs};
 
+/// Events of which each is of a function, and the field that says which one.
+const ADDRESSES: [(&str, &str); 2] =
+    [("functions:", "function"), ("lttng_ust_cyg_profile", "addr")];
+
 /// Pairs by rule have numbers below.
 const BY_NAME: u32 = 1 << 31;
 
@@ -42,6 +46,10 @@ pub fn span_roles(reader: &Reader, rules: &[PairRule]) -> SpanRoles {
             begins: role.begins,
             key: role.key.clone(),
             check: None,
+            address: ADDRESSES
+                .iter()
+                .find(|(begin, _)| name.starts_with(begin))
+                .map(|(_, it)| (*it).to_owned()),
         };
         roles.insert((*name).to_owned(), role);
     }

@@ -50,16 +50,23 @@ pub enum Format {
     Json,
 }
 
-/// The flags of all reports.
+/// Which records a report is made of.
 #[derive(Debug, Args)]
 #[command(mut_arg("until", until_or_to))]
-pub struct CommonFlags {
+pub struct TraceFlags {
     /// A trace, or a folder with traces below it
     #[arg(required = true, value_name = "TRACE", value_hint = ValueHint::DirPath)]
     pub traces: Vec<PathBuf>,
 
     #[command(flatten)]
     pub selection: SelectionFlags,
+}
+
+/// The flags of all reports with rows.
+#[derive(Debug, Args)]
+pub struct CommonFlags {
+    #[command(flatten)]
+    of: TraceFlags,
 
     /// Only the first N rows [default: 20 in text, all in JSON]
     #[arg(long, value_name = "N")]
@@ -104,7 +111,15 @@ pub struct Made {
     pub range: TimeRange,
 }
 
-impl CommonFlags {
+impl std::ops::Deref for CommonFlags {
+    type Target = TraceFlags;
+
+    fn deref(&self) -> &TraceFlags {
+        &self.of
+    }
+}
+
+impl TraceFlags {
     /// Open the traces, and say what is wrong with the flags.
     pub fn open(&self) -> Result<(Reader, TimeRange)> {
         let reader = self.selection.open(&self.traces)?;
@@ -192,7 +207,9 @@ impl CommonFlags {
         line.clear();
         passed
     }
+}
 
+impl CommonFlags {
     /// How many rows a text has.
     pub fn rows(&self) -> usize {
         match (self.top, self.format) {

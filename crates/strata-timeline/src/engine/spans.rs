@@ -59,6 +59,7 @@ impl Engine {
             home: spot.home,
             gaps: self.span_gaps(spot.home.trace),
             check: mark.check,
+            address: mark.address,
             spent: self.spent(who, spot.time).unwrap_or_default(),
             selected: spot.selected,
         };
@@ -89,6 +90,7 @@ impl Engine {
     ) {
         let mut left = Vec::new();
         let mut alone = |alone: AloneSpan| left.push(alone);
+        let of = (mark.pair, mark.address);
         let by_thread = if mark.is_keyed { Paired::NoKey } else { Paired::Thread };
         let (found, key, paired): (_, Option<SpanKey>, _) = match (mark.key, who, spot.own_tid) {
             (Some(key), _, _) => match self.spans.end_key(mark.pair, key, spot.home) {
@@ -97,10 +99,10 @@ impl Engine {
             },
             (None, Some(who), _) => {
                 let stack = self.world.threads.get_mut(who).map(|thread| &mut thread.spans);
-                (stack.and_then(|stack| end(stack, mark.pair, &mut alone)), None, by_thread)
+                (stack.and_then(|stack| end(stack, of, &mut alone)), None, by_thread)
             }
             (None, None, Some(own)) => {
-                let open = self.spans.end_thread(spot.home, own, mark.pair, &mut alone);
+                let open = self.spans.end_thread(spot.home, own, of, &mut alone);
                 (open, None, by_thread)
             }
             (None, None, None) => {
@@ -128,6 +130,7 @@ impl Engine {
             begin: open.begin,
             end: done,
             key,
+            address: open.address,
             paired,
             disagrees: open.check.zip(mark.check).is_some_and(|(begin, end)| begin != end),
             spent: spent.map(|spent| spent.since(open.spent, done.abs_diff(open.begin))),
