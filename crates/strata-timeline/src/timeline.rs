@@ -24,6 +24,8 @@ struct Origin {
     trace: u32,
     /// The process that all of it is of, by the number that it knows itself by.
     process: Option<i64>,
+    /// Its name has been told.
+    is_named: bool,
 }
 
 /// Makes state of event records.
@@ -65,6 +67,7 @@ impl Timeline {
             Origin {
                 trace: u32::try_from(stream.trace().index()).unwrap_or(u32::MAX),
                 process,
+                is_named: is_kernel(schema) || process.is_none(),
                 machine: u8::try_from(at).unwrap_or(u8::MAX),
                 is_kernel: is_kernel(schema),
                 knows_threads: pid.is_none() || pid == vpid,
@@ -128,6 +131,14 @@ impl Timeline {
             home: Home { trace: origin.trace, pid: home_pid },
             selected,
         };
+        if !origin.is_named {
+            let of = self.origins.get_mut(event.stream().index());
+            of.into_iter().for_each(|of| of.is_named = true);
+            let schema = event.stream().trace().schema();
+            if let (Some(EnvValue::Text(name)), Some(pid)) = (schema.environment("procname"), pid) {
+                self.engine.name_process(origin.machine, pid, name, seen);
+            }
+        }
         if let Some(fact) = fact {
             self.engine.apply(spot, fact, seen);
         }

@@ -21,6 +21,7 @@ mod seen;
 mod selects;
 mod shapes;
 mod shown;
+mod timeline;
 mod view;
 
 use std::process::abort;
@@ -37,7 +38,7 @@ struct Target {
     memory: usize,
 }
 
-const TARGETS: [Target; 14] = [
+const TARGETS: [Target; 15] = [
     Target { name: "metadata", run: metadata::run, memory: 100 << 20 },
     Target { name: "packets", run: packets::run, memory: 8 << 20 },
     Target { name: "trace", run: packets::run_with_metadata, memory: 100 << 20 },
@@ -49,6 +50,7 @@ const TARGETS: [Target; 14] = [
     Target { name: "ring", run: ring::run, memory: 16 << 20 },
     Target { name: "view", run: view::run, memory: 100 << 20 },
     Target { name: "perfetto", run: perfetto::run, memory: 100 << 20 },
+    Target { name: "timeline", run: timeline::run, memory: 100 << 20 },
     Target { name: "control", run: control::run, memory: 1 << 20 },
     Target { name: "selects", run: selects::run, memory: 1 << 20 },
     Target { name: "planted", run: planted, memory: 1 << 20 },

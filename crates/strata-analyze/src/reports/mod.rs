@@ -8,6 +8,8 @@ mod histogram;
 mod label;
 pub mod memory;
 mod pass;
+#[cfg(test)]
+mod programs_tests;
 mod roles;
 pub mod spans;
 pub mod syscalls;

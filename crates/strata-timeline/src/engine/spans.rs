@@ -30,6 +30,22 @@ impl Engine {
         Some(who)
     }
 
+    /// A process is called so, unless something else has been said of it.
+    pub(crate) fn name_process<O: Observer>(
+        &mut self,
+        machine: u8,
+        pid: i64,
+        name: &str,
+        seen: &mut O,
+    ) {
+        let Some(process) = self.thread(machine, pid, seen) else { return };
+        let name = self.world.names.of(name.as_bytes());
+        let thread = self.world.threads.get_mut(process).filter(|it| !it.name.is_some());
+        if let Some(thread) = thread.filter(|_| process != ThreadId::IDLE) {
+            thread.name = name;
+        }
+    }
+
     /// What a CPU runs is another process' where the trace's own says so.
     fn may_be(&self, who: ThreadId, spot: Spot) -> bool {
         let main = self.world.threads.get(who).and_then(|thread| thread.main);
