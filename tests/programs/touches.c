@@ -30,7 +30,8 @@ int main(void)
 	long before = faults();
 	volatile char *memory, *heap;
 
-	memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		      0);
 	heap = sbrk(HEAP_PAGES * PAGE);
 	if (memory == MAP_FAILED || heap == (void *)-1)
 		return 3;
@@ -42,7 +43,7 @@ int main(void)
 	before = faults() - before;
 	munmap((void *)memory, PAGES / 2 * PAGE);
 	nanosleep(&pause, NULL);
-	printf("pages %d\nfaults %ld\nslack %d\nheap %d\nmapped %d\nunmapped %d\n", PAGES, before, 2,
-	       HEAP_PAGES * PAGE, PAGES * PAGE, PAGES / 2 * PAGE);
+	printf("pages %d\nfaults %ld\nslack %d\nheap %d\nmapped %d\nunmapped %d\n", PAGES, before,
+	       2, HEAP_PAGES * PAGE, PAGES * PAGE, PAGES / 2 * PAGE);
 	return 0;
 }
