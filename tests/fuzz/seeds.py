@@ -280,6 +280,27 @@ def guests():
 
 
 SEEDS = {"control": controls, "guest": guests, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
+def timelines():
+    """Threads that switch, wait, open and map; spans of each kind, allocations; cut into packets of several lengths."""
+    def record(number, *values, at=[0]):
+        at[0] += 9
+        return struct.pack("<H", number | (at[0] & 2047) << 5) + bytes(values)
+
+    def of(tid, number, *values):
+        return record(number, tid, 0xf0, 1, 2, *values)
+
+    kernel = of(3, 11, 3, 3, 1, 97, 0) + of(3, 0, 0, 0, 3) + of(3, 12, 47, 97) + of(3, 13, 5) + of(3, 14, 5) + of(3, 0, 3, 1, 4)
+    kernel += of(4, 9, 3) + of(4, 1, 3) + of(4, 10) + of(4, 0, 4, 0, 3) + of(3, 15, 1) + of(3, 16, 9, 255, 34) + of(3, 17, 0, 32)
+    kernel += of(3, 22, 4, 32, 7) + of(3, 18, 0, 32, 9) + of(3, 19, 0) + of(3, 3, 3, 5, 5) + of(5, 22, 0, 1, 7) + of(5, 4, 5) + of(5, 0, 5, 32, 0)
+    kernel += of(3, 20) + of(3, 21, 0, 1) + of(3, 23, 8, 64, 1) + of(3, 7, 1) + of(3, 8)
+    user = b"".join(record(*values) for values in (
+        (13, 3, 3, 97, 0), (0, 3, 1), (0, 4, 2), (1, 3, 2), (1, 4, 1), (2, 3, 97, 98), (4, 3), (5, 3), (3, 4, 97, 98), (6, 3, 7), (6, 3, 8),
+        (7, 3, 8), (7, 3, 7), (8, 3, 20, 64, 1), (9, 3, 64, 40), (10, 3, 64, 40, 80, 1), (11, 3, 80), (8, 3, 9, 99, 2), (12, 3, 1, 64, 47, 97)))
+    return [bytes([flags, each, 255 * len(kernel) // len(kernel + user) + 1]) + kernel + user
+            for flags in (0, 3, 4, 7, 8, 16, 24, 35) for each in (20, 90, 255)]
+
+
+SEEDS = {"timeline": timelines, "control": controls, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
          "application": applications, "elf": elves, "ring": rings, "view": views, "perfetto": exports}
 
 

@@ -3,8 +3,11 @@
 mod common;
 mod cpu;
 mod files;
+mod flame;
 mod irq;
 mod locks;
+mod memory;
+mod spans;
 mod summary;
 mod syscalls;
 mod threads;
@@ -39,6 +42,12 @@ enum Report {
     Irq(irq::IrqFlags),
     /// CPUs: who had them and when, how often they switched, how long they were idle
     Cpu(cpu::CpuFlags),
+    /// Spans of programs, and between any two events: how many, how long, and the slowest with what they waited for
+    Spans(spans::SpansFlags),
+    /// Call stacks, or spans in each other, with their weights: for flame graphs
+    Flame(flame::FlameFlags),
+    /// Memory: page faults, mappings, allocations and what is left of them by the calls that made them
+    Memory(memory::MemoryFlags),
     /// What to know first, and what to type next
     Summary(summary::SummaryFlags),
 }
@@ -54,6 +63,9 @@ pub fn run(flags: &AnalyzeFlags) -> Result<u8> {
         Report::Locks(flags) => locks::run(flags, &stop),
         Report::Irq(flags) => irq::run(flags, &stop),
         Report::Cpu(flags) => cpu::run(flags, &stop),
+        Report::Flame(flags) => flame::run(flags, &stop),
+        Report::Memory(flags) => memory::run(flags, &stop),
+        Report::Spans(flags) => spans::run(flags, &stop),
         Report::Summary(flags) => summary::run(flags, &stop),
     }
 }

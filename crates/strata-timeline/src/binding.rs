@@ -2,12 +2,13 @@
 //!
 //! LTTng's names, which are Strata's, and the kernel's, which perf and trace-cmd keep.
 
-use strata_ctf::read::{Event, EventClass, FieldRef, Scope};
+use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Value};
 
 use crate::calls::{CallId, CallKind, Calls};
-use crate::fact::{Fact, Fields, More, Part, Place, Text};
+use crate::fact::{Fact, Fields, More, Part, Place, SpanMark, Text};
 use crate::names::{Name, Names};
 use crate::observer::Observer;
+use crate::spans::{KeyRef, SpanRole, SpanRoles};
 use crate::spelling::{integer, kernel_name, CallEnd, Whose};
 use crate::state::Object;
 
@@ -32,6 +33,7 @@ const NUMBERS_MAX: i64 = 4096;
 #[derive(Debug)]
 pub(crate) struct Binding {
     kind: Kind,
+    span: Option<SpanBinding>,
     pub whose: Whose,
 }
 
@@ -119,10 +121,19 @@ enum Kind {
         tid: FieldRef,
         name: FieldRef,
     },
-    Span {
-        name: Name,
-        begins: bool,
-    },
+}
+
+/// What its records do to spans.
+#[derive(Debug)]
+struct SpanBinding {
+    pair: u32,
+    name: Name,
+    event: Name,
+    begins: bool,
+    is_keyed: bool,
+    key: Option<FieldRef>,
+    check: Option<FieldRef>,
+    address: Option<FieldRef>,
 }
 
 /// Calls that have numbers and no names.
@@ -150,24 +161,53 @@ impl Binding {
         is_kernel: bool,
         calls: &mut Calls,
         names: &mut Names,
+        spans: Option<&SpanRoles>,
     ) -> Binding {
         let kind = match is_kernel {
             true => kernel(class, calls),
             false if class.name() == "strata:thread_name" => named(class).unwrap_or(Kind::Nothing),
-            false => span(class, names).unwrap_or(Kind::Nothing),
+            false => Kind::Nothing,
+        };
+        let span = match spans {
+            Some(roles) => roles.get(class.name()).map(|role| span(class, role, names)),
+            None if is_kernel => None,
+            None => by_suffix(class.name(), names).map(|role| span(class, &role, names)),
         };
         let whose = Whose::new(class, is_kernel);
         let kind = match kind {
             Kind::Nothing if whose.tid.is_some() && whose.pid.is_some() => Kind::Whose,
             kind => kind,
         };
-        Binding { kind, whose }
+        Binding { kind, span: span.filter(|span| span.name.is_some()), whose }
     }
 
     /// Whether its records say anything.
     #[inline]
     pub(crate) fn is_nothing(&self) -> bool {
-        matches!(self.kind, Kind::Nothing)
+        matches!(self.kind, Kind::Nothing) && self.span.is_none()
+    }
+
+    /// Which span a record begins or ends.
+    #[inline]
+    pub(crate) fn span<'a>(&self, event: &Event<'a>) -> Option<SpanMark<'a>> {
+        let span = self.span.as_ref()?;
+        let value = |field: &Option<FieldRef>| match event.value(field.as_ref()?)? {
+            Value::Signed(value) => Some(KeyRef::Number(value.into())),
+            Value::Unsigned(value) => Some(KeyRef::Number(value.into())),
+            Value::Text(text) => Some(KeyRef::Text(text)),
+            _ => None,
+        };
+        let SpanBinding { pair, name, event: of, begins, is_keyed, key, check, address } = span;
+        Some(SpanMark {
+            pair: *pair,
+            name: *name,
+            event: *of,
+            begins: *begins,
+            is_keyed: *is_keyed,
+            key: value(key),
+            check: value(check).map(KeyRef::hash),
+            address: address.as_ref().and_then(|field| integer(event, field)).map(|it| it as u64),
+        })
     }
 
     /// Whether its records are of no use to this observer; but for who made them.
@@ -288,7 +328,6 @@ impl Binding {
             Kind::Named { tid, name } => {
                 Fact::Named { tid: number(tid)?, name: Text::Of(event, name) }
             }
-            Kind::Span { name, begins } => Fact::Span { name: *name, begins: *begins },
         })
     }
 }
@@ -298,16 +337,27 @@ fn named(class: &EventClass) -> Option<Kind> {
     Some(Kind::Named { tid: find("tid")?, name: find("name")? })
 }
 
-/// The name of a span of a program that a record of this name begins or ends.
-pub(crate) fn span_of(event: &str) -> Option<(&str, bool)> {
+/// Where nobody says which events are spans: those of a program whose names end so.
+fn by_suffix(event: &str, names: &mut Names) -> Option<SpanRole> {
     let begin = event.strip_suffix("_begin").map(|name| (name, true));
-    begin.or_else(|| event.strip_suffix("_end").map(|name| (name, false)))
+    let (name, begins) = begin.or_else(|| event.strip_suffix("_end").map(|name| (name, false)))?;
+    let pair = names.of(name.as_bytes()).number();
+    let name = name.to_owned();
+    Some(SpanRole { pair, name, begins, key: None, check: None, address: None })
 }
 
-fn span(class: &EventClass, names: &mut Names) -> Option<Kind> {
-    let (name, begins) = span_of(class.name())?;
-    let name = names.of(name.as_bytes());
-    Some(Kind::Span { name, begins }).filter(|_| name.is_some())
+fn span(class: &EventClass, role: &SpanRole, names: &mut Names) -> SpanBinding {
+    let field = |name: &Option<String>| class.find(name.as_deref()?);
+    SpanBinding {
+        pair: role.pair,
+        name: names.of(role.name.as_bytes()),
+        event: names.of(class.name().as_bytes()),
+        begins: role.begins,
+        is_keyed: role.key.is_some(),
+        key: field(&role.key),
+        check: if role.key.is_some() { None } else { field(&role.check) },
+        address: field(&role.address),
+    }
 }
 
 fn kernel(class: &EventClass, calls: &mut Calls) -> Kind {

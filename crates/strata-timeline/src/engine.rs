@@ -1,12 +1,14 @@
 //! Facts to state: the rules by which one follows from the other.
 
+mod spans;
+
 use crate::calls::{CallId, CallKind};
 use crate::fact::{Fact, More, Spot, Text};
 use crate::files;
 use crate::id::ThreadId;
-use crate::names::Name;
 use crate::observer::{Call, Interrupt, Interval, Observer, Run, Unpaired};
 use crate::requests::{kind_of, Requests};
+use crate::spans::OpenSpans;
 use crate::state::{Object, Reason, Sleep, State, Waker};
 use crate::threads::{OpenCall, Thread};
 use crate::world::{Told, World};
@@ -17,8 +19,6 @@ const CPUS_MAX: usize = 1 << 13;
 const DEPTH_MAX: usize = 8;
 /// Gaps whose begins are kept; what is behind more of them is unknown from the last one on.
 const GAPS_MAX: usize = 1 << 20;
-/// Spans of one thread in each other.
-const SPANS_MAX: usize = 256;
 /// The thread whose children are the kernel's own threads.
 const KTHREADD: i32 = 2;
 
@@ -71,6 +71,9 @@ pub(crate) struct Engine {
     pub world: World,
     machines: Vec<Machine>,
     requests: Requests,
+    spans: OpenSpans,
+    /// By trace: how often records were discarded.
+    span_gaps: Vec<u32>,
 }
 
 impl Engine {
@@ -79,7 +82,7 @@ impl Engine {
         let machines = names.iter().map(|_| Machine::default()).collect();
         let mut world = World::default();
         world.machines = names;
-        Engine { world, machines, requests: Requests::default() }
+        Engine { world, machines, ..Engine::default() }
     }
 
     /// What a record says, in the order of time.
@@ -96,7 +99,6 @@ impl Engine {
                 let thread = self.thread(spot.machine, tid, seen);
                 return thread.into_iter().for_each(|thread| self.name(thread, name));
             }
-            Fact::Span { name, begins } => return self.span(spot, name, begins, seen),
             Fact::Whose => return self.whose(spot, seen),
             Fact::Opened { process, descriptor, flags, path } => {
                 let who = self.thread(spot.machine, process, seen);
@@ -114,6 +116,7 @@ impl Engine {
                 let name = name.bytes().unwrap_or_default();
                 return self.world.name_interrupt(spot.machine, number, &name);
             }
+            Fact::Span(mark) => return self.span(spot, mark, seen),
             _ => {}
         }
         let who = self.who(spot, seen);
@@ -270,6 +273,7 @@ impl Engine {
                 self.change(id, now, State::Gone, (Waker::Unknown, None), seen);
             }
         }
+        self.finish_spans(seen);
     }
 
     /// Who made the record; what it says of who runs is taken.
@@ -424,6 +428,7 @@ impl Engine {
         }
         let (from, to) = (thread.since, time.max(thread.since));
         let interval = Interval { from, to, state: thread.state, waker, cpu };
+        thread.spent = thread.spent.plus(thread.state.spent(to.abs_diff(from)));
         thread.state = state;
         thread.since = to;
         if to > from {
@@ -752,26 +757,6 @@ impl Engine {
         if let Some((thread, main)) = main {
             thread.main = Some(main);
         }
-    }
-
-    fn span<O: Observer>(&mut self, spot: Spot, name: Name, begins: bool, seen: &mut O) {
-        let who = match spot.tid {
-            Some(tid) => self.thread(spot.machine, tid, seen),
-            None => spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu)?.thread),
-        };
-        let Some(who) = who.filter(|&who| who != ThreadId::IDLE) else { return };
-        let Some(thread) = self.world.threads.get_mut(who) else { return };
-        if begins {
-            if thread.spans.len() < SPANS_MAX {
-                thread.spans.push((name, spot.time));
-            }
-            return;
-        }
-        // What was begun in it and has no end was left in some other way.
-        let Some(at) = thread.spans.iter().rposition(|&(open, _)| open == name) else { return };
-        let from = thread.spans.get(at).map_or(spot.time, |&(_, from)| from);
-        thread.spans.truncate(at);
-        seen.span(&self.world, who, name, from, spot.time.max(from));
     }
 
     /// Others may give a thread a name, which no record tells but that of the next switch.

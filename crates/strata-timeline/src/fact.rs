@@ -4,6 +4,7 @@ use strata_ctf::read::{Event, FieldInfo, FieldRef, Scope, Value, Visit};
 
 use crate::calls::CallId;
 use crate::names::Name;
+use crate::spans::{Home, KeyRef};
 use crate::spelling::integer;
 use crate::state::Object;
 
@@ -290,11 +291,24 @@ pub(crate) enum Fact<'a> {
         tid: i64,
         name: Text<'a>,
     },
-    /// A span of a program begins or ends.
-    Span {
-        name: Name,
-        begins: bool,
-    },
+    /// A span begins or ends.
+    Span(SpanMark<'a>),
+}
+
+/// A begin or an end of a span.
+#[derive(Clone, Copy)]
+pub(crate) struct SpanMark<'a> {
+    pub pair: u32,
+    pub name: Name,
+    /// The event.
+    pub event: Name,
+    pub begins: bool,
+    /// Whether it is to have a key.
+    pub is_keyed: bool,
+    pub key: Option<KeyRef<'a>>,
+    /// What is the same in both ends.
+    pub check: Option<u64>,
+    pub address: Option<u64>,
 }
 
 /// Where on a disk.
@@ -315,5 +329,9 @@ pub(crate) struct Spot {
     pub tid: Option<i64>,
     /// That thread's process.
     pub pid: Option<i64>,
+    /// The thread by the number that its process knows it by.
+    pub own_tid: Option<i64>,
+    /// The process, as the trace has it.
+    pub home: Home,
     pub selected: bool,
 }

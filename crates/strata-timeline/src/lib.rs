@@ -49,6 +49,7 @@ mod names;
 mod observer;
 mod requests;
 mod source;
+mod spans;
 mod spelling;
 mod state;
 #[cfg(test)]
@@ -62,6 +63,7 @@ pub use id::ThreadId;
 pub use names::{Name, NameKind, Names};
 pub use observer::{Call, Interrupt, Interval, Observer, Request, RequestKind, Run, Unpaired};
 pub use source::{is_kernel, Source, Sources};
+pub use spans::{Alone, AloneSpan, Paired, Span, SpanKey, SpanRole, SpanRoles, Spent};
 pub use spelling::{begins_of, integer, kernel_name, CallEnd, Whose};
 pub use state::{Object, Reason, Sleep, State, Waker};
 pub use threads::{Thread, Threads};

@@ -20,6 +20,10 @@ impl Name {
     pub fn is_some(self) -> bool {
         self != Name::NONE
     }
+
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
 }
 
 /// What has a name.

@@ -1,8 +1,11 @@
 //! What a timeline tells.
 
+use strata_ctf::read::Event;
+
 use crate::calls::CallId;
 use crate::id::ThreadId;
 use crate::names::Name;
+use crate::spans::{AloneSpan, Span};
 use crate::state::{Object, State, Waker};
 use crate::world::World;
 
@@ -153,6 +156,11 @@ pub trait Observer {
     const CALLS: bool = true;
     /// Whether it looks at interrupts: if neither at these nor at states, their records are passed over.
     const INTERRUPTS: bool = true;
+    /// Whether it looks at records.
+    const RECORDS: bool = false;
+
+    /// A record, when all is told that follows from it; `who` is the thread that it is of.
+    fn record(&mut self, _: &World, _event: &Event<'_>, _who: Option<ThreadId>, _selected: bool) {}
 
     /// A system call.
     fn call(&mut self, _world: &World, _call: &Call) {}
@@ -198,8 +206,11 @@ pub trait Observer {
     /// A request to a disk is done.
     fn request(&mut self, _world: &World, _request: &Request) {}
 
-    /// A span of a program, which began and ended in one thread.
-    fn span(&mut self, _world: &World, _thread: ThreadId, _name: Name, _from: i64, _to: i64) {}
+    /// A span.
+    fn span(&mut self, _world: &World, _span: &Span) {}
+
+    /// A begin or an end of a span, of which nobody knows how long it took.
+    fn alone(&mut self, _world: &World, _span: &AloneSpan) {}
 }
 
 /// Both are told.
@@ -208,6 +219,12 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     const CALLS: bool = A::CALLS || B::CALLS;
     const FILES: bool = A::FILES || B::FILES;
     const INTERRUPTS: bool = A::INTERRUPTS || B::INTERRUPTS;
+    const RECORDS: bool = A::RECORDS || B::RECORDS;
+
+    fn record(&mut self, world: &World, event: &Event<'_>, who: Option<ThreadId>, selected: bool) {
+        self.0.record(world, event, who, selected);
+        self.1.record(world, event, who, selected);
+    }
 
     fn call(&mut self, world: &World, call: &Call) {
         self.0.call(world, call);
@@ -269,8 +286,13 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.request(world, request);
     }
 
-    fn span(&mut self, world: &World, thread: ThreadId, name: Name, from: i64, to: i64) {
-        self.0.span(world, thread, name, from, to);
-        self.1.span(world, thread, name, from, to);
+    fn span(&mut self, world: &World, span: &Span) {
+        self.0.span(world, span);
+        self.1.span(world, span);
+    }
+
+    fn alone(&mut self, world: &World, span: &AloneSpan) {
+        self.0.alone(world, span);
+        self.1.alone(world, span);
     }
 }

@@ -3,6 +3,7 @@
 use crate::calls::CallId;
 use crate::id::ThreadId;
 use crate::names::Name;
+use crate::spans::Spent;
 
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +24,21 @@ pub enum State {
     Blocked(Reason),
     /// It has ended.
     Gone,
+}
+
+impl State {
+    /// So many nanoseconds in this state.
+    #[inline]
+    pub(crate) fn spent(self, nanos: u64) -> Spent {
+        let mut spent = Spent::default();
+        match self {
+            State::Unknown | State::Gone => spent.unknown = nanos,
+            State::Running { .. } => spent.running = nanos,
+            State::Runnable { .. } => spent.runnable = nanos,
+            State::Blocked(_) => spent.blocked = nanos,
+        }
+        spent
+    }
 }
 
 /// What a thread is blocked in.

@@ -2,10 +2,10 @@
 
 use crate::calls::CallId;
 use crate::engine::Engine;
-use crate::fact::{Fact, More, Part, Place, Spot, Text};
+use crate::fact::{Fact, More, Part, Place, SpanMark, Spot, Text};
 use crate::id::ThreadId;
-use crate::names::Name;
 use crate::observer::{Call, Interrupt, Interval, Observer, Request, Run, Unpaired};
+use crate::spans::{AloneSpan, Home, KeyRef, Paired, Span, Spent};
 use crate::state::{Object, State, Waker};
 use crate::world::World;
 
@@ -15,6 +15,7 @@ struct Told {
     lines: Vec<String>,
     intervals: Vec<(ThreadId, Interval)>,
     runs: Vec<Run>,
+    spent: Vec<Spent>,
 }
 
 impl Told {
@@ -97,9 +98,32 @@ impl Observer for Told {
         self.lines.push(format!("{disk}: {kind:?} {bytes} {begin}..{end}"));
     }
 
-    fn span(&mut self, world: &World, id: ThreadId, name: Name, from: i64, to: i64) {
-        let name = world.names.text(name);
-        self.lines.push(format!("{}: span {name} {from}..{to}", tid(world, id)));
+    fn span(&mut self, world: &World, span: &Span) {
+        let Span { begin, end, disagrees, paired, .. } = span;
+        let of = |thread: Option<ThreadId>| thread.map_or(-1, |thread| tid(world, thread));
+        let (name, begun_by) = (world.names.text(span.name), of(span.begun_by));
+        let mut line = format!("{}: span {name} {begin}..{end}", of(span.thread));
+        if span.begun_by != span.thread {
+            line += &format!(" begun by {begun_by}");
+        }
+        if *paired != Paired::Thread {
+            line += &format!(" {paired:?}");
+        }
+        if *disagrees {
+            line += " disagrees";
+        }
+        self.lines.push(line);
+        if let Some(spent) = span.spent {
+            let sum = spent.running + spent.runnable + spent.blocked + spent.unknown;
+            assert_eq!(sum, span.nanos(), "{span:?}");
+            self.spent.push(spent);
+        }
+    }
+
+    fn alone(&mut self, world: &World, span: &AloneSpan) {
+        let id = span.thread.map_or(-1, |thread| tid(world, thread));
+        let name = world.names.text(span.name);
+        self.lines.push(format!("{id}: alone {name} {} {:?}", span.time, span.why));
     }
 }
 
@@ -119,9 +143,41 @@ impl Machine {
         self.engine.world.begin.get_or_insert(time);
         self.engine.world.now = self.engine.world.now.max(time);
         let (machine, pid, selected) = (0, None, true);
-        let spot = Spot { time, machine, cpu: Some(cpu), tid: Some(tid), pid, selected };
+        let (cpu, tid, own_tid) = (Some(cpu), Some(tid), Some(tid));
+        let home = Home { trace: 0, pid: None };
+        let spot = Spot { time, machine, cpu, tid, pid, own_tid, home, selected };
         self.engine.apply(spot, fact, &mut self.told);
         self
+    }
+
+    /// A begin or an end of a span, of a thread if it says so.
+    fn span(
+        &mut self,
+        time: i64,
+        (trace, cpu, tid): (u32, u32, Option<i64>),
+        mark: SpanMark<'_>,
+    ) -> &mut Machine {
+        self.engine.world.now = self.engine.world.now.max(time);
+        let (machine, pid, selected, cpu) = (0, None, true, Some(cpu));
+        let home = Home { trace, pid: None };
+        let spot = Spot { time, machine, cpu, tid, pid, own_tid: tid, home, selected };
+        self.engine.apply(spot, Fact::Span(mark), &mut self.told);
+        self
+    }
+
+    fn mark(&mut self, name: &str, begins: bool) -> SpanMark<'static> {
+        let name = self.engine.world.names.of(name.as_bytes());
+        let (event, pair) = (name, name.number());
+        SpanMark {
+            pair,
+            name,
+            event,
+            begins,
+            is_keyed: false,
+            key: None,
+            check: None,
+            address: None,
+        }
     }
 
     fn switch(&mut self, time: i64, cpu: u32, prev: i64, state: i64, next: i64) -> &mut Machine {
@@ -445,13 +501,118 @@ fn interrupts_are_told_with_whom_they_interrupt_and_how_late_they_are() {
 #[test]
 fn spans_of_threads_that_interleave_are_each_in_its_own() {
     let mut machine = Machine::new();
-    let name = machine.engine.world.names.of(b"pool:job");
-    let span = |begins| Fact::Span { name, begins };
-    machine.tell(10, 0, 5, span(true)).tell(20, 0, 6, span(true));
-    machine.tell(30, 0, 5, span(false)).tell(50, 0, 6, span(false)).tell(60, 0, 6, span(false));
+    let (begin, end) = (machine.mark("pool:job", true), machine.mark("pool:job", false));
+    machine.span(10, (0, 0, Some(5)), begin).span(20, (0, 0, Some(6)), begin);
+    machine.span(30, (0, 0, Some(5)), end).span(50, (0, 0, Some(6)), end);
+    machine.span(60, (0, 0, Some(6)), end);
     let told = machine.finish();
     assert_eq!(told.of(5)[0], "span pool:job 10..30");
-    assert_eq!(told.of(6)[0], "span pool:job 20..50");
+    assert_eq!(told.of(6)[..2], ["span pool:job 20..50", "alone pool:job 60 NoBegin"]);
+}
+
+#[test]
+fn spans_with_keys_end_in_any_thread_and_one_begun_again_is_alone() {
+    let mut machine = Machine::new();
+    let of = |machine: &mut Machine, begins, key| {
+        let mark = machine.mark("shop:order", begins);
+        SpanMark { is_keyed: true, key: Some(KeyRef::Number(key)), ..mark }
+    };
+    let [begin_1, end_1] = [true, false].map(|begins| of(&mut machine, begins, 1));
+    let [begin_2, end_2] = [true, false].map(|begins| of(&mut machine, begins, 2));
+    machine.span(10, (0, 0, Some(5)), begin_1).span(20, (0, 1, Some(6)), begin_2);
+    machine.span(30, (0, 0, Some(5)), end_2).span(40, (0, 1, Some(6)), end_1);
+    machine.span(50, (0, 0, Some(5)), begin_1).span(60, (0, 0, Some(5)), begin_1);
+    machine.span(70, (0, 0, Some(5)), end_1).span(80, (0, 0, Some(5)), end_2);
+    // Of another process, whose keys are its own; and one that ends where no other has begun.
+    machine.span(90, (0, 0, Some(5)), begin_1).span(91, (1, 0, Some(7)), begin_1);
+    machine.span(92, (0, 0, Some(5)), end_1).span(93, (2, 0, Some(8)), end_1);
+    let told = machine.finish();
+    let wanted = [
+        "span shop:order 20..30 begun by 6 Key",
+        "alone shop:order 50 Again",
+        "span shop:order 60..70 Key",
+        "alone shop:order 80 NoBegin",
+        "span shop:order 90..92 Key",
+    ];
+    assert_eq!(told.of(5)[..5], wanted, "{:?}", told.lines);
+    assert_eq!(told.of(6)[0], "span shop:order 10..40 begun by 5 Key");
+    assert_eq!(told.of(8)[0], "span shop:order 91..93 begun by 7 Key");
+}
+
+#[test]
+fn spans_of_nobody_are_guesses_and_those_without_their_key_say_so() {
+    let mut machine = Machine::new();
+    let (begin, end) = (machine.mark("a:b", true), machine.mark("a:b", false));
+    machine.span(10, (0, 0, None), begin).span(20, (0, 1, None), begin).span(30, (0, 0, None), end);
+    machine.span(40, (0, 3, None), end);
+    let [begin, end] = [begin, end].map(|mark| SpanMark { is_keyed: true, ..mark });
+    machine.span(50, (0, 0, Some(5)), begin).span(60, (0, 0, Some(5)), end);
+    let [begin, end] = [begin, end].map(|mark| SpanMark { is_keyed: false, ..mark });
+    let begin = SpanMark { check: Some(1), ..begin };
+    machine.span(70, (0, 0, Some(5)), begin);
+    machine.span(80, (0, 0, Some(5)), SpanMark { check: Some(2), ..end });
+    let told = machine.finish();
+    assert_eq!(told.of(-1), ["span a:b 10..30 Guess", "span a:b 20..40 Guess"]);
+    assert_eq!(told.of(5)[..2], ["span a:b 50..60 NoKey", "span a:b 70..80 disagrees"]);
+}
+
+#[test]
+fn spans_left_by_a_jump_and_spans_around_discarded_records_have_no_length() {
+    let mut machine = Machine::new();
+    let (outer, inner) = (machine.mark("a:outer", true), machine.mark("a:inner", true));
+    let outer_end = SpanMark { begins: false, ..outer };
+    let here = (0, 0, Some(5));
+    machine.span(10, here, outer).span(20, here, inner).span(30, here, outer_end);
+    machine.span(40, here, outer).engine.span_gap(0);
+    machine.span(50, here, outer_end).span(60, here, outer).span(70, here, outer_end);
+    machine.span(80, here, inner);
+    let told = machine.finish();
+    let spans: Vec<_> = told.of(5).into_iter().filter(|line| !line.contains("unknown")).collect();
+    let wanted = [
+        "alone a:inner 20 NoEnd",
+        "span a:outer 10..30",
+        "alone a:outer 40 Gap",
+        "span a:outer 60..70",
+        "alone a:inner 80 NoEnd",
+    ];
+    assert_eq!(spans, wanted);
+}
+
+#[test]
+fn spans_of_functions_end_by_their_addresses() {
+    let mut machine = Machine::new();
+    let begin = machine.mark("functions", true);
+    let of = |address| SpanMark { address: Some(address), ..begin };
+    let end = |address| SpanMark { begins: false, ..of(address) };
+    let here = (0, 0, Some(5));
+    machine.span(10, here, of(1)).span(20, here, of(2)).span(30, here, of(3));
+    // Of 3 there is no end: it was left by a jump.
+    machine.span(40, here, end(2)).span(50, here, end(9)).span(60, here, end(1));
+    let told = machine.finish();
+    let wanted = [
+        "alone functions 30 NoEnd",
+        "span functions 20..40",
+        "alone functions 50 NoBegin",
+        "span functions 10..60",
+    ];
+    assert_eq!(told.of(5)[..4], wanted, "{:?}", told.lines);
+}
+
+#[test]
+fn span_says_what_its_thread_did_meanwhile() {
+    let mut machine = Machine::new();
+    let (begin, end) = (machine.mark("a:b", true), machine.mark("a:b", false));
+    machine.switch(10, 0, 9, 0, 5).span(15, (0, 0, Some(5)), begin);
+    machine.enter(20, 0, 5, "read", Object::None).switch(30, 0, 5, S, 9).waking(70, 0, 9, 5);
+    machine.switch(80, 0, 9, 0, 5).span(100, (0, 0, Some(5)), end);
+    let wanted = Spent { running: 15 + 20, runnable: 10, blocked: 40, unknown: 0 };
+    assert_eq!(machine.finish().spent, [wanted]);
+    machine.told.spent.clear();
+    // What was so before records were discarded is not so behind them.
+    machine.span(110, (0, 0, Some(5)), begin);
+    machine.engine.gap(0, Some(0), 105);
+    machine.span(130, (0, 0, Some(5)), end);
+    assert_eq!(machine.told.spent, [Spent { unknown: 20, ..Spent::default() }]);
 }
 
 #[test]
@@ -487,7 +648,11 @@ fn hostile_facts_leave_each_thread_with_states_one_behind_the_other() {
             let name = calls[random(12) as usize];
             let flags = [(Part::Flags, random(0x800) as i64), (Part::Control, random(3) as i64)];
             let object = Object::Descriptor(random(5) as i32 - 1);
-            match random(13) {
+            let mark = machine.mark(["a:x", "a:y"][random(2) as usize], random(2) == 0);
+            let key = Some(KeyRef::Number(random(3).into())).filter(|_| random(2) == 0);
+            let mark = SpanMark { key, is_keyed: key.is_some(), ..mark };
+            let place = (random(2) as u32, cpu, Some(tid).filter(|&tid| tid < 4));
+            match random(15) {
                 0..=2 => machine.switch(time, cpu, tid, random(300) as i64, other),
                 3 => machine.waking(time, cpu, tid, other),
                 4 => machine.wakeup(time, cpu, tid, other),
@@ -496,6 +661,7 @@ fn hostile_facts_leave_each_thread_with_states_one_behind_the_other() {
                 9 => machine.fork(time, tid, other, random(6) as i64),
                 10 => machine.tell(time, cpu, tid, Fact::SoftirqEnter(random(12) as i64)),
                 11 => machine.tell(time, cpu, tid, Fact::SoftirqLeave),
+                12 | 13 => machine.span(time, place, mark),
                 _ => {
                     machine.engine.gap(0, Some(cpu).filter(|cpu| *cpu < 2), time - 5);
                     &mut machine

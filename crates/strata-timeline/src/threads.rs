@@ -4,6 +4,7 @@ use crate::calls::CallId;
 use crate::descriptors::TableId;
 use crate::id::ThreadId;
 use crate::names::Name;
+use crate::spans::{OpenSpan, Spent};
 use crate::state::{Object, State, Waker};
 
 /// Threads that are told apart, those that have ended included; some 150 bytes each.
@@ -66,8 +67,10 @@ pub struct Thread {
     pub(crate) short: [u8; 16],
     /// Descriptors, if they are other than its process'.
     pub(crate) files: Option<TableId>,
-    /// Spans of a program that have begun.
-    pub(crate) spans: Vec<(Name, i64)>,
+    /// What the states were that have ended.
+    pub(crate) spent: Spent,
+    /// Spans that have begun, in each other.
+    pub(crate) spans: Vec<OpenSpan>,
 }
 
 impl Thread {
@@ -92,8 +95,26 @@ impl Thread {
             wants_name: true,
             short: [0; 16],
             files: None,
+            spent: Spent::default(),
             spans: Vec::new(),
         }
+    }
+
+    /// What its time went to, up to then.
+    pub(crate) fn spent(&self, now: i64) -> Spent {
+        let nanos = now.max(self.since).abs_diff(self.since);
+        self.spent.plus(self.state.spent(nanos))
+    }
+
+    /// Whether anything was known of its states.
+    #[must_use]
+    pub fn has_states(&self) -> bool {
+        self.spent.is_known()
+    }
+
+    /// The spans that it is in, the outermost first: names, and addresses of what they are of.
+    pub fn in_spans(&self) -> impl ExactSizeIterator<Item = (Name, Option<u64>)> + '_ {
+        self.spans.iter().map(|span| (span.name, span.address))
     }
 
     /// The system call that it is in, and since when \[ns since 1970\].

@@ -1,6 +1,7 @@
 //! Messages of a reader to facts.
 
 use strata_ctf::read::{Discarded, Event, FieldRef, Reader};
+use strata_model::EnvValue;
 
 use crate::binding::{Binding, Numbers};
 use crate::engine::Engine;
@@ -8,6 +9,7 @@ use crate::fact::{Fact, Spot};
 use crate::id::ThreadId;
 use crate::observer::Observer;
 use crate::source::{Source, Sources};
+use crate::spans::{Home, SpanRoles};
 use crate::spelling::integer;
 use crate::world::World;
 
@@ -18,6 +20,11 @@ struct Origin {
     is_kernel: bool,
     /// By the numbers that the kernel knows them by.
     knows_threads: bool,
+    trace: u32,
+    /// The process that all of it is of, by the number that the kernel knows it by.
+    process: Option<i64>,
+    /// Its name has been told.
+    is_named: bool,
 }
 
 /// Makes state of event records.
@@ -29,6 +36,8 @@ pub struct Timeline {
     numbers: Numbers,
     /// By [`strata_ctf::read::Stream::index`].
     origins: Vec<Origin>,
+    /// `None`: by the endings of names.
+    spans: Option<SpanRoles>,
 }
 
 impl Timeline {
@@ -36,15 +45,27 @@ impl Timeline {
     #[must_use]
     pub fn new(reader: &Reader) -> Timeline {
         let Sources { machines, streams } = Sources::new(reader);
-        let origin = |source: &Source| Origin {
+        let origin = |(at, source): (usize, &Source)| Origin {
             machine: source.machine,
             is_kernel: source.is_kernel,
             knows_threads: source.inner_process.is_none(),
+            trace: reader.streams().get(at).map_or(u32::MAX, |stream| {
+                u32::try_from(stream.trace().index()).unwrap_or(u32::MAX)
+            }),
+            process: source.process,
+            is_named: source.is_kernel || source.process.is_none(),
         };
-        let origins = streams.iter().map(origin).collect();
+        let origins = streams.iter().enumerate().map(origin).collect();
         let mut bindings = Vec::new();
         bindings.resize_with(reader.event_classes(), || None);
-        Timeline { engine: Engine::new(machines), bindings, numbers: Numbers::default(), origins }
+        let (engine, numbers) = (Engine::new(machines), Numbers::default());
+        Timeline { engine, bindings, numbers, origins, spans: None }
+    }
+
+    /// The same, with these spans instead of those of programs whose events end in `_begin` and `_end`.
+    #[must_use]
+    pub fn with_spans(reader: &Reader, spans: SpanRoles) -> Timeline {
+        Timeline { spans: Some(spans), ..Timeline::new(reader) }
     }
 
     /// What is known now.
@@ -64,19 +85,22 @@ impl Timeline {
         }
         let Some(slot) = self.bindings.get_mut(event.class().index()) else { return };
         let (calls, names) = (&mut self.engine.world.calls, &mut self.engine.world.names);
-        let binding =
-            slot.get_or_insert_with(|| Binding::new(event.class(), origin.is_kernel, calls, names));
-        if binding.is_nothing() {
+        let binding = slot.get_or_insert_with(|| {
+            let spans = self.spans.as_ref();
+            Binding::new(event.class(), origin.is_kernel, calls, names, spans)
+        });
+        if binding.is_nothing() && !O::RECORDS {
             return;
         }
+        // Of what this observer does not look at, only who made it.
         let fact = match binding.is_unwanted::<O>() {
-            true if binding.whose.tid.is_none() => return,
-            true => Some(Fact::Made),
+            true => binding.whose.tid.is_some().then_some(Fact::Made),
             false => binding.fact(event, &mut self.numbers, calls, O::STATES || O::FILES),
         };
-        let Some(fact) = fact else { return };
         // Of another PID namespace: its numbers are those of others here.
-        if !origin.knows_threads && matches!(fact, Fact::Named { .. }) {
+        let fact = fact.filter(|fact| origin.knows_threads || !matches!(fact, Fact::Named { .. }));
+        let mark = binding.span(event);
+        if fact.is_none() && mark.is_none() && !O::RECORDS {
             return;
         }
         let ask = |field: &Option<FieldRef>| integer(event, field.as_ref()?);
@@ -84,16 +108,38 @@ impl Timeline {
             Some(cpu) => u32::try_from(cpu).ok(),
             None => ask(&binding.whose.cpu).and_then(|cpu| u32::try_from(cpu).ok()),
         };
+        let (tid, pid) = (ask(&binding.whose.tid), ask(&binding.whose.pid));
+        let home_pid = pid.filter(|_| !origin.is_kernel);
+        let pid = pid.filter(|_| origin.knows_threads).or(origin.process);
         let spot = Spot {
             // What has no time is as late as what was before it.
             time: event.time().unwrap_or(self.engine.world.now),
             machine: origin.machine,
             cpu,
-            tid: ask(&binding.whose.tid).filter(|_| origin.knows_threads),
-            pid: ask(&binding.whose.pid),
+            tid: tid.filter(|_| origin.knows_threads),
+            pid,
+            own_tid: tid,
+            home: Home { trace: origin.trace, pid: home_pid },
             selected,
         };
-        self.engine.apply(spot, fact, seen);
+        if !origin.is_named {
+            let of = self.origins.get_mut(event.stream().index());
+            of.into_iter().for_each(|of| of.is_named = true);
+            let name = event.stream().trace().schema().environment("procname");
+            if let (Some(EnvValue::Text(name)), Some(pid)) = (name, pid) {
+                self.engine.name_process(origin.machine, pid, name, seen);
+            }
+        }
+        if let Some(fact) = fact {
+            self.engine.apply(spot, fact, seen);
+        }
+        if let Some(mark) = mark {
+            self.engine.apply(spot, Fact::Span(mark), seen);
+        }
+        if O::RECORDS {
+            let who = self.engine.of(spot, seen);
+            seen.record(&self.engine.world, event, who, selected);
+        }
     }
 
     /// Records were discarded there.
@@ -104,11 +150,12 @@ impl Timeline {
 
     /// Records of a stream are not there, from a time on; by what they say, if that is known, of this CPU.
     pub fn gap(&mut self, stream: usize, cpu: Option<u64>, from: Option<i64>) {
-        let Some(origin) = self.origins.get(stream).filter(|origin| origin.is_kernel) else {
-            return;
-        };
-        let cpu = cpu.and_then(|cpu| u32::try_from(cpu).ok());
-        self.engine.gap(origin.machine, cpu, from.unwrap_or(self.engine.world.now));
+        let Some(origin) = self.origins.get(stream) else { return };
+        self.engine.span_gap(origin.trace);
+        if origin.is_kernel {
+            let cpu = cpu.and_then(|cpu| u32::try_from(cpu).ok());
+            self.engine.gap(origin.machine, cpu, from.unwrap_or(self.engine.world.now));
+        }
     }
 
     /// What a CPU of a machine runs; `None`: nobody knows.

@@ -22,6 +22,7 @@ mod seen;
 mod selects;
 mod shapes;
 mod shown;
+mod timeline;
 mod view;
 
 use std::process::abort;
@@ -38,7 +39,7 @@ struct Target {
     memory: usize,
 }
 
-const TARGETS: [Target; 15] = [
+const TARGETS: [Target; 16] = [
     Target { name: "metadata", run: metadata::run, memory: 100 << 20 },
     Target { name: "packets", run: packets::run, memory: 8 << 20 },
     Target { name: "trace", run: packets::run_with_metadata, memory: 100 << 20 },
@@ -50,6 +51,7 @@ const TARGETS: [Target; 15] = [
     Target { name: "ring", run: ring::run, memory: 16 << 20 },
     Target { name: "view", run: view::run, memory: 100 << 20 },
     Target { name: "perfetto", run: perfetto::run, memory: 100 << 20 },
+    Target { name: "timeline", run: timeline::run, memory: 100 << 20 },
     Target { name: "control", run: control::run, memory: 1 << 20 },
     Target { name: "selects", run: selects::run, memory: 1 << 20 },
     Target { name: "guest", run: guest::run, memory: 100 << 20 },

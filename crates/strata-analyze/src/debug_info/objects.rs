@@ -121,6 +121,8 @@ pub(super) struct Objects {
     threads: stacks::Threads,
     /// Traces of kernels, in which the code of processes of other traces may be.
     kernels: Vec<usize>,
+    /// Records that have told something.
+    version: u64,
 }
 
 /// The stacks of a record, and the process.
@@ -157,6 +159,7 @@ impl Objects {
             let mut kernel =
                 Kernel { processes: &mut self.processes, threads: &mut self.threads, trace };
             kernel.learn(*kind, fields, event);
+            self.version += u64::from(*kind != Kind::Thread);
             if !self.kernels.contains(&trace) {
                 self.kernels.push(trace);
             }
@@ -167,6 +170,7 @@ impl Objects {
         let key = (event.stream().trace().index(), vpid);
         let ip = number(value(&class.ip));
         if let Some((kind, fields)) = &class.kind {
+            self.version += 1;
             if !self.processes.contains_key(&key) && self.processes.len() < PROCESSES {
                 self.processes.insert(key, Process::new());
             }
@@ -175,11 +179,26 @@ impl Objects {
             }
         }
         let ip = ip?;
-        let process = self.processes.get(&key);
-        let before = process.and_then(|process| process.range(..=ip).next_back());
-        let object = before.map(|(_, object)| object);
-        Some((ip, object.filter(|object| ip - object.begin < object.bytes)))
+        Some((ip, self.processes.get(&key).and_then(|process| at(process, ip))))
     }
+
+    /// The object that an address of a process is in, by the trace that tells of it; of several, one in which it is.
+    pub fn find(&self, pid: i64, address: u64) -> Option<&Object> {
+        let of = self.processes.iter().filter(|((_, vpid), _)| *vpid == pid);
+        of.filter_map(|(key, process)| Some((key.0, at(process, address)?)))
+            .min_by_key(|(trace, _)| *trace)
+            .map(|(_, object)| object)
+    }
+
+    /// Another number than before when something was learned.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+fn at(process: &Process, address: u64) -> Option<&Object> {
+    let (_, object) = process.range(..=address).next_back()?;
+    (address - object.begin < object.bytes).then_some(object)
 }
 
 impl Objects {

@@ -111,6 +111,26 @@ impl Source {
         Some(self.of_object(&object, ip))
     }
 
+    /// Where an address of a process is, by what was learned of it in any trace; `None`: nothing was.
+    pub fn place_of(&mut self, pid: i64, address: u64) -> Option<Rc<Place>> {
+        let object = self.objects.find(pid, address)?.clone();
+        Some(self.of_object(&object, address))
+    }
+
+    /// Another number than before when something was learned: an address may be at another place then.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.objects.version()
+    }
+
+    /// The function of the kernel whose trace an event is in at an address, and how far behind its begin that is.
+    pub fn kernel_function(&mut self, event: &Event<'_>, address: u64) -> Option<(Vec<u8>, u64)> {
+        let trace = event.stream().trace();
+        let symbols = self.symbols_of(trace.index(), trace.path());
+        let (name, offset) = symbols.find(address)?;
+        (offset < FUNCTION_BYTES_MAX).then(|| (name.to_vec(), offset))
+    }
+
     /// The call stacks of an event that was learnt; `None`: it has none.
     pub fn stacks(&mut self, event: &Event<'_>) -> Option<Stacks> {
         let ([kernel, user], pid) = self.objects.stacks(event)?;

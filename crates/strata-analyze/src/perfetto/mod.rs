@@ -31,6 +31,7 @@ mod writer;
 
 pub use classes::{CounterRule, CounterRuleError};
 pub use exporter::Exporter;
+pub(crate) use pairs::Pairs;
 pub use pairs::{PairRule, PairRuleError};
 pub use shares::{together, Part, Share};
 

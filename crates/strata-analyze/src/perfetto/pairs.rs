@@ -84,7 +84,7 @@ impl std::str::FromStr for PairRule {
 
 /// What a kind of event records does to slices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PairRole {
+pub(crate) struct PairRole {
     /// Which pair.
     pub pair: Pair,
     /// Whether it begins it.
@@ -99,7 +99,7 @@ pub(super) struct PairRole {
 
 /// All pairs of all traces.
 #[derive(Debug, Default)]
-pub(super) struct Pairs {
+pub(crate) struct Pairs {
     roles: HashMap<String, PairRole>,
     by_rule: bool,
 }
@@ -107,7 +107,7 @@ pub(super) struct Pairs {
 impl Pairs {
     /// From the names of all kinds of event records; only those of which both ends are there, but for
     /// system calls.
-    pub(super) fn new<'n>(
+    pub(crate) fn new<'n>(
         names: impl Iterator<Item = &'n str>,
         rules: &[PairRule],
         automatic: bool,
@@ -133,12 +133,12 @@ impl Pairs {
     }
 
     /// Whether no rule has made a pair.
-    pub(super) fn is_without_rules(&self) -> bool {
+    pub(crate) fn is_without_rules(&self) -> bool {
         !self.by_rule
     }
 
     /// What this kind of event records does.
-    pub(super) fn role(&self, name: &str) -> Option<&PairRole> {
+    pub(crate) fn role(&self, name: &str) -> Option<&PairRole> {
         self.roles.get(name)
     }
 

@@ -16,7 +16,7 @@ const ASYNC_MAX: usize = 1 << 16;
 const KEY_BYTES: usize = 128;
 
 /// Index of a pair: a begin and its end.
-pub(super) type Pair = u32;
+pub(crate) type Pair = u32;
 
 /// What is open on one track.
 #[derive(Debug, Default)]

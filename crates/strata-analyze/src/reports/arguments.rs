@@ -17,12 +17,27 @@ const RECORDS_MAX: u32 = 10_000;
 pub fn arguments(reader: &Reader, call: &str, tid: i32, begin: i64) -> Option<String> {
     let names = begins_of(call);
     let is_name = |name: &str| names.iter().any(|wanted| wanted == kernel_name(name));
-    let mut events = reader.events(TimeRange { from: begin, to: begin });
+    look(reader, begin, is_name, Some(tid))
+}
+
+/// The fields of a record of this event, thread and time.
+#[must_use]
+pub fn fields(reader: &Reader, event: &str, tid: Option<i32>, time: i64) -> Option<String> {
+    look(reader, time, |name| name == event, tid)
+}
+
+fn look(
+    reader: &Reader,
+    time: i64,
+    is_name: impl Fn(&str) -> bool,
+    tid: Option<i32>,
+) -> Option<String> {
+    let mut events = reader.events(TimeRange { from: time, to: time });
     let mut left = RECORDS_MAX;
     while let Some(message) = events.next() {
         let Message::Event(event) = message else { continue };
         left = left.checked_sub(1)?;
-        if is_name(event.class().name()) && is_of(&event, tid) {
+        if is_name(event.class().name()) && tid.is_none_or(|tid| is_of(&event, tid)) {
             let mut text = Text::default();
             event.visit(Scope::Payload, &mut text);
             return Some(text.finish());
@@ -33,7 +48,7 @@ pub fn arguments(reader: &Reader, call: &str, tid: i32, begin: i64) -> Option<St
 
 /// Whether the record does not say that it is another thread's.
 fn is_of(event: &Event<'_>, tid: i32) -> bool {
-    let field = ["tid", "perf_tid"].iter().find_map(|name| event.class().find(name));
+    let field = ["tid", "perf_tid", "vtid"].iter().find_map(|name| event.class().find(name));
     let found = field.and_then(|field| integer(event, &field));
     found.is_none_or(|found| found == i64::from(tid))
 }

@@ -4,14 +4,21 @@
 mod arguments;
 pub mod cpu;
 pub mod files;
+pub mod flame;
+mod frames;
 mod histogram;
 pub mod irq;
 mod label;
 pub mod locks;
 mod longest;
+pub mod memory;
 #[cfg(test)]
 mod more_tests;
 mod pass;
+#[cfg(test)]
+mod programs_tests;
+mod roles;
+pub mod spans;
 pub mod syscalls;
 #[cfg(test)]
 mod tests;
@@ -19,8 +26,9 @@ pub mod threads;
 mod times;
 pub mod wait;
 
-pub use arguments::arguments;
+pub use arguments::{arguments, fields};
 pub use histogram::{Histogram, QUANTILE_ERROR};
 pub use label::Label;
-pub use pass::{pass, Asked, Passed};
+pub use pass::{pass, pass_on, Asked, Passed};
+pub use roles::{idle_rules, span_roles};
 pub use times::Times;

@@ -45,9 +45,20 @@ pub fn pass<O: Observer>(
     go_on: &dyn Fn(u64) -> bool,
     damage: &mut dyn FnMut(&Damage),
 ) -> Option<Passed> {
+    pass_on(Timeline::new(reader), reader, asked, seen, go_on, damage)
+}
+
+/// The same by a timeline that is made for these traces.
+pub fn pass_on<O: Observer>(
+    timeline: Timeline,
+    reader: &Reader,
+    asked: &Asked,
+    seen: &mut O,
+    go_on: &dyn Fn(u64) -> bool,
+    damage: &mut dyn FnMut(&Damage),
+) -> Option<Passed> {
     let mut selection = asked.selection.clone();
-    let mut passed =
-        Passed { timeline: Timeline::new(reader), records: 0, discarded: 0, damage: 0 };
+    let mut passed = Passed { timeline, records: 0, discarded: 0, damage: 0 };
     let mut events = reader.events(TimeRange { from: i64::MIN, to: asked.range.to });
     loop {
         let mut left = CHUNK;

@@ -144,12 +144,27 @@ struct Times {
     delay: u64,
 }
 
+/// A kind of waits of a thread, as they are counted.
 #[derive(Clone, Debug, Default)]
-struct Waited {
+pub(super) struct Waited {
     count: u64,
     total: u64,
     max: u64,
     wakers: Vec<(Waker, u64)>,
+}
+
+impl Waited {
+    /// One more.
+    pub(super) fn add(&mut self, waker: Waker, nanos: u64) {
+        self.count += 1;
+        self.total = self.total.saturating_add(nanos);
+        self.max = self.max.max(nanos);
+        match self.wakers.iter().position(|(known, _)| *known == waker) {
+            Some(at) => self.wakers.get_mut(at).into_iter().for_each(|(_, count)| *count += 1),
+            None if self.wakers.len() < WAKERS_MAX => self.wakers.push((waker, 1)),
+            None => {}
+        }
+    }
 }
 
 /// From when on, up to when, who.
@@ -189,15 +204,7 @@ impl ThreadCounter {
         if self.waits.len() >= REASONS_MAX && !self.waits.contains_key(&key) {
             key = (thread, None);
         }
-        let waited = self.waits.entry(key).or_default();
-        waited.count += 1;
-        waited.total = waited.total.saturating_add(nanos);
-        waited.max = waited.max.max(nanos);
-        match waited.wakers.iter().position(|(known, _)| *known == waker) {
-            Some(at) => waited.wakers.get_mut(at).into_iter().for_each(|(_, count)| *count += 1),
-            None if waited.wakers.len() < WAKERS_MAX => waited.wakers.push((waker, 1)),
-            None => {}
-        }
+        self.waits.entry(key).or_default().add(waker, nanos);
     }
 
     /// Who ran on the CPU that the thread got in the end.
@@ -332,7 +339,8 @@ pub(super) fn ended_by(waker: Waker) -> &'static str {
     }
 }
 
-fn wait(world: &World, id: ThreadId, reason: Option<Reason>, waited: Waited) -> Wait {
+/// What was counted of a reason.
+pub(super) fn wait(world: &World, id: ThreadId, reason: Option<Reason>, waited: Waited) -> Wait {
     let most = waited.wakers.iter().max_by_key(|(_, count)| *count);
     let woken_by = match most {
         Some(&(Waker::Thread { thread, .. }, count)) => Some((Label::thread(world, thread), count)),

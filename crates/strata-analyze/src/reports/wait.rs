@@ -3,10 +3,11 @@
 //! From the end back to the begin: where the thread ran, that is it. Where it was blocked and a thread ended that,
 //! what *that* thread did meanwhile is what was waited for, and so on.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 
 use strata_ctf::read::TimeRange;
-use strata_timeline::{Interval, Name, Observer, Reason, State, ThreadId, Waker, World};
+use strata_timeline::{Interval, Observer, Reason, Span as Ended, State, ThreadId, Waker, World};
 
 use super::label::Label;
 use super::threads::{ended_by, wait_of, Wait};
@@ -17,8 +18,8 @@ pub const HISTORY_MAX: usize = 4 << 20;
 const DEPTH_MAX: usize = 32;
 /// Steps of one path: a trace with loops of wakers has no more.
 const STEPS_MAX: usize = 8 << 20;
-/// Spans that are kept, of those of a name that is asked for.
-const SPANS_MAX: usize = 1 << 16;
+/// Of the spans of a name, the longest that are kept.
+pub const SPANS_MAX: usize = 1 << 16;
 
 /// What a part of the time went to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,8 +93,9 @@ pub struct History {
     kept: usize,
     left_out: u64,
     span_name: Option<String>,
-    spans: Vec<Span>,
-    longest: Option<Span>,
+    /// So many of the longest, by length and then by time.
+    longest: BinaryHeap<Reverse<(u64, Reverse<i64>, ThreadId)>>,
+    longest_max: usize,
     spans_found: u64,
 }
 
@@ -107,10 +109,16 @@ impl History {
             kept: 0,
             left_out: 0,
             span_name: span_name.map(str::to_owned),
-            spans: Vec::new(),
-            longest: None,
+            longest: BinaryHeap::new(),
+            longest_max: 1,
             spans_found: 0,
         }
+    }
+
+    /// The same, with so many of the longest spans.
+    #[must_use]
+    pub fn with_longest(self, spans: usize) -> History {
+        History { longest_max: spans.clamp(1, SPANS_MAX), ..self }
     }
 
     /// States for which there was no room.
@@ -119,10 +127,14 @@ impl History {
         self.left_out
     }
 
-    /// The longest span of the name, and how many there are.
+    /// The longest span of the name, or with 2 the next one and so on; and how many there are.
     #[must_use]
-    pub fn longest(&self) -> Option<(Span, u64)> {
-        Some((self.longest?, self.spans_found))
+    pub fn longest(&self, number: usize) -> Option<(Span, u64)> {
+        let mut longest: Vec<_> = self.longest.iter().collect();
+        longest.sort_unstable();
+        let Reverse((nanos, Reverse(from), thread)) = **longest.get(number.checked_sub(1)?)?;
+        let to = from.saturating_add_unsigned(nanos);
+        Some((Span { thread, from, to }, self.spans_found))
     }
 
     /// The time of which the trace knows what a thread did.
@@ -165,22 +177,20 @@ impl Observer for History {
         }
     }
 
-    fn span(&mut self, world: &World, thread: ThreadId, name: Name, from: i64, to: i64) {
-        if from < self.range.from || to > self.range.to {
+    fn span(&mut self, world: &World, span: &Ended) {
+        if span.begin < self.range.from || span.end > self.range.to {
             return;
         }
         let Some(wanted) = &self.span_name else { return };
-        if world.names.text(name) != *wanted {
+        if world.names.text(span.name) != *wanted {
             return;
         }
         self.spans_found += 1;
-        let span = Span { thread, from, to };
-        if self.spans.len() < SPANS_MAX {
-            self.spans.push(span);
-        }
-        let length = |span: Span| span.to.abs_diff(span.from);
-        if self.longest.is_none_or(|longest| length(span) > length(longest)) {
-            self.longest = Some(span);
+        // What a thread waited for is asked of the one in which it ended.
+        let Some(thread) = span.thread.or(span.begun_by) else { return };
+        self.longest.push(Reverse((span.nanos(), Reverse(span.begin), thread)));
+        if self.longest.len() > self.longest_max {
+            self.longest.pop();
         }
     }
 }

@@ -9,10 +9,11 @@ use std::time::Duration;
 use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use serde_json::{json, Value};
-use strata_analyze::reports::{pass, Asked, Label, Passed, Times};
+use strata_analyze::perfetto::PairRule;
+use strata_analyze::reports::{idle_rules, pass_on, span_roles, Asked, Label, Passed, Times};
 use strata_ctf::read::{Reader, Selection, TimeRange};
 use strata_session::stop::Stop;
-use strata_timeline::Observer;
+use strata_timeline::{Observer, SpanRoles, Timeline};
 
 use crate::ending;
 use crate::messages::{Message, Weight};
@@ -20,7 +21,7 @@ use crate::progress::ReadingLine;
 use crate::selection::{until_or_to, SelectionFlags};
 use crate::stats::table::DIM;
 use crate::talk;
-use crate::units::{clean, counted, time};
+use crate::units::{clean, counted, shell_word, time};
 
 /// Damages that are said one by one.
 const DAMAGE_SHOWN: u64 = 20;
@@ -50,16 +51,23 @@ pub enum Format {
     Json,
 }
 
-/// The flags of all reports.
+/// Which records a report is made of.
 #[derive(Debug, Args)]
 #[command(mut_arg("until", until_or_to))]
-pub struct CommonFlags {
+pub struct TraceFlags {
     /// A trace, or a folder with traces below it
     #[arg(required = true, value_name = "TRACE", value_hint = ValueHint::DirPath)]
     pub traces: Vec<PathBuf>,
 
     #[command(flatten)]
     pub selection: SelectionFlags,
+}
+
+/// The flags of all reports with rows.
+#[derive(Debug, Args)]
+pub struct CommonFlags {
+    #[command(flatten)]
+    of: TraceFlags,
 
     /// Only the first N rows [default: 20 in text, all in JSON]
     #[arg(long, value_name = "N")]
@@ -70,13 +78,49 @@ pub struct CommonFlags {
     pub format: Format,
 }
 
+/// Which events are the ends of spans.
+#[derive(Debug, Args)]
+pub struct PairFlags {
+    /// Spans from event BEGIN to event END, as in export; those with the same KEYFIELD belong together, in whichever
+    /// threads they are
+    #[arg(long = "pair", value_name = "BEGIN=END[:KEYFIELD]")]
+    pairs: Vec<PairRule>,
+}
+
+impl PairFlags {
+    /// What events do to spans. Rules that fit no events are said.
+    pub fn roles(&self, reader: &Reader) -> SpanRoles {
+        for rule in idle_rules(reader, &self.pairs) {
+            let text = format!(
+                "--pair '{rule}' matches no two events of the traces. `strata list TRACE` shows their names"
+            );
+            talk::message(&Message { weight: Weight::Warning, text });
+        }
+        span_roles(reader, &self.pairs)
+    }
+
+    /// The flags, to be typed again.
+    pub fn words(&self) -> String {
+        let word = |rule: &PairRule| format!(" --pair {}", shell_word(&clean(&rule.to_string())));
+        self.pairs.iter().map(word).collect()
+    }
+}
+
 /// What a report is made of.
 pub struct Made {
     pub passed: Passed,
     pub range: TimeRange,
 }
 
-impl CommonFlags {
+impl std::ops::Deref for CommonFlags {
+    type Target = TraceFlags;
+
+    fn deref(&self) -> &TraceFlags {
+        &self.of
+    }
+}
+
+impl TraceFlags {
     /// Open the traces, and say what is wrong with the flags.
     pub fn open(&self) -> Result<(Reader, TimeRange)> {
         let reader = self.selection.open(&self.traces)?;
@@ -95,6 +139,18 @@ impl CommonFlags {
         seen: &mut impl Observer,
         stop: &Stop,
     ) -> Option<Made> {
+        self.pass_on(Timeline::new(reader), reader, range, seen, stop)
+    }
+
+    /// The same by a timeline that is made for these traces.
+    pub fn pass_on(
+        &self,
+        timeline: Timeline,
+        reader: &Reader,
+        range: TimeRange,
+        seen: &mut impl Observer,
+        stop: &Stop,
+    ) -> Option<Made> {
         let line = ReadingLine::new("analyzing", reader, range.to == i64::MAX);
         let asked = Asked { range, selection: self.selection.filter().map(Selection::new) };
         let (mut damages, mut noted) = (0_u64, HashSet::new());
@@ -102,7 +158,7 @@ impl CommonFlags {
             line.set(bytes);
             stop.requests() == 0
         };
-        let passed = pass(reader, &asked, seen, &go_on, &mut |damage| {
+        let passed = pass_on(timeline, reader, &asked, seen, &go_on, &mut |damage| {
             let is_note = damage.is_note() || damage.is_remark();
             let is_said = if is_note {
                 noted.insert(damage.note_key())
@@ -144,6 +200,28 @@ impl CommonFlags {
         Ok(())
     }
 
+    /// Read all of it once more, of which all is said already. `None`: asked to stop.
+    pub fn again(
+        &self,
+        timeline: Timeline,
+        reader: &Reader,
+        range: TimeRange,
+        seen: &mut impl Observer,
+        stop: &Stop,
+    ) -> Option<Passed> {
+        let line = ReadingLine::new("looking again", reader, range.to == i64::MAX);
+        let go_on = |bytes| {
+            line.set(bytes);
+            stop.requests() == 0
+        };
+        let asked = Asked { range, selection: None };
+        let passed = pass_on(timeline, reader, &asked, seen, &go_on, &mut |_| {});
+        line.clear();
+        passed
+    }
+}
+
+impl CommonFlags {
     /// How many rows a text has.
     pub fn rows(&self) -> usize {
         match (self.top, self.format) {

@@ -162,7 +162,7 @@ fn text(report: &Syscalls, made: &Made, reader: &Reader, flags: &SyscallsFlags) 
     if all.count > 0 {
         let ascii = !is_utf8();
         table(&mut out, report, flags, ascii);
-        histogram(&mut out, &all.times, ascii);
+        histogram(&mut out, &all.times, "calls", ascii);
         slowest(&mut out, report, reader, flags);
     }
     let unpaired = report.unpaired;
@@ -221,7 +221,8 @@ fn table(out: &mut String, report: &Syscalls, flags: &SyscallsFlags, ascii: bool
     }
 }
 
-fn decades(times: &Histogram) -> [u64; DECADES] {
+/// How many are below 1 µs, 10 µs and so on.
+pub fn decades(times: &Histogram) -> [u64; DECADES] {
     let mut counts = [0; DECADES];
     for (first, _, count) in times.buckets() {
         let at = (first / 1000).checked_ilog10().map_or(0, |power| power as usize + 1);
@@ -233,7 +234,7 @@ fn decades(times: &Histogram) -> [u64; DECADES] {
 }
 
 /// Of all, a line for each power of two, from the first that has some to the last.
-fn histogram(out: &mut String, times: &Histogram, ascii: bool) {
+pub fn histogram(out: &mut String, times: &Histogram, what: &'static str, ascii: bool) {
     let mut counts = [0_u64; 64];
     for (first, _, count) in times.buckets() {
         let at = first.checked_ilog2().unwrap_or(0) as usize;
@@ -244,8 +245,7 @@ fn histogram(out: &mut String, times: &Histogram, ascii: bool) {
     let most = counts.iter().copied().max().unwrap_or(0).max(1);
     let from = counts.iter().position(|&count| count > 0).unwrap_or(0);
     let to = counts.iter().rposition(|&count| count > 0).unwrap_or(0);
-    let mut table =
-        Table::new(&[("from", Align::Right), ("calls", Align::Right), ("", Align::Left)]);
+    let mut table = Table::new(&[("from", Align::Right), (what, Align::Right), ("", Align::Left)]);
     for (power, &number) in counts.iter().enumerate().take(to + 1).skip(from) {
         let bar = (number as f64 * WIDTH as f64 / most as f64).ceil() as usize;
         let bar = if ascii { "#" } else { "█" }.repeat(bar);

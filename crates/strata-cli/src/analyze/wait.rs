@@ -5,14 +5,15 @@ use std::fmt::Write as _;
 use anyhow::{bail, Result};
 use clap::Args;
 use serde_json::{json, Value};
-use strata_analyze::reports::wait::{History, Node, Span, What, HISTORY_MAX};
+use strata_analyze::reports::wait::{History, Node, Span, What, HISTORY_MAX, SPANS_MAX};
 use strata_analyze::reports::Label;
 use strata_analyze::stats::time_of_day;
-use strata_ctf::read::Reader;
 use strata_session::stop::Stop;
+use strata_timeline::{SpanRoles, Timeline};
 
 use super::common::{
-    self, document, is_wanted, keys, length, name, nothing, CommonFlags, Format, Made, EXIT_STATUS,
+    self, document, is_wanted, keys, length, name, nothing, CommonFlags, Format, Made, PairFlags,
+    EXIT_STATUS,
 };
 use super::threads::{wait_json, wait_text};
 use crate::selection::SYNTAX;
@@ -25,11 +26,13 @@ const DEPTH: usize = 12;
 
 const MEANING: &str = "\
 What it says:
-  Where the time of a thread, or of a span of a program, went: it ran,
-  it wanted a CPU, or it was blocked. Where a thread ended that, what
-  this one did meanwhile stands below it, and so on. The times below a
-  line add up to it. Of a span, that is the longest of its name: --from
-  and --until choose another.
+  Where the time of a thread, or of a span of a program, went: it ran, it
+  wanted a CPU, or it was blocked. Where a thread ended that, what this
+  one did meanwhile stands below it, and so on. The times below a line
+  add up to it. Of a span, that is the longest of its name; NAME#2 is the
+  next one, and so on. --from and --until choose the time. Of a span that
+  ends in another thread than it began in, the way back begins where it
+  ended. `strata analyze spans` shows which there are.
 ";
 
 /// `strata analyze wait`.
@@ -37,12 +40,15 @@ What it says:
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{MEANING}\n{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct WaitFlags {
     /// A thread's number or name, or a span's name: 'shop:checkout' of the events shop:checkout_begin and
-    /// shop:checkout_end
-    #[arg(value_name = "THREAD|SPAN")]
+    /// shop:checkout_end, which is the longest, or with #2 the next one
+    #[arg(value_name = "THREAD|SPAN[#N]")]
     of: String,
 
     #[command(flatten)]
     common: CommonFlags,
+
+    #[command(flatten)]
+    pairs: PairFlags,
 }
 
 /// Do it, and give the exit status.
@@ -50,9 +56,17 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
     let instead = "--from and --until, which select a time";
     flags.common.refuse_filter("wait", "what a thread waited for is none", instead)?;
     let (reader, range) = flags.common.open()?;
-    let is_span = has_span(&reader, &flags.of);
-    let mut history = History::new(range, is_span.then_some(flags.of.as_str()));
-    let Some(made) = flags.common.pass(&reader, range, &mut history, stop) else {
+    let roles = flags.pairs.roles(&reader);
+    let asked = span_of(&roles, &flags.of);
+    let number = asked.map_or(1, |(_, number)| number);
+    if number > SPANS_MAX {
+        bail!("analyze wait: '{}': only the {SPANS_MAX} longest spans are kept. Use --from and --until", flags.of);
+    }
+    let history = History::new(range, asked.map(|(name, _)| name));
+    let mut history = history.with_longest(number);
+    let is_span = asked.is_some();
+    let timeline = Timeline::with_spans(&reader, roles.clone());
+    let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut history, stop) else {
         return Ok(crate::exit::stopped(stop));
     };
     if history.left_out() > 0 {
@@ -64,12 +78,13 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
     }
     let world = made.passed.timeline.world();
     let chosen = match is_span {
-        true => history.longest(),
+        true => history.longest(number),
         false => of_thread(&history, &made, &flags.of),
     };
-    let Some((span, number)) = chosen else {
+    let Some((span, found)) = chosen else {
         common::write("")?;
         nothing(match is_span {
+            true if number > 1 => "not so many such spans began and ended in this time",
             true => "no such span began and ended in this time",
             false => {
                 "no thread of this name or number did anything in this time, and no span is called so. \
@@ -80,18 +95,21 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
     };
     let node = history.path(world, span.thread, span.from, span.to);
     common::write(&match flags.common.format {
-        Format::Json => json(&node, span, number, is_span, &made),
-        Format::Text => text(&node, span, number, is_span, flags),
+        Format::Json => json(&node, span, found, is_span, &made),
+        Format::Text => text(&node, span, (number, found), is_span, flags),
     })?;
     Ok(made.status(false))
 }
 
-/// Whether the traces describe the begin and the end of such a span.
-fn has_span(reader: &Reader, name: &str) -> bool {
-    let streams = reader.traces().iter().flat_map(|trace| &trace.schema().streams);
-    let names: Vec<&str> =
-        streams.flat_map(|stream| &stream.events).map(|event| event.name.as_str()).collect();
-    ["_begin", "_end"].iter().all(|end| names.contains(&format!("{name}{end}").as_str()))
+/// The name of a span that the events of the traces make, and which of its longest: `shop:checkout`, 1.
+fn span_of<'w>(roles: &SpanRoles, word: &'w str) -> Option<(&'w str, usize)> {
+    let is_span = |name: &str| roles.values().any(|role| role.begins && role.name == name);
+    if is_span(word) {
+        return Some((word, 1));
+    }
+    let (name, number) = word.rsplit_once('#')?;
+    let number = number.parse().ok().filter(|&number| number > 0)?;
+    is_span(name).then_some((name, number))
 }
 
 /// The thread of this number or name of which most is known; and how many there are.
@@ -142,17 +160,23 @@ fn node_json(node: &Node) -> Value {
     Value::Object(map)
 }
 
-fn json(node: &Node, span: Span, number: u64, is_span: bool, made: &Made) -> String {
+fn json(node: &Node, span: Span, found: u64, is_span: bool, made: &Made) -> String {
     let mut object = made.object("wait");
     object.insert("of".into(), json!(if is_span { "span" } else { "thread" }));
-    object.insert("found".into(), json!(number));
+    object.insert("found".into(), json!(found));
     object.insert("begin_ns".into(), json!(span.from));
     object.insert("end_ns".into(), json!(span.to));
     object.insert("rows".into(), json!([node_json(node)]));
     document(object)
 }
 
-fn text(node: &Node, span: Span, number: u64, is_span: bool, flags: &WaitFlags) -> String {
+fn text(
+    node: &Node,
+    span: Span,
+    (number, found): (usize, u64),
+    is_span: bool,
+    flags: &WaitFlags,
+) -> String {
     let mut out = String::new();
     let zone = flags.common.selection.zone();
     let of = match is_span {
@@ -165,9 +189,10 @@ fn text(node: &Node, span: Span, number: u64, is_span: bool, flags: &WaitFlags) 
         length(node.nanos),
         time_of_day(span.from, zone)
     );
-    if number > 1 {
-        let all = counted(number, if is_span { "span" } else { "thread" });
-        let _ = writeln!(out, "{DIM}the longest of {all}{DIM:#}");
+    if found > 1 {
+        let all = counted(found, if is_span { "span" } else { "thread" });
+        let which = if number > 1 { format!("number {number}") } else { "the longest".to_owned() };
+        let _ = writeln!(out, "{DIM}{which} of {all}{DIM:#}");
     }
     out.push('\n');
     parts(&mut out, node, node.nanos, 0);

@@ -1,0 +1,304 @@
+//! Stacks with their weights: of the call stacks of records, of the time in which threads were blocked there, or of
+//! spans in each other.
+
+use std::collections::HashMap;
+
+use strata_ctf::read::{Event, Reader, TimeRange};
+use strata_timeline::{Interval, Observer, Paired, Span, State, ThreadId, World};
+
+use super::frames::{FrameId, Frames, StackScopes};
+use crate::debug_info::SourceOptions;
+
+/// Stacks that are told apart; what is more is in one of its process.
+const STACKS_MAX: usize = 1 << 18;
+/// Threads whose spans are put together.
+const THREADS_MAX: usize = 1 << 16;
+/// Records of these events are samples: where there are some, nothing else is counted.
+const SAMPLES: [&str; 3] = ["cpu_clock", "cpu-clock", "cycles"];
+
+/// What stacks are weighed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weigh {
+    /// Records with call stacks, each 1.
+    Records,
+    /// The time for which a thread was blocked, of the stack with which it left its CPU \[ns\].
+    OffCpu,
+    /// The time in spans, without that in spans in them \[ns\].
+    Spans,
+}
+
+/// A process' stacks.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// What it is called.
+    pub name: String,
+    /// Its number.
+    pub pid: Option<i32>,
+    /// Frames, the outermost first, and the weight; by the frames' names.
+    pub stacks: Vec<(Vec<String>, u64)>,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub struct Flame {
+    /// By falling weight.
+    pub profiles: Vec<Profile>,
+    /// What all weigh.
+    pub total: u64,
+    /// The events whose records were counted, and how many: by name.
+    pub events: Vec<(String, u64)>,
+    /// Records without an address in their stacks, which are counted, too.
+    pub empty: u64,
+    /// Spans that are not of one thread: not counted.
+    pub elsewhere: u64,
+    /// Records whose stacks were put into one of their process, since there were too many.
+    pub left_out: u64,
+}
+
+/// Whether any record of the traces may have a call stack.
+#[must_use]
+pub fn has_stacks(reader: &Reader) -> bool {
+    let is_stack = |name: &str| ["callstack_user", "callstack_kernel"].contains(&name);
+    let streams = reader.traces().iter().flat_map(|trace| &trace.schema().streams);
+    let mut parts = streams.flat_map(|stream| {
+        let of_events = stream.events.iter().flat_map(|it| [&it.specific_context, &it.payload]);
+        of_events.chain([&stream.event_common_context]).flatten()
+    });
+    parts.any(|part| part.members.iter().any(|member| is_stack(&member.name)))
+}
+
+#[derive(Clone, Debug)]
+struct Class {
+    scopes: StackScopes,
+    is_switch: bool,
+    is_sample: bool,
+    /// Not of something that happened then.
+    is_description: bool,
+    name: String,
+    count: u64,
+}
+
+type Stack = (Option<ThreadId>, Box<[FrameId]>);
+
+/// Puts stacks together.
+#[derive(Debug)]
+pub struct FlameMaker {
+    range: TimeRange,
+    weigh: Weigh,
+    frames: Frames,
+    /// By class.
+    classes: Vec<Option<Class>>,
+    /// By process, and whether of samples.
+    stacks: HashMap<(bool, Stack), u64>,
+    /// Of a thread that has left its CPU: its stack, and when.
+    waiting: HashMap<ThreadId, (Stack, i64)>,
+    /// Of each thread and depth, the time of the spans that have ended there since what is around them began.
+    inner: HashMap<ThreadId, Vec<u64>>,
+    has_samples: bool,
+    /// Of samples, and of all else.
+    empty: [u64; 2],
+    elsewhere: u64,
+    left_out: u64,
+}
+
+impl FlameMaker {
+    /// Of this time, by these weights.
+    #[must_use]
+    pub fn new(range: TimeRange, weigh: Weigh, options: &SourceOptions) -> FlameMaker {
+        let mut frames = Frames::new(options);
+        // What frames are called that are too many.
+        frames.of("[others]");
+        FlameMaker {
+            range,
+            weigh,
+            frames,
+            classes: Vec::new(),
+            stacks: HashMap::new(),
+            waiting: HashMap::new(),
+            inner: HashMap::new(),
+            has_samples: false,
+            empty: [0; 2],
+            elsewhere: 0,
+            left_out: 0,
+        }
+    }
+
+    fn add(&mut self, is_sample: bool, stack: Stack, weight: u64) {
+        let mut key = (is_sample, stack);
+        if self.stacks.len() >= STACKS_MAX && !self.stacks.contains_key(&key) {
+            key.1 .1 = Box::new([0]);
+            self.left_out += 1;
+        }
+        let known = self.stacks.entry(key).or_default();
+        *known = known.saturating_add(weight);
+    }
+
+    /// A stack of a record, the outermost first, and whether an address is in it.
+    fn stack(
+        &mut self,
+        world: &World,
+        event: &Event<'_>,
+        scopes: StackScopes,
+        who: Option<ThreadId>,
+    ) -> (Stack, bool) {
+        let process = who.map(|who| world.process_of(who));
+        let pid = process.and_then(|process| world.threads.get(process)).map(|it| it.tid.into());
+        let (user, kernel) = scopes.read(event);
+        let mut frames = Vec::with_capacity(user.len() + kernel.len());
+        for (depth, &address) in user.iter().enumerate().rev() {
+            frames.push(match pid {
+                Some(pid) => self.frames.user(pid, address, depth > 0),
+                None => self.frames.of(&format!("{address:#x}")),
+            });
+        }
+        for (depth, &address) in kernel.iter().enumerate().rev() {
+            frames.push(self.frames.kernel(event, address, depth > 0));
+        }
+        let is_any = !frames.is_empty();
+        if !is_any {
+            frames.push(self.frames.of("[no stack]"));
+        }
+        ((process, frames.into()), is_any)
+    }
+
+    /// What was put together.
+    #[must_use]
+    pub fn finish(self, world: &World) -> Flame {
+        let by_samples = self.has_samples && self.weigh == Weigh::Records;
+        let mut processes: HashMap<Option<ThreadId>, Profile> = HashMap::new();
+        let mut total = 0_u64;
+        for ((is_sample, (process, frames)), weight) in self.stacks {
+            if weight == 0 || by_samples && !is_sample {
+                continue;
+            }
+            total = total.saturating_add(weight);
+            let profile = processes.entry(process).or_default();
+            let names = frames.iter().map(|&frame| self.frames.name(frame).to_owned());
+            profile.stacks.push((names.collect(), weight));
+        }
+        let mut profiles: Vec<Profile> = Vec::new();
+        for (process, mut profile) in processes {
+            profile.name = process.map(|id| world.process_name(id)).unwrap_or_default();
+            if profile.name.is_empty() {
+                profile.name = "[unknown]".to_owned();
+            }
+            profile.pid = process.and_then(|id| world.threads.get(id)).map(|it| it.tid);
+            profile.stacks.sort();
+            profiles.push(profile);
+        }
+        let weight = |profile: &Profile| -> u64 {
+            profile.stacks.iter().map(|(_, weight)| *weight).fold(0, u64::saturating_add)
+        };
+        profiles.sort_by_cached_key(|it| (std::cmp::Reverse(weight(it)), it.name.clone(), it.pid));
+        let counted = self.classes.into_iter().flatten();
+        let counted = counted.filter(|it| it.count > 0 && (!by_samples || it.is_sample));
+        let mut events: HashMap<String, u64> = HashMap::new();
+        counted.for_each(|class| *events.entry(class.name).or_default() += class.count);
+        let mut events: Vec<(String, u64)> = events.into_iter().collect();
+        events.sort();
+        let empty = if by_samples { self.empty[1] } else { self.empty[0] + self.empty[1] };
+        let (elsewhere, left_out) = (self.elsewhere, self.left_out);
+        Flame { profiles, total, events, empty, elsewhere, left_out }
+    }
+
+    fn class(&mut self, event: &Event<'_>) -> Option<&mut Class> {
+        let index = event.class().index();
+        if self.classes.len() <= index {
+            self.classes.resize(index + 1, None);
+        }
+        Some(self.classes.get_mut(index)?.get_or_insert_with(|| {
+            let name = event.class().name();
+            let short = name.rsplit(':').next().unwrap_or(name);
+            Class {
+                scopes: StackScopes::of(event.class()),
+                is_switch: short == "sched_switch",
+                is_sample: SAMPLES.contains(&short),
+                is_description: short.starts_with("lttng_statedump_"),
+                name: name.to_owned(),
+                count: 0,
+            }
+        }))
+    }
+}
+
+impl Observer for FlameMaker {
+    const RECORDS: bool = true;
+
+    fn record(&mut self, world: &World, event: &Event<'_>, who: Option<ThreadId>, selected: bool) {
+        self.frames.learn(event);
+        if self.weigh == Weigh::Spans {
+            return;
+        }
+        let weigh = self.weigh;
+        let is_there = event.time().is_some_and(|time| self.range.contains(time));
+        let class = self.class(event).filter(|class| class.scopes.is_any());
+        let Some(class) = class.filter(|class| !class.is_description) else { return };
+        let (scopes, is_sample) = (class.scopes, class.is_sample);
+        match weigh {
+            Weigh::Records if selected && is_there => {
+                class.count += 1;
+                let (stack, is_any) = self.stack(world, event, scopes, who);
+                if !is_any {
+                    self.empty[usize::from(is_sample)] += 1;
+                }
+                self.has_samples |= is_sample;
+                self.add(is_sample, stack, 1);
+            }
+            Weigh::OffCpu if selected && class.is_switch => {
+                let Some(who) = who else { return };
+                let Some(thread) = world.threads.get(who) else { return };
+                let since = thread.since;
+                if !matches!(thread.state, State::Blocked(_)) || Some(since) != event.time() {
+                    return;
+                }
+                class.count += 1;
+                let (stack, is_any) = self.stack(world, event, scopes, Some(who));
+                self.empty[0] += u64::from(!is_any);
+                self.waiting.insert(who, (stack, since));
+            }
+            _ => {}
+        }
+    }
+
+    fn state(&mut self, _: &World, thread: ThreadId, interval: &Interval) {
+        if self.weigh != Weigh::OffCpu || !matches!(interval.state, State::Blocked(_)) {
+            return;
+        }
+        let Some((stack, since)) = self.waiting.remove(&thread) else { return };
+        let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
+        if since == interval.from && from < to {
+            self.add(false, stack, to.abs_diff(from));
+        }
+    }
+
+    fn span(&mut self, world: &World, span: &Span) {
+        if self.weigh != Weigh::Spans || !self.range.contains(span.end) {
+            return;
+        }
+        let one = span.thread.filter(|_| span.thread == span.begun_by);
+        let by_thread = matches!(span.paired, Paired::Thread | Paired::NoKey);
+        let Some(who) = one.filter(|_| by_thread) else { return self.elsewhere += 1 };
+        let Some(thread) = world.threads.get(who) else { return };
+        let depth = thread.in_spans().len();
+        let process = world.process_of(who);
+        let pid = world.threads.get(process).map(|it| it.tid.into());
+        let mut frames = Vec::with_capacity(depth + 1);
+        for (name, address) in thread.in_spans().chain([(span.name, span.address)]) {
+            frames.push(match (address, pid) {
+                (Some(address), Some(pid)) => self.frames.user(pid, address, false),
+                _ => self.frames.of(&world.names.text(name)),
+            });
+        }
+        if self.inner.len() >= THREADS_MAX && !self.inner.contains_key(&who) {
+            return self.left_out += 1;
+        }
+        let inner = self.inner.entry(who).or_default();
+        // What has ended in it; also in those in it that were left without an end.
+        let within = inner.drain((depth + 1).min(inner.len())..).fold(0, u64::saturating_add);
+        inner.resize(depth + 1, 0);
+        if let Some(here) = inner.last_mut() {
+            *here = here.saturating_add(span.nanos());
+        }
+        self.add(false, (Some(process), frames.into()), span.nanos().saturating_sub(within));
+    }
+}

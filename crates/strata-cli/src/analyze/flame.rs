@@ -1,0 +1,240 @@
+//! `strata analyze flame`: folded stacks, and speedscope's JSON.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{bail, Result};
+use clap::{Args, ValueEnum, ValueHint};
+use serde_json::{json, Value};
+use strata_analyze::debug_info::SourceOptions;
+use strata_analyze::reports::flame::{has_stacks, Flame, FlameMaker, Weigh};
+use strata_session::stop::Stop;
+use strata_timeline::Timeline;
+
+use super::common::{self, nothing, PairFlags, TraceFlags, EXIT_STATUS};
+use crate::messages::{Message, Weight};
+use crate::selection::SYNTAX;
+use crate::talk;
+use crate::units::{clean, counted};
+
+/// Events that are named.
+const EVENTS: usize = 3;
+
+const STACKS: &str = "\
+Stacks:
+  records   each record with a call stack (the contexts callstack_user and
+            callstack_kernel) weighs 1. Where there are samples, only they
+            count; otherwise those that --filter selects
+  offcpu    each record of sched_switch with a call stack weighs as many
+            nanoseconds as its thread was blocked from there on
+  spans     spans of programs in each other, with the nanoseconds in each
+            that are in none within it
+  Without --by: records where there are stacks, else spans.
+
+Formats:
+  folded      'program;outer;inner 12' on a line for each stack, as
+              flamegraph.pl and inferno take it; of the kernel: 'name_[k]'
+  speedscope  a JSON file for https://www.speedscope.app, which opens it in
+              the browser and sends it nowhere
+";
+
+/// `strata analyze flame`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{STACKS}\n{SYNTAX}\n{EXIT_STATUS}"))]
+pub struct FlameFlags {
+    #[command(flatten)]
+    common: TraceFlags,
+
+    #[command(flatten)]
+    pairs: PairFlags,
+
+    /// What a stack weighs [default: records where there are stacks, else spans]
+    #[arg(long, value_enum)]
+    by: Option<ByFlag>,
+
+    /// The layout
+    #[arg(long, value_enum, default_value_t)]
+    format: FormatFlag,
+
+    /// Look for separate debug information in DIR [default: /usr/lib/debug]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    debug_info_dir: Option<PathBuf>,
+
+    /// The traced system's files are below DIR
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    debug_info_target_prefix: Option<PathBuf>,
+}
+
+/// `--by`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ByFlag {
+    /// Records with call stacks
+    Records,
+    /// The time for which threads were blocked, by the stacks with which they left their CPUs
+    Offcpu,
+    /// The time in spans
+    Spans,
+}
+
+/// `--format`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum FormatFlag {
+    /// A line for each stack, with its weight
+    #[default]
+    Folded,
+    /// A JSON file for https://www.speedscope.app
+    Speedscope,
+}
+
+/// Do it, and give the exit status.
+pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
+    let (reader, range) = flags.common.open()?;
+    let weigh = match flags.by {
+        Some(ByFlag::Records) => Weigh::Records,
+        Some(ByFlag::Offcpu) => Weigh::OffCpu,
+        Some(ByFlag::Spans) => Weigh::Spans,
+        None if has_stacks(&reader) => Weigh::Records,
+        None => Weigh::Spans,
+    };
+    if weigh == Weigh::Spans && flags.common.selection.filter().is_some() {
+        bail!("analyze flame: --filter selects records with call stacks, and these are spans. Use --from and --until");
+    }
+    let options = SourceOptions {
+        folder: flags.debug_info_dir.clone(),
+        prefix: flags.debug_info_target_prefix.clone(),
+        full_path: false,
+    };
+    let mut maker = FlameMaker::new(range, weigh, &options);
+    let timeline = Timeline::with_spans(&reader, flags.pairs.roles(&reader));
+    let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut maker, stop) else {
+        return Ok(crate::exit::stopped(stop));
+    };
+    let flame = maker.finish(made.passed.timeline.world());
+    say(&flame, weigh);
+    let is_empty = flame.total == 0;
+    common::write(&match flags.format {
+        FormatFlag::Folded => folded(&flame),
+        FormatFlag::Speedscope => speedscope(&flame, weigh, &flags.common.traces),
+    })?;
+    if is_empty {
+        nothing(match (weigh, flags.common.selection.is_any()) {
+            (_, true) => "no call stack or span matches what was asked for",
+            (Weigh::Spans, _) => {
+                "the traces have neither call stacks nor spans of programs. Record stacks: strata record \
+                 --kernel-context callstack_kernel,callstack_user -k sched_switch -- COMMAND"
+            }
+            (Weigh::Records, _) => {
+                "no record has a call stack. Record some: strata record --kernel-context \
+                 callstack_kernel,callstack_user -k sched_switch -- COMMAND"
+            }
+            (Weigh::OffCpu, _) => {
+                "no thread that was blocked left its CPU with a call stack. Record them: strata record \
+                 --kernel-context callstack_kernel,callstack_user -k sched_switch,sched_waking -- COMMAND"
+            }
+        });
+    }
+    Ok(made.status(is_empty))
+}
+
+fn say(flame: &Flame, weigh: Weigh) {
+    let note = |text| talk::message(&Message { weight: Weight::Warning, text });
+    if weigh == Weigh::Records && flame.events.len() > 1 {
+        let mut most: Vec<&(String, u64)> = flame.events.iter().collect();
+        most.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let most =
+            most.iter().take(EVENTS).map(|(name, count)| format!("{} ({count})", clean(name)));
+        note(format!(
+            "records of {} events are added up, most of them {}. Choose by --filter",
+            flame.events.len(),
+            most.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    if flame.empty > 0 {
+        note(format!("{} without an address: '[no stack]'", counted(flame.empty, "call stack")));
+    }
+    if flame.elsewhere > 0 {
+        note(format!(
+            "{} of no one thread: not shown, since nothing says what they are in",
+            counted(flame.elsewhere, "span")
+        ));
+    }
+    if flame.left_out > 0 {
+        note(format!(
+            "{} of more stacks than are told apart: in '[others]' of their process",
+            counted(flame.left_out, "record")
+        ));
+    }
+}
+
+/// What a frame may be called on a line of its own.
+fn word(name: &str) -> String {
+    let name = clean(name);
+    name.chars().map(|it| if it == ';' { ':' } else { it }).collect()
+}
+
+fn folded(flame: &Flame) -> String {
+    let mut out = String::new();
+    // Of several processes of one name, the stacks are added up.
+    let mut lines: HashMap<String, u64> = HashMap::new();
+    for profile in &flame.profiles {
+        let process = word(&profile.name);
+        for (frames, weight) in &profile.stacks {
+            let mut line = process.clone();
+            for frame in frames {
+                line.push(';');
+                line.push_str(&word(frame));
+            }
+            let known = lines.entry(line).or_default();
+            *known = known.saturating_add(*weight);
+        }
+    }
+    let mut lines: Vec<(String, u64)> = lines.into_iter().collect();
+    lines.sort();
+    for (line, weight) in lines {
+        let _ = writeln!(out, "{line} {weight}");
+    }
+    out
+}
+
+fn speedscope(flame: &Flame, weigh: Weigh, traces: &[PathBuf]) -> String {
+    let mut numbers: HashMap<&str, usize> = HashMap::new();
+    let mut frames: Vec<Value> = Vec::new();
+    let unit = if weigh == Weigh::Records { "none" } else { "nanoseconds" };
+    let mut profiles: Vec<Value> = Vec::new();
+    for profile in &flame.profiles {
+        let mut samples: Vec<Vec<usize>> = Vec::new();
+        let mut weights: Vec<u64> = Vec::new();
+        for (stack, weight) in &profile.stacks {
+            let sample = stack.iter().map(|name| {
+                *numbers.entry(name).or_insert_with(|| {
+                    frames.push(json!({ "name": name }));
+                    frames.len() - 1
+                })
+            });
+            samples.push(sample.collect());
+            weights.push(*weight);
+        }
+        let number = profile.pid.map_or(String::new(), |pid| format!(" ({pid})"));
+        profiles.push(json!({
+            "type": "sampled",
+            "name": format!("{}{number}", profile.name),
+            "unit": unit,
+            "startValue": 0,
+            "endValue": weights.iter().copied().fold(0, u64::saturating_add),
+            "samples": samples,
+            "weights": weights,
+        }));
+    }
+    let traces: Vec<String> =
+        traces.iter().map(|path| clean(&path.display().to_string())).collect();
+    let object = json!({
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "exporter": concat!("strata ", env!("CARGO_PKG_VERSION")),
+        "name": traces.join(" "),
+        "activeProfileIndex": 0,
+        "shared": { "frames": frames },
+        "profiles": profiles,
+    });
+    format!("{object}\n")
+}

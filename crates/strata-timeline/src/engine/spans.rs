@@ -1,0 +1,189 @@
+//! Spans from facts: which thread a record is of, and so which begin an end belongs to.
+
+use super::Engine;
+use crate::fact::{SpanMark, Spot};
+use crate::id::ThreadId;
+use crate::observer::Observer;
+use crate::spans::{end, Alone, AloneSpan, OpenSpan, Paired, Span, SpanKey, Spent, DEPTH_MAX};
+
+impl Engine {
+    pub(super) fn span<O: Observer>(&mut self, spot: Spot, mark: SpanMark<'_>, seen: &mut O) {
+        let who = self.of(spot, seen);
+        match mark.begins {
+            true => self.begin(spot, mark, who, seen),
+            false => self.end(spot, mark, who, seen),
+        }
+    }
+
+    /// The thread that a record is of, which need not say anything of who runs.
+    pub(crate) fn of<O: Observer>(&mut self, spot: Spot, seen: &mut O) -> Option<ThreadId> {
+        let who = match spot.tid {
+            Some(tid) => self.thread(spot.machine, tid, seen),
+            None => spot.cpu.and_then(|cpu| self.cpu(spot.machine, cpu)?.thread),
+        };
+        let who = who.filter(|&who| who != ThreadId::IDLE && self.may_be(who, spot))?;
+        if let (Some(pid), Some(_)) = (spot.pid, spot.tid) {
+            if self.world.threads.get(who).is_some_and(|thread| thread.main.is_none()) {
+                self.belongs(who, spot.machine, pid, seen);
+            }
+        }
+        Some(who)
+    }
+
+    /// A process is called so, unless something else has been said of it.
+    pub(crate) fn name_process<O: Observer>(
+        &mut self,
+        machine: u8,
+        pid: i64,
+        name: &str,
+        seen: &mut O,
+    ) {
+        let Some(process) = self.thread(machine, pid, seen) else { return };
+        let name = self.world.names.of(name.as_bytes());
+        let thread = self.world.threads.get_mut(process).filter(|it| !it.name.is_some());
+        if let Some(thread) = thread.filter(|_| process != ThreadId::IDLE) {
+            thread.name = name;
+        }
+    }
+
+    /// What a CPU runs is another process' where the trace's own says so.
+    fn may_be(&self, who: ThreadId, spot: Spot) -> bool {
+        let main = self.world.threads.get(who).and_then(|thread| thread.main);
+        let main = main.and_then(|main| self.world.threads.get(main));
+        let is_other = main.zip(spot.pid).is_some_and(|(main, pid)| i64::from(main.tid) != pid);
+        spot.tid.is_some() || !is_other
+    }
+
+    fn spent(&self, who: Option<ThreadId>, now: i64) -> Option<Spent> {
+        who.and_then(|who| self.world.threads.get(who)).map(|thread| thread.spent(now))
+    }
+
+    fn begin<O: Observer>(
+        &mut self,
+        spot: Spot,
+        mark: SpanMark<'_>,
+        who: Option<ThreadId>,
+        seen: &mut O,
+    ) {
+        let span = OpenSpan {
+            pair: mark.pair,
+            name: mark.name,
+            event: mark.event,
+            begin: spot.time,
+            thread: who,
+            cpu: spot.cpu,
+            home: spot.home,
+            gaps: self.span_gaps(spot.home.trace),
+            check: mark.check,
+            address: mark.address,
+            spent: self.spent(who, spot.time).unwrap_or_default(),
+            selected: spot.selected,
+        };
+        let world = &self.world;
+        let mut alone = |alone: AloneSpan| seen.alone(world, &alone);
+        match (mark.key, who, spot.own_tid) {
+            (Some(key), _, _) => self.spans.begin_key(key, span, &mut alone),
+            (None, Some(who), _) => {
+                let Some(thread) = self.world.threads.get_mut(who) else { return };
+                if thread.spans.len() < DEPTH_MAX {
+                    return thread.spans.push(span);
+                }
+                seen.alone(&self.world, &span.alone(Alone::TooMany));
+            }
+            (None, None, Some(own)) => {
+                self.spans.begin_thread(spot.home, own, span, &mut alone);
+            }
+            (None, None, None) => self.spans.begin_process(span, &mut alone),
+        }
+    }
+
+    fn end<O: Observer>(
+        &mut self,
+        spot: Spot,
+        mark: SpanMark<'_>,
+        who: Option<ThreadId>,
+        seen: &mut O,
+    ) {
+        let mut left = Vec::new();
+        let mut alone = |alone: AloneSpan| left.push(alone);
+        let of = (mark.pair, mark.address);
+        let by_thread = if mark.is_keyed { Paired::NoKey } else { Paired::Thread };
+        let (found, key, paired): (_, Option<SpanKey>, _) = match (mark.key, who, spot.own_tid) {
+            (Some(key), _, _) => match self.spans.end_key(mark.pair, key, spot.home) {
+                Some((open, key)) => (Some(open), Some(key), Paired::Key),
+                None => (None, None, Paired::Key),
+            },
+            (None, Some(who), _) => {
+                let stack = self.world.threads.get_mut(who).map(|thread| &mut thread.spans);
+                (stack.and_then(|stack| end(stack, of, &mut alone)), None, by_thread)
+            }
+            (None, None, Some(own)) => {
+                let open = self.spans.end_thread(spot.home, own, of, &mut alone);
+                (open, None, by_thread)
+            }
+            (None, None, None) => {
+                (self.spans.end_process(spot.home, mark.pair, spot.cpu), None, Paired::Guess)
+            }
+        };
+        left.iter().for_each(|alone| seen.alone(&self.world, alone));
+        let Some(open) = found else {
+            let (name, thread, time) = (mark.name, who, spot.time);
+            let selected = spot.selected;
+            let alone = AloneSpan { name, thread, time, why: Alone::NoBegin, selected };
+            return seen.alone(&self.world, &alone);
+        };
+        if open.gaps != self.span_gaps(open.home.trace) {
+            return seen.alone(&self.world, &open.alone(Alone::Gap));
+        }
+        let done = spot.time.max(open.begin);
+        let is_one = who.is_some() && who == open.thread;
+        let spent = self.spent(who.filter(|_| is_one), done);
+        let span = Span {
+            name: open.name,
+            event: open.event,
+            begun_by: open.thread,
+            thread: who,
+            begin: open.begin,
+            end: done,
+            key,
+            address: open.address,
+            paired,
+            disagrees: open.check.zip(mark.check).is_some_and(|(begin, end)| begin != end),
+            spent: spent.map(|spent| spent.since(open.spent, done.abs_diff(open.begin))),
+            selected: open.selected || spot.selected,
+        };
+        seen.span(&self.world, &span);
+    }
+
+    fn span_gaps(&self, trace: u32) -> u32 {
+        let at = usize::try_from(trace).ok();
+        at.and_then(|at| self.span_gaps.get(at)).copied().unwrap_or(0)
+    }
+
+    /// Records of a trace were discarded: what is open in it may have ended meanwhile.
+    pub(crate) fn span_gap(&mut self, trace: u32) {
+        let Ok(at) = usize::try_from(trace) else { return };
+        if self.span_gaps.len() <= at {
+            self.span_gaps.resize(at + 1, 0);
+        }
+        if let Some(gaps) = self.span_gaps.get_mut(at) {
+            *gaps = gaps.wrapping_add(1);
+        }
+    }
+
+    /// The trace is over: what is open has no end.
+    pub(super) fn finish_spans<O: Observer>(&mut self, seen: &mut O) {
+        let all: Vec<ThreadId> = self.world.threads.iter().map(|(id, _)| id).collect();
+        let mut left = Vec::new();
+        for id in all {
+            let thread = self.world.threads.get_mut(id);
+            left.extend(thread.into_iter().flat_map(|thread| std::mem::take(&mut thread.spans)));
+        }
+        left.extend(self.spans.finish());
+        for open in left {
+            let is_gap = open.gaps != self.span_gaps(open.home.trace);
+            let why = if is_gap { Alone::Gap } else { Alone::NoEnd };
+            seen.alone(&self.world, &open.alone(why));
+        }
+    }
+}
