@@ -279,7 +279,6 @@ def guests():
         hello + trace_of + packets_of + stream + clocks + ends, clocks + jump + clocks, told, host, b"rest" + hello)]
 
 
-SEEDS = {"control": controls, "guest": guests, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
 def timelines():
     """Threads that switch, wait, open and map; spans of each kind, allocations; cut into packets of several lengths."""
     def record(number, *values, at=[0]):
@@ -300,7 +299,7 @@ def timelines():
             for flags in (0, 3, 4, 7, 8, 16, 24, 35) for each in (20, 90, 255)]
 
 
-SEEDS = {"timeline": timelines, "control": controls, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
+SEEDS = {"timeline": timelines, "control": controls, "guest": guests, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
          "application": applications, "elf": elves, "ring": rings, "view": views, "perfetto": exports}
 
 

@@ -331,8 +331,10 @@ impl Ring {
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: a word of the mapping's first page, aligned, which lives as long as this; the kernel writes it at once.
-        unsafe { AtomicU64::from_ptr(self.memory.as_ptr().add(at).cast()) }
+        // SAFETY: within the mapping's first page.
+        let word = unsafe { self.memory.as_ptr().add(at) };
+        // SAFETY: aligned, and lives as long as this; the kernel writes it at once.
+        unsafe { AtomicU64::from_ptr(word.cast()) }
     }
 
     /// All that is in it. Returns how many records found no room.
@@ -368,12 +370,14 @@ impl Ring {
         let begin = from as usize & (RING_BYTES - 1);
         let first = to.len().min(RING_BYTES - begin);
         let (one, other) = to.split_at_mut(first);
-        // SAFETY: within the mapping, and the kernel does not write between tail and head.
-        unsafe {
-            let data = self.memory.as_ptr().add(self.data_at);
-            std::ptr::copy_nonoverlapping(data.add(begin), one.as_mut_ptr(), one.len());
-            std::ptr::copy_nonoverlapping(data, other.as_mut_ptr(), other.len());
-        }
+        // SAFETY: the data begin within the mapping.
+        let data = unsafe { self.memory.as_ptr().add(self.data_at) };
+        // SAFETY: `begin` is less than their size.
+        let at = unsafe { data.add(begin) };
+        // SAFETY: up to their end at most, and the kernel does not write between tail and head.
+        unsafe { std::ptr::copy_nonoverlapping(at, one.as_mut_ptr(), one.len()) };
+        // SAFETY: likewise, the rest from their begin.
+        unsafe { std::ptr::copy_nonoverlapping(data, other.as_mut_ptr(), other.len()) };
     }
 }
 

@@ -167,7 +167,7 @@ const KINDS: [(&str, &[(&str, Is)]); NR_CLASSES as usize] = [
 
 /// The kinds of records of a dump, with ids from `first_id` on.
 pub fn event_classes(first_id: u32) -> Vec<EventClass> {
-    let class = |(at, (name, fields)): (usize, &(&str, &[(&str, Is)]))| EventClass {
+    let class = |at: usize, name: &str, fields: &[(&str, Is)]| EventClass {
         id: first_id.saturating_add(at as u32),
         provider: String::new(),
         name: format!("lttng_statedump_{name}"),
@@ -175,7 +175,7 @@ pub fn event_classes(first_id: u32) -> Vec<EventClass> {
         emf_uri: None,
         fields: fields.iter().map(|(name, is)| Field::new(*name, is.class())).collect(),
     };
-    KINDS.iter().enumerate().map(class).collect()
+    KINDS.iter().enumerate().map(|(at, (name, fields))| class(at, name, fields)).collect()
 }
 
 /// One that is being written: the fields in their order.

@@ -135,9 +135,9 @@ fn addresses() -> Vec<(String, [u8; 4])> {
     while !next.is_null() && all.len() < MANY {
         // SAFETY: an element of the list, which lives until it is freed.
         let one = unsafe { &*next };
-        // SAFETY: an address that is there has its family in front.
         let family = match one.ifa_addr.is_null() {
             true => 0,
+            // SAFETY: an address that is there has its family in front.
             false => i32::from(unsafe { (*one.ifa_addr).sa_family }),
         };
         if family == libc::AF_INET {
