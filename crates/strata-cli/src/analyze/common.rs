@@ -33,8 +33,8 @@ Exit status:
   0  done
   1  the traces have nothing that the report is about, or nothing that
      matched what was asked for (--filter, --from, --until, --last)
-  2  a trace is damaged (all that is intact is in the report), or nothing
-     can be read
+  2  a trace is damaged (all that is intact is in the report), or
+     nothing can be read
   130  ended by Ctrl-C";
 
 /// Changes when a key is renamed or gone, not when there is a new one.

@@ -26,8 +26,8 @@ States:
   runnable    it wanted one: after a wait, or since another thread had
               taken it
   blocked     it waited for something else
-  unknown     the trace does not say: before the first record that tells,
-              and around discarded records
+  unknown     the trace does not say: before the first record that
+              tells, and around discarded records
 ";
 
 /// `strata analyze threads`.

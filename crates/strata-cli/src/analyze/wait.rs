@@ -25,11 +25,11 @@ const DEPTH: usize = 12;
 
 const MEANING: &str = "\
 What it says:
-  Where the time of a thread, or of a span of a program, went: it ran, it
-  wanted a CPU, or it was blocked. Where a thread ended that, what this
-  one did meanwhile stands below it, and so on. The times below a line
-  add up to it. Of a span, that is the longest of its name: --from and
-  --until choose another.
+  Where the time of a thread, or of a span of a program, went: it ran,
+  it wanted a CPU, or it was blocked. Where a thread ended that, what
+  this one did meanwhile stands below it, and so on. The times below a
+  line add up to it. Of a span, that is the longest of its name: --from
+  and --until choose another.
 ";
 
 /// `strata analyze wait`.
