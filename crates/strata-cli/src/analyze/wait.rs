@@ -26,13 +26,13 @@ const DEPTH: usize = 12;
 
 const MEANING: &str = "\
 What it says:
-  Where the time of a thread, or of a span of a program, went: it ran, it
-  wanted a CPU, or it was blocked. Where a thread ended that, what this
-  one did meanwhile stands below it, and so on. The times below a line
-  add up to it. Of a span, that is the longest of its name; NAME#2 is the
-  next one, and so on. --from and --until choose the time. Of a span that
-  ends in another thread than it began in, the way back begins where it
-  ended. `strata analyze spans` shows which there are.
+  Where the time of a thread, or of a span of a program, went: it ran,
+  it wanted a CPU, or it was blocked. Where a thread ended that, what
+  this one did meanwhile stands below it, and so on. The times below a
+  line add up to it. Of a span, that is the longest of its name; NAME#2
+  is the next one, and so on; --from and --until choose the time. Of a
+  span that ends in another thread than it began in, the way back
+  begins where it ended. `strata analyze spans` shows which there are.
 ";
 
 /// `strata analyze wait`.
