@@ -189,7 +189,10 @@ mod tests {
             nr_pages += u32::from(!name.starts_with("strata-analyze-"));
         }
         assert_eq!(nr_pages, 28);
-        for report in ["cpu", "files", "irq", "locks", "summary", "syscalls", "threads", "wait"] {
+        for report in [
+            "cpu", "files", "irq", "locks", "memory", "spans", "summary", "syscalls", "threads",
+            "wait",
+        ] {
             let of = with_pages(&command);
             let found = of.iter().find(|command| {
                 command.get_display_name() == Some(format!("strata-analyze-{report}").as_str())

@@ -23,20 +23,21 @@ const EVENTS: usize = 3;
 
 const STACKS: &str = "\
 Stacks:
-  records   each record with a call stack (the contexts callstack_user and
-            callstack_kernel) weighs 1. Where there are samples, only they
-            count; otherwise those that --filter selects
-  offcpu    each record of sched_switch with a call stack weighs as many
-            nanoseconds as its thread was blocked from there on
-  spans     spans of programs in each other, with the nanoseconds in each
-            that are in none within it
+  records   each record with a call stack (contexts callstack_user and
+            callstack_kernel) weighs 1. Where there are samples, only
+            they count; otherwise those that --filter selects
+  offcpu    each record of sched_switch with a call stack weighs as
+            many nanoseconds as its thread was blocked from there on
+  spans     spans of programs in each other, with the nanoseconds in
+            each that are in none within it
   Without --by: records where there are stacks, else spans.
 
 Formats:
   folded      'program;outer;inner 12' on a line for each stack, as
-              flamegraph.pl and inferno take it; of the kernel: 'name_[k]'
-  speedscope  a JSON file for https://www.speedscope.app, which opens it in
-              the browser and sends it nowhere
+              flamegraph.pl and inferno take it; of the kernel:
+              'name_[k]'
+  speedscope  a JSON file for https://www.speedscope.app, which opens
+              it in the browser and sends it nowhere
 ";
 
 /// `strata analyze flame`.

@@ -21,12 +21,12 @@ use crate::units::{clean, count, counted, size};
 
 const SOURCES: &str = "\
 What it is made of:
-  page faults   the kernel's events page_fault_user and page_fault_kernel:
-                memory that was touched for the first time, or that was
-                not in RAM
+  page faults   the kernel's page_fault_user and page_fault_kernel:
+                memory that was touched for the first time, or that
+                was not in RAM
   heap, mapped  the system calls brk, mmap, mremap, munmap
-  allocations   the events of `strata record --libc malloc`, or of LTTng's
-                liblttng-ust-libc-wrapper.so: libc:malloc, libc:free, …
+  allocations   of `strata record --libc malloc`, or of LTTng's
+                liblttng-ust-libc-wrapper.so: libc:malloc, libc:free…
   kernel        kmem_kmalloc, kmem_cache_alloc and their frees,
                 kmem_mm_page_alloc, kmem_mm_page_free
   What is not recorded is not in the report. What was there before the

@@ -40,10 +40,11 @@ What is a span:
   '*' stands for the same text in both names.
 
 What is counted:
-  Spans that end in the time asked for. With --filter, those of which the
-  record of the begin or that of the end matches. Ends without a begin,
-  begins without an end, and those with discarded records in between are
-  only counted, below the table. What had to be guessed is said.
+  Spans that end in the time asked for. With --filter, those of which
+  the record of the begin or that of the end matches. Ends without a
+  begin, begins without an end, and those with discarded records in
+  between are only counted, below the table. What had to be guessed is
+  said.
 
 What the slowest waited for is asked of the thread in which they ended.
 ";
