@@ -145,6 +145,7 @@ fn next(out: &mut String, about: &[&Row], traces: &[std::path::PathBuf]) {
     let _ = writeln!(out, "\n{HEAD}Next{HEAD:#}");
     let _ = writeln!(out, "  strata analyze syscalls {traces}");
     let _ = writeln!(out, "  strata analyze threads {traces}");
+    let _ = writeln!(out, "  strata analyze files {traces}");
     let whose = about.iter().max_by_key(|row| row.blocked).and_then(|row| row.label.pid);
     if let Some(pid) = whose {
         let _ = writeln!(out, "  strata analyze wait {pid} {traces}");
