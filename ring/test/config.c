@@ -305,9 +305,9 @@ static void config_when_writers_or_buffers_are_unknown_returns_einval_with_value
 	struct strata_ring_attr attr = test_attr(4096, 2);
 	struct strata_ring_config config = plain;
 
-	config.writers = (enum strata_ring_writers)3;
+	config.writers = (enum strata_ring_writers)4;
 	refused_by(&config, &attr, EINVAL,
-		   "configuration: writers 3, buffers 0 or wake-up 0 is unknown");
+		   "configuration: writers 4, buffers 0 or wake-up 0 is unknown");
 	config.writers = STRATA_RING_WRITERS_SMP;
 	config.wakeup = (enum strata_ring_wakeup)7;
 	refused_by(&config, &attr, EINVAL,
@@ -322,7 +322,7 @@ static void config_when_writers_are_not_rseq_publishes_by_commit(void)
 	struct strata_ring_config config = plain;
 	int writers, buffers, no_rseq;
 
-	for (writers = 0; writers < 3; writers++)
+	for (writers = 0; writers < 4; writers++)
 		for (buffers = 0; buffers < 2; buffers++)
 			for (no_rseq = 0; no_rseq < 2; no_rseq++) {
 				struct strata_ring_channel channel;
@@ -392,12 +392,12 @@ static void config_when_good_on_every_axis_takes_and_gives_back_a_record(void)
 	REQUIRE(mkdtemp(folder) != NULL, ==, 1);
 	snprintf(path, sizeof(path), "%s/ring", folder);
 	attr.path = path;
-	/* Digits: loss 2, writers 3, buffers 2, wake-up 2, alignment 4, clock 2, header 5, memory 3. */
-	for (n = 0; n < 2 * 3 * 2 * 2 * 4 * 2 * 5 * 3; n++) {
+	/* Digits: loss 2, writers 4, buffers 2, wake-up 2, alignment 4, clock 2, header 5, memory 3. */
+	for (n = 0; n < 2 * 4 * 2 * 2 * 4 * 2 * 5 * 3; n++) {
 		unsigned left = n;
 
 		config.loss_mode = (enum strata_ring_loss_mode)(left % 2), left /= 2;
-		config.writers = (enum strata_ring_writers)(left % 3), left /= 3;
+		config.writers = (enum strata_ring_writers)(left % 4), left /= 4;
 		config.buffers = (enum strata_ring_buffers)(left % 2), left /= 2;
 		config.wakeup = (enum strata_ring_wakeup)(left % 2), left /= 2;
 		config.record_align = 1u << left % 4, left /= 4;

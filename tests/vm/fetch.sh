@@ -1,10 +1,11 @@
 # Fetches a kernel that tests/vm boots, extracted and never installed. ./setup runs it, so that the tests need
 # no network. Quick when it is there.
 #
-#   bash tests/vm/fetch.sh [--check] [kernel|oldest|arm64]
+#   bash tests/vm/fetch.sh [--check] [kernel|oldest|arm64|headers]
 #
 #   kernel    Debian's cloud kernel
 #   oldest    Ubuntu's 5.15: the oldest kernel with kernel events
+#   headers   of the first one, which is there: what a module is compiled with, as src/build
 #   arm64     Debian's cloud kernel for AArch64, in which ring/check/guest runs the ring
 #   --check   only say whether it is there
 #
@@ -22,6 +23,16 @@ modules=(virtio virtio_ring virtio_pci_modern_dev virtio_pci_legacy_dev virtio_p
 check=false
 [[ ${1-} != --check ]] || { check=true && shift; }
 which=${1:-kernel}
+# The headers are of the very kernel that is there.
+[[ $which != headers ]] || {
+	release=$(cat "$cache/kernel/release" 2>/dev/null) ||
+		{ echo "fetch: no kernel yet whose headers these would be" >&2; exit 1; }
+	if [[ $(cat "$cache/headers/release" 2>/dev/null) == "$release" ]]; then
+		echo "$cache/headers"
+		exit 0
+	fi
+	! $check || exit 1
+}
 # One that was fetched when other modules were wanted is fetched anew.
 if [[ -e $cache/$which/vmlinuz && $(cat "$cache/$which/wanted" 2>/dev/null) == "${modules[*]}" ]]; then
 	echo "$cache/$which"
@@ -104,10 +115,34 @@ fetch_oldest() {
 	release=$OLDEST-generic
 }
 
+# ---- headers: moved out of /usr/src, where one of their files says that they are ----
+
+fetch_headers() {
+	local log names
+	names=$(apt-cache depends "linux-headers-$release" 2>/dev/null |
+		sed -n 's/^ *Depends: \(linux-headers-.*-common\|linux-kbuild-.*\)/\1/p')
+	[[ -n $names ]] || { say "apt knows no linux-headers-$release any more: rm -r $cache/kernel, and fetch it anew"; exit 1; }
+	for package in "linux-headers-$release" $names; do
+		download || { [[ $(id -u) == 0 ]] && timeout 120 apt-get update -q >/dev/null 2>&1 && download; } || {
+			say "$package cannot be downloaded: $(tail -n 1 <<<"$log")"
+			exit 1
+		}
+	done
+}
+
 "fetch_$which" || exit 1
 for package in "$folder"/*.deb; do
 	dpkg -x "$package" "$folder/all" || { say "$(basename "$package") cannot be unpacked"; exit 1; }
 done
+if [[ $which == headers ]]; then
+	mv "$folder/all/usr" "$folder/kernel" && mv "$folder/kernel/src/linux-headers-$release" "$folder/kernel/src/build" &&
+		echo "include \$(dir \$(lastword \$(MAKEFILE_LIST)))../$(basename "$folder"/kernel/src/linux-headers-*-common)/Makefile" \
+			>"$folder/kernel/src/build/Makefile" && echo "$release" >"$folder/kernel/release" || exit 1
+	[[ ! -e $cache/headers ]] || mv -T "$cache/headers" "$folder/before"
+	mv -T "$folder/kernel" "$cache/headers" 2>/dev/null || [[ -e $cache/headers/release ]] || exit 1
+	echo "$cache/headers"
+	exit 0
+fi
 mkdir -p "$folder/kernel/modules" && cp "$folder"/all/boot/vmlinuz-* "$folder/kernel/vmlinuz" || exit 1
 echo "$release" >"$folder/kernel/release"
 for module in "${modules[@]}"; do

@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::ffi;
 use crate::mapping::{Mapping, StreamLayout};
 use crate::stream::Stream;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use strata_abi::ring;
@@ -98,6 +99,8 @@ pub struct Channel {
     header: ring::Channel,
     /// Which streams were looked at already.
     begun: Vec<bool>,
+    /// Where the barrier of [`Channel::order_by`] is asked for.
+    barrier: Option<OwnedFd>,
     /// Behind the others: unmapped last, when no view of it is left either.
     mapping: Arc<Mapping>,
 }
@@ -168,7 +171,22 @@ impl Channel {
         // SAFETY: a description that was just made, and a local variable.
         unsafe { ffi::strata_shim_header(shim.as_ptr(), &mut header) };
         let begun = vec![false; header.nr_streams as usize];
-        Ok(Self { shim, header, begun, mapping })
+        Ok(Self { shim, header, begun, barrier: None, mapping })
+    }
+
+    /// For a channel whose producers order what they store for their own CPU only (`STRATA_RING_WRITERS_UNORDERED`):
+    /// `ioctl(device, request, stream)` comes back when that stream's CPU has made a full memory barrier between two
+    /// of its instructions. It is asked for once for each packet. Such a channel has no walks, prefixes only in
+    /// discard mode, and is flushed by its own CPU.
+    ///
+    /// Before any [`Channel::stream`]; a stream that was looked at before is read from its begin again.
+    pub fn order_by(&mut self, device: OwnedFd, request: u64) {
+        // SAFETY: the descriptor is kept as long as the description that names it.
+        unsafe {
+            ffi::strata_shim_set_barrier(self.shim.as_ptr(), device.as_raw_fd(), request);
+        }
+        self.barrier = Some(device);
+        self.begun.fill(false);
     }
 
     /// Streams of the channel.
@@ -211,6 +229,27 @@ impl Channel {
     #[must_use]
     pub fn mapped_bytes(&self) -> u64 {
         self.mapping.bytes()
+    }
+
+    /// Where it is mapped, for who looks up which memory of the machine that is: the first address.
+    #[must_use]
+    pub fn address(&self) -> usize {
+        self.mapping.as_ptr() as usize
+    }
+
+    /// A copy of the channel's header, in a page of it.
+    #[must_use]
+    pub fn first_page(&self) -> Vec<u8> {
+        let mut page = vec![0u8; ring::PAGE as usize];
+        // SAFETY: a channel's memory begins with a page for its header, and the vector has as many bytes.
+        unsafe {
+            ffi::strata_shim_copy(
+                page.as_mut_ptr(),
+                self.mapping.as_ptr().cast(),
+                page.len() as u64,
+            );
+        }
+        page
     }
 
     /// The stream with this number: the CPU's, or 0 for a global channel.
@@ -257,3 +296,4 @@ pub(crate) const EBUSY: i32 = 16;
 pub(crate) const ENOSPC: i32 = 28;
 pub(crate) const ENODATA: i32 = 61;
 pub(crate) const EINVAL: i32 = 22;
+pub(crate) const EPROTO: i32 = 71;

@@ -76,10 +76,18 @@ pub enum Error {
         position: u64,
     },
     /// Asked to flush a stream that only its producers can flush.
-    #[error("stream {stream}: published by position, only its own CPU can flush it")]
+    #[error("stream {stream}: only its own CPU can flush it")]
     NotFlushable {
         /// The stream.
         stream: u32,
+    },
+    /// The barrier in front of a packet was refused: nothing was read.
+    #[error("stream {stream}: its CPU could not be asked for a memory barrier: {source}")]
+    Barrier {
+        /// The stream.
+        stream: u32,
+        /// What the system said.
+        source: io::Error,
     },
     /// A producer went on in the same sub-buffer each time the flush tried.
     #[error("stream {stream}: could not be flushed, its producer was quicker each time")]

@@ -167,6 +167,7 @@ extern "C" {
     ) -> c_int;
     pub(crate) fn strata_shim_close(shim: *mut Shim);
     pub(crate) fn strata_shim_header(shim: *const Shim, header: *mut strata_abi::ring::Channel);
+    pub(crate) fn strata_shim_set_barrier(shim: *mut Shim, fd: c_int, request: u64);
     pub(crate) fn strata_shim_begin(shim: *mut Shim, stream: u32) -> c_int;
     pub(crate) fn strata_shim_view(shim: *mut Shim, stream: u32);
     pub(crate) fn strata_shim_poll(shim: *const Shim, stream: u32) -> c_int;

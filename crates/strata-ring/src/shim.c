@@ -6,10 +6,13 @@
 
 #include <strata/ring/clock.h>
 #include <strata/ring/header.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 
 struct strata_shim {
 	struct strata_ring_channel channel;
+	int barrier_fd; /* -1: none is needed */
+	unsigned long barrier_request;
 	struct strata_ring_walk walk;	    /* one at a time */
 	struct strata_ring_reader reader[]; /* [nr_streams] */
 };
@@ -156,6 +159,7 @@ static int shim_attach(void *memory, const struct strata_abi_ring_channel *h,
 	shim->channel.memory = memory;
 	shim->channel.header = *h;
 	shim->channel.fd = -1;
+	shim->barrier_fd = -1;
 	code = strata_ring_channel_attach(&shim->channel, error);
 	if (code)
 		free(shim);
@@ -237,7 +241,12 @@ int strata_shim_open(void *memory, uint64_t bytes, struct strata_shim **out,
 int strata_shim_again(const struct strata_shim *shim, struct strata_shim **out,
 		      struct strata_ring_error *error)
 {
-	return shim_attach(shim->channel.memory, &shim->channel.header, out, error);
+	int code = shim_attach(shim->channel.memory, &shim->channel.header, out, error);
+
+	/* Nobody calls it there: walks are refused where one would be needed. */
+	if (!code)
+		strata_shim_set_barrier(*out, shim->barrier_fd, shim->barrier_request);
+	return code;
 }
 
 void strata_shim_close(struct strata_shim *shim)
@@ -256,9 +265,34 @@ static struct strata_ring_stream *shim_stream(const struct strata_shim *shim, ui
 	return &shim->channel.streams.stream[stream];
 }
 
+void strata_shim_set_barrier(struct strata_shim *shim, int fd, uint64_t request)
+{
+	shim->barrier_fd = fd;
+	shim->barrier_request = (unsigned long)request;
+}
+
+static int shim_barrier(void *of, uint32_t stream)
+{
+	const struct strata_shim *shim = of;
+
+	if (!ioctl(shim->barrier_fd, shim->barrier_request, (unsigned long)stream))
+		return 0;
+	/* What strata_ring_get_next() says by itself is something else. */
+	return errno == EAGAIN || errno == EPROTO ? -EIO : -errno;
+}
+
+static void shim_order(struct strata_shim *shim, uint32_t stream)
+{
+	if (shim->barrier_fd >= 0)
+		strata_ring_reader_set_barrier(&shim->reader[stream], shim_barrier, shim);
+}
+
 int strata_shim_begin(struct strata_shim *shim, uint32_t stream)
 {
-	return strata_ring_reader_init(&shim->reader[stream], shim_stream(shim, stream));
+	int code = strata_ring_reader_init(&shim->reader[stream], shim_stream(shim, stream));
+
+	shim_order(shim, stream);
+	return code;
 }
 
 /* For walks and counters only: nothing is written to the memory, whose consumer is somebody else. */
@@ -268,6 +302,7 @@ void strata_shim_view(struct strata_shim *shim, uint32_t stream)
 
 	memset(reader, 0, sizeof(*reader));
 	reader->s = shim_stream(shim, stream);
+	shim_order(shim, stream);
 }
 
 int strata_shim_poll(const struct strata_shim *shim, uint32_t stream)
@@ -352,7 +387,7 @@ int strata_shim_flush(struct strata_shim *shim, uint32_t stream)
 	const struct strata_ring_config *config = &shim_config[s->loss_mode];
 	int tries = FLUSH_TRIES;
 
-	if (s->publish != STRATA_ABI_RING_BY_COMMIT)
+	if (s->publish != STRATA_ABI_RING_BY_COMMIT || shim->barrier_fd >= 0)
 		return -EINVAL;
 	while (tries--)
 		if (strata_ring_flush_try(config, s))

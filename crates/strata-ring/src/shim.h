@@ -94,6 +94,8 @@ void strata_shim_header(const struct strata_shim *shim, struct strata_abi_ring_c
  * @stream is below header.nr_streams in all of these; strata_shim_begin() comes before the others, or strata_shim_view()
  * before those that write nothing.
  */
+/* Of UNORDERED writers: ioctl(@fd, @request, stream) is the barrier of strata_ring_reader_set_barrier(). Before begin. */
+void strata_shim_set_barrier(struct strata_shim *shim, int fd, uint64_t request);
 int strata_shim_begin(struct strata_shim *shim, uint32_t stream);
 void strata_shim_view(struct strata_shim *shim, uint32_t stream);
 int strata_shim_poll(const struct strata_shim *shim, uint32_t stream);

@@ -1,6 +1,6 @@
 //! One stream: packets, the prefix of the one being filled, and the counters.
 
-use crate::channel::{Channel, Publish, EAGAIN, EINVAL, ENODATA};
+use crate::channel::{Channel, Publish, EAGAIN, EBUSY, EINVAL, ENODATA, EPROTO};
 use crate::error::Error;
 use crate::ffi;
 use std::io;
@@ -147,7 +147,8 @@ impl<'c> Stream<'c> {
     /// Takes the oldest unread packet; `None`: nothing is delivered.
     ///
     /// # Errors
-    /// [`Error::Packet`]: its description is damaged. It is skipped, the next call goes on.
+    /// [`Error::Packet`]: its description is damaged. It is skipped, the next call goes on. [`Error::Barrier`]: that of
+    /// [`Channel::order_by`] was refused.
     // An iterator's items could not borrow the stream.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Packet<'_>>, Error> {
@@ -157,6 +158,10 @@ impl<'c> Stream<'c> {
         match -code {
             0 => Ok(Some(self.packet(&raw, true))),
             EAGAIN => Ok(None),
+            errno if errno != EPROTO && errno != EBUSY => {
+                let source = io::Error::from_raw_os_error(errno);
+                Err(Error::Barrier { stream: self.stream, source })
+            }
             _ => {
                 // SAFETY: the same stream; the damaged packet is held, and put so that it is skipped.
                 unsafe { ffi::strata_shim_put(self.channel.shim(), self.stream) };

@@ -85,8 +85,21 @@ void mc_store_hint(uint64_t id, uint64_t value, int order);
 /* Strong compare-exchange; 1 on success. May read an old value and fail; failure is relaxed. */
 int mc_cas(uint64_t id, uint64_t *expected, uint64_t desired, int order);
 
+/* Atomic for the handlers of the calling thread only: a load and a store for everybody else. A store of another
+ * thread's to the same object that is not ordered before is a failure ("unsupported"). */
+int mc_local_cas(uint64_t id, uint64_t *expected, uint64_t desired, int order);
+uint64_t mc_local_add(uint64_t id, uint64_t value, int order);
+
 uint64_t mc_add(uint64_t id, uint64_t value, int order); /* returns the value before */
 void mc_fence(int order);
+
+/**
+ * mc_ipi() - have @cpu make a full barrier between two operations of its threads, and wait for it.
+ *
+ * Only with mc_config.ipi. Itself a full barrier of the calling thread. A plain write of the other CPU that is not
+ * peeked goes with the operation behind it: interrupted in between, it would be ordered, too, which is less to find.
+ */
+void mc_ipi(uint32_t cpu);
 
 /* ---- Plain memory ------------------------------------------------------------------------ */
 
@@ -229,6 +242,7 @@ struct mc_config {
 	unsigned migrations; /* budget: moves to another CPU */
 	unsigned nr_cpus;    /* 0 means 1 */
 	bool reduce;	     /* partial order reduction; false only to test the reduction itself */
+	bool ipi;	     /* mc_ipi() is used: each operation is ordered with it */
 	bool graphs;	     /* count distinct execution graphs (for tests of the engine) */
 	uint64_t max_executions; /* pruned ones included; 0 = no limit */
 	bool print_trace;	 /* on failure, print the execution to stderr */

@@ -47,13 +47,21 @@ static void migrate(void)
 		trace("moved to CPU %u", t->cpu);
 }
 
+/* Where interrupts from other CPUs come, between any two operations, each is one of its CPU's. */
+static uint64_t event(struct op *op)
+{
+	if (mc.config->ipi && mc.self && op->kind != OP_IPI)
+		op->may.chains |= 1u << current_thread()->cpu;
+	return search_event(op);
+}
+
 uint64_t mc_load(uint64_t id, int order)
 {
 	struct op op = { .kind = OP_LOAD, .order = order, .location = memory_location(id) };
 
 	run_handlers();
 	op.may.reads = 1ull << op.location;
-	return search_event(&op);
+	return event(&op);
 }
 
 static void store(enum op_kind kind, uint64_t id, uint64_t value, int order)
@@ -64,7 +72,7 @@ static void store(enum op_kind kind, uint64_t id, uint64_t value, int order)
 
 	run_handlers();
 	op.may.writes = 1ull << op.location;
-	search_event(&op);
+	event(&op);
 }
 
 void mc_store(uint64_t id, uint64_t value, int order)
@@ -77,9 +85,9 @@ void mc_store_hint(uint64_t id, uint64_t value, int order)
 	store(OP_STORE_HINT, id, value, order);
 }
 
-int mc_cas(uint64_t id, uint64_t *expected, uint64_t desired, int order)
+static int cas(enum op_kind kind, uint64_t id, uint64_t *expected, uint64_t desired, int order)
 {
-	struct op op = { .kind = OP_CAS,
+	struct op op = { .kind = kind,
 			 .order = order,
 			 .location = memory_location(id),
 			 .value = desired,
@@ -87,18 +95,50 @@ int mc_cas(uint64_t id, uint64_t *expected, uint64_t desired, int order)
 
 	run_handlers();
 	op.may.reads = op.may.writes = 1ull << op.location;
-	return (int)search_event(&op);
+	return (int)event(&op);
 }
 
-uint64_t mc_add(uint64_t id, uint64_t value, int order)
+int mc_cas(uint64_t id, uint64_t *expected, uint64_t desired, int order)
+{
+	return cas(OP_CAS, id, expected, desired, order);
+}
+
+int mc_local_cas(uint64_t id, uint64_t *expected, uint64_t desired, int order)
+{
+	return cas(OP_LOCAL_CAS, id, expected, desired, order);
+}
+
+static uint64_t add(enum op_kind kind, uint64_t id, uint64_t value, int order)
 {
 	struct op op = {
-		.kind = OP_ADD, .order = order, .location = memory_location(id), .value = value
+		.kind = kind, .order = order, .location = memory_location(id), .value = value
 	};
 
 	run_handlers();
 	op.may.reads = op.may.writes = 1ull << op.location;
-	return search_event(&op);
+	return event(&op);
+}
+
+uint64_t mc_add(uint64_t id, uint64_t value, int order)
+{
+	return add(OP_ADD, id, value, order);
+}
+
+uint64_t mc_local_add(uint64_t id, uint64_t value, int order)
+{
+	return add(OP_LOCAL_ADD, id, value, order);
+}
+
+void mc_ipi(uint32_t cpu)
+{
+	struct op op = { .kind = OP_IPI, .cpu = cpu };
+
+	if (!mc.config->ipi || cpu >= MC_MAX_CPUS)
+		engine_fail("mc_ipi: CPU %u, limit MC_MAX_CPUS = %d, or without mc_config.ipi", cpu,
+			    MC_MAX_CPUS);
+	run_handlers();
+	op.may.chains = 1u << cpu | 1u << CHAIN_SC;
+	event(&op);
 }
 
 void mc_fence(int order)
@@ -111,7 +151,7 @@ void mc_fence(int order)
 		return;
 	}
 	op.may.chains = 1u << CHAIN_SC;
-	search_event(&op);
+	event(&op);
 }
 
 void mc_plain_write(void *dst, const void *src, size_t n)
@@ -124,7 +164,7 @@ void mc_plain_write(void *dst, const void *src, size_t n)
 		return;
 	}
 	op.may.nr_spans = 1;
-	search_event(&op);
+	event(&op);
 }
 
 void mc_plain_read(void *dst, const void *src, size_t n)
@@ -144,7 +184,7 @@ int mc_peek(void *dst, const void *src, size_t n)
 	if (plain_in_peeked_region(src, n, &op.may.spans[0]))
 		op.may.nr_spans = 1;
 	op.may.peek = true;
-	return (int)search_event(&op);
+	return (int)event(&op);
 }
 
 unsigned mc_choose(unsigned n)
@@ -178,7 +218,7 @@ uint32_t mc_rseq_cpu(void)
 	run_handlers();
 	migrate();
 	op.may.chains = 1u << current_thread()->cpu;
-	return (uint32_t)search_event(&op);
+	return (uint32_t)event(&op);
 }
 
 /* What the section touches if it succeeds. */
@@ -226,7 +266,7 @@ int mc_rseq(uint32_t cpu, uint64_t guard_id, uint64_t expect, const struct mc_rs
 	op.may.chains = 1u << (mc.self ? current_thread()->cpu : cpu);
 	if (rseq.on_cpu)
 		rseq_footprint(&rseq, &op.may);
-	return (int)search_event(&op);
+	return (int)event(&op);
 }
 
 int mc_rseq_section(const struct mc_rseq_section *section)
@@ -249,5 +289,5 @@ int mc_rseq_section(const struct mc_rseq_section *section)
 		if (plain_in_peeked_region(may.writes[i].dst, may.writes[i].n,
 					   &op.may.spans[op.may.nr_spans]))
 			op.may.nr_spans++;
-	return (int)search_event(&op);
+	return (int)event(&op);
 }

@@ -106,6 +106,9 @@ enum op_kind {
 	OP_STORE_HINT,
 	OP_CAS,
 	OP_ADD,
+	OP_LOCAL_CAS,
+	OP_LOCAL_ADD,
+	OP_IPI,
 	OP_FENCE, /* SC; the weaker fences are local to their thread and not scheduled */
 	OP_RSEQ_CPU,
 	OP_RSEQ,
@@ -134,6 +137,7 @@ struct op {
 	unsigned location;
 	uint64_t value;
 	uint64_t *expected;	 /* OP_CAS */
+	uint32_t cpu;		 /* OP_IPI */
 	const struct rseq *rseq; /* OP_RSEQ */
 	void *dst;		 /* OP_PLAIN_WRITE, OP_PEEK */
 	const void *src;

@@ -51,6 +51,7 @@ static bool run_test(const struct litmus *t, bool reduce, bool print_trace, uint
 		.aborts = t->aborts,
 		.migrations = t->migrations,
 		.nr_cpus = 2,
+		.ipi = t->ipi,
 		.reduce = reduce,
 		.print_trace = print_trace,
 	};
@@ -75,7 +76,7 @@ static bool run_test(const struct litmus *t, bool reduce, bool print_trace, uint
 int main(int argc, char **argv)
 {
 	static const struct litmus *const tables[] = { memory_tests, plain_tests, rseq_tests,
-						       limit_tests };
+						       limit_tests, local_tests };
 	static const char *const expected[] = { "allowed", "forbidden", "fails" };
 	bool verbose = argc > 1 && !strcmp(argv[1], "-v");
 	const char *only = argc > 1 && !verbose ? argv[1] : NULL;

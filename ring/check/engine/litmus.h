@@ -39,6 +39,7 @@ struct litmus {
 	uint32_t cpu[4];
 	void (*setup)(void); /* after the common one */
 	void (*final)(void); /* before the outcome is compared */
+	bool ipi;	     /* mc_config.ipi */
 };
 
 /* Outcome of up to 4 registers; those not given are ANY. */
@@ -60,7 +61,8 @@ struct litmus {
 	}
 
 /* Each ends with a test without a name. */
-extern const struct litmus memory_tests[], plain_tests[], rseq_tests[], limit_tests[];
+extern const struct litmus memory_tests[], plain_tests[], rseq_tests[], limit_tests[],
+	local_tests[];
 
 /* State of the running test; reset before each execution. All objects are 0, as is the data. */
 extern const struct litmus *test;

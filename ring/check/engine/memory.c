@@ -289,6 +289,47 @@ static void execute_fence(struct thread *t, struct event *e)
 		trace("fence  seq_cst");
 }
 
+/* A load and a store that only what this thread does itself cannot come between. */
+static uint64_t execute_local(struct thread *t, const struct op *op, struct event *e)
+{
+	const struct location *l = &mc.locations[op->location];
+	uint64_t before, value = op->value;
+
+	if (mc.self)
+		require_latest_seen(t, op->location, "local operation on");
+	before = read_message(t, op->location, l->count - 1, op->order);
+	e->touched.reads |= 1ull << op->location;
+	if (op->kind == OP_LOCAL_CAS && before != *op->expected) {
+		if (mc.tracing)
+			trace("local  %s: %llu -> %llu fails, found %llu", location_name(l),
+			      (unsigned long long)*op->expected, (unsigned long long)value,
+			      (unsigned long long)before);
+		*op->expected = before;
+		return 0;
+	}
+	if (op->kind == OP_LOCAL_ADD)
+		value += before;
+	if (mc.tracing)
+		trace("local  %s: %llu -> %llu, %s", location_name(l), (unsigned long long)before,
+		      (unsigned long long)value, order_name(op->order));
+	write_message(
+		t, e,
+		&(struct write){ .location = op->location, .value = value, .order = op->order });
+	return op->kind == OP_LOCAL_CAS ? 1 : before;
+}
+
+static void execute_ipi(struct thread *t, const struct op *op, struct event *e)
+{
+	view_join(&t->now, &t->acquired);
+	chain_enter(t, CHAIN_SC, e);
+	chain_enter(t, op->cpu, e);
+	t->released = t->now;
+	chain_leave(t, CHAIN_SC);
+	chain_leave(t, op->cpu);
+	if (mc.tracing)
+		trace("ipi    barrier on CPU %u", op->cpu);
+}
+
 static void execute_rseq_cpu(struct thread *t, struct event *e)
 {
 	chain_enter(t, t->cpu, e);
@@ -431,14 +472,8 @@ static uint64_t execute_rseq(struct thread *t, const struct op *op, struct event
 	return done;
 }
 
-/* Run @op for the current context, and note in @e what it touched. */
-uint64_t memory_execute(const struct op *op, struct event *e)
+static uint64_t execute(struct thread *t, const struct op *op, struct event *e)
 {
-	struct thread *t = current_thread();
-
-	memory_tick(t);
-	t->deps.at[mc.self]++;
-	t->hash = hash_mix(t->hash, (uint64_t)op->kind << 32 | op->location);
 	switch (op->kind) {
 	case OP_LOAD:
 		return execute_load(t, op, e);
@@ -448,6 +483,12 @@ uint64_t memory_execute(const struct op *op, struct event *e)
 		return 0;
 	case OP_CAS:
 		return execute_cas(t, op, e);
+	case OP_LOCAL_CAS:
+	case OP_LOCAL_ADD:
+		return execute_local(t, op, e);
+	case OP_IPI:
+		execute_ipi(t, op, e);
+		return 0;
 	case OP_ADD:
 		return execute_add(t, op, e);
 	case OP_FENCE:
@@ -466,4 +507,22 @@ uint64_t memory_execute(const struct op *op, struct event *e)
 		return (uint64_t)plain_peek(op->dst, op->src, op->n, e);
 	}
 	engine_fail("engine: unknown operation %d", (int)op->kind);
+}
+
+/* Run @op for the current context, and note in @e what it touched. */
+uint64_t memory_execute(const struct op *op, struct event *e)
+{
+	struct thread *t = current_thread();
+	bool of_cpu = mc.config->ipi && mc.self && op->kind != OP_IPI;
+	uint64_t result;
+
+	memory_tick(t);
+	t->deps.at[mc.self]++;
+	t->hash = hash_mix(t->hash, (uint64_t)op->kind << 32 | op->location);
+	if (of_cpu)
+		chain_enter(t, t->cpu, e);
+	result = execute(t, op, e);
+	if (of_cpu)
+		chain_leave(t, t->cpu);
+	return result;
 }

@@ -353,6 +353,13 @@ static void read_concurrently(void)
 
 /* ---- set-up and the end ---- */
 
+static int barrier(void *of, uint32_t cpu)
+{
+	(void)of;
+	mc_ipi(cpu);
+	return 0;
+}
+
 static void setup(void)
 {
 	struct strata_abi_ring_channel header;
@@ -377,6 +384,8 @@ static void setup(void)
 			  (NR_SUBBUFS + 1) * sizeof(struct strata_abi_ring_frame), "frames");
 		mc_region(stream[cpu].data, (NR_SUBBUFS + 1) * subbuf_bytes, "data");
 		ORACLE(!strata_ring_reader_init(&reader[cpu], &stream[cpu]));
+		if (now->writers == STRATA_RING_WRITERS_UNORDERED)
+			strata_ring_reader_set_barrier(&reader[cpu], barrier, NULL);
 	}
 	streams.stream = stream;
 	streams.nr = now->cpus;
@@ -401,8 +410,7 @@ static void final(void)
 
 		strata_ring_read_counters(s, &c);
 		/* I5: with nothing in flight on one CPU, all of the open packet is known to be there. */
-		if (now->writers == STRATA_RING_WRITERS_LOCAL && strata_ring_offset(s, write) &&
-		    !now->cancels)
+		if (strata_ring_is_local(&config) && strata_ring_offset(s, write) && !now->cancels)
 			ORACLE(strata_ring_available(s, strata_ring_begin(s, write)) ==
 			       strata_ring_offset(s, write));
 		if (now->publish == STRATA_ABI_RING_BY_COMMIT)
@@ -436,6 +444,7 @@ static void final(void)
 #define LOCAL	  STRATA_RING_WRITERS_LOCAL
 #define SMP	  STRATA_RING_WRITERS_SMP
 #define RSEQ	  STRATA_RING_WRITERS_RSEQ
+#define UNORDERED STRATA_RING_WRITERS_UNORDERED
 #define DISCARD	  STRATA_RING_DISCARD
 #define OVERWRITE STRATA_RING_OVERWRITE
 
@@ -474,6 +483,7 @@ static int run(const struct scenario *s, bool trace)
 	mc.migrations = s->migrations;
 	mc.nr_cpus = MAX_CPUS + 1;
 	mc.reduce = true;
+	mc.ipi = s->writers == STRATA_RING_WRITERS_UNORDERED;
 	mc.state[0] = (struct mc_memory){ &known, sizeof(known) };
 	mc.state[1] = (struct mc_memory){ reader, sizeof(reader) };
 	mc.state[2] = (struct mc_memory){ &plain_clock, sizeof(plain_clock) };

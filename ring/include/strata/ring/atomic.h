@@ -17,14 +17,7 @@
 #ifndef STRATA_RING_ATOMIC_H
 #define STRATA_RING_ATOMIC_H
 
-#include <stddef.h>
-#include <stdint.h>
-#ifdef __bpf__
-#include <linux/errno.h>
-#else
-#include <errno.h>
-#include <string.h>
-#endif
+#include <strata/ring/platform.h>
 
 #define strata_likely(x)   __builtin_expect(!!(x), 1)
 #define strata_unlikely(x) __builtin_expect(!!(x), 0)
@@ -36,24 +29,25 @@
 /* No calls through pointers; no section of its own for what is cold. */
 #define STRATA_CALLBACK STRATA_INLINE
 #ifndef STRATA_SLOW /* a program's own, where each of these is called once: see switch.h */
-#define STRATA_SLOW static __attribute__((noinline, unused))
+#define STRATA_SLOW static __attribute__((__noinline__, unused))
 #endif
 #define STRATA_SLOW_HEADER STRATA_INLINE /* returns a structure, which a BPF function cannot */
 #else
 #define STRATA_HERE(x)	   ((void)(x))
 /* Called through a pointer, too, which an always_inline function cannot be with -Og. */
 #define STRATA_CALLBACK	   static inline __attribute__((unused))
-#define STRATA_SLOW	   static __attribute__((noinline, cold, unused))
+#define STRATA_SLOW	   static __attribute__((__noinline__, cold, unused))
 #define STRATA_SLOW_HEADER STRATA_SLOW
 #endif
 
 /*
  * How often a producer tries what another one can spoil. Without end, and lock-free; but the verifier of
- * BPF wants one: there, as many as interrupts can nest and to spare, then the record is discarded as
- * nested.
+ * BPF wants one, and a kernel must not wait for who has its memory mapped: there, as many as interrupts can
+ * nest and to spare, then the record is discarded as nested.
  */
-#ifdef __bpf__
-#define STRATA_RING_TRIES(n) for (uint32_t n = 0; n < 8; n++)
+#if defined(__bpf__) || defined(__KERNEL__)
+#define STRATA_RING_TRIES_END 1
+#define STRATA_RING_TRIES(n)  for (uint32_t n = 0; n < 8; n++)
 #else
 #define STRATA_RING_TRIES(n) for (;;)
 #endif
@@ -77,7 +71,9 @@ uint64_t mc_load(uint64_t id, int order);
 void mc_store(uint64_t id, uint64_t value, int order);
 void mc_store_hint(uint64_t id, uint64_t value, int order);
 int mc_cas(uint64_t id, uint64_t *expected, uint64_t desired, int order);
+int mc_local_cas(uint64_t id, uint64_t *expected, uint64_t desired, int order);
 uint64_t mc_add(uint64_t id, uint64_t value, int order);
+uint64_t mc_local_add(uint64_t id, uint64_t value, int order);
 void mc_fence(int order);
 void mc_plain_write(void *dst, const void *src, size_t n);
 void mc_plain_read(void *dst, const void *src, size_t n);
@@ -93,6 +89,8 @@ int mc_peek(void *dst, const void *src, size_t n);
 #define STRATA_ATOMIC_CAS(p, e, d, o) mc_cas(*(p), (e), (d), (o))
 #define STRATA_ATOMIC_ADD(p, v, o)    mc_add(*(p), (v), (o))
 #define STRATA_ATOMIC_FENCE(o)	      mc_fence(o)
+#define STRATA_LOCAL_CAS(p, e, d, o)  mc_local_cas(*(p), (e), (d), (o))
+#define STRATA_LOCAL_ADD(p, v, o)     mc_local_add(*(p), (v), (o))
 #define STRATA_PLAIN_WRITE(d, s, n)   mc_plain_write((d), (s), (n))
 #define STRATA_PLAIN_READ(d, s, n)    mc_plain_read((d), (s), (n))
 #define STRATA_PLAIN_PEEK(d, s, n)    ((void)mc_peek((d), (s), (n)))
@@ -163,12 +161,14 @@ STRATA_INLINE void strata_bpf_copy(void *to, const void *from, size_t n)
 
 #else /* production */
 
+#ifndef __KERNEL__
 STRATA_INLINE void strata_atomic_requires_lock_free_64_bit(void)
 {
 	/* A library call behind an atomic would take a lock, which a signal handler cannot. */
 	typedef char check[__atomic_always_lock_free(sizeof(uint64_t), 0) ? 1 : -1];
 	(void)sizeof(check);
 }
+#endif
 
 #define STRATA_ATOMIC_INIT(p, v)     __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define STRATA_ATOMIC_LOAD(p, o)     __atomic_load_n((p), (o))
@@ -261,7 +261,8 @@ STRATA_INLINE void strata_fence_seq_cst(void)
 /*
  * Local operations: one machine instruction on x86-64, without the LOCK prefix (Lockless §4.1). Only
  * for memory that one CPU writes, by code that cannot migrate between reading the CPU's number and
- * the access. Elsewhere, and where a sanitizer must see them, the SMP operations do the same.
+ * the access. Elsewhere, and where a sanitizer must see them, the SMP operations do the same. The model
+ * has them as a load and a store that no interrupt divides: a second CPU that writes there is an error.
  */
 #if defined(__x86_64__) && !defined(__bpf__) && !defined(STRATA_RING_MODEL) && \
 	!defined(STRATA_THREAD_SANITIZER)
@@ -292,25 +293,50 @@ STRATA_INLINE uint64_t strata_local_add(uint64_t *p, uint64_t v)
 	return v;
 }
 
+STRATA_INLINE uint64_t strata_local_add_unordered(uint64_t *p, uint64_t v)
+{
+	return strata_local_add(p, v);
+}
+
 #else
+
+#ifndef STRATA_LOCAL_CAS
+#define STRATA_LOCAL_CAS STRATA_ATOMIC_CAS
+#define STRATA_LOCAL_ADD STRATA_ATOMIC_ADD
+#endif
 
 STRATA_INLINE int strata_local_cas(uint64_t *p, uint64_t *expected, uint64_t desired)
 {
-	return strata_cas_relaxed(p, expected, desired);
+	return STRATA_LOCAL_CAS(p, expected, desired, __ATOMIC_RELAXED);
 }
 
 STRATA_INLINE int strata_local_cas_release(uint64_t *p, uint64_t *expected, uint64_t desired)
 {
-	return STRATA_ATOMIC_CAS(p, expected, desired, __ATOMIC_RELEASE);
+	return STRATA_LOCAL_CAS(p, expected, desired, __ATOMIC_RELEASE);
 }
 
 STRATA_INLINE uint64_t strata_local_add(uint64_t *p, uint64_t v)
 {
 	/* Release: the reader's CPU orders payload by it; the paper's promoted barrier, §4.4. */
-	return STRATA_ATOMIC_ADD(p, v, __ATOMIC_ACQ_REL);
+	return STRATA_LOCAL_ADD(p, v, __ATOMIC_ACQ_REL);
+}
+
+/* In order for this CPU's interrupts; for others once they have had a barrier here. */
+STRATA_INLINE uint64_t strata_local_add_unordered(uint64_t *p, uint64_t v)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	v = STRATA_LOCAL_ADD(p, v, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return v;
 }
 
 #endif
+
+STRATA_INLINE void strata_local_store_unordered(uint64_t *p, uint64_t v)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	STRATA_ATOMIC_STORE(p, v, __ATOMIC_RELAXED);
+}
 
 STRATA_INLINE void strata_plain_write(void *dst, const void *src, size_t n)
 {

@@ -52,6 +52,41 @@
 #define STRATA_RING_CLIENT_CONFIG static const
 #endif
 
+/* Of programs only: a kernel module creates its channels, and programs read them. */
+#ifdef __KERNEL__
+#define STRATA_RING_CLIENT_READS(name)
+#else
+#define STRATA_RING_CLIENT_READS(name)                                                           \
+	STRATA_FUNC int name##_open(struct name *ring, int fd, int sealed,                       \
+				    struct strata_ring_error *error)                             \
+	{                                                                                        \
+		return strata_ring_channel_open_producer(&name##_config, fd, sealed,             \
+							 &ring->channel, error);                 \
+	}                                                                                        \
+	STRATA_FUNC int name##_reader_init(struct strata_ring_reader *reader,                    \
+					   const struct name *ring, int cpu)                     \
+	{                                                                                        \
+		struct strata_ring_stream *s =                                                   \
+			strata_ring_channel_stream(&ring->channel, cpu, NULL);                   \
+                                                                                                 \
+		return s ? strata_ring_reader_init(reader, s) : -EINVAL;                         \
+	}                                                                                        \
+	STRATA_FUNC int name##_iterator_init(struct strata_ring_iterator *it,                    \
+					     const struct name *ring, int cpu,                   \
+					     enum strata_ring_source from)                       \
+	{                                                                                        \
+		struct strata_ring_stream *s =                                                   \
+			strata_ring_channel_stream(&ring->channel, cpu, NULL);                   \
+                                                                                                 \
+		return s ? strata_ring_iterator_init(it, &name##_config, s, from) : -EINVAL;     \
+	}                                                                                        \
+	STRATA_FUNC int name##_merge_init(struct strata_ring_merge *merge,                       \
+					  const struct name *ring, enum strata_ring_source from) \
+	{                                                                                        \
+		return strata_ring_merge_init(merge, &name##_config, &ring->channel, from);      \
+	}
+#endif
+
 #define STRATA_RING_CLIENT(name, ...)                                                              \
 	STRATA_RING_CLIENT_CONFIG struct strata_ring_config name##_config                          \
 		__attribute__((unused)) = { __VA_ARGS__ };                                         \
@@ -65,12 +100,6 @@
 				      struct strata_ring_error *error)                             \
 	{                                                                                          \
 		return strata_ring_channel_create(&name##_config, attr, &ring->channel, error);    \
-	}                                                                                          \
-	STRATA_FUNC int name##_open(struct name *ring, int fd, int sealed,                         \
-				    struct strata_ring_error *error)                               \
-	{                                                                                          \
-		return strata_ring_channel_open_producer(&name##_config, fd, sealed,               \
-							 &ring->channel, error);                   \
 	}                                                                                          \
 	STRATA_FUNC void name##_close(struct name *ring)                                           \
 	{                                                                                          \
@@ -116,28 +145,7 @@
 	{                                                                                          \
 		return strata_ring_cancel(&name##_config, &slot->slot);                            \
 	}                                                                                          \
-	STRATA_FUNC int name##_reader_init(struct strata_ring_reader *reader,                      \
-					   const struct name *ring, int cpu)                       \
-	{                                                                                          \
-		struct strata_ring_stream *s =                                                     \
-			strata_ring_channel_stream(&ring->channel, cpu, NULL);                     \
-                                                                                                   \
-		return s ? strata_ring_reader_init(reader, s) : -EINVAL;                           \
-	}                                                                                          \
-	STRATA_FUNC int name##_iterator_init(struct strata_ring_iterator *it,                      \
-					     const struct name *ring, int cpu,                     \
-					     enum strata_ring_source from)                         \
-	{                                                                                          \
-		struct strata_ring_stream *s =                                                     \
-			strata_ring_channel_stream(&ring->channel, cpu, NULL);                     \
-                                                                                                   \
-		return s ? strata_ring_iterator_init(it, &name##_config, s, from) : -EINVAL;       \
-	}                                                                                          \
-	STRATA_FUNC int name##_merge_init(struct strata_ring_merge *merge,                         \
-					  const struct name *ring, enum strata_ring_source from)   \
-	{                                                                                          \
-		return strata_ring_merge_init(merge, &name##_config, &ring->channel, from);        \
-	}                                                                                          \
+	STRATA_RING_CLIENT_READS(name)                                                             \
 	/* Takes the semicolon behind the macro. */                                                \
 	struct name
 

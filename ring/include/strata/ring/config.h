@@ -26,6 +26,8 @@ enum strata_ring_writers {
 	STRATA_RING_WRITERS_RSEQ = 1,
 	/* Any thread on any CPU. */
 	STRATA_RING_WRITERS_SMP = 2,
+	/* As LOCAL; and its stores are in order on its own CPU only: strata_ring_reader_set_barrier(). */
+	STRATA_RING_WRITERS_UNORDERED = 3,
 };
 
 enum strata_ring_buffers {

@@ -6,8 +6,6 @@
 #ifndef STRATA_RING_LIMITS_H
 #define STRATA_RING_LIMITS_H
 
-#include <errno.h>
-#include <stdio.h>
 #include <strata/ring/stream.h>
 
 /* Why something was refused: which value, what was found, what the limit is. */

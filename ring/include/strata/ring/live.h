@@ -50,12 +50,16 @@ STRATA_FUNC int strata_ring_get_available(struct strata_ring_reader *r,
 {
 	struct strata_ring_stream *s = r->s;
 	uint64_t position = strata_ring_read_position(r), n, index;
+	int error;
 
 	if (s->loss_mode == STRATA_ABI_RING_OVERWRITE)
 		return -EINVAL;
 	n = strata_ring_available(s, position);
 	if (n <= s->header_bytes)
 		return -EAGAIN;
+	error = strata_ring_reader_order(r);
+	if (error)
+		return error;
 	index = strata_ring_index(s, position);
 	memset(packet, 0, sizeof(*packet));
 	packet->data = s->data + (index << s->subbuf_shift);
@@ -86,7 +90,7 @@ STRATA_INLINE int strata_ring_being_filled(const struct strata_ring_stream *s, u
  * @dst, @size: room for it; subbuf_bytes is always enough.
  * @packet: out, on 0; data is @dst; records and timestamp_end only BY_POSITION, else 0.
  *
- * Returns 0, -ENOSPC, -EAGAIN as strata_ring_get_available() or because the writer was too quick.
+ * Returns 0, -ENOSPC, -EOPNOTSUPP: writers UNORDERED, -EAGAIN as strata_ring_get_available() or because the writer was too quick.
  * Context: the consumer of the stream, any CPU. No lock, allocation or system call; gives up after
  *          1000 tries.
  * Ordering: the copy is made without protection and thrown away unless the sub-buffer's entry still is
@@ -105,6 +109,8 @@ STRATA_FUNC int strata_ring_copy_available(struct strata_ring_reader *r, uint64_
 	const uint64_t *p = &strata_ring_subbuf(s, position)->entry;
 
 	memset(packet, 0, sizeof(*packet));
+	if (r->barrier)
+		return -EOPNOTSUPP;
 	/* Read already: its memory is the producers' again. Nobody but the consumer moves this. */
 	if (s->loss_mode == STRATA_ABI_RING_DISCARD &&
 	    (int64_t)(position - strata_ring_read_position(r)) < 0)

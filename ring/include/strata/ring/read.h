@@ -18,7 +18,6 @@
 #ifndef STRATA_RING_READ_H
 #define STRATA_RING_READ_H
 
-#include <errno.h>
 #include <strata/ring/stream.h>
 #include <strata/ring/wakeup.h>
 
@@ -50,6 +49,8 @@ struct strata_ring_reader {
 	uint64_t rest;	   /* next position for strata_ring_get_rest() */
 	uint64_t rest_end; /* write_count when it began */
 	int rest_begun;
+	int (*barrier)(void *of, uint32_t cpu); /* strata_ring_reader_set_barrier() */
+	void *barrier_of;
 };
 
 enum strata_ring_poll {
@@ -145,6 +146,33 @@ STRATA_FUNC int strata_ring_reader_init(struct strata_ring_reader *r, struct str
 }
 
 /**
+ * strata_ring_reader_set_barrier() - of a stream whose writers are UNORDERED.
+ * @barrier: has @cpu, the stream's number, make a full memory barrier between two of its instructions, and comes
+ *           back when it has; itself one on the calling CPU. Returns 0, or a negative errno: nothing is read then.
+ *
+ * Called once for each packet that is there, before it is looked at. What would need one for each record,
+ * strata_ring_copy_available(), _walk_copy() and _walk_look(), gives nothing.
+ *
+ * Context: the consumer of the stream, after strata_ring_reader_init().
+ * Ordering: the writer's CPU has it between two instructions: what it stored before the count that the reader has
+ *           seen, it stored before the barrier.
+ * Source: Lockless alg. 6 lines 3 to 5, §4.4.
+ * Checked: model: unordered-*; module.
+ */
+STRATA_FUNC void strata_ring_reader_set_barrier(struct strata_ring_reader *r,
+						int (*barrier)(void *of, uint32_t cpu), void *of)
+{
+	r->barrier = barrier;
+	r->barrier_of = of;
+}
+
+/* Behind a count that says that something is there, in front of what it is about. */
+STRATA_INLINE int strata_ring_reader_order(const struct strata_ring_reader *r)
+{
+	return r->barrier ? r->barrier(r->barrier_of, r->s->cpu) : 0;
+}
+
+/**
  * strata_ring_poll() - what is there for the reader? Never blocks.
  *
  * Returns STRATA_RING_NOTHING, _READABLE, _URGENT or _HANGUP, above.
@@ -198,6 +226,7 @@ STRATA_INLINE int strata_ring_reader_exchange(struct strata_ring_reader *r, uint
  *   -EAGAIN  not delivered yet; or already read, or overwritten, or held by the writer.
  *   -EBUSY   the last packet was not put back.
  *   -EPROTO  the shared memory is damaged; strata_ring_put_next() of the same position skips it.
+ *   other    what the barrier of strata_ring_reader_set_barrier() said.
  * Context:   any CPU; one consumer for each stream. Lock-free, no system call.
  * Ordering:  ACQUIRE in strata_ring_ready() pairs with the producer's RELEASE at delivery.
  *            Overwrite mode: the CAS of the entry is ACQUIRE and RELEASE, and pairs with
@@ -220,6 +249,9 @@ STRATA_FUNC int strata_ring_get_subbuf(struct strata_ring_reader *r, uint64_t po
 	if ((int64_t)(position - strata_ring_read_position(r)) < 0 ||
 	    !strata_ring_ready(s, position))
 		return -EAGAIN;
+	error = strata_ring_reader_order(r);
+	if (error)
+		return error;
 	if (s->loss_mode == STRATA_ABI_RING_OVERWRITE) {
 		error = strata_ring_reader_exchange(r, position);
 		if (error == -EPROTO) {

@@ -5,6 +5,9 @@
 #ifndef STRATA_RING_RECORD_H
 #define STRATA_RING_RECORD_H
 
+#ifdef __KERNEL__
+#include <strata/ring/kernel.h>
+#else
 #include <strata/ring/channel.h>
 
 /* Payloads up to this size are assembled on the stack for the rseq way [byte]. */
@@ -74,6 +77,8 @@ STRATA_INLINE int strata_ring_record_publish(const struct strata_ring_config *co
 	return error;
 }
 
+#endif
+
 /**
  * strata_ring_record_event() - write one event record to the current CPU's stream, or the global one.
  * @event:   id (up to the client's header format), payload_bytes, in_handler.
@@ -96,9 +101,11 @@ STRATA_INLINE int strata_ring_record_event(const struct strata_ring_config *conf
 	struct strata_ring_slot slot;
 	int error;
 
+#ifndef __KERNEL__
 	if (config->writers == STRATA_RING_WRITERS_RSEQ &&
 	    strata_likely(c->header.publish == STRATA_ABI_RING_BY_POSITION))
 		return strata_ring_record_publish(config, c, event, payload);
+#endif
 	error = strata_ring_reserve(config, strata_ring_current_stream(config, c), event, &slot);
 	if (error)
 		return error;

@@ -94,7 +94,7 @@ STRATA_SLOW int strata_ring_reserve_slow(const struct strata_ring_config *config
 		if (error != -EAGAIN)
 			return error;
 	}
-#ifdef __bpf__
+#ifdef STRATA_RING_TRIES_END
 	strata_ring_add(config, &s->shared->discarded_nested, 1);
 	return -EBUSY;
 #endif
@@ -271,7 +271,7 @@ STRATA_INLINE int strata_ring_cancel(const struct strata_ring_config *config,
 	 * With SMP writers and a clock, never back: another producer may have read write_count and then
 	 * the clock, and would not notice a later record that took the same bytes meanwhile.
 	 */
-	if (!slot->opened && (config->writers == STRATA_RING_WRITERS_LOCAL || !config->clock) &&
+	if (!slot->opened && (strata_ring_is_local(config) || !config->clock) &&
 	    strata_ring_cas(config, &s->shared->write_count, &expected, slot->begin))
 		return 0;
 	if (!config->header.pad)
@@ -319,8 +319,11 @@ STRATA_INLINE int strata_ring_flush_try(const struct strata_ring_config *config,
 STRATA_INLINE void strata_ring_flush(const struct strata_ring_config *config,
 				     struct strata_ring_stream *s)
 {
-	while (!strata_ring_flush_try(config, s))
-		;
+	STRATA_RING_TRIES(n)
+	{
+		if (strata_ring_flush_try(config, s))
+			break;
+	}
 }
 
 #endif /* STRATA_RING_RESERVE_H */

@@ -12,6 +12,8 @@
  *   walk.h      packets without consuming them            recover.h  what dead producers left
  *   iterate.h   record by record, merged by time          stream.h   a buffer in a client's memory
  *   rseq.h      is there a way to publish without atomics?
+ *   describe.h  sizes of a channel                        kernel.h   memory of a kernel module
+ *   platform.h  what the library needs around it
  *
  * A function whose comment begins with two stars is public. The comment says what it returns, the
  * context from which it may be called, its ordering, and what checks it; tools/gate/ring_api holds
@@ -22,21 +24,25 @@
 #ifndef STRATA_RING_RING_H
 #define STRATA_RING_RING_H
 
-#include <strata/ring/at_once.h>
-#include <strata/ring/channel.h>
-#include <strata/ring/clock.h>
 #include <strata/ring/config.h>
 #include <strata/ring/counters.h>
 #include <strata/ring/header.h>
+#include <strata/ring/record.h>
+#include <strata/ring/reserve.h>
+
+/* A module writes; its reader is a program, which has all of it. */
+#ifndef __KERNEL__
+#include <strata/ring/at_once.h>
+#include <strata/ring/channel.h>
+#include <strata/ring/clock.h>
 #include <strata/ring/iterate.h>
 #include <strata/ring/live.h>
 #include <strata/ring/open.h>
 #include <strata/ring/publish.h>
 #include <strata/ring/read.h>
-#include <strata/ring/record.h>
 #include <strata/ring/recover.h>
-#include <strata/ring/reserve.h>
 #include <strata/ring/wait.h>
 #include <strata/ring/walk.h>
+#endif
 
 #endif /* STRATA_RING_RING_H */

@@ -109,7 +109,8 @@ STRATA_INLINE int strata_ring_reserve_ahead(const struct strata_ring_config *con
 		entry = strata_load_acquire(&slot->sub->entry);
 		if (strata_unlikely(!(entry & STRATA_ABI_RING_ENTRY_HELD)))
 			return 0;
-		strata_fence_release();
+		if (config->writers != STRATA_RING_WRITERS_UNORDERED)
+			strata_fence_release();
 		index = strata_ring_frame_bound(s, entry);
 	}
 	slot->cursor = strata_ring_address(config, s, index, slot->begin);

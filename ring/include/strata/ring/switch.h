@@ -39,11 +39,18 @@
 #define STRATA_RING_REFRESH(s) ((void)(s))
 #endif
 
+/* Does one CPU write, whose interrupts nest? */
+STRATA_INLINE int strata_ring_is_local(const struct strata_ring_config *config)
+{
+	return config->writers == STRATA_RING_WRITERS_LOCAL ||
+	       config->writers == STRATA_RING_WRITERS_UNORDERED;
+}
+
 /* The two families of atomic operations, chosen by the configuration. */
 STRATA_INLINE int strata_ring_cas(const struct strata_ring_config *config, uint64_t *p,
 				  uint64_t *expected, uint64_t desired)
 {
-	if (config->writers == STRATA_RING_WRITERS_LOCAL)
+	if (strata_ring_is_local(config))
 		return strata_local_cas(p, expected, desired);
 	return strata_cas_acq_rel(p, expected, desired);
 }
@@ -53,7 +60,19 @@ STRATA_INLINE uint64_t strata_ring_add(const struct strata_ring_config *config, 
 {
 	if (config->writers == STRATA_RING_WRITERS_LOCAL)
 		return strata_local_add(p, v);
+	if (config->writers == STRATA_RING_WRITERS_UNORDERED)
+		return strata_local_add_unordered(p, v);
 	return strata_add_acq_rel(p, v);
+}
+
+/* What comes before it is seen by who sees it: at once, or once the reader has had a barrier on this CPU. */
+STRATA_INLINE void strata_ring_store_release(const struct strata_ring_config *config, uint64_t *p,
+					     uint64_t v)
+{
+	if (config->writers == STRATA_RING_WRITERS_UNORDERED)
+		strata_local_store_unordered(p, v);
+	else
+		strata_store_release(p, v);
 }
 
 STRATA_INLINE uint64_t strata_ring_clock(const struct strata_ring_config *config)
@@ -64,7 +83,7 @@ STRATA_INLINE uint64_t strata_ring_clock(const struct strata_ring_config *config
 /* By commit; where several CPUs write, time must not go back between them. */
 STRATA_INLINE uint64_t strata_ring_clock_by_commit(const struct strata_ring_config *config)
 {
-	if (config->writers != STRATA_RING_WRITERS_LOCAL && config->clock_between_cpus)
+	if (!strata_ring_is_local(config) && config->clock_between_cpus)
 		return config->clock_between_cpus();
 	return strata_ring_clock(config);
 }
@@ -154,7 +173,8 @@ STRATA_INLINE uint64_t strata_ring_hold(const struct strata_ring_config *config,
 	if (strata_unlikely(!(entry & STRATA_ABI_RING_ENTRY_HELD)))
 		entry = STRATA_RING_HOLD_SLOW(config, s, position, entry);
 	/* A reader that copies a live packet looks at the entry again, strata_ring_copy_available(). */
-	strata_fence_release();
+	if (config->writers != STRATA_RING_WRITERS_UNORDERED)
+		strata_fence_release();
 	return strata_ring_frame_bound(s, entry);
 }
 
@@ -195,13 +215,13 @@ STRATA_SLOW void strata_ring_deliver(const struct strata_ring_config *config,
 	strata_plain_seal_u64(&frame->position, begin);
 	strata_ring_add(config, &s->shared->records, records);
 	/* RELEASE: after the seal, for strata_ring_get_rest() on a dead producer's memory. */
-	strata_store_release(&sub->commit, 0);
+	strata_ring_store_release(config, &sub->commit, 0);
 	if (config->loss_mode == STRATA_RING_OVERWRITE)
 		/* RELEASE pairs with the ACQUIRE in strata_ring_reader_exchange() and _hold(). */
-		strata_store_release(&sub->entry,
-				     strata_ring_entry(index, strata_ring_tag(s, begin)));
+		strata_ring_store_release(config, &sub->entry,
+					  strata_ring_entry(index, strata_ring_tag(s, begin)));
 	/* RELEASE pairs with the ACQUIRE in strata_ring_ready() and strata_ring_may_open(). */
-	strata_store_release(&sub->published, begin + s->subbuf_bytes);
+	strata_ring_store_release(config, &sub->published, begin + s->subbuf_bytes);
 	if (config->wakeup == STRATA_RING_WAKE_BY_WRITER)
 		strata_ring_wake(s, in_handler);
 }
@@ -218,13 +238,19 @@ STRATA_INLINE void strata_ring_raise_committed(const struct strata_ring_config *
 {
 	uint64_t *p = &sub->committed, before;
 
-	if (config->writers != STRATA_RING_WRITERS_LOCAL) {
+	if (!strata_ring_is_local(config)) {
 		strata_hint_release(p, position);
 		return;
 	}
 	before = strata_load_relaxed(p);
-	while ((int64_t)(position - before) > 0 && !strata_local_cas_release(p, &before, position))
-		;
+	STRATA_RING_TRIES(n)
+	{
+		if ((int64_t)(position - before) <= 0 ||
+		    (config->writers == STRATA_RING_WRITERS_UNORDERED ?
+			     strata_local_cas(p, &before, position) :
+			     strata_local_cas_release(p, &before, position)))
+			break;
+	}
 }
 
 /* Account @delta, {records:32 | bytes:32}, of @sub, the sub-buffer of @position, as written. */

@@ -15,7 +15,7 @@
 
 #include <strata/ring/stream.h>
 
-#if defined(__linux__) && !defined(__bpf__)
+#if defined(__linux__) && !defined(__bpf__) && !defined(__KERNEL__)
 
 #include <errno.h>
 #include <linux/futex.h>

@@ -176,7 +176,7 @@ STRATA_FUNC int strata_ring_walk_copy_whole(struct strata_ring_walk *walk, uint6
  *
  * Returns 0; -ENODATA: all were visited, strata_ring_walk_rewind() begins anew; or this one is not to be
  * had and the next call goes on: -EAGAIN: overwritten, or read; -EBUSY: nothing of it is committed, or its
- * producers were quicker each time; -ENOSPC; -EPROTO: damaged.
+ * producers were quicker each time; -ENOSPC; -EPROTO: damaged; -EOPNOTSUPP: writers UNORDERED.
  * Context: the consumer of the stream, any CPU, producers dead or alive. No lock, allocation or system
  *          call; gives up a packet after STRATA_RING_WALK_TRIES.
  * Ordering: the copy is made without protection and thrown away unless the sub-buffer's entry still is
@@ -196,6 +196,8 @@ STRATA_FUNC int strata_ring_walk_copy(struct strata_ring_walk *walk, unsigned ch
 	if (at >= bytes)
 		return -ENODATA;
 	walk->done++;
+	if (walk->reader->barrier)
+		return -EOPNOTSUPP;
 	position = walk->direction == STRATA_RING_OLDEST_FIRST ?
 			   walk->begin + at :
 			   walk->begin + bytes - s->subbuf_bytes - at;
@@ -262,7 +264,7 @@ STRATA_FUNC int strata_ring_walk_look(struct strata_ring_walk *walk,
 	const struct strata_abi_ring_frame *frame;
 
 	if (walk->direction != STRATA_RING_OLDEST_FIRST || at >= walk->end - walk->begin ||
-	    s->loss_mode != STRATA_ABI_RING_OVERWRITE ||
+	    s->loss_mode != STRATA_ABI_RING_OVERWRITE || walk->reader->barrier ||
 	    (int64_t)(position - strata_ring_read_position(walk->reader)) < 0)
 		return -EAGAIN;
 	walk->seen = strata_load_acquire(&strata_ring_subbuf(s, position)->entry);
