@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dl.c - dlopen() and dlclose().
+ * dl.c - dlopen(), dlmopen(), dlsym() and dlclose().
  *
  * dlopen() looks who has called it: where a name without '/' is searched depends on the paths that the caller's object
  * has (DT_RUNPATH, or DT_RPATH), and so does $ORIGIN. Where it may depend on that, libc's function is jumped to, so that
- * it finds its true caller; what it says is then not recorded.
+ * it finds its true caller; what it says is then not recorded. So it is with dlsym() without a handle.
  */
 #define STRATA_LIBC_DL
 #include "events.h"
 #include "next.h"
 
 STRATA_LIBC_NEXT_IS(dlopen)
+STRATA_LIBC_NEXT_IS(dlmopen)
 STRATA_LIBC_NEXT_IS(dlclose)
 
 #define IS_JUMP ((void *)-1l)
@@ -65,8 +66,12 @@ static int depends_on_caller(const char *path, const void *caller)
 	return search.depends || !search.is_known;
 }
 
+/* Which list of objects: dlopen()'s is the caller's own. */
+#define LIST_OF_CALLER ((Lmid_t)-2)
+
 /* Returns what dlopen() is to return; IS_JUMP: it is to be asked with the stack as it was. */
-STRATA_LIBC_COLD static void *open_recorded(const char *path, int flags, const void *caller)
+STRATA_LIBC_COLD static void *open_recorded(Lmid_t list, const char *path, int flags,
+					    const void *caller)
 {
 	struct link_map *map = NULL;
 	void *handle;
@@ -75,7 +80,8 @@ STRATA_LIBC_COLD static void *open_recorded(const char *path, int flags, const v
 	STRATA_TRACE_EVENT(dl, open_begin, path, flags, caller);
 	if (depends_on_caller(path, caller))
 		return IS_JUMP;
-	handle = STRATA_LIBC_NEXT(dlopen)(path, flags);
+	handle = list == LIST_OF_CALLER ? STRATA_LIBC_NEXT(dlopen)(path, flags) :
+					  STRATA_LIBC_NEXT(dlmopen)(list, path, flags);
 	saved = errno;
 	if (!handle || dlinfo(handle, RTLD_DI_LINKMAP, &map))
 		map = NULL;
@@ -88,12 +94,73 @@ STRATA_LIBC_COLD static void *open_recorded(const char *path, int flags, const v
 STRATA_LIBC_EXPORT void *dlopen(const char *path, int flags)
 {
 	if (__builtin_expect(STRATA_ENABLED(dl, open_begin) | STRATA_ENABLED(dl, open_end), 0)) {
-		void *handle = open_recorded(path, flags, STRATA_LIBC_CALLER);
+		void *handle = open_recorded(LIST_OF_CALLER, path, flags, STRATA_LIBC_CALLER);
 
 		if (handle != IS_JUMP)
 			return handle;
 	}
 	return STRATA_LIBC_NEXT(dlopen)(path, flags);
+}
+
+STRATA_LIBC_EXPORT void *dlmopen(Lmid_t list, const char *path, int flags)
+{
+	if (__builtin_expect(STRATA_ENABLED(dl, open_begin) | STRATA_ENABLED(dl, open_end), 0)) {
+		void *handle = open_recorded(list, path, flags, STRATA_LIBC_CALLER);
+
+		if (handle != IS_JUMP)
+			return handle;
+	}
+	return STRATA_LIBC_NEXT(dlmopen)(list, path, flags);
+}
+
+/* libc's own, which strata_libc_find() cannot ask for by the name that is this object's. */
+static void *(*next_dlsym(void))(void *restrict, const char *restrict)
+{
+	static const char *const versions[] = { "GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17" };
+	static void *(*next)(void *restrict, const char *restrict);
+	void *(*found)(void *restrict, const char *restrict) =
+		__atomic_load_n(&next, __ATOMIC_RELAXED);
+	size_t i;
+
+	for (i = 0; !found && i < sizeof(versions) / sizeof(*versions); i++) {
+		int saved = errno;
+
+		found = (void *(*)(void *restrict, const char *restrict))(
+			uintptr_t)dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+		if (!found)
+			dlerror();
+		errno = saved;
+		__atomic_store_n(&next, found, __ATOMIC_RELAXED);
+	}
+	return found;
+}
+
+STRATA_LIBC_COLD static void *sym_recorded(void *handle, const char *name, const void *caller)
+{
+	void *found;
+	int saved;
+
+	STRATA_TRACE_EVENT(dl, sym_begin, handle, name, caller);
+	if (handle == RTLD_DEFAULT)
+		return IS_JUMP;
+	found = next_dlsym()(handle, name);
+	saved = errno;
+	STRATA_TRACE_EVENT(dl, sym_end, handle, found);
+	errno = saved;
+	return found;
+}
+
+/* RTLD_NEXT is what those ask with who are in front of libc, as these objects are. */
+STRATA_LIBC_EXPORT void *dlsym(void *restrict handle, const char *restrict name)
+{
+	if (__builtin_expect(STRATA_ENABLED(dl, sym_begin) | STRATA_ENABLED(dl, sym_end), 0) &&
+	    handle != RTLD_NEXT) {
+		void *found = sym_recorded(handle, name, STRATA_LIBC_CALLER);
+
+		if (found != IS_JUMP)
+			return found;
+	}
+	return next_dlsym()(handle, name);
 }
 
 /* The map stays until the object does not: it is read before. */

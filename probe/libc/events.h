@@ -116,6 +116,12 @@ STRATA_CLASS(io_fd, (int fd, const void *caller), strata_int(fd, fd),
 	     strata_pointer(caller, caller));
 STRATA_CLASS(io_bytes, (int fd, size_t size, const void *caller), strata_int(fd, fd),
 	     strata_int(size, size), strata_pointer(caller, caller));
+STRATA_CLASS(io_vector, (int fd, int iovcnt, const void *caller), strata_int(fd, fd),
+	     strata_int(iovcnt, iovcnt), strata_pointer(caller, caller));
+STRATA_CLASS(io_packet, (int fd, size_t size, int flags, const void *caller), strata_int(fd, fd),
+	     strata_int(size, size), strata_hex(flags, flags), strata_pointer(caller, caller));
+STRATA_CLASS(io_message, (int fd, int flags, const void *caller), strata_int(fd, fd),
+	     strata_hex(flags, flags), strata_pointer(caller, caller));
 STRATA_CLASS(io_end, (ssize_t result, int error), strata_int(result, result),
 	     strata_int(error, error));
 STRATA_CLASS(io_fopen, (const void *caller), strata_pointer(caller, caller));
@@ -136,6 +142,23 @@ STRATA_EVENT(io, read_begin, INFO, io_bytes);
 STRATA_EVENT(io, read_end, INFO, io_end);
 STRATA_EVENT(io, write_begin, INFO, io_bytes);
 STRATA_EVENT(io, write_end, INFO, io_end);
+/* How much is asked for is in memory that nobody has read yet. */
+STRATA_EVENT(io, readv_begin, INFO, io_vector); /* preadv(), preadv2(), too */
+STRATA_EVENT(io, readv_end, INFO, io_end);
+STRATA_EVENT(io, writev_begin, INFO, io_vector);
+STRATA_EVENT(io, writev_end, INFO, io_end);
+STRATA_EVENT(io, send_begin, INFO, io_packet); /* sendto(), too */
+STRATA_EVENT(io, send_end, INFO, io_end);
+STRATA_EVENT(io, recv_begin, INFO, io_packet); /* recvfrom(), too */
+STRATA_EVENT(io, recv_end, INFO, io_end);
+STRATA_EVENT(io, sendmsg_begin, INFO, io_message);
+STRATA_EVENT(io, sendmsg_end, INFO, io_end);
+STRATA_EVENT(io, recvmsg_begin, INFO, io_message);
+STRATA_EVENT(io, recvmsg_end, INFO, io_end);
+STRATA_EVENT(io, connect_begin, INFO, io_fd);
+STRATA_EVENT(io, connect_end, INFO, io_end);
+STRATA_EVENT(io, accept_begin, INFO, io_fd); /* accept4(), too */
+STRATA_EVENT(io, accept_end, INFO, io_end);  /* .result: the descriptor */
 STRATA_EVENT(io, close_begin, INFO, io_fd);
 STRATA_EVENT(io, close_end, INFO, io_end);
 STRATA_EVENT(io, fopen_begin, INFO, io_fopen);
@@ -159,12 +182,19 @@ STRATA_CLASS(dl_close_begin,
 	     strata_pointer(caller, caller));
 STRATA_CLASS(dl_close_end, (const void *handle, int result), strata_pointer(handle, handle),
 	     strata_int(result, result));
+STRATA_CLASS(dl_sym_begin, (const void *handle, const char *name, const void *caller),
+	     strata_pointer(handle, handle), strata_string(name, name),
+	     strata_pointer(caller, caller));
+STRATA_CLASS(dl_sym_end, (const void *handle, const void *ptr), strata_pointer(handle, handle),
+	     strata_pointer(ptr, ptr));
 
 STRATA_EVENT(dl, open_begin, INFO, dl_open_begin);
 STRATA_EVENT(dl, open_end, INFO,
 	     dl_open_end); /* .path: of the object's file; .handle 0: it failed */
 STRATA_EVENT(dl, close_begin, INFO, dl_close_begin);
 STRATA_EVENT(dl, close_end, INFO, dl_close_end);
+STRATA_EVENT(dl, sym_begin, INFO, dl_sym_begin);
+STRATA_EVENT(dl, sym_end, INFO, dl_sym_end); /* .ptr 0: it was not found, or is 0 */
 #endif
 
 #ifdef STRATA_LIBC_FUNCTIONS

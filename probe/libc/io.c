@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io.c - calls of libc that open, read, write and close. What libc calls of itself is not seen: read() in fread().
+ * io.c - calls of libc that open, connect, read, write and close. What libc calls of itself is not seen: read() in fread().
  *
  * Cancellation points stay some: who is cancelled leaves the call without an end.
  */
@@ -11,6 +11,8 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "events.h"
@@ -122,20 +124,28 @@ CREATS(creat64)
 
 /* ---- read, write, close ---- */
 
-#define MOVES(event, name, parameters, ...)                                          \
-	STRATA_LIBC_EXPORT ssize_t name parameters;                                  \
-	STRATA_LIBC_NEXT_IS(name)                                                    \
-	STRATA_LIBC_EXPORT ssize_t name parameters                                   \
-	{                                                                            \
-		ssize_t result;                                                      \
-                                                                                     \
-		if (!WANTS(event))                                                   \
-			return STRATA_LIBC_NEXT(name)(__VA_ARGS__);                  \
-		STRATA_TRACE_EVENT(io, event##_begin, fd, size, STRATA_LIBC_CALLER); \
-		result = STRATA_LIBC_NEXT(name)(__VA_ARGS__);                        \
-		STRATA_TRACE_EVENT(io, event##_end, result, ERROR(result));          \
-		return result;                                                       \
+/* What the event's begin has is @said, and the caller; what the function gets is behind it. */
+#define SAID(...) __VA_ARGS__, STRATA_LIBC_CALLER
+#define CALLS(type, event, name, parameters, said, ...)                     \
+	STRATA_LIBC_EXPORT type name parameters;                            \
+	STRATA_LIBC_NEXT_IS(name)                                           \
+	STRATA_LIBC_EXPORT type name parameters                             \
+	{                                                                   \
+		type result;                                                \
+                                                                            \
+		if (!WANTS(event))                                          \
+			return STRATA_LIBC_NEXT(name)(__VA_ARGS__);         \
+		STRATA_TRACE_EVENT(io, event##_begin, said);                \
+		result = STRATA_LIBC_NEXT(name)(__VA_ARGS__);               \
+		STRATA_TRACE_EVENT(io, event##_end, result, ERROR(result)); \
+		return result;                                              \
 	}
+#define MOVES(event, name, parameters, ...) \
+	CALLS(ssize_t, event, name, parameters, SAID(fd, size), __VA_ARGS__)
+#define VECTORS(event, name, parameters, ...) \
+	CALLS(ssize_t, event, name, parameters, SAID(fd, n), __VA_ARGS__)
+#define PACKETS(event, name, parameters, ...) \
+	CALLS(ssize_t, event, name, parameters, SAID(fd, size, flags), __VA_ARGS__)
 
 MOVES(read, read, (int fd, void *to, size_t size), fd, to, size)
 MOVES(read, __read_chk, (int fd, void *to, size_t size, size_t room), fd, to, size, room)
@@ -149,19 +159,51 @@ MOVES(write, write, (int fd, const void *from, size_t size), fd, from, size)
 MOVES(write, pwrite, (int fd, const void *from, size_t size, off_t at), fd, from, size, at)
 MOVES(write, pwrite64, (int fd, const void *from, size_t size, off64_t at), fd, from, size, at)
 
-STRATA_LIBC_NEXT_IS(close)
+VECTORS(readv, readv, (int fd, const struct iovec *to, int n), fd, to, n)
+VECTORS(readv, preadv, (int fd, const struct iovec *to, int n, off_t at), fd, to, n, at)
+VECTORS(readv, preadv64, (int fd, const struct iovec *to, int n, off64_t at), fd, to, n, at)
+VECTORS(readv, preadv2, (int fd, const struct iovec *to, int n, off_t at, int flags), fd, to, n, at,
+	flags)
+VECTORS(readv, preadv64v2, (int fd, const struct iovec *to, int n, off64_t at, int flags), fd, to,
+	n, at, flags)
+VECTORS(writev, writev, (int fd, const struct iovec *from, int n), fd, from, n)
+VECTORS(writev, pwritev, (int fd, const struct iovec *from, int n, off_t at), fd, from, n, at)
+VECTORS(writev, pwritev64, (int fd, const struct iovec *from, int n, off64_t at), fd, from, n, at)
+VECTORS(writev, pwritev2, (int fd, const struct iovec *from, int n, off_t at, int flags), fd, from,
+	n, at, flags)
+VECTORS(writev, pwritev64v2, (int fd, const struct iovec *from, int n, off64_t at, int flags), fd,
+	from, n, at, flags)
 
-STRATA_LIBC_EXPORT int close(int fd)
-{
-	int result;
+CALLS(int, close, close, (int fd), SAID(fd), fd)
 
-	if (!WANTS(close))
-		return STRATA_LIBC_NEXT(close)(fd);
-	STRATA_TRACE_EVENT(io, close_begin, fd, STRATA_LIBC_CALLER);
-	result = STRATA_LIBC_NEXT(close)(fd);
-	STRATA_TRACE_EVENT(io, close_end, result, ERROR(result));
-	return result;
-}
+/* ---- sockets ---- */
+
+PACKETS(send, send, (int fd, const void *from, size_t size, int flags), fd, from, size, flags)
+PACKETS(recv, recv, (int fd, void *to, size_t size, int flags), fd, to, size, flags)
+PACKETS(recv, __recv_chk, (int fd, void *to, size_t size, size_t room, int flags), fd, to, size,
+	room, flags)
+PACKETS(send, sendto,
+	(int fd, const void *from, size_t size, int flags, __CONST_SOCKADDR_ARG whom,
+	 socklen_t bytes),
+	fd, from, size, flags, whom, bytes)
+PACKETS(recv, recvfrom,
+	(int fd, void *restrict to, size_t size, int flags, __SOCKADDR_ARG who,
+	 socklen_t *restrict bytes),
+	fd, to, size, flags, who, bytes)
+PACKETS(recv, __recvfrom_chk,
+	(int fd, void *restrict to, size_t size, size_t room, int flags, __SOCKADDR_ARG who,
+	 socklen_t *restrict bytes),
+	fd, to, size, room, flags, who, bytes)
+CALLS(ssize_t, sendmsg, sendmsg, (int fd, const struct msghdr *from, int flags), SAID(fd, flags),
+      fd, from, flags)
+CALLS(ssize_t, recvmsg, recvmsg, (int fd, struct msghdr *to, int flags), SAID(fd, flags), fd, to,
+      flags)
+CALLS(int, connect, connect, (int fd, __CONST_SOCKADDR_ARG whom, socklen_t bytes), SAID(fd), fd,
+      whom, bytes)
+CALLS(int, accept, accept, (int fd, __SOCKADDR_ARG who, socklen_t *restrict bytes), SAID(fd), fd,
+      who, bytes)
+CALLS(int, accept, accept4, (int fd, __SOCKADDR_ARG who, socklen_t *restrict bytes, int flags),
+      SAID(fd), fd, who, bytes, flags)
 
 /* ---- stdio ---- */
 
