@@ -30,7 +30,7 @@ SAVE ?=
 ONLY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick soak build check bench install clean fmt lint
+.PHONY: help setup demo test quick soak build static check bench install clean fmt lint
 
 help:
 	@echo 'make demo               record a program, as root the kernel too, and show the trace (start here)'
@@ -38,6 +38,7 @@ help:
 	@echo 'make quick              run those that take seconds, before each commit'
 	@echo 'make soak               sessions and programs that come, change and go, for ten minutes'
 	@echo 'make build              build everything into build/ and target/'
+	@echo 'make static             target/release/strata-static: one file to copy into any guest or container'
 	@echo 'make check              model checker, single-step test, SPIN model'
 	@echo 'make bench              measure; SAVE=1 keeps the figures, ONCE=1 only shows that it works'
 	@echo 'make install PREFIX=    the command, libstrata, headers, man pages (now $(PREFIX))'
@@ -83,6 +84,11 @@ build:
 	+@$(USER) $(JOBS) build
 	+@$(PRELOADED) $(JOBS) build
 	@cargo build --release --offline --locked --quiet -p strata-cli
+
+# Only the command itself is compiled again; what it needs of the system is linked into it.
+static: build
+	@cargo rustc --release --offline --locked --quiet -p strata-cli --bin strata-static --features static -- \
+		-C target-feature=+crt-static
 
 check:
 	+@$(RING) check

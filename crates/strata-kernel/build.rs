@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{exit, Command, Output};
 use std::sync::Mutex;
 
-const PROGRAMS: [&str; 6] = ["follow", "hot", "sample", "syscalls", "tracepoint", "uprobe"];
+const PROGRAMS: [&str; 7] =
+    ["follow", "hot", "numbers", "sample", "syscalls", "tracepoint", "uprobe"];
 /// Also for events with early tests; see record.bpf.h.
 const EARLY: [&str; 3] = ["hot", "syscalls", "tracepoint"];
 const MODES: [&str; 2] = ["discard", "overwrite"];

@@ -12,7 +12,7 @@
 #include "core.bpf.h"
 
 #define STRATA_CONTEXT_PLACES 8u  /* a power of two */
-#define STRATA_CONTEXT_FIXED  44u /* all but the stacks [byte] */
+#define STRATA_CONTEXT_FIXED  88u /* all but the stacks [byte] */
 #define STRATA_CONTEXT_STACK  (STRATA_ABI_KERNEL_STACK_FRAMES * 8u)
 STRATA_ABI_ASSERT(STRATA_CONTEXT_FIXED + 2 * (4 + STRATA_CONTEXT_STACK) <=
 			  STRATA_ABI_KERNEL_CONTEXT_MAX,
@@ -26,7 +26,7 @@ STRATA_ABI_ASSERT(STRATA_CONTEXT_FIXED + 2 * (4 + STRATA_CONTEXT_STACK) <=
 
 struct strata_context_place {
 	uint32_t is_taken;
-	uint32_t reserved;
+	uint32_t at;
 	unsigned char bytes[STRATA_ABI_KERNEL_CONTEXT_MAX];
 };
 
@@ -59,8 +59,61 @@ STRATA_INLINE struct strata_context_place *strata_context_place(uint64_t i)
 
 STRATA_INLINE uint32_t strata_context_word(unsigned char *to, uint32_t at, uint32_t value)
 {
+	if (at > STRATA_ABI_KERNEL_CONTEXT_MAX - 4)
+		return at;
 	*(volatile uint32_t *)(void *)(to + at) = value;
 	return at + 4;
+}
+
+/*
+ * The same, with the place's own position, of which the verifier knows no more than the bound: what it has to go through
+ * does not double with each context.
+ */
+#define STRATA_CONTEXT_BOUND 2047u
+STRATA_ABI_ASSERT(STRATA_ABI_KERNEL_CONTEXT_MAX <= STRATA_CONTEXT_BOUND,
+		  "the bound is above all of them: those of an event alone come behind stacks");
+
+STRATA_INLINE void strata_context_more(struct strata_context_place *place, uint32_t value)
+{
+	uint32_t at = *(volatile uint32_t *)&place->at & STRATA_CONTEXT_BOUND;
+
+	*(volatile uint32_t *)&place->at = strata_context_word(place->bytes, at, value);
+}
+
+/* What a thread is called in its own PID namespace, and its namespaces. */
+STRATA_INLINE void strata_context_inside(struct strata_context_place *place, uint32_t what,
+					 const struct task_struct *task)
+{
+	const struct pid *pid = task->thread_pid;
+	const struct nsproxy *all = task->nsproxy;
+	uint32_t level = pid ? pid->level : 0;
+	struct upid own = strata_upid(pid, level), parent;
+
+	if (STRATA_HAS_CONTEXT(what, VPID))
+		strata_context_more(
+			place, (uint32_t)strata_upid(task->group_leader->thread_pid, level).nr);
+	if (STRATA_HAS_CONTEXT(what, VTID))
+		strata_context_more(place, (uint32_t)own.nr);
+	if (STRATA_HAS_CONTEXT(what, VPPID)) {
+		parent = strata_upid(task->real_parent->group_leader->thread_pid, level);
+		strata_context_more(place, parent.ns == own.ns ? (uint32_t)parent.nr : 0);
+	}
+	if (STRATA_HAS_CONTEXT(what, CGROUP_NS))
+		strata_context_more(place, all->cgroup_ns->ns.inum);
+	if (STRATA_HAS_CONTEXT(what, IPC_NS))
+		strata_context_more(place, all->ipc_ns->ns.inum);
+	if (STRATA_HAS_CONTEXT(what, MNT_NS))
+		strata_context_more(place, all->mnt_ns->ns.inum);
+	if (STRATA_HAS_CONTEXT(what, NET_NS))
+		strata_context_more(place, all->net_ns->ns.inum);
+	if (STRATA_HAS_CONTEXT(what, PID_NS))
+		strata_context_more(place, own.ns ? BPF_CORE_READ(own.ns, ns.inum) : 0);
+	if (STRATA_HAS_CONTEXT(what, TIME_NS))
+		strata_context_more(place, all->time_ns->ns.inum);
+	if (STRATA_HAS_CONTEXT(what, USER_NS))
+		strata_context_more(place, task->real_cred->user_ns->ns.inum);
+	if (STRATA_HAS_CONTEXT(what, UTS_NS))
+		strata_context_more(place, all->uts_ns->ns.inum);
 }
 
 /* Returns where the next begins. What cannot be walked has no addresses. */
@@ -77,30 +130,25 @@ STRATA_INLINE uint32_t strata_context_stack(unsigned char *to, uint32_t at, uint
 }
 
 /*
- * Puts them together. Returns the number of the place in bits 16 and up, and their size below; negative: there are
- * more programs inside each other than places.
+ * Those of @what, from a position on, in its order. @where: the number of the place in bits 16 and up, the position
+ * below. Returns it behind them. A function of its own, whose arguments may be anything for the verifier.
  */
-__attribute__((noinline)) int strata_context_take(uint32_t what)
+__attribute__((noinline)) int strata_context_put(uint32_t where, uint32_t what)
 {
+	struct strata_context_place *place = strata_context_place(where >> 16);
 	const struct task_struct *task = strata_current();
-	struct strata_context_place *place = NULL;
 	uint64_t uid_gid = bpf_get_current_uid_gid();
-	uint32_t i, at = 0;
+	uint32_t at = where & 0xffff;
 	unsigned char *to;
 
-	for (i = 0; i < STRATA_CONTEXT_PLACES; i++) {
-		place = strata_context_place(i);
-		if (place && !__sync_lock_test_and_set(&place->is_taken, 1))
-			break;
-	}
-	if (!place || i >= STRATA_CONTEXT_PLACES)
+	if (!place || at > STRATA_ABI_KERNEL_CONTEXT_MAX)
 		return -1;
 	to = place->bytes;
 	if (STRATA_HAS_CONTEXT(what, PID))
 		at = strata_context_word(to, at, (uint32_t)task->tgid);
 	if (STRATA_HAS_CONTEXT(what, PPID))
 		at = strata_context_word(to, at, (uint32_t)task->real_parent->tgid);
-	if (STRATA_HAS_CONTEXT(what, PROCNAME)) {
+	if (STRATA_HAS_CONTEXT(what, PROCNAME) && at <= STRATA_ABI_KERNEL_CONTEXT_MAX - 16) {
 		bpf_get_current_comm(to + at, 16);
 		at += 16;
 	}
@@ -110,15 +158,41 @@ __attribute__((noinline)) int strata_context_take(uint32_t what)
 		at = strata_context_word(to, at, (uint32_t)(uid_gid >> 32));
 	if (STRATA_HAS_CONTEXT(what, PRIO))
 		at = strata_context_word(to, at, (uint32_t)(task->prio - 100));
-	if (STRATA_HAS_CONTEXT(what, CGROUP)) {
+	if (STRATA_HAS_CONTEXT(what, CGROUP) && at <= STRATA_ABI_KERNEL_CONTEXT_MAX - 8) {
 		*(volatile uint64_t *)(void *)(to + at) = bpf_get_current_cgroup_id();
 		at += 8;
 	}
+	place->at = at;
+	strata_context_inside(place, what, task);
+	at = *(volatile uint32_t *)&place->at & STRATA_CONTEXT_BOUND;
 	if (STRATA_HAS_CONTEXT(what, STACK))
 		at = strata_context_stack(to, at, 0);
 	if (STRATA_HAS_CONTEXT(what, USER_STACK))
 		at = strata_context_stack(to, at, BPF_F_USER_STACK);
-	return (int)(i << 16 | at);
+	return (int)at;
+}
+
+/*
+ * Puts them together. Returns the number of the place in bits 16 and up, and their size below; negative: there are
+ * more programs inside each other than places.
+ */
+__attribute__((noinline)) int strata_context_take(uint64_t what)
+{
+	struct strata_context_place *place = NULL;
+	uint32_t i, own = (uint32_t)(what >> STRATA_ABI_KERNEL_CONTEXT_OWN);
+	int at = 0;
+
+	for (i = 0; i < STRATA_CONTEXT_PLACES; i++) {
+		place = strata_context_place(i);
+		if (place && !__sync_lock_test_and_set(&place->is_taken, 1))
+			break;
+	}
+	if (!place || i >= STRATA_CONTEXT_PLACES)
+		return -1;
+	at = strata_context_put(i << 16, (uint32_t)what);
+	if (own)
+		at = strata_context_put(i << 16 | ((uint32_t)at & 0xffff), own);
+	return (int)(i << 16 | ((uint32_t)at & 0xffff));
 }
 
 /* Copies them, unless @to is NULL, and gives the place back. Returns their size. */

@@ -15,7 +15,10 @@ char LICENSE[] SEC("license") = "GPL";
 /* 1: processes that the tracer makes are followed. */
 const volatile uint32_t follow_children SEC(".rodata.children");
 
-/* Processes to be followed with their threads and descendants, key: tgid. Sized by the loader. */
+/*
+ * Processes to be followed with their threads and descendants, key: tgid in the tracer's PID namespace. Sized by the
+ * loader.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -68,7 +71,8 @@ SEC("iter/task")
 int strata_walk(struct bpf_iter__task *context)
 {
 	struct task_struct *task = context->task;
-	uint32_t tgid, tracer;
+	const struct pid *own = strata_current()->thread_pid;
+	uint32_t tgid, tracer, here, level;
 
 	if (!task)
 		return 0;
@@ -78,7 +82,10 @@ int strata_walk(struct bpf_iter__task *context)
 	tgid = (uint32_t)task->tgid;
 	if (tgid == tracer || strata_follow_of((uint32_t)task->pid) == STRATA_ABI_KERNEL_FOLLOW_ALL)
 		return 0;
-	if (!bpf_map_lookup_elem(&roots, &tgid) &&
+	/* The kernel walks through those of the tracer's namespace alone. */
+	level = own ? own->level : 0;
+	here = (uint32_t)strata_upid(task->group_leader->thread_pid, level).nr;
+	if (!bpf_map_lookup_elem(&roots, &here) &&
 	    strata_follow_of((uint32_t)task->real_parent->pid) != STRATA_ABI_KERNEL_FOLLOW_ALL)
 		return 0;
 	set((uint32_t)task->pid, STRATA_ABI_KERNEL_FOLLOW_ALL);

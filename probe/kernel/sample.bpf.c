@@ -74,6 +74,9 @@ struct sample_payload {
 	uint32_t pid;
 };
 
+/* All that its records have. */
+#define CONTEXTS (event.contexts | event.contexts >> STRATA_ABI_KERNEL_CONTEXT_OWN)
+
 /* Without what the compiler adds behind its last member. */
 #define SAMPLE_PAYLOAD_BYTES 28u
 
@@ -141,12 +144,12 @@ int strata_sample(struct sample_context *context)
 		return 0;
 	read_stack(context, &place->stack[0], 0);
 	read_stack(context, &place->stack[1], BPF_F_USER_STACK);
-	/* What all records of the session have is not in this one twice. */
-	if (!STRATA_HAS_CONTEXT(event.contexts, STACK)) {
+	/* What the contexts say is not in it twice. */
+	if (!STRATA_HAS_CONTEXT(CONTEXTS, STACK)) {
 		kernel = stack_bytes(&place->stack[0]);
 		bytes += 4 + kernel;
 	}
-	if (!STRATA_HAS_CONTEXT(event.contexts, USER_STACK)) {
+	if (!STRATA_HAS_CONTEXT(CONTEXTS, USER_STACK)) {
 		user = stack_bytes(&place->stack[1]);
 		bytes += 4 + user;
 	}
@@ -154,9 +157,9 @@ int strata_sample(struct sample_context *context)
 	if (!to)
 		return 0;
 	bpf_probe_read_kernel(to, SAMPLE_PAYLOAD_BYTES, &payload);
-	if (!STRATA_HAS_CONTEXT(event.contexts, STACK))
+	if (!STRATA_HAS_CONTEXT(CONTEXTS, STACK))
 		at = write_stack(to, at, &place->stack[0], kernel);
-	if (!STRATA_HAS_CONTEXT(event.contexts, USER_STACK))
+	if (!STRATA_HAS_CONTEXT(CONTEXTS, USER_STACK))
 		write_stack(to, at, &place->stack[1], user);
 	strata_record_end(&r);
 	return 0;

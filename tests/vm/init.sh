@@ -1,19 +1,22 @@
 #!/bin/busybox sh
 # The guest's first process: does what the test in /etc/test wants, and writes all that came of it to the disk,
-# as a tar archive. Each command's output is in /out/NAME.out and .err, its exit status in /out/NAME.status.
-/bin/busybox --install -s /bin
+# as a tar archive. Where systemd is the first process, it is started by it again, as the last service. Each command's output is in /out/NAME.out and .err, its exit status in /out/NAME.status.
 export PATH=/bin HOME=/ TERM=dumb NO_COLOR=1
-mount -t devtmpfs nodev /dev
-mount -t proc nodev /proc
-# Which one needs which differs between kernels: after three rounds all are there.
-for round in 1 2 3; do
-	for module in /modules/*.ko; do
-		insmod "$module" 2>/dev/null
+if [ $$ = 1 ]; then
+	/bin/busybox --install -s /bin
+	mount -t devtmpfs nodev /dev
+	mount -t proc nodev /proc
+	# Which one needs which differs between kernels: after three rounds all are there.
+	for round in 1 2 3; do
+		for module in /modules/*.ko; do
+			insmod "$module" 2>/dev/null
+		done
 	done
-done
-if [ ! -b /dev/vda ]; then
-	echo "guest: no disk"
-	poweroff -f
+	if [ ! -b /dev/vda ]; then
+		echo "guest: no disk"
+		poweroff -f
+	fi
+	[ ! -x /lib/systemd/systemd ] || exec /lib/systemd/systemd
 fi
 
 # run NAME COMMAND...: bounded; the host bounds the whole.
@@ -49,16 +52,122 @@ bring_out() {
 	poweroff -f
 }
 
+# until_said FILE: strata has said that it records.
+until_said() {
+	for round in $(seq 80); do
+		grep -qs '^strata: recording' "$1" && return
+		sleep 1 # Time: between two looks.
+	done
+	return 1
+}
+
 uname -r >/out/release
+# ---- the ring in a kernel module ----
+records=200000
+
+# Both CPUs write, each 16th record is interrupted, timers interrupt, and each switch is a record.
+module_load() {
+	echo 'timer 200' >"$1" && echo 'events 1' >"$1" || return 1
+	taskset 1 sh -c "echo load $records >$1" &
+	taskset 2 sh -c "echo load $records >$1" &
+	wait
+	echo 'events 0' >"$1" && echo 'timer 0' >"$1"
+}
+
+# They begin when it reads, and it ends when they have.
+module_read() {
+	{
+		until grep -qs ready "/out/read_$mode.out"; do
+			sleep 0.1 # Time: between two looks.
+		done
+		module_load "$1"
+	} | module "$1"
+}
+
+# It leaves, or writes nonsense to what it has mapped, while records are written.
+module_hostile() {
+	module_load "$1" &
+	module "$1" wrong && scribble "$1" || return 1
+	wait $!
+	echo 'load 1000' >"$1"
+}
+
+if is module; then
+	insmod /ring/strata_ring.ko subbuf_bytes=100 2>/out/refused.err
+	echo $? >/out/refused.status
+	insmod /ring/strata_ring.ko || poweroff -f
+	ls -l /dev/strata-ring-* >/out/devices
+	su plain -s /bin/sh -c 'cat /dev/strata-ring-discard' >/out/plain.out 2>/out/plain.err
+	echo $? >/out/plain.status
+	for mode in discard overwrite; do
+		device=/dev/strata-ring-$mode
+		module_read $device >"/out/read_$mode.out" 2>"/out/read_$mode.err"
+		echo $? >"/out/read_$mode.status"
+		cat $device >"/out/status_$mode"
+	done
+	for turn in 1 2 3 4 5; do
+		echo 'bench 20000' >/dev/strata-ring-discard
+		echo $? >/out/bench.status
+		grep ^cost /dev/strata-ring-discard >>/out/costs
+	done
+	# The memory stays while it is mapped, or open.
+	exec 3</dev/strata-ring-discard
+	rmmod strata_ring 2>/out/busy.err
+	echo $? >/out/busy.status
+	exec 3<&-
+	for mode in discard overwrite; do
+		module_hostile /dev/strata-ring-$mode >"/out/hostile_$mode.out" 2>"/out/hostile_$mode.err"
+		echo $? >"/out/hostile_$mode.status"
+	done
+	rmmod strata_ring 2>/out/unload.err
+	echo $? >/out/unload.status
+	grep -c strata_ring /proc/modules >/out/left
+	bring_out
+fi
+# ---- the boot, which systemd has done so far ----
+if is boot; then
+	until [ "$(grep -c getppid /out/spin.out)" = 12 ]; do
+		sleep 0.2 # Time: between two looks.
+	done
+	run status strata status boot --json
+	# A CPU goes and comes while the session records.
+	echo 0 >/sys/devices/system/cpu/cpu1/online && run off taskset 1 /bin/work &&
+		run status_off strata status boot --json &&
+		echo 1 >/sys/devices/system/cpu/cpu1/online && run on taskset 2 /bin/work
+	run destroy strata destroy boot --json
+	# Timers of CPUs that come: one that is offline at the begin, comes, goes, and comes again.
+	echo 0 >/sys/devices/system/cpu/cpu1/online
+	strata record -k getppid --sample 50 -o /out/trace_sample 2>/out/sample.err &
+	until_said /out/sample.err
+	for round in 1 2; do
+		echo 1 >/sys/devices/system/cpu/cpu1/online
+		sleep 0.5 # Time: longer than it is looked for CPUs that come.
+		taskset 2 timeout 1 sh -c 'while :; do :; done'
+		run "sample_$round" taskset 2 /bin/work
+		echo 0 >/sys/devices/system/cpu/cpu1/online
+	done
+	kill -TERM $!
+	wait $!
+	echo $? >/out/sample.status
+	cp -r /var/lib/strata/boot/* /out/trace_boot
+	dmesg >/out/dmesg
+	bring_out
+fi
 # ---- handed over to the host's recorder ----
 if is guests; then
 	mount -t sysfs nodev /sys
 	mount -t tracefs nodev /sys/kernel/tracing
 	for port in /sys/class/virtio-ports/*; do
 		[ "$(cat "$port/name")" = strata ] && device=/dev/${port##*/}
+		[ "$(cat "$port/name")" = go ] && go=/dev/${port##*/}
 	done
 	run relay strata record -k getppid,sched_switch --flush 200ms --relay "$device" -- /bin/ports 200
-	bring_out
+	tar cf /dev/vda -C / out
+	sync
+	# It does not come back.
+	run panic strata record -k getppid --flush 200ms --relay "$device" -- /bin/panic "$go" 100
+	cat /out/panic.err
+	poweroff -f
 fi
 # Not what the manual's way would be: doctor is to say what there is to do.
 is kernel && run doctor_bare strata doctor

@@ -180,14 +180,38 @@ pub const CONTEXT_GID: u32 = 4;
 pub const CONTEXT_PRIO: u32 = 5;
 /// The control group.
 pub const CONTEXT_CGROUP: u32 = 6;
+/// The process, in its own PID namespace.
+pub const CONTEXT_VPID: u32 = 7;
+/// The thread, likewise.
+pub const CONTEXT_VTID: u32 = 8;
+/// The parent, in the thread's PID namespace.
+pub const CONTEXT_VPPID: u32 = 9;
+/// The number of the control group namespace.
+pub const CONTEXT_CGROUP_NS: u32 = 10;
+/// Of the IPC namespace.
+pub const CONTEXT_IPC_NS: u32 = 11;
+/// Of the mount namespace.
+pub const CONTEXT_MNT_NS: u32 = 12;
+/// Of the network namespace.
+pub const CONTEXT_NET_NS: u32 = 13;
+/// Of the PID namespace.
+pub const CONTEXT_PID_NS: u32 = 14;
+/// Of the time namespace.
+pub const CONTEXT_TIME_NS: u32 = 15;
+/// Of the user namespace.
+pub const CONTEXT_USER_NS: u32 = 16;
+/// Of the UTS namespace.
+pub const CONTEXT_UTS_NS: u32 = 17;
 /// Call stack in the kernel.
-pub const CONTEXT_STACK: u32 = 7;
+pub const CONTEXT_STACK: u32 = 18;
 /// Call stack of the program.
-pub const CONTEXT_USER_STACK: u32 = 8;
+pub const CONTEXT_USER_STACK: u32 = 19;
+/// Of an event's contexts, the first bit of those of its records alone.
+pub const CONTEXT_OWN: u32 = 32;
 /// Addresses of a stack.
 pub const STACK_FRAMES: u32 = 64;
 /// All contexts of a record \[byte\].
-pub const CONTEXT_MAX: u32 = 1088;
+pub const CONTEXT_MAX: u32 = 1152;
 
 /// [`Test::operand`]: a field.
 pub const FIELD: u8 = 0;
@@ -274,10 +298,13 @@ pub struct Event {
     pub reads_again: u8,
     /// Zero.
     pub reserved: u8,
+    /// What records have between the thread and the payload: a bit for each context of all, and behind [`CONTEXT_OWN`]
+    /// for each of these alone.
+    pub contexts: u64,
     /// In [`Control::on`].
     pub switch_at: u32,
-    /// What records have between the thread and the payload: a bit for each context.
-    pub contexts: u32,
+    /// Zero.
+    pub reserved_word: u32,
     /// The payload.
     pub part: [Part; PARTS_MAX],
     /// What is recorded; the second one is the exit's of a system call.

@@ -106,7 +106,9 @@ fn kernel_mirror() -> String {
         SYSCALLS COMPAT COMPAT_UNKNOWN UNKNOWN SWITCHES ON ON_TRACKED ON_TELLS ON_ASKS
         TOLD_WORDS TRACK_PID
         TRACK_UID TRACK_GID TRACK_NAME TRACK_CGROUP TRACK_PREFIXES TRACK_GENERATION TRACK_MAX TRACK_LEVELS
-        CONTEXT_PID CONTEXT_PPID CONTEXT_PROCNAME CONTEXT_UID CONTEXT_GID CONTEXT_PRIO CONTEXT_CGROUP CONTEXT_STACK CONTEXT_USER_STACK
+        CONTEXT_PID CONTEXT_PPID CONTEXT_PROCNAME CONTEXT_UID CONTEXT_GID CONTEXT_PRIO CONTEXT_CGROUP
+        CONTEXT_VPID CONTEXT_VTID CONTEXT_VPPID CONTEXT_CGROUP_NS CONTEXT_IPC_NS CONTEXT_MNT_NS CONTEXT_NET_NS
+        CONTEXT_PID_NS CONTEXT_TIME_NS CONTEXT_USER_NS CONTEXT_UTS_NS CONTEXT_STACK CONTEXT_USER_STACK CONTEXT_OWN
         STACK_FRAMES CONTEXT_MAX
         FOLLOW_TASKS FOLLOW_NONE FOLLOW_AT_EXEC FOLLOW_ALL COPY TEXT TEXT_REL BYTES
         BYTES_REL REGISTER MEMORY CONSTANT STRING STRING_AT NO_REGISTER FIELD PID TID CPU CGROUP COMM CHARS
@@ -125,7 +127,7 @@ fn kernel_mirror() -> String {
         offset yes no mask value mask_high value_high);
     layout!(out, "strata_abi_kernel_filter", kernel::Filter, nr_tests nr_early test);
     layout!(out, "strata_abi_kernel_event", kernel::Event, id followed nr_parts reads_again reserved
-        switch_at contexts part
+        contexts switch_at reserved_word part
         filter);
     layout!(out, "strata_abi_kernel_syscall", kernel::Syscall, entry_id exit_id kind exit_kind
         fixed_bytes nr_args offset flags);

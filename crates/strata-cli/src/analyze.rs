@@ -7,6 +7,7 @@ mod flame;
 mod irq;
 mod locks;
 mod memory;
+mod rows;
 mod spans;
 mod summary;
 mod syscalls;

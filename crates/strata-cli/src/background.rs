@@ -29,6 +29,7 @@ use strata_session::report::{Counts, Notice, PartsLook, Report};
 use strata_session::stop::Stop;
 use strata_session::Controls;
 
+use crate::exit::FAILED;
 use crate::flags::SnapshotFlags;
 use crate::killed::Kept;
 use crate::messages::{Message, Weight};
@@ -179,7 +180,7 @@ pub fn spawn_with(
         Some(status) => {
             print_log(&folder, name)?;
             let status = status.code().and_then(|code| u8::try_from(code).ok());
-            Ok(Err(status.unwrap_or(crate::FAILED)))
+            Ok(Err(status.unwrap_or(FAILED)))
         }
     }
 }
@@ -385,6 +386,7 @@ impl Desk {
                 Ok(facts)
             }
             Request::Rotate => object(&self.controls.rotate()?),
+            Request::Settle { folder } => object(&self.controls.settle(folder.clone())?),
             Request::Plan => object(&self.controls.plan()?),
             Request::Change { change } => {
                 let change = serde_json::from_value(Value::Object(change.clone()))

@@ -2,6 +2,8 @@
 
 use strata_session::stop::Stop;
 
+/// The exit status of a program that could not do what it was asked.
+pub const FAILED: u8 = 2;
 /// Of what was stopped by nobody that is known, as a shell has it for SIGINT.
 const INTERRUPTED: u8 = 130;
 

@@ -8,14 +8,13 @@ use anyhow::bail;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use strata_analyze::length::parse_duration;
 use strata_filter::Filter;
-use strata_kernel::selection::{Selection, SelectionError};
 use strata_session::options::{
-    Contexts, GuestOptions, KernelOptions, Options, Place, PlaceProblem, Version, GUEST_BYTES_MAX,
-    NR_SUBBUFS, SUBBUF_BYTES,
+    Contexts, GuestOptions, KernelOptions, Options, Place, PlaceProblem, Version, NR_SUBBUFS,
+    SUBBUF_BYTES,
 };
 use strata_session::preload::{self, Part};
 use strata_session::report::LossMode;
-use strata_session::{processes_of, ContextError, EventContexts, NameError, RuleError, Rules};
+use strata_session::{processes_of, ContextError, EventContexts, NameError, Rules};
 
 use crate::advised::Key;
 use crate::analyze::AnalyzeFlags;
@@ -24,6 +23,10 @@ use crate::selection::parse_filter;
 use crate::stats::StatsFlags;
 use crate::units::parse_size;
 use crate::view::ViewFlags;
+use answer::AnswerFlags;
+use boot::{BootInitFlags, InstallBootFlags, SettleFlags};
+use guest::parse_guest;
+use rules::{parse_kernel_rules, parse_rules};
 use sessions::{
     AddContextFlags, CreateFlags, DestroyFlags, DisableChannelFlags, DisableEventFlags,
     EnableChannelFlags, EnableEventFlags, LoadFlags, OfSession, OneFlags, RotateFlags, SaveFlags,
@@ -31,6 +34,10 @@ use sessions::{
 };
 use triggers::{AddTriggerFlags, RemoveTriggerFlags};
 
+pub mod answer;
+pub mod boot;
+mod guest;
+mod rules;
 pub mod sessions;
 pub mod triggers;
 
@@ -155,6 +162,8 @@ Sessions, which stay until they are destroyed:
   status           Say how they are, with all that is missing
   top              Show their rates, again and again
   rotate           Complete what is written so far, and go on in a new part
+  install-boot     Have one begin at each boot, before any other service
+  settle           Write what that has held in memory to the disk, and go on there
   snapshot         Save what one holds in its buffers, while it goes on
   save, load       Write what one records to a file, and make one of a file
 
@@ -215,6 +224,13 @@ pub enum Action {
     Snapshot(SnapshotFlags),
     /// Have a session go on in a new part of its trace; the part before is complete, and a trace by itself
     Rotate(OneFlags),
+    /// Have a session that began at boot go on on the disk, with what it has held in memory
+    Settle(SettleFlags),
+    /// Have a session begin at each boot before any other service, held in memory until the disk is there
+    InstallBoot(Box<InstallBootFlags>),
+    /// Begin the session of this name as the machine's first process, and execute init
+    #[command(hide = true)]
+    BootInit(BootInitFlags),
     /// Show sessions again and again: their rates, and what is missing
     Top(TopFlags),
     /// Add a channel to a session, or enable one again: buffers with sizes and a loss mode of their own
@@ -281,6 +297,12 @@ pub struct RecordFlags {
     #[arg(long, value_name = "PROBE")]
     probe: Vec<String>,
 
+    /// Record what a hypervisor does for its guest: KVM's tracepoints, where there are any, and functions of QEMU (the file
+    /// QEMU) that enter and leave the guest, and are its devices. Of the processes that are recorded; functions that it
+    /// does not have are said
+    #[arg(long, value_name = "QEMU", num_args = 0..=1, require_equals = true, default_missing_value = "qemu-system-x86_64")]
+    pub hypervisor: Option<String>,
+
     /// Record what the COMMAND does in libc, whoever made it: malloc, malloc:sum (counted by call site), pthread
     /// (what is waited for), pthread-all (each call), io, dl, functions (-finstrument-functions); like
     /// -u, nothing else
@@ -288,7 +310,7 @@ pub struct RecordFlags {
     pub libc: Vec<Part>,
 
     /// Record no events of the kernel, but for those of --sample; -u '*:*' is the same
-    #[arg(long, conflicts_with_all = ["kernel", "probe", "all_processes", "lttng_env", "kernel_context"])]
+    #[arg(long, conflicts_with_all = ["kernel", "probe", "hypervisor", "all_processes", "lttng_env", "kernel_context"])]
     no_kernel: bool,
 
     /// Record only those events that EXPRESSION selects, such as 'myapp:request && size > 4096' or
@@ -372,8 +394,9 @@ pub struct RecordFlags {
 
     /// Record a virtual machine, too, whose own recorder (--relay) is at CHANNEL: the unix socket that QEMU has made of a
     /// virtio-serial port, or tcp:HOST:PORT; its traces are in the folder NAME. qmp=PATH: QEMU's control socket, which
-    /// says which thread runs which virtual CPU; max-size=SIZE: what the traces may take [default: 4G]; may be repeated
-    #[arg(long, value_name = "NAME=CHANNEL[,qmp=PATH][,max-size=SIZE]", value_parser = parse_guest)]
+    /// says which thread runs which virtual CPU; memory=FILE: the guest's memory, of which its last records are read if its
+    /// kernel panics; max-size=SIZE: what the traces may take [default: 4G]; may be repeated
+    #[arg(long, value_name = "NAME=CHANNEL[,qmp=PATH][,memory=FILE][,max-size=SIZE]", value_parser = parse_guest)]
     guest: Vec<GuestOptions>,
 
     /// Let the host's recorder (--guest) write the trace, of the virtual machine that this is: CHANNEL is a device such as
@@ -447,19 +470,14 @@ pub struct StatusFlags {
     #[arg(long)]
     pub strict: bool,
 
-    /// Print JSON, one object with `sessions`
-    #[arg(long)]
-    json: bool,
-
-    /// The same as --json, or as none
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    format: Option<ListFormat>,
+    #[command(flatten)]
+    answer: AnswerFlags,
 }
 
 impl StatusFlags {
     /// Whether JSON is wanted.
     pub fn is_json(&self) -> bool {
-        self.format.map_or(self.json, |format| format == ListFormat::Json)
+        self.answer.is_json()
     }
 }
 
@@ -521,13 +539,8 @@ pub struct ListFlags {
     #[arg(long, requires = "kernel", conflicts_with_all = ["json", "format", "named"])]
     pub names: bool,
 
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-
-    /// The same as --json, or as none
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    format: Option<ListFormat>,
+    #[command(flatten)]
+    answer: AnswerFlags,
 
     /// Show what the metadata of TRACE describe: environment, clocks, streams, events and their fields; or,
     /// with --kernel, EVENT of the kernel, as in `strata record -k`
@@ -535,22 +548,10 @@ pub struct ListFlags {
     pub named: Vec<OsString>,
 }
 
-/// `strata list --format`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ListFormat {
-    /// For people
-    Text,
-    /// For programs
-    Json,
-}
-
 impl ListFlags {
     /// Whether JSON is wanted.
     pub fn is_json(&self) -> bool {
-        match self.format {
-            Some(format) => format == ListFormat::Json,
-            None => self.json,
-        }
+        self.answer.is_json()
     }
 
     /// The traces that are named.
@@ -606,31 +607,6 @@ fn parse_place(text: &str) -> Result<Place, PlaceProblem> {
     Place::parse(text)
 }
 
-/// `--guest`. What is behind a comma has a name, so that a path may have commas.
-fn parse_guest(text: &str) -> Result<GuestOptions, String> {
-    let (name, rest) = text
-        .split_once('=')
-        .ok_or_else(|| format!("'{text}' names no channel; write NAME=CHANNEL"))?;
-    let (mut channel, mut qmp, mut max_bytes) = (rest, None, GUEST_BYTES_MAX);
-    while let Some((before, last)) = channel.rsplit_once(',') {
-        match last.split_once('=') {
-            Some(("qmp", path)) if !path.is_empty() => qmp = Some(PathBuf::from(path)),
-            Some(("max-size", size)) => {
-                max_bytes = parse_size(size).map_err(|error| error.to_string())?;
-            }
-            _ => break,
-        }
-        channel = before;
-    }
-    let channel = Place::parse(channel).map_err(|problem| problem.to_string())?;
-    Ok(GuestOptions { name: name.to_owned(), channel, qmp, max_bytes })
-}
-
-/// Refuse a rule that is not well formed where it stands.
-fn parse_rules(text: &str) -> Result<String, RuleError> {
-    Rules::parse(&[text]).map(|_| text.to_owned())
-}
-
 /// What lists the contexts, in the place of one.
 const CONTEXT_HELP: &str = "help";
 
@@ -659,11 +635,6 @@ fn parse_process(text: &str) -> Result<AskedProcess, String> {
     pid.map(AskedProcess::Number).ok_or_else(|| {
         format!("'{text}' is no number of a process, 1 to {PID_MAX}, and no name of one")
     })
-}
-
-/// The same, of rules for the kernel.
-fn parse_kernel_rules(text: &str) -> Result<String, SelectionError> {
-    Selection::parse(&[text]).map(|_| text.to_owned())
 }
 
 impl RecordFlags {
@@ -737,6 +708,7 @@ impl RecordFlags {
             duration: self.duration,
             max_bytes: self.max_size,
             goes_on: false,
+            is_early: false,
             rotation: self.rotate.rotation(),
             max_memory: self.max_memory,
             pids,
@@ -747,11 +719,14 @@ impl RecordFlags {
         })
     }
 
+    fn names_kernel(&self) -> bool {
+        !self.kernel.is_empty() || !self.probe.is_empty() || self.hypervisor.is_some()
+    }
+
     /// Those of applications' records.
     fn contexts(&self) -> anyhow::Result<EventContexts> {
         let mut texts = self.context.clone();
-        let records_applications =
-            !self.user.is_empty() || (self.kernel.is_empty() && self.probe.is_empty());
+        let records_applications = !self.user.is_empty() || !self.names_kernel();
         if self.stack && records_applications {
             texts.push("callstack_user".to_owned());
         }
@@ -768,7 +743,7 @@ impl RecordFlags {
 
     /// Who names nothing gets both layers; else what was named.
     fn kernel_options(&self) -> anyhow::Result<Option<KernelOptions>> {
-        let is_named = !self.kernel.is_empty() || !self.probe.is_empty();
+        let is_named = self.names_kernel();
         let has_none = self.no_kernel || !self.user.is_empty() || !self.libc.is_empty();
         let samples_only = !is_named && has_none && self.sample.is_some();
         let contexts = Contexts::parse(&self.kernel_context)?;

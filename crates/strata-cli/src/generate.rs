@@ -152,7 +152,7 @@ mod tests {
             assert!(script.contains("list -k --names"), "{shell}");
             assert!(script.matches("strata_events").count() >= 2, "{shell}");
         }
-        assert_eq!(script(Shell::Zsh).matches(":_strata_events").count(), 2);
+        assert_eq!(script(Shell::Zsh).matches(":_strata_events").count(), 4);
         assert_eq!(script(Shell::Zsh).matches(":_strata_named").count(), 1);
         assert!(!script(Shell::Elvish).contains("strata_events"));
     }
@@ -188,7 +188,7 @@ mod tests {
             // The reports of analyze are counted by themselves.
             nr_pages += u32::from(!name.starts_with("strata-analyze-"));
         }
-        assert_eq!(nr_pages, 28);
+        assert_eq!(nr_pages, 30);
         for report in [
             "cpu", "files", "irq", "locks", "memory", "spans", "summary", "syscalls", "threads",
             "wait",

@@ -5,6 +5,7 @@ mod advised;
 mod analyze;
 mod answer;
 mod background;
+mod boot;
 mod doctor;
 mod ending;
 mod exit;
@@ -21,6 +22,7 @@ mod progress;
 mod record;
 mod selection;
 mod service;
+mod session_trace;
 mod sessions;
 mod stats;
 mod status;
@@ -38,11 +40,8 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::Parser;
-use exit::stopped_by;
+use exit::{stopped_by, FAILED};
 use flags::{Action, Flags, ListFlags};
-
-/// The exit status of a program that could not do what it was asked.
-const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|panic| talk::failure(&messages::broken(panic))));
@@ -57,6 +56,9 @@ fn main() -> ExitCode {
         Action::Start(flags) => sessions::start(&flags),
         Action::Stop(flags) => sessions::stop(&flags),
         Action::Rotate(flags) => sessions::rotate(&flags),
+        Action::Settle(flags) => boot::settle(&flags),
+        Action::InstallBoot(flags) => boot::install(&flags),
+        Action::BootInit(flags) => boot::init(&flags),
         Action::Destroy(flags) => sessions::destroy(&flags),
         Action::Status(flags) => status::run(&flags),
         Action::EnableChannel(flags) => sessions::change(&flags.of, vec![flags.change()]),

@@ -3,10 +3,12 @@
 
 mod kernel;
 mod losses;
+mod message;
 mod usage;
 
 pub use kernel::{no_such_event, nothing_selected, weight_of_no_kernel};
 pub use losses::span_text;
+pub use message::{Message, Weight};
 pub use usage::{broken, usage};
 
 use std::collections::HashSet;
@@ -20,42 +22,12 @@ use strata_session::report::{
 };
 
 use crate::units::{clean, count, counted, flag_size, rate, shell_word, size, time};
+use message::{named, sentence, talk, warning, who, NAMES_SHOWN};
 
 /// Processes that the summary shows one by one.
 const PROCESSES_SHOWN: usize = 20;
 /// Messages of one kind that are shown one by one.
 const MESSAGES_SHOWN: usize = 20;
-/// Processes that are named in one sentence.
-const NAMES_SHOWN: usize = 5;
-
-/// How much a line matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weight {
-    /// Something went as it should.
-    Talk,
-    /// The trace is not all that was asked for.
-    Warning,
-    /// The recording failed.
-    Failure,
-}
-
-/// A line of the summary, or several.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
-    /// How much it matters.
-    pub weight: Weight,
-    /// Without `strata: ` in front.
-    pub text: String,
-}
-
-fn talk(text: String) -> Message {
-    Message { weight: Weight::Talk, text }
-}
-
-fn warning(text: String) -> Message {
-    Message { weight: Weight::Warning, text }
-}
-
 /// What is said while a session runs; `None`: nothing.
 pub fn notice(notice: &Notice) -> Option<String> {
     match notice {
@@ -129,6 +101,11 @@ pub fn notice(notice: &Notice) -> Option<String> {
             sentence(why)
         )),
         Notice::NotRotated { why } => Some(sentence(why)),
+        Notice::NoRoom { folder, name } => Some(format!(
+            "what '{}' may hold in memory is held: what comes stays in the buffers, and is discarded once they are full, \
+             until `strata settle {name}`",
+            clean(&folder.display().to_string())
+        )),
         Notice::Progress(_) | Notice::Parts(_) => None,
     }
 }
@@ -450,20 +427,6 @@ fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// `demo (4242)`.
-fn who(process: &ProcessReport) -> String {
-    named(&process.name, process.pid)
-}
-
-fn named(name: &str, pid: u32) -> String {
-    match (name, pid) {
-        ("", 0) => "a process".to_owned(),
-        ("", pid) => format!("process {pid}"),
-        (name, 0) => clean(name),
-        (name, pid) => format!("{} ({pid})", clean(name)),
-    }
-}
-
 fn failure(report: &Report) -> Option<Message> {
     let failure = report.failure.as_ref()?;
     let kept = match report.output {
@@ -712,16 +675,6 @@ fn some(messages: impl IntoIterator<Item = Message>, kind: &str) -> Vec<Message>
         messages.push(warning(format!("and {} more such {kind}.", count(more as u64))));
     }
     messages
-}
-
-/// Text from elsewhere as one sentence with its full stop.
-fn sentence(text: &str) -> String {
-    let text = clean(text.trim());
-    if text.ends_with(['.', '!', '?', '`']) {
-        text
-    } else {
-        format!("{text}.")
-    }
 }
 
 /// An error and its causes in one line; what one of them has said already is not said again.

@@ -25,8 +25,9 @@ use strata_session::{controls, standing, KernelKept, Slots};
 use crate::advised::{self, Key};
 use crate::background::{self, Desk, LOOK_PERIOD};
 use crate::facts::{names, number, text};
+use crate::flags::answer::AnswerFlags;
 use crate::flags::sessions::{
-    AnswerFlags, CreateFlags, DestroyFlags, LoadFlags, OfSession, OneFlags, SaveFlags, StartFlags,
+    sampling, CreateFlags, DestroyFlags, LoadFlags, OfSession, OneFlags, SaveFlags, StartFlags,
     StopFlags,
 };
 use crate::killed::{self, Kept};
@@ -80,9 +81,12 @@ pub fn done(answer: &AnswerFlags, name: &str, facts: Map<String, Value>, text: S
 pub fn create(flags: &CreateFlags) -> Result<u8> {
     let mut plan = Plan::new(flags.snapshot, flags.output.as_deref().map(absolute).transpose()?);
     (plan.subbuf_size, plan.num_subbuf) = (flags.subbuf_size, flags.num_subbuf);
-    plan.keep = flags.keep;
+    (plan.keep, plan.stack) = (flags.keep, flags.stack);
     plan.rotation = flags.rotate.rotation();
     plan.max_memory = flags.max_memory;
+    if let Some(rate) = flags.sample {
+        plan = plan.changed(&sampling(rate, None))?;
+    }
     if flags.auto {
         plan.advised = advised::of(Key::Session(&flags.name))?;
         if !flags.of_session {
@@ -159,7 +163,9 @@ fn stand(
     let mut hear = |notice| {
         let weight = match notice {
             Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
-            Notice::NoSuchEvent(_) | Notice::NotRotated { .. } => Weight::Warning,
+            Notice::NoSuchEvent(_) | Notice::NotRotated { .. } | Notice::NoRoom { .. } => {
+                Weight::Warning
+            }
             _ => return,
         };
         if let Some(text) = messages::notice(&notice) {
@@ -467,16 +473,4 @@ pub fn statuses(name: Option<&str>) -> Result<Vec<Map<String, Value>>> {
         }
     }
     Ok(all)
-}
-
-/// The folder of a session's traces, for `strata view -s`.
-pub fn trace_of(name: &str) -> Result<PathBuf> {
-    let facts = ask(&Folder::reaching(name)?, name, &Request::Status)?;
-    match facts.get("output").and_then(Value::as_str) {
-        Some(output) => Ok(PathBuf::from(output)),
-        None => bail!(
-            "session '{name}': nothing is written of it. `strata snapshot {name} -o DIR` saves what it holds, \
-             then strata view DIR"
-        ),
-    }
 }

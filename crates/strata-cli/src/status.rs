@@ -128,6 +128,19 @@ fn details(facts: &Facts) -> String {
             let _ = writeln!(out, "\ntracked {}: {some}", clean(kind));
         }
     }
+    if let Some(settle) = facts.get("settle").and_then(Value::as_object) {
+        let full = if is(settle, "is_full") { ", and that is full" } else { "" };
+        let name = clean(text(facts, "name"));
+        let _ = writeln!(
+            out,
+            "\nheld in memory: at most {}{full}; `strata settle {name}` goes on in {}",
+            size(number(settle, "size")),
+            clean(text(settle, "folder")),
+        );
+    }
+    if !text(facts, "cpus").is_empty() {
+        let _ = writeln!(out, "\nCPUs: {} online", clean(text(facts, "cpus")));
+    }
     out.push_str(&parts(facts));
     let triggers = crate::triggers::lines(facts);
     if !triggers.is_empty() {

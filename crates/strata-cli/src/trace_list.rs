@@ -2,6 +2,7 @@
 
 mod class;
 mod json;
+mod streams;
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use strata_ctf::model::schema::{EventClass, Schema, StreamClass, Structure};
 use strata_ctf::model::{ClockClass, EnvValue};
-use strata_ctf::read::{Reader, Stream, Trace};
+use strata_ctf::read::{Reader, Trace};
 use strata_session::level_name;
 
 use crate::ending;
@@ -17,6 +18,7 @@ use crate::messages::{Message, Weight};
 use crate::talk;
 use crate::units::{clean, counted, size};
 use class::structure;
+use streams::streams_of;
 
 /// List, and give the exit status: 2 if something of the traces cannot be read.
 pub fn run(traces: &[PathBuf], json: bool) -> Result<u8> {
@@ -33,16 +35,6 @@ pub fn run(traces: &[PathBuf], json: bool) -> Result<u8> {
         talk::message(&Message { weight, text: clean(&damage.to_string()) });
     }
     Ok(if damaged { 2 } else { 0 })
-}
-
-/// The streams of a class that are there.
-fn streams_of<'r>(
-    reader: &'r Reader,
-    trace: &'r Trace,
-    class: &'r StreamClass,
-) -> impl Iterator<Item = &'r Stream> {
-    let of_trace = |stream: &&Stream| stream.trace().index() == trace.index();
-    reader.streams().iter().filter(of_trace).filter(|stream| std::ptr::eq(stream.class(), class))
 }
 
 /// What people read.

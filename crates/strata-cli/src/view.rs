@@ -22,6 +22,7 @@ use strata_session::stop::Stop;
 use crate::messages::Weight;
 use crate::progress::ReadingLine;
 use crate::selection::{until_or_to, SelectionFlags, SYNTAX};
+use crate::session_trace::trace_of;
 use crate::units::counted;
 use say::Speaker;
 use target::Target;
@@ -182,7 +183,7 @@ enum WhenFlag {
 pub fn run(flags: &ViewFlags) -> Result<u8> {
     let mut traces = flags.traces.clone();
     if let Some(name) = &flags.session {
-        traces.push(crate::sessions::trace_of(name)?);
+        traces.push(trace_of(name)?);
     }
     let reader = flags.selection.open(&traces)?;
     let stop = Stop::on_signals().context("view: cannot handle signals")?;

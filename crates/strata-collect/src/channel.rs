@@ -19,11 +19,15 @@ use std::time::{Duration, Instant};
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::packet::{Header, HEADER_BYTES};
 use strata_model::{Counts, Uuid};
-use strata_relay::{Frames, FromGuest, Hello, PacketBytes, Place, ToGuest, TraceOf, Wire, VERSION};
+use strata_relay::{
+    Frames, FromGuest, Hello, PacketBytes, Place, ToGuest, TraceOf, Wire, PAGE_BYTES, VERSION,
+};
+use strata_ring::{Channel as Ring, Publish};
 
 use crate::collector::now_ns;
 use crate::error::Error;
 use crate::files::Directory;
+use crate::memory::Memory;
 use crate::output::Output;
 use crate::sink::{Body, Sink};
 
@@ -47,6 +51,8 @@ struct Link {
     is_broken: AtomicBool,
     /// The recording ends.
     is_over: AtomicBool,
+    /// What is told of it helps a host only that can read it.
+    memory: Option<Memory>,
 }
 
 impl Link {
@@ -134,6 +140,7 @@ impl Relay {
             writing: Mutex::new(()),
             is_broken: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
+            memory: Memory::open(guest.recording),
         });
         let (mut frames, mut buffer) = (Frames::default(), [0; 4096]);
         let mut next = Instant::now();
@@ -200,9 +207,9 @@ impl Relay {
     /// # Errors
     /// The host does not take it.
     pub fn end(&self) -> Result<(), Error> {
-        let said = self.link.say(&FromGuest::End);
+        // Who has heard it may be gone before this goes on.
         self.link.is_over.store(true, Ordering::Release);
-        said
+        self.link.say(&FromGuest::End)
     }
 }
 
@@ -368,6 +375,25 @@ impl Sink for Channel {
         self.link.say(&FromGuest::Packet { id: self.id, packet })?;
         *self.bytes.entry(cpu).or_default() += header.content_bits / 8;
         Ok(())
+    }
+
+    fn wants_memory(&self) -> bool {
+        self.link.memory.is_some()
+    }
+
+    /// Of a ring whose packets are handed over whole: what is left in it can be told from what has been.
+    fn lies_in(&mut self, channel: &Ring) -> Result<(), Error> {
+        let Some(memory) = &self.link.memory else { return Ok(()) };
+        let pages = channel.mapped_bytes() as usize / PAGE_BYTES;
+        if channel.publish() != Publish::ByCommit || pages < 2 {
+            return Ok(());
+        }
+        // Without addresses it is as without memory that the host can read.
+        let all = memory.addresses(channel.address() + PAGE_BYTES, pages - 1);
+        let (Ok(all), Some(marker)) = (all, memory.marker()) else { return Ok(()) };
+        let pages: Vec<u8> = all.into_iter().flat_map(u64::to_le_bytes).collect();
+        let first = &channel.first_page()[..];
+        self.link.say(&FromGuest::Memory { id: self.id, marker, first, pages: &pages })
     }
 
     fn set_end(&mut self, cpu: u32, end: u64) -> Result<(), Error> {

@@ -131,6 +131,12 @@ impl Collector {
         }
     }
 
+    /// Of each stream, how many discarded records the traces before this one tell of; and they and this one.
+    #[must_use]
+    pub fn told(&self) -> (Vec<u64>, Vec<u64>) {
+        self.streams.tracks.iter().map(|track| (track.before(), track.discarded())).unzip()
+    }
+
     /// What all streams span, if they were told to, once this has finished \[ns\].
     #[must_use]
     pub fn span(&self) -> Option<(u64, u64)> {
@@ -153,6 +159,9 @@ impl Collector {
     /// # Errors
     /// What the system says.
     pub fn describe_kinds(&mut self, mut kinds: Kinds) -> Result<(), Error> {
+        if self.sink.wants_memory() {
+            kinds.add_all();
+        }
         self.set_metadata(kinds.text())?;
         kinds.set_written();
         self.kinds = Some(kinds);
@@ -167,6 +176,14 @@ impl Collector {
     /// left out of the file, and the packet counts as damaged.
     pub fn set_classes(&mut self, classes: impl FnMut() -> Option<StreamClass> + Send + 'static) {
         self.classes = Some(Classes(Box::new(classes)));
+    }
+
+    /// Tells the sink where the records lie.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn show(&mut self) -> Result<(), Error> {
+        self.sink.lies_in(&self.streams.channel)
     }
 
     /// See [`Streams::add_discarded`]; [`Collector::finish`] says them in the first stream's file.

@@ -68,7 +68,7 @@ pub enum Error {
     Ring {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// What the ring found.
         source: strata_ring::Error,
     },
 }

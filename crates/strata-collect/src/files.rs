@@ -638,6 +638,7 @@ mod tests {
             name: "e".into(),
             loglevel: None,
             emf_uri: None,
+            context: Vec::new(),
             fields: Vec::new(),
         };
         let trace = Trace {

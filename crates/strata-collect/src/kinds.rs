@@ -101,6 +101,12 @@ impl Kinds {
         }
     }
 
+    /// Describes all that are known.
+    pub(crate) fn add_all(&mut self) {
+        self.grow();
+        (0..self.described.len()).for_each(|index| self.add(index));
+    }
+
     /// The metadata so far.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -156,6 +162,7 @@ mod tests {
             name: format!("e{id}"),
             loglevel: None,
             emf_uri: None,
+            context: Vec::new(),
             fields: vec![Field::new("x", FieldClass::Integer(Integer::unsigned(4)))],
         }
     }

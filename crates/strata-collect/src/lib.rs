@@ -27,6 +27,7 @@ mod error;
 mod files;
 mod kinds;
 mod mark;
+mod memory;
 mod output;
 mod pump;
 mod sink;

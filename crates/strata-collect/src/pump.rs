@@ -254,7 +254,7 @@ impl<'a, S: Source> Pump<'a, S> {
 
     fn each(&mut self, first: usize, work: impl Fn(&mut Pumped<S>) -> Result<u64, Error>) -> u64 {
         let mut packets = 0u64;
-        if self.keep == Keep::Hold {
+        if self.keep == Keep::Hold || self.monitor.must_wait() {
             return 0;
         }
         for pumped in self.sources.iter_mut().skip(first) {
@@ -271,6 +271,9 @@ impl<'a, S: Source> Pump<'a, S> {
 
     /// Takes what is left of sources that have ended.
     fn close_ended(&mut self) {
+        if self.monitor.must_wait() {
+            return;
+        }
         let mut left = match self.keep {
             Keep::Write { .. } => usize::MAX,
             // The oldest ones go.
@@ -528,6 +531,7 @@ impl<S: Source> Pumped<S> {
                 }
             }
         }
+        collector.show()?;
         self.source.opened(collector)
     }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::packet::Header;
 use strata_model::Counts;
-use strata_ring::Packet;
+use strata_ring::{Channel, Packet};
 
 use crate::error::Error;
 use crate::files::Directory;
@@ -87,6 +87,19 @@ pub trait Sink: Debug + Send {
     /// # Errors
     /// What the system says.
     fn set_end(&mut self, cpu: u32, end: u64) -> Result<(), Error>;
+
+    /// Whether what describes the trace is to be there before the records are: they may be read where they lie.
+    fn wants_memory(&self) -> bool {
+        false
+    }
+
+    /// The packets of this channel will come.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn lies_in(&mut self, _channel: &Channel) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// What the stream takes there until now \[byte\].
     fn stream_bytes(&self, cpu: u32) -> u64;

@@ -143,6 +143,11 @@ pub trait Monitor: Send + Sync {
         false
     }
 
+    /// There is no room for packets at present: they stay in their buffers, also of who has ended.
+    fn must_wait(&self) -> bool {
+        false
+    }
+
     /// So much was recorded until now.
     fn set_counts(&self, counts: &Counts);
 

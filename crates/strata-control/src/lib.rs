@@ -31,5 +31,5 @@ pub use folder::{Claim, Entry, Folder};
 pub use group::Group;
 pub use left::{Left, KERNEL, PLAN, SLOTS, VERDICT};
 pub use message::{Reply, Request};
-pub use name::NAME_BYTES_MAX;
+pub use name::{is_name, NAME_BYTES_MAX};
 pub use socket::{ask, Connection, Listener, MESSAGE_BYTES_MAX};

@@ -23,6 +23,11 @@ pub enum Request {
     },
     /// Write to a new part of the trace from now on.
     Rotate,
+    /// Write what is held in memory to the disk, and go on there.
+    Settle {
+        /// Where its folder is made, an absolute path; `None`: where its plan says.
+        folder: Option<PathBuf>,
+    },
     /// Record, from now on or again.
     Start,
     /// Record nothing until [`Request::Start`]; a session of `strata record` ends.
@@ -56,6 +61,11 @@ impl Request {
                     object.insert("last_ns".into(), nanos.into());
                 }
             }
+            Request::Settle { folder } => {
+                if let Some(folder) = folder {
+                    object.insert("folder".into(), folder.to_string_lossy().into());
+                }
+            }
             Request::Change { change } => {
                 object.insert("change".into(), Value::Object(change.clone()));
             }
@@ -74,6 +84,7 @@ impl Request {
             Request::Status => "status",
             Request::Snapshot { .. } => "snapshot",
             Request::Rotate => "rotate",
+            Request::Settle { .. } => "settle",
             Request::Start => "start",
             Request::Stop => "stop",
             Request::Destroy => "destroy",
@@ -101,6 +112,17 @@ impl Request {
             Some("stop") => Request::Stop,
             Some("destroy") => Request::Destroy,
             Some("plan") => Request::Plan,
+            Some("settle") => {
+                let folder = match object.get("folder") {
+                    None => None,
+                    Some(path) => {
+                        let path = path.as_str().map(PathBuf::from);
+                        let path = path.filter(|path| path.is_absolute());
+                        Some(path.ok_or("'folder' is no absolute path")?)
+                    }
+                };
+                Request::Settle { folder }
+            }
             Some("change") => match object.get("change") {
                 Some(Value::Object(change)) => Request::Change { change: change.clone() },
                 _ => return Err("'change' is no object".to_owned()),
@@ -125,6 +147,7 @@ impl Request {
         let known: &[&str] = match &request {
             Request::Snapshot { .. } => &["output", "last_ns"],
             Request::Change { .. } => &["change"],
+            Request::Settle { .. } => &["folder"],
             _ => &[],
         };
         let is_known = |key: &str| known.contains(&key) || ["strata", "do"].contains(&key);

@@ -3,7 +3,9 @@
 /// Longest name of a session \[byte\].
 pub const NAME_BYTES_MAX: usize = 64;
 
-pub(crate) fn is_name(name: &str) -> bool {
+/// Is it one?
+#[must_use]
+pub fn is_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=NAME_BYTES_MAX).contains(&name.len())
         && name.bytes().all(is_allowed)

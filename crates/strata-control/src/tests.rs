@@ -165,9 +165,10 @@ fn bytes_that_are_anything_never_make_a_request_panic() {
     let whole = [
         Request::Snapshot { output: "/a".into(), last: None }.encode(),
         Request::Change { change }.encode(),
+        Request::Settle { folder: Some("/a".into()) }.encode(),
     ];
     for number in 0..20_000 {
-        let mut bytes = whole[number % 2].clone();
+        let mut bytes = whole[number % 3].clone();
         for _ in 0..3 {
             seed ^= seed << 13;
             seed ^= seed >> 7;

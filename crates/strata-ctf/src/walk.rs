@@ -177,6 +177,7 @@ impl Walker {
             high: HashMap::new(),
         };
         for (class, index) in stream.events.iter().zip(0u32..) {
+            walker.steps.extend(steps(&class.context));
             walker.steps.extend(steps(&class.fields));
             walker.ends.push(walker.steps.len());
             match walker.low.get_mut(class.id as usize) {

@@ -74,8 +74,15 @@ fn read(folder: &Path) -> Vec<String> {
             let class = event.class();
             let fields = class.fields(scope).map(|field| {
                 let name = field.name.clone();
-                let value = event.value(&class.find_in(scope, &name).unwrap());
-                match value.unwrap() {
+                let found = class.find_in(scope, &name).unwrap();
+                let value = event.value(&found).unwrap();
+                let wanted = match value {
+                    Value::Unsigned(number) => Some(number as i64),
+                    Value::Signed(number) => Some(number),
+                    _ => None,
+                };
+                assert_eq!(event.integer(&found), wanted, "{name}");
+                match value {
                     Value::Unsigned(number) => format!("{name}={number}"),
                     Value::Signed(number) => format!("{name}={number}"),
                     Value::Text(text) => format!("{name}={}", String::from_utf8_lossy(text)),

@@ -142,6 +142,7 @@ fn malicious_trace_that_was_not_validated_is_written_without_breaking_out() {
         name: evil.into(),
         loglevel: Some(255),
         emf_uri: Some(evil.into()),
+        context: Vec::new(),
         fields: fields.collect(),
     };
     let mut described = trace(RecordHeader::Compact, vec![evil_event.clone(), evil_event]);

@@ -3,6 +3,7 @@
 //! A program is attached as long as a file descriptor of this process says so: a process that is killed leaves nothing
 //! behind, unless it was asked to (pins.rs).
 
+use crate::cpus::{OfCpus, Watch};
 use crate::elf::Binary;
 use crate::error::Reason;
 use crate::load::{begin_listening, reason};
@@ -47,6 +48,8 @@ pub(crate) struct Attached {
     link: Held,
     program: OwnedFd,
     is_iterator: bool,
+    /// Attaches it to CPUs that come.
+    _later: Option<Watch>,
 }
 
 /// What attaches a program, until it is let go of; unless it is pinned, too.
@@ -60,7 +63,7 @@ enum Held {
 impl Attached {
     /// One that another process has attached.
     pub(crate) fn found(program: OwnedFd, link: OwnedFd) -> Attached {
-        Attached { link: Held::Found(link), program, is_iterator: false }
+        Attached { link: Held::Found(link), program, is_iterator: false, _later: None }
     }
 
     /// Its link, if it was made here.
@@ -103,21 +106,36 @@ pub(crate) fn attach(object: &Object, target: &Target) -> Result<Vec<Attached>, 
     let mut all = Vec::new();
     for program in object.progs_mut().filter(|program| program.autoload()) {
         if let Target::Timer { rate } = target {
-            for timer in sample::open(*rate).map_err(|error| reason(&error))? {
-                let fd = timer.as_raw_fd();
-                let link = program.attach_perf_event(fd).map_err(|error| reason(&error))?;
-                // The link's by now, which closes it.
-                let _ = timer.into_raw_fd();
-                let program = program.as_fd().try_clone_to_owned();
-                let program = program.map_err(|error| reason(&error))?;
-                all.push(Attached { link: Held::Made(link), program, is_iterator: false });
-            }
+            all.extend(attach_timers(&program, *rate).map_err(|error| reason(&error))?);
             continue;
         }
         let link = link(&program, target).map_err(|error| reason(&error))?;
         let is_iterator = program.section().to_string_lossy().starts_with("iter/");
         let program = program.as_fd().try_clone_to_owned().map_err(|error| reason(&error))?;
-        all.push(Attached { link: Held::Made(link), program, is_iterator });
+        all.push(Attached { link: Held::Made(link), program, is_iterator, _later: None });
+    }
+    Ok(all)
+}
+
+/// To each CPU that is online, and to those that come.
+fn attach_timers(program: &ProgramMut<'_>, rate: u32) -> libbpf_rs::Result<Vec<Attached>> {
+    let mut all = Vec::new();
+    let mut timers = OfCpus::make(|cpu| {
+        let timer = sample::open(rate, cpu)?;
+        let link = program
+            .attach_perf_event(timer.try_clone()?.into_raw_fd())
+            .map_err(io::Error::other)?;
+        let program = program.as_fd().try_clone_to_owned()?;
+        all.push(Attached { link: Held::Made(link), program, is_iterator: false, _later: None });
+        Ok(timer)
+    })?;
+    if let Some(first) = all.first_mut() {
+        let program = program.as_fd().try_clone_to_owned()?;
+        let make = move |cpu| {
+            let timer = sample::open(rate, cpu)?;
+            sample::run(&timer, &program).map(|()| timer)
+        };
+        first._later = Some(Watch::begin(move || timers.look(&make))?);
     }
     Ok(all)
 }

@@ -142,9 +142,10 @@ impl<'p> Attaching<'p> {
     /// For events whose own programs were refused; their records are other ones then.
     fn fall_back(&mut self) -> Vec<Job> {
         let mut jobs = Vec::new();
-        for (Fallback { mut unit, fields }, key) in std::mem::take(&mut self.refused) {
+        for (Fallback { mut unit, context, fields }, key) in std::mem::take(&mut self.refused) {
             let name = unit.events.first().cloned().unwrap_or_default();
-            unit.event.id = self.classes.add(|class| id_of(&mut class.events, &name, fields));
+            unit.event.id =
+                self.classes.add(|class| id_of(&mut class.events, &name, context, fields));
             jobs.push(self.job(unit, Some(key)));
         }
         jobs
@@ -275,8 +276,7 @@ fn unpin_one(pins: &Pins, at: u32, nr_programs: usize) {
 
 fn prepare(loader: &Loader, job: &Job) -> Result<libbpf_rs::OpenObject, Reason> {
     let Job { unit, switch, .. } = job;
-    let contexts = loader.contexts().bits();
-    let event = Event { switch_at: switch.at(), contexts, ..unit.event };
+    let event = Event { switch_at: switch.at(), ..unit.event };
     let layouts = syscalls::layouts();
     // SAFETY: integers only, without padding.
     let mut constants = vec![(".rodata.event", unsafe { bytes_of(&event) })];

@@ -1,10 +1,15 @@
 //! The build id of a file that a process has mapped: what a linker has made of its content.
 //!
-//! Whose file it is does not matter: only a file that the process has mapped to execute it is read, so that process
-//! could read it itself; nothing else of it goes into a trace. A name alone is never opened, as it may lead to a pipe or a
-//! device by now: what it leads to is held without being opened, and must be a file with the number that is mapped.
+//! Only a file that the process has mapped to execute it is read, so that process could read it itself; nothing else of it
+//! goes into a trace. What says so is the kernel: its own way to the file (`/proc/PID/map_files`), or the device and the
+//! number of the file that has the name. A number alone is not enough: whoever has a file system of his own (FUSE, or a
+//! tmpfs in his namespaces) chooses the numbers there, and could give another program's library an id of his choice.
+//!
+//! A name is never opened, as it may lead to a pipe or a device by now: what it leads to is held without being opened, and
+//! must be such a file. Nor is there a wait for who has a lease of it. A file system of a user may keep a reader waiting
+//! for as long as it likes: who asks does it in a thread that can be left behind, and reads at most some 280 KiB.
 
-use rustix::fs::{fstat, open, FileType, Mode, OFlags};
+use rustix::fs::{fstat, major, minor, open, FileType, Mode, OFlags};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -18,15 +23,27 @@ const NOTES_MAX: u64 = 4096;
 /// Bytes of a build id; the usual ones have 20.
 const BYTES_MAX: usize = 32;
 
+/// Which file is mapped, as `maps` says it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Which {
+    /// Major and minor number of its device; `None`: the kernel itself leads to it. Of some file systems, `maps` has other
+    /// numbers than the file.
+    pub(crate) device: Option<(u32, u32)>,
+    pub(crate) inode: u64,
+}
+
 /// In hexadecimal digits; `None`: it is not that file any more, or has none.
-pub(crate) fn of_mapped(path: &Path, inode: u64) -> Option<String> {
+pub(crate) fn of_mapped(path: &Path, which: Which) -> Option<String> {
     let held = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let stat = fstat(&held).ok()?;
-    if stat.st_ino != inode || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+    let device = (major(stat.st_dev), minor(stat.st_dev));
+    let is_it = stat.st_ino == which.inode && which.device.is_none_or(|known| known == device);
+    if !is_it || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return None;
     }
-    let file = File::open(format!("/proc/self/fd/{}", held.as_raw_fd())).ok()?;
-    of_file(&file)
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = open(format!("/proc/self/fd/{}", held.as_raw_fd()), flags, Mode::empty()).ok()?;
+    of_file(&File::from(file))
 }
 
 fn of_file(file: &File) -> Option<String> {
@@ -109,12 +126,18 @@ mod tests {
 
     #[test]
     fn build_id_of_what_is_no_such_file_is_none() {
-        assert_eq!(of_mapped(Path::new("/dev/zero"), 1), None);
-        assert_eq!(of_mapped(Path::new("/"), 2), None);
+        let which = |inode| Which { device: None, inode };
+        assert_eq!(of_mapped(Path::new("/dev/zero"), which(1)), None);
+        assert_eq!(of_mapped(Path::new("/"), which(2)), None);
         let own = std::env::current_exe().unwrap();
-        let inode = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&own).unwrap());
-        assert_eq!(of_mapped(&own, inode + 1), None);
-        let id = of_mapped(&own, inode);
+        let stat = rustix::fs::stat(&own).unwrap();
+        assert_eq!(of_mapped(&own, which(stat.st_ino + 1)), None);
+        let id = of_mapped(&own, which(stat.st_ino));
+        // The same number elsewhere is another file.
+        let (major, minor) = (major(stat.st_dev), minor(stat.st_dev));
+        let on = |device| of_mapped(&own, Which { device: Some(device), inode: stat.st_ino });
+        assert_eq!(on((major, minor)), id);
+        assert_eq!((on((major, minor + 1)), on((major + 1, minor))), (None, None));
         assert!(id.as_ref().is_none_or(|id| id.len() >= 16), "{id:?}");
     }
 }

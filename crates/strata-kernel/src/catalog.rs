@@ -182,6 +182,7 @@ fn generic(event: &EventName, format: &Format) -> Result<KernelEvent, Error> {
         name: event.name.clone(),
         loglevel: None,
         emf_uri: None,
+        context: Vec::new(),
         fields: layout.fields,
     };
     class.validate().map_err(|error| refused(error.into()))?;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use strata_model::{EventClass, StreamClass};
+use strata_model::{EventClass, Field, StreamClass};
 
 /// What the records are. A class is in it before there is a record of it; clones are the same.
 #[derive(Clone, Debug)]
@@ -53,9 +53,12 @@ impl Classes {
 pub(crate) fn id_of(
     events: &mut Vec<EventClass>,
     name: &str,
-    fields: Vec<strata_model::Field>,
+    context: Vec<Field>,
+    fields: Vec<Field>,
 ) -> u32 {
-    let same = |class: &&EventClass| class.name == name && class.fields == fields;
+    let same = |class: &&EventClass| {
+        class.name == name && class.fields == fields && class.context == context
+    };
     if let Some(class) = events.iter().find(same) {
         return class.id;
     }
@@ -66,6 +69,7 @@ pub(crate) fn id_of(
         name: name.to_owned(),
         loglevel: None,
         emf_uri: None,
+        context,
         fields,
     });
     id

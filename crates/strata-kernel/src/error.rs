@@ -25,16 +25,6 @@ pub enum Error {
         /// Those that this process has not.
         missing: String,
     },
-    /// Processes are asked for by numbers that the kernel's events do not have.
-    #[error(
-        "process {pid}: the kernel's events know it by another number, which cannot be found out here, in \
-         another PID namespace than the machine's first. Run strata outside of the container, or have it start \
-         the command (strata record -- COMMAND)"
-    )]
-    Namespace {
-        /// The first that was asked for.
-        pid: u32,
-    },
     /// The kernel does not describe its types.
     #[error(
         "this kernel has no type information (/sys/kernel/btf/vmlinux), which programs are fitted to it by. \

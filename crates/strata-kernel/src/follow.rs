@@ -4,10 +4,8 @@ use crate::attach::{attach, Attached, Target};
 use crate::error::{Error, Reason};
 use crate::load::{begin_listening, reason, Loader};
 use crate::object::Object;
-use crate::statedump::namespace_of;
 use libbpf_rs::{Iter, MapCore, MapFlags};
 use std::io::Read;
-use std::path::Path;
 
 /// Of which processes events that are followed are recorded; never the tracer's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +14,7 @@ pub enum Follow {
     Everyone,
     /// Those that this process makes while the session is there, from their execve on, and theirs.
     Children,
-    /// These, with their threads and descendants.
+    /// These, with their threads and descendants; by their numbers in the PID namespace of this process.
     Processes(Vec<u32>),
 }
 
@@ -26,7 +24,7 @@ const WALKS_MAX: usize = 32;
 /// Loads what follows, which makes the maps that all share, and follows who runs already.
 ///
 /// # Errors
-/// [`Error::Load`], [`Error::Namespace`].
+/// [`Error::Load`].
 pub(crate) fn begin(loader: &mut Loader, follow: &Follow) -> Result<libbpf_rs::Object, Error> {
     let error = |reason| Error::Load { what: "following processes", reason };
     let children = u32::from(*follow == Follow::Children).to_ne_bytes();
@@ -38,9 +36,6 @@ pub(crate) fn begin(loader: &mut Loader, follow: &Follow) -> Result<libbpf_rs::O
         Follow::Processes(roots) => roots.as_slice(),
         _ => &[],
     };
-    if let (Some(&pid), false) = (roots.first(), is_first_namespace()) {
-        return Err(Error::Namespace { pid });
-    }
     let mut open =
         loader.open(Object::Follow, wanted, &[(".rodata.children", &children)]).map_err(error)?;
     for mut map in open.maps_mut() {
@@ -56,14 +51,6 @@ pub(crate) fn begin(loader: &mut Loader, follow: &Follow) -> Result<libbpf_rs::O
         }
     }
     Ok(object)
-}
-
-/// The machine's first PID namespace: PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h.
-const FIRST_NAMESPACE: u32 = 0xeffffffc;
-
-/// Whether processes have the numbers here by which the kernel's events know them, as far as it may be known.
-fn is_first_namespace() -> bool {
-    matches!(namespace_of(Path::new("/proc/self")), FIRST_NAMESPACE | 0)
 }
 
 /// Attaches it; who forks from now on is seen. Then finds those that run already: who was made before is
@@ -94,7 +81,11 @@ pub(crate) fn attach_and_walk(object: &libbpf_rs::Object) -> Result<Vec<Attached
     Ok(attached)
 }
 
-fn once(walk: &Attached) -> Result<(), Reason> {
+/// Runs an iterator over all tasks.
+///
+/// # Errors
+/// What the kernel says.
+pub(crate) fn once(walk: &Attached) -> Result<(), Reason> {
     begin_listening();
     let Some(link) = walk.link() else { return Ok(()) };
     let mut iterator = Iter::new(link).map_err(|error| reason(&error))?;

@@ -3,6 +3,7 @@
 //! where the two differ.
 
 use crate::attach::Target;
+use crate::contexts::Contexts;
 use crate::error::Error;
 use crate::filter::Compiled;
 use crate::object::Object;
@@ -18,7 +19,7 @@ use strata_model::EventClass;
 use strata_ring::{Attr, LossMode};
 
 /// Of this description, and of everything that the programs and this program share.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What is kept of a session outside of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -118,6 +119,7 @@ fn compiled(code: u8, tests: &Filter) -> Compiled {
 impl KeptCalls {
     pub(crate) fn held(self, event: &Event) -> Held {
         Held {
+            contexts: event.contexts,
             entry: compiled(self.entry, &event.filter[0]),
             exit: compiled(self.exit, &event.filter[1]),
             has_entry: self.has_entry,
@@ -167,7 +169,7 @@ impl KeptUnit {
         Key {
             object: self.object,
             programs: self.programs.clone(),
-            event: Event { switch_at: 0, contexts: 0, ..*event },
+            event: Event { switch_at: 0, ..*event },
             payload: self.payload,
             target: match (self.tracepoint, self.rate) {
                 (Some(id), _) => Target::Tracepoint { id },
@@ -212,18 +214,23 @@ impl Kept {
         self.boot == boot()
     }
 
+    /// What all its records have; what was added to it some have besides.
+    pub(crate) fn contexts(&self) -> Contexts {
+        Contexts::of_bits(self.contexts)
+    }
+
     /// # Errors
     /// It is not what is to be made again.
-    pub(crate) fn check(&self, pins: &Pins, attr: &Attr, contexts: u32) -> Result<(), Error> {
-        let found = (self.overwrites, self.subbuf_bytes, self.nr_subbufs, self.contexts);
+    pub(crate) fn check(&self, pins: &Pins, attr: &Attr) -> Result<(), Error> {
+        let found = (self.overwrites, self.subbuf_bytes, self.nr_subbufs);
         let overwrites = attr.loss_mode == LossMode::Overwrite;
-        let wanted = (overwrites, attr.subbuf_bytes, attr.nr_subbufs, contexts);
+        let wanted = (overwrites, attr.subbuf_bytes, attr.nr_subbufs);
         let why = match () {
             () if self.version != VERSION => {
                 format!("it is of version {}, and this is {VERSION}", self.version)
             }
             () if found != wanted => format!(
-                "it was made with (overwrites, bytes, sub-buffers, contexts) {found:?}, and {wanted:?} are planned"
+                "it was made with (overwrites, bytes, sub-buffers) {found:?}, and {wanted:?} are planned"
             ),
             () => return Ok(()),
         };

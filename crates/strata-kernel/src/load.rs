@@ -75,9 +75,10 @@ struct Sizes {
     subbuf_shift: u64,
 }
 
-/// Of a value of `rings`: a stream, and room for the largest record behind it.
+/// Of a value of `rings`: a stream, and room for the largest record behind it; one with contexts, which may come
+/// later, seems to end later.
 pub(crate) fn value_bytes(layout: &StreamLayout) -> u64 {
-    layout.stride_bytes + u64::from(kernel::SLACK)
+    layout.stride_bytes + 2 * u64::from(kernel::SLACK)
 }
 
 /// What all objects of one session are given.
@@ -114,9 +115,7 @@ impl Loader {
         layout: &StreamLayout,
         contexts: Contexts,
     ) -> Result<Loader, Error> {
-        // A record with contexts may seem to end later.
-        let more = if contexts == Contexts::default() { 0 } else { u64::from(kernel::SLACK) };
-        let value_bytes = value_bytes(layout) + more;
+        let value_bytes = value_bytes(layout);
         if value_bytes >= VALUE_BYTES_MAX {
             return Err(Error::TooLarge {
                 found: attr.subbuf_bytes * attr.nr_subbufs,

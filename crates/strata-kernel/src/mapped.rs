@@ -5,15 +5,16 @@
 //! What it says comes from the kernel alone: no file of anybody is opened here.
 
 use crate::build_id::hex;
-use crate::sample::cpus;
+use crate::cpus::OfCpus;
+use crate::numbers::Numbers;
 use crate::statedump::{Kind, Mapping, Record, Stamp};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use libbpf_sys::{
-    perf_event_attr, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
-    PERF_TYPE_SOFTWARE,
+    perf_event_attr, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_TOTAL_TIME_ENABLED,
+    PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE,
 };
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -114,22 +115,28 @@ impl Looked {
 /// What the kernel says of all processes, and of whom it is kept.
 #[derive(Debug)]
 pub struct Mapped {
-    rings: Vec<Ring>,
+    rings: OfCpus<Ring>,
     whom: Whom,
+    numbers: Option<Arc<Numbers>>,
     /// Read, and not handed over yet.
     told: Vec<Told>,
     discarded: u64,
 }
 
 impl Mapped {
-    /// From now on.
+    /// From now on. `numbers`: what the kernel's events call those whom it names here by the numbers of this process' PID
+    /// namespace.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn open(whom: Whom) -> io::Result<Mapped> {
-        let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
-        let rings = cpus(&online).map(Ring::open).collect::<io::Result<Vec<Ring>>>()?;
-        Ok(Mapped { rings, whom, told: Vec::new(), discarded: 0 })
+    pub fn open(whom: Whom, numbers: Option<Arc<Numbers>>) -> io::Result<Mapped> {
+        let rings = OfCpus::make(Ring::open)?;
+        Ok(Mapped { rings, whom, numbers, told: Vec::new(), discarded: 0 })
+    }
+
+    /// What the kernel's events call those whom it names.
+    pub fn numbers(&self) -> Option<&Numbers> {
+        self.numbers.as_deref()
     }
 
     /// Waits until a ring is rather full, or for so long.
@@ -139,7 +146,7 @@ impl Mapped {
             events: libc::POLLIN,
             revents: 0,
         };
-        let mut all: Vec<libc::pollfd> = self.rings.iter().map(event).collect();
+        let mut all: Vec<libc::pollfd> = self.rings.all().map(event).collect();
         let most = i32::try_from(most.as_millis()).unwrap_or(i32::MAX);
         // SAFETY: so many structures, which live longer than the call. To wait less is no harm.
         unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, most) };
@@ -150,8 +157,18 @@ impl Mapped {
     pub fn take(&mut self, stamp: &Stamp<'_>, last: bool) -> Vec<(u64, Vec<u8>)> {
         let now = now_ns();
         let mut new = Vec::new();
-        for ring in &mut self.rings {
+        for ring in self.rings.all_mut() {
             self.discarded += ring.read(&mut new);
+        }
+        // To one that has stopped nothing comes any more.
+        self.rings.look(Ring::open);
+        if let Some(numbers) = self.numbers.as_deref().filter(|_| !new.is_empty()) {
+            let is_known = |told: &Told| told.clone().renumber(&|here| numbers.of(here)).is_some();
+            if !new.iter().all(is_known) {
+                numbers.walk();
+            }
+            // Who is outside of the namespace has no number in it, and is not recorded by one.
+            new.retain_mut(|told| told.renumber(&|here| numbers.of(here)).is_some());
         }
         if !new.is_empty() {
             let whom = self.whom.look();
@@ -185,6 +202,22 @@ impl Told {
             News::Fork { child, .. } => child[1] as u32,
             _ => self.tid as u32,
         }
+    }
+
+    /// `None`: not all of them have one.
+    fn renumber(&mut self, number: &dyn Fn(u32) -> Option<u32>) -> Option<()> {
+        let number = |at: &mut i32| {
+            *at = number(u32::try_from(*at).ok()?)? as i32;
+            Some(())
+        };
+        number(&mut self.pid)?;
+        number(&mut self.tid)?;
+        match &mut self.news {
+            News::Map { pid, .. } => number(pid)?,
+            News::Fork { parent, child } => parent.iter_mut().chain(child).try_for_each(number)?,
+            News::Exec { .. } => {}
+        }
+        Some(())
     }
 
     fn record(&self, stamp: &Stamp<'_>) -> Vec<u8> {
@@ -275,6 +308,8 @@ impl Ring {
             size: size_of::<perf_event_attr>() as u32,
             config: PERF_COUNT_SW_DUMMY.into(),
             sample_type: u64::from(PERF_SAMPLE_TID | PERF_SAMPLE_TIME),
+            // It counts nothing: whether it runs, its time says.
+            read_format: PERF_FORMAT_TOTAL_TIME_ENABLED.into(),
             clockid: libc::CLOCK_MONOTONIC,
             ..Default::default()
         };
@@ -381,6 +416,12 @@ impl Ring {
     }
 }
 
+impl AsFd for Ring {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: made by open(), and nothing leads into it any more.
@@ -460,12 +501,18 @@ mod tests {
         }
         assert!(Whom::Everyone.look().is(8) && !Whom::Nobody.look().is(8));
         let news = News::Fork { parent: [1, 4], child: [5, 5] };
-        assert_eq!(Told { time: 0, pid: 1, tid: 4, news }.task(), 5);
+        let mut told = Told { time: 0, pid: 1, tid: 4, news };
+        assert_eq!(told.task(), 5);
+        // In another namespace: all of them, or it is nobody's.
+        assert_eq!(told.clone().renumber(&|here| (here != 4).then_some(here + 10)), None);
+        told.renumber(&|here| Some(here + 10)).unwrap();
+        let news = News::Fork { parent: [11, 14], child: [15, 15] };
+        assert_eq!(told, Told { time: 0, pid: 11, tid: 14, news });
     }
 
     #[test]
     fn mapped_of_this_process_is_told_with_its_file() {
-        let mut mapped = match Mapped::open(Whom::Everyone) {
+        let mut mapped = match Mapped::open(Whom::Everyone, None) {
             Ok(mapped) => mapped,
             Err(error) => return eprintln!("skip: {error}"),
         };

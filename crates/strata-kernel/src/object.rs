@@ -11,6 +11,8 @@ pub(crate) enum Object {
     Follow,
     /// Events with programs of their own.
     Hot,
+    /// What the kernel calls the tasks of a PID namespace.
+    Numbers,
     /// What CPUs do, asked by a timer.
     Sample,
     /// System calls.
@@ -59,6 +61,7 @@ impl Object {
         match self {
             Object::Follow => embed!(mode, "follow"),
             Object::Hot => embed!(mode, "hot"),
+            Object::Numbers => embed!(mode, "numbers"),
             Object::Sample => embed!(mode, "sample"),
             Object::Syscalls => embed!(mode, "syscalls"),
             Object::Tracepoint => embed!(mode, "tracepoint"),

@@ -34,6 +34,8 @@ pub(crate) struct Unit {
 /// The same event, by another program.
 pub(crate) struct Fallback {
     pub(crate) unit: Unit,
+    /// What it has in front of its payload, alone.
+    pub(crate) context: Vec<Field>,
     /// The payload that it has then.
     pub(crate) fields: Vec<Field>,
 }
@@ -54,6 +56,8 @@ pub(crate) enum Constant {
 /// What a pair of programs for system calls can do, whichever calls are in its table.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
+    /// What its records have besides the thread; see [`Event::contexts`].
+    pub(crate) contexts: u64,
     pub(crate) entry: Compiled,
     pub(crate) exit: Compiled,
     pub(crate) has_entry: bool,
@@ -75,6 +79,8 @@ pub(crate) struct Plan {
 
 /// System calls with the same filters: one pair of programs.
 struct Group {
+    /// What its records have besides the thread; see [`Event::contexts`].
+    contexts: u64,
     entry: Compiled,
     exit: Compiled,
     table: Box<Table>,
@@ -125,18 +131,13 @@ pub(crate) fn plan<'t>(
     for selected in events {
         planner.add(selected)?;
     }
-    let mut again_id = 0;
-    if planner.groups.iter().any(|group| group.running.is_none() && group.has_memory()) {
-        let ids = syscalls::again_classes().map(|(name, fields)| planner.class(name, fields));
-        again_id = ids[0];
-    }
-    let found = planner.classes.len();
-    if found > limits::EVENTS {
-        return Err(Error::TooManyEvents { found, limit: limits::EVENTS });
-    }
     let mut tables = Vec::new();
     for mut group in std::mem::take(&mut planner.groups) {
         if group.running.is_none() {
+            let again_id = match group.has_memory() {
+                true => planner.again_id(Contexts::own_of_bits(group.contexts)),
+                false => 0,
+            };
             planner.units.push(group.into_unit(again_id));
         } else {
             group.expect_execve();
@@ -144,6 +145,10 @@ pub(crate) fn plan<'t>(
         }
     }
     let Planner { units, classes, problems, .. } = planner;
+    let found = classes.len();
+    if found > limits::EVENTS {
+        return Err(Error::TooManyEvents { found, limit: limits::EVENTS });
+    }
     Ok(Plan { units, tables, classes, problems })
 }
 
@@ -197,7 +202,7 @@ impl Planner {
 
     /// Nothing of it is wanted yet.
     fn add_running(&mut self, table: &Table, held: &Held) {
-        let Held { entry, exit, has_entry, has_exit, reads_again } = held.clone();
+        let Held { contexts, entry, exit, has_entry, has_exit, reads_again } = held.clone();
         let mut table = Box::new(*table);
         for (at, call) in self.at.iter_mut().zip(table.iter_mut()) {
             if call.flags & (CALL_ENTRY | CALL_EXIT) != 0 {
@@ -207,7 +212,16 @@ impl Planner {
         }
         let events = Vec::new();
         let running = Some(reads_again);
-        self.groups.push(Group { entry, exit, table, events, has_entry, has_exit, running });
+        self.groups.push(Group {
+            contexts,
+            entry,
+            exit,
+            table,
+            events,
+            has_entry,
+            has_exit,
+            running,
+        });
     }
 
     fn add(&mut self, selected: SelectedEvent) -> Result<(), Error> {
@@ -216,12 +230,14 @@ impl Planner {
         let entry = compiled(&selected, End::Entry, selected.entry || !is_syscall)?;
         let exit = compiled(&selected, End::Exit, selected.exit && is_syscall)?;
         let KernelEvent { name, mut fields, exit_fields, probe, is_followed, .. } = selected.event;
+        let own = selected.contexts.without(self.contexts);
+        let contexts = self.contexts.bits_with(own);
         if let Probe::Syscall { place, entry: call } = probe {
             let mut call = Syscall { entry_id: NO_ID, exit_id: NO_ID, ..call };
             let mut events = Vec::new();
             let [entry_name, exit_name] = syscalls::recorded_names(&name);
             if entry != Compiled::Never {
-                call.entry_id = self.class(&entry_name, fields);
+                call.entry_id = self.class(&entry_name, own, fields);
                 call.flags |= CALL_ENTRY;
                 events.push(entry_name);
                 if call.kind.iter().any(|kind| syscalls::is_read_again(*kind)) {
@@ -229,17 +245,17 @@ impl Planner {
                 }
             }
             if exit != Compiled::Never {
-                call.exit_id = self.class(&exit_name, exit_fields);
+                call.exit_id = self.class(&exit_name, own, exit_fields);
                 call.flags |= CALL_EXIT;
                 events.push(exit_name);
             }
-            self.add_syscall(place, call, (entry, exit), events);
+            self.add_syscall(place, call, contexts, (entry, exit), events);
             return Ok(());
         }
         if entry == Compiled::Never {
             return Ok(());
         }
-        let mut event = Event { followed: u8::from(is_followed), ..Event::default() };
+        let mut event = Event { followed: u8::from(is_followed), contexts, ..Event::default() };
         event.filter[0] = tests(&entry);
         let (object, program, constant, target) = match probe {
             Probe::Tracepoint { id, parts } => {
@@ -257,13 +273,13 @@ impl Planner {
             }
             Probe::Sample { rate } => {
                 let target = Target::Timer { rate };
-                fields = sample::fields(self.contexts);
+                fields = sample::fields(self.contexts.with(own));
                 (Object::Sample, "strata_sample", Constant::None, target)
             }
             Probe::Hot { program, .. } => (Object::Hot, program, Constant::None, Target::Own),
             Probe::Syscall { .. } => return Ok(()),
         };
-        event.id = self.class(&name, fields);
+        event.id = self.class(&name, own, fields);
         let events = vec![name];
         let programs = vec![program];
         let object = object.of(&event);
@@ -284,13 +300,21 @@ impl Planner {
         if let (Some(mut unit), Some(class)) = (alone.units.pop(), alone.classes.pop()) {
             unit.event.id = id;
             if let Some(last) = self.units.last_mut() {
-                last.fallback = Some(Box::new(Fallback { unit, fields: class.fields }));
+                let EventClass { context, fields, .. } = class;
+                last.fallback = Some(Box::new(Fallback { unit, context, fields }));
             }
         }
     }
 
-    fn class(&mut self, name: &str, fields: Vec<Field>) -> u32 {
-        id_of(&mut self.classes, name, fields)
+    fn class(&mut self, name: &str, own: Contexts, fields: Vec<Field>) -> u32 {
+        let (context, begin) = own.own_fields();
+        let fields = begin.into_iter().chain(fields).collect();
+        id_of(&mut self.classes, name, context, fields)
+    }
+
+    /// Of the records of what system calls have read again: the first of three, one behind the other.
+    fn again_id(&mut self, own: Contexts) -> u32 {
+        syscalls::again_classes().map(|(name, fields)| self.class(name, own, fields))[0]
     }
 
     /// Neighbours are copied in one piece. Returns the bytes that do not depend on the event's data.
@@ -333,13 +357,14 @@ impl Planner {
         &mut self,
         place: u32,
         call: Syscall,
+        contexts: u64,
         (entry, exit): (Compiled, Compiled),
         events: Vec<String>,
     ) {
         if events.is_empty() || place >= SYSCALLS {
             return;
         }
-        let fits = |group: &Group| group.fits(&call, &entry, &exit);
+        let fits = |group: &Group| group.contexts == contexts && group.fits(&call, &entry, &exit);
         let current = self.at.get(place as usize).copied().flatten();
         // One that moves goes to programs that are attached behind those that it comes from.
         let is_behind =
@@ -348,7 +373,7 @@ impl Planner {
             .filter(|at| self.groups.get(*at).is_some_and(fits))
             .or_else(|| self.groups.iter().position(is_behind));
         let at = at.unwrap_or_else(|| {
-            self.groups.push(Group::new());
+            self.groups.push(Group::new(contexts));
             self.groups.len() - 1
         });
         let Some(group) = self.groups.get_mut(at) else { return };
@@ -399,9 +424,10 @@ fn fixed_bytes(part: &Part) -> u32 {
 }
 
 impl Group {
-    fn new() -> Group {
+    fn new(contexts: u64) -> Group {
         let none = Syscall { entry_id: NO_ID, exit_id: NO_ID, ..Syscall::default() };
         Group {
+            contexts,
             entry: Compiled::Never,
             exit: Compiled::Never,
             table: Box::new([none; SYSCALLS as usize]),
@@ -446,9 +472,12 @@ impl Group {
     fn into_unit(mut self, again_id: u32) -> Unit {
         self.expect_execve();
         let reads_again = u8::from(self.has_memory());
-        let mut event = Event { id: again_id, followed: 1, reads_again, ..Event::default() };
+        let contexts = self.contexts;
+        let mut event =
+            Event { id: again_id, followed: 1, reads_again, contexts, ..Event::default() };
         event.filter = [tests(&self.entry), tests(&self.exit)];
         let held = Box::new(Held {
+            contexts,
             entry: self.entry.clone(),
             exit: self.exit.clone(),
             has_entry: self.has_entry,

@@ -11,7 +11,7 @@ use libbpf_sys::{
     perf_event_attr, PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_SOFTWARE,
 };
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use strata_model::{Base, Field, FieldClass, Integer};
 
 /// The recorded name: perf's, as a name that filters can have.
@@ -22,9 +22,6 @@ pub const SYSTEM: &str = "perf";
 
 /// Most of them in a second, of each CPU.
 pub const RATE_MAX: u32 = 10_000;
-
-/// More CPUs are not asked.
-const CPUS_MAX: u32 = 1 << 16;
 
 /// Of the payload what is always there; `struct sample_payload`.
 const FIXED: [(&str, u8, bool, Base); 4] = [
@@ -79,16 +76,11 @@ pub fn check_rate(rate: u32) -> Result<(), Error> {
     }
 }
 
-/// The timers of all CPUs that are online.
+/// A CPU's timer, which stops for good when that goes.
 ///
 /// # Errors
-/// What the kernel says of one of them.
-pub(crate) fn open(rate: u32) -> io::Result<Vec<OwnedFd>> {
-    let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
-    cpus(&online).map(|cpu| open_one(rate, cpu)).collect()
-}
-
-fn open_one(rate: u32, cpu: u32) -> io::Result<OwnedFd> {
+/// What the kernel says.
+pub(crate) fn open(rate: u32, cpu: u32) -> io::Result<OwnedFd> {
     let mut attr = perf_event_attr {
         type_: PERF_TYPE_SOFTWARE,
         size: size_of::<perf_event_attr>() as u32,
@@ -115,28 +107,27 @@ fn open_one(rate: u32, cpu: u32) -> io::Result<OwnedFd> {
     }
 }
 
-/// `0-3,5`, as the kernel lists CPUs.
-pub(crate) fn cpus(list: &str) -> impl Iterator<Item = u32> + '_ {
-    let ranges = list.trim().split(',').filter_map(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let last: u32 = last.parse().ok()?;
-        Some(first.parse::<u32>().ok()?..=last.min(CPUS_MAX))
-    });
-    ranges.flatten()
+/// Has a timer run this program.
+///
+/// # Errors
+/// What the kernel says.
+pub(crate) fn run(timer: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
+    // _IOW('$', 8, __u32) and _IO('$', 0) of the kernel's linux/perf_event.h
+    const SET_BPF: libc::Ioctl = 0x4004_2408;
+    const ENABLE: libc::Ioctl = 0x2400;
+    let done = |result| match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    };
+    // SAFETY: it takes a number, and no memory of ours.
+    done(unsafe { libc::ioctl(timer.as_raw_fd(), SET_BPF, program.as_raw_fd()) })?;
+    // SAFETY: likewise.
+    done(unsafe { libc::ioctl(timer.as_raw_fd(), ENABLE, 0) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cpus_of_the_kernel_s_lists_are_all_of_their_ranges() {
-        let all = |list| cpus(list).collect::<Vec<u32>>();
-        assert_eq!(all("0-2,5\n"), [0, 1, 2, 5]);
-        assert_eq!(all("0\n"), [0]);
-        assert_eq!(all("x,1-,3"), [3]);
-        assert_eq!(all(""), [0u32; 0]);
-    }
 
     #[test]
     fn payload_has_the_stacks_that_are_no_contexts() {

@@ -13,6 +13,7 @@ use crate::kept::{Kept, KeptProgram, KeptUnit, Whole};
 use crate::limits::{fit_buffers, holds_twice, Limits};
 use crate::load::{quiet, Loader};
 use crate::mapped::Whom;
+use crate::numbers::Numbers;
 use crate::object::Object;
 use crate::pins::{info, Pins};
 use crate::plan::{plan, stream_class, Constant, Plan, Unit};
@@ -44,6 +45,8 @@ pub struct SelectedEvent {
     pub filter: Option<strata_filter::Filter>,
     /// Of a system call, which records of its exit.
     pub exit_filter: Option<strata_filter::Filter>,
+    /// What its records say beside those of all.
+    pub contexts: Contexts,
 }
 
 /// What is to be recorded.
@@ -94,7 +97,7 @@ pub struct Progress {
 pub struct Problem {
     /// Its name; of system calls, all that one program records.
     pub event: String,
-    /// Why.
+    /// What the kernel or the rule's reader said, as text.
     pub reason: String,
 }
 
@@ -134,6 +137,7 @@ pub struct KernelSession {
     remark: Option<String>,
     attr: Attr,
     following: Vec<Attached>,
+    numbers: Option<Arc<Numbers>>,
     running: Vec<Running>,
     detacher: Detacher,
     records: bool,
@@ -202,6 +206,7 @@ impl KernelSession {
         shared.get().following.store(following, Ordering::Relaxed);
         shared.get().tracer.store(std::process::id(), Ordering::Relaxed);
         let following = follow::attach_and_walk(&walker).map_err(explained)?;
+        let numbers = Numbers::begin(&loader).map_err(explained)?;
         let mut session = KernelSession {
             loader,
             loaded: Vec::new(),
@@ -213,6 +218,7 @@ impl KernelSession {
             remark,
             attr,
             following,
+            numbers,
             running: Vec::new(),
             detacher: Detacher::default(),
             records: false,
@@ -238,14 +244,14 @@ impl KernelSession {
         let (attr, remark) = fit_buffers(&spec.attr())?;
         let limits = Limits::raise(2 * kept.units.len());
         let pins = Arc::clone(&keeping.pins);
-        kept.check(&pins, &attr, spec.contexts.bits())?;
-        let Ground { mut loader, shared, channel } =
-            Ground::found(&attr, spec.contexts, &pins, &kept)?;
+        kept.check(&pins, &attr)?;
+        let contexts = kept.contexts();
+        let Ground { mut loader, shared, channel } = Ground::found(&attr, contexts, &pins, &kept)?;
         let explained = |error| match error {
             Error::Load { what, reason } => Error::Load { what, reason: limits.explain(reason) },
             other => other,
         };
-        let mut class = stream_class(spec.contexts);
+        let mut class = stream_class(contexts);
         class.events.clone_from(&kept.classes);
         class.validate().map_err(|error| pins.failed("it cannot be taken up", error))?;
         let mut running = Vec::with_capacity(kept.units.len());
@@ -256,6 +262,7 @@ impl KernelSession {
         let walker = follow::begin(&mut loader, &Follow::Everyone).map_err(explained)?;
         shared.get().tracer.store(std::process::id(), Ordering::Relaxed);
         let following = follow::attach_and_walk(&walker).map_err(explained)?;
+        let numbers = Numbers::begin(&loader).map_err(explained)?;
         let records = shared.records();
         let mut session = KernelSession {
             loader,
@@ -268,6 +275,7 @@ impl KernelSession {
             remark,
             attr,
             following,
+            numbers,
             running,
             detacher: Detacher::default(),
             records,
@@ -408,7 +416,7 @@ impl KernelSession {
     /// All is as it was: it is something that the kernel cannot ask, or that is not there.
     pub fn track(&mut self, tracked: &Tracked) -> Result<(), Error> {
         let map = self.loader.tracked().ok_or_else(|| no_map("tracked"))?;
-        track(map, &self.shared, tracked)
+        track(map, &self.shared, tracked, self.numbers.as_deref())
     }
 
     /// Has ready what runs not yet of what is planned.
@@ -631,6 +639,16 @@ impl KernelSession {
         let map: libbpf_sys::bpf_map_info = info(fd)?;
         let map = MapHandle::from_map_id(map.id).map_err(io::Error::other)?;
         Ok(Whom::Followed(Arc::new(map)))
+    }
+
+    /// What the kernel calls the processes that this one sees; `None`: as this one does.
+    pub fn numbers(&self) -> Option<&Arc<Numbers>> {
+        self.numbers.as_ref()
+    }
+
+    /// What all records have, those of what runs already included.
+    pub fn contexts(&self) -> Contexts {
+        self.loader.contexts()
     }
 
     /// What the records are.
@@ -909,8 +927,14 @@ mod tests {
         // Else both may be the same.
         generic.fields.pop();
         let fields = generic.fields.clone();
-        let selected =
-            SelectedEvent { event, entry: true, exit: true, filter: None, exit_filter: None };
+        let selected = SelectedEvent {
+            event,
+            entry: true,
+            exit: true,
+            filter: None,
+            exit_filter: None,
+            contexts: Contexts::default(),
+        };
         let spec = Spec {
             loss_mode: LossMode::Discard,
             subbuf_bytes: 1 << 16,

@@ -4,6 +4,7 @@
 //! The tracer writes it, not a program in the kernel, as events of LTTng's names and fields: so its readers
 //! find in it what they look for.
 
+mod container;
 mod held;
 mod kinds;
 mod machine;
@@ -118,7 +119,9 @@ impl Writer<'_> {
             self.begin(Kind::FileDescriptor).u32s(&numbers).text(&name);
         }
         if !process.group.is_empty() {
-            self.begin(Kind::ProcessCgroup).u32s(&[process.pid as u32]).text(&process.group);
+            let record = self.begin(Kind::ProcessCgroup).u32s(&[process.pid as u32]);
+            let record = record.text(&process.group).u64s(&[process.group_id]);
+            record.text(container::container_of(&process.group).as_bytes());
         }
     }
 

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Where it is mounted, as a rule.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -18,6 +18,8 @@ const MAGIC: u64 = 0x7472_6163;
 
 /// What stands for the root of one that is mounted nowhere, in messages.
 const DETACHED: &str = "tracefs";
+
+static OWN: OnceLock<Tracefs> = OnceLock::new();
 
 /// The kernel's tracefs. Only read.
 #[derive(Clone, Debug)]
@@ -49,7 +51,16 @@ impl Tracefs {
         }
         match denied {
             Some(denied) => Err(denied),
-            None => Tracefs::detached(),
+            None => OWN.get().cloned().map_or_else(Tracefs::detached, Ok),
+        }
+    }
+
+    /// Where it is mounted nowhere, has [`Tracefs::find`] find one from now on when nobody here may mount any more: at boot
+    /// a session begins before it is.
+    pub fn prepare() {
+        if let Some(own) = Tracefs::find().ok().filter(|found| found.mount.is_some()) {
+            // Another thread has found the same.
+            let _ = OWN.set(own);
         }
     }
 

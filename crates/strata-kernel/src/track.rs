@@ -4,6 +4,7 @@ use crate::control::Shared;
 use crate::error::Error;
 use crate::filter::cgroup_id;
 use crate::load::{bytes_of, reason};
+use crate::numbers::{number_of, Numbers};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
@@ -41,16 +42,19 @@ impl Tracked {
     }
 
     /// The number that programs look at, without its generation, and the keys of that.
-    fn keys(&self, generation: u8) -> Result<(u32, Vec<Track>), Error> {
+    fn keys(&self, generation: u8, numbers: Option<&Numbers>) -> Result<(u32, Vec<Track>), Error> {
         let (mut what, mut keys) = (0, Vec::new());
         let mut add = |kind: u16, bytes: u8, value: [u64; 2]| {
             keys.push(Track { kind, generation, bytes, reserved: 0, value });
         };
-        let numbers = [(TRACK_PID, &self.pids), (TRACK_UID, &self.uids), (TRACK_GID, &self.gids)];
-        for (kind, all) in numbers {
+        let of_kinds = [(TRACK_PID, &self.pids), (TRACK_UID, &self.uids), (TRACK_GID, &self.gids)];
+        for (kind, all) in of_kinds {
             let Some(all) = all else { continue };
             what |= 1 << kind;
-            all.iter().for_each(|&number| add(kind, 0, [number.into(), 0]));
+            for &number in all {
+                let number = if kind == TRACK_PID { number_of(numbers, number) } else { number };
+                add(kind, 0, [number.into(), 0]);
+            }
         }
         if let Some(names) = &self.names {
             what |= 1 << TRACK_NAME;
@@ -96,13 +100,18 @@ impl Tracked {
 }
 
 /// Records those from now on. Between two that are tracked it is one store; after an error all is as it was.
-pub(crate) fn track(map: &MapHandle, shared: &Shared, tracked: &Tracked) -> Result<(), Error> {
+pub(crate) fn track(
+    map: &MapHandle,
+    shared: &Shared,
+    tracked: &Tracked,
+    numbers: Option<&Numbers>,
+) -> Result<(), Error> {
     let control = &shared.get().tracked;
     let before = control.load(Ordering::Relaxed);
     let generation = 1 - (before >> TRACK_GENERATION);
     // What a change that failed has left.
     clear(map, generation as u8);
-    let (what, keys) = tracked.keys(generation as u8)?;
+    let (what, keys) = tracked.keys(generation as u8, numbers)?;
     for key in &keys {
         // SAFETY: integers without padding.
         let key = unsafe { bytes_of(key) };
@@ -140,16 +149,17 @@ mod tests {
 
     #[test]
     fn keys_are_what_programs_look_for() {
-        assert_eq!(Tracked::default().keys(1).unwrap(), (0, vec![]));
+        assert_eq!(Tracked::default().keys(1, None).unwrap(), (0, vec![]));
         let (what, keys) =
             Tracked { pids: Some(vec![7]), uids: Some(vec![]), ..Tracked::default() }
-                .keys(1)
+                .keys(1, None)
                 .unwrap();
         assert_eq!(what, 1 << TRACK_PID | 1 << TRACK_UID);
         let key = Track { kind: TRACK_PID, generation: 1, value: [7, 0], ..Track::default() };
         assert_eq!(keys, [key]);
         let word = |text: &[u8; 8]| u64::from_le_bytes(*text);
-        let (what, keys) = names(&["sh", "shop-*", "a-name-longer-than-that"]).keys(0).unwrap();
+        let (what, keys) =
+            names(&["sh", "shop-*", "a-name-longer-than-that"]).keys(0, None).unwrap();
         assert_eq!(what, 1 << TRACK_NAME | 1 << (TRACK_PREFIXES + 5));
         let found: Vec<_> = keys.iter().map(|key| (key.bytes, key.value)).collect();
         let wanted = [
@@ -159,7 +169,7 @@ mod tests {
         ];
         assert_eq!(found, wanted);
         // Anything, whatever else is said.
-        assert_eq!(names(&["sh", "*"]).keys(0).unwrap().0, 0);
+        assert_eq!(names(&["sh", "*"]).keys(0, None).unwrap().0, 0);
     }
 
     #[test]
@@ -173,7 +183,7 @@ mod tests {
             ),
             (Tracked { pids: Some((0..2000).collect()), ..Tracked::default() }, "2000"),
         ] {
-            let error = tracked.keys(0).unwrap_err().to_string();
+            let error = tracked.keys(0, None).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
     }

@@ -100,6 +100,7 @@ fn describe_of_every_event_of_the_running_kernel_keeps_what_a_record_promises() 
             name: event.name,
             loglevel: None,
             emf_uri: None,
+            context: Vec::new(),
             fields: event.fields,
         });
     }
@@ -193,6 +194,7 @@ fn metadata_of_all_events_of_the_running_kernel_is_written_and_read() {
                 name,
                 loglevel: None,
                 emf_uri: None,
+                context: Vec::new(),
                 fields,
             });
         }

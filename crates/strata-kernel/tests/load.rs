@@ -21,8 +21,14 @@ fn session(
     (loss_mode, has_contexts): (LossMode, bool),
     events: Vec<KernelEvent>,
 ) -> Option<KernelSession> {
-    let one =
-        |event| SelectedEvent { event, entry: true, exit: true, filter: None, exit_filter: None };
+    let one = |event| SelectedEvent {
+        event,
+        entry: true,
+        exit: true,
+        filter: None,
+        exit_filter: None,
+        contexts: strata_kernel::Contexts::default(),
+    };
     let events = events.into_iter().map(one).collect();
     let follow = Follow::Children;
     let names: Vec<&str> = Contexts::all().filter(|_| has_contexts).map(|(name, _)| name).collect();

@@ -96,7 +96,14 @@ fn numbered_child() {
 }
 
 fn selected(event: KernelEvent) -> SelectedEvent {
-    SelectedEvent { event, entry: true, exit: true, filter: None, exit_filter: None }
+    SelectedEvent {
+        event,
+        entry: true,
+        exit: true,
+        filter: None,
+        exit_filter: None,
+        contexts: strata_kernel::Contexts::default(),
+    }
 }
 
 fn call(name: &str) -> SelectedEvent {
@@ -686,6 +693,8 @@ fn only_who_is_tracked_is_recorded() {
 /// Of all kinds of programs, in both ways in which each can write: what records say of the thread is what it is.
 #[test]
 fn contexts_are_what_proc_says_and_stacks_lead_through_the_kernel() {
+    // Behind all that have a fixed size.
+    const STACKS_AT: usize = 88;
     let _alone = alone();
     let names: Vec<&str> = Contexts::all().map(|(name, _)| name).collect();
     let contexts = Contexts::parse(&names).unwrap();
@@ -713,18 +722,27 @@ fn contexts_are_what_proc_says_and_stacks_lead_through_the_kernel() {
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     // SAFETY: it has no pointers. The child's is inherited.
     let priority = (20 + unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }) as u32;
+    let namespaces = ["cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts"].map(|name| {
+        let text = std::fs::read_link(format!("/proc/self/ns/{name}")).unwrap();
+        let number = text.to_str().and_then(|text| text.split(['[', ']']).nth(1));
+        number.unwrap().parse::<u32>().unwrap()
+    });
     let mut checked = 0;
     for name in ["syscall_entry_getppid", "syscall_exit_getppid", "syscall_entry_openat"] {
         assert!(!records[name].is_empty(), "{name}");
-        for (_, bytes) in &records[name] {
+        for (tid, bytes) in &records[name] {
             assert_eq!((word(bytes, 0), word(bytes, 4)), (pid, std::process::id()), "{name}");
             assert_eq!((word(bytes, 24), word(bytes, 28)), (uid, gid), "{name}");
             assert_eq!(word(bytes, 32), priority, "{name}");
-            let frames = word(bytes, 44) as usize;
+            let inside = (word(bytes, 44), word(bytes, 48), word(bytes, 52));
+            assert_eq!(inside, (pid, *tid, std::process::id()), "{name}");
+            let own: [u32; 8] = std::array::from_fn(|i| word(bytes, 56 + i * 4));
+            assert_eq!(own, namespaces, "{name}");
+            let frames = word(bytes, STACKS_AT) as usize;
             assert!((1..=64).contains(&frames), "{name}: {frames}");
-            let of_kernel = |at| address(bytes, 48 + at * 8) >> 63 == 1;
+            let of_kernel = |at| address(bytes, STACKS_AT + 4 + at * 8) >> 63 == 1;
             assert!((0..frames).all(of_kernel), "{name}");
-            let at = 48 + frames * 8;
+            let at = STACKS_AT + 4 + frames * 8;
             let of_user = word(bytes, at) as usize;
             assert!((1..=64).contains(&of_user), "{name}: {of_user}");
             assert!(address(bytes, at + 4) >> 47 == 0, "{name}");
@@ -745,8 +763,8 @@ fn contexts_are_what_proc_says_and_stacks_lead_through_the_kernel() {
     // The idle task of the kernel has no program's stack.
     let idle = records["sched_switch"].iter().find(|(tid, _)| *tid == 0);
     if let Some((_, bytes)) = idle {
-        let frames = word(bytes, 44) as usize;
-        assert_eq!(word(bytes, 48 + frames * 8), 0);
+        let frames = word(bytes, STACKS_AT) as usize;
+        assert_eq!(word(bytes, STACKS_AT + 4 + frames * 8), 0);
     }
     // The kernel's own table says where the innermost ones are.
     let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
@@ -763,9 +781,9 @@ fn contexts_are_what_proc_says_and_stacks_lead_through_the_kernel() {
         return eprintln!("skip: /proc/kallsyms may not be read");
     }
     let (_, bytes) = &records["syscall_entry_getppid"][0];
-    let path: Vec<&str> = (0..word(bytes, 44) as usize)
+    let path: Vec<&str> = (0..word(bytes, STACKS_AT) as usize)
         .filter_map(|at| {
-            let address = address(bytes, 48 + at * 8);
+            let address = address(bytes, STACKS_AT + 4 + at * 8);
             Some(symbols[..symbols.partition_point(|(from, _)| *from <= address)].last()?.1)
         })
         .collect();

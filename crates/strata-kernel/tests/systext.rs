@@ -206,7 +206,8 @@ fn begin(
         };
         let filter = filter.map(|text| Filter::parse(text).unwrap());
         let exit_filter = filter.clone();
-        SelectedEvent { event, entry: true, exit, filter, exit_filter }
+        let contexts = strata_kernel::Contexts::default();
+        SelectedEvent { event, entry: true, exit, filter, exit_filter, contexts }
     };
     let events = calls.iter().map(one).collect();
     let follow = Follow::Children;

@@ -23,6 +23,7 @@ fn event(fields: Vec<Field>) -> EventClass {
         name: "e".into(),
         loglevel: Some(6),
         emf_uri: None,
+        context: Vec::new(),
         fields,
     }
 }

@@ -171,6 +171,9 @@ pub struct EventClass {
     pub loglevel: Option<u8>,
     /// A link to a model of what it means.
     pub emf_uri: Option<String>,
+    /// Behind the stream's event context, of records of this kind only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub context: Vec<Field>,
     /// In the order of the record.
     pub fields: Vec<Field>,
 }
@@ -201,6 +204,7 @@ impl EventClass {
         if bytes > limits::TEXT_BYTES {
             return Err(EventError::UriTooLong { bytes, limit: limits::TEXT_BYTES });
         }
+        validate_fields(&self.context)?;
         validate_fields(&self.fields)
     }
 
@@ -208,12 +212,12 @@ impl EventClass {
     pub fn text_bytes(&self) -> usize {
         let mut bytes = self.provider.len() + self.name.len() + TEXT_AROUND;
         bytes += self.emf_uri.as_ref().map_or(0, |uri| uri.len() + TEXT_AROUND);
-        bytes + self.fields.iter().map(field_text_bytes).sum::<usize>()
+        bytes + self.context.iter().chain(&self.fields).map(field_text_bytes).sum::<usize>()
     }
 
-    /// The fewest bytes of a record's payload.
+    /// The fewest bytes of a record's payload, and of what it has in front of it alone.
     pub fn min_bytes(&self) -> u64 {
-        self.fields.iter().map(Field::min_bytes).sum()
+        self.context.iter().chain(&self.fields).map(Field::min_bytes).sum()
     }
 }
 

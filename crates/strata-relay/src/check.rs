@@ -53,11 +53,15 @@ impl fmt::Display for PacketProblem {
 
 /// What the last packet of a stream said.
 #[derive(Clone, Copy, Debug)]
-struct Last {
-    begin: u64,
-    end: u64,
-    sequence: u64,
-    discarded: u64,
+pub struct Last {
+    /// By the guest's clock [ns].
+    pub begin: u64,
+    /// By the guest's clock [ns].
+    pub end: u64,
+    /// Its number.
+    pub sequence: u64,
+    /// Records of the stream until its end.
+    pub discarded: u64,
 }
 
 /// The streams of one trace.
@@ -128,6 +132,12 @@ impl Streams {
             span.1 = span.1.max(end);
         }
         Ok(())
+    }
+
+    /// What the last packet of this CPU said.
+    #[must_use]
+    pub fn last(&self, cpu: u32) -> Option<Last> {
+        self.last.get(&cpu).copied()
     }
 
     /// From the first packet's begin to the last one's end, by the guest's clock [ns].

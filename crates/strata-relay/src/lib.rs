@@ -25,11 +25,12 @@ mod message;
 mod wire;
 
 pub use bounds::{Bounds, Epoch, Exchange, DRIFT_PPM, EPOCHS_MAX};
-pub use check::{PacketProblem, Streams, CPUS_MAX};
+pub use check::{Last, PacketProblem, Streams, CPUS_MAX};
 pub use describe::{in_host_time, uuid_of, DescribeProblem, Entry, METADATA_BYTES_MAX};
 pub use frame::{FrameProblem, Frames, FRAME_BYTES_MAX};
 pub use line::Line;
 pub use message::{
-    FromGuest, Hello, MessageProblem, PacketBytes, ToGuest, TraceOf, NAME_BYTES_MAX, VERSION,
+    FromGuest, Hello, MessageProblem, PacketBytes, ToGuest, TraceOf, NAME_BYTES_MAX, PAGE_BYTES,
+    VERSION,
 };
 pub use wire::{connect, Place, PlaceProblem, Wire};

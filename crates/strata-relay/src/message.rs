@@ -9,7 +9,10 @@ use strata_model::Uuid;
 use crate::frame::header;
 
 /// Of this protocol.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+
+/// A page of a guest's memory \[byte\].
+pub const PAGE_BYTES: usize = 4096;
 
 /// Longest name of a host, a process, or a file [byte].
 pub const NAME_BYTES_MAX: usize = 255;
@@ -128,12 +131,24 @@ pub enum FromGuest<'b> {
     },
     /// The answer to [`ToGuest::Ping`].
     Pong {
-        /// Which.
+        /// The ping's number, as it was asked.
         number: u64,
         /// When the ping was taken, by the guest's clock [ns].
         received_ns: u64,
         /// When this was sent, by the guest's clock [ns].
         sent_ns: u64,
+    },
+    /// Where the buffers of a trace lie in the guest's memory, for a host that can read that when the guest cannot say
+    /// anything any more.
+    Memory {
+        /// The trace.
+        id: u32,
+        /// The physical address of a page that holds [`Hello::recording`], again and again.
+        marker: u64,
+        /// The first page of the channel.
+        first: &'b [u8],
+        /// The physical addresses of the others, in their order [8 bytes each].
+        pages: &'b [u8],
     },
     /// All of it was sent.
     End,
@@ -193,6 +208,7 @@ const COUNTED: u16 = 8;
 const GONE: u16 = 9;
 const PONG: u16 = 10;
 const END: u16 = 11;
+const MEMORY: u16 = 12;
 const WELCOME: u16 = 101;
 const PING: u16 = 102;
 const STOP: u16 = 103;
@@ -304,6 +320,11 @@ impl<'b> FromGuest<'b> {
                 })
             })(),
             END => Some(FromGuest::End),
+            MEMORY => (|| {
+                let (id, marker) = (from.u32()?, from.u64()?);
+                let (first, pages) = from.rest().split_at_checked(PAGE_BYTES)?;
+                (pages.len() % 8 == 0).then_some(FromGuest::Memory { id, marker, first, pages })
+            })(),
             other => return Err(MessageProblem::Kind(other)),
         })
     }
@@ -371,6 +392,11 @@ impl<'b> FromGuest<'b> {
                     out.number(&number.to_le_bytes());
                 }
                 PONG
+            }
+            FromGuest::Memory { id, marker, first, pages } => {
+                out.number(&id.to_le_bytes()).number(&marker.to_le_bytes());
+                out.number(first).number(pages);
+                MEMORY
             }
             FromGuest::End => END,
         };
@@ -504,6 +530,7 @@ mod tests {
             FromGuest::Counted { id: 1, records: 4, discarded: 5, overwritten: 6 },
             FromGuest::Gone { id: 2 },
             FromGuest::Pong { number: 1, received_ns: 2, sent_ns: 3 },
+            FromGuest::Memory { id: 1, marker: 4096, first: &[7; PAGE_BYTES], pages: &[9; 24] },
             FromGuest::End,
         ]
     }

@@ -1,6 +1,6 @@
 //! What other threads ask of a recording while it runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub(crate) enum Asked {
     Change(Box<Change>, Reply<()>),
     /// Write to a new part of the trace from now on, and say which one is complete.
     Rotate(Reply<Rotated>),
+    /// Write what is held in memory to a new folder in this one, or in that of its plan, and go on there.
+    Settle(Option<PathBuf>, Reply<Rotated>),
     /// Say how it is.
     Look(Reply<Look>),
     /// Say what is recorded.
@@ -41,7 +43,7 @@ impl Asked {
             Asked::Start(reply) | Asked::Pause(reply) | Asked::Change(_, reply) => {
                 reply.send(Err(why)).is_ok()
             }
-            Asked::Rotate(reply) => reply.send(Err(why)).is_ok(),
+            Asked::Rotate(reply) | Asked::Settle(_, reply) => reply.send(Err(why)).is_ok(),
             Asked::Look(reply) => reply.send(Err(why)).is_ok(),
             Asked::Plan(reply) => reply.send(Err(why)).is_ok(),
         };
@@ -111,6 +113,15 @@ impl Controls {
     /// Why not; it goes on as it was.
     pub fn rotate(&self) -> Result<Rotated, String> {
         self.ask(Asked::Rotate)
+    }
+
+    /// Has it write what it holds in memory to a new folder in `above`, or in that of its plan, and go on there. Returns
+    /// where that is.
+    ///
+    /// # Errors
+    /// Why not; it goes on as it was.
+    pub fn settle(&self, above: Option<PathBuf>) -> Result<Rotated, String> {
+        self.ask(|reply| Asked::Settle(above, reply))
     }
 
     /// How it is.

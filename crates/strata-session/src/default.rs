@@ -14,7 +14,7 @@ use crate::options::{KernelOptions, Options};
 use crate::report::{NoKernel, Notice};
 
 /// What is needed to see why a program waits. docs/guide/kernel.md has the reason for each.
-pub(crate) const RULES: [&str; 9] = [
+pub const RULES: [&str; 9] = [
     "syscalls",
     "x86_exceptions_page_fault_*",
     "signal_generate,signal_deliver",
@@ -113,7 +113,6 @@ fn reason_of(cause: &KernelError) -> NoKernel {
     let is_failure = match cause {
         KernelError::Rights { .. } => return rights(),
         KernelError::Machine { .. }
-        | KernelError::Namespace { .. }
         | KernelError::NoBtf
         | KernelError::NoTracefs { .. }
         | KernelError::TracefsLockdown { .. }
@@ -235,7 +234,6 @@ mod tests {
         let io = || std::io::Error::from_raw_os_error(libc::EACCES);
         for (error, is_failure) in [
             (KernelError::Machine { machine: "riscv64" }, false),
-            (KernelError::Namespace { pid: 7 }, false),
             (KernelError::NoBtf, false),
             (KernelError::NoTracefs { places: "/a nor /b".into(), error: io() }, false),
             (KernelError::TracefsRights { path: "/t".into(), error: io() }, false),

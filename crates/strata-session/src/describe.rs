@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use rustix::time::{clock_gettime, ClockId};
 use strata_collect::Kinds;
@@ -9,6 +10,7 @@ use strata_ctf::environment::{
     kernel_environment, recorded, user_environment, KernelHost, Known, UserProcess,
 };
 use strata_ctf::metadata::{self, Version};
+use strata_kernel::Numbers;
 use strata_model::{
     ByteOrder, ClockClass, EnvValue, EventClass, Field, FieldClass, Integer, RecordHeader,
     StreamClass, Trace, TraceError, Uuid,
@@ -31,6 +33,8 @@ pub(crate) struct Machine {
     version: Version,
     /// Who records, where there is a command.
     recorder: Option<Recorder>,
+    /// What the kernel's events call processes, where they are recorded and have others than this program knows.
+    numbers: Arc<OnceLock<Arc<Numbers>>>,
 }
 
 /// Who records a command.
@@ -55,7 +59,19 @@ impl Machine {
             overwrites: mode == LossMode::Overwrite,
             version,
             recorder: None,
+            numbers: Arc::default(),
         }
+    }
+
+    /// The kernel's events have other numbers of processes than this program: these.
+    pub(crate) fn set_numbers(&self, numbers: &Arc<Numbers>) {
+        // Of another channel they are the same.
+        let _ = self.numbers.set(Arc::clone(numbers));
+    }
+
+    /// The number in the kernel's events, if they are recorded; else the one here.
+    fn number_of(&self, pid: u32) -> u32 {
+        self.numbers.get().and_then(|numbers| numbers.of(pid)).unwrap_or(pid)
     }
 
     /// What it calls itself.
@@ -139,7 +155,7 @@ impl Machine {
             hostname: &self.hostname,
             vpid: process.vpid,
             procname: process.name.as_bytes(),
-            known: process.known,
+            known: Known { pid: process.known.pid.map(|pid| self.number_of(pid)), ..process.known },
             created: process.created,
             overwrites: self.overwrites,
         };
@@ -158,7 +174,9 @@ impl Machine {
         mut environment: Vec<(String, EnvValue)>,
         is_alone: impl Fn(&Recorder) -> bool,
     ) -> Vec<(String, EnvValue)> {
-        environment.extend(self.recorder.iter().flat_map(|by| recorded(by.pid, is_alone(by))));
+        environment.extend(
+            self.recorder.iter().flat_map(|by| recorded(self.number_of(by.pid), is_alone(by))),
+        );
         environment
     }
 
@@ -294,6 +312,7 @@ mod tests {
             name: "b".into(),
             loglevel: Some(6),
             emf_uri: None,
+            context: Vec::new(),
             fields: Vec::new(),
         };
         let process = TraceOf {
@@ -354,6 +373,7 @@ mod tests {
             name: "sched_switch".into(),
             loglevel: None,
             emf_uri: None,
+            context: Vec::new(),
             fields: vec![field("prev_state"), field("flags")],
         };
         let machine = Machine::new(LossMode::Discard, Version::One);
@@ -375,6 +395,7 @@ mod tests {
             name: name.into(),
             loglevel: None,
             emf_uri: None,
+            context: Vec::new(),
             fields: Vec::new(),
         };
         let machine = Machine::new(LossMode::Discard, Version::One);

@@ -29,7 +29,7 @@ pub enum SessionError {
     /// The kernel cannot be recorded.
     #[error("{cause}{}", without(.cause, .asked))]
     Kernel {
-        /// Why.
+        /// What `strata-kernel` failed in.
         #[source]
         cause: Box<strata_kernel::Error>,
         /// The flags that ask for it.
@@ -224,7 +224,6 @@ mod tests {
         for (cause, has_advice) in [
             (E::NoBtf, true),
             (E::Machine { machine: "riscv64" }, true),
-            (E::Namespace { pid: 7 }, true),
             (E::TooLarge { found: 2, limit: 1 }, false),
             (E::TooManyEvents { found: 2, limit: 1 }, false),
         ] {

@@ -18,6 +18,9 @@ use strata_ctf::end_mark::{EndMark, FILE};
 
 use crate::error::{advice, failure_text};
 use crate::lock::lock;
+use tree::{clear, give_all, DEPTH_MAX};
+
+mod tree;
 
 /// Longest part of a process' name that its folder has \[byte\].
 const NAME_BYTES_MAX: usize = 64;
@@ -30,8 +33,6 @@ pub(crate) fn stream_file(number: u32) -> String {
 }
 /// How many folders of the same second are tried.
 const TRIES: u32 = 1000;
-/// Folders in folders of what is recorded: a layer's, a process'.
-const DEPTH_MAX: u32 = 4;
 
 /// Why there is no folder for the trace.
 #[derive(Debug, thiserror::Error)]
@@ -379,6 +380,49 @@ impl TraceFolder {
         Ok(())
     }
 
+    /// A new folder in `above`, which is made if it is not there, and which nobody but this user and root may write to.
+    ///
+    /// # Errors
+    /// [`FolderError`].
+    pub(crate) fn settled_in(above: &Path, stamp: &str) -> Result<TraceFolder, FolderError> {
+        let failed = |what| move |source: io::Error| system(above, what, source);
+        let mut builder = fs::DirBuilder::new();
+        let builder = std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700).recursive(true);
+        builder.create(above).map_err(failed("make it"))?;
+        let found = fs::metadata(above).map_err(failed("look at it"))?;
+        let owner = std::os::unix::fs::MetadataExt::uid(&found);
+        if !is_trusted(owner) {
+            return Err(FolderError::NotOurs { path: above.to_owned(), owner });
+        }
+        let mode = std::os::unix::fs::MetadataExt::mode(&found) & 0o7777;
+        if mode & (libc::S_IWOTH | libc::S_IWGRP) != 0 {
+            return Err(FolderError::OpenToAll { path: above.to_owned(), mode });
+        }
+        TraceFolder::create_by_time(above, stamp)
+    }
+
+    /// What can still be written where it is \[byte\].
+    pub(crate) fn room(&self) -> Option<u64> {
+        let found = rustix::fs::fstatvfs(&self.fd).ok()?;
+        Some(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
+    /// For [`TraceFolder::give_parts_to`].
+    pub(crate) fn place(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.fd)
+    }
+
+    /// All parts in it go to another folder, wherever that is; and it goes.
+    ///
+    /// # Errors
+    /// What the system says. What could not be copied is where it was.
+    pub(crate) fn give_parts_to(&self, to: &OwnedFd) -> io::Result<()> {
+        give_all(&self.fd, to, &part_names(&self.fd)?)?;
+        remove_mark(self.fd.as_fd());
+        self.remove_if_empty();
+        Ok(())
+    }
+
     /// The folder of a recording that was killed, with its parts, whose names are given: it goes on there.
     ///
     /// # Errors
@@ -497,37 +541,6 @@ fn make_channel(
 ) -> Result<(), strata_collect::Error> {
     let Some((channel, _)) = layer.split_once('/') else { return Ok(()) };
     Directory::open_or_create_in(folder, OsStr::new(channel), &path.join(channel)).map(drop)
-}
-
-/// Below a descriptor, and by no link: wherever a name is moved, only what is in this folder is removed. What cannot
-/// be removed stays.
-fn clear(folder: BorrowedFd<'_>, depth: u32) {
-    let Ok(entries) = rustix::fs::Dir::read_from(folder) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        let Ok(found) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
-            continue;
-        };
-        if found.st_uid != geteuid().as_raw() {
-            continue;
-        }
-        match found.st_mode & libc::S_IFMT {
-            libc::S_IFREG => {
-                let _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
-            }
-            libc::S_IFDIR if depth > 0 => {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                if let Ok(fd) = rustix::fs::openat(folder, name, flags, Mode::empty()) {
-                    clear(fd.as_fd(), depth - 1);
-                    let _ = rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR);
-                }
-            }
-            _ => {}
-        }
-    }
 }
 
 fn system(path: &Path, what: &'static str, source: io::Error) -> FolderError {

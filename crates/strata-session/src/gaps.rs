@@ -57,7 +57,7 @@ impl Found {
 pub struct Loss {
     /// `None`: it is not known, or was none's.
     pub cpu: Option<u32>,
-    /// Why.
+    /// Why they were discarded, as text.
     pub reason: &'static str,
     /// How many.
     pub records: u64,
@@ -70,7 +70,7 @@ pub struct Loss {
 /// A channel's losses, and what would have prevented them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChannelLoss {
-    /// Whose.
+    /// The layer that it is of.
     pub layer: &'static str,
     /// Its name; empty: the layer's only one.
     pub channel: String,
@@ -96,7 +96,7 @@ pub struct Late {
 pub struct Unreached {
     /// Of an event 0.
     pub pid: u32,
-    /// Whose.
+    /// The name of the program or of the event.
     pub name: String,
     /// Why not.
     pub reason: String,

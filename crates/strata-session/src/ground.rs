@@ -34,7 +34,6 @@ pub(crate) struct Ground {
     pub(crate) context: Arc<Context>,
     /// `None`: nothing is written but snapshots.
     pub(crate) folder: Option<Arc<Mutex<Parts>>>,
-    pub(crate) path: Option<PathBuf>,
     pub(crate) snapshots: RefCell<Snapshots>,
     pub(crate) has_guests: bool,
     /// Where anything else is written.
@@ -92,14 +91,16 @@ impl Ground {
             (Some(path), _) => Some(TraceFolder::create(path)?),
             (None, _) => Some(TraceFolder::create_by_time(Path::new(""), &stamp.name)?),
         };
-        let mut folder = folder.map(|folder| Parts::new(folder, &stamp.name));
+        let mut folder = folder.map(|folder| match options.is_early {
+            true => Parts::new(folder, &stamp.name).early(),
+            false => Parts::new(folder, &stamp.name),
+        });
         if let Some(folder) = &mut folder {
             if let Err(error) = folder.begin(options.rotation, before.as_deref()) {
                 folder.remove_if_empty();
                 return Err(error.into());
             }
         }
-        let path = folder.as_ref().map(|folder| folder.path().to_owned());
         let folder = folder.map(|folder| Arc::new(Mutex::new(folder)));
         let rotations = folder.clone().map(|parts| Rotations::new(parts, options.rotation));
         let rotations = rotations.map(RefCell::new);
@@ -120,7 +121,7 @@ impl Ground {
             kept: None,
         });
         let (snapshots, has_guests) = (RefCell::default(), !options.guests.is_empty());
-        Ok(Ground { context, folder, path, snapshots, has_guests, rotations })
+        Ok(Ground { context, folder, snapshots, has_guests, rotations })
     }
 
     /// Nothing was recorded, and nothing will be.
@@ -132,7 +133,7 @@ impl Ground {
 
     /// Begin to write what is held. Nothing is waited for here.
     pub(crate) fn snapshot(&self, session: &Session, asked: Asked) {
-        let Some(output) = &self.path else {
+        let Some(output) = self.path() else {
             return self.snapshots.borrow_mut().begin(session, &self.context.shared, asked);
         };
         // Who asked may have gone.
@@ -159,6 +160,46 @@ impl Ground {
                 let _ = reply.send(Err(why.to_owned()));
             }
         }
+    }
+
+    /// What is held in memory is to be on the disk, in a new folder in this one. Nothing is waited for here.
+    pub(crate) fn settle(&self, above: PathBuf, reply: Sender<Result<Rotated, String>>) {
+        match &self.rotations {
+            Some(rotations) if rotations.borrow().is_early() => {
+                self.context.shared.set_must_wait(false);
+                rotations.borrow_mut().settle(above, reply);
+            }
+            _ => {
+                // Who asked may have gone.
+                let _ = reply.send(Err("it is written to the disk already".to_owned()));
+            }
+        }
+    }
+
+    /// Is it held in memory?
+    pub(crate) fn is_early(&self) -> bool {
+        self.rotations.as_ref().is_some_and(|rotations| rotations.borrow().is_early())
+    }
+
+    /// Of a session that is held in memory, and may take so much of it: stops writing once that is full, and begins again.
+    /// Returns whether that is new.
+    pub(crate) fn look_at_room(&self, size: u64) -> bool {
+        let Some(rotations) = &self.rotations else { return false };
+        let shared = &self.context.shared;
+        let (was_full, is_full) = (shared.must_wait(), rotations.borrow().is_full(size, shared));
+        shared.set_must_wait(is_full);
+        is_full && !was_full
+    }
+
+    /// The folder of its traces, as it was named.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        self.folder.as_ref().map(|folder| lock(folder).path().to_owned())
+    }
+
+    /// The same, from the root on.
+    pub(crate) fn output(&self) -> Option<PathBuf> {
+        let folder = lock(self.folder.as_ref()?);
+        Some(std::path::absolute(folder.path()).unwrap_or_else(|_| folder.path().to_owned()))
     }
 
     /// Cuts the trace if that is due.
@@ -261,7 +302,7 @@ impl Ground {
         let report = Report {
             parts: self.parts(),
             snapshots: options.hold.then(|| self.saved()),
-            output: self.path.clone().filter(is_there),
+            output: self.path().filter(is_there),
             relay: options.relay.as_ref().map(ToString::to_string),
             asked: match (options.command.is_empty(), options.pids.is_empty()) {
                 _ if options.everyone => AskedFor::Everyone,

@@ -3,6 +3,7 @@
 //! ```text
 //! strata-guest    asks the guest what time it is, takes what it says      here
 //!                 what that means for the traces                          guest/receive.rs
+//!                 what a guest that has panicked had not said             guest/tail.rs, guest/memory.rs
 //! ```
 //!
 //! A guest decides itself what it records, and when it begins. It is told when the recording ends.
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use strata_collect::Monitor;
 use strata_ctf::end_mark::Ending;
-use strata_relay::{Exchange, Frames, FromGuest, ToGuest, Wire, VERSION};
+use strata_relay::{Exchange, Frames, FromGuest, Line, ToGuest, Wire, DRIFT_PPM, VERSION};
 
 use crate::describe::{new_uuid, Machine};
 use crate::error::SessionError;
@@ -30,7 +31,9 @@ use crate::threads::{joined, spawn, Ask, Cut};
 use receive::{Place, Receiver};
 
 mod cpus;
+mod memory;
 mod receive;
+mod tail;
 
 /// How often the guest is asked for the time.
 const ASK_PERIOD: Duration = Duration::from_millis(50);
@@ -40,6 +43,8 @@ const ASKED_FIRST: u64 = 20;
 const ANSWER: Duration = Duration::from_secs(1);
 /// How long it takes at most to hear that the recording ends.
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
+/// A guest's clock may be so far ahead of what is known of it \[ns\].
+const AHEAD_NS: i128 = 1_000_000_000;
 /// How often it is looked whether somebody is at the channel.
 const OPEN_PERIOD: Duration = Duration::from_millis(100);
 /// A guest that was told to end may say nothing for so long.
@@ -188,6 +193,8 @@ struct Talk {
     nothing: usize,
     /// When something last came.
     heard: Instant,
+    /// It ended without a word.
+    is_silent: bool,
 }
 
 impl Talk {
@@ -204,6 +211,7 @@ impl Talk {
             clock,
             wall_ns,
             max_bytes: options.max_bytes,
+            memory: options.memory.clone(),
         };
         Some(Talk {
             receiver: Receiver::new(place),
@@ -218,6 +226,7 @@ impl Talk {
             told_to_stop: None,
             nothing: 0,
             heard: Instant::now(),
+            is_silent: false,
         })
     }
 
@@ -237,8 +246,11 @@ impl Talk {
         self.outcome(problem)
     }
 
-    fn outcome(self, problem: Option<String>) -> Outcome {
+    fn outcome(mut self, mut problem: Option<String>) -> Outcome {
         let is_absent = self.receiver.hello.is_none();
+        if let (Some(problem), true) = (&mut problem, self.is_silent) {
+            *problem += &self.tail();
+        }
         let remark = self.remark();
         let ending = match (&problem, self.voice.ending()) {
             (None, ending) => ending,
@@ -249,6 +261,29 @@ impl Talk {
         reports.iter().for_each(|one| counts.add(&one.counts));
         self.voice.set_counts(&counts);
         Outcome { reports, remark, problem: problem.or(unwritten), is_absent }
+    }
+
+    /// What its memory still says.
+    fn tail(&mut self) -> String {
+        let Some(until) = self.guest_now() else { return String::new() };
+        let Some(tail) = self.receiver.take_tail(until) else { return String::new() };
+        let damage = match tail.damage {
+            Some(damage) => format!("; of its memory not all can be read: {damage}"),
+            None => String::new(),
+        };
+        match tail.records {
+            0 => format!("; nothing more is in its memory{damage}"),
+            records => format!("; its last {records} event records are from its memory{damage}"),
+        }
+    }
+
+    /// What time it is there at most \[ns\].
+    fn guest_now(&self) -> Option<u64> {
+        let line = Line::through(self.receiver.bounds.epochs().last()?, None)?;
+        let passed = i128::from(strata_user::Clock::monotonic_ns()) - i128::from(line.offset_ns);
+        // By a rate that is within 100 ppm of the host's.
+        let now = passed + passed.abs() / 1_000_000 * i128::from(DRIFT_PPM);
+        u64::try_from(now + i128::from(line.uncertainty_ns) + AHEAD_NS).ok()
     }
 
     /// How well its clock is known, and who runs it.
@@ -319,6 +354,7 @@ impl Talk {
             self.ask(wire)?;
             let read = wire.read(&mut buffer, LOOK_PERIOD);
             let now_ns = strata_user::Clock::monotonic_ns();
+            self.is_silent = read.is_err();
             match read.map_err(|error| format!("its channel: {error}"))? {
                 None => {
                     self.tell();
@@ -330,7 +366,8 @@ impl Talk {
                     return Err("it has ended before its recorder said anything".to_owned());
                 }
                 Some(0) => {
-                    return Err("it has ended, or its recorder has, before all came".to_owned())
+                    self.is_silent = true;
+                    return Err("it has ended, or its recorder has, before all came".to_owned());
                 }
                 Some(bytes) => {
                     self.heard = Instant::now();
@@ -443,7 +480,9 @@ impl Talk {
         let since = Instant::now();
         let is_stopping = Arc::clone(&self.is_stopping);
         let mut is_over = || since.elapsed() > PATIENCE && is_stopping.load(Ordering::Acquire);
-        wire.write_all(message, &mut is_over).map_err(|error| format!("its channel: {error}"))
+        let said = wire.write_all(message, &mut is_over);
+        self.is_silent = said.is_err();
+        said.map_err(|error| format!("its channel: {error}"))
     }
 
     /// The recording ends: is there nothing to wait for?
@@ -464,6 +503,7 @@ impl Talk {
             false if self.heard.elapsed() > PATIENCE => ("has said nothing for", PATIENCE),
             false => return Ok(false),
         };
+        self.is_silent = true;
         let seconds = limit.as_secs();
         Err(format!("its recorder was told that the recording ends, and {what} {seconds} s"))
     }

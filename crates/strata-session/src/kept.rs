@@ -91,13 +91,15 @@ impl ChannelKept {
         Ok(Keeping { pins, note: Box::new(note) })
     }
 
-    /// Packets are written there from now on; so many discarded records were told before.
-    pub(crate) fn note_folder(&self, folder: &Path, told: &[u64]) {
+    /// Packets are written there from now on, `None`: not yet; so many discarded records were told before.
+    pub(crate) fn note_folder(&self, folder: Option<&Path>, told: &[u64]) {
         // Not noted, what is held now would be in two traces after a kill.
         let _ = self.all.change(|all| {
             if let Some(noted) = all.get_mut(&self.channel) {
-                let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-                (noted.folder, noted.told) = (Some(folder), told.to_vec());
+                let absolute = |folder: &Path| {
+                    std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
+                };
+                (noted.folder, noted.told) = (folder.map(absolute), told.to_vec());
             }
         });
     }
@@ -204,7 +206,7 @@ mod tests {
         for text in ["", "{", "[]", r#"{"c": 3}"#] {
             assert!(of(text).before().is_none(), "{text}");
         }
-        of("").note_folder(Path::new("/t"), &[1]);
+        of("").note_folder(Some(Path::new("/t")), &[1]);
         assert_eq!(*lock(&written), "{}");
     }
 }

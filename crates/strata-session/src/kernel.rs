@@ -26,7 +26,7 @@ use strata_kernel::session::{
 };
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::uprobe::parse_all;
-use strata_kernel::{sample, syscalls, Contexts, Follow};
+use strata_kernel::{sample, syscalls, Follow};
 use strata_ring::Channel;
 
 use crate::budget::{over_memory, Share};
@@ -45,7 +45,7 @@ use crate::shared::Voice;
 use crate::statedump;
 use crate::stop::Stop;
 use crate::threads::{ask, cut, joined, spawn, Ask, Cut};
-use change::{rules_of, Begun, Chosen};
+use change::{rules_of, sampled, Begun, Chosen};
 use source::{KernelSource, KernelTrace, Recorded};
 
 mod change;
@@ -91,10 +91,9 @@ struct Attached {
     span_from: Option<u64>,
     /// Of each stream, how many discarded records the traces of a killed session tell of.
     told: Vec<u64>,
-    /// What is said of those who are recorded, at the begin.
-    wish: statedump::Wish,
-    /// And then; read by a thread that takes `mapped`.
-    watched: Option<statedump::Watched>,
+    /// What is said of those who are recorded.
+    around: Arc<Mutex<statedump::Around>>,
+    /// Who reads what changes of it takes this.
     mapped: Option<Mapped>,
     /// Of the session's memory, the rings'.
     _memory: Share,
@@ -171,6 +170,9 @@ impl KernelLayer {
         if stop.flow().is_break() {
             Detaching::begin(session);
             return Err(stopped());
+        }
+        if let Some(numbers) = session.numbers() {
+            context.machine.set_numbers(numbers);
         }
         layer.remarks.extend(session.remark().map(str::to_owned));
         let mut attached = Attached::new(session, asked, context, of_others)?;
@@ -254,6 +256,7 @@ impl KernelLayer {
             exit: true,
             filter: filter.clone(),
             exit_filter: filter.clone(),
+            contexts: asked.contexts,
         }));
         Ok(())
     }
@@ -261,13 +264,7 @@ impl KernelLayer {
     /// What CPUs do, which stays as the probes do.
     fn sample(&mut self, rate: u32, asked: &KernelOptions) -> SelectedEvent {
         self.selected += 1;
-        SelectedEvent {
-            event: sample::event(rate),
-            entry: true,
-            exit: true,
-            filter: asked.filter.clone(),
-            exit_filter: None,
-        }
+        sampled(rate, asked.filter.clone())
     }
 
     /// Did nobody name its events?
@@ -282,6 +279,24 @@ impl KernelLayer {
             nr_subbufs: found.nr_subbufs,
             mode: self.mode,
             are_largest: found.are_largest,
+        }
+    }
+
+    /// Reads what processes map, once there is somebody who writes it.
+    fn watch(&mut self) {
+        let (Some(attached), Some(context)) = (&mut self.attached, &self.context) else { return };
+        if self.orders.is_none() {
+            return;
+        }
+        let watched = lock(&attached.around).watched.clone();
+        if let (Some(watched), Some(mapped)) = (watched, attached.mapped.take()) {
+            let (first_id, contexts) = (attached.trace.of_dump.start, attached.trace.contexts);
+            let holds = matches!(context.keep, Keep::Hold);
+            self.watching = spawn("strata-mapped", Work::Kernel, &context.shared, move || {
+                watched.watch(mapped, first_id, contexts, holds)
+            });
+            // What was mapped before: the dump at the begin does not have it.
+            lock(&attached.around).is_new = true;
         }
     }
 
@@ -320,20 +335,12 @@ impl Layer for KernelLayer {
             not_run: Arc::clone(&attached.not_run),
             dump_stream: channel.nr_streams().into(),
             dumped: statedump::Dump::default(),
-            wish: attached.wish.clone(),
-            watched: attached.watched.clone(),
+            around: Arc::clone(&attached.around),
             behind: source::Behind::default(),
             snapshot_uuid: attached.trace.uuid,
             recorded: Arc::clone(&self.recorded),
         };
         let shared = Arc::clone(&context.shared);
-        if let (Some(watched), Some(mapped)) = (attached.watched.clone(), attached.mapped.take()) {
-            let (first_id, contexts) = (attached.trace.of_dump.start, attached.trace.contexts);
-            let holds = matches!(context.keep, Keep::Hold);
-            self.watching = spawn("strata-mapped", Work::Kernel, &shared, move || {
-                watched.watch(mapped, first_id, contexts, holds)
-            });
-        }
         let (orders, receiver) = mpsc::channel();
         // Fails only where nobody listens, who is right here.
         let _ = orders.send(Order::Take(Arrival { source, channel }));
@@ -342,6 +349,7 @@ impl Layer for KernelLayer {
         self.moving = spawn("strata-kernel", Work::Kernel, &shared, move || {
             Pump::new(receiver, &voice, keep).run()
         });
+        self.watch();
     }
 
     /// Events that are being recorded.
@@ -363,15 +371,8 @@ impl Layer for KernelLayer {
         cut(self.orders.as_ref())
     }
 
-    fn lacks(&self, wanted: &Wanted) -> Vec<String> {
-        let asked = Contexts::parse(&wanted.contexts).unwrap_or_default();
-        let has = self.attached.as_ref().map(|one| one.trace.contexts);
-        match has.is_none_or(|has| has == asked) {
-            true => Vec::new(),
-            false => {
-                vec!["other contexts (a channel has its own since it was started: use another channel)".to_owned()]
-            }
-        }
+    fn lacks(&self, _wanted: &Wanted) -> Vec<String> {
+        Vec::new()
     }
 
     fn change(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
@@ -416,7 +417,8 @@ impl Layer for KernelLayer {
             // Release pairs with the acquire in the source, which is asked at its end.
             attached.not_run.store(attached.session.nested(), Ordering::Release);
             // All of it is there when the pump looks for the last time.
-            if let (Some(watched), Some(context)) = (&attached.watched, &self.context) {
+            let watched = lock(&attached.around).watched.clone();
+            if let (Some(watched), Some(context)) = (watched, &self.context) {
                 watched.end();
                 let discarded: u64 = joined(self.watching.take(), &context.shared);
                 if discarded > 0 {
@@ -506,7 +508,9 @@ impl Attached {
             false => 0..0,
         };
         let (classes, as_lttng) = (session.classes().clone(), asked.as_lttng);
-        let trace = KernelTrace { uuid, classes, of_dump, contexts: asked.contexts, as_lttng };
+        // A session that is taken up has those of its begin.
+        let contexts = session.contexts();
+        let trace = KernelTrace { uuid, classes, of_dump, contexts, as_lttng };
         let kinds = Some(trace.kinds(context, uuid)?);
         let channel = session.take_channel();
         let bytes = channel.as_ref().map_or(0, Channel::mapped_bytes);
@@ -525,8 +529,7 @@ impl Attached {
             as_lttng,
             span_from: None,
             told: Vec::new(),
-            wish: statedump::Wish::default(),
-            watched: None,
+            around: Arc::default(),
             mapped: None,
             _memory: memory,
         })
@@ -536,10 +539,23 @@ impl Attached {
 impl Attached {
     /// What is said of those who are recorded: without it addresses have no names, and descriptors no paths.
     fn look_around(&mut self, follow: &Follow, has_stacks: bool, remarks: &mut Vec<String>) {
-        self.wish.whom = self.session.whom(follow).unwrap_or_default();
-        if !has_stacks {
+        {
+            let mut around = lock(&self.around);
+            around.wish.whom = self.session.whom(follow).unwrap_or_default();
+            around.wish.numbers = self.session.numbers().cloned();
+        }
+        if has_stacks {
+            self.watch_code(remarks);
+        }
+    }
+
+    /// From now on, what addresses of call stacks mean, too.
+    fn watch_code(&mut self, remarks: &mut Vec<String>) {
+        let mut around = lock(&self.around);
+        if around.wish.has_code {
             return;
         }
+        around.wish.has_code = true;
         let text = std::fs::read("/proc/kallsyms").unwrap_or_default();
         let symbols = kernel_symbols::of_kallsyms(&String::from_utf8_lossy(&text));
         if symbols.is_none() {
@@ -549,15 +565,15 @@ impl Attached {
                     .to_owned(),
             );
         }
-        self.wish.symbols = symbols.map(Arc::new);
+        around.wish.symbols = symbols.map(Arc::new);
         // Of such a trace every stream spans all of it.
         if self.as_lttng {
             return;
         }
-        match Mapped::open(self.wish.whom.clone()) {
+        match Mapped::open(around.wish.whom.clone(), around.wish.numbers.clone()) {
             Ok(mapped) => {
                 self.mapped = Some(mapped);
-                self.watched = Some(statedump::Watched::default());
+                around.watched = Some(statedump::Watched::default());
             }
             Err(error) => remarks.push(format!(
                 "the kernel does not say what processes map while they are recorded ({error}): addresses of their call \

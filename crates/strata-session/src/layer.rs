@@ -42,12 +42,16 @@ pub(crate) struct Context {
 pub(crate) type Tell<'t> = dyn FnMut(Notice) -> ControlFlow<()> + 't;
 
 /// One event rule of a session, and which of its events; a rule that excludes has no filter.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rule {
     /// As it is written for the layer: `shop:*`, `!shop:debug_*`, `sched_*`.
     pub(crate) text: String,
     /// `None`: all of them.
     pub(crate) filter: Option<Filter>,
+    /// Its records have call stacks, whatever others have.
+    pub(crate) stack: bool,
+    /// It asks what CPUs do, so many times in a second.
+    pub(crate) sample: Option<u32>,
 }
 
 /// What a layer is to record. An event that several rules select is recorded once, if one of their filters selects it.

@@ -81,6 +81,7 @@ mod watch;
 mod watched;
 
 pub use control::{controls, Controls, Orders};
+pub use default::RULES as DEFAULT_KERNEL_RULES;
 pub use detach::Detaching;
 pub use error::SessionError;
 pub use folder::{has_parts, time_name};

@@ -74,6 +74,7 @@ mod tests {
         let rule = |(text, filter): &(&str, Option<&str>)| Rule {
             text: (*text).to_owned(),
             filter: filter.map(|filter| Filter::parse(filter).unwrap()),
+            ..Rule::default()
         };
         Wanted { rules: rules.iter().map(rule).collect(), ..Wanted::default() }
     }

@@ -83,6 +83,8 @@ pub struct GuestOptions {
     pub channel: Place,
     /// QEMU's control socket, which says which of its threads runs which virtual CPU.
     pub qmp: Option<PathBuf>,
+    /// Its memory, as a file of the host.
+    pub memory: Option<PathBuf>,
     /// What its traces may take \[byte\].
     pub max_bytes: u64,
 }
@@ -167,6 +169,8 @@ pub struct Options {
     pub max_bytes: Option<u64>,
     /// The folder is that of a recording that was killed, which goes on in further parts.
     pub goes_on: bool,
+    /// The folder is in memory, until there is another one to go on in.
+    pub is_early: bool,
     /// When it is cut into parts.
     pub rotation: Rotation,
     /// What the buffers of all processes and the kernel may take together \[byte\]; `None`: whatever they need.
@@ -227,6 +231,7 @@ impl Default for Options {
             duration: None,
             max_bytes: None,
             goes_on: false,
+            is_early: false,
             rotation: Rotation::default(),
             max_memory: None,
             pids: Vec::new(),

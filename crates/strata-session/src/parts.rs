@@ -7,11 +7,14 @@
 //! ```
 //!
 //! A recording that is not rotated by itself has its traces in DIR. They are moved to the first part when somebody asks
-//! for a second one.
+//! for a second one. One that is held in memory until there is a disk has a part from its begin on; once it settles, the
+//! next part is on the disk, and those before are copied there.
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use strata_collect::{Counts, Error, Output, Sink};
 use strata_ctf::end_mark::{EndMark, Ending, Losses};
@@ -51,6 +54,12 @@ pub(crate) struct Parts {
     /// Records and bytes of parts that are not looked after any more.
     gone: (u64, u64),
     error: Option<String>,
+    /// It is held in memory.
+    is_early: bool,
+    /// Where it was, with parts that are still to be copied.
+    left: Option<TraceFolder>,
+    /// Where parts were, and where they are.
+    settled: Option<(PathBuf, PathBuf)>,
 }
 
 /// One of them.
@@ -132,7 +141,24 @@ impl Parts {
             removed_unknown: 0,
             gone: (0, 0),
             error: None,
+            is_early: false,
+            left: None,
+            settled: None,
         }
+    }
+
+    /// The same, held in memory until it settles; before it begins.
+    pub(crate) fn early(self) -> Parts {
+        Parts { is_early: true, ..self }
+    }
+
+    pub(crate) fn is_early(&self) -> bool {
+        self.is_early
+    }
+
+    /// Bytes that can still be written.
+    pub(crate) fn room(&self) -> Option<u64> {
+        self.root.room()
     }
 
     /// Sets room aside for the end mark of the whole recording, and makes the first part if it is rotated by itself.
@@ -156,7 +182,7 @@ impl Parts {
         }
         self.let_go();
         let number = self.kept.back().map_or(1, |last| last.number.saturating_add(1));
-        if before.is_some() || !rotation.is_none() {
+        if before.is_some() || self.is_early || !rotation.is_none() {
             let stamp = self.stamp.clone();
             self.present = self.make(number, &stamp)?;
         }
@@ -218,6 +244,54 @@ impl Parts {
         self.leaving = Some(old);
         self.first = first.and_then(|first| first.folder);
         Ok(())
+    }
+
+    /// Traces that begin now are in a part in this folder, which is new.
+    ///
+    /// # Errors
+    /// It cannot be made; nothing is changed then.
+    pub(crate) fn begin_settled(&mut self, root: TraceFolder) -> Result<(), String> {
+        let stamp = TimeStamp::now().map_err(|error| format!("tell the time: {error}"))?.name;
+        let before = std::mem::replace(&mut self.root, root);
+        let next = self.root.begin().and_then(|()| {
+            let number = self.present.number.saturating_add(1);
+            self.make(number, &stamp)
+        });
+        match next {
+            Ok(next) => {
+                self.leaving = Some(std::mem::replace(&mut self.present, next));
+                self.left = Some(before);
+                self.is_early = false;
+                Ok(())
+            }
+            Err(error) => {
+                std::mem::replace(&mut self.root, before).remove_if_empty();
+                Err(format!("what is recorded stays in memory: {error}"))
+            }
+        }
+    }
+
+    /// What is to be copied now, and where to: all parts before are complete.
+    pub(crate) fn take_left(&mut self) -> Option<(TraceFolder, Arc<OwnedFd>)> {
+        self.left.take().map(|left| (left, self.root.place()))
+    }
+
+    /// All that was there is in the folder of now.
+    pub(crate) fn settled(&mut self, left: &TraceFolder) {
+        self.settled = Some((left.path().to_owned(), self.root.path().to_owned()));
+        let kept = std::mem::take(&mut self.kept);
+        self.kept = kept.into_iter().map(|part| self.moved_part(part)).collect();
+    }
+
+    fn moved_part(&self, part: Part) -> Part {
+        let path = self.now(&part.path);
+        match path.file_name().filter(|_| path != part.path) {
+            None => part,
+            Some(name) => {
+                let folder = self.root.part_of_before(&name.to_string_lossy());
+                Part { folder: part.folder.and(folder), path, ..part }
+            }
+        }
     }
 
     /// All traces of the part before are complete. `None`: there was none.
@@ -335,6 +409,11 @@ impl Parts {
 
     /// Where a trace is that was written to this folder.
     pub(crate) fn now(&self, path: &Path) -> PathBuf {
+        if let Some((before, now)) = &self.settled {
+            if let Ok(below) = path.strip_prefix(before) {
+                return now.join(below);
+            }
+        }
         let below = path.strip_prefix(self.root.path()).ok().and_then(|below| below.iter().next());
         let is_in_part = below.is_some_and(|name| part_number(&name.to_string_lossy()).is_some());
         match (&self.moved, path.strip_prefix(self.root.path())) {
@@ -582,5 +661,67 @@ mod tests {
         assert_eq!((look.complete, look.removed, look.removed_unknown), (2, 1, 1));
         assert_eq!((look.last[0].number, look.last[0].records), (2, None));
         assert!(path.join("0009-mine").is_dir());
+    }
+
+    #[test]
+    fn session_that_settles_has_all_its_parts_in_the_other_folder() {
+        let scratch = Scratch::new("parts-settle");
+        let held = scratch.0.join("held");
+        let mut parts = Parts::new(TraceFolder::create(&held).unwrap(), "20260131-120000").early();
+        parts.begin(Rotation::default(), None).unwrap();
+        let first = trace(&mut parts, "a", 3);
+        fs::write(first.join("metadata"), "precious").unwrap();
+        assert!(next(&mut parts).is_some() && parts.is_early());
+        trace(&mut parts, "a", 4);
+        let root = TraceFolder::settled_in(&scratch.0.join("disk"), "20260131-130000").unwrap();
+        let disk = root.path().to_owned();
+        parts.begin_settled(root).unwrap();
+        assert!(!parts.is_early());
+        let third = trace(&mut parts, "a", 5);
+        let second = parts.end_last(Ending::Ended).unwrap().unwrap();
+        assert!(second.folder.starts_with(&held));
+        let (left, to) = parts.take_left().unwrap();
+        left.give_parts_to(&to).unwrap();
+        parts.settled(&left);
+        assert!(!held.exists() && parts.take_left().is_none());
+        let moved = parts.now(&first);
+        assert!(
+            moved.starts_with(&disk) && fs::read(moved.join("metadata")).unwrap() == b"precious"
+        );
+        assert_eq!(parts.now(&third), third);
+        assert!(third.starts_with(&disk));
+        let look = parts.look(12, 120).unwrap();
+        let folders: Vec<_> = look.last.iter().map(|part| part.folder.is_dir()).collect();
+        assert_eq!((look.complete, folders, parts.path()), (2, vec![true; 2], &*disk));
+        assert_eq!(names(&disk).iter().filter(|name| part_number(name).is_some()).count(), 3);
+    }
+
+    #[test]
+    fn session_that_cannot_settle_stays_where_it_is() {
+        let scratch = Scratch::new("parts-unsettled");
+        let held = scratch.0.join("held");
+        let mut parts = Parts::new(TraceFolder::create(&held).unwrap(), "20260131-120000").early();
+        parts.begin(Rotation::default(), None).unwrap();
+        trace(&mut parts, "a", 3);
+        // Another one would decide what is in it.
+        let open = scratch.0.join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        assert!(matches!(TraceFolder::settled_in(&open, "x"), Err(FolderError::OpenToAll { .. })));
+        // What there is by the time of the copy stays, and so does what is held.
+        let root = TraceFolder::settled_in(&scratch.0.join("disk"), "20260131-130000").unwrap();
+        let disk = root.path().to_owned();
+        let first = parts.present();
+        parts.begin_settled(root).unwrap();
+        parts.end_last(Ending::Ended).unwrap();
+        fs::create_dir(disk.join(first.file_name().unwrap())).unwrap();
+        let (left, to) = parts.take_left().unwrap();
+        assert!(left.give_parts_to(&to).is_err());
+        assert!(first.join("user/a-7").is_dir());
+        // No link is followed.
+        fs::remove_dir(disk.join(first.file_name().unwrap())).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", first.join("user/link")).unwrap();
+        assert!(left.give_parts_to(&to).is_err());
+        assert!(first.join("user/a-7").is_dir() && !disk.join(first.file_name().unwrap()).exists());
     }
 }

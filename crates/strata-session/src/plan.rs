@@ -17,7 +17,7 @@ use strata_filter::Filter;
 use strata_model::LossMode;
 use strata_user::possible_cpus;
 
-use crate::options::{Options, OptionsError, Rotation, NR_SUBBUFS, SUBBUF_BYTES};
+use crate::options::{Options, OptionsError, Rotation, NR_SUBBUFS, RATE_MAX, SUBBUF_BYTES};
 use crate::report::{KERNEL, USER};
 use crate::tracked::Tracked;
 
@@ -50,11 +50,6 @@ pub const TRACKED_MAX: usize = 256;
 /// A plan as JSON: it has to fit a message \[byte\].
 pub const PLAN_BYTES_MAX: usize = 24 << 10;
 
-/// Why what is kept has no parts.
-pub(crate) const KEPT_WHOLE: &str =
-    "the kernel goes on recording when this session is killed (--keep), and how far its trace was written is found in the \
-     one folder of it, which is not rotated";
-
 /// What a session records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -67,9 +62,15 @@ pub struct Plan {
     /// The kernel goes on recording when the session is killed.
     #[serde(default)]
     pub keep: bool,
+    /// All records have the call stacks of who made them.
+    #[serde(default)]
+    pub stack: bool,
     /// The folder of its traces; `None`: a new one where the session was made.
     #[serde(default)]
     pub output: Option<PathBuf>,
+    /// Its folder is in memory, and it goes on elsewhere once it is told to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settle: Option<Settle>,
     /// When its trace is cut into parts.
     #[serde(default, skip_serializing_if = "Rotation::is_none")]
     pub rotation: Rotation,
@@ -97,11 +98,24 @@ pub struct Plan {
     pub triggers: Vec<Trigger>,
 }
 
+/// What becomes of a trace that is held in memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settle {
+    /// Where its folder on the disk is made, by the time.
+    pub folder: PathBuf,
+    /// What it may take in memory until then \[byte\].
+    pub size: u64,
+}
+
+/// Less of it is not worth its name \[byte\].
+pub const SETTLE_BYTES_MIN: u64 = 1 << 20;
+
 /// Sizes of a channel that an earlier report has asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Advised {
-    /// Whose.
+    /// The layer that it is of.
     pub layer: LayerOf,
     /// Its name.
     pub channel: String,
@@ -137,7 +151,7 @@ pub enum Loss {
 pub struct Channel {
     /// Of its layer, no other one has it.
     pub name: String,
-    /// Whose.
+    /// The layer that it is of.
     pub layer: LayerOf,
     /// Is anything recorded into it?
     #[serde(default = "yes")]
@@ -174,6 +188,12 @@ pub struct EventRule {
     /// What of its events is left out, as rules without `!`.
     #[serde(default)]
     pub exclude: Vec<String>,
+    /// Its records have the call stacks of who made them; of the kernel.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub stack: bool,
+    /// It selects no event, but asks what CPUs do, so many times in a second; of the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<u32>,
     /// Does it select anything?
     #[serde(default = "yes")]
     pub enabled: bool,
@@ -181,6 +201,11 @@ pub struct EventRule {
 
 fn yes() -> bool {
     true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
+fn is_not(it: &bool) -> bool {
+    !it
 }
 
 /// Why there is no such plan.
@@ -223,14 +248,15 @@ pub enum PlanError {
         /// How many there may be.
         limit: usize,
     },
-    /// A rotation that is none.
+    /// A rotation or a rate that is none.
     #[error(transparent)]
-    Rotation(OptionsError),
-    /// A rotation of what is kept.
-    #[error(
-        "--rotate-size, --rotate-time and --rotate-count: {KEPT_WHOLE}. Leave them out, or --keep"
-    )]
-    KeptParts,
+    Options(OptionsError),
+    /// What only the kernel's rules have.
+    #[error("event rule '{0}': --stack and --sample of one rule are the kernel's (-k). For programs, use `strata add-context -u -t callstack_user`")]
+    OfKernel(String),
+    /// What is to be held in memory cannot be.
+    #[error("settle: {0}")]
+    Settle(&'static str),
     /// More memory than there may be.
     #[error(
         "channel '{channel}': its buffers need at least {} MiB for one program, or for the kernel, those of the other \
@@ -238,7 +264,7 @@ pub enum PlanError {
         mib(.bytes), mib(.planned), mib(.max)
     )]
     Memory {
-        /// Whose.
+        /// The channel's name.
         channel: String,
         /// What they need \[byte\].
         bytes: u64,
@@ -253,7 +279,7 @@ pub enum PlanError {
     /// A size that is none.
     #[error("channel '{channel}': {why}")]
     Sizes {
-        /// Whose.
+        /// The channel's name.
         channel: String,
         /// What is wrong with it.
         #[source]
@@ -321,7 +347,7 @@ pub enum PlanError {
     NotTracked {
         /// Which kind.
         what: &'static str,
-        /// Who.
+        /// The number, name or cgroup, as it was typed.
         value: String,
     },
     /// A trigger that is none.
@@ -361,7 +387,9 @@ impl Plan {
             version: VERSION,
             snapshot,
             keep: false,
+            stack: false,
             output,
+            settle: None,
             rotation: Rotation::default(),
             subbuf_size: None,
             num_subbuf: None,
@@ -403,10 +431,8 @@ impl Plan {
         }
         let rotation =
             Options { hold: self.snapshot, rotation: self.rotation, ..Options::default() };
-        rotation.check().map_err(PlanError::Rotation)?;
-        if self.keep && !self.rotation.is_none() {
-            return Err(PlanError::KeptParts);
-        }
+        rotation.check().map_err(PlanError::Options)?;
+        self.check_settle()?;
         let sizes = self.buffers(self.subbuf_size, self.num_subbuf).check();
         sizes.map_err(|why| PlanError::Sizes { channel: CHANNEL.to_owned(), why })?;
         at_most("channels of a session", self.channels.len(), CHANNELS_MAX)?;
@@ -428,6 +454,22 @@ impl Plan {
         }
     }
 
+    fn check_settle(&self) -> Result<(), PlanError> {
+        let Some(Settle { folder, size }) = &self.settle else { return Ok(()) };
+        let is_path = |path: &PathBuf| path.is_absolute();
+        Err(PlanError::Settle(match () {
+            () if self.snapshot => "a flight recorder writes nothing. Leave it out, or 'snapshot'",
+            () if self.keep => {
+                "what the kernel goes on recording has one folder. Leave it out, or 'keep'"
+            }
+            () if !self.output.as_ref().is_some_and(is_path) || !is_path(folder) => {
+                "'output' and its folder are paths from '/'"
+            }
+            () if *size < SETTLE_BYTES_MIN => "its size is less than 1 MiB",
+            () => return Ok(()),
+        }))
+    }
+
     fn check_channel(&self, channel: &Channel) -> Result<(), PlanError> {
         if self.snapshot && channel.mode == Some(Loss::Discard) {
             return Err(PlanError::Discards(channel.name.clone()));
@@ -440,6 +482,12 @@ impl Plan {
             }
             if let Some(filter) = &event.filter {
                 Filter::parse(filter)?;
+            }
+            if channel.layer == LayerOf::User && (event.stack || event.sample.is_some()) {
+                return Err(PlanError::OfKernel(event.rule.clone()));
+            }
+            if let Some(found) = event.sample.filter(|rate| !(1..=RATE_MAX).contains(rate)) {
+                return Err(PlanError::Options(OptionsError::Rate { found }));
             }
             event.parse(channel.layer)?;
         }

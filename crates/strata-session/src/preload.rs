@@ -140,7 +140,7 @@ pub enum PreloadError {
         folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", nor in ")
     )]
     NotFound {
-        /// Which.
+        /// The file's name, without a folder.
         object: &'static str,
         /// Where it was looked for.
         folders: Vec<PathBuf>,
@@ -170,9 +170,9 @@ pub enum PreloadError {
     /// The system says so.
     #[error("--libc: cannot look at {}: {source}", path.display())]
     System {
-        /// What.
+        /// The object's path.
         path: PathBuf,
-        /// Why.
+        /// What the kernel answered.
         source: io::Error,
     },
 }

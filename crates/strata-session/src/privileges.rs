@@ -50,11 +50,20 @@ impl Work {
     }
 }
 
+/// Does this kernel ask for CAP_SYS_ADMIN where others ask for CAP_PERFMON? Debian's does, as it is.
+fn is_paranoid() -> bool {
+    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    text.ok().and_then(|text| text.trim().parse::<i32>().ok()).is_some_and(|level| level > 2)
+}
+
 /// This thread, and those that it makes from now on, give up for good what this work does not need. Does
 /// nothing where there is nothing to give up.
 pub(crate) fn keep_for(work: Work) {
     let Ok(before) = capabilities(None) else { return };
-    let needed = work.needs(!knows_checkpoint_restore());
+    let mut needed = work.needs(!knows_checkpoint_restore());
+    if work == Work::Everything && is_paranoid() {
+        needed |= CapabilitySet::SYS_ADMIN;
+    }
     let kept = CapabilitySets {
         effective: before.effective & needed,
         permitted: before.permitted & needed,

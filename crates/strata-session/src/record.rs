@@ -10,9 +10,11 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use strata_kernel::Inside;
 use strata_user::{Clock, Program};
 
 use crate::applications::Applications;
@@ -97,7 +99,8 @@ pub fn record_with(
     if let Some(relayed) = &mut relayed {
         relayed.listen(stop, &ground.context.shared).map_err(system("make a thread"))?;
     }
-    let setup = Setup { options, inherited, ground, stop, orders };
+    // Before capabilities are given up.
+    let setup = Setup { options, inherited, ground, stop, orders, inside: Inside::look() };
     let begun = setup.begin(filter, notify);
     match begun {
         Ok(begun) => Ok(setup.run(begun, relayed, notify)),
@@ -115,6 +118,8 @@ struct Setup<'a> {
     ground: Ground,
     stop: &'a Stop,
     orders: &'a Orders,
+    /// What is seen of the machine, where that is not all.
+    inside: Option<Inside>,
 }
 
 /// A session that records, and the command if there is one.
@@ -192,8 +197,8 @@ impl Setup<'_> {
             limit: self
                 .options
                 .max_bytes
-                .zip(self.ground.path.as_ref())
-                .map(|(max, path)| (max, DiskLimit::new(max, path))),
+                .zip(self.ground.path())
+                .map(|(max, path)| (max, DiskLimit::new(max, &path))),
             ..Watch::new(&self.ground.context.shared, self.stop, begin)
         };
         let stop = self.stop;
@@ -201,7 +206,7 @@ impl Setup<'_> {
             notify(notice);
             stop.flow()
         });
-        watch.started(self.ground.path.as_deref(), session.events(), notify);
+        watch.started(self.ground.path().as_deref(), session.events(), notify);
         let end = watch.wait(notify, &mut |notify| {
             self.obey(&session);
             self.ground.look_at_rotation(&session, notify);
@@ -219,7 +224,12 @@ impl Setup<'_> {
         if end == EndReason::Failure {
             watch.outlast(notify);
         }
-        self.ground.report(self.options, &watch, end, ended, (begun.absent, begun.no_kernel))
+        let without = (begun.absent, begun.no_kernel);
+        let mut recording = self.ground.report(self.options, &watch, end, ended, without);
+        let report = &mut recording.report;
+        let (records, wants) = (report.kernel.is_some(), self.options.kernel.is_some());
+        report.remarks.extend(self.inside.as_ref().map(|inside| inside.remark(records, wants)));
+        recording
     }
 
     /// Do what is asked meanwhile. Nothing is waited for here.
@@ -228,6 +238,7 @@ impl Setup<'_> {
             match asked {
                 Asked::Snapshot(asked) => self.ground.snapshot(session, asked),
                 Asked::Rotate(reply) => self.ground.rotate(reply),
+                Asked::Settle(_, reply) => self.ground.settle(PathBuf::new(), reply),
                 other => other.refuse(
                     "it records what it was told at its begin: it was started by `strata record`",
                 ),

@@ -155,7 +155,7 @@ pub struct KernelRuleReport {
 pub struct EventProblem {
     /// Its name.
     pub event: String,
-    /// Why.
+    /// What the kernel or the rule's reader said, as text.
     pub reason: String,
 }
 
@@ -209,7 +209,7 @@ pub struct NotReached {
     pub pid: u32,
     /// Its name; empty: not known.
     pub name: String,
-    /// Why.
+    /// What kept the session from it, as text.
     pub reason: String,
 }
 
@@ -471,7 +471,7 @@ pub enum Notice {
     LayerFailed {
         /// [`USER`] or [`KERNEL`].
         layer: &'static str,
-        /// Why.
+        /// The error with its causes, as text.
         why: String,
     },
     /// The host's recorder is not there yet; recording begins when it is.
@@ -481,6 +481,13 @@ pub enum Notice {
     },
     /// How the parts of the trace are by now.
     Parts(Box<PartsLook>),
+    /// What it holds in memory has no more room: packets stay in the buffers.
+    NoRoom {
+        /// Where it is held.
+        folder: PathBuf,
+        /// The session.
+        name: String,
+    },
     /// The trace was to be cut, and this could not be done; recording goes on.
     NotRotated {
         /// What, and why.
@@ -488,7 +495,7 @@ pub enum Notice {
     },
     /// It cannot go on, and has ended but for the command, which it waits for.
     Failed {
-        /// Why.
+        /// The error with its causes, as text.
         why: String,
         /// The command's number.
         command: u32,

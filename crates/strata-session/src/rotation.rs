@@ -8,8 +8,10 @@
 //! last part     what is left to do with its traces is done; its end mark is written
 //! beyond        parts that are too many are removed
 //! ```
+//!
+//! A session that settles does the same: the next part is in another folder, to which those before are copied then.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -18,6 +20,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use strata_collect::Output;
 
+use crate::folder::{TimeStamp, TraceFolder};
 use crate::lock::lock;
 use crate::options::Rotation;
 use crate::parts::Parts;
@@ -29,6 +32,9 @@ use crate::threads::{joined, spawn, Cut};
 
 /// After one that failed, none is begun by itself before this time is over.
 const RETRY: Duration = Duration::from_secs(10);
+
+/// What others find where a trace is held in memory, whatever else is taken \[byte\].
+const SPARE_BYTES: u64 = 4 << 20;
 
 /// What a rotation gives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -48,6 +54,8 @@ pub(crate) struct Rotations {
     parts: Arc<Mutex<Parts>>,
     rotation: Rotation,
     asked: Vec<Reply>,
+    /// It is to go on in a new folder in this one.
+    settle_in: Option<PathBuf>,
     /// Gives back why it failed.
     running: Option<JoinHandle<Option<String>>>,
     has_told: bool,
@@ -61,7 +69,29 @@ impl Rotations {
     pub(crate) fn new(parts: Arc<Mutex<Parts>>, rotation: Rotation) -> Rotations {
         let now = Instant::now();
         let (asked, running, has_told) = (Vec::new(), None, false);
-        Rotations { parts, rotation, asked, running, has_told, since: now, not_before: now }
+        let (settle_in, since, not_before) = (None, now, now);
+        Rotations { parts, rotation, asked, settle_in, running, has_told, since, not_before }
+    }
+
+    /// What is held in memory is on the disk then, in a new folder in this one, and so is what comes.
+    pub(crate) fn settle(&mut self, folder: PathBuf, reply: Reply) {
+        self.settle_in = Some(folder);
+        self.asked.push(reply);
+    }
+
+    /// Of a session that is held in memory: may no more be written?
+    pub(crate) fn is_full(&self, size: u64, shared: &Shared) -> bool {
+        let parts = lock(&self.parts);
+        let (_, bytes, ..) = shared.counts();
+        let (_, buffers) = shared.memory().now();
+        // What is in the buffers comes on top, when it settles.
+        let is_short = parts.room().is_some_and(|room| room < buffers.saturating_add(SPARE_BYTES));
+        parts.is_early() && (bytes >= size || is_short)
+    }
+
+    /// Is it held in memory?
+    pub(crate) fn is_early(&self) -> bool {
+        lock(&self.parts).is_early()
     }
 
     /// It is begun by the next [`Rotations::look`].
@@ -108,7 +138,7 @@ impl Rotations {
     fn is_due(&mut self, shared: &Shared) -> bool {
         let Rotation { size, time_ms, .. } = self.rotation;
         let now = Instant::now();
-        if (size.is_none() && time_ms.is_none()) || now < self.not_before {
+        if (size.is_none() && time_ms.is_none()) || now < self.not_before || self.is_early() {
             return false;
         }
         let (records, bytes, ..) = shared.counts();
@@ -127,10 +157,14 @@ impl Rotations {
         let (asked, parts) = (std::mem::take(&mut self.asked), Arc::clone(&self.parts));
         let ((begun, is_begun), (cuts, of_layers)) = (channel(), channel::<Vec<Cut>>());
         let (of_session, first) = (Arc::clone(shared), session.rotate());
+        let settle_in = self.settle_in.take();
         let work = move || {
             // What was recorded until now begins its traces in this part, also if that has just happened.
             complete(&parts, first);
-            let next = lock(&parts).begin_next();
+            let next = match settle_in {
+                None => lock(&parts).begin_next(),
+                Some(folder) => begin_settled(&parts, &folder),
+            };
             let done = next.and_then(|()| {
                 // Who waits is there.
                 let _ = begun.send(());
@@ -165,6 +199,29 @@ impl Rotations {
     }
 }
 
+fn begin_settled(parts: &Arc<Mutex<Parts>>, above: &Path) -> Result<(), String> {
+    let made = TimeStamp::now().map_err(|error| format!("tell the time: {error}"));
+    let root = made.and_then(|now| {
+        TraceFolder::settled_in(above, &now.name)
+            .map_err(|error| format!("what is recorded stays in memory: {error}"))
+    })?;
+    lock(parts).begin_settled(root)
+}
+
+/// Copies the parts that are in memory, and says where this one is then. Nobody waits meanwhile.
+fn settle(parts: &Arc<Mutex<Parts>>, part: Option<PartLook>) -> Result<Option<PartLook>, String> {
+    let Some((left, to)) = lock(parts).take_left() else { return Ok(part) };
+    left.give_parts_to(&to).map_err(|error| {
+        let path = left.path().display();
+        format!(
+            "what was recorded before cannot be copied to the disk, and stays in '{path}': {error}"
+        )
+    })?;
+    let mut parts = lock(parts);
+    parts.settled(&left);
+    Ok(part.map(|part| PartLook { folder: parts.now(&part.folder), ..part }))
+}
+
 /// Has all layers write what they hold, and complete traces that are not in the present part.
 fn complete(parts: &Arc<Mutex<Parts>>, cuts: Vec<Cut>) {
     let output = Arc::clone(parts) as Arc<Mutex<dyn Output>>;
@@ -180,6 +237,7 @@ fn complete(parts: &Arc<Mutex<Parts>>, cuts: Vec<Cut>) {
 fn cut(parts: &Arc<Mutex<Parts>>, cuts: Vec<Cut>, shared: &Shared) -> Result<Rotated, String> {
     complete(parts, cuts);
     let part = lock(parts).end_last(shared.ending_of_all())?;
+    let part = settle(parts, part)?;
     let (beyond, present) = {
         let mut parts = lock(parts);
         (parts.beyond(), parts.present())

@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     /// Of all layers; it wraps around.
     events: AtomicU64,
     memory: Arc<Budget>,
+    /// What holds the trace has no room for more packets.
+    must_wait: AtomicBool,
 }
 
 /// How one layer gets on: whether it can write what it records, and what it has recorded.
@@ -138,6 +140,7 @@ impl Shared {
             went: AtomicU64::new(0),
             events: AtomicU64::new(0),
             memory,
+            must_wait: AtomicBool::new(false),
         }))
     }
 
@@ -261,6 +264,15 @@ impl Shared {
         &self.memory
     }
 
+    /// Packets stay in the buffers, or are written again.
+    pub(crate) fn set_must_wait(&self, must: bool) {
+        self.must_wait.store(must, Ordering::Release);
+    }
+
+    pub(crate) fn must_wait(&self) -> bool {
+        self.must_wait.load(Ordering::Acquire)
+    }
+
     pub(crate) fn process_came(&self) {
         self.came.fetch_add(1, Ordering::Relaxed);
     }
@@ -319,6 +331,10 @@ impl Voice {
 impl Monitor for Voice {
     fn wants_memory(&self) -> bool {
         self.shared.memory.is_short()
+    }
+
+    fn must_wait(&self) -> bool {
+        self.shared.must_wait()
     }
 
     fn has_failed(&self) -> bool {

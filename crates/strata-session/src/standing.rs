@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use strata_collect::Keep;
 use strata_kernel::selection::Selection;
+use strata_kernel::tracefs::Tracefs;
 use strata_user::Clock;
 
 use crate::advice::{advise, Advice};
@@ -34,7 +35,7 @@ use crate::kernel::{self, KernelLayer};
 use crate::layer::{Context, Layer, Look as LayerLook, Wanted};
 use crate::memory;
 use crate::options::Options;
-use crate::plan::{Change, Channel, LayerOf, Plan, PlanError, CHANNEL, KEPT_WHOLE};
+use crate::plan::{Change, Channel, LayerOf, Plan, PlanError, Settle, CHANNEL};
 use crate::privileges::{keep_for, Work};
 use crate::record::{Recording, MEMORY_MIN};
 use crate::report::{Counts, EndReason, NotReached, Notice, PartsLook};
@@ -82,8 +83,12 @@ pub struct Look {
     pub mode: &'static str,
     /// The folder of its traces.
     pub output: Option<String>,
+    /// It is held in memory, until it settles.
+    pub settle: Option<SettleLook>,
     /// Of programs, how many are recorded now.
     pub processes: u64,
+    /// CPUs that are online, as the kernel lists them; those that come are recorded, too.
+    pub cpus: Option<String>,
     /// Events of the kernel that are recorded.
     pub kernel_events: Option<u64>,
     /// Snapshots that were written.
@@ -115,13 +120,24 @@ pub struct Look {
     pub max_memory: Option<u64>,
 }
 
+/// What becomes of a trace that is held in memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct SettleLook {
+    /// Where its folder is made.
+    pub folder: String,
+    /// What it may take until then \[byte\].
+    pub size: u64,
+    /// That is taken: what is recorded stays in the buffers.
+    pub is_full: bool,
+}
+
 /// How a channel is.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChannelLook {
     /// Of the plan.
     #[serde(flatten)]
     pub figures: Figured,
-    /// Whose.
+    /// The layer that it is of.
     pub layer: LayerOf,
     /// Its name in that layer.
     pub channel: String,
@@ -261,6 +277,7 @@ pub fn stand(
         what: "reserve 32 MiB of memory (ulimit -v)",
         source: std::io::ErrorKind::OutOfMemory.into(),
     })?;
+    Tracefs::prepare();
     keep_for(Work::Everything);
     let maker = Layers { stop, clock: Arc::new(Clock::new()) };
     let mut standing = Standing::new(name, plan, goes_on, Rc::new(maker), Arc::default())?;
@@ -319,6 +336,7 @@ impl<'a> Standing<'a> {
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK_PERIOD),
             }
             self.look_around(stop.user_signals(), notify);
+            self.look_at_room(notify);
             self.ground.look_at_rotation(&self.session, notify);
         }
     }
@@ -333,17 +351,36 @@ impl<'a> Standing<'a> {
             Asked::Start(reply) => reply.send(said(self.start(notify))).is_ok(),
             Asked::Pause(reply) => reply.send(said(self.pause(notify))).is_ok(),
             Asked::Change(change, reply) => reply.send(said(self.change(&change, notify))).is_ok(),
-            Asked::Rotate(reply) if self.plan.keep && !self.plan.snapshot => {
-                let why = format!("{KEPT_WHOLE}. Rotate a session that was created without --keep");
-                reply.send(Err(why)).is_ok()
-            }
             Asked::Rotate(reply) => {
                 self.ground.rotate(reply);
                 true
             }
+            Asked::Settle(above, reply) => {
+                match above.or_else(|| self.settle().map(|settle| settle.folder.clone())) {
+                    Some(above) => self.ground.settle(above, reply),
+                    None => self.ground.settle(PathBuf::new(), reply),
+                }
+                true
+            }
             Asked::Look(reply) => reply.send(Ok(self.look())).is_ok(),
-            Asked::Plan(reply) => reply.send(Ok(self.plan.clone())).is_ok(),
+            Asked::Plan(reply) => {
+                let plan = Plan { settle: self.settle().cloned(), ..self.plan.clone() };
+                reply.send(Ok(plan)).is_ok()
+            }
         };
+    }
+
+    /// As long as it is held in memory: what is to become of it.
+    fn settle(&self) -> Option<&Settle> {
+        self.plan.settle.as_ref().filter(|_| self.ground.is_early())
+    }
+
+    fn look_at_room(&self, notify: &mut dyn FnMut(Notice)) {
+        let Some(settle) = self.settle() else { return };
+        if self.ground.look_at_room(settle.size) {
+            let folder = self.ground.path().unwrap_or_default();
+            notify(Notice::NoRoom { folder, name: self.name.clone() });
+        }
     }
 
     /// Begins to write what is held into this folder.
@@ -386,7 +423,9 @@ impl<'a> Standing<'a> {
         let plan = self.plan.changed(change)?;
         for one in change.each() {
             match one {
-                Change::EnableEvent(asked) if asked.layer == LayerOf::Kernel => {
+                Change::EnableEvent(asked)
+                    if asked.layer == LayerOf::Kernel && asked.sample.is_none() =>
+                {
                     check_kernel_rules(&asked.rules)?;
                 }
                 _ => {}
@@ -557,7 +596,7 @@ impl<'a> Standing<'a> {
                 },
                 subbuf_size: options.subbuf_bytes,
                 num_subbuf: options.nr_subbufs,
-                contexts: channel.contexts.clone(),
+                contexts: self.plan.contexts(channel),
                 discards: look
                     .map(|look| losses(&counted(look), &look.losses.streams, wall, most))
                     .unwrap_or_default(),
@@ -607,11 +646,16 @@ impl<'a> Standing<'a> {
             state: self.state,
             seconds: self.since.map(|since| since.elapsed().as_secs_f64()),
             mode: if self.plan.snapshot { "snapshot" } else { "files" },
-            output: self.ground.path.as_ref().map(|path| {
-                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                path.to_string_lossy().into_owned()
+            output: self.ground.output().map(|path| path.to_string_lossy().into_owned()),
+            settle: self.settle().map(|settle| SettleLook {
+                folder: settle.folder.to_string_lossy().into_owned(),
+                size: settle.size,
+                is_full: self.ground.context.shared.must_wait(),
             }),
             processes,
+            cpus: std::fs::read_to_string("/sys/devices/system/cpu/online")
+                .ok()
+                .map(|list| list.trim().to_owned()),
             kernel_events: self.session.events(),
             snapshots: self.ground.saved(),
             parts: self.ground.parts(),
@@ -672,6 +716,7 @@ fn options(plan: &Plan) -> Options {
     Options {
         output: plan.output.clone(),
         hold: plan.snapshot,
+        is_early: plan.settle.is_some(),
         rotation: plan.rotation,
         max_memory: plan.max_memory,
         everyone: true,

@@ -15,7 +15,7 @@ use strata_kernel::mapped::Mapped;
 use strata_kernel::statedump::{
     event_classes, numbers_of_processes, process, records, BuildIds, Machine, Stamp,
 };
-use strata_kernel::{Contexts, Whom};
+use strata_kernel::{number_of, Contexts, Numbers, Whom};
 use strata_model::{StreamClass, Uuid};
 use strata_user::ask_each;
 
@@ -24,6 +24,8 @@ use crate::report::Counts;
 
 /// The stream's file.
 pub(crate) const FILE: &str = "statedump_0";
+/// That of a second one in the same trace, where more is said than at its begin.
+const AGAIN_FILE: &str = "statedump_2";
 /// That of what changes, where it is written as a whole: in a snapshot.
 const CHANGES_FILE: &str = "statedump_1";
 
@@ -53,8 +55,22 @@ pub(crate) struct Wish {
     pub(crate) whom: Whom,
     /// Build ids that are known.
     pub(crate) ids: BuildIds,
+    /// What the kernel calls those whom /proc names.
+    pub(crate) numbers: Option<Arc<Numbers>>,
     /// Names of the kernel's functions, as a file has them.
     pub(crate) symbols: Option<Arc<Vec<u8>>>,
+    /// It is asked what addresses of code mean.
+    pub(crate) has_code: bool,
+}
+
+/// What is said of those who are recorded; more of it once records have call stacks.
+#[derive(Debug, Default)]
+pub(crate) struct Around {
+    pub(crate) wish: Wish,
+    /// What of it changes, if that is said.
+    pub(crate) watched: Option<Watched>,
+    /// More is said than a trace has begun with.
+    pub(crate) is_new: bool,
 }
 
 /// What was written.
@@ -73,6 +89,24 @@ const EARLIER_MAX: u64 = 1 << 31;
 /// # Errors
 /// What the system says of the file.
 pub(crate) fn write(sink: &mut dyn Sink, place: &Place, wish: &Wish) -> Result<Dump, Error> {
+    write_to(FILE, sink, place, wish)
+}
+
+/// The same, in a trace that has one.
+///
+/// # Errors
+/// What the system says of the file.
+pub(crate) fn write_again(
+    sink: &mut dyn Sink,
+    place: &Place,
+    wish: &Wish,
+) -> Result<Counts, Error> {
+    // Behind what changes.
+    let place = Place { stream_instance: place.stream_instance + 2, ..*place };
+    write_to(AGAIN_FILE, sink, &place, wish).map(|dump| dump.counts)
+}
+
+fn write_to(file: &str, sink: &mut dyn Sink, place: &Place, wish: &Wish) -> Result<Dump, Error> {
     if let Some(symbols) = &wish.symbols {
         sink.set_stream(kernel_symbols::FILE, &[], symbols)?;
     }
@@ -81,12 +115,23 @@ pub(crate) fn write(sink: &mut dyn Sink, place: &Place, wish: &Wish) -> Result<D
     let root = Path::new("/");
     // Who is held in execve() is not in it: the kernel does not say more than its name.
     let (ids, whom) = (Arc::clone(&wish.ids), wish.whom.look());
+    let (numbers, numbers_there) = (wish.numbers.as_deref(), wish.numbers.clone());
+    if let Some(numbers) = numbers {
+        numbers.walk();
+    }
     let found = ask_each(&numbers_of_processes(root), move |pid| {
-        process(root, pid, whom.is(pid).then_some(&ids))
+        let numbers = numbers_there.as_deref();
+        let is_recorded = whom.is(number_of(numbers, pid));
+        let found = process(root, pid, is_recorded.then_some(&ids))?;
+        match numbers {
+            Some(numbers) => found.renumbered(numbers.level(), &|here| numbers.of(here)),
+            None => Some(found),
+        }
     });
     let found: Vec<_> = found.into_iter().map(|(_, found)| found).collect();
-    let contexts = &place.contexts.of_this_process();
-    let stamp = place.stamp(now_ns, contexts);
+    let contexts = &place.contexts.of_this_process(&|pid| number_of(numbers, pid));
+    let tid = number_of(numbers, std::process::id());
+    let stamp = Stamp { now_ns, tid, contexts, first_id: place.first_id, is_later: false };
     let (body, count) = records(&found, Some(&Machine::read(root)), &stamp);
     let header = Header {
         uuid: place.uuid,
@@ -97,7 +142,7 @@ pub(crate) fn write(sink: &mut dyn Sink, place: &Place, wish: &Wish) -> Result<D
         ..Header::default()
     };
     let header = header.with_content_bytes(body.len() as u64);
-    sink.set_stream(FILE, &header.encode(), &body)?;
+    sink.set_stream(file, &header.encode(), &body)?;
     let counts = Counts {
         records: count,
         packets: 1,
@@ -109,11 +154,6 @@ pub(crate) fn write(sink: &mut dyn Sink, place: &Place, wish: &Wish) -> Result<D
 }
 
 impl Place {
-    fn stamp<'c>(&self, now_ns: u64, contexts: &'c [u8]) -> Stamp<'c> {
-        let tid = std::process::id();
-        Stamp { now_ns, tid, contexts, first_id: self.first_id, is_later: false }
-    }
-
     /// The header of a packet with records of these times.
     fn header(&self, times: (u64, u64), bytes: u64) -> Header {
         let header = Header {
@@ -157,7 +197,7 @@ impl Watched {
         contexts: Contexts,
         holds: bool,
     ) -> u64 {
-        let contexts = contexts.of_this_process();
+        let contexts = contexts.of_this_process(&|pid| number_of(mapped.numbers(), pid));
         let stamp = Stamp { now_ns: 0, tid: 0, contexts: &contexts, first_id, is_later: true };
         loop {
             let last = self.has_ended.load(Ordering::Acquire);
@@ -276,7 +316,8 @@ mod tests {
             contexts: Contexts::default(),
         };
         let ids = BuildIds::default();
-        let wish = Wish { whom: Whom::Everyone, ids, symbols: Some(Arc::new(vec![1, 2, 3])) };
+        let symbols = Some(Arc::new(vec![1, 2, 3]));
+        let wish = Wish { whom: Whom::Everyone, ids, symbols, has_code: true, ..Wish::default() };
         let dump = write(&mut files, &place, &wish).unwrap();
         assert_eq!(std::fs::read(path.join(kernel_symbols::FILE)).unwrap(), [1, 2, 3]);
         let (at, counts) = (dump.header.timestamp_begin, &dump.counts);

@@ -91,6 +91,7 @@ mod tests {
             name: "e".into(),
             loglevel: None,
             emf_uri: None,
+            context: Vec::new(),
             fields: vec![field],
         };
         let (name, header) = ("channel0".into(), RecordHeader::Compact);

@@ -5,11 +5,11 @@
 use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Value};
 
 use crate::calls::{CallId, CallKind, Calls};
-use crate::fact::{Fact, Fields, More, Part, Place, SpanMark, Text};
+use crate::fact::{Brief, Fact, Fields, More, Part, Place, SpanMark, Text};
 use crate::names::{Name, Names};
 use crate::observer::Observer;
 use crate::spans::{KeyRef, SpanRole, SpanRoles};
-use crate::spelling::{integer, kernel_name, CallEnd, Whose};
+use crate::spelling::{kernel_name, CallEnd, Whose};
 use crate::state::Object;
 
 /// Arguments that are descriptors, by their names.
@@ -56,11 +56,13 @@ enum Kind {
     },
     Enter {
         call: CallId,
+        is_plain: bool,
         object: Option<(FieldRef, bool)>,
         more: Option<Box<Fields>>,
     },
     Leave {
         call: CallId,
+        is_plain: bool,
         result: Option<FieldRef>,
         more: Option<Box<Fields>>,
     },
@@ -134,6 +136,7 @@ struct SpanBinding {
     key: Option<FieldRef>,
     check: Option<FieldRef>,
     address: Option<FieldRef>,
+    owner: Option<FieldRef>,
 }
 
 /// Calls that have numbers and no names.
@@ -197,7 +200,9 @@ impl Binding {
             Value::Text(text) => Some(KeyRef::Text(text)),
             _ => None,
         };
-        let SpanBinding { pair, name, event: of, begins, is_keyed, key, check, address } = span;
+        let number = |field: &Option<FieldRef>| event.integer(field.as_ref()?);
+        let SpanBinding { pair, name, event: of, begins, is_keyed, key, check, address, owner } =
+            span;
         Some(SpanMark {
             pair: *pair,
             name: *name,
@@ -206,7 +211,8 @@ impl Binding {
             is_keyed: *is_keyed,
             key: value(key),
             check: value(check).map(KeyRef::hash),
-            address: address.as_ref().and_then(|field| integer(event, field)).map(|it| it as u64),
+            address: number(address).map(|it| it as u64),
+            owner: number(owner).filter(|&owner| owner > 0),
         })
     }
 
@@ -223,6 +229,25 @@ impl Binding {
         }
     }
 
+    /// What a record says, if that is all that this observer wants to know of it.
+    #[inline(always)]
+    pub(crate) fn brief<O: Observer>(&self, event: &Event<'_>) -> Option<Brief> {
+        if self.span.is_some() || O::RECORDS {
+            return None;
+        }
+        match &self.kind {
+            Kind::Enter { .. } | Kind::Leave { .. } if self.is_unwanted::<O>() => Some(Brief::Made),
+            Kind::Enter { call, is_plain: true, .. } if !(O::STATES || O::FILES) => {
+                Some(Brief::Enter(*call))
+            }
+            Kind::Leave { call, is_plain: true, result, .. } => {
+                let result = result.as_ref().and_then(|field| event.integer(field));
+                Some(Brief::Leave(*call, result))
+            }
+            _ => None,
+        }
+    }
+
     /// What a record says; `None`: it lacks what matters.
     #[inline]
     pub(crate) fn fact<'a>(
@@ -232,13 +257,13 @@ impl Binding {
         calls: &mut Calls,
         wants: bool,
     ) -> Option<Fact<'a>> {
-        let number = |field: &FieldRef| integer(event, field);
-        let ask = |field: &Option<FieldRef>| integer(event, field.as_ref()?);
+        let number = |field: &FieldRef| event.integer(field);
+        let ask = |field: &Option<FieldRef>| event.integer(field.as_ref()?);
         let text = |field: &'a Option<FieldRef>| Text::new(event, field.as_ref());
         Some(match &self.kind {
             Kind::Nothing => return None,
             Kind::Whose => Fact::Whose,
-            Kind::Enter { call, object, more } => {
+            Kind::Enter { call, object, more, .. } => {
                 // Of most calls it says what they are blocked in, and nothing else.
                 let is_wanted = wants || calls.kind(*call) != CallKind::Other;
                 let object =
@@ -255,7 +280,7 @@ impl Binding {
                 };
                 Fact::Enter { call: *call, object: object.unwrap_or(Object::None), more }
             }
-            Kind::Leave { call, result, more } => Fact::Leave {
+            Kind::Leave { call, result, more, .. } => Fact::Leave {
                 call: *call,
                 result: ask(result),
                 more: more.as_ref().map_or(More::None, |fields| More::Of(event, fields)),
@@ -342,8 +367,14 @@ fn by_suffix(event: &str, names: &mut Names) -> Option<SpanRole> {
     let begin = event.strip_suffix("_begin").map(|name| (name, true));
     let (name, begins) = begin.or_else(|| event.strip_suffix("_end").map(|name| (name, false)))?;
     let pair = names.of(name.as_bytes()).number();
-    let name = name.to_owned();
-    Some(SpanRole { pair, name, begins, key: None, check: None, address: None })
+    // What a thread waits for, of the objects of `strata record --libc pthread`.
+    let address = match name.strip_prefix("pthread:") {
+        Some("cond_wait") => Some("cond".to_owned()),
+        Some(_) => Some("lock".to_owned()),
+        None => None,
+    };
+    let owner = address.as_ref().map(|_| "owner".to_owned());
+    Some(SpanRole { pair, name: name.to_owned(), begins, key: None, check: None, address, owner })
 }
 
 fn span(class: &EventClass, role: &SpanRole, names: &mut Names) -> SpanBinding {
@@ -357,6 +388,7 @@ fn span(class: &EventClass, role: &SpanRole, names: &mut Names) -> SpanBinding {
         key: field(&role.key),
         check: if role.key.is_some() { None } else { field(&role.check) },
         address: field(&role.address),
+        owner: field(&role.owner).filter(|_| role.begins),
     }
 }
 
@@ -455,16 +487,17 @@ fn call(class: &EventClass, calls: &mut Calls) -> Option<Kind> {
     let end = CallEnd::of(class.name())?;
     let call = calls.of(&end.full_name())?;
     let kind = calls.kind(call);
+    let is_plain = kind == CallKind::Other;
     let mut more = Fields {
-        has_address: matches!(kind, CallKind::Address | CallKind::Make),
+        has_address: matches!(kind, CallKind::Address | CallKind::Ask | CallKind::Make),
         ..Fields::default()
     };
     if !end.begins {
         more.set(Part::First, find(&["fildes_0", "usockvec_0"]));
         more.set(Part::Second, find(&["fildes_1", "usockvec_1"]));
-        let has = matches!(kind, CallKind::Pair | CallKind::Make);
+        let has = matches!(kind, CallKind::Pair | CallKind::Ask | CallKind::Make);
         let more = has.then(|| Box::new(more));
-        return Some(Kind::Leave { call, result: find(&["ret"]), more });
+        return Some(Kind::Leave { call, is_plain, result: find(&["ret"]), more });
     }
     for (part, names) in PARTS {
         more.set(part, find(names));
@@ -474,6 +507,7 @@ fn call(class: &EventClass, calls: &mut Calls) -> Option<Kind> {
     let address = find(&["uaddr"]).map(|field| (field, false));
     Some(Kind::Enter {
         call,
+        is_plain,
         object: if kind == CallKind::Futex { address } else { descriptor },
         more: Some(Box::new(more)),
     })

@@ -41,7 +41,11 @@ pub enum CallKind {
     CloseRange,
     /// Gives a socket an address.
     Address,
-    /// May give its thread descriptors of its own.
+    /// Says which address a socket has.
+    Ask,
+    /// Changes the folder in which paths begin.
+    Folder,
+    /// May give its thread descriptors of its own, and such a folder.
     Unshare,
     /// Waits for, or wakes, who waits for an address.
     Futex,
@@ -129,6 +133,8 @@ fn kind(name: &str) -> CallKind {
         "fcntl" | "fcntl64" | "ioctl" => CallKind::Control,
         "close_range" => CallKind::CloseRange,
         "bind" | "connect" => CallKind::Address,
+        "getsockname" => CallKind::Ask,
+        "chdir" | "fchdir" => CallKind::Folder,
         "unshare" => CallKind::Unshare,
         "futex" | "futex_wait" | "futex_wake" | "futex_requeue" => CallKind::Futex,
         "prctl" => CallKind::Rename,

@@ -1,7 +1,7 @@
 //! What descriptors were opened for: tables of them, as the kernel has them. Mostly each process has its own;
 //! some share one.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::names::Name;
 
@@ -23,7 +23,7 @@ pub(crate) struct Opened {
 
 #[derive(Debug, Default)]
 struct Table {
-    known: HashMap<i32, Opened>,
+    known: BTreeMap<i32, Opened>,
     /// Processes, or threads, that have it.
     users: u32,
 }

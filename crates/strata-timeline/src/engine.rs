@@ -3,7 +3,7 @@
 mod spans;
 
 use crate::calls::{CallId, CallKind};
-use crate::fact::{Fact, More, Spot, Text};
+use crate::fact::{Brief, Fact, More, Spot, Text};
 use crate::files;
 use crate::id::ThreadId;
 use crate::observer::{Call, Interrupt, Interval, Observer, Run, Unpaired};
@@ -124,11 +124,13 @@ impl Engine {
             Fact::Enter { call, object, more } => {
                 let Some(who) = who else { return };
                 let open = files::begin(&mut self.world, who, call, object, more, O::FILES);
-                self.enter(who, OpenCall { begin: time, selected: spot.selected, ..open }, seen);
+                let is_last = self.world.calls.kind(call) == CallKind::Exit;
+                let open = OpenCall { begin: time, selected: spot.selected, ..open };
+                self.enter(who, open, is_last, seen);
             }
             Fact::Leave { call, result, more } => {
                 if let Some(who) = who {
-                    self.leave(who, call, result, more, spot, seen);
+                    self.leave(who, call, result, more, (time, spot.selected), seen);
                 }
             }
             Fact::Switch { prev, prev_state, next, prev_name, next_name } => {
@@ -212,6 +214,31 @@ impl Engine {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The same of a record that says nothing but that a thread, which is known to run, begins or ends a call, and of
+    /// one of which nobody wants to know what it is about.
+    #[inline(always)]
+    pub(crate) fn apply_brief<O: Observer>(
+        &mut self,
+        who: ThreadId,
+        brief: Brief,
+        told: Told,
+        time: i64,
+        seen: &mut O,
+    ) {
+        self.world.told = told;
+        let selected = told.selected;
+        match brief {
+            Brief::Made => {}
+            Brief::Enter(call) => {
+                let open = OpenCall { begin: time, selected, ..OpenCall::of(call) };
+                self.enter(who, open, false, seen);
+            }
+            Brief::Leave(call, result) => {
+                self.leave(who, call, result, More::None, (time, selected), seen);
+            }
         }
     }
 
@@ -320,7 +347,7 @@ impl Engine {
 
     /// The thread of this number, if it is known to run on this CPU.
     #[inline]
-    fn running(&self, machine: u8, cpu: Option<u32>, tid: i64) -> Option<ThreadId> {
+    pub(crate) fn running(&self, machine: u8, cpu: Option<u32>, tid: i64) -> Option<ThreadId> {
         let of = self.machines.get(usize::from(machine))?;
         let who = of.cpus.get(usize::try_from(cpu?).ok()?)?.thread?;
         let thread = self.world.threads.get(who)?;
@@ -608,31 +635,32 @@ impl Engine {
         thread.tid == KTHREADD || parent.is_some_and(|parent| parent.tid == KTHREADD)
     }
 
-    #[inline]
-    fn enter<O: Observer>(&mut self, who: ThreadId, open: OpenCall, seen: &mut O) {
-        let is_last = self.world.calls.kind(open.call) == CallKind::Exit;
+    #[inline(always)]
+    fn enter<O: Observer>(&mut self, who: ThreadId, open: OpenCall, is_last: bool, seen: &mut O) {
         let Some(thread) = self.world.threads.get_mut(who) else { return };
         thread.has_calls = true;
         thread.is_new = false;
         thread.in_fault = false;
         thread.is_exiting |= is_last;
-        let before = match is_last {
-            true => thread.open.take(),
-            false => thread.open.replace(open),
+        // Field by field: what has just been written in parts is slow to be copied as a whole.
+        let before = thread.open.as_ref().map(|before| (before.call, before.selected));
+        thread.open = match is_last {
+            true => None,
+            false => Some(open),
         };
-        if let Some(before) = before {
-            seen.unpaired(&self.world, who, before.call, Unpaired::NoEnd, before.selected);
+        if let Some((call, selected)) = before {
+            seen.unpaired(&self.world, who, call, Unpaired::NoEnd, selected);
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn leave<O: Observer>(
         &mut self,
         who: ThreadId,
         call: CallId,
         result: Option<i64>,
         more: More<'_>,
-        spot: Spot,
+        (time, selected): (i64, bool),
         seen: &mut O,
     ) {
         let kind = self.world.calls.kind(call);
@@ -641,30 +669,32 @@ impl Engine {
         thread.has_calls = true;
         thread.in_fault = false;
         thread.wants_name |= matches!(kind, CallKind::Rename | CallKind::Exec);
-        let open = thread.open.take();
-        if let Some(open) = open.filter(|open| open.call == call) {
-            if kind != CallKind::Other {
-                files::end(&mut self.world, who, &open, result, more);
+        let done = thread.open.as_ref().map(|open| Call {
+            thread: who,
+            call: open.call,
+            begin: open.begin,
+            end: time.max(open.begin),
+            result,
+            object: open.object,
+            target: open.target,
+            path: open.path,
+            control: open.control,
+            selected: open.selected || selected,
+        });
+        let open = if kind == CallKind::Other { None } else { thread.open };
+        let is_selected = thread.open.as_ref().is_some_and(|open| open.selected);
+        thread.open = None;
+        if let Some(done) = done {
+            if done.call == call {
+                if let Some(open) = open {
+                    files::end(&mut self.world, who, &open, result, more);
+                }
+                return seen.call(&self.world, &done);
             }
-            let done = Call {
-                thread: who,
-                call,
-                begin: open.begin,
-                end: spot.time.max(open.begin),
-                result,
-                object: open.object,
-                target: open.target,
-                path: open.path,
-                control: open.control,
-                selected: open.selected || spot.selected,
-            };
-            return seen.call(&self.world, &done);
-        }
-        if let Some(open) = open {
-            seen.unpaired(&self.world, who, open.call, Unpaired::NoEnd, open.selected);
+            seen.unpaired(&self.world, who, done.call, Unpaired::NoEnd, is_selected);
         }
         if !(is_new && kind == CallKind::Fork) {
-            seen.unpaired(&self.world, who, call, Unpaired::NoBegin, spot.selected);
+            seen.unpaired(&self.world, who, call, Unpaired::NoBegin, selected);
         }
     }
 
@@ -746,6 +776,7 @@ impl Engine {
             true => Some(id),
             false => self.thread(machine, process, seen).filter(|&main| main != ThreadId::IDLE),
         };
+        self.world.threads.has_changed();
         if let Some(thread) = self.world.threads.get_mut(id) {
             thread.main = main;
         }

@@ -5,7 +5,7 @@ use strata_ctf::read::{Event, FieldInfo, FieldRef, Scope, Value, Visit};
 use crate::calls::CallId;
 use crate::names::Name;
 use crate::spans::{Home, KeyRef};
-use crate::spelling::integer;
+
 use crate::state::Object;
 
 /// A text of a record that is looked at when it is wanted: most are not.
@@ -108,7 +108,7 @@ impl<'a> More<'a> {
     pub(crate) fn number(self, part: Part) -> Option<i64> {
         match self {
             More::None => None,
-            More::Of(event, fields) => integer(event, fields.numbers.get(part as usize)?.as_ref()?),
+            More::Of(event, fields) => event.integer(fields.numbers.get(part as usize)?.as_ref()?),
             #[cfg(test)]
             More::Is(_, numbers) => {
                 numbers.iter().find(|(is, _)| *is == part).map(|&(_, number)| number)
@@ -295,6 +295,17 @@ pub(crate) enum Fact<'a> {
     Span(SpanMark<'a>),
 }
 
+/// What most records say, where nobody wants to know more of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Brief {
+    /// Who made it.
+    Made,
+    /// A system call begins that does nothing to descriptors, names or threads.
+    Enter(CallId),
+    /// Such a one is over.
+    Leave(CallId, Option<i64>),
+}
+
 /// A begin or an end of a span.
 #[derive(Clone, Copy)]
 pub(crate) struct SpanMark<'a> {
@@ -309,6 +320,7 @@ pub(crate) struct SpanMark<'a> {
     /// What is the same in both ends.
     pub check: Option<u64>,
     pub address: Option<u64>,
+    pub owner: Option<i64>,
 }
 
 /// Where on a disk.

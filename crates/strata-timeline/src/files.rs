@@ -15,6 +15,9 @@ use crate::world::World;
 const AT_FDCWD: i32 = -100;
 /// In a set of flags: of clone(), of close_range(), of open().
 const CLONE_FILES: i64 = 0x400;
+const CLONE_FS: i64 = 0x200;
+/// With a new mount or user namespace, a thread has a folder of its own.
+const OWN_FOLDER: i64 = CLONE_FS | 0x20000 | 0x1000_0000;
 const CLOSE_RANGE_UNSHARE: i64 = 2;
 const CLOSE_RANGE_CLOEXEC: i64 = 4;
 const O_CLOEXEC: i64 = 0o2_000_000;
@@ -47,21 +50,16 @@ pub(crate) fn begin(
     };
     let target = more.descriptor(Part::Target).map(Object::Descriptor);
     let mut open = OpenCall {
-        call,
-        begin: 0,
         object: world.object(who, object),
         descriptor,
         target: target.map_or(Object::None, |target| world.object(who, target)),
-        path: Name::NONE,
-        flags: None,
-        control: None,
-        selected: false,
+        ..OpenCall::of(call)
     };
     match kind {
-        CallKind::Open => open.path = path(world, who, more),
+        CallKind::Open | CallKind::Folder => open.path = path(world, who, call, more),
         CallKind::Address => open.path = socket_name(world, open.object, more.address()),
         CallKind::Make => open.path = made(world, call, more),
-        _ if wants_paths => open.path = path(world, who, more),
+        _ if wants_paths => open.path = path(world, who, call, more),
         _ => {}
     }
     if kind != CallKind::Other {
@@ -164,8 +162,21 @@ pub(crate) fn end(
                 world.open(who, number, Opened { name: open.path, by_exec });
             }
         }
-        (CallKind::Unshare, Some(0)) if open.flags.is_none_or(|it| it & CLONE_FILES != 0) => {
-            world.unshare(who);
+        (CallKind::Unshare, Some(0)) => {
+            if open.flags.is_none_or(|it| it & CLONE_FILES != 0) {
+                world.unshare(who);
+            }
+            if open.flags.is_none_or(|it| it & OWN_FOLDER != 0) {
+                world.unshare_folder(who);
+            }
+        }
+        (CallKind::Ask, Some(0)) => asked(world, who, open, more.address()),
+        (CallKind::Folder, Some(0)) => {
+            let name = match open.object {
+                Object::File(name) => name,
+                _ => open.path,
+            };
+            world.enter_folder(who, name);
         }
         (CallKind::Exec, Some(0)) => exec(world, who),
         _ => {}
@@ -203,6 +214,14 @@ pub(crate) fn fork(
         (_, Some(flags)) => Some(flags & CLONE_FILES != 0),
         (_, None) => None,
     };
+    if is_process == Some(true) {
+        let flags = open.and_then(|open| open.flags);
+        match (name, flags) {
+            ("fork" | "vfork", _) => world.inherit_folder(parent, child, false),
+            (_, Some(flags)) => world.inherit_folder(parent, child, flags & CLONE_FS != 0),
+            (_, None) => {}
+        }
+    }
     match (shares, is_process) {
         (Some(true), Some(true)) => world.share(parent, child),
         (Some(false), Some(_)) => world.copy(parent, child),
@@ -236,12 +255,16 @@ pub(crate) fn there(
 }
 
 /// A path, with that of the folder in which it begins, if that is known.
-fn path(world: &mut World, who: ThreadId, more: More<'_>) -> Name {
+fn path(world: &mut World, who: ThreadId, call: CallId, more: More<'_>) -> Name {
     let Some(path) = more.path().bytes() else { return Name::NONE };
     let folder = more.descriptor(Part::Folder).filter(|&folder| folder != AT_FDCWD);
-    let folder = match path.first() {
-        Some(b'/') => None,
-        _ => folder.and_then(|folder| world.file(who, folder)),
+    let name = world.calls.name(call);
+    // A link's text is no path of its maker's, and a message queue has a name.
+    let is_path = !name.contains("symlink") && !name.contains("mq_");
+    let folder = match (path.first(), folder) {
+        (Some(b'/'), _) => None,
+        (_, Some(folder)) => world.file(who, folder),
+        (_, None) => world.folder(who).filter(|_| is_path),
     };
     // The address of a text that could not be read.
     if path.strip_prefix(b"0x").is_some_and(|rest| rest.iter().all(u8::is_ascii_hexdigit)) {
@@ -322,6 +345,19 @@ fn socket_name(world: &mut World, object: Object, address: Option<Address>) -> N
     let Some(text) = address.and_then(|address| text_of(&address, true)) else { return Name::NONE };
     let text = format!("{} {text}", protocol(world, object));
     world.names.of_kind(NameKind::Socket, text.as_bytes())
+}
+
+/// A socket that was bound to port 0 has one that the kernel has chosen.
+fn asked(world: &mut World, who: ThreadId, open: &OpenCall, address: Option<Address>) {
+    let (Some(number), Object::File(name)) = (open.descriptor, open.object) else { return };
+    if world.names.kind(name) != NameKind::Socket || !world.names.text(name).ends_with(":0") {
+        return;
+    }
+    let name = socket_name(world, open.object, address);
+    let by_exec = world.opened(who, number).and_then(|opened| opened.by_exec);
+    if name.is_some() {
+        world.open(who, number, Opened { name, by_exec });
+    }
 }
 
 /// Connections to one address are told apart by who has made them, not by his port, which is any.

@@ -64,7 +64,7 @@ pub use names::{Name, NameKind, Names};
 pub use observer::{Call, Interrupt, Interval, Observer, Request, RequestKind, Run, Unpaired};
 pub use source::{is_kernel, Source, Sources};
 pub use spans::{Alone, AloneSpan, Paired, Span, SpanKey, SpanRole, SpanRoles, Spent};
-pub use spelling::{begins_of, integer, kernel_name, CallEnd, Whose};
+pub use spelling::{begins_of, kernel_name, CallEnd, Whose};
 pub use state::{Object, Reason, Sleep, State, Waker};
 pub use threads::{Thread, Threads};
 pub use timeline::Timeline;

@@ -98,7 +98,7 @@ pub enum Interrupt {
 /// What a CPU did for so long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Which.
+    /// The CPU's number in its machine.
     pub cpu: u32,
     /// What it ran, [`ThreadId::IDLE`] too; `None`: the trace does not say.
     pub thread: Option<ThreadId>,

@@ -32,6 +32,8 @@ pub struct SpanRole {
     pub check: Option<String>,
     /// A field with the address of what the span is of: an end belongs to the begin of the same one.
     pub address: Option<String>,
+    /// A field of the begin with the number of the thread that it waits for.
+    pub owner: Option<String>,
 }
 
 /// By event.
@@ -167,6 +169,8 @@ pub struct Span {
     pub key: Option<SpanKey>,
     /// The address of what it is of.
     pub address: Option<u64>,
+    /// Who had it when it began, if it is a wait for a lock and its begin says so.
+    pub owner: Option<ThreadId>,
     /// How its ends were found.
     pub paired: Paired,
     /// The field that should be the same in both ends is not.
@@ -215,6 +219,7 @@ pub(crate) struct OpenSpan {
     pub gaps: u32,
     pub check: Option<u64>,
     pub address: Option<u64>,
+    pub owner: Option<ThreadId>,
     pub spent: Spent,
     pub selected: bool,
 }

@@ -1,6 +1,6 @@
 //! How tracers spell the same: the kernel's events, system calls, and the fields that say whose a record is.
 
-use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Value};
+use strata_ctf::read::{EventClass, FieldRef, Scope};
 
 /// Groups that some tracers write in front of the kernel's names.
 const GROUPS: [&str; 6] = ["sched:", "irq:", "syscalls:", "raw_syscalls:", "signal:", "task:"];
@@ -101,17 +101,6 @@ impl Whose {
             process_name: context(&["procname"]),
             cpu: context(&["cpu_id"]),
         }
-    }
-}
-
-/// A field's value, if that is an integer; one above 2^63 as its two's complement.
-#[must_use]
-#[inline]
-pub fn integer(event: &Event<'_>, field: &FieldRef) -> Option<i64> {
-    match event.value(field)? {
-        Value::Unsigned(value) => Some(value as i64),
-        Value::Signed(value) => Some(value),
-        _ => None,
     }
 }
 

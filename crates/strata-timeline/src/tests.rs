@@ -177,6 +177,7 @@ impl Machine {
             key: None,
             check: None,
             address: None,
+            owner: None,
         }
     }
 
@@ -449,6 +450,44 @@ fn processes_share_descriptors_only_if_they_were_made_so() {
     machine.tell(time + 9, 1, 6, Fact::Exit { tid: 6, name: Text::None });
     machine.switch(time + 10, 1, 6, 32, 0).call("open", -1, &[CLOEXEC], 3);
     assert_eq!(of(&machine), ["3:file 4:file", "", "3:file 4:file", "3:file", ""]);
+}
+
+#[test]
+fn first_thread_that_unshares_leaves_its_descriptors_to_the_others() {
+    let mut machine = Machine::new();
+    machine.fork(1, 1, 5, 5).call("open", -1, &[CLOEXEC], 3);
+    machine.enter_with(20, 0, 5, ("clone", Object::None), &[(Part::Flags, 0x10400)]);
+    machine.fork(21, 5, 6, 5).leave(22, 0, 5, "clone", 6);
+    machine.call("unshare", -1, &[(Part::Flags, 0x400)], 0).call("open", -1, &[CLOEXEC], 4);
+    assert_eq!((machine.files(5), machine.files(6)), ("3:file 4:file".into(), "3:file".into()));
+}
+
+#[test]
+fn paths_begin_in_the_folder_of_their_process() {
+    let path = |machine: &mut Machine, call: &str, path: &'static str, result, tid| {
+        let time = machine.engine.world.now + 1;
+        let id = machine.engine.world.calls.of(call).unwrap();
+        let more = More::Is(path, &[CLOEXEC]);
+        machine.tell(time, 0, tid, Fact::Enter { call: id, object: Object::None, more });
+        machine.leave(time + 1, 0, tid, call, result);
+    };
+    let mut machine = Machine::new();
+    machine.fork(1, 1, 5, 5);
+    path(&mut machine, "open", "before", 3, 5);
+    path(&mut machine, "chdir", "/etc/a", 0, 5);
+    path(&mut machine, "chdir", "b", 0, 5);
+    path(&mut machine, "chdir", "nowhere", -2, 5);
+    path(&mut machine, "open", "c", 4, 5);
+    let time = machine.engine.world.now + 1;
+    machine.enter(time, 0, 5, "vfork", Object::None).fork(time + 1, 5, 6, 6);
+    path(&mut machine, "chdir", "/etc/other", 0, 6);
+    path(&mut machine, "open", "d", 5, 6);
+    path(&mut machine, "open", "e", 6, 5);
+    assert_eq!(machine.files(5), "3:before 4:a/b/c 6:a/b/e");
+    assert_eq!(machine.files(6), "3:before 4:a/b/c 5:other/d");
+    machine.engine.gap(0, None, machine.engine.world.now);
+    path(&mut machine, "open", "late", 7, 5);
+    assert_eq!(machine.files(5), "7:late");
 }
 
 #[test]

@@ -31,6 +31,35 @@ pub(crate) struct OpenCall {
     pub selected: bool,
 }
 
+impl OpenCall {
+    /// Of which nothing else is known.
+    #[inline]
+    pub(crate) fn of(call: CallId) -> OpenCall {
+        OpenCall {
+            call,
+            begin: 0,
+            object: Object::None,
+            descriptor: None,
+            target: Object::None,
+            path: Name::NONE,
+            flags: None,
+            control: None,
+            selected: false,
+        }
+    }
+}
+
+/// In which folder paths begin.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Folder {
+    /// None: it is not known.
+    pub name: Name,
+    /// How often records had been discarded when it was: it is not known behind the next time.
+    pub gaps: u32,
+    /// Another process changes it, too.
+    pub is_shared: bool,
+}
+
 /// A thread.
 #[derive(Clone, Debug)]
 pub struct Thread {
@@ -67,6 +96,10 @@ pub struct Thread {
     pub(crate) short: [u8; 16],
     /// Descriptors, if they are other than its process'.
     pub(crate) files: Option<TableId>,
+    /// The folder in which its process' paths begin; its own, if it has one.
+    pub(crate) folder: Folder,
+    /// It has one of its own.
+    pub(crate) has_folder: bool,
     /// What the states were that have ended.
     pub(crate) spent: Spent,
     /// Spans that have begun, in each other.
@@ -95,6 +128,8 @@ impl Thread {
             wants_name: true,
             short: [0; 16],
             files: None,
+            folder: Folder::default(),
+            has_folder: false,
             spent: Spent::default(),
             spans: Vec::new(),
         }
@@ -131,11 +166,12 @@ pub struct Threads {
     /// By machine; then by page of numbers of the system.
     pages: Vec<Vec<Option<Box<[u32; PAGE]>>>>,
     left_out: u64,
+    changes: u64,
 }
 
 impl Default for Threads {
     fn default() -> Threads {
-        Threads { all: vec![Thread::new(0, 0, 0, 0)], pages: Vec::new(), left_out: 0 }
+        Threads { all: vec![Thread::new(0, 0, 0, 0)], pages: Vec::new(), left_out: 0, changes: 0 }
     }
 }
 
@@ -187,7 +223,19 @@ impl Threads {
         let page = pages.get_mut(tid / PAGE)?.get_or_insert_with(|| Box::new([0; PAGE]));
         *page.get_mut(tid % PAGE)? = slot;
         self.all.push(thread);
+        self.changes += 1;
         Some(ThreadId(slot))
+    }
+
+    /// As long as this is the same, each number is the same thread's, and that one of the same process.
+    #[must_use]
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    pub(crate) fn has_changed(&mut self) {
+        self.changes += 1;
     }
 
     /// How often a thread was asked for that was one too many.

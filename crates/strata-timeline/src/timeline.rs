@@ -10,8 +10,8 @@ use crate::id::ThreadId;
 use crate::observer::Observer;
 use crate::source::{Source, Sources};
 use crate::spans::{Home, SpanRoles};
-use crate::spelling::integer;
-use crate::world::World;
+
+use crate::world::{Told, World};
 
 /// What a stream's trace says of all its records.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +92,24 @@ impl Timeline {
         if binding.is_nothing() && !O::RECORDS {
             return;
         }
+        let ask = |field: &Option<FieldRef>| event.integer(field.as_ref()?);
+        let cpu = match event.packet().cpu {
+            Some(cpu) => u32::try_from(cpu).ok(),
+            None => ask(&binding.whose.cpu).and_then(|cpu| u32::try_from(cpu).ok()),
+        };
+        let tid = ask(&binding.whose.tid);
+        // Nearly every record is one of these.
+        let own = tid.filter(|&tid| tid != 0 && origin.knows_threads);
+        if let (Some(own), None) = (own, &binding.whose.pid) {
+            if let Some(brief) = binding.brief::<O>(event) {
+                if let Some(who) = self.engine.running(origin.machine, cpu, own) {
+                    let told = Told { machine: origin.machine, selected };
+                    let time = event.time().unwrap_or(self.engine.world.now);
+                    return self.engine.apply_brief(who, brief, told, time, seen);
+                }
+            }
+        }
+        let calls = &mut self.engine.world.calls;
         // Of what this observer does not look at, only who made it.
         let fact = match binding.is_unwanted::<O>() {
             true => binding.whose.tid.is_some().then_some(Fact::Made),
@@ -103,12 +121,7 @@ impl Timeline {
         if fact.is_none() && mark.is_none() && !O::RECORDS {
             return;
         }
-        let ask = |field: &Option<FieldRef>| integer(event, field.as_ref()?);
-        let cpu = match event.packet().cpu {
-            Some(cpu) => u32::try_from(cpu).ok(),
-            None => ask(&binding.whose.cpu).and_then(|cpu| u32::try_from(cpu).ok()),
-        };
-        let (tid, pid) = (ask(&binding.whose.tid), ask(&binding.whose.pid));
+        let pid = ask(&binding.whose.pid);
         let home_pid = pid.filter(|_| !origin.is_kernel);
         let pid = pid.filter(|_| origin.knows_threads).or(origin.process);
         let spot = Spot {

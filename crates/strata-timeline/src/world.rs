@@ -6,11 +6,13 @@ use crate::calls::Calls;
 use crate::descriptors::{Descriptors, Opened, TableId};
 use crate::id::ThreadId;
 use crate::names::{Name, Names};
-use crate::state::Object;
-use crate::threads::Threads;
+use crate::state::{Object, State};
+use crate::threads::{Folder, Threads};
 
 /// Names of interrupts, and of disks, that are kept.
 const DEVICES_MAX: usize = 1 << 14;
+/// How often the threads of a process are looked for among all of them.
+const SEARCHES_MAX: u32 = 1 << 10;
 
 /// What is known.
 #[derive(Debug, Default)]
@@ -30,6 +32,10 @@ pub struct World {
     /// Of the record that is being told.
     pub told: Told,
     descriptors: Descriptors,
+    /// How often records were discarded.
+    folder_gaps: u32,
+    /// How often all threads were looked through for those of a process.
+    searches: u32,
     interrupts: HashMap<(u8, i32), Name>,
     disks: HashMap<(u8, u32), Name>,
 }
@@ -179,6 +185,7 @@ impl World {
 
     /// What the thread shares becomes its own.
     pub(crate) fn unshare(&mut self, thread: ThreadId) {
+        self.leave_to_others(thread);
         let Some(table) = self.table(thread) else { return };
         let process = self.process_of(thread);
         let is_own =
@@ -186,6 +193,83 @@ impl World {
         if !is_own || self.descriptors.is_shared(table) {
             let copy = self.descriptors.copy(table);
             self.give(thread, copy);
+        }
+    }
+
+    /// What a process' first thread had stays what its other threads have.
+    fn leave_to_others(&mut self, thread: ThreadId) {
+        let Some(table) = self.threads.get(thread).and_then(|it| it.files) else { return };
+        for other in self.others(thread) {
+            if self.threads.get(other).is_some_and(|it| it.files.is_none()) {
+                self.descriptors.share(table);
+                self.give(other, Some(table));
+            }
+        }
+    }
+
+    /// The other threads of a process, by its first one.
+    fn others(&mut self, main: ThreadId) -> Vec<ThreadId> {
+        // A trace in which nothing else happens must come to an end, too.
+        if self.process_of(main) != main || self.searches >= SEARCHES_MAX {
+            return Vec::new();
+        }
+        self.searches += 1;
+        let is_other =
+            |thread: &crate::Thread| thread.main == Some(main) && thread.state != State::Gone;
+        let all = self.threads.iter().filter(|(id, thread)| *id != main && is_other(thread));
+        all.map(|(id, _)| id).collect()
+    }
+
+    /// Whose folder is that of a thread.
+    fn folder_of(&self, thread: ThreadId) -> ThreadId {
+        let has_own = self.threads.get(thread).is_some_and(|it| it.has_folder);
+        if has_own {
+            thread
+        } else {
+            self.process_of(thread)
+        }
+    }
+
+    /// In which folder a thread's paths begin, if that is known.
+    pub(crate) fn folder(&self, thread: ThreadId) -> Option<Name> {
+        let folder = self.threads.get(self.folder_of(thread))?.folder;
+        let is_known = folder.gaps == self.folder_gaps && !folder.is_shared;
+        Some(folder.name).filter(|name| name.is_some() && is_known)
+    }
+
+    /// They begin there from now on.
+    pub(crate) fn enter_folder(&mut self, thread: ThreadId, name: Name) {
+        let (of, gaps) = (self.folder_of(thread), self.folder_gaps);
+        if let Some(thread) = self.threads.get_mut(of) {
+            thread.folder = Folder { name, gaps, ..thread.folder };
+        }
+    }
+
+    /// A new process begins in its parent's; `shares`: each follows the other.
+    pub(crate) fn inherit_folder(&mut self, parent: ThreadId, child: ThreadId, shares: bool) {
+        let of = self.folder_of(parent);
+        let Some(parent) = self.threads.get_mut(of) else { return };
+        parent.folder.is_shared |= shares;
+        let folder = Folder { is_shared: shares, ..parent.folder };
+        let is_known = !parent.folder.is_shared || shares;
+        if let Some(child) = self.threads.get_mut(child).filter(|_| is_known) {
+            child.folder = folder;
+        }
+    }
+
+    /// The thread's folder is its own from now on.
+    pub(crate) fn unshare_folder(&mut self, thread: ThreadId) {
+        let name = self.folder(thread).unwrap_or_default();
+        for other in self.others(thread) {
+            // They have one together, of which nothing more is known.
+            if let Some(other) = self.threads.get_mut(other).filter(|other| !other.has_folder) {
+                (other.has_folder, other.folder) = (true, Folder::default());
+            }
+        }
+        let gaps = self.folder_gaps;
+        if let Some(thread) = self.threads.get_mut(thread) {
+            thread.has_folder = true;
+            thread.folder = Folder { name, gaps, is_shared: false };
         }
     }
 
@@ -203,5 +287,6 @@ impl World {
 
     pub(crate) fn forget_descriptors(&mut self) {
         self.descriptors.clear();
+        self.folder_gaps = self.folder_gaps.wrapping_add(1);
     }
 }

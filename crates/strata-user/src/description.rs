@@ -134,6 +134,7 @@ impl Description {
             name: text_from_bytes(name),
             loglevel: Some(level),
             emf_uri: None,
+            context: Vec::new(),
             fields,
         };
         event.validate()?;

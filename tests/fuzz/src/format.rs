@@ -30,6 +30,7 @@ fn described(fields: Vec<strata_model::Field>) {
         name: "e".into(),
         loglevel: None,
         emf_uri: None,
+        context: Vec::new(),
         fields,
     };
     // A kernel's own descriptions are valid; of others it must be said what is not.

@@ -165,6 +165,8 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_part) == 16, "kernel part size
 /*
  * Contexts that records may have behind tid, in this order, byte-packed, of the current thread:
  *   PID, PPID, UID, GID, PRIO  4 bytes (real ids; PRIO 100 less than the kernel's, as LTTng has it)
+ *   VPID, VTID, VPPID          4 bytes: numbers in the thread's own PID namespace; VPPID 0: it is outside of it
+ *   CGROUP_NS to UTS_NS        4 bytes: numbers of its namespaces; 0: it has left them, at its end
  *   PROCNAME                   16 bytes, NULs behind it
  *   CGROUP                     8 bytes: number of its group of version 2
  *   STACK, USER_STACK          u32 n, n times u64 address, the innermost first
@@ -176,12 +178,26 @@ STRATA_ABI_ASSERT(sizeof(struct strata_abi_kernel_part) == 16, "kernel part size
 #define STRATA_ABI_KERNEL_CONTEXT_GID	     4u
 #define STRATA_ABI_KERNEL_CONTEXT_PRIO	     5u
 #define STRATA_ABI_KERNEL_CONTEXT_CGROUP     6u
-#define STRATA_ABI_KERNEL_CONTEXT_STACK	     7u
-#define STRATA_ABI_KERNEL_CONTEXT_USER_STACK 8u
+#define STRATA_ABI_KERNEL_CONTEXT_VPID	     7u
+#define STRATA_ABI_KERNEL_CONTEXT_VTID	     8u
+#define STRATA_ABI_KERNEL_CONTEXT_VPPID	     9u
+#define STRATA_ABI_KERNEL_CONTEXT_CGROUP_NS  10u
+#define STRATA_ABI_KERNEL_CONTEXT_IPC_NS     11u
+#define STRATA_ABI_KERNEL_CONTEXT_MNT_NS     12u
+#define STRATA_ABI_KERNEL_CONTEXT_NET_NS     13u
+#define STRATA_ABI_KERNEL_CONTEXT_PID_NS     14u
+#define STRATA_ABI_KERNEL_CONTEXT_TIME_NS    15u
+#define STRATA_ABI_KERNEL_CONTEXT_USER_NS    16u
+#define STRATA_ABI_KERNEL_CONTEXT_UTS_NS     17u
+#define STRATA_ABI_KERNEL_CONTEXT_STACK	     18u
+#define STRATA_ABI_KERNEL_CONTEXT_USER_STACK 19u
+
+/* Of an event's `contexts`, the first bit of those behind these, in the same order: of its records alone. */
+#define STRATA_ABI_KERNEL_CONTEXT_OWN 32u
 
 #define STRATA_ABI_KERNEL_STACK_FRAMES 64u
 /* All of them together; behind SLACK where there are any [byte]. */
-#define STRATA_ABI_KERNEL_CONTEXT_MAX 1088u
+#define STRATA_ABI_KERNEL_CONTEXT_MAX 1152u
 
 /*
  * A test of a filter. Number i is made if none before it has led elsewhere; `yes` and `no` are the
@@ -247,8 +263,9 @@ struct strata_abi_kernel_event {
 	uint8_t nr_parts;
 	uint8_t reads_again; /* of system calls: one of them has CALL_MEMORY */
 	uint8_t reserved;
+	uint64_t contexts;  /* what records have between tid and payload: bits CONTEXT_*, twice */
 	uint32_t switch_at; /* in `on` of the control, less than SWITCHES */
-	uint32_t contexts; /* what records have between tid and payload: a bit for each CONTEXT_* */
+	uint32_t reserved_word;
 	struct strata_abi_kernel_part part[STRATA_ABI_KERNEL_PARTS_MAX];
 	struct strata_abi_kernel_filter filter[2];
 };

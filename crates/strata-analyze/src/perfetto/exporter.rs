@@ -14,7 +14,7 @@ use strata_ctf::read::{
 };
 use strata_model::schema::Schema;
 use strata_model::EnvValue;
-use strata_timeline::{integer as number, Observer, Source, Sources, ThreadId, Timeline, World};
+use strata_timeline::{Observer, Source, Sources, ThreadId, Timeline, World};
 
 use super::classes::{counters_without_field, CounterRule, Plan, Plans, Slice};
 use super::clock::Timebase;
@@ -41,6 +41,8 @@ const FACTS: [&str; 5] = ["cpu", "note", "end", "unfinished", "values not export
 const COUNTERS_MAX: usize = 1 << 16;
 /// Event records of a block.
 const BLOCK: u32 = if cfg!(test) { 2 } else { 4096 };
+/// Threads of which the place is found without a look at what is known of them.
+const RECENT: usize = 1 << 8;
 /// What is said of a slice of which the end was not found.
 const UNFINISHED: &str = "its end is not in the trace";
 
@@ -63,6 +65,8 @@ pub struct Exporter<W> {
     timeline: Timeline,
     news: News,
     sched: Sched,
+    /// Places of the kernel's records, by number of the thread.
+    recent: Vec<Option<Recent>>,
     lanes: Lanes,
     counters: HashMap<(Place, String), u64>,
     /// Tracks of lanes and counters so far.
@@ -80,6 +84,13 @@ struct KnownStream {
     /// Of its latest event.
     cpu: Option<u32>,
     begun: bool,
+}
+
+/// A thread that was asked for a moment ago, and its place, as long as nothing of that has changed.
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    of: (Machine, i64, u64, u64),
+    place: Place,
 }
 
 /// Where and when an event was.
@@ -147,6 +158,7 @@ impl<W: Write> Exporter<W> {
             timeline: Timeline::new(reader),
             news: News::default(),
             sched: Sched::default(),
+            recent: vec![None; RECENT],
             lanes: Lanes::default(),
             counters: HashMap::new(),
             extras: 0,
@@ -326,7 +338,7 @@ impl<W: Write> Exporter<W> {
         stream: usize,
     ) -> io::Result<Spot> {
         let stream_number = u32::try_from(stream).unwrap_or(u32::MAX);
-        let ask = |field: &Option<FieldRef>| number(event, field.as_ref()?);
+        let ask = |field: &Option<FieldRef>| event.integer(field.as_ref()?);
         let cpu = event.packet().cpu.or_else(|| ask(&plan.whose.cpu)?.try_into().ok());
         let cpu = cpu.and_then(|cpu| u32::try_from(cpu).ok());
         let Some(known) = self.streams.get_mut(stream) else {
@@ -341,6 +353,18 @@ impl<W: Write> Exporter<W> {
             None if source.is_kernel => running(timeline, machine, cpu),
             tid => tid,
         };
+        let is_plain = source.is_kernel
+            && source.process.is_none()
+            && plan.whose.pid.is_none()
+            && plan.whose.process_name.is_none();
+        let state = (timeline.world().threads.changes(), self.tracks.sweeps());
+        let of = tid.filter(|_| is_plain).map(|tid| (machine, tid, state.0, state.1));
+        let slot = of.and_then(|of| self.recent.get_mut(of.1 as usize % RECENT));
+        if let (Some(Some(recent)), Some(of)) = (&slot, of) {
+            if recent.of == of {
+                return Ok(Spot { time, place: recent.place, machine, cpu });
+            }
+        }
         let (known_tid, inner) = source.thread(tid);
         let tid = known_tid.and_then(|tid| self.tracks.id(machine, tid));
         let inner = inner.and_then(|inner| self.tracks.id(machine, inner));
@@ -379,6 +403,10 @@ impl<W: Write> Exporter<W> {
             self.tracks.describe(&mut self.writer, place, Some(process), stream_number)?;
         }
         let place = self.tracks.describe(&mut self.writer, place, name, stream_number)?;
+        if let (Some(slot), Some(of), Place::Thread { .. }) = (slot, of, place) {
+            // Where all places were swept meanwhile, this is not asked for again.
+            *slot = Some(Recent { of, place });
+        }
         Ok(Spot { time, place, machine, cpu })
     }
 
@@ -417,7 +445,7 @@ impl<W: Write> Exporter<W> {
     fn learn(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<()> {
         self.timeline.event(event, true, &mut self.news);
         if let Some(named) = &plan.named {
-            if let (Some(tid), Some(name)) = (number(event, &named.tid), text(event, &named.name)) {
+            if let (Some(tid), Some(name)) = (event.integer(&named.tid), text(event, &named.name)) {
                 self.name_thread(event.stream().index(), tid, &name)?;
             }
         }

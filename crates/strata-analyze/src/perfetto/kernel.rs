@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Value};
 use strata_model::schema::Schema;
 use strata_model::EnvValue;
-use strata_timeline::{integer as number, kernel_name};
+use strata_timeline::kernel_name;
 
 use super::encode::{self, Mark};
 use super::fields;
@@ -102,7 +102,7 @@ impl Kernel {
     /// The thread that ran up to now.
     pub(super) fn prev(&self, event: &Event<'_>) -> Option<i64> {
         match self {
-            Kernel::Switch(switch) => number(event, &switch.prev.tid),
+            Kernel::Switch(switch) => event.integer(&switch.prev.tid),
             _ => None,
         }
     }
@@ -118,13 +118,13 @@ impl Kernel {
 
     /// Whether it can be put.
     pub(super) fn can_be_put(&self, event: &Event<'_>) -> bool {
-        let is_there = |field: &FieldRef| number(event, field).is_some();
+        let is_there = |field: &FieldRef| event.integer(field).is_some();
         match self {
             Kernel::Switch(switch) => is_there(&switch.prev.tid) && is_there(&switch.next.tid),
             Kernel::Wakeup { fields, .. } => is_there(&fields.tid),
             Kernel::IrqEntry { irq, .. } | Kernel::IrqExit { irq, .. } => is_there(irq),
             Kernel::Softirq { vec, .. } => {
-                number(event, vec).is_some_and(|vec| u32::try_from(vec).is_ok())
+                event.integer(vec).is_some_and(|vec| u32::try_from(vec).is_ok())
             }
         }
     }
@@ -134,39 +134,39 @@ impl Kernel {
         Some(match self {
             Kernel::Switch(switch) => {
                 let (prev, next) =
-                    (number(event, &switch.prev.tid)?, number(event, &switch.next.tid)?);
+                    (event.integer(&switch.prev.tid)?, event.integer(&switch.next.tid)?);
                 let message = encode::begin(out, SCHED_SWITCH);
                 switch.prev.put(event, 1, id(prev), out);
-                let state = switch.prev_state.as_ref().and_then(|state| number(event, state));
+                let state = switch.prev_state.as_ref().and_then(|state| event.integer(state));
                 put_if(out, 4, state);
                 switch.next.put(event, 5, id(next), out);
                 message
             }
             Kernel::Wakeup { kind, fields } => {
-                let tid = number(event, &fields.tid)?;
+                let tid = event.integer(&fields.tid)?;
                 let message = encode::begin(out, *kind as u32);
                 fields.put(event, 1, id(tid), out);
-                let ask = |field: &Option<FieldRef>| Some(narrow(number(event, field.as_ref()?)?));
+                let ask = |field: &Option<FieldRef>| Some(narrow(event.integer(field.as_ref()?)?));
                 put_if(out, 4, ask(&fields.success));
                 put_if(out, 5, ask(&fields.target_cpu));
                 message
             }
             Kernel::IrqEntry { irq, name } => {
-                let irq = number(event, irq)?;
+                let irq = event.integer(irq)?;
                 let message = encode::begin(out, IRQ_HANDLER_ENTRY);
                 encode::signed(out, 1, narrow(irq));
                 put_text(event, name.as_ref(), 2, out);
                 message
             }
             Kernel::IrqExit { irq, ret } => {
-                let irq = number(event, irq)?;
+                let irq = event.integer(irq)?;
                 let message = encode::begin(out, IRQ_HANDLER_EXIT);
                 encode::signed(out, 1, narrow(irq));
-                put_if(out, 2, ret.as_ref().and_then(|ret| number(event, ret)).map(narrow));
+                put_if(out, 2, ret.as_ref().and_then(|ret| event.integer(ret)).map(narrow));
                 message
             }
             Kernel::Softirq { kind, vec } => {
-                let vec = u32::try_from(number(event, vec)?).ok()?;
+                let vec = u32::try_from(event.integer(vec)?).ok()?;
                 let message = encode::begin(out, *kind as u32);
                 encode::number(out, 1, vec.into());
                 message
@@ -180,7 +180,7 @@ impl Task {
     fn put(&self, event: &Event<'_>, field: u32, id: i32, out: &mut Lines) {
         put_text(event, self.comm.as_ref(), field, out);
         encode::signed(out, field + 1, id.into());
-        let prio = self.prio.as_ref().and_then(|prio| number(event, prio));
+        let prio = self.prio.as_ref().and_then(|prio| event.integer(prio));
         put_if(out, field + 2, prio.map(|prio| narrow(prio.saturating_add(self.prio_base))));
     }
 }

@@ -92,6 +92,8 @@ pub(super) struct Tracks {
     streams: Vec<String>,
     /// Places for which there was no room.
     refused: usize,
+    /// How often places were forgotten.
+    sweeps: u64,
 }
 
 impl Tracks {
@@ -173,6 +175,12 @@ impl Tracks {
         Ok(place)
     }
 
+    /// As long as this is the same, a place that has a track still has it.
+    #[inline]
+    pub(super) fn sweeps(&self) -> u64 {
+        self.sweeps
+    }
+
     /// What is open there.
     pub(super) fn stack(&mut self, place: Place) -> &mut Stack {
         &mut self.known.entry(place).or_default().stack
@@ -198,6 +206,7 @@ impl Tracks {
         // Looking through all of them each time would take the square of their number.
         if self.refused % SWEEP_INTERVAL == 0 {
             self.known.retain(|_, known| !known.stack.is_empty());
+            self.sweeps += 1;
         }
         self.refused = self.refused.wrapping_add(1);
         self.known.len() >= PLACES_MAX

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use strata_ctf::read::{Event, FieldInfo, Message, Reader, Scope, TimeRange, Visit};
-use strata_timeline::{begins_of, integer, kernel_name};
+use strata_timeline::{begins_of, kernel_name};
 
 /// Characters of a text that are shown.
 const TEXT_MAX: usize = 64;
@@ -49,7 +49,7 @@ fn look(
 /// Whether the record does not say that it is another thread's.
 fn is_of(event: &Event<'_>, tid: i32) -> bool {
     let field = ["tid", "perf_tid", "vtid"].iter().find_map(|name| event.class().find(name));
-    let found = field.and_then(|field| integer(event, &field));
+    let found = field.and_then(|field| event.integer(&field));
     found.is_none_or(|found| found == i64::from(tid))
 }
 

@@ -62,7 +62,7 @@ impl Columns {
 /// What a process or a thread had.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Whose.
+    /// The process or the thread, as `By` asks.
     pub label: Label,
     /// How long it had a CPU \[ns\].
     pub running: u64,

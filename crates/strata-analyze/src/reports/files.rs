@@ -64,7 +64,7 @@ impl Row {
 /// One of the slowest calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slow {
-    /// Whose.
+    /// The thread that called.
     pub label: Label,
     /// The system call.
     pub call: String,

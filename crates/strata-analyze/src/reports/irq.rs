@@ -66,7 +66,7 @@ pub struct Long {
     pub name: String,
     /// Whom it interrupted; `None`: not known.
     pub label: Option<Label>,
-    /// Where.
+    /// The CPU that was interrupted.
     pub cpu: u32,
     /// When it began \[ns since 1970\].
     pub begin: i64,

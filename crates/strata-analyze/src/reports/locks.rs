@@ -2,12 +2,15 @@
 //!
 //! What the kernel knows of locks are futexes: an address at which a thread waits, and another one wakes it. Of a mutex
 //! that is who held it; of a condition variable who signalled it; of `pthread_join` the thread that has ended.
+//!
+//! What a program knows of its own is in the events of `strata record --libc pthread`: the lock that a thread waits for,
+//! and who has it. Of such a lock the futexes in it are not told once more.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use strata_ctf::read::TimeRange;
 use strata_timeline::{
-    Call, CallKind, Interval, Object, Observer, Reason, State, ThreadId, Waker, World,
+    Call, CallKind, Interval, Name, Object, Observer, Reason, Span, State, ThreadId, Waker, World,
 };
 
 use super::label::Label;
@@ -24,6 +27,46 @@ const ETIMEDOUT: u16 = 110;
 /// Operations of futex(); the bits above say whose memory and which clock.
 const OPERATION: i64 = 0x7f;
 const WAKES: [i64; 5] = [1, 3, 4, 5, 10];
+
+/// Bytes of the largest lock of libc: somewhere in them are its futexes.
+const LOCK_BYTES: u64 = 64;
+
+/// What kind of lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// An address that the kernel was told.
+    #[default]
+    Futex,
+    /// A mutex of libc.
+    Mutex,
+    /// A lock for readers and writers.
+    RwLock,
+    /// A condition variable.
+    Condition,
+}
+
+impl Kind {
+    /// Of a wait of `strata record --libc pthread`.
+    fn of(span: &str) -> Option<Kind> {
+        Some(match span.strip_prefix("pthread:")? {
+            "mutex_lock" => Kind::Mutex,
+            "rwlock_rdlock" | "rwlock_wrlock" => Kind::RwLock,
+            "cond_wait" => Kind::Condition,
+            _ => return None,
+        })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Futex => "futex",
+            Kind::Mutex => "mutex",
+            Kind::RwLock => "rwlock",
+            Kind::Condition => "condition",
+        }
+    }
+}
 
 /// What rows are put together by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +101,7 @@ pub struct Row {
     /// The process whose the lock is; the thread that waited, where rows are by that.
     pub label: Label,
     /// What kind of lock.
-    pub kind: &'static str,
+    pub kind: Kind,
     /// Where it is; `None`: several.
     pub address: Option<u64>,
     /// How long threads were blocked.
@@ -81,6 +124,8 @@ pub struct Long {
     /// Who waited.
     pub label: Label,
     /// For which lock.
+    pub kind: Kind,
+    /// Where it is.
     pub address: u64,
     /// From when on \[ns since 1970\].
     pub from: i64,
@@ -114,10 +159,13 @@ struct Counted {
     wakers: HashMap<Waker, (u64, u64, u64)>,
 }
 
+/// A lock of some process.
+type Lock = (Kind, u64);
+
 /// A wait of which the call has not returned yet: how it did, tells whether the time was over.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    address: u64,
+    lock: Lock,
     from: i64,
     nanos: u64,
     waker: Waker,
@@ -127,9 +175,11 @@ struct Pending {
 #[derive(Debug)]
 pub struct LockCounter {
     range: TimeRange,
-    counted: HashMap<(ThreadId, u64), Counted>,
+    counted: HashMap<(ThreadId, Lock), Counted>,
     pending: HashMap<ThreadId, Pending>,
-    longest: Longest<(ThreadId, u64, Ended)>,
+    longest: Longest<(ThreadId, Lock, Ended)>,
+    kept: usize,
+    kinds: HashMap<Name, Option<Kind>>,
     left_out: u64,
 }
 
@@ -151,13 +201,16 @@ impl LockCounter {
             range,
             counted: HashMap::new(),
             pending: HashMap::new(),
-            longest: Longest::new(longest),
+            // Of some there are two: that of the program, and that of the kernel.
+            longest: Longest::new(longest.saturating_mul(2)),
+            kept: longest,
+            kinds: HashMap::new(),
             left_out: 0,
         }
     }
 
-    fn counted(&mut self, thread: ThreadId, address: u64) -> Option<&mut Counted> {
-        let key = (thread, address);
+    fn counted(&mut self, thread: ThreadId, lock: Lock) -> Option<&mut Counted> {
+        let key = (thread, lock);
         if self.counted.len() >= ROWS_MAX && !self.counted.contains_key(&key) {
             self.left_out += 1;
             return None;
@@ -166,9 +219,9 @@ impl LockCounter {
     }
 
     fn waited(&mut self, thread: ThreadId, wait: Pending) {
-        let Pending { address, from, nanos, waker } = wait;
-        self.longest.add(nanos, from, (thread, address, ended(waker)));
-        let Some(counted) = self.counted(thread, address) else { return };
+        let Pending { lock, from, nanos, waker } = wait;
+        self.longest.add(nanos, from, (thread, lock, ended(waker)));
+        let Some(counted) = self.counted(thread, lock) else { return };
         counted.waits.add(nanos);
         let is_full = counted.wakers.len() >= WAKERS_MAX && !counted.wakers.contains_key(&waker);
         let waker = if is_full { Waker::Unknown } else { waker };
@@ -190,22 +243,35 @@ impl LockCounter {
             self.waited(thread, wait);
         }
         let mut report = LocksReport { left_out: self.left_out, ..LocksReport::default() };
-        let mut rows: HashMap<(ThreadId, Option<u64>), Row> = HashMap::new();
-        for ((thread, address), counted) in self.counted {
+        let of_programs = self.counted.keys().filter(|(_, (kind, _))| *kind != Kind::Futex);
+        let of_programs: BTreeSet<(ThreadId, u64)> = of_programs
+            .map(|&(thread, (_, address))| (world.process_of(thread), address))
+            .collect();
+        let is_told = |thread: ThreadId, (kind, address): Lock| {
+            let process = world.process_of(thread);
+            let from = (process, address.saturating_sub(LOCK_BYTES - 1));
+            let is_in = of_programs.range(from..=(process, address)).next().is_some();
+            kind == Kind::Futex && is_in
+        };
+        let mut rows: HashMap<(ThreadId, Option<Lock>), Row> = HashMap::new();
+        for ((thread, lock), counted) in self.counted {
+            if is_told(thread, lock) {
+                continue;
+            }
             let label = Label::thread(world, thread);
             if !is_wanted(&label) {
                 continue;
             }
             let process = world.process_of(thread);
             let key = match by {
-                By::Lock => (process, Some(address)),
+                By::Lock => (process, Some(lock)),
                 By::Thread => (thread, None),
                 By::Process => (process, None),
             };
             report.all.merge(&counted.waits);
             let row = rows.entry(key).or_default();
-            row.kind = "futex";
-            row.address = key.1;
+            row.kind = row.kind.max(lock.0);
+            row.address = key.1.map(|(_, address)| address);
             row.label = match by {
                 By::Thread => label.clone(),
                 _ => Label::process(world, thread),
@@ -233,10 +299,16 @@ impl LockCounter {
         }
         report.rows.sort_by(|one, other| {
             let by_total = other.waits.total.cmp(&one.waits.total);
-            by_total.then_with(|| (&one.label, one.address).cmp(&(&other.label, other.address)))
+            by_total.then_with(|| {
+                (&one.label, one.address, one.kind).cmp(&(&other.label, other.address, other.kind))
+            })
         });
-        let longest = self.longest.finish().map(|(nanos, from, (thread, address, ended))| Long {
+        let longest =
+            self.longest.finish().filter(|(_, _, (thread, lock, _))| !is_told(*thread, *lock));
+        let longest = longest.take(self.kept);
+        let longest = longest.map(|(nanos, from, (thread, (kind, address), ended))| Long {
             label: Label::thread(world, thread),
+            kind,
             address,
             from,
             nanos,
@@ -261,6 +333,26 @@ fn add(parts: &mut Vec<Part>, part: Part) {
 }
 
 impl Observer for LockCounter {
+    /// A wait for a lock of libc's, which only one that had to wait records.
+    fn span(&mut self, world: &World, span: &Span) {
+        let kind =
+            self.kinds.entry(span.name).or_insert_with(|| Kind::of(&world.names.text(span.name)));
+        let (Some(kind), Some(address), Some(thread)) = (*kind, span.address, span.thread) else {
+            return;
+        };
+        let (from, to) = (span.begin.max(self.range.from), span.end.min(self.range.to));
+        if from >= to {
+            return;
+        }
+        let waker =
+            span.owner.map_or(Waker::Unknown, |thread| Waker::Thread { thread, is_sure: true });
+        let lock = (kind, address);
+        self.waited(thread, Pending { lock, from, nanos: to.abs_diff(from), waker });
+        if let Some(counted) = self.counted(thread, lock) {
+            counted.calls += 1;
+        }
+    }
+
     fn state(&mut self, world: &World, thread: ThreadId, interval: &Interval) {
         let State::Blocked(Reason { call: Some(call), object: Object::Address(address), .. }) =
             interval.state
@@ -271,7 +363,8 @@ impl Observer for LockCounter {
         if from >= to || world.calls.kind(call) != CallKind::Futex {
             return;
         }
-        let wait = Pending { address, from, nanos: to.abs_diff(from), waker: interval.waker };
+        let lock = (Kind::Futex, address);
+        let wait = Pending { lock, from, nanos: to.abs_diff(from), waker: interval.waker };
         if let Some(before) = self.pending.insert(thread, wait) {
             self.waited(thread, before);
         }
@@ -282,7 +375,7 @@ impl Observer for LockCounter {
         let pending = self.pending.remove(&call.thread);
         let is_timeout = call.error() == Some(ETIMEDOUT);
         if let Some(mut wait) = pending {
-            if is_timeout && wait.address == address {
+            if is_timeout && wait.lock.1 == address {
                 wait.waker = Waker::Timer;
             }
             self.waited(call.thread, wait);
@@ -295,7 +388,8 @@ impl Observer for LockCounter {
             Some(operation) => WAKES.contains(&operation),
             None => world.calls.name(call.call).ends_with("wake"),
         };
-        let Some(counted) = self.counted(call.thread, address) else { return };
+        let lock = (Kind::Futex, address);
+        let Some(counted) = self.counted(call.thread, lock) else { return };
         counted.calls += u64::from(!is_wake);
         counted.wakes += u64::from(is_wake);
         counted.timeouts += u64::from(is_timeout);

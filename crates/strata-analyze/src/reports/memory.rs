@@ -81,7 +81,7 @@ impl Allocated {
 /// A process.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Which.
+    /// Its name and number.
     pub label: Label,
     /// Page faults in the program.
     pub faults: u64,

@@ -4,6 +4,7 @@ use strata_ctf::read::{Reader, TimeRange};
 use strata_timeline::{Observer, Timeline};
 
 use super::flame::{Flame, FlameMaker, Weigh};
+use super::locks::{self, Kind, LockCounter};
 use super::memory::{Memory, MemoryCounter};
 use super::spans::{By, SpanCounter, Spans, Waiting};
 use super::wait::History;
@@ -373,4 +374,73 @@ fn memory_that_is_mapped_is_what_calls_have_returned_and_faults_are_in_it() {
     assert_eq!(regions, [("anonymous", 2), ("unknown", 2), ("heap", 1), ("file", 1)]);
     let faults: Vec<_> = memory.faults.iter().map(|it| (&*it.site, it.count)).collect();
     assert_eq!((row.faults, faults), (6, vec![("0x77", 6)]));
+}
+
+#[test]
+fn locks_of_a_program_have_their_owner_and_the_futex_in_them_is_told_once() {
+    let hand = Hand::new();
+    let events = [
+        ("pthread:mutex_lock_begin", "u64 lock; u32 owner;"),
+        ("pthread:mutex_lock_end", "u64 lock; u32 result;"),
+        ("pthread:cond_wait_begin", "u64 cond; u64 lock;"),
+        ("pthread:cond_wait_end", "u64 cond; u64 lock; u32 result;"),
+        ("pthread:other_begin", "u64 lock;"),
+        ("pthread:other_end", "u64 lock;"),
+    ];
+    let begin = [U32(6), U64(0x1000), U32(7)];
+    let end = [U32(6), U64(0x1000), U32(0)];
+    let wait = [U32(7), U64(0x2000), U64(0x1000)];
+    let wait_end = [U32(7), U64(0x2000), U64(0x1000), U32(0)];
+    let other = [U32(7), U64(0x3000)];
+    let records: [Record<'_>; 6] = [
+        (0, 100, &begin),
+        (1, 400, &end),
+        (2, 500, &wait),
+        (3, 550, &wait_end),
+        (4, 560, &other),
+        (5, 900, &other),
+    ];
+    let text = metadata(PROGRAM, "u32 vtid;", &events);
+    hand.trace("a", &text, &[Packets::new(0).packet(&records)]);
+    // 6 is blocked in the mutex' futex and, later, in another one.
+    let kernel = [
+        ("sched_switch", "u32 prev_tid; i64 prev_state; u32 next_tid;"),
+        ("syscall_entry_futex", "u64 uaddr; u32 op;"),
+        ("syscall_exit_futex", "i64 ret;"),
+    ];
+    let switch = |prev, state, next| [U32(prev), U32(prev), I64(state), U32(next)];
+    let (to, from) = (switch(0, 0, 6), switch(6, 1, 0));
+    let enter = |address| [U32(6), U64(address), U32(128)];
+    let (own, another, leave) = (enter(0x1000), enter(0x9000), [U32(6), I64(0)]);
+    let of_kernel: [Record<'_>; 9] = [
+        (0, 50, &to),
+        (1, 110, &own),
+        (0, 120, &from),
+        (0, 390, &to),
+        (2, 391, &leave),
+        (1, 600, &another),
+        (0, 610, &from),
+        (0, 700, &to),
+        (2, 710, &leave),
+    ];
+    let text = metadata(KERNEL, "u32 tid;", &kernel);
+    let reader = hand.trace("k", &text, &[Packets::new(0).packet(&of_kernel)]).reader();
+    let mut counter = LockCounter::new(TimeRange::ALL, 5);
+    let asked = Asked::default();
+    let passed = super::pass(&reader, &asked, &mut counter, &|_| true, &mut |_| {}).unwrap();
+    let found = counter.finish(passed.timeline.world(), locks::By::Lock, &|_| true);
+    let rows: Vec<_> =
+        found.rows.iter().map(|row| (row.kind, row.address, row.waits.total, row.calls)).collect();
+    let wanted = [
+        (Kind::Mutex, Some(0x1000), 300, 1),
+        (Kind::Futex, Some(0x9000), 90, 1),
+        (Kind::Condition, Some(0x2000), 50, 1),
+    ];
+    assert_eq!(rows, wanted);
+    let wakers = &found.rows[0].wakers;
+    let owner = wakers[0].label.as_ref().and_then(|label| label.tid);
+    assert_eq!((wakers.len(), owner), (1, Some(7)), "{wakers:?}");
+    let longest: Vec<_> = found.longest.iter().map(|it| (it.kind, it.nanos)).collect();
+    assert_eq!(longest, [(Kind::Mutex, 300), (Kind::Futex, 90), (Kind::Condition, 50)]);
+    assert_eq!(found.all.total, 300 + 90 + 50);
 }

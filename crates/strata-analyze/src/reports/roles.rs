@@ -50,6 +50,7 @@ pub fn span_roles(reader: &Reader, rules: &[PairRule]) -> SpanRoles {
                 .iter()
                 .find(|(begin, _)| name.starts_with(begin))
                 .map(|(_, it)| (*it).to_owned()),
+            owner: None,
         };
         roles.insert((*name).to_owned(), role);
     }

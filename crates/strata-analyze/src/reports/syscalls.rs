@@ -49,6 +49,7 @@ pub struct Row {
 }
 
 impl Row {
+    #[inline]
     fn add(&mut self, call: &Call) {
         let nanos = call.nanos();
         self.min = if self.count == 0 { nanos } else { self.min.min(nanos) };
@@ -84,7 +85,7 @@ impl Row {
 /// One of the slowest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slow {
-    /// Whose.
+    /// The thread that called.
     pub label: Label,
     /// The system call.
     pub name: String,
@@ -221,7 +222,7 @@ impl Observer for Counter {
     const STATES: bool = false;
     const INTERRUPTS: bool = false;
 
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, _: &World, call: &Call) {
         if !call.selected || !self.range.contains(call.end) {
             return;

@@ -43,7 +43,7 @@ pub struct Wait {
 /// A thread, or all of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Whose.
+    /// Its name and number.
     pub label: Label,
     /// It had a CPU \[ns\].
     pub running: u64,
@@ -114,7 +114,7 @@ impl Row {
 /// A thread that wanted a CPU for long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delay {
-    /// Whose.
+    /// Its name and number.
     pub label: Label,
     /// From when on \[ns since 1970\].
     pub from: i64,
@@ -341,7 +341,12 @@ pub(super) fn ended_by(waker: Waker) -> &'static str {
 
 /// What was counted of a reason.
 pub(super) fn wait(world: &World, id: ThreadId, reason: Option<Reason>, waited: Waited) -> Wait {
-    let most = waited.wakers.iter().max_by_key(|(_, count)| *count);
+    // Of those that did so equally often, the one that came first.
+    let first = |waker: &Waker| match waker {
+        Waker::Thread { thread, .. } => Some(*thread),
+        _ => None,
+    };
+    let most = waited.wakers.iter().max_by_key(|(waker, count)| (*count, Reverse(first(waker))));
     let woken_by = match most {
         Some(&(Waker::Thread { thread, .. }, count)) => Some((Label::thread(world, thread), count)),
         _ => None,

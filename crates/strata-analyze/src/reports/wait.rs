@@ -42,7 +42,7 @@ pub enum What {
 /// A part of the time; the parts in it add up to it exactly, if there are any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Who.
+    /// The thread that the time is of.
     pub label: Label,
     /// What it did.
     pub what: What,
@@ -76,7 +76,7 @@ struct Part {
 /// A span of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Whose.
+    /// The thread that it ended in.
     pub thread: ThreadId,
     /// From when on \[ns since 1970\].
     pub from: i64,

@@ -6,8 +6,6 @@ use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Value};
 use strata_model::EnvValue;
 use strata_timeline::{is_kernel, kernel_name, CallEnd, Whose};
 
-pub(super) use strata_timeline::integer as number;
-
 use super::key::Key;
 use crate::render::escape;
 use crate::render::shown::{Part, Shown};
@@ -264,7 +262,7 @@ impl Class {
     /// Whose it is, where that is no process with a trace of its own.
     #[inline]
     pub(super) fn cpu(&self, event: &Event<'_>) -> Option<Key> {
-        let said = || u64::try_from(number(event, self.cpu.as_ref()?)?).ok();
+        let said = || u64::try_from(event.integer(self.cpu.as_ref()?)?).ok();
         event.packet().cpu.or_else(said).map(|cpu| Key::cpu(self.trace, cpu))
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use strata_ctf::read::{Event, EventClass, FieldRef};
 use strata_model::Base;
 
-use super::call::{number, text, CallId, Calls, Class, PartPlan, Role};
+use super::call::{text, CallId, Calls, Class, PartPlan, Role};
 use super::key::Key;
 use super::late::{self, Unread};
 use super::result;
@@ -211,7 +211,7 @@ impl Short {
     fn record(&mut self, event: &Event<'_>, at: u64, wanted: Wanted, class: &Class) -> u64 {
         let is_selected = wanted == Wanted::Yes;
         for told in &class.told {
-            let (Some(tid), Some(name)) = (number(event, &told.tid), text(event, &told.name))
+            let (Some(tid), Some(name)) = (event.integer(&told.tid), text(event, &told.name))
             else {
                 continue;
             };
@@ -235,7 +235,7 @@ impl Short {
                 self.exit(event, at, key, class, &returned)
             }
             Role::Late { argument, text: field } => {
-                let read = usize::try_from(number(event, argument).unwrap_or(-1)).ok();
+                let read = usize::try_from(event.integer(argument).unwrap_or(-1)).ok();
                 let read = read.zip(text(event, field));
                 self.late(event, at, key, is_selected, class, read)
             }
@@ -255,13 +255,13 @@ impl Short {
 
     /// Whose the record is.
     fn key(&self, event: &Event<'_>, class: &Class) -> Option<Key> {
-        let tid = class.tid.as_ref().and_then(|tid| number(event, tid));
+        let tid = class.tid.as_ref().and_then(|tid| event.integer(tid));
         let tid = tid.or_else(|| class.process.as_ref().and_then(|(_, vpid)| *vpid));
         if let Some(tid) = tid {
             return Some(Key::thread(class.trace, tid));
         }
         if let Role::Switch { prev, .. } = &class.role {
-            return number(event, prev).map(|tid| Key::thread(class.trace, tid));
+            return event.integer(prev).map(|tid| Key::thread(class.trace, tid));
         }
         let cpu = class.cpu(event)?;
         match self.running.get(&cpu) {
@@ -289,7 +289,7 @@ impl Short {
         (prev, next): (&FieldRef, &FieldRef),
     ) {
         let Some(cpu) = class.cpu(event) else { return };
-        if let Some(prev) = number(event, prev).map(|tid| Key::thread(class.trace, tid)) {
+        if let Some(prev) = event.integer(prev).map(|tid| Key::thread(class.trace, tid)) {
             if let Some(known) = self.threads.remove(&cpu) {
                 let thread = self.threads.entry(prev).or_default();
                 thread.open = thread.open.or(known.open);
@@ -304,7 +304,7 @@ impl Short {
                 self.mark(at, What::Ran { cpu, thread: prev });
             }
         }
-        match number(event, next) {
+        match event.integer(next) {
             Some(next) => self.running.insert(cpu, next),
             None => self.running.remove(&cpu),
         };
@@ -512,7 +512,7 @@ impl Short {
         returned: &Return<'_>,
     ) -> u64 {
         let is_selected = returned.wanted == Wanted::Yes;
-        let ret = returned.ret.and_then(|field| number(event, field));
+        let ret = returned.ret.and_then(|field| event.integer(field));
         let has_succeeded = returned.is_execve && ret == Some(0);
         let thread = key.and_then(|key| self.threads.get_mut(&key));
         let open = thread.and_then(|thread| thread.open.take());

@@ -15,7 +15,7 @@ use strata_model::EnvValue;
 use strata_timeline::kernel_name;
 use thiserror::Error;
 
-use super::call::{call_of, number};
+use super::call::call_of;
 
 /// Bytes of a stream that one worker reads at once.
 const PART_BYTES: u64 = 4 << 20;
@@ -128,7 +128,7 @@ fn facts_of(
     while let Some(message) = events.next() {
         let Message::Event(event) = message else { continue };
         let Some(teller) = tellers.get_mut(event.class().index()) else { continue };
-        let ask = |field: &FieldRef| number(&event, field);
+        let ask = |field: &FieldRef| event.integer(field);
         let fact = match teller.get_or_insert_with(|| teller_of(&event, is_restricted)) {
             Teller::Nothing => None,
             Teller::Fork([parent, parent_tid, child, child_tid]) => {
@@ -318,7 +318,7 @@ impl Asked<'_> {
             *concerned = concerned_of(event.class());
         }
         let time = event.time().unwrap_or(i64::MAX);
-        let mut tids = concerned.fields.iter().filter_map(|field| number(event, field));
+        let mut tids = concerned.fields.iter().filter_map(|field| event.integer(field));
         tids.any(|tid| {
             let known = threads.get(&tid).map_or(&[][..], |known| known);
             let before = known.partition_point(|(from, _)| *from <= time);

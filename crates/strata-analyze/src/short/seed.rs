@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use strata_ctf::read::{Event, EventClass, FieldRef, Message, Reader, Scope, TimeRange};
 
-use super::call::{call_of, number, text, told, Told};
+use super::call::{call_of, text, told, Told};
 use super::key::Key;
 use super::who::Comm;
 
@@ -81,7 +81,7 @@ impl Seed {
 }
 
 fn thread(event: &Event<'_>, tid: &FieldRef) -> Option<(usize, i64)> {
-    Some((event.stream().trace().index(), number(event, tid)?))
+    Some((event.stream().trace().index(), event.integer(tid)?))
 }
 
 fn name(event: &Event<'_>, told: &Told) -> Option<Comm> {

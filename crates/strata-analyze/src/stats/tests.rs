@@ -42,6 +42,7 @@ impl Folder {
             name: name.into(),
             loglevel: None,
             emf_uri: None,
+            context: Vec::new(),
             fields: vec![Field::new("value", class)],
         };
         let mode = match pid {

@@ -1,16 +1,15 @@
-//! What all reports share: which traces, one pass over them, what is said beside the report, and how rows are named.
+//! What all reports share: which traces, one pass over them, and what is said beside the report.
 
 use std::collections::HashSet;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use serde_json::{json, Value};
 use strata_analyze::perfetto::PairRule;
-use strata_analyze::reports::{idle_rules, pass_on, span_roles, Asked, Label, Passed, Times};
+use strata_analyze::reports::{idle_rules, pass_on, span_roles, Asked, Label, Passed};
 use strata_ctf::read::{Reader, Selection, TimeRange};
 use strata_session::stop::Stop;
 use strata_timeline::{Observer, SpanRoles, Timeline};
@@ -19,9 +18,8 @@ use crate::ending;
 use crate::messages::{Message, Weight};
 use crate::progress::ReadingLine;
 use crate::selection::{until_or_to, SelectionFlags};
-use crate::stats::table::DIM;
 use crate::talk;
-use crate::units::{clean, counted, shell_word, time};
+use crate::units::{clean, counted, shell_word};
 
 /// Damages that are said one by one.
 const DAMAGE_SHOWN: u64 = 20;
@@ -222,6 +220,14 @@ impl TraceFlags {
 }
 
 impl CommonFlags {
+    /// Write the report in the layout that is asked for.
+    pub fn show(&self, json: impl FnOnce() -> String, text: impl FnOnce() -> String) -> Result<()> {
+        write(&match self.format {
+            Format::Json => json(),
+            Format::Text => text(),
+        })
+    }
+
     /// How many rows a text has.
     pub fn rows(&self) -> usize {
         match (self.top, self.format) {
@@ -259,6 +265,14 @@ impl Made {
         world.now.min(self.range.to).saturating_sub(from).max(0).unsigned_abs()
     }
 
+    /// An empty report is said to be so, by `asked` if something was asked for. The exit status.
+    pub fn end(&self, is_empty: bool, is_asked: bool, asked: &str, unasked: &str) -> u8 {
+        if is_empty {
+            nothing(if is_asked { asked } else { unasked });
+        }
+        self.status(is_empty)
+    }
+
     /// The exit status.
     pub fn status(&self, is_empty: bool) -> u8 {
         if self.passed.damage > 0 {
@@ -282,52 +296,6 @@ pub fn write(text: &str) -> Result<()> {
         .context("analyze: cannot write to stdout")
 }
 
-/// One object, on lines.
-pub fn document(object: serde_json::Map<String, Value>) -> String {
-    format!("{:#}\n", Value::Object(object))
-}
-
-/// `1234567` nanoseconds as `1.235 ms`; nothing for none.
-pub fn length(nanos: u64) -> String {
-    time(Duration::from_nanos(nanos))
-}
-
-/// `redis-server (812)`, `redis-server (812) bio_lazy_free/814`.
-pub fn name(label: &Label) -> String {
-    let number = |number: Option<i32>| number.map_or("?".to_owned(), |number| number.to_string());
-    let mut text = match (&label.process, label.pid) {
-        (name, None) if label.tid.is_some() => name.clone(),
-        (name, pid) if name.is_empty() => number(pid),
-        (name, pid) => format!("{name} ({})", number(pid)),
-    };
-    match &label.thread {
-        Some(_) if label.tid == label.pid => {}
-        Some(thread) if *thread == label.process || thread.is_empty() => {
-            text = format!("{text}/{}", number(label.tid));
-        }
-        Some(thread) => text = format!("{text} {thread}/{}", number(label.tid)),
-        None => {}
-    }
-    if let Some(machine) = &label.machine {
-        text = format!("{machine}: {text}");
-    }
-    clean(&text)
-}
-
-/// The keys of a row that say whose it is.
-pub fn keys(label: &Label) -> serde_json::Map<String, Value> {
-    let mut map = serde_json::Map::new();
-    let process = Some(&label.process).filter(|name| !name.is_empty());
-    map.insert("process".into(), json!(process));
-    map.insert("pid".into(), json!(label.pid));
-    map.insert("thread".into(), json!(label.thread));
-    map.insert("tid".into(), json!(label.tid));
-    if let Some(machine) = &label.machine {
-        map.insert("machine".into(), json!(machine));
-    }
-    map
-}
-
 /// `--of`: whether the words name a thread or its process; nobody asked: all.
 pub fn is_wanted(of: Option<&str>, label: &Label) -> bool {
     of.is_none_or(|of| {
@@ -336,64 +304,4 @@ pub fn is_wanted(of: Option<&str>, label: &Label) -> bool {
             || label.thread.as_deref() == Some(of)
             || number.is_some() && (label.pid == number || label.tid == number)
     })
-}
-
-/// What all rows of lengths have.
-pub fn figures(times: &Times) -> serde_json::Map<String, Value> {
-    let value = json!({
-        "count": times.count,
-        "total_ns": times.total,
-        "avg_ns": times.mean(),
-        "min_ns": times.min,
-        "p50_ns": times.quantile(0.5),
-        "p99_ns": times.quantile(0.99),
-        "max_ns": times.max,
-    });
-    match value {
-        Value::Object(map) => map,
-        _ => serde_json::Map::new(),
-    }
-}
-
-/// Say how many rows a text leaves out.
-pub fn more(out: &mut String, all: usize, shown: usize) {
-    if let Some(more) = all.checked_sub(shown).filter(|&more| more > 0) {
-        let more = counted(more as u64, "row");
-        out.push_str(&format!("  {DIM}and {more}; --top N shows N{DIM:#}\n"));
-    }
-}
-
-/// A length, or nothing for none.
-pub fn some(nanos: u64) -> String {
-    if nanos > 0 {
-        length(nanos)
-    } else {
-        String::new()
-    }
-}
-
-/// A number, or nothing for none.
-pub fn some_count(number: u64) -> String {
-    if number > 0 {
-        crate::units::count(number)
-    } else {
-        String::new()
-    }
-}
-
-/// What stands for a bar of eight heights, on any terminal.
-const ASCII: [char; 9] = [' ', '.', ':', '-', '=', '+', '*', '#', '@'];
-const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-
-/// A bar for each count: the highest for the greatest, none only for 0.
-pub fn bars(counts: &[u64], ascii: bool) -> String {
-    let most = counts.iter().copied().max().unwrap_or(0);
-    counts.iter().map(|&count| bar(count, most, ascii)).collect()
-}
-
-/// A bar: the highest for `most` and more, none only for 0.
-pub fn bar(count: u64, most: u64, ascii: bool) -> char {
-    let set = if ascii { ASCII } else { BLOCKS };
-    let height = (count as f64 / most.max(1) as f64 * 8.0).ceil() as usize;
-    set.get(height.min(8)).copied().unwrap_or(' ')
 }

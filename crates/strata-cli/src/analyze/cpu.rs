@@ -11,10 +11,8 @@ use strata_analyze::stats::time_of_day;
 use strata_ctf::read::TimeRange;
 use strata_session::stop::Stop;
 
-use super::common::{
-    self, bar, document, is_wanted, keys, length, more, name, nothing, some, some_count,
-    CommonFlags, Format, Made, EXIT_STATUS,
-};
+use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
+use super::rows::{bar, by, document, keys, length, more, name, put_rows, some, some_count};
 use crate::selection::SYNTAX;
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
@@ -81,20 +79,15 @@ pub fn run(flags: &CpuFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Thread => By::Thread,
     };
     let report = counter.finish(world, by, &|label| is_wanted(flags.of.as_deref(), label));
-    common::write(&match flags.common.format {
-        Format::Json => json(&report, &made, flags),
-        Format::Text => text(&report, &made, flags),
-    })?;
+    flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
     let is_empty = report.rows.is_empty() && report.cpus.iter().all(|cpu| cpu.switches == 0);
-    if is_empty {
-        nothing(match flags.of.is_some() || flags.common.selection.is_any() {
-            true => "no thread that ran fits what was asked for",
-            false => {
-                "the trace does not say who ran. Record that: strata record -k sched_switch -- COMMAND"
-            }
-        });
-    }
-    Ok(made.status(is_empty))
+    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
+    Ok(made.end(
+        is_empty,
+        is_asked,
+        "no thread that ran fits what was asked for",
+        "the trace does not say who ran. Record that: strata record -k sched_switch -- COMMAND",
+    ))
 }
 
 fn per_second(number: u64, nanos: u64) -> f64 {
@@ -136,12 +129,10 @@ fn json(report: &CpuReport, made: &Made, flags: &CpuFlags) -> String {
         value
     };
     let mut object = made.object("cpu");
-    let by = flags.by.to_possible_value();
-    object.insert("by".into(), json!(by.as_ref().map(|by| by.get_name())));
+    object.insert("by".into(), by(&flags.by));
     object.insert("column_from_ns".into(), json!(report.columns.from));
     object.insert("column_ns".into(), json!(report.columns.width));
-    object.insert("rows_count".into(), json!(report.rows.len()));
-    object.insert("rows".into(), report.rows.iter().take(flags.common.rows()).map(row).collect());
+    put_rows(&mut object, &report.rows, &flags.common, row);
     object.insert("cpus".into(), report.cpus.iter().map(cpu).collect());
     document(object)
 }

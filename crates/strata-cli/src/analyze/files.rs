@@ -10,10 +10,8 @@ use strata_analyze::reports::QUANTILE_ERROR;
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
-use super::common::{
-    self, document, figures, is_wanted, keys, length, more, name, nothing, some_count, CommonFlags,
-    Format, Made, EXIT_STATUS,
-};
+use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
+use super::rows::{by, document, figures, keys, length, more, name, put_rows, section, some_count};
 use crate::selection::SYNTAX;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::units::{clean, count, counted, size};
@@ -86,21 +84,16 @@ pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
     if flags.of.is_some() {
         report.disks.clear();
     }
-    common::write(&match flags.common.format {
-        Format::Json => json(&report, &made, flags),
-        Format::Text => text(&report, &made, flags),
-    })?;
+    flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
     let is_empty = report.all.times.count == 0 && report.disks.is_empty();
-    if is_empty {
-        nothing(match flags.of.is_some() || flags.common.selection.is_any() {
-            true => "no system call with a descriptor or a path matches what was asked for",
-            false => {
-                "the trace has no system call with a descriptor or a path. Record some: \
-                 strata record -- COMMAND"
-            }
-        });
-    }
-    Ok(made.status(is_empty))
+    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
+    Ok(made.end(
+        is_empty,
+        is_asked,
+        "no system call with a descriptor or a path matches what was asked for",
+        "the trace has no system call with a descriptor or a path. Record some: \
+                 strata record -- COMMAND",
+    ))
 }
 
 fn json(report: &FilesReport, made: &Made, flags: &FilesFlags) -> String {
@@ -142,13 +135,11 @@ fn json(report: &FilesReport, made: &Made, flags: &FilesFlags) -> String {
         Value::Object(map)
     };
     let mut object = made.object("files");
-    let by = flags.by.to_possible_value();
-    object.insert("by".into(), json!(by.as_ref().map(|by| by.get_name())));
+    object.insert("by".into(), by(&flags.by));
     object.insert("quantile_error".into(), json!(QUANTILE_ERROR));
     object.insert("all".into(), Value::Object(sums(&report.all)));
     object.insert("calls_left_out".into(), json!(report.left_out));
-    object.insert("rows_count".into(), json!(report.rows.len()));
-    object.insert("rows".into(), report.rows.iter().take(flags.common.rows()).map(row).collect());
+    put_rows(&mut object, &report.rows, &flags.common, row);
     object.insert("slowest".into(), report.slowest.iter().map(slow).collect());
     object.insert("disks".into(), report.disks.iter().map(disk).collect());
     document(object)
@@ -222,9 +213,6 @@ fn text(report: &FilesReport, made: &Made, flags: &FilesFlags) -> String {
 }
 
 fn disks(out: &mut String, report: &FilesReport) {
-    if report.disks.is_empty() {
-        return;
-    }
     let (left, right) = (Align::Left, Align::Right);
     let mut table = Table::new(&[
         ("disk", left),
@@ -253,14 +241,10 @@ fn disks(out: &mut String, report: &FilesReport) {
             length(disk.times.max).into(),
         ]);
     }
-    let _ = writeln!(out, "\n{HEAD}Requests to disks, from asking to the answer{HEAD:#}");
-    table.write(out);
+    section(out, "Requests to disks, from asking to the answer", &table);
 }
 
 fn slowest(out: &mut String, report: &FilesReport, flags: &FilesFlags) {
-    if report.slowest.is_empty() {
-        return;
-    }
     let (left, right) = (Align::Left, Align::Right);
     let mut table = Table::new(&[
         ("begin", left),
@@ -280,6 +264,5 @@ fn slowest(out: &mut String, report: &FilesReport, flags: &FilesFlags) {
             clean(&slow.name).into(),
         ]);
     }
-    let _ = writeln!(out, "\n{HEAD}The slowest{HEAD:#}");
-    table.write(out);
+    section(out, "The slowest", &table);
 }

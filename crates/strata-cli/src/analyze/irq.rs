@@ -10,10 +10,8 @@ use strata_analyze::reports::{Label, QUANTILE_ERROR};
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
-use super::common::{
-    self, document, figures, is_wanted, keys, length, more, name, nothing, CommonFlags, Format,
-    Made, EXIT_STATUS,
-};
+use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
+use super::rows::{by, document, figures, keys, length, more, name, put_rows, section};
 use crate::selection::SYNTAX;
 use crate::stats::table::{Align, Table, HEAD};
 use crate::units::{clean, count, counted};
@@ -87,22 +85,17 @@ pub fn run(flags: &IrqFlags, stop: &Stop) -> Result<u8> {
     };
     let mut report = counter.finish(world, by, &wanted);
     report.longest.truncate(flags.longest);
-    common::write(&match flags.common.format {
-        Format::Json => json(&report, &made, flags),
-        Format::Text => text(&report, &made, flags),
-    })?;
+    flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
     let is_empty = report.rows.is_empty();
-    if is_empty {
-        nothing(match flags.of.is_some() || flags.common.selection.is_any() {
-            true => "no interrupt matches what was asked for",
-            false => {
-                "the trace has no interrupt. Record them: strata record -k \
+    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
+    Ok(made.end(
+        is_empty,
+        is_asked,
+        "no interrupt matches what was asked for",
+        "the trace has no interrupt. Record them: strata record -k \
                  irq_handler_entry,irq_handler_exit,irq_softirq_entry,irq_softirq_exit,irq_softirq_raise,sched_switch \
-                 -- COMMAND"
-            }
-        });
-    }
-    Ok(made.status(is_empty))
+                 -- COMMAND",
+    ))
 }
 
 fn json(report: &IrqReport, made: &Made, flags: &IrqFlags) -> String {
@@ -141,13 +134,11 @@ fn json(report: &IrqReport, made: &Made, flags: &IrqFlags) -> String {
         Value::Object(map)
     };
     let mut object = made.object("irq");
-    let by = flags.by.to_possible_value();
-    object.insert("by".into(), json!(by.as_ref().map(|by| by.get_name())));
+    object.insert("by".into(), by(&flags.by));
     object.insert("quantile_error".into(), json!(QUANTILE_ERROR));
     object.insert("irqs".into(), Value::Object(figures(&report.irqs)));
     object.insert("softirqs".into(), Value::Object(figures(&report.softirqs)));
-    object.insert("rows_count".into(), json!(report.rows.len()));
-    object.insert("rows".into(), report.rows.iter().take(flags.common.rows()).map(row).collect());
+    put_rows(&mut object, &report.rows, &flags.common, row);
     object.insert("longest".into(), report.longest.iter().map(long).collect());
     document(object)
 }
@@ -247,17 +238,13 @@ fn text(report: &IrqReport, made: &Made, flags: &IrqFlags) -> String {
                 ]);
             }
         }
-        let _ = writeln!(out, "\n{HEAD}Whom they interrupted{HEAD:#}");
-        table.write(&mut out);
+        section(&mut out, "Whom they interrupted", &table);
     }
     longest(&mut out, report, flags);
     out
 }
 
 fn longest(out: &mut String, report: &IrqReport, flags: &IrqFlags) {
-    if report.longest.is_empty() {
-        return;
-    }
     let (left, right) = (Align::Left, Align::Right);
     let mut table = Table::new(&[
         ("begin", left),
@@ -275,6 +262,5 @@ fn longest(out: &mut String, report: &IrqReport, flags: &IrqFlags) {
             whom(long.label.as_ref()).into(),
         ]);
     }
-    let _ = writeln!(out, "\n{HEAD}The longest{HEAD:#}");
-    table.write(out);
+    section(out, "The longest", &table);
 }

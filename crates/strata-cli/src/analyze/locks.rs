@@ -10,10 +10,8 @@ use strata_analyze::reports::{Label, QUANTILE_ERROR};
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
-use super::common::{
-    self, document, figures, is_wanted, keys, length, more, name, nothing, some_count, CommonFlags,
-    Format, Made, EXIT_STATUS,
-};
+use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
+use super::rows::{by, document, figures, keys, length, more, name, put_rows, section, some_count};
 use crate::selection::SYNTAX;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::units::{clean, count, counted};
@@ -29,6 +27,8 @@ What is counted:
   of a condition variable who signalled it, of pthread_join() the
   thread that has ended. A lock that nobody had to wait for makes no
   system call. Where two processes share a lock, each has its own row.
+  Of a program recorded with --libc pthread the locks are those of libc,
+  with who had them; a futex in such a call is not counted once more.
 ";
 
 /// `strata analyze locks`.
@@ -81,22 +81,17 @@ pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
     let world = made.passed.timeline.world();
     let mut report = counter.finish(world, by, &|label| is_wanted(flags.of.as_deref(), label));
     report.longest.truncate(flags.longest);
-    common::write(&match flags.common.format {
-        Format::Json => json(&report, &made, flags),
-        Format::Text => text(&report, &made, flags),
-    })?;
+    flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
     let is_empty = report.rows.is_empty();
-    if is_empty {
-        nothing(match flags.of.is_some() || flags.common.selection.is_any() {
-            true => "no wait for a lock matches what was asked for",
-            false => {
-                "the trace has no wait for a lock: nobody was blocked in futex(), or nothing tells. \
+    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
+    Ok(made.end(
+        is_empty,
+        is_asked,
+        "no wait for a lock matches what was asked for",
+        "the trace has no wait for a lock: nobody was blocked in futex(), or nothing tells. \
                  What tells are sched_switch, sched_waking and the calls of futex: \
-                 strata record -- COMMAND"
-            }
-        });
-    }
-    Ok(made.status(is_empty))
+                 strata record -- COMMAND",
+    ))
 }
 
 fn part_json(part: &Part) -> Value {
@@ -118,7 +113,7 @@ fn json(report: &LocksReport, made: &Made, flags: &LocksFlags) -> String {
     let row = |row: &Row| {
         let mut map = keys(&row.label);
         map.insert("name".into(), json!(address(row.address)));
-        map.insert("kind".into(), json!(row.kind));
+        map.insert("kind".into(), json!(row.kind.name()));
         map.extend(figures(&row.waits));
         map.insert("calls".into(), json!(row.calls));
         map.insert("timeouts".into(), json!(row.timeouts));
@@ -137,13 +132,11 @@ fn json(report: &LocksReport, made: &Made, flags: &LocksFlags) -> String {
         Value::Object(map)
     };
     let mut object = made.object("locks");
-    let by = flags.by.to_possible_value();
-    object.insert("by".into(), json!(by.as_ref().map(|by| by.get_name())));
+    object.insert("by".into(), by(&flags.by));
     object.insert("quantile_error".into(), json!(QUANTILE_ERROR));
     object.insert("all".into(), Value::Object(figures(&report.all)));
     object.insert("waits_left_out".into(), json!(report.left_out));
-    object.insert("rows_count".into(), json!(report.rows.len()));
-    object.insert("rows".into(), report.rows.iter().take(flags.common.rows()).map(row).collect());
+    put_rows(&mut object, &report.rows, &flags.common, row);
     object.insert("longest".into(), report.longest.iter().map(long).collect());
     document(object)
 }
@@ -182,7 +175,7 @@ fn text(report: &LocksReport, made: &Made, flags: &LocksFlags) -> String {
         ("timeouts", right),
     ]);
     let lock = |row: &Row| match row.address {
-        Some(address) => format!("{} {address:#x}", row.kind),
+        Some(address) => format!("{} {address:#x}", row.kind.name()),
         None => String::new(),
     };
     let rows = flags.common.rows();
@@ -232,17 +225,13 @@ fn text(report: &LocksReport, made: &Made, flags: &LocksFlags) -> String {
                 ]);
             }
         }
-        let _ = writeln!(out, "\n{HEAD}{title}{HEAD:#}");
-        table.write(&mut out);
+        section(&mut out, title, &table);
     }
     longest(&mut out, report, flags);
     out
 }
 
 fn longest(out: &mut String, report: &LocksReport, flags: &LocksFlags) {
-    if report.longest.is_empty() {
-        return;
-    }
     let (left, right) = (Align::Left, Align::Right);
     let mut table = Table::new(&[
         ("from", left),
@@ -256,10 +245,9 @@ fn longest(out: &mut String, report: &LocksReport, flags: &LocksFlags) {
             time_of_day(long.from, flags.common.selection.zone()).into(),
             length(long.nanos).into(),
             name(&long.label).into(),
-            format!("futex {:#x}", long.address).into(),
+            format!("{} {:#x}", long.kind.name(), long.address).into(),
             clean(&who(long.woken_by.as_ref(), long.ended_by)).into(),
         ]);
     }
-    let _ = writeln!(out, "\n{HEAD}The longest{HEAD:#}");
-    table.write(out);
+    section(out, "The longest", &table);
 }

@@ -10,9 +10,8 @@ use strata_analyze::debug_info::SourceOptions;
 use strata_analyze::reports::memory::{Allocated, FaultSite, Memory, MemoryCounter, Row, Site};
 use strata_session::stop::Stop;
 
-use super::common::{
-    self, document, keys, length, name, nothing, CommonFlags, Format, Made, EXIT_STATUS,
-};
+use super::common::{CommonFlags, Made, EXIT_STATUS};
+use super::rows::{document, keys, length, more, name, section};
 use crate::messages::{Message, Weight};
 use crate::selection::SYNTAX;
 use crate::stats::table::{Align, Table, DIM, HEAD};
@@ -76,21 +75,16 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
         );
         talk::message(&Message { weight: Weight::Warning, text });
     }
-    common::write(&match flags.common.format {
-        Format::Json => json(&memory, &made, flags),
-        Format::Text => text(&memory, &made, flags),
-    })?;
+    flags.common.show(|| json(&memory, &made, flags), || text(&memory, &made, flags))?;
     let is_empty = memory.rows.is_empty() && memory.kernel.count == 0 && memory.pages == (0, 0);
-    if is_empty {
-        nothing(match flags.common.selection.is_any() {
-            true => "nothing about memory in this time",
-            false => {
-                "the traces say nothing about memory. Record that: strata record -k \
-                 page_fault_user,syscalls -- COMMAND"
-            }
-        });
-    }
-    Ok(made.status(is_empty))
+    let is_asked = flags.common.selection.is_any();
+    Ok(made.end(
+        is_empty,
+        is_asked,
+        "nothing about memory in this time",
+        "the traces say nothing about memory. Record that: strata record -k \
+                 page_fault_user,syscalls -- COMMAND",
+    ))
 }
 
 fn allocated(of: &Allocated) -> Value {
@@ -219,16 +213,7 @@ fn text(memory: &Memory, made: &Made, flags: &MemoryFlags) -> String {
     out
 }
 
-fn more(out: &mut String, all: usize, shown: usize) {
-    if let Some(more) = all.checked_sub(shown).filter(|&more| more > 0) {
-        let _ = writeln!(out, "  {DIM}and {}; --top N shows N{DIM:#}", counted(more as u64, "row"));
-    }
-}
-
 fn sites(out: &mut String, memory: &Memory, rows: usize) {
-    if memory.sites.is_empty() {
-        return;
-    }
     let (left, right) = (Align::Left, Align::Right);
     let mut table = Table::new(&[
         ("left", right),
@@ -251,8 +236,7 @@ fn sites(out: &mut String, memory: &Memory, rows: usize) {
             clean(&site.site).into(),
         ]);
     }
-    let _ = writeln!(out, "\n{HEAD}What is left at the end, by who asked for it{HEAD:#}");
-    table.write(out);
+    section(out, "What is left at the end, by who asked for it", &table);
     more(out, memory.sites.len(), rows);
 }
 
@@ -269,8 +253,7 @@ fn faults(out: &mut String, memory: &Memory, rows: usize) {
             clean(&fault.site).into(),
         ]);
     }
-    let _ = writeln!(out, "\n{HEAD}Page faults of programs, by where they ran{HEAD:#}");
-    table.write(out);
+    section(out, "Page faults of programs, by where they ran", &table);
     more(out, memory.faults.len(), rows);
     let mut table = Table::new(&[
         ("faults", Align::Right),
@@ -287,6 +270,5 @@ fn faults(out: &mut String, memory: &Memory, rows: usize) {
             table.row([count(*number).into(), name(&row.label).into(), what.to_owned().into()]);
         }
     }
-    let _ = writeln!(out, "\n{HEAD}Page faults of programs, by what they touched{HEAD:#}");
-    table.write(out);
+    section(out, "Page faults of programs, by what they touched", &table);
 }

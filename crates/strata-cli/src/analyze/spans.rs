@@ -12,10 +12,10 @@ use strata_ctf::read::Reader;
 use strata_session::stop::Stop;
 use strata_timeline::{Spent, Timeline};
 
-use super::common::{
-    self, document, keys, length, name, nothing, CommonFlags, Format, Made, PairFlags, EXIT_STATUS,
+use super::common::{CommonFlags, Made, PairFlags, EXIT_STATUS};
+use super::rows::{
+    bars, buckets, by, decades, document, exactness, histogram, keys, length, more, name, put_rows,
 };
-use super::syscalls::{decades, histogram};
 use super::threads::{wait_json, wait_text};
 use crate::messages::{Message, Weight};
 use crate::selection::SYNTAX;
@@ -111,21 +111,18 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
         waiting.tell(passed.timeline.world(), &mut report.slowest);
     }
     say(&report);
-    common::write(&match flags.common.format {
-        Format::Json => json(&report, &made, &reader, flags),
-        Format::Text => text(&report, &made, &reader, flags),
-    })?;
+    flags
+        .common
+        .show(|| json(&report, &made, &reader, flags), || text(&report, &made, &reader, flags))?;
     let is_empty = report.all.count == 0;
-    if is_empty {
-        nothing(match flags.of.is_some() || flags.common.selection.is_any() {
-            true => "no span matches what was asked for",
-            false => {
-                "the traces have no span that begins and ends in one thread. Programs make them by \
-                 STRATA_SPAN(); --pair BEGIN=END names any two events"
-            }
-        });
-    }
-    Ok(made.status(is_empty))
+    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
+    Ok(made.end(
+        is_empty,
+        is_asked,
+        "no span matches what was asked for",
+        "the traces have no span that begins and ends in one thread. Programs make them by \
+                 STRATA_SPAN(); --pair BEGIN=END names any two events",
+    ))
 }
 
 /// What had to be guessed, and what seems to be wrong.
@@ -181,8 +178,6 @@ fn spent_json(spent: Option<Spent>) -> Value {
 
 fn json(report: &Spans, made: &Made, reader: &Reader, flags: &SpansFlags) -> String {
     let figures = |row: &Row| {
-        let histogram: Vec<Value> =
-            row.times.buckets().map(|(first, width, count)| json!([first, width, count])).collect();
         json!({
             "count": row.count,
             "total_ns": row.total,
@@ -192,7 +187,7 @@ fn json(report: &Spans, made: &Made, reader: &Reader, flags: &SpansFlags) -> Str
             "p90_ns": row.quantile(0.9),
             "p99_ns": row.quantile(0.99),
             "max_ns": row.max,
-            "histogram": histogram,
+            "histogram": buckets(&row.times),
             "states": spent_json(Some(row.spent).filter(Spent::is_known)),
         })
     };
@@ -222,8 +217,7 @@ fn json(report: &Spans, made: &Made, reader: &Reader, flags: &SpansFlags) -> Str
         Value::Object(map)
     };
     let mut object = made.object("spans");
-    let by = flags.by.to_possible_value();
-    object.insert("by".into(), json!(by.as_ref().map(|by| by.get_name())));
+    object.insert("by".into(), by(&flags.by));
     object.insert("quantile_error".into(), json!(QUANTILE_ERROR));
     object.insert("all".into(), figures(&report.all));
     let (alone, guesses) = (report.alone, report.guesses);
@@ -245,9 +239,7 @@ fn json(report: &Spans, made: &Made, reader: &Reader, flags: &SpansFlags) -> Str
             "other_id": guesses.disagree,
         }),
     );
-    object.insert("rows_count".into(), json!(report.rows.len()));
-    let rows = report.rows.iter().take(flags.common.rows());
-    object.insert("rows".into(), rows.map(row).collect());
+    put_rows(&mut object, &report.rows, &flags.common, row);
     object.insert("slowest".into(), report.slowest.iter().map(slow).collect());
     document(object)
 }
@@ -327,7 +319,7 @@ fn table(out: &mut String, report: &Spans, flags: &SpansFlags, ascii: bool) {
             length(row.quantile(0.9)).into(),
             length(row.quantile(0.99)).into(),
             length(row.max).into(),
-            common::bars(&decades(&row.times), ascii).trim_end().to_owned().into(),
+            bars(&decades(&row.times), ascii).trim_end().to_owned().into(),
             share(|spent| spent.running).into(),
             share(|spent| spent.runnable).into(),
             share(|spent| spent.blocked).into(),
@@ -335,9 +327,7 @@ fn table(out: &mut String, report: &Spans, flags: &SpansFlags, ascii: bool) {
     }
     out.push('\n');
     table.write(out);
-    if let Some(more) = report.rows.len().checked_sub(rows).filter(|&more| more > 0) {
-        let _ = writeln!(out, "  {DIM}and {}; --top N shows N{DIM:#}", counted(more as u64, "row"));
-    }
+    more(out, report.rows.len(), rows);
 }
 
 fn slowest(out: &mut String, report: &Spans, reader: &Reader, flags: &SpansFlags) {
@@ -381,11 +371,7 @@ fn slowest(out: &mut String, report: &Spans, reader: &Reader, flags: &SpansFlags
         parts.sort_by_key(|(nanos, _)| std::cmp::Reverse(*nanos));
         parts.iter().for_each(|(nanos, what)| line(*nanos, what));
     }
-    let _ = writeln!(
-        out,
-        "\n{DIM}percentiles are within {:.1} %, all else is exact{DIM:#}",
-        QUANTILE_ERROR * 100.0
-    );
+    exactness(out);
     if first.spent.is_some() && !flags.common.selection.is_any() {
         let traces = flags.common.traces.iter();
         let traces: Vec<String> =

@@ -10,9 +10,8 @@ use strata_analyze::reports::syscalls::{By, Counter, Syscalls};
 use strata_analyze::reports::threads::{Row, ThreadCounter, ThreadsReport};
 use strata_session::stop::Stop;
 
-use super::common::{
-    self, document, keys, length, name, nothing, CommonFlags, Format, Made, EXIT_STATUS,
-};
+use super::common::{self, nothing, CommonFlags, Format, Made, EXIT_STATUS};
+use super::rows::{document, keys, length, name};
 use super::threads::{wait_json, wait_text};
 use crate::selection::SYNTAX;
 use crate::stats::table::{Align, Table, HEAD};

@@ -6,23 +6,20 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
 use strata_analyze::reports::syscalls::{By, Counter, Row, Slow, Syscalls};
-use strata_analyze::reports::{arguments, Histogram, QUANTILE_ERROR};
+use strata_analyze::reports::{arguments, QUANTILE_ERROR};
 use strata_analyze::stats::time_of_day;
 use strata_ctf::read::Reader;
 use strata_session::stop::Stop;
 
-use super::common::{
-    self, bars, document, keys, length, name, nothing, CommonFlags, Format, Made, EXIT_STATUS,
+use super::common::{CommonFlags, Made, EXIT_STATUS};
+use super::rows::{
+    bars, buckets, by, decades, document, exactness, histogram, keys, length, more, name, put_rows,
+    section,
 };
 use crate::selection::SYNTAX;
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::units::{clean, count, counted};
-
-/// Columns of a row's picture: below 1 µs, 10 µs and so on.
-const DECADES: usize = 8;
-/// Characters of the longest bar.
-const WIDTH: u64 = 40;
 
 const COUNTED: &str = "\
 What is counted:
@@ -74,22 +71,18 @@ pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
         ByFlag::Name => By::Name,
     };
     let report = counter.finish(made.passed.timeline.world(), by);
-    let text = match flags.common.format {
-        Format::Json => json(&report, &made, &reader, flags),
-        Format::Text => text(&report, &made, &reader, flags),
-    };
-    common::write(&text)?;
+    flags
+        .common
+        .show(|| json(&report, &made, &reader, flags), || text(&report, &made, &reader, flags))?;
     let is_empty = report.all.count == 0;
-    if is_empty {
-        nothing(match flags.common.selection.is_any() {
-            true => "no system call matches what was asked for",
-            false => {
-                "the trace has no system call of which it knows how long it took. Record some: \
-                 strata record -- COMMAND"
-            }
-        });
-    }
-    Ok(made.status(is_empty))
+    let is_asked = flags.common.selection.is_any();
+    Ok(made.end(
+        is_empty,
+        is_asked,
+        "no system call matches what was asked for",
+        "the trace has no system call of which it knows how long it took. Record some: \
+                 strata record -- COMMAND",
+    ))
 }
 
 fn args(reader: &Reader, slow: &Slow) -> Option<String> {
@@ -98,8 +91,6 @@ fn args(reader: &Reader, slow: &Slow) -> Option<String> {
 
 fn json(report: &Syscalls, made: &Made, reader: &Reader, flags: &SyscallsFlags) -> String {
     let figures = |row: &Row| {
-        let histogram: Vec<Value> =
-            row.times.buckets().map(|(first, width, count)| json!([first, width, count])).collect();
         json!({
             "count": row.count,
             "errors": row.errors,
@@ -109,7 +100,7 @@ fn json(report: &Syscalls, made: &Made, reader: &Reader, flags: &SyscallsFlags) 
             "p50_ns": row.quantile(0.5),
             "p99_ns": row.quantile(0.99),
             "max_ns": row.max,
-            "histogram": histogram,
+            "histogram": buckets(&row.times),
         })
     };
     let row = |row: &Row| {
@@ -130,8 +121,7 @@ fn json(report: &Syscalls, made: &Made, reader: &Reader, flags: &SyscallsFlags) 
         Value::Object(map)
     };
     let mut object = made.object("syscalls");
-    let by = flags.by.to_possible_value();
-    object.insert("by".into(), json!(by.as_ref().map(|by| by.get_name())));
+    object.insert("by".into(), by(&flags.by));
     object.insert("quantile_error".into(), json!(QUANTILE_ERROR));
     object.insert("all".into(), figures(&report.all));
     object.insert(
@@ -142,9 +132,7 @@ fn json(report: &Syscalls, made: &Made, reader: &Reader, flags: &SyscallsFlags) 
             "gap": report.unpaired.gap,
         }),
     );
-    object.insert("rows_count".into(), json!(report.rows.len()));
-    let rows = report.rows.iter().take(flags.common.rows());
-    object.insert("rows".into(), rows.map(row).collect());
+    put_rows(&mut object, &report.rows, &flags.common, row);
     object.insert("slowest".into(), report.slowest.iter().map(slow).collect());
     document(object)
 }
@@ -216,43 +204,7 @@ fn table(out: &mut String, report: &Syscalls, flags: &SyscallsFlags, ascii: bool
     }
     out.push('\n');
     table.write(out);
-    if let Some(more) = report.rows.len().checked_sub(rows).filter(|&more| more > 0) {
-        let _ = writeln!(out, "  {DIM}and {}; --top N shows N{DIM:#}", counted(more as u64, "row"));
-    }
-}
-
-/// How many are below 1 µs, 10 µs and so on.
-pub fn decades(times: &Histogram) -> [u64; DECADES] {
-    let mut counts = [0; DECADES];
-    for (first, _, count) in times.buckets() {
-        let at = (first / 1000).checked_ilog10().map_or(0, |power| power as usize + 1);
-        if let Some(slot) = counts.get_mut(at.min(DECADES - 1)) {
-            *slot += count;
-        }
-    }
-    counts
-}
-
-/// Of all, a line for each power of two, from the first that has some to the last.
-pub fn histogram(out: &mut String, times: &Histogram, what: &'static str, ascii: bool) {
-    let mut counts = [0_u64; 64];
-    for (first, _, count) in times.buckets() {
-        let at = first.checked_ilog2().unwrap_or(0) as usize;
-        if let Some(slot) = counts.get_mut(at) {
-            *slot += count;
-        }
-    }
-    let most = counts.iter().copied().max().unwrap_or(0).max(1);
-    let from = counts.iter().position(|&count| count > 0).unwrap_or(0);
-    let to = counts.iter().rposition(|&count| count > 0).unwrap_or(0);
-    let mut table = Table::new(&[("from", Align::Right), (what, Align::Right), ("", Align::Left)]);
-    for (power, &number) in counts.iter().enumerate().take(to + 1).skip(from) {
-        let bar = (number as f64 * WIDTH as f64 / most as f64).ceil() as usize;
-        let bar = if ascii { "#" } else { "█" }.repeat(bar);
-        table.row([length(1 << power).into(), count(number).into(), bar.into()]);
-    }
-    let _ = writeln!(out, "\n{HEAD}How long they took{HEAD:#}");
-    table.write(out);
+    more(out, report.rows.len(), rows);
 }
 
 fn slowest(out: &mut String, report: &Syscalls, reader: &Reader, flags: &SyscallsFlags) {
@@ -275,11 +227,6 @@ fn slowest(out: &mut String, report: &Syscalls, reader: &Reader, flags: &Syscall
             clean(&format!("{}({arguments}) = {result}", slow.name)).into(),
         ]);
     }
-    let _ = writeln!(out, "\n{HEAD}The slowest{HEAD:#}");
-    table.write(out);
-    let _ = writeln!(
-        out,
-        "\n{DIM}percentiles are within {:.1} %, all else is exact{DIM:#}",
-        QUANTILE_ERROR * 100.0
-    );
+    section(out, "The slowest", &table);
+    exactness(out);
 }

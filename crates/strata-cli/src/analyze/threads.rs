@@ -9,11 +9,10 @@ use strata_analyze::reports::threads::{Delay, Row, ThreadCounter, ThreadsReport,
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
-use super::common::{
-    self, document, is_wanted, keys, length, name, nothing, CommonFlags, Format, Made, EXIT_STATUS,
-};
+use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
+use super::rows::{by, document, keys, length, more, name, put_rows, section};
 use crate::selection::SYNTAX;
-use crate::stats::table::{Align, Table, DIM, HEAD};
+use crate::stats::table::{Align, Table, HEAD};
 use crate::units::{clean, count, counted};
 
 /// Waits, and threads that had the CPU, of one row in a text.
@@ -78,20 +77,15 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
         report.delays.retain(|delay| is_wanted(Some(of), &delay.label));
     }
     report.delays.truncate(flags.delays);
-    common::write(&match flags.common.format {
-        Format::Json => json(&report, &made, flags),
-        Format::Text => text(&report, &made, flags),
-    })?;
+    flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
     let is_empty = report.rows.is_empty();
-    if is_empty {
-        nothing(match flags.of.is_some() || flags.common.selection.is_any() {
-            true => "no thread fits what was asked for",
-            false => {
-                "the trace does not say who ran. Record that: strata record -k sched_switch,sched_waking"
-            }
-        });
-    }
-    Ok(made.status(is_empty))
+    let is_asked = flags.of.is_some() || flags.common.selection.is_any();
+    Ok(made.end(
+        is_empty,
+        is_asked,
+        "no thread fits what was asked for",
+        "the trace does not say who ran. Record that: strata record -k sched_switch,sched_waking",
+    ))
 }
 
 /// `futex 0x5581, by holder (12) writer/14`: what a thread waited for.
@@ -163,10 +157,8 @@ fn json(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
         Value::Object(map)
     };
     let mut object = made.object("threads");
-    let by = flags.by.to_possible_value();
-    object.insert("by".into(), json!(by.as_ref().map(|by| by.get_name())));
-    object.insert("rows_count".into(), json!(report.rows.len()));
-    object.insert("rows".into(), report.rows.iter().take(flags.common.rows()).map(row).collect());
+    object.insert("by".into(), by(&flags.by));
+    put_rows(&mut object, &report.rows, &flags.common, row);
     object.insert("delays".into(), report.delays.iter().map(delay).collect());
     document(object)
 }
@@ -205,9 +197,7 @@ fn text(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
         ]);
     }
     table.write(&mut out);
-    if let Some(more) = report.rows.len().checked_sub(rows).filter(|&more| more > 0) {
-        let _ = writeln!(out, "  {DIM}and {}; --top N shows N{DIM:#}", counted(more as u64, "row"));
-    }
+    more(&mut out, report.rows.len(), rows);
     let mut waits = Table::new(&[
         (what, left),
         ("blocked", right),
@@ -232,10 +222,8 @@ fn text(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
             rivals.row([name(&row.label).into(), length(*nanos).into(), who.into()]);
         }
     }
-    let _ = writeln!(out, "\n{HEAD}What they were blocked in{HEAD:#}");
-    waits.write(&mut out);
-    let _ = writeln!(out, "\n{HEAD}Who had the CPU that they wanted{HEAD:#}");
-    rivals.write(&mut out);
+    section(&mut out, "What they were blocked in", &waits);
+    section(&mut out, "Who had the CPU that they wanted", &rivals);
     if !report.delays.is_empty() {
         let mut delays =
             Table::new(&[("from", left), ("runnable", right), ("thread", left), ("CPU", right)]);
@@ -247,8 +235,7 @@ fn text(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
                 delay.cpu.to_string().into(),
             ]);
         }
-        let _ = writeln!(out, "\n{HEAD}The longest delays{HEAD:#}");
-        delays.write(&mut out);
+        section(&mut out, "The longest delays", &delays);
     }
     out
 }

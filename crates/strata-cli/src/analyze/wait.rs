@@ -11,10 +11,8 @@ use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 use strata_timeline::{SpanRoles, Timeline};
 
-use super::common::{
-    self, document, is_wanted, keys, length, name, nothing, CommonFlags, Format, Made, PairFlags,
-    EXIT_STATUS,
-};
+use super::common::{self, is_wanted, nothing, CommonFlags, Format, Made, PairFlags, EXIT_STATUS};
+use super::rows::{document, keys, length, name};
 use super::threads::{wait_json, wait_text};
 use crate::selection::SYNTAX;
 use crate::stats::table::{DIM, HEAD};

@@ -14,28 +14,9 @@ use strata_session::plan::{
 };
 use strata_session::{Rules, Tracked};
 
-use super::ListFormat;
+use super::answer::AnswerFlags;
 use crate::selection::parse_filter;
 use crate::units::parse_size;
-
-/// How the answer is printed.
-#[derive(Debug, Args)]
-pub struct AnswerFlags {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-
-    /// The same as --json, or as none
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    format: Option<ListFormat>,
-}
-
-impl AnswerFlags {
-    /// Whether JSON is wanted.
-    pub fn is_json(&self) -> bool {
-        self.format.map_or(self.json, |format| format == ListFormat::Json)
-    }
-}
 
 /// When a trace is cut into parts, of `create` and `record`.
 #[derive(Debug, Default, Args)]
@@ -81,6 +62,15 @@ pub struct CreateFlags {
     /// flight recorder
     #[arg(long, conflicts_with_all = ["output", "rotate_size", "rotate_time", "rotate_count"])]
     pub snapshot: bool,
+
+    /// Record with each event who called whom, in programs and the kernel
+    #[arg(long)]
+    pub stack: bool,
+
+    /// Ask what each CPU does so many times in a second, such as 99, and with which call stacks: as `strata enable-event
+    /// -k --sample` does
+    #[arg(long, value_name = "RATE")]
+    pub sample: Option<u32>,
 
     /// Have the kernel go on recording when the session's process is killed, until `strata start NAME` makes it again or
     /// `strata destroy NAME` ends it; root only
@@ -294,7 +284,7 @@ impl DisableChannelFlags {
 #[derive(Debug, Args)]
 pub struct EnableEventFlags {
     /// Rules as `strata record -u` and `-k` take them, such as 'shop:*' or 'sched_*,openat'
-    #[arg(value_name = "RULE", required_unless_present = "all")]
+    #[arg(value_name = "RULE", required_unless_present_any = ["all", "sample"])]
     rules: Vec<String>,
 
     #[command(flatten)]
@@ -334,6 +324,28 @@ pub struct EnableEventFlags {
     /// But not these, of the same provider where they name none; separated by ','
     #[arg(short = 'x', long, value_name = "RULE", value_delimiter = ',')]
     exclude: Vec<String>,
+
+    /// Record with these events who called whom (-k); for programs, use `strata add-context -u -t callstack_user`
+    #[arg(long, conflicts_with = "user")]
+    stack: bool,
+
+    /// Ask what each CPU does so many times in a second, such as 99, besides RULE, and with which call stacks (-k); as
+    /// an event it is cpu_clock
+    #[arg(long, value_name = "RATE", conflicts_with = "user")]
+    sample: Option<u32>,
+}
+
+/// What CPUs do is recorded, too.
+pub fn sampling(rate: u32, channel: Option<String>) -> Change {
+    Change::EnableEvent(EnableEvents {
+        layer: LayerOf::Kernel,
+        channel,
+        rules: vec![strata_kernel::sample::NAME.to_owned()],
+        filter: None,
+        exclude: Vec::new(),
+        stack: false,
+        sample: Some(rate),
+    })
 }
 
 pub(super) fn checked_filter(text: &str) -> Result<String, String> {
@@ -367,7 +379,7 @@ impl EnableEventFlags {
         }
         .to_owned()];
         let texts = if self.all { &all[..] } else { &self.rules[..] };
-        let mut rules = split(layer, texts)?;
+        let mut rules = if texts.is_empty() { Vec::new() } else { split(layer, texts)? };
         if self.syscall && !self.all {
             for rule in &mut rules {
                 let (sign, name) = match rule.strip_prefix('!') {
@@ -394,9 +406,20 @@ impl EnableEventFlags {
             rules.into_iter().partition(|rule| rule.starts_with('!'));
         let mut changes = Vec::new();
         let change = |rules, filter, exclude| {
-            let channel = self.channel.clone();
-            Change::EnableEvent(EnableEvents { layer, channel, rules, filter, exclude })
+            let (channel, stack, sample) = (self.channel.clone(), self.stack, None);
+            Change::EnableEvent(EnableEvents {
+                layer,
+                channel,
+                rules,
+                filter,
+                exclude,
+                stack,
+                sample,
+            })
         };
+        if let Some(rate) = self.sample {
+            changes.push(sampling(rate, self.channel.clone()));
+        }
         if !excluding.is_empty() {
             changes.push(change(excluding, None, Vec::new()));
         }

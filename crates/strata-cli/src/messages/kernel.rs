@@ -9,7 +9,7 @@ use strata_session::report::{
 use crate::units::{clean, count, counted};
 
 use super::losses::{cpus, full, larger, place_and_time, UNWRITTEN};
-use super::{sentence, talk, warning, Message, Weight, NAMES_SHOWN};
+use super::message::{sentence, talk, warning, Message, Weight, NAMES_SHOWN};
 
 /// What was said when a recording began may be out of sight when it has taken so long.
 const OUT_OF_SIGHT: Duration = Duration::from_secs(10);

@@ -12,7 +12,7 @@ use strata_session::report::{
 use crate::units::{count, counted, flag_size, size, time};
 use crate::zone;
 
-use super::{talk, warning, who, Message};
+use super::message::{talk, warning, who, Message};
 
 /// CPUs that are told one by one.
 const CPUS_SHOWN: usize = 8;

@@ -65,6 +65,11 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// Whether there is no row below the titles.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// As lines, each of which begins with two spaces. A column without a title or a text is not there.
     pub fn write(&self, out: &mut String) {
         let titles =

@@ -13,7 +13,7 @@ use strata_ctf::model::{ClockClass, EnvValue};
 use strata_ctf::read::{Reader, Trace};
 
 use super::class::{base_name, encoding_name, order_name, role_name};
-use super::streams_of;
+use super::streams::streams_of;
 
 /// An object. It is written as it is made: a trace may describe many fields.
 pub fn write(out: &mut impl Write, reader: &Reader) -> io::Result<()> {

@@ -88,6 +88,7 @@ pub fn trace(header: Header) -> Trace {
         name: format!("number{id}"),
         loglevel: None,
         emf_uri: None,
+        context: Vec::new(),
         fields: vec![Field::new("n", FieldClass::Integer(Integer::unsigned(8)))],
     };
     Trace {

@@ -86,7 +86,7 @@ pub enum OpenError {
     Unreadable {
         /// The folder or file.
         path: PathBuf,
-        /// Why.
+        /// What the kernel answered.
         source: io::Error,
     },
     /// The only trace's description says nothing.
@@ -191,7 +191,7 @@ pub enum DamageKind {
     },
     /// A record that cannot be followed; the rest of the packet is skipped.
     Record {
-        /// Why.
+        /// The error, as text.
         error: Arc<str>,
         /// So many bytes were skipped.
         bytes: u64,
@@ -271,7 +271,7 @@ pub enum DamageKind {
     },
     /// The tracer's index cannot be used: packets are found without it.
     Index {
-        /// Why.
+        /// The error, as text.
         error: Arc<str>,
     },
     /// All times of a clock are before 1677 or behind 2262: they are shown as cycles.
@@ -301,7 +301,7 @@ pub enum DamageKind {
 pub enum HeaderDamage {
     /// Its header or context is not all there, or cannot be read.
     Unreadable {
-        /// Why.
+        /// The error, as text.
         error: Arc<str>,
     },
     /// The file ends in it.

@@ -43,7 +43,7 @@ pub enum End {
     Absent,
     /// It is no mark.
     Unusable {
-        /// Why.
+        /// The error, as text.
         error: Arc<str>,
     },
 }

@@ -1,7 +1,6 @@
 //! An event record, and its class.
 
 use std::fmt;
-use std::sync::Arc;
 
 use super::cursor::Cursor;
 use super::decode::{Plans, Shape, State, View};
@@ -97,7 +96,7 @@ impl EventClass {
     /// `a.b` is member b of the structure a, or option b of the variant a; `a[3]` is an array's fourth
     /// element; and so on: `a[3].b[0]`.
     pub fn find_in(&self, scope: Scope, name: &str) -> Option<FieldRef> {
-        self.plans().find(self.index, scope, name).map(|path| FieldRef(Arc::new(path)))
+        self.plans().find(self.index, scope, name).map(FieldRef::new)
     }
 }
 
@@ -176,11 +175,31 @@ impl<'e> Event<'e> {
     /// array does not have), or the field is one of another class.
     #[inline]
     pub fn value(&self, field: &FieldRef) -> Option<Value<'e>> {
-        let path = &*field.0;
+        let path = &*field.path;
         if path.class != self.class.index {
             return None;
         }
         self.view().value(self.class.plans(), path)
+    }
+
+    /// The number in a field, if that is an integer; one above 2^63 as its two's complement.
+    #[inline(always)]
+    pub fn integer(&self, field: &FieldRef) -> Option<i64> {
+        match field.fixed {
+            Some(fixed) if u64::from(fixed.class) == self.class.index as u64 => {
+                self.view().integer(fixed).or_else(|| self.any_integer(field))
+            }
+            _ => self.any_integer(field),
+        }
+    }
+
+    #[inline(never)]
+    fn any_integer(&self, field: &FieldRef) -> Option<i64> {
+        match self.value(field)? {
+            Value::Unsigned(value) => Some(value as i64),
+            Value::Signed(value) => Some(value),
+            _ => None,
+        }
     }
 
     /// Bytes of the whole record, begun ones included.

@@ -19,7 +19,7 @@
 //! # let uuid = Uuid(*b"sixteen bytes...");
 //! # let fields = vec![Field::new("len", FieldClass::Integer(Integer::unsigned(8)))];
 //! # let event = EventClass { id: 0, provider: "net".into(), name: "send".into(), loglevel: None,
-//! #     emf_uri: None, fields };
+//! #     emf_uri: None, context: Vec::new(), fields };
 //! # let class = StreamClass { id: 0, name: "channel".into(), header: RecordHeader::Compact,
 //! #     context: Vec::new(), events: vec![event] };
 //! # let trace = Written { uuid, byte_order: ByteOrder::NATIVE, environment: Vec::new(),

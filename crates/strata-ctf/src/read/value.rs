@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::decode::Path;
+use super::decode::{Fixed, Path};
 use super::visit::FieldInfo;
 use crate::model::schema::Encoding;
 use crate::model::ByteOrder;
@@ -28,12 +28,20 @@ pub enum Value<'e> {
 
 /// A field of an event record class, found by name once and looked up in each of its records.
 #[derive(Clone, Debug)]
-pub struct FieldRef(pub(super) Arc<Path>);
+pub struct FieldRef {
+    pub(super) path: Arc<Path>,
+    /// Here, too, since nearly every record is asked for such a field.
+    pub(super) fixed: Option<Fixed>,
+}
 
 impl FieldRef {
+    pub(super) fn new(path: Path) -> FieldRef {
+        FieldRef { fixed: path.fixed(), path: Arc::new(path) }
+    }
+
     /// What the field is.
     pub fn info(&self) -> &FieldInfo {
-        self.0.info()
+        self.path.info()
     }
 }
 

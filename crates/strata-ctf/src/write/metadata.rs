@@ -229,6 +229,11 @@ fn event_block(out: &mut impl Write, stream_id: u32, event: &EventClass) -> fmt:
     if let Some(uri) = &event.emf_uri {
         writeln!(out, "\tmodel.emf.uri = {};", quote(uri))?;
     }
+    if !event.context.is_empty() {
+        out.write_str("\tcontext := struct {\n")?;
+        members(out, &event.context)?;
+        out.write_str("\t};\n")?;
+    }
     out.write_str("\tfields := struct {\n")?;
     members(out, &event.fields)?;
     out.write_str("\t};\n};\n\n")

@@ -227,10 +227,16 @@ fn event_class(
         true => String::new(),
         false => format!(r#","attributes":{{"babeltrace.org,2020":{{{}}}}}"#, attributes.join(",")),
     };
+    let context = match event.context.is_empty() {
+        true => String::new(),
+        false => {
+            format!(r#","specific-context-field-class":{}"#, members(&event.context, order))
+        }
+    };
     fragment(
         out,
         format_args!(
-            r#""type":"event-record-class","data-stream-class-id":{stream_id},"id":{},"name":{}{attributes},"payload-field-class":{}"#,
+            r#""type":"event-record-class","data-stream-class-id":{stream_id},"id":{},"name":{}{attributes}{context},"payload-field-class":{}"#,
             event.id,
             Quoted(&event.full_name()),
             members(&event.fields, order)
@@ -367,6 +373,7 @@ mod tests {
             name: evil.into(),
             loglevel: Some(13),
             emf_uri: Some(evil.into()),
+            context: Vec::new(),
             fields,
         };
         let context = vec![Field::new("c", sequence)];

@@ -108,6 +108,7 @@ pub fn event(id: u32, name: &str, fields: Vec<Field>) -> EventClass {
         name: name.into(),
         loglevel: None,
         emf_uri: None,
+        context: Vec::new(),
         fields,
     }
 }

@@ -102,7 +102,7 @@ pub enum ElfError {
          give an address (0x...)"
     })]
     NoSymbol {
-        /// Where.
+        /// The object's path.
         path: PathBuf,
         /// As it was written.
         symbol: String,
@@ -114,7 +114,7 @@ pub enum ElfError {
     /// There is one of that name, but not of that version.
     #[error("{} has no '{symbol}'; versions: {}", path.display(), list(versions))]
     NoVersion {
-        /// Where.
+        /// The object's path.
         path: PathBuf,
         /// As it was written.
         symbol: String,
@@ -127,7 +127,7 @@ pub enum ElfError {
         path.display()
     )]
     Imported {
-        /// Where.
+        /// The object's path.
         path: PathBuf,
         /// As it was written.
         symbol: String,
@@ -140,7 +140,7 @@ pub enum ElfError {
         similar_list(similar)
     )]
     Indirect {
-        /// Where.
+        /// The object's path.
         path: PathBuf,
         /// As it was written.
         symbol: String,
@@ -150,7 +150,7 @@ pub enum ElfError {
     /// Not a function.
     #[error("'{symbol}' of {} is a variable. Name a function", path.display())]
     Variable {
-        /// Where.
+        /// The object's path.
         path: PathBuf,
         /// As it was written.
         symbol: String,
@@ -158,7 +158,7 @@ pub enum ElfError {
     /// Several functions of that name.
     #[error("{} has several functions '{symbol}'. Write one's address: {addresses}", path.display())]
     Ambiguous {
-        /// Where.
+        /// The object's path.
         path: PathBuf,
         /// As it was written.
         symbol: String,
@@ -172,7 +172,7 @@ pub enum ElfError {
         ""
     })]
     Beyond {
-        /// Where.
+        /// The object's path.
         path: PathBuf,
         /// As it was written.
         symbol: String,
@@ -184,7 +184,7 @@ pub enum ElfError {
     /// No code there.
     #[error("{} has no code at {address:#x}. Addresses are those that `nm` and `objdump` print", path.display())]
     NoCode {
-        /// Where.
+        /// The object's path.
         path: PathBuf,
         /// That address.
         address: u64,

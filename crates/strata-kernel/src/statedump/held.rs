@@ -1,6 +1,6 @@
 //! What a process holds, as /proc shows it: open files, and the code that it has mapped.
 
-use crate::build_id;
+use crate::build_id::{self, Which};
 use rustix::fs::readlink;
 use std::collections::HashMap;
 use std::fs;
@@ -85,7 +85,7 @@ pub(super) fn mappings(folder: &Path, ids: &BuildIds) -> Vec<Mapping> {
                 let lock = || ids.lock().unwrap_or_else(PoisonError::into_inner);
                 let known = lock().get(&key).cloned();
                 found.build_id = known.unwrap_or_else(|| {
-                    let id = build_id_of(folder, &found).unwrap_or_default();
+                    let id = build_id_of(folder, &key.0, &found).unwrap_or_default();
                     let mut ids = lock();
                     if ids.len() < IDS_MAX {
                         ids.insert(key, id.clone());
@@ -99,12 +99,16 @@ pub(super) fn mappings(folder: &Path, ids: &BuildIds) -> Vec<Mapping> {
 }
 
 /// The kernel leads to the file itself, where it may be asked; else it has that name for the process.
-fn build_id_of(folder: &Path, found: &Mapping) -> Option<String> {
+fn build_id_of(folder: &Path, device: &str, found: &Mapping) -> Option<String> {
     let exact = folder.join(format!("map_files/{:x}-{:x}", found.start, found.end));
-    build_id::of_mapped(&exact, found.inode).or_else(|| {
+    let which = Which { device: None, inode: found.inode };
+    build_id::of_mapped(&exact, which).or_else(|| {
+        let (major, minor) = device.split_once(':')?;
+        let number = |text| u32::from_str_radix(text, 16).ok();
+        let which = Which { device: Some((number(major)?, number(minor)?)), ..which };
         let path = Path::new(std::ffi::OsStr::from_bytes(&found.path));
         let within: PathBuf = folder.join("root").join(path.strip_prefix("/").ok()?);
-        build_id::of_mapped(&within, found.inode)
+        build_id::of_mapped(&within, which)
     })
 }
 

@@ -144,7 +144,10 @@ const KINDS: [(&str, &[(&str, Is)]); NR_CLASSES as usize] = [
             ("filename", Is::Text),
         ],
     ),
-    ("process_cgroup", &[("pid", Is::I32), ("path", Is::Text)]),
+    (
+        "process_cgroup",
+        &[("pid", Is::I32), ("path", Is::Text), ("cgroup_id", Is::U64), ("container", Is::Text)],
+    ),
     ("interrupt", &[("irq", Is::U32), ("name", Is::Text), ("action", Is::Text)]),
     ("block_device", &[("dev", Is::U32), ("diskname", Is::Text)]),
     ("network_interface", &[("name", Is::Text), ("address_ipv4", Is::Network)]),
@@ -173,6 +176,7 @@ pub fn event_classes(first_id: u32) -> Vec<EventClass> {
         name: format!("lttng_statedump_{name}"),
         loglevel: None,
         emf_uri: None,
+        context: Vec::new(),
         fields: fields.iter().map(|(name, is)| Field::new(*name, is.class())).collect(),
     };
     KINDS.iter().enumerate().map(|(at, (name, fields))| class(at, name, fields)).collect()

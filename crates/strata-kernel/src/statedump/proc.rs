@@ -2,6 +2,7 @@
 
 use super::held::{mappings, numbers, open_files, BuildIds, Mapping, OpenFile};
 use super::{ProcessState, Status, NAME_BYTES};
+use crate::filter::cgroup_id;
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
@@ -41,6 +42,8 @@ pub struct Process {
     pub(super) files: Vec<OpenFile>,
     pub(super) maps: Vec<Mapping>,
     pub(super) group: Vec<u8>,
+    /// As the context `cgroup_id` has it; 0: it is not seen here.
+    pub(super) group_id: u64,
 }
 
 /// The processes that `root`/proc shows, in order.
@@ -71,14 +74,39 @@ pub fn process(root: &Path, pid: u32, ids: Option<&BuildIds>) -> Option<Process>
         threads.push(state(&stat, pid, vtid, namespace));
     }
     let (mut files, mut maps, mut group) = (Vec::new(), Vec::new(), Vec::new());
+    let mut group_id = 0;
     if let Some(ids) = ids {
         (files, maps) = (open_files(&folder), mappings(&folder, ids));
         // Of version 2; there is at most one.
         let groups = fs::read(folder.join("cgroup")).unwrap_or_default();
         let path = groups.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"0::"));
         group = path.unwrap_or_default().to_vec();
+        group_id = cgroup_id(&group, String::new).unwrap_or(0);
     }
-    Some(Process { pid, namespace, threads, files, maps, group })
+    Some(Process { pid, namespace, threads, files, maps, group, group_id })
+}
+
+impl Process {
+    /// The same with the numbers of the kernel's events, where those of /proc are others, in a namespace so deep below the
+    /// machine's first; `None`: it has gone.
+    #[must_use]
+    pub fn renumbered(
+        mut self,
+        level: u32,
+        number: &dyn Fn(u32) -> Option<u32>,
+    ) -> Option<Process> {
+        let number = |here: i32| i32::try_from(number(u32::try_from(here).ok()?)?).ok();
+        self.pid = number(self.pid)?;
+        for mut thread in std::mem::take(&mut self.threads) {
+            let Some(tid) = number(thread.tid) else { continue };
+            (thread.tid, thread.pid) = (tid, self.pid);
+            // The parent of a namespace's first process is outside of it: nobody here knows of it.
+            thread.ppid = number(thread.ppid).unwrap_or(0);
+            thread.ns_level += i32::try_from(level).unwrap_or(0);
+            self.threads.push(thread);
+        }
+        Some(self)
+    }
 }
 
 /// All threads of these processes, in this order; at most 65,536.

@@ -129,6 +129,30 @@ fn processes_of_two_namespaces_have_the_numbers_of_both() {
 }
 
 #[test]
+fn processes_renumbered_have_the_numbers_of_the_kernel_and_keep_their_own() {
+    let folder = Folder::new("renumbered");
+    folder.link("proc/self/ns/pid", "pid:[200]");
+    for pid in [1, 2, 9] {
+        folder.link(&format!("proc/{pid}/ns/pid"), "pid:[200]");
+    }
+    for (pid, tid, ppid) in [(1, 1, 0), (2, 2, 1), (2, 3, 1), (9, 9, 1)] {
+        folder.put(&format!("proc/{pid}/task/{tid}/stat"), stat(tid, "x", 'S', ppid, 0, 1));
+    }
+    // The last one has gone.
+    let number = |here| (1..9).contains(&here).then_some(here + 400);
+    let renumbered = |one: Process| one.renumbered(2, &number);
+    let found: Vec<Process> = found(&folder.0).into_iter().filter_map(renumbered).collect();
+    let all: Vec<_> = states(&found)
+        .iter()
+        .map(|it| ([it.tid, it.vtid, it.pid, it.vpid, it.ppid, it.vppid], it.ns_level))
+        .collect();
+    assert_eq!(
+        all,
+        [([401, 1, 401, 1, 0, 0], 2), ([402, 2, 402, 2, 401, 1], 2), ([403, 3, 402, 2, 401, 1], 2)]
+    );
+}
+
+#[test]
 fn processes_of_this_machine_have_this_thread_among_them() {
     let found = processes(Path::new("/"));
     let (pid, tid) = (std::process::id() as i32, rustix::thread::gettid().as_raw_nonzero().get());

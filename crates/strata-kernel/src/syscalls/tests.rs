@@ -325,6 +325,7 @@ fn every_event_is_valid_at_both_ends() {
                 provider: String::new(),
                 loglevel: None,
                 emf_uri: None,
+                context: Vec::new(),
                 fields: fields.clone(),
             };
             class.validate().unwrap_or_else(|error| panic!("{}: {error}", class.name));
@@ -658,6 +659,7 @@ fn records_of_what_is_read_again_name_the_calls_that_have_it() {
             provider: String::new(),
             loglevel: None,
             emf_uri: None,
+            context: Vec::new(),
             fields: fields.clone(),
         };
         class.validate().unwrap_or_else(|error| panic!("{error}"));

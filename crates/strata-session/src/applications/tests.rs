@@ -28,7 +28,7 @@ fn spec_of_a_process_is_what_the_options_say() {
 
 fn rule(text: &str, filter: Option<&str>) -> Rule {
     let filter = filter.map(|filter| Filter::parse(filter).unwrap());
-    Rule { text: text.to_owned(), filter }
+    Rule { text: text.to_owned(), filter, ..Rule::default() }
 }
 
 fn wanted(others: Option<Rule>) -> Wanted {

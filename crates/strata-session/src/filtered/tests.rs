@@ -20,6 +20,7 @@ fn event(name: &str, field: &str) -> EventClass {
         name: name.into(),
         loglevel: Some(6),
         emf_uri: None,
+        context: Vec::new(),
         fields: vec![ModelField::new(field, FieldClass::Integer(Integer::unsigned(4)))],
     }
 }

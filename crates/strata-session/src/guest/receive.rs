@@ -8,12 +8,16 @@ use std::sync::{Arc, Mutex};
 use strata_collect::{Body, Output, Sink};
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::packet::HEADER_BYTES;
+use strata_ctf::read::{Message, Reader, TimeRange};
 use strata_model::{ClockClass, Counts, Discarded, Uuid};
 use strata_relay::{
     in_host_time, uuid_of, Bounds, Entry, Epoch, Exchange, FromGuest, Hello, Line, PacketBytes,
     Streams, TraceOf, DRIFT_PPM, METADATA_BYTES_MAX, VERSION,
 };
+use strata_ring::Channel;
 
+use super::memory::{GuestMemory, Told};
+use super::tail::{self, Found, Tail};
 use crate::describe::new_uuid;
 use crate::error::failure_text;
 use crate::folder::below;
@@ -47,6 +51,8 @@ pub(crate) struct Place {
     pub(crate) wall_ns: i64,
     /// What the guest's traces may take \[byte\].
     pub(crate) max_bytes: u64,
+    /// The guest's memory, if it can be read here.
+    pub(crate) memory: Option<PathBuf>,
 }
 
 /// One guest, as far as it has said anything.
@@ -63,6 +69,7 @@ pub(crate) struct Receiver {
     described: u64,
     /// All of it came.
     pub(crate) is_complete: bool,
+    memory: Option<GuestMemory>,
 }
 
 /// One trace of a guest: a folder, or one for each time in which its clock did not jump.
@@ -76,6 +83,8 @@ struct GuestTrace {
     bytes: u64,
     counted: Option<Counted>,
     ended: Option<(Ending, Losses)>,
+    /// Where its buffers lie in the guest's memory.
+    told: Option<Told>,
 }
 
 /// What a guest says that it has recorded.
@@ -105,6 +114,7 @@ impl Receiver {
             text_bytes: 0,
             described: 0,
             is_complete: false,
+            memory: None,
         }
     }
 
@@ -130,14 +140,23 @@ impl Receiver {
             FromGuest::Stream { id, name, packet } => self.packet(id, Some(name), &packet),
             FromGuest::SetEnd { id, cpu, end_ns } => self.set_end(id, cpu, end_ns),
             FromGuest::Ended { id, ending, losses } => {
-                self.trace(id)?.ended = Some((ending, losses));
+                let trace = self.trace(id)?;
+                trace.ended = Some((ending, losses));
+                // Its buffers are given back.
+                trace.told = None;
                 Ok(())
             }
             FromGuest::Counted { id, records, discarded, overwritten } => {
                 self.trace(id)?.counted = Some(Counted { records, discarded, overwritten });
                 Ok(())
             }
-            FromGuest::Gone { id } => self.trace(id).map(drop),
+            FromGuest::Gone { id } => {
+                self.trace(id)?.told = None;
+                Ok(())
+            }
+            FromGuest::Memory { id, marker, first, pages } => {
+                self.lies_in(id, marker, first, pages)
+            }
             FromGuest::End => {
                 self.is_complete = true;
                 Ok(())
@@ -190,6 +209,7 @@ impl Receiver {
             bytes: 0,
             counted: None,
             ended: None,
+            told: None,
         };
         self.traces.insert(id, trace);
         Ok(())
@@ -279,6 +299,62 @@ impl Receiver {
         Ok(())
     }
 
+    fn lies_in(&mut self, id: u32, marker: u64, first: &[u8], pages: &[u8]) -> Result<(), Problem> {
+        let Some(path) = &self.place.memory else { return self.trace(id).map(drop) };
+        let recording = self.hello.as_ref().map_or(Uuid([0; 16]), |hello| hello.recording);
+        if self.memory.is_none() {
+            let memory = GuestMemory::open(path, marker, recording);
+            let failed = |error| format!("its memory: {}: {error}", path.display());
+            self.memory = Some(memory.map_err(failed)?);
+        }
+        let others = self.traces.iter().filter(|(other, _)| **other != id);
+        let others = others.filter_map(|(_, trace)| trace.told.as_ref()).map(Told::count).sum();
+        self.trace(id)?.told = Some(Told::new(first, pages, others)?);
+        Ok(())
+    }
+
+    /// Takes what the guest has not handed over and will not any more, of records until then by its clock \[ns\].
+    /// `None`: where that lies was not told.
+    pub(crate) fn take_tail(&mut self, until: u64) -> Option<Tail> {
+        let memory = self.memory.take()?;
+        let told = self.traces.iter_mut().map(|(id, trace)| (*id, trace.told.take()));
+        let told: Vec<_> = told.filter_map(|(id, told)| Some((id, told?))).collect();
+        let mut all = Tail::default();
+        for (id, told) in told {
+            match self.tail_of(id, &memory, &told, until) {
+                Ok(tail) => {
+                    all.records += tail.records;
+                    all.last_ns = all.last_ns.max(tail.last_ns);
+                    all.damage = all.damage.or(tail.damage);
+                }
+                Err(problem) => all.damage = all.damage.or(Some(problem)),
+            }
+        }
+        Some(all)
+    }
+
+    fn tail_of(
+        &mut self,
+        id: u32,
+        memory: &GuestMemory,
+        told: &Told,
+        until: u64,
+    ) -> Result<Tail, Problem> {
+        let copy = memory.copy(told).map_err(|error| error.to_string())?;
+        let mut channel = Channel::open(copy).map_err(|error| error.to_string())?;
+        let trace = self.trace(id)?;
+        let uuid = trace.uuid.ok_or("its trace is not described")?;
+        let of = tail::Of { uuid, text: &trace.text, until, last: &|cpu| trace.streams.last(cpu) };
+        let (packets, tail) = tail::packets(&mut channel, &of);
+        for Found { header, body, mend } in packets {
+            if let Some(end) = mend {
+                self.set_end(id, header.cpu_id, end)?;
+            }
+            self.packet(id, None, &PacketBytes { header, body: &body })?;
+        }
+        Ok(tail)
+    }
+
     fn set_end(&mut self, id: u32, cpu: u32, end_ns: u64) -> Result<(), Problem> {
         let trace = self.trace(id)?;
         trace.streams.set_end(cpu, end_ns).map_err(|problem| problem.to_string())?;
@@ -332,6 +408,9 @@ impl Receiver {
                 let ended = part.sink.end(ending, losses).map_err(|error| failure_text(&error));
                 problem = problem.or(ended.err());
             }
+            if trace.counted.is_none() {
+                trace.count();
+            }
             if !trace.parts.is_empty() {
                 reports.push(trace.report());
             }
@@ -341,6 +420,19 @@ impl Receiver {
 }
 
 impl GuestTrace {
+    /// Its recorder has not said how many records there are: as many as can be read.
+    fn count(&mut self) {
+        let folders: Vec<_> = self.parts.iter().map(|part| part.sink.path().to_owned()).collect();
+        let Ok(reader) = Reader::open(&folders) else { return };
+        let mut records = 0;
+        let mut events = reader.events(TimeRange::ALL);
+        while let Some(message) = events.next() {
+            records += u64::from(matches!(message, Message::Event(_)));
+        }
+        let discarded = self.streams.discarded();
+        self.counted = Some(Counted { records, discarded, overwritten: 0 });
+    }
+
     fn counts(&self) -> Counts {
         let most = self.bytes / RECORD_BYTES_MIN;
         let told = self.streams.discarded();

@@ -8,12 +8,13 @@ use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::selection::Selection;
 use strata_kernel::session::SelectedEvent;
-use strata_kernel::KernelEvent;
+use strata_kernel::{sample, Contexts, KernelEvent};
 
 use super::{catalog, check_filter, rule_reports, KernelLayer};
 use crate::error::SessionError;
 use crate::layer::{Rule, Wanted};
 use crate::options::{KernelOptions, Options};
+use crate::plan::PlanError;
 use crate::report::{EventProblem, KernelRuleReport, Notice, KERNEL};
 use crate::stop::Stop;
 use crate::tracked::Tracked;
@@ -30,6 +31,8 @@ pub(super) struct Begun {
     known: HashMap<(String, String), KernelEvent>,
     /// Recorded whatever the rules are.
     pub(super) probes: Vec<SelectedEvent>,
+    /// What the records of all have, also those that have begun with less.
+    contexts: Contexts,
     tracked: Tracked,
 }
 
@@ -39,7 +42,14 @@ pub(super) struct Chosen {
     pub(super) reports: Vec<KernelRuleReport>,
     /// Events that cannot be described.
     pub(super) problems: Vec<EventProblem>,
-    events: Vec<(EventName, [Records; 2])>,
+    events: Vec<(EventName, Ends)>,
+}
+
+/// Of one event, which records of its entry and exit are recorded, and whether with call stacks.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Ends {
+    records: [Records; 2],
+    stack: bool,
 }
 
 /// Of one event, which records of an end are recorded.
@@ -76,7 +86,11 @@ pub(super) fn rules_of(asked: &KernelOptions) -> Result<Vec<Rule>, SessionError>
         return Ok(Vec::new());
     }
     let selection = Selection::parse(&asked.rules)?;
-    let rule = |text: &str| Rule { text: text.to_owned(), filter: asked.filter.clone() };
+    let rule = |text: &str| Rule {
+        text: text.to_owned(),
+        filter: asked.filter.clone(),
+        ..Rule::default()
+    };
     Ok(selection.rules().map(rule).collect())
 }
 
@@ -87,6 +101,7 @@ impl Begun {
             stop: stop.clone(),
             known: HashMap::new(),
             probes: Vec::new(),
+            contexts: Contexts::default(),
             tracked: Tracked::default(),
         }
     }
@@ -103,7 +118,7 @@ impl Begun {
     ) -> Result<Vec<SelectedEvent>, SessionError> {
         let total = chosen.nr_events();
         let mut described = Vec::with_capacity(chosen.events.len());
-        for (index, (name, [entry, exit])) in
+        for (index, (name, Ends { records: [entry, exit], stack })) in
             std::mem::take(&mut chosen.events).into_iter().enumerate()
         {
             if self.stop.flow().is_break() {
@@ -117,6 +132,10 @@ impl Begun {
                     exit: exit != Records::None,
                     filter: entry.filter()?,
                     exit_filter: exit.filter()?,
+                    contexts: match stack {
+                        true => self.contexts.with_stacks(),
+                        false => self.contexts,
+                    },
                 }),
                 Err(error) => chosen
                     .problems
@@ -174,42 +193,44 @@ impl Records {
     }
 }
 
+/// What rules have in common that are asked together: a filter, and whether there are call stacks.
+type Same<'r> = (Option<&'r Filter>, bool);
+
 /// Each event that rules select, in the catalog's order, and what of both its ends is recorded. A rule's filter must
 /// be one that something of it can pass.
-fn select(
-    rules: &[Rule],
-    catalog: &Catalog,
-) -> Result<Vec<(EventName, [Records; 2])>, SessionError> {
+fn select(rules: &[Rule], catalog: &Catalog) -> Result<Vec<(EventName, Ends)>, SessionError> {
     let is_exclusion = |rule: &&Rule| rule.text.trim_start().starts_with('!');
     let exclusions: Vec<&str> =
         rules.iter().filter(is_exclusion).map(|rule| rule.text.as_str()).collect();
-    let mut all: HashMap<(String, String), [Records; 2]> = HashMap::new();
-    let mut add = |texts: &[&str], filter: Option<&Filter>| -> Result<(), SessionError> {
+    let mut all: HashMap<(String, String), Ends> = HashMap::new();
+    let mut add = |texts: &[&str], (filter, stack): Same<'_>| -> Result<(), SessionError> {
         for chosen in Selection::parse(texts)?.apply(catalog).events {
-            let records = all.entry((chosen.event.system, chosen.event.name)).or_default();
+            let ends = all.entry((chosen.event.system, chosen.event.name)).or_default();
+            ends.stack |= stack;
             if chosen.entry {
-                records[0].add(filter);
+                ends.records[0].add(filter);
             }
             if chosen.exit {
-                records[1].add(filter);
+                ends.records[1].add(filter);
             }
         }
         Ok(())
     };
     // Rules with one filter are asked together.
-    let mut by_filter: Vec<(Option<&Filter>, Vec<&str>)> = Vec::new();
+    let mut by_filter: Vec<(Same<'_>, Vec<&str>)> = Vec::new();
     for rule in rules.iter().filter(|rule| !is_exclusion(rule)) {
-        match by_filter.iter_mut().find(|(filter, _)| *filter == rule.filter.as_ref()) {
+        let of_rule = (rule.filter.as_ref(), rule.stack);
+        match by_filter.iter_mut().find(|(same, _)| *same == of_rule) {
             Some((_, texts)) => texts.push(&rule.text),
-            None => by_filter.push((rule.filter.as_ref(), vec![&rule.text])),
+            None => by_filter.push((of_rule, vec![&rule.text])),
         }
     }
-    for (filter, mut texts) in by_filter {
+    for (same, mut texts) in by_filter {
         texts.extend(&exclusions);
-        add(&texts, filter)?;
+        add(&texts, same)?;
     }
     if let (Some(first), true) = (rules.first(), rules.len() == exclusions.len()) {
-        add(&exclusions, first.filter.as_ref())?;
+        add(&exclusions, (first.filter.as_ref(), first.stack))?;
     }
     let names = catalog.names();
     let taken = names.filter_map(|name| {
@@ -226,11 +247,16 @@ impl KernelLayer {
             return Err(SessionError::Unchangeable { layer: KERNEL });
         };
         let began = Instant::now();
+        let contexts_before = begun.contexts;
+        let asked_contexts = Contexts::parse(&wanted.contexts);
+        begun.contexts = asked_contexts.map_err(|error| PlanError::NoContext(error.to_string()))?;
+        let (samples, rules): (Vec<Rule>, Vec<Rule>) =
+            wanted.rules.iter().cloned().partition(|rule| rule.sample.is_some());
         let (mut reports, mut problems, mut events) = (Vec::new(), Vec::new(), Vec::new());
         let mut nr_selected = 0;
-        if !wanted.rules.is_empty() {
+        if !rules.is_empty() {
             let catalog = catalog().map_err(|cause| SessionError::KernelEvents(Box::new(cause)))?;
-            let mut chosen = Chosen::new(&wanted.rules, &catalog)?;
+            let mut chosen = Chosen::new(&rules, &catalog)?;
             // One that is new and selects nothing is a mistake; what others select may have gone. At the begin they
             // come from elsewhere, perhaps from another machine.
             let is_given = |rule: &str| {
@@ -246,7 +272,7 @@ impl KernelLayer {
             nr_selected = chosen.nr_events();
             events = begun.describe_all(&mut chosen, &catalog, &mut |_| ())?;
             (reports, problems) = (chosen.reports, chosen.problems);
-            for rule in &wanted.rules {
+            for rule in &rules {
                 let Some(filter) = &rule.filter else { continue };
                 let of_rule: Vec<SelectedEvent> = of(rule, &events, &catalog)?;
                 if !of_rule.is_empty() {
@@ -255,6 +281,27 @@ impl KernelLayer {
             }
         }
         events.extend(begun.probes.iter().cloned());
+        for rule in &samples {
+            let rate = rule.sample.unwrap_or(1);
+            sample::check_rate(rate).map_err(|cause| begun.failed(cause))?;
+            let contexts = begun.contexts;
+            let mut sample = sampled(rate, rule.filter.clone());
+            sample.contexts = contexts;
+            if let Some(filter) = &sample.filter {
+                check_filter(filter, std::slice::from_ref(&sample), false)?;
+            }
+            events.push(sample);
+            nr_selected += 1;
+            let rule = rule.text.clone();
+            reports.push(KernelRuleReport {
+                rule,
+                matched: 1,
+                similar: Vec::new(),
+                excluded: None,
+            });
+        }
+        let has_stacks =
+            !samples.is_empty() || events.iter().any(|event| event.contexts.has_stack());
         let stop = begun.stop.clone();
         let mut progress = |_| match began.elapsed() > CHANGE_MAX {
             true => ControlFlow::Break(()),
@@ -265,15 +312,33 @@ impl KernelLayer {
         if let Err(cause) = changed {
             // It was possible before; what has gone meanwhile is tracked no more.
             let _ = attached.session.track(&begun.tracked);
+            begun.contexts = contexts_before;
             return Err(begun.failed(cause));
         }
         begun.tracked.clone_from(&wanted.tracked);
+        if has_stacks {
+            attached.watch_code(&mut self.remarks);
+            self.watch();
+        }
+        let Some(begun) = &self.begun else { return Ok(()) };
         self.selected = nr_selected + begun.probes.len() as u64;
         self.is_filtered = wanted.rules.iter().any(|rule| rule.filter.is_some())
             || begun.probes.iter().any(|probe| probe.filter.is_some());
         self.given = wanted.rules.iter().map(|rule| rule.text.clone()).collect();
         (self.rules, self.problems) = (reports, problems);
         Ok(())
+    }
+}
+
+/// What CPUs do, as an event.
+pub(super) fn sampled(rate: u32, filter: Option<Filter>) -> SelectedEvent {
+    SelectedEvent {
+        event: sample::event(rate),
+        entry: true,
+        exit: true,
+        filter,
+        exit_filter: None,
+        contexts: Contexts::default(),
     }
 }
 

@@ -93,9 +93,7 @@ pub(crate) struct KernelSource {
     pub(crate) dump_stream: u64,
     pub(crate) dumped: Dump,
     /// What a dump says besides the threads.
-    pub(crate) wish: statedump::Wish,
-    /// What of it changes, if that is said.
-    pub(crate) watched: Option<statedump::Watched>,
+    pub(crate) around: Arc<Mutex<statedump::Around>>,
     pub(crate) behind: Behind,
     /// The snapshot's that is being written.
     pub(crate) snapshot_uuid: Uuid,
@@ -131,7 +129,15 @@ impl KernelSource {
         if self.trace.of_dump.is_empty() {
             return Ok(Dump::default());
         }
-        statedump::write(sink, &self.place(uuid), &self.wish)
+        statedump::write(sink, &self.place(uuid), &self.wish())
+    }
+
+    fn wish(&self) -> statedump::Wish {
+        lock(&self.around).wish.clone()
+    }
+
+    fn watched(&self) -> Option<statedump::Watched> {
+        lock(&self.around).watched.clone()
     }
 
     fn place(&self, uuid: Uuid) -> statedump::Place {
@@ -152,9 +158,6 @@ impl Source for KernelSource {
 
     fn open(&mut self) -> Result<Opened, Error> {
         let sink = lock(&self.context.output).trace(KERNEL, None)?;
-        if let Some(kept) = &self.context.kept {
-            kept.note_folder(sink.path(), &self.told);
-        }
         let kinds = match self.kinds.take() {
             Some(kinds) => kinds,
             None => {
@@ -178,7 +181,7 @@ impl Source for KernelSource {
 
     fn begin_snapshot(&mut self, sink: &mut dyn Sink) -> Result<(), Error> {
         self.dump(self.snapshot_uuid, sink)?;
-        match &self.watched {
+        match self.watched() {
             Some(watched) => watched.save(sink, &self.place(self.snapshot_uuid)),
             None => Ok(()),
         }
@@ -186,7 +189,12 @@ impl Source for KernelSource {
 
     /// Code that was mapped meanwhile.
     fn besides(&mut self, collector: &mut Collector) -> Result<(), Error> {
-        let Some(watched) = &self.watched else { return Ok(()) };
+        let Some(watched) = self.watched() else { return Ok(()) };
+        if std::mem::take(&mut lock(&self.around).is_new) {
+            let (place, wish) = (self.place(self.trace.uuid), self.wish());
+            let counts = statedump::write_again(collector.sink(), &place, &wish)?;
+            self.dumped.counts.add(&counts);
+        }
         let counts = watched.append(collector.sink(), &self.place(self.trace.uuid))?;
         self.dumped.counts.add(&counts);
         Ok(())
@@ -194,7 +202,13 @@ impl Source for KernelSource {
 
     /// What runs already is said first.
     fn opened(&mut self, collector: &mut Collector) -> Result<(), Error> {
-        collector.go_on(&self.told);
+        // Of parts behind the first one it knows by itself.
+        collector.go_on(&std::mem::take(&mut self.told));
+        if let Some(kept) = &self.context.kept {
+            let (before, _) = collector.told();
+            kept.note_folder(Some(collector.sink().path()), &before);
+        }
+        lock(&self.around).is_new = false;
         self.dumped = self.dump(self.trace.uuid, collector.sink())?;
         Ok(())
     }
@@ -217,6 +231,10 @@ impl Source for KernelSource {
     }
 
     fn finished(&mut self, collector: &mut Collector) -> Result<(), Error> {
+        // Nothing of it is held any more, and its folder may be moved.
+        if let Some(kept) = &self.context.kept {
+            kept.note_folder(None, &collector.told().1);
+        }
         match collector.span() {
             Some(span) => self.dumped.span(collector.sink(), span),
             None => Ok(()),
@@ -230,7 +248,7 @@ impl Source for KernelSource {
 
     fn cut(&mut self, trace: Written) -> Finish {
         let dumped = std::mem::take(&mut self.dumped).counts;
-        if let Some(watched) = &self.watched {
+        if let Some(watched) = self.watched() {
             watched.cut();
         }
         let Written { mut sink, counts } = trace;

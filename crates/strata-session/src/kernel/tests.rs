@@ -66,7 +66,8 @@ fn selected(name: &str, is_followed: bool, (entry, exit): (bool, bool)) -> Selec
         sources: Vec::new(),
         exit_sources: Vec::new(),
     };
-    SelectedEvent { event, entry, exit, filter: None, exit_filter: None }
+    let contexts = strata_kernel::Contexts::default();
+    SelectedEvent { event, entry, exit, filter: None, exit_filter: None, contexts }
 }
 
 #[test]
@@ -227,6 +228,7 @@ fn wanted(rules: &[(&str, Option<&str>)]) -> Wanted {
     let rule = |&(text, filter): &(&str, Option<&str>)| Rule {
         text: text.to_owned(),
         filter: filter.map(|text| Filter::parse(text).unwrap()),
+        ..Rule::default()
     };
     Wanted { rules: rules.iter().map(rule).collect(), ..Wanted::default() }
 }

@@ -60,7 +60,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChannelOf {
-    /// Whose.
+    /// The layer that it is of.
     pub layer: LayerOf,
     /// Its name in that layer.
     pub channel: String,
@@ -70,7 +70,7 @@ pub struct ChannelOf {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChannelChange {
-    /// Whose.
+    /// The layer that it is of.
     pub layer: LayerOf,
     /// Its name in that layer.
     pub channel: String,
@@ -92,7 +92,7 @@ pub struct ChannelChange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnableEvents {
-    /// Whose.
+    /// The layer that it is of.
     pub layer: LayerOf,
     /// Into which; `None`: the layer's only one, or [`CHANNEL`].
     #[serde(default)]
@@ -105,13 +105,19 @@ pub struct EnableEvents {
     /// See [`EventRule::exclude`].
     #[serde(default)]
     pub exclude: Vec<String>,
+    /// See [`EventRule::stack`].
+    #[serde(default)]
+    pub stack: bool,
+    /// See [`EventRule::sample`].
+    #[serde(default)]
+    pub sample: Option<u32>,
 }
 
 /// Rules that select nothing any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DisableEvents {
-    /// Whose.
+    /// The layer that it is of.
     pub layer: LayerOf,
     /// Of which; `None`: the layer's only one, or [`CHANNEL`].
     #[serde(default)]
@@ -125,7 +131,7 @@ pub struct DisableEvents {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContextChange {
-    /// Whose.
+    /// The layer that it is of.
     pub layer: LayerOf,
     /// Of which; `None`: all of the layer.
     #[serde(default)]
@@ -163,9 +169,11 @@ impl Plan {
         let plan = self;
         match change {
             Change::Replace(other) => {
+                let stack = plan.stack || other.stack;
                 let (snapshot, keep, output, rotation, max_memory) =
                     (plan.snapshot, plan.keep, plan.output.take(), plan.rotation, plan.max_memory);
-                *plan = Plan { snapshot, keep, output, rotation, max_memory, ..Plan::clone(other) };
+                let other = Plan::clone(other);
+                *plan = Plan { snapshot, keep, stack, output, rotation, max_memory, ..other };
             }
             Change::Advise(advised) => plan.advised.clone_from(advised),
             Change::EnableChannel(asked) => plan.enable_channel(asked),
@@ -234,11 +242,17 @@ impl Plan {
                 rule: rule.clone(),
                 filter: asked.filter.clone(),
                 exclude: asked.exclude.clone(),
+                stack: asked.stack,
+                sample: asked.sample,
                 enabled: true,
             };
             let is_same = |one: &EventRule| EventRule { enabled: true, ..one.clone() } == wanted;
             // What is off, of the same name, is not kept beside what is on.
             channel.events.retain(|one| one.enabled || one.rule != *rule || is_same(one));
+            // There is one rate.
+            if asked.sample.is_some() {
+                channel.events.retain(|one| one.sample.is_none() || is_same(one));
+            }
             match channel.events.iter_mut().find(|one| is_same(one)) {
                 Some(one) => one.enabled = true,
                 None => channel.events.push(wanted),

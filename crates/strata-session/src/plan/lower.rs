@@ -18,9 +18,20 @@ impl Plan {
     pub(crate) fn wanted(&self, channel: &Channel) -> Result<Wanted, PlanError> {
         Ok(Wanted {
             rules: rules(channel)?,
-            contexts: channel.contexts.clone(),
+            contexts: self.contexts(channel),
             tracked: self.tracked.clone(),
         })
+    }
+
+    /// What each record of a channel has besides.
+    pub(crate) fn contexts(&self, channel: &Channel) -> Vec<String> {
+        let stacks: &[&str] = match (self.stack, channel.layer) {
+            (false, _) => &[],
+            (true, LayerOf::User) => &["callstack_user"],
+            (true, LayerOf::Kernel) => &["pid", "callstack_kernel", "callstack_user"],
+        };
+        let more = stacks.iter().filter(|name| channel.contexts.iter().all(|one| one != *name));
+        channel.contexts.iter().cloned().chain(more.map(|name| (*name).to_owned())).collect()
     }
 
     /// The same, and its sizes, for a layer that is not made yet.
@@ -42,7 +53,7 @@ impl Plan {
                 let options = Options {
                     rules: Some(rules),
                     filter,
-                    contexts: EventContexts::parse(&channel.contexts)
+                    contexts: EventContexts::parse(&self.contexts(channel))
                         .map_err(|error| no_context(&error))?,
                     ..sized
                 };
@@ -58,7 +69,7 @@ impl Plan {
                 let texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
                 strata_kernel::selection::Selection::parse(&texts)?;
                 let contexts =
-                    Contexts::parse(&channel.contexts).map_err(|error| no_context(&error))?;
+                    Contexts::parse(&self.contexts(channel)).map_err(|error| no_context(&error))?;
                 // What is recorded of it comes by a change.
                 let kernel = KernelOptions { contexts, ..KernelOptions::default() };
                 Options { kernel: Some(kernel), ..sized }
@@ -81,15 +92,20 @@ fn rules(channel: &Channel) -> Result<Vec<Rule>, PlanError> {
             true => event.filter.as_deref().map(Filter::parse).transpose()?,
             false => narrowed(channel.layer, event)?,
         };
-        all.push(Rule { text: event.rule.clone(), filter });
+        all.push(Rule {
+            text: event.rule.clone(),
+            filter,
+            stack: event.stack,
+            sample: event.sample,
+        });
         if is_of_all {
             excluded.extend(event.exclude.iter().map(String::as_str));
         }
     }
     excluded.sort_unstable();
     excluded.dedup();
-    let excluded = excluded.into_iter().map(|text| Rule { text: format!("!{text}"), filter: None });
-    all.extend(excluded);
+    let excluding = |text| Rule { text: format!("!{text}"), ..Rule::default() };
+    all.extend(excluded.into_iter().map(excluding));
     Ok(all)
 }
 

@@ -8,10 +8,7 @@ use serde::{Deserialize, Serialize};
 use strata_user::Outcome;
 
 use super::names::near;
-use super::{
-    at_most, Channel, EventRule, LayerOf, Loss, Plan, PlanError, CHANNEL, KEPT_WHOLE,
-    TEXT_BYTES_MAX,
-};
+use super::{at_most, Channel, EventRule, LayerOf, Loss, Plan, PlanError, CHANNEL, TEXT_BYTES_MAX};
 
 /// Triggers of a session.
 pub const TRIGGERS_MAX: usize = 16;
@@ -78,7 +75,7 @@ pub enum Condition {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Selection {
-    /// Whose.
+    /// The layer that it is of.
     pub layer: LayerOf,
     /// As `strata enable-event` takes it.
     pub rule: String,
@@ -150,7 +147,14 @@ impl Plan {
     /// buffers. `None`: it does not wait for events.
     pub(crate) fn watching(&self, trigger: &Trigger) -> Option<Plan> {
         let Selection { layer, rule, filter } = trigger.when.selection()?.clone();
-        let events = vec![EventRule { rule, filter, exclude: Vec::new(), enabled: true }];
+        let events = vec![EventRule {
+            rule,
+            filter,
+            exclude: Vec::new(),
+            stack: false,
+            sample: None,
+            enabled: true,
+        }];
         let channel = Channel {
             name: CHANNEL.to_owned(),
             layer,
@@ -225,9 +229,6 @@ impl Plan {
             }
             Action::Rotate if self.snapshot => {
                 Err("a flight recorder writes nothing but snapshots, and nothing is rotated. Use --snapshot".to_owned())
-            }
-            Action::Rotate if self.keep => {
-                Err(format!("{KEPT_WHOLE}. Use --run, --start or --stop, or a session without --keep"))
             }
             Action::Snapshot { folder: Some(folder) }
                 if !folder.is_absolute() || !folder.to_str().is_some_and(is_text) =>

@@ -205,17 +205,16 @@ fn setup<'a>(options: &'a Options, stop: &'a Stop, path: &Path) -> Setup<'a> {
         keep: Keep::Write { flush: Duration::ZERO },
     });
     let inherited = Inherited::prepare().unwrap();
-    let (path, orders) = (Some(path.to_owned()), Box::leak(Box::new(controls().1)));
+    let orders = Box::leak(Box::new(controls().1));
     let rotations = Some(RefCell::new(Rotations::new(Arc::clone(&folder), Rotation::default())));
     let ground = Ground {
         context,
         folder: Some(folder),
-        path,
         snapshots: RefCell::default(),
         has_guests: false,
         rotations,
     };
-    Setup { options, inherited, ground, stop, orders }
+    Setup { options, inherited, ground, stop, orders, inside: None }
 }
 
 /// What a session has done that ended at once.

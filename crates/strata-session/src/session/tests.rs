@@ -43,6 +43,7 @@ fn class() -> StreamClass {
         name: "number".into(),
         loglevel: None,
         emf_uri: None,
+        context: Vec::new(),
         fields: vec![Field::new("n", FieldClass::Integer(Integer::unsigned(8)))],
     };
     let (name, header) = ("channel0".into(), RecordHeader::Compact);

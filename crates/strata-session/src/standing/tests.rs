@@ -158,7 +158,15 @@ impl Bench {
         let channel = channel.map(str::to_owned);
         let (rules, filter, exclude) = (vec![rule.to_owned()], None, Vec::new());
         // Of the kernel's catalog nothing is asked here: the plan is changed itself.
-        let change = Change::EnableEvent(EnableEvents { layer, channel, rules, filter, exclude });
+        let change = Change::EnableEvent(EnableEvents {
+            layer,
+            channel,
+            rules,
+            filter,
+            exclude,
+            stack: false,
+            sample: None,
+        });
         let plan = self.standing.plan.changed(&change)?;
         let records = self.standing.state == State::Recording;
         self.standing.apply(plan, records, &mut |_| ())
@@ -360,23 +368,6 @@ fn session_does_what_it_is_asked_until_somebody_ends_it() {
     assert!(controls.look().unwrap_err().contains("ended"));
 }
 
-#[test]
-fn rotation_of_a_session_whose_kernel_part_is_kept_is_refused() {
-    let scratch = Scratch::new("kept-whole");
-    let rotated = |keep: bool| {
-        let output = Some(scratch.0.join(keep.to_string()));
-        let (plan, maker) = (Plan { keep, ..Plan::new(false, output) }, Noting(Told::default()));
-        let mut standing = Standing::new("b", plan, false, Rc::new(maker), Arc::default()).unwrap();
-        let (reply, answer) = std::sync::mpsc::channel();
-        standing.obey(Asked::Rotate(reply), &mut |_| ());
-        answer.try_recv()
-    };
-    let why = rotated(true).unwrap().unwrap_err();
-    assert!(why.starts_with(KEPT_WHOLE) && why.contains("without --keep"), "{why}");
-    // Of another one it is on its way.
-    assert!(rotated(false).is_err());
-}
-
 /// One that waits for events of this rule, or for the end of a program.
 fn trigger(name: &str, rule: Option<&str>, actions: Vec<Action>) -> Trigger {
     let when = match rule {
@@ -432,6 +423,8 @@ fn trigger_that_cannot_be_made_leaves_no_other_one_behind() {
         rules: vec!["bad:*".into()],
         filter: None,
         exclude: Vec::new(),
+        stack: false,
+        sample: None,
     });
     bench.change(&Change::Several(vec![one, disabled])).unwrap_err();
     assert_eq!(bench.told(), ["user make a:*", "user start", "user stop", "user end"]);

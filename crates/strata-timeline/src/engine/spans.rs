@@ -65,6 +65,8 @@ impl Engine {
         who: Option<ThreadId>,
         seen: &mut O,
     ) {
+        let owner = mark.owner.filter(|_| spot.tid.is_some());
+        let owner = owner.and_then(|owner| self.thread(spot.machine, owner, seen));
         let span = OpenSpan {
             pair: mark.pair,
             name: mark.name,
@@ -76,6 +78,7 @@ impl Engine {
             gaps: self.span_gaps(spot.home.trace),
             check: mark.check,
             address: mark.address,
+            owner,
             spent: self.spent(who, spot.time).unwrap_or_default(),
             selected: spot.selected,
         };
@@ -147,6 +150,7 @@ impl Engine {
             end: done,
             key,
             address: open.address,
+            owner: open.owner,
             paired,
             disagrees: open.check.zip(mark.check).is_some_and(|(begin, end)| begin != end),
             spent: spent.map(|spent| spent.since(open.spent, done.abs_diff(open.begin))),

@@ -45,6 +45,7 @@ impl Trace {
             name: format!("e{id}"),
             loglevel: None,
             emf_uri: None,
+            context: Vec::new(),
             fields,
         };
         let text = vec![number(), Field::new("text", FieldClass::String)];

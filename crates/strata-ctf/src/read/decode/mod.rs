@@ -28,6 +28,7 @@ mod walk;
 mod window;
 
 pub(crate) use bits::{find_nul, leb128, mask as low_bits, read as read_bits, Leb};
+pub(crate) use path::Fixed;
 pub use path::Path;
 pub(crate) use skip::later;
 pub(crate) use state::{Record, Shape, State};

@@ -24,7 +24,50 @@ pub struct Path {
     place: Option<Code>,
 }
 
+/// An integer of whole bytes that is always at the same place of its part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fixed {
+    /// `EventClass::index` of the class whose field it is.
+    pub class: u32,
+    /// From the part's begin \[byte\].
+    at: u32,
+    pub scope: Scope,
+    bits: u8,
+    signed: bool,
+}
+
+impl Fixed {
+    /// The number, in bytes of which the first is that in which its part begins; as two's complement. `None`: too few
+    /// bytes are behind it to be read as one of 64 bits.
+    #[inline(always)]
+    pub fn read(self, part: &[u8]) -> Option<i64> {
+        let word = part.get(self.at as usize..)?.first_chunk::<8>()?;
+        let unused = 64 - u32::from(self.bits);
+        let word = u64::from_le_bytes(*word).wrapping_shl(unused);
+        Some(match self.signed {
+            true => (word as i64).wrapping_shr(unused),
+            false => word.wrapping_shr(unused) as i64,
+        })
+    }
+}
+
 impl Path {
+    /// The same, for a class whose field is such an integer.
+    pub(crate) fn fixed(&self) -> Option<Fixed> {
+        let (at, bits, signed) = match self.place? {
+            Code::U8(at) => (at, 8, false),
+            Code::I8(at) => (at, 8, true),
+            Code::U16Le(at) => (at, 16, false),
+            Code::I16Le(at) => (at, 16, true),
+            Code::U32Le(at) => (at, 32, false),
+            Code::I32Le(at) => (at, 32, true),
+            Code::U64Le(at) => (at, 64, false),
+            Code::I64Le(at) => (at, 64, true),
+            _ => return None,
+        };
+        Some(Fixed { class: u32::try_from(self.class).ok()?, at, scope: self.scope, bits, signed })
+    }
+
     pub(crate) fn info(&self) -> &FieldInfo {
         &self.info
     }

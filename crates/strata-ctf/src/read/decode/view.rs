@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::path::{members, Path};
+use super::path::{members, Fixed, Path};
 use super::plan::Plan;
 use super::state::{Shape, State};
 use super::walk::{walk, Source, Tell};
@@ -81,6 +81,19 @@ impl<'e> View<'e> {
     #[inline(always)]
     pub fn visit(self, plans: &Plans, scope: Scope, visit: &mut impl Visit) -> Option<u64> {
         walk(plans.get(scope)?, self.source(scope)?, &mut Tell(visit))
+    }
+
+    /// What is in such a field of the record's class; `None`: ask for its value.
+    #[inline(always)]
+    pub fn integer(self, field: Fixed) -> Option<i64> {
+        let behind = match field.scope {
+            Scope::CommonContext => self.shape.common,
+            Scope::SpecificContext => self.shape.specific,
+            Scope::Payload => self.shape.payload,
+            _ => return None,
+        };
+        let at = (self.begin.wrapping_add(behind) / 8).wrapping_sub(self.origin);
+        field.read(self.bytes.get(usize::try_from(at).ok()?..)?)
     }
 
     /// What is in a field of the record's class.

@@ -53,6 +53,7 @@ fn receiver(scratch: &Scratch, max_bytes: u64) -> Receiver {
         clock: ClockClass::monotonic(Some(Uuid([3; 16])), 0),
         wall_ns: 1_700_000_000_000_000_000,
         max_bytes,
+        memory: None,
     });
     receiver.take(FromGuest::Hello(hello())).unwrap();
     assert!(!receiver.learn(&exchange(1_000_000_000, 0)));
@@ -151,6 +152,7 @@ fn malicious_messages_end_the_guest_s_part_and_are_said() {
         clock: receiver.place.clock.clone(),
         wall_ns: 0,
         max_bytes: 0,
+        memory: None,
     });
     assert_eq!(silent.take(FromGuest::Gone { id: 7 }), Ok(()));
     let other = Hello { recording: Uuid([9; 16]), ..hello() };

@@ -217,8 +217,15 @@ impl Event {
             next: null(),
         };
         let loglevel = Some(level);
-        let class =
-            EventClass { id, provider, name: event, loglevel, emf_uri: None, fields: described };
+        let class = EventClass {
+            id,
+            provider,
+            name: event,
+            loglevel,
+            emf_uri: None,
+            context: Vec::new(),
+            fields: described,
+        };
         Event {
             class,
             raw,

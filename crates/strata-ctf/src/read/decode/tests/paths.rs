@@ -17,7 +17,7 @@ fn get<'p>(packet: &'p Packet<'_>, name: &str) -> Option<Value<'p>> {
         bytes: packet.bytes,
         origin: 0,
     };
-    view.value(class.plans(), &field.0)
+    view.value(class.plans(), &field.path)
 }
 
 fn fields() -> Schema {

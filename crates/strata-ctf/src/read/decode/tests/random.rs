@@ -7,6 +7,7 @@ use super::show::{shown, value, Shown};
 use super::*;
 use crate::model::schema::Encoding;
 use crate::read::decode::View;
+use crate::read::Value;
 
 /// Makes schemas in which every length and selector is an integer in front of it.
 pub struct Maker {
@@ -274,7 +275,12 @@ fn check_names(class: &EventClass_, state: &State, bytes: &[u8], scope: Scope, f
         }
         let found = class.find_in(scope, &field.path);
         let found = found.unwrap_or_else(|| panic!("{} is not found in {scope:?}", field.path));
-        let what = view.value(class.plans(), &found.0);
+        let what = view.value(class.plans(), &found.path);
+        if let Some(number) = found.fixed.and_then(|fixed| view.integer(fixed)) {
+            let same = matches!(what, Some(Value::Unsigned(it)) if it as i64 == number)
+                || matches!(what, Some(Value::Signed(it)) if it == number);
+            assert!(same, "{number}: {what:?}");
+        }
         let is_compound = field.what.starts_with(['{', '[', '(']);
         let expected = match field.what.as_str() {
             "absent" => None,

@@ -1,0 +1,314 @@
+//! Sessions that begin with the machine.
+//!
+//! ```text
+//! install-boot   a plan and two units of systemd: one begins before any other service, and holds what it records in
+//!                memory; the other one has it settle once the disks are there     boot/files.rs
+//! settle         what was held is on the disk, and so is what comes
+//! boot-init      the same without systemd, or before it: the first process        boot/init.rs
+//! ```
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, Context as _, Result};
+use serde_json::{json, Map, Value};
+use strata_control::{ask, is_name, ControlError, Request};
+use strata_session::plan::Plan;
+
+use crate::facts::{number, text};
+use crate::flags::boot::{InstallBootFlags, SettleFlags};
+use crate::messages::{Message, Weight};
+use crate::sessions::{done, one_of};
+use crate::talk;
+use crate::units::{clean, counted, shell_word, size};
+use files::Root;
+
+mod files;
+mod init;
+
+pub use init::run as init;
+
+/// Where plans are that sessions begin with, below the root.
+pub const PLANS: &str = "etc/strata/boot";
+const UNITS: &str = "etc/systemd/system";
+/// The target whose units begin first.
+const WANTS: &str = "etc/systemd/system/sysinit.target.wants";
+
+/// What is installed under a name, below the root; in the order in which it is made.
+struct Installed {
+    files: Vec<(String, String)>,
+    links: Vec<(String, String)>,
+}
+
+impl Installed {
+    fn new(name: &str, program: &str, folder: &str, init: bool) -> Installed {
+        let boot = format!("strata-boot-{name}");
+        let settle = format!("strata-settle-{name}");
+        let mut all = Installed { files: Vec::new(), links: Vec::new() };
+        if !init {
+            all.files.push((format!("{UNITS}/{boot}.service"), boot_unit(name, program)));
+            let own = format!("{UNITS}/{boot}.service.d/{boot}.conf");
+            all.files.push((own, format!("{}# It is not ordered behind itself.\n", files::MARK)));
+            let order = format!("{UNITS}/service.d/{boot}.conf");
+            all.files.push((order, order_text(name)));
+            all.links.push((format!("{WANTS}/{boot}.service"), format!("../{boot}.service")));
+        }
+        let unit = settle_unit(name, program, folder, init);
+        all.files.push((format!("{UNITS}/{settle}.service"), unit));
+        all.links.push((format!("{WANTS}/{settle}.service"), format!("../{settle}.service")));
+        all
+    }
+}
+
+/// What systemd takes of a text that may have anything in it: in quotes, with nothing that means more there.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '%' => out.push_str("%%"),
+            '$' => out.push_str("$$"),
+            '"' | '\\' => out.extend(['\\', c]),
+            _ => out.push(c),
+        }
+    }
+    out + "\""
+}
+
+fn boot_unit(name: &str, program: &str) -> String {
+    let (mark, program) = (files::MARK, quoted(program));
+    format!(
+        "{mark}[Unit]
+Description=Strata session {name}, from boot on
+Documentation=man:strata-install-boot(1)
+DefaultDependencies=no
+Before=sysinit.target shutdown.target
+Conflicts=shutdown.target
+IgnoreOnIsolate=yes
+
+[Service]
+# It says when it records: only then the next service begins.
+Type=notify
+ExecStart={program} load {name} --foreground --input /{PLANS}/{name}.json
+# Whatever goes wrong, the boot goes on.
+TimeoutStartSec=20
+# SIGTERM completes the trace. The rest of it only detaches.
+KillMode=mixed
+TimeoutStopSec=120
+LimitNOFILE=1048576
+LimitMEMLOCK=infinity
+"
+    )
+}
+
+/// Of all other services.
+fn order_text(name: &str) -> String {
+    format!("{}[Unit]\nAfter=strata-boot-{name}.service\n", files::MARK)
+}
+
+fn settle_unit(name: &str, program: &str, folder: &str, init: bool) -> String {
+    let (mark, program, folder) = (files::MARK, quoted(program), quoted(folder));
+    let of_unit = match init {
+        true => String::new(),
+        false => format!("Requires=strata-boot-{name}.service\nAfter=strata-boot-{name}.service\n"),
+    };
+    format!(
+        "{mark}[Unit]
+Description=Strata session {name} goes on on the disk
+Documentation=man:strata-settle(1)
+DefaultDependencies=no
+{of_unit}After=local-fs.target systemd-remount-fs.service
+RequiresMountsFor={folder}
+Before=shutdown.target
+Conflicts=shutdown.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart={program} settle {name}
+# Before its disk is unmounted.
+ExecStop=-{program} destroy {name}
+TimeoutStopSec=120
+"
+    )
+}
+
+/// `strata install-boot`.
+pub fn install(flags: &InstallBootFlags) -> Result<u8> {
+    let name = &flags.name;
+    if !is_name(name) {
+        return Err(ControlError::Name { name: clean(name) }.into());
+    }
+    let root_path = flags.root.as_deref().unwrap_or(Path::new("/"));
+    if flags.root.is_none() && !rustix::process::geteuid().is_root() {
+        bail!("install-boot: what is begun at boot is root's. Run this as root, or name an image's root folder by --root");
+    }
+    let root = Root::open(root_path)?;
+    if flags.remove {
+        return remove(flags, &root);
+    }
+    let plan = flags.plan()?;
+    let folder = absolute(&flags.output, "-o")?;
+    let program = program(flags)?;
+    let installed = Installed::new(name, &program, &folder, flags.init);
+    let plan_file = format!("{PLANS}/{name}.json");
+    // Another file of one of these names is somebody's.
+    for (path, _) in &installed.files {
+        root.check_ours(path)?;
+    }
+    for (path, target) in &installed.links {
+        root.check_link(path, target)?;
+    }
+    root.write(&plan_file, &plan.to_json())?;
+    for (path, text) in &installed.files {
+        root.write(path, text)?;
+    }
+    for (path, target) in &installed.links {
+        root.link(path, target)?;
+    }
+    let made: Vec<&String> = [&plan_file]
+        .into_iter()
+        .chain(installed.files.iter().map(|(path, _)| path))
+        .chain(installed.links.iter().map(|(path, _)| path))
+        .collect();
+    let shown: Vec<PathBuf> = made.iter().map(|path| root_path.join(path)).collect();
+    if flags.answer.is_json() {
+        println!("{}", json!({ "session": name, "installed": shown, "output": folder }));
+        return Ok(0);
+    }
+    for path in &shown {
+        tell(format!("made {}", shell_word(&path.display().to_string())));
+    }
+    tell(describe(name, &plan, &folder, flags, &program));
+    Ok(0)
+}
+
+fn tell(text: String) {
+    talk::message(&Message { weight: Weight::Talk, text });
+}
+
+/// What happens then, and what to type.
+fn describe(
+    name: &str,
+    plan: &Plan,
+    folder: &str,
+    flags: &InstallBootFlags,
+    program: &str,
+) -> String {
+    let limit = plan.settle.as_ref().map_or(0, |settle| settle.size);
+    let begins = match flags.init {
+        true => format!(
+            "session '{name}' begins at boot once the kernel's command line has: init={program} -- boot-init {name}\n"
+        ),
+        false => format!("session '{name}' begins at the next boot, before any other service\n"),
+    };
+    format!(
+        "{begins}strata: it holds up to {} in memory ({}), and goes on in {folder} once that is mounted\n\
+         strata: after the boot: strata status {name}; strata view -s {name}; strata destroy {name} completes the trace; \
+         strata install-boot {name} --remove",
+        size(limit),
+        plan.output.as_deref().unwrap_or(Path::new("")).display(),
+    )
+}
+
+/// As text from the root on, of one line.
+fn absolute(path: &Path, flag: &str) -> Result<String> {
+    let path = std::path::absolute(path).context("find the working directory")?;
+    match path.to_str() {
+        Some(text) if !text.chars().any(char::is_control) => Ok(text.to_owned()),
+        _ => bail!(
+            "{flag}: '{}': a unit of systemd cannot have this path",
+            clean(&path.to_string_lossy())
+        ),
+    }
+}
+
+/// The program that is run as root at boot: nobody else may be able to change it.
+fn program(flags: &InstallBootFlags) -> Result<String> {
+    let path = match (&flags.program, &flags.root) {
+        (Some(path), _) => path.clone(),
+        (None, Some(_)) => PathBuf::from("/usr/bin/strata"),
+        (None, None) => std::env::current_exe().context("find this program")?,
+    };
+    let text = absolute(&path, "--program")?;
+    if flags.root.is_some() {
+        return Ok(text);
+    }
+    let real = fs::canonicalize(&path)
+        .with_context(|| format!("program '{text}' cannot be run at boot"))?;
+    for part in real.ancestors() {
+        let found = fs::symlink_metadata(part).with_context(|| part.display().to_string())?;
+        if found.uid() != 0 || found.mode() & 0o022 != 0 {
+            bail!(
+                "program '{text}': is to be run as root at each boot, and others than root can change '{}' (user {}, mode \
+                 {:o}). Install strata (make install), or name that one by --program",
+                part.display(),
+                found.uid(),
+                found.mode() & 0o7777
+            );
+        }
+    }
+    let dev = |path: &Path| fs::metadata(path).map(|found| found.dev());
+    if dev(&real).ok() != dev(Path::new("/")).ok() && !real.starts_with("/usr") {
+        let text = format!(
+            "program '{text}': is on another file system than /, and may not be there so early"
+        );
+        talk::message(&Message { weight: Weight::Warning, text });
+    }
+    Ok(text)
+}
+
+fn remove(flags: &InstallBootFlags, root: &Root) -> Result<u8> {
+    let name = &flags.name;
+    let mut removed = Vec::new();
+    // Whichever way it was installed.
+    let installed = Installed::new(name, "", "", false);
+    for (path, target) in &installed.links {
+        if root.remove_link(path, target)? {
+            removed.push(path.clone());
+        }
+    }
+    for (path, _) in &installed.files {
+        if root.remove_ours(path)? {
+            removed.push(path.clone());
+        }
+    }
+    let plan = format!("{PLANS}/{name}.json");
+    if root.remove(&plan)? {
+        removed.push(plan);
+    }
+    root.remove_folder(&format!("{UNITS}/strata-boot-{name}.service.d"))?;
+    if removed.is_empty() {
+        bail!(
+            "session '{name}': nothing is installed under this name in '{}'",
+            root.path().display()
+        );
+    }
+    let facts: Map<String, Value> = [("removed".to_owned(), json!(removed))].into_iter().collect();
+    let text = format!(
+        "{} removed; the session, if it runs, goes on: strata destroy {name}",
+        counted(removed.len() as u64, "file")
+    );
+    Ok(done(&flags.answer, name, facts, text))
+}
+
+/// `strata settle`.
+pub fn settle(flags: &SettleFlags) -> Result<u8> {
+    let (folder, name) = one_of(flags.name.as_deref())?;
+    let above = flags.output.as_deref().map(|path| absolute(path, "-o")).transpose()?;
+    let request = Request::Settle { folder: above.map(PathBuf::from) };
+    let facts = ask(&folder, &name, &request)?;
+    let part = facts.get("part").and_then(Value::as_object);
+    let held = part.map_or_else(String::new, |part| {
+        let path = shell_word(&clean(text(part, "folder")));
+        format!(
+            ", with what was held in {path} ({})",
+            counted(number(part, "records"), "event record")
+        )
+    });
+    let present = shell_word(&clean(text(&facts, "present")));
+    Ok(done(&flags.answer, &name, facts, format!("session '{name}' goes on in {present}{held}")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! The command line of sessions that begin with the machine.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueHint};
+use strata_session::plan::{Change, EnableEvents, LayerOf, Plan, Settle, SETTLE_BYTES_MIN};
+use strata_session::DEFAULT_KERNEL_RULES;
+
+use super::answer::AnswerFlags;
+use super::rules::{parse_kernel_rules, parse_rules};
+use super::sessions::{checked_filter, split, RotateFlags};
+use crate::units::parse_size;
+
+/// What is held in memory where nobody said more \[byte\].
+const SIZE: u64 = 64 << 20;
+
+/// Where a session's folder is until it settles: there is memory before there is a disk.
+const EARLY: &str = "/run/strata-boot";
+
+/// `strata install-boot`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Where there is no systemd, or to begin before it: install with --init,
+and add to the kernel's command line
+  init=/usr/bin/strata -- boot-init NAME
+which starts the session and then executes /sbin/init. Once the disks
+are mounted, `strata settle NAME` writes what was held in memory to DIR.
+")]
+pub struct InstallBootFlags {
+    /// What the session is called
+    pub name: String,
+
+    /// Record the kernel's events that RULES select; may be repeated [default: as of `strata record`, of all processes;
+    /// none with --user]
+    #[arg(short, long = "kernel", value_name = "RULES", value_parser = parse_kernel_rules)]
+    kernel: Vec<String>,
+
+    /// Record the tracepoints of applications that RULE selects; may be repeated
+    #[arg(short, long = "user", value_name = "RULE", value_parser = parse_rules)]
+    user: Vec<String>,
+
+    /// Only those events that EXPRESSION selects
+    #[arg(short, long, value_name = "EXPRESSION", value_parser = checked_filter)]
+    filter: Option<String>,
+
+    /// Hold no more than this in memory (/run) until the disk is there, such as 256M; what comes then stays in the
+    /// buffers, and is discarded and counted where these are full
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value_t = SIZE, hide_default_value = true)]
+    size: u64,
+
+    /// Make the trace's folder in DIR, strata-trace-DATE-TIME, of each boot one
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "/var/lib/strata/boot")]
+    pub output: PathBuf,
+
+    /// Size of a sub-buffer, a power of two such as 512K or 2M [default: 1M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    subbuf_size: Option<u64>,
+
+    /// Sub-buffers for each CPU, a power of two [default: 8]
+    #[arg(long, value_name = "N")]
+    num_subbuf: Option<u32>,
+
+    #[command(flatten)]
+    rotate: RotateFlags,
+
+    /// The program as it is found at boot [default: this one]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub program: Option<PathBuf>,
+
+    /// Install into the system whose root folder is DIR, such as an image
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub root: Option<PathBuf>,
+
+    /// The kernel's command line begins it, by `strata boot-init`, and no unit does
+    #[arg(long)]
+    pub init: bool,
+
+    /// Remove what was installed under this name
+    #[arg(long, conflicts_with_all = ["kernel", "user", "filter", "init", "program"])]
+    pub remove: bool,
+
+    #[command(flatten)]
+    pub answer: AnswerFlags,
+}
+
+impl InstallBootFlags {
+    /// What the session records.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn plan(&self) -> Result<Plan> {
+        let mut plan = Plan::new(false, Some(PathBuf::from(EARLY).join(&self.name)));
+        let size = self.size;
+        anyhow::ensure!(size >= SETTLE_BYTES_MIN, "--size: {size} bytes, at least 1M");
+        plan.settle = Some(Settle { folder: self.output.clone(), size });
+        plan.rotation = self.rotate.rotation();
+        (plan.subbuf_size, plan.num_subbuf) = (self.subbuf_size, self.num_subbuf);
+        let default: Vec<String> = DEFAULT_KERNEL_RULES.map(str::to_owned).to_vec();
+        let kernel = match (self.kernel.is_empty(), self.user.is_empty()) {
+            (true, true) => &default,
+            _ => &self.kernel,
+        };
+        for (layer, texts) in [(LayerOf::Kernel, kernel), (LayerOf::User, &self.user)] {
+            if texts.is_empty() {
+                continue;
+            }
+            let rules = split(layer, texts)?;
+            let (excluding, selecting): (Vec<String>, Vec<String>) =
+                rules.into_iter().partition(|rule| rule.starts_with('!'));
+            for (rules, filter) in [(excluding, None), (selecting, self.filter.clone())] {
+                if !rules.is_empty() {
+                    let (channel, exclude) = (None, Vec::new());
+                    let change = EnableEvents {
+                        layer,
+                        channel,
+                        rules,
+                        filter,
+                        exclude,
+                        sample: None,
+                        stack: false,
+                    };
+                    plan = plan.changed(&Change::EnableEvent(change))?;
+                }
+            }
+        }
+        plan.check()?;
+        Ok(plan)
+    }
+}
+
+/// `strata settle`.
+#[derive(Debug, Args)]
+pub struct SettleFlags {
+    /// The session [default: the only one there is]
+    pub name: Option<String>,
+
+    /// Make the trace's folder in DIR, strata-trace-DATE-TIME [default: where its plan says]
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub output: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub answer: AnswerFlags,
+}
+
+/// `strata boot-init`.
+#[derive(Debug, Args)]
+pub struct BootInitFlags {
+    /// The session that was installed under this name
+    pub name: String,
+
+    /// What runs then, and its arguments [default: /sbin/init]
+    #[arg(value_name = "INIT", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub init: Vec<std::ffi::OsString>,
+}

@@ -1,0 +1,170 @@
+//! CPUs that are online, and those that come while it is recorded. What belongs to a CPU ends when that goes: a timer that
+//! has stopped does not begin again when its CPU comes back.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// More CPUs are not asked.
+const CPUS_MAX: u32 = 1 << 16;
+/// How often it is looked whether one has come: the kernel tells it to nobody who waits for it.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// `0-3,5`, as the kernel lists CPUs.
+pub(crate) fn cpus(list: &str) -> impl Iterator<Item = u32> + '_ {
+    let ranges = list.trim().split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let last: u32 = last.parse().ok()?;
+        Some(first.parse::<u32>().ok()?..=last.min(CPUS_MAX))
+    });
+    ranges.flatten()
+}
+
+/// Those that are online.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn online() -> io::Result<Vec<u32>> {
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
+    Ok(cpus(&list).collect())
+}
+
+/// Something of perf's for each CPU. Of one that has gone, if only for a moment, it has stopped for good, and another one is
+/// made once the CPU is there.
+#[derive(Debug)]
+pub(crate) struct OfCpus<T> {
+    all: Vec<One<T>>,
+    next_look: Instant,
+}
+
+#[derive(Debug)]
+struct One<T> {
+    cpu: u32,
+    event: T,
+    /// What it had counted at the last look, which is more each time as long as it runs.
+    counted: u64,
+}
+
+impl<T: AsFd> OfCpus<T> {
+    /// # Errors
+    /// One cannot be made.
+    pub(crate) fn make(mut make: impl FnMut(u32) -> io::Result<T>) -> io::Result<OfCpus<T>> {
+        let one = |cpu| Ok(One { cpu, event: make(cpu)?, counted: 0 });
+        let all = online()?.into_iter().map(one).collect::<io::Result<_>>()?;
+        Ok(OfCpus { all, next_look: Instant::now() + PERIOD })
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
+        self.all.iter().map(|one| &one.event)
+    }
+
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.all.iter_mut().map(|one| &mut one.event)
+    }
+
+    /// Makes those that are missing, if the last look is some time ago. Those that cannot be made are tried again.
+    pub(crate) fn look(&mut self, mut make: impl FnMut(u32) -> io::Result<T>) {
+        let now = Instant::now();
+        let online = if now < self.next_look { None } else { online().ok() };
+        let Some(online) = online else { return };
+        self.next_look = now + PERIOD;
+        self.all.retain_mut(|one| online.contains(&one.cpu) && one.runs());
+        for cpu in online {
+            if self.all.iter().all(|one| one.cpu != cpu) {
+                self.all.extend(make(cpu).map(|event| One { cpu, event, counted: 0 }));
+            }
+        }
+    }
+}
+
+impl<T: AsFd> One<T> {
+    /// Has it counted anything since the last look? What was made counts from its begin on.
+    fn runs(&mut self) -> bool {
+        let mut words = [0u8; 16];
+        // The last word: the time that it was enabled, or all that it says.
+        let now = match rustix::io::read(&self.event, &mut words) {
+            Ok(16) => u64::from_ne_bytes(words[8..].try_into().unwrap_or_default()),
+            Ok(8) => u64::from_ne_bytes(words[..8].try_into().unwrap_or_default()),
+            _ => self.counted,
+        };
+        now != std::mem::replace(&mut self.counted, now)
+    }
+}
+
+/// A thread that looks again and again, until this goes.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    is_over: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// # Errors
+    /// There is no thread for it.
+    pub(crate) fn begin(mut look: impl FnMut() + Send + 'static) -> io::Result<Watch> {
+        let is_over = Arc::new((Mutex::new(false), Condvar::new()));
+        let told = Arc::clone(&is_over);
+        let work = move || {
+            let (over, changed) = &*told;
+            let mut over = over.lock().unwrap_or_else(PoisonError::into_inner);
+            while !*over {
+                look();
+                let waited = changed.wait_timeout_while(over, PERIOD, |over| !*over);
+                over = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        };
+        let thread = std::thread::Builder::new().name("strata-cpus".into()).spawn(work)?;
+        Ok(Watch { is_over, thread: Some(thread) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        *self.is_over.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.is_over.1.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has nothing left.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_of_the_kernel_s_lists_are_all_of_their_ranges() {
+        let all = |list| cpus(list).collect::<Vec<u32>>();
+        assert_eq!(all("0-2,5\n"), [0, 1, 2, 5]);
+        assert_eq!(all("0\n"), [0]);
+        assert_eq!(all("x,1-,3"), [3]);
+        assert_eq!(all(""), [0u32; 0]);
+    }
+
+    #[test]
+    fn what_has_stopped_is_made_anew_and_what_runs_stays() {
+        let pipe = |byte: u64| {
+            let (reader, writer) = rustix::pipe::pipe().unwrap();
+            rustix::io::write(&writer, &byte.to_ne_bytes()).unwrap();
+            (reader, writer)
+        };
+        // What it counts is what is in the pipe: the first look finds something, the second one, a closed pipe, nothing.
+        let mut made = Vec::new();
+        let mut make = |cpu| {
+            made.push(cpu);
+            Ok(pipe(7).0)
+        };
+        let mut all = OfCpus::make(&mut make).unwrap();
+        let nr_online = online().unwrap().len();
+        all.look(&mut make);
+        for _ in 0..2 {
+            all.next_look = Instant::now();
+            all.look(&mut make);
+            assert_eq!(all.all().count(), nr_online);
+        }
+        assert_eq!(made.len(), 2 * nr_online, "{made:?}");
+    }
+}

@@ -1,0 +1,102 @@
+//! Which container a control group is of, by the forms that those who make them give its path. Whoever may make control groups
+//! may call one so: it is a name for people, and decides nothing.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+
+/// Digits of an id that are shown, as `docker ps` does.
+const SHOWN: usize = 12;
+
+/// In front of the id in a scope of systemd's.
+const SCOPES: [&str; 6] =
+    ["docker-", "crio-", "libpod-", "cri-containerd-", "nerdctl-", "containerd-"];
+
+/// The innermost one: its id's first digits, or its name. Empty: it is of none.
+pub(super) fn container_of(path: &[u8]) -> String {
+    let path = Path::new(OsStr::from_bytes(path));
+    let parts: Vec<&str> = path
+        .components()
+        .filter_map(|part| match part {
+            Component::Normal(name) => name.to_str(),
+            _ => None,
+        })
+        .collect();
+    let found = (0..parts.len()).rev().find_map(|at| {
+        let before = at.checked_sub(1).map(|before| parts[before]);
+        by_id(parts[at]).or_else(|| by_name(before, parts[at]))
+    });
+    found.unwrap_or_default()
+}
+
+/// `docker-ID.scope`, and of kubelet and docker without systemd `ID` alone. What watches a container is not in it
+/// (`libpod-conmon-ID.scope`).
+fn by_id(part: &str) -> Option<String> {
+    let id = match part.strip_suffix(".scope") {
+        Some(scope) => SCOPES.iter().find_map(|maker| scope.strip_prefix(maker))?,
+        None => part.strip_prefix("libpod-").unwrap_or(part),
+    };
+    let is_id = id.len() == 64 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    is_id.then(|| id[..SHOWN].to_owned())
+}
+
+/// Of LXC and of systemd's machines, the name that people have given.
+fn by_name(before: Option<&str>, part: &str) -> Option<String> {
+    let machine = |text: &str| Some(unescaped(text)).filter(|name| !name.is_empty());
+    if let Some(name) = part.strip_prefix("lxc.payload.") {
+        return machine(name);
+    }
+    match before {
+        Some("lxc" | "lxc.payload") => machine(part),
+        Some("machine.slice") => {
+            let scope = part.strip_prefix("machine-").and_then(|rest| rest.strip_suffix(".scope"));
+            let nspawn = part.strip_prefix("systemd-nspawn@");
+            machine(scope.or_else(|| nspawn.and_then(|rest| rest.strip_suffix(".service")))?)
+        }
+        _ => None,
+    }
+}
+
+/// `\x2d` is what systemd makes of a `-`.
+fn unescaped(text: &str) -> String {
+    text.replace("\\x2d", "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn container_of_known_forms_is_its_id_or_name() {
+        let id = "0123456789abcdef".repeat(4);
+        let short = "0123456789ab";
+        for (path, wanted) in [
+            (format!("/system.slice/docker-{id}.scope"), short),
+            (format!("/docker/{id}"), short),
+            (format!("/docker/{id}/system.slice/cron.service"), short),
+            (format!("/machine.slice/libpod-{id}.scope/container"), short),
+            (format!("/user.slice/user-1000.slice/libpod_parent/libpod-{id}"), short),
+            (format!("/kubepods.slice/kubepods-pod1.slice/crio-{id}.scope"), short),
+            (format!("/kubepods.slice/kubepods-pod1.slice/cri-containerd-{id}.scope"), short),
+            (format!("/kubepods/besteffort/pod1/{id}"), short),
+            ("/lxc/web".to_owned(), "web"),
+            ("/lxc.payload.web/init.scope".to_owned(), "web"),
+            ("/machine.slice/machine-web\\x2done.scope".to_owned(), "web-one"),
+            ("/machine.slice/systemd-nspawn@web.service/payload".to_owned(), "web"),
+            // In one another.
+            (format!("/lxc/web/docker/{id}"), short),
+            // Of none.
+            (format!("/machine.slice/libpod-conmon-{id}.scope"), ""),
+            ("/system.slice/docker.service".to_owned(), ""),
+            (format!("/docker/{}", &id[..63]), ""),
+            (format!("/docker/{}", id.to_uppercase()), ""),
+            ("/machine-web.scope".to_owned(), ""),
+            ("/lxc".to_owned(), ""),
+            ("/".to_owned(), ""),
+            (String::new(), ""),
+        ] {
+            assert_eq!(container_of(path.as_bytes()), wanted, "{path}");
+        }
+        assert_eq!(container_of(b"/lxc/\xff"), "");
+    }
+}

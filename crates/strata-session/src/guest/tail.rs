@@ -1,0 +1,212 @@
+//! What a guest's recorder had not handed over when it ended without a word: read out of the rings in the guest's memory.
+//!
+//! The rings are a copy, and are read as those of any producer that has died. The guest may have written anything there,
+//! or gone on and used the pages for something else: of each packet all records must be readable and in time, or
+//! none of it is taken.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+
+use strata_ctf::packet::Header;
+use strata_ctf::read::{Message, Reader, TimeRange};
+use strata_model::Uuid;
+use strata_relay::Last;
+use strata_ring::{Channel, Error, Info, Publish};
+
+use crate::describe::new_uuid;
+
+/// Packets of one CPU, at most, whatever its ring says.
+const PACKETS_MAX: usize = 1 << 16;
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tail {
+    pub(crate) records: u64,
+    /// The last one's, by the guest's clock \[ns\].
+    pub(crate) last_ns: u64,
+    /// The first thing that is wrong.
+    pub(crate) damage: Option<String>,
+}
+
+/// One more packet of a CPU.
+pub(crate) struct Found {
+    pub(crate) header: Header,
+    pub(crate) body: Vec<u8>,
+    /// The packet before must end there, since this one begins earlier.
+    pub(crate) mend: Option<u64>,
+}
+
+/// The trace that it is of, as its guest describes it.
+pub(crate) struct Of<'t> {
+    pub(crate) uuid: Uuid,
+    pub(crate) text: &'t str,
+    /// No record is later, by the guest's clock \[ns\].
+    pub(crate) until: u64,
+    /// What was handed over of a CPU.
+    pub(crate) last: &'t dyn Fn(u32) -> Option<Last>,
+}
+
+/// All that is in the rings and was not handed over: in the order of each CPU.
+pub(crate) fn packets(channel: &mut Channel, of: &Of<'_>) -> (Vec<Found>, Tail) {
+    let (mut all, mut tail) = (Vec::new(), Tail::default());
+    if channel.publish() != Publish::ByCommit {
+        tail.damage = Some("its rings are not as it says them to be".to_owned());
+        return (all, tail);
+    }
+    let checked = match Checked::begin(of) {
+        Ok(checked) => checked,
+        Err(problem) => {
+            tail.damage = Some(problem);
+            return (all, tail);
+        }
+    };
+    for cpu in 0..channel.nr_streams() {
+        let mut last = (of.last)(cpu);
+        for one in left(channel, cpu) {
+            let taken = one.and_then(|(info, body)| {
+                let Some(found) = follow(of, cpu, &info, body, last)? else { return Ok(None) };
+                let (records, last_ns) = checked.records(&found)?;
+                let header = Header { timestamp_end: last_ns, ..found.header };
+                Ok(Some((Found { header, ..found }, records)))
+            });
+            match taken {
+                Ok(Some((found, records))) => {
+                    let Header { timestamp_begin: begin, timestamp_end: end, .. } = found.header;
+                    let (sequence, discarded) = (found.header.sequence, found.header.discarded);
+                    last = Some(Last { begin, end, sequence, discarded });
+                    tail.records += records;
+                    tail.last_ns = tail.last_ns.max(end);
+                    all.push(found);
+                }
+                Ok(None) => {}
+                Err(problem) => {
+                    tail.damage.get_or_insert_with(|| format!("CPU {cpu}: {problem}"));
+                }
+            }
+        }
+    }
+    (all, tail)
+}
+
+type Left = Result<(Info, Vec<u8>), String>;
+
+/// What is in a ring: whole packets, and the begin of the one that was being filled.
+fn left(channel: &mut Channel, cpu: u32) -> Vec<Left> {
+    let mut all: Vec<Left> = Vec::new();
+    let most = (channel.nr_subbufs() as usize + 1).min(PACKETS_MAX);
+    let mut stream = match channel.stream(cpu) {
+        Ok(stream) => stream,
+        Err(error) => return vec![Err(error.to_string())],
+    };
+    let copied = |packet: &strata_ring::Packet<'_>| {
+        let (info, mut body) = (*packet.info(), Vec::new());
+        let copied = packet.copy_to(info.header_bytes, &mut body);
+        copied.map(|()| (info, body)).map_err(|error| error.to_string())
+    };
+    let text = |error: Error| Err(error.to_string());
+    for _ in 0..most {
+        match stream.next() {
+            Ok(None) => break,
+            Ok(Some(packet)) => {
+                all.push(copied(&packet));
+                packet.put();
+            }
+            Err(error) => all.push(text(error)),
+        }
+    }
+    for _ in 0..most {
+        match stream.rest() {
+            Ok(None) => break,
+            Ok(Some(packet)) => all.push(copied(&packet)),
+            Err(error) => all.push(text(error)),
+        }
+    }
+    all
+}
+
+/// The packet behind the last one of its CPU; `None`: there is nothing in it, or it was handed over.
+fn follow(
+    of: &Of<'_>,
+    cpu: u32,
+    info: &Info,
+    body: Vec<u8>,
+    last: Option<Last>,
+) -> Result<Option<Found>, String> {
+    let begin = info.timestamp_begin;
+    // Handed over, and its place not given back yet: that is done next.
+    if body.is_empty() || last.is_some_and(|last| last.begin == begin && last.end > begin) {
+        return Ok(None);
+    }
+    if begin > of.until || last.is_some_and(|last| begin < last.begin) {
+        return Err(format!("a packet begins at {begin} ns of its time, which cannot be"));
+    }
+    let header = Header {
+        uuid: of.uuid,
+        stream_id: 0,
+        stream_instance: u64::from(cpu),
+        timestamp_begin: begin,
+        timestamp_end: of.until,
+        sequence: last.map_or(0, |last| last.sequence.saturating_add(1)),
+        discarded: info.discarded.max(last.map_or(0, |last| last.discarded)),
+        cpu_id: cpu,
+        ..Header::default()
+    };
+    // A packet that was closed from outside says a later end than its last record's.
+    let mend = last.filter(|last| last.end > begin).map(|_| begin);
+    let header = header.with_content_bytes(body.len() as u64);
+    Ok(Some(Found { header, body, mend }))
+}
+
+/// A trace of one packet, in which its records are looked at.
+struct Checked<'o> {
+    folder: PathBuf,
+    of: &'o Of<'o>,
+}
+
+impl Drop for Checked<'_> {
+    fn drop(&mut self) {
+        // What is left of it is in nobody's way.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl<'o> Checked<'o> {
+    fn begin(of: &'o Of<'o>) -> Result<Checked<'o>, String> {
+        let failed = |error: std::io::Error| format!("a folder to check it in: {error}");
+        let name = format!("strata-tail-{}", new_uuid().map_err(failed)?);
+        let folder = std::env::temp_dir().join(name);
+        DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
+        let checked = Checked { folder, of };
+        fs::write(checked.folder.join("metadata"), of.text).map_err(failed)?;
+        Ok(checked)
+    }
+
+    /// How many records are in the packet, and when the last one was.
+    fn records(&self, found: &Found) -> Result<(u64, u64), String> {
+        let bytes = [&found.header.encode()[..], &found.body].concat();
+        let file = self.folder.join("channel0_0");
+        fs::write(file, bytes).map_err(|error| format!("a file to check it in: {error}"))?;
+        let reader = Reader::open(&[&self.folder]).map_err(|error| error.to_string())?;
+        let begin = found.header.timestamp_begin;
+        let (mut records, mut last) = (0, begin);
+        let mut events = reader.events(TimeRange::ALL);
+        while let Some(message) = events.next() {
+            match message {
+                Message::Event(event) => {
+                    let at = event.cycles().unwrap_or(u64::MAX);
+                    if !(last..=self.of.until).contains(&at) {
+                        return Err(format!("a record is of {at} ns, which cannot be"));
+                    }
+                    (records, last) = (records + 1, at);
+                }
+                Message::Damage(damage) if !damage.is_remark() => return Err(damage.to_string()),
+                Message::Damage(_) | Message::Packet(_) | Message::Discarded(_) => {}
+            }
+        }
+        Ok((records, last))
+    }
+}
+
+#[cfg(test)]
+mod tests;

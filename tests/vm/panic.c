@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * panic.c - the last thing that a guest does: so many system calls, then, when it was told to go on by the device that it
+ * has told of them, as many again, and as many without a pause; and its kernel panics.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static void calls(int times, long pause_ns)
+{
+	const struct timespec nap = { 0, pause_ns };
+
+	while (times--) {
+		syscall(SYS_getppid);
+		if (pause_ns)
+			nanosleep(&nap, NULL); /* Time: the clocks are compared meanwhile. */
+	}
+}
+
+int main(int argc, char **argv)
+{
+	int go, trigger, times = argc > 2 ? atoi(argv[2]) : 0;
+	char byte;
+
+	if (argc < 3 || (go = open(argv[1], O_RDWR)) < 0 ||
+	    (trigger = open("/proc/sysrq-trigger", O_WRONLY)) < 0) {
+		perror("panic");
+		return 1;
+	}
+	calls(times, 5000000);
+	if (write(go, "r", 1) != 1 || read(go, &byte, 1) != 1) {
+		perror(argv[1]);
+		return 1;
+	}
+	calls(times, 5000000);
+	calls(times, 0);
+	return write(trigger, "c", 1) != 1;
+}
