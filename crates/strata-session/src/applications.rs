@@ -308,7 +308,14 @@ impl Layer for Applications {
     }
 
     fn rotate(&self) -> Cut {
-        cut(self.orders.as_ref())
+        let asking = self.keeping.is_some().then(|| self.asking.clone());
+        let cut = cut(self.orders.as_ref());
+        Box::new(move |output| {
+            if let Some(asking) = asking {
+                asking.wait_for_arrivals();
+            }
+            cut(output)
+        })
     }
 
     fn lacks(&self, _: &Wanted) -> Vec<String> {

@@ -24,8 +24,8 @@ use strata_user::{
     Clock, Error, Findings, Listener, Received, Sender as Announcer, SessionSpec, Who,
 };
 
-use change::Changing;
 pub(crate) use change::{asking, Asking, Hearing, Now};
+use change::{Asked, Changing};
 pub(crate) use found::Found;
 use holders::holders_of;
 use invitation::Invitation;
@@ -143,6 +143,8 @@ pub(crate) struct Keeper {
     found: Arc<Found>,
     plain_too: bool,
     hearing: Hearing,
+    /// Who waits until all that have announced themselves are let in.
+    await_arrivals: Vec<Asked>,
     changing: Changing,
     short: Short,
     /// When those were let in who were to be, `CLOCK_MONOTONIC` \[ns\]; 0: not yet.
@@ -234,6 +236,7 @@ impl Keeper {
             found: parts.found,
             plain_too: parts.plain_too,
             hearing: parts.hearing,
+            await_arrivals: Vec::new(),
             changing,
             short: Short::default(),
             ready_ns: 0,
@@ -277,7 +280,7 @@ impl Keeper {
     pub(crate) fn run(&mut self) {
         while !self.shared.is_stopping() {
             self.wait();
-            self.receive(1);
+            self.receive_and_tell(1);
             self.try_locked(false);
             self.try_short();
             self.look_after();
@@ -313,7 +316,7 @@ impl Keeper {
     /// Let in who came at the last moment, and switch everything off.
     fn stop(&mut self) {
         self.invite();
-        self.receive(LAST_ROUNDS);
+        self.receive_and_tell(LAST_ROUNDS);
         self.try_held();
         if !self.shared.has_failed() {
             self.search(false, &mut |_| ControlFlow::Continue(()));
@@ -342,6 +345,9 @@ impl Keeper {
             until = until.min(self.next_unlock);
         }
         until = until.min(self.changing.due().unwrap_or(until));
+        if !self.await_arrivals.is_empty() {
+            return;
+        }
         let timeout = until.saturating_duration_since(Instant::now()).min(UPDATE_PERIOD);
         let announcements = match &self.target {
             Target::Command { announcements, .. } => announcements.as_ref().map(AsFd::as_fd),

@@ -56,7 +56,8 @@ pub(crate) fn ask<S: Send + 'static>(orders: Option<&Sender<Order<S>>>) -> Ask {
     })
 }
 
-/// Has a layer complete the traces that an output does not write to any more: who calls it waits for nothing yet.
+/// Has a layer complete the traces that an output does not write to any more: who calls it waits for programs that have
+/// just begun, at most, and not for the traces yet.
 pub(crate) type Cut = Box<dyn FnOnce(&Arc<Mutex<dyn Output>>) -> Receiver<Vec<Finish>> + Send>;
 
 /// Asks a pump, as [`ask`] does.

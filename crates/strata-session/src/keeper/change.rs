@@ -6,18 +6,21 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{eventfd, EventfdFlags};
 use strata_user::{AppSession, Application, Clock, Differs, Error, Rules, SessionSpec};
 
-use super::{Keeper, Target, FORK_NS, LOCK_PATIENCE, LOCK_PERIOD, STARTING_MAX};
+use super::{Keeper, Target, FORK_NS, LAST_ROUNDS, LOCK_PATIENCE, LOCK_PERIOD, STARTING_MAX};
 use crate::lock::lock;
 use crate::traced::Traced;
 use crate::tracked::{admits, Process, Tracked};
 
 /// Sessions of one process that others have replaced, and that a flight recorder holds at most.
 const REPLACED_MAX: usize = 4;
+
+/// A keeper that searches /proc, or is starved, is not waited for longer.
+const ARRIVAL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is recorded now, and of whom.
 #[derive(Clone, Debug)]
@@ -26,16 +29,22 @@ pub(crate) struct Now {
     pub(crate) tracked: Arc<Tracked>,
 }
 
-/// What is asked of a keeper that works in a thread of its own.
+/// What a keeper that works in a thread of its own may be asked for.
+#[derive(Clone, Debug)]
+enum What {
+    Change(Now),
+    Arrivals,
+}
+
 #[derive(Debug)]
-struct Asked {
-    now: Now,
+pub(super) struct Asked {
+    what: What,
     /// Its end: it is done.
     _done: Sender<()>,
 }
 
 /// Who asks a keeper.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Asking {
     asks: Sender<Asked>,
     wake: Arc<OwnedFd>,
@@ -62,14 +71,27 @@ impl Asking {
     /// Has this recorded from now on; waits until it is so of all processes that are known. A keeper that has
     /// ended, or ends, is not waited for.
     pub(crate) fn change(&self, now: Now) {
-        let (done, heard) = channel();
-        let asked = Asked { now, _done: done };
-        if self.asks.send(asked).is_ok() {
-            // It is full only if it was written to before.
-            let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+        if let Some(done) = self.ask(What::Change(now)) {
             // The other end goes when it is done.
-            let _ = heard.recv();
+            let _ = done.recv();
         }
+    }
+
+    /// Waits until who has announced itself before is with the pump, or for [`ARRIVAL_PATIENCE`]: a program may have
+    /// recorded all that it has to say, and ended, before the keeper runs.
+    pub(crate) fn wait_for_arrivals(&self) {
+        if let Some(done) = self.ask(What::Arrivals) {
+            let _ = done.recv_timeout(ARRIVAL_PATIENCE);
+        }
+    }
+
+    /// `None`: the keeper has ended.
+    fn ask(&self, what: What) -> Option<Receiver<()>> {
+        let (done, heard) = channel();
+        self.asks.send(Asked { what, _done: done }).ok()?;
+        // It is full only if it was written to before.
+        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+        Some(heard)
     }
 }
 
@@ -129,6 +151,14 @@ impl Changing {
 }
 
 impl Keeper {
+    /// Let in who has announced itself, all of them where somebody waits for that.
+    pub(super) fn receive_and_tell(&mut self, rounds: usize) {
+        // Who asks while they are let in waits for the next time.
+        let waiting = std::mem::take(&mut self.await_arrivals);
+        self.receive(if waiting.is_empty() { rounds } else { LAST_ROUNDS });
+        drop(waiting);
+    }
+
     /// Do what was asked, if something was. Who is done with, or ends, only forgets it.
     fn hear(&mut self) -> Option<Vec<Asked>> {
         let mut all = vec![self.hearing.next()?];
@@ -142,8 +172,14 @@ impl Keeper {
     pub(super) fn obey(&mut self) {
         // What was asked before the last one nobody wants any more; all of them hear when that is done.
         let Some(all) = self.hear() else { return };
-        if let Some(last) = all.last().filter(|_| !self.shared.is_stopping()) {
-            self.change(last.now.clone());
+        if self.shared.is_stopping() {
+            return;
+        }
+        let (arrivals, changes): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|one| matches!(one.what, What::Arrivals));
+        self.await_arrivals.extend(arrivals);
+        if let Some(Asked { what: What::Change(now), .. }) = changes.last() {
+            self.change(now.clone());
         }
     }
 
