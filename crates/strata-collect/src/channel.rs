@@ -107,11 +107,11 @@ pub struct Listener {
 /// What a guest says of itself.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// Of this recording.
+    /// Names this recording, anew for each.
     pub recording: Uuid,
-    /// Of the clock of its traces.
+    /// The guest's boot, whose clock its traces have; absent where the guest does not tell.
     pub boot: Option<Uuid>,
-    /// Its name.
+    /// The guest's name for itself.
     pub hostname: String,
 }
 

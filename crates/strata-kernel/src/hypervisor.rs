@@ -11,13 +11,13 @@ const PROBES: [(&str, &str, &str, &str); 14] = [
     ("qemu_tcg_enter", "uprobe", "cpu_exec", "(cpu:u64)"),
     ("qemu_tcg_exit", "uretprobe", "cpu_exec", ""),
     ("qemu_interrupt", "uprobe", "do_interrupt_x86_hardirq", "(cpu:u64, vector:s32)"),
-    // KVM: the same.
+    // KVM: the virtual CPU runs, or stops.
     ("qemu_kvm_enter", "uprobe", "kvm_cpu_exec", "(cpu:u64)"),
     ("qemu_kvm_exit", "uretprobe", "kvm_cpu_exec", ""),
     // The virtual CPU has nothing to do.
     ("qemu_idle_enter", "uprobe", "qemu_wait_io_event", "(cpu:u64)"),
     ("qemu_idle_exit", "uretprobe", "qemu_wait_io_event", ""),
-    // Devices.
+    // The guest touches a device's memory or ports, and the device answers.
     ("qemu_device_read", "uprobe", "memory_region_dispatch_read", "(region:u64, address:u64)"),
     (
         "qemu_device_write",
@@ -33,15 +33,15 @@ const PROBES: [(&str, &str, &str, &str); 14] = [
     ("qemu_state", "uprobe", "vm_state_notify", "(is_running:u8, state:u32)"),
 ];
 
-/// Of KVM's tracepoints.
+/// The provider of KVM's tracepoints in the kernel.
 const KVM: &str = "kvm";
 
 /// What there is to record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Of the kernel.
+    /// Tracepoints of the kernel, as `-k` has them.
     pub kernel: Vec<String>,
-    /// Of QEMU.
+    /// Functions of QEMU, as `--probe` has them.
     pub probes: Vec<String>,
     /// Functions that this QEMU does not have.
     pub missing: Vec<&'static str>,

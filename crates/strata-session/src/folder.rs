@@ -274,7 +274,7 @@ impl TraceFolder {
         TraceFolder { is_of_snapshot: true, ..self }
     }
 
-    /// Where it is.
+    /// Its path, as it was given to whoever made it.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

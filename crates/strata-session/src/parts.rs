@@ -402,7 +402,7 @@ impl Parts {
         absolute(&self.present.path)
     }
 
-    /// Where it is.
+    /// The folder that has the parts.
     pub(crate) fn path(&self) -> &Path {
         self.root.path()
     }

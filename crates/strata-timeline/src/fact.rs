@@ -298,7 +298,7 @@ pub(crate) enum Fact<'a> {
 /// What most records say, where nobody wants to know more of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Brief {
-    /// Who made it.
+    /// Nothing but that a thread made it, on a CPU, at a time.
     Made,
     /// A system call begins that does nothing to descriptors, names or threads.
     Enter(CallId),

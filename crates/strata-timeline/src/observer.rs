@@ -12,7 +12,7 @@ use crate::world::World;
 /// A system call that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Who made it.
+    /// The thread that called.
     pub thread: ThreadId,
     /// The kind of call, by its number in the timeline's names.
     pub call: CallId,

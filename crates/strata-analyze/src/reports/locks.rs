@@ -56,7 +56,7 @@ impl Kind {
         })
     }
 
-    /// Its name.
+    /// As reports name it, in text and in JSON's `kind`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -125,7 +125,7 @@ pub struct Long {
     pub label: Label,
     /// For which lock.
     pub kind: Kind,
-    /// Where it is.
+    /// Of the lock, in its process's memory.
     pub address: u64,
     /// From when on \[ns since 1970\].
     pub from: i64,

@@ -32,7 +32,7 @@ pub enum Region {
 }
 
 impl Region {
-    /// Its name.
+    /// As the report names it, in text and in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

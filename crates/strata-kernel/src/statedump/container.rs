@@ -83,9 +83,9 @@ mod tests {
             ("/lxc.payload.web/init.scope".to_owned(), "web"),
             ("/machine.slice/machine-web\\x2done.scope".to_owned(), "web-one"),
             ("/machine.slice/systemd-nspawn@web.service/payload".to_owned(), "web"),
-            // In one another.
+            // A container in a container: the inner one.
             (format!("/lxc/web/docker/{id}"), short),
-            // Of none.
+            // Looks like a container's, and is none.
             (format!("/machine.slice/libpod-conmon-{id}.scope"), ""),
             ("/system.slice/docker.service".to_owned(), ""),
             (format!("/docker/{}", &id[..63]), ""),
