@@ -42,6 +42,7 @@ pub mod statedump;
 pub mod syscalls;
 pub mod tracefs;
 mod track;
+mod types;
 pub mod uprobe;
 pub mod usdt;
 

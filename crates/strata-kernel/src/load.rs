@@ -4,6 +4,7 @@ use crate::contexts::Contexts;
 use crate::error::{Error, Reason};
 use crate::object::Object;
 use crate::pins::{info, Pins, SHARED};
+use crate::types::Types;
 use libbpf_rs::{MapCore, MapHandle, MapMut, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel};
 use libbpf_sys as sys;
 use std::cell::RefCell;
@@ -91,6 +92,7 @@ pub(crate) struct Loader {
     shared: HashMap<&'static str, OwnedFd>,
     tracked: Option<MapHandle>,
     contexts: Contexts,
+    types: Option<Types>,
     /// Where what is loaded is pinned.
     pins: Option<Arc<Pins>>,
 }
@@ -137,6 +139,7 @@ impl Loader {
             shared: HashMap::new(),
             tracked: None,
             contexts,
+            types: Types::of_this_kernel(),
             pins: None,
         })
     }
@@ -224,9 +227,12 @@ impl Loader {
         constants: &Constants<'_>,
     ) -> Result<OpenObject, Reason> {
         begin_listening();
-        let mut open = ObjectBuilder::default()
-            .open_memory(object.bytes(self.mode))
-            .map_err(|error| reason(&error))?;
+        let mut builder = ObjectBuilder::default();
+        if let Some(types) = &self.types {
+            builder.btf_custom_path(types.path()).map_err(|error| reason(&error))?;
+        }
+        let mut open =
+            builder.open_memory(object.bytes(self.mode)).map_err(|error| reason(&error))?;
         let mut found = 0;
         for mut program in open.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();

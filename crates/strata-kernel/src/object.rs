@@ -43,6 +43,19 @@ macro_rules! embed {
 }
 
 impl Object {
+    pub(crate) const ALL: [Object; 10] = [
+        Object::Follow,
+        Object::Hot,
+        Object::Numbers,
+        Object::Sample,
+        Object::Syscalls,
+        Object::Tracepoint,
+        Object::Uprobe,
+        Object::HotEarly,
+        Object::SyscallsEarly,
+        Object::TracepointEarly,
+    ];
+
     /// The object for such an event.
     pub(crate) fn of(self, event: &Event) -> Object {
         if event.filter.iter().all(|filter| filter.nr_early == 0) {
