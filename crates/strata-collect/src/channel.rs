@@ -33,6 +33,8 @@ use crate::sink::{Body, Sink};
 
 /// How long a host may take nothing. A virtual machine that is paused does not count the time.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How often it is looked meanwhile at least: a guest that its host does not run has not waited.
+const LOOKS: u32 = 100;
 /// How long it may say nothing at the end.
 const PATIENCE_AT_END: Duration = Duration::from_secs(5);
 /// How often it is told that somebody is here.
@@ -67,7 +69,11 @@ impl Link {
             return Err(ErrorKind::BrokenPipe.into());
         }
         let since = Instant::now();
-        let written = self.wire.write_all(bytes, &mut || since.elapsed() > PATIENCE);
+        let mut looks = 0;
+        let written = self.wire.write_all(bytes, &mut || {
+            looks += 1;
+            looks > LOOKS && since.elapsed() > PATIENCE
+        });
         if written.is_err() {
             // A part of it may be written: nothing behind it would be understood.
             self.is_broken.store(true, Ordering::Release);
