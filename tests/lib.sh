@@ -77,14 +77,16 @@ need() {
 }
 
 # isolate [ARGUMENT...]: begin the test anew, with its arguments, where no other process can be seen, nor a socket
-# in /run; or not, where that is not allowed. $STRATA_TEST_ALONE: 1, it is so.
+# in /run, nor what others pin; or not, where that is not allowed. $STRATA_TEST_ALONE: 1, it is so.
 isolate() {
 	local alone=(unshare --mount --pid --fork --mount-proc --kill-child=KILL)
 	is_root || alone+=(--user --map-root-user)
 	[[ -z ${STRATA_TEST_ALONE-} ]] && "${alone[@]}" mount -t tmpfs none /run 2>/dev/null || return 0
 	rm -rf "$scratch"
 	# shellcheck disable=SC2016
-	STRATA_TEST_ALONE=1 exec "${alone[@]}" bash -c 'mount -t tmpfs none /run && exec "$0" "$@"' "$self" "$@"
+	STRATA_TEST_ALONE=1 exec "${alone[@]}" bash -c 'mount -t tmpfs none /run
+		mount -t bpf bpf /sys/fs/bpf 2>/dev/null
+		exec "$0" "$@"' "$self" "$@"
 }
 
 is_root() { [[ $(id -u) == 0 ]]; }

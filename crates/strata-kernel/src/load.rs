@@ -9,6 +9,7 @@ use libbpf_rs::{MapCore, MapHandle, MapMut, ObjectBuilder, OpenMapMut, OpenObjec
 use libbpf_sys as sys;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use strata_abi::kernel;
@@ -314,7 +315,12 @@ impl Loader {
                 let fd = map.as_fd().try_clone_to_owned()?;
                 let at = SHARED.iter().position(|shared| *shared == name).unwrap_or(0);
                 if let Some(pins) = &self.pins {
-                    pins.pin(&format!("m{at}"), fd.as_fd())?;
+                    let name = format!("m{at}");
+                    pins.pin(&name, fd.as_fd()).map_err(|error| {
+                        let what =
+                            format!("{} cannot be pinned (--keep): {error}", pins.path(&name));
+                        io::Error::new(error.kind(), what)
+                    })?;
                 }
                 self.shared.insert(name, fd);
             }

@@ -9,7 +9,7 @@
 
 use crate::error::{Error, Reason};
 use libbpf_rs::MapHandle;
-use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
     fsconfig_create, fsconfig_set_string, fsmount, fsopen, move_mount, FsMountFlags, FsOpenFlags,
@@ -43,6 +43,8 @@ pub(crate) const SHARED: [&str; 9] = [
 #[derive(Debug)]
 pub struct Pins {
     fd: OwnedFd,
+    /// The session's, with a shared lock: nobody removes it as that of a session that does not run.
+    of_session: OwnedFd,
     /// For messages.
     path: String,
 }
@@ -178,11 +180,15 @@ pub fn pinned() -> Result<Vec<String>, Error> {
 /// Removes what is pinned of a session that does not run: it records no more. Returns how many things that were.
 ///
 /// # Errors
-/// [`Error::Pins`].
+/// [`Error::Pins`]: it runs, where its files cannot be seen from here: another container's session, say.
 pub fn remove_pinned(session: &str) -> Result<usize, Error> {
     let Some(all) = of_all(false)? else { return Ok(0) };
     let (name, path) = (spelled(session), format!("{ABOVE}/{OURS}/{session}"));
     let Some(folder_of) = folder(all.as_fd(), &name, &path, false)? else { return Ok(0) };
+    if fs::flock(&folder_of, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let source = "a process with a session of this name runs, perhaps in another container. End it there";
+        return Err(failed(&path, "it is in use", source));
+    }
     let mut removed = 0;
     for channel in names(folder_of.as_fd()) {
         if let Ok(Some(one)) = folder(folder_of.as_fd(), &channel, &path, false) {
@@ -233,8 +239,15 @@ impl Pins {
         let none = || failed(&path, "it was removed", "somebody else has done so");
         let all = of_all(true)?.ok_or_else(none)?;
         let of_session = folder(all.as_fd(), &spelled(session), &path, true)?.ok_or_else(none)?;
+        fs::flock(&of_session, FlockOperation::NonBlockingLockShared)
+            .map_err(|errno| failed(&path, "it is being removed", io::Error::from(errno)))?;
         let fd = folder(of_session.as_fd(), &spelled(channel), &path, true)?.ok_or_else(none)?;
-        Ok(Pins { fd, path })
+        Ok(Pins { fd, of_session, path })
+    }
+
+    /// Of what has this name there, for messages.
+    pub(crate) fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.path)
     }
 
     pub(crate) fn failed(&self, what: &str, source: impl std::fmt::Display) -> Error {
@@ -288,9 +301,7 @@ impl Pins {
         let parts: Vec<&str> = self.path.rsplitn(3, '/').collect();
         if let ([channel, session, _], Ok(Some(all))) = (&parts[..], of_all(false)) {
             let session = spelled(session);
-            if let Ok(of_session) = open_below(all.as_fd(), &session) {
-                let _ = fs::unlinkat(&of_session, spelled(channel), AtFlags::REMOVEDIR);
-            }
+            let _ = fs::unlinkat(&self.of_session, spelled(channel), AtFlags::REMOVEDIR);
             let _ = fs::unlinkat(&all, session, AtFlags::REMOVEDIR);
         }
     }
@@ -342,6 +353,9 @@ mod tests {
         second.pin("l1-0", map.as_fd()).unwrap();
         pins.remove();
         assert!(pinned().unwrap().contains(&name));
+        let error = remove_pinned(&name).unwrap_err().to_string();
+        assert!(error.contains("is in use"), "{error}");
+        drop((pins, second));
         assert_eq!(remove_pinned(&name).unwrap(), 1);
         assert!(!pinned().unwrap().contains(&name));
         assert_eq!(remove_pinned(&name).unwrap(), 0);

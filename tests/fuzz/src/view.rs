@@ -9,7 +9,7 @@ use strata_analyze::pipeline::{self, Job, Output, Summary};
 use strata_analyze::render::{ClockStyle, FieldList, Format, Head, Options, ThreadNames, TimeZone};
 use strata_analyze::stats;
 use strata_ctf::model::schema::Structure;
-use strata_ctf::read::{Message, Reader, TimeRange};
+use strata_ctf::read::{DamageKind, Message, Reader, TimeRange};
 
 /// What an input says beside its bytes.
 struct Flags {
@@ -122,9 +122,27 @@ pub fn run(input: &[u8]) {
         assert!(one.text == two.text, "with two threads:\n{}", String::from_utf8_lossy(&two.text));
         assert_eq!((one.summary, one.remarks), (two.summary, two.remarks), "with two threads");
     }
-    if flags.layout & 128 != 0 {
+    if flags.layout & 128 != 0 && (range == TimeRange::ALL || !goes_back(&reader)) {
         counted(&reader, range, events.len() as u64);
     }
+}
+
+/// Whether times of a stream go back: behind the end of a time range, nothing more of it is looked for.
+fn goes_back(reader: &Reader) -> bool {
+    use DamageKind::{PacketOrder, PacketTimes, TimeBack, TimeBeforePacket, TimeBehindPacket};
+    let mut events = reader.events(TimeRange::ALL);
+    while let Some(message) = events.next() {
+        let Message::Damage(damage) = message else { continue };
+        match damage.what {
+            PacketOrder { .. }
+            | PacketTimes { .. }
+            | TimeBack { .. }
+            | TimeBeforePacket { .. }
+            | TimeBehindPacket { .. } => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// `strata stats` finds as many.

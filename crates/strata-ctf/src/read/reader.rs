@@ -162,7 +162,9 @@ impl Reader {
     /// All messages of this time. Where packets say when they begin and end, nothing but the headers of
     /// those in front is read.
     ///
-    /// Damage is reported from the first packet on that has part in the time.
+    /// Damage is reported from the first packet on that has part in the time. A stream is read up to the first
+    /// message behind the time: where its times go back, which [`TimeRange::ALL`] reports as damage, what comes later
+    /// in the file is not found.
     #[must_use]
     pub fn events(&self, range: TimeRange) -> Events<'_> {
         let bounds = Bounds { last: range.to, range, ..Bounds::ALL };
