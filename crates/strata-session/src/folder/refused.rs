@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use crate::error::{advice, failure_text};
+use crate::failure::{advice, failure_text};
 
 /// How many folders of the same second are tried.
 pub(super) const TRIES: u32 = 1000;
