@@ -116,7 +116,8 @@ STRATA_LIBC_EXPORT void *dlmopen(Lmid_t list, const char *path, int flags)
 /* libc's own, which strata_libc_find() cannot ask for by the name that is this object's. */
 static void *(*next_dlsym(void))(void *restrict, const char *restrict)
 {
-	static const char *const versions[] = { "GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17" };
+	static const char *const versions[] = { "GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17",
+						"GLIBC_2.27" };
 	static void *(*next)(void *restrict, const char *restrict);
 	void *(*found)(void *restrict, const char *restrict) =
 		__atomic_load_n(&next, __ATOMIC_RELAXED);
@@ -185,4 +186,10 @@ STRATA_LIBC_EXPORT int dlclose(void *handle)
 	if (__builtin_expect(STRATA_ENABLED(dl, close_begin) | STRATA_ENABLED(dl, close_end), 0))
 		return close_recorded(handle, STRATA_LIBC_CALLER);
 	return STRATA_LIBC_NEXT(dlclose)(handle);
+}
+
+/* As the others are, in next.h. */
+__attribute__((constructor)) static void begin(void)
+{
+	next_dlsym();
 }

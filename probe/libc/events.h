@@ -107,7 +107,13 @@ STRATA_EVENT(pthread_all, cond_broadcast, INFO, pthread_call);
 #endif
 
 #ifdef STRATA_LIBC_IO
-/* Paths are said at the end: before the kernel has read one, nobody knows that it can be read. */
+#include "address.h"
+
+STRATA_ENUM(io_family, strata_label(AF_UNSPEC, 0), strata_label(AF_UNIX, 1),
+	    strata_label(AF_INET, 2), strata_label(AF_INET6, 10), strata_label(AF_NETLINK, 16),
+	    strata_label(AF_PACKET, 17), strata_label(AF_CAN, 29), strata_label(AF_BLUETOOTH, 31),
+	    strata_label(AF_ALG, 38), strata_label(AF_VSOCK, 40), strata_label(AF_XDP, 44));
+/* Paths and addresses are said at the end: before the kernel has read one, nobody knows that it can be read. */
 STRATA_CLASS(io_open, (int flags, const void *caller), strata_hex(flags, flags),
 	     strata_pointer(caller, caller));
 STRATA_CLASS(io_open_end, (const char *path, int result, int error), strata_string(path, path),
@@ -124,6 +130,16 @@ STRATA_CLASS(io_message, (int fd, int flags, const void *caller), strata_int(fd,
 	     strata_hex(flags, flags), strata_pointer(caller, caller));
 STRATA_CLASS(io_end, (ssize_t result, int error), strata_int(result, result),
 	     strata_int(error, error));
+STRATA_CLASS(io_addressed_end,
+	     (ssize_t result, int error, const struct strata_libc_address *address),
+	     strata_int(result, result), strata_int(error, error),
+	     strata_enum(family, io_family, address->family),
+	     strata_string(address, address->text));
+STRATA_CLASS(io_messages, (int fd, unsigned int vlen, int flags, const void *caller),
+	     strata_int(fd, fd), strata_int(vlen, vlen), strata_hex(flags, flags),
+	     strata_pointer(caller, caller));
+STRATA_CLASS(io_messages_end, (int result, int error, size_t bytes), strata_int(result, result),
+	     strata_int(error, error), strata_int(bytes, bytes));
 STRATA_CLASS(io_fopen, (const void *caller), strata_pointer(caller, caller));
 STRATA_CLASS(io_fopen_end,
 	     (const char *path, const char *mode, const void *file, int fd, int error),
@@ -148,17 +164,21 @@ STRATA_EVENT(io, readv_end, INFO, io_end);
 STRATA_EVENT(io, writev_begin, INFO, io_vector);
 STRATA_EVENT(io, writev_end, INFO, io_end);
 STRATA_EVENT(io, send_begin, INFO, io_packet); /* sendto(), too */
-STRATA_EVENT(io, send_end, INFO, io_end);
+STRATA_EVENT(io, send_end, INFO, io_addressed_end);
 STRATA_EVENT(io, recv_begin, INFO, io_packet); /* recvfrom(), too */
-STRATA_EVENT(io, recv_end, INFO, io_end);
+STRATA_EVENT(io, recv_end, INFO, io_addressed_end);
 STRATA_EVENT(io, sendmsg_begin, INFO, io_message);
 STRATA_EVENT(io, sendmsg_end, INFO, io_end);
 STRATA_EVENT(io, recvmsg_begin, INFO, io_message);
 STRATA_EVENT(io, recvmsg_end, INFO, io_end);
+STRATA_EVENT(io, sendmmsg_begin, INFO, io_messages);
+STRATA_EVENT(io, sendmmsg_end, INFO, io_messages_end); /* .result: messages */
+STRATA_EVENT(io, recvmmsg_begin, INFO, io_messages);
+STRATA_EVENT(io, recvmmsg_end, INFO, io_messages_end);
 STRATA_EVENT(io, connect_begin, INFO, io_fd);
-STRATA_EVENT(io, connect_end, INFO, io_end);
-STRATA_EVENT(io, accept_begin, INFO, io_fd); /* accept4(), too */
-STRATA_EVENT(io, accept_end, INFO, io_end);  /* .result: the descriptor */
+STRATA_EVENT(io, connect_end, INFO, io_addressed_end);
+STRATA_EVENT(io, accept_begin, INFO, io_fd);	      /* accept4(), too */
+STRATA_EVENT(io, accept_end, INFO, io_addressed_end); /* .result: the descriptor */
 STRATA_EVENT(io, close_begin, INFO, io_fd);
 STRATA_EVENT(io, close_end, INFO, io_end);
 STRATA_EVENT(io, fopen_begin, INFO, io_fopen);

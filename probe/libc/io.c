@@ -124,28 +124,32 @@ CREATS(creat64)
 
 /* ---- read, write, close ---- */
 
-/* What the event's begin has is @said, and the caller; what the function gets is behind it. */
-#define SAID(...) __VA_ARGS__, STRATA_LIBC_CALLER
-#define CALLS(type, event, name, parameters, said, ...)                     \
-	STRATA_LIBC_EXPORT type name parameters;                            \
-	STRATA_LIBC_NEXT_IS(name)                                           \
-	STRATA_LIBC_EXPORT type name parameters                             \
-	{                                                                   \
-		type result;                                                \
-                                                                            \
-		if (!WANTS(event))                                          \
-			return STRATA_LIBC_NEXT(name)(__VA_ARGS__);         \
-		STRATA_TRACE_EVENT(io, event##_begin, said);                \
-		result = STRATA_LIBC_NEXT(name)(__VA_ARGS__);               \
-		STRATA_TRACE_EVENT(io, event##_end, result, ERROR(result)); \
-		return result;                                              \
+/*
+ * @before is done first; the event's begin has @said and the caller, its end @ended; what the function gets is behind
+ * these.
+ */
+#define OPEN(...) __VA_ARGS__
+#define RECORDS(type, event, name, parameters, before, said, ended, ...)              \
+	STRATA_LIBC_EXPORT type name parameters;                                      \
+	STRATA_LIBC_NEXT_IS(name)                                                     \
+	STRATA_LIBC_EXPORT type name parameters                                       \
+	{                                                                             \
+		type result;                                                          \
+                                                                                      \
+		if (!WANTS(event))                                                    \
+			return STRATA_LIBC_NEXT(name)(__VA_ARGS__);                   \
+		before;                                                               \
+		STRATA_TRACE_EVENT(io, event##_begin, OPEN said, STRATA_LIBC_CALLER); \
+		result = STRATA_LIBC_NEXT(name)(__VA_ARGS__);                         \
+		STRATA_TRACE_EVENT(io, event##_end, OPEN ended);                      \
+		return result;                                                        \
 	}
+#define CALLS(type, event, name, parameters, said, ...) \
+	RECORDS(type, event, name, parameters, , said, (result, ERROR(result)), __VA_ARGS__)
 #define MOVES(event, name, parameters, ...) \
-	CALLS(ssize_t, event, name, parameters, SAID(fd, size), __VA_ARGS__)
+	CALLS(ssize_t, event, name, parameters, (fd, size), __VA_ARGS__)
 #define VECTORS(event, name, parameters, ...) \
-	CALLS(ssize_t, event, name, parameters, SAID(fd, n), __VA_ARGS__)
-#define PACKETS(event, name, parameters, ...) \
-	CALLS(ssize_t, event, name, parameters, SAID(fd, size, flags), __VA_ARGS__)
+	CALLS(ssize_t, event, name, parameters, (fd, n), __VA_ARGS__)
 
 MOVES(read, read, (int fd, void *to, size_t size), fd, to, size)
 MOVES(read, __read_chk, (int fd, void *to, size_t size, size_t room), fd, to, size, room)
@@ -174,36 +178,75 @@ VECTORS(writev, pwritev2, (int fd, const struct iovec *from, int n, off_t at, in
 VECTORS(writev, pwritev64v2, (int fd, const struct iovec *from, int n, off64_t at, int flags), fd,
 	from, n, at, flags)
 
-CALLS(int, close, close, (int fd), SAID(fd), fd)
+CALLS(int, close, close, (int fd), (fd), fd)
 
 /* ---- sockets ---- */
+
+/* What is sent to @whom, and what comes from there, whose address has @size; @said_ is its text. */
+#define SENDS(type, event, name, parameters, said, whom, size, ...)                            \
+	RECORDS(type, event, name, parameters, struct strata_libc_address said_, said,         \
+		(result, ERROR(result),                                                        \
+		 strata_libc_address(&said_,                                                   \
+				     strata_libc_is_address_read(result, errno) ? whom : NULL, \
+				     size, size)),                                             \
+		__VA_ARGS__)
+#define RECEIVES(type, event, name, parameters, said, whom, size, ...)           \
+	RECORDS(type, event, name, parameters, struct strata_libc_address said_; \
+		const socklen_t room_ = strata_libc_room(whom, size), said,      \
+		(result, ERROR(result),                                          \
+		 strata_libc_address(&said_, result < 0 ? NULL : whom, room_,    \
+				     result >= 0 && room_ ? *(size) : 0)),       \
+		__VA_ARGS__)
+static const struct strata_libc_address no_address;
+#define PACKETS(event, name, parameters, ...)                          \
+	RECORDS(ssize_t, event, name, parameters, , (fd, size, flags), \
+		(result, ERROR(result), &no_address), __VA_ARGS__)
 
 PACKETS(send, send, (int fd, const void *from, size_t size, int flags), fd, from, size, flags)
 PACKETS(recv, recv, (int fd, void *to, size_t size, int flags), fd, to, size, flags)
 PACKETS(recv, __recv_chk, (int fd, void *to, size_t size, size_t room, int flags), fd, to, size,
 	room, flags)
-PACKETS(send, sendto,
-	(int fd, const void *from, size_t size, int flags, __CONST_SOCKADDR_ARG whom,
-	 socklen_t bytes),
-	fd, from, size, flags, whom, bytes)
-PACKETS(recv, recvfrom,
-	(int fd, void *restrict to, size_t size, int flags, __SOCKADDR_ARG who,
-	 socklen_t *restrict bytes),
-	fd, to, size, flags, who, bytes)
-PACKETS(recv, __recvfrom_chk,
-	(int fd, void *restrict to, size_t size, size_t room, int flags, __SOCKADDR_ARG who,
-	 socklen_t *restrict bytes),
-	fd, to, size, room, flags, who, bytes)
-CALLS(ssize_t, sendmsg, sendmsg, (int fd, const struct msghdr *from, int flags), SAID(fd, flags),
-      fd, from, flags)
-CALLS(ssize_t, recvmsg, recvmsg, (int fd, struct msghdr *to, int flags), SAID(fd, flags), fd, to,
-      flags)
-CALLS(int, connect, connect, (int fd, __CONST_SOCKADDR_ARG whom, socklen_t bytes), SAID(fd), fd,
-      whom, bytes)
-CALLS(int, accept, accept, (int fd, __SOCKADDR_ARG who, socklen_t *restrict bytes), SAID(fd), fd,
-      who, bytes)
-CALLS(int, accept, accept4, (int fd, __SOCKADDR_ARG who, socklen_t *restrict bytes, int flags),
-      SAID(fd), fd, who, bytes, flags)
+SENDS(ssize_t, send, sendto,
+      (int fd, const void *from, size_t size, int flags, __CONST_SOCKADDR_ARG whom,
+       socklen_t bytes),
+      (fd, size, flags), whom.__sockaddr__, bytes, fd, from, size, flags, whom, bytes)
+RECEIVES(ssize_t, recv, recvfrom,
+	 (int fd, void *restrict to, size_t size, int flags, __SOCKADDR_ARG who,
+	  socklen_t *restrict bytes),
+	 (fd, size, flags), who.__sockaddr__, bytes, fd, to, size, flags, who, bytes)
+RECEIVES(ssize_t, recv, __recvfrom_chk,
+	 (int fd, void *restrict to, size_t size, size_t room, int flags, __SOCKADDR_ARG who,
+	  socklen_t *restrict bytes),
+	 (fd, size, flags), who.__sockaddr__, bytes, fd, to, size, room, flags, who, bytes)
+CALLS(ssize_t, sendmsg, sendmsg, (int fd, const struct msghdr *from, int flags), (fd, flags), fd,
+      from, flags)
+CALLS(ssize_t, recvmsg, recvmsg, (int fd, struct msghdr *to, int flags), (fd, flags), fd, to, flags)
+SENDS(int, connect, connect, (int fd, __CONST_SOCKADDR_ARG whom, socklen_t bytes), (fd),
+      whom.__sockaddr__, bytes, fd, whom, bytes)
+RECEIVES(int, accept, accept, (int fd, __SOCKADDR_ARG who, socklen_t *restrict bytes), (fd),
+	 who.__sockaddr__, bytes, fd, who, bytes)
+RECEIVES(int, accept, accept4, (int fd, __SOCKADDR_ARG who, socklen_t *restrict bytes, int flags),
+	 (fd), who.__sockaddr__, bytes, fd, who, bytes, flags)
+
+/* Of messages that were moved the kernel has written how many bytes. */
+static size_t bytes_of(const struct mmsghdr *messages, int nr)
+{
+	size_t bytes = 0;
+
+	while (nr-- > 0)
+		bytes += messages[nr].msg_len;
+	return bytes;
+}
+
+#define MANY(event, name, parameters, messages, ...)            \
+	RECORDS(int, event, name, parameters, , (fd, n, flags), \
+		(result, ERROR(result), bytes_of(messages, result)), __VA_ARGS__)
+
+MANY(sendmmsg, sendmmsg, (int fd, struct mmsghdr *from, unsigned int n, int flags), from, fd, from,
+     n, flags)
+MANY(recvmmsg, recvmmsg,
+     (int fd, struct mmsghdr *to, unsigned int n, int flags, struct timespec *until), to, fd, to, n,
+     flags, until)
 
 /* ---- stdio ---- */
 
@@ -229,21 +272,9 @@ CALLS(int, accept, accept4, (int fd, __SOCKADDR_ARG who, socklen_t *restrict byt
 FOPENS(fopen)
 FOPENS(fopen64)
 
-#define FMOVES(event, name, parameters, ...)                                                  \
-	STRATA_LIBC_EXPORT size_t name parameters;                                            \
-	STRATA_LIBC_NEXT_IS(name)                                                             \
-	STRATA_LIBC_EXPORT size_t name parameters                                             \
-	{                                                                                     \
-		size_t result;                                                                \
-                                                                                              \
-		if (!WANTS(event))                                                            \
-			return STRATA_LIBC_NEXT(name)(__VA_ARGS__);                           \
-		STRATA_TRACE_EVENT(io, event##_begin, file, size, nmemb, STRATA_LIBC_CALLER); \
-		result = STRATA_LIBC_NEXT(name)(__VA_ARGS__);                                 \
-		STRATA_TRACE_EVENT(io, event##_end, (ssize_t)result,                          \
-				   result < nmemb && ferror(file) ? errno : 0);               \
-		return result;                                                                \
-	}
+#define FMOVES(event, name, parameters, ...)                            \
+	RECORDS(size_t, event, name, parameters, , (file, size, nmemb), \
+		((ssize_t)result, result < nmemb && ferror(file) ? errno : 0), __VA_ARGS__)
 
 FMOVES(fread, fread, (void *to, size_t size, size_t nmemb, FILE *file), to, size, nmemb, file)
 FMOVES(fread, __fread_chk, (void *to, size_t room, size_t size, size_t nmemb, FILE *file), to, room,
@@ -262,19 +293,7 @@ FMOVES(fread, __fread_unlocked_chk, (void *to, size_t room, size_t size, size_t 
 FMOVES(fwrite, fwrite_unlocked, (const void *from, size_t size, size_t nmemb, FILE *file), from,
        size, nmemb, file)
 
-STRATA_LIBC_NEXT_IS(fclose)
-
-STRATA_LIBC_EXPORT int fclose(FILE *file)
-{
-	int result;
-
-	if (!WANTS(fclose))
-		return STRATA_LIBC_NEXT(fclose)(file);
-	STRATA_TRACE_EVENT(io, fclose_begin, file, STRATA_LIBC_CALLER);
-	result = STRATA_LIBC_NEXT(fclose)(file);
-	STRATA_TRACE_EVENT(io, fclose_end, result, ERROR(result));
-	return result;
-}
+CALLS(int, fclose, fclose, (FILE * file), (file), file)
 
 __attribute__((constructor)) static void begin(void)
 {

@@ -71,7 +71,11 @@ __attribute__((unused)) static void *strata_libc_find(const char *name, const ch
 	return found;
 }
 
-/* STRATA_LIBC_NEXT(name) - as a function, NULL if there is none. Threads that look at once find the same. */
+/*
+ * STRATA_LIBC_NEXT(name) - as a function, NULL if there is none. Threads that look at once find the same. All are looked
+ * up while the program is loaded: later, that would take the loader's lock, which a thread in dlopen() may have that
+ * waits for this one, and the error from the program that dlerror() has for it.
+ */
 #define STRATA_LIBC_NEXT_OF(name, version)                                                       \
 	static __typeof__(name) *strata_next_##name(void)                                        \
 	{                                                                                        \
@@ -83,6 +87,10 @@ __attribute__((unused)) static void *strata_libc_find(const char *name, const ch
 			__atomic_store_n(&next, found, __ATOMIC_RELAXED);                        \
 		}                                                                                \
 		return found;                                                                    \
+	}                                                                                        \
+	__attribute__((constructor)) static void strata_look_up_##name(void)                     \
+	{                                                                                        \
+		strata_next_##name();                                                            \
 	}
 #define STRATA_LIBC_NEXT_IS(name) STRATA_LIBC_NEXT_OF(name, NULL)
 #define STRATA_LIBC_NEXT(name)	  (*strata_next_##name())

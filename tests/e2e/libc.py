@@ -28,6 +28,10 @@ for line in open(trace):
     provider, event = name.split(":")
     fields = record["payload"]
     pid = record["vpid"]
+    # Two messages of eight bytes, or none.
+    if event in ("sendmmsg_end", "recvmmsg_end") and fields["bytes"] != max(0, fields["result"]) * 8:
+        print(f"{name} of {fields['result']} messages has {fields['bytes']} bytes", file=sys.stderr)
+        wrong = 1
     # What begins ends. Where the loader has to be asked by its true caller, nobody sees the end.
     if provider in ("io", "pthread"):
         ends[pid, provider, event.removesuffix("_begin").removesuffix("_end")] += 1 if event.endswith("_begin") else -1

@@ -28,6 +28,8 @@
 	_(recv_begin)       \
 	_(sendmsg_begin)    \
 	_(recvmsg_begin)    \
+	_(sendmmsg_begin)   \
+	_(recvmmsg_begin)   \
 	_(connect_begin)    \
 	_(accept_begin)     \
 	_(close_begin)      \
@@ -87,6 +89,7 @@ static void bytes_through(int from, int to)
 	char bytes[2][4] = { "abc", "def" };
 	struct iovec two[] = { { bytes[0], 4 }, { bytes[1], 4 } };
 	struct msghdr message = { .msg_iov = two, .msg_iovlen = 2 };
+	struct mmsghdr many[2] = { { .msg_hdr = message }, { .msg_hdr = message } };
 
 	CHECK(COUNTED(writev_begin, writev(to, two, 2)) == 8);
 	CHECK(COUNTED(readv_begin, readv(from, two, 2)) == 8);
@@ -98,6 +101,11 @@ static void bytes_through(int from, int to)
 	CHECK(COUNTED(recv_begin, recvfrom(from, bytes, 8, 0, NULL, NULL)) == 8);
 	CHECK(COUNTED(sendmsg_begin, sendmsg(to, &message, 0)) == 8);
 	CHECK(COUNTED(recvmsg_begin, recvmsg(from, &message, 0)) == 8);
+	CHECK(COUNTED(sendmmsg_begin, sendmmsg(to, many, 2, 0)) == 2);
+	CHECK(COUNTED(recvmmsg_begin, recvmmsg(from, many, 2, 0, NULL)) == 2);
+	CHECK(many[0].msg_len + many[1].msg_len == 16);
+	CHECK(COUNTED(sendmmsg_begin, sendmmsg(to, nowhere, 1, 0)) < 0);
+	CHECK(COUNTED(recvmmsg_begin, recvmmsg(-1, nowhere, 1, 0, NULL)) < 0);
 	CHECK(COUNTED(readv_begin, readv(-1, two, 2)) < 0);
 	CHECK(COUNTED(recv_begin, recv(from, nowhere, 8, MSG_DONTWAIT)) < 0);
 	CHECK(COUNTED(writev_begin, writev(to, nowhere, 1)) < 0);

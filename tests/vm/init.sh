@@ -149,6 +149,23 @@ if is boot; then
 	kill -TERM $!
 	wait $!
 	echo $? >/out/sample.status
+	# A CPU that the machine did not have when the recording began: of the kernel and of an application.
+	ls -d /sys/devices/system/cpu/cpu2 >/out/cpu2_before 2>&1
+	strata record -k getppid -u 'million:*' --sample 50 -o /out/trace_added 2>/out/added.err &
+	until_said /out/added.err
+	echo "guest: wants a CPU"
+	for round in $(seq 300); do
+		[ ! -e /sys/devices/system/cpu/cpu2/online ] || break
+		sleep 0.2 # Time: between two looks.
+	done
+	[ "$(cat /sys/devices/system/cpu/cpu2/online)" = 1 ] || echo 1 >/sys/devices/system/cpu/cpu2/online
+	sleep 0.5 # Time: longer than it is looked for CPUs that come.
+	run added_million taskset 4 /bin/million 1000
+	run added_work taskset 4 /bin/work
+	taskset 4 timeout 1 sh -c 'while :; do :; done'
+	kill -TERM $!
+	wait $!
+	echo $? >/out/added.status
 	cp -r /var/lib/strata/boot/* /out/trace_boot
 	dmesg >/out/dmesg
 	bring_out

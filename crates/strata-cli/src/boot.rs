@@ -9,7 +9,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{bail, Context as _, Result};
 use serde_json::{json, Map, Value};
@@ -61,13 +61,13 @@ impl Installed {
     }
 }
 
-/// What systemd takes of a text that may have anything in it: in quotes, with nothing that means more there.
+/// What systemd takes of a path that may have anything in it: in quotes, with nothing that means more there. In a path of
+/// a program or a mount no '$' means a variable.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {
             '%' => out.push_str("%%"),
-            '$' => out.push_str("$$"),
             '"' | '\\' => out.extend(['\\', c]),
             _ => out.push(c),
         }
@@ -211,13 +211,14 @@ fn describe(
     )
 }
 
-/// As text from the root on, of one line.
+/// As text from the root on, of one line. One with `..` systemd would not look for among the mounts.
 fn absolute(path: &Path, flag: &str) -> Result<String> {
     let path = std::path::absolute(path).context("find the working directory")?;
+    let goes_up = path.components().any(|step| step == Component::ParentDir);
     match path.to_str() {
-        Some(text) if !text.chars().any(char::is_control) => Ok(text.to_owned()),
+        Some(text) if !goes_up && !text.chars().any(char::is_control) => Ok(text.to_owned()),
         _ => bail!(
-            "{flag}: '{}': a unit of systemd cannot have this path",
+            "{flag}: '{}': a unit of systemd cannot have this path. Use one without '..' and control characters",
             clean(&path.to_string_lossy())
         ),
     }

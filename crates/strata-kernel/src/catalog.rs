@@ -57,6 +57,10 @@ impl Catalog {
         self.events.iter().find(|event| event.system == system && event.kernel_name == kernel_name)
     }
 
+    pub(crate) fn events(&self) -> &[EventName] {
+        &self.events
+    }
+
     /// What an event holds and how it is recorded.
     ///
     /// # Errors
@@ -84,11 +88,6 @@ impl Catalog {
             "" | SYSCALLS => is_raw.then(|| excluded_system(SYSCALLS)).flatten(),
             _ => excluded_system(system),
         }
-    }
-
-    /// The names that are nearest to a rule that matches nothing, the nearest first.
-    pub fn similar(&self, rule: &str) -> Vec<String> {
-        crate::selection::similar(rule, &self.events)
     }
 }
 

@@ -7,10 +7,10 @@ use crate::control::Table;
 use crate::error::Error;
 use crate::event::{KernelEvent, Probe};
 use crate::filter::{compile, Compiled, End};
+use crate::key::Key;
 use crate::object::Object;
-use crate::running::Key;
 use crate::sample;
-use crate::session::{Problem, SelectedEvent};
+use crate::selected::{Problem, SelectedEvent};
 use crate::syscalls;
 use strata_abi::kernel::{
     self, Event, Filter, Part, Syscall, CALL_ENTRY, CALL_EXIT, CALL_MEMORY, COMPAT, COMPAT_UNKNOWN,

@@ -1,27 +1,14 @@
 //! Programs that are attached, and those that are being detached.
 
-use crate::attach::{Attached, Target};
+use crate::attach::Attached;
 use crate::control::{Calls, Shared, Switch, Table};
-use crate::object::Object;
+use crate::key::Key;
 use crate::plan::Held;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use strata_abi::kernel::Event;
-
-/// What makes programs the same: who wants such a thing needs no new one.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Key {
-    pub(crate) object: Object,
-    pub(crate) programs: Vec<String>,
-    /// Without its switch.
-    pub(crate) event: Event,
-    /// Of a payload; see [`crate::plan::Constant`].
-    pub(crate) payload: Option<(u32, u32)>,
-    pub(crate) target: Target,
-}
 
 /// Programs of one event, or of system calls with the same filters. They go in this order.
 #[derive(Debug)]

@@ -248,9 +248,13 @@ impl Rule {
 /// Names shown for a rule that matches nothing.
 const SHOWN: usize = 5;
 
-/// The rules that are nearest to one, the nearest first: with names that contain its name, or that a few changed
+/// The rules that are nearest to one that matches nothing, the nearest first: with names that contain its name, or that a few changed
 /// characters make of it. Each matches something as it stands; what a rule with `!` gets has one, too.
-pub(crate) fn similar(rule: &str, events: &[EventName]) -> Vec<String> {
+pub fn similar(rule: &str, catalog: &Catalog) -> Vec<String> {
+    similar_of(rule, catalog.events())
+}
+
+fn similar_of(rule: &str, events: &[EventName]) -> Vec<String> {
     let exclusion = if rule.starts_with('!') { "!" } else { "" };
     let is_offered = |name: &String| {
         let matches = |rule: Rule| {

@@ -7,7 +7,6 @@ use crate::classes::Classes;
 use crate::contexts::Contexts;
 use crate::control::{Calls, Shared, Switch, Table, OF_ALL};
 use crate::error::{Error, Reason};
-use crate::event::KernelEvent;
 use crate::follow::{self, Follow};
 use crate::kept::{Kept, KeptProgram, KeptUnit, Whole};
 use crate::limits::{fit_buffers, holds_twice, Limits};
@@ -18,6 +17,7 @@ use crate::object::Object;
 use crate::pins::{info, Pins};
 use crate::plan::{plan, stream_class, Constant, Plan, Unit};
 use crate::running::{Detacher, Running, RunningCalls, Turns};
+use crate::selected::{Problem, Progress, SelectedEvent};
 use crate::track::{track, Tracked};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::collections::{HashMap, HashSet};
@@ -31,23 +31,6 @@ use strata_abi::kernel::{
     Event, Syscall, CALL_ENTRY, CALL_EXIT, CALL_MOVES, ON_ASKS, ON_TELLS, SYSCALLS,
 };
 use strata_ring::{stream_layout, Attr, Channel, LossMode, Mapping, Publish};
-
-/// One event, and what of it is recorded.
-#[derive(Clone, Debug)]
-pub struct SelectedEvent {
-    /// The event.
-    pub event: KernelEvent,
-    /// Of a system call: its entry. True of every other event.
-    pub entry: bool,
-    /// Of a system call: its exit.
-    pub exit: bool,
-    /// Which of its records; of a system call, of those of its entry.
-    pub filter: Option<strata_filter::Filter>,
-    /// Of a system call, which records of its exit.
-    pub exit_filter: Option<strata_filter::Filter>,
-    /// What its records say beside those of all.
-    pub contexts: Contexts,
-}
 
 /// What is to be recorded.
 #[derive(Clone, Debug)]
@@ -81,24 +64,6 @@ impl std::fmt::Debug for Keeping {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Keeping({:?})", self.pins)
     }
-}
-
-/// How far attaching has got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Programs that are done with, refused ones included.
-    pub attached: usize,
-    /// All of them.
-    pub total: usize,
-}
-
-/// An event that is not recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// Its name; of system calls, all that one program records.
-    pub event: String,
-    /// What the kernel or the rule's reader said, as text.
-    pub reason: String,
 }
 
 /// What is in the records but for a flaw.

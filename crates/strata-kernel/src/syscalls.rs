@@ -6,34 +6,33 @@
 //! names of the arguments nor which of them point to paths. What comes after the kernel that the table
 //! was made of is recorded as [`unknown`]. What 32-bit programs call has events of its own, see [`compat`].
 
+mod call;
 pub mod compat;
 mod fields;
 mod meaning;
+mod number;
 mod structure;
+mod table;
 #[cfg(test)]
 mod tests;
 mod text;
 #[cfg(test)]
 mod truth;
+mod values;
 
 use crate::{KernelEvent, Probe, Source};
-use meaning::{Meaning, Number};
-pub(crate) use structure::layouts;
+use meaning::Meaning;
+use number::Number;
 
-use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+pub use call::{Argument, Syscall};
+pub(crate) use structure::layouts;
+pub use table::table;
+
 use strata_abi::kernel::{
     self, ARG_MEMORY, ARG_MESSAGE, ARG_NAME, ARG_NONE, ARG_PATH, ARG_SOCKADDR, ARG_STRINGS,
     ARG_TIMEOUT, ARG_TIMEOUT_NARROW, ARG_U32, ARG_U64, NO_ID,
 };
-use strata_model::{Base, Element, Field, FieldClass, Flags, Integer, Label};
-
-#[cfg(target_arch = "x86_64")]
-const TABLE: &str = include_str!("syscalls/x86_64.txt");
-#[cfg(not(target_arch = "x86_64"))]
-const TABLE: &str = "";
-
-const VALUES: &str = include_str!("syscalls/values.txt");
+use strata_model::{Base, Element, Field, FieldClass, Integer, Label};
 
 /// These return an address.
 const ADDRESS_RETURNED: &[&str] = &["mmap", "mmap2", "brk", "mremap", "shmat", "map_shadow_stack"];
@@ -44,43 +43,10 @@ const INTERRUPTED: &[&str] = &["nanosleep", "clock_nanosleep", "clock_nanosleep_
 /// These give nothing back if they return 0: no child has anything to say.
 const NOT_ZERO: &[&str] = &["wait4", "waitpid"];
 
-/// A system call.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Syscall {
-    /// Its number.
-    pub number: u32,
-    /// The name that `unistd.h` and strace have: "openat", "newfstatat", "stat".
-    pub name: &'static str,
-    /// The kernel's own name, which differs for a few: "newstat".
-    pub kernel_name: &'static str,
-    /// At most six.
-    pub args: Vec<Argument>,
-    /// 32-bit programs make it.
-    pub is_compat: bool,
-}
-
-impl Syscall {
-    /// Its place in the programs' table.
-    pub fn place(&self) -> u32 {
-        match self.is_compat {
-            false => self.number,
-            true => kernel::COMPAT + self.number,
-        }
-    }
-
-    /// The name of its event: "openat", "compat_openat".
-    pub fn event_name(&self) -> String {
-        match self.is_compat {
-            false => self.name.to_owned(),
-            true => format!("{}{}", compat::PREFIX, self.name),
-        }
-    }
-}
-
 /// The recorded names of the entry and the exit, by the event's: "openat", "compat_openat".
 pub fn recorded_names(event: &str) -> [String; 2] {
-    let (prefix, name) = match event.strip_prefix(compat::PREFIX) {
-        Some(name) => (compat::PREFIX, name),
+    let (prefix, name) = match event.strip_prefix(call::PREFIX) {
+        Some(name) => (call::PREFIX, name),
         None => ("", event),
     };
     ["entry", "exit"].map(|end| format!("{prefix}syscall_{end}_{name}"))
@@ -88,80 +54,12 @@ pub fn recorded_names(event: &str) -> [String; 2] {
 
 /// The event of which this is the recorded name of one end: "compat_openat" of "compat_syscall_exit_openat".
 pub fn event_of(recorded: &str) -> Option<String> {
-    let (prefix, end) = match recorded.strip_prefix(compat::PREFIX) {
-        Some(end) => (compat::PREFIX, end),
+    let (prefix, end) = match recorded.strip_prefix(call::PREFIX) {
+        Some(end) => (call::PREFIX, end),
         None => ("", recorded),
     };
     let name = end.strip_prefix("syscall_entry_").or_else(|| end.strip_prefix("syscall_exit_"))?;
     Some(format!("{prefix}{name}"))
-}
-
-/// An argument of a system call.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Argument {
-    /// As the kernel names it.
-    pub name: &'static str,
-    /// As the kernel declares it: "const char *".
-    pub c_type: &'static str,
-    meaning: Meaning,
-    labels: &'static [Label],
-    flags: Option<Flags>,
-    pointer: Number,
-}
-
-impl Argument {
-    /// How it is recorded at entry, one of `strata_abi::kernel::ARG_*`.
-    pub fn kind(&self) -> u8 {
-        self.meaning.entry_kind(self.pointer)
-    }
-
-    /// How it is recorded at exit, mostly not at all ([`ARG_NONE`]).
-    pub fn exit_kind(&self) -> u8 {
-        self.meaning.exit_kind()
-    }
-
-    /// What is written for it at entry.
-    pub fn fields(&self) -> Vec<Field> {
-        self.meaning.entry_fields(self.name, self.labels, self.flags, self.pointer)
-    }
-
-    /// What is written for it at exit.
-    pub fn exit_fields(&self) -> Vec<Field> {
-        self.meaning.exit_fields(self.name)
-    }
-}
-
-/// All system calls of this architecture, by number.
-pub fn table() -> &'static [Syscall] {
-    static ALL: OnceLock<Vec<Syscall>> = OnceLock::new();
-    ALL.get_or_init(|| text::lines(TABLE).filter_map(|(_, line)| line).map(syscall).collect())
-}
-
-fn syscall(line: text::Line) -> Syscall {
-    let argument = |(c_type, name)| {
-        let (labels, flags) = labels(line.name, name);
-        let meaning = meaning::of(line.name, name, c_type);
-        Argument { name, c_type, meaning, labels, flags, pointer: meaning::POINTER }
-    };
-    let args = line.args.iter().copied().map(argument).collect();
-    let text::Line { number, name, kernel_name, .. } = line;
-    Syscall { number, name, kernel_name, args, is_compat: false }
-}
-
-/// By system call and argument.
-type Labels = HashMap<(&'static str, &'static str), (Arc<[Label]>, Option<Flags>)>;
-
-/// Names of an argument's values; none: it is just a number.
-fn labels(call: &'static str, argument: &'static str) -> (&'static [Label], Option<Flags>) {
-    static ALL: OnceLock<Labels> = OnceLock::new();
-    let all = ALL.get_or_init(|| {
-        let each = |values: text::Values| {
-            let labels: Arc<[Label]> = values.labels.into();
-            values.of.into_iter().map(move |of| (of, (labels.clone(), values.flags)))
-        };
-        text::values(VALUES).flatten().flat_map(each).collect()
-    });
-    all.get(&(call, argument)).map_or((&[], None), |(labels, flags)| (labels, *flags))
 }
 
 /// The system call of this name, its own or the kernel's.
@@ -225,10 +123,10 @@ pub fn unknown() -> KernelEvent {
         .map(|name| Argument {
             name,
             c_type: "unsigned long",
-            meaning: Meaning::Number(meaning::POINTER),
+            meaning: Meaning::Number(number::POINTER),
             labels: &[],
             flags: None,
-            pointer: meaning::POINTER,
+            pointer: number::POINTER,
         })
         .into();
     let ret = Field::new("ret", FieldClass::Integer(Integer::signed(8)));

@@ -11,6 +11,7 @@
 mod error;
 mod events;
 mod fit;
+mod probes;
 pub mod register;
 mod similar;
 mod spec;
@@ -18,10 +19,10 @@ mod spec;
 mod tests;
 
 pub use error::{ProbeError, Problem};
+pub use probes::Probes;
 pub(crate) use similar::similar;
 
 use crate::elf::{self, Elf, ElfError, Matching};
-use crate::event::KernelEvent;
 use crate::usdt;
 use events::Names;
 use fit::Fit;
@@ -32,15 +33,6 @@ use strata_filter::Pattern;
 
 /// More functions than this are not probed for one pattern.
 const FUNCTIONS_MAX: usize = 1000;
-
-/// What probes record.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Probes {
-    /// The events. Those with one name have the same fields: they are one event in several places.
-    pub events: Vec<KernelEvent>,
-    /// What is not recorded, and why: whole sentences.
-    pub remarks: Vec<String>,
-}
 
 /// What can be probed in a program or library.
 #[derive(Clone, Debug, PartialEq, Eq)]

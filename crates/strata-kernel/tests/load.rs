@@ -6,12 +6,13 @@ use strata_abi::kernel::{CONSTANT, MEMORY, REGISTER, STRING, STRING_AT};
 use strata_kernel::catalog::Catalog;
 use strata_kernel::elf::Binary;
 use strata_kernel::tracefs::Tracefs;
-use strata_kernel::{
-    syscalls, Contexts, Error, Follow, KernelEvent, KernelSession, Probe, Problem, SelectedEvent,
-    Spec,
-};
+use strata_kernel::{syscalls, Contexts, Follow, KernelEvent, KernelSession, Probe, Spec};
 use strata_model::{Array, Element, Field, FieldClass, Integer, Sequence};
 use strata_ring::LossMode;
+
+mod sessions;
+
+use sessions::{begin, selected};
 
 /// The last one with all contexts, which need most stack where the ring does.
 const MODES: [(LossMode, bool); 3] =
@@ -21,15 +22,7 @@ fn session(
     (loss_mode, has_contexts): (LossMode, bool),
     events: Vec<KernelEvent>,
 ) -> Option<KernelSession> {
-    let one = |event| SelectedEvent {
-        event,
-        entry: true,
-        exit: true,
-        filter: None,
-        exit_filter: None,
-        contexts: strata_kernel::Contexts::default(),
-    };
-    let events = events.into_iter().map(one).collect();
+    let events = events.into_iter().map(selected).collect();
     let follow = Follow::Children;
     let names: Vec<&str> = Contexts::all().filter(|_| has_contexts).map(|(name, _)| name).collect();
     let spec = Spec {
@@ -40,14 +33,7 @@ fn session(
         follow,
         contexts: Contexts::parse(&names).unwrap(),
     };
-    match KernelSession::begin(spec, None, &mut |_| std::ops::ControlFlow::Continue(())) {
-        Ok(session) => Some(session),
-        Err(error @ (Error::Rights { .. } | Error::NoBtf | Error::Machine { .. })) => {
-            eprintln!("skip: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    begin(spec)
 }
 
 fn catalog() -> Option<Catalog> {
@@ -75,7 +61,6 @@ fn hot_programs_are_all_accepted() {
         assert!(events.len() > 10);
         let nr = events.len() as u64;
         let Some(session) = session(mode, events) else { return };
-        assert_eq!(session.problems(), [] as [Problem; 0], "{mode:?}");
         assert_eq!(session.attached(), nr);
     }
 }
@@ -85,8 +70,9 @@ fn system_calls_are_all_accepted() {
     for mode in MODES {
         let all = syscalls::table().iter().chain(syscalls::compat::table());
         let events = all.map(syscalls::event).chain([syscalls::unknown()]).collect();
-        let Some(session) = session(mode, events) else { return };
-        assert_eq!(session.problems(), [] as [Problem; 0], "{mode:?}");
+        if session(mode, events).is_none() {
+            return;
+        }
     }
 }
 
@@ -107,7 +93,6 @@ fn tracepoints_of_every_shape_are_accepted() {
         let begun = std::time::Instant::now();
         let Some(session) = session(mode, events) else { return };
         eprintln!("{nr} events attached in {:?}", begun.elapsed());
-        assert_eq!(session.problems(), [] as [Problem; 0], "{mode:?}");
         let begun = std::time::Instant::now();
         session.teardown();
         eprintln!("{nr} events detached in {:?}", begun.elapsed());
@@ -148,7 +133,8 @@ fn uprobe_with_parts_of_all_kinds_is_accepted() {
             sources: vec![],
             exit_sources: vec![],
         };
-        let Some(session) = session(mode, vec![event]) else { return };
-        assert_eq!(session.problems(), [] as [Problem; 0], "{mode:?}");
+        if session(mode, vec![event]).is_none() {
+            return;
+        }
     }
 }

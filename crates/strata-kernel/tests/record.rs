@@ -9,11 +9,15 @@ use strata_ctf::walk::{Record, Walker};
 use strata_kernel::catalog::Catalog;
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::{
-    syscalls, Contexts, Error, Follow, Keeping, Kept, KernelEvent, KernelSession, Pins, Problem,
-    SelectedEvent, Spec, Tracked,
+    syscalls, Contexts, Error, Follow, Keeping, Kept, KernelSession, Pins, Problem, SelectedEvent,
+    Spec, Tracked,
 };
 use strata_model::{ByteOrder, StreamClass};
 use strata_ring::{Channel, LossMode};
+
+mod sessions;
+
+use sessions::{begin, selected};
 
 const CALLS: usize = 10_000;
 const CHILD: &str = "STRATA_TEST_CHILD";
@@ -95,17 +99,6 @@ fn numbered_child() {
     });
 }
 
-fn selected(event: KernelEvent) -> SelectedEvent {
-    SelectedEvent {
-        event,
-        entry: true,
-        exit: true,
-        filter: None,
-        exit_filter: None,
-        contexts: strata_kernel::Contexts::default(),
-    }
-}
-
 fn call(name: &str) -> SelectedEvent {
     selected(syscalls::event(syscalls::find(name).unwrap()))
 }
@@ -123,21 +116,6 @@ fn spec(events: Vec<SelectedEvent>, follow: Follow) -> Spec {
         events,
         follow,
         contexts: strata_kernel::Contexts::default(),
-    }
-}
-
-/// `None`, and says why, where the kernel cannot be recorded.
-fn begin(spec: Spec) -> Option<KernelSession> {
-    match KernelSession::begin(spec, None, &mut |_| std::ops::ControlFlow::Continue(())) {
-        Ok(session) => {
-            assert_eq!(session.problems(), [] as [Problem; 0]);
-            Some(session)
-        }
-        Err(error @ (Error::Rights { .. } | Error::NoBtf | Error::Machine { .. })) => {
-            eprintln!("skip: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
     }
 }
 

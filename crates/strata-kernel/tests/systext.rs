@@ -8,9 +8,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use strata_ctf::walk::{Record, Walker};
 use strata_filter::Filter;
-use strata_kernel::{syscalls, Counts, Error, Follow, KernelSession, Problem, SelectedEvent, Spec};
+use strata_kernel::{syscalls, Counts, Follow, KernelSession, SelectedEvent, Spec};
 use strata_model::{ByteOrder, StreamClass};
 use strata_ring::{Channel, LossMode};
+
+mod sessions;
+
+use sessions::{begin, selected};
 
 const MODES: [LossMode; 2] = [LossMode::Discard, LossMode::Overwrite];
 const CHILD: &str = "STRATA_TEST_SYSTEXT";
@@ -193,7 +197,7 @@ fn read(channel: &mut Channel, class: &StreamClass) -> Vec<Seen> {
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// `None`, and says why, where the kernel cannot be recorded.
-fn begin(
+fn begin_calls(
     loss_mode: LossMode,
     calls: &[&str],
     exit: bool,
@@ -206,8 +210,7 @@ fn begin(
         };
         let filter = filter.map(|text| Filter::parse(text).unwrap());
         let exit_filter = filter.clone();
-        let contexts = strata_kernel::Contexts::default();
-        SelectedEvent { event, entry: true, exit, filter, exit_filter, contexts }
+        SelectedEvent { exit, filter, exit_filter, ..selected(event) }
     };
     let events = calls.iter().map(one).collect();
     let follow = Follow::Children;
@@ -219,17 +222,7 @@ fn begin(
         follow,
         contexts: strata_kernel::Contexts::default(),
     };
-    match KernelSession::begin(spec, None, &mut |_| std::ops::ControlFlow::Continue(())) {
-        Ok(session) => {
-            assert_eq!(session.problems(), [] as [Problem; 0]);
-            Some(session)
-        }
-        Err(error @ (Error::Rights { .. } | Error::NoBtf | Error::Machine { .. })) => {
-            eprintln!("skip: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    begin(spec)
 }
 
 /// The child that does `what`.
@@ -258,7 +251,7 @@ fn record_filtered(
     filter: Option<&str>,
 ) -> Option<(Vec<Seen>, Counts)> {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut session = begin(loss_mode, calls, exit, filter)?;
+    let mut session = begin_calls(loss_mode, calls, exit, filter)?;
     let mut channel = session.take_channel().unwrap();
     session.start();
     assert!(command(what).status().unwrap().success());
@@ -361,7 +354,7 @@ fn wait_for_thread(pid: u32, wanted: &dyn Fn(&str, &str) -> bool) {
 fn text_of_a_call_whose_exit_is_not_seen_is_counted_and_not_taken_by_the_next() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for mode in MODES {
-        let Some(mut session) = begin(mode, &["openat"], true, None) else { return };
+        let Some(mut session) = begin_calls(mode, &["openat"], true, None) else { return };
         let fifo = std::env::temp_dir().join(format!("strata-fifo-{}", std::process::id()));
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
         let mut channel = session.take_channel().unwrap();

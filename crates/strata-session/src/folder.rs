@@ -16,11 +16,15 @@ use rustix::process::geteuid;
 use strata_collect::{begin_mark, end_mark, remove_mark, Counts, Directory, Files, Output, Sink};
 use strata_ctf::end_mark::{EndMark, FILE};
 
-use crate::error::{advice, failure_text};
 use crate::lock::lock;
+use refused::{is_trusted, system, TRIES};
 use tree::{clear, give_all, DEPTH_MAX};
 
+mod refused;
 mod tree;
+mod way;
+
+pub use refused::FolderError;
 
 /// Longest part of a process' name that its folder has \[byte\].
 const NAME_BYTES_MAX: usize = 64;
@@ -30,82 +34,6 @@ const STREAMS: &str = "channel0";
 /// The file of a stream in a trace's folder.
 pub(crate) fn stream_file(number: u32) -> String {
     format!("{STREAMS}_{number}")
-}
-/// How many folders of the same second are tried.
-const TRIES: u32 = 1000;
-
-/// Why there is no folder for the trace.
-#[derive(Debug, thiserror::Error)]
-pub enum FolderError {
-    /// It has something in it already.
-    #[error(
-        "output folder '{}': is not empty, and nothing is overwritten. Use another folder, or \
-         remove this one",
-        path.display()
-    )]
-    NotEmpty {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// Another recorder writes to it.
-    #[error(
-        "output folder '{}': another recorder is writing to it. Use another folder, or wait until that \
-         one has ended",
-        path.display()
-    )]
-    InUse {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// It is another user's, or a link of another user leads to it.
-    #[error(
-        "output folder '{}': belongs to user {owner}, who could read and replace the trace. Use -o with \
-         a folder that is not there yet, or with one of your own",
-        path.display()
-    )]
-    NotOurs {
-        /// The folder.
-        path: PathBuf,
-        /// Whose it is.
-        owner: u32,
-    },
-    /// Everybody may write to it.
-    #[error(
-        "output folder '{}': everybody can write to it (mode {mode:o}). Use chmod 700, or -o with a \
-         folder that is not there yet",
-        path.display()
-    )]
-    OpenToAll {
-        /// The folder.
-        path: PathBuf,
-        /// Its mode.
-        mode: u32,
-    },
-    /// It is a file or something else.
-    #[error("output folder '{}': is there and is not a folder. Use another name", path.display())]
-    NotFolder {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The system refused.
-    #[error("output folder '{}': cannot {what}: {source}. Use -o with a folder that can be written to", path.display())]
-    System {
-        /// The folder.
-        path: PathBuf,
-        /// What was tried.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Not even the end mark could be written.
-    #[error("output folder: cannot begin: {}{}", failure_text(.0), advice(.0))]
-    Mark(Box<strata_collect::Error>),
-    /// All names of this second are taken.
-    #[error("output folder '{}' and {TRIES} more: are there already. Use -o with another name", path.display())]
-    AllTaken {
-        /// The first one.
-        path: PathBuf,
-    },
 }
 
 /// The folder of one trace, which is this session's alone while this lives.
@@ -380,25 +308,19 @@ impl TraceFolder {
         Ok(())
     }
 
-    /// A new folder in `above`, which is made if it is not there, and which nobody but this user and root may write to.
+    /// A new folder in `above`, which is made if it is not there. Nobody but this user and root may write to it, or decides
+    /// where it is.
     ///
     /// # Errors
     /// [`FolderError`].
     pub(crate) fn settled_in(above: &Path, stamp: &str) -> Result<TraceFolder, FolderError> {
-        let failed = |what| move |source: io::Error| system(above, what, source);
-        let mut builder = fs::DirBuilder::new();
-        let builder = std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700).recursive(true);
-        builder.create(above).map_err(failed("make it"))?;
-        let found = fs::metadata(above).map_err(failed("look at it"))?;
-        let owner = std::os::unix::fs::MetadataExt::uid(&found);
-        if !is_trusted(owner) {
-            return Err(FolderError::NotOurs { path: above.to_owned(), owner });
-        }
+        let above = way::own(above)?;
+        let found = fs::metadata(&above).map_err(|error| system(&above, "look at it", error))?;
         let mode = std::os::unix::fs::MetadataExt::mode(&found) & 0o7777;
         if mode & (libc::S_IWOTH | libc::S_IWGRP) != 0 {
-            return Err(FolderError::OpenToAll { path: above.to_owned(), mode });
+            return Err(FolderError::OpenToAll { path: above, mode });
         }
-        TraceFolder::create_by_time(above, stamp)
+        TraceFolder::create_by_time(&above, stamp)
     }
 
     /// What can still be written where it is \[byte\].
@@ -543,10 +465,6 @@ fn make_channel(
     Directory::open_or_create_in(folder, OsStr::new(channel), &path.join(channel)).map(drop)
 }
 
-fn system(path: &Path, what: &'static str, source: io::Error) -> FolderError {
-    FolderError::System { path: path.to_owned(), what, source }
-}
-
 fn open_parent(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
@@ -588,13 +506,6 @@ fn open_existing(path: &Path, above: &OwnedFd, name: &OsStr) -> Result<OwnedFd, 
     let fd = rustix::fs::openat(above, name, flags, Mode::empty()).map_err(failed)?;
     check_owner(path, &fd)?;
     Ok(fd)
-}
-
-/// Is this somebody who may see and change what this user records? Root may, and who became root by sudo.
-fn is_trusted(uid: u32) -> bool {
-    let ours = geteuid();
-    let sudo = || std::env::var("SUDO_UID").ok().and_then(|text| text.parse().ok());
-    uid == 0 || uid == ours.as_raw() || (ours.is_root() && sudo() == Some(uid))
 }
 
 /// A folder of another user would give that one the trace: by its group, its access list, or a name that is

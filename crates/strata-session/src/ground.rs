@@ -18,7 +18,7 @@ use crate::layer::{Context, LayerEnd};
 use crate::lock::lock;
 use crate::options::Options;
 use crate::parts::Parts;
-use crate::record::Recording;
+use crate::recording::Recording;
 use crate::report::{
     Asked as AskedFor, EndReason, KernelReport, LayerReport, NoKernel, NotReached, Notice,
     PartsLook, ProcessReport, Report, USER,

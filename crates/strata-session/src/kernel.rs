@@ -21,12 +21,11 @@ use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::filter::{can_select, check, Candidate, End, Slips};
 use strata_kernel::mapped::Mapped;
-use strata_kernel::session::{
-    check as check_kernel, Counts as Failures, KernelSession, Problem, SelectedEvent, Spec,
-};
+use strata_kernel::selection;
+use strata_kernel::session::{check as check_kernel, Counts as Failures, KernelSession, Spec};
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::uprobe::parse_all;
-use strata_kernel::{sample, syscalls, Follow};
+use strata_kernel::{sample, syscalls, Follow, Problem, SelectedEvent};
 use strata_ring::Channel;
 
 use crate::budget::{over_memory, Share};
@@ -148,7 +147,7 @@ impl KernelLayer {
             follow: follow(options, asked),
             contexts: asked.contexts,
         };
-        let mut progress = |now: strata_kernel::session::Progress| {
+        let mut progress = |now: strata_kernel::Progress| {
             let (attached, total) = (now.attached as u64, now.total as u64);
             notify(Notice::Attaching { attached, total });
             stop.flow()
@@ -659,7 +658,7 @@ pub(crate) fn rule_reports(
 ) -> Vec<KernelRuleReport> {
     let report = |(rule, matched): (String, u64)| {
         let is_empty = matched == 0;
-        let similar = if is_empty { catalog.similar(&rule) } else { Vec::new() };
+        let similar = if is_empty { selection::similar(&rule, catalog) } else { Vec::new() };
         let excluded = catalog.excluded(&rule).filter(|_| is_empty).map(str::to_owned);
         KernelRuleReport { rule, matched, similar, excluded }
     };

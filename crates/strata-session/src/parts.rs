@@ -19,7 +19,7 @@ use std::sync::Arc;
 use strata_collect::{Counts, Error, Output, Sink};
 use strata_ctf::end_mark::{EndMark, Ending, Losses};
 
-use crate::error::failure_text;
+use crate::failure::failure_text;
 use crate::folder::{part_number, FolderError, TimeStamp, TraceFolder};
 use crate::options::Rotation;
 use crate::report::{PartLook, PartsLook};

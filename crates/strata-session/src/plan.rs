@@ -4,7 +4,7 @@
 //! ```text
 //! plan/change.rs   from one plan to the next
 //! plan/lower.rs    what a channel asks of its layer
-//! plan/names.rs    names that there are, and those that were perhaps meant
+//! plan/names.rs    names that were perhaps meant
 //! plan/triggers.rs what is done by itself, and when
 //! ```
 
@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use strata_filter::Filter;
+use strata_kernel::Contexts;
 use strata_model::LossMode;
-use strata_user::possible_cpus;
+use strata_user::{possible_cpus, EventContexts};
 
 use crate::options::{Options, OptionsError, Rotation, NR_SUBBUFS, RATE_MAX, SUBBUF_BYTES};
 use crate::report::{KERNEL, USER};
@@ -34,6 +35,9 @@ pub use change::{
 pub use triggers::{
     Action, Condition, How, Selection, Trigger, PAUSE, SILENCE_MIN, TRIGGERS_MAX, WORDS_MAX,
 };
+
+/// Contexts of a channel.
+const CONTEXTS_MAX: usize = 32;
 
 /// The version of this description.
 pub const VERSION: u32 = 1;
@@ -491,7 +495,7 @@ impl Plan {
             }
             event.parse(channel.layer)?;
         }
-        names::check_contexts(channel)?;
+        check_contexts(channel)?;
         let options = self.fixed(channel);
         let sizes = options.check();
         sizes.map_err(|why| PlanError::Sizes { channel: channel.name.clone(), why })?;
@@ -647,4 +651,26 @@ fn check_name(name: &str) -> Result<(), PlanError> {
         true if [USER, KERNEL].contains(&name) => Err(PlanError::Reserved(name.to_owned())),
         true => Ok(()),
     }
+}
+
+fn check_contexts(channel: &Channel) -> Result<(), PlanError> {
+    at_most("contexts of a channel", channel.contexts.len(), CONTEXTS_MAX)?;
+    for (index, name) in channel.contexts.iter().enumerate() {
+        let known = match channel.layer {
+            LayerOf::User => {
+                EventContexts::parse(&[name]).map(drop).map_err(|error| error.to_string())
+            }
+            LayerOf::Kernel => {
+                Contexts::parse(&[name]).map(drop).map_err(|error| error.to_string())
+            }
+        };
+        known.map_err(PlanError::NoContext)?;
+        if channel.contexts[..index].contains(name) {
+            return Err(PlanError::Nothing {
+                what: "add-context",
+                why: "the channel has this context",
+            });
+        }
+    }
+    Ok(())
 }

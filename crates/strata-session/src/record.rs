@@ -22,7 +22,6 @@ use crate::command::{Inherited, Running};
 use crate::control::{controls, Asked, Orders};
 use crate::default;
 use crate::describe::Machine;
-use crate::detach::Detaching;
 use crate::disk::DiskLimit;
 use crate::error::SessionError;
 use crate::filtered;
@@ -33,8 +32,9 @@ use crate::layer::{Inheritance, Layer};
 use crate::memory;
 use crate::options::Options;
 use crate::preload;
+use crate::recording::Recording;
 use crate::relayed::Relayed;
-use crate::report::{EndReason, NoKernel, NotReached, Notice, Report};
+use crate::report::{EndReason, NoKernel, NotReached, Notice};
 use crate::session::Session;
 use crate::stop::Stop;
 use crate::watch::Watch;
@@ -43,15 +43,6 @@ use crate::watched::Watched;
 /// Without so much memory this does not begin: threads that find none for their stacks end the program.
 /// \[byte\]
 pub(crate) const MEMORY_MIN: usize = 32 << 20;
-
-/// A recording that has ended.
-#[derive(Debug)]
-pub struct Recording {
-    /// What there is to say of it.
-    pub report: Report,
-    /// What is still to be done in the kernel.
-    pub detaching: Detaching,
-}
 
 /// Record, as `options` say, until the command ends, the time is over, or somebody asks to stop.
 ///

@@ -12,7 +12,7 @@ use strata_collect::Monitor;
 use strata_ctf::end_mark::Ending;
 
 use crate::budget::Budget;
-use crate::error::{advice, failure_text};
+use crate::failure::{advice, failure_text};
 use crate::lock::lock;
 use crate::report::{Counts, Demand, Discarded, EndReason, StreamLoss};
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use strata_collect::{Counts, Error, Output, Span};
 use strata_ctf::end_mark::{EndMark, Ending};
 
-use crate::error::{advice, failure_text};
+use crate::failure::{advice, failure_text};
 use crate::folder::TraceFolder;
 use crate::lock::lock;
 use crate::privileges::Work;

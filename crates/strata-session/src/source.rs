@@ -17,7 +17,7 @@ use strata_user::{AppSession, RecordFormat};
 use crate::book::RuleBook;
 use crate::budget::Share;
 use crate::describe::{known, new_uuid, stream_class, TraceOf};
-use crate::error::failure_text;
+use crate::failure::failure_text;
 use crate::filtered::Filtered;
 use crate::layer::Context;
 use crate::lock::lock;

@@ -15,20 +15,19 @@ use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use strata_collect::Keep;
 use strata_kernel::selection::Selection;
 use strata_kernel::tracefs::Tracefs;
 use strata_user::Clock;
 
-use crate::advice::{advise, Advice};
+use crate::advice::advise;
 use crate::applications::Applications;
 use crate::budget::Budget;
 use crate::control::{Asked, Orders};
 use crate::error::SessionError;
 use crate::filtered;
 use crate::folder::below;
-use crate::gaps::{losses, Found, Gap, Late, Loss, Unreached};
+use crate::gaps::{losses, Found, Late, Unreached};
 use crate::ground::{wall_ns, Ground};
 use crate::kept::{ChannelKept, KernelKept};
 use crate::kernel::{self, KernelLayer};
@@ -37,20 +36,21 @@ use crate::memory;
 use crate::options::Options;
 use crate::plan::{Change, Channel, LayerOf, Plan, PlanError, Settle, CHANNEL};
 use crate::privileges::{keep_for, Work};
-use crate::record::{Recording, MEMORY_MIN};
-use crate::report::{Counts, EndReason, NotReached, Notice, PartsLook};
+use crate::record::MEMORY_MIN;
+use crate::recording::Recording;
+use crate::report::{Counts, EndReason, NotReached, Notice};
 use crate::session::Session;
 use crate::shared::Figured;
 use crate::slots::{ChannelSlots, Slots};
 use crate::snapshot;
 use crate::stop::Stop;
-use crate::tracked::Tracked;
 use crate::watch::Watch;
 use triggers::Triggers;
 
+mod look;
 mod triggers;
 
-pub use triggers::TriggerLook;
+pub use look::{ChannelLook, EventLook, Look, SettleLook, State, TriggerLook};
 
 /// How long it waits at most: a signal and a failure are noticed then.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
@@ -59,122 +59,6 @@ const NOT_REACHED_SHOWN: usize = 20;
 
 /// Losses by CPU that are told while it runs.
 const LOSSES_SHOWN: usize = 96;
-
-/// What it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// It was never started.
-    Created,
-    /// It records.
-    Recording,
-    /// It was stopped, and can go on.
-    Stopped,
-}
-
-/// How a session is.
-#[derive(Clone, Debug, Serialize)]
-pub struct Look {
-    /// What it does.
-    pub state: State,
-    /// Since its first start \[s\].
-    pub seconds: Option<f64>,
-    /// `files` or `snapshot`.
-    pub mode: &'static str,
-    /// The folder of its traces.
-    pub output: Option<String>,
-    /// It is held in memory, until it settles.
-    pub settle: Option<SettleLook>,
-    /// Of programs, how many are recorded now.
-    pub processes: u64,
-    /// CPUs that are online, as the kernel lists them; those that come are recorded, too.
-    pub cpus: Option<String>,
-    /// Events of the kernel that are recorded.
-    pub kernel_events: Option<u64>,
-    /// Snapshots that were written.
-    pub snapshots: u64,
-    /// The trace's parts, if it was rotated.
-    pub parts: Option<PartsLook>,
-    /// Of all channels.
-    #[serde(flatten)]
-    pub figures: Figured,
-    /// In the order in which they were made.
-    pub channels: Vec<ChannelLook>,
-    /// Whose events.
-    pub tracked: Tracked,
-    /// What it does by itself.
-    pub triggers: Vec<TriggerLook>,
-    /// Some of those that were not reached.
-    pub not_reached: Vec<Unreached>,
-    /// How many there are.
-    pub nr_not_reached: u64,
-    /// Some of those that were reached late.
-    pub late: Vec<Late>,
-    /// How many there are.
-    pub nr_late: u64,
-    /// What is missing, by its kind.
-    pub gaps: Vec<Gap>,
-    /// What the buffers take \[byte\].
-    pub memory: u64,
-    /// What they may take \[byte\]; `None`: whatever they need.
-    pub max_memory: Option<u64>,
-}
-
-/// What becomes of a trace that is held in memory.
-#[derive(Clone, Debug, Serialize)]
-pub struct SettleLook {
-    /// Where its folder is made.
-    pub folder: String,
-    /// What it may take until then \[byte\].
-    pub size: u64,
-    /// That is taken: what is recorded stays in the buffers.
-    pub is_full: bool,
-}
-
-/// How a channel is.
-#[derive(Clone, Debug, Serialize)]
-pub struct ChannelLook {
-    /// Of the plan.
-    #[serde(flatten)]
-    pub figures: Figured,
-    /// The layer that it is of.
-    pub layer: LayerOf,
-    /// Its name in that layer.
-    pub channel: String,
-    /// Is anything recorded into it?
-    pub enabled: bool,
-    /// Is it there, or only planned?
-    pub is_made: bool,
-    /// `discard` or `overwrite`.
-    pub loss: &'static str,
-    /// \[byte\]
-    pub subbuf_size: u64,
-    /// Of each stream.
-    pub num_subbuf: u32,
-    /// What each of its records has besides.
-    pub contexts: Vec<String>,
-    /// What was discarded, by CPU and reason.
-    pub discards: Vec<Loss>,
-    /// What would have prevented it.
-    pub advice: Option<Advice>,
-    /// Its rules.
-    pub events: Vec<EventLook>,
-}
-
-/// How a rule is.
-#[derive(Clone, Debug, Serialize)]
-pub struct EventLook {
-    /// As it was written.
-    pub rule: String,
-    /// Which of its events.
-    pub filter: Option<String>,
-    /// What is left out of them.
-    pub exclude: Vec<String>,
-    /// Does it select anything?
-    pub enabled: bool,
-    /// Events that it has matched so far; `None`: nobody has looked yet.
-    pub matched: Option<u64>,
-}
 
 /// A channel that has a layer; its place is that of the layer in the session.
 struct Made {

@@ -63,7 +63,7 @@ fn what_is_installed_is_a_plan_units_and_links_and_goes_with_remove() {
     let unit = scratch.text("etc/systemd/system/strata-boot-b-1.service");
     assert!(unit.starts_with(files::MARK) && unit.contains("DefaultDependencies=no"), "{unit}");
     let settle = scratch.text("etc/systemd/system/strata-settle-b-1.service");
-    assert!(settle.contains("RequiresMountsFor=\"/srv/a b%%$$\\\"\""), "{settle}");
+    assert!(settle.contains("RequiresMountsFor=\"/srv/a b%%$\\\"\""), "{settle}");
     let link = scratch.0.join("etc/systemd/system/sysinit.target.wants/strata-boot-b-1.service");
     assert!(fs::read_to_string(&link).unwrap() == unit);
     // Again, and then the other way.

@@ -1,6 +1,8 @@
 //! The system calls of 32-bit programs, with numbers and a few arguments of their own.
 
-use super::{labels, meaning, text, Argument, Syscall};
+use super::call::{Argument, Syscall, PREFIX};
+use super::values::labels;
+use super::{meaning, number, text};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -11,9 +13,6 @@ const TABLE: &str = "";
 
 /// From here on times have 64 bits everywhere.
 const FIRST_WITH_LONG_TIMES: u32 = 403;
-
-/// In front of the names of their events.
-pub(super) const PREFIX: &str = "compat_";
 
 /// All of them, by number. Their names are those of `asm/unistd_32.h`.
 pub fn table() -> &'static [Syscall] {
@@ -74,7 +73,7 @@ fn syscall(line: Line) -> Option<Syscall> {
             meaning: meaning::of(call, name, c_type).compat(other, number >= FIRST_WITH_LONG_TIMES),
             labels,
             flags,
-            pointer: meaning::POINTER.narrow(),
+            pointer: number::POINTER.narrow(),
         }
     };
     match line {
@@ -90,7 +89,7 @@ fn syscall(line: Line) -> Option<Syscall> {
             Some(Syscall { number: line.number, name, kernel_name, args, is_compat: true })
         }
         Line::As { number, name, call } => {
-            let other = super::table().iter().find(|other| other.name == call)?;
+            let other = super::table::table().iter().find(|other| other.name == call)?;
             let args = other.args.iter().map(|arg| of(number, (call, name, arg.name, arg.c_type)));
             let args = args.collect();
             Some(Syscall { number, name, kernel_name: other.kernel_name, args, is_compat: true })

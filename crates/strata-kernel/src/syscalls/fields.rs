@@ -1,7 +1,9 @@
 //! The fields that the BPF programs write for an argument, see `STRATA_ABI_KERNEL_ARG_*`.
 
-use super::meaning::{Layout, Meaning, Number, FLAGS, INT, POINTER, UNSIGNED};
+use super::meaning::{Layout, Meaning};
+use super::number::{Number, FLAGS, INT, POINTER, UNSIGNED};
 use super::structure::{Item, Structure};
+use super::values::labels;
 use strata_abi::kernel::{
     ARG_EVENTS, ARG_MEMORY, ARG_MESSAGE, ARG_MESSAGES, ARG_NAME, ARG_NONE, ARG_OPTION, ARG_PATH,
     ARG_POLL, ARG_SET, ARG_SOCKADDR, ARG_STRINGS, ARG_TIMEOUT, ARG_TIMEOUT_NARROW, ARG_U32,
@@ -181,7 +183,7 @@ pub(super) fn sequence(element: Element, length_bytes: u8) -> FieldClass {
 /// A socket's.
 pub(super) fn address(name: &str) -> Vec<Field> {
     let port = Integer { byte_order: FieldOrder::Big, ..Integer::unsigned(2) };
-    let (families, _) = super::labels("socket", "family");
+    let (families, _) = labels("socket", "family");
     let family = match families {
         [] => FieldClass::Integer(Integer::unsigned(2)),
         families => enumeration(Integer::unsigned(2), families),

@@ -4,28 +4,11 @@
 //! That holds for the environment of execve, values of extended attributes, keys, and options of mount. An
 //! option of a socket is recorded where it can be no key.
 
+use super::number::*;
 use super::structure::Structure;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use strata_model::Base;
-
-/// How a register is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Number {
-    pub(super) bytes: u8,
-    pub(super) is_signed: bool,
-    pub(super) base: Base,
-}
-
-const fn number(bytes: u8, is_signed: bool, base: Base) -> Number {
-    Number { bytes, is_signed, base }
-}
-
-pub(super) const POINTER: Number = number(8, false, Base::Sixteen);
-pub(super) const INT: Number = number(4, true, Base::Ten);
-pub(super) const UNSIGNED: Number = number(4, false, Base::Ten);
-pub(super) const LONG: Number = number(8, true, Base::Ten);
-pub(super) const UNSIGNED_LONG: Number = number(8, false, Base::Ten);
 
 /// What is recorded of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,9 +84,6 @@ const fn fixed(members: Members) -> Layout {
 const fn native(members: Members) -> Layout {
     Layout { members, narrow: Narrow::Halved, is_narrow: false }
 }
-
-const FLAGS_LONG: Number = number(8, false, Base::Sixteen);
-pub(super) const FLAGS: Number = number(4, false, Base::Sixteen);
 
 const TIMESPEC: Layout = native(&[("_sec", LONG), ("_nsec", LONG)]);
 const TIMEVAL: Layout = native(&[("_sec", LONG), ("_usec", LONG)]);

@@ -3,7 +3,7 @@
 //! Where the members are is the kernel's interface, and never changes; a test compares it with the C library's
 //! headers where those have the kernel's structure.
 
-use super::meaning::{Number, FLAGS, INT, LONG, UNSIGNED, UNSIGNED_LONG};
+use super::number::{Number, FLAGS, INT, LONG, UNSIGNED, UNSIGNED_LONG};
 use strata_abi::kernel::{Layout, Piece, ARG_LAYOUT, LAYOUTS, PIECES_MAX, PIECE_MAX};
 use strata_model::Base;
 

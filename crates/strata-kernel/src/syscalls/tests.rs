@@ -1,3 +1,5 @@
+use super::table::TABLE;
+use super::values::VALUES;
 use super::*;
 use std::collections::HashSet;
 use std::fs;
@@ -6,7 +8,7 @@ use strata_abi::kernel::{
     ARG_EVENTS, ARG_LAYOUT, ARG_MESSAGES, ARG_OPTION, ARG_POLL, ARG_SET, CALL_UNKNOWN, COMPAT,
     COMPAT_UNKNOWN, ELEMENTS_MAX, MEMORY_MAX, NAME_MAX, OPTION_MAX, PAYLOAD_MAX, TEXT_MAX,
 };
-use strata_model::EventClass;
+use strata_model::{EventClass, Flags};
 
 fn call(name: &str) -> &'static Syscall {
     find(name).unwrap_or_else(|| panic!("no system call {name}"))
@@ -443,7 +445,7 @@ fn strings_and_structures_are_of_pointers_to_them() {
 fn types_that_are_not_known_are_pointers_behind_a_name() {
     let types = table().iter().flat_map(|syscall| &syscall.args).map(|argument| argument.c_type);
     let unknown: HashSet<_> = types
-        .filter(|c_type| !c_type.contains('*') && meaning::of_type(c_type) == meaning::POINTER)
+        .filter(|c_type| !c_type.contains('*') && meaning::of_type(c_type) == number::POINTER)
         .collect();
     let pointers =
         ["aio_context_t", "cap_user_header_t", "cap_user_data_t", "const cap_user_data_t"];

@@ -1,6 +1,7 @@
 //! The names of values, compared with the C headers of the machine.
 
-use super::{text, VALUES};
+use super::text;
+use super::values::VALUES;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;

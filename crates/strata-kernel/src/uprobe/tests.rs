@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::elf::tests::Folder;
+use crate::event::KernelEvent;
 use crate::event::Probe;
 use std::path::Path;
 use strata_abi::kernel::{Part, CONSTANT, MEMORY, REGISTER, STRING};

@@ -19,7 +19,7 @@ use strata_ring::Channel;
 use super::memory::{GuestMemory, Told};
 use super::tail::{self, Found, Tail};
 use crate::describe::new_uuid;
-use crate::error::failure_text;
+use crate::failure::failure_text;
 use crate::folder::below;
 use crate::lock::lock;
 use crate::report::{ProcessReport, KERNEL, USER};

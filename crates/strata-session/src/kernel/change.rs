@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::selection::Selection;
-use strata_kernel::session::SelectedEvent;
+use strata_kernel::SelectedEvent;
 use strata_kernel::{sample, Contexts, KernelEvent};
 
 use super::{catalog, check_filter, rule_reports, KernelLayer};

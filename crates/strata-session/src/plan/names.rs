@@ -1,35 +1,6 @@
-//! Names that there are, and those that were perhaps meant.
+//! Names that were perhaps meant.
 
 use strata_filter::distance_within;
-use strata_kernel::Contexts;
-use strata_user::EventContexts;
-
-use super::{at_most, Channel, LayerOf, PlanError};
-
-/// Contexts of a channel.
-const CONTEXTS_MAX: usize = 32;
-
-pub(super) fn check_contexts(channel: &Channel) -> Result<(), PlanError> {
-    at_most("contexts of a channel", channel.contexts.len(), CONTEXTS_MAX)?;
-    for (index, name) in channel.contexts.iter().enumerate() {
-        let known = match channel.layer {
-            LayerOf::User => {
-                EventContexts::parse(&[name]).map(drop).map_err(|error| error.to_string())
-            }
-            LayerOf::Kernel => {
-                Contexts::parse(&[name]).map(drop).map_err(|error| error.to_string())
-            }
-        };
-        known.map_err(PlanError::NoContext)?;
-        if channel.contexts[..index].contains(name) {
-            return Err(PlanError::Nothing {
-                what: "add-context",
-                why: "the channel has this context",
-            });
-        }
-    }
-    Ok(())
-}
 
 /// What was perhaps meant, as the end of a message.
 pub(super) fn near<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {

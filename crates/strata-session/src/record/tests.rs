@@ -8,6 +8,7 @@ use crate::lock::lock;
 use crate::options::{OptionsError, Rotation};
 use crate::parts::Parts;
 use crate::report::CommandEnd;
+use crate::report::Report;
 use crate::report::{Asked as AskedFor, LayerReport, ProcessReport, RuleReport, KERNEL, USER};
 use crate::rotation::Rotations;
 use crate::scratch_tests::Scratch;

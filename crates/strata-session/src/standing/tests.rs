@@ -11,6 +11,7 @@ use crate::plan::{
 };
 use crate::scratch_tests::Scratch;
 use crate::threads::{Ask, Cut};
+use crate::tracked::Tracked;
 
 /// What layers were told, in its order.
 type Told = Arc<Mutex<Vec<String>>>;

@@ -16,9 +16,9 @@ use std::sync::mpsc::{channel, Receiver, TryRecvError};
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde::Serialize;
 use strata_model::Counts;
 
+use super::look::TriggerLook;
 use super::{check_kernel_rules, Maker, Standing};
 use crate::budget::Budget;
 use crate::detach::Detaching;
@@ -41,22 +41,6 @@ const OF_TRIGGER: &str = "STRATA_TRIGGER";
 const OF_SNAPSHOT: &str = "STRATA_SNAPSHOT";
 /// The folder of the part of the trace that was completed before it.
 const OF_PART: &str = "STRATA_PART";
-
-/// How a trigger is.
-#[derive(Clone, Debug, Serialize)]
-pub struct TriggerLook {
-    /// As it was added.
-    #[serde(flatten)]
-    pub trigger: Trigger,
-    /// So often it has fired.
-    pub fired: u64,
-    /// So often it would have, but for its pause or its number of times.
-    pub suppressed: u64,
-    /// Events that its rule has matched so far; `None`: it waits for none, or nobody has looked yet.
-    pub matched: Option<u64>,
-    /// The last thing that went wrong.
-    pub error: Option<String>,
-}
 
 /// All of a session.
 #[derive(Default)]

@@ -1,0 +1,28 @@
+//! The system calls of programs as wide as the kernel.
+
+use super::call::{Argument, Syscall};
+use super::values::labels;
+use super::{meaning, number, text};
+use std::sync::OnceLock;
+
+#[cfg(target_arch = "x86_64")]
+pub(super) const TABLE: &str = include_str!("x86_64.txt");
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) const TABLE: &str = "";
+
+/// All system calls of this architecture, by number.
+pub fn table() -> &'static [Syscall] {
+    static ALL: OnceLock<Vec<Syscall>> = OnceLock::new();
+    ALL.get_or_init(|| text::lines(TABLE).filter_map(|(_, line)| line).map(syscall).collect())
+}
+
+fn syscall(line: text::Line) -> Syscall {
+    let argument = |(c_type, name)| {
+        let (labels, flags) = labels(line.name, name);
+        let meaning = meaning::of(line.name, name, c_type);
+        Argument { name, c_type, meaning, labels, flags, pointer: number::POINTER }
+    };
+    let args = line.args.iter().copied().map(argument).collect();
+    let text::Line { number, name, kernel_name, .. } = line;
+    Syscall { number, name, kernel_name, args, is_compat: false }
+}

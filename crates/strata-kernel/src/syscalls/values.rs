@@ -1,0 +1,27 @@
+//! Names of what arguments may be.
+
+use super::text;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use strata_model::{Flags, Label};
+
+pub(super) const VALUES: &str = include_str!("values.txt");
+
+/// By system call and argument.
+type Labels = HashMap<(&'static str, &'static str), (Arc<[Label]>, Option<Flags>)>;
+
+/// Names of an argument's values; none: it is just a number.
+pub(super) fn labels(
+    call: &'static str,
+    argument: &'static str,
+) -> (&'static [Label], Option<Flags>) {
+    static ALL: OnceLock<Labels> = OnceLock::new();
+    let all = ALL.get_or_init(|| {
+        let each = |values: text::Values| {
+            let labels: Arc<[Label]> = values.labels.into();
+            values.of.into_iter().map(move |of| (of, (labels.clone(), values.flags)))
+        };
+        text::values(VALUES).flatten().flat_map(each).collect()
+    });
+    all.get(&(call, argument)).map_or((&[], None), |(labels, flags)| (labels, *flags))
+}
