@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ten_thousand.c - 10,000 tracepoints, each emitted with its own number once in each of ROUNDS rounds; with a second
+ * argument not before SIGUSR1. It says "done", and ends with SIGTERM.
+ */
+#include <strata/tracepoint.h>
+
+#include <signal.h>
+
+#include "count.h"
+
+STRATA_CLASS(one, (unsigned number), strata_int(number, number));
+
+#define EVENT(n) STRATA_EVENT(ten_thousand, event_##n, INFO, one);
+#define EMIT(n)	 STRATA_TRACE_EVENT(ten_thousand, event_##n, 1##n - 10000);
+
+#define TEN(what, n)                                                                            \
+	what(n##0) what(n##1) what(n##2) what(n##3) what(n##4) what(n##5) what(n##6) what(n##7) \
+		what(n##8) what(n##9)
+#define HUNDRED(what, n)                                                                \
+	TEN(what, n##0)                                                                 \
+	TEN(what, n##1)                                                                 \
+	TEN(what, n##2) TEN(what, n##3) TEN(what, n##4) TEN(what, n##5) TEN(what, n##6) \
+		TEN(what, n##7) TEN(what, n##8) TEN(what, n##9)
+#define EACH_TEN(what) \
+	what(0) what(1) what(2) what(3) what(4) what(5) what(6) what(7) what(8) what(9)
+#define THOUSAND(what, n)                                                               \
+	HUNDRED(what, n##0)                                                             \
+	HUNDRED(what, n##1)                                                             \
+	HUNDRED(what, n##2) HUNDRED(what, n##3) HUNDRED(what, n##4) HUNDRED(what, n##5) \
+		HUNDRED(what, n##6) HUNDRED(what, n##7) HUNDRED(what, n##8) HUNDRED(what, n##9)
+
+/* A function for each thousand, for compilers whose time grows with the square of a function's size. */
+#define FUNCTION(n)                \
+	THOUSAND(EVENT, n)         \
+	static void emit_##n(void) \
+	{                          \
+		THOUSAND(EMIT, n)  \
+	}
+#define CALL(n) emit_##n();
+
+EACH_TEN(FUNCTION)
+
+int main(int argc, char **argv)
+{
+	unsigned long rounds = test_number(argc, argv, 1, 3), i;
+	sigset_t set;
+	int signal;
+
+	/* What has come already is not missed. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGTERM);
+	test_must(!sigprocmask(SIG_BLOCK, &set, NULL));
+	puts("ready");
+	fflush(stdout);
+	test_must(argc < 3 || (!sigwait(&set, &signal) && signal == SIGUSR1));
+	for (i = 0; i < rounds; i++) {
+		EACH_TEN(CALL)
+	}
+	puts("done");
+	fflush(stdout);
+	test_must(!sigwait(&set, &signal) && signal == SIGTERM);
+	return 0;
+}
