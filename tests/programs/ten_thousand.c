@@ -20,15 +20,17 @@ STRATA_CLASS(one, (unsigned number), strata_int(number, number));
 #define HUNDRED(what, n)                                                                \
 	TEN(what, n##0)                                                                 \
 	TEN(what, n##1)                                                                 \
-	TEN(what, n##2) TEN(what, n##3) TEN(what, n##4) TEN(what, n##5) TEN(what, n##6) \
-		TEN(what, n##7) TEN(what, n##8) TEN(what, n##9)
+	TEN(what, n##2)                                                                 \
+	TEN(what, n##3) TEN(what, n##4) TEN(what, n##5) TEN(what, n##6) TEN(what, n##7) \
+		TEN(what, n##8) TEN(what, n##9)
 #define EACH_TEN(what) \
 	what(0) what(1) what(2) what(3) what(4) what(5) what(6) what(7) what(8) what(9)
 #define THOUSAND(what, n)                                                               \
 	HUNDRED(what, n##0)                                                             \
 	HUNDRED(what, n##1)                                                             \
-	HUNDRED(what, n##2) HUNDRED(what, n##3) HUNDRED(what, n##4) HUNDRED(what, n##5) \
-		HUNDRED(what, n##6) HUNDRED(what, n##7) HUNDRED(what, n##8) HUNDRED(what, n##9)
+	HUNDRED(what, n##2)                                                             \
+	HUNDRED(what, n##3) HUNDRED(what, n##4) HUNDRED(what, n##5) HUNDRED(what, n##6) \
+		HUNDRED(what, n##7) HUNDRED(what, n##8) HUNDRED(what, n##9)
 
 /* A function for each thousand, for compilers whose time grows with the square of a function's size. */
 #define FUNCTION(n)                \
@@ -47,7 +49,7 @@ int main(int argc, char **argv)
 	sigset_t set;
 	int signal;
 
-	/* What has come already is not missed. */
+	/* What has come already is seen, too. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	sigaddset(&set, SIGTERM);

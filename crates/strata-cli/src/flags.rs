@@ -37,6 +37,7 @@ use triggers::{AddTriggerFlags, RemoveTriggerFlags};
 pub mod answer;
 pub mod boot;
 mod guest;
+mod kept;
 mod rules;
 pub mod sessions;
 pub mod triggers;
@@ -435,6 +436,11 @@ pub struct RecordFlags {
     /// saves them: a flight recorder
     #[arg(long, requires = "background", conflicts_with_all = ["output", "max_size", "flush", "rotate_size", "rotate_time", "rotate_count"])]
     pub snapshot: bool,
+
+    /// Have the kernel go on recording when the session's process is killed, until `strata start NAME` makes the session
+    /// again: one that stays, as `strata create --keep` makes it, of all programs; root only
+    #[arg(long, requires = "background")]
+    pub keep: bool,
 
     /// Let members of GROUP ask how this session of root is: `strata status NAME`. Nothing else is open to them
     #[arg(long, value_name = "GROUP", requires = "background")]

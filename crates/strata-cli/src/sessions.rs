@@ -30,6 +30,7 @@ use crate::flags::sessions::{
     sampling, CreateFlags, DestroyFlags, LoadFlags, OfSession, OneFlags, SaveFlags, StartFlags,
     StopFlags,
 };
+use crate::flags::RecordFlags;
 use crate::killed::{self, Kept};
 use crate::messages::{self, Message, Weight};
 use crate::missing;
@@ -94,12 +95,7 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
         }
     }
     plan.check()?;
-    if flags.keep && !rustix::process::geteuid().is_root() {
-        bail!(
-            "--keep: what goes on recording in the kernel is root's. Run this as root, or leave --keep out: programs' \
-             records are kept in any case"
-        );
-    }
+    check_keep(&plan)?;
     match flags.of_session {
         true => {
             background::leave_terminal();
@@ -107,6 +103,54 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
         }
         false => begin(&flags.name, &flags.answer),
     }
+}
+
+/// # Errors
+/// It is not for this user.
+fn check_keep(plan: &Plan) -> Result<()> {
+    if plan.keep && !rustix::process::geteuid().is_root() {
+        bail!(
+            "--keep: what goes on recording in the kernel is root's. Run this as root, or leave --keep out: programs' \
+             records are kept in any case"
+        );
+    }
+    Ok(())
+}
+
+/// `strata record --background NAME --keep`: a session that stays, of what the flags say, and started at once.
+pub fn record(flags: &RecordFlags) -> Result<u8> {
+    let name = flags.background.as_deref().unwrap_or_default();
+    let mut plan = flags.plan()?;
+    plan.output = plan.output.as_deref().map(absolute).transpose()?;
+    if flags.auto {
+        plan.advised = advised::of(Key::Session(name))?;
+        if !flags.of_session && !flags.quiet {
+            tell(advised::used(&plan.advised));
+        }
+    }
+    check_keep(&plan)?;
+    if flags.of_session {
+        background::leave_terminal();
+        return stand(background::claim(name)?, Kept::new(plan, flags.group.clone()), None);
+    }
+    let pid = match background::spawn(name, false)? {
+        Ok(pid) => pid,
+        Err(status) => return Ok(status),
+    };
+    let folder = Folder::open()?;
+    if let Err(why) = ask(&folder, name, &Request::Start) {
+        // It was to record, or not to be.
+        let _ = ask(&folder, name, &Request::Destroy);
+        return Err(why.into());
+    }
+    if !flags.quiet {
+        tell(format!(
+            "session '{name}' records, as process {pid}; the kernel goes on if that is killed, and `strata start {name}` \
+             takes it up again. `strata status {name}` says how it is, `strata stop {name}` has it pause, `strata destroy \
+             {name}` ends it"
+        ));
+    }
+    Ok(0)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {

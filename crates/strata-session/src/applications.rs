@@ -188,6 +188,16 @@ impl Applications {
         losses
     }
 
+    /// Waits, when it is called, for programs that have announced themselves until then.
+    fn arrivals(&self) -> Box<dyn FnOnce() + Send> {
+        let asking = self.keeping.is_some().then(|| self.asking.clone());
+        Box::new(move || {
+            if let Some(asking) = asking {
+                asking.wait_for_arrivals();
+            }
+        })
+    }
+
     /// Has it recorded, by whoever is the keeper at this moment: this thread, later one of its own.
     fn tell_keeper(&mut self) {
         if !self.was_changed {
@@ -304,16 +314,17 @@ impl Layer for Applications {
     }
 
     fn snapshot(&self) -> Ask {
-        ask(self.orders.as_ref())
+        let (arrivals, ask) = (self.arrivals(), ask(self.orders.as_ref()));
+        Box::new(move |output, span| {
+            arrivals();
+            ask(output, span)
+        })
     }
 
     fn rotate(&self) -> Cut {
-        let asking = self.keeping.is_some().then(|| self.asking.clone());
-        let cut = cut(self.orders.as_ref());
+        let (arrivals, cut) = (self.arrivals(), cut(self.orders.as_ref()));
         Box::new(move |output| {
-            if let Some(asking) = asking {
-                asking.wait_for_arrivals();
-            }
+            arrivals();
             cut(output)
         })
     }
@@ -342,6 +353,8 @@ impl Layer for Applications {
     }
 
     fn pause(&mut self) {
+        // What they have recorded is of before.
+        self.arrivals()();
         self.is_paused = true;
         self.was_changed = true;
         self.tell_keeper();

@@ -39,7 +39,7 @@ pub(crate) fn joined<T: Default>(thread: Option<JoinHandle<T>>, shared: &Shared)
     })
 }
 
-/// Asks a layer for what it holds, to be written to an output: who calls it waits for nothing yet.
+/// Asks a layer for what it holds, to be written to an output: who calls it waits for programs that have just begun, at most.
 pub(crate) type Ask =
     Box<dyn FnOnce(&Arc<Mutex<dyn Output>>, Span) -> Receiver<Result<Vec<Held>, Error>> + Send>;
 

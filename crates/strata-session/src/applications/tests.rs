@@ -4,12 +4,12 @@ use super::*;
 use crate::folder::TraceFolder;
 use crate::layer::Rule;
 use crate::report::EndReason;
-use crate::scratch_tests::context_of;
+use crate::scratch_tests::{context_of, Nowhere};
 use crate::tracked::Tracked;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use strata_collect::Keep;
+use strata_collect::{Keep, Output, Span};
 use strata_filter::Filter;
 use strata_model::LossMode;
 
@@ -167,4 +167,41 @@ fn alone_who_is_tracked_later_is_found() {
     let found: Vec<u32> = end.report.processes.iter().map(|one| one.pid).collect();
     assert_eq!(found, [pid]);
     assert!(end.report.processes[0].counts.records > 0);
+}
+
+#[test]
+fn snapshot_rotation_and_pause_wait_for_who_announced_itself_before() {
+    let options = Options { pids: vec![std::process::id()], ..Options::default() };
+    let context = context_of(Nowhere, Keep::Hold);
+    let clock = Arc::new(Clock::new());
+    let mut layer = Applications::new(&options, &context, clock, None, false).unwrap();
+    let (orders, ordered) = channel();
+    let (tell, told) = channel();
+    let hearing = layer.hearing.take().unwrap();
+    layer.orders = Some(orders);
+    // In the place of a keeper: says what it is asked for, and how many orders the pump has by then.
+    layer.keeping = Some(std::thread::spawn(move || {
+        let mut asks = 0;
+        while asks < 4 {
+            let Some(asked) = hearing.next() else {
+                // Time: between two looks.
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            };
+            asks += 1;
+            let what =
+                if format!("{asked:?}").contains("Arrivals") { "arrivals" } else { "change" };
+            tell.send((what, ordered.try_iter().count())).unwrap();
+        }
+    }));
+    let output: Arc<Mutex<dyn Output>> = Arc::new(Mutex::new(Nowhere));
+    // They are asked when they are called, and not before.
+    let (snapshot, rotate) = (layer.snapshot(), layer.rotate());
+    let span = Span::until_now(None);
+    let _ = snapshot(&output, span);
+    let _ = rotate(&output);
+    layer.pause();
+    let told: Vec<_> = told.iter().collect();
+    assert_eq!(told, [("arrivals", 0), ("arrivals", 1), ("arrivals", 1), ("change", 0)]);
+    layer.keeping.take().unwrap().join().unwrap();
 }

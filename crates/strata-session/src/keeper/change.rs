@@ -37,7 +37,7 @@ enum What {
 }
 
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     what: What,
     /// Its end: it is done.
     _done: Sender<()>,
@@ -101,7 +101,8 @@ impl Hearing {
         self.wake.as_fd()
     }
 
-    fn next(&self) -> Option<Asked> {
+    /// What was asked, in the order in which it was; who asked waits until that is let go of.
+    pub(crate) fn next(&self) -> Option<Asked> {
         self.asked.try_recv().ok()
     }
 }

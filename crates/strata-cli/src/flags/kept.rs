@@ -1,0 +1,218 @@
+//! `strata record --background NAME --keep`: what it records as a plan, from which the session is made again.
+
+use anyhow::bail;
+use strata_session::options::FLUSH;
+use strata_session::plan::{Change, ContextChange, EnableEvents, LayerOf, Loss, Plan};
+use strata_session::DEFAULT_KERNEL_RULES;
+
+use super::sessions::{sampling, split};
+use super::{CtfFlag, ModeFlag, RecordFlags};
+
+impl RecordFlags {
+    /// What a session that stays is asked for by these flags.
+    ///
+    /// # Errors
+    /// A flag asks for what ends with the session's process, or they make no sense together.
+    pub fn plan(&self) -> anyhow::Result<Plan> {
+        self.check_keep()?;
+        let options = self.options(Vec::new())?;
+        options.check()?;
+        let user = match (options.records_applications(), self.user.is_empty()) {
+            (false, _) => Vec::new(),
+            (true, true) => split(LayerOf::User, &["*:*".to_owned()])?,
+            (true, false) => split(LayerOf::User, &self.user)?,
+        };
+        let kernel = match &options.kernel {
+            Some(kernel) if kernel.is_default() => {
+                split(LayerOf::Kernel, &DEFAULT_KERNEL_RULES.map(str::to_owned))?
+            }
+            Some(kernel) if !kernel.rules.is_empty() => split(LayerOf::Kernel, &kernel.rules)?,
+            _ => Vec::new(),
+        };
+        let filter = options.filter.as_ref().map(|filter| filter.text().to_owned());
+        let mut changes = Vec::new();
+        for (layer, rules, contexts) in
+            [(LayerOf::User, user, &self.context), (LayerOf::Kernel, kernel, &self.kernel_context)]
+        {
+            let (excluding, selecting): (Vec<String>, Vec<String>) =
+                rules.into_iter().partition(|rule| rule.starts_with('!'));
+            for (rules, filter) in [(selecting, filter.clone()), (excluding, None)] {
+                if !rules.is_empty() {
+                    let exclude = Vec::new();
+                    let (channel, stack, sample) = (None, false, None);
+                    let events =
+                        EnableEvents { layer, channel, rules, filter, exclude, stack, sample };
+                    changes.push(Change::EnableEvent(events));
+                }
+            }
+            if let (LayerOf::Kernel, Some(rate)) = (layer, self.sample) {
+                changes.push(sampling(rate, None));
+            }
+            if !contexts.is_empty() {
+                let names = contexts.iter().flat_map(|list| list.split(','));
+                let contexts = names.map(|name| name.trim().to_owned()).collect();
+                changes.push(Change::AddContext(ContextChange { layer, channel: None, contexts }));
+            }
+        }
+        let mut plan = Plan::new(self.snapshot, self.output.clone());
+        (plan.keep, plan.stack) = (true, self.stack);
+        (plan.subbuf_size, plan.num_subbuf) = (self.subbuf_size, self.num_subbuf);
+        (plan.rotation, plan.max_memory) = (self.rotate.rotation(), self.max_memory);
+        let mut plan = plan.changed(&Change::Several(changes))?;
+        for channel in &mut plan.channels {
+            let overwrites = matches!(self.mode, ModeFlag::Overwrite) && !self.snapshot;
+            channel.mode = overwrites.then_some(Loss::Overwrite);
+            let flush = u64::try_from(self.flush.as_millis()).unwrap_or(u64::MAX);
+            channel.flush_ms = (self.flush != FLUSH).then_some(flush);
+        }
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// # Errors
+    /// The first flag that a session which is made again cannot keep.
+    fn check_keep(&self) -> anyhow::Result<()> {
+        let of_plan =
+            "the plan that the session is made again from does not have it. Leave one of them out";
+        let its_end = "what is killed forgets its end. Use `strata destroy NAME`, or --rotate-size with --rotate-count";
+        let no_other = "another machine's recorder does not wait for a session that was killed. Leave one of them out";
+        for (flag, is_given, why) in [
+            (
+                "a COMMAND",
+                !self.command.is_empty(),
+                "a session that is made again has no command. Leave it out, and start it by itself: all programs are \
+                 recorded",
+            ),
+            (
+                "--pid",
+                !self.pid.is_empty(),
+                "its number may be another process' by then. Leave it out, and choose whom with `strata track`: by name, \
+                 user or cgroup",
+            ),
+            ("--probe", !self.probe.is_empty(), "probes of programs end with it. Leave one of them out"),
+            (
+                "--hypervisor",
+                self.hypervisor.is_some(),
+                "probes of programs end with it. Leave one of them out",
+            ),
+            ("--guest", !self.guest.is_empty(), no_other),
+            ("--relay", self.relay.is_some(), no_other),
+            ("--duration", self.duration.is_some(), its_end),
+            ("--max-size", self.max_size.is_some(), its_end),
+            ("--ctf=2", matches!(self.ctf, CtfFlag::Two), of_plan),
+            ("--no-vtid", self.no_vtid, of_plan),
+            ("--lttng-env", self.lttng_env, of_plan),
+            (
+                "--strict",
+                self.strict,
+                "at its end it is asked for what is missing: `strata destroy --strict NAME`. Leave it out here",
+            ),
+        ] {
+            if is_given {
+                bail!("--keep and {flag}: {why}");
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::flags::{Action, Flags};
+
+    fn plan(words: &[&str]) -> Result<Plan, String> {
+        let all = [&["strata", "record", "--background", "b", "--keep"], words].concat();
+        let flags = Flags::try_parse_from(all).map_err(|error| error.to_string())?;
+        let Action::Record(flags) = flags.action else { return Err("another one".into()) };
+        flags.plan().map_err(|error| error.to_string())
+    }
+
+    /// Each channel's layer, with its rules.
+    fn rules(words: &[&str]) -> Vec<(LayerOf, Vec<String>)> {
+        let plan = plan(words).unwrap();
+        let of = |events: Vec<strata_session::plan::EventRule>| {
+            events.into_iter().map(|event| event.rule).collect()
+        };
+        plan.channels.into_iter().map(|one| (one.layer, of(one.events))).collect()
+    }
+
+    #[test]
+    fn what_is_kept_is_what_record_would_record() {
+        let user = |rules: &[&str]| {
+            (LayerOf::User, rules.iter().map(|&rule| rule.to_owned()).collect::<Vec<_>>())
+        };
+        let kernel = |rules: &[&str]| (LayerOf::Kernel, user(rules).1);
+        assert_eq!(rules(&["-k", "read,!write"]), [kernel(&["read", "!write"])]);
+        assert_eq!(rules(&["-u", "a:*,b:c", "-u", "!a:x"]), [user(&["a:*", "b:c", "!a:x"])]);
+        assert_eq!(rules(&["--no-kernel"]), [user(&["*:*"])]);
+        let both = rules(&["-u", "a:*", "-k", "sched_switch"]);
+        assert_eq!(both, [user(&["a:*"]), kernel(&["sched_switch"])]);
+        let default = rules(&[]);
+        assert_eq!(default[0], user(&["*:*"]));
+        assert!(default[1].1.iter().any(|rule| rule == "sched_switch"), "{default:?}");
+    }
+
+    #[test]
+    fn flags_of_every_kind_reach_the_plan() {
+        let asked = plan(&[
+            "-k",
+            "read",
+            "-u",
+            "a:*",
+            "-f",
+            "ret < 0",
+            "--kernel-context",
+            "pid,procname",
+            "--context",
+            "ip",
+            "--mode=overwrite",
+            "--flush=100ms",
+            "--subbuf-size=64K",
+            "--num-subbuf=4",
+            "--max-memory=1G",
+            "--rotate-size=1M",
+            "--sample=99",
+            "-o",
+            "/tmp/x",
+        ])
+        .unwrap();
+        assert!(asked.keep && !asked.snapshot && asked.output == Some("/tmp/x".into()));
+        assert_eq!((asked.subbuf_size, asked.num_subbuf), (Some(64 << 10), Some(4)));
+        assert_eq!((asked.max_memory, asked.rotation.size), (Some(1 << 30), Some(1 << 20)));
+        for channel in &asked.channels {
+            assert_eq!((channel.mode, channel.flush_ms), (Some(Loss::Overwrite), Some(100)));
+            assert_eq!(channel.events[0].filter.as_deref(), Some("ret < 0"));
+        }
+        let [user, kernel] = &asked.channels[..] else { panic!("{asked:?}") };
+        assert_eq!(user.contexts, ["ip"]);
+        assert_eq!(kernel.contexts[..2], ["pid", "procname"]);
+        assert!(kernel.events.iter().any(|event| event.sample == Some(99)));
+        let held = plan(&["-k", "read", "--snapshot", "--stack"]).unwrap();
+        assert!(held.snapshot && held.stack && held.channels[0].mode.is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_refused_by_name() {
+        for (words, said) in [
+            (&["--", "true"][..], "--keep and a COMMAND"),
+            (&["-p", "1"], "strata track"),
+            (&["--probe", "usdt:a:b:c"], "--keep and --probe"),
+            (&["--hypervisor"], "--keep and --hypervisor"),
+            (&["--duration=1s"], "strata destroy"),
+            (&["--max-size=1M"], "--keep and --max-size"),
+            (&["--ctf=2"], "--keep and --ctf=2"),
+            (&["--no-vtid"], "--no-vtid"),
+            (&["--lttng-env"], "--lttng-env"),
+            (&["--strict"], "destroy --strict"),
+            (&["-k", "read", "--context", "ip"], "--context"),
+        ] {
+            let text = plan(words).unwrap_err();
+            assert!(text.contains(said), "{words:?}: {text}");
+        }
+        let alone = Flags::try_parse_from(["strata", "record", "--keep"]).unwrap_err().to_string();
+        assert!(alone.contains("--background"), "{alone}");
+    }
+}
