@@ -32,7 +32,6 @@ compile() {
 	done
 	gcc "${plain[@]}" "${include[@]}" ring/check/bpf/stress.c -o "$parts/stress" -lbpf -pthread || return 1
 	gcc "${plain[@]}" tests/vm/work.c -o "$parts/work" && gcc "${plain[@]}" tests/vm/tsc.c -o "$parts/tsc" &&
-		gcc "${plain[@]}" tests/vm/ports.c -o "$parts/ports" &&
 		gcc "${plain[@]}" tests/vm/panic.c -o "$parts/panic"
 }
 
@@ -58,7 +57,6 @@ make_guest() {
 	cp "$parts"/{discard,overwrite}.o "$guest/stress"
 	for_guest "$parts/stress" stress/stress
 	for_guest "$parts/work" bin/work
-	for_guest "$parts/ports" bin/ports
 	for_guest "$parts/panic" bin/panic
 	for_guest "$built/million-static" bin/million
 	# One file, if it is built.

@@ -172,13 +172,15 @@ if is boot; then
 fi
 # ---- handed over to the host's recorder ----
 if is guests; then
+	hostname guest
 	mount -t sysfs nodev /sys
 	mount -t tracefs nodev /sys/kernel/tracing
 	for port in /sys/class/virtio-ports/*; do
 		[ "$(cat "$port/name")" = strata ] && device=/dev/${port##*/}
 		[ "$(cat "$port/name")" = go ] && go=/dev/${port##*/}
 	done
-	run relay strata record -k getppid,sched_switch --flush 200ms --relay "$device" -- /bin/ports 200
+	run relay strata record -k getppid,pwrite64,sched_switch -u 'requests:*' --libc io --flush 200ms \
+		--relay "$device" -- /bin/requests 200 /dev/vda
 	tar cf /dev/vda -C / out
 	sync
 	# It does not come back.

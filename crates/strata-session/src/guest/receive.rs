@@ -37,6 +37,9 @@ const FILE_BYTES: u64 = 4096;
 /// No event record is smaller than its header \[byte\].
 const RECORD_BYTES_MIN: u64 = 4;
 
+/// By the number of an epoch \[ns\].
+type Spans = BTreeMap<usize, (u64, u64)>;
+
 /// Why nothing more is taken of a guest.
 pub(crate) type Problem = String;
 
@@ -60,6 +63,8 @@ pub(crate) struct Receiver {
     place: Place,
     pub(crate) hello: Option<Hello>,
     pub(crate) bounds: Bounds,
+    /// From when to when something was recorded in each epoch, by the guest's clock: all traces of one have one clock.
+    spans: Spans,
     /// What the host knows of it, for the environment of its traces.
     pub(crate) entries: Vec<Entry>,
     traces: BTreeMap<u32, GuestTrace>,
@@ -99,7 +104,6 @@ struct Part {
     epoch: usize,
     uuid: Uuid,
     sink: Box<dyn Sink>,
-    span: Option<(u64, u64)>,
 }
 
 impl Receiver {
@@ -108,6 +112,7 @@ impl Receiver {
             place,
             hello: None,
             bounds: Bounds::default(),
+            spans: Spans::new(),
             entries: Vec::new(),
             traces: BTreeMap::new(),
             bytes: 0,
@@ -216,7 +221,7 @@ impl Receiver {
     }
 
     fn describe(&mut self, id: u32, keep: u64, text: &str) -> Result<(), Problem> {
-        let Receiver { place, bounds, entries, traces, text_bytes, described, .. } = self;
+        let Receiver { place, bounds, spans, entries, traces, text_bytes, described, .. } = self;
         let trace = traces.get_mut(&id).ok_or_else(|| unknown(id))?;
         let keep = usize::try_from(keep).ok().filter(|keep| trace.text.is_char_boundary(*keep));
         let keep = keep.ok_or("its metadata go on behind their end")?;
@@ -241,7 +246,7 @@ impl Receiver {
         if *described > DESCRIBED_MAX {
             return Err("it describes its traces again and again".to_owned());
         }
-        write_metadata(place, bounds, entries, trace)
+        write_metadata(place, (bounds, spans), entries, trace)
     }
 
     fn packet(
@@ -251,7 +256,7 @@ impl Receiver {
         packet: &PacketBytes<'_>,
     ) -> Result<(), Problem> {
         let streams: u64 = self.traces.values().map(|one| one.streams.count()).sum();
-        let Receiver { place, bounds, entries, traces, bytes, .. } = self;
+        let Receiver { place, bounds, spans, entries, traces, bytes, .. } = self;
         let trace = traces.get_mut(&id).ok_or_else(|| unknown(id))?;
         let uuid = trace.uuid.ok_or("a packet came before the metadata of its trace")?;
         let (mut header, body) = (packet.header, packet.body);
@@ -281,7 +286,7 @@ impl Receiver {
             None => {
                 let part = open(place, trace, epoch)?;
                 trace.parts.push(part);
-                write_metadata(place, bounds, entries, trace)?;
+                write_metadata(place, (bounds, spans), entries, trace)?;
                 trace.parts.len() - 1
             }
         };
@@ -292,7 +297,7 @@ impl Receiver {
             Some(name) => part.sink.set_stream(name, &header.encode(), body),
         };
         written.map_err(|error| failure_text(&error))?;
-        let known = part.span.get_or_insert(span);
+        let known = spans.entry(epoch).or_insert(span);
         *known = (known.0.min(span.0), known.1.max(span.1));
         trace.packets += 1;
         trace.bytes = trace.bytes.saturating_add(packet_bytes);
@@ -362,8 +367,10 @@ impl Receiver {
         else {
             return Ok(());
         };
-        part.span = part.span.map(|(begin, end)| (begin, end.max(end_ns)));
-        part.sink.set_end(cpu, end_ns).map_err(|error| failure_text(&error))
+        part.sink.set_end(cpu, end_ns).map_err(|error| failure_text(&error))?;
+        let epoch = part.epoch;
+        self.spans.entry(epoch).and_modify(|span| span.1 = span.1.max(end_ns));
+        Ok(())
     }
 
     /// Takes note of an exchange. Returns whether the guest's clock has jumped.
@@ -388,7 +395,7 @@ impl Receiver {
     /// How far off the times of its traces are, at most, of all times in which its clock did not jump \[ns\].
     pub(crate) fn uncertainty_ns(&self) -> Option<u64> {
         let parts = self.traces.values().flat_map(|trace| &trace.parts);
-        let lines = parts.filter_map(|part| line_of(&self.bounds, part));
+        let lines = parts.filter_map(|part| line_of((&self.bounds, &self.spans), part));
         lines.map(|line| line.uncertainty_ns).max()
     }
 
@@ -397,7 +404,8 @@ impl Receiver {
     pub(crate) fn finish(mut self, ending: Ending) -> (Vec<ProcessReport>, Option<Problem>) {
         let (mut reports, mut problem) = (Vec::new(), None);
         for trace in self.traces.values_mut() {
-            let written = write_metadata(&self.place, &self.bounds, &self.entries, trace);
+            let clock = (&self.bounds, &self.spans);
+            let written = write_metadata(&self.place, clock, &self.entries, trace);
             problem = problem.or(written.err());
             let (ending, losses) = trace.ended.unwrap_or((ending, Losses::default()));
             let ending = if ending == Ending::Recording { Ending::Failed } else { ending };
@@ -494,22 +502,23 @@ fn open(place: &Place, trace: &GuestTrace, epoch: usize) -> Result<Part, Problem
     };
     let sink = sink.map_err(|error| failure_text(&error))?;
     let uuid = new_uuid().map_err(|error| format!("a number for its trace: {error}"))?;
-    Ok(Part { epoch, uuid, sink, span: None })
+    Ok(Part { epoch, uuid, sink })
 }
 
-fn line_of(bounds: &Bounds, part: &Part) -> Option<Line> {
-    bounds.epochs().get(part.epoch).and_then(|epoch| Line::through(epoch, part.span))
+fn line_of((bounds, spans): (&Bounds, &Spans), part: &Part) -> Option<Line> {
+    let span = spans.get(&part.epoch).copied();
+    bounds.epochs().get(part.epoch).and_then(|epoch| Line::through(epoch, span))
 }
 
 /// Describes all folders of a trace, in the host's time as it is known now.
 fn write_metadata(
     place: &Place,
-    bounds: &Bounds,
+    (bounds, spans): (&Bounds, &Spans),
     entries: &[Entry],
     trace: &mut GuestTrace,
 ) -> Result<(), Problem> {
     for part in &mut trace.parts {
-        let line = line_of(bounds, part).ok_or("its clock is not known")?;
+        let line = line_of((bounds, spans), part).ok_or("its clock is not known")?;
         let epochs = bounds.epochs();
         let exchanges = epochs.get(part.epoch).map_or(0, Epoch::exchanges);
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);

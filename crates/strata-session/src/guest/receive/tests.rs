@@ -127,6 +127,36 @@ fn trace_of_a_guest_is_in_the_host_s_time_and_says_how_well_that_is_known() {
 }
 
 #[test]
+fn traces_of_a_guest_have_one_clock_whenever_each_was_recorded() {
+    let scratch = Scratch::new("guest-one-clock");
+    let mut receiver = receiver(&scratch, 1 << 20);
+    // What is known is not in the middle, and the one after it is a second later.
+    let (at, host) = (1_010_000_000, 1_010_000_000 + BEHIND);
+    receiver.learn(&Exchange {
+        asked: host - 9000,
+        received: at,
+        sent: at,
+        answered: host + 30_000,
+    });
+    begin(&mut receiver);
+    let of = TraceOf::Process { pid: 5, name: "app".into() };
+    receiver.take(FromGuest::Trace { id: 2, of }).unwrap();
+    receiver.take(FromGuest::Metadata { id: 2, keep: 0, text: &text() }).unwrap();
+    receiver.take(packet(header(0, 0, 1_000_000_000))).unwrap();
+    let packet = PacketBytes { header: header(0, 0, 2_000_000_000), body: &[0; 8] };
+    receiver.take(FromGuest::Packet { id: 2, packet }).unwrap();
+    let (reports, problem) = receiver.finish(Ending::Ended);
+    assert_eq!(problem, None);
+    let folders = reports.iter().map(|report| report.folder.clone().unwrap());
+    let mut clocks = folders.map(|folder| {
+        let schema = schema(&folder);
+        (schema.clocks[0].clone(), schema.environment("clock_uncertainty").cloned())
+    });
+    let (kernel, app) = (clocks.next().unwrap(), clocks.next().unwrap());
+    assert_eq!(kernel, app);
+}
+
+#[test]
 fn guest_that_stood_still_has_a_trace_for_each_time() {
     let scratch = Scratch::new("guest-epochs");
     let mut receiver = receiver(&scratch, 1 << 20);
