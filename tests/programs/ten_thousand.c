@@ -17,20 +17,23 @@ STRATA_CLASS(one, (unsigned number), strata_int(number, number));
 #define TEN(what, n)                                                                            \
 	what(n##0) what(n##1) what(n##2) what(n##3) what(n##4) what(n##5) what(n##6) what(n##7) \
 		what(n##8) what(n##9)
-#define HUNDRED(what, n)                                                                \
-	TEN(what, n##0)                                                                 \
-	TEN(what, n##1)                                                                 \
-	TEN(what, n##2)                                                                 \
-	TEN(what, n##3) TEN(what, n##4) TEN(what, n##5) TEN(what, n##6) TEN(what, n##7) \
-		TEN(what, n##8) TEN(what, n##9)
+#define HUNDRED(what, n) \
+	TEN(what, n##0)  \
+	TEN(what, n##1)  \
+	TEN(what, n##2)  \
+	TEN(what, n##3)  \
+	TEN(what, n##4)  \
+	TEN(what, n##5) TEN(what, n##6) TEN(what, n##7) TEN(what, n##8) TEN(what, n##9)
 #define EACH_TEN(what) \
 	what(0) what(1) what(2) what(3) what(4) what(5) what(6) what(7) what(8) what(9)
-#define THOUSAND(what, n)                                                               \
-	HUNDRED(what, n##0)                                                             \
-	HUNDRED(what, n##1)                                                             \
-	HUNDRED(what, n##2)                                                             \
-	HUNDRED(what, n##3) HUNDRED(what, n##4) HUNDRED(what, n##5) HUNDRED(what, n##6) \
-		HUNDRED(what, n##7) HUNDRED(what, n##8) HUNDRED(what, n##9)
+#define THOUSAND(what, n)   \
+	HUNDRED(what, n##0) \
+	HUNDRED(what, n##1) \
+	HUNDRED(what, n##2) \
+	HUNDRED(what, n##3) \
+	HUNDRED(what, n##4) \
+	HUNDRED(what, n##5) \
+	HUNDRED(what, n##6) HUNDRED(what, n##7) HUNDRED(what, n##8) HUNDRED(what, n##9)
 
 /* A function for each thousand, for compilers whose time grows with the square of a function's size. */
 #define FUNCTION(n)                \

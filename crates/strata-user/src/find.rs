@@ -427,7 +427,11 @@ mod tests {
     fn find_passes_by_who_runs_this_program_unless_asked_for_by_number() {
         let fake = Fake::forked_seen();
         assert!(!pids_of(&found(&Who::Everyone)).contains(&fake.pid));
-        assert_eq!(pids_of(&found(&Who::Processes(vec![fake.pid]))), [fake.pid]);
+        // Where a thread gets no CPU for a second, it is as if the process did not answer.
+        let is_held = |error: &Error| matches!(error, Error::Held { .. } | Error::UserHeld { .. });
+        let all = (0..20).map(|_| found(&Who::Processes(vec![fake.pid])));
+        let all = all.into_iter().find(|all| !all.errors.iter().any(is_held)).expect("an answer");
+        assert_eq!(pids_of(&all), [fake.pid], "{:?}", all.errors);
     }
 
     #[test]
