@@ -535,11 +535,12 @@ fn nothing_matched(report: &Report) -> Vec<Message> {
         .iter()
         .filter(|rule| rule.matched == 0)
         .map(|rule| {
-            warning(format!(
-                "event rule '{}': matched no tracepoint. `strata list` shows those of running \
-                 applications.",
-                clean(&rule.rule)
-            ))
+            let advice = match rule.similar.as_slice() {
+                [] => "`strata list` shows those of running applications.".to_owned(),
+                similar => kernel::similar_names(similar),
+            };
+            let rule = clean(&rule.rule);
+            warning(format!("event rule '{rule}': matched no tracepoint. {advice}"))
         })
         .collect()
 }

@@ -116,7 +116,12 @@ fn details(facts: &Facts) -> String {
                 none if none.is_empty() => String::new(),
                 some => format!("  but {}", some.join(", ")),
             };
-            let _ = writeln!(out, "  {:<32} {matched}{but}{filter}", clean(text(event, "rule")));
+            let near = match names(event, "similar") {
+                none if none.is_empty() => String::new(),
+                some => format!("; similar: {}", some.join(", ")),
+            };
+            let _ =
+                writeln!(out, "  {:<32} {matched}{near}{but}{filter}", clean(text(event, "rule")));
         }
     }
     if let Some(tracked) = facts.get("tracked").and_then(Value::as_object) {
@@ -214,7 +219,7 @@ mod tests {
                     "overwritten": 3, "contexts": ["vpid"],
                     "events": [
                         { "rule": "a:*", "filter": "n > 3", "exclude": ["a:x"], "enabled": true, "matched": 2 },
-                        { "rule": "b:\u{1b}", "filter": null, "exclude": [], "enabled": true, "matched": 0 },
+                        { "rule": "b:\u{1b}", "filter": null, "exclude": [], "enabled": true, "matched": 0, "similar": ["bb:*"] },
                         { "rule": "c:*", "filter": null, "exclude": [], "enabled": true, "matched": null },
                         { "rule": "d:*", "filter": null, "exclude": [], "enabled": false, "matched": 4 },
                     ],

@@ -2,7 +2,11 @@
 
 use strata_user::{Application, Error, Rule, Rules};
 
+use crate::near::Near;
 use crate::report::RuleReport;
+
+/// Tracepoints that are compared with rules which match none, at most: a thousand processes may have the same.
+const COMPARED_MAX: usize = 2 * strata_abi::user::NR_STATES as usize;
 
 /// All rules, in the order in which they came.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +14,8 @@ pub(crate) struct RuleBook {
     entries: Vec<Entry>,
     /// How often they were changed.
     changes: u64,
+    /// Tracepoints that were compared with those that match none.
+    compared: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -19,6 +25,8 @@ struct Entry {
     matched: u64,
     /// The change with which it went; `None`: it holds.
     went: Option<u64>,
+    /// What was perhaps meant, if it matches none.
+    near: Near,
 }
 
 impl RuleBook {
@@ -42,7 +50,10 @@ impl RuleBook {
         for rule in rules.rules() {
             match self.entries.iter_mut().find(|entry| entry.rule == *rule) {
                 Some(entry) => entry.went = None,
-                None => self.entries.push(Entry { rule: rule.clone(), matched: 0, went: None }),
+                None => {
+                    let (rule, near) = (rule.clone(), Near::default());
+                    self.entries.push(Entry { rule, matched: 0, went: None, near });
+                }
             }
         }
     }
@@ -66,6 +77,16 @@ impl RuleBook {
         for (entry, matched) in held.iter_mut().zip(matched) {
             entry.matched = entry.matched.saturating_add(matched);
         }
+        held.retain(|entry| entry.matched == 0 && !entry.rule.is_exclusion());
+        if !held.is_empty() && self.compared < COMPARED_MAX {
+            let all = application.tracepoints()?;
+            let left = COMPARED_MAX - self.compared;
+            for event in all.iter().map(|one| &one.event).take(left) {
+                held.iter_mut()
+                    .for_each(|one| one.near.look(&one.rule, &event.provider, &event.name));
+            }
+            self.compared = self.compared.saturating_add(all.len());
+        }
         Ok(tracepoints)
     }
 
@@ -74,6 +95,7 @@ impl RuleBook {
         let report = |entry: &Entry| RuleReport {
             rule: entry.rule.text().to_owned(),
             matched: entry.matched,
+            similar: if entry.matched == 0 { entry.near.names() } else { Vec::new() },
         };
         self.entries.iter().map(report).collect()
     }

@@ -282,7 +282,7 @@ mod tests {
             ..ProcessReport::default()
         };
         let layer = LayerReport { layer: USER, processes: vec![process], ..LayerReport::default() };
-        let rules = vec![RuleReport { rule: "a:*".into(), matched: 1 }];
+        let rules = vec![RuleReport { rule: "a:*".into(), matched: 1, similar: Vec::new() }];
         Report { layers: vec![layer], rules, ..Report::default() }
     }
 

@@ -391,8 +391,11 @@ impl Layer for KernelLayer {
     }
 
     fn look(&self) -> Look {
-        let rule =
-            |one: &KernelRuleReport| RuleReport { rule: one.rule.clone(), matched: one.matched };
+        let rule = |one: &KernelRuleReport| RuleReport {
+            rule: one.rule.clone(),
+            matched: one.matched,
+            similar: one.similar.clone(),
+        };
         let problems = self.attached.iter().flat_map(|one| one.session.problems());
         let problems = problems.map(|one| (one.event.clone(), one.reason.clone()));
         let known = self.problems.iter().map(|one| (one.event.clone(), one.reason.clone()));

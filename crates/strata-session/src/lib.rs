@@ -52,6 +52,7 @@ mod lowered;
 mod lttng;
 mod memory;
 mod named;
+mod near;
 pub mod options;
 mod pace;
 mod parts;

@@ -135,6 +135,8 @@ pub struct RuleReport {
     pub rule: String,
     /// Tracepoints.
     pub matched: u64,
+    /// Rules for tracepoints that were perhaps meant, if it matched none.
+    pub similar: Vec<String>,
 }
 
 /// One rule for the kernel's events.

@@ -38,7 +38,7 @@ use crate::plan::{Change, Channel, LayerOf, Plan, PlanError, Settle, CHANNEL};
 use crate::privileges::{keep_for, Work};
 use crate::record::MEMORY_MIN;
 use crate::recording::Recording;
-use crate::report::{Counts, EndReason, NotReached, Notice};
+use crate::report::{Counts, EndReason, NotReached, Notice, RuleReport};
 use crate::session::Session;
 use crate::shared::Figured;
 use crate::slots::{ChannelSlots, Slots};
@@ -493,10 +493,10 @@ impl<'a> Standing<'a> {
                         filter: event.filter.clone(),
                         exclude: event.exclude.clone(),
                         enabled: event.enabled,
-                        matched: look.and_then(|look| {
-                            let mut rules = look.rules.iter();
-                            rules.find(|one| one.rule == event.rule).map(|one| one.matched)
-                        }),
+                        matched: report_of(look, &event.rule).map(|one| one.matched),
+                        similar: report_of(look, &event.rule)
+                            .map(|one| one.similar.clone())
+                            .unwrap_or_default(),
                     })
                     .collect(),
             }
@@ -582,6 +582,11 @@ impl<'a> Standing<'a> {
             self.ground.report(&options(&self.plan), &watch, end, ended, (Vec::new(), None));
         Recording { report, detaching: detaching.or(of_triggers) }
     }
+}
+
+/// What became of a rule, if somebody has looked.
+fn report_of<'l>(look: Option<&'l LayerLook>, rule: &str) -> Option<&'l RuleReport> {
+    look?.rules.iter().find(|one| one.rule == rule)
 }
 
 /// What works without the kernel is told in the words of sessions.

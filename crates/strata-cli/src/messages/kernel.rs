@@ -123,16 +123,18 @@ pub(super) fn nothing_matched(report: &Report) -> Vec<Message> {
     rules.filter(|rule| rule.matched == 0).map(|rule| warning(no_such_event(rule))).collect()
 }
 
+/// `Similar: 'a', 'b'.`
+pub(super) fn similar_names(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("'{}'", clean(name))).collect();
+    format!("Similar: {}.", names.join(", "))
+}
+
 /// A rule that selects no event.
 pub fn no_such_event(rule: &KernelRuleReport) -> String {
     let advice = match (&rule.excluded, rule.similar.as_slice()) {
         (Some(why), _) => sentence(why),
         (None, []) => "`strata list -k` shows all.".to_owned(),
-        (None, similar) => {
-            let names: Vec<String> =
-                similar.iter().map(|name| format!("'{}'", clean(name))).collect();
-            format!("Similar: {}.", names.join(", "))
-        }
+        (None, similar) => similar_names(similar),
     };
     format!("kernel rule '{}': matched no event. {advice}", clean(&rule.rule))
 }

@@ -38,7 +38,7 @@ fn report(processes: Vec<ProcessReport>) -> Report {
         output: Some(PathBuf::from("my trace")),
         elapsed: Duration::from_millis(2_030),
         layers: vec![layer("user", 512 << 10, processes)],
-        rules: vec![RuleReport { rule: "demo:*".into(), matched: 2 }],
+        rules: vec![RuleReport { rule: "demo:*".into(), matched: 2, similar: Vec::new() }],
         ..Report::default()
     }
 }
@@ -260,12 +260,16 @@ fn nothing_recorded_since_all_was_discarded_does_not_say_that_nothing_came() {
 #[test]
 fn rule_that_matched_nothing_is_said_and_is_1() {
     let mut report = report(vec![process("demo", 1, 10)]);
-    report.rules.push(RuleReport { rule: "foo:*".into(), matched: 0 });
+    report.rules.push(RuleReport { rule: "foo:*".into(), matched: 0, similar: Vec::new() });
     assert_eq!(
         text_with(&report, "foo"),
         "event rule 'foo:*': matched no tracepoint. `strata list` shows those of running \
          applications."
     );
+    report.rules[1].similar = vec!["food:*".into(), "\u{1b}f:x".into()];
+    let text = text_with(&report, "foo");
+    assert!(text.contains("'foo:*': matched no tracepoint. Similar: 'food:*', '"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
     assert_eq!(exit_status(&report, false), 1);
 }
 
@@ -618,7 +622,7 @@ fn kernel_by_default_without_tracepoints_is_no_fault() {
     let mut report = kernel_report(1_000);
     report.kernel = Some(KernelReport { is_default: true, ..KernelReport::default() });
     report.layers.insert(0, layer(USER, 1 << 20, Vec::new()));
-    report.rules = vec![RuleReport { rule: "*:*".into(), matched: 0 }];
+    report.rules = vec![RuleReport { rule: "*:*".into(), matched: 0, similar: Vec::new() }];
     report.asked = Asked::Command;
     let said = summary(&report);
     assert!(said.iter().all(|message| message.weight == Weight::Talk), "{said:?}");

@@ -88,7 +88,7 @@ fn record_of_a_command_without_tracepoints_leaves_no_folder() {
     assert_eq!(report.command, Some(CommandEnd::Exited(3)));
     assert_eq!((report.output.as_ref(), report.failure.as_ref()), (None, None));
     assert_eq!(report.processes().count(), 0);
-    assert_eq!(report.rules, [RuleReport { rule: "*:*".into(), matched: 0 }]);
+    assert_eq!(report.rules, [RuleReport { rule: "*:*".into(), matched: 0, similar: Vec::new() }]);
     assert!(matches!(notices[0], Notice::Started { command: Some(_), .. }));
     assert!(!output("plain").exists());
 }
@@ -259,7 +259,7 @@ fn report_says_what_was_asked_for_whoever_else_was_there() {
         let stop = Stop::new();
         let setup = setup(&options, &stop, &scratch.0.join("t"));
         let watch = watch(&setup, None);
-        let rules = vec![RuleReport { rule: "a:*".into(), matched: 3 }];
+        let rules = vec![RuleReport { rule: "a:*".into(), matched: 3, similar: Vec::new() }];
         let ended = vec![LayerEnd { rules: rules.clone(), ..found(Vec::new()) }];
         let report = setup
             .ground

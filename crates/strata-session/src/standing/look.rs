@@ -123,6 +123,8 @@ pub struct EventLook {
     pub enabled: bool,
     /// Events that it has matched so far; `None`: nobody has looked yet.
     pub matched: Option<u64>,
+    /// Rules that were perhaps meant, if it has matched none.
+    pub similar: Vec<String>,
 }
 
 /// How a trigger is.
