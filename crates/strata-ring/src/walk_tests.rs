@@ -115,7 +115,7 @@ fn walk_while_a_producer_writes_has_whole_packets_in_order_and_so_after_it_was_k
             let overwrite = loss_mode == LossMode::Overwrite;
             let (mut channel, published, cpu, words) =
                 racing(round, publish, loss_mode, |channel, cpu, words, published| {
-                    let end = Instant::now() + Duration::from_secs(20);
+                    let end = Instant::now() + Duration::from_secs(120);
                     let mut laps = 0;
                     // Until the ring was lapped while we walked, several times.
                     while laps < 2 && Instant::now() < end {
