@@ -163,7 +163,7 @@ new_trace() {
 record() {
 	new_trace
 	slowness
-	timeout -k 5 "$((${record_limit:-100} * slowness))" "$strata" record "${layers[@]}" -o "$trace" "$@" >"$output" 2>"$talk"
+	timeout -k 5 "$((${record_limit:-300} * slowness))" "$strata" record "${layers[@]}" -o "$trace" "$@" >"$output" 2>"$talk"
 	status=$?
 }
 
