@@ -50,6 +50,36 @@ fn spans(packets: &[&[(u8, u64)]], range: TimeRange) -> Vec<String> {
 }
 
 #[test]
+fn span_has_its_own_time_without_what_ended_in_it_before_the_time_asked_for() {
+    let all = [
+        (OUTER, 100),
+        (INNER, 200),
+        (INNER_END, 500),
+        (INNER, 600),
+        (INNER_END, 610),
+        (OUTER_END, 1100),
+    ];
+    let whole = ["app;a:outer 690", "app;a:outer;a:inner 310"];
+    assert_eq!(spans(&[&all], TimeRange::ALL), whole);
+    assert_eq!(spans(&[&all], range(550, 2000)), ["app;a:outer 690", "app;a:outer;a:inner 10"]);
+    assert_eq!(spans(&[&all], range(550, 1000)), ["app;a:outer;a:inner 10"]);
+    assert_eq!(spans(&[&all], range(1200, 2000)), [""; 0]);
+}
+
+#[test]
+fn span_behind_a_loss_has_all_of_its_time_whatever_was_before() {
+    // The outer one is in no graph, since its end may be another one's; what ended in it is.
+    let before = [(OUTER, 100), (INNER, 110), (INNER_END, 210)];
+    let behind = [(OUTER_END, 1000), (OUTER, 1100), (OUTER_END, 1150)];
+    let wanted = ["app;a:outer 50", "app;a:outer;a:inner 100"];
+    assert_eq!(spans(&[&before, &behind], TimeRange::ALL), wanted);
+    let with_inner =
+        [(OUTER_END, 1000), (OUTER, 1100), (INNER, 1110), (INNER_END, 1115), (OUTER_END, 1150)];
+    let wanted = ["app;a:outer 45", "app;a:outer;a:inner 105"];
+    assert_eq!(spans(&[&before, &with_inner], TimeRange::ALL), wanted);
+}
+
+#[test]
 fn spans_in_themselves_are_as_deep_as_they_are() {
     let all =
         [(OUTER, 0), (OUTER, 10), (OUTER, 20), (OUTER_END, 30), (OUTER_END, 40), (OUTER_END, 50)];
