@@ -203,6 +203,35 @@ fn locks_of(told: &Told, range: TimeRange, by: locks::By) -> LocksReport {
 }
 
 #[test]
+fn operations_of_futexes_wait_or_wake_as_the_kernel_has_them() {
+    // 5 waits once, so that there is a row; then it calls each of these.
+    for (operation, wakes) in [
+        (0, false),
+        (1, true),
+        (3, true),
+        (4, true),
+        (5, true),
+        (6, false),
+        (7, true),
+        (9, false),
+        (10, true),
+        (11, false),
+        (12, true),
+        (13, false),
+    ] {
+        for flags in [0, 0x80, 0x100, 0x180] {
+            let mut told = Told::new(&[(5, 5), (7, 7)]);
+            told.switch(10, 0, 0, 5).enter(20, 5, "futex", &[U64(0x10), U32(0)]);
+            told.switch(30, 5, 1, 7).wake(50, 7, 5).switch(60, 7, 0, 5).leave(70, 5, "futex", 0);
+            told.call((80, 81), 5, "futex", &[U64(0x10), U32(operation | flags)], 0);
+            let report = locks_of(&told, TimeRange::ALL, locks::By::Lock);
+            let found = (report.rows[0].calls, report.rows[0].wakes);
+            assert_eq!(found, if wakes { (1, 1) } else { (2, 0) }, "{operation} {flags:#x}");
+        }
+    }
+}
+
+#[test]
 fn locks_of_two_processes_at_one_address_are_two_and_waits_are_of_the_time_asked_for() {
     let mut told = Told::new(&[(5, 5), (6, 6), (7, 7)]);
     told.switch(10, 0, 0, 5).enter(20, 5, "futex", &[U64(0x10), U32(0)]).switch(100, 5, 1, 6);
