@@ -197,6 +197,57 @@ fn delays_that_are_kept_are_the_longest_and_say_where_the_thread_ran_then() {
     );
 }
 
+/// Threads 1 to `threads` of process 1 each wait for `waits` descriptors, each as long as all others.
+fn ties(threads: u32, waits: u32) -> Told {
+    let mut told = Told::new(&(1..=threads).map(|tid| (tid, 1)).collect::<Vec<_>>());
+    let mut now = 10;
+    for tid in 1..=threads {
+        told.switch(now, 0, 0, tid);
+        for fd in 0..waits {
+            told.enter(now + 10, tid, "read", &[U32(fd), U64(1)]).switch(now + 20, tid, 1, 0);
+            told.wake(now + 30, 0, tid).switch(now + 40, 0, 0, tid);
+            told.leave(now + 50, tid, "read", 1);
+            now += 50;
+        }
+        told.switch(now + 10, tid, 1, 0);
+        now += 10;
+    }
+    told
+}
+
+#[test]
+fn waits_of_the_same_length_come_in_one_order_each_time() {
+    let report = threads_of(&ties(1, 12), TimeRange::ALL, 0, false);
+    let objects: Vec<&str> = row(&report, 1).waits.iter().map(|it| it.object.as_str()).collect();
+    let mut sorted = objects.clone();
+    sorted.sort_unstable();
+    assert_eq!((objects.len(), &objects), (12, &sorted));
+    let report = threads_of(&ties(3, 8), TimeRange::ALL, 0, true);
+    let waits = report.rows[0].waits.iter().filter(|it| it.call == "read");
+    let found: Vec<_> = waits.map(|it| (it.object.as_str(), it.count)).collect();
+    assert_eq!((found.len(), found[0], found[7]), (8, ("descriptor 0", 3), ("descriptor 7", 3)));
+}
+
+#[test]
+fn process_s_wait_was_ended_most_often_by_whom_one_of_its_threads_says() {
+    // 2 is woken by 8 twice, 3 and 4 by 9 once; each in the same call.
+    let mut told = Told::new(&[(2, 2), (3, 2), (4, 2), (8, 8), (9, 9)]);
+    let mut now = 10;
+    for (tid, by) in [(3, 9), (2, 8), (2, 8), (4, 9)] {
+        told.switch(now, 0, 0, tid).enter(now + 10, tid, "read", &[U32(0), U64(1)]);
+        told.switch(now + 20, tid, 1, by).wake(now + 30, by, tid).switch(now + 40, by, 1, tid);
+        told.leave(now + 50, tid, "read", 1).switch(now + 60, tid, 1, 0);
+        now += 70;
+    }
+    for _ in 0..8 {
+        let report = threads_of(&told, TimeRange::ALL, 0, true);
+        let row = report.rows.iter().find(|row| row.label.pid == Some(2)).unwrap();
+        let wait = row.waits.iter().find(|wait| wait.call == "read").unwrap();
+        let woken_by = wait.woken_by.as_ref().unwrap();
+        assert_eq!((wait.count, woken_by.0.tid, woken_by.1), (4, Some(8), 2), "{wait:?}");
+    }
+}
+
 fn locks_of(told: &Told, range: TimeRange, by: locks::By) -> LocksReport {
     let (counter, passed) = told.seen(range, LockCounter::new(range, 9));
     counter.finish(passed.timeline.world(), by, &|_| true)
