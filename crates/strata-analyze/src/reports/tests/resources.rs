@@ -233,6 +233,26 @@ fn mappings_are_cut_moved_and_replaced() {
 }
 
 #[test]
+fn heap_moves_both_ways_and_a_call_that_failed_moves_nothing() {
+    let heap = |ends: &[i64], address| {
+        let mut told = Told::new(&[(5, 5)]);
+        told.switch(10, 0, 0, 5);
+        for (at, end) in (20..).step_by(10).zip(ends) {
+            told.call((at, at + 1), 5, "brk", &[U64(0)], *end);
+        }
+        told.fault(900, 5, address);
+        let row = of_five(&memory(&told, TimeRange::ALL));
+        (row.heap_growth, row.regions[0].0.name())
+    };
+    assert_eq!(heap(&[0x5000], 0x5000), (0, "unknown"));
+    assert_eq!(heap(&[0x5000, 0x9000], 0x8fff), (0x4000, "heap"));
+    assert_eq!(heap(&[0x5000, 0x9000, 0x6000], 0x6000), (0x1000, "unknown"));
+    assert_eq!(heap(&[0x5000, 0x4000], 0x4000), (-0x1000, "unknown"));
+    assert_eq!(heap(&[0x5000, 0x9000, -4], 0x10000), (0x4000, "unknown"));
+    assert_eq!(heap(&[-12, 0x5000, 0x9000], 0x8fff), (0x4000, "heap"));
+}
+
+#[test]
 fn faults_and_pages_are_of_the_time_asked_for_and_what_is_left_of_all_before() {
     let mut told = Told::new(&[(5, 5), (6, 5)]);
     told.switch(10, 0, 0, 5);
