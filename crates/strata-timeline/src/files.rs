@@ -373,3 +373,6 @@ fn accepted(world: &mut World, from: Object, peer: Option<Address>) -> Name {
     };
     world.names.of_kind(NameKind::Socket, text.as_bytes())
 }
+
+#[cfg(test)]
+mod tests;
