@@ -10,6 +10,33 @@ fn address(family: u64, port: u64, bytes: &[u8]) -> Address {
     address
 }
 
+#[test]
+fn addresses_are_written_as_people_write_them_or_not_at_all() {
+    let six = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let text = |text: &str| Some(text.to_owned());
+    for (address, with_port, without) in [
+        (address(AF_INET, 80, &[127, 0, 0, 1]), text("127.0.0.1:80"), text("127.0.0.1")),
+        (address(AF_INET6, 443, &six), text("[2001:db8::1]:443"), text("2001:db8::1")),
+        // Fewer bytes than an address has, or more.
+        (address(AF_INET, 80, &[127, 0, 0]), None, None),
+        (address(AF_INET, 80, &six), None, None),
+        (address(AF_INET6, 80, &[1, 2, 3, 4]), None, None),
+        (address(AF_NETLINK, 0, &[0; 10]), None, None),
+        (address(0, 0, &[]), None, None),
+        (address(AF_UNIX, 0, b"/run/a"), text("/run/a"), text("/run/a")),
+        // One without a file begins with a NUL; what is behind the end of a path is none of it.
+        (address(AF_UNIX, 0, b"\0name"), text("@name"), text("@name")),
+        (address(AF_UNIX, 0, b"/run/a\0"), text("/run/a"), text("/run/a")),
+        (address(AF_UNIX, 0, b"/run/a\0\0\0\0"), text("/run/a"), text("/run/a")),
+        (address(AF_UNIX, 0, b"/run/a\0garbage"), text("/run/a"), text("/run/a")),
+        (address(AF_UNIX, 0, b"\0\0\0"), None, None),
+        (address(AF_UNIX, 0, b""), None, None),
+    ] {
+        assert_eq!(text_of(&address, true), with_port, "{address:?}");
+        assert_eq!(text_of(&address, false), without, "{address:?}");
+    }
+}
+
 /// A process 5, in a world.
 fn world() -> (World, ThreadId) {
     let mut world = World::default();
