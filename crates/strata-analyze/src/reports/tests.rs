@@ -1,6 +1,7 @@
 //! Reports of traces by hand: what they must say is known by construction.
 
 mod blocked;
+mod fields;
 mod flames;
 mod resources;
 mod told;
