@@ -364,4 +364,81 @@ mod tests {
         let sizes = Sizes { subbuf_size: 8192, num_subbuf: 2 };
         assert_eq!(report.advised().collect::<Vec<_>>(), [("user", "big", sizes)]);
     }
+
+    #[test]
+    fn losses_of_one_cpu_are_one_of_all_processes_and_those_not_shown_are_of_no_cpu() {
+        let loss = |cpu, full| {
+            let discarded = Discarded { full, ..Discarded::default() };
+            let mut one = StreamLoss { cpu, discarded, ..StreamLoss::default() };
+            one.times.grow(&Discarded::default(), &discarded, (full, full + 1));
+            one
+        };
+        let process = |losses: Vec<StreamLoss>| {
+            let mut counts = Counts::default();
+            losses.iter().for_each(|one| counts.discarded.add(&one.discarded));
+            ProcessReport { counts, losses, ..ProcessReport::default() }
+        };
+        let processes = vec![process(vec![loss(1, 5), loss(3, 9)]), process(vec![loss(1, 6)])];
+        let layer = LayerReport { layer: USER, processes, ..LayerReport::default() };
+        let found = losses(&layer.counts(), &layer.losses(), i64::MAX, 1);
+        let found: Vec<_> = found.iter().map(|one| (one.cpu, one.records, one.first_ns)).collect();
+        // A time beyond what there is is not known.
+        assert_eq!(found, [(Some(1), 11, None), (None, 9, None)]);
+        let times = losses(&layer.counts(), &layer.losses(), 0, 9);
+        let times: Vec<_> = times.iter().map(|one| (one.first_ns, one.last_ns)).collect();
+        assert_eq!(times, [(Some(5), Some(7)), (Some(9), Some(10))]);
+    }
+
+    #[test]
+    fn malicious_texts_and_numbers_of_a_verdict_are_cut() {
+        let long = "\u{e9}".repeat(1000);
+        let mut report = report();
+        report.rules =
+            vec![RuleReport { rule: long.clone(), matched: 0, similar: Vec::new() }; 300];
+        let one = NotReached { pid: 1, name: long.clone(), reason: long.clone() };
+        report.not_reached = vec![one; 150];
+        let problem = crate::report::EventProblem { event: long.clone(), reason: long.clone() };
+        let problems = vec![problem; 150];
+        report.kernel = Some(KernelReport { problems, ..KernelReport::default() });
+        let late = ProcessReport { late_ns: Some(1), name: long, ..ProcessReport::default() };
+        report.layers[0].processes = vec![late; 300];
+        let verdict = report.verdict();
+        assert_eq!(verdict.gaps, [Gap::Rules, Gap::NotReached, Gap::Late]);
+        assert_eq!(
+            (verdict.rules.len(), verdict.not_reached.len(), verdict.late.len()),
+            (SHOWN_MAX, SHOWN_MAX, SHOWN_MAX)
+        );
+        let (first, last) = (&verdict.not_reached[0], &verdict.not_reached[SHOWN_MAX - 1]);
+        assert_eq!((first.pid, last.pid), (1, 0));
+        let texts = [&first.name, &last.reason, &verdict.rules[0], &verdict.late[0].name];
+        assert!(texts.iter().all(|text| text.chars().count() == TEXT_CHARS), "{texts:?}");
+    }
+
+    #[test]
+    fn two_channels_of_the_kernel_are_one_report() {
+        let rule =
+            |rule: &str| KernelRuleReport { rule: rule.into(), ..KernelRuleReport::default() };
+        let one = KernelReport {
+            is_default: true,
+            rules: vec![rule("a")],
+            unreadable: u64::MAX,
+            cut: 2,
+            ..KernelReport::default()
+        };
+        let other = KernelReport {
+            rules: vec![rule("b")],
+            is_filtered: true,
+            unreadable: 1,
+            cut: 3,
+            ..KernelReport::default()
+        };
+        assert_eq!(KernelReport::both(None, None), None);
+        for (left, right) in [(Some(one.clone()), None), (None, Some(one.clone()))] {
+            assert_eq!(KernelReport::both(left, right), Some(one.clone()));
+        }
+        let both = KernelReport::both(Some(one), Some(other)).unwrap();
+        let rules: Vec<_> = both.rules.iter().map(|rule| rule.rule.as_str()).collect();
+        assert_eq!((rules, both.is_default, both.is_filtered), (vec!["a", "b"], false, true));
+        assert_eq!((both.unreadable, both.cut), (u64::MAX, 5));
+    }
 }

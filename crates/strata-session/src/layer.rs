@@ -215,3 +215,6 @@ pub(crate) struct LayerEnd {
     pub(crate) kernel: Option<KernelReport>,
     pub(crate) detaching: Detaching,
 }
+
+#[cfg(test)]
+mod tests;

@@ -253,3 +253,6 @@ fn cut(parts: &Arc<Mutex<Parts>>, cuts: Vec<Cut>, shared: &Shared) -> Result<Rot
         Some(why) => Err(why),
     }
 }
+
+#[cfg(test)]
+mod tests;

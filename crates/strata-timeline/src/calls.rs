@@ -185,3 +185,6 @@ pub(crate) fn is_closed_by_exec(name: &str, flags: Option<i64>) -> Option<bool> 
     };
     flags.map(|flags| flags & bit != 0)
 }
+
+#[cfg(test)]
+mod tests;

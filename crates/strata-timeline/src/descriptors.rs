@@ -125,3 +125,6 @@ impl Descriptors {
         self.kept = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -321,9 +321,17 @@ fn text_of(address: &Address, with_port: bool) -> Option<String> {
             Some(if with_port { format!("[{ip}]:{port}") } else { ip.to_string() })
         }
         AF_UNIX => {
-            // One without a file begins with a NUL.
-            let path = String::from_utf8_lossy(bytes).replacen('\0', "@", 1);
-            Some(path.trim_end_matches('\0').to_owned()).filter(|path| !path.is_empty())
+            // One without a file begins with a NUL; of a path, what is behind one is no part of it.
+            let path = match bytes.split_first() {
+                Some((0, name)) if name.iter().any(|&byte| byte != 0) => {
+                    format!("@{}", String::from_utf8_lossy(name).trim_end_matches('\0'))
+                }
+                _ => {
+                    let path = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+                    String::from_utf8_lossy(path).into_owned()
+                }
+            };
+            Some(path).filter(|path| !path.is_empty())
         }
         _ => None,
     }
@@ -373,3 +381,6 @@ fn accepted(world: &mut World, from: Object, peer: Option<Address>) -> Name {
     };
     world.names.of_kind(NameKind::Socket, text.as_bytes())
 }
+
+#[cfg(test)]
+mod tests;

@@ -107,3 +107,6 @@ impl Names {
         self.left_out
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -370,3 +370,6 @@ pub(crate) fn end(
     stack.drain(at + 1..).rev().for_each(|inner| alone(inner.alone(Alone::NoEnd)));
     stack.pop()
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,8 @@
 use strata_ctf::read::{EventClass, FieldRef, Scope};
 
 /// Groups that some tracers write in front of the kernel's names.
-const GROUPS: [&str; 6] = ["sched:", "irq:", "syscalls:", "raw_syscalls:", "signal:", "task:"];
+const GROUPS: [&str; 7] =
+    ["sched:", "irq:", "syscalls:", "raw_syscalls:", "signal:", "task:", "block:"];
 
 /// What is in front of a system call's name, at its begin and at its end; and what its name begins with here.
 const CALLS: [(&str, &str, &str); 3] = [
@@ -119,6 +120,21 @@ mod tests {
         let others = ["syscall_text", "sched_switch", "raw_syscalls:sys_enter", ""];
         for name in others.into_iter().chain(["my:syscall_entry_x", "syscall_entry_"]) {
             assert_eq!(of(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn name_of_a_kernel_event_is_without_the_group_that_perf_writes() {
+        for (name, wanted) in [
+            ("sched:sched_switch", "sched_switch"),
+            ("irq:softirq_entry", "softirq_entry"),
+            ("block:block_rq_issue", "block_rq_issue"),
+            ("block_rq_issue", "block_rq_issue"),
+            ("signal:signal_generate", "signal_generate"),
+            ("sched:", ""),
+            ("my:sched:sched_switch", "my:sched:sched_switch"),
+        ] {
+            assert_eq!(kernel_name(name), wanted);
         }
     }
 

@@ -244,3 +244,6 @@ impl Threads {
         self.left_out
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use strata_ctf::read::{Event, Reader, TimeRange};
-use strata_timeline::{Interval, Observer, Paired, Span, State, ThreadId, World};
+use strata_timeline::{Alone, AloneSpan, Interval, Observer, Paired, Span, State, ThreadId, World};
 
 use super::frames::{FrameId, Frames, StackScopes};
 use crate::debug_info::SourceOptions;
@@ -272,12 +272,16 @@ impl Observer for FlameMaker {
     }
 
     fn span(&mut self, world: &World, span: &Span) {
-        if self.weigh != Weigh::Spans || !self.range.contains(span.end) {
+        if self.weigh != Weigh::Spans || span.end > self.range.to {
             return;
         }
+        // What has ended before is not shown, and is not the time of what is around it.
+        let is_there = self.range.contains(span.end);
         let one = span.thread.filter(|_| span.thread == span.begun_by);
         let by_thread = matches!(span.paired, Paired::Thread | Paired::NoKey);
-        let Some(who) = one.filter(|_| by_thread) else { return self.elsewhere += 1 };
+        let Some(who) = one.filter(|_| by_thread) else {
+            return self.elsewhere += u64::from(is_there);
+        };
         let Some(thread) = world.threads.get(who) else { return };
         let depth = thread.in_spans().len();
         let process = world.process_of(who);
@@ -290,7 +294,7 @@ impl Observer for FlameMaker {
             });
         }
         if self.inner.len() >= THREADS_MAX && !self.inner.contains_key(&who) {
-            return self.left_out += 1;
+            return self.left_out += u64::from(is_there);
         }
         let inner = self.inner.entry(who).or_default();
         // What has ended in it; also in those in it that were left without an end.
@@ -299,6 +303,19 @@ impl Observer for FlameMaker {
         if let Some(here) = inner.last_mut() {
             *here = here.saturating_add(span.nanos());
         }
-        self.add(false, (Some(process), frames.into()), span.nanos().saturating_sub(within));
+        if is_there {
+            self.add(false, (Some(process), frames.into()), span.nanos().saturating_sub(within));
+        }
+    }
+
+    fn alone(&mut self, world: &World, span: &AloneSpan) {
+        // It is not told what was around them: they are in none that begins later.
+        if span.why == Alone::Gap {
+            let thread = span.thread.and_then(|who| world.threads.get(who).zip(Some(who)));
+            let Some((thread, who)) = thread else { return };
+            if let Some(inner) = self.inner.get_mut(&who) {
+                inner.truncate(thread.in_spans().len() + 1);
+            }
+        }
     }
 }

@@ -26,7 +26,8 @@ const WAKERS_MAX: usize = 64;
 const ETIMEDOUT: u16 = 110;
 /// Operations of futex(); the bits above say whose memory and which clock.
 const OPERATION: i64 = 0x7f;
-const WAKES: [i64; 5] = [1, 3, 4, 5, 10];
+/// Those that wake, or put who waits elsewhere; FUTEX_UNLOCK_PI and FUTEX_CMP_REQUEUE_PI, too.
+const WAKES: [i64; 7] = [1, 3, 4, 5, 7, 10, 12];
 
 /// Bytes of the largest lock of libc: somewhere in them are its futexes.
 const LOCK_BYTES: u64 = 64;
@@ -386,7 +387,10 @@ impl Observer for LockCounter {
         let operation = call.control.map(|operation| operation & OPERATION);
         let is_wake = match operation {
             Some(operation) => WAKES.contains(&operation),
-            None => world.calls.name(call.call).ends_with("wake"),
+            None => {
+                let name = world.calls.name(call.call);
+                name.ends_with("wake") || name.ends_with("requeue")
+            }
         };
         let lock = (Kind::Futex, address);
         let Some(counted) = self.counted(call.thread, lock) else { return };

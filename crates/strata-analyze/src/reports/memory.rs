@@ -594,7 +594,7 @@ impl Observer for MemoryCounter {
                 of.unmap(from, old);
                 of.map(address, new, region);
             }
-            (_, "brk") if address > 0 => {
+            (_, "brk") if address > 0 && call.error().is_none() => {
                 let of = self.processes.entry(process).or_default();
                 let (begin, end) = of.heap.get_or_insert((address, address));
                 let growth = i64::try_from(i128::from(address) - i128::from(*end)).unwrap_or(0);

@@ -1,5 +1,11 @@
 //! Reports of traces by hand: what they must say is known by construction.
 
+mod blocked;
+mod fields;
+mod flames;
+mod resources;
+mod told;
+
 use strata_ctf::read::TimeRange;
 use strata_timeline::ThreadId;
 

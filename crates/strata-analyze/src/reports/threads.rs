@@ -93,6 +93,10 @@ impl Row {
                     known.count += wait.count;
                     known.total = known.total.saturating_add(wait.total);
                     known.max = known.max.max(wait.max);
+                    let times = |woken_by: &Option<(Label, u64)>| woken_by.as_ref().map(|it| it.1);
+                    if times(&wait.woken_by) > times(&known.woken_by) {
+                        (known.woken_by, known.ended_by) = (wait.woken_by, wait.ended_by);
+                    }
                 }
                 None => self.waits.push(wait),
             }
@@ -106,8 +110,12 @@ impl Row {
     }
 
     fn sort(&mut self) {
-        self.waits.sort_by_key(|wait| Reverse(wait.total));
-        self.rivals.sort_by_key(|(_, nanos)| Reverse(*nanos));
+        self.waits.sort_by(|one, other| {
+            let by_total = other.total.cmp(&one.total);
+            let what = |it: &Wait| (it.call.clone(), it.object.clone(), it.sleep);
+            by_total.then_with(|| what(one).cmp(&what(other)))
+        });
+        self.rivals.sort_by(|one, other| (other.1, &one.0).cmp(&(one.1, &other.0)));
     }
 }
 
@@ -266,6 +274,8 @@ impl ThreadCounter {
             false => rows.into_values().collect(),
             true => {
                 let mut processes: HashMap<ThreadId, Row> = HashMap::new();
+                let mut rows: Vec<(ThreadId, Row)> = rows.into_iter().collect();
+                rows.sort_by_key(|&(id, _)| id);
                 for (id, row) in rows {
                     let main = world.process_of(id);
                     let whole = processes.entry(main).or_default();

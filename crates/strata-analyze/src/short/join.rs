@@ -324,3 +324,6 @@ impl Joiner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

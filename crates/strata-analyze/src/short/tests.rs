@@ -1,5 +1,7 @@
 //! Lines of traces by hand, however many threads make them.
 
+mod mine;
+
 use std::ops::ControlFlow;
 
 use strata_ctf::read::{Selection, TimeRange};

@@ -293,3 +293,6 @@ impl Visit for Brief<'_> {
         self.out.extend_from_slice(b"none");
     }
 }
+
+#[cfg(test)]
+mod tests;

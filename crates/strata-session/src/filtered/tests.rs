@@ -82,3 +82,67 @@ fn contexts_that_are_recorded_and_asked_for_are_no_slips() {
     }
     assert_eq!(said("vuid == \"root\"").len(), 2, "a number is no text");
 }
+
+#[test]
+fn another_filter_forgets_what_was_said_of_the_one_before_and_the_same_one_does_not() {
+    let filtered = Filtered::new(&options("sise > 1", false));
+    let look = || filtered.look([event("sent", "size")].into_iter());
+    look();
+    filtered.change(Some(Filter::parse("sise > 1").unwrap()));
+    assert_eq!(filtered.remarks().len(), 2);
+    look();
+    filtered.change(Some(Filter::parse("size > 1").unwrap()));
+    assert_eq!(filtered.remarks(), Vec::<String>::new(), "nobody has seen it");
+    look();
+    assert_eq!(filtered.remarks().len(), 1);
+    filtered.change(None);
+    look();
+    assert_eq!(filtered.remarks(), Vec::<String>::new());
+}
+
+#[test]
+fn fields_of_each_kind_can_be_asked_for_what_they_are() {
+    use strata_model::{Array, Enumeration, Float, Label, Sequence};
+    let byte = Integer::unsigned(1);
+    let float = Float { bytes: 8, byte_order: strata_model::FieldOrder::Native };
+    let array = |element| FieldClass::Array(Array { element, count: 2 });
+    let sequence = |element| FieldClass::Sequence(Sequence { element, length_bytes: 1 });
+    let label = Label { from: 0, to: 1, label: "open".into() };
+    let state =
+        Enumeration { integer: byte, name: String::new(), labels: vec![label], flags: None };
+    let classes = [
+        ("text", FieldClass::String),
+        ("real", FieldClass::Float(float)),
+        ("state", FieldClass::Enumeration(state)),
+        ("letters", array(Element::Text)),
+        ("words", sequence(Element::Text)),
+        ("numbers", array(Element::Integer(byte))),
+        ("reals", sequence(Element::Float(float))),
+    ];
+    let fields = classes.map(|(name, class)| ModelField::new(name, class));
+    let slips = |filter: &str| {
+        let filtered = Filtered::new(&options(filter, false));
+        let class = EventClass { fields: fields.to_vec(), ..event("sent", "size") };
+        filtered.look([class].into_iter());
+        filtered.remarks().len() - 1
+    };
+    for (filter, wanted) in [
+        ("text == \"a\" && letters == \"b\" && words == \"c*\"", 0),
+        ("real > 0.5 && reals[0] < 1.5", 0),
+        ("state == \"open\" && numbers[1] == 3", 0),
+        ("state == \"opened\"", 1),
+        ("text > 3", 1),
+        ("letters[0] == 3", 1),
+        ("numbers == 3", 1),
+    ] {
+        assert_eq!(slips(filter), wanted, "{filter}");
+    }
+}
+
+#[test]
+fn process_that_has_libstrata_s_own_event_only_says_nothing_of_the_filter() {
+    let own = EventClass { provider: "strata".into(), ..event("thread_name", "name") };
+    let filtered = Filtered::new(&options("sise > 1", false));
+    filtered.look([own].into_iter());
+    assert_eq!(filtered.remarks(), Vec::<String>::new());
+}

@@ -23,3 +23,16 @@ impl Outdated {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remark_says_how_many_began_by_old_rules_and_for_how_long() {
+        assert_eq!(Outdated { processes: 0, longest_ns: 5 }.remark(), None);
+        let said = Outdated { processes: 3, longest_ns: 12_345_678 }.remark().unwrap();
+        assert!(said.starts_with("3 processes began with rules"), "{said}");
+        assert!(said.ends_with("up to 12.3 ms after its start"), "{said}");
+    }
+}

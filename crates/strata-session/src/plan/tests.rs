@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod edges;
+
 fn enable(layer: LayerOf, rules: &[&str]) -> EnableEvents {
     EnableEvents {
         layer,

@@ -1,0 +1,317 @@
+//! What threads were blocked in and who ended that; delays; locks.
+
+use strata_ctf::read::TimeRange;
+
+use super::told::{range, Told};
+use crate::hand_tests::ORIGIN;
+use crate::hand_tests::V::{self, I64, U32, U64};
+use crate::reports::locks::{self, LockCounter, LocksReport};
+use crate::reports::threads::{self, ThreadCounter, ThreadsReport};
+
+fn threads_of(told: &Told, range: TimeRange, delays: usize, by_process: bool) -> ThreadsReport {
+    let (counter, passed) = told.seen(range, ThreadCounter::new(range, delays));
+    counter.finish(passed.timeline.world(), by_process)
+}
+
+fn row(report: &ThreadsReport, tid: i32) -> &threads::Row {
+    report.rows.iter().find(|row| row.label.tid == Some(tid)).unwrap()
+}
+
+/// Of a wait: in which call, about what, how it slept, by what it was ended.
+type Said<'w> = (&'w str, &'w str, &'w str, &'w str);
+
+fn said(wait: &threads::Wait) -> Said<'_> {
+    (&wait.call, &wait.object, wait.sleep, wait.ended_by)
+}
+
+/// 5 leaves its CPU with `state` at 100, after what `before` tells, and is woken at 200 by what `waking` tells.
+fn one_wait(
+    state: i64,
+    before: impl FnOnce(&mut Told),
+    waking: impl FnOnce(&mut Told),
+) -> threads::Wait {
+    let mut told = Told::new(&[(5, 5), (7, 7)]);
+    told.switch(10, 0, 0, 5);
+    before(&mut told);
+    told.switch(100, 5, state, 7);
+    waking(&mut told);
+    told.switch(300, 7, 0, 5).switch(400, 5, 0, 0);
+    let report = threads_of(&told, TimeRange::ALL, 0, false);
+    let waits = &row(&report, 5).waits;
+    assert_eq!((waits.len(), waits[0].count, waits[0].total), (1, 1, 100), "{waits:?}");
+    waits[0].clone()
+}
+
+#[test]
+fn sleeps_are_named_as_the_kernel_s_states_are() {
+    let by_seven = |told: &mut Told| {
+        told.wake(200, 7, 5);
+    };
+    for (state, wanted) in [
+        (1, "sleep"),
+        (2, "uninterruptible"),
+        // Killable is uninterruptible with another bit; an idle thread of the kernel has its own.
+        (0x102, "uninterruptible"),
+        (4, "stopped"),
+        (8, "stopped"),
+        (128, "idle"),
+        (130, "idle"),
+        (64, ""),
+    ] {
+        let wait = one_wait(state, |_| {}, by_seven);
+        assert_eq!(said(&wait), ("", "", wanted, "thread"), "{state}");
+        assert_eq!(wait.woken_by.unwrap().0.tid, Some(7));
+    }
+}
+
+#[test]
+fn waits_are_about_a_descriptor_a_path_an_address_or_a_fault() {
+    let by_seven = |told: &mut Told| {
+        told.wake(200, 7, 5);
+    };
+    let of = |before: &dyn Fn(&mut Told)| {
+        let wait = one_wait(1, before, by_seven);
+        (wait.call, wait.object, wait.sleep)
+    };
+    let owned = |call: &str, object: &str, sleep| (call.to_owned(), object.to_owned(), sleep);
+    let read = |told: &mut Told, fd| {
+        told.enter(50, 5, "read", &[U32(fd), U64(1)]);
+    };
+    assert_eq!(of(&|told: &mut Told| read(told, 3)), owned("read", "descriptor 3", "sleep"));
+    let opened = |told: &mut Told| {
+        told.call((20, 30), 5, "openat", &[I64(-100), V::Text("/a b"), U32(0)], 3);
+        read(told, 3);
+    };
+    assert_eq!(of(&opened), owned("read", "/a b", "sleep"));
+    let failed = |told: &mut Told| {
+        told.call((20, 30), 5, "openat", &[I64(-100), V::Text("/a"), U32(0)], -2);
+        read(told, 3);
+    };
+    assert_eq!(of(&failed), owned("read", "descriptor 3", "sleep"));
+    let futex = |told: &mut Told| {
+        told.enter(50, 5, "futex", &[U64(0xbeef), U32(0)]);
+    };
+    assert_eq!(of(&futex), owned("futex", "0xbeef", "sleep"));
+    assert_eq!(
+        of(&|told| {
+            told.fault(50, 5, 0x1000);
+        }),
+        owned("", "", "page fault")
+    );
+    // What a call of before was about is over.
+    let done = |told: &mut Told| {
+        told.call((20, 30), 5, "read", &[U32(3), U64(1)], 1);
+    };
+    assert_eq!(of(&done), owned("", "", "sleep"));
+}
+
+#[test]
+fn what_ended_a_wait_is_the_interrupt_that_runs_then_or_the_thread() {
+    let irq = |told: &mut Told, number, wakes: bool| {
+        told.tell(190, 7, "irq_handler_entry", &[U32(number), V::Text("net")]);
+        if wakes {
+            told.wake(200, 7, 5);
+        }
+        told.tell(210, 7, "irq_handler_exit", &[U32(number)]);
+    };
+    let softirq = |told: &mut Told, number| {
+        told.tell(190, 7, "irq_softirq_entry", &[U32(number)]).wake(200, 7, 5);
+        told.tell(210, 7, "irq_softirq_exit", &[U32(number)]);
+    };
+    let ended = |waking: &dyn Fn(&mut Told)| one_wait(1, |_| {}, waking).ended_by;
+    assert_eq!(ended(&|told| irq(told, 36, true)), "device");
+    for (number, wanted) in [
+        (0, "softirq"),
+        (1, "timer"),
+        (2, "network"),
+        (3, "network"),
+        (4, "disk"),
+        (5, "disk"),
+        (8, "timer"),
+        (9, "softirq"),
+        (u32::MAX, "softirq"),
+    ] {
+        assert_eq!(ended(&|told| softirq(told, number)), wanted, "{number}");
+    }
+    // In one, behind the one in it that is over.
+    let both = |told: &mut Told| {
+        told.tell(110, 7, "irq_softirq_entry", &[U32(3)]);
+        irq(told, 36, false);
+        told.wake(220, 7, 5).tell(230, 7, "irq_softirq_exit", &[U32(3)]);
+    };
+    let mut told = Told::new(&[(5, 5), (7, 7)]);
+    told.switch(10, 0, 0, 5).switch(100, 5, 1, 7);
+    both(&mut told);
+    told.switch(300, 7, 0, 5);
+    let report = threads_of(&told, TimeRange::ALL, 0, false);
+    assert_eq!(said(&row(&report, 5).waits[0]), ("", "", "sleep", "network"));
+    // 7 has its calls in the trace, and was in none: it was interrupted.
+    let outside = |told: &mut Told| {
+        told.call((110, 120), 7, "write", &[U32(1), U64(1)], 1).wake(200, 7, 5);
+    };
+    assert_eq!(ended(&outside), "interrupt");
+    let within = |told: &mut Told| {
+        told.enter(110, 7, "write", &[U32(1), U64(1)]).wake(200, 7, 5);
+        told.leave(210, 7, "write", 1);
+    };
+    assert_eq!(ended(&within), "thread");
+    // A sleep is ended by time, whoever ran when it was.
+    let sleep = |told: &mut Told| {
+        told.enter(50, 5, "clock_nanosleep", &[U32(1)]);
+    };
+    let wait = one_wait(1, sleep, |told| {
+        told.wake(200, 7, 5);
+    });
+    assert_eq!((wait.ended_by, wait.woken_by), ("timer", None));
+}
+
+#[test]
+fn delays_that_are_kept_are_the_longest_and_say_where_the_thread_ran_then() {
+    let mut told = Told::new(&[(5, 5), (6, 6), (7, 7)]);
+    told.on(0).switch(10, 0, 0, 7).wake(100, 7, 5).wake(110, 7, 6);
+    told.switch(150, 7, 0, 5).switch(400, 5, 1, 7).switch(500, 7, 1, 0);
+    told.on(1).switch(20, 0, 0, 0).switch(310, 0, 0, 6).switch(350, 6, 1, 0);
+    let delays = |range, kept| {
+        let report = threads_of(&told, range, kept, false);
+        let delays = report.delays.iter();
+        delays.map(|it| (it.label.tid, it.from - ORIGIN, it.nanos, it.cpu)).collect::<Vec<_>>()
+    };
+    let all = [(Some(7), 150, 250, 0), (Some(6), 110, 200, 1), (Some(5), 100, 50, 0)];
+    assert_eq!(delays(TimeRange::ALL, 9), all);
+    assert_eq!(delays(TimeRange::ALL, 2), all[..2]);
+    assert_eq!(delays(TimeRange::ALL, 0), []);
+    // Of a part of the time it is that part of them; where one runs that has no CPU by then is not known.
+    let part = [(Some(6), 120, 190, 1), (Some(5), 120, 30, 0)];
+    assert_eq!(delays(range(120, 320), 9), part);
+    let report = threads_of(&told, TimeRange::ALL, 9, false);
+    let (five, six) = (row(&report, 5), row(&report, 6));
+    assert_eq!((five.delay, five.runs, five.running), (50, 1, 250));
+    // While it wanted the other CPU, nobody had that.
+    assert_eq!(six.rivals, [(None, 200)]);
+    assert_eq!(
+        five.rivals
+            .iter()
+            .map(|(of, nanos)| (of.as_ref().unwrap().tid, *nanos))
+            .collect::<Vec<_>>(),
+        [(Some(7), 50)]
+    );
+}
+
+/// Threads 1 to `threads` of process 1 each wait for `waits` descriptors, each as long as all others.
+fn ties(threads: u32, waits: u32) -> Told {
+    let mut told = Told::new(&(1..=threads).map(|tid| (tid, 1)).collect::<Vec<_>>());
+    let mut now = 10;
+    for tid in 1..=threads {
+        told.switch(now, 0, 0, tid);
+        for fd in 0..waits {
+            told.enter(now + 10, tid, "read", &[U32(fd), U64(1)]).switch(now + 20, tid, 1, 0);
+            told.wake(now + 30, 0, tid).switch(now + 40, 0, 0, tid);
+            told.leave(now + 50, tid, "read", 1);
+            now += 50;
+        }
+        told.switch(now + 10, tid, 1, 0);
+        now += 10;
+    }
+    told
+}
+
+#[test]
+fn waits_of_the_same_length_come_in_one_order_each_time() {
+    let report = threads_of(&ties(1, 12), TimeRange::ALL, 0, false);
+    let objects: Vec<&str> = row(&report, 1).waits.iter().map(|it| it.object.as_str()).collect();
+    let mut sorted = objects.clone();
+    sorted.sort_unstable();
+    assert_eq!((objects.len(), &objects), (12, &sorted));
+    let report = threads_of(&ties(3, 8), TimeRange::ALL, 0, true);
+    let waits = report.rows[0].waits.iter().filter(|it| it.call == "read");
+    let found: Vec<_> = waits.map(|it| (it.object.as_str(), it.count)).collect();
+    assert_eq!((found.len(), found[0], found[7]), (8, ("descriptor 0", 3), ("descriptor 7", 3)));
+}
+
+#[test]
+fn process_s_wait_was_ended_most_often_by_whom_one_of_its_threads_says() {
+    // 2 is woken by 8 twice, 3 and 4 by 9 once; each in the same call.
+    let mut told = Told::new(&[(2, 2), (3, 2), (4, 2), (8, 8), (9, 9)]);
+    let mut now = 10;
+    for (tid, by) in [(3, 9), (2, 8), (2, 8), (4, 9)] {
+        told.switch(now, 0, 0, tid).enter(now + 10, tid, "read", &[U32(0), U64(1)]);
+        told.switch(now + 20, tid, 1, by).wake(now + 30, by, tid).switch(now + 40, by, 1, tid);
+        told.leave(now + 50, tid, "read", 1).switch(now + 60, tid, 1, 0);
+        now += 70;
+    }
+    for _ in 0..8 {
+        let report = threads_of(&told, TimeRange::ALL, 0, true);
+        let row = report.rows.iter().find(|row| row.label.pid == Some(2)).unwrap();
+        let wait = row.waits.iter().find(|wait| wait.call == "read").unwrap();
+        let woken_by = wait.woken_by.as_ref().unwrap();
+        assert_eq!((wait.count, woken_by.0.tid, woken_by.1), (4, Some(8), 2), "{wait:?}");
+    }
+}
+
+fn locks_of(told: &Told, range: TimeRange, by: locks::By) -> LocksReport {
+    let (counter, passed) = told.seen(range, LockCounter::new(range, 9));
+    counter.finish(passed.timeline.world(), by, &|_| true)
+}
+
+#[test]
+fn operations_of_futexes_wait_or_wake_as_the_kernel_has_them() {
+    // 5 waits once, so that there is a row; then it calls each of these.
+    for (operation, wakes) in [
+        (0, false),
+        (1, true),
+        (3, true),
+        (4, true),
+        (5, true),
+        (6, false),
+        (7, true),
+        (9, false),
+        (10, true),
+        (11, false),
+        (12, true),
+        (13, false),
+    ] {
+        for flags in [0, 0x80, 0x100, 0x180] {
+            let mut told = Told::new(&[(5, 5), (7, 7)]);
+            told.switch(10, 0, 0, 5).enter(20, 5, "futex", &[U64(0x10), U32(0)]);
+            told.switch(30, 5, 1, 7).wake(50, 7, 5).switch(60, 7, 0, 5).leave(70, 5, "futex", 0);
+            told.call((80, 81), 5, "futex", &[U64(0x10), U32(operation | flags)], 0);
+            let report = locks_of(&told, TimeRange::ALL, locks::By::Lock);
+            let found = (report.rows[0].calls, report.rows[0].wakes);
+            assert_eq!(found, if wakes { (1, 1) } else { (2, 0) }, "{operation} {flags:#x}");
+        }
+    }
+}
+
+#[test]
+fn locks_of_two_processes_at_one_address_are_two_and_waits_are_of_the_time_asked_for() {
+    let mut told = Told::new(&[(5, 5), (6, 6), (7, 7)]);
+    told.switch(10, 0, 0, 5).enter(20, 5, "futex", &[U64(0x10), U32(0)]).switch(100, 5, 1, 6);
+    told.enter(110, 6, "futex", &[U64(0x10), U32(0)]).switch(200, 6, 1, 7);
+    // A call that wakes by its name, and has no operation.
+    told.call((300, 310), 7, "futex_wake", &[U64(0x10)], 1);
+    told.wake(400, 7, 5).wake(500, 7, 6).switch(600, 7, 1, 5).leave(610, 5, "futex", 0);
+    told.switch(700, 5, 1, 6).leave(710, 6, "futex", -110).switch(720, 6, 1, 0);
+    let rows = |range, by| {
+        let report = locks_of(&told, range, by);
+        let rows = report.rows.iter();
+        rows.map(|row| (row.label.pid, row.address, row.waits.total, row.timeouts))
+            .collect::<Vec<_>>()
+    };
+    let (five, six) = ((Some(5), Some(0x10)), (Some(6), Some(0x10)));
+    let with = |(pid, address), total, timeouts| (pid, address, total, timeouts);
+    assert_eq!(rows(TimeRange::ALL, locks::By::Lock), [with(five, 300, 0), with(six, 300, 1)]);
+    assert_eq!(rows(range(0, 450), locks::By::Lock), [with(five, 300, 0), with(six, 250, 0)]);
+    assert_eq!(rows(range(399, 450), locks::By::Lock), [with(six, 51, 0), with(five, 1, 0)]);
+    let none = |pid| (Some(pid), None, 300);
+    let by_process: Vec<_> =
+        rows(TimeRange::ALL, locks::By::Process).into_iter().map(|it| (it.0, it.1, it.2)).collect();
+    assert_eq!(by_process, [none(5), none(6)]);
+    // Nobody has waited in what is left.
+    assert_eq!(rows(range(650, 700), locks::By::Lock), []);
+    let report = locks_of(&told, TimeRange::ALL, locks::By::Lock);
+    assert_eq!((report.all.count, report.all.total, report.left_out), (2, 600, 0));
+    assert_eq!(
+        report.longest.iter().map(|it| it.ended_by).collect::<Vec<_>>(),
+        ["timer", "interrupt"]
+    );
+}

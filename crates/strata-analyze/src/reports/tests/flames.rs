@@ -1,0 +1,190 @@
+//! Flame graphs of spans and of blocked time: times asked for, losses, threads without a process.
+
+use strata_ctf::read::{Reader, TimeRange};
+
+use super::told::range;
+use crate::debug_info::SourceOptions;
+use crate::hand_tests::V::{Text, I64, U32, U64};
+use crate::hand_tests::{metadata, Hand, Packets, Record, V};
+use crate::reports::flame::{has_stacks, Flame, FlameMaker, Weigh};
+use crate::reports::{pass_on, span_roles, Asked};
+use strata_timeline::Timeline;
+
+const PROGRAM: &str = "domain = \"ust\"; hostname = \"box\"; vpid = 5; procname = \"app\";";
+const KERNEL: &str = "domain = \"kernel\"; hostname = \"box\";";
+
+fn flame(reader: &Reader, weigh: Weigh, range: TimeRange) -> Flame {
+    let mut maker = FlameMaker::new(range, weigh, &SourceOptions::default());
+    let timeline = Timeline::with_spans(reader, span_roles(reader, &[]));
+    let asked = Asked { range, selection: None };
+    let passed = pass_on(timeline, reader, &asked, &mut maker, &|_| true, &mut |_| {}).unwrap();
+    maker.finish(passed.timeline.world())
+}
+
+fn lines(flame: &Flame) -> Vec<String> {
+    let all = flame.profiles.iter();
+    let all = all.flat_map(|it| it.stacks.iter().map(move |stack| (&it.name, stack)));
+    all.map(|(name, (frames, weight))| format!("{name};{} {weight}", frames.join(";"))).collect()
+}
+
+const OUTER: u8 = 0;
+const OUTER_END: u8 = 1;
+const INNER: u8 = 2;
+const INNER_END: u8 = 3;
+
+/// Packets of thread 5's begins and ends; records were discarded between them.
+fn spans(packets: &[&[(u8, u64)]], range: TimeRange) -> Vec<String> {
+    let hand = Hand::new();
+    let events =
+        [("a:outer_begin", ""), ("a:outer_end", ""), ("a:inner_begin", ""), ("a:inner_end", "")];
+    let of = [U32(5)];
+    let mut stream = Packets::new(0);
+    for (number, packet) in packets.iter().enumerate() {
+        let records: Vec<Record<'_>> =
+            packet.iter().map(|&(id, time)| (id, time, &of[..])).collect();
+        stream = stream.discards(u64::from(number > 0)).packet(&records);
+    }
+    let text = metadata(PROGRAM, "u32 vtid;", &events);
+    let reader = hand.trace("t", &text, &[stream]).reader();
+    lines(&flame(&reader, Weigh::Spans, range))
+}
+
+#[test]
+fn span_has_its_own_time_without_what_ended_in_it_before_the_time_asked_for() {
+    let all = [
+        (OUTER, 100),
+        (INNER, 200),
+        (INNER_END, 500),
+        (INNER, 600),
+        (INNER_END, 610),
+        (OUTER_END, 1100),
+    ];
+    let whole = ["app;a:outer 690", "app;a:outer;a:inner 310"];
+    assert_eq!(spans(&[&all], TimeRange::ALL), whole);
+    assert_eq!(spans(&[&all], range(550, 2000)), ["app;a:outer 690", "app;a:outer;a:inner 10"]);
+    assert_eq!(spans(&[&all], range(550, 1000)), ["app;a:outer;a:inner 10"]);
+    assert_eq!(spans(&[&all], range(1200, 2000)), [""; 0]);
+}
+
+#[test]
+fn span_behind_a_loss_has_all_of_its_time_whatever_was_before() {
+    // The outer one is in no graph, since its end may be another one's; what ended in it is.
+    let before = [(OUTER, 100), (INNER, 110), (INNER_END, 210)];
+    let behind = [(OUTER_END, 1000), (OUTER, 1100), (OUTER_END, 1150)];
+    let wanted = ["app;a:outer 50", "app;a:outer;a:inner 100"];
+    assert_eq!(spans(&[&before, &behind], TimeRange::ALL), wanted);
+    let with_inner =
+        [(OUTER_END, 1000), (OUTER, 1100), (INNER, 1110), (INNER_END, 1115), (OUTER_END, 1150)];
+    let wanted = ["app;a:outer 45", "app;a:outer;a:inner 105"];
+    assert_eq!(spans(&[&before, &with_inner], TimeRange::ALL), wanted);
+}
+
+#[test]
+fn spans_in_themselves_are_as_deep_as_they_are() {
+    let all =
+        [(OUTER, 0), (OUTER, 10), (OUTER, 20), (OUTER_END, 30), (OUTER_END, 40), (OUTER_END, 50)];
+    let wanted = ["app;a:outer 20", "app;a:outer;a:outer 20", "app;a:outer;a:outer;a:outer 10"];
+    assert_eq!(spans(&[&all], TimeRange::ALL), wanted);
+    // Of no length is no stack.
+    assert_eq!(spans(&[&[(OUTER, 5), (OUTER_END, 5)]], TimeRange::ALL), [""; 0]);
+}
+
+#[test]
+fn spans_of_no_one_thread_are_counted_and_not_shown() {
+    let hand = Hand::new();
+    let events = [("a:x_begin", ""), ("a:x_end", "")];
+    let records: [Record<'_>; 2] = [(0, 10, &[]), (1, 20, &[])];
+    let text = metadata(PROGRAM, "", &events);
+    let reader = hand.trace("t", &text, &[Packets::new(0).packet(&records)]).reader();
+    assert!(!has_stacks(&reader));
+    let found = flame(&reader, Weigh::Spans, TimeRange::ALL);
+    assert_eq!((lines(&found), found.elsewhere, found.total), (vec![], 1, 0));
+}
+
+/// Switches and samples with stacks of one address in the program, 0: none, on one CPU.
+fn stacks(records: &[(u8, u64, u32, u64, Vec<V>)]) -> (Hand, Reader) {
+    let context = "u32 tid; u32 depth; u64 callstack_user[depth];";
+    let events = [
+        ("sched_switch", "u32 prev_tid; i64 prev_state; u32 next_tid;"),
+        ("sched_waking", "string comm; u32 tid;"),
+        ("cycles", ""),
+        ("lttng_statedump_process_state", "u32 tid; u32 pid; u32 ppid; string name;"),
+        ("plain", ""),
+    ];
+    let all: Vec<(u8, u64, Vec<V>)> = records
+        .iter()
+        .map(|(id, time, tid, address, values)| {
+            let stack: &[V] = if *address == 0 { &[] } else { &[U64(*address)] };
+            let head = [U32(*tid), U32(stack.len() as u32)];
+            (*id, *time, [&head[..], stack, values].concat())
+        })
+        .collect();
+    let records: Vec<Record<'_>> =
+        all.iter().map(|(id, time, values)| (*id, *time, &values[..])).collect();
+    let hand = Hand::new();
+    let text = metadata(KERNEL, context, &events);
+    let reader = hand.trace("t", &text, &[Packets::new(0).packet(&records)]).reader();
+    (hand, reader)
+}
+
+fn switch(prev: u32, state: i64, next: u32) -> Vec<V> {
+    vec![U32(prev), I64(state), U32(next)]
+}
+
+#[test]
+fn records_without_an_address_are_stacks_too_and_only_samples_count_where_there_are_some() {
+    let there = || vec![U32(5), U32(5), U32(1), Text("app")];
+    let plain = [
+        (3, 1, 1, 0x9, there()),
+        (4, 10, 5, 0x10, vec![]),
+        (4, 20, 5, 0x10, vec![]),
+        (4, 30, 5, 0, vec![]),
+        (4, 40, 8, 0x30, vec![]),
+    ];
+    let (_hand, reader) = stacks(&plain);
+    let found = flame(&reader, Weigh::Records, TimeRange::ALL);
+    // What nobody has named has a number.
+    assert_eq!(lines(&found)[..2], ["app;0x10 2", "app;[no stack] 1"]);
+    assert_eq!((found.profiles[1].pid, found.total, found.empty), (Some(8), 4, 1));
+    assert_eq!(found.events, [("plain".to_owned(), 4)]);
+    let part = flame(&reader, Weigh::Records, range(20, 30));
+    assert_eq!(
+        (lines(&part), part.empty),
+        (vec!["app;0x10 1".into(), "app;[no stack] 1".into()], 1)
+    );
+    // With one sample, the rest counts for nothing.
+    let with_sample: Vec<_> = plain.iter().cloned().chain([(2, 50, 5, 0x40, vec![])]).collect();
+    let (_hand, reader) = stacks(&with_sample);
+    let found = flame(&reader, Weigh::Records, TimeRange::ALL);
+    assert_eq!((lines(&found), found.empty, found.total), (vec!["app;0x40 1".to_owned()], 0, 1));
+    assert_eq!(found.events, [("cycles".to_owned(), 1)]);
+}
+
+#[test]
+fn blocked_time_is_of_the_time_asked_for_and_no_other_leaving_of_a_cpu_counts() {
+    let waking = |tid| vec![Text("x"), U32(tid)];
+    let records = [
+        (3, 1, 1, 0, vec![U32(5), U32(5), U32(1), Text("app")]),
+        (0, 10, 0, 0, switch(0, 0, 5)),
+        // Preempted, then blocked, then at its end.
+        (0, 20, 5, 0x20, switch(5, 0, 7)),
+        (0, 30, 7, 0x30, switch(7, 0, 5)),
+        (0, 100, 5, 0x10, switch(5, 1, 7)),
+        (1, 200, 7, 0, waking(5)),
+        (0, 210, 7, 0x30, switch(7, 0, 5)),
+        (0, 300, 5, 0, switch(5, 2, 7)),
+        (1, 350, 7, 0, waking(5)),
+        (0, 360, 7, 0x30, switch(7, 0, 5)),
+        (0, 400, 5, 0x40, switch(5, 32, 7)),
+        (0, 500, 7, 0x30, switch(7, 0, 0)),
+    ];
+    let (_hand, reader) = stacks(&records);
+    let found = flame(&reader, Weigh::OffCpu, TimeRange::ALL);
+    assert_eq!(lines(&found), ["app;0x10 100", "app;[no stack] 50"]);
+    assert_eq!((found.total, found.empty, found.events[0].1), (150, 1, 2));
+    assert_eq!(
+        lines(&flame(&reader, Weigh::OffCpu, range(150, 330))),
+        ["app;0x10 50", "app;[no stack] 30"]
+    );
+    assert_eq!(lines(&flame(&reader, Weigh::OffCpu, range(210, 290))), [""; 0]);
+}

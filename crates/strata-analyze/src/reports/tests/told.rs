@@ -1,0 +1,210 @@
+//! A kernel's trace told record by record, by the names of its events.
+
+use strata_ctf::read::{Reader, TimeRange};
+use strata_timeline::Observer;
+
+use crate::hand_tests::V::{Text, I64, U32, U64};
+use crate::hand_tests::{metadata, Hand, Packets, Record, ORIGIN, V};
+use crate::reports::{pass, Asked, Passed};
+
+const EVENTS: [(&str, &str); 41] = [
+    (
+        "sched_switch",
+        "string prev_comm; u32 prev_tid; i64 prev_state; string next_comm; u32 next_tid;",
+    ),
+    ("sched_waking", "string comm; u32 tid;"),
+    ("sched_process_fork", "u32 parent_tid; u32 child_tid; u32 child_pid; string child_comm;"),
+    ("sched_process_exit", "string comm; u32 tid;"),
+    ("lttng_statedump_process_state", "u32 tid; u32 pid; u32 ppid; string name;"),
+    ("syscall_entry_openat", "i64 dfd; string filename; u32 flags;"),
+    ("syscall_exit_openat", "i64 ret;"),
+    ("syscall_entry_read", "u32 fd; u64 count;"),
+    ("syscall_exit_read", "i64 ret;"),
+    ("syscall_entry_write", "u32 fd; u64 count;"),
+    ("syscall_exit_write", "i64 ret;"),
+    ("syscall_entry_sendmmsg", "u32 fd;"),
+    ("syscall_exit_sendmmsg", "i64 ret;"),
+    ("syscall_entry_pipe2", "u32 flags;"),
+    ("syscall_exit_pipe2", "i64 ret; u32 fildes_0; u32 fildes_1;"),
+    ("syscall_entry_futex", "u64 uaddr; u32 op;"),
+    ("syscall_exit_futex", "i64 ret;"),
+    ("syscall_entry_futex_wake", "u64 uaddr;"),
+    ("syscall_exit_futex_wake", "i64 ret;"),
+    ("syscall_entry_clock_nanosleep", "u32 which_clock;"),
+    ("syscall_exit_clock_nanosleep", "i64 ret;"),
+    ("syscall_entry_mmap", "u64 addr; u64 len; u32 flags; u32 fd;"),
+    ("syscall_exit_mmap", "i64 ret;"),
+    ("syscall_entry_munmap", "u64 addr; u64 len;"),
+    ("syscall_exit_munmap", "i64 ret;"),
+    ("syscall_entry_mremap", "u64 addr; u64 old_len; u64 new_len;"),
+    ("syscall_exit_mremap", "i64 ret;"),
+    ("syscall_entry_brk", "u64 brk;"),
+    ("syscall_exit_brk", "i64 ret;"),
+    ("syscall_entry_execve", "string filename;"),
+    ("syscall_exit_execve", "i64 ret;"),
+    ("exceptions_page_fault_user", "u64 address; u64 ip;"),
+    ("exceptions_page_fault_kernel", "u64 address; u64 ip;"),
+    ("kmem_kmalloc", "u64 call_site; u64 ptr; u64 bytes_req; u64 bytes_alloc;"),
+    ("kmem_kfree", "u64 ptr;"),
+    ("kmem_mm_page_alloc", "u32 order;"),
+    ("kmem_mm_page_free", "u32 order;"),
+    ("irq_handler_entry", "u32 irq; string name;"),
+    ("irq_handler_exit", "u32 irq;"),
+    ("irq_softirq_entry", "u32 vec;"),
+    ("irq_softirq_exit", "u32 vec;"),
+];
+
+/// What one CPU has told, packet by packet.
+#[derive(Default)]
+struct Cpu {
+    packets: Vec<Packet>,
+}
+
+/// Records, and how many were discarded in front of them.
+type Packet = (u64, Vec<(u8, u64, Vec<V>)>);
+
+/// A trace of as many CPUs as are told of.
+#[derive(Default)]
+pub(in crate::reports) struct Told {
+    cpus: Vec<Cpu>,
+    /// That the next record is of.
+    cpu: usize,
+}
+
+impl Told {
+    /// With these threads, by number and process; each is called `tNUMBER`, and its process by its first thread.
+    pub(in crate::reports) fn new(threads: &[(u32, u32)]) -> Told {
+        const NAMES: [&str; 10] = ["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"];
+        let mut told = Told::default();
+        for &(tid, pid) in threads {
+            let name = Text(NAMES[tid as usize]);
+            told.tell(1, 1, "lttng_statedump_process_state", &[U32(tid), U32(pid), U32(1), name]);
+        }
+        told
+    }
+
+    /// On this CPU from now on.
+    pub(in crate::reports) fn on(&mut self, cpu: usize) -> &mut Told {
+        self.cpu = cpu;
+        self
+    }
+
+    fn now(&mut self) -> &mut Cpu {
+        if self.cpus.len() <= self.cpu {
+            self.cpus.resize_with(self.cpu + 1, Cpu::default);
+        }
+        let cpu = &mut self.cpus[self.cpu];
+        if cpu.packets.is_empty() {
+            cpu.packets.push((0, Vec::new()));
+        }
+        cpu
+    }
+
+    /// A record of this thread.
+    pub(in crate::reports) fn tell(
+        &mut self,
+        time: u64,
+        tid: u32,
+        event: &str,
+        values: &[V],
+    ) -> &mut Told {
+        let id = EVENTS.iter().position(|(name, _)| *name == event).unwrap();
+        let record = (id as u8, time, [&[U32(tid)], values].concat());
+        self.now().packets.last_mut().unwrap().1.push(record);
+        self
+    }
+
+    /// So many records were discarded here.
+    pub(in crate::reports) fn lose(&mut self, records: u64) -> &mut Told {
+        self.now().packets.push((records, Vec::new()));
+        self
+    }
+
+    pub(in crate::reports) fn switch(
+        &mut self,
+        time: u64,
+        prev: u32,
+        state: i64,
+        next: u32,
+    ) -> &mut Told {
+        let values = [Text(""), U32(prev), I64(state), Text(""), U32(next)];
+        self.tell(time, prev, "sched_switch", &values)
+    }
+
+    pub(in crate::reports) fn wake(&mut self, time: u64, by: u32, tid: u32) -> &mut Told {
+        self.tell(time, by, "sched_waking", &[Text(""), U32(tid)])
+    }
+
+    /// A system call from then to then, of which nothing else tells.
+    pub(in crate::reports) fn call(
+        &mut self,
+        (from, to): (u64, u64),
+        tid: u32,
+        call: &str,
+        values: &[V],
+        result: i64,
+    ) -> &mut Told {
+        self.tell(from, tid, &format!("syscall_entry_{call}"), values);
+        self.tell(to, tid, &format!("syscall_exit_{call}"), &[I64(result)])
+    }
+
+    pub(in crate::reports) fn enter(
+        &mut self,
+        time: u64,
+        tid: u32,
+        call: &str,
+        values: &[V],
+    ) -> &mut Told {
+        self.tell(time, tid, &format!("syscall_entry_{call}"), values)
+    }
+
+    pub(in crate::reports) fn leave(
+        &mut self,
+        time: u64,
+        tid: u32,
+        call: &str,
+        result: i64,
+    ) -> &mut Told {
+        self.tell(time, tid, &format!("syscall_exit_{call}"), &[I64(result)])
+    }
+
+    pub(in crate::reports) fn fault(&mut self, time: u64, tid: u32, address: u64) -> &mut Told {
+        self.tell(time, tid, "exceptions_page_fault_user", &[U64(address), U64(0x77)])
+    }
+
+    /// What `ask` gets of a reader of it.
+    pub(in crate::reports) fn with<T>(&self, ask: impl FnOnce(&Reader) -> T) -> T {
+        let hand = Hand::new();
+        let text = metadata("domain = \"kernel\"; hostname = \"box\";", "u32 tid;", &EVENTS);
+        let mut streams = Vec::new();
+        for (number, cpu) in self.cpus.iter().enumerate() {
+            let mut stream = Packets::new(number as u64);
+            for (discarded, records) in &cpu.packets {
+                let records: Vec<Record<'_>> =
+                    records.iter().map(|(id, time, values)| (*id, *time, &values[..])).collect();
+                assert!(records.is_sorted_by_key(|(_, time, _)| *time), "{records:?}");
+                stream = stream.discards(*discarded).packet(&records);
+            }
+            streams.push(stream);
+        }
+        ask(&hand.trace("t", &text, &streams).reader())
+    }
+
+    /// What an observer has seen of it in this time, and what is known at the end.
+    pub(in crate::reports) fn seen<O: Observer>(
+        &self,
+        range: TimeRange,
+        mut seen: O,
+    ) -> (O, Passed) {
+        let passed = self.with(|reader| {
+            let asked = Asked { range, selection: None };
+            pass(reader, &asked, &mut seen, &|_| true, &mut |_| {}).unwrap()
+        });
+        (seen, passed)
+    }
+}
+
+/// From then to then, as records have it.
+pub(in crate::reports) fn range(from: u64, to: u64) -> TimeRange {
+    TimeRange { from: ORIGIN + from as i64, to: ORIGIN + to as i64 }
+}

@@ -1,0 +1,156 @@
+//! Plans: rules of samples, contexts of several channels, whom it tracks by each kind, what looks for triggers' events.
+
+use super::*;
+
+fn sampled(rule: &str, rate: u32) -> Change {
+    let events = enable(LayerOf::Kernel, &[rule]);
+    Change::EnableEvent(EnableEvents { sample: Some(rate), ..events })
+}
+
+fn contexts(layer: LayerOf, channel: Option<&str>, names: &[&str]) -> Change {
+    let contexts = names.iter().map(|name| (*name).to_owned()).collect();
+    Change::AddContext(ContextChange { layer, channel: channel.map(str::to_owned), contexts })
+}
+
+#[test]
+fn rate_of_samples_is_one_and_the_last_that_was_asked_for() {
+    let plan = after(&[kernel(&["sched_*"]), sampled("cpu_clock", 99), sampled("cpu_clock", 999)]);
+    let rates = |plan: &Plan| {
+        let events = plan.channels[0].events.iter();
+        events.map(|event| (event.rule.clone(), event.sample)).collect::<Vec<_>>()
+    };
+    let wanted = [("sched_*".to_owned(), None), ("cpu_clock".to_owned(), Some(999))];
+    assert_eq!(rates(&plan), wanted);
+    assert_eq!(rates(&plan.changed(&sampled("cpu_clock", 999)).unwrap()), wanted);
+    let kept = plan.wanted(&plan.channels[0]).unwrap();
+    let found: Vec<_> = kept.rules.iter().map(|rule| (rule.stack, rule.sample)).collect();
+    assert_eq!(found, [(false, None), (false, Some(999))]);
+    for rate in [0, u32::MAX] {
+        let text = refused(&plan, &sampled("cpu_clock", rate));
+        assert!(text.contains(&rate.to_string()), "{text}");
+    }
+    let Change::EnableEvent(events) = sampled("a:*", 99) else { panic!() };
+    for user in [
+        EnableEvents { layer: LayerOf::User, ..events.clone() },
+        EnableEvents { layer: LayerOf::User, sample: None, stack: true, ..events },
+    ] {
+        let text = refused(&plan, &Change::EnableEvent(user));
+        assert!(text.contains("callstack_user"), "{text}");
+    }
+}
+
+#[test]
+fn context_of_no_channel_is_of_all_of_the_layer_and_one_of_a_name_of_that_only() {
+    let two = after(&[
+        Change::EnableChannel(channel(LayerOf::User, "one")),
+        Change::EnableChannel(channel(LayerOf::User, "two")),
+        Change::EnableChannel(channel(LayerOf::Kernel, "k")),
+    ]);
+    let found = |plan: Plan| {
+        plan.channels.into_iter().map(|one| one.contexts.join(",")).collect::<Vec<_>>()
+    };
+    let change = |change: Change| two.changed(&change).unwrap();
+    assert_eq!(found(change(contexts(LayerOf::User, None, &["ip"]))), ["ip", "ip", ""]);
+    assert_eq!(found(change(contexts(LayerOf::User, Some("two"), &["ip"]))), ["", "ip", ""]);
+    let text = refused(&two, &contexts(LayerOf::User, Some("tow"), &["ip"]));
+    assert!(text.contains("'tow'") && text.contains("Did you mean 'two'"), "{text}");
+    let text = refused(&two, &contexts(LayerOf::User, Some("one"), &[]));
+    assert!(text.contains("no context was given"), "{text}");
+    // A name from somewhere else moves no cursor.
+    let text = refused(&two, &contexts(LayerOf::User, Some("\u{1b}[2J"), &["ip"]));
+    assert!(text.contains("\\u{1b}[2J") && !text.contains('\u{1b}'), "{text}");
+}
+
+#[test]
+fn stacks_of_a_session_are_contexts_of_each_channel_once() {
+    let of = |layer, names: &[&str]| {
+        let add = contexts(layer, None, names);
+        let mut plan = after(&[Change::EnableChannel(channel(layer, "c")), add]);
+        plan.stack = true;
+        plan.contexts(&plan.channels[0]).join(",")
+    };
+    assert_eq!(of(LayerOf::User, &["ip"]), "ip,callstack_user");
+    assert_eq!(of(LayerOf::User, &["callstack_user"]), "callstack_user");
+    assert_eq!(of(LayerOf::Kernel, &["pid"]), "pid,callstack_kernel,callstack_user");
+}
+
+#[test]
+fn each_kind_of_tracking_is_changed_alone() {
+    let texts = |texts: &[&str]| Some(texts.iter().map(|&text| text.to_owned()).collect());
+    let all = Tracked {
+        pids: Some(vec![1]),
+        uids: Some(vec![0, 1000]),
+        gids: Some(vec![4]),
+        names: texts(&["a*"]),
+        cgroups: texts(&["/x", "/y"]),
+    };
+    let plan = after(&[Change::Track(all.clone())]);
+    let kinds = [Kind::Pids, Kind::Uids, Kind::Gids, Kind::Names, Kind::Cgroups];
+    let of = |kind, rest: Tracked| match kind {
+        Kind::Pids => Tracked { pids: all.pids.clone(), ..rest },
+        Kind::Uids => Tracked { uids: all.uids.clone(), ..rest },
+        Kind::Gids => Tracked { gids: all.gids.clone(), ..rest },
+        Kind::Names => Tracked { names: all.names.clone(), ..rest },
+        Kind::Cgroups => Tracked { cgroups: all.cgroups.clone(), ..rest },
+    };
+    for kind in kinds {
+        let some = plan.changed(&Change::TrackAll(vec![kind])).unwrap();
+        assert_eq!(of(kind, some.tracked.clone()), all, "{kind:?}: nothing else has changed");
+        assert_ne!(some.tracked, all, "{kind:?}");
+        let none = some.changed(&Change::UntrackAll(vec![kind])).unwrap();
+        // Nobody is left of it either way.
+        let fewer = plan.changed(&Change::Untrack(of(kind, Tracked::default()))).unwrap();
+        assert_eq!(fewer.tracked, none.tracked, "{kind:?}");
+        // One by one is not from all.
+        let text = refused(&some, &Change::Untrack(of(kind, Tracked::default())));
+        assert!(text.contains("not tracked one by one"), "{kind:?}: {text}");
+    }
+    let cgroups = texts(&["/x", "\u{7}"]);
+    let text = refused(&plan, &Change::Untrack(Tracked { cgroups, ..Tracked::default() }));
+    assert!(text.contains("\\u{7} is not tracked"), "{text}");
+}
+
+#[test]
+fn ends_of_programs_count_by_how_they_were() {
+    use strata_user::Outcome::{Exited, Killed};
+    for (outcome, wanted) in [
+        (None, [false, false, true]),
+        (Some(Exited(0)), [false, false, true]),
+        (Some(Exited(1)), [false, true, true]),
+        (Some(Killed(11)), [true, true, true]),
+    ] {
+        let found = [How::Signal, How::Failure, How::Any].map(|how| how.admits(outcome));
+        assert_eq!(found, wanted, "{outcome:?}");
+    }
+}
+
+#[test]
+fn what_looks_for_a_trigger_s_events_overwrites_and_tracks_whom_the_session_does() {
+    let selection =
+        Selection { layer: LayerOf::Kernel, ..event("sched_switch", Some("prev_tid == 1")) };
+    let when = Condition::Silence { selection, ms: 500 };
+    let one = trigger("t", when, Action::Start);
+    let tracked = Tracked { uids: Some(vec![7]), ..Tracked::default() };
+    let plan = after(&[user(&["a:*"]), Change::Track(tracked.clone())]);
+    let watching = plan.watching(&one).unwrap();
+    assert_eq!(
+        (watching.tracked.clone(), watching.snapshot, watching.triggers.len()),
+        (tracked, true, 0)
+    );
+    assert_eq!(lowered(&watching), ["sched_switch if prev_tid == 1"]);
+    let options = watching.options_of(&watching.channels[0]).unwrap();
+    assert_eq!((options.subbuf_bytes, options.nr_subbufs, options.hold), (4096, 2, true));
+    assert_eq!(options.mode, strata_model::LossMode::Overwrite);
+    for when in [Condition::Signal, Condition::Ended { how: How::Any }] {
+        assert!(plan.watching(&trigger("t", when, Action::Start)).is_none());
+    }
+}
+
+#[test]
+fn rotation_is_no_action_of_a_flight_recorder() {
+    let rotate = trigger("t", Condition::Signal, Action::Rotate);
+    let change = Change::AddTrigger(Box::new(rotate));
+    let text = refused(&Plan::new(true, None), &change);
+    assert!(text.contains("nothing is rotated. Use --snapshot"), "{text}");
+    assert!(Plan::new(false, None).changed(&change).is_ok());
+}

@@ -1,0 +1,132 @@
+//! When a rotation is begun by itself, and what is said of it; what it does to parts is tested with these.
+
+use strata_collect::Monitor;
+use strata_model::Counts;
+
+use super::*;
+use crate::report::USER;
+use crate::scratch_tests::Scratch;
+
+/// A session's rotations and what it has recorded so far.
+struct Bench {
+    rotations: Rotations,
+    shared: Arc<Shared>,
+    recorded: Box<dyn Fn(u64, u64)>,
+    _scratch: Scratch,
+}
+
+fn bench(name: &str, rotation: Rotation, is_early: bool) -> Bench {
+    let scratch = Scratch::new(name);
+    let root = TraceFolder::create(&scratch.0.join("t")).unwrap();
+    let parts = Parts::new(root, "20260131-120000");
+    let mut parts = if is_early { parts.early() } else { parts };
+    parts.begin(rotation, None).unwrap();
+    let shared = Shared::new().unwrap();
+    let voice = shared.add_layer(USER);
+    let recorded = move |records, bytes| {
+        voice.set_counts(&Counts { records, bytes, ..Counts::default() });
+    };
+    let rotations = Rotations::new(Arc::new(Mutex::new(parts)), rotation);
+    Bench { rotations, shared, recorded: Box::new(recorded), _scratch: scratch }
+}
+
+const NEVER: u64 = 366 * 24 * 3_600_000;
+
+#[test]
+fn rotation_is_due_by_size_or_time_and_only_where_something_was_recorded() {
+    let by = |size, time_ms| Rotation { size, time_ms, count: None };
+    let some = |size| by(Some(size), None);
+    for (rotation, is_early, records, bytes, wanted) in [
+        (by(None, None), false, 9, 1 << 40, false),
+        (some(100), false, 1, 99, false),
+        (some(100), false, 1, 100, true),
+        // Packets without a record in them are no reason.
+        (some(100), false, 0, 1000, false),
+        (by(None, Some(0)), false, 0, 0, false),
+        (by(None, Some(0)), false, 1, 1, true),
+        (by(None, Some(NEVER)), false, 1, 1 << 40, false),
+        // Either of them.
+        (by(Some(100), Some(NEVER)), false, 1, 100, true),
+        (by(Some(100), Some(0)), false, 1, 1, true),
+        // What is held in memory has no parts on the disk yet.
+        (some(100), true, 1, 100, false),
+    ] {
+        let mut bench = bench("due", rotation, is_early);
+        (bench.recorded)(records, bytes);
+        let found = bench.rotations.is_due(&bench.shared);
+        assert_eq!(found, wanted, "{rotation:?} {is_early} {records} {bytes}");
+        bench.rotations.not_before += RETRY;
+        assert!(!bench.rotations.is_due(&bench.shared), "one has failed just now");
+    }
+}
+
+#[test]
+fn time_of_a_part_begins_anew_as_long_as_nothing_is_in_it() {
+    let mut bench = bench("since", Rotation { time_ms: Some(0), ..Rotation::default() }, false);
+    let before = bench.rotations.since;
+    assert!(!bench.rotations.is_due(&bench.shared) && bench.rotations.since >= before);
+    (bench.recorded)(1, 1);
+    bench.rotations.rotation.time_ms = Some(NEVER);
+    let since = bench.rotations.since;
+    assert!(!bench.rotations.is_due(&bench.shared));
+    assert_eq!(bench.rotations.since, since, "what is in it counts from there");
+}
+
+#[test]
+fn trace_in_memory_is_full_by_its_size_and_one_on_the_disk_never() {
+    for (is_early, bytes, wanted) in
+        [(true, 0, false), (true, 4095, false), (true, 4096, true), (false, u64::MAX, false)]
+    {
+        let bench = bench("full", Rotation::default(), is_early);
+        (bench.recorded)(1, bytes);
+        assert_eq!(bench.rotations.is_full(4096, &bench.shared), wanted, "{is_early} {bytes}");
+        assert_eq!(bench.rotations.is_early(), is_early);
+    }
+}
+
+#[test]
+fn failure_is_told_once_and_parts_without_figures_that_change_meanwhile() {
+    let mut bench = bench("tell", Rotation { count: Some(3), ..Rotation::default() }, false);
+    let mut told = Vec::new();
+    bench.rotations.tell(Some("no room".into()), &mut |notice| told.push(notice));
+    assert!(bench.rotations.has_told);
+    let [Notice::NotRotated { why }, Notice::Parts(parts)] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    let present = parts.present.as_ref().unwrap();
+    assert_eq!((why.as_str(), parts.complete, present.number), ("no room", 0, 1));
+    assert_eq!((present.records, present.bytes), (None, None));
+    // Who asks has them.
+    (bench.recorded)(3, 30);
+    let present = bench.rotations.parts(&bench.shared).unwrap().present.unwrap();
+    assert_eq!((present.records, present.bytes), (Some(3), Some(30)));
+    // Of a trace in one part there is nothing to tell.
+    let mut bench = self::bench("tell-none", Rotation::default(), false);
+    bench.rotations.tell(None, &mut |notice| panic!("{notice:?}"));
+    assert_eq!(bench.rotations.parts(&bench.shared), None);
+}
+
+#[test]
+fn who_asked_for_a_rotation_that_never_began_is_told_by_the_end_of_the_channel() {
+    let mut bench = bench("join", Rotation::default(), false);
+    let ((reply, heard), (other, heard_other)) = (channel(), channel());
+    bench.rotations.ask(reply);
+    bench.rotations.settle(PathBuf::from("/nowhere"), other);
+    assert_eq!(bench.rotations.asked.len(), 2);
+    bench.rotations.join(&bench.shared, &mut |notice| panic!("{notice:?}"));
+    assert!(heard.recv().is_err() && heard_other.recv().is_err());
+}
+
+#[test]
+fn settling_where_no_folder_can_be_made_keeps_the_trace_in_memory() {
+    let bench = bench("settle", Rotation::default(), true);
+    let parts = Arc::clone(&bench.rotations.parts);
+    let here = lock(&parts).path().to_owned();
+    let above = bench._scratch.0.join("file");
+    std::fs::write(&above, "x").unwrap();
+    let why = begin_settled(&parts, &above).unwrap_err();
+    assert!(why.starts_with("what is recorded stays in memory: "), "{why}");
+    assert!(lock(&parts).is_early() && lock(&parts).path() == here);
+    // There is nothing to copy then.
+    assert_eq!(settle(&parts, None), Ok(None));
+}
