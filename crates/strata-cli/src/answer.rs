@@ -33,11 +33,11 @@ enum Phase {
 
 /// Shared by the session's thread, which tells it, and the one that answers.
 pub struct Answer {
-    state: Mutex<State>,
+    state: Mutex<AnswerState>,
     stop: Stop,
 }
 
-struct State {
+struct AnswerState {
     line: Option<ProgressLine>,
     is_quiet: bool,
     begin: Instant,
@@ -51,7 +51,7 @@ struct State {
 impl Answer {
     /// `line`: there is somebody who looks at it.
     pub fn new(line: Option<ProgressLine>, is_quiet: bool, stop: &Stop) -> Answer {
-        let state = State {
+        let state = AnswerState {
             line,
             is_quiet,
             begin: Instant::now(),
@@ -63,7 +63,7 @@ impl Answer {
         Answer { state: Mutex::new(state), stop: stop.clone() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, AnswerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,7 +108,7 @@ impl Answer {
     }
 }
 
-impl State {
+impl AnswerState {
     fn hear(&mut self, notice: &Notice) {
         match notice {
             Notice::Describing { .. }
@@ -191,7 +191,7 @@ impl State {
 mod tests {
     use super::*;
 
-    fn state() -> State {
+    fn state() -> AnswerState {
         Answer::new(None, true, &Stop::new()).state.into_inner().unwrap()
     }
 

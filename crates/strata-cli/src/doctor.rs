@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
 use serde_json::{json, Value};
 use strata_control::{ControlError, Folder, Left};
-use strata_kernel::doctor::{examine, Finding, State};
+use strata_kernel::doctor::{examine, Finding, Readiness};
 use strata_session::report::{KERNEL, USER};
 
 use crate::flags::DoctorFlags;
@@ -34,7 +34,7 @@ pub fn run(flags: &DoctorFlags) -> Result<u8> {
         false => to_text(&findings, io::stdout().is_terminal()),
     };
     anstream::stdout().write_all(text.as_bytes()).context("doctor: cannot write to stdout")?;
-    Ok(u8::from(findings.iter().any(|finding| matches!(finding.state, State::Missing))))
+    Ok(u8::from(findings.iter().any(|finding| matches!(finding.state, Readiness::Missing))))
 }
 
 /// What sessions have left that do not run any more.
@@ -42,19 +42,19 @@ fn sessions() -> Finding {
     let left = match Folder::open().and_then(|folder| folder.left()) {
         Ok(left) => left,
         Err(ControlError::NoRuntimeFolder) => return finding(
-            State::Limited,
+            Readiness::Limited,
             "XDG_RUNTIME_DIR is not set, so there is no folder for them: sessions cannot be made",
             Some("Log in by a session manager, or set it to a folder that only you can enter"),
         ),
         Err(error) => {
             let remedy = "Make that folder your own, readable and writable by you alone";
-            return finding(State::Limited, &error.to_string(), Some(remedy));
+            return finding(Readiness::Limited, &error.to_string(), Some(remedy));
         }
     };
     of_left(&left)
 }
 
-fn finding(state: State, detail: &str, remedy: Option<&str>) -> Finding {
+fn finding(state: Readiness, detail: &str, remedy: Option<&str>) -> Finding {
     let what = "user: sessions".to_owned();
     Finding { what, state, detail: detail.to_owned(), remedy: remedy.map(str::to_owned) }
 }
@@ -90,10 +90,10 @@ fn of_left(left: &[Left]) -> Finding {
         parts.push(format!("what {count} said before the end: {}", names(&ended)));
     }
     match (parts.is_empty(), killed.is_empty() && rest.is_empty()) {
-        (true, _) => finding(State::Good, "nothing is left of sessions that do not run", None),
-        (false, true) => finding(State::Good, &parts.join("; "), None),
+        (true, _) => finding(Readiness::Good, "nothing is left of sessions that do not run", None),
+        (false, true) => finding(Readiness::Good, &parts.join("; "), None),
         (false, false) => finding(
-            State::Limited,
+            Readiness::Limited,
             &parts.join("; "),
             Some("`strata start NAME` makes a killed one again; `strata doctor --clean` removes all of this"),
         ),
@@ -105,7 +105,7 @@ fn kept() -> Finding {
     let what = "kept in the kernel".to_owned();
     let (state, detail, remedy) = match unowned() {
         Ok(names) if names.is_empty() => {
-            (State::Good, "nothing of sessions that do not run".to_owned(), None)
+            (Readiness::Good, "nothing of sessions that do not run".to_owned(), None)
         }
         Ok(names) => {
             let all = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>();
@@ -113,12 +113,12 @@ fn kept() -> Finding {
             let remedy = "`strata start NAME` goes on with a session that was killed; `strata doctor --clean` removes \
                           all of this";
             (
-                State::Limited,
+                Readiness::Limited,
                 format!("still recorded, of sessions that do not run: {}{more}", all.join(", ")),
                 Some(remedy.to_owned()),
             )
         }
-        Err(error) => (State::Limited, format!("{error:#}"), None),
+        Err(error) => (Readiness::Limited, format!("{error:#}"), None),
     };
     Finding { what, state, detail, remedy }
 }
@@ -163,11 +163,11 @@ fn clean_up() -> Result<Vec<String>> {
     Ok(said)
 }
 
-fn word(state: &State) -> (&'static str, Style) {
+fn word(state: &Readiness) -> (&'static str, Style) {
     match state {
-        State::Good => ("good", AnsiColor::Green.on_default()),
-        State::Limited => ("limited", AnsiColor::Yellow.on_default()),
-        State::Missing => ("missing", AnsiColor::Red.on_default().bold()),
+        Readiness::Good => ("good", AnsiColor::Green.on_default()),
+        Readiness::Limited => ("limited", AnsiColor::Yellow.on_default()),
+        Readiness::Missing => ("missing", AnsiColor::Red.on_default().bold()),
     }
 }
 
@@ -213,8 +213,8 @@ mod tests {
             remedy: remedy.map(str::to_owned),
         };
         vec![
-            finding("BTF", State::Good, None),
-            finding("ke\x1bys", State::Missing, Some("Do that")),
+            finding("BTF", Readiness::Good, None),
+            finding("ke\x1bys", Readiness::Missing, Some("Do that")),
         ]
     }
 
@@ -233,13 +233,16 @@ mod tests {
         let left =
             |name: &str, kinds: &[&'static str]| Left { name: name.into(), kinds: kinds.to_vec() };
         let good = of_left(&[]);
-        assert!(good.state == State::Good && good.remedy.is_none());
+        assert!(good.state == Readiness::Good && good.remedy.is_none());
         let good = of_left(&[left("a", &["log"])]);
-        assert!(good.state == State::Good && good.detail.contains("1 session said"), "{good:?}");
+        assert!(
+            good.state == Readiness::Good && good.detail.contains("1 session said"),
+            "{good:?}"
+        );
         let many: Vec<Left> =
             (0..11).map(|number| left(&format!("k{number}"), &["plan", "log"])).collect();
         let bad = of_left(&[&many[..], &[left("r", &["sock", "lock"])]].concat());
-        assert_eq!(bad.state, State::Limited);
+        assert_eq!(bad.state, Readiness::Limited);
         for part in ["11 sessions killed", "k0, ", "k9, …", "r.sock, r.lock"] {
             assert!(bad.detail.contains(part), "{part}: {}", bad.detail);
         }

@@ -146,13 +146,13 @@ pub fn without_format() -> String {
 }
 
 /// Where it goes.
-enum Target {
+enum OutputName {
     Stdout,
     File(PathBuf),
 }
 
 /// What is being written.
-enum Place {
+enum Destination {
     Stdout,
     File(Output),
     Folder(OutputFolder),
@@ -174,8 +174,8 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     let target = target(flags)?;
     // What goes to stdout can end anywhere; a file must not be left behind.
     let stop = match &target {
-        Target::Stdout => Stop::new(),
-        Target::File(_) => Stop::on_signals().context("export: cannot handle signals")?,
+        OutputName::Stdout => Stop::new(),
+        OutputName::File(_) => Stop::on_signals().context("export: cannot handle signals")?,
     };
     // A half file must not stay.
     survive_file_size_limit().context("export: cannot handle signals")?;
@@ -186,22 +186,22 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     reader.damage().iter().for_each(|damage| talk.damage(damage));
     ending::messages(&reader).iter().for_each(talk::message);
     flags.selection.hints(&reader).into_iter().for_each(warning);
-    let tame = matches!(target, Target::Stdout) && io::stdout().is_terminal();
+    let tame = matches!(target, OutputName::Stdout) && io::stdout().is_terminal();
     let job = Job { flags, reader: &reader, range, stop: &stop, tame };
     let place = match &target {
-        Target::Stdout => Place::Stdout,
-        Target::File(path) if flags.to == Format::Ctf => {
+        OutputName::Stdout => Destination::Stdout,
+        OutputName::File(path) if flags.to == Format::Ctf => {
             let sources = reader.traces().iter().map(|trace| trace.path());
             let sources: Vec<&Path> =
                 sources.chain(flags.traces.iter().map(PathBuf::as_path)).collect();
-            Place::Folder(OutputFolder::create(path, flags.force, &sources)?)
+            Destination::Folder(OutputFolder::create(path, flags.force, &sources)?)
         }
-        Target::File(path) => Place::File(Output::create(path, flags.force)?),
+        OutputName::File(path) => Destination::File(Output::create(path, flags.force)?),
     };
     let written = match &place {
-        Place::Stdout => job.write(Box::new(io::stdout().lock()), &mut talk),
-        Place::File(output) => job.write(Box::new(output.writer()?), &mut talk),
-        Place::Folder(folder) => job.cut(folder.path(), &mut talk),
+        Destination::Stdout => job.write(Box::new(io::stdout().lock()), &mut talk),
+        Destination::File(output) => job.write(Box::new(output.writer()?), &mut talk),
+        Destination::Folder(folder) => job.cut(folder.path(), &mut talk),
     };
     talk.line.clear();
     let what = target.to_string();
@@ -211,9 +211,9 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     };
     if written.events > 0 || (talk.damages == 0 && !flags.selection.is_any()) {
         match place {
-            Place::Stdout => Ok(()),
-            Place::File(output) => output.finish(),
-            Place::Folder(folder) => folder.finish(),
+            Destination::Stdout => Ok(()),
+            Destination::File(output) => output.finish(),
+            Destination::Folder(folder) => folder.finish(),
         }
         .with_context(|| format!("export: cannot write {what}"))?;
     } else {
@@ -247,16 +247,16 @@ fn not_written(error: &io::Error, what: &str) -> anyhow::Error {
     anyhow::anyhow!("export: cannot write {what}: {error}{advice}")
 }
 
-impl std::fmt::Display for Target {
+impl std::fmt::Display for OutputName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Target::Stdout => f.write_str("stdout"),
-            Target::File(path) => f.write_str(&shell_word(&clean(&path.display().to_string()))),
+            OutputName::Stdout => f.write_str("stdout"),
+            OutputName::File(path) => f.write_str(&shell_word(&clean(&path.display().to_string()))),
         }
     }
 }
 
-fn target(flags: &ExportFlags) -> Result<Target> {
+fn target(flags: &ExportFlags) -> Result<OutputName> {
     match &flags.output {
         Some(path) if path.as_os_str() == "-" => {
             if flags.to == Format::Ctf {
@@ -265,12 +265,12 @@ fn target(flags: &ExportFlags) -> Result<Target> {
             if flags.to == Format::Perfetto && io::stdout().is_terminal() {
                 bail!("a Perfetto trace is no text for a terminal. Use -o FILE");
             }
-            Ok(Target::Stdout)
+            Ok(OutputName::Stdout)
         }
-        Some(path) => Ok(Target::File(path.clone())),
+        Some(path) => Ok(OutputName::File(path.clone())),
         None => {
             let first = flags.traces.first().context("no trace is named")?;
-            Ok(Target::File(PathBuf::from(default_name(first, flags.to))))
+            Ok(OutputName::File(PathBuf::from(default_name(first, flags.to))))
         }
     }
 }
@@ -567,7 +567,13 @@ fn warning(text: String) {
 }
 
 /// What was written, and what to do with it.
-fn say(written: &Written, is_damaged: bool, target: &Target, flags: &ExportFlags, begin: Instant) {
+fn say(
+    written: &Written,
+    is_damaged: bool,
+    target: &OutputName,
+    flags: &ExportFlags,
+    begin: Instant,
+) {
     if written.events == 0 {
         warning(format!("nothing to export: {}", flags.selection.nothing()));
         if is_damaged || flags.selection.is_any() {
@@ -584,7 +590,7 @@ fn say(written: &Written, is_damaged: bool, target: &Target, flags: &ExportFlags
         time(begin.elapsed())
     );
     talk::message(&Message { weight: Weight::Talk, text });
-    if flags.to != Format::Perfetto || matches!(target, Target::Stdout) {
+    if flags.to != Format::Perfetto || matches!(target, OutputName::Stdout) {
         return;
     }
     let text = "open it at https://ui.perfetto.dev, which keeps it in your browser".to_owned();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use serde_json::{json, Map, Value};
-use strata_control::{Claim, Folder, PLAN};
+use strata_control::{Claim, ControlError, Folder, PLAN};
 use strata_session::has_parts;
 use strata_session::plan::Plan;
 
@@ -144,6 +144,17 @@ pub fn status(folder: &Folder, name: &str) -> Map<String, Value> {
         Value::Object(facts) => facts,
         _ => Map::new(),
     }
+}
+
+/// One that does not answer: what can be known of it, and why.
+pub fn silent(folder: &Folder, name: &str, why: &ControlError) -> Map<String, Value> {
+    let mut facts = status(folder, name);
+    facts.insert("state".into(), "silent".into());
+    facts.insert("why".into(), why.to_string().into());
+    if let ControlError::Silent { pid, .. } = why {
+        facts.insert("pid".into(), (*pid).into());
+    }
+    facts
 }
 
 /// What can be done about it.

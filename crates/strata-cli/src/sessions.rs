@@ -8,12 +8,13 @@
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use anyhow::{bail, Context as _, Result};
+use rustix::fs::OFlags;
 use serde_json::{json, Map, Value};
 use strata_control::{ask, Claim, ControlError, Folder, Request, KERNEL, SLOTS, VERDICT};
 use strata_session::plan::{Change, Plan, PLAN_BYTES_MAX};
@@ -449,8 +450,15 @@ pub fn save(flags: &SaveFlags) -> Result<u8> {
 /// As a whole, or not at all.
 fn write_plan(path: &Path, plan: &Plan, force: bool) -> Result<()> {
     let shown = path.display();
-    if path.symlink_metadata().is_ok() && !force {
-        bail!("file '{shown}': is there. Use --force to write over it, or another name");
+    match path.symlink_metadata() {
+        Ok(_) if !force => {
+            bail!("file '{shown}': is there. Use --force to write over it, or another name")
+        }
+        // It would be replaced: a device such as /dev/null would be gone.
+        Ok(found) if !found.is_file() => {
+            bail!("file '{shown}': is there and is no regular file. Use another name")
+        }
+        _ => {}
     }
     let mut name = path.file_name().context("this is no name of a file")?.to_owned();
     name.push(format!(".{}", std::process::id()));
@@ -467,6 +475,10 @@ fn write_plan(path: &Path, plan: &Plan, force: bool) -> Result<()> {
 
 /// `strata load`: a new session, with what the file says.
 pub fn load(flags: &LoadFlags) -> Result<u8> {
+    if !strata_control::is_name(&flags.name) {
+        let name = clean(&flags.name);
+        return Err(ControlError::Name { name }.into());
+    }
     let path = match &flags.input {
         Some(path) => path.clone(),
         None => file_of(&flags.name)?,
@@ -488,15 +500,33 @@ pub fn load(flags: &LoadFlags) -> Result<u8> {
     begin(&flags.name, &flags.answer)
 }
 
+/// A plan names folders, and commands that triggers run: it is to be of who loads it, or root, and nobody else's to
+/// change.
 fn read_plan(path: &Path) -> Result<Plan> {
-    let file = fs::File::open(path)?;
+    let flags = OFlags::NONBLOCK.union(OFlags::NOCTTY).bits() as i32;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        bail!("is no regular file. Save the plan in one: what is loaded is read twice");
+    }
+    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        bail!("belongs to user {owner}, who could have you write and run what he likes. Copy it, and read the copy");
+    }
+    if mode & 0o022 != 0 {
+        bail!("others can write to it (mode {mode:o}), and have you write and run what they like. Use chmod go-w");
+    }
+    let (bytes, limit) = (found.len(), 8 * PLAN_BYTES_MAX as u64);
+    if bytes > limit {
+        bail!("has {bytes} bytes, and a plan at most {limit}. Is it another file?");
+    }
     let mut text = String::new();
-    let limit = 8 * PLAN_BYTES_MAX as u64;
     file.take(limit).read_to_string(&mut text)?;
     Ok(Plan::from_json(&text)?)
 }
 
-/// How sessions are: of this name, or all; those that have ended meanwhile are none.
+/// How sessions are: of this name, or all; those that have ended meanwhile are none. One of all that gives no answer has
+/// the state `silent`, and says why: the others are told all the same.
 pub fn statuses(name: Option<&str>) -> Result<Vec<Map<String, Value>>> {
     let folder = match name.map_or_else(Folder::open, Folder::reaching) {
         // Who has no place for sessions has none.
@@ -513,6 +543,7 @@ pub fn statuses(name: Option<&str>) -> Result<Vec<Map<String, Value>>> {
             Ok(facts) => all.push(facts),
             Err(ControlError::Killed { .. }) => all.push(killed::status(&folder, one)),
             Err(ControlError::Absent { .. }) if name.is_none() => {}
+            Err(error) if name.is_none() => all.push(killed::silent(&folder, one, &error)),
             Err(error) => return Err(error.into()),
         }
     }

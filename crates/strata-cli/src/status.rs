@@ -19,9 +19,10 @@ use crate::units::{clean, count, counted, size, time};
 /// Of one session, or of all; 1 if there is none.
 pub fn run(flags: &StatusFlags) -> Result<u8> {
     let all = statuses(flags.name.as_deref())?;
-    // Nobody knows what a killed one has not recorded.
-    let is_missing =
-        |facts: &Facts| !names(facts, "gaps").is_empty() || text(facts, "state") == "killed";
+    // Nobody knows what one has not recorded that was killed, or does not answer.
+    let is_missing = |facts: &Facts| {
+        !names(facts, "gaps").is_empty() || ["killed", "silent"].contains(&text(facts, "state"))
+    };
     let status = u8::from(flags.strict && all.iter().any(is_missing));
     if flags.is_json() {
         println!("{}", to_json(all));
@@ -42,6 +43,9 @@ pub fn run(flags: &StatusFlags) -> Result<u8> {
     for one in all.iter().filter(|one| crate::status::text(one, "state") == "killed") {
         let text = killed::remedy(&clean(crate::status::text(one, "name")));
         talk::message(&Message { weight: Weight::Talk, text });
+    }
+    for why in all.iter().map(|one| crate::status::text(one, "why")).filter(|why| !why.is_empty()) {
+        talk::message(&Message { weight: Weight::Warning, text: clean(why) });
     }
     Ok(status)
 }

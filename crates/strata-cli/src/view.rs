@@ -25,7 +25,7 @@ use crate::selection::{until_or_to, SelectionFlags, SYNTAX};
 use crate::session_trace::trace_of;
 use crate::units::counted;
 use say::Speaker;
-use target::Target;
+use target::ViewOutput;
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -201,7 +201,7 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
         true => Some(Mine::read(&reader, threads, &stopped)?),
         false => None,
     };
-    let mut target = Target::open(!flags.no_pager).context("view: cannot use stdout")?;
+    let mut target = ViewOutput::open(!flags.no_pager).context("view: cannot use stdout")?;
     options.colours = match flags.color {
         WhenFlag::Auto => target.wants_colours(),
         WhenFlag::Always => true,

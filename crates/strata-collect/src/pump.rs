@@ -65,7 +65,7 @@ pub struct Arrival<S> {
 
 /// Where the packets of a source go.
 #[derive(Debug)]
-enum Place {
+enum SourceOutput {
     /// Nothing was recorded yet, or since the last trace was completed: there is no trace.
     Idle(Box<Streams>),
     /// There is one.
@@ -78,7 +78,7 @@ enum Place {
 #[derive(Debug)]
 struct Pumped<S> {
     source: S,
-    output: Place,
+    output: SourceOutput,
     streams: u32,
     /// What no program ran for is among the discarded.
     has_not_run: bool,
@@ -371,7 +371,7 @@ impl<S: Source> Pumped<S> {
         let streams = channel.nr_streams();
         Pumped {
             source,
-            output: Place::Idle(Box::new(Streams::new(channel))),
+            output: SourceOutput::Idle(Box::new(Streams::new(channel))),
             streams,
             has_not_run: false,
             is_held: false,
@@ -405,7 +405,7 @@ impl<S: Source> Pumped<S> {
 
     fn besides(&mut self) -> Result<(), Error> {
         match &mut self.output {
-            Place::Open(collector) => self.source.besides(collector),
+            SourceOutput::Open(collector) => self.source.besides(collector),
             _ => Ok(()),
         }
     }
@@ -419,14 +419,14 @@ impl<S: Source> Pumped<S> {
         })?;
         self.besides()?;
         match &mut self.output {
-            Place::Open(collector) => self.source.finished(collector),
+            SourceOutput::Open(collector) => self.source.finished(collector),
             _ => Ok(()),
         }
     }
 
     /// Completes its trace, if the output writes to another one by now. What is left to do with it.
     fn cut(&mut self, output: &Mutex<dyn Output>) -> Result<Option<Finish>, Error> {
-        let Place::Open(collector) = &mut self.output else { return Ok(None) };
+        let SourceOutput::Open(collector) = &mut self.output else { return Ok(None) };
         if output.lock().unwrap_or_else(PoisonError::into_inner).is_present(collector.sink()) {
             return Ok(None);
         }
@@ -440,12 +440,12 @@ impl<S: Source> Pumped<S> {
 
     /// Lets go of the trace, if there is one. The streams stay.
     fn leave(&mut self) -> Option<Written> {
-        match std::mem::replace(&mut self.output, Place::Closed) {
-            Place::Open(collector) => {
+        match std::mem::replace(&mut self.output, SourceOutput::Closed) {
+            SourceOutput::Open(collector) => {
                 let (trace, streams) = collector.into_parts();
                 self.metadata_bytes =
                     self.metadata_bytes.saturating_add(trace.counts.metadata_bytes);
-                self.output = Place::Idle(Box::new(streams));
+                self.output = SourceOutput::Idle(Box::new(streams));
                 Some(trace)
             }
             other => {
@@ -457,16 +457,16 @@ impl<S: Source> Pumped<S> {
 
     fn streams(&mut self) -> Option<&mut Streams> {
         match &mut self.output {
-            Place::Open(collector) => Some(collector.streams()),
-            Place::Idle(streams) => Some(streams),
-            Place::Closed => None,
+            SourceOutput::Open(collector) => Some(collector.streams()),
+            SourceOutput::Idle(streams) => Some(streams),
+            SourceOutput::Closed => None,
         }
     }
 
     /// Counts what no program ran for, once: as soon as there is anything else to count.
     fn count_not_run(&mut self) {
         let not_run = self.source.not_run();
-        let is_idle = matches!(&self.output, Place::Idle(streams) if !streams.has_traces());
+        let is_idle = matches!(&self.output, SourceOutput::Idle(streams) if !streams.has_traces());
         if self.has_not_run || is_idle {
             return;
         }
@@ -478,7 +478,7 @@ impl<S: Source> Pumped<S> {
 
     /// Makes a trace of its own for what it holds; `None`: that is nothing.
     fn snapshot(&mut self, output: &Mutex<dyn Output>, span: Span) -> Result<Option<Held>, Error> {
-        let Place::Idle(streams) = &mut self.output else { return Ok(None) };
+        let SourceOutput::Idle(streams) = &mut self.output else { return Ok(None) };
         if !self.is_held || !streams.has_something() {
             return Ok(None);
         }
@@ -498,20 +498,21 @@ impl<S: Source> Pumped<S> {
         &mut self,
         work: impl FnOnce(&mut Collector, &mut dyn FnMut() -> Option<String>) -> Result<u64, Error>,
     ) -> Result<u64, Error> {
-        if let Place::Idle(streams) = &mut self.output {
+        if let SourceOutput::Idle(streams) = &mut self.output {
             if !streams.has_something() {
                 return Ok(0);
             }
             self.open()?;
         }
-        let Place::Open(collector) = &mut self.output else { return Ok(0) };
+        let SourceOutput::Open(collector) = &mut self.output else { return Ok(0) };
         let source = &mut self.source;
         work(collector, &mut || source.describe())
     }
 
     fn open(&mut self) -> Result<(), Error> {
         let opened = self.source.open()?;
-        let Place::Idle(streams) = std::mem::replace(&mut self.output, Place::Closed) else {
+        let SourceOutput::Idle(streams) = std::mem::replace(&mut self.output, SourceOutput::Closed)
+        else {
             return Ok(());
         };
         let Opened { sink, identity, classes, kinds, span_from, .. } = opened;
@@ -520,8 +521,8 @@ impl<S: Source> Pumped<S> {
         if let Some(begin) = span_from {
             collector.span_from(begin);
         }
-        self.output = Place::Open(collector);
-        let Place::Open(collector) = &mut self.output else { return Ok(()) };
+        self.output = SourceOutput::Open(collector);
+        let SourceOutput::Open(collector) = &mut self.output else { return Ok(()) };
         // Before packets: records that were only discarded are told by a packet without records.
         match kinds {
             Some(kinds) => collector.describe_kinds(kinds)?,
@@ -539,14 +540,14 @@ impl<S: Source> Pumped<S> {
     fn counts(&mut self) -> Counts {
         let is_held = self.is_held;
         self.streams_seen = match &mut self.output {
-            Place::Open(collector) => collector.stats(),
-            Place::Idle(streams) if is_held => {
+            SourceOutput::Open(collector) => collector.stats(),
+            SourceOutput::Idle(streams) if is_held => {
                 let now = now_ns();
                 let looks = (std::mem::replace(&mut self.seen_ns, now), now);
                 held_of(&mut streams.channel, &self.streams_seen, looks)
             }
-            Place::Idle(streams) if streams.has_traces() => streams.stats(),
-            Place::Idle(_) | Place::Closed => return self.last,
+            SourceOutput::Idle(streams) if streams.has_traces() => streams.stats(),
+            SourceOutput::Idle(_) | SourceOutput::Closed => return self.last,
         };
         self.last = counts_of(&self.streams_seen, self.streams);
         self.last
@@ -580,7 +581,7 @@ impl<S: Source> Pumped<S> {
         };
         let trace = self.leave();
         counts.metadata_bytes = self.metadata_bytes;
-        self.output = Place::Closed;
+        self.output = SourceOutput::Closed;
         if self.source.is_possible(&counts) {
             self.tell_events(monitor);
         }

@@ -18,7 +18,7 @@ pub enum ControlError {
     },
     /// The environment does not say where sockets may be.
     #[error(
-        "sessions: XDG_RUNTIME_DIR is not set, so there is no folder for their sockets. Log in by a session \
+        "sessions: XDG_RUNTIME_DIR is not set to an absolute path, so there is no folder for their sockets. Log in by a session \
          manager, or set it to a folder that only you can enter"
     )]
     NoRuntimeFolder,
@@ -35,6 +35,14 @@ pub enum ControlError {
         owner: u32,
         /// Its mode.
         mode: u32,
+    },
+    /// Something else is where a session has a file.
+    #[error("sessions: {}: {what}; a session of this name needs that place. Remove it, or use another name", path.display())]
+    InTheWay {
+        /// Where.
+        path: PathBuf,
+        /// What is there.
+        what: &'static str,
     },
     /// The folder cannot be used.
     #[error("sessions: {}: cannot {what}: {source}", path.display())]
@@ -76,6 +84,19 @@ pub enum ControlError {
     Killed {
         /// Its name.
         name: String,
+    },
+    /// It is there, and says nothing.
+    #[error(
+        "session '{name}': does not answer within {seconds} s. Is it stopped? `kill -CONT {pid}` has it go on, and `kill \
+         -KILL {pid}` ends it: `strata start {name}` makes it again then"
+    )]
+    Silent {
+        /// Its name.
+        name: String,
+        /// Its process; 0: it has not said it.
+        pid: u32,
+        /// How long was waited.
+        seconds: u64,
     },
     /// It is another user's.
     #[error("session '{name}': the other end of its socket is user {uid}, not you")]

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -54,8 +54,9 @@ impl Folder {
     pub fn open() -> Result<Folder, ControlError> {
         let above = match env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
             _ if geteuid().is_root() => PathBuf::from("/run"),
-            Some(path) => PathBuf::from(path),
-            None => return Err(ControlError::NoRuntimeFolder),
+            // As others who use it do: a relative one is none.
+            Some(path) if Path::new(&path).is_absolute() => PathBuf::from(path),
+            _ => return Err(ControlError::NoRuntimeFolder),
         };
         Folder::open_in(&above)
     }
@@ -137,8 +138,15 @@ impl Folder {
     pub fn claim(&self, name: &str) -> Result<Claim, ControlError> {
         check(name)?;
         let failed = |what| move |source: io::Error| system(name, what, source);
-        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = OFlags::CREATE
+            | OFlags::RDWR
+            | OFlags::NOFOLLOW
+            | OFlags::CLOEXEC
+            | OFlags::NONBLOCK
+            | OFlags::NOCTTY;
         let file = format!("{name}.lock");
+        self.is_free(&file, FileType::RegularFile)?;
+        self.is_free(&format!("{name}.sock"), FileType::Socket)?;
         let mut tries = 0;
         loop {
             let lock = fs::openat(&self.fd, &*file, flags, Mode::RUSR | Mode::WUSR)
@@ -169,6 +177,26 @@ impl Folder {
             let _ = fs::unlinkat(&self.fd, format!("{name}.sock"), AtFlags::empty());
             return Ok(Claim { folder, name: name.to_owned(), lock });
         }
+    }
+
+    /// Nothing is there, or what a session that was killed has left.
+    ///
+    /// # Errors
+    /// [`ControlError::InTheWay`].
+    fn is_free(&self, file: &str, wanted: FileType) -> Result<(), ControlError> {
+        let Ok(status) = fs::statat(&self.fd, file, AtFlags::SYMLINK_NOFOLLOW) else {
+            return Ok(());
+        };
+        let what = match FileType::from_raw_mode(status.st_mode) {
+            _ if status.st_uid != geteuid().as_raw() => "belongs to another user",
+            kind if kind == wanted => return Ok(()),
+            FileType::Directory => "is a folder",
+            FileType::Symlink => "is a link",
+            FileType::Fifo => "is a FIFO",
+            FileType::Socket => "is a socket",
+            _ => "is another kind of file",
+        };
+        Err(ControlError::InTheWay { path: self.path.join(file), what })
     }
 
     /// The sessions that run, by name.
@@ -222,6 +250,12 @@ impl Folder {
         check(name)?;
         let failed = |errno: Errno| system(name, "make a file for what it says", errno.into());
         let file = format!("{name}.log");
+        if let Ok(status) = fs::statat(&self.fd, &*file, AtFlags::SYMLINK_NOFOLLOW) {
+            if FileType::from_raw_mode(status.st_mode) == FileType::Directory {
+                let (path, what) = (self.path.join(file), "is a folder");
+                return Err(ControlError::InTheWay { path, what });
+            }
+        }
         let _ = fs::unlinkat(&self.fd, &*file, AtFlags::empty());
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::APPEND | OFlags::CLOEXEC;
         let fd = fs::openat(&self.fd, &*file, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;

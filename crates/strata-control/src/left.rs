@@ -87,7 +87,7 @@ impl Folder {
     /// Was the session of this name killed, and left its plan?
     #[must_use]
     pub fn is_killed(&self, name: &str) -> bool {
-        check(name).is_ok() && self.is_left(name, PLAN)
+        check(name).is_ok() && is_file_of_ours(self.as_fd(), name, PLAN) && self.is_left(name, PLAN)
     }
 
     /// The names of those that were killed.

@@ -22,6 +22,8 @@ pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// A snapshot of large buffers on a slow disk takes its time; nothing else does.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(600);
+/// How a session is, it says at once, if it is given a CPU.
+const STATUS_PATIENCE: Duration = Duration::from_secs(30);
 /// Who may wait to be heard.
 const BACKLOG: i32 = 16;
 
@@ -176,13 +178,37 @@ fn receive(socket: impl AsFd) -> Result<Option<Vec<u8>>, Errno> {
 /// Asks the session of this name.
 ///
 /// # Errors
-/// [`ControlError::Absent`], [`ControlError::Killed`], [`ControlError::Stranger`], [`ControlError::Refused`], and what the system says.
+/// [`ControlError::Absent`], [`ControlError::Killed`], [`ControlError::Stranger`], [`ControlError::Silent`],
+/// [`ControlError::Refused`], and what the system says.
 pub fn ask(folder: &Folder, name: &str, request: &Request) -> Result<Map, ControlError> {
+    let patience = match request {
+        Request::Status | Request::Plan => STATUS_PATIENCE,
+        _ => ANSWER_PATIENCE,
+    };
+    ask_within(folder, name, request, patience)
+}
+
+/// The same, for so long.
+pub(crate) fn ask_within(
+    folder: &Folder,
+    name: &str,
+    request: &Request,
+    patience: Duration,
+) -> Result<Map, ControlError> {
     let failed = |what| move |errno: Errno| system(name, what, errno.into());
     let address = SocketAddrUnix::new(folder.socket(name)?).map_err(failed("name its socket"))?;
     let socket = socket(name)?;
+    let silent = || ControlError::Silent {
+        name: name.to_owned(),
+        pid: folder.pid(name).unwrap_or(0),
+        seconds: patience.as_secs(),
+    };
+    // One that is stopped accepts nobody, and where many wait, to connect waits, too.
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(patience))
+        .map_err(failed("ask it"))?;
     match connect(&socket, &address) {
         Ok(()) => {}
+        Err(Errno::AGAIN) => return Err(silent()),
         Err(Errno::NOENT | Errno::CONNREFUSED) => {
             let name = name.to_owned();
             return Err(match folder.is_killed(&name) {
@@ -198,12 +224,13 @@ pub fn ask(folder: &Folder, name: &str, request: &Request) -> Result<Map, Contro
         return Err(ControlError::Stranger { name: name.to_owned(), uid });
     }
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE))
-        .and_then(|()| {
-            sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(ANSWER_PATIENCE))
-        })
+        .and_then(|()| sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(patience)))
         .and_then(|()| send(&socket, &request.encode(), SendFlags::NOSIGNAL))
         .map_err(failed("ask it"))?;
-    let bytes = receive(&socket).map_err(failed("hear its answer"))?;
+    let bytes = receive(&socket).map_err(|errno| match errno {
+        Errno::AGAIN => silent(),
+        errno => failed("hear its answer")(errno),
+    })?;
     let message = |what: String| ControlError::Message { name: name.to_owned(), what };
     let bytes = bytes.ok_or_else(|| message("it is too long".to_owned()))?;
     if bytes.is_empty() {

@@ -9,6 +9,7 @@ use rustix::net::{
     SocketFlags, SocketType,
 };
 
+use crate::socket::ask_within;
 use crate::{ask, ControlError, Folder, Listener, Reply, Request, MESSAGE_BYTES_MAX, PLAN};
 
 struct Bench {
@@ -235,4 +236,68 @@ fn what_a_killed_session_leaves_is_found_and_removed_and_nothing_else() {
     assert_eq!(listener.claim().forget(false), ["plan", "sock"]);
     drop(listener);
     assert!(bench.folder.text("two", PLAN).is_err() && bench.folder.text("link", PLAN).is_err());
+}
+
+#[test]
+fn session_that_does_not_answer_is_said_with_its_process() {
+    let bench = Bench::new("silent");
+    let _listener = bench.listener("still");
+    let asked = || {
+        let patience = Duration::from_millis(1);
+        ask_within(&bench.folder, "still", &Request::Status, patience).unwrap_err()
+    };
+    // More than may wait to be heard: to connect waits, too.
+    let mut waiting = Vec::new();
+    for _ in 0..40 {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        let address = bench.above.join("strata-sessions/still.sock");
+        let _ = connect(&socket, &SocketAddrUnix::new(address).unwrap());
+        waiting.push(socket);
+        if waiting.len() == 1 || waiting.len() == 40 {
+            let error = asked();
+            let ours = std::process::id();
+            assert!(matches!(error, ControlError::Silent { pid, .. } if pid == ours), "{error}");
+        }
+    }
+}
+
+#[test]
+fn what_is_in_the_way_of_a_session_is_named_and_stays() {
+    let bench = Bench::new("way");
+    let at = |file: &str| bench.above.join("strata-sessions").join(file);
+    let fifo = |path: &PathBuf| {
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+    };
+    for file in ["x.lock", "x.sock"] {
+        for (kind, what) in
+            [("fifo", "is a FIFO"), ("folder", "is a folder"), ("link", "is a link")]
+        {
+            let path = at(file);
+            match kind {
+                "fifo" => fifo(&path).unwrap(),
+                "folder" => std::fs::create_dir(&path).unwrap(),
+                _ => std::os::unix::fs::symlink("/dev/zero", &path).unwrap(),
+            }
+            let error = bench.folder.claim("x").unwrap_err();
+            assert!(matches!(&error, ControlError::InTheWay { .. }), "{file} {kind}: {error}");
+            let text = error.to_string();
+            assert!(text.contains(file) && text.contains(what), "{text}");
+            assert!(path.symlink_metadata().is_ok());
+            std::fs::remove_dir(&path).or_else(|_| std::fs::remove_file(&path)).unwrap();
+        }
+    }
+    std::fs::create_dir(at("x.log")).unwrap();
+    let error = bench.folder.log("x").unwrap_err();
+    assert!(error.to_string().contains("is a folder"), "{error}");
+    // What is no file of a session is no killed session.
+    fifo(&at("x.plan")).unwrap();
+    assert!(!bench.folder.is_killed("x") && bench.folder.killed().unwrap().is_empty());
+    assert!(bench.folder.text("x", PLAN).is_err());
 }

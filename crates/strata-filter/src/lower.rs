@@ -127,7 +127,7 @@ impl<L> Node<L> {
 
 /// Where a test leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum Branch {
     /// The record passes.
     Pass,
     /// It does not.
@@ -142,9 +142,9 @@ pub struct Jump<L> {
     /// The test.
     pub leaf: L,
     /// Where it leads if it holds.
-    pub yes: Target,
+    pub yes: Branch,
     /// Where it leads if not.
-    pub no: Target,
+    pub no: Branch,
 }
 
 /// The condition as a list of tests that lead forwards only, the first one first. Of a condition without tests
@@ -152,7 +152,7 @@ pub struct Jump<L> {
 pub fn graph<L>(node: Node<L>) -> Vec<Jump<L>> {
     let nr = node.nr_leaves();
     let mut grapher = Grapher { nr, jumps: Vec::with_capacity(nr) };
-    grapher.node(node, Target::Pass, Target::Reject);
+    grapher.node(node, Branch::Pass, Branch::Reject);
     grapher.jumps.reverse();
     grapher.jumps
 }
@@ -165,7 +165,7 @@ struct Grapher<L> {
 
 impl<L> Grapher<L> {
     /// Where the condition begins.
-    fn node(&mut self, node: Node<L>, yes: Target, no: Target) -> Target {
+    fn node(&mut self, node: Node<L>, yes: Branch, no: Branch) -> Branch {
         match node {
             Node::Always => yes,
             Node::Never => no,
@@ -177,7 +177,7 @@ impl<L> Grapher<L> {
             }
             Node::Leaf(leaf) => {
                 self.jumps.push(Jump { leaf, yes, no });
-                Target::Test(self.nr - self.jumps.len())
+                Branch::Test(self.nr - self.jumps.len())
             }
         }
     }
@@ -335,13 +335,13 @@ mod tests {
                     let letter = leaf.trim_start_matches('!').as_bytes()[0] - b'a';
                     (bits >> letter & 1 == 1) != leaf.starts_with('!')
                 };
-                let mut at = Target::Test(0);
-                while let Target::Test(index) = at {
+                let mut at = Branch::Test(0);
+                while let Branch::Test(index) = at {
                     let jump = &jumps[index];
                     at = if holds(&jump.leaf) { jump.yes } else { jump.no };
-                    assert!(!matches!(at, Target::Test(next) if next <= index), "{text}");
+                    assert!(!matches!(at, Branch::Test(next) if next <= index), "{text}");
                 }
-                assert_eq!(at == Target::Pass, selects(&node, &holds), "{text} {bits:b}");
+                assert_eq!(at == Branch::Pass, selects(&node, &holds), "{text} {bits:b}");
             }
         }
         assert!(graph(Node::<()>::Always).is_empty());

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 
 /// What a program is attached to.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Target {
+pub(crate) enum AttachPoint {
     /// What its section names.
     Own,
     /// A tracepoint.
@@ -101,11 +101,11 @@ impl Attached {
 ///
 /// # Errors
 /// What libbpf and the kernel say; then none of them is attached.
-pub(crate) fn attach(object: &Object, target: &Target) -> Result<Vec<Attached>, Reason> {
+pub(crate) fn attach(object: &Object, target: &AttachPoint) -> Result<Vec<Attached>, Reason> {
     begin_listening();
     let mut all = Vec::new();
     for program in object.progs_mut().filter(|program| program.autoload()) {
-        if let Target::Timer { rate } = target {
+        if let AttachPoint::Timer { rate } = target {
             all.extend(attach_timers(&program, *rate).map_err(|error| reason(&error))?);
             continue;
         }
@@ -140,17 +140,17 @@ fn attach_timers(program: &ProgramMut<'_>, rate: u32) -> libbpf_rs::Result<Vec<A
     Ok(all)
 }
 
-fn link(program: &ProgramMut<'_>, target: &Target) -> libbpf_rs::Result<Link> {
+fn link(program: &ProgramMut<'_>, target: &AttachPoint) -> libbpf_rs::Result<Link> {
     match target {
-        Target::Own | Target::Timer { .. } => program.attach(),
-        Target::Tracepoint { id } => {
+        AttachPoint::Own | AttachPoint::Timer { .. } => program.attach(),
+        AttachPoint::Tracepoint { id } => {
             let event = open_tracepoint(*id)?;
             let link = program.attach_perf_event(event.as_raw_fd())?;
             // The link's by now, which closes it.
             let _ = event.into_raw_fd();
             Ok(link)
         }
-        Target::Uprobe { binary, offset, is_return, semaphore } => {
+        AttachPoint::Uprobe { binary, offset, is_return, semaphore } => {
             let opts = UprobeOpts {
                 ref_ctr_offset: semaphore.unwrap_or(0) as usize,
                 retprobe: *is_return,

@@ -1,6 +1,6 @@
 //! Loads and attaches what is wanted, in several threads: the verifier takes most of the time.
 
-use crate::attach::{attach, Attached, Target};
+use crate::attach::{attach, AttachPoint, Attached};
 use crate::classes::{id_of, Classes};
 use crate::control::{Calls, Shared, Switch, OF_ALL};
 use crate::error::Reason;
@@ -239,7 +239,7 @@ fn pin(
     pins: &Pins,
 ) -> io::Result<()> {
     let at = job.switch.at();
-    if at == OF_ALL || matches!(job.unit.target, Target::Uprobe { .. }) {
+    if at == OF_ALL || matches!(job.unit.target, AttachPoint::Uprobe { .. }) {
         return Err(io::Error::other("there are too many programs, or it is a probe of a program"));
     }
     unpin_one(pins, at, attached.len());

@@ -16,7 +16,7 @@ use std::path::Path;
 use crate::capability::Capabilities;
 use finding::Machine;
 
-pub use finding::{Finding, State};
+pub use finding::{Finding, Readiness};
 
 /// Looks at this machine, as this process may use it. Changes nothing; needs no rights. Below 0.3 s.
 pub fn examine() -> Vec<Finding> {

@@ -48,7 +48,7 @@ pub struct Elf {
 
 /// Where code lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CodePlace {
     /// As `nm` and `objdump` print it, before the file is loaded anywhere.
     pub address: u64,
     /// In the file \[byte\].
@@ -238,9 +238,9 @@ impl Elf {
     ///
     /// # Errors
     /// There is no code at that address.
-    pub fn address(&self, address: u64) -> Result<Place, ElfError> {
+    pub fn address(&self, address: u64) -> Result<CodePlace, ElfError> {
         match self.file_offset(address, elf::PF_X)? {
-            Some(offset) => Ok(Place { address, offset }),
+            Some(offset) => Ok(CodePlace { address, offset }),
             None => Err(ElfError::NoCode { path: self.path().into(), address }),
         }
     }
@@ -249,7 +249,7 @@ impl Elf {
     ///
     /// # Errors
     /// There is no such symbol, or it is no function, or several, or ends before.
-    pub fn symbol(&self, wanted: &str, behind: u64) -> Result<Place, ElfError> {
+    pub fn symbol(&self, wanted: &str, behind: u64) -> Result<CodePlace, ElfError> {
         let symbols = self.symbols()?;
         let symbol = symbols.function(self.path(), wanted)?;
         if behind > 0 && behind >= symbol.size {
@@ -352,7 +352,7 @@ impl Matching<'_> {
     ///
     /// # Errors
     /// Why it cannot be probed.
-    pub(crate) fn place(&self, name: &str) -> Result<Place, ElfError> {
+    pub(crate) fn place(&self, name: &str) -> Result<CodePlace, ElfError> {
         let symbol = self.symbols.function(self.elf.path(), name)?;
         self.elf.address(symbol.address)
     }

@@ -1,6 +1,6 @@
 //! Which processes' events are recorded.
 
-use crate::attach::{attach, Attached, Target};
+use crate::attach::{attach, AttachPoint, Attached};
 use crate::error::{Error, Reason};
 use crate::load::{begin_listening, reason, Loader};
 use crate::object::Object;
@@ -61,7 +61,7 @@ pub(crate) fn begin(loader: &mut Loader, follow: &Follow) -> Result<libbpf_rs::O
 pub(crate) fn attach_and_walk(object: &libbpf_rs::Object) -> Result<Vec<Attached>, Error> {
     let error = |reason| Error::Load { what: "following processes", reason };
     let (mut attached, mut walk) = (Vec::new(), None);
-    for one in attach(object, &Target::Own).map_err(error)? {
+    for one in attach(object, &AttachPoint::Own).map_err(error)? {
         if one.is_iterator() {
             walk = Some(one);
         } else {

@@ -2,7 +2,7 @@
 //! their records are. What can be asked of the kernel is asked there, and compared with this; nothing of it is believed
 //! where the two differ.
 
-use crate::attach::Target;
+use crate::attach::AttachPoint;
 use crate::contexts::Contexts;
 use crate::error::Error;
 use crate::filter::Compiled;
@@ -134,10 +134,10 @@ impl KeptUnit {
     /// `None`: nothing is attached of it, or it cannot be taken up.
     fn of(running: &Running) -> Option<KeptUnit> {
         let (tracepoint, rate) = match running.key.target {
-            Target::Own => (None, None),
-            Target::Tracepoint { id } => (Some(id), None),
-            Target::Timer { rate } => (None, Some(rate)),
-            Target::Uprobe { .. } => return None,
+            AttachPoint::Own => (None, None),
+            AttachPoint::Tracepoint { id } => (Some(id), None),
+            AttachPoint::Timer { rate } => (None, Some(rate)),
+            AttachPoint::Uprobe { .. } => return None,
         };
         let attached: io::Result<Vec<KeptProgram>> = running
             .attached
@@ -173,9 +173,9 @@ impl KeptUnit {
             event: Event { switch_at: 0, ..*event },
             payload: self.payload,
             target: match (self.tracepoint, self.rate) {
-                (Some(id), _) => Target::Tracepoint { id },
-                (None, Some(rate)) => Target::Timer { rate },
-                (None, None) => Target::Own,
+                (Some(id), _) => AttachPoint::Tracepoint { id },
+                (None, Some(rate)) => AttachPoint::Timer { rate },
+                (None, None) => AttachPoint::Own,
             },
         }
     }

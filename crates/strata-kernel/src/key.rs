@@ -1,6 +1,6 @@
 //! How programs are told from others.
 
-use crate::attach::Target;
+use crate::attach::AttachPoint;
 use crate::object::Object;
 use strata_abi::kernel::Event;
 
@@ -13,5 +13,5 @@ pub(crate) struct Key {
     pub(crate) event: Event,
     /// Of a payload; see [`crate::plan::Constant`].
     pub(crate) payload: Option<(u32, u32)>,
-    pub(crate) target: Target,
+    pub(crate) target: AttachPoint,
 }

@@ -1,7 +1,7 @@
 //! In a PID namespace that is not the machine's first, processes have other numbers than in the kernel's events. Which ones,
 //! a program in the kernel says: nothing that a process could change is believed.
 
-use crate::attach::{attach, Attached, Target};
+use crate::attach::{attach, AttachPoint, Attached};
 use crate::error::{Error, Reason};
 use crate::follow::once;
 use crate::load::Loader;
@@ -35,7 +35,7 @@ impl Numbers {
         let open = loader.open(Object::Numbers, &["strata_number", "strata_numbers"], &[]);
         let object = open.and_then(|open| loader.load(open)).map_err(error)?;
         let (mut walk, mut newcomers) = (None, Vec::new());
-        for one in attach(&object, &Target::Own).map_err(error)? {
+        for one in attach(&object, &AttachPoint::Own).map_err(error)? {
             match one.is_iterator() {
                 true => walk = Some(one),
                 false => newcomers.push(one),

@@ -1,6 +1,6 @@
 //! Which program is loaded with which constants for each event, and what the records are.
 
-use crate::attach::Target;
+use crate::attach::AttachPoint;
 use crate::classes::id_of;
 use crate::contexts::Contexts;
 use crate::control::Table;
@@ -24,7 +24,7 @@ pub(crate) struct Unit {
     pub(crate) programs: Vec<&'static str>,
     pub(crate) event: Event,
     pub(crate) constant: Constant,
-    pub(crate) target: Target,
+    pub(crate) target: AttachPoint,
     /// Recorded names.
     pub(crate) events: Vec<String>,
     /// What is loaded if the kernel refuses it.
@@ -260,23 +260,23 @@ impl Planner {
         let (object, program, constant, target) = match probe {
             Probe::Tracepoint { id, parts } => {
                 let Some(fixed) = self.set_parts(&name, &mut event, parts) else { return Ok(()) };
-                let target = Target::Tracepoint { id };
+                let target = AttachPoint::Tracepoint { id };
                 let constant = Constant::Payload { fixed, nr_strings: 0 };
                 (Object::Tracepoint, "strata_tracepoint", constant, target)
             }
             Probe::Uprobe { binary, offset, is_return, semaphore, parts } => {
                 let Some(fixed) = self.set_parts(&name, &mut event, parts) else { return Ok(()) };
-                let target = Target::Uprobe { binary, offset, is_return, semaphore };
+                let target = AttachPoint::Uprobe { binary, offset, is_return, semaphore };
                 let strings = event.part.iter().filter(|part| part.kind >= kernel::STRING);
                 let constant = Constant::Payload { fixed, nr_strings: strings.count() as u32 };
                 (Object::Uprobe, "strata_uprobe", constant, target)
             }
             Probe::Sample { rate } => {
-                let target = Target::Timer { rate };
+                let target = AttachPoint::Timer { rate };
                 fields = sample::fields(self.contexts.with(own));
                 (Object::Sample, "strata_sample", Constant::None, target)
             }
-            Probe::Hot { program, .. } => (Object::Hot, program, Constant::None, Target::Own),
+            Probe::Hot { program, .. } => (Object::Hot, program, Constant::None, AttachPoint::Own),
             Probe::Syscall { .. } => return Ok(()),
         };
         event.id = self.class(&name, own, fields);
@@ -496,7 +496,7 @@ impl Group {
             programs,
             event,
             constant: Constant::Syscalls(self.table, held),
-            target: Target::Own,
+            target: AttachPoint::Own,
             events: self.events,
             fallback: None,
         }

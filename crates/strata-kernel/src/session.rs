@@ -1,6 +1,6 @@
 //! A recording of the kernel's events: begun, started, stopped, taken down.
 
-use crate::attach::{Attached, Target};
+use crate::attach::{AttachPoint, Attached};
 use crate::attaching::{unpin, Attaching};
 use crate::capability::{Capabilities, Capability};
 use crate::classes::Classes;
@@ -430,8 +430,9 @@ impl KernelSession {
         if !self.records {
             return None;
         }
-        let is_probe =
-            |target: &Target| matches!(target, Target::Uprobe { .. } | Target::Timer { .. });
+        let is_probe = |target: &AttachPoint| {
+            matches!(target, AttachPoint::Uprobe { .. } | AttachPoint::Timer { .. })
+        };
         let (mut ids, mut moves) = (HashSet::new(), vec![false; SYSCALLS as usize]);
         for unit in units.iter() {
             let Constant::Syscalls(table, _) = &unit.constant else {

@@ -26,7 +26,7 @@ use crate::elf::{self, Elf, ElfError, Matching};
 use crate::usdt;
 use events::Names;
 use fit::Fit;
-use spec::{Argument, Place, Spec, Target};
+use spec::{Argument, FunctionPlace, ProbeTarget, Spec};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use strata_filter::Pattern;
@@ -85,8 +85,8 @@ fn add(spec: &Spec<'_>, probes: &mut Probes, names: &mut Names) -> Result<(), Pr
     let path = elf::find(spec.binary).map_err(at_binary)?;
     let elf = Elf::open(&path).map_err(at_binary)?;
     match &spec.target {
-        Target::Function {
-            place: Place { symbol: Some(pattern), offset, text },
+        ProbeTarget::Function {
+            place: FunctionPlace { symbol: Some(pattern), offset, text },
             arguments,
             is_return,
         } if pattern.contains('*') => {
@@ -107,7 +107,7 @@ fn add(spec: &Spec<'_>, probes: &mut Probes, names: &mut Names) -> Result<(), Pr
             let missing = elf.symbol(text, 0).err();
             Err(spec.error(text, missing.map_or(Problem::Nothing, Problem::Elf)))
         }
-        Target::Function { place, arguments, is_return } => {
+        ProbeTarget::Function { place, arguments, is_return } => {
             let found = match &place.symbol {
                 Some(symbol) => elf.symbol(symbol, place.offset),
                 None => elf.address(place.offset),
@@ -116,7 +116,7 @@ fn add(spec: &Spec<'_>, probes: &mut Probes, names: &mut Names) -> Result<(), Pr
             let event = events::function(elf.binary(), found, place, arguments, *is_return);
             events::add_function(spec, event, probes, names)
         }
-        Target::Usdt(wanted) => {
+        ProbeTarget::Usdt(wanted) => {
             let all = usdt::locations(&elf).map_err(at_binary)?;
             events::add_usdt(spec, wanted, (&elf, &all), probes, names)
         }
@@ -139,7 +139,7 @@ fn add_functions(
                 fit.leave_out(name, "another name of one of these");
             }
             Ok(at) => {
-                let place = Place { text: name, symbol: Some(name), offset: 0 };
+                let place = FunctionPlace { text: name, symbol: Some(name), offset: 0 };
                 let event = events::function(elf.binary(), at, &place, arguments, is_return);
                 events::add_function(spec, event, probes, names)?;
                 fit.fits();

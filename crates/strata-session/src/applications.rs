@@ -24,7 +24,7 @@ use crate::book::RuleBook;
 use crate::command::Running;
 use crate::error::SessionError;
 use crate::filtered::Filtered;
-use crate::keeper::{asking, Asking, Found, Hearing, Keeper, KeeperParts, Now, Target};
+use crate::keeper::{asking, Asking, Found, Hearing, Keeper, KeeperParts, Now, ProcessTarget};
 use crate::known::Reasons;
 use crate::layer::{Context, Ended, Inheritance, Layer, LayerEnd, Look, Tell, Wanted};
 use crate::lock::lock;
@@ -70,7 +70,7 @@ pub(crate) struct Applications {
     plain_too: bool,
     /// Before the command was started, `CLOCK_MONOTONIC` \[ns\].
     begun_ns: u64,
-    target: Option<Target>,
+    target: Option<ProcessTarget>,
     of_lttng: Vec<String>,
     command_of_lttng: Option<OfCommand>,
     keeper: Option<Keeper>,
@@ -259,13 +259,17 @@ impl Layer for Applications {
                 });
                 *lock(&self.found.hidden) = hidden.into_iter().collect::<Vec<_>>().into();
                 self.command_of_lttng = Some(OfCommand::begin(&command, pid));
-                Some(Target::Command { generation, pid, announcements: Some(launch.started()) })
+                Some(ProcessTarget::Command {
+                    generation,
+                    pid,
+                    announcements: Some(launch.started()),
+                })
             }
             (Some(Who::Processes(pids)), _) => {
                 self.of_lttng = lttng::of_processes(&pids);
-                Some(Target::Processes(pids))
+                Some(ProcessTarget::Processes(pids))
             }
-            (Some(Who::Everyone), _) => Some(Target::Everyone),
+            (Some(Who::Everyone), _) => Some(ProcessTarget::Everyone),
             (Some(Who::Command { .. }) | None, _) => None,
         };
     }

@@ -280,12 +280,12 @@ mod tests {
     use super::*;
     use crate::listing::ListedProcess;
     use crate::report::NotReached;
-    use strata_kernel::doctor::State;
+    use strata_kernel::doctor::Readiness;
 
-    fn check(finding: &Finding, state: State, parts: &[&str]) {
+    fn check(finding: &Finding, state: Readiness, parts: &[&str]) {
         assert_eq!(finding.state, state, "{finding:?}");
         assert!(finding.what.starts_with("user: "), "{finding:?}");
-        assert_eq!(finding.remedy.is_none(), state == State::Good, "{finding:?}");
+        assert_eq!(finding.remedy.is_none(), state == Readiness::Good, "{finding:?}");
         let text = format!("{} {}", finding.detail, finding.remedy.as_deref().unwrap_or_default());
         for part in parts {
             assert!(text.contains(part), "{part}: {text}");
@@ -300,7 +300,7 @@ mod tests {
             assert!(!finding.detail.contains('\n'), "{finding:?}");
             assert_eq!(found.iter().filter(|one| one.what == finding.what).count(), 1);
             // A program's own tracepoints can be recorded wherever strata runs.
-            assert_ne!(finding.state, State::Missing, "{finding:?}");
+            assert_ne!(finding.state, Readiness::Missing, "{finding:?}");
         }
         assert_eq!(found.len(), 10);
     }
@@ -311,50 +311,50 @@ mod tests {
         let good = clock(&ClockKind::Tsc, cpu);
         check(
             &good,
-            State::Good,
+            Readiness::Good,
             &[&format!("(constant_tsc, nonstop_tsc), read by {}", COUNTER.1)],
         );
-        check(&clock(&ClockKind::Tsc, "flags : tsc"), State::Good, &["counter, read"]);
+        check(&clock(&ClockKind::Tsc, "flags : tsc"), Readiness::Good, &["counter, read"]);
         let hpet = ClockKind::Vdso(WhyNot::Clocksource("hpet".into()));
         check(
             &clock(&hpet, cpu),
-            State::Limited,
+            Readiness::Limited,
             &[&format!("'hpet', not {}", COUNTER.0), "vDSO", &format!("echo {}", COUNTER.0)],
         );
         let guest = ClockKind::Vdso(WhyNot::NotInvariant);
-        check(&clock(&guest, cpu), State::Limited, &["not invariant", "its host"]);
+        check(&clock(&guest, cpu), Readiness::Limited, &["not invariant", "its host"]);
     }
 
     #[test]
     fn machine_that_is_less_than_it_could_be_is_limited_with_the_consequence() {
-        check(&rseq(true), State::Good, &["without atomics"]);
-        check(&rseq(false), State::Limited, &["atomic operations", "glibc 2.35"]);
-        check(&seccomp("Name:\tx\nSeccomp:\t0\n"), State::Good, &[]);
-        check(&seccomp("Seccomp:\t2\n"), State::Limited, &["/proc/PID/mem", "unconfined"]);
-        check(&senders(true), State::Good, &["pidfd"]);
-        check(&senders(false), State::Limited, &["6.5"]);
+        check(&rseq(true), Readiness::Good, &["without atomics"]);
+        check(&rseq(false), Readiness::Limited, &["atomic operations", "glibc 2.35"]);
+        check(&seccomp("Name:\tx\nSeccomp:\t0\n"), Readiness::Good, &[]);
+        check(&seccomp("Seccomp:\t2\n"), Readiness::Limited, &["/proc/PID/mem", "unconfined"]);
+        check(&senders(true), Readiness::Good, &["pidfd"]);
+        check(&senders(false), Readiness::Limited, &["6.5"]);
         let meminfo = "MemTotal:  100 kB\nMemAvailable:   2048 kB\n";
         assert_eq!(kib(meminfo, "MemAvailable:"), Some(2 << 20));
         assert_eq!(kib(meminfo, "MemOther:"), None);
-        check(&memory(16 << 20, Some(1 << 30)), State::Good, &["up to 16 MiB", "1024 MiB"]);
-        check(&memory(16 << 20, Some(63 << 20)), State::Limited, &["63 MiB", "--subbuf-size"]);
-        check(&locked(None), State::Good, &["not limited"]);
-        check(&locked(Some(64 << 10)), State::Good, &["64 KiB", "mlockall", "ulimit -l"]);
+        check(&memory(16 << 20, Some(1 << 30)), Readiness::Good, &["up to 16 MiB", "1024 MiB"]);
+        check(&memory(16 << 20, Some(63 << 20)), Readiness::Limited, &["63 MiB", "--subbuf-size"]);
+        check(&locked(None), Readiness::Good, &["not limited"]);
+        check(&locked(Some(64 << 10)), Readiness::Good, &["64 KiB", "mlockall", "ulimit -l"]);
         assert!(!locked(Some(u64::MAX)).detail.contains("ulimit"));
-        check(&open_files(Some(1024)), State::Good, &["204 programs"]);
-        check(&open_files(Some(100)), State::Limited, &["20 programs", "ulimit -Hn"]);
+        check(&open_files(Some(1024)), Readiness::Good, &["204 programs"]);
+        check(&open_files(Some(100)), Readiness::Limited, &["20 programs", "ulimit -Hn"]);
     }
 
     #[test]
     fn programs_that_cannot_be_recorded_are_counted_with_their_reasons() {
         let mut listing = Listing::default();
-        check(&programs(Ok(listing.clone())), State::Good, &["none has Strata's library"]);
+        check(&programs(Ok(listing.clone())), Readiness::Good, &["none has Strata's library"]);
         listing.processes = vec![ListedProcess::default(); 2];
         let lttng = NotReached { pid: 5, name: "x".into(), reason: "LTTng".into() };
         listing.of_lttng = vec![lttng];
         check(
             &programs(Ok(listing.clone())),
-            State::Good,
+            Readiness::Good,
             &["2 programs with Strata's library can be recorded", "1 program with LTTng's alone"],
         );
         let unreached = |pid: u32| NotReached {
@@ -365,17 +365,21 @@ mod tests {
         listing.not_reached = (7..12).map(unreached).collect();
         check(
             &programs(Ok(listing)),
-            State::Limited,
+            Readiness::Limited,
             &["5 programs cannot: process 7: denied; app (8): has no memory; ", "strata list"],
         );
-        check(&programs(Err("no /proc".into())), State::Limited, &["no /proc", "mount"]);
+        check(&programs(Err("no /proc".into())), Readiness::Limited, &["no /proc", "mount"]);
     }
 
     #[test]
     fn library_of_lttng_is_said_and_no_fault_in_any_case() {
-        check(&lttng(Ok("/usr/lib/liblttng-ust.so.1".into())), State::Good, &["/usr/lib/liblttng"]);
+        check(
+            &lttng(Ok("/usr/lib/liblttng-ust.so.1".into())),
+            Readiness::Good,
+            &["/usr/lib/liblttng"],
+        );
         let none = ElfError::NotFound { name: "x".into() };
-        check(&lttng(Err(none)), State::Good, &["not installed", "strata-lttng"]);
+        check(&lttng(Err(none)), Readiness::Good, &["not installed", "strata-lttng"]);
     }
 
     #[test]
@@ -391,41 +395,45 @@ mod tests {
         ] {
             assert_eq!(kib(meminfo, "MemAvailable:"), wanted, "{meminfo:?}");
         }
-        check(&memory(16 << 20, None), State::Good, &["up to 16 MiB"]);
-        check(&memory(16 << 20, Some(0)), State::Limited, &["0 MiB are available"]);
-        check(&memory(u64::MAX, Some(u64::MAX)), State::Limited, &["--subbuf-size"]);
-        check(&memory(0, Some(0)), State::Good, &["up to 0 MiB"]);
+        check(&memory(16 << 20, None), Readiness::Good, &["up to 16 MiB"]);
+        check(&memory(16 << 20, Some(0)), Readiness::Limited, &["0 MiB are available"]);
+        check(&memory(u64::MAX, Some(u64::MAX)), Readiness::Limited, &["--subbuf-size"]);
+        check(&memory(0, Some(0)), Readiness::Good, &["up to 0 MiB"]);
     }
 
     #[test]
     fn limits_are_good_from_the_number_on_that_is_enough() {
-        check(&open_files(None), State::Good, &["not limited"]);
-        check(&open_files(Some(1000)), State::Good, &["200 programs"]);
-        check(&open_files(Some(999)), State::Limited, &["199 programs", "more are not recorded"]);
-        check(&open_files(Some(0)), State::Limited, &["0 programs"]);
-        check(&memory(10, Some(40)), State::Good, &[]);
-        check(&memory(10, Some(39)), State::Limited, &[]);
+        check(&open_files(None), Readiness::Good, &["not limited"]);
+        check(&open_files(Some(1000)), Readiness::Good, &["200 programs"]);
+        check(
+            &open_files(Some(999)),
+            Readiness::Limited,
+            &["199 programs", "more are not recorded"],
+        );
+        check(&open_files(Some(0)), Readiness::Limited, &["0 programs"]);
+        check(&memory(10, Some(40)), Readiness::Good, &[]);
+        check(&memory(10, Some(39)), Readiness::Limited, &[]);
         assert!(!locked(Some(buffers())).detail.contains("do not fit"));
-        check(&locked(Some(buffers() - 1)), State::Good, &["do not fit"]);
+        check(&locked(Some(buffers() - 1)), Readiness::Good, &["do not fit"]);
     }
 
     #[test]
     fn seccomp_and_clocks_of_all_kinds_are_told_apart() {
         for (status, state) in [
-            ("", State::Good),
-            ("Seccomp:\t0\n", State::Good),
-            ("Seccomp:\t1\n", State::Limited),
-            ("NoNewPrivs:\t0\nSeccomp_filters:\t0\n", State::Good),
-            ("Seccomp: x\n", State::Limited),
+            ("", Readiness::Good),
+            ("Seccomp:\t0\n", Readiness::Good),
+            ("Seccomp:\t1\n", Readiness::Limited),
+            ("NoNewPrivs:\t0\nSeccomp_filters:\t0\n", Readiness::Good),
+            ("Seccomp: x\n", Readiness::Limited),
         ] {
             assert_eq!(seccomp(status).state, state, "{status:?}");
         }
         let clock = |why| clock(&ClockKind::Vdso(why), "");
-        check(&clock(WhyNot::Unsteady), State::Limited, &["vDSO", "its host"]);
-        check(&clock(WhyNot::Architecture), State::Limited, &["Nothing needs to be done"]);
+        check(&clock(WhyNot::Unsteady), Readiness::Limited, &["vDSO", "its host"]);
+        check(&clock(WhyNot::Architecture), Readiness::Limited, &["Nothing needs to be done"]);
         check(
             &clock(WhyNot::Clocksource(String::new())),
-            State::Limited,
+            Readiness::Limited,
             &["is not known", &format!("echo {}", COUNTER.0)],
         );
         // Flags are words: none is a part of another one.
@@ -435,6 +443,6 @@ mod tests {
             name: "liblttng-ust.so".into(),
             paths: vec!["/a".into(), "/b".into()],
         };
-        check(&lttng(Err(several)), State::Good, &["/a, /b: programs"]);
+        check(&lttng(Err(several)), Readiness::Good, &["/a, /b: programs"]);
     }
 }

@@ -92,7 +92,7 @@ const ENDS_MAX: usize = 1024;
 
 /// Which processes are recorded.
 #[derive(Debug)]
-pub(crate) enum Target {
+pub(crate) enum ProcessTarget {
     /// Those that inherited this session generation, and whose announcements come here.
     Command {
         /// Of the environment.
@@ -110,7 +110,7 @@ pub(crate) enum Target {
 
 /// The keeper's state.
 pub(crate) struct Keeper {
-    target: Target,
+    target: ProcessTarget,
     listener: Option<Listener>,
     spec: Arc<SessionSpec>,
     clock: Arc<Clock>,
@@ -158,7 +158,7 @@ pub(crate) struct Keeper {
 
 /// What a keeper works with.
 pub(crate) struct KeeperParts {
-    pub(crate) target: Target,
+    pub(crate) target: ProcessTarget,
     pub(crate) listener: Option<Listener>,
     pub(crate) spec: Arc<SessionSpec>,
     pub(crate) clock: Arc<Clock>,
@@ -204,7 +204,7 @@ impl Keeper {
         let now = Instant::now();
         let holds = parts.sources.context.keep == Keep::Hold;
         let mut generations = Generations::default();
-        if let Target::Command { generation, .. } = &parts.target {
+        if let ProcessTarget::Command { generation, .. } = &parts.target {
             generations.insert(*generation, 0, |_| false);
         }
         let slots = parts.sources.context.slots.as_ref();
@@ -250,10 +250,10 @@ impl Keeper {
     /// Let in who is there already, unless `tell` breaks, which hears how far it is.
     pub(crate) fn begin(&mut self, tell: &mut Tell<'_>) {
         match &self.target {
-            Target::Command { .. } => {}
-            Target::Processes(_) => self.search(true, tell),
+            ProcessTarget::Command { .. } => {}
+            ProcessTarget::Processes(_) => self.search(true, tell),
             // Before the search: who begins meanwhile makes the session by itself.
-            Target::Everyone => {
+            ProcessTarget::Everyone => {
                 self.invite();
                 self.search(true, tell);
             }
@@ -308,7 +308,7 @@ impl Keeper {
     /// Who still holds the command's end of the socket has outlived the command, whether it was ever
     /// recorded or not.
     fn find_holders(&mut self) {
-        let Target::Command { announcements, .. } = &mut self.target else { return };
+        let ProcessTarget::Command { announcements, .. } = &mut self.target else { return };
         let Some(mut socket) = announcements.take() else { return };
         *lock(&self.found.holders) = holders_of(&mut socket);
     }
@@ -350,7 +350,7 @@ impl Keeper {
         }
         let timeout = until.saturating_duration_since(Instant::now()).min(UPDATE_PERIOD);
         let announcements = match &self.target {
-            Target::Command { announcements, .. } => announcements.as_ref().map(AsFd::as_fd),
+            ProcessTarget::Command { announcements, .. } => announcements.as_ref().map(AsFd::as_fd),
             _ => None,
         };
         let sources = [announcements, self.listener.as_ref().map(AsFd::as_fd)];
@@ -429,7 +429,7 @@ impl Keeper {
     /// Have all processes ended that this session was to record?
     fn nobody_left(&self) -> bool {
         match &self.target {
-            Target::Processes(_) => self.processes.iter().all(|process| process.has_ended()),
+            ProcessTarget::Processes(_) => self.processes.iter().all(|process| process.has_ended()),
             _ => false,
         }
     }
@@ -451,7 +451,8 @@ impl Keeper {
     /// Of the command. True: there may be more of them.
     fn receive_invited(&mut self, comers: &mut Vec<Comer>) -> bool {
         for _ in 0..ANNOUNCEMENTS_MAX {
-            let Target::Command { announcements: Some(socket), .. } = &mut self.target else {
+            let ProcessTarget::Command { announcements: Some(socket), .. } = &mut self.target
+            else {
                 return false;
             };
             match socket.receive() {
@@ -478,7 +479,7 @@ impl Keeper {
                 // Somebody else's program has no business in this user's trace.
                 Ok(Received::Process { fd, sender, .. }) if own == 0 || sender.uid() == own => {
                     let came = match self.target {
-                        Target::Everyone => Came::Invited,
+                        ProcessTarget::Everyone => Came::Invited,
                         // One that has closed our socket, or whose environment was cleared.
                         _ => Came::ByItself,
                     };
@@ -522,7 +523,7 @@ impl Keeper {
 
     /// The command and all its descendants have ended, or closed their end.
     fn close_socket(&mut self) {
-        if let Target::Command { announcements, .. } = &mut self.target {
+        if let ProcessTarget::Command { announcements, .. } = &mut self.target {
             *announcements = None;
         }
     }
@@ -609,11 +610,11 @@ impl Keeper {
         let own = rustix::process::geteuid().as_raw();
         let everyone = if own == 0 { Who::Everyone } else { Who::User(own) };
         let who = match &self.target {
-            Target::Processes(pids) if first => Who::Processes(pids.clone()),
+            ProcessTarget::Processes(pids) if first => Who::Processes(pids.clone()),
             _ => everyone,
         };
         let session = match &self.target {
-            Target::Command { generation, .. } => Some(*generation),
+            ProcessTarget::Command { generation, .. } => Some(*generation),
             _ => None,
         };
         let mut waited = Duration::ZERO;
@@ -637,7 +638,7 @@ impl Keeper {
     }
 
     fn found(&mut self, findings: Findings, first: bool, tell: &mut Tell<'_>) {
-        let asked_for = first || matches!(self.target, Target::Everyone);
+        let asked_for = first || matches!(self.target, ProcessTarget::Everyone);
         let came = if asked_for { Came::Invited } else { Came::ByItself };
         let total = findings.applications.len() as u64;
         for (admitted, application) in findings.applications.iter().enumerate() {
@@ -663,7 +664,7 @@ impl Keeper {
         }
         // In a search of everybody, who has no tracepoints is not asked for, and who has just ended is no
         // news.
-        let named = first && matches!(self.target, Target::Processes(_));
+        let named = first && matches!(self.target, ProcessTarget::Processes(_));
         for error in &findings.errors {
             // Who just starts announces itself, or is found by the next search.
             if (error.is_gone() || matches!(error, Error::NotReady { .. })) && !named {
@@ -679,7 +680,7 @@ impl Keeper {
     }
 
     fn is_of_command(&self) -> bool {
-        matches!(self.target, Target::Command { .. })
+        matches!(self.target, ProcessTarget::Command { .. })
     }
 
     /// A session of ours that the process has got from its parent, or with its environment.
@@ -710,7 +711,7 @@ impl Keeper {
 
     /// The command, or another process that is recorded with it.
     fn is_one_of_ours(&self, pid: u32) -> bool {
-        let Target::Command { pid: command, .. } = &self.target else { return false };
+        let ProcessTarget::Command { pid: command, .. } = &self.target else { return false };
         let mut processes = self.processes.iter();
         let is_it = |process: &Arc<Traced>| process.application().pid() == pid;
         pid == *command || processes.any(|process| is_it(process) && !process.has_ended())
@@ -745,7 +746,7 @@ impl Keeper {
         let is_ours = ours || told.is_some();
         let is_tracked = self.is_tracked(application);
         // A search finds it again, should it be tracked some day.
-        if inherited.is_none() && !is_tracked && matches!(self.target, Target::Everyone) {
+        if inherited.is_none() && !is_tracked && matches!(self.target, ProcessTarget::Everyone) {
             return;
         }
         let spec = self.spec_of(application);
@@ -960,7 +961,7 @@ impl Keeper {
     /// A session that children of its process may inherit.
     fn remember(&mut self, generation: u64, until_ns: u64) {
         let command = match &self.target {
-            Target::Command { generation, .. } => Some(*generation),
+            ProcessTarget::Command { generation, .. } => Some(*generation),
             _ => None,
         };
         let (processes, invited) = (&self.processes, self.invitation.generation());

@@ -50,7 +50,7 @@ use triggers::Triggers;
 mod look;
 mod triggers;
 
-pub use look::{ChannelLook, EventLook, Look, SettleLook, State, TriggerLook};
+pub use look::{ChannelLook, EventLook, Look, SessionState, SettleLook, TriggerLook};
 
 /// How long it waits at most: a signal and a failure are noticed then.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
@@ -120,7 +120,7 @@ struct Standing<'a> {
     ground: Ground,
     session: Session,
     made: Vec<Made>,
-    state: State,
+    state: SessionState,
     since: Option<Instant>,
     maker: Rc<dyn Maker + 'a>,
     triggers: Triggers<'a>,
@@ -187,7 +187,7 @@ impl<'a> Standing<'a> {
     ) -> Result<Standing<'a>, SessionError> {
         let ground = Ground::begin(&Options { goes_on, ..options(&plan) }, memory)?;
         let session = Session::create(Arc::clone(&ground.context), Vec::new());
-        let state = State::Created;
+        let state = SessionState::Created;
         Ok(Standing {
             name: name.to_owned(),
             plan,
@@ -275,16 +275,16 @@ impl<'a> Standing<'a> {
     /// Records from now on, or again.
     fn start(&mut self, notify: &mut dyn FnMut(Notice)) -> Result<(), SessionError> {
         self.apply(self.plan.clone(), true, notify)?;
-        self.state = State::Recording;
+        self.state = SessionState::Recording;
         self.since.get_or_insert_with(Instant::now);
         Ok(())
     }
 
     /// Records nothing for now.
     fn pause(&mut self, notify: &mut dyn FnMut(Notice)) -> Result<(), SessionError> {
-        if self.state == State::Recording {
+        if self.state == SessionState::Recording {
             self.apply(self.plan.clone(), false, notify)?;
-            self.state = State::Stopped;
+            self.state = SessionState::Stopped;
         }
         Ok(())
     }
@@ -295,12 +295,12 @@ impl<'a> Standing<'a> {
         notify: &mut dyn FnMut(Notice),
     ) -> Result<(), SessionError> {
         let replaces = change.each().iter().any(|one| matches!(one, Change::Replace(_)));
-        if replaces && self.state != State::Created {
+        if replaces && self.state != SessionState::Created {
             let (what, why) = ("load", "the session was started already. Make another one");
             return Err(PlanError::Nothing { what, why }.into());
         }
         let advises = change.each().iter().any(|one| matches!(one, Change::Advise(_)));
-        if advises && self.state != State::Created {
+        if advises && self.state != SessionState::Created {
             let why = "the session was started already, and its buffers stay as they are. Use `strata create --auto`";
             return Err(PlanError::Nothing { what: "--auto", why }.into());
         }
@@ -316,7 +316,7 @@ impl<'a> Standing<'a> {
             }
         }
         self.arm(&plan, notify)?;
-        let done = self.apply(plan, self.state == State::Recording, notify);
+        let done = self.apply(plan, self.state == SessionState::Recording, notify);
         self.keep_triggers(notify);
         done
     }

@@ -40,7 +40,7 @@ pub(crate) fn describe(class: &mut StreamClass) -> Range<u32> {
 
 /// Which trace, and how its stream is told from others.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct DumpPlace {
     pub(crate) uuid: Uuid,
     pub(crate) stream_id: u32,
     pub(crate) stream_instance: u64,
@@ -88,7 +88,7 @@ const EARLIER_MAX: u64 = 1 << 31;
 ///
 /// # Errors
 /// What the system says of the file.
-pub(crate) fn write(sink: &mut dyn Sink, place: &Place, wish: &Wish) -> Result<Dump, Error> {
+pub(crate) fn write(sink: &mut dyn Sink, place: &DumpPlace, wish: &Wish) -> Result<Dump, Error> {
     write_to(FILE, sink, place, wish)
 }
 
@@ -98,15 +98,20 @@ pub(crate) fn write(sink: &mut dyn Sink, place: &Place, wish: &Wish) -> Result<D
 /// What the system says of the file.
 pub(crate) fn write_again(
     sink: &mut dyn Sink,
-    place: &Place,
+    place: &DumpPlace,
     wish: &Wish,
 ) -> Result<Counts, Error> {
     // Behind what changes.
-    let place = Place { stream_instance: place.stream_instance + 2, ..*place };
+    let place = DumpPlace { stream_instance: place.stream_instance + 2, ..*place };
     write_to(AGAIN_FILE, sink, &place, wish).map(|dump| dump.counts)
 }
 
-fn write_to(file: &str, sink: &mut dyn Sink, place: &Place, wish: &Wish) -> Result<Dump, Error> {
+fn write_to(
+    file: &str,
+    sink: &mut dyn Sink,
+    place: &DumpPlace,
+    wish: &Wish,
+) -> Result<Dump, Error> {
     if let Some(symbols) = &wish.symbols {
         sink.set_stream(kernel_symbols::FILE, &[], symbols)?;
     }
@@ -153,7 +158,7 @@ fn write_to(file: &str, sink: &mut dyn Sink, place: &Place, wish: &Wish) -> Resu
     Ok(Dump { header, body, counts })
 }
 
-impl Place {
+impl DumpPlace {
     /// The header of a packet with records of these times.
     fn header(&self, times: (u64, u64), bytes: u64) -> Header {
         let header = Header {
@@ -230,7 +235,7 @@ impl Watched {
     ///
     /// # Errors
     /// What the system says of the file.
-    pub(crate) fn append(&self, sink: &mut dyn Sink, place: &Place) -> Result<Counts, Error> {
+    pub(crate) fn append(&self, sink: &mut dyn Sink, place: &DumpPlace) -> Result<Counts, Error> {
         let mut changes = lock(&self.changes);
         let Some((times, body, count)) = changes.body() else { return Ok(Counts::default()) };
         let bytes = body.len() as u64;
@@ -255,7 +260,7 @@ impl Watched {
     ///
     /// # Errors
     /// What the system says of the file.
-    pub(crate) fn save(&self, sink: &mut dyn Sink, place: &Place) -> Result<(), Error> {
+    pub(crate) fn save(&self, sink: &mut dyn Sink, place: &DumpPlace) -> Result<(), Error> {
         let Some((times, body, _)) = lock(&self.changes).body() else { return Ok(()) };
         let header = place.header(times, body.len() as u64);
         sink.set_stream(CHANGES_FILE, &header.encode(), &body)
@@ -308,7 +313,7 @@ mod tests {
         let trace =
             Machine::new(LossMode::Discard, Version::One).kernel_trace(uuid, "", false, class);
         files.set_metadata(&strata_ctf::metadata::write(&trace)).unwrap();
-        let place = Place {
+        let place = DumpPlace {
             uuid,
             stream_id: 0,
             stream_instance: 2,

@@ -85,7 +85,7 @@ impl Tracepoint {
 
 /// A copy of `struct strata_abi_user_state`.
 #[derive(Clone, Debug)]
-pub(crate) struct State {
+pub(crate) struct TracepointState {
     pub enabled: u32,
     pub flags: u32,
     pub description: u32,
@@ -95,13 +95,13 @@ pub(crate) struct State {
     pub ids: [u16; user::NR_SESSIONS as usize],
 }
 
-impl State {
-    fn parse(copy: &[u8]) -> State {
+impl TracepointState {
+    fn parse(copy: &[u8]) -> TracepointState {
         let mut ids = [user::NO_ID; user::NR_SESSIONS as usize];
         for (slot, id) in ids.iter_mut().enumerate() {
             *id = u16_in(copy, offset_of!(user::State, ids) + 2 * slot);
         }
-        State {
+        TracepointState {
             enabled: u32_in(copy, offset_of!(user::State, enabled)),
             flags: u32_in(copy, offset_of!(user::State, flags)),
             description: u32_in(copy, offset_of!(user::State, description)),
@@ -125,7 +125,7 @@ impl State {
 /// A copy of all states and all that they refer to, bounded.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    pub states: Vec<State>,
+    pub states: Vec<TracepointState>,
     descriptions: Vec<u8>,
 }
 
@@ -150,7 +150,7 @@ impl Snapshot {
     }
 
     /// Where the tracepoint is in the code.
-    pub fn sites(&self, pid: u32, state: &State) -> Result<Vec<user::Site>, Error> {
+    pub fn sites(&self, pid: u32, state: &TracepointState) -> Result<Vec<user::Site>, Error> {
         let size = size_of::<user::Site>();
         let begin = state.sites as usize;
         let copy = (state.nr_sites as usize)
@@ -488,7 +488,7 @@ impl Application {
         let snapshot = self.snapshot()?;
         self.learn(&snapshot)?;
         let described = self.described();
-        let tracepoint = |(index, state): (u32, &State)| {
+        let tracepoint = |(index, state): (u32, &TracepointState)| {
             let description = described.description(index)?;
             Some(Tracepoint {
                 index,
@@ -593,7 +593,8 @@ impl Application {
             .collect();
         fence(Ordering::SeqCst);
         let copy = memory.read(user::STATES_OFFSET.into(), nr_states as usize * size)?;
-        let mut states: Vec<State> = copy.chunks_exact(size).map(State::parse).collect();
+        let mut states: Vec<TracepointState> =
+            copy.chunks_exact(size).map(TracepointState::parse).collect();
         for (state, flags) in states.iter_mut().zip(flags) {
             state.flags &= flags | !user::STATE_PRESENT;
             state.flags |= flags & user::STATE_FLAG;

@@ -8,7 +8,7 @@
 use std::mem::size_of;
 
 use strata_abi::filter as abi;
-use strata_filter::lower::{self, Node, Span, Target};
+use strata_filter::lower::{self, Branch, Node, Span};
 use strata_filter::{
     Comparison, Expr, Filter, Item, Literal, Number, Op, Operand, Part, Path, Pattern, Root, Step,
     Subject, Term,
@@ -399,12 +399,12 @@ impl Texts {
     }
 }
 
-fn target(target: Target) -> u16 {
+fn target(target: Branch) -> u16 {
     match target {
-        Target::Pass => abi::PASS,
-        Target::Reject => abi::REJECT,
+        Branch::Pass => abi::PASS,
+        Branch::Reject => abi::REJECT,
         // What is beyond u16 is too many tests.
-        Target::Test(index) => index as u16,
+        Branch::Test(index) => index as u16,
     }
 }
 

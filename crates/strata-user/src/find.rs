@@ -243,26 +243,26 @@ pub fn pids(who: &Who) -> Result<Vec<u32>, Error> {
 
 /// What a name in `/proc` refers to.
 #[derive(Debug, PartialEq, Eq)]
-enum Target {
+enum LinkTarget {
     Memory,
     Refused(String),
 }
 
 /// What the kernel calls a memfd's file.
-fn target(link: &[u8]) -> Option<Target> {
+fn target(link: &[u8]) -> Option<LinkTarget> {
     let name = link.strip_prefix(b"/memfd:")?.strip_suffix(b" (deleted)")?;
     if name == user::MEMFD.as_bytes() {
-        return Some(Target::Memory);
+        return Some(LinkTarget::Memory);
     }
     let reason = text_from_bytes(name.strip_prefix(user::MEMFD_REFUSED.as_bytes())?);
-    Some(Target::Refused(shown(&reason)))
+    Some(LinkTarget::Refused(shown(&reason)))
 }
 
 /// The error of a process that hands over why it cannot be traced, instead of memory.
 pub(crate) fn refusal(fd: BorrowedFd<'_>, process: &Process) -> Option<Error> {
     let pid = process.pid;
     let link = fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()?;
-    let Target::Refused(reason) = target(link.as_os_str().as_bytes())? else { return None };
+    let LinkTarget::Refused(reason) = target(link.as_os_str().as_bytes())? else { return None };
     let status = Status::read(pid).ok().flatten().filter(|_| process.has_its_number());
     let name = status.map_or_else(String::new, |status| shown(&status.name));
     Some(Error::Refused { pid, name, reason })
@@ -281,8 +281,8 @@ fn look(
     let descriptors = descriptors(pid)?;
     for (path, found) in descriptors {
         match found {
-            Target::Refused(text) => reason = Some(text),
-            Target::Memory => {
+            LinkTarget::Refused(text) => reason = Some(text),
+            LinkTarget::Memory => {
                 has_memory = true;
                 owns_one |= take(process, status, &path, findings)?;
             }
@@ -336,7 +336,7 @@ fn take(
 }
 
 /// The names of descriptors that are of interest.
-fn descriptors(pid: u32) -> Result<Vec<(PathBuf, Target)>, Error> {
+fn descriptors(pid: u32) -> Result<Vec<(PathBuf, LinkTarget)>, Error> {
     let folder = PathBuf::from(format!("/proc/{pid}/fd"));
     let error = |source: io::Error| refused(pid, "looking at its descriptors", source);
     let mut found = Vec::new();
@@ -374,7 +374,7 @@ fn mapped_names(mut maps: Maps<impl BufRead>, folder: &Path) -> io::Result<Vec<P
     let mut inodes = HashSet::new();
     let mut names = Vec::new();
     while let Some(mapping) = maps.next()? {
-        if target(mapping.name) == Some(Target::Memory) && inodes.insert(mapping.inode) {
+        if target(mapping.name) == Some(LinkTarget::Memory) && inodes.insert(mapping.inode) {
             names.push(folder.join(format!("{:x}-{:x}", mapping.begin, mapping.end)));
         }
     }
@@ -520,7 +520,7 @@ mod tests {
         {
             assert_eq!(target(link.as_bytes()), None, "{link}");
         }
-        assert_eq!(target(b"/memfd:strata (deleted)"), Some(Target::Memory));
+        assert_eq!(target(b"/memfd:strata (deleted)"), Some(LinkTarget::Memory));
     }
 
     #[test]

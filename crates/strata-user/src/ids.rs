@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use strata_abi::user;
 
-use crate::application::State;
+use crate::application::TracepointState;
 use crate::description::DescriptionError;
 use crate::error::Error;
 
@@ -29,7 +29,12 @@ impl Ids {
     ///
     /// # Errors
     /// [`Error::Description`]: a tracepoint has had more than it can.
-    pub fn learn(&mut self, pid: u32, slot: u32, states: &[State]) -> Result<bool, Error> {
+    pub fn learn(
+        &mut self,
+        pid: u32,
+        slot: u32,
+        states: &[TracepointState],
+    ) -> Result<bool, Error> {
         let before = self.known.len();
         self.given.resize(states.len().max(self.given.len()), 0);
         for ((index, state), given) in (0..).zip(states).zip(&mut self.given) {

@@ -8,23 +8,23 @@ use std::process::Child;
 use super::pager;
 
 /// Takes the text.
-pub struct Target {
+pub struct ViewOutput {
     /// Nothing is kept back in it, and nothing looked for in the text.
     out: File,
     pager: Option<Child>,
     is_terminal: bool,
 }
 
-impl Target {
+impl ViewOutput {
     /// stdout, or a pager if that is a terminal.
-    pub fn open(with_pager: bool) -> io::Result<Target> {
+    pub fn open(with_pager: bool) -> io::Result<ViewOutput> {
         let is_terminal = io::stdout().is_terminal();
         let mut pager = if with_pager && is_terminal && !is_dumb() { pager::start() } else { None };
         let out = match pager.as_mut().and_then(|pager| pager.stdin.take()) {
             Some(pipe) => pipe.as_fd().try_clone_to_owned()?,
             None => io::stdout().as_fd().try_clone_to_owned()?,
         };
-        Ok(Target { out: File::from(out), pager, is_terminal })
+        Ok(ViewOutput { out: File::from(out), pager, is_terminal })
     }
 
     /// Whether somebody reads it on a terminal.

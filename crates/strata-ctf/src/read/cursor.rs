@@ -1,10 +1,10 @@
 //! One stream, message by message.
 
 use super::damage::{Damage, DamageKind};
-use super::decode::{Bad, BadKind, State, Stop, StreamDecoder, Window};
+use super::decode::{Bad, BadKind, DecodeState, Stop, StreamDecoder, Window};
 use super::event::Event;
 use super::files::Files;
-use super::hop::{Gap, Hop, Item, Opened, Place};
+use super::hop::{Gap, Hop, Item, Opened, PacketPlace};
 use super::stream::{Discarded, Packet, Stream};
 use super::time::{Clock, TimeRange};
 use super::window::LONGEST;
@@ -124,7 +124,7 @@ impl<'r> Cursor<'r> {
     pub(crate) fn new(
         files: &'r Files,
         stream: &'r Stream,
-        place: Place,
+        place: PacketPlace,
         mut bounds: Bounds,
         most: usize,
     ) -> Cursor<'r> {
@@ -538,7 +538,7 @@ impl<'r> Cursor<'r> {
 
     #[inline]
     fn event(&self) -> Option<Event<'_>> {
-        let State { record, nanoseconds, .. } = &self.hop.state;
+        let DecodeState { record, nanoseconds, .. } = &self.hop.state;
         Some(Event {
             class: self.plan?.class(record.shape.class)?,
             cursor: self,
@@ -557,7 +557,7 @@ impl<'r> Cursor<'r> {
     }
 
     #[inline]
-    pub(crate) fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &DecodeState {
         &self.hop.state
     }
 

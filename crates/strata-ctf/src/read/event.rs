@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::cursor::Cursor;
-use super::decode::{Plans, Shape, State, View};
+use super::decode::{DecodeState, Plans, Shape, View};
 use super::value::{FieldRef, Value};
 use super::visit::{FieldInfo, Visit};
 use super::{Packet, Stream};
@@ -144,7 +144,7 @@ impl<'e> Event<'e> {
     #[inline]
     pub fn cycles(&self) -> Option<u64> {
         // Of the record that was decoded last; the difference is the same for those behind it.
-        let State { record, nanoseconds, .. } = self.cursor.state();
+        let DecodeState { record, nanoseconds, .. } = self.cursor.state();
         let time = self.time.wrapping_sub(nanoseconds.unwrap_or(0));
         Some(record.time?.wrapping_add(time as u64))
     }

@@ -18,7 +18,7 @@ const FAR: u64 = 64 << 20;
 
 /// Where a stream's next packet should be, and what the ones before it said.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct PacketPlace {
     /// Index into the stream's files.
     pub(crate) file: usize,
     /// Byte of the file.
@@ -49,7 +49,7 @@ fn is_back(now: u64, then: u64, mask: u64) -> bool {
     now < then && now.wrapping_sub(then) & mask > mask / 2
 }
 
-impl Place {
+impl PacketPlace {
     /// Whether all messages in front of it have keys before this one.
     pub(crate) fn is_before(&self, key: i64) -> bool {
         self.reach.is_none_or(|reach| reach < key)
@@ -177,8 +177,8 @@ pub(crate) struct Hop<'r> {
     pub(crate) files: &'r Files,
     pub(crate) stream: &'r Stream,
     pub(crate) buffer: Buffer,
-    pub(crate) state: super::decode::State,
-    pub(crate) place: Place,
+    pub(crate) state: super::decode::DecodeState,
+    pub(crate) place: PacketPlace,
     /// Bytes of garbage that are looked through for the next packet.
     pub(crate) scan: u64,
     /// What there is to say, in front of the packet that was opened last; with keys.
@@ -187,7 +187,12 @@ pub(crate) struct Hop<'r> {
 
 impl<'r> Hop<'r> {
     /// From `place` on, with a window of at most so many bytes.
-    pub(crate) fn new(files: &'r Files, stream: &'r Stream, place: Place, most: usize) -> Hop<'r> {
+    pub(crate) fn new(
+        files: &'r Files,
+        stream: &'r Stream,
+        place: PacketPlace,
+        most: usize,
+    ) -> Hop<'r> {
         let state = stream.trace.decoder.state();
         let (buffer, items) = (Buffer::new(most), VecDeque::new());
         Hop { files, stream, buffer, state, place, scan: u64::MAX, items }
@@ -338,7 +343,7 @@ impl<'r> Hop<'r> {
         file: usize,
         offset: u64,
         bits: u64,
-        decode: impl Fn(&Window<'_>, &mut super::decode::State) -> Result<T, Stop>,
+        decode: impl Fn(&Window<'_>, &mut super::decode::DecodeState) -> Result<T, Stop>,
     ) -> Result<T, Fault> {
         let end = offset.saturating_add(bits / 8);
         if !self.buffer.has(file, offset, offset.saturating_add(1)) {

@@ -1,7 +1,7 @@
 //! Where a stream's packets are, so that one can begin at a time.
 
 use super::files::Files;
-use super::hop::{Hop, Place};
+use super::hop::{Hop, PacketPlace};
 use super::lttng::{self, Unusable};
 use super::places::{is_there, Places, HEAD};
 use super::stream::Stream;
@@ -40,7 +40,7 @@ impl Index {
     }
 
     /// Behind the last packet.
-    pub(crate) fn end(&self, files: &Files, stream: &Stream) -> &Place {
+    pub(crate) fn end(&self, files: &Files, stream: &Stream) -> &PacketPlace {
         match &self.given {
             Some(given) => &given.end,
             None => &self.found(files, stream).end,
@@ -48,7 +48,7 @@ impl Index {
     }
 
     /// The place in front of the first packet that has messages of this key or a later one.
-    pub(crate) fn find(&self, files: &Files, stream: &Stream, key: i64) -> Place {
+    pub(crate) fn find(&self, files: &Files, stream: &Stream, key: i64) -> PacketPlace {
         if let Some(given) = &self.given {
             let (place, expected) = given.before(key);
             if expected.is_none_or(|packet| is_there(files, stream, &place, packet)) {
@@ -64,8 +64,8 @@ impl Index {
     fn found(&self, files: &Files, stream: &Stream) -> &Places {
         self.found.get_or_init(|| {
             let mut places = Places::new(self.limit);
-            let mut hop = Hop::new(files, stream, Place::default(), HEAD);
-            let mut place = Place::default();
+            let mut hop = Hop::new(files, stream, PacketPlace::default(), HEAD);
+            let mut place = PacketPlace::default();
             while hop.next().is_some() {
                 hop.items.clear();
                 places.add(&place, None);
@@ -77,7 +77,7 @@ impl Index {
 }
 
 /// Goes on from a place in front of the packet that is looked for.
-fn walk(files: &Files, stream: &Stream, place: Place, key: i64) -> Place {
+fn walk(files: &Files, stream: &Stream, place: PacketPlace, key: i64) -> PacketPlace {
     let mut hop = Hop::new(files, stream, place, HEAD);
     loop {
         let place = hop.place.clone();

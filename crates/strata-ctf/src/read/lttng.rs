@@ -7,7 +7,7 @@
 use super::damage::DamageKind;
 use super::files::Files;
 use super::find::{self, StreamFiles};
-use super::hop::Place;
+use super::hop::PacketPlace;
 use super::places::{is_there, Places};
 use super::stream::{Packet, Stream};
 use std::ffi::OsStr;
@@ -39,7 +39,7 @@ pub(crate) fn places(
     if stream.merged {
         return Ok(None);
     }
-    let mut place = Place::default();
+    let mut place = PacketPlace::default();
     for (number, &file) in stream.files.iter().enumerate() {
         place.file = number;
         place.offset = 0;
@@ -232,7 +232,7 @@ impl Entries {
 
 impl Entry {
     /// The packet, if it can be at this place: only what is in perfect order is believed.
-    fn packet(&self, stream: &Stream, place: &Place, file: u64) -> Option<Packet> {
+    fn packet(&self, stream: &Stream, place: &PacketPlace, file: u64) -> Option<Packet> {
         let left = file.checked_sub(self.offset)?;
         let whole = self.packet_bits % 8 == 0 && self.packet_bits / 8 <= left;
         let sized = 0 < self.content_bits && self.content_bits <= self.packet_bits;

@@ -5,7 +5,7 @@ use super::decode::Decoder;
 use super::ended::{self, FolderEnd};
 use super::files::Files;
 use super::find;
-use super::hop::{Hop, Place};
+use super::hop::{Hop, PacketPlace};
 use super::lttng;
 use super::offset::{self, ClockOffset};
 use super::places::HEAD;
@@ -225,7 +225,7 @@ impl Opening {
     /// Looks at a file's first packet.
     fn probe(&self, trace: &Arc<Trace>, file: usize) -> Probe {
         let stream = self.stream(trace, 0, None, vec![file]);
-        let mut hop = Hop::new(&self.files, &stream, Place::default(), HEAD);
+        let mut hop = Hop::new(&self.files, &stream, PacketPlace::default(), HEAD);
         hop.scan = PROBED;
         match hop.next() {
             Some(opened) => Probe {

@@ -1,7 +1,7 @@
 //! Some of the places of a stream's packets.
 
 use super::files::Files;
-use super::hop::{Hop, Place};
+use super::hop::{Hop, PacketPlace};
 use super::stream::{Packet, Stream};
 
 /// Only a packet's head is read \[byte\].
@@ -11,10 +11,10 @@ pub(crate) const HEAD: usize = 1 << 10;
 /// the limit.
 #[derive(Debug)]
 pub(crate) struct Places {
-    places: Vec<Place>,
+    places: Vec<PacketPlace>,
     /// What is expected at each of them; empty: they were seen.
     expected: Vec<Packet>,
-    pub(crate) end: Place,
+    pub(crate) end: PacketPlace,
     limit: usize,
     /// Of so many packets, one is in it.
     step: u64,
@@ -26,7 +26,7 @@ impl Places {
         Places {
             places: Vec::new(),
             expected: Vec::new(),
-            end: Place::default(),
+            end: PacketPlace::default(),
             limit: limit.max(2),
             step: 1,
             count: 0,
@@ -34,7 +34,7 @@ impl Places {
     }
 
     /// The next packet, and the place in front of it.
-    pub(crate) fn add(&mut self, place: &Place, expected: Option<&Packet>) {
+    pub(crate) fn add(&mut self, place: &PacketPlace, expected: Option<&Packet>) {
         let turn = self.count % self.step == 0;
         self.count += 1;
         if !turn {
@@ -50,18 +50,18 @@ impl Places {
     }
 
     /// Behind the last packet.
-    pub(crate) fn end(mut self, end: Place) -> Places {
+    pub(crate) fn end(mut self, end: PacketPlace) -> Places {
         self.end = end;
         self
     }
 
     /// What was added, as far as it was kept.
-    pub(crate) fn expected(&self) -> impl Iterator<Item = (&Place, &Packet)> {
+    pub(crate) fn expected(&self) -> impl Iterator<Item = (&PacketPlace, &Packet)> {
         self.places.iter().zip(&self.expected)
     }
 
     /// The last place behind which all messages are that have this key or a later one.
-    pub(crate) fn before(&self, key: i64) -> (Place, Option<&Packet>) {
+    pub(crate) fn before(&self, key: i64) -> (PacketPlace, Option<&Packet>) {
         let count = self.places.partition_point(|place| place.is_before(key));
         let last = count.saturating_sub(1);
         (self.places.get(last).cloned().unwrap_or_default(), self.expected.get(last))
@@ -69,7 +69,12 @@ impl Places {
 }
 
 /// Whether the packet at the place is as it is expected.
-pub(crate) fn is_there(files: &Files, stream: &Stream, place: &Place, packet: &Packet) -> bool {
+pub(crate) fn is_there(
+    files: &Files,
+    stream: &Stream,
+    place: &PacketPlace,
+    packet: &Packet,
+) -> bool {
     let mut hop = Hop::new(files, stream, place.clone(), HEAD);
     let found = hop.next().map(|opened| Packet { cpu: None, ..opened.packet });
     found.as_ref() == Some(packet)

@@ -5,7 +5,7 @@ use super::damage::{Damage, DamageKind, NoteKey, OpenError};
 use super::ended::FolderEnd;
 use super::events::Events;
 use super::files::Files;
-use super::hop::Place;
+use super::hop::PacketPlace;
 use super::index::Index;
 use super::open::{self, OpenOptions};
 use super::slices::{Part, Parts, Slice, Slices};
@@ -190,7 +190,7 @@ impl Reader {
         let bounds =
             Bounds { first: slice.first, last: slice.last, range: slice.range, packet: u64::MAX };
         let most = window(slice.places.len());
-        let mut places: Vec<Option<&Place>> = vec![None; self.streams.len()];
+        let mut places: Vec<Option<&PacketPlace>> = vec![None; self.streams.len()];
         for (index, place) in &slice.places {
             if let Some(slot) = places.get_mut(*index) {
                 *slot = Some(place);
@@ -228,9 +228,9 @@ impl Reader {
     }
 
     /// Where to begin for messages from this time on.
-    pub(crate) fn place(&self, stream: &Stream, from: i64) -> Place {
+    pub(crate) fn place(&self, stream: &Stream, from: i64) -> PacketPlace {
         if from == i64::MIN {
-            return Place::default();
+            return PacketPlace::default();
         }
         self.index(stream).find(&self.files, stream, from)
     }

@@ -1,6 +1,6 @@
 //! A trace cut into pieces that can be read apart from each other.
 
-use super::hop::{Hop, Opened, Place};
+use super::hop::{Hop, Opened, PacketPlace};
 use super::places::HEAD;
 use super::reader::Reader;
 use super::time::TimeRange;
@@ -20,7 +20,7 @@ pub struct Slice {
     pub(crate) last: i64,
     pub(crate) range: TimeRange,
     /// Streams that have some, and where they are.
-    pub(crate) places: Vec<(usize, Place)>,
+    pub(crate) places: Vec<(usize, PacketPlace)>,
     bytes: u64,
 }
 
@@ -40,13 +40,13 @@ pub struct Slices<'r> {
     range: TimeRange,
     bytes: u64,
     first: i64,
-    state: State,
+    state: SliceState,
     /// Packets that are kept of each stream.
     kept: usize,
 }
 
 #[derive(PartialEq)]
-enum State {
+enum SliceState {
     First,
     More,
     End,
@@ -56,16 +56,16 @@ enum State {
 struct Row<'r> {
     hop: Hop<'r>,
     /// The next packet, and the place in front of it.
-    next: Option<(Place, Opened)>,
+    next: Option<(PacketPlace, Opened)>,
     /// Packets before that which have messages in slices to come; or, if the range has no packet of the
     /// stream, the place of what is said there.
     packets: VecDeque<Known>,
-    start: Place,
+    start: PacketPlace,
 }
 
 /// One packet, or several one behind the other.
 struct Known {
-    place: Place,
+    place: PacketPlace,
     /// The last key up to its end.
     reach: i64,
     bytes: u64,
@@ -92,7 +92,7 @@ impl Row<'_> {
 
     /// Bytes of its files behind the packets that were looked at.
     fn left(&self) -> u64 {
-        let Place { file, offset, .. } = self.hop.place;
+        let PacketPlace { file, offset, .. } = self.hop.place;
         let files = self.hop.stream.files.get(file..).unwrap_or(&[]);
         let bytes = files.iter().map(|&file| self.hop.files.bytes(file));
         bytes.fold(0, u64::saturating_add).saturating_sub(offset)
@@ -129,7 +129,7 @@ impl<'r> Slices<'r> {
             range,
             bytes: bytes.max(1),
             first: i64::MIN,
-            state: State::First,
+            state: SliceState::First,
             kept: (KEPT / count.max(1)).clamp(least, most),
         };
         for (index, stream) in reader.streams().iter().enumerate() {
@@ -221,12 +221,12 @@ impl Iterator for Slices<'_> {
     type Item = Slice;
 
     fn next(&mut self) -> Option<Slice> {
-        if self.state == State::End {
+        if self.state == SliceState::End {
             return None;
         }
         let carried = self.reaching(i64::MIN);
         let (last, bytes) = self.take();
-        let is_first = self.state == State::First;
+        let is_first = self.state == SliceState::First;
         let mut places = Vec::new();
         for (index, row) in self.streams.iter_mut().enumerate() {
             let kept = row.packets.front().map(|known| &known.place);
@@ -249,7 +249,7 @@ impl Iterator for Slices<'_> {
             places,
             bytes: carried.saturating_add(bytes),
         };
-        self.state = if last == i64::MAX { State::End } else { State::More };
+        self.state = if last == i64::MAX { SliceState::End } else { SliceState::More };
         self.first = last.saturating_add(1);
         Some(slice)
     }
@@ -266,7 +266,7 @@ impl fmt::Debug for Slices<'_> {
 #[derive(Clone, Debug)]
 pub struct Part {
     pub(crate) stream: usize,
-    pub(crate) place: Place,
+    pub(crate) place: PacketPlace,
     /// Number of the first packet that is not in it.
     pub(crate) end: u64,
     bytes: u64,
@@ -293,7 +293,7 @@ pub struct Parts<'r> {
     stream: usize,
     hop: Option<Hop<'r>>,
     /// Behind the last part, and the size of the first packet there, which the hop has passed.
-    begun: Option<(Place, u64)>,
+    begun: Option<(PacketPlace, u64)>,
 }
 
 impl<'r> Parts<'r> {
@@ -308,7 +308,8 @@ impl Iterator for Parts<'_> {
     fn next(&mut self) -> Option<Part> {
         let stream = self.reader.streams().get(self.stream)?;
         let files = self.reader.files();
-        let hop = self.hop.get_or_insert_with(|| Hop::new(files, stream, Place::default(), HEAD));
+        let hop =
+            self.hop.get_or_insert_with(|| Hop::new(files, stream, PacketPlace::default(), HEAD));
         let (place, mut bytes) = self.begun.take().unwrap_or_default();
         loop {
             let before = hop.place.clone();

@@ -6,7 +6,7 @@ use crate::capability::Capabilities;
 
 /// How it is with one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum Readiness {
     /// As it should be.
     Good,
     /// Something works less well, or not for everything; the detail says what.
@@ -21,7 +21,7 @@ pub struct Finding {
     /// The thing: a few words.
     pub what: String,
     /// How it is.
-    pub state: State,
+    pub state: Readiness,
     /// How it was found, and what follows: one line.
     pub detail: String,
     /// What a person can do, as a rule a command to type. None if it is good.
@@ -31,18 +31,18 @@ pub struct Finding {
 impl Finding {
     /// It is as it should be.
     pub fn good(what: &str, detail: impl Into<String>) -> Finding {
-        Finding { what: what.into(), state: State::Good, detail: detail.into(), remedy: None }
+        Finding { what: what.into(), state: Readiness::Good, detail: detail.into(), remedy: None }
     }
 
     /// Something works less well, and what can be done.
     pub fn limited(what: &str, detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
         let remedy = Some(remedy.into());
-        Finding { what: what.into(), state: State::Limited, detail: detail.into(), remedy }
+        Finding { what: what.into(), state: Readiness::Limited, detail: detail.into(), remedy }
     }
 
     /// Nothing of a layer works, and what can be done.
     pub fn missing(what: &str, detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
-        Finding { state: State::Missing, ..Finding::limited(what, detail, remedy) }
+        Finding { state: Readiness::Missing, ..Finding::limited(what, detail, remedy) }
     }
 }
 

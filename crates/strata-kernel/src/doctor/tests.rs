@@ -81,12 +81,12 @@ fn all(machine: &Machine<'_>) -> Vec<Finding> {
 }
 
 /// The finding about it is of this state, and its line and its remedy have these words in them.
-fn check(findings: &[Finding], what: &str, state: State, words: [&str; 2]) {
+fn check(findings: &[Finding], what: &str, state: Readiness, words: [&str; 2]) {
     let found: Vec<_> = findings.iter().filter(|finding| finding.what == what).collect();
     assert_eq!(found.len(), 1, "{what}: {findings:?}");
     assert_eq!(found[0].state, state, "{:?}", found[0]);
     assert!(found[0].detail.contains(words[0]), "{:?}", found[0]);
-    assert_eq!(found[0].remedy.is_none(), state == State::Good, "{:?}", found[0]);
+    assert_eq!(found[0].remedy.is_none(), state == Readiness::Good, "{:?}", found[0]);
     assert!(found[0].remedy.as_deref().unwrap_or_default().contains(words[1]), "{:?}", found[0]);
 }
 
@@ -94,7 +94,7 @@ fn check(findings: &[Finding], what: &str, state: State, words: [&str; 2]) {
 fn ordinary_machine_as_root_is_good_in_everything() {
     let root = Root::new("ordinary");
     for finding in all(&root.machine()) {
-        assert_eq!(finding.state, State::Good, "{finding:?}");
+        assert_eq!(finding.state, Readiness::Good, "{finding:?}");
         assert_eq!(finding.remedy, None, "{finding:?}");
         assert!(!finding.detail.contains('\n'), "{finding:?}");
     }
@@ -105,19 +105,24 @@ fn kernel_that_is_too_old_is_missing() {
     let root = Root::new("old");
     let with =
         |release: &str| files::kernel(&Machine { release: release.into(), ..root.machine() });
-    check(&with("5.10.0-28-amd64"), "kernel", State::Missing, ["older than 5.15", "newer kernel"]);
-    check(&with("5.15.0"), "kernel", State::Good, ["5.15.0", ""]);
-    check(&with("7.0-rc1"), "kernel", State::Good, ["7.0", ""]);
-    check(&with("mine"), "kernel", State::Limited, ["'mine'", "5.15"]);
+    check(
+        &with("5.10.0-28-amd64"),
+        "kernel",
+        Readiness::Missing,
+        ["older than 5.15", "newer kernel"],
+    );
+    check(&with("5.15.0"), "kernel", Readiness::Good, ["5.15.0", ""]);
+    check(&with("7.0-rc1"), "kernel", Readiness::Good, ["7.0", ""]);
+    check(&with("mine"), "kernel", Readiness::Limited, ["'mine'", "5.15"]);
 }
 
 #[test]
 fn machine_of_another_architecture_is_missing() {
     let root = Root::new("arm");
     let machine = Machine { machine: "aarch64".into(), ..root.machine() };
-    check(&files::kernel(&machine), "machine", State::Missing, ["aarch64", "--kernel"]);
+    check(&files::kernel(&machine), "machine", Readiness::Missing, ["aarch64", "--kernel"]);
     // Nothing is loaded on it.
-    check(&bpf::findings(&machine), "BPF programs", State::Limited, ["not tried", "root"]);
+    check(&bpf::findings(&machine), "BPF programs", Readiness::Limited, ["not tried", "root"]);
 }
 
 #[test]
@@ -125,29 +130,39 @@ fn type_information_that_is_absent_is_missing() {
     let root = Root::new("btf");
     root.remove("sys/kernel/btf/vmlinux");
     let found = all(&root.machine());
-    check(&found, "type information", State::Missing, ["btf", "CONFIG_DEBUG_INFO_BTF"]);
+    check(&found, "type information", Readiness::Missing, ["btf", "CONFIG_DEBUG_INFO_BTF"]);
     fs::remove_dir_all(root.0.join("sys")).unwrap();
-    check(&all(&root.machine()), "type information", State::Missing, ["btf", "mount -t sysfs"]);
+    check(&all(&root.machine()), "type information", Readiness::Missing, ["btf", "mount -t sysfs"]);
 }
 
 #[test]
 fn rights_without_capabilities_name_those_that_are_missing() {
     let root = Root::new("rights");
     let found = all(&root.may(1 << 39));
-    check(&found, "rights", State::Missing, ["no CAP_PERFMON", "setcap"]);
+    check(&found, "rights", Readiness::Missing, ["no CAP_PERFMON", "setcap"]);
     assert!(!found[3].detail.contains("CAP_BPF"), "{:?}", found[3]);
-    check(&all(&root.may(0)), "rights", State::Missing, ["no CAP_BPF, no CAP_PERFMON", "setcap"]);
+    check(
+        &all(&root.may(0)),
+        "rights",
+        Readiness::Missing,
+        ["no CAP_BPF, no CAP_PERFMON", "setcap"],
+    );
     let found = all(&root.may(1 << 39 | 1 << 38));
-    check(&found, "rights", State::Good, ["CAP_BPF and CAP_PERFMON", ""]);
-    check(&found, "files of root", State::Limited, ["CAP_DAC_READ_SEARCH", "setcap"]);
-    check(&bpf::findings(&root.may(0)), "BPF programs", State::Limited, ["not tried", "as root"]);
+    check(&found, "rights", Readiness::Good, ["CAP_BPF and CAP_PERFMON", ""]);
+    check(&found, "files of root", Readiness::Limited, ["CAP_DAC_READ_SEARCH", "setcap"]);
+    check(
+        &bpf::findings(&root.may(0)),
+        "BPF programs",
+        Readiness::Limited,
+        ["not tried", "as root"],
+    );
 }
 
 #[test]
 fn rights_in_a_user_namespace_are_missing() {
     let root = Root::new("namespace");
     root.put("proc/self/uid_map", "0 1000 1\n");
-    check(&all(&root.machine()), "rights", State::Missing, ["user namespace", "outside"]);
+    check(&all(&root.machine()), "rights", Readiness::Missing, ["user namespace", "outside"]);
 }
 
 #[test]
@@ -158,12 +173,12 @@ fn tracefs_not_mounted_is_missing_with_the_command_to_mount_it() {
     check(
         &found,
         "tracefs",
-        State::Missing,
+        Readiness::Missing,
         ["neither", "mount -t tracefs nodev /sys/kernel/tracing"],
     );
     assert!(found.iter().all(|finding| finding.what != "tracepoints"), "{found:?}");
     root.put("sys/kernel/debug/tracing/available_events", "sched:sched_switch\n");
-    check(&all(&root.machine()), "tracefs", State::Good, ["debug/tracing", ""]);
+    check(&all(&root.machine()), "tracefs", Readiness::Good, ["debug/tracing", ""]);
 }
 
 #[test]
@@ -173,7 +188,7 @@ fn tracefs_that_cannot_be_read_is_missing_with_the_reason() {
     // A loop of links cannot be opened, whoever tries.
     let path = root.0.join("sys/kernel/tracing/available_events");
     std::os::unix::fs::symlink(&path, &path).unwrap();
-    check(&all(&root.machine()), "tracefs", State::Missing, ["available_events: ", "remount"]);
+    check(&all(&root.machine()), "tracefs", Readiness::Missing, ["available_events: ", "remount"]);
 }
 
 #[test]
@@ -184,11 +199,16 @@ fn system_calls_beyond_the_table_are_named() {
         "syscalls:sys_enter_openat\nsyscalls:sys_exit_openat\nsyscalls:sys_enter_brandnew\n";
     root.events(&format!("{raw}{calls}"));
     let found = all(&root.machine());
-    check(&found, "system calls", State::Limited, ["1 kinds; 1 new ones", "newer version"]);
-    check(&found, "system calls", State::Limited, ["brandnew", ""]);
-    check(&found, "tracepoints", State::Missing, ["none", "CONFIG_FTRACE"]);
+    check(&found, "system calls", Readiness::Limited, ["1 kinds; 1 new ones", "newer version"]);
+    check(&found, "system calls", Readiness::Limited, ["brandnew", ""]);
+    check(&found, "tracepoints", Readiness::Missing, ["none", "CONFIG_FTRACE"]);
     root.events("sched:sched_switch\n");
-    check(&all(&root.machine()), "system calls", State::Limited, ["no tracepoints", "SYSCALLS"]);
+    check(
+        &all(&root.machine()),
+        "system calls",
+        Readiness::Limited,
+        ["no tracepoints", "SYSCALLS"],
+    );
 }
 
 #[test]
@@ -199,47 +219,57 @@ fn lockdown_confidentiality_is_missing_and_integrity_is_good() {
         all(&root.machine())
     };
     let found = with("none integrity [confidentiality]\n");
-    check(&found, "lockdown", State::Missing, ["confidentiality", "lockdown=integrity"]);
-    check(&with("none [integrity] confidentiality\n"), "lockdown", State::Good, ["integrity", ""]);
-    check(&with("maybe\n"), "lockdown", State::Limited, ["'maybe'", "not"]);
+    check(&found, "lockdown", Readiness::Missing, ["confidentiality", "lockdown=integrity"]);
+    check(
+        &with("none [integrity] confidentiality\n"),
+        "lockdown",
+        Readiness::Good,
+        ["integrity", ""],
+    );
+    check(&with("maybe\n"), "lockdown", Readiness::Limited, ["'maybe'", "not"]);
     root.remove("sys/kernel/security/lockdown");
-    check(&all(&root.machine()), "lockdown", State::Good, ["not in this kernel", ""]);
+    check(&all(&root.machine()), "lockdown", Readiness::Good, ["not in this kernel", ""]);
 }
 
 #[test]
 fn switches_that_are_off_are_named_with_their_sysctl() {
     let root = Root::new("switches");
     root.put("proc/sys/net/core/bpf_jit_enable", "0\n");
-    check(&all(&root.machine()), "BPF compiler", State::Limited, ["off", "bpf_jit_enable=1"]);
+    check(&all(&root.machine()), "BPF compiler", Readiness::Limited, ["off", "bpf_jit_enable=1"]);
     root.put("proc/sys/net/core/bpf_jit_enable", "2\n");
-    check(&all(&root.machine()), "BPF compiler", State::Limited, ["log", "bpf_jit_enable=1"]);
+    check(&all(&root.machine()), "BPF compiler", Readiness::Limited, ["log", "bpf_jit_enable=1"]);
     root.remove("proc/sys/net/core/bpf_jit_enable");
-    check(&all(&root.machine()), "BPF compiler", State::Good, ["cannot be read", ""]);
+    check(&all(&root.machine()), "BPF compiler", Readiness::Good, ["cannot be read", ""]);
     root.remove("sys/bus/event_source/devices/uprobe/type");
-    check(&all(&root.machine()), "uprobes", State::Limited, ["--probe", "CONFIG_UPROBE_EVENTS"]);
+    check(
+        &all(&root.machine()),
+        "uprobes",
+        Readiness::Limited,
+        ["--probe", "CONFIG_UPROBE_EVENTS"],
+    );
     root.remove("proc/sys/kernel/unprivileged_bpf_disabled");
     check(
         &all(&root.machine()),
         "unprivileged BPF",
-        State::Missing,
+        Readiness::Missing,
         ["bpf()", "CONFIG_BPF_SYSCALL"],
     );
     root.put("proc/sys/kernel/unprivileged_bpf_disabled", "0\n");
-    check(&all(&root.machine()), "unprivileged BPF", State::Good, ["allowed", ""]);
+    check(&all(&root.machine()), "unprivileged BPF", Readiness::Good, ["allowed", ""]);
 }
 
 #[test]
 fn perf_event_paranoid_3_is_limited_without_sys_admin_only() {
     let root = Root::new("paranoid");
     root.put("proc/sys/kernel/perf_event_paranoid", "3\n");
-    check(&all(&root.machine()), "perf events", State::Good, ["3", ""]);
+    check(&all(&root.machine()), "perf events", Readiness::Good, ["3", ""]);
     let found = all(&root.may(1 << 38 | 1 << 39));
-    check(&found, "perf events", State::Limited, ["paranoid 3", "perf_event_paranoid=2"]);
+    check(&found, "perf events", Readiness::Limited, ["paranoid 3", "perf_event_paranoid=2"]);
     root.remove("proc/sys/kernel/perf_event_paranoid");
     check(
         &all(&root.machine()),
         "perf events",
-        State::Missing,
+        Readiness::Missing,
         ["not there", "CONFIG_PERF_EVENTS"],
     );
 }
@@ -251,32 +281,32 @@ fn running_programs_depend_on_yama_and_on_the_capability() {
         root.put("proc/sys/kernel/yama/ptrace_scope", scope);
         all(&root.may(capabilities))
     };
-    check(&scope("1\n", 1 << 19), "running programs", State::Good, ["every user", ""]);
-    check(&scope("3\n", 1 << 19), "running programs", State::Limited, ["scope 3", "sysctl.d"]);
-    check(&scope("3\n", 0), "running programs", State::Limited, ["scope 3", "sysctl.d"]);
-    check(&scope("1\n", 0), "running programs", State::Limited, ["scope 1", "ptrace_scope=0"]);
-    check(&scope("0\n", 0), "running programs", State::Good, ["your own", ""]);
+    check(&scope("1\n", 1 << 19), "running programs", Readiness::Good, ["every user", ""]);
+    check(&scope("3\n", 1 << 19), "running programs", Readiness::Limited, ["scope 3", "sysctl.d"]);
+    check(&scope("3\n", 0), "running programs", Readiness::Limited, ["scope 3", "sysctl.d"]);
+    check(&scope("1\n", 0), "running programs", Readiness::Limited, ["scope 1", "ptrace_scope=0"]);
+    check(&scope("0\n", 0), "running programs", Readiness::Good, ["your own", ""]);
     root.remove("proc/sys/kernel/yama/ptrace_scope");
-    check(&all(&root.may(0)), "running programs", State::Good, ["your own", ""]);
+    check(&all(&root.may(0)), "running programs", Readiness::Good, ["your own", ""]);
 }
 
 #[test]
 fn clock_that_needs_a_system_call_is_limited() {
     let root = Root::new("clock");
     root.put(&clock("current"), "hpet\n");
-    check(&all(&root.machine()), "clock", State::Limited, ["hpet", "echo tsc"]);
+    check(&all(&root.machine()), "clock", Readiness::Limited, ["hpet", "echo tsc"]);
     root.put(&clock("available"), "hpet acpi_pm\n");
-    check(&all(&root.machine()), "clock", State::Limited, ["hpet", "tsc=reliable"]);
+    check(&all(&root.machine()), "clock", Readiness::Limited, ["hpet", "tsc=reliable"]);
     root.remove(&clock("current"));
-    check(&all(&root.machine()), "clock", State::Limited, ["does not say", "mount -t sysfs"]);
+    check(&all(&root.machine()), "clock", Readiness::Limited, ["does not say", "mount -t sysfs"]);
 }
 
 #[test]
 fn cpus_far_more_possible_than_online_are_limited() {
     let root = Root::new("cpus");
-    check(&all(&root.machine()), "CPUs", State::Good, ["3 online, 4 possible", ""]);
+    check(&all(&root.machine()), "CPUs", Readiness::Good, ["3 online, 4 possible", ""]);
     root.put("sys/devices/system/cpu/possible", "0-127\n");
-    check(&all(&root.machine()), "CPUs", State::Limited, ["128 possible", "possible_cpus=3"]);
+    check(&all(&root.machine()), "CPUs", Readiness::Limited, ["128 possible", "possible_cpus=3"]);
     assert_eq!(host::count("0-3,8"), Some(5));
     assert_eq!(host::count("3-1"), None);
     assert_eq!(host::count(""), None);
@@ -288,12 +318,17 @@ fn limits_of_locked_memory_count_on_old_kernels_only() {
     let old = Machine { release: "5.10.0".into(), ..root.machine() };
     assert_eq!(host::locked(&root.machine(), Some(65_536)), None);
     let found: Vec<_> = host::locked(&old, Some(65_536)).into_iter().collect();
-    check(&found, "locked memory", State::Limited, ["64 KiB", "ulimit -l"]);
+    check(&found, "locked memory", Readiness::Limited, ["64 KiB", "ulimit -l"]);
     let found: Vec<_> = host::locked(&old, None).into_iter().collect();
-    check(&found, "locked memory", State::Good, ["not limited", ""]);
-    check(&[host::open_files(Some(1024))], "open files", State::Limited, ["341", "ulimit -Hn"]);
-    check(&[host::open_files(Some(1 << 20))], "open files", State::Good, ["kinds of events", ""]);
-    check(&[host::open_files(None)], "open files", State::Good, ["not limited", ""]);
+    check(&found, "locked memory", Readiness::Good, ["not limited", ""]);
+    check(&[host::open_files(Some(1024))], "open files", Readiness::Limited, ["341", "ulimit -Hn"]);
+    check(
+        &[host::open_files(Some(1 << 20))],
+        "open files",
+        Readiness::Good,
+        ["kinds of events", ""],
+    );
+    check(&[host::open_files(None)], "open files", Readiness::Good, ["not limited", ""]);
 }
 
 #[test]
@@ -301,7 +336,7 @@ fn examine_of_this_machine_says_each_thing_once_with_a_remedy_unless_good() {
     let found = examine();
     for finding in &found {
         assert_eq!(found.iter().filter(|one| one.what == finding.what).count(), 1, "{finding:?}");
-        assert_eq!(finding.remedy.is_none(), finding.state == State::Good, "{finding:?}");
+        assert_eq!(finding.remedy.is_none(), finding.state == Readiness::Good, "{finding:?}");
         assert!(!finding.detail.contains('\n'), "{finding:?}");
         println!("{finding:?}");
     }
@@ -325,6 +360,6 @@ fn programs_on_a_machine_with_the_rights_are_loaded() {
     assert_eq!(found.len(), 6);
     // Kernels before 6.0 have no large ones.
     for finding in found.iter().filter(|finding| finding.what != "BPF: large rings") {
-        assert_eq!(finding.state, State::Good, "{finding:?}");
+        assert_eq!(finding.state, Readiness::Good, "{finding:?}");
     }
 }

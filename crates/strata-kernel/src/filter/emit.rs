@@ -1,7 +1,7 @@
 //! Conditions to the jump graph of tests.
 
 use strata_abi::kernel::{Filter, Test, EARLY_MAX, PASS, REJECT, TESTS_MAX};
-use strata_filter::lower::{self, Target};
+use strata_filter::lower::{self, Branch};
 
 /// What a filter is for one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,11 +73,11 @@ pub(super) fn emit(node: Node, is_early: impl Fn(&Test) -> bool) -> Result<Compi
     Ok(Compiled::Tests(filter))
 }
 
-fn number(target: Target, begin: usize) -> u8 {
+fn number(target: Branch, begin: usize) -> u8 {
     match target {
-        Target::Pass => PASS,
-        Target::Reject => REJECT,
+        Branch::Pass => PASS,
+        Branch::Reject => REJECT,
         // Fewer than TESTS_MAX.
-        Target::Test(index) => (begin + index) as u8,
+        Branch::Test(index) => (begin + index) as u8,
     }
 }

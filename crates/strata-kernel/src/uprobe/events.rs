@@ -1,11 +1,11 @@
 //! The events that a `--probe` makes.
 
-use crate::elf::{Binary, Elf, Place as Found};
+use crate::elf::{Binary, CodePlace, Elf};
 use crate::event::{KernelEvent, Probe, Source};
 use crate::uprobe::error::{ProbeError, Problem};
 use crate::uprobe::fit::Fit;
 use crate::uprobe::register::{ARGUMENTS, RAX, RIP};
-use crate::uprobe::spec::{hexadecimal, Argument, Class, Place, Spec, Usdt};
+use crate::uprobe::spec::{hexadecimal, Argument, Class, FunctionPlace, Spec, Usdt};
 use crate::uprobe::{similar, Probes};
 use crate::usdt::{self, Location};
 use std::collections::{BTreeSet, HashMap};
@@ -87,8 +87,8 @@ fn sources(fields: &[Field], parts: &[Part]) -> Vec<Source> {
 /// What a probe of a function records.
 pub(crate) fn function(
     binary: &Binary,
-    found: Found,
-    place: &Place<'_>,
+    found: CodePlace,
+    place: &FunctionPlace<'_>,
     arguments: &[Argument<'_>],
     is_return: bool,
 ) -> KernelEvent {

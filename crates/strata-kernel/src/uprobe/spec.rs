@@ -16,13 +16,13 @@ pub(crate) struct Spec<'a> {
     /// The event's name, where one was given.
     pub(crate) name: Option<&'a str>,
     pub(crate) binary: &'a str,
-    pub(crate) target: Target<'a>,
+    pub(crate) target: ProbeTarget<'a>,
 }
 
 /// What in the file.
 #[derive(Debug)]
-pub(crate) enum Target<'a> {
-    Function { place: Place<'a>, arguments: Vec<Argument<'a>>, is_return: bool },
+pub(crate) enum ProbeTarget<'a> {
+    Function { place: FunctionPlace<'a>, arguments: Vec<Argument<'a>>, is_return: bool },
     Usdt(Usdt<'a>),
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Usdt<'a> {
 
 /// Where in the file.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct FunctionPlace<'a> {
     /// As it was written.
     pub(crate) text: &'a str,
     pub(crate) symbol: Option<&'a str>,
@@ -137,7 +137,7 @@ fn error(text: &str, part: &str, problem: Problem) -> ProbeError {
     ProbeError { spec: text.to_owned(), span: start..end, problem: Box::new(problem) }
 }
 
-fn usdt<'a>(whole: &'a str, rest: &'a str) -> Result<Target<'a>, ProbeError> {
+fn usdt<'a>(whole: &'a str, rest: &'a str) -> Result<ProbeTarget<'a>, ProbeError> {
     let (names, list) = split_list(whole, rest);
     let (provider, name) =
         names.split_once(':').unwrap_or((names, names.get(names.len()..).unwrap_or_default()));
@@ -148,7 +148,7 @@ fn usdt<'a>(whole: &'a str, rest: &'a str) -> Result<Target<'a>, ProbeError> {
     }
     let arguments = if list.is_empty() { None } else { Some(arguments(whole, list, false)?) };
     no_twins(whole, arguments.as_deref().unwrap_or_default(), "ip")?;
-    Ok(Target::Usdt(Usdt { provider, name, arguments }))
+    Ok(ProbeTarget::Usdt(Usdt { provider, name, arguments }))
 }
 
 /// What is in front of the parentheses, and they.
@@ -164,7 +164,7 @@ fn function<'a>(
     rest: &'a str,
     is_return: bool,
     form: &'static str,
-) -> Result<Target<'a>, ProbeError> {
+) -> Result<ProbeTarget<'a>, ProbeError> {
     let (place, list) = split_list(whole, rest);
     let place = place_of(whole, place, form)?;
     let arguments = arguments(whole, list, true)?;
@@ -185,7 +185,7 @@ fn function<'a>(
         return Err(error(whole, list, Problem::Within(behind)));
     }
     no_twins(whole, &arguments, if is_return { "ret_ip" } else { "ip" })?;
-    Ok(Target::Function { place, arguments, is_return })
+    Ok(ProbeTarget::Function { place, arguments, is_return })
 }
 
 /// `own` is the field that every record has.
@@ -204,21 +204,21 @@ fn place_of<'a>(
     whole: &'a str,
     text: &'a str,
     form: &'static str,
-) -> Result<Place<'a>, ProbeError> {
+) -> Result<FunctionPlace<'a>, ProbeError> {
     let text = text.trim();
     if text.is_empty() {
         return Err(error(whole, text, Problem::Missing { what: "the function", form }));
     }
     if text.starts_with("0x") || text.starts_with("0X") {
-        return Ok(Place { text, symbol: None, offset: number(whole, text)? });
+        return Ok(FunctionPlace { text, symbol: None, offset: number(whole, text)? });
     }
     let Some((symbol, offset)) = text.split_once('+') else {
-        return Ok(Place { text, symbol: Some(text), offset: 0 });
+        return Ok(FunctionPlace { text, symbol: Some(text), offset: 0 });
     };
     if symbol.is_empty() {
         return Err(error(whole, symbol, Problem::Missing { what: "the function", form }));
     }
-    Ok(Place { text, symbol: Some(symbol), offset: number(whole, offset)? })
+    Ok(FunctionPlace { text, symbol: Some(symbol), offset: number(whole, offset)? })
 }
 
 fn number(whole: &str, text: &str) -> Result<u64, ProbeError> {

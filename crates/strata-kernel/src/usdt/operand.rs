@@ -24,7 +24,7 @@ pub enum Class {
 
 /// Where an argument is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum OperandPlace {
     /// `$5`, `$symbol`
     Constant(Value),
     /// `%edi`
@@ -52,7 +52,7 @@ struct Value {
 pub struct Operand {
     /// What it is.
     pub class: Class,
-    place: Place,
+    place: OperandPlace,
 }
 
 /// What the file's symbols are.
@@ -168,11 +168,11 @@ impl Operand {
         let bytes = self.class.bytes();
         let part = |kind, offset, addend| Part { kind, offset, addend, ..Part::default() };
         let part = match &self.place {
-            Place::Constant(_) if matches!(self.class, Class::Float { .. }) => {
+            OperandPlace::Constant(_) if matches!(self.class, Class::Float { .. }) => {
                 return Err(OperandError::Syntax);
             }
-            Place::Constant(value) => part(CONSTANT, 0, self.constant(value, symbols)?),
-            Place::Register(register) => {
+            OperandPlace::Constant(value) => part(CONSTANT, 0, self.constant(value, symbols)?),
+            OperandPlace::Register(register) => {
                 // What is written to the lower half of a register clears its upper half.
                 if bytes > register.bytes && register.bytes < 4 {
                     let (found, wanted) = (register.bytes, bytes);
@@ -181,7 +181,7 @@ impl Operand {
                 }
                 part(REGISTER, register.offset, 0)
             }
-            Place::Memory { value, base, index } => {
+            OperandPlace::Memory { value, base, index } => {
                 self.memory(value, base.as_ref(), *index, symbols)?
             }
         };
@@ -267,19 +267,19 @@ fn class(size: &str) -> Result<Class, OperandError> {
     }
 }
 
-fn place_of(text: &str) -> Result<Place, OperandError> {
+fn place_of(text: &str) -> Result<OperandPlace, OperandError> {
     if let Some(constant) = text.strip_prefix('$') {
-        return Ok(Place::Constant(value(constant)?));
+        return Ok(OperandPlace::Constant(value(constant)?));
     }
     if text.contains(':') {
         return Err(OperandError::Segment);
     }
     if text.starts_with('%') {
-        return Ok(Place::Register(register(text)?));
+        return Ok(OperandPlace::Register(register(text)?));
     }
     let Some((before, inside)) = text.strip_suffix(')').and_then(|text| text.rsplit_once('('))
     else {
-        return Ok(Place::Memory { value: value(text)?, base: None, index: None });
+        return Ok(OperandPlace::Memory { value: value(text)?, base: None, index: None });
     };
     // `(symbol+4)(%rip)`
     let before = before.trim_start_matches('(').trim_end_matches(')');
@@ -296,7 +296,7 @@ fn place_of(text: &str) -> Result<Place, OperandError> {
     if base.is_some_and(is_wrong) {
         return Err(OperandError::Syntax);
     }
-    Ok(Place::Memory { value, base, index })
+    Ok(OperandPlace::Memory { value, base, index })
 }
 
 /// The machine has no index in %rsp or %rip.

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{eventfd, EventfdFlags};
 use strata_user::{AppSession, Application, Clock, Differs, Error, Rules, SessionSpec};
 
-use super::{Keeper, Target, FORK_NS, LAST_ROUNDS, LOCK_PATIENCE, LOCK_PERIOD, STARTING_MAX};
+use super::{
+    Keeper, ProcessTarget, FORK_NS, LAST_ROUNDS, LOCK_PATIENCE, LOCK_PERIOD, STARTING_MAX,
+};
 use crate::lock::lock;
 use crate::traced::Traced;
 use crate::tracked::{admits, Process, Tracked};
@@ -236,7 +238,7 @@ impl Keeper {
     /// is tracked, or by how much memory is left.
     pub(super) fn invite(&mut self) {
         let is_limited = self.shared.memory().now().0.is_some();
-        let wants_all = matches!(self.target, Target::Everyone)
+        let wants_all = matches!(self.target, ProcessTarget::Everyone)
             && self.changing.tracked.is_everybody()
             && !self.spec.rules.is_none()
             && !is_limited

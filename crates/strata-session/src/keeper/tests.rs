@@ -72,7 +72,11 @@ impl Bench {
         self.sources.voice.shared()
     }
 
-    fn keeper(&self, target: Target, plain_too: bool) -> (Keeper, Receiver<Order<ProcessSource>>) {
+    fn keeper(
+        &self,
+        target: ProcessTarget,
+        plain_too: bool,
+    ) -> (Keeper, Receiver<Order<ProcessSource>>) {
         let (orders, arriving) = channel();
         let keeper = Keeper::new(KeeperParts {
             target,
@@ -95,8 +99,8 @@ impl Bench {
     }
 }
 
-fn of_command(pid: u32, announcements: Option<Announcements>) -> Target {
-    Target::Command { generation: 77, pid, announcements }
+fn of_command(pid: u32, announcements: Option<Announcements>) -> ProcessTarget {
+    ProcessTarget::Command { generation: 77, pid, announcements }
 }
 
 /// A process that has no tracepoints.
@@ -114,7 +118,7 @@ fn begin_says_of_each_process_that_was_asked_for_why_it_is_not_recorded() {
     let bench = Bench::new();
     let child = child();
     let (mut keeper, arriving) =
-        bench.keeper(Target::Processes(vec![child.id(), 4_000_000_000]), false);
+        bench.keeper(ProcessTarget::Processes(vec![child.id(), 4_000_000_000]), false);
     let mut told = Vec::new();
     keeper.begin(&mut |notice| {
         told.push(notice);
@@ -148,7 +152,8 @@ fn process_without_tracepoints_is_no_news_where_the_kernel_records_it() {
     for (plain_too, said) in [(false, 1), (true, 0)] {
         let bench = Bench::new();
         let child = child();
-        let (mut keeper, _arriving) = bench.keeper(Target::Processes(vec![child.id()]), plain_too);
+        let (mut keeper, _arriving) =
+            bench.keeper(ProcessTarget::Processes(vec![child.id()]), plain_too);
         keeper.begin(&mut |_| ControlFlow::Continue(()));
         assert_eq!(bench.not_reached().len(), said, "{plain_too}");
         end(child);
@@ -158,7 +163,7 @@ fn process_without_tracepoints_is_no_news_where_the_kernel_records_it() {
 #[test]
 fn errors_of_processes_are_told_as_people_look_for_them_and_once() {
     let bench = Bench::new();
-    let (mut keeper, _arriving) = bench.keeper(Target::Everyone, false);
+    let (mut keeper, _arriving) = bench.keeper(ProcessTarget::Everyone, false);
     let refused = Error::Refused { pid: 5, name: "app".into(), reason: "is a stranger".into() };
     for error in [
         &refused,
@@ -193,7 +198,7 @@ fn descendants_are_of_the_command_only_and_a_process_is_its_own() {
     assert!(keeper.is_descendant(own) && keeper.is_descendant(child.id()));
     assert!(!keeper.is_one_of_ours(child.id()) && !keeper.is_descendant(1));
     // Of other targets, nobody is a descendant: they are asked for, or not.
-    for target in [Target::Everyone, Target::Processes(vec![own])] {
+    for target in [ProcessTarget::Everyone, ProcessTarget::Processes(vec![own])] {
         let (keeper, _arriving) = bench.keeper(target, false);
         assert!(!keeper.is_of_command());
         assert!(!keeper.is_one_of_ours(own) && !keeper.is_descendant(child.id()));
@@ -225,7 +230,7 @@ fn generations_of_the_command_are_known_from_the_begin_and_never_forgotten() {
     // Those that no process has go, the oldest first.
     assert!(keeper.generations.contains(77) && keeper.generations.contains(69_999));
     assert!(!keeper.generations.contains(1000));
-    let (keeper, _arriving) = bench.keeper(Target::Everyone, false);
+    let (keeper, _arriving) = bench.keeper(ProcessTarget::Everyone, false);
     assert!(!keeper.generations.contains(77));
 }
 
@@ -243,7 +248,7 @@ fn malicious_messages_on_the_command_s_socket_are_passed_over_and_its_end_is_see
     send(&[0xff; 64]);
     keeper.receive(LAST_ROUNDS);
     let has_socket = |keeper: &Keeper| match &keeper.target {
-        Target::Command { announcements, .. } => announcements.is_some(),
+        ProcessTarget::Command { announcements, .. } => announcements.is_some(),
         _ => false,
     };
     assert!(has_socket(&keeper));
@@ -281,7 +286,7 @@ fn run_ends_with_the_session_lets_the_mover_end_and_waits_for_it() {
 #[test]
 fn search_that_is_broken_off_lets_nobody_in() {
     let bench = Bench::new();
-    let (mut keeper, arriving) = bench.keeper(Target::Everyone, false);
+    let (mut keeper, arriving) = bench.keeper(ProcessTarget::Everyone, false);
     keeper.begin(&mut |_| ControlFlow::Break(()));
     assert!(keeper.processes.is_empty() && arriving.try_recv().is_err());
     // Not before some time has passed, however short the search was.
@@ -291,7 +296,7 @@ fn search_that_is_broken_off_lets_nobody_in() {
 #[test]
 fn keeper_that_stood_still_for_long_says_so_and_one_that_was_a_little_late_does_not() {
     let bench = Bench::new();
-    let (mut keeper, _arriving) = bench.keeper(Target::Everyone, false);
+    let (mut keeper, _arriving) = bench.keeper(ProcessTarget::Everyone, false);
     let now = Instant::now();
     let Some(late) = now.checked_sub(LAG + Duration::from_secs(1)) else { return };
     keeper.next_tick = now + LAG;

@@ -140,8 +140,8 @@ impl KernelSource {
         lock(&self.around).watched.clone()
     }
 
-    fn place(&self, uuid: Uuid) -> statedump::Place {
-        statedump::Place {
+    fn place(&self, uuid: Uuid) -> statedump::DumpPlace {
+        statedump::DumpPlace {
             uuid,
             stream_id: STREAM,
             stream_instance: self.dump_stream,

@@ -12,7 +12,7 @@ use crate::tracked::Tracked;
 /// What it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum SessionState {
     /// It was never started.
     Created,
     /// It records.
@@ -25,7 +25,7 @@ pub enum State {
 #[derive(Clone, Debug, Serialize)]
 pub struct Look {
     /// What it does.
-    pub state: State,
+    pub state: SessionState,
     /// Since its first start \[s\].
     pub seconds: Option<f64>,
     /// `files` or `snapshot`.

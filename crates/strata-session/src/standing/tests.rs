@@ -169,7 +169,7 @@ impl Bench {
             sample: None,
         });
         let plan = self.standing.plan.changed(&change)?;
-        let records = self.standing.state == State::Recording;
+        let records = self.standing.state == SessionState::Recording;
         self.standing.apply(plan, records, &mut |_| ())
     }
 
@@ -204,7 +204,7 @@ fn layers_are_made_at_the_first_start_and_resumed_at_the_next() {
     bench.pause();
     bench.pause();
     assert_eq!(bench.told(), ["user pause", "kernel pause"]);
-    assert_eq!(bench.standing.look().state, State::Stopped);
+    assert_eq!(bench.standing.look().state, SessionState::Stopped);
     bench.start().unwrap();
     assert_eq!(bench.told(), ["user resume", "kernel resume"]);
 }
@@ -273,7 +273,10 @@ fn start_that_fails_makes_nothing_and_can_be_tried_again() {
     bench.enable(LayerOf::Kernel, "absent").unwrap();
     bench.start().unwrap_err();
     assert_eq!(bench.told(), ["user make a:*", "kernel make"]);
-    assert_eq!((bench.standing.look().state, bench.standing.made.len()), (State::Created, 0));
+    assert_eq!(
+        (bench.standing.look().state, bench.standing.made.len()),
+        (SessionState::Created, 0)
+    );
     let all =
         crate::plan::DisableEvents { layer: LayerOf::Kernel, channel: None, rules: Vec::new() };
     bench.change(&Change::DisableEvent(all)).unwrap();
@@ -351,7 +354,7 @@ fn session_does_what_it_is_asked_until_somebody_ends_it() {
             let end = standing.serve(stop, &orders, &mut |_| ());
             standing.destroy(end, stop, &mut |_| ()).report
         });
-        assert_eq!(controls.look().unwrap().state, State::Created);
+        assert_eq!(controls.look().unwrap().state, SessionState::Created);
         // Nothing is held, and no folder made.
         let path = scratch.0.join("none");
         assert_eq!((controls.snapshot(&path, None).unwrap().records, path.exists()), (0, false));
@@ -360,7 +363,7 @@ fn session_does_what_it_is_asked_until_somebody_ends_it() {
         assert!(text.contains("started already"), "{text}");
         controls.pause().unwrap();
         let look = controls.look().unwrap();
-        assert_eq!((look.state, look.mode, look.output), (State::Stopped, "snapshot", None));
+        assert_eq!((look.state, look.mode, look.output), (SessionState::Stopped, "snapshot", None));
         assert_eq!(controls.plan().unwrap(), Plan::new(true, None));
         drop(ends);
         session.join().unwrap()

@@ -18,7 +18,7 @@ use crate::read::visit::{FieldInfo, FieldKind};
 const FAR: u64 = 1 << 60;
 
 /// What the compiler must know of a part's surroundings.
-pub(super) struct Place<'c> {
+pub(super) struct Surroundings<'c> {
     pub scope: Scope,
     /// The stream class's clock, as an index into those of the schema.
     pub clock: Option<usize>,
@@ -103,7 +103,7 @@ impl Orders {
 }
 
 /// The plan for a part.
-pub(super) fn compile(structure: &Structure, place: Place<'_>) -> Plan {
+pub(super) fn compile(structure: &Structure, place: Surroundings<'_>) -> Plan {
     let align = power(structure.align());
     let (first_register, registers) = place.registers.below(place.scope, &[]);
     let mut compiler = Compiler {
@@ -136,7 +136,7 @@ pub(super) fn compile(structure: &Structure, place: Place<'_>) -> Plan {
 }
 
 struct Compiler<'c> {
-    place: Place<'c>,
+    place: Surroundings<'c>,
     ops: Vec<Op>,
     arrays: Vec<ArrayOp>,
     choices: Vec<Choice>,

@@ -31,7 +31,7 @@ pub(crate) use bits::{find_nul, leb128, mask as low_bits, read as read_bits, Leb
 pub(crate) use path::Fixed;
 pub use path::Path;
 pub(crate) use skip::later;
-pub(crate) use state::{Record, Shape, State};
+pub(crate) use state::{DecodeState, Record, Shape};
 pub(crate) use stop::Stop;
 pub use stop::{Bad, BadKind};
 pub(crate) use stream::{PacketContext, StreamDecoder};

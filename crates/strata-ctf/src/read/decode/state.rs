@@ -74,7 +74,7 @@ impl Found {
 
 /// What decoding keeps from record to record, and from packet to packet, of one stream.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct DecodeState {
     /// Running time \[cycle\].
     pub time: u64,
     /// When `record` happened, for whoever asks the event; whoever calls the decoder sets it.
@@ -92,7 +92,7 @@ pub(crate) struct State {
     pub(super) context: u64,
 }
 
-impl State {
+impl DecodeState {
     /// Begins a packet. Its time goes on from the one before.
     pub(super) fn reset(&mut self) {
         self.record = Record::default();

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::bits::{find_nul, mask};
 use super::classes::{Alike, Ids, Layout};
-use super::compile::{compile, Place};
+use super::compile::{compile, Surroundings};
 use super::header::{Compact, Head, Header, Large, Quick, Short};
 use super::plan::{Code, Plan, What};
 use super::registers::{needs_header, Registers};
 use super::skip::{later, Fault, Reason, Skip};
-use super::state::{Record, Shape, State};
+use super::state::{DecodeState, Record, Shape};
 use super::stop::{Bad, BadKind, Stop};
 use super::view::Plans;
 use super::window::{align_up, Window};
@@ -89,7 +89,8 @@ impl StreamDecoder {
         let mixed = trace.mixed;
         let mut plan = |scope, structure: &Option<Structure>| {
             let (registers, defined) = (&registers, &mut defined);
-            let place = Place { scope, clock: class.clock, registers, uuid: None, defined, mixed };
+            let place =
+                Surroundings { scope, clock: class.clock, registers, uuid: None, defined, mixed };
             structure.as_ref().map(|structure| Arc::new(compile(structure, place)))
         };
         let packet_context = plan(Scope::PacketContext, &class.packet_context);
@@ -161,7 +162,7 @@ impl StreamDecoder {
         &self,
         window: &Window<'_>,
         at: u64,
-        state: &mut State,
+        state: &mut DecodeState,
     ) -> Result<PacketContext, Stop> {
         let Some(plan) = self.shared.get(Scope::PacketContext) else {
             state.keep_head(window, at);
@@ -188,12 +189,17 @@ impl StreamDecoder {
         Ok(context)
     }
 
-    /// Decodes the record at `at` into [`State::record`].
+    /// Decodes the record at `at` into [`DecodeState::record`].
     ///
     /// After [`Stop::Short`], the same call with more of the packet does as if it were the first; until
     /// then there is no record.
     #[inline]
-    pub fn record(&self, window: &Window<'_>, at: u64, state: &mut State) -> Result<(), Stop> {
+    pub fn record(
+        &self,
+        window: &Window<'_>,
+        at: u64,
+        state: &mut DecodeState,
+    ) -> Result<(), Stop> {
         match self.header {
             Header::CompactLe => self.quick(Compact::<false>, window, at, state),
             Header::CompactBe => self.quick(Compact::<true>, window, at, state),
@@ -252,7 +258,7 @@ impl StreamDecoder {
         header: Q,
         window: &Window<'_>,
         at: u64,
-        state: &mut State,
+        state: &mut DecodeState,
     ) -> Result<(), Stop> {
         // Sums that are too great for a number are not behind `at`.
         let begin = at.wrapping_add(self.align - 1) & !(self.align - 1);
@@ -287,7 +293,7 @@ impl StreamDecoder {
 
     /// Any record.
     #[inline(never)]
-    fn any(&self, window: &Window<'_>, at: u64, state: &mut State) -> Result<(), Stop> {
+    fn any(&self, window: &Window<'_>, at: u64, state: &mut DecodeState) -> Result<(), Stop> {
         let before = state.found.order;
         let done = self.any_in(window, at, state);
         if done.is_err() {
@@ -296,7 +302,7 @@ impl StreamDecoder {
         done
     }
 
-    fn any_in(&self, window: &Window<'_>, at: u64, state: &mut State) -> Result<(), Stop> {
+    fn any_in(&self, window: &Window<'_>, at: u64, state: &mut DecodeState) -> Result<(), Stop> {
         let mut head = Head { id: 0, time: state.time, end: at };
         let mut begin = at;
         if let Some(plan) = self.shared.get(Scope::EventHeader) {
@@ -320,10 +326,10 @@ impl StreamDecoder {
         &self,
         window: &Window<'_>,
         at: u64,
-        state: &mut State,
+        state: &mut DecodeState,
         time: u64,
     ) -> Result<(), Stop> {
-        let State { registers, found, spent, record, .. } = state;
+        let DecodeState { registers, found, spent, record, .. } = state;
         let Record { begin, shape, .. } = record;
         let Some(event) = self.events.get(shape.class as usize) else {
             return Err(unknown(u64::from(shape.class), at));
@@ -375,12 +381,12 @@ fn unknown(id: u64, at: u64) -> Stop {
 #[inline]
 pub(super) fn part(
     window: &Window<'_>,
-    state: &mut State,
+    state: &mut DecodeState,
     plan: &Plan,
     at: u64,
     class: Option<&EventClass>,
 ) -> Result<(u64, u64), Stop> {
-    let State { registers, found, spent, .. } = state;
+    let DecodeState { registers, found, spent, .. } = state;
     let before = (*spent, found.order);
     let found = Skip { window, registers, found, spent }.part(plan, at);
     found.map_err(|fault| {
@@ -424,7 +430,8 @@ fn own(
 ) -> Plans {
     let mut plan = |scope, structure: &Option<Structure>| {
         let defined = &mut defined;
-        let place = Place { scope, clock: stream.clock, registers, uuid: None, defined, mixed };
+        let place =
+            Surroundings { scope, clock: stream.clock, registers, uuid: None, defined, mixed };
         structure.as_ref().map(|structure| Arc::new(compile(structure, place)))
     };
     let mut plans = shared.clone();

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::compile::{compile, is_mixed, Place};
+use super::compile::{compile, is_mixed, Surroundings};
 use super::plan::Plan;
 use super::registers::Registers;
-use super::state::State;
+use super::state::DecodeState;
 use super::stop::Stop;
 use super::stream::{part, StreamDecoder, Trace};
 use super::window::Window;
@@ -46,7 +46,7 @@ impl Decoder {
             let scope = Scope::PacketHeader;
             let uuid = schema.packet_uuid;
             let (registers, defined) = (&registers, &mut defined);
-            let place = Place { scope, clock: None, registers, uuid, defined, mixed };
+            let place = Surroundings { scope, clock: None, registers, uuid, defined, mixed };
             Arc::new(compile(structure, place))
         });
         let mut classes = 0;
@@ -78,8 +78,8 @@ impl Decoder {
     }
 
     /// What is needed to go through one stream.
-    pub fn state(&self) -> State {
-        State { registers: vec![0; self.registers as usize], ..State::default() }
+    pub fn state(&self) -> DecodeState {
+        DecodeState { registers: vec![0; self.registers as usize], ..DecodeState::default() }
     }
 
     /// The decoder of a stream class, by its index in the schema.
@@ -100,7 +100,7 @@ impl Decoder {
     pub fn packet_header(
         &self,
         window: &Window<'_>,
-        state: &mut State,
+        state: &mut DecodeState,
     ) -> Result<PacketHeader, Stop> {
         state.reset();
         let Some(plan) = &self.packet_header else {

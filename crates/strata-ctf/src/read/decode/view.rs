@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::path::{members, Fixed, Path};
 use super::plan::Plan;
-use super::state::{Shape, State};
+use super::state::{DecodeState, Shape};
 use super::walk::{walk, Source, Tell};
 use crate::model::schema::Scope;
 use crate::read::value::Value;
@@ -47,7 +47,7 @@ impl Plans {
 /// A decoded record and its bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'e> {
-    pub state: &'e State,
+    pub state: &'e DecodeState,
     /// Where the record begins \[bit of the packet\].
     pub begin: u64,
     pub shape: &'e Shape,
@@ -73,7 +73,7 @@ impl<'e> View<'e> {
 
     /// A part of the packet's head.
     fn head(self, begin: u64) -> Option<Source<'e>> {
-        let State { head, .. } = self.state;
+        let DecodeState { head, .. } = self.state;
         (!head.is_empty()).then_some(Source { bytes: head, origin: 0, begin, state: self.state })
     }
 

@@ -2,7 +2,7 @@
 
 use super::bits::{find_nul, leb128, Leb};
 use super::plan::{Choice, Code, Count, Op, Plan};
-use super::state::State;
+use super::state::DecodeState;
 use super::window::align_up;
 use crate::read::value::{Value, Wide};
 use crate::read::visit::Visit;
@@ -110,7 +110,7 @@ pub(super) struct Source<'e> {
     /// Where the part begins, aligned \[bit of the packet\].
     pub begin: u64,
     /// Has the registers of the whole record.
-    pub state: &'e State,
+    pub state: &'e DecodeState,
 }
 
 /// Registers of a part that need no allocation.

@@ -12,7 +12,7 @@ mod windows;
 
 use std::sync::Arc;
 
-use super::{Bad, BadKind, Decoder, Record, State, Stop, StreamDecoder, Window};
+use super::{Bad, BadKind, DecodeState, Decoder, Record, Stop, StreamDecoder, Window};
 use crate::model::schema::{
     Array, EventClass, FieldClass, Integer, Length, Location, Member, Optional, Range, Real, Role,
     Schema, Scope, StreamClass, Structure, Variant, VariantOption, Width,
@@ -130,7 +130,7 @@ pub fn payload(members: Vec<(&str, FieldClass)>) -> Schema {
 /// A decoder, and its state behind the head of the packet in `bytes`.
 pub struct Packet<'b> {
     pub decoder: Decoder,
-    pub state: State,
+    pub state: DecodeState,
     pub bytes: &'b [u8],
     /// Where the next record begins.
     pub at: u64,

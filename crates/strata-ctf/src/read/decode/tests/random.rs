@@ -253,7 +253,11 @@ impl Maker {
 }
 
 /// All parts' fields of the last record, and each leaf again by its name.
-fn parts(class: &EventClass_, state: &State, window: &Window<'_>) -> Vec<(Scope, Vec<Shown>)> {
+fn parts(
+    class: &EventClass_,
+    state: &DecodeState,
+    window: &Window<'_>,
+) -> Vec<(Scope, Vec<Shown>)> {
     let mut parts = Vec::new();
     for scope in [Scope::EventHeader, Scope::CommonContext, Scope::SpecificContext, Scope::Payload]
     {
@@ -266,7 +270,13 @@ fn parts(class: &EventClass_, state: &State, window: &Window<'_>) -> Vec<(Scope,
 
 type EventClass_ = crate::read::event::EventClass;
 
-fn check_names(class: &EventClass_, state: &State, bytes: &[u8], scope: Scope, fields: &[Shown]) {
+fn check_names(
+    class: &EventClass_,
+    state: &DecodeState,
+    bytes: &[u8],
+    scope: Scope,
+    fields: &[Shown],
+) {
     let Record { begin, shape, .. } = &state.record;
     let view = View { state, begin: *begin, shape, bytes, origin: 0 };
     for field in fields {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::model::schema::Scope;
-use crate::read::decode::{Record, State, View};
+use crate::read::decode::{DecodeState, Record, View};
 use crate::read::event::EventClass;
 use crate::read::value::Value;
 use crate::read::visit::{FieldInfo, Visit};
@@ -115,7 +115,7 @@ impl Visit for Show {
 /// The fields of a part of the record that was decoded last. The walk ends where the record said.
 pub fn shown(
     class: &EventClass,
-    state: &State,
+    state: &DecodeState,
     bytes: &[u8],
     origin: u64,
     scope: Scope,
