@@ -123,6 +123,8 @@ pub struct Summary {
     pub discarded: u64,
     /// Lines that are not shown as they are of what was there when recording began.
     pub hidden: u64,
+    /// Event records of which it is not known whether they were before one of another machine in front of them.
+    pub unsure: u64,
     /// Somebody stopped it.
     pub stopped: bool,
 }
@@ -133,6 +135,7 @@ impl Summary {
         self.damage += other.damage;
         self.damage_untold += other.damage_untold;
         self.discarded = self.discarded.saturating_add(other.discarded);
+        self.unsure += other.unsure;
         self.stopped |= other.stopped;
     }
 }
@@ -163,8 +166,9 @@ enum End {
 
 /// Render, and hand everything to `sink`, which may end it.
 pub fn run(job: &Job<'_>, sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>) -> Summary {
-    // What objects a process has loaded is known by all that is in front of an event.
-    let is_one = job.limit < u64::MAX || job.options.source.is_some();
+    // What objects a process has loaded is known by all that is in front of an event, and so is what is close to it.
+    let knows_before = job.options.source.is_some() || job.options.clocks.is_some();
+    let is_one = job.limit < u64::MAX || knows_before;
     let threads = if is_one { 1 } else { job.threads.max(1) };
     let shared = Shared::new(job, threads);
     let joiner = (job.options.format == Format::Short)
@@ -588,6 +592,8 @@ impl<'w, 'r> Worker<'w, 'r> {
         if let Some(short) = &mut self.short {
             chunk.unit = Some(short.finish(&mut chunk.text));
         }
+        let unsure = self.short.as_mut().map_or(0, Short::take_unsure);
+        chunk.summary.unsure += unsure + self.renderer.take_unsure();
         chunk.gap = self.renderer.take_gap();
         chunk.last = self.renderer.last();
         self.shared.text.fetch_add(chunk.text.len() as u64, Ordering::Relaxed);

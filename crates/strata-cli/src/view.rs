@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum, ValueHint};
 use strata_analyze::debug_info::SourceOptions;
 use strata_analyze::pipeline::{self, Job, Output, Remark};
-use strata_analyze::render::{ClockStyle, FieldList, Format, Head, Options, ThreadNames};
+use strata_analyze::render::{ClockStyle, Clocks, FieldList, Format, Head, Options, ThreadNames};
 use strata_analyze::short::Mine;
 use strata_ctf::read::{Selection, TimeRange};
 use strata_session::stop::Stop;
@@ -215,6 +215,8 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
         WhenFlag::Never => false,
     };
 
+    options.clocks = Clocks::of(&reader);
+    let uncertainty = options.clocks.as_ref().map_or(0, |clocks| clocks.uncertainty());
     if flags.thread_names && options.format != Format::Short {
         let names = ThreadNames::read(&reader, threads, &stopped);
         options.thread_names = Some(Arc::new(names));
@@ -270,6 +272,7 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
         speaker.remark(&Remark::Damage(damage));
     }
     speaker.end(&summary);
+    speaker.unsure(summary.unsure, uncertainty);
     if summary.stopped {
         return Ok(crate::exit::stopped(&stop));
     }

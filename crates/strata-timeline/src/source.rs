@@ -2,7 +2,7 @@
 
 use strata_ctf::read::Reader;
 use strata_model::schema::Schema;
-use strata_model::EnvValue;
+use strata_model::{EnvValue, Uuid};
 
 use crate::spelling::kernel_name;
 
@@ -72,22 +72,51 @@ impl Sources {
     /// Of all traces of a reader.
     #[must_use]
     pub fn new(reader: &Reader) -> Sources {
-        let mut machines: Vec<String> = Vec::new();
+        let mut machines: Vec<Machine<'_>> = Vec::new();
         for trace in reader.traces() {
-            let name = text(trace.schema(), "hostname").unwrap_or_default();
-            if machines.len() < MACHINES_MAX && !machines.iter().any(|known| known == name) {
-                machines.push(name.to_owned());
+            let machine = Machine::new(trace.schema());
+            if machines.len() < MACHINES_MAX && !machines.contains(&machine) {
+                machines.push(machine);
             }
         }
         let streams = reader.streams().iter().map(|stream| {
             let schema = stream.trace().schema();
-            let name = text(schema, "hostname").unwrap_or_default();
-            let at = machines.iter().position(|known| known == name);
+            let of = Machine::new(schema);
+            let at = machines.iter().position(|known| *known == of);
             let machine = at.and_then(|at| u8::try_from(at).ok()).unwrap_or(u8::MAX);
             Source::new(schema, machine)
         });
         let streams = streams.collect();
-        Sources { machines, streams }
+        // A host keeps its name, whichever trace comes first.
+        let name = |(at, machine): (usize, &Machine<'_>)| {
+            let others = machines.iter().enumerate().filter(|(_, it)| it.name == machine.name);
+            let before = others.filter(|(other, it)| {
+                machine.clock.is_some() && (it.clock.is_none() || *other < at)
+            });
+            match before.count() {
+                0 => machine.name.to_owned(),
+                others => format!("{} ({})", machine.name, others + 1),
+            }
+        };
+        Sources { machines: machines.iter().enumerate().map(name).collect(), streams }
+    }
+}
+
+/// What a machine is known by: its name, and of a guest its clock, since guests are often called alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Machine<'s> {
+    name: &'s str,
+    clock: Option<Uuid>,
+}
+
+impl<'s> Machine<'s> {
+    fn new(schema: &'s Schema) -> Machine<'s> {
+        let is_guest = schema.environment("clock_uncertainty").is_some();
+        let clock = schema.clocks.first().filter(|_| is_guest);
+        Machine {
+            name: text(schema, "hostname").unwrap_or_default(),
+            clock: clock.map(|clock| clock.uuid.unwrap_or(Uuid([0; 16]))),
+        }
     }
 }
 

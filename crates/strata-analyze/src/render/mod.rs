@@ -19,7 +19,8 @@
 //! ```
 //!
 //! The text is that of babeltrace2 2.0.4, byte for byte, with these exceptions: every time before 1970 is
-//! in negative seconds, not only the first; a step back in time has a negative delta and is no error.
+//! in negative seconds, not only the first; a step back in time has a negative delta and is no error; `~` is behind the
+//! time of a record of which it is not known whether it was before one of another machine that is in front of it.
 
 pub(crate) mod clock;
 mod csv;
@@ -33,6 +34,7 @@ pub(crate) mod line;
 mod mark;
 pub(crate) mod number;
 mod options;
+pub(crate) mod order;
 mod part;
 pub(crate) mod plan;
 #[cfg(test)]
@@ -50,6 +52,7 @@ pub use head::{Head, HeadItem};
 pub use jiff::tz::TimeZone;
 pub use line::Lines;
 pub use options::Options;
+pub use order::Clocks;
 pub use shown::{FieldList, Part};
 pub use threads::ThreadNames;
 pub use when::{When, WhenError};
@@ -62,6 +65,7 @@ use clock::ClockText;
 use csv::Columns;
 use line::Piece;
 pub(crate) use line::Sink;
+use order::Order;
 use part::part_fields;
 use plan::{ClassPlan, PacketPlan, PartPlan, Table};
 use shown::{Masked, Shown};
@@ -86,6 +90,7 @@ pub struct Renderer {
     packets: Table<PacketPlan>,
     columns: Columns,
     source: Option<Source>,
+    order: Option<Order>,
     elements: Vec<u64>,
     /// Empty, but for the time of one event record.
     lines: Lines,
@@ -115,6 +120,7 @@ impl Renderer {
             packets: Table::default(),
             columns: Columns::new(options.fields.as_ref(), &options.head),
             source: options.source.as_ref().map(Source::new),
+            order: options.clocks.as_ref().map(Order::new),
             elements: Vec::new(),
             lines: Lines::default(),
             line: Vec::new(),
@@ -148,6 +154,11 @@ impl Renderer {
     /// The time of the last event record that has one.
     pub fn last(&self) -> Option<Stamp> {
         self.last
+    }
+
+    /// How many event records there were, since this was last asked, whose order is not known.
+    pub fn take_unsure(&mut self) -> u64 {
+        self.order.as_mut().map_or(0, Order::take_unsure)
     }
 
     /// The delta for a gap behind an event record of this time.
@@ -293,6 +304,9 @@ impl Renderer {
             Some(stamp) => self.time(stamp, out),
             None => self.undated(event, out),
         }
+        if self.order.as_mut().is_some_and(|order| order.is_unsure(event)) {
+            out.put(b"~ ", 2);
+        }
         let Renderer { options, classes, packets, elements, source, .. } = self;
         let place = source.as_mut().and_then(|source| source.place(event));
         let stacks = source.as_mut().and_then(|source| source.stacks(event));
@@ -367,6 +381,9 @@ impl Renderer {
             out.extend_from_slice(b"\"cycles\":");
             number::unsigned(out, cycles);
             out.push(b',');
+        }
+        if self.order.as_mut().is_some_and(|order| order.is_unsure(event)) {
+            out.extend_from_slice(b"\"order_unknown\":true,");
         }
         let Renderer { options, classes, packets, source, .. } = self;
         let place = source.as_mut().and_then(|source| source.place(event));

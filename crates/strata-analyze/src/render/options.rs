@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use super::clock::ClockStyle;
 use super::format::Format;
 use super::head::Head;
+use super::order::Clocks;
 use super::shown::FieldList;
 use super::threads::ThreadNames;
 use crate::debug_info::SourceOptions;
@@ -35,6 +36,8 @@ pub struct Options {
     pub source: Option<SourceOptions>,
     /// What the threads are called that have recorded them, where an event record says its thread.
     pub thread_names: Option<Arc<ThreadNames>>,
+    /// How well clocks of machines are known, where their order is to be said; the trace is rendered by one thread then.
+    pub clocks: Option<Arc<Clocks>>,
     /// Short: also what was there when recording began.
     pub all: bool,
     /// Short: columns of a line; `None`: as many as it has.
@@ -56,6 +59,7 @@ impl Default for Options {
             colours: false,
             source: None,
             thread_names: None,
+            clocks: None,
             all: false,
             width: None,
             tame: false,

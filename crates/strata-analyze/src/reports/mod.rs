@@ -24,6 +24,9 @@ pub mod syscalls;
 mod tests;
 pub mod threads;
 mod times;
+mod virtual_cpus;
+#[cfg(test)]
+mod virtual_cpus_tests;
 pub mod wait;
 
 pub use arguments::{arguments, fields};

@@ -3,12 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use strata_ctf::read::TimeRange;
+use strata_ctf::read::{Reader, TimeRange};
 use strata_timeline::{
     CallId, Interval, Object, Observer, Reason, Sleep, State, ThreadId, Waker, World,
 };
 
 use super::label::Label;
+use super::virtual_cpus::VirtualCpus;
+pub use super::virtual_cpus::{Lost, Why};
 
 /// Reasons that are kept, of all threads together; what is more is without a reason.
 const REASONS_MAX: usize = 1 << 17;
@@ -139,6 +141,10 @@ pub struct ThreadsReport {
     pub rows: Vec<Row>,
     /// By falling time.
     pub delays: Vec<Delay>,
+    /// Of guests, for what time their virtual CPUs did not run, by falling time.
+    pub lost: Vec<Lost>,
+    /// How far off times of guests are at most \[ns\].
+    pub uncertainty: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -190,6 +196,7 @@ pub struct ThreadCounter {
     runs: HashMap<(u8, u32), VecDeque<Run>>,
     delays: BinaryHeap<Reverse<(u64, i64, ThreadId, u32)>>,
     kept: usize,
+    virtual_cpus: Option<VirtualCpus>,
 }
 
 impl ThreadCounter {
@@ -204,7 +211,15 @@ impl ThreadCounter {
             runs: HashMap::new(),
             delays: BinaryHeap::new(),
             kept: delays,
+            virtual_cpus: None,
         }
+    }
+
+    /// The same; where these traces are of a host and its guests, with what virtual CPUs waited for.
+    #[must_use]
+    pub fn with_guests(reader: &Reader, range: TimeRange, delays: usize) -> ThreadCounter {
+        let virtual_cpus = Some(VirtualCpus::new(reader, range));
+        ThreadCounter { virtual_cpus, ..ThreadCounter::new(range, delays) }
     }
 
     fn waited(&mut self, thread: ThreadId, reason: Reason, waker: Waker, nanos: u64) {
@@ -297,8 +312,34 @@ impl ThreadCounter {
             nanos,
             cpu,
         });
-        ThreadsReport { rows: all, delays: delays.collect() }
+        let uncertainty = self.virtual_cpus.as_ref().map_or(0, VirtualCpus::uncertainty);
+        let lost = self.virtual_cpus.map(|all| all.finish(world)).unwrap_or_default();
+        ThreadsReport { rows: all, delays: delays.collect(), lost, uncertainty }
     }
+}
+
+/// All of this time: who had the CPU of these runs when.
+fn had(runs: Option<&VecDeque<Run>>, interval: &Interval) -> Vec<(i64, i64, Option<ThreadId>)> {
+    let (mut all, mut until) = (Vec::new(), interval.to);
+    for &(began, ended, other) in runs.into_iter().flatten().rev() {
+        if ended <= interval.from || until <= interval.from {
+            break;
+        }
+        let (from, to) = (began.max(interval.from), ended.min(until));
+        if from >= to {
+            continue;
+        }
+        if to < until {
+            all.push((to, until, None));
+        }
+        all.push((from, to, Some(other)));
+        until = from;
+    }
+    if until > interval.from {
+        all.push((interval.from, until, None));
+    }
+    all.reverse();
+    all
 }
 
 fn add(
@@ -380,6 +421,10 @@ impl Observer for ThreadCounter {
                 runs.pop_front();
             }
             runs.push_back((interval.from, interval.to, thread));
+        }
+        if let Some(virtual_cpus) = &mut self.virtual_cpus {
+            let runs = interval.cpu.and_then(|cpu| self.runs.get(&(machine, cpu)));
+            virtual_cpus.state(world, thread, interval, &|| had(runs, interval));
         }
         let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
         if from >= to {

@@ -17,6 +17,7 @@ use crate::mix::Mix;
 use crate::render::clock::ClockText;
 use crate::render::escape::tame_line;
 use crate::render::line::{Lines, Sink};
+use crate::render::order::Order;
 use crate::render::plan::Table;
 use crate::render::shown::{scope, Masked, Shown};
 use crate::render::{ClockStyle, FieldList, Format, Options, Stamp};
@@ -93,6 +94,7 @@ pub enum Wanted {
 #[derive(Debug)]
 pub struct Short {
     clock: ClockText,
+    order: Option<Order>,
     fields: Option<FieldList>,
     colours: bool,
     /// Also what was there when recording began.
@@ -130,6 +132,7 @@ impl Short {
         };
         Short {
             clock: ClockText::around(style, options.zone.clone(), around),
+            order: options.clocks.as_ref().map(Order::new),
             fields: options.fields.clone(),
             colours: options.colours,
             all: options.all,
@@ -165,6 +168,11 @@ impl Short {
     /// The call stacks of the record that comes next, with names.
     pub fn set_stacks(&mut self, stacks: Option<Vec<u8>>) {
         self.stacks = stacks;
+    }
+
+    /// How many records there were, since this was last asked, whose order is not known.
+    pub fn take_unsure(&mut self) -> u64 {
+        self.order.as_mut().map_or(0, Order::take_unsure)
     }
 
     /// No more lines: only ends of calls that are open.
@@ -336,6 +344,11 @@ impl Short {
                     }
                 }
             }
+        }
+        if self.order.as_mut().is_some_and(|order| order.is_unsure(event)) {
+            // In the place of the space behind the time.
+            self.text.drop_last(usize::from(self.clock.style() != ClockStyle::None));
+            self.text.push(b'~');
         }
         let tid = key.and_then(Key::tid);
         let said = class.procname.as_ref().and_then(|name| text(event, name));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
-use strata_analyze::reports::threads::{Delay, Row, ThreadCounter, ThreadsReport, Wait};
+use strata_analyze::reports::threads::{Delay, Lost, Row, ThreadCounter, ThreadsReport, Wait, Why};
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
@@ -66,7 +66,7 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
     // Of all threads, if only those of some are shown.
     let kept = if flags.of.is_some() { DELAYS_MAX } else { flags.delays.min(DELAYS_MAX) };
-    let mut counter = ThreadCounter::new(range, kept);
+    let mut counter = ThreadCounter::with_guests(&reader, range, kept);
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
         return Ok(crate::exit::stopped(stop));
     };
@@ -75,6 +75,7 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     if let Some(of) = &flags.of {
         report.rows.retain(|row| is_wanted(Some(of), &row.label));
         report.delays.retain(|delay| is_wanted(Some(of), &delay.label));
+        report.lost.retain(|lost| is_wanted(Some(of), &lost.label));
     }
     report.delays.truncate(flags.delays);
     flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
@@ -160,7 +161,71 @@ fn json(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
     object.insert("by".into(), by(&flags.by));
     put_rows(&mut object, &report.rows, &flags.common, row);
     object.insert("delays".into(), report.delays.iter().map(delay).collect());
+    object.insert("virtual_cpus".into(), report.lost.iter().map(lost_json).collect());
+    if !report.lost.is_empty() {
+        object.insert("clock_uncertainty_ns".into(), json!(report.uncertainty));
+    }
     document(object)
+}
+
+/// `preempted by make (12)`: why a virtual CPU did not run.
+fn why_text(why: &Why) -> String {
+    match why {
+        Why::Preempted(Some(label)) => format!("preempted by {}", name(label)),
+        Why::Preempted(None) => "wanted a CPU; who had it is not known".to_owned(),
+        Why::Waited(Some(call)) => clean(&format!("waited in {call}")),
+        Why::Waited(None) => "waited".to_owned(),
+    }
+}
+
+fn lost_json(lost: &Lost) -> Value {
+    let mut map = keys(&lost.label);
+    let (why, by, call) = match &lost.why {
+        Why::Preempted(by) => ("preempted", by.as_ref().map(keys).map(Value::Object), None),
+        Why::Waited(call) => ("waited", None, call.clone()),
+    };
+    for (key, value) in [
+        ("why", json!(why)),
+        ("by", json!(by)),
+        ("call", json!(call)),
+        ("virtual_cpu", Value::Object(keys(&lost.virtual_cpu))),
+        ("count", json!(lost.count)),
+        ("total_ns", json!(lost.total)),
+        ("max_ns", json!(lost.max)),
+        ("max_time_ns", json!(lost.at)),
+    ] {
+        map.insert(key.into(), value);
+    }
+    Value::Object(map)
+}
+
+/// What guests could not see.
+fn put_lost(out: &mut String, report: &ThreadsReport, rows: usize) {
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[
+        ("thread of a guest", left),
+        ("not run", right),
+        ("count", right),
+        ("longest", right),
+        ("its virtual CPU", left),
+        ("on the host", left),
+    ]);
+    for lost in report.lost.iter().take(rows) {
+        table.row([
+            name(&lost.label).into(),
+            length(lost.total).into(),
+            count(lost.count).into(),
+            length(lost.max).into(),
+            name(&lost.virtual_cpu).into(),
+            why_text(&lost.why).into(),
+        ]);
+    }
+    let title = format!(
+        "Whose virtual CPU did not run on its host, by clocks that are known to {}",
+        length(report.uncertainty)
+    );
+    section(out, &title, &table);
+    more(out, report.lost.len(), rows);
 }
 
 fn text(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
@@ -224,6 +289,7 @@ fn text(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
     }
     section(&mut out, "What they were blocked in", &waits);
     section(&mut out, "Who had the CPU that they wanted", &rivals);
+    put_lost(&mut out, report, rows);
     if !report.delays.is_empty() {
         let mut delays =
             Table::new(&[("from", left), ("runnable", right), ("thread", left), ("CPU", right)]);

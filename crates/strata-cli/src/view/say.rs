@@ -1,6 +1,7 @@
 //! What `strata view` says on stderr, and when: not on a screen that a pager has.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use strata_analyze::pipeline::{Remark, Summary};
 use strata_analyze::render::{time_text, ClockStyle, FieldList, Format, Options, TimeZone};
@@ -11,7 +12,7 @@ use crate::messages::{Message, Weight};
 use crate::progress::ReadingLine;
 use crate::selection::SelectionFlags;
 use crate::talk;
-use crate::units::{clean, count, counted};
+use crate::units::{clean, count, counted, time};
 
 /// Messages of one kind that are said one by one.
 const SHOWN: u64 = 20;
@@ -157,5 +158,19 @@ impl Speaker {
             );
             self.say(Weight::Warning, text);
         }
+    }
+
+    /// Of so many events it is not known whether they were before one of another machine.
+    pub fn unsure(&mut self, events: u64, uncertainty: u64) {
+        if events == 0 {
+            return;
+        }
+        let text = format!(
+            "{} marked '~' may have been before one of another machine that is in front of it: clocks of guests are \
+             known to {} here",
+            counted(events, "event"),
+            time(Duration::from_nanos(uncertainty))
+        );
+        self.say(Weight::Warning, text);
     }
 }

@@ -1,0 +1,268 @@
+//! Virtual CPUs: a thread of a guest has a CPU there, and that CPU is a thread of the host, which waits itself.
+//!
+//! A guest cannot see this: to its kernel a thread runs, or waits for its turn, while its virtual CPU does nothing. The
+//! guest's traces say which thread of the host runs which virtual CPU (`virtual_cpu_N`), and the host's who had the CPU
+//! instead. Where the two overlap is taken from both as they are told, in the order of their ends.
+
+use std::collections::{HashMap, VecDeque};
+
+use strata_ctf::read::{Reader, TimeRange};
+use strata_model::schema::Schema;
+use strata_model::EnvValue;
+use strata_timeline::{Interval, Reason, Sources, State, ThreadId, World};
+
+use super::label::Label;
+
+/// What is held of each virtual CPU, of either side, until the other one is told.
+const HELD_MAX: usize = 1 << 16;
+/// Causes that are kept of all threads together; what is more is without one.
+const CAUSES_MAX: usize = 1 << 16;
+/// Virtual CPUs of a trace that are looked at.
+const CPUS_MAX: usize = 4096;
+
+/// Why a virtual CPU did not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It wanted a CPU of the host, which this thread of the host had; `None`: nobody, or the host's trace does not say.
+    Preempted(Option<Label>),
+    /// Its thread waited itself: in this system call, if the host's trace says.
+    Waited(Option<String>),
+}
+
+/// For what time a thread of a guest had a virtual CPU that did not run, or waited for its turn on one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The guest's.
+    pub label: Label,
+    /// Why.
+    pub why: Why,
+    /// Of the thread of the host that is the virtual CPU.
+    pub virtual_cpu: Label,
+    /// How often.
+    pub count: u64,
+    /// \[ns\]
+    pub total: u64,
+    /// The longest \[ns\].
+    pub max: u64,
+    /// When that began \[ns since 1970\].
+    pub at: i64,
+}
+
+/// The same, by numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Cause {
+    Preempted(Option<ThreadId>),
+    Waited(Option<Reason>),
+}
+
+/// A time in which a thread of the host did not run, and why.
+type Off = (i64, i64, ThreadId, Cause);
+
+/// A virtual CPU of a guest.
+#[derive(Debug, Default)]
+struct VirtualCpu {
+    /// Times in which a thread of the guest had it, or waited for its turn.
+    wanted: VecDeque<(i64, i64, ThreadId)>,
+    off: VecDeque<Off>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    count: u64,
+    total: u64,
+    max: u64,
+    at: i64,
+}
+
+/// Counts them.
+#[derive(Debug)]
+pub(super) struct VirtualCpus {
+    range: TimeRange,
+    /// The host's machine, if there are guests whose virtual CPUs are known, and its own trace.
+    host: Option<u8>,
+    /// By the thread of the host: the machine and the number of the virtual CPUs that it runs.
+    threads: HashMap<i32, Vec<(u8, u32)>>,
+    cpus: HashMap<(u8, u32), VirtualCpu>,
+    sums: HashMap<(ThreadId, ThreadId, Cause), Sum>,
+    /// How far off times of guests are at most \[ns\].
+    uncertainty: u64,
+}
+
+impl VirtualCpus {
+    /// What these traces say of virtual CPUs.
+    pub(super) fn new(reader: &Reader, range: TimeRange) -> VirtualCpus {
+        let sources = Sources::new(reader);
+        let mut all = VirtualCpus {
+            range,
+            host: None,
+            threads: HashMap::new(),
+            cpus: HashMap::new(),
+            sums: HashMap::new(),
+            uncertainty: 0,
+        };
+        for (stream, source) in reader.streams().iter().zip(&sources.streams) {
+            let schema = stream.trace().schema();
+            let uncertainty = match schema.environment("clock_uncertainty") {
+                Some(&EnvValue::Integer(uncertainty)) => u64::try_from(uncertainty).ok(),
+                _ => None,
+            };
+            // Who has no other clock than the host's is the host.
+            match uncertainty {
+                None if source.is_kernel => all.host = all.host.or(Some(source.machine)),
+                None => {}
+                Some(uncertainty) => {
+                    all.uncertainty = all.uncertainty.max(uncertainty);
+                    all.add(source.machine, schema);
+                }
+            }
+        }
+        all
+    }
+
+    fn add(&mut self, machine: u8, schema: &Schema) {
+        for (name, value) in &schema.environment {
+            let cpu = name.strip_prefix("virtual_cpu_").and_then(|cpu| cpu.parse().ok());
+            let tid = match value {
+                EnvValue::Integer(tid) => i32::try_from(*tid).ok(),
+                EnvValue::Text(_) => None,
+            };
+            let (Some(cpu), Some(tid)) = (cpu, tid) else { continue };
+            let key = (machine, cpu);
+            if self.cpus.len() < CPUS_MAX && !self.cpus.contains_key(&key) {
+                self.cpus.insert(key, VirtualCpu::default());
+                self.threads.entry(tid).or_default().push(key);
+            }
+        }
+    }
+
+    /// How far off times of guests are at most \[ns\].
+    pub(super) fn uncertainty(&self) -> u64 {
+        self.uncertainty
+    }
+
+    /// The virtual CPUs that a thread of the host runs.
+    fn run_by(&self, world: &World, thread: ThreadId) -> Vec<(u8, u32)> {
+        let found = world.threads.get(thread).filter(|it| Some(it.machine) == self.host);
+        found.and_then(|it| self.threads.get(&it.tid)).cloned().unwrap_or_default()
+    }
+
+    /// A state of any thread; `rivals`: who had the CPU of one that wanted it, and when.
+    pub(super) fn state(
+        &mut self,
+        world: &World,
+        thread: ThreadId,
+        interval: &Interval,
+        rivals: &dyn Fn() -> Vec<(i64, i64, Option<ThreadId>)>,
+    ) {
+        if self.cpus.is_empty() {
+            return;
+        }
+        for key in self.run_by(world, thread) {
+            let off: Vec<Off> = match interval.state {
+                State::Runnable { .. } => {
+                    let all = rivals().into_iter();
+                    all.map(|(from, to, who)| (from, to, thread, Cause::Preempted(who))).collect()
+                }
+                State::Blocked(reason) => {
+                    vec![(interval.from, interval.to, thread, Cause::Waited(Some(reason)))]
+                }
+                _ => Vec::new(),
+            };
+            let Some(cpu) = self.cpus.get_mut(&key) else { continue };
+            // What was before this has been told of both.
+            cpu.wanted.retain(|(_, to, _)| *to > interval.from);
+            for one in off {
+                let of = &cpu.wanted;
+                of.iter().for_each(|wanted| add(&mut self.sums, self.range, *wanted, one));
+                hold(&mut cpu.off, one);
+            }
+        }
+        let machine = world.threads.get(thread).map_or(u8::MAX, |it| it.machine);
+        let cpu = match interval.state {
+            State::Running { cpu } => Some(cpu),
+            State::Runnable { .. } => interval.cpu,
+            _ => None,
+        };
+        let Some(cpu) = cpu.and_then(|cpu| self.cpus.get_mut(&(machine, cpu))) else { return };
+        let wanted = (interval.from, interval.to, thread);
+        for off in cpu.off.iter().rev().take_while(|off| off.1 > interval.from) {
+            add(&mut self.sums, self.range, wanted, *off);
+        }
+        hold(&mut cpu.wanted, wanted);
+    }
+
+    /// All of it, by falling time.
+    pub(super) fn finish(self, world: &World) -> Vec<Lost> {
+        let lost = |((thread, virtual_cpu, cause), sum): ((ThreadId, ThreadId, Cause), Sum)| Lost {
+            label: Label::thread(world, thread),
+            why: match cause {
+                Cause::Preempted(who) => Why::Preempted(who.map(|who| Label::thread(world, who))),
+                Cause::Waited(reason) => {
+                    let call = reason.and_then(|reason| reason.call);
+                    Why::Waited(call.map(|call| world.calls.name(call).to_owned()))
+                }
+            },
+            virtual_cpu: Label::thread(world, virtual_cpu),
+            count: sum.count,
+            total: sum.total,
+            max: sum.max,
+            at: sum.at,
+        };
+        let mut merged: Vec<Lost> = Vec::new();
+        for one in self.sums.into_iter().map(lost) {
+            // Of several objects of one system call.
+            let same = |known: &&mut Lost| {
+                (&known.label, &known.why, &known.virtual_cpu)
+                    == (&one.label, &one.why, &one.virtual_cpu)
+            };
+            match merged.iter_mut().find(same) {
+                None => merged.push(one),
+                Some(known) => {
+                    known.count += one.count;
+                    known.total = known.total.saturating_add(one.total);
+                    if one.max > known.max {
+                        (known.max, known.at) = (one.max, one.at);
+                    }
+                }
+            }
+        }
+        merged.sort_by(|one, other| {
+            other.total.cmp(&one.total).then_with(|| one.label.cmp(&other.label))
+        });
+        merged
+    }
+}
+
+fn hold<T>(all: &mut VecDeque<T>, one: T) {
+    if all.len() >= HELD_MAX {
+        all.pop_front();
+    }
+    all.push_back(one);
+}
+
+/// Where the two overlap, within this time.
+fn add(
+    sums: &mut HashMap<(ThreadId, ThreadId, Cause), Sum>,
+    range: TimeRange,
+    (from, to, thread): (i64, i64, ThreadId),
+    (begin, end, virtual_cpu, cause): Off,
+) {
+    let (from, to) = (from.max(begin).max(range.from), to.min(end).min(range.to));
+    if from >= to {
+        return;
+    }
+    let mut key = (thread, virtual_cpu, cause);
+    if sums.len() >= CAUSES_MAX && !sums.contains_key(&key) {
+        key.2 = match cause {
+            Cause::Preempted(_) => Cause::Preempted(None),
+            Cause::Waited(_) => Cause::Waited(None),
+        };
+    }
+    let sum = sums.entry(key).or_default();
+    let nanos = to.abs_diff(from);
+    sum.count += 1;
+    sum.total = sum.total.saturating_add(nanos);
+    if nanos > sum.max {
+        (sum.max, sum.at) = (nanos, from);
+    }
+}
