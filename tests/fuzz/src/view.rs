@@ -6,7 +6,9 @@ use crate::files::{metadata_and_more, Files};
 use crate::shown;
 use std::ops::ControlFlow;
 use strata_analyze::pipeline::{self, Job, Output, Summary};
-use strata_analyze::render::{ClockStyle, FieldList, Format, Head, Options, ThreadNames, TimeZone};
+use strata_analyze::render::{
+    ClockStyle, Clocks, FieldList, Format, Head, Options, ThreadNames, TimeZone,
+};
 use strata_analyze::stats;
 use strata_ctf::model::schema::Structure;
 use strata_ctf::read::{DamageKind, Message, Reader, TimeRange};
@@ -38,6 +40,7 @@ impl Flags {
             losses: self.files & 36 == 36,
             thread_names: (self.clock & 0x20 != 0)
                 .then(|| Arc::new(ThreadNames::read(reader, 1, &|| false))),
+            clocks: if self.files & 64 == 0 { Option::None } else { Clocks::of(reader) },
             source: Option::None,
             head: Head::split(if self.clock & 0x40 != 0 { &["all"][..] } else { &[] }).0,
             clock: styles.get(usize::from(self.clock % 7)).copied(),
