@@ -47,6 +47,7 @@ mod track;
 mod types;
 pub mod uprobe;
 pub mod usdt;
+mod whom;
 
 pub use classes::Classes;
 pub use contexts::{ContextError, Contexts};
@@ -55,9 +56,9 @@ pub use event::{KernelEvent, Probe, Source};
 pub use follow::Follow;
 pub use inside::Inside;
 pub use kept::Kept;
-pub use mapped::Whom;
 pub use numbers::{is_first_namespace, number_of, Numbers};
 pub use pins::{pinned, prepare_pins, remove_pinned, Pins};
 pub use selected::{Problem, Progress, SelectedEvent};
 pub use session::{Counts, Keeping, KernelSession, Spec};
 pub use track::Tracked;
+pub use whom::{Followed, Looked, Whom};

@@ -8,7 +8,7 @@ use crate::build_id::hex;
 use crate::cpus::OfCpus;
 use crate::numbers::Numbers;
 use crate::statedump::{Kind, Mapping, Record, Stamp};
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use crate::whom::Whom;
 use libbpf_sys::{
     perf_event_attr, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_TOTAL_TIME_ENABLED,
     PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE,
@@ -70,47 +70,6 @@ struct Ring {
 
 // SAFETY: a mapping is any thread's; there is one reader, who has it for itself.
 unsafe impl Send for Ring {}
-
-/// Which processes are recorded.
-#[derive(Clone, Debug, Default)]
-pub enum Whom {
-    /// None, as far as is known.
-    #[default]
-    Nobody,
-    /// All.
-    Everyone,
-    /// Those that are followed, by this map.
-    Followed(Arc<MapHandle>),
-}
-
-/// The same at one moment.
-#[derive(Clone, Debug)]
-pub struct Looked(Option<Vec<u8>>);
-
-impl Whom {
-    /// As it is now.
-    #[must_use]
-    pub fn look(&self) -> Looked {
-        Looked(match self {
-            Whom::Nobody => Some(Vec::new()),
-            Whom::Everyone => None,
-            Whom::Followed(map) => {
-                let words = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-                Some(words.unwrap_or_default())
-            }
-        })
-    }
-}
-
-impl Looked {
-    /// By the words of the map `followed`, two bits for each task. Who is recorded from its next execve on is one of them,
-    /// too.
-    #[must_use]
-    pub fn is(&self, tid: u32) -> bool {
-        let Some(words) = &self.0 else { return true };
-        words.get(tid as usize / 4).is_some_and(|byte| byte >> (tid % 4 * 2) & 3 != 0)
-    }
-}
 
 /// What the kernel says of all processes, and of whom it is kept.
 #[derive(Debug)]
@@ -491,15 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn news_are_of_who_is_followed_by_two_bits_each() {
-        // Tasks 0 to 7: 5 is recorded, 6 from its next execve on.
-        let looked = Looked(Some(vec![0b0000_0000, 0b0001_1000]));
-        for (tid, is) in
-            [(4, false), (5, true), (6, true), (7, false), (8, false), (u32::MAX, false)]
-        {
-            assert_eq!(looked.is(tid), is, "{tid}");
-        }
-        assert!(Whom::Everyone.look().is(8) && !Whom::Nobody.look().is(8));
+    fn news_of_a_fork_are_of_the_child_and_all_its_numbers_are_the_kernel_s() {
         let news = News::Fork { parent: [1, 4], child: [5, 5] };
         let mut told = Told { time: 0, pid: 1, tid: 4, news };
         assert_eq!(told.task(), 5);

@@ -11,7 +11,6 @@ use crate::follow::{self, Follow};
 use crate::kept::{Kept, KeptProgram, KeptUnit, Whole};
 use crate::limits::{fit_buffers, holds_twice, Limits};
 use crate::load::{quiet, Loader};
-use crate::mapped::Whom;
 use crate::numbers::Numbers;
 use crate::object::Object;
 use crate::pins::{info, Pins};
@@ -19,6 +18,7 @@ use crate::plan::{plan, stream_class, Constant, Plan, Unit};
 use crate::running::{Detacher, Running, RunningCalls, Turns};
 use crate::selected::{Problem, Progress, SelectedEvent};
 use crate::track::{track, Tracked};
+use crate::whom::{Followed, Whom};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -602,9 +602,7 @@ impl KernelSession {
             return Ok(Whom::Everyone);
         }
         let fd = self.loader.shared("followed").ok_or(io::ErrorKind::NotFound)?;
-        let map: libbpf_sys::bpf_map_info = info(fd)?;
-        let map = MapHandle::from_map_id(map.id).map_err(io::Error::other)?;
-        Ok(Whom::Followed(Arc::new(map)))
+        Ok(Whom::Followed(Arc::new(Followed::of(fd)?)))
     }
 
     /// What the kernel calls the processes that this one sees; `None`: as this one does.

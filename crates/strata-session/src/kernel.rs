@@ -25,7 +25,7 @@ use strata_kernel::selection;
 use strata_kernel::session::{check as check_kernel, Counts as Failures, KernelSession, Spec};
 use strata_kernel::tracefs::Tracefs;
 use strata_kernel::uprobe::parse_all;
-use strata_kernel::{sample, syscalls, Follow, Problem, SelectedEvent};
+use strata_kernel::{sample, syscalls, Follow, Problem, SelectedEvent, Whom};
 use strata_ring::Channel;
 
 use crate::budget::{over_memory, Share};
@@ -543,7 +543,13 @@ impl Attached {
     fn look_around(&mut self, follow: &Follow, has_stacks: bool, remarks: &mut Vec<String>) {
         {
             let mut around = lock(&self.around);
-            around.wish.whom = self.session.whom(follow).unwrap_or_default();
+            around.wish.whom = self.session.whom(follow).unwrap_or_else(|error| {
+                remarks.push(format!(
+                    "the kernel does not say who is recorded ({error}): descriptors have no paths, and addresses of call \
+                     stacks no names"
+                ));
+                Whom::Nobody
+            });
             around.wish.numbers = self.session.numbers().cloned();
         }
         if has_stacks {
@@ -562,8 +568,8 @@ impl Attached {
         let symbols = kernel_symbols::of_kallsyms(&String::from_utf8_lossy(&text));
         if symbols.is_none() {
             remarks.push(
-                "the kernel shows no addresses of its functions (/proc/kallsyms, see \
-                 /proc/sys/kernel/kptr_restrict): stacks in the kernel have no names"
+                "the kernel shows no addresses of its functions (/proc/kallsyms; it does with CAP_SYSLOG, in a container \
+                 --cap-add SYSLOG, unless /proc/sys/kernel/kptr_restrict is 2): stacks in the kernel have no names"
                     .to_owned(),
             );
         }
