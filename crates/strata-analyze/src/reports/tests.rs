@@ -4,6 +4,7 @@ mod blocked;
 mod fields;
 mod flames;
 mod resources;
+mod spellings;
 mod told;
 
 use strata_ctf::read::TimeRange;
