@@ -3,6 +3,8 @@
 mod blocked;
 mod fields;
 mod flames;
+mod jobs;
+mod paths;
 mod resources;
 mod spellings;
 mod told;
