@@ -140,4 +140,55 @@ mod tests {
             assert_eq!((kind_of(Some(letters), None), kind_of(None, Some(bits))), (kind, kind));
         }
     }
+
+    #[test]
+    fn request_that_fails_or_says_nothing_of_its_length_is_over_at_once() {
+        for (place, error, is_error) in
+            [(at(100, 8), -5, true), (at(100, 0), 0, false), (at(100, -8), 0, false)]
+        {
+            let mut requests = Requests::default();
+            requests.begin((0, at(100, 24)), RequestKind::Read, None, (10, true));
+            let done = requests.end(0, place, error, 20, false).unwrap();
+            assert_eq!(
+                (done.bytes, done.is_error, done.selected),
+                (12_288, is_error, true),
+                "{place:?}"
+            );
+            assert!(requests.0.is_empty(), "{place:?}");
+        }
+    }
+
+    #[test]
+    fn malicious_requests_overflow_nothing_and_are_not_kept_beyond_the_limit() {
+        let mut requests = Requests::default();
+        let far = Place { device: -1, sector: i64::MAX, sectors: i64::MAX };
+        requests.begin((0, far), RequestKind::Write, None, (50, false));
+        let part = Place { sectors: i64::MAX - 1, ..far };
+        assert_eq!(requests.end(0, part, 0, 40, false), None);
+        // No disk has such a number.
+        assert_eq!(requests.end(0, far, 0, 40, false), None);
+        requests.begin((0, at(1, i64::MAX)), RequestKind::Write, None, (50, false));
+        let done = requests.end(0, at(1, i64::MAX), 0, 40, false).unwrap();
+        // Its end is not in front of its begin.
+        assert_eq!((done.bytes, done.begin, done.end), (u64::MAX, 50, 50));
+        requests.begin((0, at(2, -1)), RequestKind::Write, None, (50, false));
+        assert_eq!(requests.end(0, at(2, -1), 0, 60, false).unwrap().bytes, 0);
+        for sector in 0..OPEN_MAX as i64 + 9 {
+            requests.begin((0, at(sector, 1)), RequestKind::Read, None, (sector, false));
+        }
+        assert_eq!(requests.0.len(), OPEN_MAX);
+        // One of a place that is known is another one there.
+        requests.begin((0, at(5, 2)), RequestKind::Flush, None, (7, false));
+        assert_eq!(requests.end(0, at(5, 2), 0, 8, false).unwrap().kind, RequestKind::Flush);
+        assert_eq!(requests.end(0, at(OPEN_MAX as i64 + 5, 1), 0, 8, false), None);
+        requests.clear();
+        assert_eq!(requests.end(0, at(6, 1), 0, 8, false), None);
+    }
+
+    #[test]
+    fn kind_that_nobody_says_is_another_one() {
+        assert_eq!(kind_of(None, None), RequestKind::Other);
+        assert_eq!(kind_of(Some([0; 16]), Some(1)), RequestKind::Other, "what is said counts");
+        assert_eq!(kind_of(None, Some(-1)), RequestKind::Discard);
+    }
 }

@@ -176,4 +176,43 @@ mod tests {
         assert_eq!(source.process_name.as_deref(), Some("demo"));
         assert!(!source.is_kernel);
     }
+
+    #[test]
+    fn kernel_s_trace_is_what_says_so_or_has_the_kernel_s_events() {
+        use strata_model::schema::{EventClass, StreamClass};
+        let of = |environment: &[(&str, EnvValue)], events: &[&str]| {
+            let event = |name: &&str| EventClass { name: (*name).into(), ..EventClass::default() };
+            let events = events.iter().map(event).collect();
+            let streams = vec![StreamClass { events, ..StreamClass::default() }];
+            is_kernel(&Schema { streams, ..schema(environment) })
+        };
+        let domain = |domain: &str| vec![("domain", EnvValue::from(domain))];
+        assert!(of(&domain("kernel"), &[]));
+        // Whatever its events are called.
+        assert!(!of(&domain("ust"), &["sched_switch"]) && !of(&domain("bare"), &["sched_switch"]));
+        for events in [
+            &["sched_switch"][..],
+            &["my:event", "irq:softirq_entry"],
+            &["syscalls:sys_enter_read"],
+        ] {
+            assert!(of(&[], events), "{events:?}");
+            assert!(of(&domain(""), events), "a text without anything says nothing");
+            assert!(!of(&[("vpid", 5.into())], events), "{events:?}");
+        }
+        assert!(!of(&[], &[]) && !of(&[], &["sched_wakeup", "shop:sold"]));
+        // A number is no domain.
+        assert!(of(&[("domain", 1.into())], &["sched_switch"]));
+    }
+
+    #[test]
+    fn numbers_and_names_of_another_kind_say_nothing() {
+        let wrong = [("vpid", "5".into()), ("pid", "6".into()), ("procname", 7.into())];
+        let source = Source::new(&schema(&wrong), 0);
+        let said = (source.process, source.inner_process, source.process_name.clone());
+        assert_eq!(said, (None, None, None));
+        // The kernel's number alone is no process'.
+        assert_eq!(Source::new(&schema(&[("pid", 6.into())]), 0).process, None);
+        let empty = Source::new(&schema(&[("procname", "".into())]), 0);
+        assert_eq!(empty.process_name, None);
+    }
 }

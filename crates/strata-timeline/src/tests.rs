@@ -1,5 +1,8 @@
 //! States and calls from facts.
 
+mod edges;
+mod folders;
+
 use crate::calls::CallId;
 use crate::engine::Engine;
 use crate::fact::{Fact, More, Part, Place, SpanMark, Spot, Text};

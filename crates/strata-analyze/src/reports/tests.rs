@@ -3,7 +3,10 @@
 mod blocked;
 mod fields;
 mod flames;
+mod jobs;
+mod paths;
 mod resources;
+mod spellings;
 mod told;
 
 use strata_ctf::read::TimeRange;

@@ -1,0 +1,146 @@
+//! Critical paths: through births, losses, wakers in a ring, and what is cut off; they add up always.
+
+use strata_ctf::read::TimeRange;
+
+use super::told::{range, Told};
+use crate::hand_tests::ORIGIN;
+use crate::hand_tests::V::{Text, U32, U64};
+use crate::reports::wait::{History, Node, What};
+
+/// The path of a thread from then to then, as lines: `TID WHAT NANOS` with two blanks for each step down.
+fn path(told: &Told, of: TimeRange, tid: i64, (from, to): (u64, u64)) -> Vec<String> {
+    let (history, passed) = told.seen(of, History::new(of, None));
+    let world = passed.timeline.world();
+    let thread = world.threads.find(0, tid).unwrap();
+    let node = history.path(world, thread, ORIGIN + from as i64, ORIGIN + to as i64);
+    assert_eq!(node.nanos, to - from);
+    let mut lines = Vec::new();
+    show(&node, 0, &mut lines);
+    lines
+}
+
+fn show(node: &Node, depth: usize, lines: &mut Vec<String>) {
+    let sum: u64 = node.parts.iter().map(|part| part.nanos).sum();
+    assert!(node.parts.is_empty() || sum == node.nanos, "{node:?}");
+    let what = match &node.what {
+        What::Whole => "whole".to_owned(),
+        What::Running => "running".to_owned(),
+        What::Runnable { woken: true } => "woken".to_owned(),
+        What::Runnable { woken: false } => "preempted".to_owned(),
+        What::Blocked(wait) => {
+            format!("blocked {} {}", wait.call, wait.ended_by).trim_end().to_owned()
+        }
+        What::Unknown => "unknown".to_owned(),
+    };
+    let tid = node.label.tid.unwrap();
+    lines.push(format!("{:1$}{tid} {what} {2}", "", 2 * depth, node.nanos));
+    node.parts.iter().for_each(|part| show(part, depth + 1, lines));
+}
+
+#[test]
+fn path_of_a_child_goes_on_in_who_began_it() {
+    let mut told = Told::new(&[(4, 4)]);
+    told.switch(100, 0, 0, 4);
+    told.tell(300, 4, "sched_process_fork", &[U32(4), U32(5), U32(5), Text("child")]);
+    told.switch(350, 4, 1, 5).switch(500, 5, 1, 0);
+    let wanted = ["5 whole 400", "  4 running 200", "  5 running 150", "  5 woken 50"];
+    assert_eq!(path(&told, TimeRange::ALL, 5, (100, 500)), wanted);
+    // What was before the trace nobody knows.
+    let before = path(&told, TimeRange::ALL, 5, (0, 500));
+    assert_eq!(before[0], "5 whole 500");
+    assert!(
+        before.contains(&"  4 unknown 99".to_owned())
+            || before.iter().any(|it| it.contains("unknown"))
+    );
+}
+
+#[test]
+fn path_through_a_loss_is_unknown_there_and_known_around_it() {
+    let mut told = Told::new(&[(5, 5), (6, 6)]);
+    told.switch(100, 0, 0, 5).tell(200, 5, "kmem_kfree", &[U64(1)]).lose(4);
+    told.switch(400, 6, 1, 5).switch(500, 5, 1, 0);
+    let wanted = ["5 whole 400", "  5 running 200", "  5 unknown 200"];
+    assert_eq!(path(&told, TimeRange::ALL, 5, (100, 500)), wanted);
+}
+
+/// Thread 1 waits for 2, that for 3 and so on, up to this one, which runs; each on a CPU of its own.
+fn chain(threads: u64) -> Told {
+    let mut told = Told::new(&[]);
+    for number in 1..=threads {
+        let (tid, woken) = (number as u32, 2000 - 10 * number);
+        told.on(number as usize - 1).switch(100, 0, 0, tid);
+        if number < threads {
+            told.enter(110, tid, "read", &[U32(0), U64(1)]).switch(200, tid, 1, 0);
+            told.switch(woken + 2, 0, 0, tid).leave(woken + 3, tid, "read", 1);
+        }
+        if number > 1 {
+            told.enter(woken + 4, tid, "write", &[U32(1), U64(1)]).wake(woken + 10, tid, tid - 1);
+            told.leave(woken + 11, tid, "write", 1);
+        }
+        told.switch(2100, tid, 1, 0);
+    }
+    told
+}
+
+#[test]
+fn path_of_those_who_wait_for_each_other_is_as_deep_as_they_are_up_to_the_limit() {
+    for (threads, deepest) in [(1, 1), (2, 2), (5, 5), (33, 33), (34, 33), (60, 33)] {
+        let lines = path(&chain(threads), TimeRange::ALL, 1, (100, 2100));
+        let depth = |line: &String| (line.len() - line.trim_start().len()) / 2;
+        assert_eq!(lines.iter().map(depth).max(), Some(deepest), "{threads}");
+    }
+    let lines = path(&chain(3), TimeRange::ALL, 1, (100, 2100));
+    let wanted = [
+        "1 whole 2000",
+        "  1 blocked read thread 1790",
+        "    2 blocked read thread 1780",
+        "      3 running 1780",
+        "    2 running 8",
+        "    2 woken 2",
+        "  1 running 208",
+        "  1 woken 2",
+    ];
+    assert_eq!(lines, wanted);
+}
+
+#[test]
+fn wait_that_is_cut_off_by_the_time_asked_for_has_no_waker() {
+    let mut told = Told::new(&[(5, 5), (6, 6)]);
+    told.switch(100, 0, 0, 5).enter(110, 5, "read", &[U32(3), U64(1)]).switch(200, 5, 1, 6);
+    told.enter(210, 6, "write", &[U32(4), U64(1)]).wake(400, 6, 5).leave(410, 6, "write", 1);
+    told.switch(500, 6, 0, 5).leave(510, 5, "read", 1).switch(600, 5, 1, 0);
+    let whole = [
+        "5 whole 500",
+        "  5 running 200",
+        "  5 blocked read thread 200",
+        "    6 running 200",
+        "  5 woken 100",
+    ];
+    assert_eq!(path(&told, TimeRange::ALL, 5, (100, 600)), whole);
+    // It was not over then: who ended it later is not what was waited for.
+    let cut = ["5 whole 200", "  5 blocked read 100", "  5 running 100"];
+    assert_eq!(path(&told, TimeRange::ALL, 5, (100, 300)), cut);
+    // Only of a part of the time are states kept.
+    let part = path(&told, range(450, 600), 5, (100, 600));
+    assert!(
+        part.contains(&"  5 unknown 300".to_owned()) && part.contains(&"  5 woken 100".to_owned()),
+        "{part:?}"
+    );
+    assert_eq!(path(&told, TimeRange::ALL, 5, (300, 300)), ["5 whole 0"]);
+}
+
+#[test]
+fn what_is_known_of_a_thread_is_from_its_first_state_to_its_last() {
+    let mut told = Told::new(&[(5, 5), (6, 6)]);
+    told.switch(100, 0, 0, 5).switch(300, 5, 1, 6).switch(400, 6, 32, 0);
+    let known = |range| {
+        let (history, passed) = told.seen(range, History::new(range, None));
+        let world = passed.timeline.world();
+        let of = |tid| history.known(world.threads.find(0, tid).unwrap());
+        assert_eq!(history.left_out(), 0);
+        [of(5), of(6)].map(|known| known.map(|(from, to)| (from - ORIGIN, to - ORIGIN)))
+    };
+    assert_eq!(known(TimeRange::ALL), [Some((100, 400)), Some((300, 400))]);
+    assert_eq!(known(range(150, 350)), [Some((150, 350)), Some((300, 350))]);
+    assert_eq!(known(range(150, 250)), [Some((150, 250)), None]);
+}

@@ -1,0 +1,331 @@
+//! States and calls: odd states of the scheduler, numbers that are given again, several machines, names.
+
+use super::*;
+
+fn blocked(told: &Told, tid: i32) -> Vec<&str> {
+    told.of(tid).into_iter().filter(|line| line.starts_with("blocked")).collect()
+}
+
+#[test]
+fn state_behind_a_switch_is_what_the_kernel_s_bits_say() {
+    for (bits, wanted) in [
+        (Some(0), "preempted 20..30"),
+        // Preempted while it was on its way to sleep; a bit that only the scheduler knows.
+        (Some(0x100), "preempted 20..30"),
+        (Some(0x400), "preempted 20..30"),
+        (Some(1), "blocked - by Unknown 20..30"),
+        (Some(2), "blocked - by Unknown 20..30"),
+        (Some(0x102), "blocked - by Unknown 20..30"),
+        (Some(64), "blocked - by Unknown 20..30"),
+        (Some(128), "blocked - by Unknown 20..30"),
+        (Some(-1), "gone 20..30"),
+        (None, "unknown 20..30"),
+    ] {
+        let mut machine = Machine::new();
+        let (prev_name, next_name) = (Text::None, Text::None);
+        let fact = Fact::Switch { prev: 5, prev_state: bits, next: 9, prev_name, next_name };
+        machine.tell(10, 0, 5, Fact::Fault).enter(12, 0, 5, "read", Object::None);
+        machine.leave(14, 0, 5, "read", 0).tell(20, 0, 5, fact).switch(30, 0, 9, 0, 5);
+        let of = machine.finish().of(5).join("; ");
+        // One that has ended, and runs again, is another one of its number.
+        match bits {
+            Some(-1) => assert!(!of.contains("20..30"), "{of}"),
+            _ => assert!(of.contains(wanted), "{bits:?}: {of}"),
+        }
+    }
+    // Dead and zombie.
+    for bits in [16, 32] {
+        let mut machine = Machine::new();
+        machine.tell(10, 0, 5, Fact::Fault).switch(20, 0, 5, bits, 9).switch(30, 0, 9, 0, 0);
+        assert_eq!(machine.finish().of(5), ["running on 0 10..20"]);
+    }
+}
+
+#[test]
+fn thread_that_is_said_to_run_elsewhere_has_moved_and_what_was_between_is_unknown() {
+    let mut machine = Machine::new();
+    machine.tell(10, 0, 5, Fact::Fault).tell(50, 1, 5, Fact::Fault);
+    // Another one on the first CPU, of which no switch was recorded.
+    machine.tell(60, 0, 6, Fact::Fault).switch(80, 1, 5, S, 0);
+    let told = machine.finish();
+    let of = told.of(5);
+    assert_eq!(of.last(), Some(&"running on 1 50..80"), "{of:?}");
+    assert!(!of.iter().any(|line| line.contains("running on 0") && !line.ends_with("10..50")));
+    assert_eq!(told.of(6)[1], "running on 0 60..80");
+}
+
+#[test]
+fn wakes_of_those_that_are_no_longer_blocked_change_nothing() {
+    let mut machine = Machine::new();
+    machine.enter(5, 1, 6, "write", Object::None).tell(10, 0, 5, Fact::Fault);
+    machine.switch(20, 0, 5, S, 0).waking(30, 1, 6, 5).wakeup(31, 1, 6, 5).waking(40, 1, 6, 5);
+    machine.switch(50, 0, 0, 0, 5).switch(60, 0, 5, 16, 0).waking(70, 1, 6, 5);
+    let told = machine.finish();
+    let wanted = [
+        "running on 0 10..20",
+        "blocked - Fault by 6 20..30",
+        "runnable 30..50",
+        "running on 0 50..60",
+    ];
+    let of: Vec<_> = told.of(5).into_iter().filter(|line| !line.starts_with("unknown")).collect();
+    assert_eq!(of, wanted);
+    // One of which nothing was known is runnable from there on.
+    let mut machine = Machine::new();
+    machine.tell(10, 1, 6, Fact::Fault).waking(30, 1, 6, 5).switch(50, 0, 0, 0, 5);
+    assert_eq!(machine.finish().of(5), ["unknown 10..30", "runnable 30..50"]);
+}
+
+#[test]
+fn number_of_a_thread_that_has_ended_is_another_thread_s() {
+    let mut machine = Machine::new();
+    machine.fork(10, 1, 5, 5).switch(20, 0, 1, 0, 5);
+    machine.tell(30, 0, 5, Fact::Exit { tid: 5, name: Text::Is("old") });
+    machine.switch(40, 0, 5, 16, 1).fork(50, 1, 5, 5).switch(60, 0, 1, 0, 5).switch(80, 0, 5, S, 0);
+    let first = machine.engine.world.threads.find(0, 5).unwrap();
+    let told = machine.finish();
+    let of: std::collections::BTreeSet<ThreadId> = told.intervals.iter().map(|it| it.0).collect();
+    let five: Vec<_> = of.into_iter().filter(|id| tid(&machine.engine.world, *id) == 5).collect();
+    assert_eq!(five.len(), 2, "{:?}", machine.told.lines);
+    let world = &machine.engine.world;
+    assert_eq!((five[1], world.threads.get(first).unwrap().born), (first, Some(50)));
+    assert_eq!(world.threads.get(five[0]).unwrap().born, Some(10));
+    // It is runnable from its begin on.
+    let lines = machine.told.of(5);
+    assert!(lines.contains(&"runnable 10..20") && lines.contains(&"runnable 50..60"), "{lines:?}");
+}
+
+#[test]
+fn thread_that_is_exiting_wakes_for_sure_and_its_last_call_has_no_end() {
+    let mut machine = Machine::new();
+    machine.enter(5, 0, 9, "wait4", Object::None).switch(10, 0, 9, S, 0);
+    machine.enter(20, 1, 5, "read", Object::None).leave(21, 1, 5, "read", 0);
+    // No call of it is open any more, and yet it is no interrupt that wakes.
+    machine.enter(30, 1, 5, "exit_group", Object::None).waking(40, 1, 5, 9);
+    let told = machine.finish();
+    assert_eq!(blocked(told, 9), ["blocked wait4 by 5 10..40"]);
+    let alone: Vec<_> = told.lines.iter().filter(|line| line.contains("NoEnd")).collect();
+    assert_eq!(alone, ["9: NoEnd wait4"]);
+}
+
+#[test]
+fn waker_whose_calls_are_not_recorded_is_not_sure_and_a_kernel_thread_is() {
+    let mut machine = Machine::new();
+    let there = |tid, parent| Fact::There {
+        tid,
+        process: tid,
+        parent: Some(parent),
+        name: Text::Is("kworker"),
+    };
+    machine.tell(1, 0, 1, there(30, 2)).tell(2, 0, 1, there(31, 1));
+    for (by, wanted) in [
+        (30, "blocked read by 30 20..40"),
+        (31, "blocked read by 31? 20..40"),
+        (2, "blocked read by 2 20..40"),
+    ] {
+        let mut machine = Machine::new();
+        machine.tell(1, 0, 1, there(30, 2)).tell(2, 0, 1, there(31, 1));
+        machine.enter(10, 0, 5, "read", Object::None).switch(20, 0, 5, S, by).waking(40, 0, by, 5);
+        assert_eq!(blocked(machine.finish(), 5), [wanted]);
+    }
+    let world = &machine.engine.world;
+    let kernel = world.threads.find(0, 30).unwrap();
+    let parent = world.threads.get(kernel).unwrap().parent;
+    assert_eq!(parent.map(|parent| tid(world, parent)), Some(2));
+}
+
+#[test]
+fn interrupts_deeper_than_the_limit_are_not_told_and_the_others_are() {
+    let mut machine = Machine::new();
+    machine.tell(1, 0, 5, Fact::Fault);
+    for number in 0..12 {
+        machine.tell(10 + number, 0, 5, Fact::InterruptEnter(number, Text::None));
+    }
+    for time in 0..14 {
+        machine.tell(100 + time, 0, 5, Fact::InterruptLeave);
+    }
+    let told = machine.finish();
+    let devices: Vec<_> =
+        told.of(5).into_iter().filter(|line| line.starts_with("Device")).collect();
+    assert_eq!(devices.len(), 8, "{devices:?}");
+    assert_eq!((devices[0], devices[7]), ("Device(7) on 0 17..100", "Device(0) on 0 10..107"));
+    // Numbers that no kernel has.
+    let mut machine = Machine::new();
+    machine.tell(10, 0, 5, Fact::InterruptEnter(i64::MAX, Text::Is("x")));
+    machine.tell(20, 0, 5, Fact::InterruptLeave).tell(25, 0, 5, Fact::SoftirqRaise(i64::MIN));
+    machine.tell(30, 0, 5, Fact::SoftirqEnter(-1)).tell(40, 0, 5, Fact::SoftirqLeave);
+    let told = machine.finish();
+    assert_eq!(told.of(5)[..2], ["Device(-1) on 0 10..20", "Softirq(255) on 0 30..40"]);
+}
+
+#[test]
+fn cpus_with_numbers_that_no_machine_has_are_left_out() {
+    let mut machine = Machine::new();
+    for cpu in [u32::MAX, 1 << 13] {
+        machine.switch(10, cpu, 5, S, 6).tell(20, cpu, 7, Fact::InterruptEnter(1, Text::None));
+        machine.tell(30, cpu, 7, Fact::InterruptLeave);
+    }
+    machine.switch(40, (1 << 13) - 1, 5, S, 6);
+    let told = machine.finish();
+    assert!(told.runs.iter().all(|run| run.cpu < 1 << 13));
+    assert!(!told.lines.iter().any(|line| line.contains("Device")), "{:?}", told.lines);
+}
+
+#[test]
+fn threads_of_two_machines_with_one_number_are_two() {
+    let mut engine = Engine::new(vec!["one".into(), "two".into()]);
+    let mut told = Told::default();
+    for (number, time) in [(0_u8, 10), (1, 20), (0, 30), (1, 50), (7, 60)] {
+        engine.world.begin.get_or_insert(time);
+        engine.world.now = time;
+        let home = Home { trace: number.into(), pid: None };
+        let (cpu, tid) = (Some(0), Some(5));
+        let spot = Spot {
+            time,
+            machine: number,
+            cpu,
+            tid,
+            pid: Some(5),
+            own_tid: tid,
+            home,
+            selected: true,
+        };
+        let call = engine.world.calls.of("read").unwrap();
+        let fact = match time {
+            10 | 20 => Fact::Enter { call, object: Object::None, more: More::None },
+            _ => Fact::Leave { call, result: Some(1), more: More::None },
+        };
+        engine.apply(spot, fact, &mut told);
+        assert_eq!(engine.world.told.machine, number);
+    }
+    let calls: Vec<_> = told.of(5).into_iter().filter(|line| line.starts_with("call")).collect();
+    assert_eq!(calls, ["call read 10..30 = 1", "call read 20..50 = 1"]);
+    assert_eq!(engine.world.threads.iter().count(), 2, "of a machine that is none there is nobody");
+    let ids: Vec<_> = [0, 1, 7].map(|number| engine.world.threads.find(number, 5)).into();
+    assert!(ids[0].is_some() && ids[1].is_some() && ids[0] != ids[1] && ids[2].is_none());
+}
+
+#[test]
+fn names_are_those_that_were_said_last_and_of_another_program_from_its_begin_on() {
+    let name = |machine: &Machine| {
+        let world = &machine.engine.world;
+        world.thread_name(world.threads.find(0, 5).unwrap())
+    };
+    let switch = |machine: &mut Machine, time, prev: &'static str| {
+        let (prev_name, next_name) = (Text::Is(prev), Text::Is("other"));
+        let fact = Fact::Switch { prev: 5, prev_state: Some(0), next: 9, prev_name, next_name };
+        machine.tell(time, 0, 5, fact);
+    };
+    let mut machine = Machine::new();
+    machine.fork(10, 1, 5, 5);
+    assert_eq!(name(&machine), "child");
+    switch(&mut machine, 20, "first");
+    assert_eq!(name(&machine), "first");
+    // A wake says what was known before.
+    machine.tell(25, 0, 9, Fact::Waking { tid: 5, name: Text::Is("stale") });
+    assert_eq!(name(&machine), "first");
+    // What gives it another name says nothing of which: the next record does.
+    machine.tell(30, 0, 5, Fact::Exec);
+    machine.tell(31, 0, 9, Fact::Waking { tid: 5, name: Text::Is("program") });
+    assert_eq!(name(&machine), "program");
+    machine.enter(40, 0, 5, "prctl", Object::None).leave(41, 0, 5, "prctl", 0);
+    switch(&mut machine, 50, "renamed");
+    assert_eq!(name(&machine), "renamed");
+    machine.tell(60, 0, 5, Fact::Named { tid: 5, name: Text::Is("own") });
+    machine.tell(70, 0, 5, Fact::Named { tid: 5, name: Text::Is("") });
+    assert_eq!(name(&machine), "own");
+    let world = &machine.engine.world;
+    assert_eq!(world.thread_name(ThreadId::IDLE), "idle");
+    // A thread whose first one has no name is called by its own.
+    machine.tell(
+        80,
+        0,
+        5,
+        Fact::There { tid: 8, process: 7, parent: None, name: Text::Is("only") },
+    );
+    let world = &machine.engine.world;
+    let thread = world.threads.find(0, 8).unwrap();
+    assert_eq!(
+        (world.process_name(thread), tid(world, world.process_of(thread))),
+        ("only".into(), 7)
+    );
+}
+
+#[test]
+fn devices_and_interrupts_have_the_names_that_were_said_and_else_their_numbers() {
+    let mut machine = Machine::new();
+    let device = 8 << 20 | 1;
+    machine.tell(1, 0, 1, Fact::DeviceName { device, name: Text::Is("sda1") });
+    machine.tell(2, 0, 1, Fact::DeviceName { device: -1, name: Text::Is("none") });
+    machine.tell(3, 0, 1, Fact::InterruptName { number: 36, name: Text::Is("disk") });
+    machine.tell(4, 0, 1, Fact::InterruptEnter(36, Text::Is("other"))).tell(
+        5,
+        0,
+        1,
+        Fact::InterruptLeave,
+    );
+    let world = &machine.engine.world;
+    assert_eq!(world.disk_name(0, device as u32), "sda1");
+    assert_eq!(
+        (world.disk_name(1, device as u32), world.disk_name(0, 7)),
+        ("8:1".into(), "0:7".into())
+    );
+    assert_eq!(
+        (world.interrupt_name(0, 36), world.interrupt_name(1, 36)),
+        ("disk".into(), String::new())
+    );
+}
+
+#[test]
+fn calls_are_selected_by_either_end_and_those_alone_by_the_one_that_is_there() {
+    #[derive(Default)]
+    struct Selected(Vec<bool>, Vec<bool>);
+    impl Observer for Selected {
+        fn call(&mut self, _: &World, call: &Call) {
+            self.0.push(call.selected);
+        }
+        fn unpaired(&mut self, _: &World, _: ThreadId, _: CallId, _: Unpaired, selected: bool) {
+            self.1.push(selected);
+        }
+    }
+    let mut engine = Engine::new(vec!["box".into()]);
+    let mut seen = Selected::default();
+    let call = engine.world.calls.of("read").unwrap();
+    let enter = Fact::Enter { call, object: Object::None, more: More::None };
+    let leave = Fact::Leave { call, result: Some(0), more: More::None };
+    let facts = [
+        (enter, false),
+        (leave, false),
+        (enter, true),
+        (leave, false),
+        (enter, false),
+        (leave, true),
+        // Ends alone, begins alone.
+        (leave, true),
+        (leave, false),
+        (enter, true),
+        (enter, false),
+    ];
+    for (time, (fact, selected)) in (1..).zip(facts) {
+        let (cpu, tid, home) = (Some(0), Some(5), Home { trace: 0, pid: None });
+        let spot = Spot { time, machine: 0, cpu, tid, pid: None, own_tid: tid, home, selected };
+        engine.apply(spot, fact, &mut seen);
+    }
+    engine.finish(&mut seen);
+    assert_eq!(seen.0, [false, true, true]);
+    assert_eq!(seen.1, [true, false, true, false]);
+}
+
+#[test]
+fn spans_that_are_too_deep_are_alone_and_their_ends_close_those_around() {
+    let mut machine = Machine::new();
+    let (begin, end) = (machine.mark("a:b", true), machine.mark("a:b", false));
+    let here = (0, 0, Some(5));
+    for time in 0..258 {
+        machine.span(time, here, begin);
+    }
+    machine.span(1000, here, end);
+    let told = machine.finish();
+    let of = told.of(5);
+    assert_eq!(of[..3], ["alone a:b 256 TooMany", "alone a:b 257 TooMany", "span a:b 255..1000"]);
+    assert_eq!(of.iter().filter(|line| line.ends_with("NoEnd")).count(), 255);
+}
