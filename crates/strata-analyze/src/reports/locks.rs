@@ -6,6 +6,7 @@
 //! What a program knows of its own is in the events of `strata record --libc pthread`: the lock that a thread waits for,
 //! and who has it. Of such a lock the futexes in it are not told once more.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
 use strata_ctf::read::TimeRange;
@@ -282,21 +283,17 @@ impl LockCounter {
             row.timeouts += counted.timeouts;
             row.wakes += counted.wakes;
             let Times { count, total, max, .. } = counted.waits;
-            add(&mut row.waiters, Part { label: Some(label), ended_by: "", count, total, max });
+            row.waiters.push(Part { label: Some(label), ended_by: "", count, total, max });
             for (waker, (count, total, max)) in counted.wakers {
                 let (thread, ended_by) = ended(waker);
                 let label = thread.map(|thread| Label::thread(world, thread));
-                add(&mut row.wakers, Part { label, ended_by, count, total, max });
+                row.wakers.push(Part { label, ended_by, count, total, max });
             }
         }
         report.rows = rows.into_values().filter(|row| row.waits.count > 0).collect();
         for row in &mut report.rows {
-            for parts in [&mut row.waiters, &mut row.wakers] {
-                parts.retain(|part| part.count > 0);
-                parts.sort_by(|one, other| {
-                    (other.total, &one.label).cmp(&(one.total, &other.label))
-                });
-            }
+            join(&mut row.waiters);
+            join(&mut row.wakers);
         }
         report.rows.sort_by(|one, other| {
             let by_total = other.waits.total.cmp(&one.waits.total);
@@ -321,16 +318,22 @@ impl LockCounter {
     }
 }
 
-fn add(parts: &mut Vec<Part>, part: Part) {
-    let same = |known: &&mut Part| known.label == part.label && known.ended_by == part.ended_by;
-    match parts.iter_mut().find(same) {
-        Some(known) => {
+/// Parts of one who are one, by falling time.
+fn join(parts: &mut Vec<Part>) {
+    parts.retain(|part| part.count > 0);
+    // Sorted and not searched: a process may have any number of threads.
+    parts.sort_by(|one, other| (&one.label, one.ended_by).cmp(&(&other.label, other.ended_by)));
+    parts.dedup_by(|part, known| {
+        let is_same = part.label == known.label && part.ended_by == known.ended_by;
+        if is_same {
             known.count += part.count;
             known.total = known.total.saturating_add(part.total);
             known.max = known.max.max(part.max);
         }
-        None => parts.push(part),
-    }
+        is_same
+    });
+    // What is of the same time stays in the order that it has.
+    parts.sort_by_key(|part| Reverse(part.total));
 }
 
 impl Observer for LockCounter {

@@ -42,6 +42,13 @@ pub struct Wait {
     pub max: u64,
 }
 
+impl Wait {
+    /// What tells it from others of its thread.
+    fn kind(&self) -> (&str, &str, &'static str) {
+        (&self.call, &self.object, self.sleep)
+    }
+}
+
 /// A thread, or all of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
@@ -86,36 +93,41 @@ impl Row {
             *sum = sum.saturating_add(more);
         }
         self.delay = self.delay.max(other.delay);
-        for wait in other.waits {
-            let same = |known: &&mut Wait| {
-                (&known.call, &known.object, known.sleep) == (&wait.call, &wait.object, wait.sleep)
-            };
-            match self.waits.iter_mut().find(same) {
-                Some(known) => {
-                    known.count += wait.count;
-                    known.total = known.total.saturating_add(wait.total);
-                    known.max = known.max.max(wait.max);
-                    let times = |woken_by: &Option<(Label, u64)>| woken_by.as_ref().map(|it| it.1);
-                    if times(&wait.woken_by) > times(&known.woken_by) {
-                        (known.woken_by, known.ended_by) = (wait.woken_by, wait.ended_by);
-                    }
+        // Those of one kind are put together when all are there: a process may have any number of them.
+        self.waits.extend(other.waits);
+        self.rivals.extend(other.rivals);
+    }
+
+    /// Waits of one kind, and times of one rival, of several threads are one. Of what ended most waits, that of the first
+    /// thread that says it most often stays.
+    fn join(&mut self) {
+        self.waits.sort_by(|one, other| one.kind().cmp(&other.kind()));
+        self.waits.dedup_by(|wait, known| {
+            let is_same = wait.kind() == known.kind();
+            if is_same {
+                known.count += wait.count;
+                known.total = known.total.saturating_add(wait.total);
+                known.max = known.max.max(wait.max);
+                let times = |woken_by: &Option<(Label, u64)>| woken_by.as_ref().map(|it| it.1);
+                if times(&wait.woken_by) > times(&known.woken_by) {
+                    (known.woken_by, known.ended_by) = (wait.woken_by.take(), wait.ended_by);
                 }
-                None => self.waits.push(wait),
             }
-        }
-        for (label, nanos) in other.rivals {
-            match self.rivals.iter_mut().find(|(known, _)| *known == label) {
-                Some((_, known)) => *known = known.saturating_add(nanos),
-                None => self.rivals.push((label, nanos)),
+            is_same
+        });
+        self.rivals.sort_by(|one, other| one.0.cmp(&other.0));
+        self.rivals.dedup_by(|rival, known| {
+            let is_same = rival.0 == known.0;
+            if is_same {
+                known.1 = known.1.saturating_add(rival.1);
             }
-        }
+            is_same
+        });
     }
 
     fn sort(&mut self) {
         self.waits.sort_by(|one, other| {
-            let by_total = other.total.cmp(&one.total);
-            let what = |it: &Wait| (it.call.clone(), it.object.clone(), it.sleep);
-            by_total.then_with(|| what(one).cmp(&what(other)))
+            other.total.cmp(&one.total).then_with(|| one.kind().cmp(&other.kind()))
         });
         self.rivals.sort_by(|one, other| (other.1, &one.0).cmp(&(one.1, &other.0)));
     }
@@ -300,6 +312,9 @@ impl ThreadCounter {
                 processes.into_values().collect()
             }
         };
+        if by_process {
+            all.iter_mut().for_each(Row::join);
+        }
         all.iter_mut().for_each(Row::sort);
         all.sort_by(|one, other| {
             let busy = |row: &Row| row.running.saturating_add(row.runnable());

@@ -4,12 +4,13 @@
 //! guest's traces say which thread of the host runs which virtual CPU (`virtual_cpu_N`), and the host's who had the CPU
 //! instead. Where the two overlap is taken from both as they are told, in the order of their ends.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 
 use strata_ctf::read::{Reader, TimeRange};
 use strata_model::schema::Schema;
 use strata_model::EnvValue;
-use strata_timeline::{Interval, Reason, Sources, State, ThreadId, World};
+use strata_timeline::{CallId, Interval, Reason, Sources, State, ThreadId, World};
 
 use super::label::Label;
 
@@ -53,6 +54,13 @@ pub struct Lost {
 enum Cause {
     Preempted(Option<ThreadId>),
     Waited(Option<Reason>),
+}
+
+/// The same, without what a system call was about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Short {
+    Preempted(Option<ThreadId>),
+    Waited(Option<CallId>),
 }
 
 /// A time in which a thread of the host did not run, and why.
@@ -193,12 +201,27 @@ impl VirtualCpus {
 
     /// All of it, by falling time.
     pub(super) fn finish(self, world: &World) -> Vec<Lost> {
-        let lost = |((thread, virtual_cpu, cause), sum): ((ThreadId, ThreadId, Cause), Sum)| Lost {
+        // Of several objects of one system call.
+        let mut merged: HashMap<(ThreadId, ThreadId, Short), Sum> = HashMap::new();
+        for ((thread, virtual_cpu, cause), one) in self.sums {
+            let why = match cause {
+                Cause::Preempted(who) => Short::Preempted(who),
+                Cause::Waited(reason) => Short::Waited(reason.and_then(|reason| reason.call)),
+            };
+            let known = merged.entry((thread, virtual_cpu, why)).or_default();
+            known.count += one.count;
+            known.total = known.total.saturating_add(one.total);
+            if (one.max, Reverse(one.at)) > (known.max, Reverse(known.at)) {
+                (known.max, known.at) = (one.max, one.at);
+            }
+        }
+        let mut merged: Vec<((ThreadId, ThreadId, Short), Sum)> = merged.into_iter().collect();
+        merged.sort_by_key(|&(key, sum)| (Reverse(sum.total), key));
+        let lost = |((thread, virtual_cpu, why), sum): ((ThreadId, ThreadId, Short), Sum)| Lost {
             label: Label::thread(world, thread),
-            why: match cause {
-                Cause::Preempted(who) => Why::Preempted(who.map(|who| Label::thread(world, who))),
-                Cause::Waited(reason) => {
-                    let call = reason.and_then(|reason| reason.call);
+            why: match why {
+                Short::Preempted(who) => Why::Preempted(who.map(|who| Label::thread(world, who))),
+                Short::Waited(call) => {
                     Why::Waited(call.map(|call| world.calls.name(call).to_owned()))
                 }
             },
@@ -208,28 +231,7 @@ impl VirtualCpus {
             max: sum.max,
             at: sum.at,
         };
-        let mut merged: Vec<Lost> = Vec::new();
-        for one in self.sums.into_iter().map(lost) {
-            // Of several objects of one system call.
-            let same = |known: &&mut Lost| {
-                (&known.label, &known.why, &known.virtual_cpu)
-                    == (&one.label, &one.why, &one.virtual_cpu)
-            };
-            match merged.iter_mut().find(same) {
-                None => merged.push(one),
-                Some(known) => {
-                    known.count += one.count;
-                    known.total = known.total.saturating_add(one.total);
-                    if one.max > known.max {
-                        (known.max, known.at) = (one.max, one.at);
-                    }
-                }
-            }
-        }
-        merged.sort_by(|one, other| {
-            other.total.cmp(&one.total).then_with(|| one.label.cmp(&other.label))
-        });
-        merged
+        merged.into_iter().map(lost).collect()
     }
 }
 

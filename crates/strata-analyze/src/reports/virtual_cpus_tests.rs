@@ -101,6 +101,13 @@ fn thread_of_a_guest_does_not_run_while_its_virtual_cpu_waits() {
     assert_eq!((uncertainty, lost[0].label.machine.as_deref()), (5, Some("vm")));
     assert_eq!(lost[0].virtual_cpu.tid, Some(42));
     assert!(lost.windows(2).all(|two| two[0].total >= two[1].total));
+    // Of the same time, by the thread and then by why: in one order each time.
+    let order: Vec<_> = lost
+        .iter()
+        .map(|one| (one.label.tid.unwrap(), matches!(one.why, Why::Waited(_))))
+        .collect();
+    let wanted = [(7, false), (7, true), (8, true), (8, false), (7, false), (8, false)];
+    assert_eq!(order, wanted);
     // A guest that is called as its host is another machine.
     let (same, _) = self::lost("box", KNOWN, TimeRange::ALL);
     assert_eq!(short(&same), expected);

@@ -315,3 +315,40 @@ fn locks_of_two_processes_at_one_address_are_two_and_waits_are_of_the_time_asked
         ["timer", "interrupt"]
     );
 }
+
+#[test]
+fn who_waited_and_who_ended_that_are_each_one_of_all_locks_of_a_process() {
+    // 5 and 6 wait for two locks each, for as long; 7 ends one wait of each, and time the others.
+    let mut told = Told::new(&[(5, 5), (6, 5), (7, 7)]);
+    let mut now = 10;
+    for tid in [5, 6] {
+        for (address, result) in [(0x10, 0), (0x20, -110)] {
+            told.switch(now, 0, 0, tid).enter(now + 10, tid, "futex", &[U64(address), U32(0)]);
+            told.switch(now + 20, tid, 1, 7).call(
+                (now + 30, now + 31),
+                7,
+                "futex_wake",
+                &[U64(1)],
+                0,
+            );
+            told.enter(now + 40, 7, "write", &[U32(1), U64(1)]).wake(now + 50, 7, tid);
+            told.leave(now + 51, 7, "write", 1).switch(now + 60, 7, 1, tid);
+            told.leave(now + 70, tid, "futex", result).switch(now + 80, tid, 1, 0);
+            now += 90;
+        }
+    }
+    let report = locks_of(&told, TimeRange::ALL, locks::By::Process);
+    let [row] = report.rows.as_slice() else { panic!("{report:?}") };
+    assert_eq!((row.label.pid, row.waits.count, row.timeouts, row.address), (Some(5), 4, 2, None));
+    let parts = |parts: &[locks::Part]| {
+        let part = |it: &locks::Part| {
+            (it.label.as_ref().and_then(|label| label.tid), it.ended_by, it.count, it.total)
+        };
+        parts.iter().map(part).collect::<Vec<_>>()
+    };
+    assert_eq!(parts(&row.waiters), [(Some(5), "", 2, 60), (Some(6), "", 2, 60)]);
+    assert_eq!(parts(&row.wakers), [(None, "timer", 2, 60), (Some(7), "thread", 2, 60)]);
+    let by_thread = locks_of(&told, TimeRange::ALL, locks::By::Thread).rows;
+    let tids: Vec<_> = by_thread.iter().map(|row| (row.label.tid, row.waits.total)).collect();
+    assert_eq!(tids, [(Some(5), 60), (Some(6), 60)]);
+}
