@@ -80,10 +80,10 @@ int strata_user_filter_ask(const void *filter, const struct strata_tracepoint *t
 
 	strata_filter_bind(program, &event);
 	bound = strata_filter_ask(program, &event);
-	words = strata_filter_ask_words(program, payload, bytes);
+	words = strata_filter_ask_words(event.filter, program, payload, bytes);
 	if (is_whole && tracepoint->nr_fields <= 16) {
 		take_apart(&event, values);
-		parts = strata_filter_ask_parts(program, values);
+		parts = strata_filter_ask_parts(event.filter, program, values);
 	}
 	if (bound != unbound || (words != STRATA_FILTER_UNDECIDED && (int)words != bound) ||
 	    (parts != STRATA_FILTER_UNDECIDED && (int)parts != bound))

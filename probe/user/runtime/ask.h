@@ -41,8 +41,39 @@ STRATA_FILTER_FUNCTION int strata_filter_bound_holds(const struct strata_filter_
 	return holds == STRATA_FILTER_UNDECIDED ? strata_filter_slow(event, bound) : (int)holds;
 }
 
-/* 1: selected, 0: not, UNDECIDED: strata_filter_ask() is to be called. */
-STRATA_FILTER_INLINE uint32_t strata_filter_ask_words(const struct strata_filter_program *program,
+/*
+ * Does the test BEGINNING hold of a text that begins as its pattern does? @text ends with a NUL, or at @bytes; it is read
+ * up to the end of its page. UNDECIDED: not only letters, and perhaps a '*' at the end, are in the pattern.
+ */
+STRATA_FILTER_FUNCTION __attribute__((noinline)) uint32_t
+strata_filter_whole_text(const struct strata_abi_filter *filter,
+			 const struct strata_filter_bound *bound, const unsigned char *text,
+			 uint64_t bytes)
+{
+	const char *pattern =
+		strata_filter_text(filter, &strata_filter_tests(filter)[bound->test].right);
+	const uint32_t nr = bound->letters;
+	uint32_t i = nr < 8 ? nr : 8;
+	uint64_t word, wanted;
+
+	if (!bound->ends || nr >= bytes)
+		return STRATA_FILTER_UNDECIDED;
+	/* No letter is a NUL: what differs ends the text, or is another one. */
+	for (; i + 8 <= nr && ((uintptr_t)(text + i) & 4095) <= 4088; i += 8) {
+		__builtin_memcpy(&word, text + i, 8);
+		__builtin_memcpy(&wanted, pattern + i, 8);
+		if (word != wanted)
+			return bound->negated;
+	}
+	for (; i < nr; i++)
+		if (text[i] != (unsigned char)pattern[i])
+			return bound->negated;
+	return (bound->ends == STRATA_FILTER_ENDS_BY_ANY || !text[nr]) ^ bound->negated;
+}
+
+/* 1: selected, 0: not, UNDECIDED: strata_filter_ask() is to be called. @filter: what @program was bound of. */
+STRATA_FILTER_INLINE uint32_t strata_filter_ask_words(const struct strata_abi_filter *filter,
+						      const struct strata_filter_program *program,
 						      const unsigned char *payload, uint64_t bytes)
 {
 	const uint32_t nr = program->nr;
@@ -54,8 +85,14 @@ STRATA_FILTER_INLINE uint32_t strata_filter_ask_words(const struct strata_filter
 		const struct strata_filter_bound *bound = &program->test[at];
 
 		holds = strata_filter_word_holds(bound, payload, bytes);
-		if (__builtin_expect(holds == STRATA_FILTER_UNDECIDED, 0))
-			return STRATA_FILTER_UNDECIDED;
+		if (__builtin_expect(holds == STRATA_FILTER_UNDECIDED, 0)) {
+			if (bound->kind == STRATA_FILTER_BEGINNING)
+				holds = strata_filter_whole_text(filter, bound,
+								 payload + bound->offset,
+								 bytes - bound->offset);
+			if (holds == STRATA_FILTER_UNDECIDED)
+				return STRATA_FILTER_UNDECIDED;
+		}
 		at = holds ? bound->yes : bound->no;
 	} while (__builtin_expect(at < nr, 0));
 	return at == STRATA_ABI_FILTER_PASS;
@@ -90,11 +127,12 @@ STRATA_FILTER_INLINE int strata_filter_part_word(const struct strata_user_part *
 }
 
 /* As strata_filter_ask_words(), of values that are not put together; one for each field. */
-STRATA_FILTER_INLINE uint32_t strata_filter_ask_parts(const struct strata_filter_program *program,
+STRATA_FILTER_INLINE uint32_t strata_filter_ask_parts(const struct strata_abi_filter *filter,
+						      const struct strata_filter_program *program,
 						      const struct strata_user_part *parts)
 {
 	const uint32_t nr = program->nr;
-	uint32_t at = 0, is_in;
+	uint32_t at = 0, is_in, holds;
 	uint64_t word;
 
 	if (__builtin_expect(!nr, 0))
@@ -106,9 +144,15 @@ STRATA_FILTER_INLINE uint32_t strata_filter_ask_parts(const struct strata_filter
 		    !strata_filter_part_word(&parts[bound->field], &word))
 			return STRATA_FILTER_UNDECIDED;
 		is_in = ((word & bound->mask) << bound->shift) - bound->first <= bound->width;
+		holds = is_in ^ bound->negated;
 		if (bound->part_kind & is_in) /* BEGINNING */
+			holds = strata_filter_whole_text(
+				filter, bound,
+				(const unsigned char *)(uintptr_t)parts[bound->field].from.data,
+				UINT64_MAX);
+		if (holds == STRATA_FILTER_UNDECIDED)
 			return STRATA_FILTER_UNDECIDED;
-		at = is_in != bound->negated ? bound->yes : bound->no;
+		at = holds ? bound->yes : bound->no;
 	} while (at < nr);
 	return at == STRATA_ABI_FILTER_PASS;
 }

@@ -16,6 +16,10 @@
 #define STRATA_FILTER_HOLDS	3u /* for certain */
 #define STRATA_FILTER_HOLDS_NOT 4u
 
+/* strata_filter_bound.ends */
+#define STRATA_FILTER_ENDS	  1u /* nothing */
+#define STRATA_FILTER_ENDS_BY_ANY 2u /* a '*', and nothing behind it */
+
 /*
  * A test of one tracepoint. WORD, BEGINNING: of eight bytes from .offset, those of .mask, moved up by .shift, are one of
  * .first..first + width; what is behind the field is moved out or masked. Differences are taken modulo 2^64, so that
@@ -36,7 +40,9 @@ struct strata_filter_bound {
 	uint16_t field;	      /* of .left, or NO_FIELD */
 	uint16_t right_field; /* of .right */
 	uint8_t part_kind; /* asked of values that are not put together: they have no place yet */
-	uint8_t reserved[5];
+	uint8_t ends;	   /* BEGINNING: what is behind the letters of the pattern */
+	uint16_t letters;  /* so many it begins with */
+	uint8_t reserved[2];
 };
 
 struct strata_filter_program {
@@ -195,6 +201,12 @@ STRATA_FILTER_FUNCTION void strata_filter_bind_integer(struct strata_filter_boun
 	bound->kind = STRATA_FILTER_WORD;
 }
 
+/* Of a pattern, that means itself. */
+STRATA_FILTER_FUNCTION int strata_filter_is_letter(char c)
+{
+	return c && c != '*' && c != '?' && c != '\\';
+}
+
 /*
  * Text by its first eight bytes. Up to seven letters, and the NUL behind them, are all there is of a short one; of a
  * pattern, or of a longer one, the letters in front of '*' and the like can say that it is another. What is behind a
@@ -204,14 +216,20 @@ STRATA_FILTER_FUNCTION void strata_filter_bind_text(struct strata_filter_bound *
 						    const char *pattern, uint32_t bytes)
 {
 	unsigned char word[8] = { 0 };
-	uint32_t n = 0;
+	uint32_t n = 0, letters = 0;
 	int is_all;
 
-	while (n < bytes && n < 8 && pattern[n] && pattern[n] != '*' && pattern[n] != '?' &&
-	       pattern[n] != '\\') {
+	while (n < bytes && n < 8 && strata_filter_is_letter(pattern[n])) {
 		word[n] = (unsigned char)pattern[n];
 		n++;
 	}
+	while (letters < bytes && strata_filter_is_letter(pattern[letters]))
+		letters++;
+	bound->letters = (uint16_t)letters;
+	if (letters == bytes)
+		bound->ends = STRATA_FILTER_ENDS;
+	else if (letters + 1 == bytes && pattern[letters] == '*')
+		bound->ends = STRATA_FILTER_ENDS_BY_ANY;
 	is_all = n == bytes && n < 8;
 	if (n < bytes && !pattern[n])
 		return;

@@ -334,7 +334,8 @@ strata_user_record_filtered(struct strata_tracepoint *tracepoint, unsigned char 
 		goto long_way;
 	program = strata_filter_bound_program(channel->filter, state);
 	selected = strata_likely(!!program) ?
-			   strata_filter_ask_words(program, payload, payload_bytes) :
+			   strata_filter_ask_words(strata_filter_of(channel->filter), program,
+						   payload, payload_bytes) :
 			   STRATA_FILTER_UNDECIDED;
 	if (strata_likely(!selected))
 		return;
@@ -402,7 +403,8 @@ int strata_user_wants(struct strata_tracepoint *tracepoint, const struct strata_
 			    channel->session_bit))
 		return 1;
 	program = strata_filter_bound_program(channel->filter, state);
-	return !program || strata_filter_ask_parts(program, parts);
+	return !program ||
+	       strata_filter_ask_parts(strata_filter_of(channel->filter), program, parts);
 }
 
 /* What is in front of a payload, too, is counted in 32 bits. */

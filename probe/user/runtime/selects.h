@@ -35,6 +35,12 @@ STRATA_HIDDEN int strata_filter_selects(struct strata_user_filter *filter,
 					const struct strata_abi_user_state *state,
 					const unsigned char *payload, uint64_t payload_bytes);
 
+STRATA_INLINE const struct strata_abi_filter *
+strata_filter_of(const struct strata_user_filter *filter)
+{
+	return (const struct strata_abi_filter *)(const void *)filter->copy;
+}
+
 /* What was bound of the filter for the tracepoint of this state; NULL: nothing yet. */
 STRATA_INLINE const struct strata_filter_program *
 strata_filter_bound_program(const struct strata_user_filter *filter,

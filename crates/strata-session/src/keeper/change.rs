@@ -12,9 +12,12 @@ use rustix::event::{eventfd, EventfdFlags};
 use strata_user::{AppSession, Application, Clock, Differs, Error, Rules, SessionSpec};
 
 use super::{
-    Keeper, ProcessTarget, FORK_NS, LAST_ROUNDS, LOCK_PATIENCE, LOCK_PERIOD, STARTING_MAX,
+    Keeper, ProcessTarget, FORK_NS, LAST_ROUNDS, LET_GO_PATIENCE, LOCK_PATIENCE, LOCK_PERIOD,
+    STARTING_MAX,
 };
+use crate::budget::over_memory;
 use crate::lock::lock;
+use crate::report::NotReached;
 use crate::traced::Traced;
 use crate::tracked::{admits, Process, Tracked};
 
@@ -116,6 +119,29 @@ struct Waiting {
     since: Instant,
     /// It was said.
     is_told: bool,
+    /// It has found no memory.
+    short: Option<Short>,
+}
+
+/// What a second set of buffers would need \[byte\], and what was said of it.
+#[derive(Debug)]
+struct Short {
+    bytes: u64,
+    said: NotReached,
+}
+
+/// Why the place of a session is not taken by another one.
+enum Refused {
+    /// There is no memory for so many bytes.
+    Memory(u64),
+    /// As it says.
+    By(Error),
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Refused {
+        Refused::By(error)
+    }
 }
 
 /// What is under way.
@@ -335,22 +361,33 @@ impl Keeper {
     pub(super) fn replace_soon(&mut self, process: &Arc<Traced>) {
         if !self.changing.waiting.iter().any(|one| Arc::ptr_eq(&one.process, process)) {
             let (process, since) = (Arc::clone(process), Instant::now());
-            self.try_replace(Waiting { process, since, is_told: false });
+            self.try_replace(Waiting { process, since, is_told: false, short: None });
         }
     }
 
     fn try_replace(&mut self, mut one: Waiting) {
         self.changing.next = Some(Instant::now() + LOCK_PERIOD);
-        match self.replace(&one.process) {
+        let replaced = self.replace(&one.process);
+        // It is said again if it finds none.
+        if let Some(short) = one.short.take() {
+            lock(&self.found.not_reached).forget(&short.said);
+        }
+        match replaced {
             Ok(()) if one.is_told => one.process.warn(format!(
                 "its filter was changed {:.1} s later than asked for: until then it recorded what the one before \
                  selects",
                 one.since.elapsed().as_secs_f64()
             )),
             Ok(()) => {}
-            Err(error) if error.is_gone() => {}
+            Err(Refused::Memory(bytes)) => {
+                let said = self.without_second_set(&one.process, bytes);
+                one.is_told = true;
+                one.short = Some(Short { bytes, said });
+                self.changing.waiting.push(one);
+            }
+            Err(Refused::By(error)) if error.is_gone() => {}
             // Somebody holds its memory, or sessions of it that have just ended are not taken yet.
-            Err(error @ (Error::Locked { .. } | Error::NoSlot { .. })) => {
+            Err(Refused::By(error @ (Error::Locked { .. } | Error::NoSlot { .. }))) => {
                 if one.since.elapsed() >= LOCK_PATIENCE && !std::mem::replace(&mut one.is_told, true)
                 {
                     one.process.warn(format!(
@@ -359,37 +396,44 @@ impl Keeper {
                 }
                 self.changing.waiting.push(one);
             }
-            Err(error) => one.process.warn(format!(
+            Err(Refused::By(error)) => one.process.warn(format!(
                 "its filter could not be changed: {error}. It records what the one before selects"
             )),
         }
     }
 
+    /// Says that there is no memory for a second set of buffers, for which it waits.
+    fn without_second_set(&self, process: &Traced, bytes: u64) -> NotReached {
+        let application = process.application();
+        let reason = format!(
+            "the change of its filter or contexts waits, for it takes a second set of buffers: {}",
+            over_memory(bytes, self.shared.memory().now())
+        );
+        let said =
+            NotReached { pid: application.pid(), name: application.name().to_owned(), reason };
+        lock(&self.found.not_reached).add(said.clone());
+        said
+    }
+
     /// Another session of the process takes the place of this one, which is a trace of its own.
-    fn replace(&mut self, process: &Arc<Traced>) -> Result<(), Error> {
-        self.make_place(process);
+    fn replace(&mut self, process: &Arc<Traced>) -> Result<(), Refused> {
         let spec = self.spec_of(process.application());
+        // It may have changed again meanwhile.
+        match process.session().as_mut() {
+            None => return Ok(()),
+            Some(session) if session.differs(&spec)? != Differs::Records => {
+                return Ok(session.change(&spec)?);
+            }
+            Some(_) => self.make_place(process),
+        }
         let (next, channel, memory) = match process.session().as_mut() {
             None => return Ok(()),
-            // It may have changed again meanwhile.
-            Some(session) if session.differs(&spec)? != Differs::Records => {
-                return session.change(&spec);
-            }
             Some(session) => {
                 let mut next = session.successor(&spec, &self.clock)?;
-                let taken = next.take_channel().and_then(|channel| {
-                    let memory = self.shared.memory().take(channel.mapped_bytes())?;
-                    Some((channel, memory))
-                });
-                self.shared.memory().give_up();
-                let Some((channel, memory)) = taken else {
-                    let application = next.application();
-                    return Err(Error::Refused {
-                        pid: application.pid(),
-                        name: application.name().to_owned(),
-                        reason: "a second buffer for another filter is more than --max-memory"
-                            .to_owned(),
-                    });
+                let Some(channel) = next.take_channel() else { return Ok(()) };
+                let bytes = channel.mapped_bytes();
+                let Some(memory) = self.shared.memory().take(bytes) else {
+                    return Err(Refused::Memory(bytes));
                 };
                 // Children of this moment have it.
                 self.remember(next.generation(), Clock::monotonic_ns().saturating_add(FORK_NS));
@@ -419,9 +463,19 @@ impl Keeper {
             return;
         }
         self.changing.next = Some(now + LOCK_PERIOD);
+        let budget = Arc::clone(self.shared.memory());
         for one in std::mem::take(&mut self.changing.waiting) {
-            if !one.process.has_ended() && !self.shared.is_stopping() {
-                self.try_replace(one);
+            let is_over = one.process.has_ended() || self.shared.is_stopping();
+            let bytes = one.short.as_ref().map_or(0, |short| short.bytes);
+            // For so long programs that have ended, and are only held, are let go of.
+            if bytes > 0 && (is_over || now - one.since >= LET_GO_PATIENCE) {
+                budget.give_up();
+            }
+            match is_over {
+                // What was said of it stays true.
+                true => {}
+                false if !budget.has(bytes) => self.changing.waiting.push(one),
+                false => self.try_replace(one),
             }
         }
         let shared = Arc::clone(&self.shared);
