@@ -6,7 +6,9 @@ use crate::files::{metadata_and_more, Files};
 use crate::shown;
 use std::ops::ControlFlow;
 use strata_analyze::pipeline::{self, Job, Output, Summary};
-use strata_analyze::render::{ClockStyle, FieldList, Format, Head, Options, ThreadNames, TimeZone};
+use strata_analyze::render::{
+    ClockStyle, Clocks, FieldList, Format, Head, Options, ThreadNames, TimeZone,
+};
 use strata_analyze::stats;
 use strata_ctf::model::schema::Structure;
 use strata_ctf::read::{DamageKind, Message, Reader, TimeRange};
@@ -39,6 +41,7 @@ impl Flags {
             thread_names: (self.clock & 0x20 != 0)
                 .then(|| Arc::new(ThreadNames::read(reader, 1, &|| false))),
             source: Option::None,
+            clocks: Clocks::of(reader),
             head: Head::split(if self.clock & 0x40 != 0 { &["all"][..] } else { &[] }).0,
             clock: styles.get(usize::from(self.clock % 7)).copied(),
             zone: match self.clock & 0x80 {

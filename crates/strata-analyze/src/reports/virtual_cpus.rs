@@ -31,7 +31,7 @@ pub enum Why {
 
 /// For what time a thread of a guest had a virtual CPU that did not run, or waited for its turn on one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct Stall {
     /// The guest's.
     pub label: Label,
     /// Why.
@@ -192,26 +192,29 @@ impl VirtualCpus {
     }
 
     /// All of it, by falling time.
-    pub(super) fn finish(self, world: &World) -> Vec<Lost> {
-        let lost = |((thread, virtual_cpu, cause), sum): ((ThreadId, ThreadId, Cause), Sum)| Lost {
-            label: Label::thread(world, thread),
-            why: match cause {
-                Cause::Preempted(who) => Why::Preempted(who.map(|who| Label::thread(world, who))),
-                Cause::Waited(reason) => {
-                    let call = reason.and_then(|reason| reason.call);
-                    Why::Waited(call.map(|call| world.calls.name(call).to_owned()))
-                }
-            },
-            virtual_cpu: Label::thread(world, virtual_cpu),
-            count: sum.count,
-            total: sum.total,
-            max: sum.max,
-            at: sum.at,
-        };
-        let mut merged: Vec<Lost> = Vec::new();
-        for one in self.sums.into_iter().map(lost) {
+    pub(super) fn finish(self, world: &World) -> Vec<Stall> {
+        let stall =
+            |((thread, virtual_cpu, cause), sum): ((ThreadId, ThreadId, Cause), Sum)| Stall {
+                label: Label::thread(world, thread),
+                why: match cause {
+                    Cause::Preempted(who) => {
+                        Why::Preempted(who.map(|who| Label::thread(world, who)))
+                    }
+                    Cause::Waited(reason) => {
+                        let call = reason.and_then(|reason| reason.call);
+                        Why::Waited(call.map(|call| world.calls.name(call).to_owned()))
+                    }
+                },
+                virtual_cpu: Label::thread(world, virtual_cpu),
+                count: sum.count,
+                total: sum.total,
+                max: sum.max,
+                at: sum.at,
+            };
+        let mut merged: Vec<Stall> = Vec::new();
+        for one in self.sums.into_iter().map(stall) {
             // Of several objects of one system call.
-            let same = |known: &&mut Lost| {
+            let same = |known: &&mut Stall| {
                 (&known.label, &known.why, &known.virtual_cpu)
                     == (&one.label, &one.why, &one.virtual_cpu)
             };
