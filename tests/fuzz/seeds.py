@@ -270,13 +270,20 @@ def guests():
     told = frame(3, struct.pack("<IQ", 1, 0) + text)
     packets_of = b"".join(frame(4, struct.pack("<I", 1) + header(at, at + 9, at, 8) + bytes(8)) for at in (10, 20))
     stream = frame(5, struct.pack("<IB", 1, 11) + b"statedump_0" + header(1, 2, 0, 0))
-    clocks = b"".join(frame(10, struct.pack("<QQQ", at, 500_000_000 + at * 1_000_000, 500_000_500 + at * 1_000_000)) for at in range(4))
-    jump = frame(10, struct.pack("<QQQ", 9, 100_000_000, 100_000_000))
+    clocks = b"".join(frame(10, struct.pack("<QQQQQQ", at, 500_000_000 + at * 1_000_000, 500_000_500 + at * 1_000_000, 3, 500_000_100, 9)) for at in range(4))
+    jump = frame(10, struct.pack("<QQQQQQ", 9, 100_000_000, 100_000_000, 0, 0, 0))
     ends = frame(6, struct.pack("<IIQ", 1, 0, 99)) + frame(7, struct.pack("<IBQQQ", 1, 2, 0, 0, 0)) + frame(
         8, struct.pack("<IQQQ", 1, 2, 3, 4)) + frame(9, struct.pack("<I", 2)) + frame(11, b"")
     host = frame(101, struct.pack("<I16s", 1, b"a" * 16)) + frame(102, struct.pack("<Q", 1)) + frame(103, b"") + frame(104, b"")
     return [bytes([step]) + said for step in (3, 255) for said in (
         hello + trace_of + packets_of + stream + clocks + ends, clocks + jump + clocks, told, host, b"rest" + hello)]
+
+
+def tails():
+    """Rings with some records, of which some were handed over; then with bytes written into what describes them."""
+    written = [b"", b"\x08" + struct.pack("<Q", 128) + b"\xff" * 8, b"\x04" + struct.pack("<Q", 4100) + bytes(4),
+               b"\x02" + struct.pack("<Q", 4096 * 2) + b"\x05\x07", b"\x08" + struct.pack("<Q", 4096) + struct.pack("<Q", 512)]
+    return [bytes([flags, records, handed]) + over for flags in range(4) for records in (0, 5, 90) for handed in (0, 3) for over in written]
 
 
 def timelines():
@@ -299,7 +306,7 @@ def timelines():
             for flags in (0, 3, 4, 7, 8, 16, 24, 35) for each in (20, 90, 255)]
 
 
-SEEDS = {"timeline": timelines, "control": controls, "guest": guests, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
+SEEDS = {"timeline": timelines, "control": controls, "guest": guests, "tail": tails, "selects": selectors, "metadata": metadata, "packets": packets, "trace": trace, "ctf2": ctf2, "filter": filters, "format": formats,
          "application": applications, "elf": elves, "ring": rings, "view": views, "perfetto": exports}
 
 

@@ -394,14 +394,14 @@ pub struct RecordFlags {
     rotate: RotateFlags,
 
     /// Record a virtual machine, too, whose own recorder (--relay) is at CHANNEL: the unix socket that QEMU has made of a
-    /// virtio-serial port, or tcp:HOST:PORT; its traces are in the folder NAME. qmp=PATH: QEMU's control socket, which
+    /// virtio-serial port, tcp:HOST:PORT, or vsock:CID:PORT, where this one listens; its traces are in the folder NAME. qmp=PATH: QEMU's control socket, which
     /// says which thread runs which virtual CPU; memory=FILE: the guest's memory, of which its last records are read if its
     /// kernel panics; max-size=SIZE: what the traces may take [default: 4G]; may be repeated
     #[arg(long, value_name = "NAME=CHANNEL[,qmp=PATH][,memory=FILE][,max-size=SIZE]", value_parser = parse_guest)]
     guest: Vec<GuestOptions>,
 
     /// Let the host's recorder (--guest) write the trace, of the virtual machine that this is: CHANNEL is a device such as
-    /// /dev/virtio-ports/NAME, a unix socket, or tcp:HOST:PORT. Recording begins when the host's recorder is there, and
+    /// /dev/virtio-ports/NAME, a unix socket, tcp:HOST:PORT, or vsock:2:PORT. Recording begins when the host's recorder is there, and
     /// ends when that one ends
     #[arg(long, value_name = "CHANNEL", value_parser = parse_place, conflicts_with_all = ["output", "guest"])]
     relay: Option<Place>,

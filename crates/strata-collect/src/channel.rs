@@ -20,7 +20,8 @@ use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::packet::{Header, HEADER_BYTES};
 use strata_model::{Counts, Uuid};
 use strata_relay::{
-    Frames, FromGuest, Hello, PacketBytes, Place, ToGuest, TraceOf, Wire, PAGE_BYTES, VERSION,
+    CounterPair, Frames, FromGuest, Hello, PacketBytes, Place, ToGuest, TraceOf, Wire, PAGE_BYTES,
+    VERSION,
 };
 use strata_ring::{Channel as Ring, Publish};
 
@@ -55,6 +56,8 @@ struct Link {
     is_over: AtomicBool,
     /// What is told of it helps a host only that can read it.
     memory: Option<Memory>,
+    /// Reads the CPU's counter and the clock.
+    pair: fn() -> CounterPair,
 }
 
 impl Link {
@@ -119,6 +122,8 @@ pub struct Guest {
     pub boot: Option<Uuid>,
     /// The guest's name for itself.
     pub hostname: String,
+    /// Reads the CPU's counter and the clock at one moment.
+    pub pair: fn() -> CounterPair,
 }
 
 impl Relay {
@@ -147,6 +152,7 @@ impl Relay {
             is_broken: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             memory: Memory::open(guest.recording),
+            pair: guest.pair,
         });
         let (mut frames, mut buffer) = (Frames::default(), [0; 4096]);
         let mut next = Instant::now();
@@ -281,8 +287,9 @@ fn next_said(frames: &mut Frames) -> Option<ToGuest> {
 fn answer(link: &Link, number: u64) -> io::Result<()> {
     let received_ns = now_ns();
     let _one = lock(&link.writing);
+    let pair = (link.pair)();
     let sent_ns = now_ns();
-    link.write_one(&FromGuest::Pong { number, received_ns, sent_ns }.encode())
+    link.write_one(&FromGuest::Pong { number, received_ns, sent_ns, pair }.encode())
 }
 
 /// A socket may not be there yet.

@@ -35,6 +35,7 @@ mod snapshot;
 mod source;
 mod stats;
 mod streams;
+pub mod tail;
 mod track;
 #[cfg(test)]
 mod track_tests;

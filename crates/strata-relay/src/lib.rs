@@ -14,7 +14,7 @@
 //! A guest is as hostile as an application: whatever comes from there is checked here or taken as bytes, and costs no
 //! more memory than the limits in these files say.
 #![cfg(target_os = "linux")]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod bounds;
 mod check;
@@ -22,15 +22,16 @@ mod describe;
 mod frame;
 mod line;
 mod message;
+mod vsock;
 mod wire;
 
-pub use bounds::{Bounds, Epoch, Exchange, DRIFT_PPM, EPOCHS_MAX};
+pub use bounds::{Bound, Bounds, Epoch, Exchange, DRIFT_PPM, EPOCHS_MAX};
 pub use check::{Last, PacketProblem, Streams, CPUS_MAX};
 pub use describe::{in_host_time, uuid_of, DescribeProblem, Entry, METADATA_BYTES_MAX};
 pub use frame::{FrameProblem, Frames, FRAME_BYTES_MAX};
 pub use line::Line;
 pub use message::{
-    FromGuest, Hello, MessageProblem, PacketBytes, ToGuest, TraceOf, NAME_BYTES_MAX, PAGE_BYTES,
-    VERSION,
+    CounterPair, FromGuest, Hello, MessageProblem, PacketBytes, ToGuest, TraceOf, NAME_BYTES_MAX,
+    PAGE_BYTES, VERSION,
 };
-pub use wire::{connect, Place, PlaceProblem, Wire};
+pub use wire::{connect, Place, PlaceProblem, Waiting, Wire};

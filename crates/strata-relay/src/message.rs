@@ -9,7 +9,7 @@ use strata_model::Uuid;
 use crate::frame::header;
 
 /// Of this protocol.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A page of a guest's memory \[byte\].
 pub const PAGE_BYTES: usize = 4096;
@@ -33,6 +33,17 @@ pub struct Hello {
     pub boot: Uuid,
     /// What the guest calls itself.
     pub hostname: String,
+}
+
+/// A CPU's counter and the clock, read at one moment; all zeros: there is no counter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CounterPair {
+    /// The counter, read before the clock.
+    pub before: u64,
+    /// `CLOCK_MONOTONIC` [ns].
+    pub at_ns: u64,
+    /// The counter, read behind the clock.
+    pub behind: u64,
 }
 
 /// What a trace is of.
@@ -137,6 +148,8 @@ pub enum FromGuest<'b> {
         received_ns: u64,
         /// When this was sent, by the guest's clock [ns].
         sent_ns: u64,
+        /// The guest's counter at one of its times in between.
+        pair: CounterPair,
     },
     /// Where the buffers of a trace lie in the guest's memory, for a host that can read that when the guest cannot say
     /// anything any more.
@@ -317,6 +330,11 @@ impl<'b> FromGuest<'b> {
                     number: from.u64()?,
                     received_ns: from.u64()?,
                     sent_ns: from.u64()?,
+                    pair: CounterPair {
+                        before: from.u64()?,
+                        at_ns: from.u64()?,
+                        behind: from.u64()?,
+                    },
                 })
             })(),
             END => Some(FromGuest::End),
@@ -387,8 +405,9 @@ impl<'b> FromGuest<'b> {
                 out.number(&id.to_le_bytes());
                 GONE
             }
-            FromGuest::Pong { number, received_ns, sent_ns } => {
-                for number in [number, received_ns, sent_ns] {
+            FromGuest::Pong { number, received_ns, sent_ns, pair } => {
+                let CounterPair { before, at_ns, behind } = pair;
+                for number in [number, received_ns, sent_ns, before, at_ns, behind] {
                     out.number(&number.to_le_bytes());
                 }
                 PONG
@@ -529,7 +548,12 @@ mod tests {
             FromGuest::Ended { id: 1, ending: Ending::Stopped, losses },
             FromGuest::Counted { id: 1, records: 4, discarded: 5, overwritten: 6 },
             FromGuest::Gone { id: 2 },
-            FromGuest::Pong { number: 1, received_ns: 2, sent_ns: 3 },
+            FromGuest::Pong {
+                number: 1,
+                received_ns: 2,
+                sent_ns: 3,
+                pair: CounterPair { before: 4, at_ns: 5, behind: 6 },
+            },
             FromGuest::Memory { id: 1, marker: 4096, first: &[7; PAGE_BYTES], pages: &[9; 24] },
             FromGuest::End,
         ]

@@ -13,6 +13,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{socket_with, sockopt, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+use crate::vsock;
+
 /// How long a connection by TCP may take.
 const CONNECT: Duration = Duration::from_secs(2);
 
@@ -23,6 +25,13 @@ pub enum Place {
     Path(PathBuf),
     /// `HOST:PORT`.
     Tcp(String),
+    /// A socket between a guest and its host: the host listens at the port, for the guest with this number.
+    Vsock {
+        /// The number of the machine at the other end: to a guest its host is 2.
+        cid: u32,
+        /// Where the host listens.
+        port: u32,
+    },
 }
 
 /// Why a text is no place.
@@ -32,19 +41,27 @@ pub struct PlaceProblem(String);
 impl fmt::Display for PlaceProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = &self.0;
-        write!(f, "'{text}' is no channel; write the path of a unix socket or of a device, or tcp:HOST:PORT")
+        write!(f, "'{text}' is no channel; write the path of a unix socket or of a device, tcp:HOST:PORT, or vsock:CID:PORT")
     }
 }
 
 impl std::error::Error for PlaceProblem {}
 
 impl Place {
-    /// As it is written: a path, or `tcp:HOST:PORT`.
+    /// As it is written: a path, `tcp:HOST:PORT`, or `vsock:CID:PORT`.
     ///
     /// # Errors
-    /// It is neither.
+    /// It is none of them.
     pub fn parse(text: &str) -> Result<Place, PlaceProblem> {
         let problem = || PlaceProblem(text.escape_debug().take(100).collect());
+        if let Some(address) = text.strip_prefix("vsock:") {
+            let (cid, port) = address.split_once(':').ok_or_else(problem)?;
+            let number = |text: &str| {
+                text.parse::<u32>().ok().filter(|number| (1..u32::MAX).contains(number))
+            };
+            let (cid, port) = number(cid).zip(number(port)).ok_or_else(problem)?;
+            return Ok(Place::Vsock { cid, port });
+        }
         match text.strip_prefix("tcp:") {
             Some(address) => {
                 let (host, port) = address.rsplit_once(':').ok_or_else(problem)?;
@@ -64,6 +81,7 @@ impl fmt::Display for Place {
         match self {
             Place::Path(path) => write!(f, "{}", path.display()),
             Place::Tcp(address) => write!(f, "tcp:{address}"),
+            Place::Vsock { cid, port } => write!(f, "vsock:{cid}:{port}"),
         }
     }
 }
@@ -79,6 +97,53 @@ pub fn connect(path: &Path) -> io::Result<OwnedFd> {
         Ok(()) => Ok(socket),
         Err(Errno::AGAIN) => Err(ErrorKind::ConnectionRefused.into()),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// How the host waits for its guest at a channel.
+#[derive(Debug)]
+pub enum Waiting {
+    /// Both connect to who is between them.
+    Between(Place),
+    /// The guest connects to its host.
+    Listening(OwnedFd, u32),
+}
+
+impl Waiting {
+    /// At this place.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn at(place: &Place) -> io::Result<Waiting> {
+        Ok(match place {
+            Place::Vsock { cid, port } => Waiting::Listening(vsock::listen(*port)?, *cid),
+            other => Waiting::Between(other.clone()),
+        })
+    }
+
+    /// The channel, if somebody is there; at a vsock only that guest is let in.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn opened(&self) -> io::Result<Option<Wire>> {
+        match self {
+            Waiting::Between(place) => match Wire::open(place) {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::NotFound | ErrorKind::ConnectionRefused
+                    ) =>
+                {
+                    Ok(None)
+                }
+                opened => opened.map(Some),
+            },
+            Waiting::Listening(socket, guest) => match vsock::accept(socket)? {
+                Some((peer, cid)) if cid == *guest => Wire::of(peer).map(Some),
+                // Another machine's is closed.
+                _ => Ok(None),
+            },
+        }
     }
 }
 
@@ -110,6 +175,7 @@ impl Wire {
                 }
                 Err(last)
             }
+            Place::Vsock { cid, port } => Wire::of(vsock::connect(*cid, *port)?),
             Place::Path(path) => {
                 let kind = std::fs::metadata(path)?.file_type();
                 if kind.is_socket() {
@@ -218,7 +284,21 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn place_is_a_path_or_a_tcp_address() {
+    fn place_is_a_path_or_an_address() {
+        let vsock = Place::parse("vsock:2:9000").unwrap();
+        assert_eq!(vsock, Place::Vsock { cid: 2, port: 9000 });
+        assert_eq!(vsock.to_string(), "vsock:2:9000");
+        for bad in [
+            "vsock:",
+            "vsock:2",
+            "vsock:0:1",
+            "vsock:2:0",
+            "vsock:4294967295:1",
+            "vsock:2:x",
+            "vsock:-1:5",
+        ] {
+            assert!(Place::parse(bad).unwrap_err().to_string().contains("vsock:CID:PORT"), "{bad}");
+        }
         assert_eq!(Place::parse("/tmp/x"), Ok(Place::Path("/tmp/x".into())));
         assert_eq!(Place::parse("tcp:::1:77"), Ok(Place::Tcp("::1:77".into())));
         for bad in ["", "tcp:", "tcp:host", "tcp::7", "tcp:host:0", "tcp:host:70000"] {

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! strata-guest    asks the guest what time it is, takes what it says      here
+//!                 what KVM tells of its clock                              guest/exact.rs
+//! at the end      what follows from when its virtual CPUs ran              guest/causality.rs
 //!                 what that means for the traces                          guest/receive.rs
-//!                 what a guest that has panicked had not said             guest/tail.rs, guest/memory.rs
+//!                 what a guest that has panicked had not said             guest/memory.rs, strata_collect::tail
 //! ```
 //!
 //! A guest decides itself what it records, and when it begins. It is told when the recording ends.
@@ -18,22 +20,27 @@ use std::time::{Duration, Instant};
 
 use strata_collect::Monitor;
 use strata_ctf::end_mark::Ending;
-use strata_relay::{Exchange, Frames, FromGuest, Line, ToGuest, Wire, DRIFT_PPM, VERSION};
+use strata_relay::{
+    CounterPair, Exchange, Frames, FromGuest, Line, ToGuest, Waiting, Wire, DRIFT_PPM, VERSION,
+};
 
 use crate::describe::{new_uuid, Machine};
 use crate::error::SessionError;
 use crate::layer::{Context, Layer, LayerEnd, Wanted};
 use crate::options::GuestOptions;
 use crate::privileges::Work;
+use crate::relayed::counter_pair;
 use crate::report::{LayerReport, NotReached, ProcessReport, GUEST};
 use crate::shared::Voice;
 use crate::threads::{joined, spawn, Ask, Cut};
+use exact::Exact;
 use receive::{Place, Receiver};
 
+mod causality;
 mod cpus;
+mod exact;
 mod memory;
 mod receive;
-mod tail;
 
 /// How often the guest is asked for the time.
 const ASK_PERIOD: Duration = Duration::from_millis(50);
@@ -69,7 +76,8 @@ pub(crate) struct GuestLayer {
 /// What became of it.
 struct Outcome {
     reports: Vec<ProcessReport>,
-    remark: Option<String>,
+    /// What is known of its clock.
+    talk: Talk,
     problem: Option<String>,
     /// It never said anything that makes sense.
     is_absent: bool,
@@ -159,7 +167,17 @@ impl Layer for GuestLayer {
             },
             ..LayerEnd::default()
         };
-        end.remarks.extend(outcome.remark);
+        let mut talk = outcome.talk;
+        // All layers have written what they have, the kernel's too.
+        let shared = &self.context.shared;
+        let refining = spawn("strata-guest", Work::Files, shared, move || {
+            let problem = talk.refine();
+            Some((talk, problem))
+        });
+        if let Some((talk, problem)) = joined(refining, shared) {
+            end.remarks.extend(talk.remark());
+            problem.into_iter().for_each(|problem| shared.fail(problem));
+        }
         let problem = outcome.problem.map(|reason| (format!("guest {name}"), reason));
         match problem {
             Some((name, reason)) if outcome.is_absent => {
@@ -195,6 +213,10 @@ struct Talk {
     heard: Instant,
     /// It ended without a word.
     is_silent: bool,
+    /// What KVM tells of its clock.
+    exact: Option<Exact>,
+    /// So many bounds of its clock follow from when its virtual CPUs ran.
+    refined: usize,
 }
 
 impl Talk {
@@ -227,6 +249,8 @@ impl Talk {
             nothing: 0,
             heard: Instant::now(),
             is_silent: false,
+            exact: None,
+            refined: 0,
         })
     }
 
@@ -251,7 +275,6 @@ impl Talk {
         if let (Some(problem), true) = (&mut problem, self.is_silent) {
             *problem += &self.tail();
         }
-        let remark = self.remark();
         let ending = match (&problem, self.voice.ending()) {
             (None, ending) => ending,
             (Some(_), _) => Ending::Failed,
@@ -260,7 +283,14 @@ impl Talk {
         let mut counts = strata_model::Counts::default();
         reports.iter().for_each(|one| counts.add(&one.counts));
         self.voice.set_counts(&counts);
-        Outcome { reports, remark, problem: problem.or(unwritten), is_absent }
+        Outcome { reports, talk: self, problem: problem.or(unwritten), is_absent }
+    }
+
+    /// What follows from when its virtual CPUs ran.
+    fn refine(&mut self) -> Option<String> {
+        let (refined, problem) = self.receiver.refine();
+        self.refined = refined;
+        problem.map(|problem| format!("guest {}: its clock: {problem}", self.receiver.name()))
     }
 
     /// What its memory still says.
@@ -311,12 +341,20 @@ impl Talk {
                 Some(format!("{cpu} is thread {tid}"))
             })
             .collect();
+        let exact = match self.exact.as_ref().map_or(0, |exact| exact.taken) {
+            0 => "",
+            _ => " and the offset that KVM tells",
+        };
+        let refined = match self.refined {
+            0 => "",
+            _ => " and by when its virtual CPUs ran",
+        };
         let cpus = match cpus.is_empty() {
             true => String::new(),
             false => format!("; virtual CPU {}", cpus.join(", ")),
         };
         Some(format!(
-            "guest {} ({}): its clock is known to {} us, by {} questions{epochs}{impossible}{cpus}",
+            "guest {} ({}): its clock is known to {} us, by {} questions{exact}{refined}{epochs}{impossible}{cpus}",
             self.receiver.name(),
             hello.hostname,
             uncertainty.div_ceil(1000),
@@ -326,15 +364,10 @@ impl Talk {
 
     /// Until somebody is at the channel. `None`: nobody came.
     fn open(&mut self, options: &GuestOptions) -> io::Result<Option<Wire>> {
+        let waiting = Waiting::at(&options.channel)?;
         loop {
-            match Wire::open(&options.channel) {
-                Ok(wire) => return Ok(Some(wire)),
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-                    ) => {}
-                Err(error) => return Err(error),
+            if let Some(wire) = waiting.opened()? {
+                return Ok(Some(wire));
             }
             if self.is_stopping.load(Ordering::Acquire) {
                 return Ok(None);
@@ -346,13 +379,18 @@ impl Talk {
     /// Until all has come, or nothing more will.
     fn talk(&mut self, wire: &Wire, qmp: Option<&PathBuf>) -> Result<(), String> {
         self.peer = wire.peer();
+        self.exact = self.peer.and_then(|pid| Exact::of(pid, counter_pair()));
         let (mut frames, mut buffer) = (Frames::default(), vec![0; READ_BYTES]);
         loop {
             if self.is_stopping.load(Ordering::Acquire) && self.is_over(wire)? {
                 return Ok(());
             }
             self.ask(wire)?;
-            let read = wire.read(&mut buffer, LOOK_PERIOD);
+            let read = match wire.read(&mut buffer, LOOK_PERIOD) {
+                // Its hypervisor was killed, and has not read what was said to it.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(Some(0)),
+                read => read,
+            };
             let now_ns = strata_user::Clock::monotonic_ns();
             self.is_silent = read.is_err();
             match read.map_err(|error| format!("its channel: {error}"))? {
@@ -411,8 +449,8 @@ impl Talk {
             Err(problem) => return Err(problem.to_string()),
         };
         match said {
-            Ok(FromGuest::Pong { number, received_ns, sent_ns }) => {
-                self.answered(number, received_ns, sent_ns, now_ns);
+            Ok(FromGuest::Pong { number, received_ns, sent_ns, pair }) => {
+                self.answered(number, (received_ns, sent_ns), now_ns, pair);
                 self.welcome(wire)?;
             }
             Ok(said) => self.receiver.take(said)?,
@@ -453,11 +491,23 @@ impl Talk {
         self.say(wire, &message)
     }
 
-    fn answered(&mut self, number: u64, received: u64, sent: u64, answered: u64) {
+    fn answered(
+        &mut self,
+        number: u64,
+        (received, sent): (u64, u64),
+        answered: u64,
+        pair: CounterPair,
+    ) {
         let Some((_, asked, _)) = self.asked.filter(|(asked, ..)| *asked == number) else { return };
         self.asked = None;
         self.answers += 1;
-        self.receiver.learn(&Exchange { asked, received, sent, answered });
+        let exchange = Exchange { asked, received, sent, answered };
+        self.receiver.learn(&exchange);
+        if let Some(exact) = &mut self.exact {
+            if let Some(exact) = exact.exchange(&exchange, pair, counter_pair()) {
+                self.receiver.learn(&exact);
+            }
+        }
         let wait = if self.answers < ASKED_FIRST { Duration::ZERO } else { ASK_PERIOD };
         self.next = Instant::now() + wait;
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use strata_collect::{Guest, Listener, Relay};
-use strata_relay::Place;
+use strata_relay::{CounterPair, Place};
 
 use crate::describe::{new_uuid, Machine};
 use crate::error::SessionError;
@@ -14,6 +14,12 @@ use crate::lock::lock;
 use crate::report::Notice;
 use crate::shared::Shared;
 use crate::stop::Stop;
+
+/// This CPU's counter and the clock.
+pub(crate) fn counter_pair() -> CounterPair {
+    let (before, at_ns, behind) = strata_user::counter_pair().unwrap_or_default();
+    CounterPair { before, at_ns, behind }
+}
 
 /// The host's recorder, from when it is there.
 pub(crate) struct Relayed {
@@ -40,6 +46,7 @@ impl Relayed {
             recording: new_uuid().map_err(failed)?,
             boot: machine.clock().uuid,
             hostname: machine.hostname(),
+            pair: counter_pair,
         };
         let met = Relay::meet(place, &guest, &mut || stop.flow().is_break());
         let (relay, listener) = met.map_err(|error| match stop.flow().is_break() {

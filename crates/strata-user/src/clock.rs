@@ -274,6 +274,17 @@ fn usable() -> Result<(), WhyNot> {
     Err(WhyNot::Architecture)
 }
 
+/// The cycle counter, `CLOCK_MONOTONIC` \[ns\], and the counter again; `None`: there is no counter that can be read.
+#[must_use]
+pub fn counter_pair() -> Option<(u64, u64, u64)> {
+    if COUNTER.1.is_empty() {
+        return None;
+    }
+    let before = cycles();
+    let now = Clock::monotonic_ns();
+    Some((before, now, cycles()))
+}
+
 /// The cycle counter, not read before what is in front of it nor after what is behind it.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn cycles() -> u64 {

@@ -46,7 +46,7 @@ mod testing;
 pub use announce::{AnnouncementCounters, Received, Sender};
 pub use application::{possible_cpus, Announced, Application, Tracepoint};
 pub use asking::{ask_each, ask_with_these_rights};
-pub use clock::{Clock, ClockKind, WhyNot, COUNTER};
+pub use clock::{counter_pair, Clock, ClockKind, WhyNot, COUNTER};
 pub use context::{ContextError, EventContext, EventContexts, EVENT_CONTEXTS};
 pub use description::DescriptionError;
 pub use error::{held_of_user, Denial, Error};

@@ -3,7 +3,7 @@
 use strata_ctf::tsdl;
 use strata_model::{ClockClass, Uuid};
 use strata_relay::{
-    in_host_time, Bounds, Exchange, Frames, FromGuest, Line, Streams, ToGuest, CPUS_MAX,
+    in_host_time, Bound, Bounds, Exchange, Frames, FromGuest, Line, Streams, ToGuest, CPUS_MAX,
     FRAME_BYTES_MAX, NAME_BYTES_MAX,
 };
 
@@ -31,6 +31,11 @@ pub fn run(input: &[u8]) {
             }
         }
     }
+    for number in 0..bounds.epochs().len() {
+        let before = bounds.epochs()[number].span();
+        bounds.refine(number, &[any_bound(said, before.0)]);
+        assert_eq!(bounds.epochs()[number].span(), before);
+    }
     for epoch in bounds.epochs() {
         let (first, last) = epoch.span();
         assert!(first <= last);
@@ -40,6 +45,16 @@ pub fn run(input: &[u8]) {
         assert!(line.uncertainty_ns >= inside.uncertainty_ns / 2, "{line:?} {inside:?}");
         assert!(line.frequency.abs_diff(1_000_000_000) <= 100_100, "{line:?}");
     }
+}
+
+/// What the last bytes say, near a time of which something is known.
+fn any_bound(said: &[u8], near: u64) -> Bound {
+    let mut words = said
+        .rchunks_exact(8)
+        .map(|word| word.first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes)));
+    let mut word = || words.next();
+    let at = near.wrapping_add(word().unwrap_or(0) as u64 % 1_000_000);
+    Bound { at, low: word(), high: word() }
 }
 
 fn message(kind: u16, payload: &[u8], bounds: &mut Bounds, streams: &mut Streams, host: u64) {

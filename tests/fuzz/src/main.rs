@@ -22,6 +22,7 @@ mod seen;
 mod selects;
 mod shapes;
 mod shown;
+mod tail;
 mod timeline;
 mod view;
 
@@ -39,7 +40,7 @@ struct Target {
     memory: usize,
 }
 
-const TARGETS: [Target; 16] = [
+const TARGETS: [Target; 17] = [
     Target { name: "metadata", run: metadata::run, memory: 100 << 20 },
     Target { name: "packets", run: packets::run, memory: 8 << 20 },
     Target { name: "trace", run: packets::run_with_metadata, memory: 100 << 20 },
@@ -55,6 +56,7 @@ const TARGETS: [Target; 16] = [
     Target { name: "control", run: control::run, memory: 1 << 20 },
     Target { name: "selects", run: selects::run, memory: 1 << 20 },
     Target { name: "guest", run: guest::run, memory: 100 << 20 },
+    Target { name: "tail", run: tail::run, memory: 16 << 20 },
     Target { name: "planted", run: planted, memory: 1 << 20 },
 ];
 

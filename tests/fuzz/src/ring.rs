@@ -54,7 +54,7 @@ pub fn run(input: &[u8]) {
 }
 
 /// The bytes that are left.
-pub struct Input<'i>(&'i [u8]);
+pub struct Input<'i>(pub &'i [u8]);
 
 impl<'i> Input<'i> {
     pub fn byte(&mut self) -> Option<u8> {

@@ -42,6 +42,7 @@ impl Flags {
                 .then(|| Arc::new(ThreadNames::read(reader, 1, &|| false))),
             clocks: if self.files & 64 == 0 { Option::None } else { Clocks::of(reader) },
             source: Option::None,
+            clocks: Clocks::of(reader),
             head: Head::split(if self.clock & 0x40 != 0 { &["all"][..] } else { &[] }).0,
             clock: styles.get(usize::from(self.clock % 7)).copied(),
             zone: match self.clock & 0x80 {

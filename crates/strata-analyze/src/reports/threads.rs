@@ -10,7 +10,7 @@ use strata_timeline::{
 
 use super::label::Label;
 use super::virtual_cpus::VirtualCpus;
-pub use super::virtual_cpus::{Lost, Why};
+pub use super::virtual_cpus::{Stall, Why};
 
 /// Reasons that are kept, of all threads together; what is more is without a reason.
 const REASONS_MAX: usize = 1 << 17;
@@ -154,7 +154,7 @@ pub struct ThreadsReport {
     /// By falling time.
     pub delays: Vec<Delay>,
     /// Of guests, for what time their virtual CPUs did not run, by falling time.
-    pub lost: Vec<Lost>,
+    pub stalls: Vec<Stall>,
     /// How far off times of guests are at most \[ns\].
     pub uncertainty: u64,
 }
@@ -328,8 +328,8 @@ impl ThreadCounter {
             cpu,
         });
         let uncertainty = self.virtual_cpus.as_ref().map_or(0, VirtualCpus::uncertainty);
-        let lost = self.virtual_cpus.map(|all| all.finish(world)).unwrap_or_default();
-        ThreadsReport { rows: all, delays: delays.collect(), lost, uncertainty }
+        let stalls = self.virtual_cpus.map(|all| all.finish(world)).unwrap_or_default();
+        ThreadsReport { rows: all, delays: delays.collect(), stalls, uncertainty }
     }
 }
 

@@ -32,7 +32,7 @@ pub enum Why {
 
 /// For what time a thread of a guest had a virtual CPU that did not run, or waited for its turn on one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct Stall {
     /// The guest's.
     pub label: Label,
     /// Why.
@@ -200,7 +200,7 @@ impl VirtualCpus {
     }
 
     /// All of it, by falling time.
-    pub(super) fn finish(self, world: &World) -> Vec<Lost> {
+    pub(super) fn finish(self, world: &World) -> Vec<Stall> {
         // Of several objects of one system call.
         let mut merged: HashMap<(ThreadId, ThreadId, Short), Sum> = HashMap::new();
         for ((thread, virtual_cpu, cause), one) in self.sums {
@@ -217,7 +217,7 @@ impl VirtualCpus {
         }
         let mut merged: Vec<((ThreadId, ThreadId, Short), Sum)> = merged.into_iter().collect();
         merged.sort_by_key(|&(key, sum)| (Reverse(sum.total), key));
-        let lost = |((thread, virtual_cpu, why), sum): ((ThreadId, ThreadId, Short), Sum)| Lost {
+        let stall = |((thread, virtual_cpu, why), sum): ((ThreadId, ThreadId, Short), Sum)| Stall {
             label: Label::thread(world, thread),
             why: match why {
                 Short::Preempted(who) => Why::Preempted(who.map(|who| Label::thread(world, who))),
@@ -231,7 +231,7 @@ impl VirtualCpus {
             max: sum.max,
             at: sum.at,
         };
-        merged.into_iter().map(lost).collect()
+        merged.into_iter().map(stall).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use strata_ctf::read::TimeRange;
 
-use super::threads::{Lost, ThreadCounter, Why};
+use super::threads::{Stall, ThreadCounter, Why};
 use super::{pass, Asked};
 use crate::hand_tests::V::{Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record, ORIGIN, V};
@@ -27,7 +27,7 @@ fn switch(prev: u32, state: i64, next: u32) -> [V; 6] {
 
 /// On the host's CPU 3, thread 42 is virtual CPU 0; 50 takes its CPU from 200 to 300, and it reads from 400 to 510. In
 /// the guest, which is called `name`, 7 runs from 150 to 600, and 8 waits for its turn from 250 on.
-fn lost(name: &str, entries: &str, range: TimeRange) -> (Vec<Lost>, u64) {
+fn stall(name: &str, entries: &str, range: TimeRange) -> (Vec<Stall>, u64) {
     let hand = Hand::new();
     let (read, end) = ([U32(42), U32(9), U64(1)], [U32(42), I64(1)]);
     let (wake_host, wake_guest) = ([U32(0), Text("v"), U32(42)], [U32(7), Text("b"), U32(8)]);
@@ -66,19 +66,19 @@ fn lost(name: &str, entries: &str, range: TimeRange) -> (Vec<Lost>, u64) {
     let mut counter = ThreadCounter::with_guests(&reader, range, 0);
     let passed = pass(&reader, &Asked::default(), &mut counter, &|_| true, &mut |_| {}).unwrap();
     let report = counter.finish(passed.timeline.world(), false);
-    (report.lost, report.uncertainty)
+    (report.stalls, report.uncertainty)
 }
 
 const KNOWN: &str = "clock_uncertainty = 5; hypervisor_pid = 40; virtual_cpu_0 = 42;";
 
 /// Whose, why, how long, and when the longest began.
-fn short(lost: &[Lost]) -> Vec<(i32, String, u64, i64)> {
+fn short(stall: &[Stall]) -> Vec<(i32, String, u64, i64)> {
     let why = |why: &Why| match why {
         Why::Preempted(Some(label)) => format!("by {}", label.tid.unwrap()),
         Why::Preempted(None) => "wanted".to_owned(),
         Why::Waited(call) => format!("in {}", call.as_deref().unwrap_or("?")),
     };
-    let mut all: Vec<_> = lost
+    let mut all: Vec<_> = stall
         .iter()
         .map(|one| (one.label.tid.unwrap(), why(&one.why), one.total, one.at - ORIGIN))
         .collect();
@@ -96,33 +96,33 @@ fn thread_of_a_guest_does_not_run_while_its_virtual_cpu_waits() {
         (8, "in read".to_owned(), 100, 400),
         (8, "wanted".to_owned(), 10, 500),
     ];
-    let (lost, uncertainty) = lost("vm", KNOWN, TimeRange::ALL);
-    assert_eq!(short(&lost), expected);
-    assert_eq!((uncertainty, lost[0].label.machine.as_deref()), (5, Some("vm")));
-    assert_eq!(lost[0].virtual_cpu.tid, Some(42));
-    assert!(lost.windows(2).all(|two| two[0].total >= two[1].total));
+    let (stall, uncertainty) = stall("vm", KNOWN, TimeRange::ALL);
+    assert_eq!(short(&stall), expected);
+    assert_eq!((uncertainty, stall[0].label.machine.as_deref()), (5, Some("vm")));
+    assert_eq!(stall[0].virtual_cpu.tid, Some(42));
+    assert!(stall.windows(2).all(|two| two[0].total >= two[1].total));
     // Of the same time, by the thread and then by why: in one order each time.
-    let order: Vec<_> = lost
+    let order: Vec<_> = stall
         .iter()
         .map(|one| (one.label.tid.unwrap(), matches!(one.why, Why::Waited(_))))
         .collect();
     let wanted = [(7, false), (7, true), (8, true), (8, false), (7, false), (8, false)];
     assert_eq!(order, wanted);
     // A guest that is called as its host is another machine.
-    let (same, _) = self::lost("box", KNOWN, TimeRange::ALL);
+    let (same, _) = self::stall("box", KNOWN, TimeRange::ALL);
     assert_eq!(short(&same), expected);
     assert_eq!(same[0].label.machine.as_deref(), Some("box (2)"));
 }
 
 #[test]
-fn time_that_a_virtual_cpu_lost_is_that_of_the_range() {
+fn time_that_a_virtual_cpu_stalled_is_that_of_the_range() {
     let range = TimeRange { from: ORIGIN + 220, to: ORIGIN + 260 };
-    let (lost, _) = lost("vm", KNOWN, range);
-    assert_eq!(short(&lost), [(7, "by 50".into(), 40, 220), (8, "by 50".into(), 10, 250)]);
+    let (stall, _) = stall("vm", KNOWN, range);
+    assert_eq!(short(&stall), [(7, "by 50".into(), 40, 220), (8, "by 50".into(), 10, 250)]);
 }
 
 #[test]
-fn guest_of_which_no_virtual_cpu_is_known_lost_nothing() {
+fn guest_of_which_no_virtual_cpu_is_known_has_no_stall() {
     for entries in [
         "",
         "clock_uncertainty = 5;",
@@ -130,6 +130,6 @@ fn guest_of_which_no_virtual_cpu_is_known_lost_nothing() {
         "clock_uncertainty = -5; virtual_cpu_0 = 42;",
         "virtual_cpu_0 = 42;",
     ] {
-        assert!(lost("vm", entries, TimeRange::ALL).0.is_empty(), "{entries}");
+        assert!(stall("vm", entries, TimeRange::ALL).0.is_empty(), "{entries}");
     }
 }

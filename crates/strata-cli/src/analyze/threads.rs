@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
-use strata_analyze::reports::threads::{Delay, Lost, Row, ThreadCounter, ThreadsReport, Wait, Why};
+use strata_analyze::reports::threads::{
+    Delay, Row, Stall, ThreadCounter, ThreadsReport, Wait, Why,
+};
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
@@ -75,7 +77,7 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     if let Some(of) = &flags.of {
         report.rows.retain(|row| is_wanted(Some(of), &row.label));
         report.delays.retain(|delay| is_wanted(Some(of), &delay.label));
-        report.lost.retain(|lost| is_wanted(Some(of), &lost.label));
+        report.stalls.retain(|stall| is_wanted(Some(of), &stall.label));
     }
     report.delays.truncate(flags.delays);
     flags.common.show(|| json(&report, &made, flags), || text(&report, &made, flags))?;
@@ -161,8 +163,8 @@ fn json(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
     object.insert("by".into(), by(&flags.by));
     put_rows(&mut object, &report.rows, &flags.common, row);
     object.insert("delays".into(), report.delays.iter().map(delay).collect());
-    object.insert("virtual_cpus".into(), report.lost.iter().map(lost_json).collect());
-    if !report.lost.is_empty() {
+    object.insert("virtual_cpus".into(), report.stalls.iter().map(stall_json).collect());
+    if !report.stalls.is_empty() {
         object.insert("clock_uncertainty_ns".into(), json!(report.uncertainty));
     }
     document(object)
@@ -178,9 +180,9 @@ fn why_text(why: &Why) -> String {
     }
 }
 
-fn lost_json(lost: &Lost) -> Value {
-    let mut map = keys(&lost.label);
-    let (why, by, call) = match &lost.why {
+fn stall_json(stall: &Stall) -> Value {
+    let mut map = keys(&stall.label);
+    let (why, by, call) = match &stall.why {
         Why::Preempted(by) => ("preempted", by.as_ref().map(keys).map(Value::Object), None),
         Why::Waited(call) => ("waited", None, call.clone()),
     };
@@ -188,11 +190,11 @@ fn lost_json(lost: &Lost) -> Value {
         ("why", json!(why)),
         ("by", json!(by)),
         ("call", json!(call)),
-        ("virtual_cpu", Value::Object(keys(&lost.virtual_cpu))),
-        ("count", json!(lost.count)),
-        ("total_ns", json!(lost.total)),
-        ("max_ns", json!(lost.max)),
-        ("max_time_ns", json!(lost.at)),
+        ("virtual_cpu", Value::Object(keys(&stall.virtual_cpu))),
+        ("count", json!(stall.count)),
+        ("total_ns", json!(stall.total)),
+        ("max_ns", json!(stall.max)),
+        ("max_time_ns", json!(stall.at)),
     ] {
         map.insert(key.into(), value);
     }
@@ -200,7 +202,7 @@ fn lost_json(lost: &Lost) -> Value {
 }
 
 /// What guests could not see.
-fn put_lost(out: &mut String, report: &ThreadsReport, rows: usize) {
+fn put_stalls(out: &mut String, report: &ThreadsReport, rows: usize) {
     let (left, right) = (Align::Left, Align::Right);
     let mut table = Table::new(&[
         ("thread of a guest", left),
@@ -210,14 +212,14 @@ fn put_lost(out: &mut String, report: &ThreadsReport, rows: usize) {
         ("its virtual CPU", left),
         ("on the host", left),
     ]);
-    for lost in report.lost.iter().take(rows) {
+    for stall in report.stalls.iter().take(rows) {
         table.row([
-            name(&lost.label).into(),
-            length(lost.total).into(),
-            count(lost.count).into(),
-            length(lost.max).into(),
-            name(&lost.virtual_cpu).into(),
-            why_text(&lost.why).into(),
+            name(&stall.label).into(),
+            length(stall.total).into(),
+            count(stall.count).into(),
+            length(stall.max).into(),
+            name(&stall.virtual_cpu).into(),
+            why_text(&stall.why).into(),
         ]);
     }
     let title = format!(
@@ -225,7 +227,7 @@ fn put_lost(out: &mut String, report: &ThreadsReport, rows: usize) {
         length(report.uncertainty)
     );
     section(out, &title, &table);
-    more(out, report.lost.len(), rows);
+    more(out, report.stalls.len(), rows);
 }
 
 fn text(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
@@ -289,7 +291,7 @@ fn text(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
     }
     section(&mut out, "What they were blocked in", &waits);
     section(&mut out, "Who had the CPU that they wanted", &rivals);
-    put_lost(&mut out, report, rows);
+    put_stalls(&mut out, report, rows);
     if !report.delays.is_empty() {
         let mut delays =
             Table::new(&[("from", left), ("runnable", right), ("thread", left), ("CPU", right)]);

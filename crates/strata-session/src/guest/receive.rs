@@ -2,9 +2,10 @@
 //! would cost beyond a limit ends the guest's part, and nothing else.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use strata_collect::tail::{self, Found, Tail};
 use strata_collect::{Body, Output, Sink};
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::packet::HEADER_BYTES;
@@ -16,8 +17,8 @@ use strata_relay::{
 };
 use strata_ring::Channel;
 
+use super::causality;
 use super::memory::{GuestMemory, Told};
-use super::tail::{self, Found, Tail};
 use crate::describe::new_uuid;
 use crate::failure::failure_text;
 use crate::folder::below;
@@ -401,7 +402,7 @@ impl Receiver {
 
     /// All that is to come has come: `ending` is how it ends of traces whose end was not told. What became of them, and
     /// what of that could not be written.
-    pub(crate) fn finish(mut self, ending: Ending) -> (Vec<ProcessReport>, Option<Problem>) {
+    pub(crate) fn finish(&mut self, ending: Ending) -> (Vec<ProcessReport>, Option<Problem>) {
         let (mut reports, mut problem) = (Vec::new(), None);
         for trace in self.traces.values_mut() {
             let clock = (&self.bounds, &self.spans);
@@ -424,6 +425,36 @@ impl Receiver {
             }
         }
         (reports, problem)
+    }
+}
+
+impl Receiver {
+    /// What follows for its clock from when its virtual CPUs ran, once the host's trace is complete. Returns how much that was,
+    /// and what could not be written.
+    pub(crate) fn refine(&mut self) -> (usize, Option<Problem>) {
+        let number = |(name, tid): &Entry| {
+            let cpu = name.strip_prefix("virtual_cpu_")?.parse().ok()?;
+            Some((cpu, *tid))
+        };
+        let cpus: Vec<(u32, i64)> = self.entries.iter().filter_map(number).collect();
+        let mut taken = 0;
+        for trace in self.traces.values().filter(|trace| trace.of == TraceOf::Kernel) {
+            for part in &trace.parts {
+                let guest = part.sink.path();
+                let all = guest.parent().and_then(Path::parent);
+                let line = line_of((&self.bounds, &self.spans), part);
+                let (Some(all), Some(line)) = (all, line) else { continue };
+                let found = causality::bounds(&all.join(KERNEL), guest, &cpus, &line);
+                taken += self.bounds.refine(part.epoch, &found);
+            }
+        }
+        if taken == 0 {
+            return (0, None);
+        }
+        let clock = (&self.bounds, &self.spans);
+        let traces = self.traces.values_mut();
+        let written = traces.map(|trace| write_metadata(&self.place, clock, &self.entries, trace));
+        (taken, written.filter_map(Result::err).next())
     }
 }
 

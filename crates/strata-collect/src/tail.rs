@@ -5,8 +5,10 @@
 //! none of it is taken.
 
 use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use strata_ctf::packet::Header;
 use strata_ctf::read::{Message, Reader, TimeRange};
@@ -14,41 +16,48 @@ use strata_model::Uuid;
 use strata_relay::Last;
 use strata_ring::{Channel, Error, Info, Publish};
 
-use crate::describe::new_uuid;
-
+/// How often a name for a folder is taken.
+const FOLDERS_MAX: u64 = 1000;
 /// Packets of one CPU, at most, whatever its ring says.
 const PACKETS_MAX: usize = 1 << 16;
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tail {
-    pub(crate) records: u64,
+pub struct Tail {
+    /// Event records.
+    pub records: u64,
     /// The last one's, by the guest's clock \[ns\].
-    pub(crate) last_ns: u64,
+    pub last_ns: u64,
     /// The first thing that is wrong.
-    pub(crate) damage: Option<String>,
+    pub damage: Option<String>,
 }
 
 /// One more packet of a CPU.
-pub(crate) struct Found {
-    pub(crate) header: Header,
-    pub(crate) body: Vec<u8>,
+#[derive(Debug)]
+pub struct Found {
+    /// What it says of itself.
+    pub header: Header,
+    /// Its records.
+    pub body: Vec<u8>,
     /// The packet before must end there, since this one begins earlier.
-    pub(crate) mend: Option<u64>,
+    pub mend: Option<u64>,
 }
 
 /// The trace that it is of, as its guest describes it.
-pub(crate) struct Of<'t> {
-    pub(crate) uuid: Uuid,
-    pub(crate) text: &'t str,
+#[allow(missing_debug_implementations, reason = "it has a function")]
+pub struct Of<'t> {
+    /// Its number.
+    pub uuid: Uuid,
+    /// Its metadata.
+    pub text: &'t str,
     /// No record is later, by the guest's clock \[ns\].
-    pub(crate) until: u64,
+    pub until: u64,
     /// What was handed over of a CPU.
-    pub(crate) last: &'t dyn Fn(u32) -> Option<Last>,
+    pub last: &'t dyn Fn(u32) -> Option<Last>,
 }
 
 /// All that is in the rings and was not handed over: in the order of each CPU.
-pub(crate) fn packets(channel: &mut Channel, of: &Of<'_>) -> (Vec<Found>, Tail) {
+pub fn packets(channel: &mut Channel, of: &Of<'_>) -> (Vec<Found>, Tail) {
     let (mut all, mut tail) = (Vec::new(), Tail::default());
     if channel.publish() != Publish::ByCommit {
         tail.damage = Some("its rings are not as it says them to be".to_owned());
@@ -171,12 +180,25 @@ impl Drop for Checked<'_> {
     }
 }
 
+/// A folder that nobody else can have made, and nobody else can open.
+fn new_folder() -> std::io::Result<PathBuf> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("strata-tail-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            // Of a process that had this number before.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && number < FOLDERS_MAX => {}
+            made => return made.map(|()| folder),
+        }
+    }
+}
+
 impl<'o> Checked<'o> {
     fn begin(of: &'o Of<'o>) -> Result<Checked<'o>, String> {
         let failed = |error: std::io::Error| format!("a folder to check it in: {error}");
-        let name = format!("strata-tail-{}", new_uuid().map_err(failed)?);
-        let folder = std::env::temp_dir().join(name);
-        DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
+        let folder = new_folder().map_err(failed)?;
         let checked = Checked { folder, of };
         fs::write(checked.folder.join("metadata"), of.text).map_err(failed)?;
         Ok(checked)

@@ -1,0 +1,150 @@
+//! Sockets between a guest and its host without a network (`AF_VSOCK`). The address is all that rustix does not know.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::addr::{SocketAddrArg, SocketAddrLen, SocketAddrOpaque};
+use rustix::net::{socket_with, AddressFamily, SocketAddrAny, SocketFlags, SocketType};
+
+/// Any of this machine's (`VMADDR_CID_ANY`).
+const ANY: u32 = u32::MAX;
+/// This machine, to itself (`VMADDR_CID_LOCAL`).
+const ITSELF: u32 = 1;
+
+/// `struct sockaddr_vm` of the kernel's vm_sockets.h.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Address {
+    family: u16,
+    reserved: u16,
+    port: u32,
+    cid: u32,
+    flags: u8,
+    zero: [u8; 3],
+}
+
+const _: () = assert!(size_of::<Address>() == 16);
+
+impl Address {
+    fn new(cid: u32, port: u32) -> Address {
+        Address { family: AddressFamily::VSOCK.as_raw(), cid, port, ..Address::default() }
+    }
+}
+
+// SAFETY: it is called with a pointer to all of an address, which stays as it is meanwhile.
+unsafe impl SocketAddrArg for Address {
+    unsafe fn with_sockaddr<R>(
+        &self,
+        f: impl FnOnce(*const SocketAddrOpaque, SocketAddrLen) -> R,
+    ) -> R {
+        f(std::ptr::from_ref(self).cast(), size_of::<Address>() as SocketAddrLen)
+    }
+}
+
+fn socket(more: SocketFlags) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | more;
+    let socket = socket_with(AddressFamily::VSOCK, SocketType::STREAM, flags, None);
+    socket.map_err(|error| match error {
+        Errno::AFNOSUPPORT => io::Error::other(
+            "this kernel has no vsock. Load vsock and vmw_vsock_virtio_transport in the guest, vhost_vsock on the host",
+        ),
+        error => error.into(),
+    })
+}
+
+/// Connects to who listens there: 2 is the host, 1 this machine itself. The kernel waits 2 s for it at most.
+///
+/// # Errors
+/// What the system says; `ConnectionRefused`: nobody listens.
+pub(crate) fn connect(cid: u32, port: u32) -> io::Result<OwnedFd> {
+    let socket = socket(SocketFlags::empty())?;
+    match rustix::net::connect(&socket, &Address::new(cid, port)) {
+        Ok(()) => Ok(socket),
+        Err(Errno::NODEV | Errno::TIMEDOUT) if cid == ITSELF => {
+            Err(io::Error::other("this kernel has no vsock to itself. Load vsock_loopback"))
+        }
+        Err(Errno::NODEV) => Err(io::Error::other(
+            "no vsock leads there. Give the machine a device: -device vhost-vsock-pci,guest-cid=NUMBER",
+        )),
+        // Nobody listens there, yet.
+        Err(Errno::CONNRESET | Errno::CONNREFUSED | Errno::TIMEDOUT) => {
+            Err(io::ErrorKind::ConnectionRefused.into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Listens at this port.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn listen(port: u32) -> io::Result<OwnedFd> {
+    let socket = socket(SocketFlags::NONBLOCK)?;
+    rustix::net::bind(&socket, &Address::new(ANY, port))?;
+    rustix::net::listen(&socket, 1)?;
+    Ok(socket)
+}
+
+/// The next one who has connected, and which machine that is; `None`: nobody.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn accept(socket: &OwnedFd) -> io::Result<Option<(OwnedFd, u32)>> {
+    match rustix::net::acceptfrom_with(socket, SocketFlags::CLOEXEC) {
+        Ok((peer, Some(address))) => Ok(cid_of(&address).map(|cid| (peer, cid))),
+        Ok((_, None)) | Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn cid_of(address: &SocketAddrAny) -> Option<u32> {
+    let is_whole = address.addr_len() as usize >= size_of::<Address>();
+    if address.address_family() != AddressFamily::VSOCK || !is_whole {
+        return None;
+    }
+    // SAFETY: as many bytes are there, and any of them are an address.
+    let address = unsafe { address.as_ptr().cast::<Address>().read_unaligned() };
+    Some(address.cid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_is_that_of_the_kernel() {
+        let any = Address::new(2, 77).as_any();
+        assert_eq!((any.address_family(), cid_of(&any)), (AddressFamily::VSOCK, Some(2)));
+        let other = rustix::net::SocketAddrUnix::new("/x").unwrap().as_any();
+        assert_eq!(cid_of(&other), None);
+    }
+
+    /// Where the kernel has vsock, and itself as a machine there, both ends are this one.
+    #[test]
+    fn vsock_leads_to_who_listens_or_says_what_is_missing() {
+        let port = 0x5374_0000 + std::process::id();
+        let listening = match listen(port) {
+            Ok(listening) => listening,
+            Err(error) => {
+                assert!(error.to_string().contains("vsock"), "{error}");
+                return;
+            }
+        };
+        assert!(accept(&listening).unwrap().is_none());
+        match connect(ITSELF, port) {
+            Ok(_one) => {
+                let (_, cid) = accept(&listening).unwrap().unwrap();
+                assert_eq!(cid, ITSELF);
+                assert_eq!(
+                    connect(ITSELF, port + 1).unwrap_err().kind(),
+                    io::ErrorKind::ConnectionRefused
+                );
+            }
+            Err(error) => assert!(error.to_string().contains("vsock_loopback"), "{error}"),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What is known of a guest's clock besides questions and answers: nothing of a virtual CPU happens while its thread has no
+//! CPU of the host. A record of the guest that cannot have been after such a time was before it, and one that cannot
+//! have been before was after: each is a bound of the offset, where it is made, and is intersected with all others.
+//!
+//! ```text
+//! host    ──── thread runs ────┤ c        d ├──── thread runs ────
+//! guest      records:   .  .  a                b  .  .
+//!                       offset ≤ c - a         offset ≥ d - b
+//! ```
+//!
+//! Where records of the host were discarded, nobody knows when a thread ran, and nothing follows.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use strata_ctf::read::{Event, FieldRef, Message, Reader, TimeRange};
+use strata_relay::{Bound, Line};
+
+/// Larger traces of the host are not read again \[byte\].
+const HOST_BYTES_MAX: u64 = 2 << 30;
+/// Times of a virtual CPU's records, and times in which it did not run, that are looked at.
+const TIMES_MAX: usize = 1 << 21;
+
+/// Slots of time, of each of which two bounds are taken at most.
+const SLOTS: u64 = 2048;
+
+/// A virtual CPU.
+#[derive(Debug, Default)]
+struct VirtualCpu {
+    /// By the guest's clock \[ns\].
+    records: Vec<u64>,
+    /// By the host's clock \[ns\].
+    off: Vec<(u64, u64)>,
+    /// Its thread has no CPU since then.
+    since: Option<u64>,
+}
+
+/// Where a switch says who leaves and who comes.
+struct Switch {
+    prev: FieldRef,
+    next: FieldRef,
+}
+
+/// What follows from the host's trace of its kernel and a guest's, of these virtual CPUs and their threads; `line`: what is
+/// known so far.
+pub(super) fn bounds(host: &Path, guest: &Path, cpus: &[(u32, i64)], line: &Line) -> Vec<Bound> {
+    let bytes = |folder: &Path| -> u64 {
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|about| about.len()).sum()
+    };
+    if cpus.is_empty() || bytes(host) > HOST_BYTES_MAX || bytes(guest) > HOST_BYTES_MAX {
+        return Vec::new();
+    }
+    let mut all: BTreeMap<u32, VirtualCpu> = BTreeMap::new();
+    cpus.iter().for_each(|(cpu, _)| drop(all.insert(*cpu, VirtualCpu::default())));
+    if read_host(host, cpus, &mut all).is_none() || read_guest(guest, &mut all).is_none() {
+        return Vec::new();
+    }
+    thinned(all.values_mut().flat_map(|cpu| cpu.bounds(line)).collect())
+}
+
+/// Of each slot of time, those that say most.
+fn thinned(all: Vec<Bound>) -> Vec<Bound> {
+    let first = all.iter().map(|bound| bound.at).min().unwrap_or(0);
+    let last = all.iter().map(|bound| bound.at).max().unwrap_or(0);
+    let width = (last - first) / SLOTS + 1;
+    let mut best: BTreeMap<(u64, bool), Bound> = BTreeMap::new();
+    for bound in all {
+        let of = best.entry(((bound.at - first) / width, bound.low.is_some())).or_insert(bound);
+        let is_better = match (bound.low, bound.high) {
+            (Some(low), _) => of.low.is_none_or(|known| low > known),
+            (None, high) => high.is_some_and(|high| of.high.is_none_or(|known| high < known)),
+        };
+        if is_better {
+            *of = bound;
+        }
+    }
+    best.into_values().collect()
+}
+
+/// `None`: it does not say when threads ran.
+fn read_host(
+    folder: &Path,
+    cpus: &[(u32, i64)],
+    all: &mut BTreeMap<u32, VirtualCpu>,
+) -> Option<()> {
+    let reader = Reader::open(&[folder]).ok()?;
+    let mut switches: BTreeMap<usize, Option<Switch>> = BTreeMap::new();
+    let mut events = reader.events(TimeRange::ALL);
+    while let Some(message) = events.next() {
+        let event = match message {
+            Message::Event(event) => event,
+            Message::Discarded(_) => return None,
+            Message::Damage(damage) if !damage.is_remark() => return None,
+            Message::Damage(_) | Message::Packet(_) => continue,
+        };
+        let class = switches.entry(event.class().index()).or_insert_with(|| switch(&event));
+        let (Some(class), Some(at)) = (class, event.cycles()) else { continue };
+        let (prev, next) = (event.integer(&class.prev), event.integer(&class.next));
+        for (cpu, tid) in cpus {
+            let Some(cpu) = all.get_mut(cpu) else { continue };
+            if prev == Some(*tid) {
+                cpu.since = Some(at);
+            } else if next == Some(*tid) {
+                let since = cpu.since.take().filter(|_| cpu.off.len() < TIMES_MAX);
+                cpu.off.extend(since.map(|since| (since, at)));
+            }
+        }
+    }
+    Some(())
+}
+
+fn switch(event: &Event<'_>) -> Option<Switch> {
+    let class = event.class();
+    if class.name() != "sched_switch" {
+        return None;
+    }
+    Some(Switch { prev: class.find("prev_tid")?, next: class.find("next_tid")? })
+}
+
+fn read_guest(folder: &Path, all: &mut BTreeMap<u32, VirtualCpu>) -> Option<()> {
+    let reader = Reader::open(&[folder]).ok()?;
+    let mut events = reader.events(TimeRange::ALL);
+    while let Some(message) = events.next() {
+        let Message::Event(event) = message else { continue };
+        let cpu = event.packet().cpu.and_then(|cpu| u32::try_from(cpu).ok());
+        let cpu = cpu.and_then(|cpu| all.get_mut(&cpu));
+        if let (Some(cpu), Some(at)) = (cpu, event.cycles()) {
+            if cpu.records.len() < TIMES_MAX {
+                cpu.records.push(at);
+            }
+        }
+    }
+    Some(())
+}
+
+impl VirtualCpu {
+    fn bounds(&mut self, line: &Line) -> Vec<Bound> {
+        self.records.sort_unstable();
+        let unsure = i128::from(line.uncertainty_ns);
+        let mut found = Vec::new();
+        for &(begin, end) in &self.off {
+            let (begin_ns, end_ns) = (i128::from(begin), i128::from(end));
+            if end_ns - begin_ns <= 2 * unsure {
+                continue;
+            }
+            // Those that were surely not behind it were before it, and the last one says most.
+            let before = self.records.partition_point(|at| line.host_ns(*at) + unsure < end_ns);
+            if let Some(at) = before.checked_sub(1).and_then(|at| self.records.get(at)) {
+                found.push(Bound { at: *at, low: None, high: difference(begin, *at) });
+            }
+            let behind = self.records.partition_point(|at| line.host_ns(*at) - unsure <= begin_ns);
+            if let Some(at) = self.records.get(behind) {
+                found.push(Bound { at: *at, low: difference(end, *at), high: None });
+            }
+        }
+        found
+    }
+}
+
+fn difference(host: u64, guest: u64) -> Option<i64> {
+    i64::try_from(i128::from(host) - i128::from(guest)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEHIND: i64 = 5_000_000;
+
+    /// As it is known by questions: to 300 us, and 200 us off.
+    fn line() -> Line {
+        Line { frequency: 1_000_000_000, offset_ns: BEHIND + 200_000, uncertainty_ns: 300_000 }
+    }
+
+    fn cpu(records: &[u64], off: &[(u64, u64)]) -> VirtualCpu {
+        // By the host's clock, as they were.
+        let records = records.iter().map(|at| at - BEHIND as u64).collect();
+        VirtualCpu { records, off: off.to_vec(), since: None }
+    }
+
+    #[test]
+    fn records_around_a_time_without_a_cpu_bound_the_offset_to_both_sides() {
+        let records = [10_000_000, 10_990_000, 13_020_000, 14_000_000];
+        let found = cpu(&records, &[(11_000_000, 13_000_000)]).bounds(&line());
+        let (before, behind) = (10_990_000 - BEHIND as u64, 13_020_000 - BEHIND as u64);
+        let expected = [
+            Bound { at: before, low: None, high: Some(BEHIND + 10_000) },
+            Bound { at: behind, low: Some(BEHIND - 20_000), high: None },
+        ];
+        assert_eq!(found, expected);
+        // The truth is in both.
+        let (low, high) = (found[1].low.unwrap(), found[0].high.unwrap());
+        assert!(low <= BEHIND && BEHIND <= high);
+    }
+
+    #[test]
+    fn of_many_bounds_those_stay_that_say_most_wherever_they_are() {
+        let bounds = |at: u64| {
+            let wide = i64::try_from(at % 7).unwrap();
+            [Bound { at, low: None, high: Some(wide) }, Bound { at, low: Some(-wide), high: None }]
+        };
+        let all: Vec<Bound> = (0..100_000).flat_map(bounds).collect();
+        let found = thinned(all);
+        assert!((4000..=4096).contains(&found.len()), "{}", found.len());
+        assert!(found.iter().all(|one| one.low.or(one.high) == Some(0)), "{found:?}");
+        assert!(found.iter().any(|one| one.at > 99_900) && found.iter().any(|one| one.at < 100));
+        assert_eq!(thinned(Vec::new()), []);
+    }
+
+    #[test]
+    fn time_that_is_shorter_than_the_clock_is_known_says_nothing() {
+        let records = [10_990_000, 11_520_000];
+        assert_eq!(cpu(&records, &[(11_000_000, 11_500_000)]).bounds(&line()), []);
+        assert_eq!(cpu(&[], &[(11_000_000, 13_000_000)]).bounds(&line()), []);
+        let none: [(u64, u64); 0] = [];
+        assert_eq!(cpu(&records, &none).bounds(&line()), []);
+    }
+}

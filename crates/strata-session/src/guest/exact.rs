@@ -1,0 +1,252 @@
+//! The offset between the clocks as KVM tells it: a guest's counter is the host's plus a number, which is in the kernel's
+//! debugfs. With a pair of counter and clock of each side, the offset is known to what reading such a pair takes,
+//! however slow the channel is.
+//!
+//! What is told may not be so, since a machine may be within another one, and a guest may say anything: an offset that
+//! is not within what question and answer allow is not taken.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use strata_relay::{CounterPair, Exchange};
+
+/// Where KVM says what it knows of its machines.
+const DEBUGFS: &str = "/sys/kernel/debug/kvm";
+/// Machines that are looked through, and virtual CPUs of one.
+const MACHINES_MAX: usize = 1 << 12;
+const CPUS_MAX: usize = 1 << 12;
+/// Two pairs of the host so far apart say its counter's rate \[ns\].
+const RATE_NS: u64 = 100_000_000;
+/// By so much the rate may be another one in between than it is on average [parts per million].
+const RATE_PPM: u128 = 1000;
+/// An answer that is older is not gone on from \[ns\].
+const OLD_NS: u128 = 10_000_000_000;
+
+/// Of one guest.
+#[derive(Debug)]
+pub(super) struct Exact {
+    /// Its machine in debugfs.
+    folder: PathBuf,
+    /// The host's first pair.
+    first: CounterPair,
+    /// How often an offset was taken.
+    pub(super) taken: u64,
+}
+
+impl Exact {
+    /// Of the machine that this process runs; `None`: KVM does not tell.
+    pub(super) fn of(pid: u32, first: CounterPair) -> Option<Exact> {
+        Exact::below(Path::new(DEBUGFS), pid, first)
+    }
+
+    fn below(debugfs: &Path, pid: u32, first: CounterPair) -> Option<Exact> {
+        // PID-DESCRIPTOR.
+        let prefix = format!("{pid}-");
+        let all = fs::read_dir(debugfs).ok()?.flatten().take(MACHINES_MAX);
+        let mut of =
+            all.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes()));
+        let folder = of.next()?.path();
+        // One process may have several, and nobody says which one this is.
+        if of.next().is_some() {
+            return None;
+        }
+        let exact = Exact { folder, first, taken: 0 };
+        exact.offset().is_some().then_some(exact)
+    }
+
+    /// The guest's counter minus the host's: the same of all virtual CPUs, and of the same rate.
+    fn offset(&self) -> Option<i64> {
+        let mut found = None;
+        for entry in fs::read_dir(&self.folder).ok()?.flatten().take(CPUS_MAX) {
+            if !entry.file_name().as_encoded_bytes().starts_with(b"vcpu") {
+                continue;
+            }
+            let number = |name: &str| -> Option<i64> {
+                fs::read_to_string(entry.path().join(name)).ok()?.trim().parse().ok()
+            };
+            let scaled = number("tsc-scaling-ratio").zip(number("tsc-scaling-ratio-frac-bits"));
+            let is_plain = scaled.is_none_or(|(ratio, bits)| {
+                u32::try_from(bits).ok().and_then(|bits| 1_i64.checked_shl(bits)) == Some(ratio)
+            });
+            let offset = number("tsc-offset").filter(|_| is_plain)?;
+            if found.is_some_and(|found| found != offset) {
+                return None;
+            }
+            found = Some(offset);
+        }
+        found
+    }
+
+    /// What follows from an answer to a question, with the guest's pair, and the host's that was read when it came.
+    pub(super) fn exchange(
+        &mut self,
+        asked: &Exchange,
+        guest: CounterPair,
+        host: CounterPair,
+    ) -> Option<Exchange> {
+        let exact = self.exchange_by(self.offset()?, asked, guest, host)?;
+        self.taken += 1;
+        Some(exact)
+    }
+
+    fn exchange_by(
+        &self,
+        offset: i64,
+        asked: &Exchange,
+        guest: CounterPair,
+        host: CounterPair,
+    ) -> Option<Exchange> {
+        if guest == CounterPair::default() || !(asked.received..=asked.sent).contains(&guest.at_ns)
+        {
+            return None;
+        }
+        // How many ticks before the host's clock was read the guest's was, by the host's counter.
+        let begin = guest.before.wrapping_sub(offset as u64);
+        let end = guest.behind.wrapping_sub(offset as u64);
+        let least = host.before.checked_sub(end)?;
+        let most = host.behind.checked_sub(begin).filter(|most| *most >= least)?;
+        let since_ns = host.at_ns.checked_sub(self.first.at_ns).filter(|ns| *ns >= RATE_NS)?;
+        let ticks = host.before.checked_sub(self.first.behind).filter(|ticks| *ticks > 0)?;
+        let ns = |ticks_of: u64| u128::from(ticks_of) * u128::from(since_ns) / u128::from(ticks);
+        let (least, most) = (ns(least), ns(most));
+        if most > OLD_NS {
+            return None;
+        }
+        let (least, most) =
+            (least - least * RATE_PPM / 1_000_000, most + most * RATE_PPM / 1_000_000 + 1);
+        let back = |by: u128| u64::try_from(by).ok().and_then(|by| host.at_ns.checked_sub(by));
+        let (low, high) = (back(most)?, back(least)?);
+        // It was between the question and its answer, or it is not so.
+        if high < asked.asked || low > asked.answered {
+            return None;
+        }
+        Some(Exchange {
+            asked: low.max(asked.asked),
+            received: guest.at_ns,
+            sent: guest.at_ns,
+            answered: high.min(asked.answered),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch_tests::Scratch;
+
+    const FIRST: CounterPair = CounterPair { before: 1_000, at_ns: 500, behind: 1_060 };
+    /// Ticks for a nanosecond.
+    const RATE: u64 = 3;
+    const OFFSET: i64 = -7_000_000_000;
+    /// The guest's clock is so far behind \[ns\].
+    const BEHIND: u64 = 40_000;
+
+    fn debugfs(scratch: &Scratch, pid: u32, cpus: &[&[(&str, &str)]]) -> PathBuf {
+        let folder = scratch.0.join(format!("{pid}-11"));
+        for (at, files) in cpus.iter().enumerate() {
+            let cpu = folder.join(format!("vcpu{at}"));
+            fs::create_dir_all(&cpu).unwrap();
+            files.iter().for_each(|(name, text)| fs::write(cpu.join(name), text).unwrap());
+        }
+        scratch.0.clone()
+    }
+
+    fn pair(ns: u64, offset: i64, behind: u64) -> CounterPair {
+        let before = (1_000 + (ns - 500) * RATE).wrapping_add(offset as u64);
+        CounterPair { before, at_ns: ns + 10 - behind, behind: before.wrapping_add(60) }
+    }
+
+    /// It was asked at 1 s, read its pair 40 us later, and the answer took 5 ms.
+    fn asked() -> (Exchange, CounterPair, CounterPair) {
+        let at = 1_000_040_000;
+        let guest = pair(at, OFFSET, BEHIND);
+        let exchange = Exchange {
+            asked: 1_000_000_000,
+            received: guest.at_ns - 100,
+            sent: guest.at_ns + 100,
+            answered: at + 5_000_000,
+        };
+        (exchange, guest, pair(at + 5_000_000, 0, 0))
+    }
+
+    #[test]
+    fn offset_that_kvm_tells_bounds_an_answer_however_long_it_took() {
+        let scratch = Scratch::new("exact");
+        let one = [
+            ("tsc-offset", "-7000000000\n"),
+            ("tsc-scaling-ratio", "281474976710656\n"),
+            ("tsc-scaling-ratio-frac-bits", "48\n"),
+        ];
+        let root = debugfs(&scratch, 42, &[&one, &one]);
+        let mut exact = Exact::below(&root, 42, FIRST).unwrap();
+        let (question, guest, host) = asked();
+        let found = exact.exchange(&question, guest, host).unwrap();
+        let truth = 1_000_040_010;
+        assert!(found.asked <= truth && truth <= found.answered, "{found:?}");
+        assert_eq!((found.received, found.sent), (guest.at_ns, guest.at_ns));
+        // 5 ms at a rate that is known to 1000 ppm, which is a tenth of a percent of the question's.
+        assert!(found.answered - found.asked < 11_000, "{found:?}");
+        assert_eq!(exact.taken, 1);
+        // Another machine's process, and one that has two.
+        assert!(Exact::below(&root, 4, FIRST).is_none());
+        fs::create_dir(root.join("42-12")).unwrap();
+        assert!(Exact::below(&root, 42, FIRST).is_none());
+    }
+
+    #[test]
+    fn what_kvm_does_not_tell_of_all_virtual_cpus_alike_is_not_taken() {
+        let plain = [("tsc-offset", "-7000000000")];
+        let other = [("tsc-offset", "-6999999999")];
+        let scaled = [
+            ("tsc-offset", "-7000000000"),
+            ("tsc-scaling-ratio", "281474976710657"),
+            ("tsc-scaling-ratio-frac-bits", "48"),
+        ];
+        let odd = [
+            ("tsc-offset", "1"),
+            ("tsc-scaling-ratio", "0"),
+            ("tsc-scaling-ratio-frac-bits", "9999999999"),
+        ];
+        let none: [(&str, &str); 0] = [];
+        let cases: [&[&[(&str, &str)]]; 5] =
+            [&[], &[&plain, &other], &[&scaled], &[&odd], &[&plain, &none]];
+        for (at, cpus) in cases.into_iter().enumerate() {
+            let scratch = Scratch::new(&format!("exact-{at}"));
+            let root = debugfs(&scratch, 7, cpus);
+            assert!(Exact::below(&root, 7, FIRST).is_none(), "{cpus:?}");
+        }
+        assert!(Exact::below(Path::new("/nonexistent"), 7, FIRST).is_none());
+    }
+
+    #[test]
+    fn malicious_pairs_are_no_exchange() {
+        let exact = Exact { folder: PathBuf::new(), first: FIRST, taken: 0 };
+        let (question, guest, host) = asked();
+        let by = |offset, guest, host| exact.exchange_by(offset, &question, guest, host);
+        assert!(by(OFFSET, guest, host).is_some());
+        let all = u64::MAX;
+        for (offset, guest, host) in [
+            (OFFSET, CounterPair::default(), host),
+            (OFFSET, CounterPair { at_ns: question.sent + 1, ..guest }, host),
+            (OFFSET, CounterPair { before: all, behind: all, ..guest }, host),
+            (
+                OFFSET,
+                CounterPair {
+                    before: guest.behind,
+                    behind: guest.before.wrapping_sub(1 << 40),
+                    ..guest
+                },
+                host,
+            ),
+            // Ten seconds, and a second, beside the question.
+            (OFFSET + 30_000_000_000, guest, host),
+            (OFFSET + 3_000_000_000, guest, host),
+            (i64::MIN, guest, host),
+            (i64::MAX, guest, host),
+            // The host's own are too close to say a rate.
+            (OFFSET, guest, FIRST),
+        ] {
+            assert_eq!(by(offset, guest, host), None, "{offset} {guest:?} {host:?}");
+        }
+    }
+}
