@@ -40,7 +40,6 @@ impl Flags {
             losses: self.files & 36 == 36,
             thread_names: (self.clock & 0x20 != 0)
                 .then(|| Arc::new(ThreadNames::read(reader, 1, &|| false))),
-            clocks: if self.files & 64 == 0 { Option::None } else { Clocks::of(reader) },
             source: Option::None,
             clocks: Clocks::of(reader),
             head: Head::split(if self.clock & 0x40 != 0 { &["all"][..] } else { &[] }).0,

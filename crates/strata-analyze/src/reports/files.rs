@@ -204,7 +204,8 @@ impl FileCounter {
         let mut rows: Vec<Row> = rows.into_values().collect();
         rows.sort_by(|one, other| {
             let by_total = other.times.total.cmp(&one.times.total);
-            by_total.then_with(|| (&one.name, &one.label).cmp(&(&other.name, &other.label)))
+            let key = |row: &Row| (row.name.clone(), row.kind, row.label.clone());
+            by_total.then_with(|| key(one).cmp(&key(other)))
         });
         let slowest =
             self.slowest.finish().map(|(nanos, begin, (thread, call, object, result))| {

@@ -355,7 +355,8 @@ impl Waiting {
         for slow in slowest {
             slow.waits.sort_by(|one, other| {
                 let by_total = other.total.cmp(&one.total);
-                by_total.then_with(|| (&one.call, &one.object).cmp(&(&other.call, &other.object)))
+                let kind = |it: &Wait| (it.call.clone(), it.object.clone(), it.sleep);
+                by_total.then_with(|| kind(one).cmp(&kind(other)))
             });
         }
     }

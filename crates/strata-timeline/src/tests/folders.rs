@@ -32,7 +32,7 @@ fn child(machine: &mut Machine, flags: Option<i64>, tid: i64, process: i64) {
 fn at_home() -> Machine {
     let mut machine = Machine::new();
     machine.fork(1, 1, 5, 5);
-    path(&mut machine, 5, "chdir", "/home", 0);
+    path(&mut machine, 5, "chdir", "/srv", 0);
     machine
 }
 
@@ -44,13 +44,13 @@ fn threads_have_the_folder_of_their_process_and_children_begin_there() {
     // Of a child whose flags are not recorded nobody knows.
     child(&mut machine, None, 8, 8);
     let all = |machine: &mut Machine| [5, 6, 7, 8].map(|tid| folder(machine, tid));
-    assert_eq!(all(&mut machine), ["/home", "/home", "/home", ""]);
+    assert_eq!(all(&mut machine), ["/srv", "/srv", "/srv", ""]);
     path(&mut machine, 6, "chdir", "sub", 0);
-    assert_eq!(all(&mut machine), ["/home/sub", "/home/sub", "/home", ""]);
+    assert_eq!(all(&mut machine), ["/srv/sub", "/srv/sub", "/srv", ""]);
     path(&mut machine, 7, "chdir", "/tmp", 0);
     path(&mut machine, 8, "chdir", "/var", 0);
     path(&mut machine, 5, "chdir", "/gone", -2);
-    assert_eq!(all(&mut machine), ["/home/sub", "/home/sub", "/tmp", "/var"]);
+    assert_eq!(all(&mut machine), ["/srv/sub", "/srv/sub", "/tmp", "/var"]);
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn thread_that_unshares_goes_its_way_and_of_the_others_nothing_is_known() {
         let time = machine.engine.world.now + 1;
         machine.enter_with(time, 0, 6, ("unshare", Object::None), &[(Part::Flags, flags)]);
         machine.leave(time + 1, 0, 6, "unshare", 0);
-        assert_eq!(folder(&mut machine, 6), "/home", "{flags:#x}");
+        assert_eq!(folder(&mut machine, 6), "/srv", "{flags:#x}");
         path(&mut machine, 6, "chdir", "/own", 0);
-        let wanted = if is_own { "/home" } else { "/own" };
+        let wanted = if is_own { "/srv" } else { "/own" };
         assert_eq!(
             (folder(&mut machine, 5).as_str(), folder(&mut machine, 6)),
             (wanted, "/own".into()),
@@ -104,7 +104,7 @@ fn fchdir_goes_to_what_its_descriptor_was_opened_for() {
     assert_eq!(folder(&mut machine, 5), "/etc/file");
     machine.call("fchdir", 9, &[], 0);
     // Which folder that is, is not known, nor where paths begin then.
-    assert_ne!(folder(&mut machine, 5), "/home");
+    assert_ne!(folder(&mut machine, 5), "/srv");
 }
 
 #[test]
@@ -117,6 +117,6 @@ fn what_is_known_of_folders_is_over_where_records_were_discarded() {
     path(&mut machine, 5, "chdir", "sub", 0);
     // From there on it begins where nobody knows.
     assert_eq!(folder(&mut machine, 5), "sub");
-    path(&mut machine, 5, "chdir", "/home", 0);
-    assert_eq!(folder(&mut machine, 5), "/home");
+    path(&mut machine, 5, "chdir", "/srv", 0);
+    assert_eq!(folder(&mut machine, 5), "/srv");
 }

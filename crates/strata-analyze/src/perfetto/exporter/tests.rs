@@ -1,5 +1,7 @@
 //! What is exported of traces by hand, read back packet by packet.
 
+mod kernel;
+
 use std::collections::HashMap;
 
 use prost::Message as _;
