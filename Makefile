@@ -36,7 +36,7 @@ help:
 	@echo 'make demo               record a program, as root the kernel too, and show the trace (start here)'
 	@echo 'make test ONLY=REGEX    run every test, or those whose command line fits'
 	@echo 'make quick              run those that take seconds, before each commit'
-	@echo 'make soak               sessions and programs that come, change and go, for ten minutes'
+	@echo 'make soak               sessions and programs that come, change and go, for a quarter of an hour'
 	@echo 'make build              build everything into build/ and target/'
 	@echo 'make static             target/release/strata-static: one file to copy into any guest or container'
 	@echo 'make check              model checker, single-step test, SPIN model'
@@ -99,6 +99,7 @@ soak: build
 		SOAK_LIFE_MS=20000 \
 		tests/soak/sessions
 	@SOAK_KILLS=500 tests/soak/kills
+	@SOAK_SHORT=100000 tests/soak/processes
 
 # Everything, one after the other; SAVE=1 also keeps what was printed, under the commit that it belongs to.
 bench: build

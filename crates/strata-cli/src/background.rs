@@ -461,7 +461,7 @@ fn of_counts(output: &Path, counts: &Counts) -> Map<String, Value> {
 
 /// `strata snapshot NAME`.
 pub fn snapshot(flags: &SnapshotFlags) -> Result<u8> {
-    let (name, json) = (&flags.name, flags.json);
+    let (name, json) = (&flags.name, flags.answer.is_json());
     let stamp = strata_session::time_name()?;
     let folder = format!("strata-snapshot-{name}-{stamp}");
     let piped = flags.output.as_deref() == Some(Path::new("-"));

@@ -502,9 +502,8 @@ pub struct SnapshotFlags {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub last: Option<Duration>,
 
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub answer: AnswerFlags,
 }
 
 /// `strata top`.
@@ -521,9 +520,8 @@ pub struct TopFlags {
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub number: Option<u64>,
 
-    /// Print JSON, one object with `sessions` for each look
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub answer: AnswerFlags,
 }
 
 /// `strata list`.

@@ -83,7 +83,7 @@ fn main() -> ExitCode {
             name: flags.name.as_deref(),
             period: flags.period,
             times: flags.number,
-            is_json: flags.json,
+            is_json: flags.answer.is_json(),
         }),
         Action::List(ref flags @ ListFlags { probes: Some(ref file), .. }) => {
             kernel_list::probes(file, flags.is_json())

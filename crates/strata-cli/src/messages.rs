@@ -101,6 +101,11 @@ pub fn notice(notice: &Notice) -> Option<String> {
             sentence(why)
         )),
         Notice::NotRotated { why } => Some(sentence(why)),
+        Notice::WaitsForRoom { why } => Some(format!(
+            "there is no room for the trace: what comes stays in the buffers, and is discarded or overwritten once they \
+             are full, until there is some: {}",
+            sentence(why)
+        )),
         Notice::NoRoom { folder, name } => Some(format!(
             "what '{}' may hold in memory is held: what comes stays in the buffers, and is discarded once they are full, \
              until `strata settle {name}`",

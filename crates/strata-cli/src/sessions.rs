@@ -208,9 +208,10 @@ fn stand(
     let mut hear = |notice| {
         let weight = match notice {
             Notice::Failed { .. } | Notice::LayerFailed { .. } => Weight::Failure,
-            Notice::NoSuchEvent(_) | Notice::NotRotated { .. } | Notice::NoRoom { .. } => {
-                Weight::Warning
-            }
+            Notice::NoSuchEvent(_)
+            | Notice::NotRotated { .. }
+            | Notice::NoRoom { .. }
+            | Notice::WaitsForRoom { .. } => Weight::Warning,
             _ => return,
         };
         if let Some(text) = messages::notice(&notice) {

@@ -147,6 +147,15 @@ fn details(facts: &Facts) -> String {
             clean(text(settle, "folder")),
         );
     }
+    if let Some(no_room) = facts.get("no_room").and_then(Value::as_object) {
+        let seconds = no_room.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
+        let _ = writeln!(
+            out,
+            "\nno room for {}: {}",
+            time(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))),
+            clean(text(no_room, "why"))
+        );
+    }
     if !text(facts, "cpus").is_empty() {
         let _ = writeln!(out, "\nCPUs: {} online", clean(text(facts, "cpus")));
     }

@@ -61,6 +61,8 @@ pub struct Collector {
     identity: Identity,
     streams: Streams,
     described: bool,
+    /// Metadata that there was no room for.
+    untold: Option<String>,
     classes: Option<Classes>,
     kinds: Option<Kinds>,
     /// See [`Collector::span_from`].
@@ -90,6 +92,7 @@ impl Collector {
             identity,
             streams,
             described: false,
+            untold: None,
             classes: None,
             kinds: None,
             span: None,
@@ -146,11 +149,18 @@ impl Collector {
     /// Replaces the trace's metadata. Must have happened before the first packet is written.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system says. [`Collector::tell`] tries again.
     pub fn set_metadata(&mut self, text: &str) -> Result<(), Error> {
-        self.sink.set_metadata(text)?;
-        self.described = true;
-        Ok(())
+        self.untold = Some(text.to_owned());
+        self.tell()
+    }
+
+    /// Writes the metadata that there was no room for, if there are any.
+    ///
+    /// # Errors
+    /// As [`Collector::set_metadata`].
+    pub(crate) fn tell(&mut self) -> Result<(), Error> {
+        tell(&mut self.untold, &mut self.described, &mut *self.sink)
     }
 
     /// Has the metadata grow with the kinds of event records that happen, instead of being set. Must have
@@ -162,9 +172,10 @@ impl Collector {
         if self.sink.wants_memory() {
             kinds.add_all();
         }
-        self.set_metadata(kinds.text())?;
+        let kinds = self.kinds.insert(kinds);
+        self.untold = Some(kinds.text().to_owned());
+        tell(&mut self.untold, &mut self.described, &mut *self.sink)?;
         kinds.set_written();
-        self.kinds = Some(kinds);
         Ok(())
     }
 
@@ -250,6 +261,7 @@ impl Collector {
             sink: &mut *self.sink,
             identity: &self.identity,
             described: &mut self.described,
+            untold: &mut self.untold,
             describe,
             classes: self.classes.as_mut(),
             kinds: self.kinds.as_mut(),
@@ -500,11 +512,26 @@ impl Collector {
     }
 }
 
+/// New metadata stay until they are written: who describes a trace says what is new once.
+fn tell(
+    untold: &mut Option<String>,
+    described: &mut bool,
+    sink: &mut dyn Sink,
+) -> Result<(), Error> {
+    if let Some(text) = untold {
+        sink.set_metadata(text)?;
+        *described = true;
+        *untold = None;
+    }
+    Ok(())
+}
+
 /// What writing the packets of one stream needs.
 pub(crate) struct Writer<'w> {
     pub(crate) sink: &'w mut dyn Sink,
     pub(crate) identity: &'w Identity,
     pub(crate) described: &'w mut bool,
+    pub(crate) untold: &'w mut Option<String>,
     pub(crate) describe: &'w mut dyn FnMut() -> Option<String>,
     pub(crate) classes: Option<&'w mut Classes>,
     pub(crate) kinds: Option<&'w mut Kinds>,
@@ -638,9 +665,9 @@ impl Writer<'_> {
     fn describe(&mut self, plan: &Plan) -> Result<(), Error> {
         if plan.body_bytes > 0 {
             if let Some(text) = (self.describe)() {
-                self.sink.set_metadata(&text)?;
-                *self.described = true;
+                *self.untold = Some(text);
             }
+            tell(self.untold, self.described, self.sink)?;
         }
         Ok(())
     }

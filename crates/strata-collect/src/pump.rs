@@ -11,6 +11,7 @@ use strata_ring::Channel;
 
 use crate::collector::{now_ns, Collector};
 use crate::error::Error;
+use crate::kinds::Kinds;
 use crate::output::Output;
 use crate::sink::Written;
 use crate::snapshot::{self, Held, Span};
@@ -74,12 +75,23 @@ enum SourceOutput {
     Closed,
 }
 
+/// What is to be done of a trace's begin; where there was no room, again.
+#[derive(Debug)]
+enum Begins {
+    /// It is described.
+    Described(Option<Box<Kinds>>),
+    /// What describes it was asked for, and is to be written.
+    Told,
+}
+
 /// One source.
 #[derive(Debug)]
 struct Pumped<S> {
     source: S,
     output: SourceOutput,
     streams: u32,
+    /// Its trace is there, and something is still to be done before the first packet.
+    begins: Option<Begins>,
     /// What no program ran for is among the discarded.
     has_not_run: bool,
     /// Nothing is written of it but snapshots.
@@ -106,6 +118,8 @@ pub struct Pump<'a, S> {
     closed: Counts,
     /// What of them was discarded, by CPU.
     closed_losses: Vec<StreamLoss>,
+    /// For want of room not all traces are in this output yet that are to be.
+    uncut: Option<Arc<Mutex<dyn Output>>>,
 }
 
 impl<'a, S: Source> Pump<'a, S> {
@@ -126,6 +140,7 @@ impl<'a, S: Source> Pump<'a, S> {
             next_count: now,
             closed: Counts::default(),
             closed_losses: Vec::new(),
+            uncut: None,
         }
     }
 
@@ -134,6 +149,7 @@ impl<'a, S: Source> Pump<'a, S> {
     pub fn run(mut self) -> Counts {
         let mut pause = PAUSE_MIN;
         while let Some(first) = self.arrive(pause) {
+            self.cut_late();
             let packets = first.saturating_add(self.round());
             self.close_ended();
             self.count();
@@ -143,7 +159,9 @@ impl<'a, S: Source> Pump<'a, S> {
             };
         }
         for pumped in std::mem::take(&mut self.sources) {
-            self.close(pumped);
+            if let Some(pumped) = self.close(pumped) {
+                self.drop_rest(pumped);
+            }
         }
         self.monitor.set_counts(&self.closed);
         self.monitor.set_losses(self.closed_losses);
@@ -195,7 +213,19 @@ impl<'a, S: Source> Pump<'a, S> {
                 if let Err(left) = reply.send(self.rotate(&output)) {
                     left.0.into_iter().for_each(|finish| finish());
                 }
+                self.uncut = self.monitor.lacks_room().then_some(output);
             }
+        }
+    }
+
+    /// Completes traces that there was no room for to complete.
+    fn cut_late(&mut self) {
+        if self.uncut.is_none() || self.monitor.must_wait() {
+            return;
+        }
+        if let Some(output) = self.uncut.take() {
+            self.rotate(&output).into_iter().for_each(|finish| finish());
+            self.uncut = self.monitor.lacks_room().then_some(output);
         }
     }
 
@@ -204,7 +234,7 @@ impl<'a, S: Source> Pump<'a, S> {
         let mut all = Vec::new();
         self.each(0, Pumped::flush);
         for pumped in &mut self.sources {
-            if self.monitor.has_failed() {
+            if self.monitor.has_failed() || self.monitor.lacks_room() {
                 break;
             }
             let done = match pumped.cut(output) {
@@ -229,7 +259,7 @@ impl<'a, S: Source> Pump<'a, S> {
         let mut pumped = Pumped::new(arrival);
         pumped.is_held = self.keep == Keep::Hold;
         let begins = self.keep != Keep::Hold && pumped.source.begins_at_once();
-        if begins && !self.monitor.has_failed() {
+        if begins && !self.monitor.has_failed() && !self.monitor.lacks_room() {
             if let Err(error) = pumped.open() {
                 failed(self.monitor, &mut pumped, &error);
             }
@@ -258,8 +288,8 @@ impl<'a, S: Source> Pump<'a, S> {
             return 0;
         }
         for pumped in self.sources.iter_mut().skip(first) {
-            if self.monitor.has_failed() {
-                return 0;
+            if self.monitor.has_failed() || self.monitor.lacks_room() {
+                return packets;
             }
             match work(pumped) {
                 Ok(moved) => packets = packets.saturating_add(moved),
@@ -271,6 +301,9 @@ impl<'a, S: Source> Pump<'a, S> {
 
     /// Takes what is left of sources that have ended.
     fn close_ended(&mut self) {
+        if self.monitor.lacks_room() {
+            return self.close_oldest();
+        }
         if self.monitor.must_wait() {
             return;
         }
@@ -295,7 +328,11 @@ impl<'a, S: Source> Pump<'a, S> {
                     Keep::Hold => self.sources.remove(index),
                 };
                 match self.keep {
-                    Keep::Write { .. } => self.close(pumped),
+                    Keep::Write { .. } => {
+                        if let Some(pumped) = self.close(pumped) {
+                            return self.sources.push(pumped);
+                        }
+                    }
                     Keep::Hold => self.let_go(pumped),
                 }
                 // As many as somebody waits for.
@@ -304,6 +341,26 @@ impl<'a, S: Source> Pump<'a, S> {
                 }
             } else {
                 index += 1;
+            }
+        }
+    }
+
+    /// As many wait for room as a flight recorder would hold, or fewer where somebody wants their memory: what the oldest
+    /// ones have left is never written.
+    fn close_oldest(&mut self) {
+        let ended = self.ended();
+        let mut left = match self.monitor.wants_memory() {
+            true => ended,
+            false => ended.saturating_sub(ENDED_MAX),
+        };
+        while left > 0 {
+            left -= 1;
+            let oldest = self.sources.iter().position(|one| one.source.has_ended());
+            let Some(index) = oldest else { return };
+            let pumped = self.sources.remove(index);
+            self.drop_rest(pumped);
+            if !self.monitor.wants_memory() {
+                left = left.min(self.ended().saturating_sub(ENDED_MAX));
             }
         }
     }
@@ -319,16 +376,30 @@ impl<'a, S: Source> Pump<'a, S> {
         pumped.last.overwritten = pumped.last.overwritten.saturating_add(held);
         pumped.last.bytes = 0;
         pumped.is_held = false;
-        self.close(pumped);
+        self.let_go_of(pumped, false);
     }
 
-    fn close(&mut self, mut pumped: Pumped<S>) {
+    /// Takes what is left of it. `Some`: it is to be tried again, when there is room.
+    fn close(&mut self, mut pumped: Pumped<S>) -> Option<Pumped<S>> {
         if self.keep != Keep::Hold && !self.monitor.has_failed() {
             if let Err(error) = pumped.finish() {
                 failed(self.monitor, &mut pumped, &error);
+                if self.monitor.lacks_room() {
+                    return Some(pumped);
+                }
             }
         }
         let is_left = self.keep != Keep::Hold && self.monitor.has_failed();
+        self.let_go_of(pumped, is_left);
+        None
+    }
+
+    /// What is left of it is not written.
+    fn drop_rest(&mut self, pumped: Pumped<S>) {
+        self.let_go_of(pumped, true);
+    }
+
+    fn let_go_of(&mut self, pumped: Pumped<S>, is_left: bool) {
         let (counts, losses) = pumped.close(is_left, self.monitor);
         self.closed.add(&counts);
         // Of one that is not believed nothing counts.
@@ -373,6 +444,7 @@ impl<S: Source> Pumped<S> {
             source,
             output: SourceOutput::Idle(Box::new(Streams::new(channel))),
             streams,
+            begins: None,
             has_not_run: false,
             is_held: false,
             metadata_bytes: 0,
@@ -442,6 +514,7 @@ impl<S: Source> Pumped<S> {
     fn leave(&mut self) -> Option<Written> {
         match std::mem::replace(&mut self.output, SourceOutput::Closed) {
             SourceOutput::Open(collector) => {
+                self.begins = None;
                 let (trace, streams) = collector.into_parts();
                 self.metadata_bytes =
                     self.metadata_bytes.saturating_add(trace.counts.metadata_bytes);
@@ -504,6 +577,7 @@ impl<S: Source> Pumped<S> {
             }
             self.open()?;
         }
+        self.begin()?;
         let SourceOutput::Open(collector) = &mut self.output else { return Ok(0) };
         let source = &mut self.source;
         work(collector, &mut || source.describe())
@@ -522,18 +596,28 @@ impl<S: Source> Pumped<S> {
             collector.span_from(begin);
         }
         self.output = SourceOutput::Open(collector);
+        self.begins = Some(Begins::Described(kinds.map(Box::new)));
+        self.begin()
+    }
+
+    /// Before packets: records that were only discarded are told by a packet without records.
+    fn begin(&mut self) -> Result<(), Error> {
+        let Some(begins) = self.begins.take() else { return Ok(()) };
         let SourceOutput::Open(collector) = &mut self.output else { return Ok(()) };
-        // Before packets: records that were only discarded are told by a packet without records.
-        match kinds {
-            Some(kinds) => collector.describe_kinds(kinds)?,
-            None => {
+        self.begins = Some(Begins::Told);
+        match begins {
+            Begins::Described(Some(kinds)) => collector.describe_kinds(*kinds)?,
+            Begins::Described(None) => {
                 if let Some(text) = self.source.describe() {
                     collector.set_metadata(&text)?;
                 }
             }
+            Begins::Told => collector.tell()?,
         }
         collector.show()?;
-        self.source.opened(collector)
+        self.source.opened(collector)?;
+        self.begins = None;
+        Ok(())
     }
 
     /// What was recorded until now.

@@ -82,6 +82,7 @@ impl Held {
                 sink: &mut *sink,
                 identity: &identity,
                 described: &mut described,
+                untold: &mut None,
                 describe: &mut || None,
                 classes: Some(&mut classes),
                 kinds: kinds.as_mut(),

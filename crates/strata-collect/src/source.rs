@@ -148,6 +148,12 @@ pub trait Monitor: Send + Sync {
         false
     }
 
+    /// The same, since something could not be written for want of room, and was not a failure: what could not be done is
+    /// done again when there is some. Of those who have ended some are let go of.
+    fn lacks_room(&self) -> bool {
+        false
+    }
+
     /// So much was recorded until now.
     fn set_counts(&self, counts: &Counts);
 

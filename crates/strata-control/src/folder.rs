@@ -189,7 +189,7 @@ impl Folder {
         };
         let what = match FileType::from_raw_mode(status.st_mode) {
             _ if status.st_uid != geteuid().as_raw() => "belongs to another user",
-            kind if kind == wanted => return Ok(()),
+            kind if kind == wanted || kind == FileType::RegularFile => return Ok(()),
             FileType::Directory => "is a folder",
             FileType::Symlink => "is a link",
             FileType::Fifo => "is a FIFO",

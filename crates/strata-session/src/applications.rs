@@ -382,7 +382,11 @@ impl Layer for Applications {
         }
         Look {
             rules: book.reports(),
-            not_reached: lock(&self.found.not_reached).so_far(),
+            not_reached: {
+                let mut all = lock(&self.found.not_reached).so_far();
+                all.extend(self.found.crowded());
+                all
+            },
             figures: self.sources.voice.figures(),
             losses: self.losses(&ended.live),
             buffers: self.buffers(),
@@ -419,7 +423,11 @@ impl Layer for Applications {
             },
             remarks,
             rules: lock(&self.sources.book).reports(),
-            not_reached: taken(&self.found.not_reached),
+            not_reached: {
+                let mut all = taken(&self.found.not_reached);
+                all.extend(self.found.crowded());
+                all
+            },
             hidden: taken(&self.found.hidden),
             holders: std::mem::take(&mut lock(&self.found.holders)),
             of_lttng: match self.command_of_lttng {

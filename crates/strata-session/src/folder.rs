@@ -325,8 +325,14 @@ impl TraceFolder {
 
     /// What can still be written where it is \[byte\].
     pub(crate) fn room(&self) -> Option<u64> {
+        self.free().map(|(free, _)| free)
+    }
+
+    /// The same, and all that there is \[byte\].
+    pub(crate) fn free(&self) -> Option<(u64, u64)> {
         let found = rustix::fs::fstatvfs(&self.fd).ok()?;
-        Some(found.f_bavail.saturating_mul(found.f_frsize))
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Some((bytes(found.f_bavail), bytes(found.f_blocks)))
     }
 
     /// For [`TraceFolder::give_parts_to`].

@@ -191,6 +191,15 @@ impl Ground {
         is_full && !was_full
     }
 
+    /// On the disk that is written to: goes on once there is some again. Returns what is to be said.
+    pub(crate) fn look_at_disk(&self) -> Option<String> {
+        let room = self.context.shared.room();
+        if !room.is_lacking() {
+            return None;
+        }
+        room.look(self.folder.as_ref().and_then(|folder| lock(folder).free()))
+    }
+
     /// The folder of its traces, as it was named.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         self.folder.as_ref().map(|folder| lock(folder).path().to_owned())
@@ -282,6 +291,7 @@ impl Ground {
         }
         let is_recorded =
             layers.iter().flat_map(|one| &one.processes).any(|process| process.folder.is_some());
+        remarks.extend(shared.room().remark());
         if let Some(folder) = &self.folder {
             let mut folder = lock(folder);
             remarks.extend(folder.remark());

@@ -3,6 +3,7 @@
 
 mod change;
 mod found;
+mod heard;
 mod holders;
 mod invitation;
 mod left;
@@ -27,6 +28,7 @@ use strata_user::{
 pub(crate) use change::{asking, Asking, Hearing, Now};
 use change::{Asked, Changing};
 pub(crate) use found::Found;
+use heard::Heard;
 use holders::holders_of;
 use invitation::Invitation;
 use short::{Short, Waiting};
@@ -56,8 +58,8 @@ const HELD_PERIOD: Duration = Duration::from_millis(250);
 /// Announcements that are received in one go.
 const ANNOUNCEMENTS_MAX: usize = 64;
 /// How often so many are received at the end: those that wait were sent before, and who goes on sending does not
-/// keep us from ending. More than find room in the sockets.
-const LAST_ROUNDS: usize = 128;
+/// keep us from ending. More than find room in the sockets, and wait already.
+const LAST_ROUNDS: usize = 256;
 /// How often /proc is searched, at most.
 const SEARCH_PERIOD: Duration = Duration::from_secs(1);
 /// How often /proc is searched, at least.
@@ -112,6 +114,7 @@ pub(crate) enum ProcessTarget {
 pub(crate) struct Keeper {
     target: ProcessTarget,
     listener: Option<Listener>,
+    heard: Heard<Comer>,
     spec: Arc<SessionSpec>,
     clock: Arc<Clock>,
     shared: Arc<Shared>,
@@ -215,6 +218,7 @@ impl Keeper {
         Keeper {
             target: parts.target,
             listener: parts.listener,
+            heard: Heard::new(),
             spec: parts.spec,
             clock: parts.clock,
             shared: Arc::clone(parts.sources.voice.shared()),
@@ -345,7 +349,7 @@ impl Keeper {
             until = until.min(self.next_unlock);
         }
         until = until.min(self.changing.due().unwrap_or(until));
-        if !self.await_arrivals.is_empty() {
+        if !self.await_arrivals.is_empty() || !self.heard.is_empty() {
             return;
         }
         let timeout = until.saturating_duration_since(Instant::now()).min(UPDATE_PERIOD);
@@ -369,6 +373,7 @@ impl Keeper {
 
     /// What is asked, and what keeps processes alive.
     fn look_after(&mut self) {
+        self.listen();
         self.obey();
         self.keep_alive();
         self.go_on_changing();
@@ -461,39 +466,6 @@ impl Keeper {
                 }
                 Ok(Received::Nothing) => return false,
                 Ok(Received::End) => self.close_socket(),
-                Err(error) => {
-                    self.unreached(&error);
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
-    /// Of everybody who has found our socket. True: there may be more of them.
-    fn receive_others(&mut self, comers: &mut Vec<Comer>) -> bool {
-        let own = rustix::process::geteuid().as_raw();
-        for _ in 0..ANNOUNCEMENTS_MAX {
-            let Some(listener) = &mut self.listener else { return false };
-            match listener.receive() {
-                // Somebody else's program has no business in this user's trace.
-                Ok(Received::Process { fd, sender, .. }) if own == 0 || sender.uid() == own => {
-                    let came = match self.target {
-                        ProcessTarget::Everyone => Came::Invited,
-                        // One that has closed our socket, or whose environment was cleared.
-                        _ => Came::ByItself,
-                    };
-                    comers.extend(self.comer(fd, sender, came));
-                }
-                Ok(Received::Process { .. }) => {}
-                Ok(Received::Nothing) => return false,
-                Ok(Received::End) => {
-                    self.listener = None;
-                    lock(&self.found.remarks).push(format!(
-                        "announcements: too many messages were none, and their users cannot be kept from \
-                         sending more. Nobody is listened to any more; {FOUND_BY_SEARCH}"
-                    ));
-                }
                 Err(error) => {
                     self.unreached(&error);
                     return false;

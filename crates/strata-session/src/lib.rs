@@ -64,6 +64,7 @@ mod recording;
 mod relayed;
 pub mod report;
 mod reports;
+mod room;
 mod rotation;
 #[cfg(test)]
 mod scratch_tests;

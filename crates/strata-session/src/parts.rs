@@ -161,6 +161,11 @@ impl Parts {
         self.root.room()
     }
 
+    /// What is free where it is written to, and how much that has in all \[byte\].
+    pub(crate) fn free(&self) -> Option<(u64, u64)> {
+        self.root.free()
+    }
+
     /// Sets room aside for the end mark of the whole recording, and makes the first part if it is rotated by itself.
     /// `before`: the parts of the session that was killed, behind which this one goes on.
     ///

@@ -490,6 +490,11 @@ pub enum Notice {
         /// The session.
         name: String,
     },
+    /// There is no room on the disk: packets stay in the buffers until there is.
+    WaitsForRoom {
+        /// What could not be written, and what to do.
+        why: String,
+    },
     /// The trace was to be cut, and this could not be done; recording goes on.
     NotRotated {
         /// What, and why.

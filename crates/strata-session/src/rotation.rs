@@ -138,7 +138,11 @@ impl Rotations {
     fn is_due(&mut self, shared: &Shared) -> bool {
         let Rotation { size, time_ms, .. } = self.rotation;
         let now = Instant::now();
-        if (size.is_none() && time_ms.is_none()) || now < self.not_before || self.is_early() {
+        if (size.is_none() && time_ms.is_none())
+            || now < self.not_before
+            || self.is_early()
+            || shared.room().is_lacking()
+        {
             return false;
         }
         let (records, bytes, ..) = shared.counts();

@@ -15,6 +15,7 @@ use crate::budget::Budget;
 use crate::failure::{advice, failure_text};
 use crate::lock::lock;
 use crate::report::{Counts, Demand, Discarded, EndReason, StreamLoss};
+use crate::room::Room;
 
 /// Flags and figures; each is written by one thread.
 #[derive(Debug)]
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     memory: Arc<Budget>,
     /// What holds the trace has no room for more packets.
     must_wait: AtomicBool,
+    room: Room,
 }
 
 /// How one layer gets on: whether it can write what it records, and what it has recorded.
@@ -141,6 +143,7 @@ impl Shared {
             events: AtomicU64::new(0),
             memory,
             must_wait: AtomicBool::new(false),
+            room: Room::default(),
         }))
     }
 
@@ -273,6 +276,11 @@ impl Shared {
         self.must_wait.load(Ordering::Acquire)
     }
 
+    /// On the disk.
+    pub(crate) fn room(&self) -> &Room {
+        &self.room
+    }
+
     pub(crate) fn process_came(&self) {
         self.came.fetch_add(1, Ordering::Relaxed);
     }
@@ -334,7 +342,11 @@ impl Monitor for Voice {
     }
 
     fn must_wait(&self) -> bool {
-        self.shared.must_wait()
+        self.shared.must_wait() || self.lacks_room()
+    }
+
+    fn lacks_room(&self) -> bool {
+        self.shared.room.is_lacking()
     }
 
     fn has_failed(&self) -> bool {
@@ -343,14 +355,15 @@ impl Monitor for Voice {
 
     /// As long as another layer's trace can be written, that one is recorded.
     fn fail(&self, error: &strata_collect::Error) {
-        if !self.has_failed() && matches!(error, strata_collect::Error::NoSpace { .. }) {
+        let why = || format!("{}{}", failure_text(error), advice(error));
+        let is_full = matches!(error, strata_collect::Error::NoSpace { .. });
+        if is_full && !self.has_failed() && self.shared.room.lacks(why) {
+            return;
+        }
+        if is_full && !self.has_failed() {
             self.writing.is_full.store(true, Ordering::Relaxed);
         }
-        lock(&self.shared.failure).get_or_insert(format!(
-            "{}{}",
-            failure_text(error),
-            advice(error)
-        ));
+        lock(&self.shared.failure).get_or_insert_with(why);
         self.writing.failed.store(true, Ordering::Release);
         if lock(&self.shared.layers).iter().all(|one| one.failed.load(Ordering::Acquire)) {
             self.shared.failed.store(true, Ordering::Release);

@@ -187,6 +187,10 @@ impl<'a> Standing<'a> {
     ) -> Result<Standing<'a>, SessionError> {
         let ground = Ground::begin(&Options { goes_on, ..options(&plan) }, memory)?;
         let session = Session::create(Arc::clone(&ground.context), Vec::new());
+        // What is held in memory is settled, which makes room.
+        if plan.settle.is_none() {
+            ground.context.shared.room().wait();
+        }
         let state = SessionState::Created;
         Ok(Standing {
             name: name.to_owned(),
@@ -221,6 +225,9 @@ impl<'a> Standing<'a> {
             }
             self.look_around(stop.user_signals(), notify);
             self.look_at_room(notify);
+            if let Some(why) = self.ground.look_at_disk() {
+                notify(Notice::WaitsForRoom { why });
+            }
             self.ground.look_at_rotation(&self.session, notify);
         }
     }
@@ -536,6 +543,7 @@ impl<'a> Standing<'a> {
                 size: settle.size,
                 is_full: self.ground.context.shared.must_wait(),
             }),
+            no_room: self.ground.context.shared.room().now(),
             processes,
             cpus: std::fs::read_to_string("/sys/devices/system/cpu/online")
                 .ok()
@@ -560,6 +568,7 @@ impl<'a> Standing<'a> {
     /// Ends it: traces are complete then.
     fn destroy(mut self, end: EndReason, stop: &Stop, notify: &mut dyn FnMut(Notice)) -> Recording {
         let of_triggers = self.triggers.end();
+        self.ground.context.shared.room().end();
         self.session.stop(end);
         notify(Notice::Stopping);
         // They have what was held when they were asked for.

@@ -250,8 +250,9 @@ impl Listener {
             }
         }
         self.connections = waiting;
-        if self.connections.len() >= self.connections_max {
-            // Silent ones shall not keep out those who wait to be accepted.
+        if more && self.connections.len() >= self.connections_max {
+            // Silent ones shall not keep out those who wait to be accepted. Where one had something to say, the others
+            // were not asked: they may be as many as have begun just now.
             for connection in self.connections.drain(..self.connections_max / 2) {
                 closing::let_go(connection.socket, connection.uid);
             }
@@ -637,6 +638,22 @@ mod tests {
         let processes = received.filter(|r| matches!(r, Received::Process { .. })).count();
         assert_eq!(processes, 1);
         assert!(listener.connections.len() < most);
+        drop(silent);
+    }
+
+    /// More than are looked at together: none of them is let go of before it was asked.
+    #[test]
+    fn receive_of_more_processes_than_wait_at_once_drops_none() {
+        let folder = Folder::new("crowd");
+        let mut listener = Listener::in_folder(&folder.0).unwrap();
+        listener.connections_max = 4;
+        let silent: Vec<OwnedFd> = (0..3).map(|_| connect_to(listener.path())).collect();
+        (0..20).for_each(|_| announce(&connect_to(listener.path())));
+        for number in 0..20 {
+            let received = listener.receive().unwrap();
+            assert!(matches!(received, Received::Process { .. }), "{number}: {received:?}");
+        }
+        assert!(matches!(listener.receive().unwrap(), Received::Nothing));
         drop(silent);
     }
 

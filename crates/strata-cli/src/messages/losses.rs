@@ -113,7 +113,8 @@ pub(super) fn cpus(counts: &Counts) -> String {
 }
 
 /// Of records that are in no file.
-pub(super) const UNWRITTEN: &str = "The recording was stopped, as said above, before they could be";
+pub(super) const UNWRITTEN: &str =
+    "There was no room for them, or the recording was stopped, as said above, before they could be";
 
 /// What helps against this, in an application.
 fn advice(reason: Reason, counts: &Counts, buffers: &Buffers) -> String {

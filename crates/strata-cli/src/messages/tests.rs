@@ -115,7 +115,7 @@ fn loss_by_each_reason_is_said_with_what_helps() {
     assert!(text_with(&report, "CPU without a stream").contains("record again"));
     assert_eq!(
         text_with(&report, "not written"),
-        "demo (4242): 6 event records discarded (not written to a file). The recording was stopped, \
+        "demo (4242): 6 event records discarded (not written to a file). There was no room for them, or the recording was stopped, \
          as said above, before they could be."
     );
     assert!(text_with(&report, "buffers not mapped").contains("or use --subbuf-size=128K"));

@@ -4,16 +4,17 @@
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{eventfd, EventfdFlags};
-use strata_user::{AppSession, Application, Clock, Differs, Error, Rules, SessionSpec};
+use strata_user::{AppSession, Application, Clock, Differs, Error, Received, Rules, SessionSpec};
 
 use super::{
-    Keeper, ProcessTarget, FORK_NS, LAST_ROUNDS, LET_GO_PATIENCE, LOCK_PATIENCE, LOCK_PERIOD,
-    STARTING_MAX,
+    Came, Comer, Keeper, ProcessTarget, ANNOUNCEMENTS_MAX, FORK_NS, FOUND_BY_SEARCH, LAST_ROUNDS,
+    LET_GO_PATIENCE, LOCK_PATIENCE, LOCK_PERIOD, STARTING_MAX,
 };
 use crate::budget::over_memory;
 use crate::lock::lock;
@@ -26,6 +27,9 @@ const REPLACED_MAX: usize = 4;
 
 /// A keeper that searches /proc, or is starved, is not waited for longer.
 const ARRIVAL_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Announcements that are taken out of the socket in one go: as many find room in it.
+const LISTENED_MAX: usize = 8192;
 
 /// What is recorded now, and of whom.
 #[derive(Clone, Debug)]
@@ -186,6 +190,47 @@ impl Keeper {
         let waiting = std::mem::take(&mut self.await_arrivals);
         self.receive(if waiting.is_empty() { rounds } else { LAST_ROUNDS });
         drop(waiting);
+    }
+
+    /// Takes what is in the socket that everybody finds. Lets nobody in.
+    pub(super) fn listen(&mut self) {
+        let own = rustix::process::geteuid().as_raw();
+        for _ in 0..LISTENED_MAX {
+            let Some(listener) = &mut self.listener else { return };
+            match listener.receive() {
+                // Somebody else's program has no business in this user's trace.
+                Ok(Received::Process { fd, sender, .. }) if own == 0 || sender.uid() == own => {
+                    if !self.heard.has_room() {
+                        self.found.crowd.fetch_add(1, Ordering::Relaxed);
+                        continue;
+                    }
+                    let came = match self.target {
+                        ProcessTarget::Everyone => Came::Invited,
+                        // One that has closed our socket, or whose environment was cleared.
+                        _ => Came::ByItself,
+                    };
+                    if let Some(comer) = self.comer(fd, sender, came) {
+                        self.heard.push(comer);
+                    }
+                }
+                Ok(Received::Process { .. }) => {}
+                Ok(Received::Nothing) => return,
+                Ok(Received::End) => {
+                    self.listener = None;
+                    lock(&self.found.remarks).push(format!(
+                        "announcements: too many messages were none, and their users cannot be kept from \
+                         sending more. Nobody is listened to any more; {FOUND_BY_SEARCH}"
+                    ));
+                }
+                Err(error) => return self.unreached(&error),
+            }
+        }
+    }
+
+    /// Of everybody who has found our socket. True: there are more of them.
+    pub(super) fn receive_others(&mut self, comers: &mut Vec<Comer>) -> bool {
+        self.listen();
+        self.heard.take(ANNOUNCEMENTS_MAX, comers)
     }
 
     /// Do what was asked, if something was. Who is done with, or ends, only forgets it.

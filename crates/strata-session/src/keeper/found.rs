@@ -1,5 +1,6 @@
 //! What a keeper has found out of programs, for the report and for who asks meanwhile.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
 use super::outdated::Outdated;
@@ -7,6 +8,7 @@ use crate::gaps::{cut, Late};
 use crate::known::Reasons;
 use crate::layer::Ended;
 use crate::lock::lock;
+use crate::report::NotReached;
 use crate::traced::Traced;
 
 /// Later than this, it is said that a program was reached late: finding it takes a moment \[ns\].
@@ -18,6 +20,8 @@ const LATE_MAX: usize = 1000;
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) not_reached: Mutex<Reasons>,
+    /// Programs that have begun while too many waited to be let in.
+    pub(crate) crowd: AtomicU64,
     /// Processes that may be descendants of the command with tracepoints, or not.
     pub(crate) hidden: Mutex<Reasons>,
     /// Who still held the command's socket at the end.
@@ -32,6 +36,17 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// Said of those for whom there was no place.
+    pub(crate) fn crowded(&self) -> Option<NotReached> {
+        let number = self.crowd.load(Ordering::Relaxed);
+        let reason = format!(
+            "{number} programs have begun while too many others waited to be let in: those of them that live on are \
+             found by searching, the others are not recorded. A higher limit of open files (ulimit -n) lets more of \
+             them wait"
+        );
+        (number > 0).then(|| NotReached { pid: 0, name: "other programs".to_owned(), reason })
+    }
+
     /// Records of it there are since now only: says so, if that is late. `ready_ns`: when those were let in who were to be.
     pub(super) fn tell_if_late(&self, traced: &Traced, ready_ns: u64, now_ns: u64) {
         let application = traced.application();

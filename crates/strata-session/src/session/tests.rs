@@ -9,11 +9,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use strata_collect::{
-    Arrival, Counts, Error, Finish, Identity, Keep, Monitor, Opened, Order, Output,
-    Producer as State, Pump, Sink, Source, Span, Written,
+    Arrival, Body, Counts, Directory, Error, Finish, Identity, Keep, Monitor, Opened, Order,
+    Output, Producer as State, Pump, Sink, Source, Span, Written,
 };
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::metadata;
+use strata_ctf::packet::Header as PacketHeader;
 use strata_ctf::read::{Message, Reader, TimeRange, Value};
 use strata_model::{
     ByteOrder, ClockClass, EventClass, Field, FieldClass, Integer, LossMode, RecordHeader,
@@ -549,4 +550,129 @@ fn layer_that_is_added_records_at_once_and_its_snapshots_are_in_its_folder() {
     assert_eq!(bench.session.look().len(), 2);
     bench.session.stop(EndReason::Asked(None));
     assert_eq!(bench.session.destroy().len(), 2);
+}
+
+/// A disk that is full every now and then: a third of what is written to it has no room.
+struct Scarce {
+    folder: TraceFolder,
+    seed: u64,
+}
+
+#[derive(Debug)]
+struct ScarceSink {
+    sink: Box<dyn Sink>,
+    state: u64,
+}
+
+impl Output for Scarce {
+    fn trace(
+        &mut self,
+        layer: &str,
+        process: Option<(&[u8], u32)>,
+    ) -> Result<Box<dyn Sink>, Error> {
+        let sink = self.folder.trace(layer, process)?;
+        Ok(Box::new(ScarceSink { sink, state: self.seed }))
+    }
+
+    fn remove(&mut self, layer: &str, sink: Box<dyn Sink>) {
+        self.folder.remove(layer, sink);
+    }
+}
+
+impl ScarceSink {
+    fn may(&mut self) -> Result<&mut dyn Sink, Error> {
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        match (self.state >> 33) % 3 {
+            0 => Err(Error::NoSpace {
+                path: self.sink.path().to_owned(),
+                source: std::io::Error::from_raw_os_error(libc::ENOSPC),
+            }),
+            _ => Ok(&mut *self.sink),
+        }
+    }
+}
+
+impl Sink for ScarceSink {
+    fn path(&self) -> &Path {
+        self.sink.path()
+    }
+
+    fn set_metadata(&mut self, text: &str) -> Result<(), Error> {
+        self.may()?.set_metadata(text)
+    }
+
+    fn metadata_bytes(&self) -> u64 {
+        self.sink.metadata_bytes()
+    }
+
+    fn append(&mut self, cpu: u32, header: PacketHeader, body: &Body<'_>) -> Result<(), Error> {
+        self.may()?.append(cpu, header, body)
+    }
+
+    fn set_end(&mut self, cpu: u32, end: u64) -> Result<(), Error> {
+        self.may()?.set_end(cpu, end)
+    }
+
+    fn stream_bytes(&self, cpu: u32) -> u64 {
+        self.sink.stream_bytes(cpu)
+    }
+
+    fn pause(&mut self) {
+        self.sink.pause();
+    }
+
+    fn set_stream(&mut self, name: &str, header: &[u8], body: &[u8]) -> Result<(), Error> {
+        self.may()?.set_stream(name, header, body)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.sink.check()
+    }
+
+    fn end(&mut self, ending: Ending, losses: Losses) -> Result<(), Error> {
+        self.sink.end(ending, losses)
+    }
+
+    fn directory(&self) -> Option<&Directory> {
+        self.sink.directory()
+    }
+}
+
+/// Whatever cannot be written is written later: metadata, packets, what is behind the last one.
+#[test]
+fn disk_that_is_full_now_and_then_costs_no_record() {
+    for seed in 1..=8 {
+        let scratch = Scratch::new(&format!("scarce-{seed}"));
+        let path = scratch.0.join("t");
+        let folder = TraceFolder::create(&path).unwrap();
+        let bench = bench(context(Scarce { folder, seed }), LossMode::Discard);
+        let room = bench.context.shared.room();
+        room.wait();
+        let is_over = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let is_over = &is_over;
+            let _over = Raised(is_over);
+            scope.spawn(move || {
+                while is_over.load(Ordering::Relaxed) == 0 {
+                    room.is_there();
+                    std::thread::yield_now();
+                }
+            });
+            bench.write(0..20_000);
+            // What is not taken yet may find no room at the end, when nobody waits for it any more.
+            while bench.context.shared.counts().0 < 20_000 - 1024 / 8 * 8 {
+                std::thread::yield_now();
+            }
+        });
+        assert!(room.remark().is_some(), "there was always room");
+        let shared = Arc::clone(&bench.context.shared);
+        let Bench { mut session, .. } = bench;
+        shared.room().end();
+        session.stop(EndReason::Asked(None));
+        session.destroy();
+        let numbers = read(&path);
+        // In order, none twice, and but for those at the end none absent.
+        assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>(), "seed {seed}");
+        assert!(shared.failure().is_some() || numbers.len() == 20_000, "seed {seed}");
+    }
 }

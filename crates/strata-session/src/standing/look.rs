@@ -6,6 +6,7 @@ use crate::advice::Advice;
 use crate::gaps::{Gap, Late, Loss, Unreached};
 use crate::plan::{LayerOf, Trigger};
 use crate::report::PartsLook;
+use crate::room::NoRoomLook;
 use crate::shared::Figured;
 use crate::tracked::Tracked;
 
@@ -34,6 +35,8 @@ pub struct Look {
     pub output: Option<String>,
     /// It is held in memory, until it settles.
     pub settle: Option<SettleLook>,
+    /// There is none where it writes: packets stay in the buffers.
+    pub no_room: Option<NoRoomLook>,
     /// Of programs, how many are recorded now.
     pub processes: u64,
     /// CPUs that are online, as the kernel lists them; those that come are recorded, too.
