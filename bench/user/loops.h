@@ -7,7 +7,9 @@
  * a pause in which the tracer's consumer empties the buffers: this measures events, not a disk. The first
  * events go through all of the buffers, so that no page is new in what is timed.
  *
- *   PROGRAM [--once] [--rounds=N] [--label=TEXT]
+ *   PROGRAM [--once] [--rounds=N] [--one|--other] [--cases=N] [--label=TEXT]
+ *
+ * --one: the loops of one thread only; --other: of one that is not the first. --cases: the first N of them.
  */
 #ifndef BENCH_USER_LOOPS_H
 #define BENCH_USER_LOOPS_H
@@ -59,7 +61,7 @@ static void run_thread(struct bench *b, int cpu, struct bench_case *cases, unsig
 	unsigned i;
 
 	bench_pin(cpu);
-	for (i = 0; i < WARM_UP / BATCH; i++) {
+	for (i = 0; i < (b->once ? 1 : WARM_UP / BATCH); i++) {
 		loop_u64(NULL, BATCH);
 		pause_for_consumer(NULL);
 	}
@@ -76,7 +78,7 @@ static void *run_second(void *data)
 {
 	struct second *second = (struct second *)data;
 
-	run_thread(&second->b, second->b.cpu[1], second->cases, second->nr);
+	run_thread(&second->b, second->b.cpu[second->b.nr_cpus - 1], second->cases, second->nr);
 	return NULL;
 }
 
@@ -95,45 +97,62 @@ static void *run_second(void *data)
 	}
 #define NR_CASES 8
 
-/* For bench/user/run. */
+/* For bench/user/run and asked. */
 static void print_result(const char *label, const struct bench_case *c)
 {
 	printf("RESULT %s/%s %.3f %.3f %u %.3f %.3f\n", label, c->name, c->median, c->ratio,
 	       c->alone, c->alone_median, c->alone_ratio);
+	printf("LOWEST %s/%s %.3f\n", label, c->name, c->min);
 }
 
-/* Tables for people, and "RESULT label/case median ratio alone median ratio". */
+/* Takes a flag from the end of the command line, where it may be. Returns its value, or NULL. */
+static const char *take_flag(int *argc, char **argv, const char *flag)
+{
+	if (*argc > 1 && !strncmp(argv[*argc - 1], flag, strlen(flag)))
+		return argv[--*argc] + strlen(flag);
+	return NULL;
+}
+
+/* Tables for people, "RESULT label/case median ratio alone median ratio" and "LOWEST label/case lowest". */
 static int run_loops(int argc, char **argv, const char *question)
 {
 	static struct bench_case one[NR_CASES] = CASES, first[NR_CASES] = CASES,
 				 other[NR_CASES] = CASES;
-	const char *label = argv[0];
+	const char *label = take_flag(&argc, argv, "--label=");
+	const char *wanted = take_flag(&argc, argv, "--cases=");
+	unsigned nr = wanted ? (unsigned)strtoul(wanted, NULL, 10) : NR_CASES, i;
+	const int is_other = !!take_flag(&argc, argv, "--other");
+	const int is_one = is_other || take_flag(&argc, argv, "--one");
 	char two[64];
 	struct second second;
 	struct bench b;
 	pthread_t thread;
-	unsigned i;
 
-	if (argc > 1 && !strncmp(argv[argc - 1], "--label=", 8))
-		label = argv[--argc] + 8;
+	label = label ? label : argv[0];
+	if (nr < 2 || nr > NR_CASES)
+		bench_usage(argv[0], 2);
 	snprintf(two, sizeof(two), "%s/two", label);
 	bench_begin(&b, argc, argv, 101, question);
-	run_thread(&b, b.cpu[0], one, NR_CASES);
-	bench_table(&b, one, NR_CASES, label);
-	for (i = 0; i < NR_CASES; i++)
-		print_result(label, &one[i]);
-	if (b.nr_cpus < 2)
-		return 0;
 	second.b = b;
+	second.cases = one;
+	second.nr = nr;
+	if (!is_other)
+		run_thread(&b, b.cpu[0], one, nr);
+	else if (pthread_create(&thread, NULL, run_second, &second) || pthread_join(thread, NULL))
+		return 2;
+	bench_table(&b, one, nr, label);
+	for (i = 0; i < nr; i++)
+		print_result(label, &one[i]);
+	if (is_one || b.nr_cpus < 2)
+		return 0;
 	second.cases = other;
-	second.nr = NR_CASES;
 	if (pthread_create(&thread, NULL, run_second, &second))
 		return 2;
-	run_thread(&b, b.cpu[0], first, NR_CASES);
+	run_thread(&b, b.cpu[0], first, nr);
 	pthread_join(thread, NULL);
-	bench_table(&b, first, NR_CASES, "two threads at once, the first");
-	bench_table(&b, other, NR_CASES, "two threads at once, the second");
-	for (i = 0; i < NR_CASES; i++) {
+	bench_table(&b, first, nr, "two threads at once, the first");
+	bench_table(&b, other, nr, "two threads at once, the second");
+	for (i = 0; i < nr; i++) {
 		print_result(two, &first[i]);
 		print_result(two, &other[i]);
 	}

@@ -159,6 +159,18 @@ static void wait_for_child(pid_t pid)
 	test_must(pid > 0 && waitpid(pid, &state, 0) == pid && !state);
 }
 
+/* A thread that has emitted before another one names it and changes the ids of all. */
+static pthread_barrier_t both;
+
+static void *is_changed(void *where)
+{
+	emit(where);
+	pthread_barrier_wait(&both);
+	pthread_barrier_wait(&both);
+	emit(where);
+	return NULL;
+}
+
 static int other_namespace;
 
 static void *is_elsewhere(void *where)
@@ -207,6 +219,7 @@ static void handle_signals(void)
 
 static void moments(char *program)
 {
+	pthread_t one;
 	pid_t pid;
 
 	handle_signals();
@@ -224,10 +237,16 @@ static void moments(char *program)
 		other_namespace = open("/proc/self/ns/uts", O_RDONLY);
 		with_thread("elsewhere", is_elsewhere);
 		emit("fork");
+		test_must(!pthread_barrier_init(&both, NULL, 2));
+		test_must(!pthread_create(&one, NULL, is_changed, (void *)"known thread"));
+		pthread_barrier_wait(&both);
+		test_must(!pthread_setname_np(one, "by another"));
 		if (!geteuid()) {
 			test_must(!setresgid(11, 12, 13) && !setresuid(1, 2, 3));
 			emit("other ids");
 		}
+		pthread_barrier_wait(&both);
+		test_must(!pthread_join(one, NULL));
 		_exit(0);
 	}
 	wait_for_child(pid);

@@ -119,10 +119,44 @@ int strata_contexts_map(const struct strata_abi_user_session *session,
 	}
 	contexts->nr = nr;
 	contexts->pid = ask_pid();
+	contexts->told_of_names = strata_is_told_of_names();
+	contexts->told_of_ids = strata_is_told_of_ids();
 	ask_ids(SYS_getresuid, contexts->ids);
 	ask_ids(SYS_getresgid, contexts->ids + 3);
 	ask_process_name(contexts->process_name, contexts->pid);
 	return 0;
+}
+
+/*
+ * What the kernel has said to this thread holds until libstrata is told of a change, or the tracer changes the clock's
+ * slot, as it does at least four times a second: so late is seen what nobody tells of, such as a name that another
+ * program has given. A signal handler that interrupts the asking asks for itself.
+ */
+#define NEVER  UINT64_C(0)
+#define ASKING UINT64_C(1)
+
+struct said {
+	uint64_t names_at;
+	uint64_t ids_at;
+	char thread[STRATA_ABI_USER_COMM_BYTES];
+	char process[STRATA_ABI_USER_COMM_BYTES];
+	uint32_t ids[NR_IDS];
+};
+
+static __thread struct said said __attribute__((tls_model("initial-exec")));
+
+/* Neither NEVER nor ASKING. */
+static uint64_t moment(void)
+{
+	return strata_load_relaxed(&strata_runtime.control->clock_index) << 32 |
+	       __atomic_load_n(&strata_told, __ATOMIC_RELAXED);
+}
+
+/* May what was said to this thread at the moment *@at hold later? Not in memory that a parent has, too. */
+static int may_remember(const uint64_t *at)
+{
+	return strata_load_relaxed(&strata_runtime.control->clock_index) &&
+	       __atomic_load_n(at, __ATOMIC_RELAXED) != ASKING && !strata_thread_is_vforked();
 }
 
 /* Of one record: what several contexts are made of is asked once. */
@@ -192,10 +226,28 @@ static uint64_t usage_of(struct values *values, uint32_t kind)
 	}
 }
 
+static void remember_ids(void)
+{
+	const uint64_t now = moment();
+
+	if (strata_likely(__atomic_load_n(&said.ids_at, __ATOMIC_RELAXED) == now))
+		return;
+	__atomic_store_n(&said.ids_at, ASKING, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	ask_ids(SYS_getresuid, said.ids);
+	ask_ids(SYS_getresgid, said.ids + 3);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&said.ids_at, now, __ATOMIC_RELAXED);
+}
+
 static uint32_t id_of(struct values *values, uint32_t nr)
 {
 	if (!values->may_ask)
 		return values->mapped->ids[nr];
+	if (values->mapped->told_of_ids && may_remember(&said.ids_at)) {
+		remember_ids();
+		return said.ids[nr];
+	}
 	if (nr < 3 && !values->has_users) {
 		ask_ids(SYS_getresuid, values->ids);
 		values->has_users = 1;
@@ -212,10 +264,33 @@ static uint32_t pid_of(const struct values *values)
 	return strata_thread_is_vforked() && values->may_ask ? ask_pid() : values->mapped->pid;
 }
 
+static void remember_names(uint32_t pid)
+{
+	const uint64_t now = moment();
+
+	if (strata_likely(__atomic_load_n(&said.names_at, __ATOMIC_RELAXED) == now))
+		return;
+	__atomic_store_n(&said.names_at, ASKING, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	ask_thread_name(said.thread);
+	if (strata_thread_id() == pid)
+		memcpy(said.process, said.thread, sizeof(said.process));
+	else
+		ask_process_name(said.process, pid);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&said.names_at, now, __ATOMIC_RELAXED);
+}
+
 static unsigned char *put_names(const struct values *values, uint32_t kind, unsigned char *to)
 {
 	char name[STRATA_ABI_USER_COMM_BYTES];
 
+	if (values->may_ask && values->mapped->told_of_names && may_remember(&said.names_at)) {
+		remember_names(values->mapped->pid);
+		memcpy(to, kind == STRATA_ABI_USER_CTX_PROCNAME ? said.process : said.thread,
+		       sizeof(name));
+		return to + sizeof(name);
+	}
 	if (kind == STRATA_ABI_USER_CTX_PROCNAME && !values->may_ask) {
 		memcpy(name, values->mapped->process_name, sizeof(name));
 	} else if (!values->may_ask) {

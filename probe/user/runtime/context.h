@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * context.h - what records of a session say of their moment, besides their thread (STRATA_ABI_USER_CTX_*). Values are
- * asked of the kernel for each record: nothing that a program may change is remembered but namespaces, of whose change
- * libstrata is told. A session without contexts
- * pays nothing; with them its records take the long way.
+ * context.h - what records of a session say of their moment, besides their thread (STRATA_ABI_USER_CTX_*). Names, ids and
+ * namespaces are asked of the kernel once, and again when libstrata is told that a program may have changed them;
+ * counters and call stacks for each record. A session without contexts pays nothing.
  */
 #ifndef STRATA_RUNTIME_CONTEXT_H
 #define STRATA_RUNTIME_CONTEXT_H

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * interpose.c - prctl(), syscall(), vfork(), unshare(), setns() and pthread_setname_np() in the place of libc's: they do
- * what those do, and tell modes.c before a program takes its clock or its system calls away from itself, thread.c while
- * a child has this thread's memory, context.c of other namespaces, and names.c when a thread has a new name. Weak, so that a program that has functions of these names in it keeps them.
+ * interpose.c - prctl(), syscall(), vfork(), unshare(), setns(), pthread_setname_np(), setuid() and the like in the place
+ * of libc's: they do what those do, and tell modes.c before a program takes its clock or its system calls away from
+ * itself, thread.c while a child has this thread's memory, context.c of other namespaces, names and ids, and names.c when
+ * a thread has a new name. Weak, so that a program that has functions of these names in it keeps them.
  *
  * syscall() uses no stack, and returns as often as the kernel does, as libc's: it may be a clone() or a
- * vfork(). The numbers are those of prctl, seccomp, unshare, setns and vfork.
+ * vfork(). The numbers are those of prctl, seccomp, unshare, setns, vfork and setuid() to setresgid().
  */
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -20,7 +22,9 @@
 #if defined(__x86_64__) && !defined(__ILP32__)
 
 _Static_assert(SYS_prctl == 157 && SYS_seccomp == 317 && SYS_vfork == 58 && SYS_unshare == 272 &&
-		       SYS_setns == 308,
+		       SYS_setns == 308 && SYS_setuid == 105 && SYS_setgid == 106 &&
+		       SYS_setreuid == 113 && SYS_setregid == 114 && SYS_setresuid == 117 &&
+		       SYS_setresgid == 119,
 	       "the numbers below");
 
 __attribute__((used)) STRATA_HIDDEN long strata_syscall_failed(long result)
@@ -70,6 +74,18 @@ __asm__(".pushsection .text\n"
 	"je strata_noted_call\n\t"
 	"cmpl $58, %edi\n\t"
 	"je strata_vfork\n\t"
+	"cmpl $105, %edi\n\t"
+	"je strata_noted_call\n\t"
+	"cmpl $106, %edi\n\t"
+	"je strata_noted_call\n\t"
+	"cmpl $113, %edi\n\t"
+	"je strata_noted_call\n\t"
+	"cmpl $114, %edi\n\t"
+	"je strata_noted_call\n\t"
+	"cmpl $117, %edi\n\t"
+	"je strata_noted_call\n\t"
+	"cmpl $119, %edi\n\t"
+	"je strata_noted_call\n\t"
 	"jmp 1b\n\t"
 	".cfi_endproc\n\t"
 	".size syscall, . - syscall\n"
@@ -195,6 +211,121 @@ int pthread_setname_np(pthread_t thread, const char *name)
 	if (!code)
 		strata_thread_named(id, name);
 	return code;
+}
+
+#endif
+
+uint32_t strata_told = 2;
+
+/* As libc declares them. */
+#ifdef __THROW
+#define THROWS_NOTHING __THROW
+#else
+#define THROWS_NOTHING
+#endif
+
+/* The addresses of our own functions, whichever those of these names in the program are. */
+extern __typeof__(prctl) strata_own_prctl THROWS_NOTHING STRATA_HIDDEN
+	__attribute__((alias("prctl")));
+
+#ifdef __GLIBC__
+extern __typeof__(pthread_setname_np) strata_own_setname THROWS_NOTHING STRATA_HIDDEN
+	__attribute__((alias("pthread_setname_np")));
+
+/* Does who names a thread by libc's functions call ours? Not where the program has its own, or has loaded us later. */
+int strata_is_told_of_names(void)
+{
+	return &prctl == &strata_own_prctl && &pthread_setname_np == &strata_own_setname;
+}
+#else
+int strata_is_told_of_names(void)
+{
+	return 0;
+}
+#endif
+
+#if defined(__GLIBC__) && !defined(STRATA_RUNTIME_ARCHIVE)
+
+/* libc's, which change the ids of all threads: there is no system call for that. Found as the process begins. */
+static int (*next_setuid)(uid_t);
+static int (*next_setgid)(gid_t);
+static int (*next_seteuid)(uid_t);
+static int (*next_setegid)(gid_t);
+static int (*next_setreuid)(uid_t, uid_t);
+static int (*next_setregid)(gid_t, gid_t);
+static int (*next_setresuid)(uid_t, uid_t, uid_t);
+static int (*next_setresgid)(gid_t, gid_t, gid_t);
+
+static void *next_of(const char *name)
+{
+	int saved = errno;
+	void *found = dlsym(RTLD_NEXT, name);
+
+	errno = saved;
+	return found;
+}
+
+/* What a function of ours does: libc's, and tell. Who comes before we have begun looks by itself. */
+#define AS_LIBC(name, parameters, arguments)                                             \
+	STRATA_EXPORTED int name parameters;                                             \
+	extern __typeof__(name) strata_own_##name THROWS_NOTHING STRATA_HIDDEN           \
+		__attribute__((alias(#name)));                                           \
+	int name parameters                                                              \
+	{                                                                                \
+		int(*next) parameters = __atomic_load_n(&next_##name, __ATOMIC_RELAXED); \
+		int result;                                                              \
+                                                                                         \
+		if (!next)                                                               \
+			next = (int(*) parameters)next_of(#name);                        \
+		if (!next) {                                                             \
+			errno = ENOSYS;                                                  \
+			return -1;                                                       \
+		}                                                                        \
+		result = next arguments;                                                 \
+		strata_tell();                                                           \
+		return result;                                                           \
+	}
+
+AS_LIBC(setuid, (uid_t id), (id))
+AS_LIBC(setgid, (gid_t id), (id))
+AS_LIBC(seteuid, (uid_t id), (id))
+AS_LIBC(setegid, (gid_t id), (id))
+AS_LIBC(setreuid, (uid_t real, uid_t effective), (real, effective))
+AS_LIBC(setregid, (gid_t real, gid_t effective), (real, effective))
+AS_LIBC(setresuid, (uid_t real, uid_t effective, uid_t saved), (real, effective, saved))
+AS_LIBC(setresgid, (gid_t real, gid_t effective, gid_t saved), (real, effective, saved))
+
+#define FIND(name) \
+	__atomic_store_n(&next_##name, (__typeof__(next_##name))next_of(#name), __ATOMIC_RELAXED)
+#define IS_OURS(name) (&name == &strata_own_##name)
+
+void strata_interpose_begin(void)
+{
+	FIND(setuid);
+	FIND(setgid);
+	FIND(seteuid);
+	FIND(setegid);
+	FIND(setreuid);
+	FIND(setregid);
+	FIND(setresuid);
+	FIND(setresgid);
+}
+
+int strata_is_told_of_ids(void)
+{
+	return IS_OURS(setuid) && IS_OURS(setgid) && IS_OURS(seteuid) && IS_OURS(setegid) &&
+	       IS_OURS(setreuid) && IS_OURS(setregid) && IS_OURS(setresuid) && IS_OURS(setresgid);
+}
+
+#else
+
+void strata_interpose_begin(void)
+{
+}
+
+int strata_is_told_of_ids(void)
+{
+	return 0;
 }
 
 #endif

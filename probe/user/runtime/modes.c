@@ -264,6 +264,13 @@ static void refused(enum mode mode)
 		__atomic_fetch_sub(&strata_runtime.shut_in, 1, __ATOMIC_SEQ_CST);
 }
 
+/* Of the thread that makes the call, by which libc tells no other one. */
+static int changes_ids(long call)
+{
+	return call == SYS_setuid || call == SYS_setgid || call == SYS_setreuid ||
+	       call == SYS_setregid || call == SYS_setresuid || call == SYS_setresgid;
+}
+
 /* The program's call, as libc makes it; what tracing would not survive is noted before. */
 long strata_noted_call(long call, long a, long b, long c, long d, long e)
 {
@@ -278,5 +285,7 @@ long strata_noted_call(long call, long a, long b, long c, long d, long e)
 		refused(mode);
 	else if (call == SYS_prctl && (int)a == PR_SET_NAME)
 		strata_thread_named(0, (const char *)b);
+	else if (changes_ids(call))
+		strata_tell();
 	return result;
 }

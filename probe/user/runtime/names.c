@@ -33,6 +33,7 @@ void strata_thread_named(int32_t id, const char *name)
 	size_t bytes = strnlen(name, COMM_BYTES - 1);
 	int saved = errno;
 
+	strata_tell();
 	if (strata_runtime.memory && strata_objects_has_own(&strata_thread_name) &&
 	    __atomic_load_n(strata_thread_name.enabled, __ATOMIC_RELAXED)) {
 		/* Not before the memory is our own: in a child it may be the parent's. */

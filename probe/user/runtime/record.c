@@ -225,6 +225,27 @@ STRATA_SLOW void strata_user_record_any(const struct strata_tracepoint *tracepoi
 	}
 }
 
+/* What the short way could not do, for the one session of @channel. -ESTALE: there is another one, or none. */
+STRATA_INLINE int publish_long(const struct strata_user_channel *channel,
+			       const struct strata_abi_user_state *state, uint32_t sessions,
+			       unsigned char *payload, uint32_t payload_bytes)
+{
+	struct strata_ring_event event;
+
+	/* No sessions: it was switched off just now. */
+	if (!sessions || sessions != channel->session_bit ||
+	    channel->ring.header.publish != STRATA_ABI_RING_BY_POSITION || strata_without_clock() ||
+	    strata_thread_is_vforked())
+		return -ESTALE;
+	event.id = __atomic_load_n(&state->ids[channel->slot], __ATOMIC_RELAXED);
+	event.payload_bytes = payload_bytes;
+	event.in_handler = 0;
+	if (event.id == STRATA_ABI_USER_NO_ID)
+		return -ESTALE;
+	return strata_ring_publish_long(channel->config, &channel->once, &channel->ring.streams,
+					&event, strata_thread_id(), payload);
+}
+
 /*
  * The short way does not lead there: the sub-buffer is full, the thread was interrupted, or nothing is mapped yet.
  * @channel: the one that it would have led to, or NULL. What leads here are jumps: its caller is the program.
@@ -234,25 +255,15 @@ STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepo
 					 struct strata_user_channel *channel)
 {
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
-	struct strata_ring_event event;
 	uint32_t sessions;
 	int code = -ESTALE;
 
 	if (!state)
 		return;
 	sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE);
-	/* No sessions: it was switched off just now, or nobody may take this channel (modes.c). */
-	if (channel && sessions && sessions == channel->session_bit &&
-	    channel->ring.header.publish == STRATA_ABI_RING_BY_POSITION &&
-	    !strata_without_clock() && !strata_thread_is_vforked()) {
-		event.id = __atomic_load_n(&state->ids[channel->slot], __ATOMIC_RELAXED);
-		event.payload_bytes = payload_bytes;
-		event.in_handler = 0;
-		if (event.id != STRATA_ABI_USER_NO_ID)
-			code = strata_ring_publish_long(channel->config, &channel->once,
-							&channel->ring.streams, &event,
-							strata_thread_id(), payload);
-	}
+	/* Nobody may take this channel (modes.c), or there is none. */
+	if (channel)
+		code = publish_long(channel, state, sessions, payload, payload_bytes);
 	if (code == -ESTALE)
 		strata_user_record_any(tracepoint, state, sessions, payload, payload_bytes,
 				       STRATA_CALLER);
@@ -280,6 +291,51 @@ STRATA_INLINE int strata_user_record_at_once(struct strata_user_channel *channel
 		payload_bytes);
 }
 
+/*
+ * An event of the one session, whose @channel it is and whose records have contexts: they are put in front of the
+ * payload, and all of it is written as one. What leads here are jumps: its caller is the program.
+ */
+__attribute__((noinline, hot)) static void
+strata_user_record_contexts(struct strata_tracepoint *tracepoint, unsigned char *payload,
+			    uint32_t payload_bytes, struct strata_user_channel *channel)
+{
+	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
+	const int32_t thread = __atomic_load_n(&strata_thread, __ATOMIC_RELAXED);
+	const uint64_t bytes = (uint64_t)payload_bytes + channel->contexts.bytes_max;
+	unsigned char *to, *end;
+	uint32_t sessions, i;
+	int code = -ESTALE;
+
+	if (!state)
+		return;
+	sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE);
+	/* Nobody takes the short way where that is closed (modes.c). */
+	if (strata_likely(thread > 0 && bytes <= CONTEXTS_STACK_BYTES &&
+			  __atomic_load_n(&strata_mapped.common, __ATOMIC_RELAXED) !=
+				  &strata_no_channel &&
+			  channel->ring.header.publish == STRATA_ABI_RING_BY_POSITION)) {
+		to = (unsigned char *)__builtin_alloca(STRATA_USER_HEADROOM + bytes +
+						       STRATA_USER_TAILROOM) +
+		     STRATA_USER_HEADROOM;
+		end = strata_contexts_put(&channel->contexts, to, state, STRATA_CALLER);
+		/* By whole words, as the record is copied again; there are as many bytes behind both. */
+		for (i = 0; i < payload_bytes; i += 8)
+			memcpy(end + i, payload + i, 8);
+		end += payload_bytes;
+		memset(end, 0, STRATA_USER_TAILROOM);
+		code = strata_user_record_at_once(channel, state, thread, to, (uint32_t)(end - to));
+		if (strata_unlikely(code))
+			code = publish_long(channel, state, sessions, to, (uint32_t)(end - to));
+	}
+	if (strata_unlikely(code == -ESTALE))
+		strata_user_record_any(tracepoint, state, sessions, payload, payload_bytes,
+				       STRATA_CALLER);
+	else if (strata_unlikely(code == -ENOBUFS))
+		strata_user_full(channel, channel->slot);
+	/* Its frame is there until all is written: no jump ends it. */
+	__asm__ volatile("");
+}
+
 /* An event that a filter has selected, of the one session, whose @channel it is. */
 __attribute__((noinline, hot)) static void
 strata_user_record_selected(struct strata_tracepoint *tracepoint, unsigned char *payload,
@@ -288,6 +344,10 @@ strata_user_record_selected(struct strata_tracepoint *tracepoint, unsigned char 
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
 	int32_t thread = __atomic_load_n(&strata_thread, __ATOMIC_RELAXED);
 
+	if (strata_unlikely(channel->contexts.nr)) {
+		strata_user_record_contexts(tracepoint, payload, payload_bytes, channel);
+		return;
+	}
 	/* Nobody takes the short way where that is closed (modes.c). */
 	if (strata_unlikely(
 		    !state || thread <= 0 ||
@@ -312,17 +372,17 @@ strata_user_record_asked(struct strata_tracepoint *tracepoint, unsigned char *pa
 }
 
 /*
- * One session, with a filter: what that does not select ends here, if words of the payload tell. The generation is
- * compared before the filter is asked: it may be that of a session before. A function without a frame.
+ * One session, with a filter or contexts: what its filter does not select ends here, if words of the payload tell. The
+ * generation is compared before the filter is asked: it may be that of a session before. A function without a frame.
  */
 __attribute__((noinline, hot)) static void
-strata_user_record_filtered(struct strata_tracepoint *tracepoint, unsigned char *payload,
-			    uint32_t payload_bytes)
+strata_user_record_one(struct strata_tracepoint *tracepoint, unsigned char *payload,
+		       uint32_t payload_bytes)
 {
 	const struct strata_abi_user_state *state =
 		__atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
 	struct strata_user_channel *channel =
-		__atomic_load_n(&strata_mapped.filtered, __ATOMIC_ACQUIRE);
+		__atomic_load_n(&strata_mapped.asked, __ATOMIC_ACQUIRE);
 	const struct strata_filter_program *program;
 	uint32_t selected;
 
@@ -332,6 +392,10 @@ strata_user_record_filtered(struct strata_tracepoint *tracepoint, unsigned char 
 	    strata_unlikely(strata_load_relaxed(&channel->session->generation) !=
 			    channel->generation))
 		goto long_way;
+	if (!channel->filter) {
+		strata_user_record_contexts(tracepoint, payload, payload_bytes, channel);
+		return;
+	}
 	program = strata_filter_bound_program(channel->filter, state);
 	selected = strata_likely(!!program) ?
 			   strata_filter_ask_words(strata_filter_of(channel->filter), program,
@@ -372,8 +436,8 @@ void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *pay
 		    !strata_user_record_at_once(channel, state, thread, payload, payload_bytes)))
 		return;
 long_way:
-	if (strata_mapped.filtered)
-		strata_user_record_filtered(tracepoint, payload, payload_bytes);
+	if (strata_mapped.asked)
+		strata_user_record_one(tracepoint, payload, payload_bytes);
 	else
 		strata_user_record_long(tracepoint, payload, payload_bytes,
 					__atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE));
@@ -389,13 +453,14 @@ int strata_user_wants(struct strata_tracepoint *tracepoint, const struct strata_
 	const struct strata_abi_user_state *state =
 		__atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
 	const struct strata_user_channel *channel =
-		__atomic_load_n(&strata_mapped.filtered, __ATOMIC_ACQUIRE);
+		__atomic_load_n(&strata_mapped.asked, __ATOMIC_ACQUIRE);
 	const struct strata_filter_program *program;
 
 	if (strata_unlikely(!state || nr != tracepoint->nr_fields))
 		return 1;
-	if (strata_unlikely(!channel || strata_load_relaxed(&channel->session->generation) !=
-						channel->generation)) {
+	if (strata_unlikely(!channel || !channel->filter ||
+			    strata_load_relaxed(&channel->session->generation) !=
+				    channel->generation)) {
 		__atomic_store_n(&tracepoint->filtered, 0, __ATOMIC_RELAXED);
 		return 1;
 	}

@@ -15,7 +15,7 @@
  *   thread.c       by which thread
  *   names.c        threads are named
  *   modes.c        threads that may not read the clock, processes that shut themselves in
- *   interpose.c    prctl(), syscall(), vfork(), unshare() and the like, which tell these
+ *   interpose.c    prctl(), syscall(), vfork(), unshare(), setuid() and the like, which tell these
  *
  * The runtime is passive: no thread, nothing open but the memfd, no system call once a session's
  * channel is mapped. Nothing here ends, blocks or slows down the program it is in: what fails is
@@ -48,6 +48,17 @@ struct strata_user_short {
 	uint32_t session_bit; /* 1 << slot */
 };
 
+/* interpose.c: what contexts say has changed so often, as far as libstrata was told. Never 0 or 1. */
+extern uint32_t strata_told STRATA_HIDDEN;
+STRATA_HIDDEN int strata_is_told_of_names(void);
+STRATA_HIDDEN int strata_is_told_of_ids(void);
+STRATA_HIDDEN void strata_interpose_begin(void);
+
+STRATA_INLINE void strata_tell(void)
+{
+	__atomic_fetch_add(&strata_told, 1, __ATOMIC_SEQ_CST);
+}
+
 #define STRATA_USER_CONTEXT_IDS	       6u
 #define STRATA_USER_CONTEXT_NAMESPACES 8u
 
@@ -57,6 +68,8 @@ struct strata_user_contexts {
 	uint32_t bytes_max; /* of a record's contexts */
 	uint8_t kind[STRATA_ABI_USER_CONTEXTS_MAX];
 	uint32_t pid;
+	int told_of_names; /* libstrata is, of what changes them */
+	int told_of_ids;
 	uint32_t ids[STRATA_USER_CONTEXT_IDS];
 	uint64_t namespace[STRATA_USER_CONTEXT_NAMESPACES];
 	char process_name[STRATA_ABI_USER_COMM_BYTES];
@@ -92,9 +105,9 @@ struct strata_user_channel {
 struct strata_user_mapped {
 	_Alignas(STRATA_ABI_RING_PAGE)
 		uint64_t alive; /* 1; 0 in a child that has not made its own memory yet */
-	/* The last one mapped of those by write position, which have a short way; and of those with a filter. */
+	/* The last one mapped of those by write position, which have a short way; and of those with a filter or contexts. */
 	struct strata_user_channel *common;
-	struct strata_user_channel *filtered;
+	struct strata_user_channel *asked;
 	struct strata_user_channel *channel[STRATA_ABI_USER_NR_SESSIONS];
 };
 

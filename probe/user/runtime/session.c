@@ -100,10 +100,8 @@ static void make_common(struct strata_user_channel *channel)
 {
 	struct strata_user_channel *now = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
 
-	if (channel->contexts.nr)
-		return;
-	if (channel->filter) {
-		__atomic_store_n(&strata_mapped.filtered, channel, __ATOMIC_RELEASE);
+	if (channel->filter || channel->contexts.nr) {
+		__atomic_store_n(&strata_mapped.asked, channel, __ATOMIC_RELEASE);
 		return;
 	}
 	if (channel->ring.header.publish != STRATA_ABI_RING_BY_POSITION)

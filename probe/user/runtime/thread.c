@@ -43,6 +43,7 @@ void strata_threads_begin(void)
 {
 	strata_thread = said_by_kernel();
 	libc_knows = said_by_libc() == strata_thread;
+	strata_interpose_begin();
 }
 
 /*
@@ -52,6 +53,7 @@ void strata_threads_begin(void)
 void strata_thread_after_fork(void)
 {
 	strata_thread = said_by_kernel();
+	strata_tell();
 }
 
 /* What strata_thread does not say. */
