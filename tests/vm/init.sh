@@ -171,14 +171,16 @@ if is boot; then
 	bring_out
 fi
 # ---- handed over to the host's recorder ----
-if is guests; then
-	hostname guest
+if is guests || is killed; then
+	hostname "$(cat /etc/test)"
 	mount -t sysfs nodev /sys
 	mount -t tracefs nodev /sys/kernel/tracing
 	for port in /sys/class/virtio-ports/*; do
 		[ "$(cat "$port/name")" = strata ] && device=/dev/${port##*/}
 		[ "$(cat "$port/name")" = go ] && go=/dev/${port##*/}
 	done
+	# It is killed by its host.
+	is killed && run killed strata record -k getppid --flush 200ms --relay "$device" -- /bin/panic "$go" 100 waits
 	run relay strata record -k getppid,pwrite64,sched_switch -u 'requests:*' --libc io --flush 200ms \
 		--relay "$device" -- /bin/requests 200 /dev/vda
 	tar cf /dev/vda -C / out

@@ -2,6 +2,7 @@
 /*
  * panic.c - the last thing that a guest does: so many system calls, then, when it was told to go on by the device that it
  * has told of them, as many again, and as many without a pause, while its recorder is stopped; and its kernel panics.
+ * With a third argument it waits for the end of its machine instead.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -36,12 +37,12 @@ static pid_t recorder(void)
 
 int main(int argc, char **argv)
 {
-	int go, trigger, times = argc > 2 ? atoi(argv[2]) : 0;
+	int go, trigger, waits = argc > 3, times = argc > 2 ? atoi(argv[2]) : 0;
 	pid_t pid;
 	char byte;
 
 	if (argc < 3 || (go = open(argv[1], O_RDWR)) < 0 ||
-	    (trigger = open("/proc/sysrq-trigger", O_WRONLY)) < 0) {
+	    (trigger = waits ? go : open("/proc/sysrq-trigger", O_WRONLY)) < 0) {
 		perror("panic");
 		return 1;
 	}
@@ -58,5 +59,9 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	calls(times, 0);
-	return write(trigger, "c", 1) != 1;
+	if (write(trigger, "c", 1) != 1)
+		return 1;
+	while (waits)
+		pause();
+	return 0;
 }

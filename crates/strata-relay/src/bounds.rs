@@ -62,7 +62,7 @@ pub(crate) struct Point {
 
 impl Point {
     /// The same of another moment.
-    fn moved(self, at: u64) -> Point {
+    pub(crate) fn moved(self, at: u64) -> Point {
         let drift = drift(self.at.abs_diff(at));
         Point { at, low: self.low.saturating_sub(drift), high: self.high.saturating_add(drift) }
     }

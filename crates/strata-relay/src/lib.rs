@@ -29,7 +29,7 @@ pub use bounds::{Bound, Bounds, Epoch, Exchange, DRIFT_PPM, EPOCHS_MAX};
 pub use check::{Last, PacketProblem, Streams, CPUS_MAX};
 pub use describe::{in_host_time, uuid_of, DescribeProblem, Entry, METADATA_BYTES_MAX};
 pub use frame::{FrameProblem, Frames, FRAME_BYTES_MAX};
-pub use line::Line;
+pub use line::{Known, Line};
 pub use message::{
     CounterPair, FromGuest, Hello, MessageProblem, PacketBytes, ToGuest, TraceOf, NAME_BYTES_MAX,
     PAGE_BYTES, VERSION,

@@ -90,6 +90,35 @@ impl Line {
     }
 }
 
+/// What is known of the offset at any moment of an epoch.
+#[derive(Clone, Debug)]
+pub struct Known(Vec<Point>);
+
+impl Known {
+    /// All that is known of an epoch.
+    #[must_use]
+    pub fn of(epoch: &Epoch) -> Known {
+        let mut points = envelope(&epoch.points, None);
+        points.sort_by_key(|point| point.at);
+        Known(points)
+    }
+
+    /// The host's time at a time of the guest: at least and at most [ns].
+    #[must_use]
+    pub fn host_ns(&self, guest_ns: u64) -> Option<(i128, i128)> {
+        let behind = self.0.partition_point(|point| point.at < guest_ns);
+        let before = behind.checked_sub(1).and_then(|at| self.0.get(at));
+        let near = before.into_iter().chain(self.0.get(behind));
+        let here = near.map(|point| point.moved(guest_ns)).reduce(|one, other| Point {
+            at: guest_ns,
+            low: one.low.max(other.low),
+            high: one.high.min(other.high),
+        })?;
+        let host = |offset: i64| i128::from(guest_ns) + i128::from(offset);
+        Some((host(here.low), host(here.high)))
+    }
+}
+
 /// What is known at each moment by all of the exchanges, and where the least is known: between two of them, and at the
 /// ends.
 fn envelope(points: &[Point], span: Option<(u64, u64)>) -> Vec<Point> {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use strata_ctf::read::{Event, FieldRef, Message, Reader, TimeRange};
-use strata_relay::{Bound, Line};
+use strata_relay::{Bound, Known};
 
 /// Larger traces of the host are not read again \[byte\].
 const HOST_BYTES_MAX: u64 = 2 << 30;
@@ -41,22 +41,32 @@ struct Switch {
     next: FieldRef,
 }
 
-/// What follows from the host's trace of its kernel and a guest's, of these virtual CPUs and their threads; `line`: what is
-/// known so far.
-pub(super) fn bounds(host: &Path, guest: &Path, cpus: &[(u32, i64)], line: &Line) -> Vec<Bound> {
-    let bytes = |folder: &Path| -> u64 {
-        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        files.filter_map(|file| file.metadata().ok()).map(|about| about.len()).sum()
-    };
-    if cpus.is_empty() || bytes(host) > HOST_BYTES_MAX || bytes(guest) > HOST_BYTES_MAX {
-        return Vec::new();
+/// When virtual CPUs ran, and when something was recorded on each.
+#[derive(Debug, Default)]
+pub(super) struct Seen(BTreeMap<u32, VirtualCpu>);
+
+impl Seen {
+    /// As the host's trace of its kernel and a guest's say it, of these virtual CPUs and their threads. `None`: they do not.
+    pub(super) fn read(host: &Path, guest: &Path, cpus: &[(u32, i64)]) -> Option<Seen> {
+        let bytes = |folder: &Path| -> u64 {
+            let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            files.filter_map(|file| file.metadata().ok()).map(|about| about.len()).sum()
+        };
+        if cpus.is_empty() || bytes(host) > HOST_BYTES_MAX || bytes(guest) > HOST_BYTES_MAX {
+            return None;
+        }
+        let mut all: BTreeMap<u32, VirtualCpu> = BTreeMap::new();
+        cpus.iter().for_each(|(cpu, _)| drop(all.insert(*cpu, VirtualCpu::default())));
+        read_host(host, cpus, &mut all)?;
+        read_guest(guest, &mut all)?;
+        all.values_mut().for_each(|cpu| cpu.records.sort_unstable());
+        Some(Seen(all))
     }
-    let mut all: BTreeMap<u32, VirtualCpu> = BTreeMap::new();
-    cpus.iter().for_each(|(cpu, _)| drop(all.insert(*cpu, VirtualCpu::default())));
-    if read_host(host, cpus, &mut all).is_none() || read_guest(guest, &mut all).is_none() {
-        return Vec::new();
+
+    /// What follows, by what is known so far.
+    pub(super) fn bounds(&self, known: &Known) -> Vec<Bound> {
+        thinned(self.0.values().flat_map(|cpu| cpu.bounds(known)).collect())
     }
-    thinned(all.values_mut().flat_map(|cpu| cpu.bounds(line)).collect())
 }
 
 /// Of each slot of time, those that say most.
@@ -135,23 +145,22 @@ fn read_guest(folder: &Path, all: &mut BTreeMap<u32, VirtualCpu>) -> Option<()> 
 }
 
 impl VirtualCpu {
-    fn bounds(&mut self, line: &Line) -> Vec<Bound> {
-        self.records.sort_unstable();
-        let unsure = i128::from(line.uncertainty_ns);
+    fn bounds(&self, known: &Known) -> Vec<Bound> {
+        let host_ns = |at: u64| known.host_ns(at).unwrap_or((i128::MIN, i128::MAX));
         let mut found = Vec::new();
         for &(begin, end) in &self.off {
-            let (begin_ns, end_ns) = (i128::from(begin), i128::from(end));
-            if end_ns - begin_ns <= 2 * unsure {
-                continue;
-            }
             // Those that were surely not behind it were before it, and the last one says most.
-            let before = self.records.partition_point(|at| line.host_ns(*at) + unsure < end_ns);
-            if let Some(at) = before.checked_sub(1).and_then(|at| self.records.get(at)) {
-                found.push(Bound { at: *at, low: None, high: difference(begin, *at) });
+            let before = self.records.partition_point(|at| host_ns(*at).1 < i128::from(end));
+            if let Some(&at) = before.checked_sub(1).and_then(|at| self.records.get(at)) {
+                if i128::from(begin) < host_ns(at).1 {
+                    found.push(Bound { at, low: None, high: difference(begin, at) });
+                }
             }
-            let behind = self.records.partition_point(|at| line.host_ns(*at) - unsure <= begin_ns);
-            if let Some(at) = self.records.get(behind) {
-                found.push(Bound { at: *at, low: difference(end, *at), high: None });
+            let behind = self.records.partition_point(|at| host_ns(*at).0 <= i128::from(begin));
+            if let Some(&at) = self.records.get(behind) {
+                if i128::from(end) > host_ns(at).0 {
+                    found.push(Bound { at, low: difference(end, at), high: None });
+                }
             }
         }
         found
@@ -165,12 +174,17 @@ fn difference(host: u64, guest: u64) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strata_relay::{Bounds, Exchange};
 
     const BEHIND: i64 = 5_000_000;
 
-    /// As it is known by questions: to 300 us, and 200 us off.
-    fn line() -> Line {
-        Line { frequency: 1_000_000_000, offset_ns: BEHIND + 200_000, uncertainty_ns: 300_000 }
+    /// As it is known by a question: to 300 us, and 200 us off.
+    fn known() -> Known {
+        let mut bounds = Bounds::default();
+        let (asked, answered) = (11_900_000, 12_500_000);
+        let received = 12_000_000 - BEHIND as u64;
+        bounds.add(&Exchange { asked, received, sent: received, answered });
+        Known::of(&bounds.epochs()[0])
     }
 
     fn cpu(records: &[u64], off: &[(u64, u64)]) -> VirtualCpu {
@@ -182,7 +196,7 @@ mod tests {
     #[test]
     fn records_around_a_time_without_a_cpu_bound_the_offset_to_both_sides() {
         let records = [10_000_000, 10_990_000, 13_020_000, 14_000_000];
-        let found = cpu(&records, &[(11_000_000, 13_000_000)]).bounds(&line());
+        let found = cpu(&records, &[(11_000_000, 13_000_000)]).bounds(&known());
         let (before, behind) = (10_990_000 - BEHIND as u64, 13_020_000 - BEHIND as u64);
         let expected = [
             Bound { at: before, low: None, high: Some(BEHIND + 10_000) },
@@ -210,10 +224,10 @@ mod tests {
 
     #[test]
     fn time_that_is_shorter_than_the_clock_is_known_says_nothing() {
-        let records = [10_990_000, 11_520_000];
-        assert_eq!(cpu(&records, &[(11_000_000, 11_500_000)]).bounds(&line()), []);
-        assert_eq!(cpu(&[], &[(11_000_000, 13_000_000)]).bounds(&line()), []);
+        let records = [10_900_000, 11_520_000];
+        assert_eq!(cpu(&records, &[(11_000_000, 11_080_000)]).bounds(&known()), []);
+        assert_eq!(cpu(&[], &[(11_000_000, 13_000_000)]).bounds(&known()), []);
         let none: [(u64, u64); 0] = [];
-        assert_eq!(cpu(&records, &none).bounds(&line()), []);
+        assert_eq!(cpu(&records, &none).bounds(&known()), []);
     }
 }

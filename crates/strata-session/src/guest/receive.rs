@@ -12,12 +12,12 @@ use strata_ctf::packet::HEADER_BYTES;
 use strata_ctf::read::{Message, Reader, TimeRange};
 use strata_model::{ClockClass, Counts, Discarded, Uuid};
 use strata_relay::{
-    in_host_time, uuid_of, Bounds, Entry, Epoch, Exchange, FromGuest, Hello, Line, PacketBytes,
-    Streams, TraceOf, DRIFT_PPM, METADATA_BYTES_MAX, VERSION,
+    in_host_time, uuid_of, Bounds, Entry, Epoch, Exchange, FromGuest, Hello, Known, Line,
+    PacketBytes, Streams, TraceOf, DRIFT_PPM, METADATA_BYTES_MAX, VERSION,
 };
 use strata_ring::Channel;
 
-use super::causality;
+use super::causality::Seen;
 use super::memory::{GuestMemory, Told};
 use crate::describe::new_uuid;
 use crate::failure::failure_text;
@@ -37,6 +37,9 @@ const DESCRIBED_MAX: u64 = 2 << 30;
 const FILE_BYTES: u64 = 4096;
 /// No event record is smaller than its header \[byte\].
 const RECORD_BYTES_MIN: u64 = 4;
+
+/// Rounds in which a clock is refined at the end.
+const REFINED: usize = 3;
 
 /// By the number of an epoch \[ns\].
 type Spans = BTreeMap<usize, (u64, u64)>;
@@ -442,10 +445,14 @@ impl Receiver {
             for part in &trace.parts {
                 let guest = part.sink.path();
                 let all = guest.parent().and_then(Path::parent);
-                let line = line_of((&self.bounds, &self.spans), part);
-                let (Some(all), Some(line)) = (all, line) else { continue };
-                let found = causality::bounds(&all.join(KERNEL), guest, &cpus, &line);
-                taken += self.bounds.refine(part.epoch, &found);
+                let seen = all.and_then(|all| Seen::read(&all.join(KERNEL), guest, &cpus));
+                let Some(seen) = seen else { continue };
+                // What is known better says of more times on which side of them a record was.
+                for _ in 0..REFINED {
+                    let Some(epoch) = self.bounds.epochs().get(part.epoch) else { break };
+                    let found = seen.bounds(&Known::of(epoch));
+                    taken += self.bounds.refine(part.epoch, &found);
+                }
             }
         }
         if taken == 0 {
