@@ -83,13 +83,13 @@ make_guest() {
 # clears when it is given out, are not tested so.
 arguments() { echo "console=ttyS0 panic=-1 loglevel=5 no_timer_check tsc=reliable tsc_early_khz=$("$parts/tsc") no5lvl init_on_alloc=0"; }
 
-# FLAG...: of QEMU, besides. STARTED: what starts it.
+# FLAG...: of QEMU, besides. STARTED: what starts it. APPEND: of the kernel's command line, besides.
 machine() {
 	truncate -s 0 "$scratch/disk" && truncate -s 256M "$scratch/disk"
 	"${STARTED[@]}" timeout -k 5 "$LIMIT" qemu-system-x86_64 -nodefaults -display none -no-reboot -M q35 -m 768 -smp 2 \
 		-accel tcg,thread=single -cpu max,-cx16 -kernel "$kernel/vmlinuz" -initrd "$scratch/initrd" \
 		-drive "file=$scratch/disk,format=raw,if=virtio" -serial stdio \
-		-append "$(arguments)" \
+		-append "$(arguments) ${APPEND-}" \
 		"$@" </dev/null >"$scratch/console" 2>&1
 	status=$?
 }

@@ -130,6 +130,8 @@ if is boot; then
 		sleep 0.2 # Time: between two looks.
 	done
 	run status strata status boot --json
+	# That of the first process, which was strata.
+	run early_destroy strata destroy early --json
 	# A CPU goes and comes while the session records.
 	echo 0 >/sys/devices/system/cpu/cpu1/online && run off taskset 1 /bin/work &&
 		run status_off strata status boot --json &&
@@ -167,6 +169,7 @@ if is boot; then
 	wait $!
 	echo $? >/out/added.status
 	cp -r /var/lib/strata/boot/* /out/trace_boot
+	cp -r /var/lib/strata/early/* /out/trace_early
 	dmesg >/out/dmesg
 	bring_out
 fi

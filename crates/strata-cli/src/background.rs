@@ -290,7 +290,15 @@ impl Desk {
     pub fn hear(&self, notice: &Notice) {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         match notice {
-            Notice::Started { output, command, kernel_events, processes, memory, max_memory } => {
+            Notice::Started {
+                output,
+                command,
+                kernel_events,
+                processes,
+                memory,
+                max_memory,
+                ..
+            } => {
                 (status.memory, status.max_memory) = (*memory, *max_memory);
                 status.state = "recording";
                 status.began = Some(Instant::now());

@@ -71,8 +71,8 @@ fn main() -> ExitCode {
             flags.change().and_then(|change| sessions::change(&flags.of, vec![change]))
         }
         Action::AddContext(flags) => sessions::change(&flags.of, vec![flags.change()]),
-        Action::Track(flags) => sessions::change(&flags.of, flags.changes(false)),
-        Action::Untrack(flags) => sessions::change(&flags.of, flags.changes(true)),
+        Action::Track(flags) => sessions::track(&flags),
+        Action::Untrack(flags) => sessions::change(&flags.of, flags.changes(&flags.cgroup, true)),
         Action::AddTrigger(flags) => triggers::add(&flags),
         Action::ListTriggers(of) => triggers::list(&of),
         Action::RemoveTrigger(flags) => triggers::remove(&flags),

@@ -40,6 +40,7 @@ pub fn notice(notice: &Notice) -> Option<String> {
         Notice::NoKernel(reason) => Some(kernel::not_recorded(reason)),
         Notice::Started {
             output,
+            relay,
             command,
             processes,
             kernel_events,
@@ -48,10 +49,13 @@ pub fn notice(notice: &Notice) -> Option<String> {
         } => Some(format!(
             "recording {}{}",
             started(
-                &output.as_ref().map_or_else(
-                    || "memory, which `strata snapshot` saves".to_owned(),
-                    |output| shell_word(&output.display().to_string()),
-                ),
+                &match (output, relay) {
+                    (Some(output), _) => shell_word(&output.display().to_string()),
+                    (None, Some(channel)) => {
+                        format!("the host's recorder, by {}", shell_word(channel))
+                    }
+                    (None, None) => "memory, which `strata snapshot` saves".to_owned(),
+                },
                 *command,
                 *processes,
                 *kernel_events

@@ -17,6 +17,7 @@ use anyhow::{bail, Context as _, Result};
 use rustix::fs::OFlags;
 use serde_json::{json, Map, Value};
 use strata_control::{ask, Claim, ControlError, Folder, Request, KERNEL, SLOTS, VERDICT};
+use strata_kernel::filter::cgroup;
 use strata_session::plan::{Change, Plan, PLAN_BYTES_MAX};
 use strata_session::report::Notice;
 use strata_session::standing::Left;
@@ -29,7 +30,7 @@ use crate::facts::{names, number, text};
 use crate::flags::answer::AnswerFlags;
 use crate::flags::sessions::{
     sampling, CreateFlags, DestroyFlags, LoadFlags, OfSession, OneFlags, SaveFlags, StartFlags,
-    StopFlags,
+    StopFlags, TrackFlags,
 };
 use crate::flags::RecordFlags;
 use crate::killed::{self, Kept};
@@ -401,6 +402,16 @@ pub fn change(of: &OfSession, mut changes: Vec<Change>) -> Result<u8> {
     };
     let facts = ask(&folder, &name, &request(&change)?)?;
     Ok(done(&of.answer, &name, facts, format!("session '{name}' is changed")))
+}
+
+/// `strata track`: of cgroups that were named, a session knows the paths.
+pub fn track(flags: &TrackFlags) -> Result<u8> {
+    let paths =
+        flags.cgroup.iter().map(|name| cgroup::find(name)).collect::<Result<Vec<_>, _>>()?;
+    for (name, path) in flags.cgroup.iter().zip(&paths).filter(|(name, path)| name != path) {
+        tell(format!("cgroup '{}' is {}", clean(name), clean(path)));
+    }
+    change(&flags.of, flags.changes(&paths, false))
 }
 
 /// A change of what a session records, or does by itself.

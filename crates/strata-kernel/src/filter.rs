@@ -9,7 +9,7 @@
 //! the event happens on, as `context.pid` always, as `pid` where the event has no such field of its own.
 //! A bare `cpu` is always the processor. All ids are those of the machine's first namespace.
 
-mod cgroup;
+pub mod cgroup;
 mod check;
 mod emit;
 mod lower;
@@ -113,6 +113,14 @@ pub enum FilterError {
     NoCgroups {
         /// The condition, as the filter has it.
         part: String,
+    },
+    /// A name that is no group's, or several groups'.
+    #[error("filter: '{part}': {cause}")]
+    CgroupName {
+        /// The condition, as the filter has it.
+        part: String,
+        /// Why.
+        cause: cgroup::GroupError,
     },
 }
 

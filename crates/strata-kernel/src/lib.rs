@@ -14,6 +14,7 @@ mod build_id;
 pub mod capability;
 pub mod catalog;
 mod classes;
+mod container;
 mod contexts;
 mod control;
 mod cpus;

@@ -82,7 +82,12 @@ const FIRST_NAMESPACE: u32 = 0xeffffffc;
 /// Whether processes have the numbers here by which the kernel's events know them, as far as it may be known.
 #[must_use]
 pub fn is_first_namespace() -> bool {
-    matches!(namespace_of(Path::new("/proc/self")), FIRST_NAMESPACE | 0)
+    is_first_namespace_of(Path::new("/"))
+}
+
+/// The same by `root`/proc.
+pub(crate) fn is_first_namespace_of(root: &Path) -> bool {
+    matches!(namespace_of(&root.join("proc/self")), FIRST_NAMESPACE | 0)
 }
 
 /// The number in the kernel's events, where it is another one than here; 0: not known.

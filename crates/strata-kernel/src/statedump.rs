@@ -4,7 +4,6 @@
 //! The tracer writes it, not a program in the kernel, as events of LTTng's names and fields: so its readers
 //! find in it what they look for.
 
-mod container;
 mod held;
 mod kinds;
 mod machine;
@@ -18,6 +17,8 @@ pub(crate) use kinds::{Kind, Record};
 pub use machine::Machine;
 pub(crate) use proc::namespace_of;
 pub use proc::{numbers_of_processes, process, states, Process};
+
+use crate::container::container_of;
 
 /// `lttng_thread_type`.
 const KERNEL_THREAD: i32 = 1;
@@ -121,7 +122,7 @@ impl Writer<'_> {
         if !process.group.is_empty() {
             let record = self.begin(Kind::ProcessCgroup).u32s(&[process.pid as u32]);
             let record = record.text(&process.group).u64s(&[process.group_id]);
-            record.text(container::container_of(&process.group).as_bytes());
+            record.text(container_of(&process.group).as_bytes());
         }
     }
 

@@ -291,7 +291,7 @@ impl KernelLayer {
         if let (Some(watched), Some(mapped)) = (watched, attached.mapped.take()) {
             let (first_id, contexts) = (attached.trace.of_dump.start, attached.trace.contexts);
             let holds = matches!(context.keep, Keep::Hold);
-            self.watching = spawn("strata-mapped", Work::Kernel, &context.shared, move || {
+            self.watching = spawn("strata-mapped", Work::Code, &context.shared, move || {
                 watched.watch(mapped, first_id, contexts, holds)
             });
             // What was mapped before: the dump at the begin does not have it.

@@ -18,6 +18,8 @@ pub(crate) enum Work {
     Files,
     /// Takes the kernel's packets and writes them.
     Kernel,
+    /// Hears what processes map, also on CPUs that come later.
+    Code,
     /// Talks to whoever started this.
     Talk,
 }
@@ -45,6 +47,7 @@ impl Work {
             Work::Applications => FILES | PROCESSES | mapped,
             Work::Files => FILES,
             Work::Kernel => FILES | programs,
+            Work::Code => programs,
             Work::Talk => CapabilitySet::empty(),
         }
     }
@@ -61,7 +64,7 @@ fn is_paranoid() -> bool {
 pub(crate) fn keep_for(work: Work) {
     let Ok(before) = capabilities(None) else { return };
     let mut needed = work.needs(!knows_checkpoint_restore());
-    if work == Work::Everything && is_paranoid() {
+    if matches!(work, Work::Everything | Work::Code) && is_paranoid() {
         needed |= CapabilitySet::SYS_ADMIN;
     }
     let kept = CapabilitySets {
@@ -90,8 +93,15 @@ fn knows_checkpoint_restore() -> bool {
 mod tests {
     use super::*;
 
-    const ALL: [Work; 6] =
-        [Work::Everything, Work::Watch, Work::Applications, Work::Files, Work::Kernel, Work::Talk];
+    const ALL: [Work; 7] = [
+        Work::Everything,
+        Work::Watch,
+        Work::Applications,
+        Work::Files,
+        Work::Kernel,
+        Work::Code,
+        Work::Talk,
+    ];
 
     #[test]
     fn who_makes_the_threads_has_what_each_of_them_needs() {
@@ -130,6 +140,7 @@ mod tests {
             (Work::Applications, true, Set::SYS_ADMIN, Set::KILL),
             (Work::Kernel, false, Set::BPF | Set::PERFMON, Set::SYS_PTRACE | Set::SETUID),
             (Work::Kernel, true, Set::SYS_ADMIN, Set::SYS_PTRACE | Set::KILL),
+            (Work::Code, false, Set::BPF | Set::PERFMON, Set::DAC_OVERRIDE | Set::SYS_ADMIN),
             (Work::Watch, false, Set::KILL | Set::BPF, Set::SYS_PTRACE | Set::SETGID),
             (Work::Talk, true, Set::empty(), Set::all()),
         ] {

@@ -197,7 +197,8 @@ impl Setup<'_> {
             notify(notice);
             stop.flow()
         });
-        watch.started(self.ground.path().as_deref(), session.events(), notify);
+        let relay = self.options.relay.as_ref().map(ToString::to_string);
+        watch.started(self.ground.path().as_deref(), relay, session.events(), notify);
         let end = watch.wait(notify, &mut |notify| {
             self.obey(&session);
             self.ground.look_at_rotation(&session, notify);

@@ -445,6 +445,8 @@ pub enum Notice {
     Started {
         /// Where the trace goes.
         output: Option<PathBuf>,
+        /// Instead, the channel to the host's recorder.
+        relay: Option<String>,
         /// The command's number, if there is one.
         command: Option<u32>,
         /// Processes that are being recorded.

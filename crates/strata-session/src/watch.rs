@@ -62,6 +62,7 @@ impl<'a> Watch<'a> {
     pub(crate) fn started(
         &self,
         path: Option<&Path>,
+        relay: Option<String>,
         kernel_events: Option<u64>,
         notify: &mut dyn FnMut(Notice),
     ) {
@@ -70,6 +71,7 @@ impl<'a> Watch<'a> {
             memory,
             max_memory,
             output: path.map(Path::to_owned),
+            relay,
             command: self.running.as_ref().map(Running::pid),
             processes: usize::try_from(self.shared.processes()).unwrap_or(usize::MAX),
             kernel_events,

@@ -18,8 +18,6 @@ use super::PLANS;
 use crate::flags::boot::BootInitFlags;
 use crate::talk;
 
-/// The boot waits no longer until it records.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// How often it is looked whether the session has ended.
 const LOOK: Duration = Duration::from_millis(50);
 /// Those that the kernel tries.
@@ -35,8 +33,8 @@ pub fn run(flags: &BootInitFlags) -> Result<u8> {
             flags.name
         );
     }
-    let name = flags.name.clone();
-    let begun = std::panic::catch_unwind(move || begin(&name));
+    let (name, patience) = (flags.name.clone(), flags.timeout);
+    let begun = std::panic::catch_unwind(move || begin(&name, patience));
     match begun {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
@@ -57,8 +55,8 @@ pub fn run(flags: &BootInitFlags) -> Result<u8> {
     bail!("boot-init: nothing to go on with: {why}")
 }
 
-/// What a session needs is there, and it records.
-fn begin(name: &str) -> Result<()> {
+/// What a session needs is there, and it records; the boot waits no longer than so long.
+fn begin(name: &str, patience: Duration) -> Result<()> {
     let none = MountFlags::NOSUID | MountFlags::NODEV;
     let is_there = |path: &str| Path::new(path).exists();
     let make = |kind: &str, path: &str, flags: MountFlags, data: Option<&std::ffi::CStr>| {
@@ -95,7 +93,7 @@ fn begin(name: &str) -> Result<()> {
         .spawn()
         .context("start the session's process")?;
     let begin = Instant::now();
-    while begin.elapsed() < PATIENCE {
+    while begin.elapsed() < patience {
         let mut said = [0; 64];
         if socket.recv(&mut said).is_ok_and(|bytes| said[..bytes].starts_with(b"READY=1")) {
             return Ok(());
@@ -106,5 +104,5 @@ fn begin(name: &str) -> Result<()> {
             );
         }
     }
-    bail!("it has not begun after {} s; the boot goes on", PATIENCE.as_secs())
+    bail!("it has not begun after {patience:?}; the boot goes on")
 }

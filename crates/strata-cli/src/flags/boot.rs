@@ -1,9 +1,11 @@
 //! The command line of sessions that begin with the machine.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
+use strata_analyze::length::parse_duration;
 use strata_session::plan::{Change, EnableEvents, LayerOf, Plan, Settle, SETTLE_BYTES_MIN};
 use strata_session::DEFAULT_KERNEL_RULES;
 
@@ -146,6 +148,10 @@ pub struct SettleFlags {
 /// `strata boot-init`.
 #[derive(Debug, Args)]
 pub struct BootInitFlags {
+    /// Go on with the boot after TIME, if the session does not record by then
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "20s")]
+    pub timeout: Duration,
+
     /// The session that was installed under this name
     pub name: String,
 

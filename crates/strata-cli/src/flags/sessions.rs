@@ -540,9 +540,10 @@ pub struct TrackFlags {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     name: Vec<String>,
 
-    /// Processes in these cgroups and below, paths as in /proc/PID/cgroup
-    #[arg(long, value_name = "PATH")]
-    cgroup: Vec<String>,
+    /// Processes in these cgroups and below: paths as in /proc/PID/cgroup, names such as shop.service, or containers by
+    /// name or id
+    #[arg(long, value_name = "CGROUP")]
+    pub cgroup: Vec<String>,
 
     /// Of this kind all, or with untrack none
     #[arg(short, long, value_enum, value_name = "KIND", value_delimiter = ',')]
@@ -565,8 +566,8 @@ enum KindFlag {
 }
 
 impl TrackFlags {
-    /// What the session is asked for.
-    pub fn changes(&self, less: bool) -> Vec<Change> {
+    /// What the session is asked for. `cgroups`: those that were named, as the session knows them.
+    pub fn changes(&self, cgroups: &[String], less: bool) -> Vec<Change> {
         fn some<T: Clone>(all: &[T]) -> Option<Vec<T>> {
             (!all.is_empty()).then(|| all.to_vec())
         }
@@ -586,7 +587,7 @@ impl TrackFlags {
             uids: some(&self.uid),
             gids: some(&self.gid),
             names: some(&self.name),
-            cgroups: some(&self.cgroup),
+            cgroups: some(cgroups),
         };
         let mut changes = Vec::new();
         if !kinds.is_empty() {
@@ -718,14 +719,14 @@ mod tests {
                 Err(error) => Err(error.to_string()),
             }
         };
-        let changes = flags(&["--pid", "1,2", "--name", "sh*"]).unwrap().changes(false);
+        let changes = flags(&["--pid", "1,2", "--name", "sh*"]).unwrap().changes(&[], false);
         let tracked = Tracked {
             pids: Some(vec![1, 2]),
             names: Some(vec!["sh*".into()]),
             ..Tracked::default()
         };
         assert_eq!(changes, [Change::Track(tracked)]);
-        let changes = flags(&["--all", "pid,uid"]).unwrap().changes(true);
+        let changes = flags(&["--all", "pid,uid"]).unwrap().changes(&[], true);
         assert_eq!(changes, [Change::UntrackAll(vec![Kind::Pids, Kind::Uids])]);
         assert!(flags(&[]).unwrap_err().contains("--pid"));
         assert!(flags(&["--pid", "x"]).is_err());

@@ -504,6 +504,7 @@ fn notice_of_each_kind_is_said_or_drawn() {
         let (memory, max_memory) = (3 << 20, None);
         notice(&Notice::Started {
             output: Some(output),
+            relay: None,
             command,
             processes,
             kernel_events,
@@ -513,8 +514,9 @@ fn notice_of_each_kind_is_said_or_drawn() {
         .unwrap()
     };
     assert_eq!(started(Some(5), 0, None), "recording command 5 to out");
-    let limited = Notice::Started {
+    let limited = |relay: Option<&str>| Notice::Started {
         output: None,
+        relay: relay.map(str::to_owned),
         command: None,
         processes: 2,
         kernel_events: None,
@@ -522,10 +524,13 @@ fn notice_of_each_kind_is_said_or_drawn() {
         max_memory: Some(1 << 30),
     };
     assert_eq!(
-        notice(&limited).unwrap(),
+        notice(&limited(None)).unwrap(),
         "recording 2 processes to memory, which `strata snapshot` saves; Ctrl-C stops. Buffers take 3.0 MiB, \
          and at most 1.0 GiB"
     );
+    let relayed = notice(&limited(Some("/dev/vport1p1"))).unwrap();
+    let to_host = "recording 2 processes to the host's recorder, by /dev/vport1p1; Ctrl-C stops.";
+    assert!(relayed.starts_with(to_host), "{relayed}");
     assert!(started(None, 0, None).contains("no process has tracepoints yet"));
     assert_eq!(started(None, 3, None), "recording 3 processes to out; Ctrl-C stops");
     assert_eq!(started(Some(5), 1, Some(9)), "recording command 5 and 9 kernel events to out");

@@ -1,6 +1,7 @@
 //! What the kernel says about itself in files.
 
 use super::finding::{Finding, Machine};
+use crate::numbers::is_first_namespace_of;
 use crate::syscalls;
 use crate::tracefs::{is_name, Tracefs};
 use crate::Error;
@@ -103,7 +104,10 @@ pub(super) fn tracing(machine: &Machine<'_>) -> Vec<Finding> {
         Some(libc::ENOENT) => Finding::missing(
             WHAT,
             "mounted neither at /sys/kernel/tracing nor at /sys/kernel/debug/tracing; only root can mount it",
-            "Run as root, or: mount -t tracefs nodev /sys/kernel/tracing",
+            match is_first_namespace_of(machine.root) {
+                true => "Run as root, or: mount -t tracefs nodev /sys/kernel/tracing",
+                false => "Start the container with -v /sys/kernel/tracing:/sys/kernel/tracing:ro",
+            },
         ),
         Some(libc::EPERM) => Finding::missing(
             WHAT,

@@ -3,6 +3,7 @@
 use super::files::number;
 use super::finding::{Finding, Machine};
 use crate::capability::Capability;
+use crate::numbers::is_first_namespace_of;
 
 pub(super) fn findings(machine: &Machine<'_>) -> Vec<Finding> {
     let mut all = vec![to_record(machine)];
@@ -33,7 +34,13 @@ fn to_record(machine: &Machine<'_>) -> Finding {
     Finding::missing(
         WHAT,
         format!("no {}: no kernel events, no uprobes; user space can be recorded", names.join(", no ")),
-        "Run as root, or: setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep \"$(command -v strata)\"",
+        match is_first_namespace_of(machine.root) {
+            true => "Run as root, or: setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep \"$(command -v strata)\"",
+            false => {
+                "Start the container with --cap-add BPF --cap-add PERFMON --cap-add DAC_READ_SEARCH and -v \
+                 /sys/kernel/tracing:/sys/kernel/tracing:ro, or record on the host"
+            }
+        },
     )
 }
 
@@ -45,7 +52,10 @@ fn tracefs_rights(machine: &Machine<'_>) -> Finding {
         false => Finding::limited(
             WHAT,
             "no CAP_DAC_READ_SEARCH: tracefs is readable only if a mount option says so",
-            "Run as root, or add cap_dac_read_search with setcap",
+            match is_first_namespace_of(machine.root) {
+                true => "Run as root, or add cap_dac_read_search with setcap",
+                false => "Start the container with --cap-add DAC_READ_SEARCH",
+            },
         ),
     }
 }

@@ -174,7 +174,7 @@ impl Lowering<'_> {
                 let Some(path) = pattern.exact() else {
                     return Err(self.unsupported(leaf, Unsupported::CgroupPattern));
                 };
-                let id = i128::from(cgroup::id(path, || part(leaf.expr))?);
+                let id = i128::from(cgroup::id_of_called(path, || part(leaf.expr))?);
                 self.among(integer, vec![(id, id)], outside)
             }
             (Literal::Text(pattern), Found::Chars { test, limit }) => {

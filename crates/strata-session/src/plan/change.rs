@@ -1,6 +1,7 @@
 //! From one plan to the next: each change is a pure function, and what comes out of it is checked.
 
 use serde::{Deserialize, Serialize};
+use strata_kernel::filter::cgroup::likeness;
 
 use super::names::near;
 use super::{Advised, Channel, EventRule, LayerOf, Loss, Plan, PlanError, Trigger, CHANNEL};
@@ -197,7 +198,8 @@ impl Plan {
                 remove("users", &mut all.uids, tracked.uids.as_deref())?;
                 remove("groups", &mut all.gids, tracked.gids.as_deref())?;
                 remove("names", &mut all.names, tracked.names.as_deref())?;
-                remove("cgroups", &mut all.cgroups, tracked.cgroups.as_deref())?;
+                let called = tracked.cgroups.as_ref().map(|names| called(names, &all.cgroups));
+                remove("cgroups", &mut all.cgroups, called.as_deref())?;
             }
             Change::TrackAll(kinds) => kinds.iter().for_each(|kind| plan.track(*kind, false)),
             Change::UntrackAll(kinds) => kinds.iter().for_each(|kind| plan.track(*kind, true)),
@@ -376,6 +378,18 @@ fn add<T: Clone + PartialEq>(all: &mut Option<Vec<T>>, more: Option<&[T]>) {
             all.push(one.clone());
         }
     }
+}
+
+/// Of names of groups, which may be gone by now, the paths that are tracked; a name that means none of them, or several alike,
+/// stays.
+fn called(names: &[String], tracked: &Option<Vec<String>>) -> Vec<String> {
+    let path_of = |name: &String| {
+        let like = |path: &&String| likeness(path, name);
+        let best = tracked.iter().flatten().filter_map(|path| like(&path)).min()?;
+        let mut alike = tracked.iter().flatten().filter(|path| like(path) == Some(best));
+        alike.next().filter(|_| alike.next().is_none())
+    };
+    names.iter().map(|name| path_of(name).unwrap_or(name).clone()).collect()
 }
 
 fn remove<T: Clone + PartialEq + ToString>(

@@ -13,7 +13,16 @@ const SCOPES: [&str; 6] =
     ["docker-", "crio-", "libpod-", "cri-containerd-", "nerdctl-", "containerd-"];
 
 /// The innermost one: its id's first digits, or its name. Empty: it is of none.
-pub(super) fn container_of(path: &[u8]) -> String {
+pub(crate) fn container_of(path: &[u8]) -> String {
+    let mut name = named(path).unwrap_or_default();
+    if is_id(&name) {
+        name.truncate(SHOWN);
+    }
+    name
+}
+
+/// Likewise, an id in full.
+pub(crate) fn named(path: &[u8]) -> Option<String> {
     let path = Path::new(OsStr::from_bytes(path));
     let parts: Vec<&str> = path
         .components()
@@ -22,11 +31,14 @@ pub(super) fn container_of(path: &[u8]) -> String {
             _ => None,
         })
         .collect();
-    let found = (0..parts.len()).rev().find_map(|at| {
+    (0..parts.len()).rev().find_map(|at| {
         let before = at.checked_sub(1).map(|before| parts[before]);
         by_id(parts[at]).or_else(|| by_name(before, parts[at]))
-    });
-    found.unwrap_or_default()
+    })
+}
+
+pub(crate) fn is_id(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// `docker-ID.scope`, and of kubelet and docker without systemd `ID` alone. What watches a container is not in it
@@ -36,8 +48,7 @@ fn by_id(part: &str) -> Option<String> {
         Some(scope) => SCOPES.iter().find_map(|maker| scope.strip_prefix(maker))?,
         None => part.strip_prefix("libpod-").unwrap_or(part),
     };
-    let is_id = id.len() == 64 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    is_id.then(|| id[..SHOWN].to_owned())
+    is_id(id).then(|| id.to_owned())
 }
 
 /// Of LXC and of systemd's machines, the name that people have given.
