@@ -19,14 +19,22 @@ FIELDS = {
         12: ("interned_data", "InternedData", 0), 13: ("sequence_flags", "u", 0),
         42: (GAP, "u", 0), 45: ("system_info", "SystemInfo", 0),
         58: ("timestamp_clock_id", "u", 0), 59: ("trace_packet_defaults", "TracePacketDefaults", 0),
-        60: ("track_descriptor", "TrackDescriptor", 0)},
+        60: ("track_descriptor", "TrackDescriptor", 0), 66: ("perf_sample", "PerfSample", 0)},
     "TracePacketDefaults": {58: ("timestamp_clock_id", "u", 0)},
     "ClockSnapshot": {1: ("clocks", "Clock", 1), 2: ("primary_trace_clock", "I", 0)},
     "Clock": {1: ("clock_id", "u", 0), 2: ("timestamp", "u", 0)},
     "SystemInfo": {1: ("utsname", "Utsname", 0)},
     "Utsname": {1: ("sysname", "s", 0), 2: ("version", "s", 0), 3: ("release", "s", 0)},
     "InternedData": {1: ("event_categories", "Interned", 1), 2: ("event_names", "Interned", 1),
-                     3: ("debug_annotation_names", "Interned", 1)},
+                     3: ("debug_annotation_names", "Interned", 1), 5: ("function_names", "InternedString", 1),
+                     6: ("frames", "Frame", 1), 7: ("callstacks", "Callstack", 1),
+                     17: ("mapping_paths", "InternedString", 1), 19: ("mappings", "Mapping", 1)},
+    "InternedString": {1: ("iid", "u", 0), 2: ("str", "s", 0)},
+    "Frame": {1: ("iid", "u", 0), 2: ("function_name_id", "u", 0), 3: ("mapping_id", "u", 0), 4: ("rel_pc", "u", 0)},
+    "Callstack": {1: ("iid", "u", 0), 2: ("frame_ids", "u", 1)},
+    "Mapping": {1: ("iid", "u", 0), 7: ("path_string_ids", "u", 1)},
+    "PerfSample": {1: ("cpu", "u", 0), 2: ("pid", "u", 0), 3: ("tid", "u", 0), 4: ("callstack_iid", "u", 0),
+                   5: ("cpu_mode", "I", 0)},
     "Interned": {1: ("iid", "u", 0), 2: ("name", "s", 0)},
     "TrackDescriptor": {1: ("uuid", "u", 0), 2: ("name", "s", 0), 3: ("process", "ProcessDescriptor", 0),
                         4: ("thread", "ThreadDescriptor", 0), 5: ("parent_uuid", "u", 0),
@@ -144,6 +152,7 @@ class Model:
         self.tracks = {}
         self.shown = []
         self.sched = []
+        self.samples = []
         self.gaps = []
         self.bundle_gaps = []
         self.trees = []
@@ -166,8 +175,9 @@ class Model:
             assert "interned_data" not in packet or sequence in valid
             for kind, names in packet.get("interned_data", {}).items():
                 for one in names:
-                    known = interned[sequence].setdefault((kind, one["iid"]), one["name"])
-                    assert known == one["name"] and one["iid"] > 0
+                    value = one.get("name", one.get("str", one))
+                    known = interned[sequence].setdefault((kind, one["iid"]), value)
+                    assert known == value and one["iid"] > 0
             if "track_descriptor" in packet:
                 self.describe(packet["track_descriptor"])
             elif "clock_snapshot" in packet:
@@ -179,6 +189,9 @@ class Model:
                 self.trees.append(packet["process_tree"])
             elif "ftrace_events" in packet:
                 self.bundle(packet["ftrace_events"])
+            elif "perf_sample" in packet:
+                assert flags & NEEDED and packet["timestamp_clock_id"] == self.snapshots[0]["primary_trace_clock"]
+                self.samples.append(self.sample(packet["timestamp"], packet["perf_sample"], interned[sequence]))
             elif "track_event" in packet:
                 clock = packet.get("timestamp_clock_id", defaults.get(sequence, {}).get("timestamp_clock_id"))
                 assert clock == self.snapshots[0]["primary_trace_clock"], f"clock {clock}"
@@ -208,6 +221,17 @@ class Model:
         times = [event["timestamp"] for event in bundle.get("event", [])]
         assert times == sorted(times), "a bundle out of order"
         self.sched += [dict(event, cpu=bundle["cpu"]) for event in bundle.get("event", [])]
+
+    @staticmethod
+    def sample(time, sample, names):
+        """A sample with its frames as (function, object), the outermost first."""
+        frames = []
+        for iid in names["callstacks", sample["callstack_iid"]]["frame_ids"]:
+            frame = names["frames", iid]
+            parts = names["mappings", frame["mapping_id"]]["path_string_ids"]
+            path = "/".join(names["mapping_paths", part] for part in parts)
+            frames.append((names["function_names", frame["function_name_id"]], path))
+        return dict(sample, time=time, frames=frames)
 
     def resolve(self, event, names):
         event = dict(event)

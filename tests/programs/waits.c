@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program whose waits are known by construction, by the name of the thread that has them. For each, one line on
- * stdout: what it was, the thread, and how long by its own clock [ns].
+ * stdout: what it was, the thread, and how long by its own clock [ns]; and one of what the kernel says of the thread:
+ * how long it ran and waited for a CPU [ns], and how long it ran [ticks].
  *
  * Who is waited for begins its sleep when the other one is blocked, however busy the machine is.
  *
@@ -97,8 +98,31 @@ static void when_blocked(_Atomic int *who)
 	}
 }
 
+/* What the kernel has counted of the thread: ns on a CPU and waiting for one, and ticks of both kinds on a CPU. */
+static void of_kernel(const char *thread)
+{
+	char text[512] = "", *rest;
+	long long ran = -1, waited = -1;
+	unsigned long user = 0, system = 0;
+	int fd = open("/proc/thread-self/stat", O_RDONLY | O_CLOEXEC);
+
+	check(fd < 0 || read(fd, text, sizeof(text) - 1) <= 0, "stat");
+	close(fd);
+	rest = strrchr(text, ')');
+	check(!rest || sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+			      &system) != 2,
+	      "stat");
+	fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+	memset(text, 0, sizeof(text));
+	check(fd < 0 || read(fd, text, sizeof(text) - 1) <= 0, "schedstat");
+	close(fd);
+	check(sscanf(text, "%lld %lld", &ran, &waited) != 2, "schedstat");
+	printf("kernel %s %lld %lld %lu\n", thread, ran, waited, user + system);
+}
+
 static void say(const char *what, const char *thread, int64_t begin)
 {
+	of_kernel(thread);
 	printf("%s %s %ld %lld\n", what, thread, (long)syscall(SYS_gettid),
 	       (long long)(now(CLOCK_MONOTONIC) - begin));
 }

@@ -172,7 +172,7 @@ pub fn run(job: &Job<'_>, sink: &mut dyn FnMut(Output<'_>) -> ControlFlow<()>) -
     let threads = if is_one { 1 } else { job.threads.max(1) };
     let shared = Shared::new(job, threads);
     let joiner = (job.options.format == Format::Short)
-        .then(|| Joiner::new(&job.options, &Seed::read(job.reader, job.range, job.stop)));
+        .then(|| Joiner::new(&job.options, Seed::read(job.reader, job.range, job.stop)));
     let renderer = Renderer::new(&job.options);
     let mut writer =
         Writer { renderer, joiner, has_ended: false, last: None, summary: Summary::default() };

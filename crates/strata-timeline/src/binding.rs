@@ -26,8 +26,17 @@ const PARTS: [(Part, &[&str]); 7] = [
     (Part::Family, &["family"]),
     (Part::Type, &["type"]),
 ];
+/// Others, of which a call is not about.
+const OTHER_DESCRIPTORS: [&str; 8] =
+    ["dfd", "dirfd", "olddfd", "newdfd", "newfd", "out_fd", "fd_out", "fdout"];
 /// Numbers of system calls that are kept.
 const NUMBERS_MAX: i64 = 4096;
+
+/// Whether an argument of this name is a descriptor.
+#[must_use]
+pub fn is_descriptor(argument: &str) -> bool {
+    DESCRIPTORS.contains(&argument) || OTHER_DESCRIPTORS.contains(&argument)
+}
 
 /// What is to be done with a class' records.
 #[derive(Debug)]
@@ -137,6 +146,7 @@ struct SpanBinding {
     check: Option<FieldRef>,
     address: Option<FieldRef>,
     owner: Option<FieldRef>,
+    result: Option<FieldRef>,
 }
 
 /// Calls that have numbers and no names.
@@ -190,6 +200,21 @@ impl Binding {
         matches!(self.kind, Kind::Nothing) && self.span.is_none()
     }
 
+    /// Whether a record says what descriptors are, or whose.
+    pub(crate) fn is_of_descriptors(&self, calls: &Calls) -> bool {
+        match &self.kind {
+            Kind::Enter { call, .. } | Kind::Leave { call, .. } => {
+                !matches!(calls.kind(*call), CallKind::Other | CallKind::Sleep | CallKind::Futex)
+            }
+            Kind::Opened { .. }
+            | Kind::Fork { .. }
+            | Kind::Exec
+            | Kind::Exit { .. }
+            | Kind::There { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Which span a record begins or ends.
     #[inline]
     pub(crate) fn span<'a>(&self, event: &Event<'a>) -> Option<SpanMark<'a>> {
@@ -201,8 +226,7 @@ impl Binding {
             _ => None,
         };
         let number = |field: &Option<FieldRef>| event.integer(field.as_ref()?);
-        let SpanBinding { pair, name, event: of, begins, is_keyed, key, check, address, owner } =
-            span;
+        let SpanBinding { pair, name, event: of, begins, is_keyed, key, check, .. } = span;
         Some(SpanMark {
             pair: *pair,
             name: *name,
@@ -211,8 +235,9 @@ impl Binding {
             is_keyed: *is_keyed,
             key: value(key),
             check: value(check).map(KeyRef::hash),
-            address: number(address).map(|it| it as u64),
-            owner: number(owner).filter(|&owner| owner > 0),
+            address: number(&span.address).map(|it| it as u64),
+            owner: number(&span.owner).filter(|&owner| owner > 0),
+            result: number(&span.result),
         })
     }
 
@@ -374,7 +399,9 @@ fn by_suffix(event: &str, names: &mut Names) -> Option<SpanRole> {
         None => None,
     };
     let owner = address.as_ref().map(|_| "owner".to_owned());
-    Some(SpanRole { pair, name: name.to_owned(), begins, key: None, check: None, address, owner })
+    let result = address.as_ref().map(|_| "result".to_owned());
+    let name = name.to_owned();
+    Some(SpanRole { pair, name, begins, key: None, check: None, address, owner, result })
 }
 
 fn span(class: &EventClass, role: &SpanRole, names: &mut Names) -> SpanBinding {
@@ -389,6 +416,7 @@ fn span(class: &EventClass, role: &SpanRole, names: &mut Names) -> SpanBinding {
         check: if role.key.is_some() { None } else { field(&role.check) },
         address: field(&role.address),
         owner: field(&role.owner).filter(|_| role.begins),
+        result: field(&role.result).filter(|_| !role.begins),
     }
 }
 

@@ -118,7 +118,7 @@ impl Calls {
     }
 }
 
-fn kind(name: &str) -> CallKind {
+pub(crate) fn kind(name: &str) -> CallKind {
     let name = name.strip_prefix("compat_").unwrap_or(name);
     match name.strip_suffix("_time64").or_else(|| name.strip_suffix("_time32")).unwrap_or(name) {
         "nanosleep" | "clock_nanosleep" => CallKind::Sleep,

@@ -357,7 +357,12 @@ impl Engine {
 
     /// The thread of this number, which is made if it is not known.
     #[inline]
-    fn thread<O: Observer>(&mut self, machine: u8, tid: i64, seen: &mut O) -> Option<ThreadId> {
+    pub(crate) fn thread<O: Observer>(
+        &mut self,
+        machine: u8,
+        tid: i64,
+        seen: &mut O,
+    ) -> Option<ThreadId> {
         if tid == 0 {
             return Some(ThreadId::IDLE);
         }

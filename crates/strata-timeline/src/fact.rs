@@ -13,6 +13,8 @@ use crate::state::Object;
 pub(crate) enum Text<'a> {
     None,
     Of(&'a Event<'a>, &'a FieldRef),
+    /// Taken out of its record before.
+    Kept(&'a [u8]),
     #[cfg(test)]
     Is(&'a str),
 }
@@ -35,6 +37,7 @@ impl<'a> Text<'a> {
                 Value::Text(bytes) => Some(copy(bytes)),
                 _ => None,
             },
+            Text::Kept(bytes) => Some(copy(bytes)),
             #[cfg(test)]
             Text::Is(text) => Some(copy(text.as_bytes())),
         }
@@ -48,6 +51,7 @@ impl<'a> Text<'a> {
                 Value::Wide(text) => Some(text.to_text().into_bytes()),
                 _ => None,
             },
+            Text::Kept(bytes) => Some(bytes.to_vec()),
             #[cfg(test)]
             Text::Is(text) => Some(text.into()),
         }
@@ -100,8 +104,36 @@ impl Fields {
 pub(crate) enum More<'a> {
     None,
     Of(&'a Event<'a>, &'a Fields),
+    /// Taken out of its record before.
+    Kept(&'a Kept),
     #[cfg(test)]
     Is(&'a str, &'a [(Part, i64)]),
+}
+
+/// The same, without the record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    path: Option<Vec<u8>>,
+    numbers: [Option<i64>; PARTS],
+    address: Option<Address>,
+}
+
+impl Kept {
+    pub(crate) fn new(more: More<'_>) -> Kept {
+        const ALL: [Part; PARTS] = [
+            Part::Folder,
+            Part::Target,
+            Part::Flags,
+            Part::Control,
+            Part::Argument,
+            Part::First,
+            Part::Second,
+            Part::Family,
+            Part::Type,
+        ];
+        let path = more.path().bytes();
+        Kept { path, numbers: ALL.map(|part| more.number(part)), address: more.address() }
+    }
 }
 
 impl<'a> More<'a> {
@@ -109,6 +141,7 @@ impl<'a> More<'a> {
         match self {
             More::None => None,
             More::Of(event, fields) => event.integer(fields.numbers.get(part as usize)?.as_ref()?),
+            More::Kept(kept) => kept.numbers.get(part as usize).copied()?,
             #[cfg(test)]
             More::Is(_, numbers) => {
                 numbers.iter().find(|(is, _)| *is == part).map(|&(_, number)| number)
@@ -125,6 +158,7 @@ impl<'a> More<'a> {
         match self {
             More::None => Text::None,
             More::Of(event, fields) => Text::new(event, fields.path.as_ref()),
+            More::Kept(kept) => kept.path.as_deref().map_or(Text::None, Text::Kept),
             #[cfg(test)]
             More::Is(path, _) => Text::Is(path),
         }
@@ -138,6 +172,7 @@ impl<'a> More<'a> {
                 event.visit(Scope::Payload, &mut address);
                 Some(address)
             }
+            More::Kept(kept) => kept.address.clone(),
             _ => None,
         }
     }
@@ -321,6 +356,7 @@ pub(crate) struct SpanMark<'a> {
     pub check: Option<u64>,
     pub address: Option<u64>,
     pub owner: Option<i64>,
+    pub result: Option<i64>,
 }
 
 /// Where on a disk.

@@ -44,6 +44,7 @@ mod descriptors;
 mod engine;
 mod fact;
 mod files;
+mod follow;
 mod id;
 mod names;
 mod observer;
@@ -58,7 +59,9 @@ mod threads;
 mod timeline;
 mod world;
 
+pub use binding::is_descriptor;
 pub use calls::{CallId, CallKind, Calls, Moves};
+pub use follow::{Follower, Step, StepPlan, Steps};
 pub use id::ThreadId;
 pub use names::{Name, NameKind, Names};
 pub use observer::{Call, Interrupt, Interval, Observer, Request, RequestKind, Run, Unpaired};

@@ -90,8 +90,14 @@ impl Names {
     /// The text; empty if there is none.
     #[must_use]
     pub fn text(&self, name: Name) -> String {
+        String::from_utf8_lossy(self.bytes(name)).into_owned()
+    }
+
+    /// The text as it is in the trace.
+    #[must_use]
+    pub fn bytes(&self, name: Name) -> &[u8] {
         let found = usize::try_from(name.0).ok().and_then(|at| self.texts.get(at));
-        found.map(|(_, text)| String::from_utf8_lossy(text).into_owned()).unwrap_or_default()
+        found.map_or(&[], |(_, text)| text)
     }
 
     /// What has it.

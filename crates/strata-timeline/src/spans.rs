@@ -34,6 +34,8 @@ pub struct SpanRole {
     pub address: Option<String>,
     /// A field of the begin with the number of the thread that it waits for.
     pub owner: Option<String>,
+    /// A field of the end with what its call has returned.
+    pub result: Option<String>,
 }
 
 /// By event.
@@ -171,6 +173,8 @@ pub struct Span {
     pub address: Option<u64>,
     /// Who had it when it began, if it is a wait for a lock and its begin says so.
     pub owner: Option<ThreadId>,
+    /// What the call that it is has returned, if its end says so.
+    pub result: Option<i64>,
     /// How its ends were found.
     pub paired: Paired,
     /// The field that should be the same in both ends is not.

@@ -181,6 +181,7 @@ impl Machine {
             check: None,
             address: None,
             owner: None,
+            result: None,
         }
     }
 

@@ -26,6 +26,7 @@ use super::proto::{
     track_event, AnnotationValue, Data, DebugAnnotation, EventType, ProcessTree, SystemInfo,
     TrackEvent, TreeProcess, TreeThread, Utsname,
 };
+use super::samples::{Of, Samples};
 use super::sched::Sched;
 use super::shares::Share;
 use super::slices::Lanes;
@@ -34,6 +35,7 @@ use super::writer::Writer;
 use super::{Options, Summary};
 use crate::mix::Mix;
 use crate::render::line::Piece;
+use crate::reports::flame::has_stacks;
 
 /// Names of what is said of events besides their fields.
 const FACTS: [&str; 5] = ["cpu", "note", "end", "unfinished", "values not exported"];
@@ -65,6 +67,8 @@ pub struct Exporter<W> {
     timeline: Timeline,
     news: News,
     sched: Sched,
+    /// Where there are call stacks.
+    samples: Option<Box<Samples>>,
     /// Places of the kernel's records, by number of the thread.
     recent: Vec<Option<Recent>>,
     lanes: Lanes,
@@ -158,6 +162,7 @@ impl<W: Write> Exporter<W> {
             timeline: Timeline::new(reader),
             news: News::default(),
             sched: Sched::default(),
+            samples: has_stacks(reader).then(|| Box::new(Samples::new())),
             recent: vec![None; RECENT],
             lanes: Lanes::default(),
             counters: HashMap::new(),
@@ -413,7 +418,7 @@ impl<W: Write> Exporter<W> {
     fn export(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<()> {
         let done = self.kernel(event, plan, spot)?;
         self.learn(event, plan, spot)?;
-        if !done {
+        if !done && !self.sample(event, spot)? {
             match &plan.slice {
                 Some(slice) => self.slice(event, plan, slice, spot)?,
                 None => self.instant(event, plan, spot, None)?,
@@ -441,8 +446,29 @@ impl<W: Write> Exporter<W> {
         Ok(done)
     }
 
+    /// Export as a sample; false: it is none, or has no call stack.
+    fn sample(&mut self, event: &Event<'_>, spot: Spot) -> io::Result<bool> {
+        let Some(samples) = &mut self.samples else { return Ok(false) };
+        let Place::Thread { pid, tid, .. } = spot.place else { return Ok(false) };
+        if !samples.is_one(event) {
+            return Ok(false);
+        }
+        let cpu = spot.cpu.and_then(|cpu| self.tracks.cpu(spot.machine, cpu));
+        let Some(made) = samples.make(event, Of { cpu, pid, tid }, self.writer.is_muted()) else {
+            return Ok(false);
+        };
+        self.summary.samples += 1;
+        match made {
+            Some(made) => self.writer.sample(self.share.number, spot.time, made).map(|()| true),
+            None => Ok(true),
+        }
+    }
+
     /// Take note of who runs, and who belongs to whom.
     fn learn(&mut self, event: &Event<'_>, plan: &Plan, spot: Spot) -> io::Result<()> {
+        if let Some(samples) = &mut self.samples {
+            samples.learn(event);
+        }
         self.timeline.event(event, true, &mut self.news);
         if let Some(named) = &plan.named {
             if let (Some(tid), Some(name)) = (event.integer(&named.tid), text(event, &named.name)) {

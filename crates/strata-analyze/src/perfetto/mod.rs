@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Event ── classes: what to do with its kind ── place: thread, process, CPU ── tracks
+//!   ├─ samples    what a CPU did when a timer asked, with names of functions
 //!   ├─ kernel     scheduling, interrupts: messages of their own, by CPU
 //!   ├─ slices     system calls and pairs of begin and end
 //!   ├─ counters   numeric fields, on request
@@ -23,6 +24,7 @@ mod glob;
 mod kernel;
 mod pairs;
 mod proto;
+mod samples;
 mod sched;
 mod shares;
 mod slices;
@@ -55,7 +57,7 @@ impl Default for Options {
 /// What was exported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Event records: the sum of the next five.
+    /// Event records: the sum of the next six.
     pub events: u64,
     /// Those on their own.
     pub instants: u64,
@@ -67,6 +69,8 @@ pub struct Summary {
     pub ends_without_begin: u64,
     /// Scheduling and interrupts.
     pub kernel: u64,
+    /// Samples with their call stacks.
+    pub samples: u64,
     /// Begins whose end was looked for on the same CPU: the trace does not say their thread.
     pub guessed: u64,
     /// Slices of which the end is not in the trace.

@@ -48,7 +48,7 @@ pub(super) struct TracePacket {
     pub timestamp_clock_id: Option<u32>,
     #[prost(message, optional, tag = "59")]
     pub trace_packet_defaults: Option<TracePacketDefaults>,
-    #[prost(oneof = "Data", tags = "1, 2, 6, 11, 45, 60")]
+    #[prost(oneof = "Data", tags = "1, 2, 6, 11, 45, 60, 66")]
     pub data: Option<Data>,
 }
 
@@ -66,6 +66,8 @@ pub(super) enum Data {
     SystemInfo(SystemInfo),
     #[prost(message, tag = "60")]
     TrackDescriptor(TrackDescriptor),
+    #[prost(message, tag = "66")]
+    PerfSample(PerfSample),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -114,6 +116,69 @@ pub(super) struct InternedData {
     pub event_names: Vec<InternedName>,
     #[prost(message, repeated, tag = "3")]
     pub debug_annotation_names: Vec<InternedName>,
+    #[prost(message, repeated, tag = "5")]
+    pub function_names: Vec<InternedString>,
+    #[prost(message, repeated, tag = "6")]
+    pub frames: Vec<Frame>,
+    #[prost(message, repeated, tag = "7")]
+    pub callstacks: Vec<Callstack>,
+    #[prost(message, repeated, tag = "17")]
+    pub mapping_paths: Vec<InternedString>,
+    #[prost(message, repeated, tag = "19")]
+    pub mappings: Vec<Mapping>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct InternedString {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    #[prost(bytes = "vec", optional, tag = "2")]
+    pub str: Option<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Mapping {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    /// Parts of its path.
+    #[prost(uint64, repeated, packed = "false", tag = "7")]
+    pub path_string_ids: Vec<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Frame {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    #[prost(uint64, optional, tag = "2")]
+    pub function_name_id: Option<u64>,
+    #[prost(uint64, optional, tag = "3")]
+    pub mapping_id: Option<u64>,
+    #[prost(uint64, optional, tag = "4")]
+    pub rel_pc: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Callstack {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    /// The outermost first.
+    #[prost(uint64, repeated, packed = "false", tag = "2")]
+    pub frame_ids: Vec<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PerfSample {
+    #[prost(uint32, optional, tag = "1")]
+    pub cpu: Option<u32>,
+    #[prost(uint32, optional, tag = "2")]
+    pub pid: Option<u32>,
+    #[prost(uint32, optional, tag = "3")]
+    pub tid: Option<u32>,
+    #[prost(uint64, optional, tag = "4")]
+    pub callstack_iid: Option<u64>,
+    /// `Profiling.CpuMode`.
+    #[prost(int32, optional, tag = "5")]
+    pub cpu_mode: Option<i32>,
 }
 
 /// `EventCategory`, `EventName` and `DebugAnnotationName` are alike.

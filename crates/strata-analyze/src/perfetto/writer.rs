@@ -9,7 +9,7 @@ use prost::Message;
 
 use super::encode::{self, Mark};
 use super::proto::{
-    Data, InternedData, InternedName, TracePacket, TracePacketDefaults, TrackEvent,
+    Data, InternedData, InternedName, PerfSample, TracePacket, TracePacketDefaults, TrackEvent,
     INCREMENTAL_STATE_CLEARED, NEEDS_INCREMENTAL_STATE,
 };
 use crate::render::line::{Lines, Sink};
@@ -20,6 +20,9 @@ const SEQUENCE_EVENTS: u32 = 1;
 const SEQUENCE_SYSTEM: u32 = 2;
 /// The first of the sequences that stand for one stream each and say where records were discarded.
 const SEQUENCE_STREAMS: u32 = 16;
+
+/// The first of the sequences with samples, one for each share: above any stream's.
+const SEQUENCE_SAMPLES: u32 = 1 << 28;
 
 /// Names of which the number is found without a search; a power of two.
 const RECENT: usize = 256;
@@ -273,6 +276,25 @@ impl<W: Write> Writer<W> {
         })
     }
 
+    /// A sample, and what is new in it, in the sequence of a share.
+    pub(super) fn sample(
+        &mut self,
+        share: usize,
+        time: u64,
+        (sample, new, flags): (PerfSample, InternedData, u32),
+    ) -> io::Result<()> {
+        let share = u32::try_from(share).unwrap_or(u32::MAX);
+        self.packet(&TracePacket {
+            timestamp: Some(time),
+            timestamp_clock_id: Some(self.clock_id),
+            trusted_packet_sequence_id: Some(SEQUENCE_SAMPLES.saturating_add(share)),
+            interned_data: (new != InternedData::default()).then_some(new),
+            sequence_flags: Some(flags),
+            data: Some(Data::PerfSample(sample)),
+            ..TracePacket::default()
+        })
+    }
+
     /// Begin the sequence of a stream, so that it can say later that something is absent in it.
     pub(super) fn begin_stream(&mut self, stream: u32) -> io::Result<()> {
         self.packet(&TracePacket {
@@ -339,6 +361,7 @@ impl<W: Write> Writer<W> {
             event_categories: std::mem::take(&mut self.categories.fresh),
             event_names: std::mem::take(&mut self.names.fresh),
             debug_annotation_names: std::mem::take(&mut self.annotations.fresh),
+            ..InternedData::default()
         };
         (data != InternedData::default()).then_some(data)
     }

@@ -25,6 +25,8 @@ const ROWS_MAX: usize = 1 << 15;
 const WAKERS_MAX: usize = 64;
 
 const ETIMEDOUT: u16 = 110;
+/// How libc has it: as a number above zero.
+const GIVEN_UP: i64 = 110;
 /// Operations of futex(); the bits above say whose memory and which clock.
 const OPERATION: i64 = 0x7f;
 /// Those that wake, or put who waits elsewhere; FUTEX_UNLOCK_PI and FUTEX_CMP_REQUEUE_PI, too.
@@ -348,12 +350,18 @@ impl Observer for LockCounter {
         if from >= to {
             return;
         }
-        let waker =
-            span.owner.map_or(Waker::Unknown, |thread| Waker::Thread { thread, is_sure: true });
+        let is_timeout = span.result == Some(GIVEN_UP);
+        // Who had it then still has it.
+        let waker = match span.owner {
+            _ if is_timeout => Waker::Timer,
+            Some(thread) => Waker::Thread { thread, is_sure: true },
+            None => Waker::Unknown,
+        };
         let lock = (kind, address);
         self.waited(thread, Pending { lock, from, nanos: to.abs_diff(from), waker });
         if let Some(counted) = self.counted(thread, lock) {
             counted.calls += 1;
+            counted.timeouts += u64::from(is_timeout);
         }
     }
 

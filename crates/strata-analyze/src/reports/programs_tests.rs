@@ -392,13 +392,16 @@ fn locks_of_a_program_have_their_owner_and_the_futex_in_them_is_told_once() {
     let wait = [U32(7), U64(0x2000), U64(0x1000)];
     let wait_end = [U32(7), U64(0x2000), U64(0x1000), U32(0)];
     let other = [U32(7), U64(0x3000)];
-    let records: [Record<'_>; 6] = [
+    let given_up = [U32(6), U64(0x1000), U32(110)];
+    let records: [Record<'_>; 8] = [
         (0, 100, &begin),
         (1, 400, &end),
         (2, 500, &wait),
         (3, 550, &wait_end),
         (4, 560, &other),
         (5, 900, &other),
+        (0, 1000, &begin),
+        (1, 1020, &given_up),
     ];
     let text = metadata(PROGRAM, "u32 vtid;", &events);
     hand.trace("a", &text, &[Packets::new(0).packet(&records)]);
@@ -432,15 +435,21 @@ fn locks_of_a_program_have_their_owner_and_the_futex_in_them_is_told_once() {
     let rows: Vec<_> =
         found.rows.iter().map(|row| (row.kind, row.address, row.waits.total, row.calls)).collect();
     let wanted = [
-        (Kind::Mutex, Some(0x1000), 300, 1),
+        (Kind::Mutex, Some(0x1000), 320, 2),
         (Kind::Futex, Some(0x9000), 90, 1),
         (Kind::Condition, Some(0x2000), 50, 1),
     ];
     assert_eq!(rows, wanted);
-    let wakers = &found.rows[0].wakers;
-    let owner = wakers[0].label.as_ref().and_then(|label| label.tid);
-    assert_eq!((wakers.len(), owner), (1, Some(7)), "{wakers:?}");
+    // Of a wait that was given up, nobody has ended it.
+    let timeouts: Vec<_> = found.rows.iter().map(|row| row.timeouts).collect();
+    assert_eq!(timeouts, [1, 0, 0]);
+    let wakers = found.rows[0].wakers.iter();
+    let wakers: Vec<_> = wakers
+        .map(|it| (it.label.as_ref().and_then(|label| label.tid), it.ended_by, it.total))
+        .collect();
+    assert_eq!(wakers, [(Some(7), "thread", 300), (None, "timer", 20)]);
     let longest: Vec<_> = found.longest.iter().map(|it| (it.kind, it.nanos)).collect();
-    assert_eq!(longest, [(Kind::Mutex, 300), (Kind::Futex, 90), (Kind::Condition, 50)]);
-    assert_eq!(found.all.total, 300 + 90 + 50);
+    let wanted = [(Kind::Mutex, 300), (Kind::Futex, 90), (Kind::Condition, 50), (Kind::Mutex, 20)];
+    assert_eq!(longest, wanted);
+    assert_eq!(found.all.total, 320 + 90 + 50);
 }

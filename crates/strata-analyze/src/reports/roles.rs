@@ -51,6 +51,7 @@ pub fn span_roles(reader: &Reader, rules: &[PairRule]) -> SpanRoles {
                 .find(|(begin, _)| name.starts_with(begin))
                 .map(|(_, it)| (*it).to_owned()),
             owner: None,
+            result: None,
         };
         roles.insert((*name).to_owned(), role);
     }

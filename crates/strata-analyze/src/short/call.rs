@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use strata_ctf::read::{Event, EventClass, FieldRef, Scope, Value};
 use strata_model::EnvValue;
-use strata_timeline::{is_kernel, kernel_name, CallEnd, Whose};
+use strata_timeline::{is_kernel, kernel_name, CallEnd, StepPlan, Steps, Whose};
 
 use super::key::Key;
 use crate::render::escape;
@@ -118,6 +118,10 @@ pub(super) struct Class {
     /// The process whose trace it is: its name, and the thread where records do not say one.
     pub(super) process: Option<(Vec<u8>, Option<i64>)>,
     pub(super) told: Vec<Told>,
+    /// What its records do to descriptors.
+    pub(super) step: Option<StepPlan>,
+    /// What descriptors are for can be known.
+    pub(super) has_paths: bool,
     pub(super) payload: PartPlan,
     /// Contexts, of which there is something to show.
     pub(super) contexts: Vec<PartPlan>,
@@ -172,6 +176,7 @@ impl Class {
         fields: Option<&FieldList>,
         names_stacks: bool,
         calls: &mut Calls,
+        steps: &mut Steps,
     ) -> Class {
         let (class, trace) = (event.class(), event.stream().trace());
         let find = |name: &str| class.find_in(Scope::Payload, name);
@@ -254,6 +259,8 @@ impl Class {
             procname: whose.process_name,
             process: text("procname").map(|name| (name, vpid)),
             told: told(class),
+            step: steps.plan(class, trace),
+            has_paths: steps.can_be_known(trace),
             payload: plan(Part::Payload, schema.payload.as_ref(), &hidden),
             contexts,
         }

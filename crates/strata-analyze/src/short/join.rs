@@ -4,6 +4,9 @@
 //! not longer than [`WAIT`] event records. What ends later has a line of its own.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+
+use strata_timeline::Follower;
 
 use super::cut::cut;
 use super::key::Key;
@@ -13,6 +16,7 @@ use super::seed::Seed;
 use super::unit::{Close, Line, Open, Unit, What};
 use super::who::{self, Comm};
 use crate::mix::Mix;
+use crate::render::escape::tame_text;
 use crate::render::Options;
 
 /// Event records between a call's begin and its end that is still put behind it.
@@ -36,6 +40,7 @@ pub struct Joiner {
     width: Option<usize>,
     names: HashMap<Key, Comm, Mix>,
     running: HashMap<Key, i64, Mix>,
+    descriptors: Follower,
     /// The number of the piece.
     open: HashMap<Key, u64, Mix>,
     held: VecDeque<Piece>,
@@ -51,12 +56,13 @@ pub struct Joiner {
 
 impl Joiner {
     /// For units that come in the order of their event records; `seed` has what is known before them.
-    pub fn new(options: &Options, seed: &Seed) -> Joiner {
+    pub fn new(options: &Options, seed: Seed) -> Joiner {
         Joiner {
             colours: options.colours,
             width: options.width.filter(|width| *width > 0),
             names: seed.names().collect(),
             running: HashMap::default(),
+            descriptors: seed.descriptors,
             open: HashMap::default(),
             held: VecDeque::new(),
             first: 0,
@@ -148,14 +154,34 @@ impl Joiner {
         out
     }
 
-    /// With whose it is; and how many bytes that are.
-    fn whole(&self, line: Line) -> (Vec<u8>, usize) {
-        let Line { mut bytes, hole } = line;
-        let Some((at, key)) = hole else { return (bytes, 0) };
-        let who = self.who(key);
-        let at = at.min(bytes.len());
-        bytes.splice(at..at, who.iter().copied());
-        (bytes, who.len())
+    /// `</etc/passwd>`; nothing if it is not known.
+    fn path(&self, key: Key, descriptor: i32) -> Vec<u8> {
+        let key = self.thread(key);
+        let path = key.tid().and_then(|tid| self.descriptors.path(key.trace(), tid, descriptor));
+        let Some(path) = path else { return Vec::new() };
+        let mut out = vec![b'<'];
+        tame_text(&mut out, path);
+        out.push(b'>');
+        out
+    }
+
+    /// With whose it is, and what its descriptors, which are those of `key`, are for. `places` in it are moved.
+    fn whole(&self, line: Line, key: Option<Key>, mut places: Vec<&mut Range<usize>>) -> Vec<u8> {
+        let Line { mut bytes, hole, paths } = line;
+        let paths = paths.into_iter().filter_map(|(at, it)| Some((at, self.path(key?, it))));
+        let mut parts: Vec<(usize, Vec<u8>)> = paths.collect();
+        if let Some((at, key)) = hole {
+            parts.insert(0, (at, self.who(key)));
+        }
+        // From the end: what is in front stays where it is.
+        for (at, text) in parts.iter().rev() {
+            let at = (*at).min(bytes.len());
+            bytes.splice(at..at, text.iter().copied());
+            for place in places.iter_mut().filter(|place| place.start >= at) {
+                **place = place.start + text.len()..place.end + text.len();
+            }
+        }
+        bytes
     }
 
     fn mark(&mut self, what: What, event: u64) {
@@ -163,6 +189,14 @@ impl Joiner {
             What::Who(key) => {
                 let who = self.who(key);
                 self.text(&who);
+            }
+            What::Path(key, descriptor) => {
+                let path = self.path(key, descriptor);
+                self.text(&path);
+            }
+            What::Step(key, step) => {
+                let key = self.thread(key);
+                self.descriptors.follow(key.trace(), key.tid(), &step);
             }
             What::Begun(key) => {
                 let key = self.thread(key);
@@ -182,10 +216,12 @@ impl Joiner {
             }
             What::Told(key, name) => self.tell(key, name),
             What::Gap(None) => {
+                self.descriptors.gap(None);
                 self.open.clear();
                 self.running.clear();
             }
             What::Gap(Some(trace)) => {
+                self.descriptors.gap(Some(trace));
                 self.open.retain(|key, _| key.trace() != trace);
                 self.running.retain(|key, _| key.trace() != trace);
             }
@@ -203,7 +239,7 @@ impl Joiner {
     }
 
     fn line(&mut self, line: Line, behind: &[u8]) {
-        let (mut bytes, _) = self.whole(line);
+        let mut bytes = self.whole(line, None, Vec::new());
         bytes.extend_from_slice(behind);
         bytes.push(b'\n');
         self.text(&bytes);
@@ -211,13 +247,9 @@ impl Joiner {
 
     fn begin(&mut self, mut open: Box<Open>, event: u64) {
         let key = self.thread(open.key);
-        let (bytes, moved) = self.whole(std::mem::take(&mut open.line));
-        open.line.bytes = bytes;
+        let places = open.unread.iter_mut().map(|unread| &mut unread.place).collect();
+        open.line.bytes = self.whole(std::mem::take(&mut open.line), Some(key), places);
         open.key = key;
-        // Whose it is stands in front of the arguments.
-        for unread in &mut open.unread {
-            unread.place = unread.place.start + moved..unread.place.end + moved;
-        }
         self.bytes += open.line.bytes.len();
         let number = self.first + self.held.len() as u64;
         self.held.push_back(Piece::Call { open, event, result: None });

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use strata_ctf::read::{Event, EventClass, FieldRef};
 use strata_model::Base;
+use strata_timeline::{StepPlan, Steps};
 
 use super::call::{text, CallId, Calls, Class, PartPlan, Role};
 use super::key::Key;
@@ -62,6 +63,7 @@ enum State {
 #[derive(Debug, Default)]
 struct Extra {
     unread: Vec<Unread>,
+    paths: Vec<(usize, i32)>,
     program: Option<Comm>,
     /// Its first argument that is a text is a program.
     executes: bool,
@@ -105,6 +107,7 @@ pub struct Short {
     stacks: Option<Vec<u8>>,
     classes: Table<Class>,
     calls: Calls,
+    steps: Steps,
     threads: HashMap<Key, Thread, Mix>,
     /// By CPU, since the slice began.
     running: HashMap<Key, i64, Mix>,
@@ -140,6 +143,7 @@ impl Short {
             stacks: None,
             classes: Table::default(),
             calls: Calls::default(),
+            steps: Steps::default(),
             threads: HashMap::default(),
             running: HashMap::default(),
             gaps: Vec::new(),
@@ -203,7 +207,8 @@ impl Short {
         let index = event.class().index();
         let mut classes = std::mem::take(&mut self.classes);
         let class = classes.get(index, || {
-            let class = Class::new(event, self.fields.as_ref(), self.names_stacks, &mut self.calls);
+            let (calls, steps) = (&mut self.calls, &mut self.steps);
+            let class = Class::new(event, self.fields.as_ref(), self.names_stacks, calls, steps);
             if let Role::Entry { id, .. } | Role::Exit { id, .. } = class.role {
                 if !may_accept(event.class()) {
                     self.calls.rule_out(id, matches!(class.role, Role::Exit { .. }));
@@ -212,6 +217,10 @@ impl Short {
             class
         });
         let shown = self.record(event, at, wanted, class);
+        if let Some(plan) = &class.step {
+            // Behind its line, which says how things were before.
+            self.step(event, at, class, plan);
+        }
         self.classes = classes;
         shown
     }
@@ -258,6 +267,17 @@ impl Short {
                 self.other(event, at, key, is_selected, class)
             }
             Role::State | Role::Other => self.other(event, at, key, is_selected, class),
+        }
+    }
+
+    /// What a record does to descriptors.
+    #[cold]
+    fn step(&mut self, event: &Event<'_>, at: u64, class: &Class, plan: &StepPlan) {
+        if let Some(step) = self.steps.step(plan, event) {
+            // Of nobody's thread if it is not known: the CPU's is none then.
+            let key = self.key(event, class);
+            let key = key.unwrap_or_else(|| Key::cpu(class.trace, u64::MAX));
+            self.mark(at, What::Step(key, Box::new(step)));
         }
     }
 
@@ -471,6 +491,11 @@ impl Short {
         let mut brief = Brief::new(&mut self.text, true);
         part(event, &class.payload, &mut brief);
         let unread = std::mem::take(&mut brief.unread);
+        let mut paths = std::mem::take(&mut brief.descriptors);
+        if !class.has_paths {
+            paths.clear();
+        }
+        paths.iter_mut().for_each(|(place, _)| *place -= begin);
         self.text.push(b')');
         self.contexts(event, class);
         let (time, id, index) = (event.time(), call.id, event.class().index());
@@ -488,13 +513,13 @@ impl Short {
         self.open.push(row);
         let program = call.program.and_then(|field| text(event, field));
         let program = program.filter(|name| !name.starts_with(b"0x")).and_then(Comm::of_program);
-        if !unread.is_empty() || program.is_some() {
+        if !unread.is_empty() || !paths.is_empty() || program.is_some() {
             let unread = unread.into_iter().map(|(argument, place)| Unread {
                 argument,
                 place: place.start - begin..place.end - begin,
             });
-            let extra =
-                Extra { unread: unread.collect(), program, executes: call.program.is_some() };
+            let unread = unread.collect();
+            let extra = Extra { unread, paths, program, executes: call.program.is_some() };
             if let Some(row) = self.rows.get_mut(row as usize) {
                 row.extra = Some(Box::new(extra));
             }
@@ -595,7 +620,7 @@ impl Short {
     /// A copy of the text between.
     fn taken(&self, begin: usize, end: usize, hole: Hole) -> Line {
         let bytes = self.text.as_bytes().get(begin..end).unwrap_or_default().to_vec();
-        Line { bytes, hole: hole.map(|(place, key)| (place - begin, key)) }
+        Line { bytes, hole: hole.map(|(place, key)| (place - begin, key)), paths: Vec::new() }
     }
 
     /// ` = 3`, and what else the call has given back.
@@ -655,7 +680,14 @@ impl Short {
         if let Some((row, extra)) = row.and_then(|row| row.extra.take().map(|extra| (row, extra))) {
             let mut extra = extra;
             let mut line = self.text.as_bytes().get(row.text.clone()).unwrap_or_default().to_vec();
+            let place = extra.unread.iter().find(|one| one.argument == argument);
+            let place = place.map_or(0..0, |one| one.place.clone());
             let is_put = late::put(&mut line, &mut extra.unread, argument, shown.as_bytes());
+            if is_put {
+                for (at, _) in extra.paths.iter_mut().filter(|(at, _)| *at >= place.end) {
+                    *at = *at - place.len() + shown.len();
+                }
+            }
             if is_put && argument == 0 && extra.executes {
                 extra.program = Comm::of_program(bytes);
             }
@@ -731,12 +763,12 @@ impl Short {
         let bytes = |range: &Range<usize>| all.get(range.clone()).unwrap_or_default();
         for row in self.rows.drain(..) {
             let mark = |out: &Lines, what| Mark { at: out.len(), event: row.event, what };
-            let state = match row.kind {
+            let (state, key) = match row.kind {
                 Kind::Mark(what) => {
                     unit.marks.push(mark(out, what));
                     continue;
                 }
-                Kind::Line => State::Done,
+                Kind::Line => (State::Done, None),
                 Kind::Call { key, class, time, state: State::Open, .. } => {
                     if let Some(thread) = self.threads.get_mut(&key) {
                         thread.open = None;
@@ -749,7 +781,11 @@ impl Short {
                             .find(class)
                             .map(|class| class.name.clone())
                             .unwrap_or_default(),
-                        line: Line { bytes: bytes(&row.text).to_vec(), hole: row.hole },
+                        line: Line {
+                            bytes: bytes(&row.text).to_vec(),
+                            hole: row.hole,
+                            paths: extra.paths,
+                        },
                         unread: extra.unread,
                         time,
                         is_selected: row.is_shown,
@@ -759,21 +795,27 @@ impl Short {
                     unit.marks.push(mark(out, What::Open(Box::new(open))));
                     continue;
                 }
-                Kind::Call { state, .. } => state,
+                Kind::Call { state, key, .. } => (state, Some(key)),
             };
             if !row.is_shown {
                 continue;
             }
             let text = bytes(&row.text);
-            match row.hole {
-                None => out.extend_from_slice(text),
-                Some((place, key)) => {
-                    let (before, behind) = text.split_at_checked(place).unwrap_or((text, b""));
-                    out.extend_from_slice(before);
-                    unit.marks.push(mark(out, What::Who(key)));
-                    out.extend_from_slice(behind);
+            let mut from = 0;
+            let mut hole = |out: &mut Lines, place: usize, what: What| {
+                out.extend_from_slice(text.get(from..place).unwrap_or_default());
+                from = place;
+                unit.marks.push(mark(out, what));
+            };
+            if let Some((place, key)) = row.hole {
+                hole(out, place, What::Who(key));
+            }
+            if let (Some(extra), Some(key)) = (&row.extra, key) {
+                for &(place, descriptor) in &extra.paths {
+                    hole(out, place, What::Path(key, descriptor));
                 }
             }
+            out.extend_from_slice(text.get(from..).unwrap_or_default());
             match state {
                 State::Abandoned => result::unfinished(out, self.colours),
                 _ => out.extend_from_slice(bytes(&row.result)),

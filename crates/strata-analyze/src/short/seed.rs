@@ -1,15 +1,18 @@
-//! What threads are called where records begin to be shown: by those before, and by the first ones.
+//! What threads are called, and what descriptors are for, where records begin to be shown: by those before, and by the
+//! first ones.
 
 use std::collections::{HashMap, HashSet};
 
-use strata_ctf::read::{Event, EventClass, FieldRef, Message, Reader, Scope, TimeRange};
+use strata_ctf::read::{Event, FieldRef, Message, Reader, Scope, TimeRange};
+use strata_timeline::{is_kernel, Follower, Step, StepPlan, Steps, Whose};
 
 use super::call::{call_of, text, told, Told};
 use super::key::Key;
 use super::who::Comm;
 
-/// Records that are looked at: what was there when recording began is said by the first ones.
-const BEFORE: usize = 1 << 17;
+/// Records that are looked at: what was there when recording began is said by the first ones. Of descriptors nothing is
+/// known where there are more before those that are shown.
+const BEFORE: usize = 1 << 21;
 
 /// Records of those that are shown that are looked at: what was there is said while recording begins.
 const AHEAD: usize = 1 << 14;
@@ -19,35 +22,64 @@ struct Says {
     told: Vec<Told>,
     /// The thread of an `execve` that returns: it has another name then.
     executed: Option<FieldRef>,
+    /// Whose they are.
+    tid: Option<FieldRef>,
+    step: Option<StepPlan>,
 }
 
 impl Says {
-    fn new(class: &EventClass) -> Says {
+    fn new(event: &Event<'_>, steps: &mut Steps) -> Says {
+        let (class, trace) = (event.class(), event.stream().trace());
         let is_execve = |(call, is_exit): (String, bool)| is_exit && call.ends_with("execve");
         let tid = || class.find_in(Scope::CommonContext, "tid");
         let executed =
             call_of(class.name()).filter(|call| is_execve(call.clone())).and_then(|_| tid());
-        Says { told: told(class), executed }
+        let whose = Whose::new(class, is_kernel(trace.schema()));
+        Says { told: told(class), executed, tid: whose.tid, step: steps.plan(class, trace) }
+    }
+
+    /// What a record does to descriptors, and whose thread it is.
+    fn step(&self, event: &Event<'_>, steps: &mut Steps) -> Option<(usize, Option<i64>, Step)> {
+        let step = steps.step(self.step.as_ref()?, event)?;
+        let tid = self.tid.as_ref().and_then(|tid| event.integer(tid));
+        Some((event.stream().trace().index(), tid, step))
     }
 }
 
-/// Names of threads.
-#[derive(Debug, Default)]
+/// What is known.
+#[derive(Debug)]
 pub struct Seed {
     names: HashMap<(usize, i64), Comm>,
+    pub(super) descriptors: Follower,
 }
 
 impl Seed {
     /// What the traces say. Nothing is said of what is damaged.
     pub fn read(reader: &Reader, range: TimeRange, stop: &(dyn Fn() -> bool + Sync)) -> Seed {
-        let mut seed = Seed::default();
+        let (names, descriptors) = (HashMap::new(), Follower::new(reader));
+        let mut seed = Seed { names, descriptors };
         if let Some(to) = range.from.checked_sub(1) {
             let before = TimeRange { from: i64::MIN, to };
-            each(reader, before, false, stop, &mut |event, says| seed.before(event, says));
+            let is_begun = first_steps(reader, before, stop, &mut seed.descriptors);
+            let is_all = each(reader, before, false, stop, &mut |event, says, steps| {
+                seed.before(event, says);
+                if let Some((trace, tid, step)) = says.step(event, steps) {
+                    seed.descriptors.follow(trace, tid, &step);
+                }
+            });
+            if !is_all {
+                seed.descriptors = Follower::new(reader);
+            } else if !is_begun {
+                first_steps(reader, range, stop, &mut seed.descriptors);
+            }
+        } else {
+            first_steps(reader, range, stop, &mut seed.descriptors);
         }
         // Of these nobody knows what they were called first.
         let mut unknown = HashSet::new();
-        each(reader, range, true, stop, &mut |event, says| seed.ahead(event, says, &mut unknown));
+        each(reader, range, true, stop, &mut |event, says, _| {
+            seed.ahead(event, says, &mut unknown);
+        });
         seed
     }
 
@@ -92,27 +124,48 @@ fn name(event: &Event<'_>, told: &Told) -> Option<Comm> {
     }
 }
 
-/// Look at the first records of a time; ahead, up to where some are not there.
+/// What was open when recording began, as the first records of the trace say; whether there are any.
+fn first_steps(
+    reader: &Reader,
+    range: TimeRange,
+    stop: &(dyn Fn() -> bool + Sync),
+    descriptors: &mut Follower,
+) -> bool {
+    let (mut first, mut any) = (Vec::new(), false);
+    each(reader, range, true, stop, &mut |event, says, steps| {
+        any = true;
+        first.extend(says.step(event, steps));
+    });
+    descriptors.begin(&first);
+    any
+}
+
+/// Look at the first records of a time; ahead, up to where some are not there. Whether these were all.
 fn each(
     reader: &Reader,
     range: TimeRange,
     is_ahead: bool,
     stop: &(dyn Fn() -> bool + Sync),
-    look: &mut dyn FnMut(&Event<'_>, &Says),
-) {
+    look: &mut dyn FnMut(&Event<'_>, &Says, &mut Steps),
+) -> bool {
     let mut classes: Vec<Option<Says>> = Vec::new();
     classes.resize_with(reader.event_classes(), || None);
+    let mut steps = Steps::default();
     let mut events = reader.events(range);
+    let mut is_whole = true;
     for _ in 0..if is_ahead { AHEAD } else { BEFORE } {
         match events.next() {
             Some(Message::Event(event)) => {
-                if let Some(says) = classes.get_mut(event.class().index()) {
-                    look(&event, says.get_or_insert_with(|| Says::new(event.class())));
+                if let Some(slot) = classes.get_mut(event.class().index()) {
+                    let says = slot.get_or_insert_with(|| Says::new(&event, &mut steps));
+                    look(&event, says, &mut steps);
                 }
             }
             Some(Message::Packet(_)) if !stop() => {}
-            Some(Message::Discarded(_)) if !is_ahead => {}
-            _ => return,
+            Some(Message::Discarded(_)) if !is_ahead => is_whole = false,
+            None => return is_whole,
+            _ => return false,
         }
     }
+    false
 }

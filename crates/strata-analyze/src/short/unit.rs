@@ -1,5 +1,7 @@
 //! What a worker makes of event records that follow each other: text, and what it cannot know in it.
 
+use strata_timeline::Step;
+
 use super::key::Key;
 use super::late::Unread;
 use super::who::Comm;
@@ -12,6 +14,8 @@ pub(super) type Hole = Option<(usize, Key)>;
 pub(super) struct Line {
     pub(super) bytes: Vec<u8>,
     pub(super) hole: Hole,
+    /// Descriptors that may have a path, and where it is shown: behind the hole, in order.
+    pub(super) paths: Vec<(usize, i32)>,
 }
 
 /// A call whose end is not in the unit.
@@ -50,6 +54,10 @@ pub(super) struct Close {
 pub(super) enum What {
     /// Say whose the line is.
     Who(Key),
+    /// Say what a thread's descriptor is for, if that is known.
+    Path(Key, i32),
+    /// Descriptors change.
+    Step(Key, Box<Step>),
     /// The thread has entered a call that has ended in the unit: one of it that is open has no end.
     Begun(Key),
     Open(Box<Open>),

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use strata_ctf::read::{FieldInfo, Visit};
 use strata_model::Base;
+use strata_timeline::is_descriptor;
 
 use crate::render::escape::{c_quoted, hex, tame_text};
 use crate::render::line::{Lines, Sink};
@@ -33,6 +34,8 @@ pub(super) struct Brief<'a> {
     of_call: bool,
     /// Where texts are that are addresses for now: the field's number among its part's, and the place.
     pub(super) unread: Vec<(usize, std::ops::Range<usize>)>,
+    /// Descriptors, and the places behind them.
+    pub(super) descriptors: Vec<(usize, i32)>,
     depth: usize,
     member: usize,
 }
@@ -47,6 +50,7 @@ impl<'a> Brief<'a> {
             address: None,
             of_call,
             unread: Vec::new(),
+            descriptors: Vec::new(),
             depth: 0,
             member: 0,
         }
@@ -83,6 +87,13 @@ impl<'a> Brief<'a> {
             return self.out.extend_from_slice(if value == 0 { b"false" } else { b"true" });
         }
         if field.labels.is_some() && self.labels(field, value) {
+            return;
+        }
+        if self.of_call && self.depth == 0 && is_descriptor(field.name()) {
+            number::signed(self.out, value as i64);
+            if let Some(descriptor) = i32::try_from(value).ok().filter(|it| *it >= 0) {
+                self.descriptors.push((self.out.len(), descriptor));
+            }
             return;
         }
         match field.base {

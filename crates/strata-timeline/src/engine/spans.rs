@@ -151,6 +151,7 @@ impl Engine {
             key,
             address: open.address,
             owner: open.owner,
+            result: mark.result,
             paired,
             disagrees: open.check.zip(mark.check).is_some_and(|(begin, end)| begin != end),
             spent: spent.map(|spent| spent.since(open.spent, done.abs_diff(open.begin))),

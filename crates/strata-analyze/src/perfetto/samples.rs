@@ -1,0 +1,219 @@
+//! Samples: what a CPU did when a timer asked, as call stacks with names.
+//!
+//! Each share of an export has a sequence of its own for them, so that it needs to know nothing of what others write.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use strata_ctf::read::Event;
+
+use super::proto::{
+    Callstack, Frame, InternedData, InternedString, Mapping, PerfSample, INCREMENTAL_STATE_CLEARED,
+    NEEDS_INCREMENTAL_STATE,
+};
+use crate::debug_info::{Frame as Found, Source, SourceOptions};
+
+/// Events that are samples, by their names.
+const SAMPLES: [&str; 3] = ["cpu_clock", "cpu-clock", "cycles"];
+/// Names, frames and stacks of each kind that have numbers at once.
+const KNOWN_MAX: usize = 1 << 18;
+/// What functions of the kernel are in, in perf's words.
+const KERNEL: &[u8] = b"[kernel.kallsyms]";
+/// Of a process, what nothing says the file of.
+const UNKNOWN: &[u8] = b"[unknown]";
+
+/// `Profiling.CpuMode`.
+const MODE_KERNEL: i32 = 1;
+const MODE_USER: i32 = 2;
+
+/// What has numbers.
+#[derive(Debug)]
+struct Numbers<T>(HashMap<T, u64>);
+
+impl<T: Eq + Hash> Numbers<T> {
+    /// Its number, and whether that is new.
+    fn of(&mut self, what: T) -> (u64, bool) {
+        let next = self.0.len() as u64 + 1;
+        let number = *self.0.entry(what).or_insert(next);
+        (number, number == next)
+    }
+}
+
+impl<T> Default for Numbers<T> {
+    fn default() -> Numbers<T> {
+        Numbers(HashMap::new())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    functions: Numbers<Vec<u8>>,
+    paths: Numbers<Vec<u8>>,
+    frames: Numbers<(u64, u64, u64)>,
+    stacks: Numbers<Vec<u64>>,
+}
+
+/// Whose a sample is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Of {
+    pub cpu: Option<u32>,
+    pub pid: i32,
+    pub tid: i32,
+}
+
+/// Makes samples of records.
+#[derive(Debug)]
+pub(super) struct Samples {
+    source: Source,
+    known: Known,
+    /// A packet was made.
+    begun: bool,
+    /// By class of events.
+    classes: Vec<Option<bool>>,
+}
+
+/// A sample, what is new in it, and its packet's flags.
+pub(super) type Made = (PerfSample, InternedData, u32);
+
+impl Samples {
+    pub(super) fn new() -> Samples {
+        let source = Source::new(&SourceOptions::default());
+        Samples { source, known: Known::default(), begun: false, classes: Vec::new() }
+    }
+
+    /// All records are to be told: some say what a process has loaded.
+    pub(super) fn learn(&mut self, event: &Event<'_>) {
+        self.source.learn(event);
+    }
+
+    /// Whether a record is a sample.
+    pub(super) fn is_one(&mut self, event: &Event<'_>) -> bool {
+        let index = event.class().index();
+        if self.classes.len() <= index {
+            self.classes.resize(index + 1, None);
+        }
+        let is_one = || {
+            let name = event.class().name();
+            SAMPLES.contains(&name.rsplit(':').next().unwrap_or(name))
+        };
+        self.classes.get_mut(index).is_some_and(|slot| *slot.get_or_insert_with(is_one))
+    }
+
+    /// A record that was learnt as a sample; `None`: it has no call stack. `is_muted`: it is not to be made.
+    pub(super) fn make(
+        &mut self,
+        event: &Event<'_>,
+        of: Of,
+        is_muted: bool,
+    ) -> Option<Option<Made>> {
+        let stacks = self.source.stacks(event)?;
+        let (kernel, user) = (stacks.kernel.unwrap_or_default(), stacks.user.unwrap_or_default());
+        if kernel.is_empty() && user.is_empty() {
+            return None;
+        }
+        if is_muted {
+            return Some(None);
+        }
+        let known = &self.known;
+        let most = known.functions.0.len().max(known.frames.0.len()).max(known.stacks.0.len());
+        let is_first = !self.begun || most >= KNOWN_MAX;
+        if is_first {
+            self.begun = true;
+            self.known = Known::default();
+        }
+        let mut new = InternedData::default();
+        // The outermost first.
+        let frames = user.iter().rev().map(|frame| (frame, false));
+        let frames = frames.chain(kernel.iter().rev().map(|frame| (frame, true)));
+        let frames = frames.map(|(frame, is_kernel)| self.frame(frame, is_kernel, &mut new));
+        let frame_ids: Vec<u64> = frames.collect();
+        let (stack, is_new) = self.known.stacks.of(frame_ids.clone());
+        if is_new {
+            new.callstacks.push(Callstack { iid: Some(stack), frame_ids });
+        }
+        let id = |id: i32| u32::try_from(id).ok();
+        let sample = PerfSample {
+            cpu: of.cpu,
+            pid: id(of.pid),
+            tid: id(of.tid),
+            callstack_iid: Some(stack),
+            cpu_mode: Some(if kernel.is_empty() { MODE_USER } else { MODE_KERNEL }),
+        };
+        let flags = if is_first { INCREMENTAL_STATE_CLEARED } else { 0 } | NEEDS_INCREMENTAL_STATE;
+        Some(Some((sample, new, flags)))
+    }
+
+    fn frame(&mut self, frame: &Found, is_kernel: bool, new: &mut InternedData) -> u64 {
+        let place = &frame.place;
+        let (object, offset) = match is_kernel {
+            true => (KERNEL, None),
+            false => in_object(&place.binary),
+        };
+        let name = function(&place.function);
+        let name =
+            if name.is_empty() { format!("{:#x}", frame.address).into_bytes() } else { name };
+        let string = |iid, str: &[u8]| InternedString { iid: Some(iid), str: Some(str.to_vec()) };
+        let (function, is_new) = self.known.functions.of(name.clone());
+        if is_new {
+            new.function_names.push(string(function, &name));
+        }
+        let (path, is_new) = self.known.paths.of(object.to_vec());
+        if is_new {
+            new.mapping_paths.push(string(path, object));
+            // A file is one mapping here, by the number of its path.
+            new.mappings.push(Mapping { iid: Some(path), path_string_ids: vec![path] });
+        }
+        let rel_pc = offset.unwrap_or(frame.address);
+        let (number, is_new) = self.known.frames.of((function, path, rel_pc));
+        if is_new {
+            new.frames.push(Frame {
+                iid: Some(number),
+                function_name_id: Some(function),
+                mapping_id: Some(path),
+                rel_pc: Some(rel_pc),
+            });
+        }
+        number
+    }
+}
+
+/// `pay` of `pay+0x7e`.
+fn function(text: &[u8]) -> Vec<u8> {
+    let end = text.iter().rposition(|&byte| byte == b'+').unwrap_or(text.len());
+    text.get(..end).unwrap_or_default().to_vec()
+}
+
+/// `shop` and 0x1450 of `shop+0x1450`, or `shop@0x401450`.
+fn in_object(text: &[u8]) -> (&[u8], Option<u64>) {
+    let Some(at) = text.iter().rposition(|byte| b"+@".contains(byte)) else {
+        return (if text.is_empty() { UNKNOWN } else { text }, None);
+    };
+    let (object, offset) = text.split_at(at);
+    let offset = std::str::from_utf8(offset).ok().and_then(|it| it.get(3..));
+    (object, offset.and_then(|digits| u64::from_str_radix(digits, 16).ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_functions_and_objects_are_without_their_offsets() {
+        assert_eq!(function(b"pay+0x7e"), b"pay");
+        assert_eq!(function(b"operator++0x1"), b"operator+");
+        assert_eq!(function(b"pay"), b"pay");
+        assert_eq!(in_object(b"shop+0x1450"), (&b"shop"[..], Some(0x1450)));
+        assert_eq!(in_object(b"libstdc++.so@0x10"), (&b"libstdc++.so"[..], Some(0x10)));
+        assert_eq!(in_object(b"shop"), (&b"shop"[..], None));
+        assert_eq!(in_object(b""), (UNKNOWN, None));
+    }
+
+    #[test]
+    fn what_has_a_number_keeps_it() {
+        let mut numbers = Numbers::default();
+        assert_eq!(
+            [numbers.of("a"), numbers.of("b"), numbers.of("a")],
+            [(1, true), (2, true), (1, false)]
+        );
+    }
+}
