@@ -12,6 +12,7 @@
 pub mod cgroup;
 mod check;
 mod emit;
+mod group_error;
 mod lower;
 mod ranges;
 mod resolve;
@@ -120,7 +121,7 @@ pub enum FilterError {
         /// The condition, as the filter has it.
         part: String,
         /// Why.
-        cause: cgroup::GroupError,
+        cause: group_error::GroupError,
     },
 }
 

@@ -10,8 +10,8 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{stat, statfs};
 use strata_filter::distance_within;
-use thiserror::Error;
 
+use super::group_error::GroupError;
 use super::FilterError;
 use crate::container::{container_of, is_id, named};
 
@@ -23,44 +23,6 @@ const DIGITS_MIN: usize = 4;
 const SHOWN: usize = 3;
 /// A longer name is compared with none \[byte\].
 const LONGEST: usize = 128;
-
-/// Why no group is meant.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum GroupError {
-    /// None are mounted.
-    #[error(
-        "control group '{name}': none of version 2 are mounted at /sys/fs/cgroup or /sys/fs/cgroup/unified. Mount them: \
-         mount -t cgroup2 none /sys/fs/cgroup/unified"
-    )]
-    Unmounted {
-        /// As it was asked for.
-        name: String,
-    },
-    /// Nobody is called so.
-    #[error(
-        "control group '{name}': no group, and no container, is called so{near} Start what is in it first; \
-         `systemd-cgls` lists all there are. Names that only Docker or Podman knows: `docker inspect -f \
-         '{{{{.Id}}}}' NAME` says the id"
-    )]
-    None {
-        /// As it was asked for.
-        name: String,
-        /// What was perhaps meant.
-        near: String,
-    },
-    /// Several are.
-    #[error(
-        "control group '{name}': {found} are called so: {which}. Name one by its path, from '/' on"
-    )]
-    Several {
-        /// As it was asked for.
-        name: String,
-        /// How many.
-        found: usize,
-        /// Some of them.
-        which: String,
-    },
-}
 
 /// Where control groups of version 2 may be mounted: alone, or beside version 1.
 const ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
