@@ -47,7 +47,7 @@ impl Says {
 }
 
 /// What is known.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Seed {
     names: HashMap<(usize, i64), Comm>,
     pub(super) descriptors: Follower,

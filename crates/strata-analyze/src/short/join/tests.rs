@@ -9,7 +9,7 @@ fn comm(name: &str) -> Comm {
 }
 
 fn line(text: &str, hole: Option<Key>) -> Line {
-    Line { bytes: text.as_bytes().to_vec(), hole: hole.map(|key| (0, key)) }
+    Line { bytes: text.as_bytes().to_vec(), hole: hole.map(|key| (0, key)), paths: Vec::new() }
 }
 
 fn open(key: Key, call: &str) -> What {
@@ -52,7 +52,7 @@ struct Joined(Joiner, String);
 
 impl Joined {
     fn new(options: &Options) -> Joined {
-        Joined(Joiner::new(options, &Seed::default()), String::new())
+        Joined(Joiner::new(options, Seed::default()), String::new())
     }
 
     fn add(&mut self, text: &str, unit: Unit) -> &mut Joined {
