@@ -16,12 +16,12 @@ use serde_json::{json, Map, Value};
 use strata_control::{ask, is_name, ControlError, Request};
 use strata_session::plan::Plan;
 
-use crate::facts::{number, text};
 use crate::flags::boot::{InstallBootFlags, SettleFlags};
-use crate::messages::{Message, Weight};
+use crate::sessions::facts::{number, text};
 use crate::sessions::{done, one_of};
 use crate::talk;
-use crate::units::{clean, counted, shell_word, size};
+use crate::talk::messages::{Message, Weight};
+use crate::talk::units::{clean, counted, shell_word, size};
 use files::Root;
 
 mod files;

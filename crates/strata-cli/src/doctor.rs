@@ -11,9 +11,9 @@ use strata_kernel::doctor::{examine, Finding, Readiness};
 use strata_session::report::{KERNEL, USER};
 
 use crate::flags::DoctorFlags;
-use crate::messages::{Message, Weight};
 use crate::talk;
-use crate::units::{clean, counted};
+use crate::talk::messages::{Message, Weight};
+use crate::talk::units::{clean, counted};
 
 /// Sessions that are named; the others are counted.
 const NAMES_MAX: usize = 10;

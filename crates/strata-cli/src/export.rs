@@ -24,12 +24,12 @@ use strata_ctf::cut::Cutter;
 use strata_ctf::read::{Damage, Message as Read, NoteKey, Reader, Selection, Stream, TimeRange};
 use strata_session::stop::{survive_file_size_limit, Stop};
 
-use crate::ending;
-use crate::messages::{Message, Weight};
-use crate::progress::ReadingLine;
-use crate::selection::{SelectionFlags, SYNTAX};
+use crate::reading::ending;
+use crate::reading::selection::{SelectionFlags, SYNTAX};
 use crate::talk;
-use crate::units::{clean, counted, shell_word, size, time};
+use crate::talk::messages::{Message, Weight};
+use crate::talk::progress::ReadingLine;
+use crate::talk::units::{clean, counted, shell_word, size, time};
 use crate::view::too_many_names;
 use folder::OutputFolder;
 use output::Output;
@@ -207,7 +207,7 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     let what = target.to_string();
     let Some(written) = written.map_err(|error| not_written(&error, &what))? else {
         // The file goes with its guard.
-        return Ok(crate::exit::stopped(&stop));
+        return Ok(crate::talk::exit::stopped(&stop));
     };
     if written.events > 0 || (talk.damages == 0 && !flags.selection.is_any()) {
         match place {

@@ -16,12 +16,12 @@ use strata_session::preload::{self, Part};
 use strata_session::report::LossMode;
 use strata_session::{processes_of, ContextError, EventContexts, NameError, Rules};
 
-use crate::advised::Key;
 use crate::analyze::AnalyzeFlags;
 use crate::export::ExportFlags;
-use crate::selection::parse_filter;
+use crate::reading::selection::parse_filter;
+use crate::record::advised::Key;
 use crate::stats::StatsFlags;
-use crate::units::parse_size;
+use crate::talk::units::parse_size;
 use crate::view::ViewFlags;
 use answer::AnswerFlags;
 use boot::{BootInitFlags, InstallBootFlags, SettleFlags};
@@ -36,6 +36,7 @@ use triggers::{AddTriggerFlags, RemoveTriggerFlags};
 
 pub mod answer;
 pub mod boot;
+pub mod generate;
 mod guest;
 mod kept;
 mod rules;

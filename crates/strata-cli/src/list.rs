@@ -9,11 +9,14 @@ use strata_session::listing::{list, ListedProcess, ListedTracepoint, Listing};
 use strata_session::{level_name, EVENT_CONTEXTS};
 
 use crate::flags::ListFlags;
-use crate::messages::{self, Message, Weight};
+use crate::sessions::status;
 use crate::sessions::statuses;
-use crate::status;
 use crate::talk;
-use crate::units::{clean, counted};
+use crate::talk::messages::{self, Message, Weight};
+use crate::talk::units::{clean, counted};
+
+pub mod kernel_list;
+pub mod trace_list;
 
 /// List, and give the exit status: 1 if there is nothing to list.
 pub fn run(flags: &ListFlags) -> Result<u8> {

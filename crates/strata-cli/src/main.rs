@@ -1,50 +1,29 @@
 //! The `strata` command: flags, messages, exit status. What it does is in `strata-session` (recording)
 //! and `strata-analyze` (reading).
 
-mod advised;
 mod analyze;
-mod answer;
-mod background;
 mod boot;
 mod doctor;
-mod ending;
-mod exit;
 mod export;
-mod facts;
 mod flags;
-mod generate;
-mod kernel_list;
-mod killed;
 mod list;
-mod messages;
-mod missing;
-mod progress;
+mod reading;
 mod record;
-mod selection;
-mod service;
-mod session_trace;
 mod sessions;
 mod stats;
-mod status;
 mod talk;
-mod tar;
-mod top;
-mod trace_list;
-mod triggers;
-mod units;
 mod view;
-mod zone;
 
 use std::io;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::Parser;
-use exit::{stopped_by, FAILED};
 use flags::{Action, Flags, ListFlags};
+use talk::exit::{stopped_by, FAILED};
 
 fn main() -> ExitCode {
-    std::panic::set_hook(Box::new(|panic| talk::failure(&messages::broken(panic))));
+    std::panic::set_hook(Box::new(|panic| talk::failure(&talk::messages::broken(panic))));
     let flags = match Flags::try_parse() {
         Ok(flags) => flags,
         Err(error) => return ExitCode::from(usage(&error)),
@@ -61,7 +40,7 @@ fn main() -> ExitCode {
         Action::InstallBoot(flags) => boot::install(&flags),
         Action::BootInit(flags) => boot::init(&flags),
         Action::Destroy(flags) => sessions::destroy(&flags),
-        Action::Status(flags) => status::run(&flags),
+        Action::Status(flags) => sessions::status::run(&flags),
         Action::EnableChannel(flags) => sessions::change(&flags.of, vec![flags.change()]),
         Action::DisableChannel(flags) => sessions::change(&flags.of, vec![flags.change()]),
         Action::EnableEvent(flags) => {
@@ -73,24 +52,24 @@ fn main() -> ExitCode {
         Action::AddContext(flags) => sessions::change(&flags.of, vec![flags.change()]),
         Action::Track(flags) => sessions::track(&flags),
         Action::Untrack(flags) => sessions::change(&flags.of, flags.changes(&flags.cgroup, true)),
-        Action::AddTrigger(flags) => triggers::add(&flags),
-        Action::ListTriggers(of) => triggers::list(&of),
-        Action::RemoveTrigger(flags) => triggers::remove(&flags),
+        Action::AddTrigger(flags) => sessions::triggers::add(&flags),
+        Action::ListTriggers(of) => sessions::triggers::list(&of),
+        Action::RemoveTrigger(flags) => sessions::triggers::remove(&flags),
         Action::Save(flags) => sessions::save(&flags),
         Action::Load(flags) => sessions::load(&flags),
-        Action::Snapshot(flags) => background::snapshot(&flags),
-        Action::Top(flags) => top::run(&top::Look {
+        Action::Snapshot(flags) => sessions::background::snapshot(&flags),
+        Action::Top(flags) => sessions::top::run(&sessions::top::Look {
             name: flags.name.as_deref(),
             period: flags.period,
             times: flags.number,
             is_json: flags.answer.is_json(),
         }),
         Action::List(ref flags @ ListFlags { probes: Some(ref file), .. }) => {
-            kernel_list::probes(file, flags.is_json())
+            list::kernel_list::probes(file, flags.is_json())
         }
-        Action::List(flags) if flags.kernel => kernel_list::run(&flags),
+        Action::List(flags) if flags.kernel => list::kernel_list::run(&flags),
         Action::List(flags) if !flags.named.is_empty() => {
-            trace_list::run(&flags.traces(), flags.is_json())
+            list::trace_list::run(&flags.traces(), flags.is_json())
         }
         Action::List(flags) => list::run(&flags),
         Action::Doctor(flags) => doctor::run(&flags),
@@ -98,8 +77,8 @@ fn main() -> ExitCode {
         Action::Stats(flags) => stats::run(&flags),
         Action::Analyze(flags) => analyze::run(&flags),
         Action::Export(flags) => export::run(&flags),
-        Action::Completions { shell } => generate::completions(shell).map(|()| 0),
-        Action::Man { folder } => generate::man(folder.as_deref()).map(|()| 0),
+        Action::Completions { shell } => flags::generate::completions(shell).map(|()| 0),
+        Action::Man { folder } => flags::generate::man(folder.as_deref()).map(|()| 0),
     };
     ExitCode::from(done.unwrap_or_else(|error| failed(&error)))
 }
@@ -108,7 +87,7 @@ fn main() -> ExitCode {
 fn usage(error: &clap::Error) -> u8 {
     let status = u8::try_from(error.exit_code()).unwrap_or(FAILED);
     if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        talk::line(&messages::usage(error));
+        talk::line(&talk::messages::usage(error));
     } else {
         // Whoever reads `strata --help | head` has seen enough.
         let _ = error.print();
@@ -128,9 +107,9 @@ fn failed(error: &anyhow::Error) -> u8 {
     let of_session = error.downcast_ref::<strata_session::SessionError>();
     match of_session {
         Some(strata_session::SessionError::NothingSelected(rules)) => {
-            messages::nothing_selected(rules).iter().for_each(|line| talk::failure(line));
+            talk::messages::nothing_selected(rules).iter().for_each(|line| talk::failure(line));
         }
-        _ => talk::failure(&messages::failure_line(error.chain())),
+        _ => talk::failure(&talk::messages::failure_line(error.chain())),
     }
     match of_session {
         Some(strata_session::SessionError::Command(error)) => error.exit_status(),
@@ -163,7 +142,7 @@ mod tests {
         for name in names.into_iter().map(Some).chain([None]) {
             let words = ["strata"].into_iter().chain(name).chain(["--no-such-flag"]);
             let error = Flags::try_parse_from(words).unwrap_err();
-            let text = anstream::adapter::strip_str(&messages::usage(&error)).to_string();
+            let text = anstream::adapter::strip_str(&talk::messages::usage(&error)).to_string();
             assert!(text.starts_with("strata: unexpected argument '--no-such-flag'"), "{text}");
             assert!(!text.contains("error:") && text.contains("--help"), "{text}");
             assert_eq!(error.exit_code(), 2);

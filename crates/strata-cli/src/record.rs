@@ -12,13 +12,14 @@ use strata_session::preload;
 use strata_session::report::{Notice, Report};
 use strata_session::stop::Stop;
 
-use crate::advised;
-use crate::answer::Answer;
-use crate::background::{self, Desk, Of};
 use crate::flags::RecordFlags;
-use crate::messages::{self, Message, Weight};
-use crate::progress::ProgressLine;
+use crate::sessions::answer::Answer;
+use crate::sessions::background::{self, Desk, Of};
 use crate::talk;
+use crate::talk::messages::{self, Message, Weight};
+use crate::talk::progress::ProgressLine;
+
+pub mod advised;
 
 /// A command that ends sooner shows its own output only.
 const PATIENCE: Duration = Duration::from_secs(1);

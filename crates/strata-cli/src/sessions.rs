@@ -24,22 +24,32 @@ use strata_session::standing::Left;
 use strata_session::stop::Stop;
 use strata_session::{controls, standing, KernelKept, Slots};
 
-use crate::advised::{self, Key};
-use crate::background::{self, Desk, LOOK_PERIOD};
-use crate::facts::{names, number, text};
 use crate::flags::answer::AnswerFlags;
 use crate::flags::sessions::{
     sampling, CreateFlags, DestroyFlags, LoadFlags, OfSession, OneFlags, SaveFlags, StartFlags,
     StopFlags, TrackFlags,
 };
 use crate::flags::RecordFlags;
-use crate::killed::{self, Kept};
-use crate::messages::{self, Message, Weight};
-use crate::missing;
+use crate::record::advised::{self, Key};
 use crate::record::say;
-use crate::service;
+use crate::sessions::background::{Desk, LOOK_PERIOD};
+use crate::sessions::facts::{names, number, text};
+use crate::sessions::killed::Kept;
 use crate::talk;
-use crate::units::{clean, counted, shell_word, size};
+use crate::talk::messages::{self, Message, Weight};
+use crate::talk::units::{clean, counted, shell_word, size};
+
+pub mod answer;
+pub mod background;
+pub mod facts;
+pub mod killed;
+pub mod missing;
+pub mod service;
+pub mod session_trace;
+pub mod status;
+pub mod tar;
+pub mod top;
+pub mod triggers;
 
 fn tell(text: String) {
     talk::message(&Message { weight: Weight::Talk, text });

@@ -18,12 +18,12 @@ use strata_analyze::stats::{count, Options, Stats, DAMAGE_KEPT};
 use strata_ctf::read::Selection;
 use strata_session::stop::Stop;
 
-use crate::ending;
-use crate::messages::{Message, Weight};
-use crate::progress::ReadingLine;
-use crate::selection::{until_or_to, SelectionFlags, SYNTAX};
+use crate::reading::ending;
+use crate::reading::selection::{until_or_to, SelectionFlags, SYNTAX};
 use crate::talk;
-use crate::units::{self, clean, counted};
+use crate::talk::messages::{Message, Weight};
+use crate::talk::progress::ReadingLine;
+use crate::talk::units::{self, clean, counted};
 use text::{Look, Sort};
 
 /// Damages that are said one by one.
@@ -91,7 +91,7 @@ pub fn run(flags: &StatsFlags) -> Result<u8> {
     });
     line.clear();
     let Some(stats) = stats else {
-        return Ok(crate::exit::stopped(&stop));
+        return Ok(crate::talk::exit::stopped(&stop));
     };
     let written = write(&stats, flags);
     let passed_over = reader.passed_over();

@@ -4,7 +4,13 @@ use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 
-use crate::messages::{Message, Weight};
+use crate::talk::messages::{Message, Weight};
+
+pub mod exit;
+pub mod messages;
+pub mod progress;
+pub mod units;
+pub mod zone;
 
 /// Say that something failed.
 pub fn failure(text: &str) {

@@ -19,11 +19,11 @@ use strata_analyze::short::Mine;
 use strata_ctf::read::{Selection, TimeRange};
 use strata_session::stop::Stop;
 
-use crate::messages::Weight;
-use crate::progress::ReadingLine;
-use crate::selection::{until_or_to, SelectionFlags, SYNTAX};
-use crate::session_trace::trace_of;
-use crate::units::counted;
+use crate::reading::selection::{until_or_to, SelectionFlags, SYNTAX};
+use crate::sessions::session_trace::trace_of;
+use crate::talk::messages::Weight;
+use crate::talk::progress::ReadingLine;
+use crate::talk::units::counted;
 use say::Speaker;
 use target::ViewOutput;
 
@@ -274,7 +274,7 @@ pub fn run(flags: &ViewFlags) -> Result<u8> {
     speaker.end(&summary);
     speaker.unsure(summary.unsure, uncertainty);
     if summary.stopped {
-        return Ok(crate::exit::stopped(&stop));
+        return Ok(crate::talk::exit::stopped(&stop));
     }
     let damaged = summary.damage > 0 || reader.damage().iter().any(|found| !found.is_remark());
     if summary.events == 0 {

@@ -20,25 +20,40 @@ use strata_user::{
     Program, Rules, SessionSpec, ENVIRONMENT,
 };
 
-use crate::book::RuleBook;
-use crate::command::Running;
-use crate::error::SessionError;
-use crate::filtered::Filtered;
-use crate::keeper::{asking, Asking, Found, Hearing, Keeper, KeeperParts, Now, ProcessTarget};
-use crate::known::Reasons;
-use crate::layer::{Context, Ended, Inheritance, Layer, LayerEnd, Look, Tell, Wanted};
-use crate::lock::lock;
-use crate::lowered::lowered;
-use crate::lttng::{self, OfCommand};
+use crate::applications::book::RuleBook;
+use crate::applications::filtered::Filtered;
+use crate::applications::keeper::{
+    asking, Asking, Found, Hearing, Keeper, KeeperParts, Now, ProcessTarget,
+};
+use crate::applications::known::Reasons;
+use crate::applications::lowered::lowered;
+use crate::applications::lttng::OfCommand;
+use crate::applications::source::{elsewhere, ProcessSource, Sources};
+use crate::applications::traced::Traced;
 use crate::options::Options;
+use crate::plan::tracked::Tracked;
 use crate::plan::PlanError;
-use crate::privileges::Work;
+use crate::record::command::Running;
 use crate::report::{Buffers, LayerReport, NotReached, USER};
-use crate::shared::Losses;
-use crate::source::{elsewhere, ProcessSource, Sources};
-use crate::threads::{ask, cut, joined, spawn, Ask, Cut};
-use crate::traced::Traced;
-use crate::tracked::Tracked;
+use crate::session::error::SessionError;
+use crate::session::layer::{Context, Ended, Inheritance, Layer, LayerEnd, Look, Tell, Wanted};
+use crate::session::lock::lock;
+use crate::session::privileges::Work;
+use crate::session::shared::Losses;
+use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
+
+pub mod book;
+pub mod filtered;
+pub mod keeper;
+pub mod known;
+pub mod lowered;
+pub mod lttng;
+pub mod near;
+pub mod pace;
+pub mod reports;
+pub mod source;
+pub mod traced;
+pub mod verify;
 
 /// Who is recorded.
 enum Who {

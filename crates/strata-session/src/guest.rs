@@ -24,15 +24,15 @@ use strata_relay::{
     CounterPair, Exchange, Frames, FromGuest, Line, ToGuest, Waiting, Wire, DRIFT_PPM, VERSION,
 };
 
-use crate::describe::{new_uuid, Machine};
-use crate::error::SessionError;
-use crate::layer::{Context, Layer, LayerEnd, Wanted};
+use crate::guest::relayed::counter_pair;
 use crate::options::GuestOptions;
-use crate::privileges::Work;
-use crate::relayed::counter_pair;
+use crate::output::describe::{new_uuid, Machine};
 use crate::report::{LayerReport, NotReached, ProcessReport, GUEST};
-use crate::shared::Voice;
-use crate::threads::{joined, spawn, Ask, Cut};
+use crate::session::error::SessionError;
+use crate::session::layer::{Context, Layer, LayerEnd, Wanted};
+use crate::session::privileges::Work;
+use crate::session::shared::Voice;
+use crate::session::threads::{joined, spawn, Ask, Cut};
 use exact::Exact;
 use receive::{Place, Receiver};
 
@@ -41,6 +41,7 @@ mod cpus;
 mod exact;
 mod memory;
 mod receive;
+pub mod relayed;
 
 /// How often the guest is asked for the time.
 const ASK_PERIOD: Duration = Duration::from_millis(50);

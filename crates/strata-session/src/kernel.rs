@@ -28,27 +28,28 @@ use strata_kernel::uprobe::parse_all;
 use strata_kernel::{sample, syscalls, Follow, Problem, SelectedEvent, Whom};
 use strata_ring::Channel;
 
-use crate::budget::{over_memory, Share};
-use crate::describe::new_uuid;
-use crate::detach::Detaching;
-use crate::error::SessionError;
-use crate::layer::{Context, Layer, LayerEnd, Look, Rule, Wanted};
-use crate::lock::lock;
 use crate::options::{KernelOptions, Options};
-use crate::privileges::Work;
+use crate::output::describe::new_uuid;
 use crate::report::{
     Buffers, EventProblem, KernelReport, KernelRuleReport, LayerReport, LossMode, NoKernel,
     NotReached, Notice, ProcessReport, RuleReport, KERNEL,
 };
-use crate::shared::Voice;
-use crate::statedump;
-use crate::stop::Stop;
-use crate::threads::{ask, cut, joined, spawn, Ask, Cut};
+use crate::session::budget::{over_memory, Share};
+use crate::session::detach::Detaching;
+use crate::session::error::SessionError;
+use crate::session::layer::{Context, Layer, LayerEnd, Look, Rule, Wanted};
+use crate::session::lock::lock;
+use crate::session::privileges::Work;
+use crate::session::shared::Voice;
+use crate::session::stop::Stop;
+use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
 use change::{rules_of, sampled, Begun, Chosen};
 use source::{KernelSource, KernelTrace, Recorded};
 
 mod change;
+pub mod default;
 mod source;
+pub mod statedump;
 
 /// The kernel's layer, from before anything runs to its end. Without an event that the rules select there
 /// is only something to report.

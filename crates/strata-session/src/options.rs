@@ -16,7 +16,7 @@ use strata_model::LossMode;
 pub use strata_relay::{Place, PlaceProblem};
 use strata_user::{EventContexts, Rules};
 
-use crate::preload::Part;
+use crate::record::preload::Part;
 use crate::report::{KERNEL, USER};
 
 /// What is recorded of the kernel.

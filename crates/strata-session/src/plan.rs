@@ -19,14 +19,15 @@ use strata_model::LossMode;
 use strata_user::{possible_cpus, EventContexts};
 
 use crate::options::{Options, OptionsError, Rotation, NR_SUBBUFS, RATE_MAX, SUBBUF_BYTES};
+use crate::plan::tracked::Tracked;
 use crate::report::{KERNEL, USER};
-use crate::tracked::Tracked;
 
 mod change;
 mod lower;
 mod names;
 #[cfg(test)]
 mod tests;
+pub mod tracked;
 mod triggers;
 
 pub use change::{

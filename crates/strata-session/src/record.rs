@@ -17,28 +17,32 @@ use std::time::Instant;
 use strata_kernel::Inside;
 use strata_user::{Clock, Program};
 
+use crate::applications::filtered;
 use crate::applications::Applications;
-use crate::command::{Inherited, Running};
-use crate::control::{controls, Asked, Orders};
-use crate::default;
-use crate::describe::Machine;
-use crate::disk::DiskLimit;
-use crate::error::SessionError;
-use crate::filtered;
-use crate::ground::Ground;
+use crate::guest::relayed::Relayed;
 use crate::guest::GuestLayer;
+use crate::kernel::default;
 use crate::kernel::{self, KernelLayer};
-use crate::layer::{Inheritance, Layer};
-use crate::memory;
 use crate::options::Options;
-use crate::preload;
-use crate::recording::Recording;
-use crate::relayed::Relayed;
+use crate::output::describe::Machine;
+use crate::record::command::{Inherited, Running};
+use crate::record::watched::Watched;
 use crate::report::{EndReason, NoKernel, NotReached, Notice};
+use crate::session::control::{controls, Asked, Orders};
+use crate::session::disk::DiskLimit;
+use crate::session::error::SessionError;
+use crate::session::ground::Ground;
+use crate::session::layer::{Inheritance, Layer};
+use crate::session::memory;
+use crate::session::recording::Recording;
+use crate::session::stop::Stop;
+use crate::session::watch::Watch;
 use crate::session::Session;
-use crate::stop::Stop;
-use crate::watch::Watch;
-use crate::watched::Watched;
+
+pub mod command;
+pub mod named;
+pub mod preload;
+pub mod watched;
 
 /// Without so much memory this does not begin: threads that find none for their stacks end the program.
 /// \[byte\]

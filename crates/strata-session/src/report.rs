@@ -8,6 +8,9 @@ use serde::Serialize;
 
 pub use strata_model::{Counts, Demand, Discarded, LossMode, LossTimes, Reason, StreamLoss};
 
+pub mod advice;
+pub mod gaps;
+
 /// One process that was recorded, or could have been.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcessReport {

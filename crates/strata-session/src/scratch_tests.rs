@@ -11,9 +11,9 @@ use strata_collect::{Error, Keep, Output, Sink};
 use strata_ctf::metadata::Version;
 use strata_ring::{channel_bytes, Attr, Channel, LossMode, Mapping, Publish};
 
-use crate::describe::Machine;
-use crate::layer::Context;
-use crate::shared::Shared;
+use crate::output::describe::Machine;
+use crate::session::layer::Context;
+use crate::session::shared::Shared;
 
 /// A folder for one test, removed with what the test put there.
 pub(crate) struct Scratch(pub(crate) PathBuf);

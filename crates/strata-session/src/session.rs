@@ -17,12 +17,32 @@ use std::sync::Arc;
 
 use strata_user::ask_with_these_rights;
 
-use crate::command::Running;
-use crate::folder::below;
-use crate::layer::{Context, Ended, Inheritance, Layer, LayerEnd, Look, Tell};
-use crate::privileges::{keep_for, Work};
+use crate::output::folder::below;
+use crate::record::command::Running;
 use crate::report::EndReason;
-use crate::threads::{joined, spawn, Ask, Cut};
+use crate::session::layer::{Context, Ended, Inheritance, Layer, LayerEnd, Look, Tell};
+use crate::session::privileges::{keep_for, Work};
+use crate::session::threads::{joined, spawn, Ask, Cut};
+
+pub mod budget;
+pub mod control;
+pub mod detach;
+pub mod disk;
+pub mod error;
+pub mod failure;
+pub mod ground;
+pub mod layer;
+pub mod lock;
+pub mod memory;
+pub mod privileges;
+pub mod recording;
+pub mod room;
+pub mod rotation;
+pub mod shared;
+pub mod snapshot;
+pub mod stop;
+pub mod threads;
+pub mod watch;
 
 /// A session.
 pub(crate) struct Session {
@@ -131,7 +151,7 @@ impl Session {
         self.layers.iter().any(|layer| layer.is_broken())
     }
 
-    /// Asks for what is held, while recording goes on: to be written by whoever has the time, [`crate::snapshot`].
+    /// Asks for what is held, while recording goes on: to be written by whoever has the time, [`crate::session::snapshot`].
     pub(crate) fn snapshot(&self) -> Vec<Ask> {
         let of = |ask: Ask, folder: Option<String>| -> Ask {
             Box::new(move |output, span| ask(&below(folder.as_deref(), output), span))

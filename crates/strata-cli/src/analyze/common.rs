@@ -14,12 +14,12 @@ use strata_ctf::read::{Reader, Selection, TimeRange};
 use strata_session::stop::Stop;
 use strata_timeline::{Observer, SpanRoles, Timeline};
 
-use crate::ending;
-use crate::messages::{Message, Weight};
-use crate::progress::ReadingLine;
-use crate::selection::{until_or_to, SelectionFlags};
+use crate::reading::ending;
+use crate::reading::selection::{until_or_to, SelectionFlags};
 use crate::talk;
-use crate::units::{clean, counted, shell_word};
+use crate::talk::messages::{Message, Weight};
+use crate::talk::progress::ReadingLine;
+use crate::talk::units::{clean, counted, shell_word};
 
 /// Damages that are said one by one.
 const DAMAGE_SHOWN: u64 = 20;

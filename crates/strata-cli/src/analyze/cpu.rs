@@ -13,10 +13,10 @@ use strata_session::stop::Stop;
 
 use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
 use super::rows::{bar, by, document, keys, length, more, name, put_rows, some, some_count};
-use crate::selection::SYNTAX;
+use crate::reading::selection::SYNTAX;
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
-use crate::units::{count, counted, rate};
+use crate::talk::units::{count, counted, rate};
 
 /// Columns of a strip, if nobody says how many, and at most.
 const COLUMNS: u16 = 50;
@@ -71,7 +71,7 @@ pub fn run(flags: &CpuFlags, stop: &Stop) -> Result<u8> {
     let shown = TimeRange { to: shown.to.max(shown.from), ..shown };
     let mut counter = CpuCounter::new(shown, flags.columns.into());
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::exit::stopped(stop));
+        return Ok(crate::talk::exit::stopped(stop));
     };
     let world = made.passed.timeline.world();
     let by = match flags.by {

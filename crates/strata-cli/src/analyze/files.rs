@@ -12,9 +12,9 @@ use strata_session::stop::Stop;
 
 use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
 use super::rows::{by, document, figures, keys, length, more, name, put_rows, section, some_count};
-use crate::selection::SYNTAX;
+use crate::reading::selection::SYNTAX;
 use crate::stats::table::{Align, Table, DIM, HEAD};
-use crate::units::{clean, count, counted, size};
+use crate::talk::units::{clean, count, counted, size};
 
 /// Of the slowest, if only those of some are shown.
 const SLOWEST_MAX: usize = 100_000;
@@ -70,7 +70,7 @@ pub fn run(flags: &FilesFlags, stop: &Stop) -> Result<u8> {
     let kept = if flags.of.is_some() { SLOWEST_MAX } else { flags.slowest.min(SLOWEST_MAX) };
     let mut counter = FileCounter::new(range, kept);
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::exit::stopped(stop));
+        return Ok(crate::talk::exit::stopped(stop));
     };
     let by = match flags.by {
         ByFlag::File => By::File,

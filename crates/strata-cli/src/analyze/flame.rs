@@ -13,10 +13,10 @@ use strata_session::stop::Stop;
 use strata_timeline::Timeline;
 
 use super::common::{self, nothing, PairFlags, TraceFlags, EXIT_STATUS};
-use crate::messages::{Message, Weight};
-use crate::selection::SYNTAX;
+use crate::reading::selection::SYNTAX;
 use crate::talk;
-use crate::units::{clean, counted};
+use crate::talk::messages::{Message, Weight};
+use crate::talk::units::{clean, counted};
 
 /// Events that are named.
 const EVENTS: usize = 3;
@@ -109,7 +109,7 @@ pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
     let mut maker = FlameMaker::new(range, weigh, &options);
     let timeline = Timeline::with_spans(&reader, flags.pairs.roles(&reader));
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut maker, stop) else {
-        return Ok(crate::exit::stopped(stop));
+        return Ok(crate::talk::exit::stopped(stop));
     };
     let flame = maker.finish(made.passed.timeline.world());
     say(&flame, weigh);

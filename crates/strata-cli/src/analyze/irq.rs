@@ -12,9 +12,9 @@ use strata_session::stop::Stop;
 
 use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
 use super::rows::{by, document, figures, keys, length, more, name, put_rows, section};
-use crate::selection::SYNTAX;
+use crate::reading::selection::SYNTAX;
 use crate::stats::table::{Align, Table, HEAD};
-use crate::units::{clean, count, counted};
+use crate::talk::units::{clean, count, counted};
 
 /// Of those who were interrupted, so many in a text.
 const BELOW: usize = 3;
@@ -70,7 +70,7 @@ pub fn run(flags: &IrqFlags, stop: &Stop) -> Result<u8> {
     let kept = if flags.of.is_some() { LONGEST_MAX } else { flags.longest.min(LONGEST_MAX) };
     let mut counter = IrqCounter::new(range, kept);
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::exit::stopped(stop));
+        return Ok(crate::talk::exit::stopped(stop));
     };
     let by = match flags.by {
         ByFlag::Irq => By::Irq,

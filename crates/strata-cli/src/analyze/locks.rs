@@ -12,9 +12,9 @@ use strata_session::stop::Stop;
 
 use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
 use super::rows::{by, document, figures, keys, length, more, name, put_rows, section, some_count};
-use crate::selection::SYNTAX;
+use crate::reading::selection::SYNTAX;
 use crate::stats::table::{Align, Table, DIM, HEAD};
-use crate::units::{clean, count, counted};
+use crate::talk::units::{clean, count, counted};
 
 /// Waiters, and wakers, of one row in a text.
 const BELOW: usize = 3;
@@ -71,7 +71,7 @@ pub fn run(flags: &LocksFlags, stop: &Stop) -> Result<u8> {
     let kept = if flags.of.is_some() { LONGEST_MAX } else { flags.longest.min(LONGEST_MAX) };
     let mut counter = LockCounter::new(range, kept);
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::exit::stopped(stop));
+        return Ok(crate::talk::exit::stopped(stop));
     };
     let by = match flags.by {
         ByFlag::Lock => By::Lock,

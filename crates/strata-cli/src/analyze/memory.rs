@@ -12,11 +12,11 @@ use strata_session::stop::Stop;
 
 use super::common::{CommonFlags, Made, EXIT_STATUS};
 use super::rows::{document, keys, length, more, name, section};
-use crate::messages::{Message, Weight};
-use crate::selection::SYNTAX;
+use crate::reading::selection::SYNTAX;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk;
-use crate::units::{clean, count, counted, size};
+use crate::talk::messages::{Message, Weight};
+use crate::talk::units::{clean, count, counted, size};
 
 const SOURCES: &str = "\
 What it is made of:
@@ -65,7 +65,7 @@ pub fn run(flags: &MemoryFlags, stop: &Stop) -> Result<u8> {
     };
     let mut counter = MemoryCounter::new(range, &options);
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::exit::stopped(stop));
+        return Ok(crate::talk::exit::stopped(stop));
     };
     let memory = counter.finish(made.passed.timeline.world());
     if memory.left_out > 0 {

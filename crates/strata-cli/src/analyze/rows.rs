@@ -9,7 +9,7 @@ use strata_analyze::reports::{Histogram, Label, Times, QUANTILE_ERROR};
 
 use super::common::CommonFlags;
 use crate::stats::table::{Align, Table, DIM, HEAD};
-use crate::units::{clean, count, counted, time};
+use crate::talk::units::{clean, count, counted, time};
 
 /// Columns of a row's picture: below 1 µs, 10 µs and so on.
 const DECADES: usize = 8;

@@ -17,12 +17,12 @@ use super::rows::{
     bars, buckets, by, decades, document, exactness, histogram, keys, length, more, name, put_rows,
 };
 use super::threads::{wait_json, wait_text};
-use crate::messages::{Message, Weight};
-use crate::selection::SYNTAX;
+use crate::reading::selection::SYNTAX;
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk;
-use crate::units::{clean, count, counted, shell_word};
+use crate::talk::messages::{Message, Weight};
+use crate::talk::units::{clean, count, counted, shell_word};
 
 /// Waits of one of the slowest in a text.
 const WAITS: usize = 3;
@@ -92,7 +92,7 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
     let mut counter = SpanCounter::new(range, flags.of.as_deref(), slowest);
     let timeline = Timeline::with_spans(&reader, roles.clone());
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut counter, stop) else {
-        return Ok(crate::exit::stopped(stop));
+        return Ok(crate::talk::exit::stopped(stop));
     };
     let by = match flags.by {
         ByFlag::Name => By::Name,
@@ -106,7 +106,7 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
         let mut waiting = Waiting::new(&report.slowest);
         let timeline = Timeline::with_spans(&reader, roles);
         let Some(passed) = flags.common.again(timeline, &reader, range, &mut waiting, stop) else {
-            return Ok(crate::exit::stopped(stop));
+            return Ok(crate::talk::exit::stopped(stop));
         };
         waiting.tell(passed.timeline.world(), &mut report.slowest);
     }

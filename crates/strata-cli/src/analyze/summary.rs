@@ -13,9 +13,9 @@ use strata_session::stop::Stop;
 use super::common::{self, nothing, CommonFlags, Format, Made, EXIT_STATUS};
 use super::rows::{document, keys, length, name};
 use super::threads::{wait_json, wait_text};
-use crate::selection::SYNTAX;
+use crate::reading::selection::SYNTAX;
 use crate::stats::table::{Align, Table, HEAD};
-use crate::units::{clean, count, counted, shell_word};
+use crate::talk::units::{clean, count, counted, shell_word};
 
 /// Of each kind.
 const FIRST: usize = 3;
@@ -35,7 +35,7 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
     let mut both = (Counter::new(range, 1), ThreadCounter::new(range, 1));
     let Some(made) = flags.common.pass(&reader, range, &mut both, stop) else {
-        return Ok(crate::exit::stopped(stop));
+        return Ok(crate::talk::exit::stopped(stop));
     };
     let world = made.passed.timeline.world();
     let calls = both.0.finish(world, By::Process);

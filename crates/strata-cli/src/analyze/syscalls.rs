@@ -16,10 +16,10 @@ use super::rows::{
     bars, buckets, by, decades, document, exactness, histogram, keys, length, more, name, put_rows,
     section,
 };
-use crate::selection::SYNTAX;
+use crate::reading::selection::SYNTAX;
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
-use crate::units::{clean, count, counted};
+use crate::talk::units::{clean, count, counted};
 
 const COUNTED: &str = "\
 What is counted:
@@ -63,7 +63,7 @@ pub fn run(flags: &SyscallsFlags, stop: &Stop) -> Result<u8> {
     let (reader, range) = flags.common.open()?;
     let mut counter = Counter::new(range, flags.slowest.min(10_000));
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::exit::stopped(stop));
+        return Ok(crate::talk::exit::stopped(stop));
     };
     let by = match flags.by {
         ByFlag::Process => By::Process,

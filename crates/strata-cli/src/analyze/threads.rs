@@ -13,9 +13,9 @@ use strata_session::stop::Stop;
 
 use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
 use super::rows::{by, document, keys, length, more, name, put_rows, section};
-use crate::selection::SYNTAX;
+use crate::reading::selection::SYNTAX;
 use crate::stats::table::{Align, Table, HEAD};
-use crate::units::{clean, count, counted};
+use crate::talk::units::{clean, count, counted};
 
 /// Waits, and threads that had the CPU, of one row in a text.
 const BELOW: usize = 3;
@@ -70,7 +70,7 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     let kept = if flags.of.is_some() { DELAYS_MAX } else { flags.delays.min(DELAYS_MAX) };
     let mut counter = ThreadCounter::with_guests(&reader, range, kept);
     let Some(made) = flags.common.pass(&reader, range, &mut counter, stop) else {
-        return Ok(crate::exit::stopped(stop));
+        return Ok(crate::talk::exit::stopped(stop));
     };
     let world = made.passed.timeline.world();
     let mut report = counter.finish(world, flags.by == ByFlag::Process);

@@ -14,9 +14,9 @@ use strata_timeline::{SpanRoles, Timeline};
 use super::common::{self, is_wanted, nothing, CommonFlags, Format, Made, PairFlags, EXIT_STATUS};
 use super::rows::{document, keys, length, name};
 use super::threads::{wait_json, wait_text};
-use crate::selection::SYNTAX;
+use crate::reading::selection::SYNTAX;
 use crate::stats::table::{DIM, HEAD};
-use crate::units::{count, counted};
+use crate::talk::units::{count, counted};
 
 /// Parts of one part in a text, and parts in each other.
 const PARTS: usize = 12;
@@ -65,7 +65,7 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
     let is_span = asked.is_some();
     let timeline = Timeline::with_spans(&reader, roles.clone());
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut history, stop) else {
-        return Ok(crate::exit::stopped(stop));
+        return Ok(crate::talk::exit::stopped(stop));
     };
     if history.left_out() > 0 {
         let most = count(HISTORY_MAX as u64);
@@ -178,7 +178,7 @@ fn text(
     let mut out = String::new();
     let zone = flags.common.selection.zone();
     let of = match is_span {
-        true => format!("{} in {}", crate::units::clean(&flags.of), name(&node.label)),
+        true => format!("{} in {}", crate::talk::units::clean(&flags.of), name(&node.label)),
         false => name(&node.label),
     };
     let _ = writeln!(

@@ -12,7 +12,7 @@ use strata_session::DEFAULT_KERNEL_RULES;
 use super::answer::AnswerFlags;
 use super::rules::{parse_kernel_rules, parse_rules};
 use super::sessions::{checked_filter, split, RotateFlags};
-use crate::units::parse_size;
+use crate::talk::units::parse_size;
 
 /// What is held in memory where nobody said more \[byte\].
 const SIZE: u64 = 64 << 20;

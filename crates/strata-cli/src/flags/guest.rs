@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use strata_session::options::{GuestOptions, Place, GUEST_BYTES_MAX};
 
-use crate::units::parse_size;
+use crate::talk::units::parse_size;
 
 /// `--guest`. What is behind a comma has a name, so that a path may have commas.
 pub fn parse_guest(text: &str) -> Result<GuestOptions, String> {

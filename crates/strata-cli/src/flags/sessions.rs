@@ -15,8 +15,8 @@ use strata_session::plan::{
 use strata_session::{Rules, Tracked};
 
 use super::answer::AnswerFlags;
-use crate::selection::parse_filter;
-use crate::units::parse_size;
+use crate::reading::selection::parse_filter;
+use crate::talk::units::parse_size;
 
 /// When a trace is cut into parts, of `create` and `record`.
 #[derive(Debug, Default, Args)]

@@ -10,7 +10,7 @@ use strata_analyze::stats::{
 };
 
 use super::table::{bad, Align, Cell, Table, BAD, DIM, HEAD};
-use crate::units::{self, clean, count, counted, size};
+use crate::talk::units::{self, clean, count, counted, size};
 
 /// Rows of a table unless all are asked for.
 const ROWS: usize = 40;

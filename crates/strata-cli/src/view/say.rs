@@ -7,12 +7,12 @@ use strata_analyze::pipeline::{Remark, Summary};
 use strata_analyze::render::{time_text, ClockStyle, FieldList, Format, Options, TimeZone};
 use strata_ctf::read::{DiscardedKind, NoteKey, Reader};
 
-use crate::ending;
-use crate::messages::{Message, Weight};
-use crate::progress::ReadingLine;
-use crate::selection::SelectionFlags;
+use crate::reading::ending;
+use crate::reading::selection::SelectionFlags;
 use crate::talk;
-use crate::units::{clean, count, counted, time};
+use crate::talk::messages::{Message, Weight};
+use crate::talk::progress::ReadingLine;
+use crate::talk::units::{clean, count, counted, time};
 
 /// Messages of one kind that are said one by one.
 const SHOWN: u64 = 20;

@@ -1,11 +1,11 @@
 //! Tests of applications.rs: the layer, and a real program. tests/e2e/change runs this one, and reads the traces.
 
 use super::*;
-use crate::folder::TraceFolder;
-use crate::layer::Rule;
+use crate::output::folder::TraceFolder;
+use crate::plan::tracked::Tracked;
 use crate::report::EndReason;
 use crate::scratch_tests::{context_of, Nowhere};
-use crate::tracked::Tracked;
+use crate::session::layer::Rule;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -19,11 +19,11 @@ use strata_ring::Channel;
 
 use super::causality::Seen;
 use super::memory::{GuestMemory, Told};
-use crate::describe::new_uuid;
-use crate::failure::failure_text;
-use crate::folder::below;
-use crate::lock::lock;
+use crate::output::describe::new_uuid;
+use crate::output::folder::below;
 use crate::report::{ProcessReport, KERNEL, USER};
+use crate::session::failure::failure_text;
+use crate::session::lock::lock;
 
 /// Traces of one guest: its kernel, and each process that it has recorded.
 const TRACES_MAX: usize = 4096;

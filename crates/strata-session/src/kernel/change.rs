@@ -11,13 +11,13 @@ use strata_kernel::SelectedEvent;
 use strata_kernel::{sample, Contexts, KernelEvent};
 
 use super::{catalog, check_filter, rule_reports, KernelLayer};
-use crate::error::SessionError;
-use crate::layer::{Rule, Wanted};
 use crate::options::{KernelOptions, Options};
+use crate::plan::tracked::Tracked;
 use crate::plan::PlanError;
 use crate::report::{EventProblem, KernelRuleReport, Notice, KERNEL};
-use crate::stop::Stop;
-use crate::tracked::Tracked;
+use crate::session::error::SessionError;
+use crate::session::layer::{Rule, Wanted};
+use crate::session::stop::Stop;
 
 /// A change that has taken so long is undone: who asks for a snapshot or a stop waits for it.
 const CHANGE_MAX: Duration = Duration::from_secs(60);
@@ -241,7 +241,7 @@ fn select(rules: &[Rule], catalog: &Catalog) -> Result<Vec<(EventName, Ends)>, S
 }
 
 impl KernelLayer {
-    /// See [`crate::layer::Layer::change`].
+    /// See [`crate::session::layer::Layer::change`].
     pub(super) fn change_to(&mut self, wanted: &Wanted) -> Result<(), SessionError> {
         let (Some(begun), Some(attached)) = (&mut self.begun, &mut self.attached) else {
             return Err(SessionError::Unchangeable { layer: KERNEL });

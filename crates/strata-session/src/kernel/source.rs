@@ -14,12 +14,12 @@ use strata_ctf::end_mark::{Ending, Losses};
 use strata_kernel::{Classes, Contexts};
 use strata_model::{TraceError, Uuid};
 
-use crate::describe::{as_numbers, new_uuid};
-use crate::layer::Context;
-use crate::lock::lock;
+use crate::kernel::statedump::{self, Dump};
+use crate::output::describe::{as_numbers, new_uuid};
 use crate::report::KERNEL;
-use crate::shared::Voice;
-use crate::statedump::{self, Dump};
+use crate::session::layer::Context;
+use crate::session::lock::lock;
+use crate::session::shared::Voice;
 
 /// The one stream class of the kernel's trace.
 const STREAM: u32 = 0;

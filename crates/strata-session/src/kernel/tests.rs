@@ -2,9 +2,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::folder::TraceFolder;
-use crate::layer::Rule;
+use crate::output::folder::TraceFolder;
 use crate::scratch_tests::{context, Scratch};
+use crate::session::layer::Rule;
 
 fn asked(pids: &[u32], command: &[&str], all_processes: bool) -> Follow {
     let options = Options {

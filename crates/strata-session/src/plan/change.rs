@@ -5,7 +5,7 @@ use strata_kernel::filter::cgroup::likeness;
 
 use super::names::near;
 use super::{Advised, Channel, EventRule, LayerOf, Loss, Plan, PlanError, Trigger, CHANNEL};
-use crate::tracked::Tracked;
+use crate::plan::tracked::Tracked;
 
 /// What is to be recorded instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

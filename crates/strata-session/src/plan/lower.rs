@@ -5,10 +5,10 @@ use strata_kernel::Contexts;
 use strata_user::{EventContexts, Rules};
 
 use super::{Channel, EventRule, LayerOf, Plan, PlanError};
-use crate::filtered;
-use crate::layer::{Rule, Wanted};
-use crate::lowered::{asked, lowered};
+use crate::applications::filtered;
+use crate::applications::lowered::{asked, lowered};
 use crate::options::{KernelOptions, Options};
+use crate::session::layer::{Rule, Wanted};
 
 impl Plan {
     /// What a channel's layer is to record.

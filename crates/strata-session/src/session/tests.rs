@@ -24,17 +24,17 @@ use strata_ring::producer::{Header, Producer};
 use strata_ring::Channel;
 
 use super::*;
-use crate::describe::new_uuid;
-use crate::error::SessionError;
-use crate::folder::TraceFolder;
-use crate::layer::{Layer, Wanted};
 use crate::options::Rotation;
-use crate::parts::Parts;
-use crate::rotation::{Rotated, Rotations};
+use crate::output::describe::new_uuid;
+use crate::output::folder::TraceFolder;
+use crate::output::parts::Parts;
 use crate::scratch_tests::{channel_of, context, context_of, Nowhere, Scratch};
-use crate::shared::Voice;
-use crate::snapshot::write as save;
-use crate::threads::{ask, cut, joined, spawn, Ask, Cut};
+use crate::session::error::SessionError;
+use crate::session::layer::{Layer, Wanted};
+use crate::session::rotation::{Rotated, Rotations};
+use crate::session::shared::Voice;
+use crate::session::snapshot::write as save;
+use crate::session::threads::{ask, cut, joined, spawn, Ask, Cut};
 
 /// Records of one number each.
 fn class() -> StreamClass {

@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use crate::advice::Advice;
-use crate::gaps::{Gap, Late, Loss, Unreached};
+use crate::plan::tracked::Tracked;
 use crate::plan::{LayerOf, Trigger};
+use crate::report::advice::Advice;
+use crate::report::gaps::{Gap, Late, Loss, Unreached};
 use crate::report::PartsLook;
-use crate::room::NoRoomLook;
-use crate::shared::Figured;
-use crate::tracked::Tracked;
+use crate::session::room::NoRoomLook;
+use crate::session::shared::Figured;
 
 /// What it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -3,15 +3,15 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::control::controls;
-use crate::layer::LayerEnd;
-use crate::lock::lock;
+use crate::plan::tracked::Tracked;
 use crate::plan::{
     Action, ChannelChange, ChannelOf, Condition, EnableEvents, How, Selection, Trigger,
 };
 use crate::scratch_tests::Scratch;
-use crate::threads::{Ask, Cut};
-use crate::tracked::Tracked;
+use crate::session::control::controls;
+use crate::session::layer::LayerEnd;
+use crate::session::lock::lock;
+use crate::session::threads::{Ask, Cut};
 
 /// What layers were told, in its order.
 type Told = Arc<Mutex<Vec<String>>>;

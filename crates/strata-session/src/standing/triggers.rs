@@ -20,17 +20,17 @@ use strata_model::Counts;
 
 use super::look::TriggerLook;
 use super::{check_kernel_rules, Maker, Standing};
-use crate::budget::Budget;
-use crate::detach::Detaching;
-use crate::error::SessionError;
-use crate::folder::time_name;
-use crate::gaps::cut;
-use crate::layer::Ended;
+use crate::output::folder::time_name;
 use crate::plan::{Action, LayerOf, Plan, Trigger};
+use crate::report::gaps::cut;
 use crate::report::{EndReason, Notice};
-use crate::rotation::Rotated;
-use crate::stop::Stop;
-use crate::trigger::{Facts, Progress};
+use crate::session::budget::Budget;
+use crate::session::detach::Detaching;
+use crate::session::error::SessionError;
+use crate::session::layer::Ended;
+use crate::session::rotation::Rotated;
+use crate::session::stop::Stop;
+use crate::standing::trigger::{Facts, Progress};
 
 /// Ends that are remembered: each channel of the session tells of them.
 const ENDS_KNOWN: usize = 1024;

@@ -5,7 +5,7 @@ use strata_ctf::{metadata, tsdl};
 use strata_model::{ByteOrder, EnvValue, RecordHeader, StreamClass, Trace};
 
 use super::*;
-use crate::folder::TraceFolder;
+use crate::output::folder::TraceFolder;
 use crate::scratch_tests::Scratch;
 
 const UUID: Uuid = Uuid(*b"0123456789abcdef");

@@ -8,8 +8,8 @@ use strata_ctf::end_mark::{EndMark, Ending, FILE};
 use strata_model::{ByteOrder, RecordHeader, StreamClass};
 
 use super::*;
-use crate::describe::new_uuid;
-use crate::folder::TraceFolder;
+use crate::output::describe::new_uuid;
+use crate::output::folder::TraceFolder;
 use crate::report::EndReason;
 use crate::scratch_tests::{channel, context, Nowhere, Scratch};
 

@@ -1,0 +1,160 @@
+//! `strata list TRACE`: what a trace's metadata describe.
+
+mod class;
+mod json;
+mod streams;
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use strata_ctf::model::schema::{EventClass, Schema, StreamClass, Structure};
+use strata_ctf::model::{ClockClass, EnvValue};
+use strata_ctf::read::{Reader, Trace};
+use strata_session::level_name;
+
+use crate::reading::ending;
+use crate::talk;
+use crate::talk::messages::{Message, Weight};
+use crate::talk::units::{clean, counted, size};
+use class::structure;
+use streams::streams_of;
+
+/// List, and give the exit status: 2 if something of the traces cannot be read.
+pub fn run(traces: &[PathBuf], json: bool) -> Result<u8> {
+    let reader = Reader::open(traces)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    let written = if json { json::write(&mut out, &reader) } else { text(&mut out, &reader) };
+    written.and_then(|()| out.flush()).context("list: cannot write to stdout")?;
+    drop(out);
+    ending::messages(&reader).iter().for_each(talk::message);
+    let mut damaged = false;
+    for damage in reader.damage() {
+        damaged |= !damage.is_remark();
+        let weight = if damage.is_remark() { Weight::Warning } else { Weight::Failure };
+        talk::message(&Message { weight, text: clean(&damage.to_string()) });
+    }
+    Ok(if damaged { 2 } else { 0 })
+}
+
+/// What people read.
+fn text(out: &mut impl Write, reader: &Reader) -> io::Result<()> {
+    for (number, trace) in reader.traces().iter().enumerate() {
+        if number > 0 {
+            writeln!(out)?;
+        }
+        let schema = trace.schema();
+        writeln!(out, "trace '{}'", clean(&trace.path().display().to_string()))?;
+        if let Some(uuid) = schema.uuid {
+            writeln!(out, "  uuid {uuid}")?;
+        }
+        environment(out, schema)?;
+        for clock in &schema.clocks {
+            writeln!(out, "  clock {}", clock_text(clock))?;
+        }
+        part(out, 2, "packet header", schema.packet_header.as_ref(), schema)?;
+        for class in &schema.streams {
+            stream_class(out, reader, trace, class)?;
+        }
+    }
+    Ok(())
+}
+
+fn environment(out: &mut impl Write, schema: &Schema) -> io::Result<()> {
+    for (name, value) in &schema.environment {
+        match value {
+            EnvValue::Integer(number) => writeln!(out, "  env {} = {number}", clean(name))?,
+            EnvValue::Text(text) => writeln!(out, "  env {} = \"{}\"", clean(name), clean(text))?,
+        }
+    }
+    Ok(())
+}
+
+/// `monotonic: 1000000000 Hz, offset 1700000000 s + 0 cycles`.
+fn clock_text(clock: &ClockClass) -> String {
+    let mut text = format!(
+        "{}: {} Hz, offset {} s + {} cycles",
+        clean(&clock.name),
+        clock.frequency,
+        clock.offset_s,
+        clock.offset_cycles
+    );
+    if clock.precision > 0 {
+        text.push_str(&format!(", precision {} cycles", clock.precision));
+    }
+    if let Some(uuid) = clock.uuid {
+        text.push_str(&format!(", uuid {uuid}"));
+    }
+    if clock.absolute {
+        text.push_str(", absolute");
+    }
+    if !clock.description.is_empty() {
+        text.push_str(&format!(" ({})", clean(&clock.description)));
+    }
+    text
+}
+
+fn stream_class(
+    out: &mut impl Write,
+    reader: &Reader,
+    trace: &Trace,
+    class: &StreamClass,
+) -> io::Result<()> {
+    let schema = trace.schema();
+    let name = class.name.as_deref().map(|name| format!(" '{}'", clean(name)));
+    let clock = class.clock.and_then(|index| schema.clocks.get(index));
+    let clock = clock.map(|clock| format!(", clock {}", clean(&clock.name)));
+    writeln!(
+        out,
+        "  stream class {}{}{}: {}",
+        class.id,
+        name.unwrap_or_default(),
+        clock.unwrap_or_default(),
+        counted(class.events.len() as u64, "event class").replace("classs", "classes")
+    )?;
+    for stream in streams_of(reader, trace, class) {
+        let bytes = size(stream.bytes());
+        writeln!(out, "    stream '{}': {bytes}", clean(stream.name()))?;
+    }
+    part(out, 4, "packet context", class.packet_context.as_ref(), schema)?;
+    part(out, 4, "event header", class.event_header.as_ref(), schema)?;
+    part(out, 4, "common context", class.event_common_context.as_ref(), schema)?;
+    for event in &class.events {
+        event_class(out, event, schema)?;
+    }
+    Ok(())
+}
+
+fn event_class(out: &mut impl Write, event: &EventClass, schema: &Schema) -> io::Result<()> {
+    let name = if event.name.is_empty() { "<unknown>" } else { &event.name };
+    write!(out, "    event {} (id {})", clean(name), event.id)?;
+    if let Some(level) = event.loglevel {
+        write!(out, ", {}", level_text(level))?;
+    }
+    if let Some(emf) = &event.emf_uri {
+        write!(out, ", emf {}", clean(emf))?;
+    }
+    writeln!(out)?;
+    part(out, 6, "context", event.specific_context.as_ref(), schema)?;
+    part(out, 6, "fields", event.payload.as_ref(), schema)
+}
+
+/// `warning`; the number of a level that has no name.
+fn level_text(level: i64) -> String {
+    let name = u8::try_from(level).ok().and_then(level_name);
+    name.map_or_else(|| format!("loglevel {level}"), str::to_owned)
+}
+
+fn part(
+    out: &mut impl Write,
+    indent: usize,
+    what: &str,
+    found: Option<&Structure>,
+    schema: &Schema,
+) -> io::Result<()> {
+    let Some(found) = found else { return Ok(()) };
+    writeln!(out, "{:indent$}{what} {}", "", structure(found, schema))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,261 @@
+//! What `strata view`, `stats` and `export` say of recordings that did not come to their end, or that have discarded
+//! what no packet counts: one line for all traces of which the same is to be said.
+
+use strata_ctf::end_mark::{EndMark, Ending};
+use strata_ctf::read::{End, FolderEnd, Reader};
+
+use crate::talk::messages::{Message, Weight};
+use crate::talk::units::{clean, count, counted, shell_word, size};
+
+/// Traces that are named in one line.
+const NAMES_SHOWN: usize = 3;
+
+/// All there is to say; nothing of traces that are complete, or that are of other tracers.
+pub fn messages(reader: &Reader) -> Vec<Message> {
+    of(reader.ends())
+}
+
+fn of(ends: &[FolderEnd]) -> Vec<Message> {
+    let mut groups: Vec<(Kind, Vec<&FolderEnd>)> = Vec::new();
+    for end in ends {
+        let in_no_trace = end.trace.is_none() && end.losses().total() > 0;
+        let kinds = kinds(end).filter(|kind| end.trace.is_some() || is_news(end, kind, ends));
+        for kind in kinds.chain(in_no_trace.then_some(Kind::InNoTrace)) {
+            match groups.iter_mut().find(|(other, _)| *other == kind) {
+                Some((_, group)) => group.push(end),
+                None => groups.push((kind, vec![end])),
+            }
+        }
+    }
+    groups.iter().map(|(kind, group)| kind.message(group)).collect()
+}
+
+/// What is to be said of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Running,
+    Killed {
+        is_sure: bool,
+    },
+    Absent,
+    Unusable(String),
+    Failed(Ending),
+    Untold,
+    /// Of a recording: what is untold is in none of its traces.
+    InNoTrace,
+    Missing,
+}
+
+fn kinds(end: &FolderEnd) -> impl Iterator<Item = Kind> {
+    let how = match &end.end {
+        End::Running => Some(Kind::Running),
+        End::Killed { is_sure } => Some(Kind::Killed { is_sure: *is_sure }),
+        End::Absent => Some(Kind::Absent),
+        End::Unusable { error } => Some(Kind::Unusable(error.to_string())),
+        End::Marked(EndMark { ending, .. }) if ending.is_failure() => Some(Kind::Failed(*ending)),
+        End::Marked(_) if end.losses().total() > 0 => Some(Kind::Untold),
+        End::Marked(_) => None,
+    };
+    how.into_iter().chain(end.missing.map(|_| Kind::Missing))
+}
+
+/// A whole recording repeats what its traces say, as a rule.
+fn is_news(recording: &FolderEnd, kind: &Kind, ends: &[FolderEnd]) -> bool {
+    let mut of_traces = ends
+        .iter()
+        .filter(|end| end.trace.is_some() && end.path.starts_with(&recording.path))
+        .flat_map(kinds);
+    *kind != Kind::Untold && !of_traces.any(|other| other == *kind || other == Kind::Running)
+}
+
+impl Kind {
+    fn message(&self, group: &[&FolderEnd]) -> Message {
+        let (who, is_one) = (names(group), group.len() == 1);
+        let (was, its) = if is_one { ("was", "its") } else { ("were", "their") };
+        let weight = if *self == Kind::Running { Weight::Talk } else { Weight::Warning };
+        let text = match self {
+            Kind::Running if is_one => {
+                format!("{who} is still being recorded: this is what there was a moment ago")
+            }
+            Kind::Running => {
+                format!("{who} are still being recorded: this is what there was a moment ago")
+            }
+            Kind::Killed { is_sure } => {
+                let or = if *is_sure { "" } else { ", or it runs still on another machine" };
+                format!(
+                    "{who} {was} not recorded to the end: the recorder was killed, or the machine's \
+                     power failed{or}. What is there is complete to the last whole packet; how much came \
+                     behind it is not known"
+                )
+            }
+            Kind::Absent => format!(
+                "{who} should have the file .strata-end, and it is not there: removed, or left out by a \
+                 copy. Whether the recording came to {its} end is not known"
+            ),
+            Kind::Unusable(error) => format!(
+                "{who}: the file .strata-end cannot be read: {}. Whether the recording came to {its} end \
+                 is not known",
+                clean(error)
+            ),
+            Kind::Failed(ending) => {
+                let why = match ending {
+                    Ending::NoSpace => "the disk was full",
+                    _ => "the recorder could not go on",
+                };
+                format!("{who} {was} not recorded to the end: {why}. {}", rest(group))
+            }
+            Kind::Untold => format!("{who}: {}", rest(group)),
+            Kind::InNoTrace => format!("{who}: in none of its traces are {}", parts_of(group).join(", ")),
+            Kind::Missing => format!("{who}: {}", missing(group)),
+        };
+        Message { weight, text }
+    }
+}
+
+/// `trace 'a/kernel'`, `traces 'a', 'b', 'c' and 4 more`.
+fn names(group: &[&FolderEnd]) -> String {
+    let name = |end: &&FolderEnd| shell_word(&clean(&end.path.display().to_string()));
+    let what = match group {
+        [one] if one.trace.is_none() => "recording",
+        [_] => "trace",
+        _ => "traces",
+    };
+    let mut text: Vec<String> = group.iter().take(NAMES_SHOWN).map(name).collect();
+    if group.len() > NAMES_SHOWN {
+        text.push(format!("{} more", count((group.len() - NAMES_SHOWN) as u64)));
+    }
+    let last = text.pop().unwrap_or_default();
+    match text.is_empty() {
+        true => format!("{what} {last}"),
+        false => format!("{what} {} and {last}", text.join(", ")),
+    }
+}
+
+/// What is not there, by reason.
+fn parts_of(group: &[&FolderEnd]) -> Vec<String> {
+    let sum =
+        |of: fn(&FolderEnd) -> u64| group.iter().fold(0u64, |sum, end| sum.saturating_add(of(end)));
+    let parts = [
+        (sum(|end| end.losses().unwritten), "not written"),
+        (sum(|end| end.losses().discarded), "discarded, and no packet says when"),
+        (sum(|end| end.losses().unread), "behind one that was never finished, and not readable"),
+    ];
+    let parts = parts.iter().filter(|(number, _)| *number > 0);
+    parts.map(|(number, why)| format!("{} {why}", counted(*number, "event record"))).collect()
+}
+
+fn rest(group: &[&FolderEnd]) -> String {
+    let parts = parts_of(group);
+    match parts.is_empty() {
+        true => "What is there is complete; what came later is not known".to_owned(),
+        false => format!("Not in the trace: {}", parts.join(", ")),
+    }
+}
+
+/// Files, or their ends.
+fn missing(group: &[&FolderEnd]) -> String {
+    let all = group.iter().filter_map(|end| end.missing);
+    let (mut files, mut bytes) = ((0u64, 0u64), (0u64, 0u64));
+    for one in all {
+        files = (files.0.saturating_add(one.files_found), files.1.saturating_add(one.files));
+        bytes = (bytes.0.saturating_add(one.bytes_found), bytes.1.saturating_add(one.bytes));
+    }
+    format!(
+        "{} of {} with {} of {} are there: the copy is not whole, or the machine's power failed before all was \
+         on the disk",
+        count(files.0),
+        counted(files.1, "stream file"),
+        size(bytes.0),
+        size(bytes.1),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use strata_ctf::end_mark::Losses;
+    use strata_ctf::read::Missing;
+
+    fn end(path: &str, trace: Option<usize>, end: End) -> FolderEnd {
+        FolderEnd { path: Path::new(path).into(), trace, end, missing: None }
+    }
+
+    fn marked(ending: Ending, unwritten: u64) -> End {
+        let losses = Losses { unwritten, ..Losses::default() };
+        End::Marked(EndMark { ending, losses, ..EndMark::RECORDING })
+    }
+
+    fn said(ends: &[FolderEnd]) -> Vec<String> {
+        of(ends).into_iter().map(|message| message.text).collect()
+    }
+
+    #[test]
+    fn ends_that_are_as_they_should_be_are_not_spoken_of() {
+        for ending in [Ending::Ended, Ending::Stopped, Ending::Duration, Ending::Size] {
+            let ends = [end("t", None, marked(ending, 0)), end("t/k", Some(0), marked(ending, 0))];
+            assert_eq!(said(&ends), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn full_disk_is_one_line_for_all_traces_with_what_is_untold() {
+        let ends = [
+            end("t", None, marked(Ending::NoSpace, 0)),
+            end("t/kernel", Some(0), marked(Ending::NoSpace, 43_839)),
+            end("t/user/pool-7", Some(1), marked(Ending::NoSpace, 10_199)),
+        ];
+        let [text] = &said(&ends)[..] else { panic!("{:?}", said(&ends)) };
+        assert_eq!(
+            text,
+            "traces t/kernel and t/user/pool-7 were not recorded to the end: the disk was full. Not in the trace: \
+             54,038 event records not written"
+        );
+        // What is in no trace is the recording's to say.
+        let ends = [end("t", None, marked(Ending::NoSpace, 9)), ends[1].clone()];
+        let text = "recording t: in none of its traces are 9 event records not written";
+        assert_eq!(said(&ends)[0], text);
+        assert!(said(&ends)[1].contains("43,839"));
+    }
+
+    #[test]
+    fn killed_recorder_is_said_once_and_of_the_recording_only_if_no_trace_says_it() {
+        let killed = |path, trace| end(path, trace, End::Killed { is_sure: true });
+        let ends = [killed("t", None), killed("t/kernel", Some(0))];
+        let [text] = &said(&ends)[..] else { panic!("{:?}", said(&ends)) };
+        assert!(
+            text.starts_with("trace t/kernel was not recorded to the end: the recorder was killed")
+        );
+        let ends = [killed("t", None), end("t/kernel", Some(0), marked(Ending::Ended, 0))];
+        let [text] = &said(&ends)[..] else { panic!("{:?}", said(&ends)) };
+        assert!(text.starts_with("recording t was not"), "{text}");
+        let many: Vec<_> = (0..2000).map(|at| killed("t/user/x", Some(at))).collect();
+        let [text] = &said(&many)[..] else { panic!("{:?}", said(&many).len()) };
+        assert!(
+            text.starts_with("traces t/user/x, t/user/x, t/user/x and 1,997 more were"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn trace_that_is_being_recorded_is_no_warning() {
+        let ends = [end("t", None, End::Running), end("t/k", Some(0), End::Running)];
+        let [message] = &of(&ends)[..] else { panic!() };
+        assert_eq!(message.weight, Weight::Talk);
+        assert!(message.text.contains("still being recorded"));
+    }
+
+    #[test]
+    fn files_that_are_not_there_and_marks_that_are_none_are_said() {
+        let missing = Missing { files: 2, files_found: 1, bytes: 8192, bytes_found: 4096 };
+        let whole = end("t", Some(0), marked(Ending::Ended, 0));
+        let text = said(&[FolderEnd { missing: Some(missing), ..whole }]).concat();
+        assert!(
+            text.starts_with("trace t: 1 of 2 stream files with 4.0 KiB of 8.0 KiB are"),
+            "{text}"
+        );
+        let text = said(&[end("t", Some(0), End::Unusable { error: "a\x1bb".into() })]).concat();
+        assert!(text.contains("cannot be read") && !text.contains('\x1b'), "{text}");
+        assert!(said(&[end("t", Some(0), End::Absent)]).concat().contains("is not there"));
+    }
+}

@@ -1,0 +1,223 @@
+//! Sessions that were killed: their plan is left beside their socket, and makes them again.
+//!
+//! ```text
+//! the session's process     keeps its plan up to date, and removes it when it ends
+//! strata start NAME         another process with that plan, which then is started
+//! strata destroy NAME       what is left is removed
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use serde_json::{json, Map, Value};
+use strata_control::{Claim, ControlError, Folder, PLAN};
+use strata_session::has_parts;
+use strata_session::plan::Plan;
+
+use crate::talk::units::shell_word;
+
+/// What the folder of a session that was made again has behind its name, and in front of a number.
+const AGAIN: &str = "-again";
+/// To whom it is open, beside the plan.
+const GROUP: &str = "group";
+
+/// A plan as its session keeps it.
+#[derive(Debug, PartialEq)]
+pub struct Kept {
+    /// Its output is the folder that it has.
+    pub plan: Plan,
+    /// Whose members may ask how it is.
+    pub group: Option<String>,
+    /// The plan's folder has parts of its trace, and it adds further ones.
+    pub goes_on: bool,
+}
+
+impl Kept {
+    /// Of a session that begins anew.
+    pub fn new(plan: Plan, group: Option<String>) -> Kept {
+        Kept { plan, group, goes_on: false }
+    }
+
+    /// As JSON: a plan, and what is not of it.
+    pub fn to_json(&self) -> String {
+        match (&self.group, serde_json::to_value(&self.plan)) {
+            (Some(group), Ok(Value::Object(mut plan))) => {
+                plan.insert(GROUP.to_owned(), group.as_str().into());
+                format!("{:#}\n", Value::Object(plan))
+            }
+            _ => self.plan.to_json(),
+        }
+    }
+
+    fn from_json(text: &str) -> Result<Kept> {
+        let mut all: Map<String, Value> = serde_json::from_str(text)?;
+        let group = match all.remove(GROUP) {
+            Some(Value::String(group)) => Some(group),
+            _ => None,
+        };
+        Ok(Kept::new(Plan::from_json(&Value::Object(all).to_string())?, group))
+    }
+
+    /// Of the session whose name this is.
+    pub fn of(claim: &Claim) -> Result<Kept> {
+        let text = claim.kept(PLAN);
+        let kept = text.map_err(anyhow::Error::from).and_then(|text| Kept::from_json(&text));
+        kept.with_context(|| unusable(claim.name()))
+    }
+
+    /// The same, with an output that can be written to: a folder that is there and not empty stays as it is.
+    pub fn beside(self) -> Kept {
+        let is_used = |path: &PathBuf| match std::fs::read_dir(path) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(_) => false,
+        };
+        match self.plan.output.as_ref().is_some_and(is_used) {
+            true => self.anew(),
+            false => self,
+        }
+    }
+
+    /// The same, with an output that is not there: what the killed one has written stays as it is. Where that has parts,
+    /// there are further ones.
+    pub fn anew(mut self) -> Kept {
+        self.goes_on = self.plan.output.as_deref().is_some_and(has_parts);
+        if self.goes_on {
+            return self;
+        }
+        self.plan.output = self.plan.output.as_deref().map(folder_again);
+        self
+    }
+}
+
+fn unusable(name: &str) -> String {
+    format!("session '{name}': was killed, and its plan cannot be used; `strata destroy {name}` removes it")
+}
+
+fn of_left(folder: &Folder, name: &str) -> Result<Kept> {
+    let text = folder.text(name, PLAN)?;
+    Kept::from_json(&text).with_context(|| unusable(name))
+}
+
+/// The next folder after this one that is not there.
+fn folder_again(path: &Path) -> PathBuf {
+    let text = path.as_os_str().to_string_lossy();
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let base = match text.rsplit_once(AGAIN) {
+        Some((base, number)) if is_number(number) => base.to_owned(),
+        _ => text.trim_end_matches('/').to_owned(),
+    };
+    let mut all = (1u64..).map(|number| PathBuf::from(format!("{base}{AGAIN}{number}")));
+    all.find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| path.to_owned())
+}
+
+/// How it was, as `strata status` tells it.
+pub fn status(folder: &Folder, name: &str) -> Map<String, Value> {
+    let kept = of_left(folder, name).ok();
+    let plan = kept.as_ref().map(|kept| &kept.plan);
+    let facts = json!({
+        "name": name,
+        "pid": null,
+        "state": "killed",
+        "seconds": null,
+        "mode": if plan.is_some_and(|plan| plan.snapshot) { "snapshot" } else { "files" },
+        "output": plan.and_then(|plan| plan.output.as_ref()).map(|path| path.to_string_lossy()),
+        "command": null,
+        "kernel_events": null,
+        "processes": 0,
+        "records": 0,
+        "bytes": 0,
+        "discarded": 0,
+        "overwritten": 0,
+        "snapshots": 0,
+        "parts": null,
+        "channels": [],
+        "tracked": plan.map(|plan| &plan.tracked),
+        "not_reached": [],
+        "nr_not_reached": 0,
+        "late": [],
+        "nr_late": 0,
+        "gaps": [],
+        "memory": 0,
+        "max_memory": plan.and_then(|plan| plan.max_memory),
+    });
+    match facts {
+        Value::Object(facts) => facts,
+        _ => Map::new(),
+    }
+}
+
+/// One that does not answer: what can be known of it, and why.
+pub fn silent(folder: &Folder, name: &str, why: &ControlError) -> Map<String, Value> {
+    let mut facts = status(folder, name);
+    facts.insert("state".into(), "silent".into());
+    facts.insert("why".into(), why.to_string().into());
+    if let ControlError::Silent { pid, .. } = why {
+        facts.insert("pid".into(), (*pid).into());
+    }
+    facts
+}
+
+/// What can be done about it.
+pub fn remedy(name: &str) -> String {
+    format!(
+        "session '{name}' was killed. `strata start {name}` makes it again from its plan and starts it, `strata destroy \
+         {name}` removes what is left of it"
+    )
+}
+
+/// Where it had written, in words.
+pub fn written(folder: &Folder, name: &str) -> Result<String> {
+    Ok(match of_left(folder, name)?.plan.output {
+        Some(path) => {
+            format!("what it had written is in {}", shell_word(&path.display().to_string()))
+        }
+        None => "it had written nothing, as a flight recorder".to_owned(),
+    })
+}
+
+/// Removes what is left of it; what to say of it.
+pub fn remove(folder: &Folder, name: &str) -> Result<String> {
+    let output = of_left(folder, name).ok().and_then(|kept| kept.plan.output);
+    let kinds = folder.remove(name)?;
+    // After its files: with them, nobody else takes it up.
+    strata_session::remove_pinned(name)?;
+    let traces = match output.filter(|path| path.exists()) {
+        Some(path) => {
+            format!("; what it had written is in {}", shell_word(&path.display().to_string()))
+        }
+        None => String::new(),
+    };
+    Ok(format!("session '{name}' was killed: its {} are removed{traces}", kinds.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plan_is_kept_with_its_group_and_without() {
+        for group in [None, Some("adm".to_owned())] {
+            let plan = Plan::new(true, None);
+            let kept = Kept::new(plan, group);
+            assert_eq!(Kept::from_json(&kept.to_json()).unwrap(), kept);
+        }
+        let plain = Kept::new(Plan::new(false, Some("/tmp/x".into())), None);
+        assert_eq!(Plan::from_json(&plain.to_json()).unwrap(), plain.plan);
+        for text in ["", "[]", "{}", r#"{"version": 1, "group": "x", "odd": 1}"#] {
+            assert!(Kept::from_json(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn folder_of_one_that_is_made_again_is_new_and_near() {
+        let above = std::env::temp_dir().join(format!("strata-again-{}", std::process::id()));
+        std::fs::create_dir(&above).unwrap();
+        let path = |name: &str| above.join(name);
+        assert_eq!(folder_again(&path("t-2")), path("t-2-again1"));
+        std::fs::create_dir(path("t-again1")).unwrap();
+        assert_eq!(folder_again(&path("t")), path("t-again2"));
+        assert_eq!(folder_again(&path("t-again1")), path("t-again2"));
+        assert_eq!(folder_again(&path("t-again")), path("t-again-again1"));
+        std::fs::remove_dir_all(&above).unwrap();
+    }
+}

@@ -1,0 +1,163 @@
+//! What is missing of a session that runs, in lines for people, from what it says of itself.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::sessions::facts::{is, number, objects, text, Facts};
+use crate::talk::messages::span_text;
+use crate::talk::units::{clean, count, counted, flag_size, size, time};
+
+/// CPUs that are told one by one.
+const CPUS_SHOWN: usize = 8;
+
+/// What is missing of a session that runs, a line each; none: nothing is.
+pub fn missing(facts: &Facts) -> Vec<String> {
+    let mut lines = Vec::new();
+    for channel in objects(facts, "channels") {
+        let name = clean(text(channel, "channel"));
+        let events = objects(channel, "events").filter(|event| is(event, "enabled"));
+        for event in events.filter(|event| event.get("matched").and_then(Value::as_u64) == Some(0))
+        {
+            let rule = clean(text(event, "rule"));
+            lines.push(format!("channel '{name}': event rule '{rule}' has matched nothing so far"));
+        }
+    }
+    for one in objects(facts, "not_reached") {
+        lines.push(format!("not reached: {}", unreached(one)));
+    }
+    lines.extend(beyond(facts, "nr_not_reached", "not_reached", "not reached"));
+    lines.extend(lossy_and_late(facts));
+    lines
+}
+
+/// Losses by channel and reason, with what would have prevented them, and who was reached late.
+pub fn lossy_and_late(facts: &Facts) -> Vec<String> {
+    let mut lines = Vec::new();
+    for channel in objects(facts, "channels") {
+        let of = format!("{} {}", clean(text(channel, "layer")), clean(text(channel, "channel")));
+        let mut reasons: Vec<&str> = Vec::new();
+        for one in objects(channel, "discards") {
+            if !reasons.contains(&text(one, "reason")) {
+                reasons.push(text(one, "reason"));
+            }
+        }
+        lines.extend(reasons.iter().map(|reason| format!("{of}: {}", discarded(channel, reason))));
+        lines.extend(advice(channel).map(|advice| format!("{of}: {advice}")));
+    }
+    for one in objects(facts, "late") {
+        lines.push(format!(
+            "{}: reached {} after its start, or after it was asked for, and recorded from then on",
+            who(one),
+            time(Duration::from_nanos(number(one, "late_ns")))
+        ));
+    }
+    lines.extend(beyond(facts, "nr_late", "late", "reached late"));
+    lines
+}
+
+/// Of one reason.
+fn discarded(channel: &Facts, reason: &str) -> String {
+    let of_reason = || objects(channel, "discards").filter(|one| text(one, "reason") == reason);
+    let sum = of_reason().fold(0, |sum: u64, one| sum.saturating_add(number(one, "records")));
+    let cpus: Vec<String> = of_reason()
+        .filter(|one| one.get("cpu").is_some_and(Value::is_u64))
+        .take(CPUS_SHOWN)
+        .map(|one| format!("{} on CPU {}", count(number(one, "records")), number(one, "cpu")))
+        .collect();
+    let ns = |key| of_reason().filter_map(move |one| one.get(key).and_then(Value::as_i64));
+    let span = ns("first_ns").min().zip(ns("last_ns").max());
+    let span = span.map(|(first, last)| span_text(first, last));
+    let known: Vec<String> = cpus.into_iter().chain(span).collect();
+    let known = if known.is_empty() { known.concat() } else { format!(": {}", known.join(", ")) };
+    format!("{} discarded ({}){known}", counted(sum, "event record"), clean(reason))
+}
+
+/// What would have prevented it, as far as buffers would.
+fn advice(channel: &Facts) -> Option<String> {
+    let advice = channel.get("advice").and_then(Value::as_object)?;
+    let by = match number(advice, "bytes") {
+        0 => String::new(),
+        bytes => format!(
+            ": {} came for one CPU within {}, in which not all was taken",
+            size(bytes),
+            time(Duration::from_nanos(number(advice, "late_ns")))
+        ),
+    };
+    Some(match (number(advice, "subbuf_size"), number(advice, "num_subbuf")) {
+        (0, _) | (_, 0) => format!("select less; larger buffers would not have held it{by}"),
+        (bytes, number) => format!(
+            "--subbuf-size={} --num-subbuf={number} would have been enough, as an estimate{by}. `strata create --auto` \
+             uses these sizes",
+            flag_size(bytes)
+        ),
+    })
+}
+
+/// Who it is, and why.
+pub fn unreached(one: &Facts) -> String {
+    format!("{}: {}", who(one), clean(text(one, "reason")))
+}
+
+fn who(one: &Facts) -> String {
+    match number(one, "pid") {
+        0 => clean(text(one, "name")),
+        pid => format!("{} ({pid})", clean(text(one, "name"))),
+    }
+}
+
+/// That there are more than are told.
+fn beyond(facts: &Facts, all: &str, shown: &str, what: &str) -> Option<String> {
+    let more = number(facts, all).saturating_sub(objects(facts, shown).count() as u64);
+    (more > 0).then(|| format!("{} more were {what}", count(more)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_missing_is_a_line_each_by_reason_with_what_would_have_helped() {
+        let odd = json!({
+            "channels": [
+                {
+                    "layer": "user", "channel": "big",
+                    "events": [{ "rule": "a:*", "enabled": true, "matched": 0 }, { "rule": "b:*", "enabled": false, "matched": 0 }],
+                    "discards": [
+                        { "cpu": 0, "reason": "full", "records": 1200, "first_ns": 5_000_000, "last_ns": 9_000_000 },
+                        { "cpu": 3, "reason": "full", "records": 3, "first_ns": 1_000_000, "last_ns": 6_000_000 },
+                        { "cpu": null, "reason": "no clock", "records": 1, "first_ns": null, "last_ns": null },
+                    ],
+                    "advice": { "subbuf_size": 4_194_304, "num_subbuf": 8, "bytes": 20_971_520, "late_ns": 230_000_000 },
+                },
+                { "layer": "kernel", "channel": "k", "discards": [{ "reason": "full", "records": 1 }], "advice": { "bytes": 0 } },
+            ],
+            "not_reached": [{ "pid": 9, "name": "n", "reason": "why" }], "nr_not_reached": 3,
+            "late": [{ "pid": 8, "name": "l", "late_ns": 1_500_000_000 }], "nr_late": 1,
+        });
+        let lines = missing(odd.as_object().unwrap());
+        let span = span_text(1_000_000, 9_000_000);
+        assert_eq!(
+            lines,
+            [
+                "channel 'big': event rule 'a:*' has matched nothing so far",
+                "not reached: n (9): why",
+                "2 more were not reached",
+                &format!("user big: 1,203 event records discarded (full): 1,200 on CPU 0, 3 on CPU 3, {span}"),
+                "user big: 1 event record discarded (no clock)",
+                "user big: --subbuf-size=4M --num-subbuf=8 would have been enough, as an estimate: 20.0 MiB came for one CPU \
+                 within 230.000 ms, in which not all was taken. `strata create --auto` uses these sizes",
+                "kernel k: 1 event record discarded (full)",
+                "kernel k: select less; larger buffers would not have held it",
+                "l (8): reached 1.500 s after its start, or after it was asked for, and recorded from then on",
+            ]
+        );
+        assert!(
+            span.starts_with("from ") && span.contains(".001 to ") && span.ends_with(".009"),
+            "{span}"
+        );
+        let nonsense = json!({ "channels": 7, "late": [1], "nr_late": 2 });
+        assert_eq!(missing(nonsense.as_object().unwrap()), ["2 more were reached late"]);
+    }
+}

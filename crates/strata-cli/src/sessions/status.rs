@@ -1,0 +1,294 @@
+//! `strata status`: how sessions are, all in a line each, or one with its channels and rules.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde_json::{json, Value};
+
+use crate::flags::StatusFlags;
+use crate::sessions::facts::{is, names, number, objects, text, Facts};
+use crate::sessions::killed;
+use crate::sessions::missing::{lossy_and_late, unreached};
+use crate::sessions::statuses;
+use crate::talk;
+use crate::talk::messages::{Message, Weight};
+use crate::talk::units::{clean, count, counted, size, time};
+
+/// Of one session, or of all; 1 if there is none.
+pub fn run(flags: &StatusFlags) -> Result<u8> {
+    let all = statuses(flags.name.as_deref())?;
+    // Nobody knows what one has not recorded that was killed, or does not answer.
+    let is_missing = |facts: &Facts| {
+        !names(facts, "gaps").is_empty() || ["killed", "silent"].contains(&text(facts, "state"))
+    };
+    let status = u8::from(flags.strict && all.iter().any(is_missing));
+    if flags.is_json() {
+        println!("{}", to_json(all));
+        return Ok(status);
+    }
+    if all.is_empty() {
+        let text = "no session runs by itself. `strata create NAME` or `strata record --background NAME …` \
+                    makes one"
+            .into();
+        talk::message(&Message { weight: Weight::Talk, text });
+        return Ok(1);
+    }
+    let mut text = table(&all);
+    if let (Some(_), [one]) = (&flags.name, &all[..]) {
+        text.push_str(&details(one));
+    }
+    io::stdout().write_all(text.as_bytes()).context("status: cannot write to stdout")?;
+    for one in all.iter().filter(|one| crate::sessions::status::text(one, "state") == "killed") {
+        let text = killed::remedy(&clean(crate::sessions::status::text(one, "name")));
+        talk::message(&Message { weight: Weight::Talk, text });
+    }
+    for why in all
+        .iter()
+        .map(|one| crate::sessions::status::text(one, "why"))
+        .filter(|why| !why.is_empty())
+    {
+        talk::message(&Message { weight: Weight::Warning, text: clean(why) });
+    }
+    Ok(status)
+}
+
+/// One object with `sessions`.
+pub fn to_json(all: Vec<Facts>) -> Value {
+    let sessions: Vec<Value> = all.into_iter().map(Value::Object).collect();
+    json!({ "sessions": sessions })
+}
+
+/// A line for each session.
+pub fn table(all: &[Facts]) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "{:<16} {:>8} {:<10} {:>9} {:>14} {:>10} {:>12}  where",
+        "session", "pid", "state", "for", "records", "discarded", "overwritten"
+    );
+    for facts in all {
+        let seconds = facts.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
+        let held =
+            if text(facts, "mode") == "snapshot" { "in memory" } else { text(facts, "output") };
+        let _ = writeln!(
+            out,
+            "{:<16} {:>8} {:<10} {:>9} {:>14} {:>10} {:>12}  {}",
+            clean(text(facts, "name")),
+            number(facts, "pid"),
+            clean(text(facts, "state")),
+            time(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))),
+            number(facts, "records"),
+            number(facts, "discarded"),
+            number(facts, "overwritten"),
+            clean(held),
+        );
+    }
+    out
+}
+
+/// Channels with their rules, whom it tracks, and who was not reached.
+fn details(facts: &Facts) -> String {
+    let mut out = String::new();
+    for channel in objects(facts, "channels") {
+        let on = if is(channel, "enabled") { "" } else { " (disabled)" };
+        let _ = writeln!(
+            out,
+            "\n{} {}{on}: {}, {} × {} for each CPU; {}, {} discarded, {} overwritten",
+            clean(text(channel, "layer")),
+            clean(text(channel, "channel")),
+            clean(text(channel, "loss")),
+            number(channel, "num_subbuf"),
+            size(number(channel, "subbuf_size")),
+            counted(number(channel, "records"), "record"),
+            number(channel, "discarded"),
+            number(channel, "overwritten"),
+        );
+        let contexts = names(channel, "contexts");
+        if !contexts.is_empty() {
+            let _ = writeln!(out, "  contexts: {}", contexts.join(", "));
+        }
+        for event in objects(channel, "events") {
+            let matched = match event.get("matched").and_then(Value::as_u64) {
+                _ if !is(event, "enabled") => "disabled".to_owned(),
+                None => "not yet looked for".to_owned(),
+                Some(0) => "matches nothing".to_owned(),
+                Some(number) => format!("matches {number}"),
+            };
+            let filter = match text(event, "filter") {
+                "" => String::new(),
+                filter => format!("  if {}", clean(filter)),
+            };
+            let but = match names(event, "exclude") {
+                none if none.is_empty() => String::new(),
+                some => format!("  but {}", some.join(", ")),
+            };
+            let near = match names(event, "similar") {
+                none if none.is_empty() => String::new(),
+                some => format!("; similar: {}", some.join(", ")),
+            };
+            let _ =
+                writeln!(out, "  {:<32} {matched}{near}{but}{filter}", clean(text(event, "rule")));
+        }
+    }
+    if let Some(tracked) = facts.get("tracked").and_then(Value::as_object) {
+        for (kind, _) in tracked.iter().filter(|(_, some)| some.is_array()) {
+            let some = match names(tracked, kind) {
+                none if none.is_empty() => "none".to_owned(),
+                all => all.join(", "),
+            };
+            let _ = writeln!(out, "\ntracked {}: {some}", clean(kind));
+        }
+    }
+    if let Some(settle) = facts.get("settle").and_then(Value::as_object) {
+        let full = if is(settle, "is_full") { ", and that is full" } else { "" };
+        let name = clean(text(facts, "name"));
+        let _ = writeln!(
+            out,
+            "\nheld in memory: at most {}{full}; `strata settle {name}` goes on in {}",
+            size(number(settle, "size")),
+            clean(text(settle, "folder")),
+        );
+    }
+    if let Some(no_room) = facts.get("no_room").and_then(Value::as_object) {
+        let seconds = no_room.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
+        let _ = writeln!(
+            out,
+            "\nno room for {}: {}",
+            time(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))),
+            clean(text(no_room, "why"))
+        );
+    }
+    if !text(facts, "cpus").is_empty() {
+        let _ = writeln!(out, "\nCPUs: {} online", clean(text(facts, "cpus")));
+    }
+    out.push_str(&parts(facts));
+    let triggers = crate::sessions::triggers::lines(facts);
+    if !triggers.is_empty() {
+        let _ = write!(out, "\ntriggers:\n{triggers}");
+    }
+    let mut nr_shown = 0;
+    for one in objects(facts, "not_reached") {
+        let start = if nr_shown == 0 { "\nnot reached:\n" } else { "" };
+        let _ = writeln!(out, "{start}  {}", unreached(one));
+        nr_shown += 1;
+    }
+    if number(facts, "nr_not_reached") > nr_shown {
+        let _ = writeln!(out, "  and {} more", number(facts, "nr_not_reached") - nr_shown);
+    }
+    for (index, line) in lossy_and_late(facts).into_iter().enumerate() {
+        let start = if index == 0 { "\nmissing:\n" } else { "" };
+        let _ = writeln!(out, "{start}  {line}");
+    }
+    if let Some(max) = facts.get("max_memory").and_then(Value::as_u64) {
+        let now = size(number(facts, "memory"));
+        let _ = writeln!(out, "\nbuffers: {now}, at most {} (--max-memory)", size(max));
+    }
+    out
+}
+
+/// Of a trace that was rotated.
+fn parts(facts: &Facts) -> String {
+    let mut out = String::new();
+    let Some(parts) = facts.get("parts").and_then(Value::as_object) else { return out };
+    let (complete, removed) = (number(parts, "complete"), number(parts, "removed"));
+    let _ = write!(out, "\nparts: {} complete", count(complete));
+    if removed > 0 {
+        let _ = write!(
+            out,
+            ", {} removed with {}",
+            count(removed),
+            counted(number(parts, "removed_records"), "record")
+        );
+        if let unknown @ 1.. = number(parts, "removed_unknown") {
+            let _ = write!(out, " and those of {} of before", counted(unknown, "part"));
+        }
+    }
+    out.push('\n');
+    let present = parts.get("present").and_then(Value::as_object);
+    let present = present.map(|part| (part, ", being written"));
+    for (part, state) in objects(parts, "last").map(|part| (part, "")).chain(present) {
+        let records = match part.get("records").and_then(Value::as_u64) {
+            Some(records) => format!("  {}", counted(records, "record")),
+            None => String::new(),
+        };
+        let _ = writeln!(out, "  {}{records}{state}", clean(text(part, "folder")));
+    }
+    if !text(parts, "error").is_empty() {
+        let _ = writeln!(out, "  last error: {}", clean(text(parts, "error")));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Facts {
+        let facts = json!({
+            "name": "fr", "pid": 7, "state": "recording", "seconds": 1.5, "mode": "snapshot",
+            "output": null, "records": 12, "discarded": 0, "overwritten": 3,
+            "channels": [
+                {
+                    "layer": "user", "channel": "channel0", "enabled": true, "loss": "overwrite",
+                    "num_subbuf": 8, "subbuf_size": 65536, "records": 12, "discarded": 0,
+                    "overwritten": 3, "contexts": ["vpid"],
+                    "events": [
+                        { "rule": "a:*", "filter": "n > 3", "exclude": ["a:x"], "enabled": true, "matched": 2 },
+                        { "rule": "b:\u{1b}", "filter": null, "exclude": [], "enabled": true, "matched": 0, "similar": ["bb:*"] },
+                        { "rule": "c:*", "filter": null, "exclude": [], "enabled": true, "matched": null },
+                        { "rule": "d:*", "filter": null, "exclude": [], "enabled": false, "matched": 4 },
+                    ],
+                },
+                { "layer": "kernel", "channel": "big", "enabled": false, "events": [] },
+            ],
+            "tracked": { "pids": [1, 2], "uids": null, "names": [] },
+            "parts": {
+                "present": { "number": 9, "folder": "/d/0009-x", "records": 7 }, "complete": 2,
+                "last": [{ "number": 7, "folder": "/d/0007-x" }, { "number": 8, "folder": "/d/0008-\u{1b}", "records": 1 }],
+                "removed": 6, "removed_records": 1000, "removed_unknown": 1, "error": "why",
+            },
+            "not_reached": [{ "pid": 9, "name": "n", "reason": "why" }],
+            "nr_not_reached": 3,
+        });
+        facts.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn status_of_one_session_has_its_channels_rules_and_who_is_missing() {
+        let text = details(&facts());
+        for line in [
+            "user channel0: overwrite, 8 × 64.0 KiB for each CPU; 12 records, 0 discarded, 3 overwritten",
+            "  contexts: vpid",
+            "  a:*                              matches 2  but a:x  if n > 3",
+            "  c:*                              not yet looked for",
+            "  d:*                              disabled",
+            "tracked pids: 1, 2",
+            "tracked names: none",
+            "parts: 2 complete, 6 removed with 1,000 records and those of 1 part of before",
+            "  /d/0007-x",
+            "  /d/0008-\\u{1b}  1 record",
+            "  /d/0009-x  7 records, being written",
+            "  last error: why",
+            "not reached:",
+            "  n (9): why",
+            "  and 2 more",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}: {text}");
+        }
+        assert!(text.contains("kernel big (disabled)") && !text.contains("uids"), "{text}");
+        assert!(text.contains("matches nothing") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn status_of_sessions_that_say_little_or_nonsense_is_a_table_all_the_same() {
+        let odd = json!({ "name": 3, "seconds": -1e300, "channels": 7, "not_reached": [1], "tracked": [] });
+        let odd = odd.as_object().unwrap().clone();
+        let text = table(&[facts(), odd.clone()]);
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.contains("in memory"), "{text}");
+        assert_eq!(details(&odd), "");
+        assert_eq!(to_json(vec![odd])["sessions"][0]["name"], 3);
+    }
+}

@@ -1,0 +1,251 @@
+//! `strata top`: how the sessions that run by themselves do, again and again: rates since the last look, what they
+//! hold, what is missing. Each look is one request to each session; nothing is asked of whom they record.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use serde_json::{json, Map, Value};
+
+use crate::sessions::statuses;
+use crate::talk::units::{clean, count, rate, size, time};
+
+/// Shorter than this, the rates are those of single packets.
+const PERIOD_MIN: Duration = Duration::from_millis(100);
+
+/// What is looked at, and how.
+pub struct Look<'a> {
+    /// `None`: all of this user.
+    pub name: Option<&'a str>,
+    /// Between two looks.
+    pub period: Duration,
+    /// How often; `None`: until somebody ends it.
+    pub times: Option<u64>,
+    pub is_json: bool,
+}
+
+/// A session or a channel of it, at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Figures {
+    records: u64,
+    bytes: u64,
+    discarded: u64,
+    overwritten: u64,
+}
+
+/// What became of [`Figures`] within a time, per second.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Rates {
+    records: f64,
+    bytes: f64,
+    discarded: f64,
+    overwritten: f64,
+}
+
+impl Figures {
+    fn of(facts: &Map<String, Value>) -> Figures {
+        let number = |key| facts.get(key).and_then(Value::as_u64).unwrap_or(0);
+        Figures {
+            records: number("records"),
+            bytes: number("bytes"),
+            discarded: number("discarded"),
+            overwritten: number("overwritten"),
+        }
+    }
+
+    /// A flight recorder holds fewer records now and then: what was overwritten was recorded, too.
+    fn since(&self, before: &Figures, elapsed: Duration) -> Rates {
+        let seconds = elapsed.as_secs_f64().max(1e-3);
+        let grown = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+        let recorded = |one: &Figures| one.records.saturating_add(one.overwritten);
+        Rates {
+            records: grown(recorded(self), recorded(before)),
+            bytes: grown(self.bytes, before.bytes),
+            discarded: grown(self.discarded, before.discarded),
+            overwritten: grown(self.overwritten, before.overwritten),
+        }
+    }
+}
+
+/// Sessions as they were at the last look.
+#[derive(Default)]
+struct Seen {
+    at: Option<Instant>,
+    sessions: BTreeMap<(String, u64), Figures>,
+}
+
+impl Seen {
+    /// The rates since the last look, which this one takes the place of; at the first look none.
+    fn rates(&mut self, all: &[Map<String, Value>], now: Instant) -> Vec<Option<Rates>> {
+        let elapsed = self.at.map(|before| now.saturating_duration_since(before));
+        let mut sessions = BTreeMap::new();
+        let mut rates = Vec::with_capacity(all.len());
+        for facts in all {
+            // Another session of the same name has another process.
+            let pid = facts.get("pid").and_then(Value::as_u64).unwrap_or(0);
+            let key = (text(facts, "name").to_owned(), pid);
+            let figures = Figures::of(facts);
+            let before = self.sessions.get(&key);
+            rates.push(elapsed.zip(before).map(|(elapsed, before)| figures.since(before, elapsed)));
+            sessions.insert(key, figures);
+        }
+        (self.at, self.sessions) = (Some(now), sessions);
+        rates
+    }
+}
+
+/// `strata top`. Status 1: there was no session at the end.
+pub fn run(look: &Look<'_>) -> Result<u8> {
+    let is_drawn = io::stdout().is_terminal() && !look.is_json;
+    let period = look.period.max(PERIOD_MIN);
+    let mut seen = Seen::default();
+    let mut left = look.times;
+    loop {
+        let all = statuses(look.name)?;
+        let rates = seen.rates(&all, Instant::now());
+        let is_first = left == look.times;
+        let out = match look.is_json {
+            true => format!("{}\n", as_json(&all, &rates)),
+            false => table(&all, &rates),
+        };
+        show(&out, is_drawn, is_first)?;
+        left = left.map(|left| left.saturating_sub(1));
+        if left == Some(0) {
+            return Ok(u8::from(all.is_empty()));
+        }
+        thread::sleep(period);
+    }
+}
+
+/// On a terminal in the place of the last one, else one behind the other.
+fn show(text: &str, is_drawn: bool, is_first: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if is_drawn {
+        out.write_all(if is_first { b"\x1b[2J\x1b[H" } else { b"\x1b[H" })?;
+        for line in text.lines() {
+            write!(out, "{line}\x1b[K\r\n")?;
+        }
+        out.write_all(b"\x1b[J")?;
+    } else {
+        out.write_all(text.as_bytes())?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}
+
+fn text<'f>(facts: &'f Map<String, Value>, key: &str) -> &'f str {
+    facts.get(key).and_then(Value::as_str).unwrap_or("")
+}
+
+fn table(all: &[Map<String, Value>], rates: &[Option<Rates>]) -> String {
+    let mut out = String::new();
+    // Writing to a String does not fail.
+    let _ = writeln!(
+        out,
+        "{:<20} {:<10} {:>10} {:>9} {:>9} {:>10} {:>11} {:>12} {:>12}",
+        "session",
+        "state",
+        "for",
+        "processes",
+        "records/s",
+        "bytes/s",
+        "discarded/s",
+        "discarded",
+        "overwritten"
+    );
+    for (facts, rates) in all.iter().zip(rates) {
+        let seconds = facts.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
+        let processes = facts.get("processes").and_then(Value::as_u64);
+        let per_second =
+            |of: fn(&Rates) -> f64| rates.as_ref().map_or("-".to_owned(), |it| rate(of(it)));
+        let bytes = rates.as_ref().map_or("-".to_owned(), |it| size(it.bytes as u64));
+        let figures = Figures::of(facts);
+        let _ = writeln!(
+            out,
+            "{:<20} {:<10} {:>10} {:>9} {:>9} {:>10} {:>11} {:>12} {:>12}",
+            clean(text(facts, "name")),
+            clean(text(facts, "state")),
+            time(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))),
+            processes.map_or("-".to_owned(), count),
+            per_second(|it| it.records),
+            bytes,
+            per_second(|it| it.discarded),
+            count(figures.discarded),
+            count(figures.overwritten),
+        );
+    }
+    if all.is_empty() {
+        out.push_str("no session runs. `strata create NAME` makes one\n");
+    }
+    out
+}
+
+fn as_json(all: &[Map<String, Value>], rates: &[Option<Rates>]) -> Value {
+    let sessions = all.iter().zip(rates).map(|(facts, rates)| {
+        let mut facts = facts.clone();
+        let per_second = rates.as_ref().map(|it| {
+            json!({
+                "records": it.records, "bytes": it.bytes,
+                "discarded": it.discarded, "overwritten": it.overwritten,
+            })
+        });
+        facts.insert("per_second".into(), per_second.unwrap_or(Value::Null));
+        Value::Object(facts)
+    });
+    json!({ "sessions": sessions.collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(name: &str, pid: u64, records: u64, overwritten: u64) -> Map<String, Value> {
+        let facts = json!({
+            "name": name, "pid": pid, "state": "recording", "seconds": 61.0, "processes": 2,
+            "records": records, "bytes": records * 16, "discarded": 0, "overwritten": overwritten,
+        });
+        let Value::Object(facts) = facts else { unreachable!() };
+        facts
+    }
+
+    #[test]
+    fn rates_are_of_the_time_between_two_looks_at_the_same_process() {
+        let mut seen = Seen::default();
+        let begin = Instant::now();
+        assert_eq!(seen.rates(&[session("a", 1, 100, 0)], begin), [None]);
+        let two = [session("a", 1, 300, 0), session("b", 2, 7, 0)];
+        let rates = seen.rates(&two, begin + Duration::from_secs(2));
+        assert_eq!(rates[0].as_ref().map(|it| (it.records, it.bytes)), Some((100.0, 1600.0)));
+        assert_eq!(rates[1], None);
+        // The same name, and another process: nothing is known of its past.
+        let rates = seen.rates(&[session("a", 3, 400, 0)], begin + Duration::from_secs(3));
+        assert_eq!(rates, [None]);
+    }
+
+    #[test]
+    fn rate_of_a_flight_recorder_is_what_was_recorded_not_what_is_held() {
+        let (before, now) =
+            (Figures::of(&session("a", 1, 500, 1000)), Figures::of(&session("a", 1, 400, 2100)));
+        let rates = now.since(&before, Duration::from_secs(1));
+        assert_eq!((rates.records, rates.overwritten), (1000.0, 1100.0));
+    }
+
+    #[test]
+    fn table_has_a_row_for_each_session_and_json_its_facts_and_rates() {
+        let all = [session("a\x1b[2J", 1, 1_234_567, 0)];
+        let rates = [Some(Rates { records: 12_345.0, ..Rates::default() })];
+        let text = table(&all, &rates);
+        assert!(
+            text.contains("a\\u{1b}[2J") && text.contains("12.3 k") && text.contains("1 min 01 s"),
+            "{text}"
+        );
+        assert!(table(&[], &[]).contains("no session"));
+        let json = as_json(&all, &rates);
+        assert_eq!(json["sessions"][0]["per_second"]["records"], 12_345.0);
+        assert_eq!(json["sessions"][0]["records"], 1_234_567);
+        assert_eq!(as_json(&all, &[None])["sessions"][0]["per_second"], Value::Null);
+    }
+}

@@ -1,0 +1,760 @@
+//! What `strata` says: one place for every text, each *what failed: which one, value found, limit. What
+//! to do.*
+
+mod kernel;
+mod losses;
+mod message;
+mod usage;
+
+pub use kernel::{no_such_event, nothing_selected, weight_of_no_kernel};
+pub use losses::span_text;
+pub use message::{Message, Weight};
+pub use usage::{broken, usage};
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use strata_session::listing::Listing;
+use strata_session::report::{
+    nr_in_trace, nr_processes, Asked, CommandEnd, Counts, EndReason, LayerReport, NotReached,
+    Notice, ProcessReport, Progress, Report, GUEST, KERNEL, USER,
+};
+
+use crate::talk::units::{clean, count, counted, flag_size, rate, shell_word, size, time};
+use message::{named, sentence, talk, warning, who, NAMES_SHOWN};
+
+/// Processes that the summary shows one by one.
+const PROCESSES_SHOWN: usize = 20;
+/// Messages of one kind that are shown one by one.
+const MESSAGES_SHOWN: usize = 20;
+/// What is said while a session runs; `None`: nothing.
+pub fn notice(notice: &Notice) -> Option<String> {
+    match notice {
+        Notice::Describing { .. }
+        | Notice::Searching { .. }
+        | Notice::Admitting { .. }
+        | Notice::Attaching { .. }
+        | Notice::Stopping => None,
+        Notice::NoSuchEvent(rule) => Some(kernel::no_such_event(rule)),
+        Notice::NoKernel(reason) => Some(kernel::not_recorded(reason)),
+        Notice::Started {
+            output,
+            relay,
+            command,
+            processes,
+            kernel_events,
+            memory,
+            max_memory,
+        } => Some(format!(
+            "recording {}{}",
+            started(
+                &match (output, relay) {
+                    (Some(output), _) => shell_word(&output.display().to_string()),
+                    (None, Some(channel)) => {
+                        format!("the host's recorder, by {}", shell_word(channel))
+                    }
+                    (None, None) => "memory, which `strata snapshot` saves".to_owned(),
+                },
+                *command,
+                *processes,
+                *kernel_events
+            ),
+            max_memory.map_or_else(String::new, |max| format!(
+                ". Buffers take {}, and at most {}",
+                size(*memory),
+                size(max)
+            ))
+        )),
+        Notice::WaitingForHost { channel } => Some(format!(
+            "waiting for the host's recorder, by {}; on the host: strata record --guest NAME=CHANNEL. Ctrl-C stops",
+            shell_word(channel)
+        )),
+        Notice::WaitingForDescendants => Some(
+            "the command has ended; recording goes on until all that it has started has ended, too. \
+             Ctrl-C stops"
+                .to_owned(),
+        ),
+        Notice::WaitingForCommand { pid, passed_on } => {
+            let passed_on = match passed_on {
+                None => String::new(),
+                Some(Ok(signal)) => format!(", which got signal {signal}, too,"),
+                Some(Err(why)) => format!(", which could not be told ({}),", clean(why)),
+            };
+            Some(format!(
+                "asked to stop: waiting for the command (process {pid}){passed_on} to end. Ask again to \
+                 stop recording at once"
+            ))
+        }
+        Notice::LayerFailed { layer, why } => Some(format!(
+            "{} no longer recorded: {} {}",
+            match *layer {
+                KERNEL => "the kernel is",
+                GUEST => "a guest is",
+                _ => "programs are",
+            },
+            sentence(why),
+            match *layer {
+                KERNEL => "Programs still are",
+                GUEST => "All else still is",
+                _ => "The kernel still is",
+            },
+        )),
+        Notice::Failed { why, command } => Some(format!(
+            "recording stopped: {} Waiting for the command (process {command}) to end",
+            sentence(why)
+        )),
+        Notice::NotRotated { why } => Some(sentence(why)),
+        Notice::WaitsForRoom { why } => Some(format!(
+            "there is no room for the trace: what comes stays in the buffers, and is discarded or overwritten once they \
+             are full, until there is some: {}",
+            sentence(why)
+        )),
+        Notice::NoRoom { folder, name } => Some(format!(
+            "what '{}' may hold in memory is held: what comes stays in the buffers, and is discarded once they are full, \
+             until `strata settle {name}`",
+            clean(&folder.display().to_string())
+        )),
+        Notice::Progress(_) | Notice::Parts(_) => None,
+    }
+}
+
+/// `--pid=nginx: 3 processes: 12, 13, 15`; `None`: nobody was asked for by name.
+pub fn found_by_name(processes: &[(Option<&str>, u32)]) -> Option<String> {
+    let lines = processes.chunk_by(|a, b| a.0 == b.0).filter_map(|found| {
+        let name = found.first().and_then(|(name, _)| *name)?;
+        let mut pids: Vec<String> =
+            found.iter().take(MESSAGES_SHOWN).map(|(_, pid)| pid.to_string()).collect();
+        if found.len() > MESSAGES_SHOWN {
+            pids.push(format!("{} more", count((found.len() - MESSAGES_SHOWN) as u64)));
+        }
+        let what = counted(found.len() as u64, "process");
+        Some(format!("--pid={}: {what}: {}", clean(name), pids.join(", ")))
+    });
+    let text = lines.collect::<Vec<_>>().join("; ");
+    (!text.is_empty()).then_some(text)
+}
+
+/// `command 17 to DIR`, `3 processes and 12 kernel events to DIR; Ctrl-C stops`.
+fn started(
+    output: &str,
+    command: Option<u32>,
+    processes: usize,
+    kernel_events: Option<u64>,
+) -> String {
+    let events = kernel_events.map(|events| counted(events, "kernel event"));
+    let and_events = events.as_ref().map_or_else(String::new, |events| format!(" and {events}"));
+    match (command, processes, events) {
+        (Some(pid), ..) => format!("command {pid}{and_events} to {output}"),
+        (None, 0, None) => {
+            format!("to {output}; no process has tracepoints yet; Ctrl-C stops")
+        }
+        (None, 0, Some(events)) => format!("{events} to {output}; Ctrl-C stops"),
+        (None, processes, _) => format!(
+            "{}{and_events} to {output}; Ctrl-C stops",
+            counted(processes as u64, "process")
+        ),
+    }
+}
+
+/// What a session does while it records nothing.
+#[derive(Debug, Clone, Copy)]
+pub enum Doing<'n> {
+    /// It has told of nothing yet.
+    Preparing,
+    /// It has told this.
+    Beginning(&'n Notice),
+    /// It takes what is in the buffers.
+    Writing,
+}
+
+/// `0:07  attaching 17 of 859 events`: drawn until it records.
+pub fn doing(doing: Doing<'_>, since: Duration) -> String {
+    format!("{}  {}", clock_time(since.as_secs()), of_doing(doing))
+}
+
+fn of_doing(doing: Doing<'_>) -> String {
+    match doing {
+        Doing::Beginning(&Notice::Describing { described, total }) => {
+            format!("reading the formats of events, {} of {}", count(described), count(total))
+        }
+        Doing::Beginning(&Notice::Attaching { attached, total }) => {
+            format!("attaching {} of {}", count(attached), counted(total, "event"))
+        }
+        Doing::Beginning(&Notice::Searching { looked, total }) => {
+            format!("looking for tracepoints, {} of {}", count(looked), counted(total, "process"))
+        }
+        Doing::Beginning(&Notice::Admitting { pid, admitted, total }) => format!(
+            "attaching to process {pid}, {} of {} done",
+            count(admitted),
+            counted(total, "process")
+        ),
+        Doing::Beginning(_) | Doing::Preparing => "preparing".to_owned(),
+        Doing::Writing => "writing what is in the buffers".to_owned(),
+    }
+}
+
+/// That Ctrl-C was heard, and what it waits for.
+pub fn stopping(doing: Doing<'_>) -> String {
+    match doing {
+        Doing::Writing => "stopping: writing what is in the buffers".to_owned(),
+        _ => format!("stopping, when this step ends: {}", of_doing(doing)),
+    }
+}
+
+/// A signal that has no effect.
+pub fn unheeded(signal: i32) -> String {
+    format!("signal {signal} has no effect. To stop: Ctrl-C, or `kill {}`", std::process::id())
+}
+
+/// The progress line; `per_second`: event records lately.
+pub fn progress(progress: &Progress, per_second: f64) -> String {
+    let mut line = format!(
+        "{}  {} events/s  {}",
+        clock_time(progress.elapsed.as_secs()),
+        rate(per_second),
+        size(progress.bytes),
+    );
+    if let Some(processes) = progress.processes {
+        let _ = write!(line, "  {}", counted(processes, "process"));
+    }
+    // Nothing is said to go wrong where nothing does.
+    let _ = write!(line, "  {} discarded", count(progress.discarded));
+    if progress.overwritten > 0 {
+        let _ = write!(line, "  {} overwritten", count(progress.overwritten));
+    }
+    line
+}
+
+/// `0:07`, `12:34`, `1:02:03`.
+fn clock_time(seconds: u64) -> String {
+    match seconds / 3600 {
+        0 => format!("{}:{:02}", seconds / 60, seconds % 60),
+        hours => format!("{hours}:{:02}:{:02}", seconds / 60 % 60, seconds % 60),
+    }
+}
+
+/// Everything that is said at the end.
+pub fn summary(report: &Report) -> Vec<Message> {
+    let mut messages = vec![headline(report)];
+
+    if report.counts().records > 0 && report.snapshots.is_none() {
+        messages.extend(table(&report.layers).map(talk));
+    }
+    messages.extend(parts(report));
+    messages.extend(failure(report));
+    messages.extend(ending(report));
+    messages.extend(left_running(report));
+    let of_user = report.layers.iter().filter(|layer| layer.layer == USER);
+    let of_programs = of_user.flat_map(|layer| {
+        layer.processes.iter().flat_map(|one| losses::of(one, layer, report.wall_ns))
+    });
+    messages.extend(some(of_programs, "counts"));
+    messages.extend(kernel::losses(report));
+    messages.extend(some(report.processes().filter_map(problem), "problems"));
+    messages.extend(some(report.processes().flat_map(warnings), "tracepoints"));
+    messages.extend(some(report.processes().filter_map(late), "programs"));
+    messages.extend(some(nothing_matched(report), "rules"));
+    messages.extend(some(kernel::problems(report), "kernel events"));
+    messages.extend(some(kernel::nothing_matched(report), "rules"));
+    messages.extend(some(not_reached(report), "processes"));
+    messages.extend(idle(report));
+    messages.extend(nothing_recorded(report));
+    messages.extend(kernel::nothing_recorded(report));
+    messages.extend(kernel::no_kernel(report));
+    messages.extend(report.remarks.iter().map(|remark| talk(clean(remark))));
+    messages
+}
+
+/// The command to type next, if there is a trace to look at.
+pub fn next_command(report: &Report) -> Option<String> {
+    let output = report.output.as_ref().filter(|_| report.counts().records > 0)?;
+    let output = shell_word(&output.display().to_string());
+    let picture = match report.has_kernel_by_default() {
+        true => format!(
+            "; as a picture: strata export --to perfetto {output}; where the time went: strata analyze \
+             summary {output}"
+        ),
+        false => String::new(),
+    };
+    Some(format!("Next: strata view {output}{picture}"))
+}
+
+fn headline(report: &Report) -> Message {
+    let counts = report.counts();
+    match &report.output {
+        Some(output) => talk(format!(
+            "{} of {} in {}: {} ({})",
+            counted(counts.records, "event record"),
+            recorded(report),
+            time(report.elapsed),
+            shell_word(&output.display().to_string()),
+            sizes(&counts),
+        )),
+        None if report.relay.is_some() => talk(format!(
+            "{} of {} in {} to the host's recorder, by {} ({})",
+            counted(counts.records, "event record"),
+            recorded(report),
+            time(report.elapsed),
+            shell_word(report.relay.as_deref().unwrap_or_default()),
+            sizes(&counts),
+        )),
+        None if counts.records > 0 && report.snapshots.is_none() => talk(format!(
+            "{} in {}, and the trace is gone",
+            counted(counts.records, "event record"),
+            time(report.elapsed)
+        )),
+        None if report.snapshots.is_some() => talk(format!(
+            "flight recorder of {} ended after {}: {} saved",
+            recorded(report),
+            time(report.elapsed),
+            counted(report.snapshots.unwrap_or(0), "snapshot"),
+        )),
+        None => talk(format!("nothing recorded in {}; there is no trace", time(report.elapsed))),
+    }
+}
+
+/// What a trace that was rotated consists of, and what of it was removed.
+fn parts(report: &Report) -> Option<Message> {
+    let parts = report.parts.as_ref()?;
+    let mut text = format!(
+        "{} complete",
+        counted(parts.complete + u64::from(parts.present.is_some()), "part")
+    );
+    if parts.removed > 0 {
+        let unknown = match parts.removed_unknown {
+            0 => String::new(),
+            number => format!(" and what was in {} of before", counted(number, "part")),
+        };
+        let _ = write!(
+            text,
+            "; {} with {}{unknown} removed, as --rotate-count says",
+            counted(parts.removed, "part"),
+            counted(parts.removed_records, "event record"),
+        );
+    }
+    if let Some(error) = &parts.error {
+        let _ = write!(text, ". The last rotation: {}", sentence(error));
+    }
+    let weight = if parts.error.is_some() { Weight::Warning } else { Weight::Talk };
+    Some(Message { weight, text })
+}
+
+/// `27.0 KiB, and 12.3 KiB of descriptions`.
+fn sizes(counts: &Counts) -> String {
+    match counts.metadata_bytes {
+        0 => size(counts.bytes),
+        bytes => format!("{}, and {} of descriptions", size(counts.bytes), size(bytes)),
+    }
+}
+
+/// `3 processes`, `the kernel`, `the kernel and 3 processes`.
+fn recorded(report: &Report) -> String {
+    // A flight recorder has no trace in which they could be.
+    let number = match report.snapshots {
+        Some(_) => nr_processes(report.applications()),
+        None => nr_in_trace(report.applications()),
+    };
+    let processes = counted(number, "process");
+    match (report.of_kernel(), report.has_applications()) {
+        (None, _) => processes,
+        (Some(_), true) if number > 0 => format!("the kernel and {processes}"),
+        (Some(_), _) => "the kernel".to_owned(),
+    }
+}
+
+/// One row for each process, and one for all of a layer; the columns are as wide as they must be.
+fn table(layers: &[LayerReport]) -> Option<String> {
+    let overwrote = layers.iter().any(|layer| layer.counts().overwritten > 0);
+    let mut header = vec!["layer", "process", "records", "size", "packets", "span", "discarded"];
+    if overwrote {
+        header.push("overwritten");
+    }
+    let mut rows = vec![header.into_iter().map(str::to_owned).collect::<Vec<_>>()];
+    layers.iter().for_each(|layer| add_rows(&mut rows, layer, overwrote));
+    (rows.len() > 1).then(|| aligned(&rows))
+}
+
+fn add_rows(rows: &mut Vec<Vec<String>>, layer: &LayerReport, overwrote: bool) {
+    let mut processes: Vec<&ProcessReport> =
+        layer.processes.iter().filter(|process| process.folder.is_some()).collect();
+    processes.sort_by_key(|process| (std::cmp::Reverse(process.counts.records), process.pid));
+    let row = |name: String, counts: &Counts| {
+        let mut row = vec![
+            match layer.layer {
+                GUEST => layer.channel.clone(),
+                other => other.to_owned(),
+            },
+            name,
+            count(counts.records),
+            size(counts.bytes),
+            count(counts.packets),
+            time(counts.duration()),
+            count(counts.discarded.total()),
+        ];
+        if overwrote {
+            row.push(count(counts.overwritten));
+        }
+        row
+    };
+    for process in processes.iter().take(PROCESSES_SHOWN) {
+        let name = if layer.layer == KERNEL { "all".to_owned() } else { who(process) };
+        rows.push(row(name, &process.counts));
+    }
+    if processes.len() > PROCESSES_SHOWN {
+        let mut rest = Counts::default();
+        processes[PROCESSES_SHOWN..].iter().for_each(|process| rest.add(&process.counts));
+        let others = nr_in_trace(processes[PROCESSES_SHOWN..].iter().copied());
+        rows.push(row(format!("{others} others"), &rest));
+    }
+    if processes.len() > 1 {
+        let all = nr_in_trace(processes.iter().copied());
+        rows.push(row(counted(all, "process"), &layer.counts()));
+    }
+}
+
+/// Columns under each other: the first two to the left, numbers to the right.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ = match column {
+                0 | 1 => write!(line, "  {cell:width$}"),
+                _ => write!(line, "  {cell:>width$}"),
+            };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.pop();
+    text
+}
+
+fn failure(report: &Report) -> Option<Message> {
+    let failure = report.failure.as_ref()?;
+    let kept = match report.output {
+        Some(_) => " What was recorded until then is kept and can be read.",
+        None => "",
+    };
+    let stopped = match report.failed_layer {
+        None => "recording stopped",
+        Some(KERNEL) => "recording of the kernel stopped before that of programs",
+        Some(GUEST) => "recording of a guest stopped before that of all else",
+        Some(_) => "recording of programs stopped before that of the kernel",
+    };
+    let text = format!("{stopped}: {}{kept}", sentence(failure));
+    Some(Message { weight: Weight::Failure, text })
+}
+
+/// What it was that ended a recording, and how the command did.
+fn ending(report: &Report) -> Vec<Message> {
+    let full = match report.end {
+        EndReason::Size { max_bytes } => Some(talk(format!(
+            "recording ended: the trace has reached --max-size={}.",
+            flag_size(max_bytes)
+        ))),
+        _ => None,
+    };
+    full.into_iter().chain(command_end(report)).collect()
+}
+
+fn command_end(report: &Report) -> Option<Message> {
+    match (report.command, report.end) {
+        (Some(CommandEnd::Running { pid }), EndReason::Duration) => {
+            Some(talk(format!("the time is over; the command (process {pid}) runs on.")))
+        }
+        (Some(CommandEnd::Running { pid }), _) => {
+            Some(talk(format!("recording has stopped; the command (process {pid}) runs on.")))
+        }
+        (Some(CommandEnd::Signalled(signal)), _) => {
+            Some(talk(format!("the command was ended by signal {signal}.")))
+        }
+        (Some(CommandEnd::Exited(status)), _) if status != 0 => {
+            Some(talk(format!("the command ended with status {status}.")))
+        }
+        _ => None,
+    }
+}
+
+/// Descendants that a daemon leaves behind, and such.
+fn left_running(report: &Report) -> Option<Message> {
+    let left = &report.left_running;
+    if left.is_empty() {
+        return None;
+    }
+    let name = |pid: &u32| {
+        let process = report.processes().find(|process| process.pid == *pid);
+        process.map_or_else(|| named("", *pid), who)
+    };
+    let mut names: Vec<String> = left.iter().take(NAMES_SHOWN).map(name).collect();
+    if left.len() > NAMES_SHOWN {
+        names.push(format!("{} more", count((left.len() - NAMES_SHOWN) as u64)));
+    }
+    let (run, are) = if left.len() == 1 { ("runs", "is") } else { ("run", "are") };
+    let pids: Vec<String> = left.iter().map(u32::to_string).collect();
+    Some(warning(format!(
+        "{} {run} on and {are} no longer recorded: recording ends with the command, unless \
+         --wait-descendants is given. To go on: strata record -p {}",
+        names.join(", "),
+        pids.join(","),
+    )))
+}
+
+fn problem(process: &ProcessReport) -> Option<Message> {
+    let problem = process.problem.as_ref()?;
+    let aside = process.set_aside.as_ref().map_or_else(String::new, |folder| {
+        format!(
+            " It is not in the trace; what it wrote is kept in {}, with metadata.damaged.",
+            shell_word(&folder.display().to_string())
+        )
+    });
+    Some(warning(format!("{}: {}{aside}", who(process), sentence(problem))))
+}
+
+fn warnings(process: &ProcessReport) -> impl Iterator<Item = Message> + '_ {
+    let text = |text: &String| format!("{}: {}", who(process), sentence(text));
+    process.warnings.iter().map(move |warned| warning(text(warned)))
+}
+
+fn late(process: &ProcessReport) -> Option<Message> {
+    let late = time(Duration::from_nanos(process.late_ns?));
+    let text = match process.summed {
+        Some(_) => format!("{}: some were reached late, by up to {late}", clean(&process.name)),
+        None => format!(
+            "{}: reached {late} after its start, or after it was asked for, and recorded from then on",
+            who(process)
+        ),
+    };
+    Some(talk(format!("{text}.")))
+}
+
+fn nothing_matched(report: &Report) -> Vec<Message> {
+    // Where there was no tracepoint at all, rules are not to blame: see nothing_recorded().
+    if report.applications().all(|process| process.tracepoints == 0) {
+        return Vec::new();
+    }
+    report
+        .rules
+        .iter()
+        .filter(|rule| rule.matched == 0)
+        .map(|rule| {
+            let advice = match rule.similar.as_slice() {
+                [] => "`strata list` shows those of running applications.".to_owned(),
+                similar => kernel::similar_names(similar),
+            };
+            let rule = clean(&rule.rule);
+            warning(format!("event rule '{rule}': matched no tracepoint. {advice}"))
+        })
+        .collect()
+}
+
+fn not_reached(report: &Report) -> Vec<Message> {
+    let unreached = report.not_reached.iter().map(|process| warning(unreached(process)));
+    // Of who was not reached, it is said there.
+    let said = |text: &&String| report.not_reached.iter().any(|process| process.reason == **text);
+    let of_lttng = report.of_lttng.iter().filter(|text| !said(text));
+    unreached.chain(of_lttng.map(|text| warning(sentence(text)))).collect()
+}
+
+fn unreached(process: &NotReached) -> String {
+    let reason = sentence(&process.reason);
+    // A reason that is a whole message names the process itself.
+    match process.pid {
+        pid if pid != 0 && reason.contains(&pid.to_string()) => format!("not reached: {reason}"),
+        pid => format!("not reached: {}: {reason}", named(&process.name, pid)),
+    }
+}
+
+/// Processes that are not in the trace, though others are.
+fn idle(report: &Report) -> Vec<Message> {
+    if report.snapshots.is_some() {
+        return Vec::new();
+    }
+    // Of one whose filter was changed, another part may be.
+    let in_trace = report.applications().filter(|one| one.folder.is_some() && one.memory != 0);
+    let in_trace: HashSet<u64> = in_trace.map(|one| one.memory).collect();
+    let without_folder = |process: &&ProcessReport| {
+        process.folder.is_none()
+            && process.problem.is_none()
+            && !process.is_part
+            && !in_trace.contains(&process.memory)
+            && records(report, USER) > 0
+    };
+    let (quiet, unselected): (Vec<&ProcessReport>, Vec<&ProcessReport>) =
+        report.applications().filter(without_folder).partition(|process| process.selected > 0);
+    let names = |processes: &[&ProcessReport]| {
+        let mut names: Vec<String> =
+            processes.iter().take(NAMES_SHOWN).map(|process| who(process)).collect();
+        if processes.len() > NAMES_SHOWN {
+            names.push(format!("{} more", count((processes.len() - NAMES_SHOWN) as u64)));
+        }
+        names.join(", ")
+    };
+    let mut messages = Vec::new();
+    for (processes, what) in
+        [(quiet, "came by no tracepoint that was on"), (unselected, "no rule selects a tracepoint")]
+    {
+        if !processes.is_empty() {
+            messages.push(talk(format!("not in the trace, {what}: {}.", names(&processes))));
+        }
+    }
+    messages
+}
+
+fn nothing_recorded(report: &Report) -> Option<Message> {
+    if !report.has_applications() || records(report, USER) > 0 || report.failure.is_some() {
+        return None;
+    }
+    let processes = nr_processes(report.applications());
+    let whole = report.applications().filter(|process| !process.is_part);
+    let tracepoints: u64 = whole.fold(0, |sum, process| sum.saturating_add(process.tracepoints));
+    let why = match (processes, tracepoints, report.selected()) {
+        (0, ..) => nobody_there(report).to_owned(),
+        (_, 0, _) => format!(
+            "{} linked with libstrata, without a tracepoint. Add one: `STRATA_TRACE(...)`.",
+            counted(processes, "process")
+        ),
+        _ if report.applications().any(|one| one.counts.discarded.total() > 0) => {
+            "all event records were discarded; see above.".to_owned()
+        }
+        (_, number, 0) => format!("no rule selects one of {}.", counted(number, "tracepoint")),
+        (_, _, 1) => "1 tracepoint was on, and the program came by it not once.".to_owned(),
+        (_, _, number) => {
+            format!("{} tracepoints were on, and the program came by none of them.", count(number))
+        }
+    };
+    if report.has_kernel_by_default() {
+        return Some(talk(why_kernel_alone(report, processes, why)));
+    }
+    let of = if report.kernel.is_some() { " of applications" } else { "" };
+    Some(warning(format!("nothing recorded{of}: {why}")))
+}
+
+/// Event records of one layer.
+fn records(report: &Report, name: &str) -> u64 {
+    let layers = report.layers.iter().filter(|layer| layer.layer == name);
+    layers.fold(0, |sum, layer| sum.saturating_add(layer.counts().records))
+}
+
+/// Nobody asked for tracepoints: that there are none is no fault.
+fn why_kernel_alone(report: &Report, processes: u64, why: String) -> String {
+    if processes > 0 || !report.not_reached.is_empty() {
+        return format!("of applications nothing: {why}");
+    }
+    match report.asked {
+        Asked::Command => {
+            "the command has no tracepoints of its own: the trace is what the kernel did for it."
+        }
+        Asked::Processes => {
+            "no tracepoints in what was asked for: the trace is what the kernel did for it."
+        }
+        Asked::Everyone => "no process has tracepoints of its own: the trace is the kernel's.",
+    }
+    .to_owned()
+}
+
+fn nobody_there(report: &Report) -> &'static str {
+    match report.asked {
+        _ if !report.not_reached.is_empty() => "no process was reached.",
+        Asked::Command if !report.of_lttng.is_empty() => {
+            "neither the command nor a descendant of it has tracepoints of Strata's."
+        }
+        Asked::Command => {
+            "neither the command nor a descendant of it has tracepoints. Link it with libstrata \
+             (`pkg-config --cflags --libs strata`)."
+        }
+        Asked::Processes | Asked::Everyone => {
+            "no running process has tracepoints. Start one, or write `strata record -- COMMAND`."
+        }
+    }
+}
+
+/// At most so many of one kind; the rest as a number, so that a thousand processes do not scroll away what
+/// matters.
+fn some(messages: impl IntoIterator<Item = Message>, kind: &str) -> Vec<Message> {
+    let mut messages: Vec<Message> = messages.into_iter().collect();
+    if messages.len() > MESSAGES_SHOWN {
+        let more = messages.len() - MESSAGES_SHOWN;
+        messages.truncate(MESSAGES_SHOWN);
+        messages.push(warning(format!("and {} more such {kind}.", count(more as u64))));
+    }
+    messages
+}
+
+/// An error and its causes in one line; what one of them has said already is not said again.
+pub fn failure_line<'e>(
+    chain: impl Iterator<Item = &'e (dyn std::error::Error + 'static)>,
+) -> String {
+    let mut line = String::new();
+    for error in chain {
+        let text = error.to_string();
+        if line.is_empty() {
+            line = text;
+        } else if !line.contains(&text) {
+            let _ = write!(line, ": {text}");
+        }
+    }
+    line
+}
+
+/// What `strata list` says besides its list.
+pub fn list_remarks(listing: &Listing) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if listing.processes.is_empty() && !listing.of_lttng.is_empty() {
+        remarks.push("no running process has tracepoints of Strata's.".to_owned());
+    } else if listing.processes.is_empty() {
+        remarks.push(
+            "no running process has tracepoints. Start a program that is linked with libstrata \
+             (`pkg-config --cflags --libs strata`), or record one from its start: \
+             `strata record -- COMMAND`."
+                .to_owned(),
+        );
+    }
+    let unreached = listing.not_reached.iter().map(|p| warning(unreached(p)));
+    remarks.extend(some(unreached, "processes").into_iter().map(|message| message.text));
+    let of_lttng = listing.of_lttng.iter().map(|one| {
+        warning(sentence(&format!("process {} ({}): {}", one.pid, one.name, one.reason)))
+    });
+    remarks.extend(some(of_lttng, "processes").into_iter().map(|message| message.text));
+    remarks
+}
+
+/// The exit status of `strata record`.
+pub fn exit_status(report: &Report, strict: bool) -> u8 {
+    if report.failure.is_some() {
+        return 2;
+    }
+    match (report.command, report.end) {
+        (Some(CommandEnd::Exited(status)), _) if status != 0 => return status.to_le_bytes()[0],
+        (Some(CommandEnd::Signalled(signal)), _) => {
+            return u8::try_from(128 + signal).unwrap_or(u8::MAX)
+        }
+        // It was not waited for: it is the signal that ended this.
+        (Some(CommandEnd::Running { .. }), EndReason::Asked(Some(signal))) => {
+            return u8::try_from(128 + signal).unwrap_or(u8::MAX)
+        }
+        _ => {}
+    }
+    // Nobody named a tracepoint or an event then.
+    let by_default = report.has_kernel_by_default();
+    let incomplete = report.counts().records == 0
+        || (!by_default && report.has_applications() && records(report, USER) == 0)
+        || kernel::is_incomplete(report)
+        || (!by_default && report.rules.iter().any(|rule| rule.matched == 0))
+        || !report.not_reached.is_empty()
+        || report.processes().any(|process| process.problem.is_some())
+        || report.processes().any(|process| !process.warnings.is_empty())
+        || report.processes().any(|process| process.refused > 0)
+        || report.counts().damaged_packets > 0
+        || (strict && !report.gaps().is_empty());
+    u8::from(incomplete)
+}
+
+#[cfg(test)]
+mod tests;

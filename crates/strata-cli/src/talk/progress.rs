@@ -1,0 +1,221 @@
+//! Progress lines on a terminal: of a recording, and of reading traces.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::process::getpgrp;
+use rustix::termios::{tcgetattr, tcgetpgrp, LocalModes};
+use strata_ctf::read::{Reader, Stream};
+use strata_session::report::Progress;
+
+use crate::talk;
+use crate::talk::messages::{self, Message};
+use crate::talk::units::size;
+
+/// Events per second are those of this long.
+const RATE_WINDOW: Duration = Duration::from_secs(2);
+/// Reading that takes less is over before anybody wonders.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Between two drawings of how far reading is.
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// A line that is drawn when it gets its text, and when that changes.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(20));
+    let style = ProgressStyle::with_template("{wide_msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar
+}
+
+/// How far it is to read traces. Drawn on a live terminal only, once it takes a while.
+pub struct ReadingLine(Option<Mutex<Reading>>);
+
+struct Reading {
+    bar: ProgressBar,
+    what: &'static str,
+    begin: Instant,
+    drawn: Duration,
+    bytes: u64,
+    /// `None`: only a part is read, and nobody knows how much that is.
+    total: Option<u64>,
+}
+
+impl ReadingLine {
+    /// `counting`, `exporting`; all of the traces' streams, or some of what is in them.
+    pub fn new(what: &'static str, reader: &Reader, all: bool) -> ReadingLine {
+        if !talk::is_live() {
+            return ReadingLine::none();
+        }
+        let bytes = reader.streams().iter().map(Stream::bytes);
+        let total = all.then(|| bytes.fold(0, u64::saturating_add));
+        let (begin, drawn) = (Instant::now(), Duration::ZERO);
+        ReadingLine(Some(Mutex::new(Reading { bar: bar(), what, begin, drawn, bytes: 0, total })))
+    }
+
+    /// One that is never drawn.
+    pub fn none() -> ReadingLine {
+        ReadingLine(None)
+    }
+
+    fn lock(&self) -> Option<MutexGuard<'_, Reading>> {
+        self.0.as_ref().map(|line| line.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// So many bytes were read, in all.
+    pub fn set(&self, bytes: u64) {
+        if let Some(mut line) = self.lock() {
+            line.bytes = bytes;
+            line.draw();
+        }
+    }
+
+    /// So many more bytes were read.
+    pub fn add(&self, bytes: u64) {
+        if let Some(mut line) = self.lock() {
+            line.bytes = line.bytes.saturating_add(bytes);
+            line.draw();
+        }
+    }
+
+    /// Say something where the line is.
+    pub fn say(&self, message: &Message) {
+        match self.lock() {
+            Some(line) => line.bar.suspend(|| talk::message(message)),
+            None => talk::message(message),
+        }
+    }
+
+    /// Remove it.
+    pub fn clear(&self) {
+        if let Some(line) = self.lock() {
+            line.bar.finish_and_clear();
+        }
+    }
+}
+
+impl Reading {
+    fn draw(&mut self) {
+        let now = self.begin.elapsed();
+        if now >= PATIENCE && now.saturating_sub(self.drawn) >= REDRAW && terminal_is_ours() {
+            self.drawn = now;
+            self.bar.set_message(reading(self.what, self.bytes, self.total, now));
+        }
+    }
+}
+
+/// `counting: 37 % of 9.8 GiB, 1.2 GiB/s, 5 s left`; of a part `counting: 3.6 GiB, 1.2 GiB/s`.
+fn reading(what: &str, bytes: u64, total: Option<u64>, elapsed: Duration) -> String {
+    let per_second = bytes as f64 / elapsed.as_secs_f64().max(1e-3);
+    let rate = size(per_second as u64);
+    let Some(total) = total else { return format!("{what}: {}, {rate}/s", size(bytes)) };
+    let done = (bytes as f64 / total.max(1) as f64 * 100.0).min(100.0);
+    let left = total.saturating_sub(bytes) as f64 / per_second.max(1.0);
+    format!("{what}: {done:.0} % of {}, {rate}/s, {left:.0} s left", size(total))
+}
+
+/// The line of a recording, drawn only while nothing else uses the terminal in its own way.
+pub struct ProgressLine {
+    bar: ProgressBar,
+    made: Instant,
+    begin: Duration,
+    recent: VecDeque<(Duration, u64)>,
+}
+
+impl ProgressLine {
+    /// A line that is first drawn when `begin` has passed.
+    pub fn new(begin: Duration) -> ProgressLine {
+        ProgressLine { bar: bar(), made: Instant::now(), begin, recent: VecDeque::new() }
+    }
+
+    /// Draw what is done while nothing is recorded, once that takes a while.
+    pub fn doing(&mut self, text: String) {
+        if self.made.elapsed() >= PATIENCE && terminal_is_ours() {
+            self.bar.set_message(text);
+        }
+    }
+
+    /// Say something where the line is.
+    pub fn say(&self, message: &Message) {
+        self.bar.suspend(|| talk::message(message));
+    }
+
+    /// That is over.
+    pub fn start(&mut self) {
+        self.bar.set_message("");
+    }
+
+    /// Draw how the session does.
+    pub fn show(&mut self, progress: &Progress) {
+        let per_second = self.rate(progress);
+        if progress.elapsed < self.begin || !terminal_is_ours() {
+            return;
+        }
+        self.bar.set_message(messages::progress(progress, per_second));
+    }
+
+    /// Remove it.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// Event records per second, lately.
+    fn rate(&mut self, progress: &Progress) -> f64 {
+        self.recent.push_back((progress.elapsed, progress.records));
+        while self.recent.len() > 2 && progress.elapsed - self.recent[0].0 > RATE_WINDOW {
+            self.recent.pop_front();
+        }
+        match self.recent.front() {
+            Some(&(begin, records)) if progress.elapsed > begin => {
+                let seconds = (progress.elapsed - begin).as_secs_f64();
+                progress.records.saturating_sub(records) as f64 / seconds
+            }
+            _ => 0.0,
+        }
+    }
+}
+
+/// Is this program in the foreground, and no program that draws its own screen?
+fn terminal_is_ours() -> bool {
+    let terminal = io::stderr();
+    let foreground = tcgetpgrp(&terminal).map_or(true, |group| group == getpgrp());
+    let cooked =
+        tcgetattr(&terminal).map_or(true, |modes| modes.local_modes.contains(LocalModes::ICANON));
+    foreground && cooked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_says_how_much_is_left_where_it_is_known() {
+        let five = Duration::from_secs(5);
+        assert_eq!(
+            reading("exporting", 50 << 20, Some(200 << 20), five),
+            "exporting: 25 % of 200.0 MiB, 10.0 MiB/s, 15 s left"
+        );
+        assert_eq!(reading("reading", 50 << 20, None, five), "reading: 50.0 MiB, 10.0 MiB/s");
+        let more = reading("counting", 9, Some(5), Duration::ZERO);
+        assert!(
+            more.starts_with("counting: 100 % of 5 B, ") && more.ends_with(" 0 s left"),
+            "{more}"
+        );
+    }
+
+    #[test]
+    fn rate_is_that_of_the_last_seconds() {
+        let mut line = ProgressLine::new(Duration::ZERO);
+        let mut rate = |seconds, records| {
+            let elapsed = Duration::from_secs_f64(seconds);
+            line.rate(&Progress { elapsed, records, ..Progress::default() })
+        };
+        assert_eq!(rate(0.0, 0), 0.0);
+        assert_eq!(rate(1.0, 1000), 1000.0);
+        assert_eq!(rate(2.0, 1000), 500.0);
+        assert_eq!(rate(4.0, 1000), 0.0);
+        assert_eq!(rate(5.0, 3000), 2000.0);
+    }
+}

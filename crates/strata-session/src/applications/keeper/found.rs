@@ -1,0 +1,63 @@
+//! What a keeper has found out of programs, for the report and for who asks meanwhile.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+
+use super::outdated::Outdated;
+use crate::applications::known::Reasons;
+use crate::applications::traced::Traced;
+use crate::report::gaps::{cut, Late};
+use crate::report::NotReached;
+use crate::session::layer::Ended;
+use crate::session::lock::lock;
+
+/// Later than this, it is said that a program was reached late: finding it takes a moment \[ns\].
+const LATE_NS: u64 = 100_000_000;
+/// Programs of which that is told while they are recorded; all of them have it in their report.
+const LATE_MAX: usize = 1000;
+
+/// What a keeper has to say at the end.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) not_reached: Mutex<Reasons>,
+    /// Programs that have begun while too many waited to be let in.
+    pub(crate) crowd: AtomicU64,
+    /// Processes that may be descendants of the command with tracepoints, or not.
+    pub(crate) hidden: Mutex<Reasons>,
+    /// Who still held the command's socket at the end.
+    pub(crate) holders: Mutex<Vec<String>>,
+    /// What else should be known.
+    pub(crate) remarks: Mutex<Vec<String>>,
+    pub(crate) outdated: Mutex<Outdated>,
+    /// Programs that have ended, until somebody takes them; the first [`ENDS_MAX`].
+    pub(crate) ends: Mutex<Vec<Ended>>,
+    /// Programs that were reached late; the first ones.
+    pub(crate) late: Mutex<Vec<Late>>,
+}
+
+impl Found {
+    /// Said of those for whom there was no place.
+    pub(crate) fn crowded(&self) -> Option<NotReached> {
+        let number = self.crowd.load(Ordering::Relaxed);
+        let reason = format!(
+            "{number} programs have begun while too many others waited to be let in: those of them that live on are \
+             found by searching, the others are not recorded. A higher limit of open files (ulimit -n) lets more of \
+             them wait"
+        );
+        (number > 0).then(|| NotReached { pid: 0, name: "other programs".to_owned(), reason })
+    }
+
+    /// Records of it there are since now only: says so, if that is late. `ready_ns`: when those were let in who were to be.
+    pub(super) fn tell_if_late(&self, traced: &Traced, ready_ns: u64, now_ns: u64) {
+        let application = traced.application();
+        let late_ns = now_ns.saturating_sub(application.started_ns().max(ready_ns));
+        if late_ns < LATE_NS || ready_ns == 0 {
+            return;
+        }
+        traced.was_late(late_ns);
+        let mut late = lock(&self.late);
+        if late.len() < LATE_MAX {
+            late.push(Late { pid: application.pid(), name: cut(application.name()), late_ns });
+        }
+    }
+}

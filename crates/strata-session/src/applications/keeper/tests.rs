@@ -1,0 +1,309 @@
+use super::holders::HOLDERS_MAX;
+use super::*;
+use crate::applications::filtered::Filtered;
+use crate::options::Options;
+use crate::report::USER;
+use crate::scratch_tests::{context, Nowhere};
+use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use std::sync::mpsc::{channel, Receiver};
+use std::sync::Mutex;
+use strata_abi::user;
+
+#[test]
+fn malicious_holders_of_the_socket_that_send_on_are_looked_at_so_often_and_no_more() {
+    let launch = strata_user::Launch::new().unwrap();
+    let theirs = launch.child_fd().try_clone_to_owned().unwrap();
+    let mut ours = launch.started();
+    let memory = rustix::fs::memfd_create("none", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    let mut text = user::MAGIC.to_ne_bytes().to_vec();
+    text.extend(user::VERSION.to_ne_bytes());
+    text.extend(std::process::id().to_ne_bytes());
+    for _ in 0..HOLDERS_MAX + 10 {
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let fds = [memory.as_fd()];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+        let text = [std::io::IoSlice::new(&text)];
+        sendmsg(&theirs, &text, &mut control, SendFlags::empty()).unwrap();
+    }
+    assert!(holders_of(&mut ours).is_empty());
+    let left = (0..HOLDERS_MAX).map(|_| ours.receive().unwrap());
+    assert_eq!(left.filter(|one| matches!(one, Received::Process { .. })).count(), 10);
+    // Nobody has said who it is.
+    assert_eq!(holders_of(&mut ours), ["a descendant of the command"]);
+    drop(theirs);
+    assert!(holders_of(&mut ours).is_empty());
+}
+
+/// What a keeper works with, and what it says.
+struct Bench {
+    spec: Arc<SessionSpec>,
+    clock: Arc<Clock>,
+    sources: Arc<Sources>,
+    found: Arc<Found>,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let rules = strata_user::Rules::parse(&["*:*"]).unwrap();
+        let filtered = Filtered::new(&Options::default());
+        let book = Mutex::new(crate::applications::book::RuleBook::new(&rules));
+        let context = context(Nowhere);
+        let voice = context.shared.add_layer(USER);
+        Bench {
+            spec: Arc::new(SessionSpec {
+                rules: rules.clone(),
+                filter: None,
+                loss_mode: strata_user::LossMode::Discard,
+                subbuf_bytes: 4096,
+                nr_subbufs: 2,
+                header: strata_user::HeaderChoice::Auto,
+                contexts: Default::default(),
+                vtid: true,
+                inherit: true,
+            }),
+            clock: Arc::new(Clock::new()),
+            sources: Arc::new(Sources { context, voice, book, filtered, ended: Mutex::default() }),
+            found: Arc::default(),
+        }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        self.sources.voice.shared()
+    }
+
+    fn keeper(
+        &self,
+        target: ProcessTarget,
+        plain_too: bool,
+    ) -> (Keeper, Receiver<Order<ProcessSource>>) {
+        let (orders, arriving) = channel();
+        let keeper = Keeper::new(KeeperParts {
+            target,
+            listener: None,
+            spec: Arc::clone(&self.spec),
+            clock: Arc::clone(&self.clock),
+            begun_ns: 0,
+            sources: Arc::clone(&self.sources),
+            orders,
+            found: Arc::clone(&self.found),
+            plain_too,
+            hearing: asking().unwrap().1,
+        });
+        (keeper, arriving)
+    }
+
+    fn not_reached(&self) -> Vec<(u32, String)> {
+        let all = lock(&self.found.not_reached).take();
+        all.into_iter().map(|one| (one.pid, one.reason)).collect()
+    }
+}
+
+fn of_command(pid: u32, announcements: Option<Announcements>) -> ProcessTarget {
+    ProcessTarget::Command { generation: 77, pid, announcements }
+}
+
+/// A process that has no tracepoints.
+fn child() -> std::process::Child {
+    std::process::Command::new("sleep").arg("60").spawn().unwrap()
+}
+
+fn end(mut child: std::process::Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn begin_says_of_each_process_that_was_asked_for_why_it_is_not_recorded() {
+    let bench = Bench::new();
+    let child = child();
+    let (mut keeper, arriving) =
+        bench.keeper(ProcessTarget::Processes(vec![child.id(), 4_000_000_000]), false);
+    let mut told = Vec::new();
+    keeper.begin(&mut |notice| {
+        told.push(notice);
+        ControlFlow::Continue(())
+    });
+    let mut reasons = bench.not_reached();
+    reasons.sort_unstable();
+    assert_eq!(reasons.len(), 2, "{reasons:?}");
+    assert_eq!(reasons[0].0, child.id());
+    assert!(reasons[0].1.contains("no tracepoints"), "{reasons:?}");
+    assert!(reasons[1].1.ends_with("is not there"), "{reasons:?}");
+    // How far it is, is told only where it takes time.
+    let searching = |notice: &Notice| matches!(notice, Notice::Searching { total: 2, .. });
+    assert!(told.iter().all(searching), "{told:?}");
+    assert!(keeper.nobody_left() && arriving.try_recv().is_err());
+    end(child);
+}
+
+#[test]
+fn begin_of_a_command_looks_for_nobody() {
+    let bench = Bench::new();
+    let (mut keeper, _arriving) = bench.keeper(of_command(1, None), false);
+    keeper.begin(&mut |notice| panic!("{notice:?}"));
+    // The command may come yet: that nobody is there is no end.
+    assert!(!keeper.nobody_left());
+    assert_eq!(bench.not_reached(), []);
+}
+
+#[test]
+fn process_without_tracepoints_is_no_news_where_the_kernel_records_it() {
+    for (plain_too, said) in [(false, 1), (true, 0)] {
+        let bench = Bench::new();
+        let child = child();
+        let (mut keeper, _arriving) =
+            bench.keeper(ProcessTarget::Processes(vec![child.id()]), plain_too);
+        keeper.begin(&mut |_| ControlFlow::Continue(()));
+        assert_eq!(bench.not_reached().len(), said, "{plain_too}");
+        end(child);
+    }
+}
+
+#[test]
+fn errors_of_processes_are_told_as_people_look_for_them_and_once() {
+    let bench = Bench::new();
+    let (mut keeper, _arriving) = bench.keeper(ProcessTarget::Everyone, false);
+    let refused = Error::Refused { pid: 5, name: "app".into(), reason: "is a stranger".into() };
+    for error in [
+        &refused,
+        &refused,
+        // Of all processes of the user together.
+        &Error::UserHeld { pid: 6, uid: 1000 },
+        &Error::UserHeld { pid: 7, uid: 1000 },
+        &Error::UserHeld { pid: 7, uid: 1001 },
+        &Error::Strict { pid: 8, found: 2, known: 1 },
+        // Of none.
+        &Error::Proc { source: std::io::Error::other("gone") },
+    ] {
+        keeper.unreached(error);
+    }
+    let all = lock(&bench.found.not_reached).take();
+    let told: Vec<(u32, &str)> = all.iter().map(|one| (one.pid, one.name.as_str())).collect();
+    let users = ["processes of user 1000", "processes of user 1001"];
+    assert_eq!(told, [(5, "app"), (0, users[0]), (0, users[1]), (8, ""), (0, "")]);
+    assert_eq!(all[0].reason, "is a stranger");
+    assert_eq!(all[1].reason, held_of_user(1000));
+    assert!(all[3].reason.starts_with("process 8: "), "{all:?}");
+    assert!(all[4].reason.starts_with("/proc: "), "{all:?}");
+}
+
+#[test]
+fn descendants_are_of_the_command_only_and_a_process_is_its_own() {
+    let bench = Bench::new();
+    let child = child();
+    let own = std::process::id();
+    let (keeper, _arriving) = bench.keeper(of_command(own, None), false);
+    assert!(keeper.is_of_command() && keeper.is_one_of_ours(own));
+    assert!(keeper.is_descendant(own) && keeper.is_descendant(child.id()));
+    assert!(!keeper.is_one_of_ours(child.id()) && !keeper.is_descendant(1));
+    // Of other targets, nobody is a descendant: they are asked for, or not.
+    for target in [ProcessTarget::Everyone, ProcessTarget::Processes(vec![own])] {
+        let (keeper, _arriving) = bench.keeper(target, false);
+        assert!(!keeper.is_of_command());
+        assert!(!keeper.is_one_of_ours(own) && !keeper.is_descendant(child.id()));
+    }
+    end(child);
+}
+
+#[test]
+fn process_that_may_be_one_of_ours_is_hidden_with_its_first_reason() {
+    let bench = Bench::new();
+    let (keeper, _arriving) = bench.keeper(of_command(1, None), false);
+    keeper.hide(7, "first".into());
+    keeper.hide(7, "second".into());
+    keeper.hide(8, "first".into());
+    let hidden = lock(&bench.found.hidden).take();
+    let told: Vec<(u32, &str)> = hidden.iter().map(|one| (one.pid, &one.reason[..])).collect();
+    assert_eq!(told, [(7, "first"), (8, "first")]);
+    assert_eq!(bench.not_reached(), []);
+}
+
+#[test]
+fn generations_of_the_command_are_known_from_the_begin_and_never_forgotten() {
+    let bench = Bench::new();
+    let (mut keeper, _arriving) = bench.keeper(of_command(1, None), false);
+    assert_eq!(keeper.generations.until(77), Some(0));
+    for generation in 1000..70_000 {
+        keeper.remember(generation, generation);
+    }
+    // Those that no process has go, the oldest first.
+    assert!(keeper.generations.contains(77) && keeper.generations.contains(69_999));
+    assert!(!keeper.generations.contains(1000));
+    let (keeper, _arriving) = bench.keeper(ProcessTarget::Everyone, false);
+    assert!(!keeper.generations.contains(77));
+}
+
+#[test]
+fn malicious_messages_on_the_command_s_socket_are_passed_over_and_its_end_is_seen() {
+    let bench = Bench::new();
+    let launch = strata_user::Launch::new().unwrap();
+    let theirs = launch.child_fd().try_clone_to_owned().unwrap();
+    let own = std::process::id();
+    let (mut keeper, arriving) = bench.keeper(of_command(own, Some(launch.started())), false);
+    let send = |bytes: &[u8]| {
+        rustix::net::send(&theirs, bytes, SendFlags::empty()).unwrap();
+    };
+    send(b"none of ours");
+    send(&[0xff; 64]);
+    keeper.receive(LAST_ROUNDS);
+    let has_socket = |keeper: &Keeper| match &keeper.target {
+        ProcessTarget::Command { announcements, .. } => announcements.is_some(),
+        _ => false,
+    };
+    assert!(has_socket(&keeper));
+    assert!(arriving.try_recv().is_err() && keeper.held.is_empty());
+    drop(theirs);
+    keeper.receive(LAST_ROUNDS);
+    assert!(!has_socket(&keeper));
+    // Who has the other end at the last has nobody here.
+    keeper.find_holders();
+    assert_eq!(*lock(&bench.found.holders), Vec::<String>::new());
+}
+
+#[test]
+fn run_ends_with_the_session_lets_the_mover_end_and_waits_for_it() {
+    let bench = Bench::new();
+    let launch = strata_user::Launch::new().unwrap();
+    let theirs = launch.child_fd().try_clone_to_owned().unwrap();
+    // Nobody: the search at the end finds nothing of it.
+    let (mut keeper, arriving) =
+        bench.keeper(of_command(4_000_000_000, Some(launch.started())), false);
+    bench.shared().stop(crate::report::EndReason::Command);
+    std::thread::scope(|scope| {
+        let running = scope.spawn(move || keeper.run());
+        // The mover: nobody comes any more. Else this waits for ever.
+        assert!(arriving.recv().is_err());
+        assert!(!running.is_finished());
+        assert!(lock(&bench.found.holders).is_empty());
+        bench.shared().set_moved();
+        running.join().unwrap();
+    });
+    assert_eq!(*lock(&bench.found.holders), ["a descendant of the command"]);
+    drop(theirs);
+}
+
+#[test]
+fn search_that_is_broken_off_lets_nobody_in() {
+    let bench = Bench::new();
+    let (mut keeper, arriving) = bench.keeper(ProcessTarget::Everyone, false);
+    keeper.begin(&mut |_| ControlFlow::Break(()));
+    assert!(keeper.processes.is_empty() && arriving.try_recv().is_err());
+    // Not before some time has passed, however short the search was.
+    assert!(keeper.next_search >= Instant::now());
+}
+
+#[test]
+fn keeper_that_stood_still_for_long_says_so_and_one_that_was_a_little_late_does_not() {
+    let bench = Bench::new();
+    let (mut keeper, _arriving) = bench.keeper(ProcessTarget::Everyone, false);
+    let now = Instant::now();
+    let Some(late) = now.checked_sub(LAG + Duration::from_secs(1)) else { return };
+    keeper.next_tick = now + LAG;
+    keeper.look_after();
+    assert!(!bench.shared().has_lagged());
+    keeper.next_tick = late;
+    keeper.look_after();
+    assert!(bench.shared().has_lagged());
+    assert!(keeper.next_tick > now && keeper.next_update > now);
+}

@@ -1,0 +1,265 @@
+//! The kernel's layer where nobody said what of the kernel to record: a set of events that costs little, and no
+//! failure of it ends a session.
+
+use std::path::Path;
+
+use strata_kernel::session::check;
+use strata_kernel::Error as KernelError;
+use strata_ring::{stream_layout, Attr, LossMode, Publish};
+
+use crate::kernel::{Asked, KernelLayer};
+use crate::options::{KernelOptions, Options};
+use crate::report::{NoKernel, Notice};
+use crate::session::error::SessionError;
+use crate::session::memory;
+
+/// What is needed to see why a program waits. docs/guide/kernel.md has the reason for each.
+pub const RULES: [&str; 9] = [
+    "syscalls",
+    "x86_exceptions_page_fault_*",
+    "signal_generate,signal_deliver",
+    "sched_process_fork,sched_process_exec,sched_process_exit",
+    "sched_switch",
+    "sched_waking,sched_wakeup,sched_wakeup_new",
+    "sched_migrate_task",
+    "irq_handler_entry,irq_handler_exit",
+    "irq_softirq_entry,irq_softirq_exit",
+];
+
+/// All buffers together, of machines with many CPUs \[byte\].
+const BUFFER_BYTES_MAX: u64 = 256 << 20;
+/// Smallest sub-buffer that is made for that \[byte\].
+const SUBBUF_BYTES_MIN: u64 = 64 << 10;
+/// What loading the programs takes besides the buffers, and what must be left behind it \[byte\].
+const MEMORY_BYTES: u64 = 128 << 20;
+
+/// The layer, or why there is none.
+///
+/// # Errors
+/// [`SessionError`]: it was said how the kernel is recorded, and it cannot be; or this was to be stopped.
+pub(crate) fn begin(
+    asked: &Asked<'_>,
+    notify: &mut dyn FnMut(Notice),
+) -> Result<Result<KernelLayer, NoKernel>, SessionError> {
+    // Nobody wrote these rules: what of them this kernel has not is no news.
+    let mut notify = |notice| {
+        if !matches!(notice, Notice::NoSuchEvent(_)) {
+            notify(notice);
+        }
+    };
+    let mut sized = sized(asked.options, nr_cpus(asked.options));
+    sized.pids = still(&sized.pids, is_there);
+    let kernel = KernelOptions { rules: RULES.map(str::to_owned).to_vec(), ..asked.kernel.clone() };
+    let asked_for = Asked { options: &sized, kernel: &kernel, ..*asked };
+    let mut begin = || KernelLayer::begin(&asked_for, &mut notify);
+    if asked.kernel.is_required() {
+        return begin().map(|layer| Ok(layer.by_default()));
+    }
+    // Before the events' descriptions are read, where libbpf would say in its own words what is not there.
+    if let Err(error) = check() {
+        return Ok(Err(reason_of(&error)));
+    }
+    if !is_there_memory(&sized) {
+        let why = "there is too little memory for it (ulimit -v)".to_owned();
+        return Ok(Err(NoKernel { why, is_failure: true }));
+    }
+    Ok(match begin() {
+        Ok(layer) => layer.by_default_or_not(),
+        Err(stopped @ SessionError::Stopped(_)) => return Err(stopped),
+        Err(error) => Err(reason(&error)),
+    })
+}
+
+/// Whether there is anybody to record: who asks for processes that have all ended gets no trace of the others.
+pub(crate) fn is_wanted(options: &Options) -> bool {
+    options.pids.is_empty() || options.pids.iter().any(is_there)
+}
+
+/// Those of whom it is true; all if it is of nobody: to ask for none is to ask for everybody.
+fn still(pids: &[u32], is_there: impl Fn(&u32) -> bool) -> Vec<u32> {
+    let some: Vec<u32> = pids.iter().copied().filter(is_there).collect();
+    if some.is_empty() {
+        pids.to_vec()
+    } else {
+        some
+    }
+}
+
+fn is_there(pid: &u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+fn rights() -> NoKernel {
+    let why = "only root may, or who has CAP_BPF and CAP_PERFMON".to_owned();
+    NoKernel { why, is_failure: false }
+}
+
+/// Is it the machine, or has something failed?
+fn reason(error: &SessionError) -> NoKernel {
+    match error {
+        SessionError::Kernel { cause, .. } => reason_of(cause),
+        SessionError::NothingSelected(_) => {
+            NoKernel { why: "it has none of the events".to_owned(), is_failure: true }
+        }
+        SessionError::KernelFilter(_) => {
+            let why = "the filter can select none of the events that are recorded of it".to_owned();
+            NoKernel { why, is_failure: false }
+        }
+        _ => NoKernel { why: error.to_string(), is_failure: true },
+    }
+}
+
+fn reason_of(cause: &KernelError) -> NoKernel {
+    let is_failure = match cause {
+        KernelError::Rights { .. } => return rights(),
+        KernelError::Machine { .. }
+        | KernelError::NoBtf
+        | KernelError::NoTracefs { .. }
+        | KernelError::TracefsLockdown { .. }
+        | KernelError::TracefsRights { .. } => false,
+        _ => true,
+    };
+    NoKernel { why: cause.to_string(), is_failure }
+}
+
+/// With buffers that are no burden on a machine with many CPUs, unless their size was asked for.
+fn sized(options: &Options, nr_cpus: u64) -> Options {
+    let mut sized = options.clone();
+    if !options.is_size_given {
+        while sized.subbuf_bytes > SUBBUF_BYTES_MIN
+            && buffer_bytes(&sized, nr_cpus) > BUFFER_BYTES_MAX
+        {
+            sized.subbuf_bytes /= 2;
+        }
+    }
+    sized
+}
+
+/// Those that can be in the machine.
+fn nr_cpus(options: &Options) -> u64 {
+    let attr = Attr {
+        loss_mode: LossMode::Discard,
+        publish: Publish::ByCommit,
+        subbuf_bytes: options.subbuf_bytes,
+        nr_subbufs: u64::from(options.nr_subbufs),
+        nr_cpus: 0,
+        start_position: 0,
+    };
+    stream_layout(&attr).map_or(1, |layout| layout.nr_streams.into())
+}
+
+fn buffer_bytes(options: &Options, nr_cpus: u64) -> u64 {
+    (options.subbuf_bytes * u64::from(options.nr_subbufs)).saturating_mul(nr_cpus)
+}
+
+fn is_there_memory(options: &Options) -> bool {
+    let bytes = buffer_bytes(options, nr_cpus(options)).saturating_add(MEMORY_BYTES);
+    usize::try_from(bytes).is_ok_and(|bytes| memory::reserve(bytes).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strata_kernel::selection::Selection;
+
+    #[test]
+    fn default_rules_are_well_formed() {
+        let selection = Selection::parse(&RULES).unwrap();
+        assert!(selection.rules().count() >= RULES.len());
+    }
+
+    #[test]
+    fn default_rules_each_select_something_of_this_kernel() {
+        let catalog = match crate::kernel::catalog() {
+            Ok(catalog) => catalog,
+            Err(error) => return eprintln!("skip: {error}"),
+        };
+        let selected = Selection::parse(&RULES).unwrap().apply(&catalog);
+        assert!(selected.matched.len() > RULES.len(), "{:?}", selected.matched);
+        for (rule, matched) in &selected.matched {
+            assert!(*matched > 0, "{rule}");
+        }
+    }
+
+    #[test]
+    fn default_layer_of_processes_that_have_all_ended_meanwhile_is_of_nobody_else() {
+        assert_eq!(still(&[1, 2, 3], |pid| *pid != 2), [1, 3]);
+        assert_eq!(still(&[1, 2], |_| false), [1, 2]);
+        assert_eq!(still(&[], |_| true), [0; 0]);
+    }
+
+    #[test]
+    fn default_buffers_of_many_cpus_are_smaller_unless_their_size_was_asked_for() {
+        let options = Options::default();
+        for (nr_cpus, subbuf_bytes) in
+            [(2, 1 << 20), (32, 1 << 20), (33, 1 << 19), (8192, 64 << 10)]
+        {
+            assert_eq!(sized(&options, nr_cpus).subbuf_bytes, subbuf_bytes, "{nr_cpus}");
+        }
+        // That it is the same as without a word does not matter.
+        for subbuf_bytes in [1 << 20, 2 << 20] {
+            let asked = Options { subbuf_bytes, is_size_given: true, ..options.clone() };
+            assert_eq!(sized(&asked, 8192).subbuf_bytes, subbuf_bytes);
+        }
+    }
+
+    #[test]
+    fn default_layer_is_wanted_where_one_of_the_processes_is_there() {
+        let pids = |pids: &[u32]| Options { pids: pids.to_vec(), ..Options::default() };
+        let own = std::process::id();
+        for (options, wanted) in
+            [(pids(&[]), true), (pids(&[u32::MAX, own]), true), (pids(&[u32::MAX]), false)]
+        {
+            assert_eq!(is_wanted(&options), wanted, "{:?}", options.pids);
+        }
+    }
+
+    #[test]
+    fn default_layer_that_cannot_be_says_whether_it_is_the_machine_or_a_failure() {
+        let kernel =
+            |error| reason(&SessionError::Kernel { cause: Box::new(error), asked: String::new() });
+        let rights = kernel(KernelError::Rights { missing: "CAP_BPF".into() });
+        assert!(rights.why.contains("CAP_PERFMON") && !rights.is_failure, "{rights:?}");
+        assert!(!kernel(KernelError::NoBtf).is_failure);
+        let error = std::io::Error::from_raw_os_error(libc::EPERM);
+        let lockdown = kernel(KernelError::TracefsLockdown { path: "/sys/x".into(), error });
+        assert!(lockdown.why.contains("lockdown=integrity") && !lockdown.is_failure);
+        assert!(kernel(KernelError::TooLarge { found: 2, limit: 1 }).is_failure);
+        let other = reason(&SessionError::System { what: "x", source: std::io::Error::other("y") });
+        assert!(other.is_failure && other.why.contains('y'), "{other:?}");
+    }
+
+    #[test]
+    fn reasons_of_the_machine_are_no_failures_and_all_others_are() {
+        let io = || std::io::Error::from_raw_os_error(libc::EACCES);
+        for (error, is_failure) in [
+            (KernelError::Machine { machine: "riscv64" }, false),
+            (KernelError::NoBtf, false),
+            (KernelError::NoTracefs { places: "/a nor /b".into(), error: io() }, false),
+            (KernelError::TracefsRights { path: "/t".into(), error: io() }, false),
+            (KernelError::TracefsRead { path: "/t".into(), error: io() }, true),
+            (KernelError::TooManyEvents { found: 2, limit: 1 }, true),
+            (KernelError::NoEvent { system: "a".into(), name: "b".into() }, true),
+        ] {
+            let why = error.to_string();
+            assert_eq!(reason_of(&error), NoKernel { why, is_failure });
+        }
+        let none = reason(&SessionError::NothingSelected(Vec::new()));
+        let why = "it has none of the events".to_owned();
+        assert_eq!(none, NoKernel { why, is_failure: true });
+    }
+
+    #[test]
+    fn malicious_number_of_cpus_ends_at_the_smallest_buffers() {
+        let options = Options::default();
+        for nr_cpus in [0, 1, u64::from(u32::MAX), u64::MAX] {
+            let sized = sized(&options, nr_cpus);
+            let smallest = [SUBBUF_BYTES_MIN, options.subbuf_bytes][usize::from(nr_cpus < 2)];
+            assert_eq!(sized.subbuf_bytes, smallest, "{nr_cpus}");
+            assert_eq!(sized.nr_subbufs, options.nr_subbufs);
+        }
+        // What is smaller already stays.
+        let small = Options { subbuf_bytes: 4096, ..options };
+        assert_eq!(sized(&small, u64::MAX).subbuf_bytes, 4096);
+    }
+}

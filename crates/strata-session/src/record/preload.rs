@@ -1,0 +1,474 @@
+//! Objects that a command is started with, by LD_PRELOAD, so that what it does in libc is recorded without its having
+//! been instrumented: `strata record --libc`.
+//!
+//! What is preloaded runs as the command. So it is taken from beside this program only, and only if nobody but root and
+//! this user can change it or a folder above it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::process::{getegid, geteuid};
+
+use crate::record::command::{changes_user, resolved};
+
+/// What the dynamic loader takes from there.
+const VARIABLE: &str = "LD_PRELOAD";
+/// All of them need it; before libc, whose functions it replaces as in a program that is linked with it.
+const RUNTIME: &str = "libstrata.so.0";
+/// From this program's folder: as installed, and as built.
+const FOLDERS: [&str; 2] = ["../lib", "../../build/probe/libc"];
+/// Segments of a program are looked at, so many at most.
+const SEGMENTS_MAX: u16 = 64;
+
+/// What of a program is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// malloc() and its family, each call.
+    Malloc,
+    /// The same, counted by call site and size.
+    MallocSum,
+    /// Locks and conditions that are waited for.
+    Pthread,
+    /// And each call of them.
+    PthreadAll,
+    /// Files: open, read, write, close.
+    Io,
+    /// Objects that are loaded.
+    Dl,
+    /// What -finstrument-functions compiles in.
+    Functions,
+}
+
+impl Part {
+    /// All of them.
+    pub const ALL: [Part; 7] = [
+        Part::Malloc,
+        Part::MallocSum,
+        Part::Pthread,
+        Part::PthreadAll,
+        Part::Io,
+        Part::Dl,
+        Part::Functions,
+    ];
+
+    /// As it is asked for.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Malloc => "malloc",
+            Part::MallocSum => "malloc:sum",
+            Part::Pthread => "pthread",
+            Part::PthreadAll => "pthread-all",
+            Part::Io => "io",
+            Part::Dl => "dl",
+            Part::Functions => "functions",
+        }
+    }
+
+    /// The part of this name.
+    ///
+    /// # Errors
+    /// There is none; the text says which there are.
+    pub fn parse(name: &str) -> Result<Part, String> {
+        Part::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| {
+            let names = Part::ALL.map(Part::name).join(", ");
+            format!("'{name}' is none of {names}")
+        })
+    }
+
+    fn object(self) -> &'static str {
+        match self {
+            Part::Malloc | Part::MallocSum => "libstrata-libc-malloc.so",
+            Part::Pthread | Part::PthreadAll => "libstrata-libc-pthread.so",
+            Part::Io => "libstrata-libc-io.so",
+            Part::Dl => "libstrata-libc-dl.so",
+            Part::Functions => "libstrata-functions.so",
+        }
+    }
+
+    /// The providers of its events.
+    fn providers(self) -> &'static [&'static str] {
+        match self {
+            Part::Malloc => &["libc"],
+            Part::MallocSum => &["libc_sum"],
+            Part::Pthread => &["pthread"],
+            Part::PthreadAll => &["pthread", "pthread_all"],
+            Part::Io => &["io"],
+            Part::Dl => &["dl"],
+            Part::Functions => &["functions"],
+        }
+    }
+}
+
+/// What there is of an object that was not asked for: each call, where they were to be counted.
+const SIBLINGS: [&[&str]; 2] = [&["libc", "libc_sum"], &["pthread", "pthread_all"]];
+
+/// The rules that record these parts, for those of the user. `user` may select everything: of the objects that are
+/// there, what it does not name itself is left out.
+#[must_use]
+pub fn rules(parts: &[Part], user: &[String]) -> Vec<String> {
+    let mut providers: Vec<&str> = Vec::new();
+    for provider in parts.iter().flat_map(|part| part.providers()) {
+        if !providers.contains(provider) {
+            providers.push(provider);
+        }
+    }
+    let is_named = |provider: &&&str| {
+        let prefix = format!("{provider}:");
+        user.iter().any(|rule| rule.trim_start_matches('!').starts_with(&prefix))
+    };
+    let others = SIBLINGS.into_iter().filter(|all| all.iter().any(|one| providers.contains(one)));
+    let others = others.flatten().filter(|one| !providers.contains(*one) && !is_named(one));
+    let excluded: Vec<String> = match user {
+        [] => Vec::new(),
+        _ => others.map(|provider| format!("!{provider}:*")).collect(),
+    };
+    providers.iter().map(|provider| format!("{provider}:*")).chain(excluded).collect()
+}
+
+/// Why nothing can be preloaded.
+#[derive(Debug, thiserror::Error)]
+pub enum PreloadError {
+    /// They are not where they belong.
+    #[error(
+        "--libc: {object} is not beside this program: not in {}. Install strata with `make install`, \
+         or build all of it with `make build`",
+        folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", nor in ")
+    )]
+    NotFound {
+        /// The file's name, without a folder.
+        object: &'static str,
+        /// Where it was looked for.
+        folders: Vec<PathBuf>,
+    },
+    /// Somebody else could give the command another object.
+    #[error(
+        "--libc: {}: {why}, who could let the command run anything. Install strata where only root \
+         and you can write",
+        path.display()
+    )]
+    NotOurs {
+        /// The file, or a folder above it.
+        path: PathBuf,
+        /// Who can change it.
+        why: String,
+    },
+    /// LD_PRELOAD has no way to say it.
+    #[error(
+        "--libc: the path {:?} has one of ':', '$' and white space in it, which LD_PRELOAD cannot name. \
+         Install strata elsewhere",
+        path
+    )]
+    Unnameable {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The system says so.
+    #[error("--libc: cannot look at {}: {source}", path.display())]
+    System {
+        /// The object's path.
+        path: PathBuf,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+}
+
+/// What the environment of a command gets that is recorded by these parts; what it preloads already stays, behind it.
+///
+/// # Errors
+/// [`PreloadError`].
+pub(crate) fn environment(parts: &[Part]) -> Result<Option<(OsString, OsString)>, PreloadError> {
+    if parts.is_empty() {
+        return Ok(None);
+    }
+    let program = std::env::current_exe()
+        .map_err(|source| PreloadError::System { path: "/proc/self/exe".into(), source })?;
+    let value = value(parts, &program, std::env::var_os(VARIABLE).as_deref())?;
+    Ok(Some((VARIABLE.into(), value)))
+}
+
+fn value(parts: &[Part], program: &Path, before: Option<&OsStr>) -> Result<OsString, PreloadError> {
+    let mut objects: Vec<&'static str> = Vec::new();
+    for object in parts.iter().map(|part| part.object()).chain([RUNTIME]) {
+        if !objects.contains(&object) {
+            objects.push(object);
+        }
+    }
+    let folder = folder(program, &objects)?;
+    if folder
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .any(|&byte| matches!(byte, b':' | b'$') || byte.is_ascii_whitespace())
+    {
+        return Err(PreloadError::Unnameable { path: folder });
+    }
+    let mut value = OsString::new();
+    for object in objects {
+        let path = folder.join(object);
+        check_ours(&path)?;
+        // The link's own folder is checked, too: what it leads to is checked by its true name.
+        let real = path.canonicalize();
+        check_ours(&real.map_err(|source| PreloadError::System { path: path.clone(), source })?)?;
+        if !value.is_empty() {
+            value.push(":");
+        }
+        value.push(path);
+    }
+    if let Some(before) = before.filter(|text| !text.is_empty()) {
+        value.push(":");
+        value.push(before);
+    }
+    Ok(value)
+}
+
+/// The folder that has them, by its true name.
+fn folder(program: &Path, objects: &[&'static str]) -> Result<PathBuf, PreloadError> {
+    let of_program = program.parent().unwrap_or(Path::new("/"));
+    let folders = FOLDERS.map(|folder| of_program.join(folder));
+    let missing = |folder: &Path| objects.iter().find(|object| !folder.join(object).exists());
+    match folders.iter().find(|folder| missing(folder).is_none()) {
+        Some(found) => found
+            .canonicalize()
+            .map_err(|source| PreloadError::System { path: found.clone(), source }),
+        None => {
+            let object = missing(&folders[0]).copied().unwrap_or(RUNTIME);
+            Err(PreloadError::NotFound { object, folders: folders.to_vec() })
+        }
+    }
+}
+
+/// Nobody else can change `path`, an absolute one, or give its name to something else.
+fn check_ours(path: &Path) -> Result<(), PreloadError> {
+    for part in path.ancestors() {
+        let found = part
+            .symlink_metadata()
+            .map_err(|source| PreloadError::System { path: part.to_owned(), source })?;
+        if let Some(why) = stranger(found.uid(), found.gid(), found.mode()) {
+            return Err(PreloadError::NotOurs { path: part.to_owned(), why });
+        }
+    }
+    Ok(())
+}
+
+/// Who else can change a file or folder of this owner, group and mode.
+fn stranger(uid: u32, gid: u32, mode: u32) -> Option<String> {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    // What a link says is its owner's.
+    let is_link = mode & libc::S_IFMT == libc::S_IFLNK;
+    // In such a folder names are their owners', who are asked of what has the name.
+    let is_sticky = mode & libc::S_IFMT == libc::S_IFDIR && mode & libc::S_ISVTX != 0;
+    match () {
+        () if uid != 0 && uid != user => Some(format!("belongs to user {uid}")),
+        () if is_link || is_sticky => None,
+        () if mode & libc::S_IWOTH != 0 => Some("can be changed by everybody".to_owned()),
+        // That of root, or the user's own.
+        () if mode & libc::S_IWGRP != 0 && gid != 0 && (gid != group || user == 0) => {
+            Some(format!("can be changed by group {gid}"))
+        }
+        () => None,
+    }
+}
+
+/// Why nothing, or not all, will be recorded of this command, if its file says so.
+#[must_use]
+pub fn hint(command: &[OsString]) -> Option<&'static str> {
+    let path = resolved(command.first()?)?;
+    if changes_user(&path) {
+        return Some(
+            "the command runs as another user (set-user-ID), and the loader preloads nothing for such programs: \
+             nothing of it is recorded by --libc",
+        );
+    }
+    is_static(&path).unwrap_or(false).then_some(
+        "the command is linked statically, and has no loader that preloads anything: nothing of it is \
+         recorded by --libc, only of programs that it starts",
+    )
+}
+
+/// Is it an ELF program without an interpreter?
+fn is_static(path: &Path) -> io::Result<bool> {
+    const PT_INTERP: u32 = 3;
+    // A fifo would be waited for.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Ok(false);
+    }
+    let header: [u8; 64] = read_at(&file, 0)?;
+    if &header[..4] != b"\x7fELF" || header[4] != 2 || header[5] != 1 {
+        return Ok(false);
+    }
+    let u16_at = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+    let offset = u64::from_le_bytes(std::array::from_fn(|i| header[32 + i]));
+    let (entry_bytes, nr) = (u64::from(u16_at(54)), u16_at(56).min(SEGMENTS_MAX));
+    for i in 0..u64::from(nr) {
+        let at = offset.checked_add(i * entry_bytes).ok_or(io::ErrorKind::InvalidData)?;
+        if u32::from_le_bytes(read_at(&file, at)?) == PT_INTERP {
+            return Ok(false);
+        }
+    }
+    Ok(nr > 0)
+}
+
+fn read_at<const N: usize>(file: &File, at: u64) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    file.read_exact_at(&mut bytes, at)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{symlink, PermissionsExt};
+
+    use super::*;
+    use crate::scratch_tests::Scratch;
+
+    /// A tree as installed, with all objects.
+    fn installed(name: &str) -> (Scratch, PathBuf) {
+        let scratch = Scratch::new(name);
+        let root = scratch.0.canonicalize().unwrap();
+        fs::create_dir(root.join("bin")).unwrap();
+        fs::create_dir(root.join("lib")).unwrap();
+        for object in Part::ALL.map(Part::object).into_iter().chain([RUNTIME]) {
+            fs::write(root.join("lib").join(object), "").unwrap();
+        }
+        let program = root.join("bin/strata");
+        (scratch, program)
+    }
+
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn part_of_each_name_is_found_and_others_are_refused_with_the_names() {
+        for part in Part::ALL {
+            assert_eq!(Part::parse(part.name()), Ok(part));
+        }
+        let text = Part::parse("mallocs").unwrap_err();
+        assert!(text.contains("'mallocs' is none of malloc, malloc:sum"), "{text}");
+    }
+
+    #[test]
+    fn rules_name_what_was_asked_for_and_exclude_its_siblings_from_those_of_the_user() {
+        let parts = [Part::Malloc, Part::PthreadAll, Part::Malloc];
+        assert_eq!(rules(&parts, &[]), ["libc:*", "pthread:*", "pthread_all:*"]);
+        let all = ["*:*".to_owned()];
+        let wanted = ["libc:*", "pthread:*", "pthread_all:*", "!libc_sum:*"];
+        assert_eq!(rules(&parts, &all), wanted);
+        let named = ["libc_sum:*".to_owned()];
+        assert_eq!(rules(&[Part::Malloc], &named), ["libc:*"]);
+        assert_eq!(rules(&[Part::MallocSum], &all), ["libc_sum:*", "!libc:*"]);
+        assert_eq!(rules(&[Part::Io], &all), ["io:*"]);
+    }
+
+    #[test]
+    fn value_names_each_object_once_the_runtime_last_and_keeps_what_was_there() {
+        let (_scratch, program) = installed("preload-value");
+        let lib = program.parent().unwrap().join("../lib").canonicalize().unwrap();
+        let lib = lib.display();
+        let parts = [Part::Malloc, Part::MallocSum, Part::Dl];
+        let wanted =
+            format!("{lib}/libstrata-libc-malloc.so:{lib}/libstrata-libc-dl.so:{lib}/{RUNTIME}");
+        assert_eq!(value(&parts, &program, None).unwrap(), *wanted);
+        assert_eq!(value(&parts, &program, Some(OsStr::new(""))).unwrap(), *wanted);
+        let both = value(&parts, &program, Some(OsStr::new("/a.so b.so"))).unwrap();
+        assert_eq!(both, *format!("{wanted}:/a.so b.so"));
+        fs::remove_file(program.parent().unwrap().join("../lib").join(RUNTIME)).unwrap();
+        let text = value(&parts, &program, None).unwrap_err().to_string();
+        assert!(
+            text.contains("libstrata.so.0 is not beside") && text.contains("make install"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn object_that_others_can_change_is_refused_wherever_they_can() {
+        let (scratch, program) = installed("preload-others");
+        let lib = program.parent().unwrap().join("../lib").canonicalize().unwrap();
+        let refused = || value(&[Part::Io], &program, None).err().map(|error| error.to_string());
+        assert_eq!(refused(), None);
+        for path in [lib.join(RUNTIME), lib.join(Part::Io.object()), lib.clone(), scratch.0.clone()]
+        {
+            let before = fs::metadata(&path).unwrap().permissions().mode();
+            mode(&path, 0o777);
+            let text = refused().unwrap_or_default();
+            assert!(text.contains("can be changed by everybody"), "{path:?}: {text}");
+            mode(&path, before);
+        }
+        assert_eq!(refused(), None);
+        // A link leads elsewhere: what counts is there, too.
+        let open = scratch.0.canonicalize().unwrap().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::rename(lib.join(RUNTIME), open.join(RUNTIME)).unwrap();
+        symlink(open.join(RUNTIME), lib.join(RUNTIME)).unwrap();
+        assert_eq!(refused(), None);
+        mode(&open, 0o777);
+        assert!(refused().unwrap_or_default().contains("can be changed by everybody"));
+    }
+
+    #[test]
+    fn stranger_is_who_is_neither_root_nor_this_user() {
+        let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+        let (file, folder) = (libc::S_IFREG, libc::S_IFDIR);
+        assert_eq!(stranger(user, group, file | 0o644), None);
+        assert_eq!(stranger(0, 0, folder | 0o755), None);
+        assert_eq!(stranger(0, 0, folder | 0o775), None);
+        assert_eq!(stranger(0, 0, folder | 0o1777), None);
+        for (uid, gid, mode) in [
+            (user + 1, group, file | 0o644),
+            (user + 1, group, folder | 0o1755),
+            (0, 0, folder | 0o777),
+            (0, group + 1, folder | 0o775),
+            (0, 0, file | 0o1666),
+        ] {
+            assert!(stranger(uid, gid, mode).is_some(), "{uid} {gid} {mode:o}");
+        }
+    }
+
+    #[test]
+    fn path_that_the_variable_cannot_name_is_refused() {
+        for (nr, bad) in ["a b", "a:b", "a$LIB"].into_iter().enumerate() {
+            let (scratch, _) = installed(&format!("preload-name-{nr}"));
+            let root = scratch.0.canonicalize().unwrap();
+            fs::create_dir(root.join(bad)).unwrap();
+            fs::rename(root.join("lib"), root.join(bad).join("lib")).unwrap();
+            let error = value(&[Part::Dl], &root.join(bad).join("bin/strata"), None);
+            // "bin" need not be there for "../lib" to be asked of it.
+            fs::create_dir(root.join(bad).join("bin")).unwrap();
+            assert!(error.is_err());
+            let error = value(&[Part::Dl], &root.join(bad).join("bin/strata"), None);
+            assert!(matches!(error, Err(PreloadError::Unnameable { .. })), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn hint_is_given_for_programs_without_a_loader_only() {
+        let scratch = Scratch::new("preload-static");
+        let file = |name: &str, bytes: &[u8]| {
+            fs::write(scratch.0.join(name), bytes).unwrap();
+            hint(&[scratch.0.join(name).into()]).is_some()
+        };
+        let mut elf = [0u8; 64 + 56];
+        elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        (elf[32], elf[54], elf[56]) = (64, 56, 1);
+        elf[64] = 1;
+        assert!(file("static", &elf));
+        elf[64] = 3;
+        assert!(!file("dynamic", &elf));
+        elf[56] = 2;
+        elf[64] = 1;
+        assert!(!file("cut", &elf), "a segment behind its end says nothing");
+        elf[32..40].fill(0xff);
+        assert!(!file("far", &elf));
+        assert!(!file("script", b"#!/bin/sh\n"));
+        assert!(!file("empty", b""));
+        assert!(hint(&["/".into()]).is_none() && hint(&[]).is_none());
+        assert!(hint(&["sh".into()]).is_none());
+    }
+}

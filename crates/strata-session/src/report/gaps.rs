@@ -1,0 +1,444 @@
+//! What of what was asked for is not in the traces: the same for a session that runs and for one that has ended, in words
+//! for programs. `--strict` is about this, and nothing else.
+
+use std::cmp::Reverse;
+
+use serde::Serialize;
+
+use crate::report::advice::{advise, Advice, Sizes};
+use crate::report::{Counts, LayerReport, NotReached, Report, RuleReport, StreamLoss, KERNEL};
+
+/// Losses and programs that are told one by one.
+const SHOWN_MAX: usize = 200;
+/// Longest text of somebody else \[character\].
+const TEXT_CHARS: usize = 300;
+
+/// A kind of what is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gap {
+    /// A rule has matched nothing.
+    Rules,
+    /// A program, or an event, could not be recorded.
+    NotReached,
+    /// A program was recorded from some time after its start on.
+    Late,
+    /// Records were discarded.
+    Discarded,
+    /// Records cannot be read, or are not believed.
+    Damaged,
+}
+
+/// Which of them there are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) rules: bool,
+    pub(crate) not_reached: bool,
+    pub(crate) late: bool,
+    pub(crate) discarded: bool,
+    pub(crate) damaged: bool,
+}
+
+impl Found {
+    pub(crate) fn gaps(self) -> Vec<Gap> {
+        let all = [
+            (self.rules, Gap::Rules),
+            (self.not_reached, Gap::NotReached),
+            (self.late, Gap::Late),
+            (self.discarded, Gap::Discarded),
+            (self.damaged, Gap::Damaged),
+        ];
+        all.into_iter().filter(|(is_there, _)| *is_there).map(|(_, gap)| gap).collect()
+    }
+}
+
+/// Records that were discarded for one reason, of one CPU's streams.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Loss {
+    /// `None`: it is not known, or was none's.
+    pub cpu: Option<u32>,
+    /// Why they were discarded, as text.
+    pub reason: &'static str,
+    /// How many.
+    pub records: u64,
+    /// From when \[ns since 1970\]; `None`: it is not known.
+    pub first_ns: Option<i64>,
+    /// Until when.
+    pub last_ns: Option<i64>,
+}
+
+/// A channel's losses, and what would have prevented them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChannelLoss {
+    /// The layer that it is of.
+    pub layer: &'static str,
+    /// Its name; empty: the layer's only one.
+    pub channel: String,
+    /// By CPU and reason.
+    pub discards: Vec<Loss>,
+    /// `None`: no other sizes would have.
+    pub advice: Option<Advice>,
+}
+
+/// A program that was recorded late.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Late {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// So long after its start, or after it was asked for \[ns\].
+    pub late_ns: u64,
+}
+
+/// A program or event that was not reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unreached {
+    /// Of an event 0.
+    pub pid: u32,
+    /// The name of the program or of the event.
+    pub name: String,
+    /// Why not.
+    pub reason: String,
+}
+
+/// What is missing of a session that has ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// Kinds; none: all is there.
+    pub gaps: Vec<Gap>,
+    /// Records in the traces.
+    pub records: u64,
+    /// Records that are not.
+    pub discarded: u64,
+    /// Records that were overwritten.
+    pub overwritten: u64,
+    /// Rules that have matched nothing.
+    pub rules: Vec<String>,
+    /// Up to 200 of those that were not reached.
+    pub not_reached: Vec<Unreached>,
+    /// Up to 200 of those that were late.
+    pub late: Vec<Late>,
+    /// Channels that have discarded something.
+    pub channels: Vec<ChannelLoss>,
+}
+
+/// By CPU and reason, at most so many; what is no CPU's, or not shown, is last. `wall_ns`: see [`Report::wall_ns`].
+pub(crate) fn losses(
+    counts: &Counts,
+    streams: &[StreamLoss],
+    wall_ns: i64,
+    most: usize,
+) -> Vec<Loss> {
+    let wall = |ns: u64| i64::try_from(ns).ok().and_then(|ns| ns.checked_add(wall_ns));
+    let of_stream = |one: &StreamLoss| {
+        let (cpu, times) = (one.cpu, one.times);
+        let some = one.discarded.each().filter(|(_, records)| *records > 0);
+        some.map(move |(reason, records)| (reason, records, cpu, times.of(reason)))
+            .collect::<Vec<_>>()
+    };
+    let mut of_streams: Vec<_> = streams.iter().flat_map(of_stream).collect();
+    of_streams.sort_by_key(|&(_, records, cpu, _)| (Reverse(records), cpu));
+    of_streams.truncate(most);
+    let mut rest = counts.discarded;
+    let mut all = Vec::new();
+    for (reason, records, cpu, times) in of_streams {
+        rest.take(reason, records);
+        all.push(Loss {
+            cpu: Some(cpu),
+            reason: reason.name(),
+            records,
+            first_ns: times.and_then(|(first, _)| wall(first)),
+            last_ns: times.and_then(|(_, last)| wall(last)),
+        });
+    }
+    for (reason, records) in rest.each().filter(|(_, records)| *records > 0) {
+        let reason = reason.name();
+        all.push(Loss { cpu: None, reason, records, first_ns: None, last_ns: None });
+    }
+    all
+}
+
+impl LayerReport {
+    /// What of it was discarded, of all processes together.
+    #[must_use]
+    pub fn losses(&self) -> Vec<StreamLoss> {
+        let mut all = Vec::new();
+        let losses = self.processes.iter().flat_map(|process| &process.losses);
+        losses.for_each(|one| one.add_to(&mut all));
+        all
+    }
+
+    /// What would have prevented its losses.
+    #[must_use]
+    pub fn advice(&self) -> Option<Advice> {
+        advise(&self.counts(), &self.buffers)
+    }
+}
+
+/// Text from somewhere else, cut.
+pub(crate) fn cut(text: &str) -> String {
+    text.chars().take(TEXT_CHARS).collect()
+}
+
+impl From<&NotReached> for Unreached {
+    fn from(one: &NotReached) -> Unreached {
+        Unreached { pid: one.pid, name: cut(&one.name), reason: cut(&one.reason) }
+    }
+}
+
+impl Report {
+    /// What is missing, by its kind.
+    #[must_use]
+    pub fn gaps(&self) -> Vec<Gap> {
+        let counts = self.counts();
+        let problems = self.kernel.iter().any(|kernel| !kernel.problems.is_empty());
+        let is_refused = self.processes().any(|process| process.refused > 0);
+        Found {
+            rules: self.unmatched().next().is_some(),
+            not_reached: !self.not_reached.is_empty() || problems || is_refused,
+            late: self.processes().any(|process| process.late_ns.is_some()),
+            discarded: counts.discarded.total() > 0,
+            damaged: counts.unread_records > 0
+                || counts.damaged_packets > 0
+                || self.processes().any(|process| process.problem.is_some()),
+        }
+        .gaps()
+    }
+
+    /// Rules that have matched nothing, though somebody has named them.
+    pub fn unmatched(&self) -> impl Iterator<Item = &str> {
+        // Nobody named a tracepoint then.
+        let by_default = self.has_kernel_by_default();
+        let user =
+            self.rules.iter().filter(move |rule: &&RuleReport| rule.matched == 0 && !by_default);
+        let kernel = self.kernel.iter().filter(|kernel| !kernel.is_default);
+        let kernel = kernel.flat_map(|kernel| &kernel.rules).filter(|rule| rule.matched == 0);
+        user.map(|rule| &*rule.rule).chain(kernel.map(|rule| &*rule.rule))
+    }
+
+    /// Which sizes its channels are to have the next time, by layer and name: those that would have prevented a loss.
+    pub fn advised(&self) -> impl Iterator<Item = (&'static str, &str, Sizes)> {
+        let sizes = |layer: &LayerReport| layer.advice().and_then(|advice| advice.sizes);
+        self.layers.iter().filter_map(move |layer| {
+            sizes(layer).map(|sizes| (layer.layer, &*layer.channel, sizes))
+        })
+    }
+
+    /// All of it, for programs.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let counts = self.counts();
+        let events = self.kernel.iter().flat_map(|kernel| &kernel.problems).map(|one| Unreached {
+            pid: 0,
+            name: cut(&one.event),
+            reason: cut(&one.reason),
+        });
+        let late = self.processes().filter_map(|process| {
+            let late_ns = process.late_ns?;
+            Some(Late { pid: process.pid, name: cut(&process.name), late_ns })
+        });
+        let lossy = self.layers.iter().filter(|layer| layer.counts().discarded.total() > 0);
+        Verdict {
+            gaps: self.gaps(),
+            records: counts.records,
+            discarded: counts.discarded.total(),
+            overwritten: counts.overwritten,
+            rules: self.unmatched().map(cut).take(SHOWN_MAX).collect(),
+            not_reached: self
+                .not_reached
+                .iter()
+                .map(Unreached::from)
+                .chain(events)
+                .take(SHOWN_MAX)
+                .collect(),
+            late: late.take(SHOWN_MAX).collect(),
+            channels: lossy
+                .map(|layer| ChannelLoss {
+                    layer: layer.layer,
+                    channel: layer.channel.clone(),
+                    discards: losses(&layer.counts(), &layer.losses(), self.wall_ns, SHOWN_MAX),
+                    advice: layer.advice(),
+                })
+                .collect(),
+        }
+    }
+
+    /// The kernel's channels.
+    pub fn kernel_layers(&self) -> impl Iterator<Item = &LayerReport> {
+        self.layers.iter().filter(|layer| layer.layer == KERNEL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Discarded, KernelReport, KernelRuleReport, ProcessReport, USER};
+
+    fn report() -> Report {
+        let process = ProcessReport {
+            pid: 7,
+            counts: Counts { records: 10, ..Counts::default() },
+            ..ProcessReport::default()
+        };
+        let layer = LayerReport { layer: USER, processes: vec![process], ..LayerReport::default() };
+        let rules = vec![RuleReport { rule: "a:*".into(), matched: 1, similar: Vec::new() }];
+        Report { layers: vec![layer], rules, ..Report::default() }
+    }
+
+    #[test]
+    fn each_gap_is_found_alone_and_a_complete_recording_has_none() {
+        assert_eq!(report().gaps(), []);
+        let changed = |change: fn(&mut Report)| {
+            let mut report = report();
+            change(&mut report);
+            report.gaps()
+        };
+        assert_eq!(changed(|one| one.rules[0].matched = 0), [Gap::Rules]);
+        assert_eq!(
+            changed(|one| one.not_reached.push(NotReached {
+                pid: 1,
+                name: "n".into(),
+                reason: "r".into()
+            })),
+            [Gap::NotReached]
+        );
+        assert_eq!(changed(|one| one.layers[0].processes[0].refused = 1), [Gap::NotReached]);
+        assert_eq!(changed(|one| one.layers[0].processes[0].late_ns = Some(1)), [Gap::Late]);
+        assert_eq!(
+            changed(|one| one.layers[0].processes[0].counts.discarded.full = 1),
+            [Gap::Discarded]
+        );
+        assert_eq!(
+            changed(|one| one.layers[0].processes[0].counts.unread_records = 1),
+            [Gap::Damaged]
+        );
+        assert_eq!(
+            changed(|one| one.layers[0].processes[0].problem = Some("p".into())),
+            [Gap::Damaged]
+        );
+        let rule = KernelRuleReport { rule: "sched_x".into(), ..KernelRuleReport::default() };
+        let kernel = KernelReport { rules: vec![rule], ..KernelReport::default() };
+        let mut of_kernel = Report { kernel: Some(kernel.clone()), ..report() };
+        assert_eq!(of_kernel.gaps(), [Gap::Rules]);
+        assert_eq!(of_kernel.unmatched().collect::<Vec<_>>(), ["sched_x"]);
+        // Nobody has named these.
+        of_kernel.kernel = Some(KernelReport { is_default: true, ..kernel });
+        of_kernel.rules[0].matched = 0;
+        assert_eq!(of_kernel.gaps(), []);
+    }
+
+    #[test]
+    fn verdict_has_losses_by_cpu_and_reason_with_times_and_the_sizes_that_help() {
+        let mut report = Report { wall_ns: 1000, ..report() };
+        let layer = &mut report.layers[0];
+        layer.channel = "big".into();
+        (layer.buffers.subbuf_bytes, layer.buffers.nr_subbufs) = (4096, 2);
+        let discarded = Discarded { full: 3, unmapped: 2, ..Discarded::default() };
+        let on_cpu = Discarded { full: 3, ..Discarded::default() };
+        let mut one = StreamLoss { cpu: 5, discarded: on_cpu, ..StreamLoss::default() };
+        one.times.grow(&Discarded::default(), &on_cpu, (20, 30));
+        layer.processes[0].counts.discarded = discarded;
+        layer.processes[0].losses = vec![one];
+        let verdict = serde_json::to_value(report.verdict()).unwrap();
+        assert_eq!(verdict["gaps"], serde_json::json!(["discarded"]));
+        let channel = &verdict["channels"][0];
+        assert_eq!(channel["channel"], "big");
+        assert_eq!(
+            channel["discards"],
+            serde_json::json!([
+                { "cpu": 5, "reason": "full", "records": 3, "first_ns": 1020, "last_ns": 1030 },
+                { "cpu": null, "reason": "buffers not mapped", "records": 2, "first_ns": null, "last_ns": null },
+            ])
+        );
+        assert_eq!(
+            (&channel["advice"]["subbuf_size"], &channel["advice"]["num_subbuf"]),
+            (&8192.into(), &2.into())
+        );
+        // What is not shown by its CPU is there all the same.
+        let few = losses(&report.counts(), &report.layers[0].losses(), 0, 0);
+        assert_eq!(
+            few.iter().map(|one| (one.cpu, one.records)).collect::<Vec<_>>(),
+            [(None, 3), (None, 2)]
+        );
+        let sizes = Sizes { subbuf_size: 8192, num_subbuf: 2 };
+        assert_eq!(report.advised().collect::<Vec<_>>(), [("user", "big", sizes)]);
+    }
+
+    #[test]
+    fn losses_of_one_cpu_are_one_of_all_processes_and_those_not_shown_are_of_no_cpu() {
+        let loss = |cpu, full| {
+            let discarded = Discarded { full, ..Discarded::default() };
+            let mut one = StreamLoss { cpu, discarded, ..StreamLoss::default() };
+            one.times.grow(&Discarded::default(), &discarded, (full, full + 1));
+            one
+        };
+        let process = |losses: Vec<StreamLoss>| {
+            let mut counts = Counts::default();
+            losses.iter().for_each(|one| counts.discarded.add(&one.discarded));
+            ProcessReport { counts, losses, ..ProcessReport::default() }
+        };
+        let processes = vec![process(vec![loss(1, 5), loss(3, 9)]), process(vec![loss(1, 6)])];
+        let layer = LayerReport { layer: USER, processes, ..LayerReport::default() };
+        let found = losses(&layer.counts(), &layer.losses(), i64::MAX, 1);
+        let found: Vec<_> = found.iter().map(|one| (one.cpu, one.records, one.first_ns)).collect();
+        // A time beyond what there is is not known.
+        assert_eq!(found, [(Some(1), 11, None), (None, 9, None)]);
+        let times = losses(&layer.counts(), &layer.losses(), 0, 9);
+        let times: Vec<_> = times.iter().map(|one| (one.first_ns, one.last_ns)).collect();
+        assert_eq!(times, [(Some(5), Some(7)), (Some(9), Some(10))]);
+    }
+
+    #[test]
+    fn malicious_texts_and_numbers_of_a_verdict_are_cut() {
+        let long = "\u{e9}".repeat(1000);
+        let mut report = report();
+        report.rules =
+            vec![RuleReport { rule: long.clone(), matched: 0, similar: Vec::new() }; 300];
+        let one = NotReached { pid: 1, name: long.clone(), reason: long.clone() };
+        report.not_reached = vec![one; 150];
+        let problem = crate::report::EventProblem { event: long.clone(), reason: long.clone() };
+        let problems = vec![problem; 150];
+        report.kernel = Some(KernelReport { problems, ..KernelReport::default() });
+        let late = ProcessReport { late_ns: Some(1), name: long, ..ProcessReport::default() };
+        report.layers[0].processes = vec![late; 300];
+        let verdict = report.verdict();
+        assert_eq!(verdict.gaps, [Gap::Rules, Gap::NotReached, Gap::Late]);
+        assert_eq!(
+            (verdict.rules.len(), verdict.not_reached.len(), verdict.late.len()),
+            (SHOWN_MAX, SHOWN_MAX, SHOWN_MAX)
+        );
+        let (first, last) = (&verdict.not_reached[0], &verdict.not_reached[SHOWN_MAX - 1]);
+        assert_eq!((first.pid, last.pid), (1, 0));
+        let texts = [&first.name, &last.reason, &verdict.rules[0], &verdict.late[0].name];
+        assert!(texts.iter().all(|text| text.chars().count() == TEXT_CHARS), "{texts:?}");
+    }
+
+    #[test]
+    fn two_channels_of_the_kernel_are_one_report() {
+        let rule =
+            |rule: &str| KernelRuleReport { rule: rule.into(), ..KernelRuleReport::default() };
+        let one = KernelReport {
+            is_default: true,
+            rules: vec![rule("a")],
+            unreadable: u64::MAX,
+            cut: 2,
+            ..KernelReport::default()
+        };
+        let other = KernelReport {
+            rules: vec![rule("b")],
+            is_filtered: true,
+            unreadable: 1,
+            cut: 3,
+            ..KernelReport::default()
+        };
+        assert_eq!(KernelReport::both(None, None), None);
+        for (left, right) in [(Some(one.clone()), None), (None, Some(one.clone()))] {
+            assert_eq!(KernelReport::both(left, right), Some(one.clone()));
+        }
+        let both = KernelReport::both(Some(one), Some(other)).unwrap();
+        let rules: Vec<_> = both.rules.iter().map(|rule| rule.rule.as_str()).collect();
+        assert_eq!((rules, both.is_default, both.is_filtered), (vec!["a", "b"], false, true));
+        assert_eq!((both.unreadable, both.cut), (u64::MAX, 5));
+    }
+}

@@ -1,0 +1,172 @@
+//! Why a session cannot begin, and what stops one.
+
+use std::io;
+
+use crate::options::OptionsError;
+use crate::output::folder::FolderError;
+use crate::record::command::CommandError;
+
+/// Why a session cannot begin. Nothing was recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// It was asked for something that cannot be.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// There is no folder for the trace.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The command could not be started.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// What the command is to be started with is not there, or not safe.
+    #[error(transparent)]
+    Preload(#[from] crate::record::preload::PreloadError),
+    /// Applications cannot be found or told.
+    #[error(transparent)]
+    User(#[from] strata_user::Error),
+    /// The kernel cannot be recorded.
+    #[error("{cause}{}", without(.cause, .asked))]
+    Kernel {
+        /// What `strata-kernel` failed in.
+        #[source]
+        cause: Box<strata_kernel::Error>,
+        /// The flags that ask for it.
+        asked: String,
+    },
+    /// What the kernel has to offer cannot be found out.
+    #[error(transparent)]
+    KernelEvents(Box<strata_kernel::Error>),
+    /// A rule for the kernel's events is not well formed.
+    #[error(transparent)]
+    KernelRules(#[from] strata_kernel::selection::SelectionError),
+    /// A probe of a program or library cannot be made.
+    #[error(transparent)]
+    Probe(Box<strata_kernel::uprobe::ProbeError>),
+    /// No event that is recorded can pass the filter, or a part of it. Several lines.
+    #[error(transparent)]
+    KernelFilter(#[from] strata_kernel::filter::Slips),
+    /// The filters of several rules cannot be one.
+    #[error("the filters of the rules, together: {0}")]
+    Filters(Box<strata_filter::ParseError>),
+    /// The filter cannot be asked in applications.
+    #[error(transparent)]
+    Filter(#[from] strata_user::FilterError),
+    /// Nothing can pass the filter.
+    #[error(
+        "filter: no event of any application can pass it: each part is true of some, or of none"
+    )]
+    NothingPasses,
+    /// What is to be recorded makes no sense.
+    #[error(transparent)]
+    Plan(#[from] crate::plan::PlanError),
+    /// What nobody can record of a layer.
+    #[error("{layer}: {what} cannot be recorded")]
+    Missing {
+        /// Which layer.
+        layer: &'static str,
+        /// What was asked for, in words for people.
+        what: String,
+    },
+    /// The trace of the kernel cannot be described.
+    #[error("kernel trace: {0}. Please report this, with the output of `strata list -k`")]
+    KernelTrace(#[from] strata_model::TraceError),
+    /// The rules select none of the kernel's events.
+    #[error("the rules for the kernel select no event")]
+    NothingSelected(Vec<crate::report::KernelRuleReport>),
+    /// Somebody asked to stop before it began, by this signal if it was one.
+    #[error("stopped before recording began. There is no trace")]
+    Stopped(Option<i32>),
+    /// The kernel's rings are larger than what is allowed.
+    #[error("the kernel: {why}")]
+    Memory {
+        /// How much, and what to do.
+        why: String,
+    },
+    /// The host's recorder cannot be reached, or does not take this guest.
+    #[error("the host's recorder, by {channel}: {source}. On the host: strata record --guest NAME=CHANNEL; see docs/guide/guests.md")]
+    Relay {
+        /// The channel.
+        channel: String,
+        /// What the system said, or the host.
+        source: io::Error,
+    },
+    /// What is recorded of a layer stays as it is.
+    #[error(
+        "{layer}: what is recorded cannot be changed while it is recorded. Stop the session first"
+    )]
+    Unchangeable {
+        /// Its name.
+        layer: &'static str,
+    },
+    /// The system refused.
+    #[error("session: cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// What still works without the kernel, where it is not what was asked for that is wrong.
+fn without(cause: &strata_kernel::Error, asked: &str) -> String {
+    use strata_kernel::Error as E;
+    match cause {
+        E::Filter(_) | E::TooLarge { .. } | E::TooManyEvents { .. } => String::new(),
+        _ => format!(". Applications can be recorded without it: leave out {asked}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::KernelOptions;
+    use std::path::PathBuf;
+
+    #[test]
+    fn failure_of_the_kernel_names_the_flags_that_asked_for_it_unless_these_are_wrong() {
+        use strata_kernel::Error as E;
+        let said = |cause: E| {
+            let kernel = KernelOptions {
+                probes: vec!["uprobe:a:b".into()],
+                as_lttng: true,
+                ..KernelOptions::default()
+            };
+            SessionError::Kernel { cause: Box::new(cause), asked: kernel.flags() }.to_string()
+        };
+        let text = said(E::Rights { missing: "CAP_BPF".into() });
+        assert!(text.ends_with("without it: leave out --probe and --lttng-env"), "{text}");
+        let text = said(E::TooManyEvents { found: 2, limit: 1 });
+        assert!(text.ends_with("Select fewer events"), "{text}");
+    }
+
+    #[test]
+    fn failure_of_one_process_memory_is_not_the_session_s() {
+        let ring = |source| strata_collect::Error::Ring { path: PathBuf::new(), source };
+        assert!(ring(strata_ring::Error::Table { stream: 3 }).is_of_the_source());
+        assert!(!ring(strata_ring::Error::NoMemory("x".into())).is_of_the_source());
+    }
+
+    #[test]
+    fn failure_of_the_kernel_that_other_events_would_not_have_is_not_said_to_be_the_flag_s() {
+        use strata_kernel::Error as E;
+        for (cause, has_advice) in [
+            (E::NoBtf, true),
+            (E::Machine { machine: "riscv64" }, true),
+            (E::TooLarge { found: 2, limit: 1 }, false),
+            (E::TooManyEvents { found: 2, limit: 1 }, false),
+        ] {
+            let text = cause.to_string();
+            let asked = "--kernel".to_owned();
+            let said = SessionError::Kernel { cause: Box::new(cause), asked }.to_string();
+            let more = match has_advice {
+                true => ". Applications can be recorded without it: leave out --kernel",
+                false => "",
+            };
+            assert_eq!(said, format!("{text}{more}"));
+        }
+        let kernel = SessionError::KernelEvents(Box::new(E::NoBtf));
+        assert_eq!(kernel.to_string(), E::NoBtf.to_string());
+    }
+}

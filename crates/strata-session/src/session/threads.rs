@@ -1,0 +1,93 @@
+//! Threads of a session: each has a name and the rights for its work, and one that fails is the session's failure.
+
+use std::io;
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use strata_collect::{Error, Finish, Held, Order, Output, Span};
+
+use crate::session::privileges::{keep_for, Work};
+use crate::session::shared::Shared;
+
+/// A thread with a name, for those who look at the tracer with a debugger, and with the rights for its work.
+/// `None`: without it the session cannot go on.
+pub(crate) fn spawn<T: Send + 'static>(
+    name: &str,
+    rights: Work,
+    shared: &Shared,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<JoinHandle<T>> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+        keep_for(rights);
+        work()
+    });
+    made(thread, shared)
+}
+
+/// A thread that was asked for; without it the session cannot go on.
+fn made<T>(thread: io::Result<JoinHandle<T>>, shared: &Shared) -> Option<JoinHandle<T>> {
+    thread.map_err(|error| shared.fail(format!("cannot make a thread: {error}"))).ok()
+}
+
+/// What a thread hands back; one that panicked is a failure of the session.
+pub(crate) fn joined<T: Default>(thread: Option<JoinHandle<T>>, shared: &Shared) -> T {
+    let Some(thread) = thread else { return T::default() };
+    thread.join().unwrap_or_else(|_| {
+        shared.fail("a thread of this program has failed; please report this".to_owned());
+        T::default()
+    })
+}
+
+/// Asks a layer for what it holds, to be written to an output: who calls it waits for programs that have just begun, at most.
+pub(crate) type Ask =
+    Box<dyn FnOnce(&Arc<Mutex<dyn Output>>, Span) -> Receiver<Result<Vec<Held>, Error>> + Send>;
+
+/// Asks a pump. Without an answer its thread has failed, and the session says so.
+pub(crate) fn ask<S: Send + 'static>(orders: Option<&Sender<Order<S>>>) -> Ask {
+    let orders = orders.cloned();
+    Box::new(move |output, span| {
+        let (reply, answer) = channel();
+        if let Some(orders) = orders {
+            // Fails where it has ended: there is no answer then.
+            let _ = orders.send(Order::Snapshot(Arc::clone(output), span, reply));
+        }
+        answer
+    })
+}
+
+/// Has a layer complete the traces that an output does not write to any more: who calls it waits for programs that have
+/// just begun, at most, and not for the traces yet.
+pub(crate) type Cut = Box<dyn FnOnce(&Arc<Mutex<dyn Output>>) -> Receiver<Vec<Finish>> + Send>;
+
+/// Asks a pump, as [`ask`] does.
+pub(crate) fn cut<S: Send + 'static>(orders: Option<&Sender<Order<S>>>) -> Cut {
+    let orders = orders.cloned();
+    Box::new(move |output| {
+        let (reply, answer) = channel();
+        if let Some(orders) = orders {
+            let _ = orders.send(Order::Rotate(Arc::clone(output), reply));
+        }
+        answer
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thread_that_panics_or_cannot_be_made_is_the_session_s_failure() {
+        let shared = Shared::new().unwrap();
+        let panics = || -> u64 { std::panic::resume_unwind(Box::new("on purpose")) };
+        let thread = spawn("test", Work::Everything, &shared, panics);
+        assert_eq!(joined(thread, &shared), 0);
+        assert!(shared.failure().unwrap().contains("please report this"), "{:?}", shared.failure());
+        let shared = Shared::new().unwrap();
+        let source = io::Error::from_raw_os_error(libc::EAGAIN);
+        assert!(made::<()>(Err(source), &shared).is_none());
+        assert!(shared.failure().unwrap().starts_with("cannot make a thread: "));
+        let shared = Shared::new().unwrap();
+        assert_eq!((joined::<u64>(None, &shared), shared.has_failed()), (0, false));
+    }
+}

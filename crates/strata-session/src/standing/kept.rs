@@ -1,0 +1,212 @@
+//! What the kernel goes on recording for a session that was killed (`--keep`): what is noted of it outside of the session,
+//! and what the session had written when it was killed.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+use strata_ctf::packet::{
+    CONTENT_BITS_OFFSET, DISCARDED_OFFSET, HEADER_BYTES, MAGIC, PACKET_BITS_OFFSET,
+};
+use strata_kernel::session::Keeping;
+use strata_kernel::{Kept, Pins};
+use strata_ring::Channel;
+
+use crate::output::folder::stream_file;
+use crate::session::lock::lock;
+
+/// Keeps a text outside of the session, in the place of the one before.
+pub type Write = Box<dyn Fn(&str) -> io::Result<()> + Send + Sync>;
+
+/// Of one channel.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Noted {
+    pub(crate) kernel: Kept,
+    /// Where its packets are written.
+    folder: Option<PathBuf>,
+    /// Of each stream, how many discarded records traces before that one tell of.
+    told: Vec<u64>,
+}
+
+/// Of a session: what its channels have in the kernel.
+pub struct KernelKept {
+    session: String,
+    write: Write,
+    all: Mutex<BTreeMap<String, Noted>>,
+}
+
+/// Of one of its channels.
+#[derive(Clone)]
+pub(crate) struct ChannelKept {
+    pub(crate) all: Arc<KernelKept>,
+    pub(crate) channel: String,
+}
+
+impl KernelKept {
+    /// What the session of this name has, and has noted before it was killed. What cannot be read is nothing: what is
+    /// pinned then is removed.
+    #[must_use]
+    pub fn new(session: &str, before: &str, write: Write) -> KernelKept {
+        let all = Mutex::new(serde_json::from_str(before).unwrap_or_default());
+        KernelKept { session: session.to_owned(), write, all }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Noted>)) -> io::Result<()> {
+        let mut all = lock(&self.all);
+        change(&mut all);
+        (self.write)(&serde_json::to_string(&*all).map_err(io::Error::other)?)
+    }
+
+    /// Nothing of it is to be taken up any more.
+    pub(crate) fn remove(&self) -> Result<usize, strata_kernel::Error> {
+        strata_kernel::remove_pinned(&self.session)
+    }
+}
+
+impl ChannelKept {
+    /// What the session has noted that was killed, in this boot of the machine.
+    pub(crate) fn before(&self) -> Option<Noted> {
+        lock(&self.all.all).get(&self.channel).filter(|one| one.kernel.is_of_this_boot()).cloned()
+    }
+
+    /// # Errors
+    /// There is no place to pin it.
+    pub(crate) fn keeping(&self) -> Result<Keeping, strata_kernel::Error> {
+        let pins = Arc::new(Pins::open(&self.all.session, &self.channel)?);
+        let (all, channel) = (Arc::clone(&self.all), self.channel.clone());
+        let note = move |kernel: &Kept| {
+            all.change(|all| match all.get_mut(&channel) {
+                Some(noted) => noted.kernel.clone_from(kernel),
+                None => {
+                    let noted = Noted { kernel: kernel.clone(), folder: None, told: Vec::new() };
+                    all.insert(channel.clone(), noted);
+                }
+            })
+        };
+        Ok(Keeping { pins, note: Box::new(note) })
+    }
+
+    /// Packets are written there from now on, `None`: not yet; so many discarded records were told before.
+    pub(crate) fn note_folder(&self, folder: Option<&Path>, told: &[u64]) {
+        // Not noted, what is held now would be in two traces after a kill.
+        let _ = self.all.change(|all| {
+            if let Some(noted) = all.get_mut(&self.channel) {
+                let absolute = |folder: &Path| {
+                    std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
+                };
+                (noted.folder, noted.told) = (folder.map(absolute), told.to_vec());
+            }
+        });
+    }
+}
+
+impl Noted {
+    /// What was written is not written again: who was killed between the end of a packet in its file and the moment
+    /// when it gives the packet back has left it in both. Returns, of each stream, how many discarded records were told.
+    pub(crate) fn pass_written(&self, channel: &mut Channel) -> Vec<u64> {
+        let mut told = Vec::new();
+        for number in 0..channel.nr_streams() {
+            let before = self.told.get(number as usize).copied().unwrap_or(0);
+            let limit = channel.subbuf_bytes();
+            let file = self.folder.as_ref().and_then(|folder| {
+                let file = File::open(folder.join(stream_file(number))).ok()?;
+                last_packet(&file, limit).ok().flatten()
+            });
+            let Some((discarded, written)) = file else {
+                told.push(before);
+                continue;
+            };
+            told.push(before.saturating_add(discarded));
+            let Ok(mut stream) = channel.stream(number) else { continue };
+            let Ok(Some(packet)) = stream.next() else { continue };
+            let mut held = Vec::new();
+            let from = packet.info().header_bytes;
+            if packet.copy_to(from, &mut held).is_ok() && !held.is_empty() && held == written {
+                packet.put();
+            }
+        }
+        told
+    }
+}
+
+/// What the last packet of a stream's file says of discarded records, and its records; `None`: there is none. Packets in
+/// it are whole at any time.
+fn last_packet(file: &File, limit: u64) -> io::Result<Option<(u64, Vec<u8>)>> {
+    let bytes = file.metadata()?.len();
+    let (mut at, mut last) = (0, None);
+    while at + HEADER_BYTES as u64 <= bytes {
+        let mut header = [0; HEADER_BYTES];
+        file.read_exact_at(&mut header, at)?;
+        let word = |offset: u64| {
+            let place = offset as usize;
+            let bytes = header.get(place..place + 8).and_then(|bytes| bytes.try_into().ok());
+            u64::from_ne_bytes(bytes.unwrap_or_default())
+        };
+        let (content, packet) = (word(CONTENT_BITS_OFFSET) / 8, word(PACKET_BITS_OFFSET) / 8);
+        let is_packet = header.starts_with(&MAGIC.to_ne_bytes())
+            && (HEADER_BYTES as u64..=packet).contains(&content)
+            && at.checked_add(packet).is_some_and(|end| end <= bytes);
+        if !is_packet {
+            break;
+        }
+        last = Some((at, content - HEADER_BYTES as u64, word(DISCARDED_OFFSET)));
+        at += packet;
+    }
+    let Some((at, body_bytes, discarded)) = last else { return Ok(None) };
+    let mut body = vec![0; body_bytes.min(limit) as usize];
+    file.read_exact_at(&mut body, at + HEADER_BYTES as u64)?;
+    Ok(Some((discarded, body)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strata_ctf::packet::Header;
+
+    #[test]
+    fn last_packet_is_found_behind_others_and_in_padding() {
+        let path = std::env::temp_dir().join(format!("strata-last-{}", std::process::id()));
+        let packet = |discarded, body: &[u8], padding: usize| {
+            let header = Header { discarded, ..Header::default() };
+            let mut header = header.with_content_bytes(body.len() as u64);
+            header.packet_bits += 8 * padding as u64;
+            [&header.encode()[..], body, &vec![0; padding]].concat()
+        };
+        let find = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            last_packet(&File::open(&path).unwrap(), 4096).unwrap()
+        };
+        assert_eq!(find(b""), None);
+        let (one, two) = (packet(3, b"abc", 5), packet(7, b"defg", 100));
+        assert_eq!(find(&one), Some((3, b"abc".to_vec())));
+        assert_eq!(find(&[&one[..], &two].concat()), Some((7, b"defg".to_vec())));
+        // What is no packet, or not there to its end, is none.
+        assert_eq!(find(&[&one[..], &two[..150]].concat()), Some((3, b"abc".to_vec())));
+        assert_eq!(find(&[&one[..], &[0xff; 200]].concat()), Some((3, b"abc".to_vec())));
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn what_is_noted_is_found_again_and_nonsense_is_nothing() {
+        let written = Arc::new(Mutex::new(String::new()));
+        let of = |before: &str| {
+            let written = Arc::clone(&written);
+            let write = Box::new(move |text: &str| {
+                *lock(&written) = text.to_owned();
+                Ok(())
+            });
+            let all = Arc::new(KernelKept::new("s", before, write));
+            ChannelKept { all, channel: "c".to_owned() }
+        };
+        for text in ["", "{", "[]", r#"{"c": 3}"#] {
+            assert!(of(text).before().is_none(), "{text}");
+        }
+        of("").note_folder(Some(Path::new("/t")), &[1]);
+        assert_eq!(*lock(&written), "{}");
+    }
+}

@@ -1,0 +1,129 @@
+//! Where programs hold what a session records: it is noted outside of the session, so that whoever makes a session again
+//! that was killed finds its slots, which are still in the programs' memory.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use crate::session::lock::lock;
+
+/// Lines that are noted; beyond, those of processes that have ended are let go, then the oldest.
+const LINES_MAX: usize = 8192;
+
+/// One session in one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    channel: String,
+    pub(crate) generation: u64,
+    pub(crate) pid: u32,
+    pub(crate) inode: u64,
+}
+
+impl Slot {
+    fn line(&self) -> String {
+        let Slot { channel, generation, pid, inode } = self;
+        format!("{channel} {generation:016x} {pid} {inode}\n")
+    }
+
+    /// `None`: it is none, or was not written to its end.
+    fn parse(line: &str) -> Option<Slot> {
+        let mut words = line.split(' ');
+        let channel = words.next().filter(|name| !name.is_empty())?.to_owned();
+        let generation = words.next().filter(|word| word.len() == 16)?;
+        let generation = u64::from_str_radix(generation, 16).ok().filter(|one| *one != 0)?;
+        let (pid, inode) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        words.next().is_none().then_some(Slot { channel, generation, pid, inode })
+    }
+}
+
+/// Of a session: those that it has, and those that the one before has left.
+#[derive(Debug)]
+pub struct Slots {
+    noted: Mutex<(File, Vec<Slot>)>,
+    left: Vec<Slot>,
+}
+
+/// Of one of its channels.
+#[derive(Clone, Debug)]
+pub(crate) struct ChannelSlots {
+    pub(crate) all: Arc<Slots>,
+    pub(crate) channel: String,
+}
+
+impl Slots {
+    /// Noted in this file, which is empty and open for appending. `before`: what the session has noted that was killed.
+    #[must_use]
+    pub fn new(file: File, before: &str) -> Slots {
+        // What follows the last end of a line was not written to its end.
+        let whole = before.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let mut left: Vec<Slot> = whole.lines().filter_map(Slot::parse).collect();
+        left.drain(..left.len().saturating_sub(LINES_MAX));
+        let slots = Slots { noted: Mutex::new((file, Vec::new())), left };
+        // Should this one be killed before it has found them, the next one does.
+        for slot in slots.left.clone() {
+            slots.note(slot);
+        }
+        slots
+    }
+
+    /// A line that cannot be written is missing after a kill only.
+    fn note(&self, slot: Slot) {
+        let mut noted = lock(&self.noted);
+        let (file, all) = &mut *noted;
+        if all.len() < LINES_MAX {
+            let _ = file.write_all(slot.line().as_bytes());
+            all.push(slot);
+            return;
+        }
+        all.retain(|one| Path::new("/proc").join(one.pid.to_string()).exists());
+        all.drain(..all.len().saturating_sub(LINES_MAX / 2));
+        all.push(slot);
+        let text: String = all.iter().map(Slot::line).collect();
+        let _ = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
+    }
+}
+
+impl ChannelSlots {
+    /// Those that the session has left that was killed.
+    pub(crate) fn left(&self) -> impl Iterator<Item = &Slot> {
+        self.all.left.iter().filter(|slot| slot.channel == self.channel)
+    }
+
+    /// This process has a session of this channel.
+    pub(crate) fn note(&self, generation: u64, pid: u32, inode: u64) {
+        self.all.note(Slot { channel: self.channel.clone(), generation, pid, inode });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_that_were_noted_are_left_and_those_of_nobody_are_not() {
+        let path = std::env::temp_dir().join(format!("strata-slots-{}", std::process::id()));
+        let open = || File::options().create(true).append(true).open(&path).unwrap();
+        let of = |slots: Slots, channel: &str| ChannelSlots {
+            all: Arc::new(slots),
+            channel: channel.to_owned(),
+        };
+        let big = of(Slots::new(open(), ""), "big");
+        big.note(u64::MAX, 7, 9);
+        let text =
+            std::fs::read_to_string(&path).unwrap() + "odd\nbig 1 2 3\nbig 0000000000000001 2";
+        let again = of(Slots::new(open(), &text), "big");
+        let left: Vec<&Slot> = again.left().collect();
+        assert_eq!(left.len(), 1);
+        assert_eq!((left[0].generation, left[0].pid, left[0].inode), (u64::MAX, 7, 9));
+        assert_eq!(of(Slots::new(open(), &text), "small").left().count(), 0);
+        // No process has this number: only our own is kept.
+        let own = std::process::id();
+        again.note(5, own, 5);
+        (0..2 * LINES_MAX as u64).for_each(|number| again.note(number + 10, u32::MAX, number));
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.lines().count() <= LINES_MAX);
+        assert!(text.lines().any(|line| line == format!("big 0000000000000005 {own} 5")));
+        std::fs::remove_file(&path).unwrap();
+    }
+}
