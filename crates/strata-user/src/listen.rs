@@ -67,6 +67,11 @@ pub struct Listener {
     /// Accepted, nothing received yet; oldest first.
     connections: VecDeque<Connection>,
     connections_max: usize,
+    /// Connections that the kernel has room for.
+    room: u64,
+    /// Accepted since there was none to accept.
+    in_a_row: u64,
+    had_no_room: bool,
     counters: AnnouncementCounters,
     /// Messages that were no announcements, by the person who had connected.
     bad: HashMap<u32, u32>,
@@ -119,6 +124,9 @@ impl Listener {
             path,
             connections: VecDeque::new(),
             connections_max: share.min(CONNECTIONS_MAX),
+            room: room(),
+            in_a_row: 0,
+            had_no_room: false,
             counters: AnnouncementCounters::default(),
             bad: HashMap::new(),
             silenced: Vec::new(),
@@ -187,6 +195,13 @@ impl Listener {
     /// each is named once.
     pub fn silenced(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.silenced)
+    }
+
+    /// Have so many connected at once that the kernel may have had no room for others? They have told nobody, and nobody
+    /// has counted them.
+    #[must_use]
+    pub fn had_no_room(&self) -> bool {
+        self.had_no_room
     }
 
     /// Are only those users listened to who have an account, or had announced themselves, since others were too
@@ -381,6 +396,8 @@ impl Listener {
         while self.connections.len() < self.connections_max && !self.has_ended() {
             match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
+                    self.in_a_row += 1;
+                    self.had_no_room |= self.in_a_row >= self.room;
                     let uid = sockopt::socket_peercred(&socket)
                         .map_or(u32::MAX, |peer| peer.uid.as_raw());
                     if self.is_unwanted(uid) {
@@ -391,7 +408,10 @@ impl Listener {
                     let _ = self.watch(&socket);
                     self.connections.push_back(Connection { socket, since: Instant::now(), uid });
                 }
-                Err(Errno::AGAIN) => break,
+                Err(Errno::AGAIN) => {
+                    self.in_a_row = 0;
+                    break;
+                }
                 Err(Errno::INTR | Errno::CONNABORTED) => (),
                 // Too many descriptors: what has come is still served.
                 Err(Errno::MFILE | Errno::NFILE) if !self.connections.is_empty() => break,
@@ -402,6 +422,13 @@ impl Listener {
         }
         Ok(())
     }
+}
+
+/// Connections that wait until they are accepted: the kernel allows no more than this of [`BACKLOG`].
+fn room() -> u64 {
+    let most = BACKLOG.unsigned_abs().into();
+    let text = fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
+    text.trim().parse().map_or(most, |allowed: u64| allowed.min(most))
 }
 
 /// A socket with a name in this folder to which those may write who may announce themselves. Nobody listens yet.
@@ -600,6 +627,20 @@ mod tests {
     fn readable(listener: &Listener) -> bool {
         let mut fds = [PollFd::new(listener, PollFlags::IN)];
         poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
+    }
+
+    #[test]
+    fn no_room_is_said_when_as_many_wait_as_the_kernel_has_room_for() {
+        let folder = Folder::new("room");
+        let mut listener = Listener::in_folder(&folder.0).unwrap();
+        assert!((1..=4096).contains(&listener.room));
+        listener.room = 8;
+        for (waiting, said) in [(7, false), (7, false), (8, true)] {
+            let clients: Vec<OwnedFd> = (0..waiting).map(|_| connect_to(listener.path())).collect();
+            assert!(matches!(listener.receive().unwrap(), Received::Nothing));
+            assert_eq!(listener.had_no_room(), said);
+            drop(clients);
+        }
     }
 
     #[test]

@@ -214,7 +214,10 @@ impl Keeper {
                     }
                 }
                 Ok(Received::Process { .. }) => {}
-                Ok(Received::Nothing) => return,
+                Ok(Received::Nothing) => {
+                    self.found.had_no_room.fetch_or(listener.had_no_room(), Ordering::Relaxed);
+                    return;
+                }
                 Ok(Received::End) => {
                     self.listener = None;
                     lock(&self.found.remarks).push(format!(

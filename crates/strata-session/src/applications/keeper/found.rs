@@ -1,6 +1,6 @@
 //! What a keeper has found out of programs, for the report and for who asks meanwhile.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 
 use super::outdated::Outdated;
@@ -22,6 +22,8 @@ pub(crate) struct Found {
     pub(crate) not_reached: Mutex<Reasons>,
     /// Programs that have begun while too many waited to be let in.
     pub(crate) crowd: AtomicU64,
+    /// Others may have begun for whom the kernel had no room, so that they could tell nobody.
+    pub(crate) had_no_room: AtomicBool,
     /// Processes that may be descendants of the command with tracepoints, or not.
     pub(crate) hidden: Mutex<Reasons>,
     /// Who still held the command's socket at the end.
@@ -37,14 +39,23 @@ pub(crate) struct Found {
 
 impl Found {
     /// Said of those for whom there was no place.
-    pub(crate) fn crowded(&self) -> Option<NotReached> {
+    pub(crate) fn crowded(&self) -> impl Iterator<Item = NotReached> {
         let number = self.crowd.load(Ordering::Relaxed);
-        let reason = format!(
-            "{number} programs have begun while too many others waited to be let in: those of them that live on are \
-             found by searching, the others are not recorded. A higher limit of open files (ulimit -n) lets more of \
-             them wait"
-        );
-        (number > 0).then(|| NotReached { pid: 0, name: "other programs".to_owned(), reason })
+        let counted = (number > 0).then(|| {
+            format!(
+                "{number} programs have begun while too many others waited to be let in: those of them that live on are \
+                 found by searching, the others are not recorded. A higher limit of open files (ulimit -n) lets more of \
+                 them wait"
+            )
+        });
+        let uncounted = self.had_no_room.load(Ordering::Relaxed).then(|| {
+            "perhaps others, which nobody counted: at least once as many programs waited to be heard as the kernel has \
+             room for (4096, or net.core.somaxconn where that is less). Who began then and had ended before a search is \
+             not recorded. Leave the recorder more of the CPUs, or begin fewer programs at once"
+                .to_owned()
+        });
+        let said = |reason| NotReached { pid: 0, name: "other programs".to_owned(), reason };
+        counted.into_iter().chain(uncounted).map(said)
     }
 
     /// Records of it there are since now only: says so, if that is late. `ready_ns`: when those were let in who were to be.
