@@ -31,6 +31,7 @@ enum Report {
     /// System calls: how many, how long, which failed, and the slowest with their arguments
     Syscalls(syscalls::SyscallsFlags),
     /// Threads: how long each ran, wanted a CPU and who had it, and was blocked in what
+    #[command(visible_alias = "offcpu")]
     Threads(threads::ThreadsFlags),
     /// What a thread or a span of a program waited for, through those who woke it: the critical path
     Wait(wait::WaitFlags),
