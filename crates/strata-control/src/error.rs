@@ -39,7 +39,7 @@ pub enum ControlError {
     /// Something else is where a session has a file.
     #[error("sessions: {}: {what}; a session of this name needs that place. Remove it, or use another name", path.display())]
     InTheWay {
-        /// Where.
+        /// The place.
         path: PathBuf,
         /// What is there.
         what: &'static str,
