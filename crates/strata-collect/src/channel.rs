@@ -283,10 +283,14 @@ fn next_said(frames: &mut Frames) -> Option<ToGuest> {
     }
 }
 
-/// Says what time it was when this was asked, and is now that nobody else writes.
+/// Says what time it was when this was asked, and is now that nobody else writes. At the end nothing: a host that has all
+/// is gone, and a device of its would take the answer never.
 fn answer(link: &Link, number: u64) -> io::Result<()> {
     let received_ns = now_ns();
     let _one = lock(&link.writing);
+    if link.is_over.load(Ordering::Acquire) {
+        return Ok(());
+    }
     let pair = (link.pair)();
     let sent_ns = now_ns();
     link.write_one(&FromGuest::Pong { number, received_ns, sent_ns, pair }.encode())
@@ -439,5 +443,41 @@ impl Sink for Channel {
 
     fn directory(&self) -> Option<&Directory> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn ping_is_answered_until_the_recording_is_over() {
+        for is_over in [false, true] {
+            let (guest, mut host) = UnixStream::pair().unwrap();
+            let link = Link {
+                wire: Wire::of(guest.into()).unwrap(),
+                path: PathBuf::new(),
+                writing: Mutex::new(()),
+                is_broken: AtomicBool::new(false),
+                is_over: AtomicBool::new(is_over),
+                memory: None,
+                pair: || CounterPair { before: 1, at_ns: 2, behind: 3 },
+            };
+            let link = Arc::new(link);
+            let listener = Listener { link: Arc::clone(&link), frames: Frames::default() };
+            host.write_all(&ToGuest::Ping { number: 7 }.encode()).unwrap();
+            host.write_all(&ToGuest::Stop.encode()).unwrap();
+            host.shutdown(Shutdown::Write).unwrap();
+            // That the host has gone is no failure once all is over.
+            listener.listen(&mut || link.is_over.store(true, Ordering::Release)).unwrap();
+            drop(link);
+            let mut said = Vec::new();
+            host.read_to_end(&mut said).unwrap();
+            assert_eq!(said.is_empty(), is_over, "{said:?}");
+        }
     }
 }

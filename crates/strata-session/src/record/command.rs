@@ -426,7 +426,7 @@ mod tests {
         let inherited = Inherited::prepare().unwrap();
         let before = inherited.nofile.current.unwrap_or(0);
         let script = format!(
-            "ulimit -Sn >&{fd}; grep SigIgn /proc/self/status >&{fd}; echo $WORD >&{fd}",
+            "exec >/proc/self/fd/{fd}; ulimit -Sn; grep SigIgn /proc/self/status; echo $WORD",
             fd = write.as_raw_fd()
         );
         let command: Vec<OsString> = ["sh", "-c", &script].iter().map(Into::into).collect();
