@@ -178,7 +178,7 @@ fn rendered(job: &Job<'_>) -> Rendered {
     Rendered { text, remarks, summary }
 }
 
-/// Name and time of each event record.
+/// Name of each event record, and its time, if that is a date.
 fn events(reader: &Reader, range: TimeRange) -> Vec<(String, Option<i64>)> {
     let mut found = Vec::new();
     let mut events = reader.events(range);
@@ -186,7 +186,7 @@ fn events(reader: &Reader, range: TimeRange) -> Vec<(String, Option<i64>)> {
         if let Message::Event(event) = message {
             // What has none is shown with the name that babeltrace2 gives it.
             let name = Some(event.class().name()).filter(|name| !name.is_empty());
-            found.push((name.unwrap_or("<unknown>").to_owned(), event.time()));
+            found.push((name.unwrap_or("<unknown>").to_owned(), event.date()));
         }
     }
     found
