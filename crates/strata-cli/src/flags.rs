@@ -34,6 +34,7 @@ use sessions::{
 };
 use triggers::{AddTriggerFlags, RemoveTriggerFlags};
 
+mod accounts;
 pub mod answer;
 pub mod boot;
 pub mod generate;

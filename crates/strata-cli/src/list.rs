@@ -18,7 +18,7 @@ use crate::talk::units::{clean, counted};
 pub mod kernel_list;
 pub mod trace_list;
 
-/// List, and give the exit status: 1 if there is nothing to list.
+/// List, and give the exit status: 1 if there is nothing to list for people.
 pub fn run(flags: &ListFlags) -> Result<u8> {
     let sessions = statuses(None)?;
     if flags.sessions {
@@ -32,6 +32,7 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
         return Ok(u8::from(is_empty && !flags.is_json()));
     }
     let listing = list()?;
+    let is_empty = sessions.is_empty() && listing.processes.is_empty();
     let text = match flags.is_json() {
         true => {
             let mut all = to_json(&listing);
@@ -47,7 +48,7 @@ pub fn run(flags: &ListFlags) -> Result<u8> {
             talk::message(&Message { weight: Weight::Warning, text });
         }
     }
-    Ok(u8::from(listing.processes.is_empty()))
+    Ok(u8::from(is_empty && !flags.is_json()))
 }
 
 /// `strata record --context help`.

@@ -113,7 +113,10 @@ pub fn create(flags: &CreateFlags) -> Result<u8> {
             background::leave_terminal();
             stand(background::claim(&flags.name)?, Kept::new(plan, flags.group.clone()), None)
         }
-        false => begin(&flags.name, &flags.answer),
+        false => {
+            let next = format!("strata enable-event -s {} -u 'PROVIDER:*', then ", flags.name);
+            begin(&flags.name, &next, &flags.answer)
+        }
     }
 }
 
@@ -169,14 +172,13 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).context("find the working directory")
 }
 
-/// Start the process of a session, and wait until it is there.
-fn begin(name: &str, answer: &AnswerFlags) -> Result<u8> {
+/// Start the process of a session, and wait until it is there; `next`: what is to be typed before it is started.
+fn begin(name: &str, next: &str, answer: &AnswerFlags) -> Result<u8> {
     match background::spawn(name, false)? {
         Ok(pid) => {
             let facts = [("pid".to_owned(), pid.into())].into_iter().collect();
             let text = format!(
-                "session '{name}' is there, as process {pid}. Next: strata enable-event -s {name} -u \
-                 'PROVIDER:*', then strata start {name}"
+                "session '{name}' is there, as process {pid}. Next: {next}strata start {name}"
             );
             Ok(done(answer, name, facts, text))
         }
@@ -285,6 +287,9 @@ pub fn start(flags: &StartFlags) -> Result<u8> {
     let mut facts = ask(&folder, &name, &Request::Start)?;
     facts.insert("was_killed".into(), was_killed.into());
     let text = match facts.get("is_empty").and_then(Value::as_bool) {
+        Some(true) if tracks_nobody(&ask(&folder, &name, &Request::Plan)?) => format!(
+            "session '{name}' is started, and nobody is tracked: strata track -s {name} …"
+        ),
         Some(true) => format!(
             "session '{name}' is started, and no rule selects anything yet: strata enable-event -s {name} …"
         ),
@@ -294,6 +299,12 @@ pub fn start(flags: &StartFlags) -> Result<u8> {
         ),
     };
     Ok(done(&flags.answer, &name, facts, text))
+}
+
+/// Of one kind of what is tracked this plan has none.
+fn tracks_nobody(plan: &Map<String, Value>) -> bool {
+    let tracked = plan.get("tracked").and_then(Value::as_object);
+    tracked.into_iter().flatten().any(|(_, some)| some.as_array().is_some_and(Vec::is_empty))
 }
 
 /// `. Buffers take 64.0 MiB, and at most 1.0 GiB`, where that is limited.
@@ -505,7 +516,11 @@ pub fn load(flags: &LoadFlags) -> Result<u8> {
         Some(path) => path.clone(),
         None => file_of(&flags.name)?,
     };
-    let plan = read_plan(&path).with_context(|| format!("file '{}'", path.display()))?;
+    let plan = read_plan(&path).with_context(|| {
+        let own = flags.input.is_none() && Path::new(&flags.name).is_file();
+        let hint = if own { " (to read a file by its path: --input FILE)" } else { "" };
+        format!("file '{}'{hint}", path.display())
+    })?;
     if plan.snapshot && flags.output.is_some() {
         bail!("file '{}': a flight recorder writes nothing. Leave out -o", path.display());
     }
@@ -519,7 +534,7 @@ pub fn load(flags: &LoadFlags) -> Result<u8> {
         background::leave_terminal();
         return stand(background::claim(&flags.name)?, kept, None);
     }
-    begin(&flags.name, &flags.answer)
+    begin(&flags.name, "", &flags.answer)
 }
 
 /// A plan names folders, and commands that triggers run: it is to be of who loads it, or root, and nobody else's to

@@ -226,7 +226,8 @@ impl Folder {
     }
 
     /// The process of the session with this name, if it runs.
-    pub(crate) fn pid(&self, name: &str) -> Option<u32> {
+    #[must_use]
+    pub fn pid(&self, name: &str) -> Option<u32> {
         check(name).ok()?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let lock = fs::openat(&self.fd, format!("{name}.lock"), flags, Mode::empty()).ok()?;

@@ -345,7 +345,7 @@ pub enum PlanError {
     #[error("{0}")]
     NoContext(String),
     /// Nobody can be taken away from all.
-    #[error("untrack: {0} are not tracked one by one: all are. Use `strata track` for those that are to be recorded")]
+    #[error("untrack: no single {0} can be taken away: each is tracked. Use `strata track` for those that are to be recorded")]
     AllTracked(&'static str),
     /// Not one of those.
     #[error("untrack: {what} {value} is not tracked")]

@@ -14,6 +14,7 @@ use strata_session::plan::{
 };
 use strata_session::{Rules, Tracked};
 
+use super::accounts;
 use super::answer::AnswerFlags;
 use crate::reading::selection::parse_filter;
 use crate::talk::units::parse_size;
@@ -525,15 +526,15 @@ pub struct TrackFlags {
     pub of: OfSession,
 
     /// Processes
-    #[arg(short, long, value_name = "PID", value_delimiter = ',')]
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = accounts::process)]
     pid: Vec<u32>,
 
-    /// Processes of these users
-    #[arg(long, value_name = "UID", value_delimiter = ',')]
+    /// Processes of these users, by number or name
+    #[arg(long, value_name = "UID", value_delimiter = ',', value_parser = accounts::user)]
     uid: Vec<u32>,
 
-    /// Processes of these groups
-    #[arg(long, value_name = "GID", value_delimiter = ',')]
+    /// Processes of these groups, by number or name
+    #[arg(long, value_name = "GID", value_delimiter = ',', value_parser = accounts::group)]
     gid: Vec<u32>,
 
     /// Processes of these names, with '*' and '?'

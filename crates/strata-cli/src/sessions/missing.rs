@@ -14,7 +14,9 @@ const CPUS_SHOWN: usize = 8;
 /// What is missing of a session that runs, a line each; none: nothing is.
 pub fn missing(facts: &Facts) -> Vec<String> {
     let mut lines = Vec::new();
-    for channel in objects(facts, "channels") {
+    // A background recording's channels do not say that they are enabled: they always are.
+    let is_on = |channel: &&Facts| channel.get("enabled").and_then(Value::as_bool) != Some(false);
+    for channel in objects(facts, "channels").filter(is_on) {
         let name = clean(text(channel, "channel"));
         let events = objects(channel, "events").filter(|event| is(event, "enabled"));
         for event in events.filter(|event| event.get("matched").and_then(Value::as_u64) == Some(0))
@@ -130,6 +132,10 @@ mod tests {
                         { "cpu": null, "reason": "no clock", "records": 1, "first_ns": null, "last_ns": null },
                     ],
                     "advice": { "subbuf_size": 4_194_304, "num_subbuf": 8, "bytes": 20_971_520, "late_ns": 230_000_000 },
+                },
+                {
+                    "layer": "user", "channel": "off", "enabled": false,
+                    "events": [{ "rule": "c:*", "enabled": true, "matched": 0 }],
                 },
                 { "layer": "kernel", "channel": "k", "discards": [{ "reason": "full", "records": 1 }], "advice": { "bytes": 0 } },
             ],

@@ -1,10 +1,21 @@
 //! Where the traces of a session are, for the commands that read traces.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Result};
 use serde_json::Value;
 use strata_control::{ask, Folder, Request};
+
+/// What is to be read where this was typed: the path, or where nothing has it, the traces of the session of this name, if
+/// it is there.
+pub fn trace_or_session(path: &Path) -> Result<PathBuf> {
+    let name = path
+        .to_str()
+        .filter(|name| strata_control::is_name(name) && path.symlink_metadata().is_err());
+    let is_there =
+        |name: &&str| Folder::reaching(name).is_ok_and(|folder| folder.pid(name).is_some());
+    name.filter(is_there).map_or_else(|| Ok(path.to_owned()), trace_of)
+}
 
 /// The folder of a session's traces, for `strata view -s`.
 pub fn trace_of(name: &str) -> Result<PathBuf> {

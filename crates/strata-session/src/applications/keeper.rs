@@ -187,9 +187,9 @@ struct Locked {
 struct Comer {
     announced: Announced,
     came: Came,
-    /// Its parent; of one that was not invited, also its parent's, and so on.
+    /// Its parent, its parent's, and so on, where a command is recorded and it was not invited.
     parents: Vec<u32>,
-    /// It still had its number after that.
+    /// It still had its number after they were read.
     was_of_it: bool,
 }
 
@@ -507,14 +507,14 @@ impl Keeper {
         if self.known.contains(inode) {
             return None;
         }
-        // At once: when a process has gone, its parent cannot be asked for.
-        let parents = ancestors(sender.pid());
-        let parents: Vec<u32> = match came {
-            Came::Invited => parents.take(1).collect(),
-            Came::ByItself => parents.collect(),
-        };
-        // What was read by a number that is no longer its own was of nobody.
-        let was_of_it = sender.has_its_number();
+        // Only of them it matters who has started them.
+        let (mut parents, mut was_of_it) = (Vec::new(), false);
+        if came == Came::ByItself && self.is_of_command() {
+            // At once: when a process has gone, its parent cannot be asked for.
+            parents = ancestors(sender.pid()).collect();
+            // What was read by a number that is no longer its own was of nobody.
+            was_of_it = sender.has_its_number();
+        }
         let announced = Announced { fd: Arc::new(fd), sender };
         Some(Comer { announced, came, parents, was_of_it })
     }

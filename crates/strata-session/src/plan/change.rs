@@ -194,12 +194,12 @@ impl Plan {
             }
             Change::Untrack(tracked) => {
                 let all = &mut plan.tracked;
-                remove("processes", &mut all.pids, tracked.pids.as_deref())?;
-                remove("users", &mut all.uids, tracked.uids.as_deref())?;
-                remove("groups", &mut all.gids, tracked.gids.as_deref())?;
-                remove("names", &mut all.names, tracked.names.as_deref())?;
+                remove("process", &mut all.pids, tracked.pids.as_deref())?;
+                remove("user", &mut all.uids, tracked.uids.as_deref())?;
+                remove("group", &mut all.gids, tracked.gids.as_deref())?;
+                remove("name", &mut all.names, tracked.names.as_deref())?;
                 let called = tracked.cgroups.as_ref().map(|names| called(names, &all.cgroups));
-                remove("cgroups", &mut all.cgroups, called.as_deref())?;
+                remove("cgroup", &mut all.cgroups, called.as_deref())?;
             }
             Change::TrackAll(kinds) => kinds.iter().for_each(|kind| plan.track(*kind, false)),
             Change::UntrackAll(kinds) => kinds.iter().for_each(|kind| plan.track(*kind, true)),

@@ -265,9 +265,9 @@ fn tracked_are_those_that_were_named_until_all_are_again() {
     let options = plan.options_of(&plan.channels[0]).unwrap();
     // The layer is told who, and may be told of others.
     assert_eq!((options.pids, options.everyone), (Vec::new(), true));
-    assert!(refused(&plan, &Change::Untrack(pids(&[9]))).contains("9 is not tracked"));
+    assert!(refused(&plan, &Change::Untrack(pids(&[9]))).contains("process 9 is not tracked"));
     let uids = Tracked { uids: Some(vec![1]), ..Tracked::default() };
-    assert!(refused(&plan, &Change::Untrack(uids)).contains("users are not tracked one by one"));
+    assert!(refused(&plan, &Change::Untrack(uids)).contains("no single user can be taken away"));
     let none = plan.changed(&Change::UntrackAll(vec![Kind::Pids])).unwrap();
     // Nobody is not everybody.
     assert!(!none.is_on(&none.channels[0]));

@@ -72,3 +72,29 @@ impl Found {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crowd(counted: u64, had_no_room: bool) -> Vec<NotReached> {
+        let found = Found::default();
+        found.crowd.store(counted, Ordering::Relaxed);
+        found.had_no_room.store(had_no_room, Ordering::Relaxed);
+        found.crowded().collect()
+    }
+
+    #[test]
+    fn who_came_too_fast_is_counted_and_who_nobody_counted_is_said() {
+        assert_eq!(crowd(0, false), []);
+        let begins = |all: Vec<NotReached>| {
+            assert!(all.iter().all(|one| one.pid == 0 && one.name == "other programs"));
+            all.iter()
+                .map(|one| one.reason.split_once(' ').unwrap().0.to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(begins(crowd(21_981, false)), ["21981"]);
+        assert_eq!(begins(crowd(0, true)), ["perhaps"]);
+        assert_eq!(begins(crowd(7, true)), ["7", "perhaps"]);
+    }
+}
