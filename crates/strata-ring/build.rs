@@ -3,7 +3,7 @@
 fn main() {
     let headers = ["../../abi/include", "../../ring/include"];
     cc::Build::new()
-        .files(["src/shim.c", "src/producer.c"])
+        .files(["src/shim.c", "src/pin.c", "src/producer.c"])
         .includes(headers)
         .std("c11")
         .define("_GNU_SOURCE", None)
@@ -12,7 +12,8 @@ fn main() {
         // The sections of a producer are written for an optimizing compiler.
         .opt_level(2)
         .compile("strata_ring_shim");
-    for path in ["src/shim.c", "src/shim.h", "src/producer.c", headers[0], headers[1]] {
+    for path in ["src/shim.c", "src/shim.h", "src/pin.c", "src/producer.c", headers[0], headers[1]]
+    {
         println!("cargo:rerun-if-changed={path}");
     }
 }

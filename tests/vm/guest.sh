@@ -31,8 +31,7 @@ compile() {
 			-c ring/check/bpf/stress.bpf.c -o "$parts/$mode.o" || return 1
 	done
 	gcc "${plain[@]}" "${include[@]}" ring/check/bpf/stress.c -o "$parts/stress" -lbpf -pthread || return 1
-	gcc "${plain[@]}" tests/vm/work.c -o "$parts/work" && gcc "${plain[@]}" tests/vm/tsc.c -o "$parts/tsc" &&
-		gcc "${plain[@]}" tests/vm/panic.c -o "$parts/panic"
+	gcc "${plain[@]}" tests/vm/work.c -o "$parts/work" && gcc "${plain[@]}" tests/vm/tsc.c -o "$parts/tsc"
 }
 
 # base_guest: what each of them has.
@@ -57,7 +56,6 @@ make_guest() {
 	cp "$parts"/{discard,overwrite}.o "$guest/stress"
 	for_guest "$parts/stress" stress/stress
 	for_guest "$parts/work" bin/work
-	for_guest "$parts/panic" bin/panic
 	for_guest "$built/million-static" bin/million
 	# One file, if it is built.
 	local one=$strata

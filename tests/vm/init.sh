@@ -183,7 +183,8 @@ if is guests || is killed; then
 		[ "$(cat "$port/name")" = go ] && go=/dev/${port##*/}
 	done
 	# It is killed by its host.
-	is killed && run killed strata record -k getppid --flush 200ms --relay "$device" -- /bin/panic "$go" 100 waits
+	is killed && run killed strata record -k getppid -u 'panic:*' --flush 200ms --relay "$device" \
+		-- /bin/panic "$go" 100 waits
 	run relay strata record -k getppid,pwrite64,sched_switch -u 'requests:*' --libc io --flush 200ms \
 		--relay "$device" -- /bin/requests 200 /dev/vda
 	tar cf /dev/vda -C / out

@@ -2,8 +2,10 @@
 /*
  * panic.c - the last thing that a guest does: so many system calls, then, when it was told to go on by the device that it
  * has told of them, as many again, and as many without a pause, while its recorder is stopped; and its kernel panics.
- * With a third argument it waits for the end of its machine instead.
+ * With a third argument it waits for the end of its machine instead. Behind each call there is an event, by its number.
  */
+#include <strata/tracepoint.h>
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,9 +17,12 @@
 static void calls(int times, long pause_ns)
 {
 	const struct timespec nap = { 0, pause_ns };
+	static int number;
 
 	while (times--) {
 		syscall(SYS_getppid);
+		STRATA_TRACE(panic, call, INFO, strata_int(number, number));
+		number++;
 		if (pause_ns)
 			nanosleep(&nap, NULL); /* Time: the clocks are compared meanwhile. */
 	}

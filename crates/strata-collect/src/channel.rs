@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use strata_ctf::end_mark::{Ending, Losses};
@@ -23,7 +23,7 @@ use strata_relay::{
     CounterPair, Frames, FromGuest, Hello, PacketBytes, Place, ToGuest, TraceOf, Wire, PAGE_BYTES,
     VERSION,
 };
-use strata_ring::{Channel as Ring, Publish};
+use strata_ring::{Channel as Ring, Pin};
 
 use crate::collector::now_ns;
 use crate::error::Error;
@@ -54,8 +54,8 @@ struct Link {
     is_broken: AtomicBool,
     /// The recording ends.
     is_over: AtomicBool,
-    /// What is told of it helps a host only that can read it.
-    memory: Option<Memory>,
+    /// If the host can read it.
+    memory: OnceLock<Memory>,
     /// Reads the CPU's counter and the clock.
     pair: fn() -> CounterPair,
 }
@@ -151,7 +151,7 @@ impl Relay {
             writing: Mutex::new(()),
             is_broken: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
-            memory: Memory::open(guest.recording),
+            memory: OnceLock::new(),
             pair: guest.pair,
         });
         let (mut frames, mut buffer) = (Frames::default(), [0; 4096]);
@@ -177,11 +177,18 @@ impl Relay {
             // What is there may have been said to a recorder that is not there any more.
             while let Some(said) = next_said(&mut frames) {
                 match said {
-                    ToGuest::Welcome { version, recording } if recording == guest.recording => {
+                    ToGuest::Welcome { version, recording, reads_memory }
+                        if recording == guest.recording =>
+                    {
                         if version != VERSION {
                             return Err(io::Error::other(format!(
                                 "the host's recorder speaks version {version} of the protocol, this one {VERSION}"
                             )));
+                        }
+                        // While this has all of its rights.
+                        let memory = reads_memory.then(|| Memory::open(guest.recording)).flatten();
+                        if let Some(memory) = memory {
+                            let _ = link.memory.set(memory);
                         }
                         let relay = Relay { link: Arc::clone(&link), next: 0, ids: HashMap::new() };
                         return Ok((relay, Listener { link, frames }));
@@ -203,6 +210,7 @@ impl Relay {
         let id = self.next;
         self.next = self.next.wrapping_add(1);
         let path = self.link.path.join(id.to_string());
+        let is_of_kernel = of == TraceOf::Kernel;
         self.link.say(&FromGuest::Trace { id, of })?;
         self.ids.insert(path.clone(), id);
         Ok(Channel {
@@ -211,6 +219,9 @@ impl Relay {
             path,
             text: String::new(),
             bytes: HashMap::new(),
+            upto: HashMap::new(),
+            is_of_kernel,
+            pin: None,
         })
     }
 
@@ -353,6 +364,11 @@ struct Channel {
     path: PathBuf,
     text: String,
     bytes: HashMap<u32, u64>,
+    /// How far the ring of each CPU was handed over.
+    upto: HashMap<u32, u64>,
+    is_of_kernel: bool,
+    /// Keeps the buffers where they are.
+    pin: Option<Pin>,
 }
 
 impl Sink for Channel {
@@ -389,21 +405,30 @@ impl Sink for Channel {
         // What is copied is what is said, whatever its producer does meanwhile.
         let header = header.with_content_bytes(body.len() as u64);
         let packet = PacketBytes { header, body };
-        self.link.say(&FromGuest::Packet { id: self.id, packet })?;
+        let upto = self.upto.get(&cpu).copied().unwrap_or(0);
+        self.link.say(&FromGuest::Packet { id: self.id, upto, packet })?;
         *self.bytes.entry(cpu).or_default() += header.content_bits / 8;
         Ok(())
     }
 
     fn wants_memory(&self) -> bool {
-        self.link.memory.is_some()
+        self.link.memory.get().is_some()
     }
 
-    /// Of a ring whose packets are handed over whole: what is left in it can be told from what has been.
+    fn goes_upto(&mut self, cpu: u32, position: u64) {
+        self.upto.insert(cpu, position);
+    }
+
     fn lies_in(&mut self, channel: &Ring) -> Result<(), Error> {
-        let Some(memory) = &self.link.memory else { return Ok(()) };
+        let Some(memory) = self.link.memory.get() else { return Ok(()) };
         let pages = channel.mapped_bytes() as usize / PAGE_BYTES;
-        if channel.publish() != Publish::ByCommit || pages < 2 {
+        if pages < 2 {
             return Ok(());
+        }
+        // The kernel's maps do not move. Files in memory may: what is told of those must stay true.
+        if !self.is_of_kernel && self.pin.is_none() {
+            let Some(pin) = memory.pin(channel) else { return Ok(()) };
+            self.pin = Some(pin);
         }
         // Without addresses it is as without memory that the host can read.
         let all = memory.addresses(channel.address() + PAGE_BYTES, pages - 1);
@@ -464,7 +489,7 @@ mod tests {
                 writing: Mutex::new(()),
                 is_broken: AtomicBool::new(false),
                 is_over: AtomicBool::new(is_over),
-                memory: None,
+                memory: OnceLock::new(),
                 pair: || CounterPair { before: 1, at_ns: 2, behind: 3 },
             };
             let link = Arc::new(link);

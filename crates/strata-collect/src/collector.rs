@@ -725,6 +725,7 @@ impl Writer<'_> {
             self.sink.set_end(cpu, end)?;
         }
         let header = self.header(plan.begin, plan.end, plan.discarded, plan.body_bytes);
+        self.sink.goes_upto(cpu, plan.end_position());
         self.sink.append(cpu, header, body)?;
         self.track.written(plan, true, self.sink.stream_bytes(cpu));
         self.packets += 1;

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use strata_model::Uuid;
 use strata_relay::{FRAME_BYTES_MAX, PAGE_BYTES};
+use strata_ring::{Channel, Pin, Pins};
 
 /// Pages that may be the marker: the one at the highest address shows best where memory lies.
 const MARKERS: usize = 64;
@@ -21,6 +22,8 @@ pub(crate) struct Memory {
     pagemap: File,
     /// Stays where it is as long as this lives.
     marker: Vec<u8>,
+    /// `None`: this kernel has none.
+    pins: Option<Pins>,
 }
 
 impl Memory {
@@ -28,7 +31,7 @@ impl Memory {
     pub(crate) fn open(recording: Uuid) -> Option<Memory> {
         let pagemap = File::open("/proc/self/pagemap").ok()?;
         let marker = recording.0.repeat((MARKERS + 1) * PAGE_BYTES / recording.0.len());
-        let memory = Memory { pagemap, marker };
+        let memory = Memory { pagemap, marker, pins: Pins::new().ok() };
         memory.marker().is_some().then_some(memory)
     }
 
@@ -36,6 +39,11 @@ impl Memory {
     pub(crate) fn marker(&self) -> Option<u64> {
         let first = (self.marker.as_ptr() as usize).next_multiple_of(PAGE_BYTES);
         self.addresses(first, MARKERS).ok()?.into_iter().max()
+    }
+
+    /// Keeps a channel's pages where they are, as long as that lives. `None`: they may move.
+    pub(crate) fn pin(&self, channel: &Channel) -> Option<Pin> {
+        self.pins.as_ref()?.pin(channel).ok()
     }
 
     /// The physical addresses of so many pages.

@@ -66,6 +66,10 @@ pub trait Sink: Debug + Send {
     /// What the system says.
     fn append(&mut self, cpu: u32, header: Header, body: &Body<'_>) -> Result<(), Error>;
 
+    /// With the packet that is appended next to this stream, all that is before `position` in its ring is written
+    /// \[byte since stream creation\].
+    fn goes_upto(&mut self, _cpu: u32, _position: u64) {}
+
     /// Whether [`Sink::take_back`] can be called: no reader sees a stream before [`Sink::show`].
     fn takes_back(&self) -> bool {
         false

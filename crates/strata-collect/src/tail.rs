@@ -54,15 +54,14 @@ pub struct Of<'t> {
     pub until: u64,
     /// What was handed over of a CPU.
     pub last: &'t dyn Fn(u32) -> Option<Last>,
+    /// How far the ring of a CPU was handed over, where that is told \[byte since its creation\]. Its producers' word, as
+    /// all that is in the ring.
+    pub upto: &'t dyn Fn(u32) -> u64,
 }
 
 /// All that is in the rings and was not handed over: in the order of each CPU.
 pub fn packets(channel: &mut Channel, of: &Of<'_>) -> (Vec<Found>, Tail) {
     let (mut all, mut tail) = (Vec::new(), Tail::default());
-    if channel.publish() != Publish::ByCommit {
-        tail.damage = Some("its rings are not as it says them to be".to_owned());
-        return (all, tail);
-    }
     let checked = match Checked::begin(of) {
         Ok(checked) => checked,
         Err(problem) => {
@@ -70,11 +69,16 @@ pub fn packets(channel: &mut Channel, of: &Of<'_>) -> (Vec<Found>, Tail) {
             return (all, tail);
         }
     };
+    let publish = channel.publish();
     for cpu in 0..channel.nr_streams() {
         let mut last = (of.last)(cpu);
         for one in left(channel, cpu) {
             let taken = one.and_then(|(info, body)| {
-                let Some(found) = follow(of, cpu, &info, body, last)? else { return Ok(None) };
+                let found = match publish {
+                    Publish::ByCommit => follow(of, cpu, &info, body, last)?,
+                    Publish::ByPosition => go_on(of, cpu, &info, body, last)?,
+                };
+                let Some(found) = found else { return Ok(None) };
                 let (records, last_ns) = checked.records(&found)?;
                 let header = Header { timestamp_end: last_ns, ..found.header };
                 Ok(Some((Found { header, ..found }, records)))
@@ -150,6 +154,53 @@ fn follow(
     if begin > of.until || last.is_some_and(|last| begin < last.begin) {
         return Err(format!("a packet begins at {begin} ns of its time, which cannot be"));
     }
+    // A packet that was closed from outside says a later end than its last record's.
+    let mend = last.filter(|last| last.end > begin).map(|_| begin);
+    Ok(Some(Found { header: header(of, cpu, info, begin, last, &body), body, mend }))
+}
+
+/// The same of a ring that is published by position. Packets of it were handed over in parts, as they were filled: this
+/// is what is behind the last part.
+fn go_on(
+    of: &Of<'_>,
+    cpu: u32,
+    info: &Info,
+    mut body: Vec<u8>,
+    last: Option<Last>,
+) -> Result<Option<Found>, String> {
+    let records_at = info.position.wrapping_add(info.header_bytes);
+    let handed = (of.upto)(cpu).wrapping_sub(records_at);
+    let is_begun = handed as i64 > 0;
+    if is_begun {
+        let handed = usize::try_from(handed).unwrap_or(usize::MAX).min(body.len());
+        body.drain(..handed);
+    }
+    if body.is_empty() {
+        return Ok(None);
+    }
+    let begin = match (is_begun, last) {
+        // Its first record's time is completed from that of the last one that was handed over.
+        (true, Some(last)) => last.end,
+        (true, None) => return Err("no packet of it has come, and it says that one has".to_owned()),
+        (false, _) => info.timestamp_begin,
+    };
+    // No clock says 0: these are zeros, which look like records.
+    if begin == 0 || begin > of.until || last.is_some_and(|last| begin < last.end) {
+        return Err(format!("a packet begins at {begin} ns of its time, which cannot be"));
+    }
+    let header = header(of, cpu, info, begin, last, &body);
+    Ok(Some(Found { header, body, mend: None }))
+}
+
+/// What a packet with these records says of itself.
+fn header(
+    of: &Of<'_>,
+    cpu: u32,
+    info: &Info,
+    begin: u64,
+    last: Option<Last>,
+    body: &[u8],
+) -> Header {
     let header = Header {
         uuid: of.uuid,
         stream_id: 0,
@@ -161,10 +212,7 @@ fn follow(
         cpu_id: cpu,
         ..Header::default()
     };
-    // A packet that was closed from outside says a later end than its last record's.
-    let mend = last.filter(|last| last.end > begin).map(|_| begin);
-    let header = header.with_content_bytes(body.len() as u64);
-    Ok(Some(Found { header, body, mend }))
+    header.with_content_bytes(body.len() as u64)
 }
 
 /// A trace of one packet, in which its records are looked at.

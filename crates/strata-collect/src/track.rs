@@ -55,6 +55,11 @@ impl Plan {
         self.body_bytes > 0 && self.records.is_none()
     }
 
+    /// What of the stream is before that is written with it \[byte since stream creation\].
+    pub(crate) fn end_position(&self) -> u64 {
+        self.position.wrapping_add(self.upto)
+    }
+
     /// Only its first bytes are written, which are so many records, the last of this time; it goes on later, or
     /// never.
     pub(crate) fn cut(&mut self, records: u64, body_bytes: u64, last: u64) {

@@ -9,7 +9,7 @@ use strata_model::Uuid;
 use crate::frame::header;
 
 /// Of this protocol.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// A page of a guest's memory \[byte\].
 pub const PAGE_BYTES: usize = 4096;
@@ -94,6 +94,8 @@ pub enum FromGuest<'b> {
     Packet {
         /// The trace.
         id: u32,
+        /// What is before that place of the CPU's ring has been handed over with it [byte since its creation].
+        upto: u64,
         /// It.
         packet: PacketBytes<'b>,
     },
@@ -176,6 +178,8 @@ pub enum ToGuest {
         version: u32,
         /// See [`Hello::recording`].
         recording: Uuid,
+        /// The host can read the guest's memory: where the buffers lie is worth telling.
+        reads_memory: bool,
     },
     /// What time is it?
     Ping {
@@ -299,7 +303,10 @@ impl<'b> FromGuest<'b> {
                 let text = std::str::from_utf8(from.rest()).ok()?;
                 Some(FromGuest::Metadata { id, keep, text })
             })(),
-            PACKET => (|| Some(FromGuest::Packet { id: from.u32()?, packet: from.packet()? }))(),
+            PACKET => (|| {
+                let (id, upto) = (from.u32()?, from.u64()?);
+                Some(FromGuest::Packet { id, upto, packet: from.packet()? })
+            })(),
             STREAM => (|| {
                 let (id, bytes) = (from.u32()?, usize::from(from.u8()?));
                 let (name, rest) = from.0.split_at_checked(bytes)?;
@@ -370,8 +377,8 @@ impl<'b> FromGuest<'b> {
                 out.number(&id.to_le_bytes()).number(&keep.to_le_bytes()).number(text.as_bytes());
                 METADATA
             }
-            FromGuest::Packet { id, packet } => {
-                out.number(&id.to_le_bytes()).packet(packet);
+            FromGuest::Packet { id, upto, packet } => {
+                out.number(&id.to_le_bytes()).number(&upto.to_le_bytes()).packet(packet);
                 PACKET
             }
             FromGuest::Stream { id, name, packet } => {
@@ -486,9 +493,15 @@ impl ToGuest {
     pub fn decode(kind: u16, payload: &[u8]) -> Result<ToGuest, MessageProblem> {
         let mut from = Taken(payload);
         let said = match kind {
-            WELCOME => {
-                (|| Some(ToGuest::Welcome { version: from.u32()?, recording: from.uuid()? }))()
-            }
+            WELCOME => (|| {
+                let (version, recording) = (from.u32()?, from.uuid()?);
+                let reads_memory = match from.u8()? {
+                    0 => false,
+                    1 => true,
+                    _ => return None,
+                };
+                Some(ToGuest::Welcome { version, recording, reads_memory })
+            })(),
             PING => from.u64().map(|number| ToGuest::Ping { number }),
             STOP => Some(ToGuest::Stop),
             REFUSED => Some(ToGuest::Refused),
@@ -502,8 +515,9 @@ impl ToGuest {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Out::default();
         let kind = match self {
-            ToGuest::Welcome { version, recording } => {
+            ToGuest::Welcome { version, recording, reads_memory } => {
                 out.number(&version.to_le_bytes()).number(&recording.0);
+                out.number(&[u8::from(*reads_memory)]);
                 WELCOME
             }
             ToGuest::Ping { number } => {
@@ -542,7 +556,7 @@ mod tests {
             FromGuest::Trace { id: 1, of: TraceOf::Kernel },
             FromGuest::Trace { id: 2, of: TraceOf::Process { pid: 42, name: "app".into() } },
             FromGuest::Metadata { id: 1, keep: 10, text: "trace {}" },
-            FromGuest::Packet { id: 1, packet: packet(b"records") },
+            FromGuest::Packet { id: 1, upto: 8192, packet: packet(b"records") },
             FromGuest::Stream { id: 1, name: "statedump_0", packet: packet(b"") },
             FromGuest::SetEnd { id: 1, cpu: 3, end_ns: 77 },
             FromGuest::Ended { id: 1, ending: Ending::Stopped, losses },
@@ -569,7 +583,7 @@ mod tests {
         }
         let recording = Uuid([9; 16]);
         for sent in [
-            ToGuest::Welcome { version: 1, recording },
+            ToGuest::Welcome { version: 1, recording, reads_memory: true },
             ToGuest::Ping { number: 8 },
             ToGuest::Stop,
             ToGuest::Refused,

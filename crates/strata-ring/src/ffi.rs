@@ -182,6 +182,9 @@ extern "C" {
         bytes: u64,
         packet: *mut Packet,
     ) -> c_int;
+    pub(crate) fn strata_shim_pins(slots: u32) -> c_int;
+    pub(crate) fn strata_shim_pin(fd: c_int, slot: u32, address: *mut c_void, bytes: u64) -> c_int;
+    pub(crate) fn strata_shim_pins_close(fd: c_int);
     pub(crate) fn strata_shim_flush(shim: *mut Shim, stream: u32) -> c_int;
     pub(crate) fn strata_shim_rest(shim: *mut Shim, stream: u32, packet: *mut Packet) -> c_int;
     pub(crate) fn strata_shim_walk(shim: *mut Shim, stream: u32, newest_first: c_int);

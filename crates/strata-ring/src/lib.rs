@@ -30,6 +30,7 @@ mod ffi;
 #[cfg(test)]
 mod map_tests;
 mod mapping;
+mod pin;
 #[cfg(any(test, feature = "producer"))]
 pub mod producer;
 mod stream;
@@ -42,6 +43,7 @@ mod walk_tests;
 pub use channel::{channel_bytes, stream_layout, Attr, Channel, Publish};
 pub use error::Error;
 pub use mapping::{Mapping, StreamLayout};
+pub use pin::{Pin, Pins};
 pub use strata_model::LossMode;
 pub use stream::{write_both, Counters, Info, Packet, Poll, Stream};
 pub use walk::{Order, Overwritten, Seen, View, Walk};

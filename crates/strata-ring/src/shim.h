@@ -120,4 +120,9 @@ void strata_shim_copy(unsigned char *dst, const unsigned char *src, uint64_t byt
 int strata_shim_write(int fd, uint64_t at, const unsigned char *header, uint64_t header_bytes,
 		      const unsigned char *body, uint64_t body_bytes);
 
+/* pin.c */
+int strata_shim_pins(uint32_t slots);
+int strata_shim_pin(int fd, uint32_t slot, void *address, uint64_t bytes);
+void strata_shim_pins_close(int fd);
+
 #endif /* STRATA_RING_SHIM_H */

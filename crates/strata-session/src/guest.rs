@@ -523,7 +523,8 @@ impl Talk {
             return Err("what it says of its clock cannot be true".to_owned());
         }
         self.is_welcome = true;
-        let message = ToGuest::Welcome { version: VERSION, recording: hello.recording };
+        let (recording, reads_memory) = (hello.recording, self.receiver.has_memory());
+        let message = ToGuest::Welcome { version: VERSION, recording, reads_memory };
         self.say(wire, &message.encode())
     }
 

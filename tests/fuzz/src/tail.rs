@@ -19,7 +19,7 @@ const UUID: Uuid = Uuid(*b"0123456789abcdef");
 const BEGIN: u64 = 5_000_000;
 const UNTIL: u64 = BEGIN + 10_000;
 
-/// Flags, how many records there are, and what was handed over; then bytes that are written over the memory, each behind
+/// Flags, how many records there are, what was handed over, and how far, if that is told; then bytes that are written over the memory, each behind
 /// its place and number.
 pub fn run(input: &[u8]) {
     let [flags, records, handed, rest @ ..] = input else { return };
@@ -47,6 +47,11 @@ pub fn run(input: &[u8]) {
     stamp(0);
     drop(producer);
     let mut input = Input(rest);
+    // Near a place where something is, or anywhere.
+    let upto = match flags & 4 {
+        0 => u64::from(*handed) * 8,
+        _ => input.u64(),
+    };
     while let Some(count) = input.byte() {
         let place = input.u64() % bytes;
         let over = input.bytes(usize::from(count));
@@ -58,7 +63,7 @@ pub fn run(input: &[u8]) {
     let last = Last { begin, end: begin + 50, sequence: 7, discarded: 0 };
     let last = |_: u32| (*handed > 0).then_some(last);
     let text = text();
-    let of = Of { uuid: UUID, text: &text, until: UNTIL, last: &last };
+    let of = Of { uuid: UUID, text: &text, until: UNTIL, last: &last, upto: &|_| upto };
     let (found, tail) = packets(&mut channel, &of);
     let mut before = (u32::MAX, 0, 0);
     for one in &found {

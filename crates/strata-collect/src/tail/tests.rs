@@ -7,7 +7,7 @@ use strata_model::{
     ByteOrder, ClockClass, EventClass, Field, FieldClass, Integer, LossMode, RecordHeader,
     StreamClass, Trace,
 };
-use strata_ring::producer::{stamp, Header as Format, Producer};
+use strata_ring::producer::{has_rseq, stamp, Header as Format, Producer};
 use strata_ring::{channel_bytes, Attr, Mapping};
 
 use super::*;
@@ -41,10 +41,10 @@ fn text(id: u32) -> String {
 }
 
 /// A ring in which a producer has left so many records, each 10 ns behind the one before.
-fn left_by(records: u64) -> Channel {
+fn left_by(records: u64, publish: Publish) -> Channel {
     let attr = Attr {
         loss_mode: LossMode::Discard,
-        publish: Publish::ByCommit,
+        publish,
         subbuf_bytes: 4096,
         nr_subbufs: 4,
         nr_cpus: 0,
@@ -75,7 +75,8 @@ fn tail_of(
     until: u64,
     last: &dyn Fn(u32) -> Option<Last>,
 ) -> (Vec<Found>, Tail) {
-    packets(&mut left_by(records), &Of { uuid: UUID, text, until, last })
+    let of = Of { uuid: UUID, text, until, last, upto: &|_| 0 };
+    packets(&mut left_by(records, Publish::ByCommit), &of)
 }
 
 #[test]
@@ -118,4 +119,65 @@ fn malicious_rings_give_no_packet_that_cannot_be_read_or_is_out_of_time() {
     // No metadata.
     let (found, tail) = tail_of(5, "trace", BEGIN + 1_000, &|_| None);
     assert!(found.is_empty() && tail.damage.is_some());
+}
+
+/// What a ring has that is published by position and was handed over so far; and how much of the first packet that is.
+fn behind(records: u64, upto: u64, last: Option<Last>) -> (Vec<Found>, Tail) {
+    let text = text(0);
+    let of =
+        Of { uuid: UUID, text: &text, until: BEGIN + 1_000_000, last: &|_| last, upto: &|_| upto };
+    packets(&mut left_by(records, Publish::ByPosition), &of)
+}
+
+#[test]
+fn tail_of_packets_that_were_handed_over_in_parts_is_each_record_once() {
+    if !has_rseq() {
+        return eprintln!("skip: no restartable sequences here");
+    }
+    const RECORD: u64 = 8;
+    let (found, tail) = behind(1200, 0, None);
+    assert_eq!((tail.records, tail.last_ns, &tail.damage), (1200, BEGIN + 11_990, &None));
+    let first = found[0].body.len() as u64 / RECORD;
+    assert!(found.len() == 3 && first < 600, "{first}");
+    // Of the first packet a part, all of it, and of the second one a part; and all that there is.
+    for (upto, handed) in [
+        (RECORD, 1),
+        (RECORD * 100, 100),
+        (RECORD * first, first),
+        (4096, first),
+        (4096 + RECORD * 7, first + 7),
+        (4096 * 2 + RECORD * (1200 - 2 * first), 1200),
+        (u64::MAX >> 1, 1200),
+    ] {
+        let end = BEGIN + (handed - 1) * 10;
+        let last = Last { begin: BEGIN, end, sequence: 4, discarded: 0 };
+        let (found, tail) = behind(1200, upto, Some(last));
+        assert_eq!((tail.records, &tail.damage), (1200 - handed, &None), "{upto}");
+        assert!(found.iter().zip(5..).all(|(one, number)| one.header.sequence == number));
+        assert!(found.windows(2).all(|two| {
+            two[0].header.timestamp_end <= two[1].header.timestamp_begin && two[1].mend.is_none()
+        }));
+    }
+}
+
+#[test]
+fn malicious_places_give_no_record_that_cannot_be_read_or_is_out_of_time() {
+    if !has_rseq() {
+        return eprintln!("skip: no restartable sequences here");
+    }
+    // In the middle of a record, which then is of no kind, or not all there.
+    let last = Last { begin: BEGIN, end: BEGIN + 990, sequence: 4, discarded: 0 };
+    for upto in [801, 803, 805] {
+        let (found, tail) = behind(101, upto, Some(last));
+        assert!(found.is_empty() && tail.damage.is_some(), "{upto}: {tail:?}");
+    }
+    // A part was handed over, and no packet was.
+    let (found, tail) = behind(101, 800, None);
+    assert!(found.is_empty() && tail.damage.unwrap().contains("no packet of it has come"));
+    // It goes on before the last record's end, which none of its own can be.
+    let late = Last { begin: BEGIN, end: BEGIN + 2_000_000, sequence: 4, discarded: 0 };
+    for upto in [0, 800] {
+        let (found, tail) = behind(101, upto, Some(late));
+        assert!(found.is_empty() && tail.damage.unwrap().contains("cannot be"));
+    }
 }

@@ -94,6 +94,8 @@ struct GuestTrace {
     ended: Option<(Ending, Losses)>,
     /// Where its buffers lie in the guest's memory.
     told: Option<Told>,
+    /// How far the ring of each CPU was handed over \[byte since its creation\].
+    upto: BTreeMap<u32, u64>,
 }
 
 /// What a guest says that it has recorded.
@@ -127,6 +129,11 @@ impl Receiver {
         }
     }
 
+    /// Whether the guest's memory can be read here.
+    pub(crate) fn has_memory(&self) -> bool {
+        self.place.memory.is_some()
+    }
+
     /// The guest's.
     pub(crate) fn name(&self) -> &str {
         &self.place.name
@@ -145,7 +152,7 @@ impl Receiver {
             FromGuest::Hello(hello) => self.greet(hello),
             FromGuest::Trace { id, of } => self.begin(id, of),
             FromGuest::Metadata { id, keep, text } => self.describe(id, keep, text),
-            FromGuest::Packet { id, packet } => self.packet(id, None, &packet),
+            FromGuest::Packet { id, upto, packet } => self.next_packet(id, upto, &packet),
             FromGuest::Stream { id, name, packet } => self.packet(id, Some(name), &packet),
             FromGuest::SetEnd { id, cpu, end_ns } => self.set_end(id, cpu, end_ns),
             FromGuest::Ended { id, ending, losses } => {
@@ -219,6 +226,7 @@ impl Receiver {
             counted: None,
             ended: None,
             told: None,
+            upto: BTreeMap::new(),
         };
         self.traces.insert(id, trace);
         Ok(())
@@ -251,6 +259,13 @@ impl Receiver {
             return Err("it describes its traces again and again".to_owned());
         }
         write_metadata(place, (bounds, spans), entries, trace)
+    }
+
+    fn next_packet(&mut self, id: u32, upto: u64, packet: &PacketBytes<'_>) -> Result<(), Problem> {
+        self.packet(id, None, packet)?;
+        // A packet of a CPU that there is not was not taken.
+        self.trace(id)?.upto.insert(packet.header.cpu_id, upto);
+        Ok(())
     }
 
     fn packet(
@@ -353,7 +368,13 @@ impl Receiver {
         let mut channel = Channel::open(copy).map_err(|error| error.to_string())?;
         let trace = self.trace(id)?;
         let uuid = trace.uuid.ok_or("its trace is not described")?;
-        let of = tail::Of { uuid, text: &trace.text, until, last: &|cpu| trace.streams.last(cpu) };
+        let of = tail::Of {
+            uuid,
+            text: &trace.text,
+            until,
+            last: &|cpu| trace.streams.last(cpu),
+            upto: &|cpu| trace.upto.get(&cpu).copied().unwrap_or(0),
+        };
         let (packets, tail) = tail::packets(&mut channel, &of);
         for Found { header, body, mend } in packets {
             if let Some(end) = mend {

@@ -73,7 +73,7 @@ fn header(cpu_id: u32, sequence: u64, begin: u64) -> Header {
 }
 
 fn packet(header: Header) -> FromGuest<'static> {
-    FromGuest::Packet { id: 1, packet: PacketBytes { header, body: &[0; 8] } }
+    FromGuest::Packet { id: 1, upto: 0, packet: PacketBytes { header, body: &[0; 8] } }
 }
 
 fn begin(receiver: &mut Receiver) {
@@ -144,7 +144,7 @@ fn traces_of_a_guest_have_one_clock_whenever_each_was_recorded() {
     receiver.take(FromGuest::Metadata { id: 2, keep: 0, text: &text() }).unwrap();
     receiver.take(packet(header(0, 0, 1_000_000_000))).unwrap();
     let packet = PacketBytes { header: header(0, 0, 2_000_000_000), body: &[0; 8] };
-    receiver.take(FromGuest::Packet { id: 2, packet }).unwrap();
+    receiver.take(FromGuest::Packet { id: 2, upto: 0, packet }).unwrap();
     let (reports, problem) = receiver.finish(Ending::Ended);
     assert_eq!(problem, None);
     let folders = reports.iter().map(|report| report.folder.clone().unwrap());
