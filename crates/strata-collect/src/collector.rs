@@ -179,6 +179,20 @@ impl Collector {
         Ok(())
     }
 
+    /// Says other things of the trace than before, in front of its kinds of event records. Nothing, where it has none
+    /// that grow.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_head(&mut self, head: &str) -> Result<(), Error> {
+        let Some(kinds) = &mut self.kinds else { return Ok(()) };
+        kinds.set_head(head);
+        self.untold = Some(kinds.text().to_owned());
+        tell(&mut self.untold, &mut self.described, &mut *self.sink)?;
+        kinds.set_written();
+        Ok(())
+    }
+
     /// Has `classes` asked for the stream's event record classes where the producer did not live to say how
     /// many records a packet has: by commit, killed within a record. They are then counted, one by one.
     ///

@@ -22,6 +22,8 @@ pub type Since = Box<dyn FnMut(usize) -> Vec<EventClass> + Send>;
 /// See [`crate::Collector::describe_kinds`].
 pub struct Kinds {
     text: String,
+    /// What of it is in front of all kinds \[byte\].
+    head: usize,
     class: StreamClass,
     walker: Walker,
     describe: Describe,
@@ -52,6 +54,7 @@ impl Kinds {
         since: impl FnMut(usize) -> Vec<EventClass> + Send + 'static,
     ) -> Result<Kinds, TraceError> {
         let mut kinds = Kinds {
+            head: text.len(),
             text,
             walker: Walker::new(&class, ByteOrder::NATIVE)?,
             describe: Box::new(describe),
@@ -105,6 +108,14 @@ impl Kinds {
     pub(crate) fn add_all(&mut self) {
         self.grow();
         (0..self.described.len()).for_each(|index| self.add(index));
+    }
+
+    /// Says this of the trace, in front of its kinds.
+    pub(crate) fn set_head(&mut self, head: &str) {
+        self.text.replace_range(..self.head, head);
+        self.head = head.len();
+        // Whatever was written is not this.
+        self.written = 0;
     }
 
     /// The metadata so far.
@@ -200,6 +211,19 @@ mod tests {
         kinds.set_written();
         assert!(!kinds.look(&records(&[1, 3, 9])));
         assert_eq!(kinds.text(), "T 9 3 1");
+    }
+
+    #[test]
+    fn head_is_replaced_in_front_of_the_kinds() {
+        let mut kinds = kinds();
+        kinds.add(9);
+        kinds.set_written();
+        kinds.set_head("HEAD");
+        assert_eq!(kinds.text(), "HEAD 9");
+        assert!(!kinds.is_whole() && kinds.look(&[]));
+        kinds.set_head("");
+        kinds.add(3);
+        assert_eq!(kinds.text(), " 9 3");
     }
 
     #[test]

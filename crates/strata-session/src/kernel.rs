@@ -48,6 +48,7 @@ use source::{KernelSource, KernelTrace, Recorded};
 
 mod change;
 pub mod default;
+mod descriptors;
 mod source;
 pub mod statedump;
 
@@ -140,6 +141,7 @@ impl KernelLayer {
         if let (Some(filter), false) = (&asked.filter, described.is_empty()) {
             check_filter(filter, &described, options.records_applications())?;
         }
+        let calls = descriptors::of(&described);
         let spec = Spec {
             loss_mode: options.mode,
             subbuf_bytes: options.subbuf_bytes,
@@ -176,6 +178,8 @@ impl KernelLayer {
         }
         layer.remarks.extend(session.remark().map(str::to_owned));
         let mut attached = Attached::new(session, asked, context, of_others)?;
+        let calls = descriptors::without(calls, &attached.session.problems());
+        attached.trace.descriptors.set(calls);
         if of_others {
             attached.look_around(&follow, has_stacks, &mut layer.remarks);
         }
@@ -325,11 +329,16 @@ impl Layer for KernelLayer {
         let (Some(channel), Some(kinds)) = (attached.channel.take(), attached.kinds.take()) else {
             return;
         };
+        // What it records may have been changed since it was described.
+        let said = attached.trace.descriptors.of_new();
+        let kinds = attached.trace.kinds(context, attached.trace.uuid, said).unwrap_or(kinds);
+        attached.trace.descriptors.begin();
         let source = KernelSource {
             context: Arc::clone(context),
             voice: voice.clone(),
             trace: attached.trace.clone(),
             kinds: Some(kinds),
+            said,
             span_from: attached.span_from,
             told: std::mem::take(&mut attached.told),
             not_run: Arc::clone(&attached.not_run),
@@ -381,6 +390,7 @@ impl Layer for KernelLayer {
 
     fn pause(&mut self) {
         if let Some(attached) = &mut self.attached {
+            attached.trace.descriptors.pause(true);
             attached.session.stop();
         }
     }
@@ -388,6 +398,7 @@ impl Layer for KernelLayer {
     fn resume(&mut self) {
         if let Some(attached) = &mut self.attached {
             attached.session.start();
+            attached.trace.descriptors.pause(false);
         }
     }
 
@@ -513,8 +524,10 @@ impl Attached {
         let (classes, as_lttng) = (session.classes().clone(), asked.as_lttng);
         // A session that is taken up has those of its begin.
         let contexts = session.contexts();
-        let trace = KernelTrace { uuid, classes, of_dump, contexts, as_lttng };
-        let kinds = Some(trace.kinds(context, uuid)?);
+        let descriptors = descriptors::Recorded::default();
+        let trace = KernelTrace { uuid, classes, of_dump, contexts, as_lttng, descriptors };
+        // Whether they can be described: what they say is known once all rules are.
+        let kinds = Some(trace.kinds(context, uuid, descriptors::Said::default())?);
         let channel = session.take_channel();
         let bytes = channel.as_ref().map_or(0, Channel::mapped_bytes);
         let budget = context.shared.memory();

@@ -118,6 +118,32 @@ impl Calls {
     }
 }
 
+/// Whether a system call gives, copies or takes away descriptors, or says what one of them is for: a trace without it
+/// does not tell what a descriptor's number means.
+#[must_use]
+pub fn is_of_descriptors(name: &str) -> bool {
+    match kind(name) {
+        CallKind::Open
+        | CallKind::Make
+        | CallKind::Pair
+        | CallKind::Close
+        | CallKind::Duplicate
+        | CallKind::Control
+        | CallKind::CloseRange
+        | CallKind::Address
+        | CallKind::Folder
+        | CallKind::Unshare
+        | CallKind::Fork
+        | CallKind::Exec => true,
+        CallKind::Ask
+        | CallKind::Futex
+        | CallKind::Rename
+        | CallKind::Sleep
+        | CallKind::Exit
+        | CallKind::Other => false,
+    }
+}
+
 pub(crate) fn kind(name: &str) -> CallKind {
     let name = name.strip_prefix("compat_").unwrap_or(name);
     match name.strip_suffix("_time64").or_else(|| name.strip_suffix("_time32")).unwrap_or(name) {

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use strata_ctf::environment::DescriptorCalls;
 use strata_ctf::read::{Event, EventClass, Reader, Trace};
 
 use crate::binding::{Binding, Numbers};
@@ -13,13 +14,14 @@ use crate::files;
 use crate::id::ThreadId;
 use crate::names::Names;
 use crate::observer::Observer;
-use crate::source::Sources;
+use crate::source::{descriptor_calls, Sources};
 use crate::spans::Home;
 use crate::spelling::CallEnd;
 use crate::state::Object;
 use crate::threads::OpenCall;
 
-/// The call after which a descriptor's number may be another one's: where it is not recorded, none is known.
+/// The call after which a descriptor's number may be another one's: where it is not recorded, none is known. It is
+/// looked for in traces that do not say what they have.
 const TAKES_AWAY: &str = "close";
 const EBADF: i64 = 9;
 /// Descriptors that were there before the first record.
@@ -75,6 +77,11 @@ impl Steps {
     pub fn can_be_known(&mut self, trace: &Trace) -> bool {
         *self.known.entry(trace.index()).or_insert_with(|| {
             let schema = trace.schema();
+            match descriptor_calls(schema) {
+                Some(DescriptorCalls::All) => return crate::is_kernel(schema),
+                Some(_) => return false,
+                None => {}
+            }
             let events = schema.streams.iter().flat_map(|stream| &stream.events);
             let mut ends = events.filter_map(|event| CallEnd::of(&event.name));
             crate::is_kernel(schema) && ends.any(|end| end.begins && end.name == TAKES_AWAY)
@@ -131,14 +138,16 @@ impl Follower {
     /// Of the traces of a reader.
     #[must_use]
     pub fn new(reader: &Reader) -> Follower {
-        let Sources { machines: names, streams } = Sources::new(reader);
+        let Sources { machines: names, unsure, streams } = Sources::new(reader);
         let mut machines = vec![0; reader.traces().len()];
         for (stream, source) in reader.streams().iter().zip(&streams) {
             if let Some(machine) = machines.get_mut(stream.trace().index()) {
                 *machine = source.machine;
             }
         }
-        Follower { engine: Engine::new(names), machines, ..Follower::default() }
+        let mut engine = Engine::new(names);
+        engine.world.know_no_files(unsure);
+        Follower { engine, machines, ..Follower::default() }
     }
 
     /// What the first records say of descriptors that were there before them: each that no record in front of the one

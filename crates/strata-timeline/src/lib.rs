@@ -60,12 +60,12 @@ mod timeline;
 mod world;
 
 pub use binding::is_descriptor;
-pub use calls::{CallId, CallKind, Calls, Moves};
+pub use calls::{is_of_descriptors, CallId, CallKind, Calls, Moves};
 pub use follow::{Follower, Step, StepPlan, Steps};
 pub use id::ThreadId;
 pub use names::{Name, NameKind, Names};
 pub use observer::{Call, Interrupt, Interval, Observer, Request, RequestKind, Run, Unpaired};
-pub use source::{is_kernel, Source, Sources};
+pub use source::{descriptor_calls, is_kernel, Source, Sources};
 pub use spans::{Alone, AloneSpan, Paired, Span, SpanKey, SpanRole, SpanRoles, Spent};
 pub use spelling::{begins_of, kernel_name, CallEnd, Whose};
 pub use state::{Object, Reason, Sleep, State, Waker};

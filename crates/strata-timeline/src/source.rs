@@ -1,5 +1,6 @@
 //! What a trace says of all its records: the machine, the process, and how threads are numbered there.
 
+use strata_ctf::environment::{DescriptorCalls, DESCRIPTOR_CALLS};
 use strata_ctf::read::Reader;
 use strata_model::schema::Schema;
 use strata_model::{EnvValue, Uuid};
@@ -64,6 +65,8 @@ impl Source {
 pub struct Sources {
     /// The names of machines.
     pub machines: Vec<String>,
+    /// Those of which some traces have only some of the calls that give, copy and take away descriptors.
+    pub unsure: Vec<u8>,
     /// By [`strata_ctf::read::Stream::index`].
     pub streams: Vec<Source>,
 }
@@ -79,12 +82,19 @@ impl Sources {
                 machines.push(machine);
             }
         }
-        let streams = reader.streams().iter().map(|stream| {
-            let schema = stream.trace().schema();
+        let number = |schema: &Schema| {
             let of = Machine::new(schema);
             let at = machines.iter().position(|known| *known == of);
-            let machine = at.and_then(|at| u8::try_from(at).ok()).unwrap_or(u8::MAX);
-            Source::new(schema, machine)
+            at.and_then(|at| u8::try_from(at).ok()).unwrap_or(u8::MAX)
+        };
+        let schemas = reader.traces().iter().map(|trace| &**trace.schema());
+        let some = schemas.filter(|it| descriptor_calls(it) == Some(DescriptorCalls::Some));
+        let mut unsure: Vec<u8> = some.map(number).collect();
+        unsure.sort_unstable();
+        unsure.dedup();
+        let streams = reader.streams().iter().map(|stream| {
+            let schema = stream.trace().schema();
+            Source::new(schema, number(schema))
         });
         let streams = streams.collect();
         // A host keeps its name, whichever trace comes first.
@@ -98,7 +108,7 @@ impl Sources {
                 others => format!("{} ({})", machine.name, others + 1),
             }
         };
-        Sources { machines: machines.iter().enumerate().map(name).collect(), streams }
+        Sources { machines: machines.iter().enumerate().map(name).collect(), unsure, streams }
     }
 }
 
@@ -125,6 +135,12 @@ fn text<'s>(schema: &'s Schema, name: &str) -> Option<&'s str> {
         Some(EnvValue::Text(text)) if !text.is_empty() => Some(text.as_str()),
         _ => None,
     }
+}
+
+/// How many of the calls that give, copy and take away descriptors a trace has; `None`: it does not say.
+#[must_use]
+pub fn descriptor_calls(schema: &Schema) -> Option<DescriptorCalls> {
+    text(schema, DESCRIPTOR_CALLS).and_then(DescriptorCalls::from_name)
 }
 
 /// Whether a kernel's records are in such a trace. Not every tracer says so: perf has no environment.

@@ -44,7 +44,7 @@ impl Timeline {
     /// Of all traces of a reader.
     #[must_use]
     pub fn new(reader: &Reader) -> Timeline {
-        let Sources { machines, streams } = Sources::new(reader);
+        let Sources { machines, unsure, streams } = Sources::new(reader);
         let origin = |(at, source): (usize, &Source)| Origin {
             machine: source.machine,
             is_kernel: source.is_kernel,
@@ -58,7 +58,8 @@ impl Timeline {
         let origins = streams.iter().enumerate().map(origin).collect();
         let mut bindings = Vec::new();
         bindings.resize_with(reader.event_classes(), || None);
-        let (engine, numbers) = (Engine::new(machines), Numbers::default());
+        let (mut engine, numbers) = (Engine::new(machines), Numbers::default());
+        engine.world.know_no_files(unsure);
         Timeline { engine, bindings, numbers, origins, spans: None }
     }
 

@@ -36,6 +36,8 @@ pub struct World {
     folder_gaps: u32,
     /// How often all threads were looked through for those of a process.
     searches: u32,
+    /// Machines of which not all is recorded that gives descriptors and takes them away.
+    unsure: Vec<u8>,
     interrupts: HashMap<(u8, i32), Name>,
     disks: HashMap<(u8, u32), Name>,
 }
@@ -149,7 +151,20 @@ impl World {
         Some(table)
     }
 
+    /// What descriptors of these machines are for is known of none.
+    pub(crate) fn know_no_files(&mut self, machines: Vec<u8>) {
+        self.unsure = machines;
+    }
+
+    fn knows_files(&self, thread: ThreadId) -> bool {
+        let machine = self.threads.get(thread).map(|thread| thread.machine);
+        machine.is_none_or(|machine| !self.unsure.contains(&machine))
+    }
+
     pub(crate) fn open(&mut self, thread: ThreadId, descriptor: i32, opened: Opened) {
+        if !self.knows_files(thread) {
+            return;
+        }
         if let Some(table) = self.own_table(thread) {
             self.descriptors.set(table, descriptor, opened);
         }
@@ -239,6 +254,9 @@ impl World {
 
     /// They begin there from now on.
     pub(crate) fn enter_folder(&mut self, thread: ThreadId, name: Name) {
+        if !self.knows_files(thread) {
+            return;
+        }
         let (of, gaps) = (self.folder_of(thread), self.folder_gaps);
         if let Some(thread) = self.threads.get_mut(of) {
             thread.folder = Folder { name, gaps, ..thread.folder };

@@ -131,7 +131,7 @@ impl<W: Write> Exporter<W> {
         let events = schemas.iter().flat_map(|schema| &schema.streams);
         let names = events.flat_map(|stream| &stream.events).map(|event| event.name.as_str());
         let pairs = Pairs::new(names, &options.pairs, options.automatic_pairs);
-        let Sources { machines, streams } = Sources::new(reader);
+        let Sources { machines, streams, .. } = Sources::new(reader);
         let streams = streams.into_iter();
         let streams = streams.map(|source| KnownStream { source, cpu: None, begun: false });
         let streams: Vec<KnownStream> = streams.collect();

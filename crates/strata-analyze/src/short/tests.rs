@@ -95,6 +95,61 @@ fn kernel(records: &[Record<'_>]) -> Hand {
     hand
 }
 
+/// A descriptor that is opened and read from; `says`: what the trace has of calls about descriptors.
+fn opened(hand: &Hand, name: &str, says: &str, has_close: bool) {
+    let all = [
+        ("syscall_entry_openat", "u32 dfd; string filename;"),
+        ("syscall_exit_openat", "i64 ret;"),
+        ("syscall_entry_read", "u32 fd;"),
+        ("syscall_exit_read", "i64 ret;"),
+        ("sched_process_fork", "u32 parent_tid; u32 parent_pid; u32 child_tid; u32 child_pid;"),
+        ("syscall_entry_close", "u32 fd;"),
+    ];
+    let text =
+        metadata(&format!("{KERNEL} {says}"), "u32 tid;", &all[..5 + usize::from(has_close)]);
+    let tid = V::U32(7);
+    let fork = [V::U32(1), V::U32(1), V::U32(1), tid, tid];
+    let records: [Record<'_>; 6] = [
+        (4, 0, &fork),
+        (0, 1, &[tid, CWD, V::Text("/a")]),
+        (1, 2, &[tid, V::I64(3)]),
+        (2, 3, &[tid, V::U32(3)]),
+        (3, 4, &[tid, V::I64(0)]),
+        (2, 5, &[tid, V::U32(3)]),
+    ];
+    hand.trace(name, &text, &[Packets::new(0).packet(&records[..])]);
+}
+
+/// The lines of what is read from it.
+fn reads(traces: &[(&str, bool)]) -> Vec<String> {
+    let hand = Hand::new();
+    for (at, (says, has_close)) in traces.iter().enumerate() {
+        opened(&hand, &format!("k{at}"), says, *has_close);
+    }
+    let lines = lines(&hand, &Asked::default());
+    lines.into_iter().filter(|line| line.contains(" read(")).collect()
+}
+
+#[test]
+fn descriptors_have_paths_only_where_all_calls_that_change_them_are_recorded() {
+    let says = |calls: &str| format!("strata_descriptor_calls = \"{calls}\";");
+    let (all, some, none) = (says("all"), says("some"), says("none"));
+    let has = |traces: &[(&str, bool)]| {
+        let reads = reads(traces);
+        assert_eq!(reads.len(), 2 * traces.len(), "{reads:?}");
+        reads.iter().filter(|line| line.contains("read(fd=3</a>)")).count()
+    };
+    // One that does not say what it has, or nothing that is known: whether `close` is there.
+    assert_eq!((has(&[("", true)]), has(&[("", false)])), (2, 0));
+    let unknown = says("most");
+    assert_eq!((has(&[(&unknown, true)]), has(&[(&unknown, false)])), (2, 0));
+    assert_eq!((has(&[(&all, true)]), has(&[(&all, false)])), (2, 2));
+    assert_eq!((has(&[(&some, true)]), has(&[(&none, true)])), (0, 0));
+    // What one trace leaves out of a machine is unknown in all of them; who records none leaves out nothing.
+    assert_eq!(has(&[(&all, true), (&some, true)]), 0);
+    assert_eq!(has(&[(&all, true), (&none, false)]), 2);
+}
+
 /// -100 in 32 bits.
 const CWD: V = V::U32(4_294_967_196);
 

@@ -19,6 +19,42 @@ pub const RECORDER: &str = "strata_recorder";
 /// command is what the recorder has started. Without it there was none.
 pub const RECORDED: &str = "strata_recorded";
 
+/// The entry that says how many of the system calls that give, copy and take away descriptors are recorded of those
+/// who are: [`DescriptorCalls`] in words. Only with all of them a descriptor's number is known to mean what was opened
+/// last.
+pub const DESCRIPTOR_CALLS: &str = "strata_descriptor_calls";
+
+/// How many of the system calls that give, copy and take away descriptors a trace has, from its begin to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DescriptorCalls {
+    /// No records of them.
+    #[default]
+    None,
+    /// Not all: rules leave some out, a filter may, or not all the time.
+    Some,
+    /// Both ends of all.
+    All,
+}
+
+impl DescriptorCalls {
+    /// As the environment says it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            DescriptorCalls::None => "none",
+            DescriptorCalls::Some => "some",
+            DescriptorCalls::All => "all",
+        }
+    }
+
+    /// `None`: no such name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<DescriptorCalls> {
+        let all = [DescriptorCalls::None, DescriptorCalls::Some, DescriptorCalls::All];
+        all.into_iter().find(|one| one.name() == name)
+    }
+}
+
 /// The command and what it has started.
 pub const RECORDED_COMMAND: &str = "command";
 
@@ -130,6 +166,8 @@ pub struct KernelHost<'a> {
     pub overwrites: bool,
     /// Say that LTTng's modules have recorded it, for readers that give their kernel analyses only then.
     pub as_lttng: bool,
+    /// Which system calls that give, copy and take away descriptors are recorded.
+    pub descriptor_calls: DescriptorCalls,
 }
 
 /// The environment of the kernel's trace. `tracer_name` tells the truth unless `as_lttng` was asked for;
@@ -159,6 +197,7 @@ pub fn kernel_environment(host: &KernelHost<'_>) -> Vec<(String, EnvValue)> {
         entries.push(("trace_creation_datetime", text(host.created.as_bytes()).into()));
     }
     strata(&mut entries, host.overwrites);
+    entries.push((DESCRIPTOR_CALLS, host.descriptor_calls.name().into()));
     named(entries)
 }
 
@@ -293,6 +332,7 @@ mod tests {
         created: "2024-05-06T07:08:09+00:00",
         overwrites: false,
         as_lttng: false,
+        descriptor_calls: DescriptorCalls::Some,
     };
 
     fn of_kernel(host: &KernelHost<'_>, name: &str) -> Option<EnvValue> {
@@ -344,6 +384,17 @@ mod tests {
         assert_eq!(of_kernel(&HOST, LOSS_MODE), Some("discard".into()));
         let host = KernelHost { overwrites: true, ..HOST };
         assert_eq!(of_kernel(&host, LOSS_MODE), Some("overwrite".into()));
+    }
+
+    #[test]
+    fn kernel_environment_says_which_calls_of_descriptors_are_recorded() {
+        for calls in [DescriptorCalls::None, DescriptorCalls::Some, DescriptorCalls::All] {
+            let host = KernelHost { descriptor_calls: calls, ..HOST };
+            assert_eq!(of_kernel(&host, DESCRIPTOR_CALLS), Some(calls.name().into()));
+            assert_eq!(DescriptorCalls::from_name(calls.name()), Some(calls));
+        }
+        assert_eq!(DescriptorCalls::from_name("ALL"), None);
+        assert_eq!(value(&PROCESS, DESCRIPTOR_CALLS), None);
     }
 
     #[test]

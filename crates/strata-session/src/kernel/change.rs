@@ -10,7 +10,7 @@ use strata_kernel::selection::Selection;
 use strata_kernel::SelectedEvent;
 use strata_kernel::{sample, Contexts, KernelEvent};
 
-use super::{catalog, check_filter, rule_reports, KernelLayer};
+use super::{catalog, check_filter, descriptors, rule_reports, KernelLayer};
 use crate::options::{KernelOptions, Options};
 use crate::plan::tracked::Tracked;
 use crate::plan::PlanError;
@@ -307,8 +307,13 @@ impl KernelLayer {
             true => ControlFlow::Break(()),
             false => stop.flow(),
         };
-        attached.session.track(&wanted.tracked).map_err(|cause| begun.failed(cause))?;
-        let changed = attached.session.change(events, &mut progress);
+        let calls = descriptors::of(&events);
+        let recorded = &attached.trace.descriptors;
+        recorded.change();
+        let tracked = attached.session.track(&wanted.tracked);
+        let changed = tracked.and_then(|()| attached.session.change(events, &mut progress));
+        let calls = descriptors::without(calls, &attached.session.problems());
+        recorded.changed(changed.is_ok().then_some(calls));
         if let Err(cause) = changed {
             // It was possible before; what has gone meanwhile is tracked no more.
             let _ = attached.session.track(&begun.tracked);

@@ -12,8 +12,9 @@ use strata_collect::{
 };
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_kernel::{Classes, Contexts};
-use strata_model::{TraceError, Uuid};
+use strata_model::{StreamClass, Trace, TraceError, Uuid};
 
+use crate::kernel::descriptors::{self, Said};
 use crate::kernel::statedump::{self, Dump};
 use crate::output::describe::{as_numbers, new_uuid};
 use crate::report::KERNEL;
@@ -35,6 +36,8 @@ pub(crate) struct KernelTrace {
     pub(crate) contexts: Contexts,
     /// Its environment is to be what analyses of LTTng's traces look for.
     pub(crate) as_lttng: bool,
+    /// Which calls that give, copy and take away descriptors are recorded.
+    pub(crate) descriptors: descriptors::Recorded,
 }
 
 impl KernelTrace {
@@ -42,9 +45,14 @@ impl KernelTrace {
     ///
     /// # Errors
     /// A class is nonsense.
-    pub(crate) fn kinds(&self, context: &Context, uuid: Uuid) -> Result<Kinds, TraceError> {
-        let (machine, class) = (&context.machine, self.classes.stream_class());
-        let trace = machine.kernel_trace(uuid, &context.created, self.as_lttng, class);
+    pub(crate) fn kinds(
+        &self,
+        context: &Context,
+        uuid: Uuid,
+        said: Said,
+    ) -> Result<Kinds, TraceError> {
+        let machine = &context.machine;
+        let trace = self.trace(context, uuid, said, self.classes.stream_class());
         trace.validate()?;
         let (classes, as_lttng) = (self.classes.clone(), self.as_lttng);
         machine.kinds(trace, &self.of_dump, move |known| {
@@ -54,6 +62,17 @@ impl KernelTrace {
             }
             new
         })
+    }
+
+    /// What is in front of its kinds, which say other things of it by now.
+    fn head(&self, context: &Context, said: Said) -> String {
+        let class = StreamClass { events: Vec::new(), ..self.classes.stream_class() };
+        context.machine.describe(&self.trace(context, self.uuid, said, class))
+    }
+
+    fn trace(&self, context: &Context, uuid: Uuid, said: Said, class: StreamClass) -> Trace {
+        let (machine, created) = (&context.machine, &context.created);
+        machine.kernel_trace(uuid, created, self.as_lttng, said.calls, class)
     }
 }
 
@@ -83,6 +102,8 @@ pub(crate) struct KernelSource {
     pub(crate) voice: Voice,
     pub(crate) trace: KernelTrace,
     pub(crate) kinds: Option<Kinds>,
+    /// What it says of the calls that give, copy and take away descriptors.
+    pub(crate) said: Said,
     /// When recording began, if the streams are to begin then \[ns\].
     pub(crate) span_from: Option<u64>,
     /// Of each stream, how many discarded records the traces of a killed session tell of.
@@ -117,10 +138,10 @@ impl KernelSource {
     }
 
     /// What another trace of it is to say of itself.
-    fn described(&self, sink: &dyn Sink) -> Result<(Uuid, Kinds), Error> {
+    fn described(&self, sink: &dyn Sink, said: Said) -> Result<(Uuid, Kinds), Error> {
         let failed = |source| Error::Write { path: sink.path().to_owned(), source };
         let uuid = new_uuid().map_err(failed)?;
-        let kinds = self.trace.kinds(&self.context, uuid);
+        let kinds = self.trace.kinds(&self.context, uuid, said);
         Ok((uuid, kinds.map_err(|error| failed(io::Error::other(error)))?))
     }
 
@@ -161,8 +182,9 @@ impl Source for KernelSource {
         let kinds = match self.kinds.take() {
             Some(kinds) => kinds,
             None => {
-                let (uuid, kinds) = self.described(&*sink)?;
-                self.trace.uuid = uuid;
+                let said = self.trace.descriptors.of_new();
+                let (uuid, kinds) = self.described(&*sink, said)?;
+                (self.trace.uuid, self.said) = (uuid, said);
                 self.span_from = self.span_from.map(|_| strata_user::Clock::monotonic_ns());
                 kinds
             }
@@ -174,7 +196,7 @@ impl Source for KernelSource {
     /// Each is a trace of its own.
     fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<Opened, Error> {
         let sink = output.trace(KERNEL, None)?;
-        let (uuid, kinds) = self.described(&*sink)?;
+        let (uuid, kinds) = self.described(&*sink, self.trace.descriptors.of_all())?;
         self.snapshot_uuid = uuid;
         Ok(Opened { kinds: Some(kinds), ..self.opened_as(uuid, sink) })
     }
@@ -187,8 +209,12 @@ impl Source for KernelSource {
         }
     }
 
-    /// Code that was mapped meanwhile.
+    /// Code that was mapped meanwhile, and what the trace said of itself and is not so any more.
     fn besides(&mut self, collector: &mut Collector) -> Result<(), Error> {
+        if let Some(said) = self.trace.descriptors.since(self.said) {
+            collector.set_head(&self.trace.head(&self.context, said))?;
+            self.said = said;
+        }
         let Some(watched) = self.watched() else { return Ok(()) };
         if std::mem::take(&mut lock(&self.around).is_new) {
             let (place, wish) = (self.place(self.trace.uuid), self.wish());

@@ -298,6 +298,7 @@ mod tests {
     use super::*;
     use crate::output::describe::{new_uuid, of_kernel, stream_class, Machine};
     use strata_collect::{Directory, Files};
+    use strata_ctf::environment::DescriptorCalls;
     use strata_ctf::metadata::Version;
     use strata_ctf::read::{Message, Reader, TimeRange, Value};
     use strata_model::{Field, FieldClass, Integer, LossMode};
@@ -310,8 +311,13 @@ mod tests {
         class.context = vec![Field::new("tid", FieldClass::Integer(Integer::unsigned(4)))];
         let first_id = describe(&mut class);
         let uuid = new_uuid().unwrap();
-        let trace =
-            Machine::new(LossMode::Discard, Version::One).kernel_trace(uuid, "", false, class);
+        let trace = Machine::new(LossMode::Discard, Version::One).kernel_trace(
+            uuid,
+            "",
+            false,
+            DescriptorCalls::None,
+            class,
+        );
         files.set_metadata(&strata_ctf::metadata::write(&trace)).unwrap();
         let place = DumpPlace {
             uuid,

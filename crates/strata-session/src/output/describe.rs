@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use rustix::time::{clock_gettime, ClockId};
 use strata_collect::Kinds;
 use strata_ctf::environment::{
-    kernel_environment, recorded, user_environment, KernelHost, Known, UserProcess,
+    kernel_environment, recorded, user_environment, DescriptorCalls, KernelHost, Known, UserProcess,
 };
 use strata_ctf::metadata::{self, Version};
 use strata_kernel::Numbers;
@@ -186,6 +186,7 @@ impl Machine {
         uuid: Uuid,
         created: &str,
         as_lttng: bool,
+        descriptor_calls: DescriptorCalls,
         class: StreamClass,
     ) -> Trace {
         let system = rustix::system::uname();
@@ -197,6 +198,7 @@ impl Machine {
             created,
             overwrites: self.overwrites,
             as_lttng,
+            descriptor_calls,
         };
         Trace {
             uuid,
@@ -345,6 +347,7 @@ mod tests {
                 new_uuid().unwrap(),
                 "",
                 as_lttng,
+                DescriptorCalls::All,
                 stream_class(of_kernel(), Vec::new()),
             )
         };
@@ -379,7 +382,13 @@ mod tests {
         let machine = Machine::new(LossMode::Discard, Version::One);
         let fields = |as_lttng| {
             let class = stream_class(of_kernel(), vec![event.clone()]);
-            let trace = machine.kernel_trace(new_uuid().unwrap(), "", as_lttng, class);
+            let trace = machine.kernel_trace(
+                new_uuid().unwrap(),
+                "",
+                as_lttng,
+                DescriptorCalls::None,
+                class,
+            );
             trace.streams[0].events[0].fields.clone()
         };
         let number = |name: &str| Field::new(name, FieldClass::Integer(Integer::signed(8)));
@@ -401,7 +410,8 @@ mod tests {
         let machine = Machine::new(LossMode::Discard, Version::One);
         let class =
             stream_class(of_kernel(), vec![event(0, "one"), event(1, "two"), event(2, "dump")]);
-        let mut trace = machine.kernel_trace(new_uuid().unwrap(), "", false, class);
+        let mut trace =
+            machine.kernel_trace(new_uuid().unwrap(), "", false, DescriptorCalls::None, class);
         let whole = machine.describe(&trace);
         let mut kinds = machine.kinds(trace.clone(), &(2..3), |_| Vec::new()).unwrap();
         trace.streams[0].events.drain(..2);
