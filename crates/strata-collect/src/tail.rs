@@ -151,7 +151,8 @@ fn follow(
     if body.is_empty() || last.is_some_and(|last| last.begin == begin && last.end > begin) {
         return Ok(None);
     }
-    if begin > of.until || last.is_some_and(|last| begin < last.begin) {
+    // No clock says 0: these are zeros, which look like records.
+    if begin == 0 || begin > of.until || last.is_some_and(|last| begin < last.begin) {
         return Err(format!("a packet begins at {begin} ns of its time, which cannot be"));
     }
     // A packet that was closed from outside says a later end than its last record's.
@@ -184,7 +185,6 @@ fn go_on(
         (true, None) => return Err("no packet of it has come, and it says that one has".to_owned()),
         (false, _) => info.timestamp_begin,
     };
-    // No clock says 0: these are zeros, which look like records.
     if begin == 0 || begin > of.until || last.is_some_and(|last| begin < last.end) {
         return Err(format!("a packet begins at {begin} ns of its time, which cannot be"));
     }

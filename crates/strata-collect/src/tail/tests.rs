@@ -181,3 +181,23 @@ fn malicious_places_give_no_record_that_cannot_be_read_or_is_out_of_time() {
         assert!(found.is_empty() && tail.damage.unwrap().contains("cannot be"));
     }
 }
+
+#[test]
+fn zeros_are_no_packet() {
+    let info = Info {
+        position: 0,
+        header_bytes: 16,
+        content_bytes: 80,
+        timestamp_begin: 0,
+        timestamp_end: None,
+        records: None,
+        discarded: 0,
+        unpublished_bytes: 0,
+    };
+    let text = text(0);
+    let of = Of { uuid: UUID, text: &text, until: BEGIN, last: &|_| None, upto: &|_| 0 };
+    for found in [follow(&of, 0, &info, vec![0; 64], None), go_on(&of, 0, &info, vec![0; 64], None)]
+    {
+        assert!(found.unwrap_err().contains("cannot be"));
+    }
+}
