@@ -629,8 +629,9 @@ fn only_who_is_tracked_is_recorded() {
         read(&mut channel, &session.classes().stream_class());
         let (mut found, mut rounds) = ((false, false), 0);
         let mut many = 0;
-        // Until many came of one of them: the other one would be there, too.
-        while many < 400 && rounds < 5000 {
+        // Until many came, so that who is not wanted would be there, and all who are wanted: one may get no CPU for long.
+        let lacks = |found: (bool, bool)| wanted.0 && !found.0 || wanted.1 && !found.1;
+        while (many < 400 || lacks(found)) && rounds < 60_000 {
             let records = read(&mut channel, &session.classes().stream_class());
             let tids = records.get("syscall_entry_getppid").into_iter().flatten().map(|one| one.0);
             let mut tids: Vec<u32> = tids.collect();
