@@ -172,7 +172,8 @@ fn event_class_of_a_process_has_as_many_bytes_as_its_record() {
     assert_eq!(count, 3);
 }
 
-/// Writes a trace of one packet, as a session does, and has babeltrace2 print it.
+/// Writes a trace of one packet, as a session does, and has babeltrace2 print it. Each test has an id of its own, by which
+/// the folder is called.
 fn read_back(first_id: u32, processes: &[Process], machine: Option<&Machine>) -> Option<String> {
     let folder = Folder::new(&format!("read-{first_id}"));
     let stream = StreamClass {
@@ -262,7 +263,7 @@ fn records_of_what_is_held_and_of_the_machine_read_by_babeltrace2_are_whole() {
     let id = std::process::id();
     let own = process(Path::new("/"), id, Some(&BuildIds::default())).unwrap();
     let machine = Machine::read(Path::new("/"));
-    let Some(text) = read_back(7, &[own], Some(&machine)) else { return };
+    let Some(text) = read_back(8, &[own], Some(&machine)) else { return };
     let exe = std::env::current_exe().unwrap();
     let has = |name: &str, what: &str| {
         let name = format!(" lttng_statedump_{name}: ");
