@@ -484,7 +484,7 @@ mod tests {
     fn from_a_child_that_has_ended(socket: BorrowedFd<'_>, fake: &Fake) -> u32 {
         use std::os::unix::process::CommandExt;
         let (socket, fd) = (socket.try_clone_to_owned().unwrap(), fake.fd.try_clone().unwrap());
-        let mut command = std::process::Command::new("true");
+        let mut command = std::process::Command::new("false");
         // SAFETY: no allocation that another thread may hold a lock of: the vector is small, and glibc's
         // allocator is safe after fork().
         unsafe {
@@ -511,6 +511,9 @@ mod tests {
         assert_eq!((sender.pid(), sender.has_its_number()), (pid, false));
         let app = crate::Application::announced(fd, &sender).unwrap();
         assert!(!app.is_alive());
+        // By the descriptor that the kernel hands over, since Linux 6.15 at the earliest; before, nobody says.
+        let outcome = app.outcome();
+        assert!(outcome.is_none() || outcome == Some(crate::Outcome::Exited(1)), "{outcome:?}");
         assert_eq!((app.identity().uid, app.vpid()), (Some(sender.uid()), pid));
         assert_eq!((&app.identity().comm, &app.identity().exe), (&None, &None));
     }

@@ -278,6 +278,8 @@ enum Hold {
 pub(crate) struct Process {
     pub pid: u32,
     hold: Hold,
+    /// Is the descriptor of whom the kernel named, not of who had the number when we asked?
+    is_named: bool,
 }
 
 impl Process {
@@ -294,21 +296,21 @@ impl Process {
             Err(Errno::NOSYS | Errno::PERM) => Hold::Number,
             Err(code) => return Err(failed(pid, "holding on to it", code.into())),
         };
-        Ok(Process { pid, hold })
+        Ok(Process { pid, hold, is_named: false })
     }
 
     /// The process that the kernel has named itself, with a descriptor of it.
     pub fn named(pid: u32, pidfd: OwnedFd) -> Process {
-        Process { pid, hold: Hold::Pidfd(Arc::new(pidfd)) }
+        Process { pid, hold: Hold::Pidfd(Arc::new(pidfd)), is_named: true }
     }
 
     /// One that had this number, and has ended.
     pub fn ended(pid: u32) -> Process {
-        Process { pid, hold: Hold::Ended }
+        Process { pid, hold: Hold::Ended, is_named: false }
     }
 
-    /// The same, if it began before `time_ns` (`CLOCK_MONOTONIC`) by the kernel's word; else one that has
-    /// ended, and had its number before.
+    /// The same, if it began before `time_ns` (`CLOCK_MONOTONIC`) by the kernel's word, or if the kernel has named
+    /// it and it was reaped since; else one that has ended, and had its number before.
     ///
     /// # Errors
     /// [`Error::Descriptors`], [`Error::System`].
@@ -319,7 +321,9 @@ impl Process {
         let pid = self.pid;
         let younger = is_younger(pid, time_ns)
             .map_err(|source| failed(pid, "looking at when it started", source))?;
-        Ok(if younger { Process::ended(pid) } else { self })
+        // What /proc says of a number that is no longer its own is not of it; how it ended its descriptor still says.
+        let is_other = younger && (!self.is_named || self.has_its_number());
+        Ok(if is_other { Process::ended(pid) } else { self })
     }
 
     /// Is its number still its own? Then what was read by it was of this process. A process that has ended
@@ -535,10 +539,10 @@ mod tests {
 
     #[test]
     fn process_without_a_pidfd_is_looked_up() {
-        let process = Process { pid: std::process::id(), hold: Hold::Number };
+        let process = Process { is_named: false, pid: std::process::id(), hold: Hold::Number };
         assert!(!process.has_ended());
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let process = Process { pid: child.id(), hold: Hold::Number };
+        let process = Process { is_named: false, pid: child.id(), hold: Hold::Number };
         child.wait().unwrap();
         assert!(process.has_ended());
     }
@@ -611,7 +615,7 @@ mod tests {
         assert!(error.to_string().contains("(3). Raise the limit (ulimit -n)"), "{error}");
         assert!(Status::read(ourselves).is_err());
         assert!(is_younger(ourselves, now_ns()).is_err());
-        assert!(!Process { pid: ourselves, hold: Hold::Number }.has_ended());
+        assert!(!Process { is_named: false, pid: ourselves, hold: Hold::Number }.has_ended());
     }
 
     #[test]
