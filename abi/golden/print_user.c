@@ -83,7 +83,7 @@ static void clock_slot(void)
 	FIELD(strata_abi_user_clock_slot, base_cycles);
 	FIELD(strata_abi_user_clock_slot, multiplier);
 	FIELD(strata_abi_user_clock_slot, base_ns);
-	FIELD(strata_abi_user_clock_slot, reserved);
+	FIELD(strata_abi_user_clock_slot, index);
 	END(strata_abi_user_clock_slot);
 }
 

@@ -170,8 +170,8 @@ pub struct ClockSlot {
     pub multiplier: AtomicU64,
     /// The time at `base_cycles` \[ns\].
     pub base_ns: AtomicU64,
-    /// Not used.
-    pub reserved: u64,
+    /// The `clock_index` that it is for, stored last (release).
+    pub index: AtomicU64,
 }
 
 /// `struct strata_abi_user_control`, at offset 0 of the memfd.

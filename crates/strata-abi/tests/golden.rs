@@ -85,7 +85,7 @@ fn user_mirror() -> String {
         INTEGER FLOAT STRING ARRAY SEQUENCE TEXT FIELD_SIGNED FIELD_NETWORK FIELD_BOOL FIELDS_MAX NAME_MAX
         LEVEL_MAX);
     layout!(out, "strata_abi_user_clock_slot", user::ClockSlot, base_cycles multiplier base_ns
-        reserved);
+        index);
     layout!(out, "strata_abi_user_control", user::Control, magic version pid publish nr_cpus
         nr_states descriptions_bytes generation started_ns refused arm_errno clock_kind
         parent_pid name clock_index claimed_sessions without_clock reserved clock);

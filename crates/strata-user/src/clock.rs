@@ -440,6 +440,7 @@ impl Publisher {
                 break (slot, off);
             }
         };
+        self.finish(memory, next);
         index_at.store(next, Ordering::Release);
         kind.store(user::CLOCK_TSC, Ordering::Release);
         self.last = Some((next, slot));
@@ -466,6 +467,12 @@ impl Publisher {
         store(offset_of!(user::ClockSlot, base_cycles), slot.base_cycles);
         store(offset_of!(user::ClockSlot, multiplier), slot.multiplier);
         store(offset_of!(user::ClockSlot, base_ns), slot.base_ns);
+    }
+
+    /// The slot is complete, and usable.
+    fn finish(&self, memory: &Memory, index: u64) {
+        let at = Self::at(index) + offset_of!(user::ClockSlot, index);
+        memory.u64(at).store(index, Ordering::Release);
     }
 }
 
@@ -690,6 +697,8 @@ mod tests {
         assert_eq!(fake.u32(offset_of!(user::Control, clock_kind)), user::CLOCK_VDSO);
         assert_eq!(fake.u64(offset_of!(user::Control, clock_index)), 1);
         assert_eq!(fake.u64(slot + 32 + 8), 0);
+        // Nobody takes it for the slot of this index.
+        assert_ne!(fake.u64(slot + 32 + 24), 1);
     }
 
     #[test]
@@ -761,6 +770,11 @@ mod tests {
             while begun.elapsed() < Duration::from_secs(4) {
                 std::thread::sleep(wait);
                 wait = publisher.publish(app.memory(), &clock);
+                let index = fake.u64(offset_of!(user::Control, clock_index));
+                assert_eq!(
+                    fake.u64(Publisher::at(index) + offset_of!(user::ClockSlot, index)),
+                    index
+                );
             }
             done.store(true, Ordering::Relaxed);
             reader.join().unwrap()

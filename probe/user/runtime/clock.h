@@ -10,8 +10,8 @@
 
 #include "runtime.h"
 
-/* The index that was right last time; a hint. Any thread may write it. */
-extern uint64_t strata_clock_index STRATA_HIDDEN;
+/* The slot that was right last time, or an unusable one; a hint. Any thread may write it. A forked child's is in the same place. */
+extern const struct strata_abi_user_clock_slot *strata_clock_slot STRATA_HIDDEN;
 
 #if defined(__x86_64__) || defined(__aarch64__)
 
@@ -37,7 +37,7 @@ STRATA_SLOW uint64_t strata_user_clock_slow(uint64_t (*cycles)(void))
 		passed = cycles() - base;
 		strata_fence_acquire();
 	} while (strata_load_relaxed(&control->clock_index) != index);
-	__atomic_store_n(&strata_clock_index, index, __ATOMIC_RELEASE);
+	__atomic_store_n(&strata_clock_slot, slot, __ATOMIC_RELEASE);
 	/* The slot may be newer than the counter. */
 	if ((int64_t)passed < 0)
 		passed = 0;
@@ -60,14 +60,15 @@ STRATA_SLOW uint64_t strata_user_clock_slow(uint64_t (*cycles)(void))
 
 /*
  * What the counter's instruction waits for, and what waits for it, is all the time that there is: the slot
- * is loaded before, by the hint, and afterwards it is checked that the index was, and is, the hinted one.
+ * is loaded before, by the hint, and afterwards it is checked that the index is the one that the slot had at first.
  */
 STRATA_INLINE uint64_t strata_user_clock_converted(uint64_t (*cycles)(void))
 {
 	const struct strata_abi_user_control *control = strata_runtime.control;
-	uint64_t index = __atomic_load_n(&strata_clock_index, __ATOMIC_ACQUIRE), passed;
 	const struct strata_abi_user_clock_slot *slot =
-		&control->clock[index % STRATA_ABI_USER_NR_CLOCK_SLOTS];
+		__atomic_load_n(&strata_clock_slot, __ATOMIC_ACQUIRE);
+	/* ACQUIRE pairs with the tracer's RELEASE after it has written the rest. */
+	uint64_t index = __atomic_load_n(&slot->index, __ATOMIC_ACQUIRE), passed;
 	uint64_t base = strata_load_relaxed(&slot->base_cycles);
 	uint64_t multiplier = strata_load_relaxed(&slot->multiplier);
 	uint64_t ns = strata_load_relaxed(&slot->base_ns);

@@ -94,7 +94,7 @@ __asm__(".pushsection .text\n"
 /*
  * The child returns first, and what it does with the stack its parent finds: the return address is in a register
  * meanwhile, as libc has it. So is what was noted of the thread, which is STRATA_THREAD_VFORKED while both could be
- * meant, or one less in a child's child. The child leaves by a jump: its return would be taken from its parent's shadow
+ * meant, or one less in a child's child, with UINT32_MAX below. The child leaves by a jump: its return would be taken from its parent's shadow
  * stack.
  */
 __asm__(".pushsection .text\n"
@@ -111,16 +111,17 @@ __asm__(".pushsection .text\n"
 	".cfi_adjust_cfa_offset -8\n\t"
 	".cfi_register %rip, %rdi\n\t"
 	"movq strata_thread@gottpoff(%rip), %rdx\n\t"
-	"movl %fs:(%rdx), %esi\n\t"
-	"movl %esi, %eax\n\t"
-	"sarl $31, %eax\n\t"
-	"decl %eax\n\t"
-	"movl %eax, %fs:(%rdx)\n\t"
+	"movq %fs:(%rdx), %rsi\n\t"
+	"movq %rsi, %rax\n\t"
+	"sarq $63, %rax\n\t"
+	"shlq $32, %rax\n\t"
+	"decq %rax\n\t"
+	"movq %rax, %fs:(%rdx)\n\t"
 	"movl $58, %eax\n\t"
 	"syscall\n\t"
 	"testq %rax, %rax\n\t"
 	"jz 1f\n\t"
-	"movl %esi, %fs:(%rdx)\n\t"
+	"movq %rsi, %fs:(%rdx)\n\t"
 	"pushq %rdi\n\t"
 	".cfi_adjust_cfa_offset 8\n\t"
 	".cfi_rel_offset %rip, 0\n\t"

@@ -257,6 +257,8 @@ int strata_memory_create(void)
 	control = strata_runtime.control;
 	control->version = STRATA_ABI_USER_VERSION;
 	control->pid = (uint32_t)getpid();
+	/* Not clock_index: no conversion yet. */
+	control->clock[0].index = UINT64_MAX;
 	control->publish = strata_rseq_available() &&
 					   !strata_environment_says("STRATA_PUBLISH", "commit") ?
 				   STRATA_ABI_RING_BY_POSITION :

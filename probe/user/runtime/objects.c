@@ -486,6 +486,8 @@ static void begin_clock(struct strata_abi_user_clock_slot *clock, uint64_t multi
 		}
 	}
 	clock->multiplier = multiplier;
+	/* Its own: it may be used. */
+	clock->index = 0;
 }
 #endif
 

@@ -8,7 +8,8 @@
 #include "selects.h"
 #include "write.h"
 
-uint64_t strata_clock_index;
+static const struct strata_abi_user_clock_slot no_slot = { .index = UINT64_MAX };
+const struct strata_abi_user_clock_slot *strata_clock_slot = &no_slot;
 
 /* The same, for code that chooses at run time. */
 const struct strata_ring_config strata_user_configs[4] = {
@@ -248,11 +249,12 @@ STRATA_INLINE int publish_long(const struct strata_user_channel *channel,
 
 /*
  * The short way does not lead there: the sub-buffer is full, the thread was interrupted, or nothing is mapped yet.
- * @channel: the one that it would have led to, or NULL. What leads here are jumps: its caller is the program.
+ * @channel: the one that it would have led to, or NULL. @caller: as strata_user_record_otherwise().
  */
 STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepoint,
 					 unsigned char *payload, uint32_t payload_bytes,
-					 struct strata_user_channel *channel)
+					 struct strata_user_channel *channel,
+					 const struct strata_caller *caller)
 {
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
 	uint32_t sessions;
@@ -266,41 +268,56 @@ STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepo
 		code = publish_long(channel, state, sessions, payload, payload_bytes);
 	if (code == -ESTALE)
 		strata_user_record_any(tracepoint, state, sessions, payload, payload_bytes,
-				       STRATA_CALLER);
+				       caller ? caller : STRATA_CALLER);
 	else if (code == -ENOBUFS)
 		strata_user_full(channel, channel->slot);
 	/* Its frame is there until all is written: no jump ends it. */
 	__asm__ volatile("");
 }
 
+/* The clock's conversion, which the critical section finds to be the right one or not. */
+STRATA_INLINE const struct strata_ring_conversion *conversion(void)
+{
+	return (const struct strata_ring_conversion *)(const void *)__atomic_load_n(
+		&strata_clock_slot, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * A record's first 8 bytes without the time: @state's event in @channel's session, and the thread. The lower half is no id
+ * that has a short header, if the thread is not known.
+ */
+STRATA_INLINE uint64_t header_and_thread(const struct strata_user_channel *channel,
+					 const struct strata_abi_user_state *state)
+{
+	const uint16_t *id =
+		(const uint16_t *)(const void *)((const char *)state + channel->at_once.id_at);
+
+	return __atomic_load_n(&strata_thread, __ATOMIC_RELAXED) |
+	       __atomic_load_n(id, __ATOMIC_RELAXED);
+}
+
 /* All that a record of @channel's session needs is one critical section. Returns 0, or it has to go the long way. */
 STRATA_INLINE int strata_user_record_at_once(struct strata_user_channel *channel,
 					     const struct strata_abi_user_state *state,
-					     int32_t thread, unsigned char *payload,
-					     uint32_t payload_bytes)
+					     unsigned char *payload, uint32_t payload_bytes)
 {
-	const struct strata_abi_user_control *control = strata_runtime.control;
-	const uint32_t id = __atomic_load_n(&state->ids[channel->at_once.slot], __ATOMIC_RELAXED);
-	const uint64_t index = __atomic_load_n(&strata_clock_index, __ATOMIC_ACQUIRE);
-	const struct strata_abi_user_clock_slot *slot =
-		&control->clock[index % STRATA_ABI_USER_NR_CLOCK_SLOTS];
+	const uint64_t both = header_and_thread(channel, state);
 
-	return strata_ring_publish_at_once(
-		channel->config, &channel->at_once.once, id, (uint32_t)thread,
-		(const struct strata_ring_conversion *)(const void *)slot, index, payload,
-		payload_bytes);
+	return strata_ring_publish_at_once(channel->config, &channel->at_once.once, (uint32_t)both,
+					   (uint32_t)(both >> 32), conversion(), payload,
+					   payload_bytes);
 }
 
 /*
  * An event of the one session, whose @channel it is and whose records have contexts: they are put in front of the
- * payload, and all of it is written as one. What leads here are jumps: its caller is the program.
+ * payload, and all of it is written as one. @caller: as strata_user_record_otherwise().
  */
 __attribute__((noinline, hot)) static void
 strata_user_record_contexts(struct strata_tracepoint *tracepoint, unsigned char *payload,
-			    uint32_t payload_bytes, struct strata_user_channel *channel)
+			    uint32_t payload_bytes, struct strata_user_channel *channel,
+			    const struct strata_caller *caller)
 {
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
-	const int32_t thread = __atomic_load_n(&strata_thread, __ATOMIC_RELAXED);
 	const uint64_t bytes = (uint64_t)payload_bytes + channel->contexts.bytes_max;
 	unsigned char *to, *end;
 	uint32_t sessions, i;
@@ -310,26 +327,27 @@ strata_user_record_contexts(struct strata_tracepoint *tracepoint, unsigned char 
 		return;
 	sessions = __atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE);
 	/* Nobody takes the short way where that is closed (modes.c). */
-	if (strata_likely(thread > 0 && bytes <= CONTEXTS_STACK_BYTES &&
+	if (strata_likely(bytes <= CONTEXTS_STACK_BYTES &&
 			  __atomic_load_n(&strata_mapped.common, __ATOMIC_RELAXED) !=
 				  &strata_no_channel &&
 			  channel->ring.header.publish == STRATA_ABI_RING_BY_POSITION)) {
 		to = (unsigned char *)__builtin_alloca(STRATA_USER_HEADROOM + bytes +
 						       STRATA_USER_TAILROOM) +
 		     STRATA_USER_HEADROOM;
-		end = strata_contexts_put(&channel->contexts, to, state, STRATA_CALLER);
+		end = strata_contexts_put(&channel->contexts, to, state,
+					  caller ? caller : STRATA_CALLER);
 		/* By whole words, as the record is copied again; there are as many bytes behind both. */
 		for (i = 0; i < payload_bytes; i += 8)
 			memcpy(end + i, payload + i, 8);
 		end += payload_bytes;
 		memset(end, 0, STRATA_USER_TAILROOM);
-		code = strata_user_record_at_once(channel, state, thread, to, (uint32_t)(end - to));
+		code = strata_user_record_at_once(channel, state, to, (uint32_t)(end - to));
 		if (strata_unlikely(code))
 			code = publish_long(channel, state, sessions, to, (uint32_t)(end - to));
 	}
 	if (strata_unlikely(code == -ESTALE))
 		strata_user_record_any(tracepoint, state, sessions, payload, payload_bytes,
-				       STRATA_CALLER);
+				       caller ? caller : STRATA_CALLER);
 	else if (strata_unlikely(code == -ENOBUFS))
 		strata_user_full(channel, channel->slot);
 	/* Its frame is there until all is written: no jump ends it. */
@@ -339,36 +357,36 @@ strata_user_record_contexts(struct strata_tracepoint *tracepoint, unsigned char 
 /* An event that a filter has selected, of the one session, whose @channel it is. */
 __attribute__((noinline, hot)) static void
 strata_user_record_selected(struct strata_tracepoint *tracepoint, unsigned char *payload,
-			    uint32_t payload_bytes, struct strata_user_channel *channel)
+			    uint32_t payload_bytes, struct strata_user_channel *channel,
+			    const struct strata_caller *caller)
 {
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
-	int32_t thread = __atomic_load_n(&strata_thread, __ATOMIC_RELAXED);
 
 	if (strata_unlikely(channel->contexts.nr)) {
-		strata_user_record_contexts(tracepoint, payload, payload_bytes, channel);
+		strata_user_record_contexts(tracepoint, payload, payload_bytes, channel, caller);
 		return;
 	}
 	/* Nobody takes the short way where that is closed (modes.c). */
-	if (strata_unlikely(
-		    !state || thread <= 0 ||
-		    __atomic_load_n(&strata_mapped.common, __ATOMIC_RELAXED) ==
-			    &strata_no_channel ||
-		    channel->ring.header.publish != STRATA_ABI_RING_BY_POSITION ||
-		    strata_user_record_at_once(channel, state, thread, payload, payload_bytes)))
-		strata_user_record_long(tracepoint, payload, payload_bytes, channel);
+	if (strata_unlikely(!state ||
+			    __atomic_load_n(&strata_mapped.common, __ATOMIC_RELAXED) ==
+				    &strata_no_channel ||
+			    channel->ring.header.publish != STRATA_ABI_RING_BY_POSITION ||
+			    strata_user_record_at_once(channel, state, payload, payload_bytes)))
+		strata_user_record_long(tracepoint, payload, payload_bytes, channel, caller);
 }
 
 /* An event of which words of the payload do not tell whether the filter of @channel's session selects it. */
 __attribute__((noinline, hot)) static void
 strata_user_record_asked(struct strata_tracepoint *tracepoint, unsigned char *payload,
-			 uint32_t payload_bytes, struct strata_user_channel *channel)
+			 uint32_t payload_bytes, struct strata_user_channel *channel,
+			 const struct strata_caller *caller)
 {
 	const struct strata_abi_user_state *state =
 		__atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
 
 	if (state &&
 	    strata_filter_selects(channel->filter, tracepoint, state, payload, payload_bytes))
-		strata_user_record_selected(tracepoint, payload, payload_bytes, channel);
+		strata_user_record_selected(tracepoint, payload, payload_bytes, channel, caller);
 }
 
 /*
@@ -377,7 +395,7 @@ strata_user_record_asked(struct strata_tracepoint *tracepoint, unsigned char *pa
  */
 __attribute__((noinline, hot)) static void
 strata_user_record_one(struct strata_tracepoint *tracepoint, unsigned char *payload,
-		       uint32_t payload_bytes)
+		       uint32_t payload_bytes, const struct strata_caller *caller)
 {
 	const struct strata_abi_user_state *state =
 		__atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
@@ -393,7 +411,7 @@ strata_user_record_one(struct strata_tracepoint *tracepoint, unsigned char *payl
 			    channel->generation))
 		goto long_way;
 	if (!channel->filter) {
-		strata_user_record_contexts(tracepoint, payload, payload_bytes, channel);
+		strata_user_record_contexts(tracepoint, payload, payload_bytes, channel, caller);
 		return;
 	}
 	program = strata_filter_bound_program(channel->filter, state);
@@ -404,43 +422,101 @@ strata_user_record_one(struct strata_tracepoint *tracepoint, unsigned char *payl
 	if (strata_likely(!selected))
 		return;
 	if (selected == STRATA_FILTER_UNDECIDED)
-		strata_user_record_asked(tracepoint, payload, payload_bytes, channel);
+		strata_user_record_asked(tracepoint, payload, payload_bytes, channel, caller);
 	else
-		strata_user_record_selected(tracepoint, payload, payload_bytes, channel);
+		strata_user_record_selected(tracepoint, payload, payload_bytes, channel, caller);
 	return;
 long_way:
-	strata_user_record_long(tracepoint, payload, payload_bytes, NULL);
+	strata_user_record_long(tracepoint, payload, payload_bytes, NULL, caller);
 }
 
 /*
- * One session, and its channel by write position: all that a record needs is one critical section, behind what
- * says which. What is read before, the tracepoint's id, the clock's slot and the session's generation, it finds
- * to be still so.
+ * What the short way could not do. @caller: the place in the program, or NULL: what leads here, and on from here, are
+ * jumps, and the program is the caller of whom they lead to.
  */
-void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *payload,
-			uint32_t payload_bytes)
+__attribute__((noinline)) static void
+strata_user_record_otherwise(struct strata_tracepoint *tracepoint, unsigned char *payload,
+			     uint32_t payload_bytes, const struct strata_caller *caller)
 {
-	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
-	int32_t thread = __atomic_load_n(&strata_thread, __ATOMIC_RELAXED);
-	struct strata_user_channel *channel;
+	if (strata_mapped.asked)
+		strata_user_record_one(tracepoint, payload, payload_bytes, caller);
+	else
+		strata_user_record_long(tracepoint, payload, payload_bytes,
+					__atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE),
+					caller);
+}
 
+/*
+ * The channel of the one session in which @state's event is recorded, if it is by write position. What is read here, the
+ * tracepoint's id, the clock's slot and the session's generation, the critical section finds to be still so. NULL: there
+ * is another way.
+ */
+STRATA_INLINE struct strata_user_channel *common_channel(const struct strata_abi_user_state *state)
+{
 	/* ACQUIRE pairs with the RELEASE of the thread that mapped it. */
-	channel = __atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
-	if (strata_unlikely(!state || !channel || thread <= 0))
-		goto long_way;
+	struct strata_user_channel *channel =
+		__atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE);
+
+	if (strata_unlikely(!state))
+		return NULL;
+	if (strata_unlikely(!channel))
+		return NULL;
 	/* ACQUIRE pairs with the RELEASE of whoever switched it on, and gave it an id before. */
 	if (strata_unlikely(__atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE) !=
 			    channel->at_once.session_bit))
-		goto long_way;
-	if (strata_likely(
-		    !strata_user_record_at_once(channel, state, thread, payload, payload_bytes)))
-		return;
-long_way:
-	if (strata_mapped.asked)
-		strata_user_record_one(tracepoint, payload, payload_bytes);
-	else
-		strata_user_record_long(tracepoint, payload, payload_bytes,
-					__atomic_load_n(&strata_mapped.common, __ATOMIC_ACQUIRE));
+		return NULL;
+	return channel;
+}
+
+/* All that a record needs is one critical section, behind what says which. Returns 0, or there is another way. */
+STRATA_INLINE int strata_user_record_short(const struct strata_tracepoint *tracepoint,
+					   unsigned char *payload, uint32_t payload_bytes)
+{
+	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
+	struct strata_user_channel *channel = common_channel(state);
+
+	return strata_unlikely(!channel) ||
+	       strata_unlikely(strata_user_record_at_once(channel, state, payload, payload_bytes));
+}
+
+void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *payload,
+			uint32_t payload_bytes)
+{
+	if (strata_user_record_short(tracepoint, payload, payload_bytes))
+		strata_user_record_otherwise(tracepoint, payload, payload_bytes, NULL);
+}
+
+/*
+ * The word in memory, as other headers, records without their thread, and the other ways want it. A jump leads here: its
+ * caller is the program.
+ */
+__attribute__((noinline, hot)) static void
+strata_user_record_staged_word(struct strata_tracepoint *tracepoint, uint64_t word)
+{
+	unsigned char memory[STRATA_USER_HEADROOM + sizeof(word) + STRATA_USER_TAILROOM]
+		__attribute__((aligned(8)));
+	unsigned char *payload = memory + STRATA_USER_HEADROOM;
+
+	memcpy(payload, &word, sizeof(word));
+	memset(payload + sizeof(word), 0, STRATA_USER_TAILROOM);
+	if (strata_user_record_short(tracepoint, payload, sizeof(word)))
+		strata_user_record_otherwise(tracepoint, payload, sizeof(word), STRATA_CALLER);
+}
+
+void strata_user_record_word(struct strata_tracepoint *tracepoint, uint64_t word)
+{
+	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
+	struct strata_user_channel *channel = common_channel(state);
+	uint64_t both;
+
+	if (strata_likely(!!channel)) {
+		both = header_and_thread(channel, state);
+		if (strata_likely(!strata_ring_publish_word_at_once(
+			    &channel->at_once.once, (uint32_t)both, (uint32_t)(both >> 32),
+			    conversion(), word)))
+			return;
+	}
+	strata_user_record_staged_word(tracepoint, word);
 }
 
 /*

@@ -34,6 +34,10 @@ extern ptrdiff_t strata_rseq_offset STRATA_HIDDEN;
 #define STRATA_RSEQ_OFFSET strata_rseq_offset
 #endif
 
+/* libstrata.so is never unloaded; the archive may be part of what is. */
+#ifndef STRATA_RUNTIME_ARCHIVE
+#define STRATA_RSEQ_STAYS
+#endif
 #include <strata/ring/at_once.h>
 #include <strata/ring/ring.h>
 #include <strata/user/object.h>
@@ -44,7 +48,7 @@ extern ptrdiff_t strata_rseq_offset STRATA_HIDDEN;
  */
 struct strata_user_short {
 	struct strata_ring_once once; /* its context is the record's thread, see thread.h */
-	uint32_t slot;
+	uint32_t id_at;	      /* of the session's id in struct strata_abi_user_state [byte] */
 	uint32_t session_bit; /* 1 << slot */
 };
 

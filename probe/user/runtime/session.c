@@ -87,7 +87,8 @@ static int complete(struct strata_user_channel *channel, uint32_t slot, uint64_t
 			      &channel->session->generation, generation,
 			      &strata_runtime.control->clock_index);
 	channel->at_once.once = channel->once;
-	channel->at_once.slot = slot;
+	channel->at_once.id_at =
+		(uint32_t)(offsetof(struct strata_abi_user_state, ids) + slot * sizeof(uint16_t));
 	channel->at_once.session_bit = channel->session_bit;
 	return 0;
 }

@@ -9,7 +9,7 @@
 
 #include "thread.h"
 
-__thread int32_t strata_thread;
+__thread uint64_t strata_thread = STRATA_THREAD_UNKNOWN;
 
 /* A mutex of libc's says its owner's id: compared with the kernel's word when the process began. */
 static int libc_knows;
@@ -41,8 +41,8 @@ static int32_t said_by_kernel(void)
 /* The process begins, in this thread. */
 void strata_threads_begin(void)
 {
-	strata_thread = said_by_kernel();
-	libc_knows = said_by_libc() == strata_thread;
+	strata_thread_note(said_by_kernel());
+	libc_knows = said_by_libc() == strata_thread_noted();
 	strata_interpose_begin();
 }
 
@@ -52,7 +52,7 @@ void strata_threads_begin(void)
  */
 void strata_thread_after_fork(void)
 {
-	strata_thread = said_by_kernel();
+	strata_thread_note(said_by_kernel());
 	strata_tell();
 }
 
@@ -60,7 +60,7 @@ void strata_thread_after_fork(void)
 uint32_t strata_thread_ask(void)
 {
 	int saved = errno;
-	int32_t id = __atomic_load_n(&strata_thread, __ATOMIC_RELAXED);
+	int32_t id = strata_thread_noted();
 	int shared = id < 0;
 
 	if (id <= 0) {
@@ -71,7 +71,7 @@ uint32_t strata_thread_ask(void)
 			id = said_by_kernel();
 		/* A signal handler may have been quicker, with the same. */
 		if (!shared && id > 0)
-			__atomic_store_n(&strata_thread, id, __ATOMIC_RELAXED);
+			strata_thread_note(id);
 	}
 	errno = saved;
 	return id > 0 ? (uint32_t)id : 0;

@@ -11,13 +11,27 @@
 #define STRATA_USER_VTID_BYTES 4u
 
 /*
- * This thread's id; 0: not known yet; negative: between vfork() and the child's end or exec, when the child has
- * the parent's memory, and only the kernel knows who is asking.
+ * What is noted of this thread, in the place of a record's first 8 bytes: its id in the upper half, where the record's
+ * context is, and 0 in the lower one, where the header is. Where the id is 0, not known yet, or negative, the lower half
+ * is UINT32_MAX, which is no event's: who adds an event's id finds out by its size. Negative: between vfork() and
+ * the child's end or exec, when the child has the parent's memory, and only the kernel knows who is asking.
  */
-extern __thread int32_t strata_thread STRATA_HIDDEN __attribute__((tls_model("initial-exec")));
+extern __thread uint64_t strata_thread STRATA_HIDDEN __attribute__((tls_model("initial-exec")));
 
+#define STRATA_THREAD_UNKNOWN	    UINT64_C(0xffffffff)
 #define STRATA_THREAD_VFORKED	    -1
 #define STRATA_THREAD_VFORKED_TWICE -2 /* a child of such a child, or of its child, ... */
+
+STRATA_INLINE int32_t strata_thread_noted(void)
+{
+	return (int32_t)(__atomic_load_n(&strata_thread, __ATOMIC_RELAXED) >> 32);
+}
+
+/* @id: positive. */
+STRATA_INLINE void strata_thread_note(int32_t id)
+{
+	__atomic_store_n(&strata_thread, (uint64_t)(uint32_t)id << 32, __ATOMIC_RELAXED);
+}
 
 STRATA_HIDDEN void strata_threads_begin(void);
 STRATA_HIDDEN void strata_thread_after_fork(void);
@@ -32,7 +46,7 @@ STRATA_HIDDEN int strata_vforked_write(const struct strata_user_channel *channel
 
 STRATA_INLINE int strata_thread_is_vforked(void)
 {
-	return __atomic_load_n(&strata_thread, __ATOMIC_RELAXED) < 0;
+	return strata_thread_noted() < 0;
 }
 #else
 #define strata_thread_is_vforked()		      0
@@ -46,7 +60,7 @@ STRATA_HIDDEN void strata_thread_named(int32_t id, const char *name);
 /* Safe in a signal handler; errno stays. 0: it cannot be known. */
 STRATA_INLINE uint32_t strata_thread_id(void)
 {
-	int32_t id = __atomic_load_n(&strata_thread, __ATOMIC_RELAXED);
+	int32_t id = strata_thread_noted();
 
 	return strata_likely(id > 0) ? (uint32_t)id : strata_thread_ask();
 }

@@ -37,7 +37,7 @@ static int register_area(void)
 #ifdef STRATA_RSEQ_NATIVE
 	int saved = errno, code = 0;
 
-	if (__atomic_load_n(&strata_thread, __ATOMIC_RELAXED) != STRATA_THREAD_VFORKED ||
+	if (strata_thread_noted() != STRATA_THREAD_VFORKED ||
 	    __atomic_load_n(&strata_runtime.shut_in, __ATOMIC_RELAXED))
 		return -ENXIO;
 	/* A child may have died within a section: what it has left in rseq_cs is none of this one. */

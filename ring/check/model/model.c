@@ -132,11 +132,12 @@ static void record(unsigned char tag, int cancel)
 	if (now->at_once) {
 		const struct strata_ring_event short_event = { tag, 4, 0 };
 		const uint32_t context = tag * UINT32_C(0x01010101);
+		const struct strata_ring_conversion conversion = { 0, 0, 0, clock_step };
 		struct strata_ring_once once;
 
 		/* The reader takes context and payload for one. */
 		strata_ring_once_init(&once, &config, &streams, 4, &epoch_id, 7, &clock_id);
-		if (strata_ring_publish_at_once(&config, &once, tag, context, NULL, clock_step,
+		if (strata_ring_publish_at_once(&config, &once, tag, context, &conversion,
 						payload + 4, 4) &&
 		    strata_ring_publish_long(&config, &once, &streams, &short_event, context,
 					     payload + 4))

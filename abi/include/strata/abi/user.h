@@ -82,22 +82,22 @@
  *
  *   ns = base_ns + ((cycles - base_cycles) * multiplier >> 32)     in 128-bit arithmetic
  *
- * A tracer writes slot (index + 1) % 8, then stores index + 1 (release). Each slot goes on where the one
- * before stood at its base_cycles: slewed, never stepped. A process loads index (acquire), the slot and
- * the counter, and begins again unless index is what it was. Writer: the tracer of the lowest session
- * slot that is alive, before the first one the process itself.
+ * A tracer writes slot (clock_index + 1) % 8, then stores clock_index + 1 into the slot's index, and into clock_index
+ * (release). Each slot goes on where the one before stood at its base_cycles: slewed, never stepped. A process loads a
+ * slot's index (acquire), the slot and the counter, then clock_index, and looks for another slot unless the two are
+ * equal. Writer: the tracer of the lowest session slot that is alive, before the first one the process itself.
  *
  * offset  size  field        unit    written by
  *      0     8  base_cycles  cycle   tracer
  *      8     8  multiplier   ns << 32 per cycle; 0: unusable, clock_gettime() is
  *     16     8  base_ns      ns      tracer
- *     24     8  reserved
+ *     24     8  index        its clock_index, last (release); another number while it is unusable
  */
 struct strata_abi_user_clock_slot {
 	uint64_t base_cycles;
 	uint64_t multiplier;
 	uint64_t base_ns;
-	uint64_t reserved;
+	uint64_t index;
 };
 STRATA_ABI_ASSERT(sizeof(struct strata_abi_user_clock_slot) == 32, "clock slot size");
 

@@ -320,6 +320,14 @@ void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *pay
 	say("\n");
 }
 
+void strata_user_record_word(struct strata_tracepoint *tracepoint, uint64_t word)
+{
+	unsigned char memory[STRATA_USER_HEADROOM + sizeof(word) + STRATA_USER_TAILROOM] = { 0 };
+
+	memcpy(memory + STRATA_USER_HEADROOM, &word, sizeof(word));
+	strata_user_record(tracepoint, memory + STRATA_USER_HEADROOM, sizeof(word));
+}
+
 unsigned char *strata_user_stage(struct strata_tracepoint *tracepoint, uint64_t payload_bytes)
 {
 	unsigned char *memory;

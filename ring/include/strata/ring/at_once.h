@@ -32,6 +32,9 @@ struct strata_ring_once {
 	/* Added to {write_count, records}, with the payload's size: {header and context, 1}. */
 	__attribute__((aligned(16))) uint64_t prefix_bytes;
 	uint64_t one_record;
+	/* The same of a record of 16 bytes, with a payload of 8: all of it. */
+	uint64_t bytes_16;
+	uint64_t one_record_16;
 	unsigned char *first; /* shared memory of stream 0 */
 	uint64_t stride;
 	uint32_t nr;
@@ -44,6 +47,8 @@ struct strata_ring_once {
 	const uint64_t *index; /* of the clock's conversion; atomic */
 	/* Bytes behind first where a record may begin if it is empty: what shared memory says is compared with it. */
 	uint64_t room;
+	uint64_t room_16;
+	uint32_t word_ids; /* ids below it, with a payload of 8 bytes, are records of 16 */
 #ifdef STRATA_RING_MODEL
 	const struct strata_ring_streams *streams;
 #endif
@@ -69,6 +74,8 @@ STRATA_INLINE void strata_ring_once_init(struct strata_ring_once *once,
 {
 	once->prefix_bytes = (uint64_t)config->header.short_bytes + context_bytes;
 	once->one_record = 1;
+	once->bytes_16 = 16;
+	once->one_record_16 = 1;
 	once->first = streams->first;
 	once->stride = streams->stride;
 	once->nr = streams->nr;
@@ -80,6 +87,8 @@ STRATA_INLINE void strata_ring_once_init(struct strata_ring_once *once,
 	once->index = index;
 	once->room =
 		streams->nr * streams->stride - once->prefix_bytes - STRATA_ABI_RING_TAIL_BYTES;
+	once->room_16 = once->room - 8;
+	once->word_ids = !once->large && once->prefix_bytes == 8 ? once->short_ids : 0;
 #ifdef STRATA_RING_MODEL
 	once->streams = streams;
 #endif
@@ -99,17 +108,13 @@ STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *c
 					      const struct strata_ring_once *once, uint32_t id,
 					      uint32_t context,
 					      const struct strata_ring_conversion *clock,
-					      uint64_t while_index, const unsigned char *payload,
-					      uint64_t n)
+					      const unsigned char *payload, uint64_t n)
 {
 	const uint64_t both = id | (uint64_t)context << 32;
 
 	(void)config;
-	if (strata_unlikely(once->large))
-		return strata_rseq_large(once, both, clock, while_index, payload, n);
-	/* The commonest size; the loops of the other one are far from it. */
-	return n == 8 ? strata_rseq_compact_8(once, both, clock, while_index, payload, n) :
-			strata_rseq_compact(once, both, clock, while_index, payload, n);
+	return strata_unlikely(once->large) ? strata_rseq_large(once, both, clock, payload, n) :
+					      strata_rseq_compact(once, both, clock, payload, n);
 }
 #endif
 
@@ -119,7 +124,7 @@ STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *c
  * @once:        from there.
  * @id:          of the event record.
  * @context:     its first context_bytes, in memory order, go between header and payload.
- * @conversion:  of the counter to @config's clock, which holds while @once's index is @while_index.
+ * @conversion:  of the counter to @config's clock, which holds while @once's index is its own.
  * @staging:     the payload of @payload_bytes, in private memory, as strata_ring_publish() wants it.
  *
  * Returns 0; or -EAGAIN: nothing has happened, strata_ring_publish_long() is to be called.
@@ -133,17 +138,44 @@ STRATA_INLINE int strata_ring_publish_at_once(const struct strata_ring_config *c
 					      const struct strata_ring_once *once, uint32_t id,
 					      uint32_t context,
 					      const struct strata_ring_conversion *conversion,
-					      uint64_t while_index, const unsigned char *staging,
-					      uint32_t payload_bytes)
+					      const unsigned char *staging, uint32_t payload_bytes)
 {
 #ifdef STRATA_RSEQ_HAS_AT_ONCE
 	if (strata_likely(id < once->short_ids) &&
 	    strata_likely(strata_rseq_publish_at_once(config, once, id, context, conversion,
-						      while_index, staging, payload_bytes)))
+						      staging, payload_bytes)))
 		return 0;
 #else
-	(void)config, (void)once, (void)id, (void)context, (void)conversion, (void)while_index;
+	(void)config, (void)once, (void)id, (void)context, (void)conversion;
 	(void)staging, (void)payload_bytes;
+#endif
+	return -EAGAIN;
+}
+
+/**
+ * strata_ring_publish_word_at_once() - the same, with a payload of 8 bytes that is in a register.
+ * @word: the payload, in memory order.
+ *
+ * Only for the compact header with a context; others have to go the way of strata_ring_publish_at_once().
+ *
+ * Returns 0; or -EAGAIN: nothing has happened.
+ * Context: as strata_ring_publish().
+ * Ordering: as strata_ring_publish_at_once().
+ * Source:   Lockless §4.3.1; docs/decisions/0033.
+ * Checked: step: abort; test: at_once at_once_bytes.
+ */
+STRATA_INLINE int strata_ring_publish_word_at_once(const struct strata_ring_once *once, uint32_t id,
+						   uint32_t context,
+						   const struct strata_ring_conversion *conversion,
+						   uint64_t word)
+{
+#if defined(STRATA_RSEQ_HAS_AT_ONCE) && !defined(STRATA_RING_MODEL)
+	if (strata_likely(id < once->word_ids) &&
+	    strata_likely(
+		    strata_rseq_compact_16(once, id | (uint64_t)context << 32, conversion, word)))
+		return 0;
+#else
+	(void)once, (void)id, (void)context, (void)conversion, (void)word;
 #endif
 	return -EAGAIN;
 }

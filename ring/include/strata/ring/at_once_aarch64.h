@@ -61,7 +61,6 @@
 	"mrs x17, cntvct_el0\n\t"              \
 	"subs x17, x17, x11\n\t"               \
 	"b.lo %l[failed]\n\t"                  \
-	"cbz x14, %l[failed]\n\t"              \
 	"umulh x11, x17, x14\n\t"              \
 	"mul x17, x17, x14\n\t"                \
 	"extr x17, x11, x17, #32\n\t"          \
@@ -164,9 +163,12 @@
 
 #define STRATA_AT_ONCE_SECTION(name, time_bits, header, copy, n_bytes)                            \
 	STRATA_INLINE int name(const struct strata_ring_once *once, uint64_t id,                  \
-			       const struct strata_ring_conversion *clock, uint64_t while_index,  \
+			       const struct strata_ring_conversion *clock,                        \
 			       const unsigned char *payload, uint64_t n)                          \
 	{                                                                                         \
+		/* ACQUIRE: the slot's other words are loaded behind it. */                       \
+		const uint64_t while_index = __atomic_load_n(&clock->index, __ATOMIC_ACQUIRE);    \
+                                                                                                  \
 		(void)n;                                                                          \
 		__asm__ goto(                                                                     \
 			STRATA_AT_ONCE_BEGIN(n_bytes) STRATA_AT_ONCE_CLOCK(time_bits)             \
@@ -216,5 +218,12 @@ STRATA_AT_ONCE_SECTION(strata_rseq_compact, "27", STRATA_AT_ONCE_COMPACT, STRATA
 		       "%[n]")
 STRATA_AT_ONCE_SECTION(strata_rseq_large, "32", STRATA_AT_ONCE_LARGE, STRATA_AT_ONCE_COPY, "%[n]")
 #undef STRATA_AT_ONCE_SIZE
+
+/* A record of 16 bytes: compact header and context, which are 8, and @word. */
+STRATA_INLINE int strata_rseq_compact_16(const struct strata_ring_once *once, uint64_t id,
+					 const struct strata_ring_conversion *clock, uint64_t word)
+{
+	return strata_rseq_compact_8(once, id, clock, (const unsigned char *)&word, 8);
+}
 
 #endif /* STRATA_RING_AT_ONCE_AARCH64_H */

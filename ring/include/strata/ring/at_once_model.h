@@ -4,7 +4,7 @@
  *
  * One step for the threads of the same CPU, in which it reads, decides and stores, as the section does: what it
  * reads is the latest, unless it is aborted. The clock is the atomic object *index, which each reading moves on by
- * while_index.
+ * the conversion's index.
  */
 #ifndef STRATA_RING_AT_ONCE_MODEL_H
 #define STRATA_RING_AT_ONCE_MODEL_H
@@ -92,15 +92,13 @@ STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *c
 					      const struct strata_ring_once *once, uint32_t id,
 					      uint32_t context,
 					      const struct strata_ring_conversion *clock,
-					      uint64_t while_index, const unsigned char *payload,
-					      uint64_t n)
+					      const unsigned char *payload, uint64_t n)
 {
-	struct strata_rseq_model_at_once m = { config,	    once, payload, n,
-					       while_index, id,	  context, { 0, 0 } };
+	struct strata_rseq_model_at_once m = { config,	     once, payload, n,
+					       clock->index, id,   context, { 0, 0 } };
 	const struct mc_rseq_section section = { strata_rseq_model_touches,
 						 strata_rseq_model_compute, &m, *once->index };
 
-	(void)clock;
 	return mc_rseq_section(&section);
 }
 

@@ -2,110 +2,130 @@
 /*
  * at_once_x86_64.h - the critical section of at_once.h for x86-64. Included by at_once.h only.
  *
- * Registers: rsi the stream's line, rcx write_count and then where the next byte goes, rax and rdx the
- * rest. The frame of a section is the one of rseq_x86_64.h; the descriptor is taken away at its end.
+ * Registers: r8 the stream's line, rcx the conversion's index and then where the next byte goes, rax and rdx the rest:
+ * none that a function's first two arguments come in. The frame of a section is the one of rseq_x86_64.h.
+ *
+ * Beside the counter's instruction nothing is executed, so each of the others counts, as do stores (docs/decisions/0033).
  */
 #ifndef STRATA_RING_AT_ONCE_X86_64_H
 #define STRATA_RING_AT_ONCE_X86_64_H
 
 #define STRATA_RSEQ_HAS_AT_ONCE 1
 
-/* In the encoding of the code around it: mixing the two costs on some CPUs. @bytes: the payload's, in xmm1. */
+/*
+ * {write_count, records} move on, by the prefix' and the payload's bytes or by those of a record of 16, in one store. In
+ * the encoding of the code around it: mixing the two costs on some CPUs.
+ */
 #ifdef __AVX__
 #define STRATA_AT_ONCE_MOVE(from, to) "vmovdqu " from ", " to "\n\t"
-#define STRATA_AT_ONCE_COMMIT(bytes)                    \
-	"vmovdqa (%%rsi), %%xmm0\n\t"                   \
+#define STRATA_AT_ONCE_COMMIT                           \
+	"vmovdqa (%%r8), %%xmm0\n\t"                    \
 	"vpaddq %c[delta](%[once]), %%xmm0, %%xmm0\n\t" \
-	"vmovq " bytes ", %%xmm1\n\t"                   \
+	"vmovq %[n], %%xmm1\n\t"                        \
 	"vpaddq %%xmm1, %%xmm0, %%xmm0\n\t"             \
-	"vmovdqa %%xmm0, (%%rsi)\n"
+	"vmovdqa %%xmm0, (%%r8)\n"
+#define STRATA_AT_ONCE_COMMIT_16                           \
+	"vmovdqa (%%r8), %%xmm0\n\t"                       \
+	"vpaddq %c[bytes_16](%[once]), %%xmm0, %%xmm0\n\t" \
+	"vmovdqa %%xmm0, (%%r8)\n"
 #else
 #define STRATA_AT_ONCE_MOVE(from, to) "movdqu " from ", " to "\n\t"
-#define STRATA_AT_ONCE_COMMIT(bytes)           \
-	"movdqa (%%rsi), %%xmm0\n\t"           \
+#define STRATA_AT_ONCE_COMMIT                  \
+	"movdqa (%%r8), %%xmm0\n\t"            \
 	"paddq %c[delta](%[once]), %%xmm0\n\t" \
-	"movq " bytes ", %%xmm1\n\t"           \
+	"movq %[n], %%xmm1\n\t"                \
 	"paddq %%xmm1, %%xmm0\n\t"             \
-	"movdqa %%xmm0, (%%rsi)\n"
+	"movdqa %%xmm0, (%%r8)\n"
+#define STRATA_AT_ONCE_COMMIT_16                  \
+	"movdqa (%%r8), %%xmm0\n\t"               \
+	"paddq %c[bytes_16](%[once]), %%xmm0\n\t" \
+	"movdqa %%xmm0, (%%r8)\n"
 #endif
 
-/* Takes the descriptor away, as STRATA_RSEQ_END; rseq's place is loaded again. */
-#define STRATA_AT_ONCE_END                         \
-	"2:\n\t"                                   \
-	"movq %[rseq], %%rax\n\t"                  \
-	"movq $0, %%fs:8(%%rax)\n\t"               \
-	".pushsection __rseq_failure, \"ax?\"\n\t" \
-	".byte 0x0f, 0xb9, 0x3d\n\t"               \
-	".long 0x53053053\n"                       \
-	"4:\n\t"                                   \
-	"jmp %l[failed]\n\t"                       \
+/*
+ * The section's end. The kernel takes away the descriptor of a section that is not being executed by itself, when it next
+ * looks; only where the descriptor's memory may go, with a library that is unloaded, it is taken away here. Clients that
+ * stay define STRATA_RSEQ_STAYS.
+ */
+#ifdef STRATA_RSEQ_STAYS
+#define STRATA_AT_ONCE_LEAVE
+#else
+#define STRATA_AT_ONCE_LEAVE      \
+	"movq %[rseq], %%rax\n\t" \
+	"movq $0, %%fs:8(%%rax)\n\t"
+#endif
+#define STRATA_AT_ONCE_END                                                       \
+	"2:\n\t" STRATA_AT_ONCE_LEAVE ".pushsection __rseq_failure, \"ax?\"\n\t" \
+	".byte 0x0f, 0xb9, 0x3d\n\t"                                             \
+	".long 0x53053053\n"                                                     \
+	"4:\n\t"                                                                 \
+	"jmp %l[failed]\n\t"                                                     \
 	".popsection\n\t"
 
-/*
- * This CPU's line. Open, room and size are one comparison; signed, for positions around 2^64. @n: of the payload's
- * bytes.
- */
-#define STRATA_AT_ONCE_BEGIN(n)                    \
-	".pushsection __rseq_cs, \"aw?\"\n\t"      \
-	".balign 32\n"                             \
-	"3:\n\t"                                   \
-	".long 0, 0\n\t"                           \
-	".quad 1f, 2f - 1f, 4f\n\t"                \
-	".popsection\n\t"                          \
-	"leaq 3b(%%rip), %%rax\n\t"                \
-	"movq %[rseq], %%rdx\n\t"                  \
-	"movq %%rax, %%fs:8(%%rdx)\n"              \
-	"1:\n\t"                                   \
-	"movl %%fs:4(%%rdx), %%esi\n\t"            \
-	"cmpl %c[nr](%[once]), %%esi\n\t"          \
-	"jae %l[failed]\n\t"                       \
-	"imulq %c[stride](%[once]), %%rsi\n\t"     \
-	"addq %c[first](%[once]), %%rsi\n\t"       \
-	"movq %c[write_at](%%rsi), %%rcx\n\t"      \
-	"movq %c[limit_at](%%rsi), %%rdx\n\t"      \
-	"subq %%rcx, %%rdx\n\t"                    \
-	"subq %c[delta](%[once]), %%rdx\n\t"       \
-	"cmpq " n ", %%rdx\n\t"                    \
-	"jl %l[failed]\n\t"                        \
-	"movq %c[epoch](%[once]), %%rdx\n\t"       \
-	"movq (%%rdx), %%rdx\n\t"                  \
-	"cmpq %c[while_epoch](%[once]), %%rdx\n\t" \
-	"jne %l[failed]\n\t"
-
-/* The time, to rax. The slot was good if the index still is the one that it was chosen by. */
-#define STRATA_AT_ONCE_CLOCK(time_bits)      \
-	"rdtsc\n\t"                          \
-	"shlq $32, %%rdx\n\t"                \
-	"orq %%rdx, %%rax\n\t"               \
-	"subq (%[clock]), %%rax\n\t"         \
-	"jb %l[failed]\n\t"                  \
-	"mulq 8(%[clock])\n\t"               \
-	"shrdq $32, %%rdx, %%rax\n\t"        \
-	"addq 16(%[clock]), %%rax\n\t"       \
-	"cmpq $0, 8(%[clock])\n\t"           \
-	"je %l[failed]\n\t"                  \
-	"movq %c[index](%[once]), %%rdx\n\t" \
-	"cmpq %[while_index], (%%rdx)\n\t"   \
-	"jne %l[failed]\n\t"                 \
-	"movq %%rax, %%rdx\n\t"              \
-	"subq %c[full_at](%%rsi), %%rdx\n\t" \
-	"shrq $" time_bits ", %%rdx\n\t"     \
-	"jne %l[failed]\n\t"                 \
-	"cmpq %c[last_at](%%rsi), %%rax\n\t" \
-	"jb %l[failed]\n\t"                  \
-	"movq %%rax, %c[last_at](%%rsi)\n\t"
+/* From here on the thread is this CPU's. */
+#define STRATA_AT_ONCE_BEGIN                  \
+	".pushsection __rseq_cs, \"aw?\"\n\t" \
+	".balign 32\n"                        \
+	"3:\n\t"                              \
+	".long 0, 0\n\t"                      \
+	".quad 1f, 2f - 1f, 4f\n\t"           \
+	".popsection\n\t"                     \
+	"leaq 3b(%%rip), %%rax\n\t"           \
+	"movq %[rseq], %%rdx\n\t"             \
+	"movq %%rax, %%fs:8(%%rdx)\n"         \
+	"1:\n\t"                              \
+	"movl %%fs:4(%%rdx), %%r8d\n\t"       \
+	"cmpl %c[nr](%[once]), %%r8d\n\t"     \
+	"jae %l[failed]\n\t"
 
 /*
- * The place is inside of the channel, whatever the shared memory says. What is stored beyond the header is written again by the context, and beyond that by the
- * payload.
+ * The time, to rax, and the CPU's line. The conversion was good if the index still is its own. Open, room and size are
+ * one comparison; signed, for positions around 2^64. @less: what takes the prefix' bytes from rdx; @n: of what is
+ * left. rdtsc waits for what is in front of it, and what is in front of the next one waits for nothing: where it stands,
+ * as much is before it as behind it.
  */
-#define STRATA_AT_ONCE_PLACE(n)               \
-	"addq %c[frame_at](%%rsi), %%rcx\n\t" \
-	"movq %c[room](%[once]), %%rdx\n\t"   \
-	"subq %%rcx, %%rdx\n\t"               \
-	"jb %l[failed]\n\t"                   \
-	"cmpq " n ", %%rdx\n\t"               \
-	"jb %l[failed]\n\t"                   \
+#define STRATA_AT_ONCE_TIME(time_bits, less, n)                           \
+	"movq 24(%[clock]), %%rcx\n\t"                                    \
+	"rdtsc\n\t"                                                       \
+	"imulq %c[stride](%[once]), %%r8\n\t"                             \
+	"addq %c[first](%[once]), %%r8\n\t"                               \
+	"shlq $32, %%rdx\n\t"                                             \
+	"orq %%rdx, %%rax\n\t"                                            \
+	"subq (%[clock]), %%rax\n\t"                                      \
+	"jb %l[failed]\n\t"                                               \
+	"mulq 8(%[clock])\n\t"                                            \
+	"shrdq $32, %%rdx, %%rax\n\t"                                     \
+	"addq 16(%[clock]), %%rax\n\t"                                    \
+	"movq %c[index](%[once]), %%rdx\n\t"                              \
+	"cmpq %%rcx, (%%rdx)\n\t"                                         \
+	"jne %l[failed]\n\t"                                              \
+	"movq %c[limit_at](%%r8), %%rdx\n\t"                              \
+	"subq %c[write_at](%%r8), %%rdx\n\t" less "cmpq " n ", %%rdx\n\t" \
+	"jl %l[failed]\n\t"                                               \
+	"movq %%rax, %%rdx\n\t"                                           \
+	"subq %c[full_at](%%r8), %%rdx\n\t"                               \
+	"shrq $" time_bits ", %%rdx\n\t"                                  \
+	"jne %l[failed]\n\t"                                              \
+	"cmpq %c[last_at](%%r8), %%rax\n\t"                               \
+	"jb %l[failed]\n\t"                                               \
+	"movq %c[epoch](%[once]), %%rdx\n\t"                              \
+	"movq %c[while_epoch](%[once]), %%rcx\n\t"                        \
+	"cmpq %%rcx, (%%rdx)\n\t"                                         \
+	"jne %l[failed]\n\t"                                              \
+	"movq %%rax, %c[last_at](%%r8)\n\t"
+
+/*
+ * The place is inside of the channel, whatever the shared memory says. What is stored beyond the header is written again
+ * by the context, and beyond that by the payload.
+ */
+#define STRATA_AT_ONCE_PLACE(n)              \
+	"movq %c[write_at](%%r8), %%rcx\n\t" \
+	"addq %c[frame_at](%%r8), %%rcx\n\t" \
+	"movq %c[room](%[once]), %%rdx\n\t"  \
+	"subq %%rcx, %%rdx\n\t"              \
+	"jb %l[failed]\n\t"                  \
+	"cmpq " n ", %%rdx\n\t"              \
+	"jb %l[failed]\n\t"                  \
 	"addq %c[first](%[once]), %%rcx\n\t"
 #define STRATA_AT_ONCE_COMPACT(n) \
 	STRATA_AT_ONCE_PLACE(n)   \
@@ -113,6 +133,17 @@
 	"orq %[id], %%rax\n\t"    \
 	"movq %%rax, (%%rcx)\n\t" \
 	"addq %c[delta](%[once]), %%rcx\n\t"
+/* The same of a record of 16 bytes, and its payload. */
+#define STRATA_AT_ONCE_WORD                    \
+	"movq %c[write_at](%%r8), %%rcx\n\t"   \
+	"addq %c[frame_at](%%r8), %%rcx\n\t"   \
+	"cmpq %c[room_16](%[once]), %%rcx\n\t" \
+	"ja %l[failed]\n\t"                    \
+	"addq %c[first](%[once]), %%rcx\n\t"   \
+	"shll $5, %%eax\n\t"                   \
+	"orq %[id], %%rax\n\t"                 \
+	"movq %%rax, (%%rcx)\n\t"              \
+	"movq %[word], 8(%%rcx)\n\t"
 #define STRATA_AT_ONCE_LARGE(n)    \
 	STRATA_AT_ONCE_PLACE(n)    \
 	"shlq $16, %%rax\n\t"      \
@@ -123,11 +154,6 @@
 	"shrq $32, %%rdx\n\t"      \
 	"movl %%edx, 6(%%rcx)\n\t" \
 	"addq %c[delta](%[once]), %%rcx\n\t"
-
-#define STRATA_AT_ONCE_COPY_8      \
-	"movq (%[src]), %%rax\n\t" \
-	"movq %%rax, (%%rcx)\n\t"  \
-	"movl $8, %%eax\n\t"
 
 /* clang-format off */
 #define STRATA_AT_ONCE_LOAD(at, to)   STRATA_AT_ONCE_MOVE(at, to)
@@ -171,25 +197,23 @@
 	"9:\n\t"
 /* clang-format on */
 
-#define STRATA_AT_ONCE_SECTION(name, time_bits, header, copy, n_bytes, bytes_of_payload)          \
+/* @payload, and what follows: what is published, as parameters and as operands. */
+#define STRATA_AT_ONCE_SECTION(name, text, payload, ...)                                          \
 	STRATA_INLINE int name(const struct strata_ring_once *once, uint64_t id,                  \
-			       const struct strata_ring_conversion *clock, uint64_t while_index,  \
-			       const unsigned char *payload, uint64_t n)                          \
+			       const struct strata_ring_conversion *clock, payload)               \
 	{                                                                                         \
-		(void)n;                                                                          \
 		__asm__ goto(                                                                     \
-			STRATA_AT_ONCE_BEGIN(n_bytes) STRATA_AT_ONCE_CLOCK(time_bits)             \
-				header(n_bytes) copy STRATA_AT_ONCE_COMMIT(bytes_of_payload)      \
-					STRATA_AT_ONCE_END                                        \
+			STRATA_AT_ONCE_BEGIN text STRATA_AT_ONCE_END                              \
 			:                                                                         \
 			: [rseq] "m"(STRATA_RSEQ_OFFSET), [once] "r"(once), [clock] "r"(clock),   \
-			  [while_index] "r"(while_index), [id] "r"(id), [src] "r"(payload),       \
-			  STRATA_AT_ONCE_SIZE(n)[first] "i"(                                      \
-				  offsetof(struct strata_ring_once, first)),                      \
+			  [id] "r"(id),                                                           \
+			  __VA_ARGS__, [first] "i"(offsetof(struct strata_ring_once, first)),     \
 			  [stride] "i"(offsetof(struct strata_ring_once, stride)),                \
 			  [nr] "i"(offsetof(struct strata_ring_once, nr)),                        \
 			  [delta] "i"(offsetof(struct strata_ring_once, prefix_bytes)),           \
+			  [bytes_16] "i"(offsetof(struct strata_ring_once, bytes_16)),            \
 			  [room] "i"(offsetof(struct strata_ring_once, room)),                    \
+			  [room_16] "i"(offsetof(struct strata_ring_once, room_16)),              \
 			  [epoch] "i"(offsetof(struct strata_ring_once, epoch)),                  \
 			  [while_epoch] "i"(offsetof(struct strata_ring_once, while_epoch)),      \
 			  [index] "i"(offsetof(struct strata_ring_once, index)),                  \
@@ -198,7 +222,7 @@
 			  [full_at] "i"(offsetof(struct strata_abi_ring_stream, full_timestamp)), \
 			  [last_at] "i"(offsetof(struct strata_abi_ring_stream, last_timestamp)), \
 			  [frame_at] "i"(offsetof(struct strata_abi_ring_stream, frame))          \
-			: "rax", "rcx", "rdx", "rsi", "xmm0", "xmm1", "memory", "cc"              \
+			: "rax", "rcx", "rdx", "r8", "xmm0", "xmm1", "memory", "cc"               \
 			: failed);                                                                \
 		return 1;                                                                         \
 failed:                                                                                           \
@@ -206,16 +230,22 @@ failed:                                                                         
 		return 0;                                                                         \
 	}
 
-/* A payload of 8 bytes needs no register for its size. */
-#define STRATA_AT_ONCE_SIZE(n)
-STRATA_AT_ONCE_SECTION(strata_rseq_compact_8, "27", STRATA_AT_ONCE_COMPACT, STRATA_AT_ONCE_COPY_8,
-		       "$8", "%%rax")
-#undef STRATA_AT_ONCE_SIZE
-#define STRATA_AT_ONCE_SIZE(n) [n] "r"(n),
-STRATA_AT_ONCE_SECTION(strata_rseq_compact, "27", STRATA_AT_ONCE_COMPACT, STRATA_AT_ONCE_COPY,
-		       "%[n]", "%[n]")
-STRATA_AT_ONCE_SECTION(strata_rseq_large, "32", STRATA_AT_ONCE_LARGE, STRATA_AT_ONCE_COPY, "%[n]",
-		       "%[n]")
-#undef STRATA_AT_ONCE_SIZE
+#define STRATA_AT_ONCE_BYTES const unsigned char *payload, uint64_t n
+#define STRATA_AT_ONCE_TIME_N(time_bits) \
+	STRATA_AT_ONCE_TIME(time_bits, "subq %c[delta](%[once]), %%rdx\n\t", "%[n]")
+
+STRATA_AT_ONCE_SECTION(strata_rseq_compact,
+		       STRATA_AT_ONCE_TIME_N("27") STRATA_AT_ONCE_COMPACT("%[n]")
+			       STRATA_AT_ONCE_COPY STRATA_AT_ONCE_COMMIT,
+		       STRATA_AT_ONCE_BYTES, [src] "r"(payload), [n] "r"(n))
+STRATA_AT_ONCE_SECTION(strata_rseq_large,
+		       STRATA_AT_ONCE_TIME_N("32") STRATA_AT_ONCE_LARGE("%[n]")
+			       STRATA_AT_ONCE_COPY STRATA_AT_ONCE_COMMIT,
+		       STRATA_AT_ONCE_BYTES, [src] "r"(payload), [n] "r"(n))
+/* A record of 16 bytes: compact header and context, which are 8, and @word. What depends on its size is constant. */
+STRATA_AT_ONCE_SECTION(strata_rseq_compact_16,
+		       STRATA_AT_ONCE_TIME("27", "", "$16")
+			       STRATA_AT_ONCE_WORD STRATA_AT_ONCE_COMMIT_16,
+		       uint64_t word, [word] "r"(word))
 
 #endif /* STRATA_RING_AT_ONCE_X86_64_H */

@@ -69,11 +69,16 @@ STRATA_CALLBACK uint64_t strata_clock_cycles_ordered(void)
 	return strata_clock_cycles();
 }
 
-/* time = base_ns + ((cycles - base_cycles) * multiplier >> 32), in 128 bits; multiplier 0: there is none. */
+/*
+ * time = base_ns + ((cycles - base_cycles) * multiplier >> 32), in 128 bits. It holds while the index that its writer keeps
+ * elsewhere is @index, which is loaded before the other three, and that index after them. Who writes stores @index last
+ * (release), and the index behind it; no entry is written again before the index has moved on several times.
+ */
 struct strata_ring_conversion {
 	uint64_t base_cycles;
 	uint64_t multiplier; /* [ns << 32 per cycle] */
 	uint64_t base_ns;
+	uint64_t index;
 };
 
 #endif /* STRATA_RING_CLOCK_H */

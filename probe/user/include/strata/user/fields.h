@@ -323,9 +323,16 @@
 			__attribute__((aligned(8)));                                                 \
 		unsigned char *strata_user_to = strata_user_memory + STRATA_USER_HEADROOM;           \
 		STRATA_USER_FOREACH(STRATA_USER_PUT, ~, __VA_ARGS__)                                 \
-		__builtin_memset(strata_user_to, 0, STRATA_USER_TAILROOM);                           \
-		strata_user_record(tracepoint, strata_user_memory + STRATA_USER_HEADROOM,            \
-				   strata_user_bytes);                                               \
+		if (strata_user_bytes == 8) {                                                        \
+			uint64_t strata_user_word;                                                   \
+			__builtin_memcpy(&strata_user_word,                                          \
+					 strata_user_memory + STRATA_USER_HEADROOM, 8);              \
+			strata_user_record_word(tracepoint, strata_user_word);                       \
+		} else {                                                                             \
+			__builtin_memset(strata_user_to, 0, STRATA_USER_TAILROOM);                   \
+			strata_user_record(tracepoint, strata_user_memory + STRATA_USER_HEADROOM,    \
+					   strata_user_bytes);                                       \
+		}                                                                                    \
 	} else {                                                                                     \
 		int strata_user_done = 0;                                                            \
 		if (strata_user_small && !__builtin_expect((tracepoint)->filtered, 0)) {             \

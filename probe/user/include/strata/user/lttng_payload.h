@@ -3,7 +3,8 @@
  * lttng_payload.h - an LTTng event's payload, assembled in private memory: byte-packed, the fields in
  * their order. Each field's expression is evaluated once.
  *
- *   measure   what is as long as the program says: where it is, and how long; an upper bound for all
+ *   measure   what is as long as the program says: where it is, and how long; all together. Strings are copied to their
+ *             place in the stack meanwhile, in one pass, as long as there is room
  *   begin     memory for it, on the stack or staged
  *   put       the fields
  *   end       the record
@@ -29,7 +30,9 @@ extern "C" {
 
 /* Payloads up to this size are assembled on the stack [byte]. */
 #define STRATA_LTTNG_STACK_BYTES 512u
-#define STRATA_LTTNG_STACK	 (STRATA_USER_HEADROOM + STRATA_LTTNG_STACK_BYTES + STRATA_USER_TAILROOM)
+/* strata_user_copy_string() may write 16 bytes more. */
+#define STRATA_LTTNG_STACK \
+	(STRATA_USER_HEADROOM + STRATA_LTTNG_STACK_BYTES + STRATA_USER_TAILROOM + 16u)
 
 /* More than any payload: no memory will be found, and the record is counted as discarded. */
 #define STRATA_LTTNG_TOO_LARGE (UINT64_MAX >> 1)
@@ -45,12 +48,37 @@ STRATA_LTTNG_INLINE uint64_t strata_lttng_sum(uint64_t a, uint64_t b)
 	return a > STRATA_LTTNG_TOO_LARGE - b ? STRATA_LTTNG_TOO_LARGE : a + b;
 }
 
-STRATA_LTTNG_INLINE uint64_t strata_lttng_measure_string(struct strata_lttng_part *part,
-							 uint64_t bytes, const char *text)
+#ifdef STRATA_USER_HAS_COPY_STRING
+
+/* It reads up to 15 bytes behind the NUL. */
+static __attribute__((unused, no_sanitize("address"))) uint64_t
+strata_lttng_copy_string(unsigned char *to, const unsigned char *from, uint64_t room)
 {
+	STRATA_USER_COPY_STRING_BODY
+}
+
+#else
+#define strata_lttng_copy_string(to, from, room) UINT64_C(0)
+#endif
+
+/* @bytes are in front of it. @stack: where the payload begins if it is put together there. */
+STRATA_LTTNG_INLINE uint64_t strata_lttng_measure_string(struct strata_lttng_part *part,
+							 uint64_t bytes, const char *text,
+							 unsigned char *stack)
+{
+	uint64_t copied = 0;
+
 	part->at = text ? text : "(null)";
-	part->count = strlen((const char *)part->at);
-	return strata_lttng_sum(bytes, part->count + 1);
+	if (bytes < STRATA_LTTNG_STACK_BYTES)
+		copied = strata_lttng_copy_string(stack + bytes, (const unsigned char *)part->at,
+						  STRATA_LTTNG_STACK_BYTES - bytes);
+	if (__builtin_expect(!copied, 0)) {
+		part->count = strlen((const char *)part->at);
+		return strata_lttng_sum(bytes, part->count + 1);
+	}
+	part->at = stack + bytes;
+	part->count = copied - 1;
+	return bytes + copied;
 }
 
 /* A length that does not fit into its type, as one below 0 does not, makes the record too large. */
@@ -131,6 +159,8 @@ STRATA_LTTNG_INLINE unsigned char *strata_lttng_put_string(unsigned char *to,
 {
 	const void *nul = 0;
 
+	if (__builtin_expect(part->at == to, 1))
+		return to + part->count + 1;
 	if (strata_user_copy_seen(to, (const unsigned char *)part->at, part->count))
 		nul = memchr(to, 0, (size_t)part->count);
 	if (nul)

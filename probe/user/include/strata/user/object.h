@@ -104,6 +104,16 @@ struct strata_object {
 /* libstrata's, however the program hides its own symbols. */
 #pragma GCC visibility push(default)
 
+/* Called by way of the address that the linker leaves, not of a jump to it: a jump less for each record. */
+#if defined(__has_attribute) && !defined(STRATA_USER_NO_PLT)
+#if __has_attribute(noplt)
+#define STRATA_USER_NO_PLT __attribute__((noplt))
+#endif
+#endif
+#ifndef STRATA_USER_NO_PLT
+#define STRATA_USER_NO_PLT
+#endif
+
 /** strata_object_register() - make the tracepoints of @object known. Context: constructor. */
 void strata_object_register(struct strata_object *object);
 /** strata_object_unregister() - forget them, before the object is unmapped. Context: destructor. */
@@ -118,8 +128,17 @@ void strata_object_unregister(struct strata_object *object);
  * Context: any thread or signal handler; no lock. System calls only when a session's first record
  *          maps its channel.
  */
-void strata_user_record(struct strata_tracepoint *tracepoint, unsigned char *payload,
-			uint32_t payload_bytes);
+STRATA_USER_NO_PLT void strata_user_record(struct strata_tracepoint *tracepoint,
+					   unsigned char *payload, uint32_t payload_bytes);
+
+/**
+ * strata_user_record_word() - the same of a payload of 8 bytes, which never needs to be in memory.
+ * @word: the payload, in memory order.
+ *
+ * Context: as strata_user_record().
+ */
+STRATA_USER_NO_PLT void strata_user_record_word(struct strata_tracepoint *tracepoint,
+						uint64_t word);
 
 struct strata_user_part;
 

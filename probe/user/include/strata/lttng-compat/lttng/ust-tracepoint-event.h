@@ -68,14 +68,15 @@
 #include "ust-tracepoint-fields.h"
 
 #define STRATA_LTTNG_PASS_ENUM(provider, name, values)
-#define STRATA_LTTNG_PASS_CLASS(provider, name, args, fields)                                   \
-	static inline __attribute__((always_inline))                                            \
-	uint64_t strata_lttng_measure_##provider##___##name(                                    \
-		struct strata_lttng_part *strata_lttng_part STRATA_LTTNG_MORE_PARAMETERS(args)) \
-	{                                                                                       \
-		uint64_t strata_lttng_bytes = 0;                                                \
-                                                                                                \
-		fields return strata_lttng_bytes;                                               \
+#define STRATA_LTTNG_PASS_CLASS(provider, name, args, fields)                         \
+	static inline __attribute__((always_inline))                                  \
+	uint64_t strata_lttng_measure_##provider##___##name(                          \
+		struct strata_lttng_part *strata_lttng_part,                          \
+		unsigned char *strata_lttng_stack STRATA_LTTNG_MORE_PARAMETERS(args)) \
+	{                                                                             \
+		uint64_t strata_lttng_bytes = 0;                                      \
+                                                                                      \
+		fields return strata_lttng_bytes;                                     \
 	}
 #define STRATA_LTTNG_PASS_INSTANCE(class_provider, class_name, provider, name, args)
 #define STRATA_LTTNG_PASS_LOGLEVEL(provider, name, loglevel)
@@ -87,34 +88,35 @@
 #include "ust-tracepoint-fields.h"
 
 #define STRATA_LTTNG_PASS_ENUM(provider, name, values)
-#define STRATA_LTTNG_PASS_CLASS(provider, name, args, fields)                                   \
-	static inline __attribute__((always_inline)) unsigned char                              \
-		*strata_lttng_make_##provider##___##name(                                       \
-			unsigned char *strata_lttng_at,                                         \
-			const struct strata_lttng_part *strata_lttng_part                       \
-				STRATA_LTTNG_MORE_PARAMETERS(args))                             \
-	{                                                                                       \
-		fields return strata_lttng_at;                                                  \
-	}                                                                                       \
-	static __attribute__((noinline)) void strata_lttng_probe_##provider##___##name(         \
-		struct strata_tracepoint *strata_lttng_tracepoint STRATA_LTTNG_MORE_PARAMETERS( \
-			args))                                                                  \
-	{                                                                                       \
-		struct strata_lttng_part                                                        \
-			strata_lttng_parts[STRATA_LTTNG_NR_FIELDS(provider, name) + 1];         \
-		unsigned char strata_lttng_stack[STRATA_LTTNG_STACK];                           \
-		uint64_t strata_lttng_bytes = strata_lttng_measure_##provider##___##name(       \
-			strata_lttng_parts STRATA_LTTNG_MORE_NAMES(args));                      \
-		unsigned char *strata_lttng_payload = strata_lttng_begin(                       \
-			strata_lttng_tracepoint, strata_lttng_stack, strata_lttng_bytes);       \
-                                                                                                \
-		if (strata_lttng_payload)                                                       \
-			strata_lttng_end(                                                       \
-				strata_lttng_tracepoint, strata_lttng_payload,                  \
-				strata_lttng_make_##provider##___##name(                        \
-					strata_lttng_payload,                                   \
-					strata_lttng_parts STRATA_LTTNG_MORE_NAMES(args)),      \
-				strata_lttng_bytes);                                            \
+#define STRATA_LTTNG_PASS_CLASS(provider, name, args, fields)                                     \
+	static inline __attribute__((always_inline)) unsigned char                                \
+		*strata_lttng_make_##provider##___##name(                                         \
+			unsigned char *strata_lttng_at,                                           \
+			const struct strata_lttng_part *strata_lttng_part                         \
+				STRATA_LTTNG_MORE_PARAMETERS(args))                               \
+	{                                                                                         \
+		fields return strata_lttng_at;                                                    \
+	}                                                                                         \
+	static __attribute__((noinline)) void strata_lttng_probe_##provider##___##name(           \
+		struct strata_tracepoint *strata_lttng_tracepoint STRATA_LTTNG_MORE_PARAMETERS(   \
+			args))                                                                    \
+	{                                                                                         \
+		struct strata_lttng_part                                                          \
+			strata_lttng_parts[STRATA_LTTNG_NR_FIELDS(provider, name) + 1];           \
+		unsigned char strata_lttng_stack[STRATA_LTTNG_STACK];                             \
+		uint64_t strata_lttng_bytes = strata_lttng_measure_##provider##___##name(         \
+			strata_lttng_parts,                                                       \
+			strata_lttng_stack + STRATA_USER_HEADROOM STRATA_LTTNG_MORE_NAMES(args)); \
+		unsigned char *strata_lttng_payload = strata_lttng_begin(                         \
+			strata_lttng_tracepoint, strata_lttng_stack, strata_lttng_bytes);         \
+                                                                                                  \
+		if (strata_lttng_payload)                                                         \
+			strata_lttng_end(                                                         \
+				strata_lttng_tracepoint, strata_lttng_payload,                    \
+				strata_lttng_make_##provider##___##name(                          \
+					strata_lttng_payload,                                     \
+					strata_lttng_parts STRATA_LTTNG_MORE_NAMES(args)),        \
+				strata_lttng_bytes);                                              \
 	}
 #define STRATA_LTTNG_PASS_INSTANCE(class_provider, class_name, provider, name, args)
 #define STRATA_LTTNG_PASS_LOGLEVEL(provider, name, loglevel)

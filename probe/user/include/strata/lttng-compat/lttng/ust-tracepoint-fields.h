@@ -249,10 +249,10 @@ struct strata_lttng_is_signed<type, true>
 	STRATA_LTTNG_INTEGER(type, item, source, 0, 10)
 #define STRATA_LTTNG_FLOAT(type, item, source)                                                  \
 	STRATA_LTTNG_ASSERT(sizeof(type) >= 4, "field " #item ": a float has 4 bytes or more"); \
-	strata_lttng_bytes = strata_lttng_sum(strata_lttng_bytes, 8);
-#define STRATA_LTTNG_STRING(item, source) \
-	strata_lttng_bytes =              \
-		strata_lttng_measure_string(strata_lttng_part++, strata_lttng_bytes, (source));
+	strata_lttng_bytes = strata_lttng_sum(strata_lttng_bytes, sizeof(type) == 4 ? 4 : 8);
+#define STRATA_LTTNG_STRING(item, source)                                                         \
+	strata_lttng_bytes = strata_lttng_measure_string(strata_lttng_part++, strata_lttng_bytes, \
+							 (source), strata_lttng_stack);
 #define STRATA_LTTNG_ARRAY(type, item, source, flags, base, length)                \
 	STRATA_LTTNG_ASSERT(STRATA_LTTNG_POWER(sizeof(type)),                      \
 			    "field " #item ": an element has 1, 2, 4 or 8 bytes"); \
