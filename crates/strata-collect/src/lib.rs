@@ -50,7 +50,7 @@ pub use output::Output;
 pub use pump::{Arrival, Keep, Order, Pump, ENDED_MAX};
 pub use sink::{Body, Sink, Written};
 pub use snapshot::{Held, Span};
-pub use source::{Classes, Finish, Grown, Monitor, Opened, Source};
+pub use source::{Before, Classes, Finish, Grown, Monitor, Opened, Source};
 pub use stats::{counts_of, StreamStats};
 pub use strata_model::{Counts, Discarded, StreamLoss};
 pub use streams::Streams;

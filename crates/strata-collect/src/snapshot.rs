@@ -14,7 +14,7 @@ use strata_ring::{Info, Order, Publish, View};
 
 use crate::collector::{now_ns, Classes as Kept, Writer};
 use crate::error::Error;
-use crate::source::{Opened, Source};
+use crate::source::{Before, Opened, Source};
 use crate::stats::counts_of;
 use crate::track::Track;
 
@@ -40,6 +40,7 @@ impl Span {
 pub struct Held {
     opened: Opened,
     view: View,
+    before: Option<Before>,
 }
 
 impl fmt::Debug for Held {
@@ -59,8 +60,8 @@ pub(crate) fn begin<S: Source>(
     if let Some(kinds) = kinds {
         kinds.set_written();
     }
-    source.begin_snapshot(&mut **sink)?;
-    Ok(Held { opened, view })
+    let before = source.begin_snapshot(&mut **sink)?;
+    Ok(Held { opened, view, before })
 }
 
 impl Held {
@@ -69,7 +70,7 @@ impl Held {
     /// # Errors
     /// What the system says; a part is written then, and can be read.
     pub fn write(self, span: Span) -> Result<Counts, Error> {
-        let Held { opened, mut view } = self;
+        let Held { opened, mut view, before } = self;
         let Opened { mut sink, identity, classes, mut kinds, mut grown, .. } = opened;
         let (streams, subbuf_bytes) = (view.nr_streams(), view.subbuf_bytes());
         let outside = view.publish() == Publish::ByCommit;
@@ -109,8 +110,11 @@ impl Held {
         if let Some(error) = failed {
             return Err(error);
         }
-        sink.end(Ending::Ended, Losses::default())?;
         let mut counts = counts_of(&stats, streams);
+        if let (Some(before), Some((from, _))) = (before, counts.span) {
+            before(&mut *sink, from)?;
+        }
+        sink.end(Ending::Ended, Losses::default())?;
         counts.metadata_bytes = sink.metadata_bytes();
         Ok(counts)
     }

@@ -14,6 +14,9 @@ pub type Classes = Box<dyn FnMut() -> Option<StreamClass> + Send>;
 /// Tells new metadata, if they are not what they were; from any thread.
 pub type Grown = Box<dyn FnMut() -> Option<String> + Send>;
 
+/// Adds to a snapshot whose packets are written what was before the first of them, of this time \[ns\].
+pub type Before = Box<dyn FnOnce(&mut dyn Sink, u64) -> Result<(), Error> + Send>;
+
 /// What is still to be done with a trace that is complete, by whoever has the time.
 pub type Finish = Box<dyn FnOnce() + Send>;
 
@@ -55,12 +58,12 @@ pub trait Source: Send {
     /// What the system says.
     fn open_snapshot(&mut self, output: &mut dyn Output) -> Result<Opened, Error>;
 
-    /// That trace is described, and no packet is written yet.
+    /// That trace is described, and no packet is written yet. What it returns is asked when there are packets.
     ///
     /// # Errors
     /// What the system says.
-    fn begin_snapshot(&mut self, _sink: &mut dyn Sink) -> Result<(), Error> {
-        Ok(())
+    fn begin_snapshot(&mut self, _sink: &mut dyn Sink) -> Result<Option<Before>, Error> {
+        Ok(None)
     }
 
     /// The trace is there, and described; nothing is written yet.

@@ -7,12 +7,13 @@
 use crate::build_id::hex;
 use crate::cpus::OfCpus;
 use crate::numbers::Numbers;
-use crate::statedump::{Kind, Mapping, Record, Stamp};
+use crate::statedump::{Kind, Mapping, Process, Record, Stamp};
 use crate::whom::Whom;
 use libbpf_sys::{
     perf_event_attr, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_TOTAL_TIME_ENABLED,
     PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE,
 };
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -50,6 +51,99 @@ enum News {
     Exec { name: Vec<u8> },
 }
 
+/// What was said, as a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// When it happened \[ns\].
+    pub time: u64,
+    /// With the ids and contexts of the stamp.
+    pub record: Vec<u8>,
+    /// What was not there before.
+    pub new: New,
+}
+
+/// What was not there before a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum New {
+    /// A thread, of which nothing here depends.
+    Thread,
+    /// All code of a process: it began, or another program did in it.
+    Process {
+        /// Its number.
+        pid: i32,
+    },
+    /// What a process has mapped there.
+    Code {
+        /// Its number.
+        pid: i32,
+        /// First address.
+        start: u64,
+        /// Behind the last address.
+        end: u64,
+    },
+}
+
+/// Of one process, more changes than this are not compared with what it has mapped.
+const CHANGES_MAX: usize = 1024;
+
+/// Of what these processes have mapped, what they had mapped before the first of the changes; all changes since then are
+/// there.
+pub fn mapped_before<'p>(
+    processes: &'p [Process],
+    changes: impl Iterator<Item = New>,
+) -> Vec<(i32, &'p Mapping)> {
+    // Nothing is known of a process without a list.
+    let mut of: HashMap<i32, Option<Vec<(u64, u64)>>> = HashMap::new();
+    for new in changes {
+        match new {
+            New::Thread => {}
+            New::Process { pid } => drop(of.insert(pid, None)),
+            New::Code { pid, start, end } => {
+                let known = of.entry(pid).or_insert_with(|| Some(Vec::new()));
+                match known {
+                    Some(list) if list.len() < CHANGES_MAX => list.push((start, end)),
+                    _ => *known = None,
+                }
+            }
+        }
+    }
+    let held = |process: &'p Process| {
+        let (pid, maps) = process.code();
+        let changed = of.get(&pid);
+        let was_there = move |map: &&Mapping| match changed {
+            None => true,
+            Some(None) => false,
+            Some(Some(list)) => {
+                list.iter().all(|(start, end)| map.end <= *start || *end <= map.start)
+            }
+        };
+        maps.iter().filter(was_there).map(move |map| (pid, map))
+    };
+    processes.iter().flat_map(held).collect()
+}
+
+/// Records that say so, of one time, that of the stamp; and how many.
+pub fn map_records(maps: &[(i32, &Mapping)], stamp: &Stamp<'_>) -> (Vec<u8>, u64) {
+    let mut out = Vec::new();
+    for (pid, map) in maps {
+        Record::begin(&mut out, stamp, Kind::VmMap).map(*pid, map);
+    }
+    (out, maps.len() as u64)
+}
+
+/// Waits for what is said.
+#[derive(Debug)]
+pub struct Waiter(Vec<libc::pollfd>);
+
+impl Waiter {
+    /// Until a ring is rather full, or for so long.
+    pub fn wait(mut self, most: Duration) {
+        let most = i32::try_from(most.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: so many structures, which live longer than the call. To wait less is no harm.
+        unsafe { libc::poll(self.0.as_mut_ptr(), self.0.len() as libc::nfds_t, most) };
+    }
+}
+
 /// At a time \[ns\], of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Told {
@@ -80,6 +174,7 @@ pub struct Mapped {
     /// Read, and not handed over yet.
     told: Vec<Told>,
     discarded: u64,
+    known_from: u64,
 }
 
 impl Mapped {
@@ -90,7 +185,8 @@ impl Mapped {
     /// What the kernel says.
     pub fn open(whom: Whom, numbers: Option<Arc<Numbers>>) -> io::Result<Mapped> {
         let rings = OfCpus::make(Ring::open)?;
-        Ok(Mapped { rings, whom, numbers, told: Vec::new(), discarded: 0 })
+        let known_from = now_ns();
+        Ok(Mapped { rings, whom, numbers, told: Vec::new(), discarded: 0, known_from })
     }
 
     /// What the kernel's events call those whom it names.
@@ -98,29 +194,43 @@ impl Mapped {
         self.numbers.as_deref()
     }
 
-    /// Waits until a ring is rather full, or for so long.
-    pub fn wait(&self, most: Duration) {
+    /// To be waited for before the next [`Mapped::take`], which may close what it looks at.
+    pub fn waiter(&self) -> Waiter {
         let event = |ring: &Ring| libc::pollfd {
             fd: ring.event.as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         };
-        let mut all: Vec<libc::pollfd> = self.rings.all().map(event).collect();
-        let most = i32::try_from(most.as_millis()).unwrap_or(i32::MAX);
-        // SAFETY: so many structures, which live longer than the call. To wait less is no harm.
-        unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, most) };
+        Waiter(self.rings.all().map(event).collect())
     }
 
-    /// What was said of those who are recorded, as records with the ids and contexts of `stamp`, each with its time
-    /// before it; in the order of time. Unless it is the `last` time, the newest is kept for the next one.
-    pub fn take(&mut self, stamp: &Stamp<'_>, last: bool) -> Vec<(u64, Vec<u8>)> {
+    /// What was said of those who are recorded, as records with the ids and contexts of `stamp`; in the order of time.
+    /// Unless it is the `last` time, the newest is kept for the next one.
+    pub fn take(&mut self, stamp: &Stamp<'_>, last: bool) -> Vec<Change> {
         let now = now_ns();
+        self.read();
+        // To one that has stopped nothing comes any more.
+        self.rings.look(Ring::open);
+        let until = if last { u64::MAX } else { now.saturating_sub(LATE_NS) };
+        let count = self.told.partition_point(|told| told.time < until);
+        self.told.drain(..count).map(|told| told.change(stamp)).collect()
+    }
+
+    /// What the next [`Mapped::take`] will hand over of what was said until now.
+    pub fn so_far(&mut self, stamp: &Stamp<'_>) -> Vec<Change> {
+        self.read();
+        self.told.iter().map(|told| told.change(stamp)).collect()
+    }
+
+    fn read(&mut self) {
         let mut new = Vec::new();
+        let before = self.discarded;
         for ring in self.rings.all_mut() {
             self.discarded += ring.read(&mut new);
         }
-        // To one that has stopped nothing comes any more.
-        self.rings.look(Ring::open);
+        if self.discarded > before {
+            self.known_from = now_ns();
+        }
         if let Some(numbers) = self.numbers.as_deref().filter(|_| !new.is_empty()) {
             let is_known = |told: &Told| told.clone().renumber(&|here| numbers.of(here)).is_some();
             if !new.iter().all(is_known) {
@@ -135,9 +245,12 @@ impl Mapped {
             self.told.append(&mut new);
             self.told.sort_by_key(|told| told.time);
         }
-        let until = if last { u64::MAX } else { now.saturating_sub(LATE_NS) };
-        let count = self.told.partition_point(|told| told.time < until);
-        self.told.drain(..count).map(|told| (told.time, told.record(stamp))).collect()
+    }
+
+    /// All that happened since then was said, and found room \[ns\].
+    #[must_use]
+    pub fn known_from(&self) -> u64 {
+        self.known_from
     }
 
     /// Records that found no room: somebody's code is not known.
@@ -177,6 +290,16 @@ impl Told {
             News::Exec { .. } => {}
         }
         Some(())
+    }
+
+    fn change(&self, stamp: &Stamp<'_>) -> Change {
+        let new = match &self.news {
+            News::Map { pid, map } => New::Code { pid: *pid, start: map.start, end: map.end },
+            News::Fork { parent, child } if parent[0] == child[0] => New::Thread,
+            News::Fork { child, .. } => New::Process { pid: child[0] },
+            News::Exec { .. } => New::Process { pid: self.pid },
+        };
+        Change { time: self.time, record: self.record(stamp), new }
     }
 
     fn record(&self, stamp: &Stamp<'_>) -> Vec<u8> {
@@ -475,12 +598,54 @@ mod tests {
         };
         assert_ne!(at, libc::MAP_FAILED);
         let stamp = Stamp { now_ns: 0, tid: 0, contexts: &[], first_id: 10, is_later: false };
+        let so_far = mapped.so_far(&stamp);
         let records = mapped.take(&stamp, true);
+        assert_eq!(records.get(..so_far.len()), Some(&so_far[..]), "it stays");
         let bytes = (at as u64).to_ne_bytes();
         let path = std::env::current_exe().unwrap();
         let path = path.as_os_str().as_encoded_bytes();
         let has = |record: &[u8], what: &[u8]| record.windows(what.len()).any(|it| it == what);
-        assert!(records.iter().any(|(_, it)| has(it, &bytes) && has(it, path)), "{records:?}");
+        let (start, end) = (at as u64, at as u64 + 4096);
+        let new = New::Code { pid: std::process::id() as i32, start, end };
+        let is_it = |it: &Change| has(&it.record, &bytes) && has(&it.record, path) && it.new == new;
+        assert!(so_far.iter().any(is_it), "{records:?}");
         assert_eq!(mapped.discarded(), 0);
+    }
+
+    #[test]
+    fn mapped_before_the_changes_is_what_none_of_them_made() {
+        let process = |pid: i32, starts: &[u64]| {
+            let map = |start: &u64| Mapping {
+                start: *start,
+                end: start + 0x1000,
+                offset: 0,
+                inode: 1,
+                path: b"/a".to_vec(),
+                build_id: String::new(),
+            };
+            Process::with_code(pid, starts.iter().map(map).collect())
+        };
+        let all = [1, 2, 3, 4].map(|pid| process(pid, &[0x1000, 0x2000, 0x3000]));
+        let changes = [
+            New::Process { pid: 2 },
+            // Less than a mapping, and what touches none.
+            New::Code { pid: 1, start: 0x2800, end: 0x2801 },
+            New::Code { pid: 1, start: 0, end: 0x1000 },
+            New::Code { pid: 2, start: 0, end: 1 },
+            New::Thread,
+        ];
+        let many = (0..=CHANGES_MAX).map(|_| New::Code { pid: 3, start: 0, end: 1 });
+        let found = mapped_before(&all, changes.into_iter().chain(many));
+        let found: Vec<_> = found.iter().map(|(pid, map)| (*pid, map.start)).collect();
+        assert_eq!(found, [(1, 0x1000), (1, 0x3000), (4, 0x1000), (4, 0x2000), (4, 0x3000)]);
+    }
+
+    #[test]
+    fn change_of_a_fork_is_a_new_process_or_a_thread_and_of_an_exec_the_whole_process() {
+        let stamp = Stamp { now_ns: 0, tid: 0, contexts: &[], first_id: 10, is_later: false };
+        let told = |news| Told { time: 3, pid: 1, tid: 1, news }.change(&stamp).new;
+        assert_eq!(told(News::Fork { parent: [1, 1], child: [1, 2] }), New::Thread);
+        assert_eq!(told(News::Fork { parent: [1, 1], child: [2, 2] }), New::Process { pid: 2 });
+        assert_eq!(told(News::Exec { name: Vec::new() }), New::Process { pid: 1 });
     }
 }

@@ -38,12 +38,16 @@ fn json(options: &Options, text: &[u8], events: &[(String, Option<i64>)]) {
 }
 
 fn csv(options: &Options, text: &[u8], events: &[(String, Option<i64>)]) {
-    let rows = rows(text);
-    let (head, rows) = rows.split_first().expect("a header");
-    assert_eq!(rows.len(), events.len(), "rows of {}", String::from_utf8_lossy(text));
+    let mut at = 0;
+    let head = row(text, &mut at).expect("a header");
     let name = head.iter().position(|column| column == b"name").expect("a column of names");
-    for (row, (expected, _)) in rows.iter().zip(events) {
-        assert_eq!(row.len(), head.len(), "columns of {:?}", String::from_utf8_lossy(text));
+    let mut found = 0;
+    // Row by row: all of them take twenty times the text's memory.
+    while let Some(row) = row(text, &mut at) {
+        let expected = events.get(found).map(|(name, _)| name);
+        let expected = expected.unwrap_or_else(|| panic!("more than {found} rows"));
+        found += 1;
+        assert_eq!(row.len(), head.len(), "columns of {:?}", lossy(&row));
         // Control characters in it are shown, for a terminal.
         if !options.tame {
             assert_eq!(row[name], expected.as_bytes(), "a name");
@@ -52,25 +56,30 @@ fn csv(options: &Options, text: &[u8], events: &[(String, Option<i64>)]) {
             parsed(row.last().expect("a column of fields"));
         }
     }
+    assert_eq!(found, events.len(), "rows");
 }
 
-/// Rows of fields, without their quotes.
-fn rows(text: &[u8]) -> Vec<Vec<Vec<u8>>> {
-    let (mut rows, mut row, mut at) = (Vec::new(), Vec::new(), 0);
-    while at < text.len() {
-        let (field, end) = field(text, at);
+fn lossy(row: &[Vec<u8>]) -> String {
+    String::from_utf8_lossy(&row.join(&b',')).into_owned()
+}
+
+/// The fields of the row that begins at `at`, without their quotes, and `at` behind it; `None`: there is no more.
+fn row(text: &[u8], at: &mut usize) -> Option<Vec<Vec<u8>>> {
+    let mut row = Vec::new();
+    while *at < text.len() {
+        let (field, end) = field(text, *at);
         row.push(field);
-        at = match &text[end..] {
+        *at = match &text[end..] {
             [b',', ..] => end + 1,
             [b'\r', b'\n', ..] => {
-                rows.push(std::mem::take(&mut row));
-                end + 2
+                *at = end + 2;
+                return Some(row);
             }
             rest => panic!("behind a field: {:?}", String::from_utf8_lossy(rest)),
         };
     }
     assert!(row.is_empty(), "the last row has no end");
-    rows
+    None
 }
 
 /// The field that begins at `at`, and where it ends.
@@ -130,5 +139,27 @@ fn harmless(options: &Options, text: &[u8]) {
         assert!(!chunk.valid().contains(bad), "{}", chunk.valid().escape_debug());
         let bad = chunk.invalid().iter().any(|byte| (0x80..=0x9f).contains(byte));
         assert!(!bad, "{}", chunk.invalid().escape_ascii());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory;
+
+    #[test]
+    fn csv_of_many_rows_is_checked_in_the_memory_of_one() {
+        const ROWS: usize = 50_000;
+        let text = ["name,a,b,c\r\n", &"x,1,\"2\"\"3\",\r\n".repeat(ROWS)].concat();
+        let events = vec![("x".to_owned(), None); ROWS];
+        let options = Options {
+            format: Format::Csv,
+            fields: Some(strata_analyze::render::FieldList::new(&["a"])),
+            ..Options::default()
+        };
+        memory::begin();
+        check(&options, text.as_bytes(), &events);
+        let most = memory::most();
+        assert!(most < 64 << 10, "{most} bytes of memory for {} of text", text.len());
     }
 }

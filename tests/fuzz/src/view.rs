@@ -85,6 +85,10 @@ fn some_fields(reader: &Reader) -> FieldList {
 /// As many packets as a stream of this size has \[byte\].
 const LONG: usize = 256 << 10;
 
+/// Text that is looked at \[byte\]. It is collected here, and nobody else holds all of it: names of kilobytes, once in
+/// each of many records, would be more than the reader may take.
+const TEXT_MAX: usize = 16 << 20;
+
 /// Metadata, a zero byte, three bytes of flags, bytes of one or two streams; they may be there many times.
 pub fn run(input: &[u8]) {
     let Some((metadata, [files, layout, clock, bytes @ ..])) = metadata_and_more(input) else {
@@ -106,7 +110,7 @@ pub fn run(input: &[u8]) {
         threads,
         stop: &|| false,
     };
-    let one = rendered(&job(1));
+    let Some(one) = rendered(&job(1)) else { return };
     let events = events(&reader, range);
     let is_short = options.format == Format::Short;
     match is_short {
@@ -121,7 +125,7 @@ pub fn run(input: &[u8]) {
         !is_short || one.remarks.is_empty() && !events.iter().any(says)
     };
     if flags.layout & 64 != 0 && is_sure() {
-        let two = rendered(&job(2));
+        let two = rendered(&job(2)).expect("no more than with one thread");
         assert!(one.text == two.text, "with two threads:\n{}", String::from_utf8_lossy(&two.text));
         assert_eq!((one.summary, one.remarks), (two.summary, two.remarks), "with two threads");
     }
@@ -165,17 +169,23 @@ struct Rendered {
     summary: Summary,
 }
 
-fn rendered(job: &Job<'_>) -> Rendered {
+/// `None`: it is more than [`TEXT_MAX`].
+fn rendered(job: &Job<'_>) -> Option<Rendered> {
     let (mut text, mut remarks) = (Vec::new(), Vec::new());
+    let mut is_all = true;
     let summary = pipeline::run(job, &mut |output| {
         match output {
+            Output::Text(more) if text.len() + more.len() > TEXT_MAX => {
+                is_all = false;
+                return ControlFlow::Break(());
+            }
             Output::Text(more) => text.extend_from_slice(more),
             Output::Remark(remark) => remarks.push(format!("{remark:?}")),
             Output::Read(_) => (),
         }
         ControlFlow::Continue(())
     });
-    Rendered { text, remarks, summary }
+    is_all.then_some(Rendered { text, remarks, summary })
 }
 
 /// Name of each event record, and its time, if that is a date.

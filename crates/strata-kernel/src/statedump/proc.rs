@@ -87,6 +87,17 @@ pub fn process(root: &Path, pid: u32, ids: Option<&BuildIds>) -> Option<Process>
 }
 
 impl Process {
+    /// Its number, and the code that it had mapped.
+    #[must_use]
+    pub fn code(&self) -> (i32, &[Mapping]) {
+        (self.pid, &self.maps)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_code(pid: i32, maps: Vec<Mapping>) -> Process {
+        Process { pid, maps, ..Process::default() }
+    }
+
     /// The same with the numbers of the kernel's events, where those of /proc are others, in a namespace so deep below the
     /// machine's first; `None`: it has gone.
     #[must_use]

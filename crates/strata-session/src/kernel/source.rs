@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use strata_collect::{
-    Collector, Counts, Error, Finish, Identity, Kinds, Monitor, Opened, Output, Producer, Sink,
-    Source, StreamLoss, Written,
+    Before, Collector, Counts, Error, Finish, Identity, Kinds, Monitor, Opened, Output, Producer,
+    Sink, Source, StreamLoss, Written,
 };
 use strata_ctf::end_mark::{Ending, Losses};
 use strata_kernel::{Classes, Contexts};
@@ -201,12 +201,15 @@ impl Source for KernelSource {
         Ok(Opened { kinds: Some(kinds), ..self.opened_as(uuid, sink) })
     }
 
-    fn begin_snapshot(&mut self, sink: &mut dyn Sink) -> Result<(), Error> {
-        self.dump(self.snapshot_uuid, sink)?;
-        match self.watched() {
-            Some(watched) => watched.save(sink, &self.place(self.snapshot_uuid)),
-            None => Ok(()),
+    fn begin_snapshot(&mut self, sink: &mut dyn Sink) -> Result<Option<Before>, Error> {
+        if self.trace.of_dump.is_empty() {
+            return Ok(None);
         }
+        let (place, wish) = (self.place(self.snapshot_uuid), self.wish());
+        let (dump, found) = statedump::write_found(sink, &place, &wish)?;
+        let Some(watched) = self.watched() else { return Ok(None) };
+        let before = watched.save(sink, &place, &found, &dump)?;
+        Ok(Some(Box::new(move |sink, from| before.write(sink, from))))
     }
 
     /// Code that was mapped meanwhile, and what the trace said of itself and is not so any more.

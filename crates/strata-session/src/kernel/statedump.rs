@@ -11,9 +11,10 @@ use std::time::Duration;
 use strata_collect::{Body, Error, Sink};
 use strata_ctf::kernel_symbols;
 use strata_ctf::packet::{Header, HEADER_BYTES};
-use strata_kernel::mapped::Mapped;
+use strata_kernel::mapped::{map_records, mapped_before, Change, Mapped};
 use strata_kernel::statedump::{
-    event_classes, numbers_of_processes, process, records, BuildIds, Machine, Stamp,
+    event_classes, numbers_of_processes, process, records, BuildIds, Machine, Mapping, Process,
+    Stamp,
 };
 use strata_kernel::{number_of, Contexts, Numbers, Whom};
 use strata_model::{StreamClass, Uuid};
@@ -24,7 +25,7 @@ use crate::session::lock::lock;
 
 /// The stream's file.
 pub(crate) const FILE: &str = "statedump_0";
-/// That of a second one in the same trace, where more is said than at its begin.
+/// That of a second one in the same trace, where more is said than at its begin; in a snapshot, of what was before.
 const AGAIN_FILE: &str = "statedump_2";
 /// That of what changes, where it is written as a whole: in a snapshot.
 const CHANGES_FILE: &str = "statedump_1";
@@ -89,6 +90,18 @@ const EARLIER_MAX: u64 = 1 << 31;
 /// # Errors
 /// What the system says of the file.
 pub(crate) fn write(sink: &mut dyn Sink, place: &DumpPlace, wish: &Wish) -> Result<Dump, Error> {
+    write_found(sink, place, wish).map(|(dump, _)| dump)
+}
+
+/// The same, with what was found.
+///
+/// # Errors
+/// What the system says of the file.
+pub(crate) fn write_found(
+    sink: &mut dyn Sink,
+    place: &DumpPlace,
+    wish: &Wish,
+) -> Result<(Dump, Vec<Process>), Error> {
     write_to(FILE, sink, place, wish)
 }
 
@@ -102,8 +115,7 @@ pub(crate) fn write_again(
     wish: &Wish,
 ) -> Result<Counts, Error> {
     // Behind what changes.
-    let place = DumpPlace { stream_instance: place.stream_instance + 2, ..*place };
-    write_to(AGAIN_FILE, sink, &place, wish).map(|dump| dump.counts)
+    write_to(AGAIN_FILE, sink, &place.again(), wish).map(|(dump, _)| dump.counts)
 }
 
 fn write_to(
@@ -111,7 +123,7 @@ fn write_to(
     sink: &mut dyn Sink,
     place: &DumpPlace,
     wish: &Wish,
-) -> Result<Dump, Error> {
+) -> Result<(Dump, Vec<Process>), Error> {
     if let Some(symbols) = &wish.symbols {
         sink.set_stream(kernel_symbols::FILE, &[], symbols)?;
     }
@@ -155,10 +167,15 @@ fn write_to(
         span: Some((now_ns, now_ns)),
         ..Counts::default()
     };
-    Ok(Dump { header, body, counts })
+    Ok((Dump { header, body, counts }, found))
 }
 
 impl DumpPlace {
+    /// That of a second dump.
+    fn again(&self) -> DumpPlace {
+        DumpPlace { stream_instance: self.stream_instance + 2, ..*self }
+    }
+
     /// The header of a packet with records of these times.
     fn header(&self, times: (u64, u64), bytes: u64) -> Header {
         let header = Header {
@@ -181,15 +198,19 @@ const LOOK: Duration = Duration::from_millis(200);
 /// What has changed and is not written yet; of a flight recorder, the last of it.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    records: VecDeque<(u64, Vec<u8>)>,
+    records: VecDeque<Change>,
     bytes: usize,
     packets: u64,
+    /// Since then all of them are there \[ns\].
+    known_from: u64,
 }
 
 /// Reads what changes, in a thread of its own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watched {
     pub(crate) changes: Arc<Mutex<Changes>>,
+    /// Locked before `changes`: who has it sees each change in one of them.
+    mapped: Arc<Mutex<Option<Mapped>>>,
     has_ended: Arc<AtomicBool>,
 }
 
@@ -197,32 +218,35 @@ impl Watched {
     /// Until [`Watched::end`]. `holds`: nothing is written but snapshots. Returns how many changes found no room.
     pub(crate) fn watch(
         &self,
-        mut mapped: Mapped,
+        mapped: Mapped,
         first_id: u32,
         contexts: Contexts,
         holds: bool,
     ) -> u64 {
         let contexts = contexts.of_this_process(&|pid| number_of(mapped.numbers(), pid));
         let stamp = Stamp { now_ns: 0, tid: 0, contexts: &contexts, first_id, is_later: true };
+        let mut waiter = mapped.waiter();
+        *lock(&self.mapped) = Some(mapped);
         loop {
             let last = self.has_ended.load(Ordering::Acquire);
             if !last {
-                mapped.wait(LOOK);
+                waiter.wait(LOOK);
             }
+            let mut held = lock(&self.mapped);
+            let Some(mapped) = &mut *held else { return 0 };
             let new = mapped.take(&stamp, last);
             let mut changes = lock(&self.changes);
-            for (time, record) in new {
-                changes.bytes += record.len();
-                changes.records.push_back((time, record));
-            }
+            changes.add(new, mapped);
             while holds && changes.bytes > KEPT_BYTES {
-                let gone = changes.records.pop_front().map_or(0, |(_, record)| record.len());
-                changes.bytes -= gone;
+                let Some(gone) = changes.records.pop_front() else { break };
+                changes.bytes -= gone.record.len();
+                changes.known_from = changes.known_from.max(gone.time);
             }
             drop(changes);
             if last {
-                return mapped.discarded();
+                return held.take().map_or(0, |mapped| mapped.discarded());
             }
+            waiter = mapped.waiter();
         }
     }
 
@@ -246,6 +270,7 @@ impl Watched {
         sink.append(stream, header, &Body::Bytes(&body))?;
         changes.records.clear();
         changes.bytes = 0;
+        changes.known_from = changes.known_from.max(times.1);
         changes.packets += 1;
         let bytes = HEADER_BYTES as u64 + bytes;
         Ok(Counts { records: count, packets: 1, bytes, span: Some(times), ..Counts::default() })
@@ -256,23 +281,106 @@ impl Watched {
         lock(&self.changes).packets = 0;
     }
 
-    /// All that is kept, for a snapshot.
+    /// All that is kept, for a snapshot in which there is this dump, of what was found then; and what was before.
     ///
     /// # Errors
     /// What the system says of the file.
-    pub(crate) fn save(&self, sink: &mut dyn Sink, place: &DumpPlace) -> Result<(), Error> {
-        let Some((times, body, _)) = lock(&self.changes).body() else { return Ok(()) };
-        let header = place.header(times, body.len() as u64);
-        sink.set_stream(CHANGES_FILE, &header.encode(), &body)
+    pub(crate) fn save(
+        &self,
+        sink: &mut dyn Sink,
+        place: &DumpPlace,
+        found: &[Process],
+        dump: &Dump,
+    ) -> Result<Before, Error> {
+        let mut held = lock(&self.mapped);
+        let number = |pid| number_of(held.as_ref().and_then(Mapped::numbers), pid);
+        let contexts = place.contexts.of_this_process(&number);
+        let tid = number(std::process::id());
+        let first_id = place.first_id;
+        let stamp = Stamp { now_ns: 0, tid: 0, contexts: &contexts, first_id, is_later: true };
+        // What the thread has not looked at yet, too: or a program that has just begun is taken for what was there before.
+        let new = held.as_mut().map(|mapped| (mapped.so_far(&stamp), &*mapped));
+        let mut kept = lock(&self.changes).copy();
+        if let Some((new, mapped)) = new {
+            kept.add(new, mapped);
+        }
+        drop(held);
+        if let Some((times, body, _)) = kept.body() {
+            let header = place.header(times, body.len() as u64);
+            sink.set_stream(CHANGES_FILE, &header.encode(), &body)?;
+        }
+        let maps = mapped_before(found, kept.records.iter().map(|change| change.new));
+        Ok(Before {
+            maps: maps.into_iter().map(|(pid, map)| (pid, map.clone())).collect(),
+            place: place.again(),
+            contexts,
+            tid,
+            known_from: kept.known_from,
+            first: kept.records.front().map_or(u64::MAX, |change| change.time),
+            dumped: dump.header.timestamp_begin,
+        })
+    }
+}
+
+/// What processes had mapped before all changes that are in a snapshot: what its dump says is of its end.
+#[derive(Debug)]
+pub(crate) struct Before {
+    maps: Vec<(i32, Mapping)>,
+    place: DumpPlace,
+    contexts: Vec<u8>,
+    tid: u32,
+    /// Since then all changes are there \[ns\].
+    known_from: u64,
+    /// Of the first change.
+    first: u64,
+    /// When they were looked at.
+    dumped: u64,
+}
+
+impl Before {
+    /// Says it at the begin of a trace whose packets begin `from` then, as far as it is known.
+    ///
+    /// # Errors
+    /// What the system says of the file.
+    pub(crate) fn write(&self, sink: &mut dyn Sink, from: u64) -> Result<(), Error> {
+        let at = from.min(self.first).max(self.known_from);
+        if self.maps.is_empty() || at >= self.dumped {
+            return Ok(());
+        }
+        let Before { contexts, tid, .. } = self;
+        let first_id = self.place.first_id;
+        let stamp = Stamp { now_ns: at, tid: *tid, contexts, first_id, is_later: false };
+        let maps: Vec<_> = self.maps.iter().map(|(pid, map)| (*pid, map)).collect();
+        let (body, _) = map_records(&maps, &stamp);
+        let header = Header {
+            uuid: self.place.uuid,
+            stream_id: self.place.stream_id,
+            stream_instance: self.place.stream_instance,
+            timestamp_begin: at,
+            timestamp_end: at,
+            ..Header::default()
+        };
+        let header = header.with_content_bytes(body.len() as u64);
+        sink.set_stream(AGAIN_FILE, &header.encode(), &body)
     }
 }
 
 impl Changes {
+    fn add(&mut self, new: Vec<Change>, mapped: &Mapped) {
+        self.known_from = self.known_from.max(mapped.known_from());
+        self.bytes += new.iter().map(|change| change.record.len()).sum::<usize>();
+        self.records.extend(new);
+    }
+
+    fn copy(&self) -> Changes {
+        Changes { records: self.records.clone(), ..*self }
+    }
+
     /// Times, records, and how many.
     fn body(&self) -> Option<((u64, u64), Vec<u8>, u64)> {
-        let (first, last) = (self.records.front()?.0, self.records.back()?.0);
+        let (first, last) = (self.records.front()?.time, self.records.back()?.time);
         let mut body = Vec::with_capacity(self.bytes);
-        self.records.iter().for_each(|(_, record)| body.extend_from_slice(record));
+        self.records.iter().for_each(|change| body.extend_from_slice(&change.record));
         Some(((first, last), body, self.records.len() as u64))
     }
 }
@@ -384,6 +492,61 @@ mod tests {
         std::fs::remove_file(path.join(FILE)).unwrap();
         Dump::default().span(&mut files, (1, 2)).unwrap();
         assert!(!path.join(FILE).exists());
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn what_was_mapped_before_is_said_at_the_begin_as_far_as_it_is_known() {
+        let path = std::env::temp_dir().join(format!("strata-dump-before-{}", std::process::id()));
+        let mut files = Files::new(Directory::create(&path).unwrap(), "channel0");
+        let map = Mapping {
+            start: 0x1000,
+            end: 0x2000,
+            offset: 0,
+            inode: 1,
+            path: b"/a".to_vec(),
+            build_id: String::new(),
+        };
+        let place = DumpPlace {
+            uuid: new_uuid().unwrap(),
+            stream_id: 0,
+            stream_instance: 4,
+            first_id: 10,
+            contexts: Contexts::default(),
+        };
+        // The begin, the first change, since when all are known, the dump.
+        for (times, wanted) in [
+            ([50, 70, 10, 90], Some(50)),
+            ([50, u64::MAX, 10, 90], Some(50)),
+            // A change before the first packet may be a fork of who is said here.
+            ([50, 40, 10, 90], Some(40)),
+            ([50, 70, 60, 90], Some(60)),
+            // Changes were discarded: nothing is known of what was before the dump.
+            ([50, 70, 90, 90], None),
+            ([50, 70, 95, 90], None),
+        ] {
+            let [from, first, known_from, dumped] = times;
+            let maps = vec![(7, map.clone())];
+            let before =
+                Before { maps, place, contexts: Vec::new(), tid: 1, known_from, first, dumped };
+            before.write(&mut files, from).unwrap();
+            let file = path.join(AGAIN_FILE);
+            let found = std::fs::read(&file).ok();
+            assert_eq!(found.is_some(), wanted.is_some(), "{from} {first} {known_from}");
+            if let (Some(found), Some(at)) = (found, wanted) {
+                let header = Header {
+                    uuid: place.uuid,
+                    stream_instance: 4,
+                    timestamp_begin: at,
+                    timestamp_end: at,
+                    ..Header::default()
+                };
+                let bytes = (found.len() - HEADER_BYTES) as u64;
+                assert!(found.starts_with(&header.with_content_bytes(bytes).encode()));
+                assert!(found.windows(3).any(|it| it == b"/a\0"));
+                std::fs::remove_file(&file).unwrap();
+            }
+        }
         std::fs::remove_dir_all(&path).unwrap();
     }
 
