@@ -415,8 +415,9 @@ impl Publisher {
         let kind = memory.u32(offset_of!(user::Control, clock_kind));
         if clock.kind != ClockKind::Tsc {
             if self.read(memory, index).multiplier != 0 {
-                self.write(memory, index.wrapping_add(1), Slot::default());
-                index_at.store(index.wrapping_add(1), Ordering::Release);
+                let next = self.next(memory, index);
+                self.write(memory, next, Slot::default());
+                index_at.store(next, Ordering::Release);
             }
             kind.store(user::CLOCK_VDSO, Ordering::Release);
             return None;
@@ -426,7 +427,7 @@ impl Publisher {
             Some((last, slot)) if last == index => slot,
             _ => self.read(memory, index),
         };
-        let next = index.wrapping_add(1);
+        let next = self.next(memory, index);
         let horizon_ns = (2 * self.interval).max(HORIZON_MIN).as_nanos() as u64;
         // If something came in between, the moment has passed from which the slot goes on.
         let mut tries = 8;
@@ -445,6 +446,17 @@ impl Publisher {
         kind.store(user::CLOCK_TSC, Ordering::Release);
         self.last = Some((next, slot));
         Some(off)
+    }
+
+    /// The index of the next slot. Who has finished the one that is next, and not published it, has died in between: a
+    /// process that has loaded that slot's index would take what we write there for it.
+    fn next(&self, memory: &Memory, index: u64) -> u64 {
+        let next = index.wrapping_add(1);
+        let said = memory.u64(Self::at(next) + offset_of!(user::ClockSlot, index));
+        match said.load(Ordering::Relaxed) == next {
+            true => next.wrapping_add(1),
+            false => next,
+        }
     }
 
     fn at(index: u64) -> usize {
@@ -699,6 +711,24 @@ mod tests {
         assert_eq!(fake.u64(slot + 32 + 8), 0);
         // Nobody takes it for the slot of this index.
         assert_ne!(fake.u64(slot + 32 + 24), 1);
+    }
+
+    #[test]
+    fn publish_leaves_out_a_slot_that_somebody_has_finished_and_not_published() {
+        let clock = Clock::new();
+        if clock.kind() != &ClockKind::Tsc {
+            return;
+        }
+        let fake = Fake::new();
+        let slot = |index| Publisher::at(index) + offset_of!(user::ClockSlot, index);
+        let index = || fake.u64(offset_of!(user::Control, clock_index));
+        fake.put_u64(slot(1), 1);
+        let app = fake.open();
+        let mut publisher = Publisher::new(0);
+        publisher.publish(app.memory(), &clock);
+        assert_eq!((index(), fake.u64(slot(2))), (2, 2));
+        publisher.publish(app.memory(), &clock);
+        assert_eq!((index(), fake.u64(slot(3))), (3, 3));
     }
 
     #[test]

@@ -94,8 +94,8 @@ __asm__(".pushsection .text\n"
 /*
  * The child returns first, and what it does with the stack its parent finds: the return address is in a register
  * meanwhile, as libc has it. So is what was noted of the thread, which is STRATA_THREAD_VFORKED while both could be
- * meant, or one less in a child's child, with UINT32_MAX below. The child leaves by a jump: its return would be taken from its parent's shadow
- * stack.
+ * meant, or one less in a child's child, with 0 below. The child leaves by a jump: its return would be taken from its
+ * parent's shadow stack.
  */
 __asm__(".pushsection .text\n"
 	".globl strata_vfork\n"
@@ -114,8 +114,8 @@ __asm__(".pushsection .text\n"
 	"movq %fs:(%rdx), %rsi\n\t"
 	"movq %rsi, %rax\n\t"
 	"sarq $63, %rax\n\t"
-	"shlq $32, %rax\n\t"
 	"decq %rax\n\t"
+	"shlq $32, %rax\n\t"
 	"movq %rax, %fs:(%rdx)\n\t"
 	"movl $58, %eax\n\t"
 	"syscall\n\t"

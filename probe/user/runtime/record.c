@@ -275,25 +275,21 @@ STRATA_SLOW void strata_user_record_long(const struct strata_tracepoint *tracepo
 	__asm__ volatile("");
 }
 
-/* The clock's conversion, which the critical section finds to be the right one or not. */
+/* The clock's conversion, a hint: the critical section finds out whether it is the right one. */
 STRATA_INLINE const struct strata_ring_conversion *conversion(void)
 {
 	return (const struct strata_ring_conversion *)(const void *)__atomic_load_n(
 		&strata_clock_slot, __ATOMIC_ACQUIRE);
 }
 
-/*
- * A record's first 8 bytes without the time: @state's event in @channel's session, and the thread. The lower half is no id
- * that has a short header, if the thread is not known.
- */
+/* See strata_thread_with(). The id was given to the event before it was switched on. */
 STRATA_INLINE uint64_t header_and_thread(const struct strata_user_channel *channel,
 					 const struct strata_abi_user_state *state)
 {
 	const uint16_t *id =
 		(const uint16_t *)(const void *)((const char *)state + channel->at_once.id_at);
 
-	return __atomic_load_n(&strata_thread, __ATOMIC_RELAXED) |
-	       __atomic_load_n(id, __ATOMIC_RELAXED);
+	return strata_thread_with(__atomic_load_n(id, __ATOMIC_RELAXED));
 }
 
 /* All that a record of @channel's session needs is one critical section. Returns 0, or it has to go the long way. */
@@ -447,9 +443,8 @@ strata_user_record_otherwise(struct strata_tracepoint *tracepoint, unsigned char
 }
 
 /*
- * The channel of the one session in which @state's event is recorded, if it is by write position. What is read here, the
- * tracepoint's id, the clock's slot and the session's generation, the critical section finds to be still so. NULL: there
- * is another way.
+ * The channel of the one session in which @state's event is recorded, if it is by write position. That the session still
+ * is the one of the channel the critical section finds out. NULL: there is another way.
  */
 STRATA_INLINE struct strata_user_channel *common_channel(const struct strata_abi_user_state *state)
 {

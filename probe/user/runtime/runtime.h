@@ -34,10 +34,6 @@ extern ptrdiff_t strata_rseq_offset STRATA_HIDDEN;
 #define STRATA_RSEQ_OFFSET strata_rseq_offset
 #endif
 
-/* libstrata.so is never unloaded; the archive may be part of what is. */
-#ifndef STRATA_RUNTIME_ARCHIVE
-#define STRATA_RSEQ_STAYS
-#endif
 #include <strata/ring/at_once.h>
 #include <strata/ring/ring.h>
 #include <strata/user/object.h>

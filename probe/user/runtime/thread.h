@@ -11,26 +11,39 @@
 #define STRATA_USER_VTID_BYTES 4u
 
 /*
- * What is noted of this thread, in the place of a record's first 8 bytes: its id in the upper half, where the record's
- * context is, and 0 in the lower one, where the header is. Where the id is 0, not known yet, or negative, the lower half
- * is UINT32_MAX, which is no event's: who adds an event's id finds out by its size. Negative: between vfork() and
- * the child's end or exec, when the child has the parent's memory, and only the kernel knows who is asking.
+ * What is noted of this thread: strata_thread_with() makes a record's first 8 bytes of it by one addition. 0: its id
+ * is not known yet. With a lower half of 0 the upper one is negative: between vfork() and the child's end or exec, when
+ * the child has the parent's memory, and only the kernel knows who is asking. Else the id less 1, and 2^32 -
+ * STRATA_THREAD_CARRY below, so that the addition's carry makes it the id.
  */
 extern __thread uint64_t strata_thread STRATA_HIDDEN __attribute__((tls_model("initial-exec")));
 
-#define STRATA_THREAD_UNKNOWN	    UINT64_C(0xffffffff)
+#define STRATA_THREAD_CARRY	    UINT64_C(0x40000000)
 #define STRATA_THREAD_VFORKED	    -1
 #define STRATA_THREAD_VFORKED_TWICE -2 /* a child of such a child, or of its child, ... */
 
 STRATA_INLINE int32_t strata_thread_noted(void)
 {
-	return (int32_t)(__atomic_load_n(&strata_thread, __ATOMIC_RELAXED) >> 32);
+	const uint64_t noted = __atomic_load_n(&strata_thread, __ATOMIC_RELAXED);
+
+	return (int32_t)((noted + STRATA_THREAD_CARRY) >> 32);
+}
+
+/*
+ * A record's first 8 bytes without the time: the event's @id in the lower half, where the header is, and the thread in the
+ * upper one, where the context is. Where the thread is not known the lower half is STRATA_THREAD_CARRY or more, which is
+ * no id that has a short header.
+ */
+STRATA_INLINE uint64_t strata_thread_with(uint16_t id)
+{
+	return __atomic_load_n(&strata_thread, __ATOMIC_RELAXED) + STRATA_THREAD_CARRY + id;
 }
 
 /* @id: positive. */
 STRATA_INLINE void strata_thread_note(int32_t id)
 {
-	__atomic_store_n(&strata_thread, (uint64_t)(uint32_t)id << 32, __ATOMIC_RELAXED);
+	__atomic_store_n(&strata_thread, ((uint64_t)(uint32_t)id << 32) - STRATA_THREAD_CARRY,
+			 __ATOMIC_RELAXED);
 }
 
 STRATA_HIDDEN void strata_threads_begin(void);

@@ -60,7 +60,7 @@ struct strata_ring_once {
  * @streams:       one stream for each possible CPU; copied.
  * @context_bytes: 0 or 4, of what goes between header and payload of each record.
  * @epoch, @while_epoch: the condition under which records are written; tested in the section.
- * @index:         who changes the clock's conversion changes this first, and uses none of its values again soon.
+ * @index:         of the conversion that holds; see struct strata_ring_conversion.
  *
  * Context: any.
  * Ordering: none; @once is given to other threads by a RELEASE of the caller's.
@@ -129,8 +129,8 @@ STRATA_INLINE int strata_rseq_publish_at_once(const struct strata_ring_config *c
  *
  * Returns 0; or -EAGAIN: nothing has happened, strata_ring_publish_long() is to be called.
  * Context: as strata_ring_publish().
- * Ordering: the store of write_count is a RELEASE. The clock is read after write_count and limit, in a
- *           section that comes to its end only without an interruption: times of one stream never go back.
+ * Ordering: the store of write_count is a RELEASE. The clock is read in the same section as write_count, which comes
+ *           to its end only without an interruption: times of one stream never go back.
  * Source:   Lockless §4.3.1; docs/decisions/0019.
  * Checked: model: once-* wrap-once; step: abort; test: at_once.
  */

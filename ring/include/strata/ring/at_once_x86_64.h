@@ -5,7 +5,8 @@
  * Registers: r8 the stream's line, rcx the conversion's index and then where the next byte goes, rax and rdx the rest:
  * none that a function's first two arguments come in. The frame of a section is the one of rseq_x86_64.h.
  *
- * Beside the counter's instruction nothing is executed, so each of the others counts, as do stores (docs/decisions/0033).
+ * On some CPUs nothing is executed beside the counter's instruction: there each of the others counts, as do stores
+ * (docs/decisions/0033).
  */
 #ifndef STRATA_RING_AT_ONCE_X86_64_H
 #define STRATA_RING_AT_ONCE_X86_64_H

@@ -24,7 +24,8 @@
  * so the count of records is exact, and costs no second section. A reader needs write_count alone.
  *
  * A section's descriptor is taken away again when it is left, not lazily: the kernel would look at
- * it after the library with the section was unloaded, and kill the thread.
+ * it after the library with the section was unloaded, and kill the thread. Clients that are never unloaded may define
+ * STRATA_RSEQ_STAYS, which at_once_x86_64.h heeds.
  *
  * Source: rseq(2); glibc 2.35 and later register each thread.
  */

@@ -119,7 +119,17 @@ STRATA_USER_COPY_INLINE void strata_user_copy_bytes(unsigned char *to, const uns
 	}
 }
 
-#ifdef __SSE2__
+/* What knows bytes that nobody has written, or that another thread writes, must not see those behind a NUL being read. */
+#if defined(__SANITIZE_THREAD__)
+#define STRATA_USER_IS_WATCHED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer) || \
+	__has_feature(hwaddress_sanitizer)
+#define STRATA_USER_IS_WATCHED 1
+#endif
+#endif
+
+#if defined(__SSE2__) && !defined(STRATA_USER_IS_WATCHED)
 
 /*
  * strata_user_copy_string() - copy a string and its NUL in one pass.

@@ -74,7 +74,13 @@ STRATA_LTTNG_INLINE uint64_t strata_lttng_measure_string(struct strata_lttng_par
 						  STRATA_LTTNG_STACK_BYTES - bytes);
 	if (__builtin_expect(!copied, 0)) {
 		part->count = strlen((const char *)part->at);
-		return strata_lttng_sum(bytes, part->count + 1);
+		bytes = strata_lttng_sum(bytes, part->count + 1);
+#ifdef STRATA_USER_HAS_COPY_STRING
+		/* Not on the stack, though it may have become shorter meanwhile: what follows is not in its place. */
+		if (bytes <= STRATA_LTTNG_STACK_BYTES)
+			bytes = STRATA_LTTNG_STACK_BYTES + 1;
+#endif
+		return bytes;
 	}
 	part->at = stack + bytes;
 	part->count = copied - 1;

@@ -3,7 +3,7 @@
  * object.h - what the tracepoint macros leave in an instrumented object, and the functions of libstrata
  * that they call. The macros are tracepoint.h; nobody else needs this.
  *
- * Stability: an object compiled with these headers works with any libstrata of the same soname. A
+ * Stability: an object compiled with these headers works with any libstrata of the same soname that is not older. A
  * structure here is never changed; STRATA_USER_OBJECT_VERSION says which set of them an object has.
  */
 #ifndef STRATA_USER_OBJECT_H
