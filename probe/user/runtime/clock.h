@@ -10,7 +10,10 @@
 
 #include "runtime.h"
 
-/* The slot that was right last time, or an unusable one; a hint. Any thread may write it. A forked child's is in the same place. */
+/*
+ * The slot that was right last time, or an unusable one; a hint. Any thread may write it. A forked child's slot is in the
+ * same place.
+ */
 extern const struct strata_abi_user_clock_slot *strata_clock_slot STRATA_HIDDEN;
 
 #if defined(__x86_64__) || defined(__aarch64__)

@@ -27,12 +27,6 @@
 #define STRATA_USER_NULL_STRING "(null)"
 #define STRATA_USER_INNER_NUL	'?'
 
-/* Out of line, and one for all translation units where the language can. Not cold: that is for size. */
-#ifdef __cplusplus
-#define STRATA_USER_FUNCTION inline __attribute__((noinline, hot, visibility("hidden")))
-#else
-#define STRATA_USER_FUNCTION static __attribute__((noinline, hot, unused))
-#endif
 #define STRATA_USER_INLINE static inline __attribute__((always_inline, unused))
 
 /* What another thread may write: not to be read but by one copy, so volatile means nothing any more. */
@@ -233,11 +227,6 @@ STRATA_USER_FUNCTION void strata_user_assemble_staged(struct strata_tracepoint *
 }
 
 #ifdef STRATA_USER_HAS_COPY_STRING
-
-/* See copy.h. It reads whole vectors, which an address sanitizer must not take for a mistake of the program. */
-STRATA_USER_FUNCTION __attribute__((no_sanitize("address"))) uint64_t
-strata_user_copy_string(unsigned char *to, const unsigned char *from,
-			uint64_t room){ STRATA_USER_COPY_STRING_BODY }
 
 /*
  * strata_user_add_*() - as strata_user_put_*(), up to @end; NULL: there is no room. 16 bytes behind may be written. Not

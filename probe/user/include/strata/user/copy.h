@@ -18,6 +18,13 @@ typedef unsigned char strata_user_vector __attribute__((vector_size(16)));
 
 #define STRATA_USER_COPY_INLINE static inline __attribute__((always_inline, unused))
 
+/* Out of line, and one for all translation units where the language can. Not cold: that is for size. */
+#ifdef __cplusplus
+#define STRATA_USER_FUNCTION inline __attribute__((noinline, hot, visibility("hidden")))
+#else
+#define STRATA_USER_FUNCTION static __attribute__((noinline, hot, unused))
+#endif
+
 /* The highest bit of each byte that is 0, and maybe of bytes above it. */
 STRATA_USER_COPY_INLINE uint64_t strata_user_zero_bytes(uint64_t word)
 {
@@ -137,33 +144,36 @@ STRATA_USER_COPY_INLINE void strata_user_copy_bytes(unsigned char *to, const uns
  *
  * Returns the bytes copied, NUL included; 0: there is no NUL in the first @room bytes.
  *
- * Reads up to 15 bytes behind the NUL, never across a page: they are there. What it writes behind the NUL is not
- * the program's to be seen: the caller overwrites it.
+ * Reads up to 15 bytes behind the NUL, never across a page: they are there, and an address sanitizer must not take it
+ * for a mistake of the program. What it writes behind the NUL is not the program's to be seen: the caller overwrites it.
  */
-#define STRATA_USER_COPY_STRING_BODY                                           \
-	const unsigned char *begin = to, *end = to + room;                     \
-	uint64_t zeros;                                                        \
-                                                                               \
-	for (;;) {                                                             \
-		if (((uintptr_t)from & 4095) > 4096 - 16) {                    \
-			do {                                                   \
-				if (to == end)                                 \
-					return 0;                              \
-				*to = *(const volatile unsigned char *)from++; \
-				if (!*to++)                                    \
-					return (uint64_t)(to - begin);         \
-			} while ((uintptr_t)from & 4095);                      \
-		}                                                              \
-		zeros = strata_user_copy_vector(to, from);                     \
-		if (zeros) {                                                   \
-			to += __builtin_ctzll(zeros) + 1;                      \
-			return to <= end ? (uint64_t)(to - begin) : 0;         \
-		}                                                              \
-		to += 16;                                                      \
-		from += 16;                                                    \
-		if (to >= end)                                                 \
-			return 0;                                              \
+STRATA_USER_FUNCTION __attribute__((no_sanitize("address"))) uint64_t
+strata_user_copy_string(unsigned char *to, const unsigned char *from, uint64_t room)
+{
+	const unsigned char *begin = to, *end = to + room;
+	uint64_t zeros;
+
+	for (;;) {
+		if (((uintptr_t)from & 4095) > 4096 - 16) {
+			do {
+				if (to == end)
+					return 0;
+				*to = *(const volatile unsigned char *)from++;
+				if (!*to++)
+					return (uint64_t)(to - begin);
+			} while ((uintptr_t)from & 4095);
+		}
+		zeros = strata_user_copy_vector(to, from);
+		if (zeros) {
+			to += __builtin_ctzll(zeros) + 1;
+			return to <= end ? (uint64_t)(to - begin) : 0;
+		}
+		to += 16;
+		from += 16;
+		if (to >= end)
+			return 0;
 	}
+}
 
 #define STRATA_USER_HAS_COPY_STRING 1
 

@@ -48,19 +48,6 @@ STRATA_LTTNG_INLINE uint64_t strata_lttng_sum(uint64_t a, uint64_t b)
 	return a > STRATA_LTTNG_TOO_LARGE - b ? STRATA_LTTNG_TOO_LARGE : a + b;
 }
 
-#ifdef STRATA_USER_HAS_COPY_STRING
-
-/* It reads up to 15 bytes behind the NUL. */
-static __attribute__((unused, no_sanitize("address"))) uint64_t
-strata_lttng_copy_string(unsigned char *to, const unsigned char *from, uint64_t room)
-{
-	STRATA_USER_COPY_STRING_BODY
-}
-
-#else
-#define strata_lttng_copy_string(to, from, room) UINT64_C(0)
-#endif
-
 /* @bytes are in front of it. @stack: where the payload begins if it is put together there. */
 STRATA_LTTNG_INLINE uint64_t strata_lttng_measure_string(struct strata_lttng_part *part,
 							 uint64_t bytes, const char *text,
@@ -68,10 +55,13 @@ STRATA_LTTNG_INLINE uint64_t strata_lttng_measure_string(struct strata_lttng_par
 {
 	uint64_t copied = 0;
 
+	(void)stack;
 	part->at = text ? text : "(null)";
+#ifdef STRATA_USER_HAS_COPY_STRING
 	if (bytes < STRATA_LTTNG_STACK_BYTES)
-		copied = strata_lttng_copy_string(stack + bytes, (const unsigned char *)part->at,
-						  STRATA_LTTNG_STACK_BYTES - bytes);
+		copied = strata_user_copy_string(stack + bytes, (const unsigned char *)part->at,
+						 STRATA_LTTNG_STACK_BYTES - bytes);
+#endif
 	if (__builtin_expect(!copied, 0)) {
 		part->count = strlen((const char *)part->at);
 		bytes = strata_lttng_sum(bytes, part->count + 1);
