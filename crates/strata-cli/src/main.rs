@@ -100,11 +100,13 @@ fn failed(error: &anyhow::Error) -> u8 {
     let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
     };
-    // `strata list | head`: whoever reads has seen enough.
-    if error.chain().any(broken_pipe) {
+    let of_session = error.downcast_ref::<strata_session::SessionError>();
+    let is_of_control = error.is::<strata_control::ControlError>();
+    // `strata list | head`, and a pager that is left: whoever reads has seen enough. That the other end of a socket has
+    // gone is a failure.
+    if of_session.is_none() && !is_of_control && error.chain().any(broken_pipe) {
         return 0;
     }
-    let of_session = error.downcast_ref::<strata_session::SessionError>();
     match of_session {
         Some(strata_session::SessionError::NothingSelected(rules)) => {
             talk::messages::nothing_selected(rules).iter().for_each(|line| talk::failure(line));
@@ -127,9 +129,12 @@ mod tests {
     use strata_session::SessionError;
 
     #[test]
-    fn failure_to_write_to_a_closed_pipe_is_success() {
-        let pipe = io::Error::from(io::ErrorKind::BrokenPipe);
-        assert_eq!(failed(&Err::<(), _>(pipe).context("stdout").unwrap_err()), 0);
+    fn failure_to_write_to_a_closed_pipe_is_success_and_to_a_session_s_socket_is_not() {
+        let pipe = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert_eq!(failed(&Err::<(), _>(pipe()).context("stdout").unwrap_err()), 0);
+        let (name, what, source) = ("s".into(), "ask it", pipe());
+        let socket = strata_control::ControlError::System { name, what, source };
+        assert_eq!(failed(&anyhow::Error::from(socket).context("status")), FAILED);
         let full = io::Error::from(io::ErrorKind::StorageFull);
         assert_eq!(failed(&Err::<(), _>(full).context("stdout").unwrap_err()), FAILED);
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::io::Errno;
+use rustix::io::{retry_on_intr, Errno};
 use rustix::net::{
     accept_with, bind, connect, listen, recv, send, socket_with, sockopt, AddressFamily, RecvFlags,
     SendFlags, SocketAddrUnix, SocketFlags, SocketType,
@@ -24,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const ANSWER_PATIENCE: Duration = Duration::from_secs(600);
 /// How a session is, it says at once, if it is given a CPU.
 const STATUS_PATIENCE: Duration = Duration::from_secs(30);
+/// How often, and how far apart, is looked whether a session that gave no answer has ended.
+const LOOKS: u32 = 20;
+const LOOK_PERIOD: Duration = Duration::from_millis(10);
 /// Who may wait to be heard.
 const BACKLOG: i32 = 16;
 
@@ -163,14 +166,22 @@ impl Connection {
         if bytes.len() > MESSAGE_BYTES_MAX {
             bytes = encode_reply(&Err("the answer is too long".to_owned()));
         }
-        send(connection, &bytes, SendFlags::NOSIGNAL).map(drop)
+        say(connection, &bytes)
     }
+}
+
+// A call with a timeout of the socket does not begin again by itself when a signal, or a debugger that attaches,
+// interrupts it.
+
+/// Sends one message.
+fn say(socket: impl AsFd, bytes: &[u8]) -> Result<(), Errno> {
+    retry_on_intr(|| send(&socket, bytes, SendFlags::NOSIGNAL)).map(drop)
 }
 
 /// One message; `None`: it is too long.
 fn receive(socket: impl AsFd) -> Result<Option<Vec<u8>>, Errno> {
     let mut buffer = vec![0; MESSAGE_BYTES_MAX + 1];
-    let (read, whole) = recv(socket, &mut buffer[..], RecvFlags::TRUNC)?;
+    let (read, whole) = retry_on_intr(|| recv(&socket, &mut buffer[..], RecvFlags::TRUNC))?;
     buffer.truncate(read);
     Ok((whole <= MESSAGE_BYTES_MAX).then_some(buffer))
 }
@@ -206,16 +217,10 @@ pub(crate) fn ask_within(
     // One that is stopped accepts nobody, and where many wait, to connect waits, too.
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(patience))
         .map_err(failed("ask it"))?;
-    match connect(&socket, &address) {
+    match retry_on_intr(|| connect(&socket, &address)) {
         Ok(()) => {}
         Err(Errno::AGAIN) => return Err(silent()),
-        Err(Errno::NOENT | Errno::CONNREFUSED) => {
-            let name = name.to_owned();
-            return Err(match folder.is_killed(&name) {
-                true => ControlError::Killed { name },
-                false => ControlError::Absent { name },
-            });
-        }
+        Err(Errno::NOENT | Errno::CONNREFUSED) => return Err(absent(folder, name)),
         Err(errno) => return Err(failed("connect to it")(errno)),
     }
     let peer = sockopt::socket_peercred(&socket).map_err(failed("see whose it is"))?;
@@ -223,26 +228,50 @@ pub(crate) fn ask_within(
     if !is_ours(uid) {
         return Err(ControlError::Stranger { name: name.to_owned(), uid });
     }
+    let ended = || ended(folder, name);
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE))
         .and_then(|()| sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(patience)))
-        .and_then(|()| send(&socket, &request.encode(), SendFlags::NOSIGNAL))
-        .map_err(failed("ask it"))?;
+        .and_then(|()| say(&socket, &request.encode()))
+        .map_err(|errno| match errno {
+            Errno::PIPE | Errno::CONNRESET => ended(),
+            errno => failed("ask it")(errno),
+        })?;
     let bytes = receive(&socket).map_err(|errno| match errno {
         Errno::AGAIN => silent(),
+        Errno::CONNRESET => ended(),
         errno => failed("hear its answer")(errno),
     })?;
     let message = |what: String| ControlError::Message { name: name.to_owned(), what };
     let bytes = bytes.ok_or_else(|| message("it is too long".to_owned()))?;
     if bytes.is_empty() {
-        return Err(ControlError::Refused {
-            name: name.to_owned(),
-            why: "it has ended without an answer".to_owned(),
-        });
+        return Err(ended());
     }
     match decode_reply(&bytes).map_err(message)? {
         Ok(facts) => Ok(facts),
         Err(why) => Err(ControlError::Refused { name: name.to_owned(), why }),
     }
+}
+
+/// Nobody listens under this name.
+fn absent(folder: &Folder, name: &str) -> ControlError {
+    let name = name.to_owned();
+    match folder.is_killed(&name) {
+        true => ControlError::Killed { name },
+        false => ControlError::Absent { name },
+    }
+}
+
+/// The connection was closed without an answer: the session is over, or could not hear who asked.
+fn ended(folder: &Folder, name: &str) -> ControlError {
+    // The kernel closes what a process that was killed had open, one after the other.
+    for _ in 0..LOOKS {
+        if folder.pid(name).is_none() {
+            return absent(folder, name);
+        }
+        std::thread::sleep(LOOK_PERIOD);
+    }
+    let why = "it has closed the connection without an answer. Try again".to_owned();
+    ControlError::Refused { name: name.to_owned(), why }
 }
 
 type Map = serde_json::Map<String, serde_json::Value>;

@@ -109,6 +109,25 @@ fn who_waits_for_an_answer_or_says_nothing_keeps_nobody_else_from_theirs() {
 }
 
 #[test]
+fn connection_that_is_closed_without_an_answer_is_no_answer() {
+    let bench = Bench::new("closed");
+    let listener = bench.listener("one");
+    let folder = &bench.folder;
+    thread::scope(|scope| {
+        let asked = scope.spawn(|| ask(folder, "one", &Request::Status).unwrap_err());
+        drop(listener.accept().unwrap());
+        let error = asked.join().unwrap();
+        assert!(error.to_string().contains("closed the connection without an answer"), "{error}");
+        let asked = scope.spawn(|| ask(folder, "one", &Request::Status).unwrap_err());
+        let connection = listener.accept().unwrap();
+        drop(listener);
+        drop(connection);
+        let error = asked.join().unwrap();
+        assert!(matches!(&error, ControlError::Absent { name } if name == "one"), "{error}");
+    });
+}
+
+#[test]
 fn name_is_one_session_s_until_it_ends() {
     let bench = Bench::new("claim");
     let listener = bench.listener("one");
