@@ -63,7 +63,7 @@ struct strata_ring_once {
  * @index:         of the conversion that holds; see struct strata_ring_conversion.
  *
  * Context: any.
- * Ordering: none; @once is given to other threads by a RELEASE of the caller's.
+ * Ordering: none: private memory; @once is given to other threads by a RELEASE of the caller's.
  * Checked: test: at_once.
  */
 STRATA_INLINE void strata_ring_once_init(struct strata_ring_once *once,

@@ -39,6 +39,8 @@ STRATA_INLINE int strata_ring_memfd(const char *name)
  * strata_ring_channel_close() - unmap the channel. Its file, and others' mappings, stay.
  *
  * Context: not a signal handler; no thread of this process uses the channel any more.
+ * Ordering: none: private memory; what is mapped is neither read nor written. The caller has the
+ *           other threads' last accesses before it.
  * Checked: test: memory config.
  */
 STRATA_FUNC void strata_ring_channel_close(struct strata_ring_channel *c)
@@ -110,6 +112,7 @@ STRATA_FUNC int strata_ring_channel_allocate(struct strata_ring_channel *c,
  *
  * Returns 0; -EINVAL: a value outside its limits; -ENOMEM, -EEXIST, -ENOSPC, ...: what the system said.
  * Context: not a signal handler.
+ * Ordering: as strata_ring_channel_format().
  * Checked: test: config memory.
  */
 STRATA_FUNC int strata_ring_channel_create(const struct strata_ring_config *config,

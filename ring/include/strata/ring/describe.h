@@ -44,6 +44,7 @@ struct strata_ring_channel {
  *
  * Returns the largest number that the kernel may give, plus 1; at least 1.
  * Context: not a signal handler.
+ * Ordering: none: private memory.
  * Checked: test: config.
  */
 STRATA_FUNC uint32_t strata_ring_possible_cpus(void)
@@ -79,6 +80,7 @@ STRATA_FUNC uint32_t strata_ring_possible_cpus(void)
  *
  * Returns 0; -ENOMEM with @error filled. What it allocates is freed with @c->streams.stream.
  * Context: not a signal handler.
+ * Ordering: none: private memory; what is mapped is neither read nor written.
  * Checked: test: config open memory; bpf.
  */
 STRATA_FUNC int strata_ring_channel_attach(struct strata_ring_channel *c,
@@ -110,6 +112,7 @@ STRATA_FUNC int strata_ring_channel_attach(struct strata_ring_channel *c,
  *
  * Returns 0, or -EINVAL or -ENOMEM with @error filled.
  * Context: any; a signal handler with @error NULL and @attr->nr_cpus given.
+ * Ordering: none: private memory.
  * Checked: test: config.
  */
 STRATA_FUNC int strata_ring_channel_describe(const struct strata_ring_config *config,
@@ -179,6 +182,7 @@ STRATA_FUNC void strata_ring_channel_format(struct strata_ring_channel *c)
  *
  * Returns NULL, with the range in @error, for a number that is negative or too large.
  * Context: any; a signal handler with @error NULL.
+ * Ordering: none: private memory; what the stream points to is not looked at.
  * Checked: test: config.
  */
 STRATA_FUNC struct strata_ring_stream *

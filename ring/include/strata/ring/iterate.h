@@ -46,6 +46,7 @@ struct strata_ring_iterator {
  *
  * Returns 0; -EINVAL: the header format cannot be parsed; -EPROTO: the stream is damaged.
  * Context: the consumer of @s, any CPU. REST: no producer of @s is alive.
+ * Ordering: as strata_ring_reader_init(); WALK: then as strata_ring_walk_begin().
  * Checked: test: iterate malicious; bpf.
  */
 STRATA_FUNC int strata_ring_iterator_init(struct strata_ring_iterator *it,
@@ -117,6 +118,8 @@ STRATA_FUNC int strata_ring_iterator_enter(struct strata_ring_iterator *it)
  * Returns 0; -EAGAIN: none delivered now (consume); -ENODATA: no more; -EPROTO never: a packet that
  * cannot be decoded is left at that point and counted in it->damaged.
  * Context: the consumer of the stream, any CPU. No lock, allocation or system call.
+ * Ordering: as strata_ring_get_next() and strata_ring_put_next(); WALK: as strata_ring_walk_get() and
+ *           strata_ring_put_subbuf(); REST: as strata_ring_get_rest(). Records are read by plain loads between.
  * Checked: test: iterate.
  */
 STRATA_FUNC int strata_ring_peek(struct strata_ring_iterator *it,
@@ -158,6 +161,7 @@ STRATA_FUNC int strata_ring_peek(struct strata_ring_iterator *it,
  *
  * Returns as strata_ring_peek().
  * Context: as strata_ring_peek().
+ * Ordering: as strata_ring_peek().
  * Checked: test: iterate malicious; bpf.
  */
 STRATA_FUNC int strata_ring_next(struct strata_ring_iterator *it,
@@ -174,6 +178,7 @@ STRATA_FUNC int strata_ring_next(struct strata_ring_iterator *it,
  * skipped.
  *
  * Context: as strata_ring_peek().
+ * Ordering: as strata_ring_put_next(); WALK: as strata_ring_put_subbuf(); REST: touches nothing shared.
  * Checked: test: iterate.
  */
 STRATA_FUNC void strata_ring_iterator_end(struct strata_ring_iterator *it)
@@ -222,6 +227,7 @@ STRATA_FUNC void strata_ring_merge_sift(struct strata_ring_merge *m, uint32_t i)
  * strata_ring_merge_end() - gives everything back.
  *
  * Context: as strata_ring_merge_init().
+ * Ordering: as strata_ring_iterator_end(), for each stream.
  * Checked: test: iterate.
  */
 STRATA_FUNC void strata_ring_merge_end(struct strata_ring_merge *m)
@@ -240,6 +246,7 @@ STRATA_FUNC void strata_ring_merge_end(struct strata_ring_merge *m)
  *
  * Returns 0, -ENOMEM, or as strata_ring_iterator_init().
  * Context: the consumer of all streams of @c; not a signal handler: it allocates.
+ * Ordering: as strata_ring_iterator_init(), for each stream.
  * Checked: test: iterate.
  */
 STRATA_FUNC int strata_ring_merge_init(struct strata_ring_merge *m,
@@ -273,6 +280,8 @@ STRATA_FUNC int strata_ring_merge_init(struct strata_ring_merge *m,
  * still get an earlier record (also that of a CPU on which nobody runs: finalize it, flush it, or take
  * a walk); -ENODATA: no more in any stream.
  * Context: the consumer of all streams of the channel. No lock, allocation or system call.
+ * Ordering: as strata_ring_peek(). A stream with nothing is asked once more behind the ACQUIRE of finalized
+ *           in strata_ring_poll(), which its last packet comes before.
  * Checked: test: iterate.
  */
 STRATA_FUNC int strata_ring_merge_next(struct strata_ring_merge *m,

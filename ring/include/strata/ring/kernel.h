@@ -17,6 +17,7 @@
  * strata_ring_channel_close() - free the channel.
  *
  * Context: a thread; nobody writes any more, and nobody has it mapped.
+ * Ordering: none: private memory; the caller has the others' last accesses before it.
  * Checked: module.
  */
 STRATA_FUNC void strata_ring_channel_close(struct strata_ring_channel *c)
@@ -33,6 +34,7 @@ STRATA_FUNC void strata_ring_channel_close(struct strata_ring_channel *c)
  *
  * Returns 0; -EINVAL: a value outside its limits; -ENOMEM.
  * Context: a thread.
+ * Ordering: as strata_ring_channel_format().
  * Checked: module.
  */
 STRATA_FUNC int strata_ring_channel_create(const struct strata_ring_config *config,
@@ -64,6 +66,7 @@ STRATA_FUNC int strata_ring_channel_create(const struct strata_ring_config *conf
  *
  * Returns a stream of @c, never NULL: it has one for each possible CPU.
  * Context: the CPU does not change until the record is committed.
+ * Ordering: none: private memory; what the stream points to is not looked at.
  * Checked: module.
  */
 STRATA_INLINE struct strata_ring_stream *

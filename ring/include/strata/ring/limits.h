@@ -29,6 +29,7 @@ STRATA_INLINE int strata_ring_power_of_two(uint64_t x)
  * Returns 0; -EINVAL: a value outside its limits; -ENOMEM: more than the address space; with @error
  * filled.
  * Context: any; a signal handler with @error NULL.
+ * Ordering: none: private memory.
  * Invariant: I13 sizes that pass lead to no place outside of total_bytes.
  * Checked: test: config open.
  */

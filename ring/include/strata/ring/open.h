@@ -20,6 +20,8 @@
  * Returns 0; -EPROTO: not a channel, or of another version or byte order; -EINVAL: a value outside
  * its limits; -EACCES: not sealed; others: what the system said.
  * Context: not a signal handler.
+ * Ordering: no ACQUIRE: the header is copied by pread(). Who hands @fd on does so after
+ *           strata_ring_channel_create(), and orders it.
  * Checked: test: open memory kill.
  */
 STRATA_FUNC int strata_ring_channel_open(int fd, int sealed, struct strata_ring_channel *c,
@@ -90,6 +92,7 @@ STRATA_FUNC int strata_ring_channel_open(int fd, int sealed, struct strata_ring_
  * discarded or, worse, be believed to be there. A producer trusts the channel's memory from here
  * on.
  * Context: any; a signal handler with @error NULL.
+ * Ordering: none: private memory.
  * Checked: test: client.
  */
 STRATA_FUNC int strata_ring_channel_check_producer(const struct strata_ring_config *config,
@@ -123,6 +126,7 @@ STRATA_FUNC int strata_ring_channel_check_producer(const struct strata_ring_conf
  * Returns as strata_ring_channel_open(), then as strata_ring_channel_check_producer(); @c is closed
  * if it fails.
  * Context: not a signal handler.
+ * Ordering: as strata_ring_channel_open().
  * Checked: test: client.
  */
 STRATA_FUNC int strata_ring_channel_open_producer(const struct strata_ring_config *config, int fd,

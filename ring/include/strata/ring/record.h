@@ -22,6 +22,7 @@ extern int strata_ring_sched_getcpu(void) __asm__("sched_getcpu");
  *
  * Returns a stream of @c, never NULL.
  * Context: any thread or signal handler. The thread may be moved to another CPU right after.
+ * Ordering: none: private memory, and one plain load of the thread's rseq area, for the CPU's number.
  * Checked: stress; test: record stress.
  */
 STRATA_INLINE struct strata_ring_stream *

@@ -107,7 +107,9 @@ STRATA_SLOW int strata_ring_reserve_slow(const struct strata_ring_config *config
  *
  * Returns 0; -ENOBUFS, counted; or -EAGAIN: nothing has happened to the buffer, @slot means
  * nothing, and strata_ring_reserve_rest() or _reserve() is to be called.
- * Context: as for the whole, ordering and invariants, too.
+ * Context: as for the whole, invariants, too.
+ * Ordering: ACQUIRE of write_count, of read_count (full) and of the entry (overwrite mode); the clock; then the
+ *           CAS, ACQUIRE and RELEASE (LOCAL and UNORDERED: of this CPU only); the header by plain stores.
  * Checked: model: discard-* overwrite-* smp-*; step: step; stress; bpf; test: reserve.
  */
 STRATA_INLINE int strata_ring_reserve_fast(const struct strata_ring_config *config,
@@ -157,7 +159,9 @@ STRATA_INLINE int strata_ring_reserve_fast(const struct strata_ring_config *conf
  * or was not tried.
  *
  * Returns as strata_ring_reserve(), never -EAGAIN; sets all of @slot.
- * Context: as strata_ring_reserve(), ordering and invariants, too.
+ * Context: as strata_ring_reserve(), invariants, too.
+ * Ordering: as strata_ring_reserve_fast(), for each try; ACQUIRE of published before a sub-buffer is opened;
+ *           one that closes a sub-buffer, as strata_ring_commit().
  * Checked: model: discard-* overwrite-* smp-*; step: step; stress; bpf; test: reserve.
  */
 STRATA_INLINE int strata_ring_reserve_rest(const struct strata_ring_config *config,

@@ -89,6 +89,7 @@ extern const unsigned int __rseq_size __attribute__((weak));
  *
  * Returns 1: records can be published by write position; 0: by commit only.
  * Context: any, a signal handler, too. The answer does not change while the process runs.
+ * Ordering: none: private memory, constants of libc.
  * Checked: test: record at_once.
  */
 STRATA_INLINE int strata_rseq_available(void)

@@ -124,7 +124,7 @@ STRATA_INLINE int strata_ring_reserve_ahead(const struct strata_ring_config *con
  * @src, @n: at most slot->payload_bytes in all calls together [byte]; not checked here.
  *
  * Context: as strata_ring_reserve(): between it and strata_ring_commit(), by who reserved.
- * Ordering: none; the bytes are published by strata_ring_commit().
+ * Ordering: plain stores, which strata_ring_commit() publishes.
  * Checked: model: discard-*; step: step; stress; test: reserve record.
  */
 STRATA_INLINE void strata_ring_write(struct strata_ring_slot *slot, const void *src, size_t n)

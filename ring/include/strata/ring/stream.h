@@ -63,6 +63,7 @@ STRATA_INLINE uint64_t strata_ring_index(const struct strata_ring_stream *s, uin
  *
  * Returns a pointer into the stream's table, whatever @position is.
  * Context: any.
+ * Ordering: none: private memory; what it points to is not looked at.
  * Checked: model: *; step: step; test: malicious.
  */
 STRATA_INLINE struct strata_abi_ring_subbuf *strata_ring_subbuf(const struct strata_ring_stream *s,
@@ -90,6 +91,7 @@ STRATA_INLINE int strata_ring_fits(const struct strata_ring_stream *s, uint64_t 
  *
  * Returns bytes.
  * Context: any.
+ * Ordering: none: private memory.
  * Checked: test: config record reserve.
  */
 STRATA_INLINE uint64_t strata_ring_slot_max(const struct strata_ring_stream *s)
@@ -162,6 +164,7 @@ struct strata_ring_parts {
  *
  * Returns offsets in the stream's memory and its size [byte].
  * Context: any.
+ * Ordering: none: private memory.
  * Checked: test: config open malicious; bpf.
  */
 STRATA_FUNC struct strata_ring_parts strata_ring_layout(uint64_t subbuf_bytes, uint32_t nr_subbufs)
@@ -186,6 +189,7 @@ STRATA_FUNC struct strata_ring_parts strata_ring_layout(uint64_t subbuf_bytes, u
  * layout.stride bytes, 64-byte aligned. The sizes must have been checked.
  *
  * Context: any; nothing is read or written at @memory.
+ * Ordering: none: private memory.
  * Checked: model: *; test: malicious.
  */
 STRATA_FUNC void strata_ring_stream_attach(struct strata_ring_stream *s, void *memory,
@@ -216,7 +220,7 @@ STRATA_FUNC void strata_ring_stream_attach(struct strata_ring_stream *s, void *m
  *            what happens near 2^64.
  *
  * Context: any, before anybody else sees the stream.
- * Ordering: none; who hands the memory on orders it, as strata_ring_channel_format().
+ * Ordering: relaxed and plain stores; who hands the memory on orders them, as strata_ring_channel_format().
  * Checked: model: *; step: abort; test: memory.
  */
 STRATA_FUNC void strata_ring_stream_init(struct strata_ring_stream *s, uint64_t position)

@@ -295,6 +295,7 @@ STRATA_FUNC int strata_ring_walk_look(struct strata_ring_walk *walk,
  * strata_ring_walk_pass() - go on behind the packet that strata_ring_walk_look() has given.
  *
  * Context: as strata_ring_walk_look().
+ * Ordering: none: private memory.
  * Checked: test: walk.
  */
 STRATA_INLINE void strata_ring_walk_pass(struct strata_ring_walk *walk)
@@ -306,6 +307,7 @@ STRATA_INLINE void strata_ring_walk_pass(struct strata_ring_walk *walk)
  * strata_ring_walk_rewind() - begin the same walk anew.
  *
  * Context: as strata_ring_walk_begin().
+ * Ordering: none: private memory.
  * Checked: model: overwrite-walk; test: walk.
  */
 STRATA_FUNC void strata_ring_walk_rewind(struct strata_ring_walk *walk)
