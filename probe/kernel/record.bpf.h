@@ -148,7 +148,7 @@ STRATA_INLINE int strata_record_begin_part(struct strata_record *r, enum strata_
 	if (part != STRATA_RECORD_FAST && event.contexts) {
 		taken = strata_context_take(event.contexts);
 		if (taken < 0) {
-			strata_ring_add(&strata_config, &stream.shared->discarded_nested, 1);
+			strata_ring_discard_nested(&strata_config, &stream);
 			return -EBUSY;
 		}
 		e.payload_bytes += (uint32_t)taken & 0xffff;
@@ -253,14 +253,14 @@ STRATA_INLINE int strata_record_fixed(struct strata_source *source, const void *
 		return 0;
 	error = strata_record_begin_part(&r, STRATA_RECORD_FAST, event.id, source->pid_tgid, bytes);
 	if (!error) {
-		strata_plain_write(r.slot.cursor, payload, bytes);
+		strata_ring_write(&r.slot, payload, bytes);
 		strata_record_end(&r);
 		return 0;
 	}
 	if (error != -EAGAIN ||
 	    strata_record_begin_part(&r, STRATA_RECORD_REST, event.id, source->pid_tgid, bytes))
 		return 0;
-	strata_plain_write(r.slot.cursor, payload, bytes);
+	strata_ring_write(&r.slot, payload, bytes);
 	strata_record_end(&r);
 	return 0;
 }

@@ -4,7 +4,9 @@
  *
  * The slow paths are global functions. The verifier goes through such a one once, for all arguments it
  * may get; through a static one at each call and in each state, which took 120 ms for one program. Pointers
- * into the ring cannot be handed to them: they ask for this CPU's stream again.
+ * into the ring cannot be handed to them: they ask for this CPU's stream again. So the steps of reserve.h and
+ * switch.h are put together a second time here, by the ring's private functions that say "Also called by". Nothing
+ * else in this folder may call such (tools/gate/ring_api).
  *
  * Before 6.8 the frames of a chain of calls, each rounded up to 32 bytes, have 512 bytes together. In overwrite
  * mode these take up to 224 of them, behind a program and what it calls to record:
@@ -202,7 +204,7 @@ STRATA_GLOBAL int strata_reserve(uint32_t id, uint32_t payload_bytes, struct str
 			strata_close(found->begin, found->timestamp);
 	}
 	if (strata_stream_here(&s))
-		strata_ring_add(&strata_config, &s.shared->discarded_nested, 1);
+		strata_ring_discard_nested(&strata_config, &s);
 	return -EBUSY;
 }
 

@@ -194,6 +194,29 @@ static void reserve_when_record_is_empty_returns_emsgsize_and_counts_one(void)
 	end(&f);
 }
 
+static void discard_nested_when_producer_gives_up_counts_one_and_the_packet_says_it(void)
+{
+	unsigned i, n;
+
+	for (i = 0; i < 4; i++) {
+		struct fixture f = begin_at(configs[i], COUNT, 0);
+
+		CHECK(record(&f, 0), ==, 0);
+		for (n = 1; n <= 3; n++) {
+			strata_ring_discard_nested(f.config, f.s);
+			CHECK(counters(&f).discarded_nested, ==, n);
+		}
+		CHECK(counters(&f).written, ==, 1);
+		CHECK(counters(&f).discarded_full + counters(&f).discarded_too_big, ==, 0);
+		strata_ring_flush(f.config, f.s);
+		REQUIRE(strata_ring_get_next(&f.reader, &f.packet), ==, 0);
+		CHECK(f.packet.records, ==, 1);
+		CHECK(f.packet.discarded, ==, 3);
+		strata_ring_put_next(&f.reader);
+		strata_ring_channel_close(&f.channel);
+	}
+}
+
 /* A slot stays open while its sub-buffer's turn comes again: the writer does not wait, it counts. */
 static void loss_when_slot_of_last_lap_is_open_returns_ebusy_and_counts_one(void)
 {
@@ -577,6 +600,7 @@ static const struct test tests[] = {
 	ONCE(reserve_when_no_free_subbuf_returns_enobufs_and_counts_one),
 	ONCE(reserve_when_record_does_not_fit_a_subbuf_returns_emsgsize_and_counts_one),
 	ONCE(reserve_when_record_is_empty_returns_emsgsize_and_counts_one),
+	ONCE(discard_nested_when_producer_gives_up_counts_one_and_the_packet_says_it),
 	ONCE(loss_when_slot_of_last_lap_is_open_returns_ebusy_and_counts_one),
 	ONCE(loss_when_slot_of_last_lap_is_open_and_buffer_full_counts_each_record_once),
 	ONCE(commit_when_out_of_order_delivers_once_and_in_order_of_reservation),

@@ -25,9 +25,24 @@
 
 #include <strata/ring/slot.h>
 
+/**
+ * strata_ring_discard_nested() - count a record that its producer gives up without a slot, because it
+ * interrupted one that holds what it needs: memory for its contexts, for example.
+ *
+ * Context: as strata_ring_reserve(): a producer of @s. Wait-free.
+ * Ordering: one add, ACQUIRE and RELEASE (LOCAL and UNORDERED: of this CPU only); nothing pairs with it.
+ * Invariant: I7 each record that was tried is counted once; not one that strata_ring_reserve() refused.
+ * Checked: bpf; test: reserve.
+ */
+STRATA_INLINE void strata_ring_discard_nested(const struct strata_ring_config *config,
+					      struct strata_ring_stream *s)
+{
+	strata_ring_add(config, &s->shared->discarded_nested, 1);
+}
+
 /*
  * One attempt at any reservation. Returns 0; -EAGAIN: somebody else was faster, or a sub-buffer has been
- * closed; or a negative errno, counted: the record is discarded.
+ * closed; or a negative errno, counted: the record is discarded. Also called by probe/kernel/slow.bpf.h.
  */
 STRATA_INLINE int strata_ring_reserve_try(const struct strata_ring_config *config,
 					  struct strata_ring_stream *s,
@@ -95,7 +110,7 @@ STRATA_SLOW int strata_ring_reserve_slow(const struct strata_ring_config *config
 			return error;
 	}
 #ifdef STRATA_RING_TRIES_END
-	strata_ring_add(config, &s->shared->discarded_nested, 1);
+	strata_ring_discard_nested(config, s);
 	return -EBUSY;
 #endif
 }

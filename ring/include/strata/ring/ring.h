@@ -19,7 +19,9 @@
  * context from which it may be called, its ordering, and what checks it; tools/gate/ring_api holds
  * it to that. All other functions are private, though they are seen, and may change with every
  * version. atomic.h, switch.h, wakeup.h and the parts of rseq.h and at_once.h have private ones only.
- * Who replaces macros of switch.h, as probe/kernel does, uses private ones and goes with the version.
+ * Those of atomic.h are plain names of machine operations; Strata's own clients use them for memory of
+ * their own. One client replaces the macros of switch.h, and calls the private functions that say "Also
+ * called by": probe/kernel/slow.bpf.h, because of BPF's verifier (docs/design/ring.md).
  */
 #ifndef STRATA_RING_RING_H
 #define STRATA_RING_RING_H

@@ -15,9 +15,11 @@
 #include <strata/ring/wakeup.h>
 
 /*
- * What a producer calls when it is slow. A client for which these arguments do not do, such as a BPF
- * program whose verifier goes through a function at each of its calls, has others with the same
- * arguments: it defines the macros before it includes a header of the ring, and does there the same.
+ * What a producer calls when it is slow. A BPF program, for whose verifier these functions do not do, has
+ * others with the same arguments: it defines the macros before it includes a header of the ring, and does
+ * there the same. So it puts the steps of a switch together a second time, and calls functions that stay
+ * private: each is right only between the others. They say so, "Also called by", and tools/gate/ring_api
+ * lets nobody else call them, or define these macros. See docs/design/ring.md, "Public and private".
  */
 #ifndef STRATA_RING_HOLD_SLOW
 #define STRATA_RING_HOLD_SLOW strata_ring_hold_slow
@@ -97,13 +99,14 @@ STRATA_INLINE int strata_ring_needs_full(const struct strata_ring_config *config
 	return now - full >= UINT64_C(1) << config->header.timestamp_bits;
 }
 
+/* Also called by probe/kernel/slow.bpf.h. */
 STRATA_INLINE uint32_t strata_ring_record_header_bytes(const struct strata_ring_config *config,
 						       uint32_t id, int full)
 {
 	return config->header.bytes ? config->header.bytes(id, full) : 0;
 }
 
-/* Header, payload and alignment [byte]; in 64 bits nothing overflows. */
+/* Header, payload and alignment [byte]; in 64 bits nothing overflows. Also called by probe/kernel/slow.bpf.h. */
 STRATA_INLINE uint64_t strata_ring_slot_bytes(const struct strata_ring_config *config,
 					      uint32_t header_bytes, uint32_t payload_bytes)
 {
@@ -122,7 +125,10 @@ STRATA_INLINE uint64_t strata_ring_frame_bound(const struct strata_ring_stream *
 	return frame;
 }
 
-/* Its common case, and what it is, below. @entry: as loaded; returns it as it is then. */
+/*
+ * Its common case, and what it is, below. @entry: as loaded; returns it as it is then.
+ * Also called by probe/kernel/slow.bpf.h.
+ */
 STRATA_SLOW uint64_t strata_ring_hold_slow(const struct strata_ring_config *config,
 					   struct strata_ring_stream *s, uint64_t position,
 					   uint64_t entry)
@@ -202,6 +208,7 @@ STRATA_INLINE unsigned char *strata_ring_address(const struct strata_ring_config
  *
  * The seal (frame.position) and the cleared commit word come before it, so that a buffer left by a
  * killed process shows which of them was reached; see strata_ring_get_rest().
+ * Also called by probe/kernel/slow.bpf.h.
  */
 STRATA_SLOW void strata_ring_deliver(const struct strata_ring_config *config,
 				     struct strata_ring_stream *s, uint64_t begin, uint64_t records,
@@ -282,7 +289,7 @@ STRATA_INLINE void strata_ring_commit_to(const struct strata_ring_config *config
 /*
  * Close the sub-buffer in which @old lies, if write_count still is @old. Returns 1 if it was.
  * Its padding, at least STRATA_ABI_RING_TAIL_BYTES, is what this step commits, so the sub-buffer
- * cannot be delivered before the packet's size is written here.
+ * cannot be delivered before the packet's size is written here. Also called by probe/kernel/slow.bpf.h.
  */
 STRATA_SLOW int strata_ring_close(const struct strata_ring_config *config,
 				  struct strata_ring_stream *s, uint64_t old, uint64_t now,
