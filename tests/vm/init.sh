@@ -144,6 +144,7 @@ if is boot; then
 	for round in 1 2; do
 		echo 1 >/sys/devices/system/cpu/cpu1/online
 		sleep 0.5 # Time: longer than it is looked for CPUs that come.
+		# Time: what is sampled takes CPU time, of which an emulated machine gives any amount.
 		taskset 2 timeout 1 sh -c 'while :; do :; done'
 		run "sample_$round" taskset 2 /bin/work
 		echo 0 >/sys/devices/system/cpu/cpu1/online
@@ -164,6 +165,7 @@ if is boot; then
 	sleep 0.5 # Time: longer than it is looked for CPUs that come.
 	run added_million taskset 4 /bin/million 1000
 	run added_work taskset 4 /bin/work
+	# Time: as above.
 	taskset 4 timeout 1 sh -c 'while :; do :; done'
 	kill -TERM $!
 	wait $!

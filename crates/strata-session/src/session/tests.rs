@@ -336,6 +336,7 @@ fn rotated_trace_has_each_record_in_one_part() {
             rotations.ask(reply);
             let rotated: Rotated = loop {
                 rotations.look(&bench.session, &bench.context.shared, &mut |_| ());
+                // Time: between two looks.
                 if let Ok(rotated) = answer.recv_timeout(Duration::from_millis(1)) {
                     break rotated.unwrap();
                 }
