@@ -247,6 +247,14 @@ lines() { (($(wc -l <"$1") >= $2)); }
 # What the programs say that they emitted: lines "PROGRAM PID NUMBER".
 emitted() { awk '{ sum += $3 } END { printf "%d\n", sum }' "$counts"; }
 
+# sizes EVENT: bytes of its smallest record, with header and contexts, and of all in the mean, by `strata stats`. Where the
+# program had no CPU for a while the header is longer.
+sizes() {
+	"$strata" stats --json "$trace" 2>/dev/null | python3 -c 'import json, sys
+one, = [event for event in json.load(sys.stdin)["events"] if event["name"] == sys.argv[1]]
+print(one["bytes_min"], one["bytes"] // one["records"])' "$1"
+}
+
 # What strata says that it recorded, discarded, and overwrote.
 recorded() { sed -n 's/^strata: \([0-9,]*\) event records\? of .*/\1/p' "$talk" | tr -d ,; }
 discarded() { sum_said 's/^strata: \(.* ([0-9]*)\|kernel\): \([0-9,]*\) event records\? discarded .*/\2/p'; }
