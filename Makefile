@@ -10,6 +10,7 @@ RING := $(MAKE) --no-print-directory -f ring/Makefile
 JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 USER := $(MAKE) --no-print-directory -f probe/user/Makefile
 PRELOADED := $(MAKE) --no-print-directory -f probe/libc/Makefile
+PROGRAMS := $(MAKE) --no-print-directory -f tests/programs/Makefile
 
 # Gates look at the tree, tests of tools at the tools; each executable file is one test.
 SYSTEM_TESTS = $(sort $(shell find tests -maxdepth 2 -type f -perm -u+x 2>/dev/null))
@@ -30,7 +31,7 @@ SAVE ?=
 ONLY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick soak build static check bench install clean fmt lint
+.PHONY: help setup demo test quick soak build product static check bench install clean fmt lint
 
 help:
 	@echo 'make demo               record a program, as root the kernel too, and show the trace (start here)'
@@ -79,14 +80,18 @@ quick: build
 	+@$(PLAN) | grep -E -v -e '$(LONG)' >build/quick.list
 	@BRIEF=1 tools/run-tests -t 600 - <build/quick.list
 
-build:
+build: product
+	+@mkdir -p build/tests && flock build/tests/.lock $(PROGRAMS) $(JOBS) build
+
+# Without the programs of the tests.
+product:
 	+@$(RING) $(JOBS) build
 	+@$(USER) $(JOBS) build
 	+@$(PRELOADED) $(JOBS) build
 	@cargo build --release --offline --locked --quiet -p strata-cli
 
 # Only the command itself is compiled again; what it needs of the system is linked into it.
-static: build
+static: product
 	@cargo rustc --release --offline --locked --quiet -p strata-cli --bin strata-static --features static -- \
 		-C target-feature=+crt-static
 
@@ -119,7 +124,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 OPT = $(LIB)/strata-lttng
 
 # The ring's pkg-config file is the same for every architecture, hence share/; libstrata's are not.
-install: build
+install: product
 	@case '$(DESTDIR)$(PREFIX)' in *[!A-Za-z0-9/._+-]*|[!/]*|'') \
 		echo "make install: PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)': must be absolute, of A-Z a-z 0-9 / . _ + - only (pkg-config splits at others)." >&2; exit 2;; esac
 	@for from in abi ring probe/user; do (cd $$from/include && \

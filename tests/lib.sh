@@ -15,7 +15,7 @@ umask 022
 export LC_ALL=C
 unset STRATA_SESSION CDPATH
 self=$(realpath "$0")
-cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
+cd -P "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 name=$(basename "$0")
 root=$PWD
 strata=${STRATA:-$root/target/release/strata}
@@ -102,35 +102,44 @@ first_namespace() {
 
 # ---- programs ----
 
-# program OUT SOURCE FLAG...: compile tests/programs/SOURCE to $built/OUT, linked with libstrata.so; with
-# -static or "archive" among the flags, with libstrata.a. A flag "alone" leaves libstrata out.
+# program NAME...: $built/NAME is there, made of what tests/programs/LIST says, as `make build` makes all. After an edit
+# it is made now.
+declare -A listed=()
 program() {
-	local out=$built/$1 source=tests/programs/$2 compiler=${CC:-gcc} flag
-	local standard=-std=gnu11 optimise=-O2 flags=() link=(-L"$library" -lstrata -Wl,-rpath,"$library")
-	shift 2
-	[[ $source != *.cc ]] || { compiler=${CXX:-g++} standard=-std=c++17; }
-	for flag; do
-		case $flag in
-		archive) link=("$library/libstrata.a") ;;
-		-static | -static-pie) link=("$library/libstrata.a") flags+=("$flag") ;;
-		alone) link=() ;;
-		-O*) optimise=$flag ;;
-		compiler=*) compiler=${flag#compiler=} ;;
-		*) flags+=("$flag") ;;
-		esac
+	local one line stale=()
+	if ((${#listed[@]} == 0)); then
+		while read -r one _ line; do
+			[[ $one != program.* ]] || listed[${one#program.}]=$line
+		done <tests/programs/LIST
+	fi
+	for one; do
+		[[ -n ${listed[$one]-} ]] || fail "tests/programs/LIST has no program '$one'. Its line there: program.$one = SOURCE FLAG..."
+		as_listed "$one" || stale+=("build/tests/$one")
 	done
+	((${#stale[@]} > 0)) || return 0
 	mkdir -p "$built"
 	(
 		flock 9
-		[[ -e $library/libstrata.so && -e $library/libstrata.a ]] ||
-			make -s -f probe/user/Makefile build || exit 1
-		if [[ ! -e $out || -n $(find "$source" tests/programs/*.h probe/user/include abi/include \
-			"$library/libstrata.so.0" "$library/libstrata.a" tests/lib.sh -newer "$out" -print -quit) ]]; then
-			"$compiler" "$standard" "$optimise" -g -Wall -Wextra -Werror -D_GNU_SOURCE \
-				-Iprobe/user/include -Iabi/include -o "$out.new" "$source" "${flags[@]}" \
-				"${link[@]}" -ldl -pthread && mv "$out.new" "$out"
-		fi
-	) 9>"$built/.lock" || fail "$source cannot be built as $out"
+		make -s -f tests/programs/Makefile "${stale[@]}" >/dev/null
+	) 9>"$built/.lock" || fail "cannot be built: ${stale[*]}"
+}
+
+# as_listed NAME: nothing that it is made of is newer, and it was made of that (build/tests/NAME.d, by the Makefile).
+as_listed() {
+	local out=$built/$1 line words word
+	[[ -x $out && -e $out.d && ! tests/programs/Makefile -nt $out ]] || return 1
+	[[ " ${listed[$1]} " != *' '@(archive|-static|-static-pie)' '* || ! $library/libstrata.a -nt $out ]] || return 1
+	{
+		read -r line
+		[[ $line == "was.$1 = $root ${listed[$1]}" ]] || return 1
+		while read -r line; do
+			read -r -a words <<<"${line%\\}"
+			for word in "${words[@]}"; do
+				[[ $word == *: || -e $word && ! $word -nt $out ]] || return 1
+			done
+			[[ $line == *\\ ]] || return 0
+		done
+	} <"$out.d"
 }
 
 # ---- recording ----

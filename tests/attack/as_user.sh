@@ -1,7 +1,6 @@
 # Sourced by the tests of what a user may do to root's recorder: a program that attacks, and an honest one.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-program attack_user attack_user.c -static
-program ticker-static ticker.c -static
+program attack_user ticker-static
 install -m 755 "$built/attack_user" "$scratch/attack_user"
 install -m 755 "$built/ticker-static" "$scratch/ticker"
 
@@ -28,7 +27,7 @@ honest() {
 }
 
 # now_ms: milliseconds in which others got the CPU as well (tests/programs/beat.c). It ends with this namespace.
-program beat beat.c alone
+program beat
 "$built/beat" >"$scratch/beats" &
 disown
 now_ms() { echo $(($(stat -c %s "$scratch/beats") * 10)); }

@@ -51,7 +51,7 @@ pack_guest() {
 make_guest() {
 	# Two tests may build at the same time.
 	(flock 9 && compile) 9>"$parts/.lock" || fail "what runs in the guest cannot be built"
-	program million-static million.c -static
+	program million-static
 	base_guest
 	cp "$parts"/{discard,overwrite}.o "$guest/stress"
 	for_guest "$parts/stress" stress/stress
