@@ -10,7 +10,7 @@ use crate::observer::{Call, Interrupt, Interval, Observer, Run, Unpaired};
 use crate::requests::{kind_of, Requests};
 use crate::spans::OpenSpans;
 use crate::state::{Object, Reason, Sleep, State, Waker};
-use crate::threads::{OpenCall, Thread};
+use crate::threads::{OpenCall, Thread, NEVER};
 use crate::world::{Told, World};
 
 /// CPUs of a machine that are told apart.
@@ -19,6 +19,9 @@ const CPUS_MAX: usize = 1 << 13;
 const DEPTH_MAX: usize = 8;
 /// Gaps whose begins are kept; what is behind more of them is unknown from the last one on.
 const GAPS_MAX: usize = 1 << 20;
+/// For so long behind its record the kernel may still be at work on a page fault \[ns\]. Most take a microsecond; no
+/// record tells the end, and what interrupts the thread's own code later is not to be taken for it.
+const FAULT_MAX: u64 = 10_000;
 /// The thread whose children are the kernel's own threads.
 const KTHREADD: i32 = 2;
 
@@ -142,7 +145,7 @@ impl Engine {
             Fact::Wakeup { tid, name } => self.wake(spot, tid, name, who, false, seen),
             Fact::Fault => {
                 if let Some(thread) = who.and_then(|who| self.world.threads.get_mut(who)) {
-                    thread.in_fault = true;
+                    thread.fault = time;
                 }
             }
             Fact::Signal { tid } => {
@@ -407,7 +410,7 @@ impl Engine {
         thread.wakes = None;
         thread.has_calls = false;
         thread.is_new = false;
-        thread.in_fault = false;
+        thread.fault = NEVER;
         if let Some(open) = thread.open.take() {
             seen.unpaired(&self.world, id, open.call, Unpaired::Gap, open.selected);
         }
@@ -521,7 +524,7 @@ impl Engine {
         self.runs(spot.machine, cpu, prev, spot.time, seen);
         self.name_if_new(prev, name);
         let Some(thread) = self.world.threads.get_mut(prev) else { return };
-        let in_fault = std::mem::take(&mut thread.in_fault);
+        let in_fault = std::mem::replace(&mut thread.fault, NEVER) != NEVER;
         let (open, is_exiting) = (thread.open, thread.is_exiting);
         let state = match prev_state {
             None => State::Unknown,
@@ -532,7 +535,8 @@ impl Engine {
                 call: open.map(|open| open.call),
                 object: match open {
                     Some(open) => open.object,
-                    None if in_fault => Object::Fault,
+                    // A fault is not what stops a thread.
+                    None if in_fault && bits & STOPPED == 0 => Object::Fault,
                     None => Object::None,
                 },
             }),
@@ -625,10 +629,11 @@ impl Engine {
         };
         let Some(thread) = self.world.threads.get(by) else { return Waker::Unknown };
         let is_kernel = self.is_kernel(thread);
-        if thread.open.is_some() || thread.is_exiting || thread.in_fault || is_kernel {
+        if thread.open.is_some() || thread.is_exiting || is_kernel {
             return Waker::Thread { thread: by, is_sure: true };
         }
-        match thread.has_calls {
+        let is_in_fault = thread.fault != NEVER && spot.time.abs_diff(thread.fault) <= FAULT_MAX;
+        match thread.has_calls && !is_in_fault {
             // It ran, and called nobody.
             true => Waker::Interrupt,
             false => Waker::Thread { thread: by, is_sure: false },
@@ -645,7 +650,7 @@ impl Engine {
         let Some(thread) = self.world.threads.get_mut(who) else { return };
         thread.has_calls = true;
         thread.is_new = false;
-        thread.in_fault = false;
+        thread.fault = NEVER;
         thread.is_exiting |= is_last;
         // Field by field: what has just been written in parts is slow to be copied as a whole.
         let before = thread.open.as_ref().map(|before| (before.call, before.selected));
@@ -672,7 +677,7 @@ impl Engine {
         let Some(thread) = self.world.threads.get_mut(who) else { return };
         let is_new = std::mem::take(&mut thread.is_new);
         thread.has_calls = true;
-        thread.in_fault = false;
+        thread.fault = NEVER;
         thread.wants_name |= matches!(kind, CallKind::Rename | CallKind::Exec);
         let done = thread.open.as_ref().map(|open| Call {
             thread: who,

@@ -92,7 +92,8 @@ pub enum Waker {
         /// The thread that has woken it.
         thread: ThreadId,
         /// Its system calls are in the trace, and it was in one; or it is a thread of the kernel. If not, it may
-        /// have been an interrupt while it ran.
+        /// have been an interrupt while it ran: its system calls are not in the trace, or it had just touched memory
+        /// that was not there.
         is_sure: bool,
     },
     /// An interrupt of a device, by its number.

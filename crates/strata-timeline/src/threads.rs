@@ -12,6 +12,8 @@ const THREADS_MAX: usize = 1 << 18;
 /// The highest number that Linux gives a thread is less.
 const TIDS: i64 = 1 << 22;
 const PAGE: usize = 64;
+/// No time of a record.
+pub(crate) const NEVER: i64 = i64::MIN;
 
 /// A system call that has begun.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +89,8 @@ pub struct Thread {
     pub(crate) has_calls: bool,
     /// It began in the trace, and has not entered a system call.
     pub(crate) is_new: bool,
-    pub(crate) in_fault: bool,
+    /// When it touched memory that was not there; `NEVER`: it has entered a system call, left one or slept since.
+    pub(crate) fault: i64,
     /// It was sent a signal since it ran last.
     pub(crate) is_signalled: bool,
     pub(crate) is_exiting: bool,
@@ -122,7 +125,7 @@ impl Thread {
             wakes: None,
             has_calls: false,
             is_new: false,
-            in_fault: false,
+            fault: NEVER,
             is_signalled: false,
             is_exiting: false,
             wants_name: true,

@@ -329,3 +329,35 @@ fn spans_that_are_too_deep_are_alone_and_their_ends_close_those_around() {
     assert_eq!(of[..3], ["alone a:b 256 TooMany", "alone a:b 257 TooMany", "span a:b 255..1000"]);
     assert_eq!(of.iter().filter(|line| line.ends_with("NoEnd")).count(), 255);
 }
+
+#[test]
+fn thread_that_touches_memory_is_perhaps_the_waker_for_a_moment_and_then_an_interrupt_is() {
+    for (behind, wanted) in [
+        (0, "blocked read by 6? 20..2000"),
+        (10_000, "blocked read by 6? 20..12000"),
+        (10_001, "blocked read by Interrupt 20..12001"),
+        (71_000, "blocked read by Interrupt 20..73000"),
+    ] {
+        let mut machine = Machine::new();
+        machine.enter(10, 0, 5, "read", Object::None).switch(20, 0, 5, S, 0);
+        machine.enter(30, 1, 6, "getpid", Object::None).leave(40, 1, 6, "getpid", 6);
+        machine.tell(2000, 1, 6, Fact::Fault).waking(2000 + behind, 1, 6, 5);
+        assert_eq!(blocked(machine.finish(), 5), [wanted]);
+    }
+    // It has entered the kernel and left it since; or it has slept.
+    let mut machine = Machine::new();
+    machine.enter(10, 0, 5, "read", Object::None).switch(20, 0, 5, S, 0);
+    machine.tell(2000, 1, 6, Fact::Fault).enter(2010, 1, 6, "getpid", Object::None);
+    machine.leave(2020, 1, 6, "getpid", 6).waking(2030, 1, 6, 5);
+    assert_eq!(blocked(machine.finish(), 5), ["blocked read by Interrupt 20..2030"]);
+    let mut machine = Machine::new();
+    machine.enter(10, 0, 5, "read", Object::None).switch(20, 0, 5, S, 0);
+    machine.enter(30, 1, 6, "getpid", Object::None).leave(40, 1, 6, "getpid", 6);
+    machine.tell(2000, 1, 6, Fact::Fault).switch(2010, 1, 6, 2, 0).wakeup(2020, 1, 0, 6);
+    machine.switch(2030, 1, 0, 0, 6).waking(2040, 1, 6, 5);
+    assert_eq!(blocked(machine.finish(), 5), ["blocked read by Interrupt 20..2040"]);
+    // What stops a thread is no fault, however long it ran behind one.
+    let mut machine = Machine::new();
+    machine.tell(10, 0, 5, Fact::Fault).switch(20, 0, 5, 4, 0).waking(30, 1, 0, 5);
+    assert_eq!(blocked(machine.finish(), 5), ["blocked - by Interrupt 20..30"]);
+}
