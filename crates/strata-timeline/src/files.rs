@@ -48,7 +48,13 @@ pub(crate) fn begin(
         Object::Descriptor(number) => Some(number),
         _ => None,
     };
-    let target = more.descriptor(Part::Target).map(Object::Descriptor);
+    let target =
+        more.descriptor(Part::Target).filter(|&target| target >= 0).map(Object::Descriptor);
+    // As memory has that is of no file: there is no such descriptor.
+    let object = match descriptor {
+        Some(..0) => Object::None,
+        _ => object,
+    };
     let mut open = OpenCall {
         object: world.object(who, object),
         descriptor,

@@ -361,3 +361,22 @@ fn thread_that_touches_memory_is_perhaps_the_waker_for_a_moment_and_then_an_inte
     machine.tell(10, 0, 5, Fact::Fault).switch(20, 0, 5, 4, 0).waking(30, 1, 0, 5);
     assert_eq!(blocked(machine.finish(), 5), ["blocked - by Interrupt 20..30"]);
 }
+
+#[test]
+fn call_of_no_descriptor_is_about_none() {
+    for (number, wanted) in [
+        (-1, "blocked mmap by Interrupt 20..30"),
+        (3, "blocked mmap Descriptor(3) by Interrupt 20..30"),
+    ] {
+        let mut machine = Machine::new();
+        machine.enter(10, 0, 5, "mmap", Object::Descriptor(number)).switch(20, 0, 5, 2, 0);
+        machine.waking(30, 1, 0, 5);
+        assert_eq!(blocked(machine.finish(), 5), [wanted]);
+    }
+    let mut machine = Machine::new();
+    let (fd, parts) = (Object::Descriptor(3), [(Part::Target, -1)]);
+    machine.enter_with(10, 0, 5, ("splice", fd), &parts);
+    let thread = machine.engine.world.threads.find(0, 5).unwrap();
+    let open = machine.engine.world.threads.get(thread).unwrap().open.unwrap();
+    assert_eq!((open.object, open.target), (fd, Object::None));
+}
