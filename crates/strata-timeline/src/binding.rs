@@ -17,7 +17,7 @@ const DESCRIPTORS: [&str; 9] =
     ["fd", "fildes", "oldfd", "epfd", "fd_in", "in_fd", "fdin", "ufd", "mqdes"];
 const PATHS: [&str; 6] = ["filename", "pathname", "path", "uname", "u_name", "oldname"];
 /// Of what a call's record has beside that, by the call's kind.
-const PARTS: [(Part, &[&str]); 7] = [
+const PARTS: [(Part, &[&str]); 8] = [
     (Part::Folder, &["dfd", "dirfd", "olddfd"]),
     (Part::Target, &["out_fd", "fd_out", "fdout"]),
     (Part::Flags, &["flags", "how_flags", "clone_flags", "uargs_flags", "unshare_flags"]),
@@ -25,6 +25,7 @@ const PARTS: [(Part, &[&str]); 7] = [
     (Part::Argument, &["arg", "max_fd"]),
     (Part::Family, &["family"]),
     (Part::Type, &["type"]),
+    (Part::Timeout, &["timeout_msecs", "timeout", "tsp", "tvp"]),
 ];
 /// Others, of which a call is not about.
 const OTHER_DESCRIPTORS: [&str; 8] =
@@ -203,9 +204,10 @@ impl Binding {
     /// Whether a record says what descriptors are, or whose.
     pub(crate) fn is_of_descriptors(&self, calls: &Calls) -> bool {
         match &self.kind {
-            Kind::Enter { call, .. } | Kind::Leave { call, .. } => {
-                !matches!(calls.kind(*call), CallKind::Other | CallKind::Sleep | CallKind::Futex)
-            }
+            Kind::Enter { call, .. } | Kind::Leave { call, .. } => !matches!(
+                calls.kind(*call),
+                CallKind::Other | CallKind::Sleep | CallKind::Poll | CallKind::Futex
+            ),
             Kind::Opened { .. }
             | Kind::Fork { .. }
             | Kind::Exec

@@ -25,6 +25,8 @@ pub enum CallKind {
     Other,
     /// Waits for time to pass, and for nothing else.
     Sleep,
+    /// Waits for something to happen to descriptors, or for some time: then its result is 0.
+    Poll,
     /// Gives a descriptor of a path.
     Open,
     /// Gives a descriptor of something without a path.
@@ -139,6 +141,7 @@ pub fn is_of_descriptors(name: &str) -> bool {
         | CallKind::Futex
         | CallKind::Rename
         | CallKind::Sleep
+        | CallKind::Poll
         | CallKind::Exit
         | CallKind::Other => false,
     }
@@ -148,6 +151,8 @@ pub(crate) fn kind(name: &str) -> CallKind {
     let name = name.strip_prefix("compat_").unwrap_or(name);
     match name.strip_suffix("_time64").or_else(|| name.strip_suffix("_time32")).unwrap_or(name) {
         "nanosleep" | "clock_nanosleep" => CallKind::Sleep,
+        "poll" | "ppoll" | "select" | "_newselect" | "pselect6" | "epoll_wait" | "epoll_pwait"
+        | "epoll_pwait2" | "io_getevents" | "io_pgetevents" => CallKind::Poll,
         "open" | "openat" | "openat2" | "creat" => CallKind::Open,
         "socket" | "accept" | "accept4" | "eventfd" | "eventfd2" | "epoll_create"
         | "epoll_create1" | "timerfd_create" | "memfd_create" | "signalfd" | "signalfd4"

@@ -34,6 +34,8 @@ const IDLE: i64 = 128;
 /// Those above mean that it was runnable.
 const SLEEPS: i64 = 255;
 
+const ETIMEDOUT: i64 = 110;
+
 /// Softirqs that there are.
 const SOFTIRQS: usize = 16;
 /// Softirqs that run what timers are for.
@@ -595,6 +597,12 @@ impl Engine {
                 // Nothing but a signal ends it before, whoever the interrupt has found there.
                 let timer = kind == Some(CallKind::Sleep) && !thread.is_signalled;
                 let waker = if timer { Waker::Timer } else { waker };
+                let may_time_out = waker != Waker::Timer
+                    && reason.sleep == Sleep::Interruptible
+                    && matches!(kind, Some(CallKind::Poll | CallKind::Futex));
+                let (from, to) = (thread.since, spot.time.max(thread.since));
+                let interval = Interval { from, to, state: thread.state, waker, cpu: None };
+                thread.may_time_out = Some(interval).filter(|_| may_time_out && to > from);
                 self.change(id, spot.time, State::Runnable { woken: true }, (waker, None), seen);
             }
             State::Unknown => {
@@ -697,6 +705,7 @@ impl Engine {
         if let Some(done) = done {
             if done.call == call {
                 if let Some(open) = open {
+                    self.timed_out(who, &open, result, seen);
                     files::end(&mut self.world, who, &open, result, more);
                 }
                 return seen.call(&self.world, &done);
@@ -705,6 +714,26 @@ impl Engine {
         }
         if !(is_new && kind == CallKind::Fork) {
             seen.unpaired(&self.world, who, call, Unpaired::NoBegin, selected);
+        }
+    }
+
+    /// Whose time was over was woken by a timer, whomever its interrupt has found there.
+    fn timed_out<O: Observer>(
+        &mut self,
+        who: ThreadId,
+        open: &OpenCall,
+        result: Option<i64>,
+        seen: &mut O,
+    ) {
+        let is_over = match self.world.calls.kind(open.call) {
+            CallKind::Poll => result == Some(0) && open.timeout.is_none_or(|timeout| timeout > 0),
+            CallKind::Futex => result == Some(-ETIMEDOUT),
+            _ => return,
+        };
+        let thread = self.world.threads.get_mut(who);
+        let wait = thread.and_then(|thread| thread.may_time_out.take());
+        if let Some(wait) = wait.filter(|wait| is_over && wait.from >= open.begin) {
+            seen.timed_out(&self.world, who, &wait);
         }
     }
 

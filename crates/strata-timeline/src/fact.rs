@@ -79,9 +79,11 @@ pub(crate) enum Part {
     Family,
     /// A socket's.
     Type,
+    /// For how long it waits, or where that is said; 0: not at all.
+    Timeout,
 }
 
-const PARTS: usize = Part::Type as usize + 1;
+const PARTS: usize = Part::Timeout as usize + 1;
 
 /// In which fields that is.
 #[derive(Debug, Default)]
@@ -130,6 +132,7 @@ impl Kept {
             Part::Second,
             Part::Family,
             Part::Type,
+            Part::Timeout,
         ];
         let path = more.path().bytes();
         Kept { path, numbers: ALL.map(|part| more.number(part)), address: more.address() }

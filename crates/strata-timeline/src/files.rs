@@ -65,6 +65,7 @@ pub(crate) fn begin(
         CallKind::Open | CallKind::Folder => open.path = path(world, who, call, more),
         CallKind::Address => open.path = socket_name(world, open.object, more.address()),
         CallKind::Make => open.path = made(world, call, more),
+        CallKind::Poll => open.timeout = more.number(Part::Timeout),
         _ if wants_paths => open.path = path(world, who, call, more),
         _ => {}
     }

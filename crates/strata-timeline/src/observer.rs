@@ -185,6 +185,10 @@ pub trait Observer {
     /// A thread's state.
     fn state(&mut self, _world: &World, _thread: ThreadId, _interval: &Interval) {}
 
+    /// A thread's wait that was told last was not ended by who was told, but by its timer: no record tells of that
+    /// interrupt, and the call has returned now that its time was over.
+    fn timed_out(&mut self, _world: &World, _thread: ThreadId, _interval: &Interval) {}
+
     /// An interrupt, in the thread that a CPU ran.
     fn interrupt(
         &mut self,
@@ -256,6 +260,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn state(&mut self, world: &World, thread: ThreadId, interval: &Interval) {
         self.0.state(world, thread, interval);
         self.1.state(world, thread, interval);
+    }
+
+    fn timed_out(&mut self, world: &World, thread: ThreadId, interval: &Interval) {
+        self.0.timed_out(world, thread, interval);
+        self.1.timed_out(world, thread, interval);
     }
 
     fn interrupt(

@@ -73,6 +73,12 @@ impl Observer for Told {
         self.lines.push(format!("{}: {what} {from}..{to}", tid(world, id)));
     }
 
+    fn timed_out(&mut self, world: &World, id: ThreadId, interval: &Interval) {
+        let (from, to) = (interval.from, interval.to);
+        assert!(self.intervals.iter().any(|told| *told == (id, *interval)), "{interval:?}");
+        self.lines.push(format!("{}: timed out {from}..{to}", tid(world, id)));
+    }
+
     fn interrupt(
         &mut self,
         world: &World,

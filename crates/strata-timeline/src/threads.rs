@@ -4,6 +4,7 @@ use crate::calls::CallId;
 use crate::descriptors::TableId;
 use crate::id::ThreadId;
 use crate::names::Name;
+use crate::observer::Interval;
 use crate::spans::{OpenSpan, Spent};
 use crate::state::{Object, State, Waker};
 
@@ -28,6 +29,8 @@ pub(crate) struct OpenCall {
     /// Of a file that it opens; of what it makes; the address that it gives.
     pub path: Name,
     pub flags: Option<i64>,
+    /// Of one that waits for some time: 0 is none, all above is some.
+    pub timeout: Option<i64>,
     /// The command, or the operation.
     pub control: Option<i64>,
     pub selected: bool,
@@ -45,6 +48,7 @@ impl OpenCall {
             target: Object::None,
             path: Name::NONE,
             flags: None,
+            timeout: None,
             control: None,
             selected: false,
         }
@@ -85,6 +89,8 @@ pub struct Thread {
     pub(crate) open: Option<OpenCall>,
     /// Who wakes it while it still runs, on its way to sleep.
     pub(crate) wakes: Option<Waker>,
+    /// The last wait in a call that may give up: what the call returns, says whether it did.
+    pub(crate) may_time_out: Option<Interval>,
     /// One of its system calls was seen, so that all are.
     pub(crate) has_calls: bool,
     /// It began in the trace, and has not entered a system call.
@@ -123,6 +129,7 @@ impl Thread {
             gaps,
             open: None,
             wakes: None,
+            may_time_out: None,
             has_calls: false,
             is_new: false,
             fault: NEVER,

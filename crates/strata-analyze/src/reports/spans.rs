@@ -385,4 +385,20 @@ impl Observer for Waiting {
             *part = part.saturating_add(nanos);
         }
     }
+
+    fn timed_out(&mut self, _: &World, thread: ThreadId, interval: &Interval) {
+        let (Some(spans), State::Blocked(reason)) = (self.of.get(&thread), interval.state) else {
+            return;
+        };
+        for &(number, begin, end) in spans {
+            if interval.from.max(begin) >= interval.to.min(end) {
+                continue;
+            }
+            let key = (number, Some(reason));
+            let key = if self.waits.contains_key(&key) { key } else { (number, None) };
+            if let Some(waited) = self.waits.get_mut(&key) {
+                waited.timed_out(interval.waker);
+            }
+        }
+    }
 }

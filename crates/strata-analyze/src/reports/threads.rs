@@ -185,11 +185,23 @@ impl Waited {
         self.count += 1;
         self.total = self.total.saturating_add(nanos);
         self.max = self.max.max(nanos);
+        self.ended(waker);
+    }
+
+    fn ended(&mut self, waker: Waker) {
         match self.wakers.iter().position(|(known, _)| *known == waker) {
             Some(at) => self.wakers.get_mut(at).into_iter().for_each(|(_, count)| *count += 1),
             None if self.wakers.len() < WAKERS_MAX => self.wakers.push((waker, 1)),
             None => {}
         }
+    }
+
+    /// One that was counted was ended by a timer instead.
+    pub(super) fn timed_out(&mut self, waker: Waker) {
+        let found = self.wakers.iter_mut().find(|(known, _)| *known == waker);
+        found.into_iter().for_each(|(_, count)| *count = count.saturating_sub(1));
+        self.wakers.retain(|(_, count)| *count > 0);
+        self.ended(Waker::Timer);
     }
 }
 
@@ -476,6 +488,19 @@ impl Observer for ThreadCounter {
             }
             State::Unknown => times.unknown += nanos,
             State::Gone => {}
+        }
+    }
+
+    fn timed_out(&mut self, _: &World, thread: ThreadId, interval: &Interval) {
+        let State::Blocked(reason) = interval.state else { return };
+        let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
+        if from >= to {
+            return;
+        }
+        let key = (thread, Some(reason));
+        let key = if self.waits.contains_key(&key) { key } else { (thread, None) };
+        if let Some(waited) = self.waits.get_mut(&key) {
+            waited.timed_out(interval.waker);
         }
     }
 }

@@ -177,6 +177,17 @@ impl Observer for History {
         }
     }
 
+    fn timed_out(&mut self, _: &World, thread: ThreadId, interval: &Interval) {
+        let kept = self.threads.get_mut(thread.index());
+        // It is the last but for where it ran, and wanted to, in the call since.
+        let wait = kept.and_then(|kept| {
+            kept.iter_mut().rev().take_while(|it| it.from >= interval.from).last()
+        });
+        if let Some(wait) = wait.filter(|wait| wait.from == interval.from) {
+            wait.waker = Waker::Timer;
+        }
+    }
+
     fn span(&mut self, world: &World, span: &Ended) {
         if span.begin < self.range.from || span.end > self.range.to {
             return;

@@ -7,6 +7,17 @@ fn calls_of_other_spellings_and_of_32_bits_do_the_same() {
     use CallKind as K;
     for (names, wanted) in [
         (&["nanosleep", "clock_nanosleep", "clock_nanosleep_time64"][..], K::Sleep),
+        (
+            &[
+                "poll",
+                "compat_ppoll_time64",
+                "select",
+                "pselect6_time32",
+                "epoll_pwait2",
+                "io_getevents",
+            ],
+            K::Poll,
+        ),
         (&["open", "openat", "openat2", "creat", "compat_openat"], K::Open),
         (&["socket", "accept4", "memfd_create", "io_uring_setup", "pidfd_open"], K::Make),
         (&["pipe", "pipe2", "socketpair", "compat_pipe2"], K::Pair),

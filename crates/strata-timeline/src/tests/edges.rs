@@ -380,3 +380,49 @@ fn call_of_no_descriptor_is_about_none() {
     let open = machine.engine.world.threads.get(thread).unwrap().open.unwrap();
     assert_eq!((open.object, open.target), (fd, Object::None));
 }
+
+#[test]
+fn call_that_returns_that_its_time_was_over_was_ended_by_a_timer() {
+    let time_out = |name: &str, timeout: Option<i64>, result: i64, sleep: i64| {
+        let mut machine = Machine::new();
+        let timeout: Vec<(Part, i64)> = timeout.map(|it| (Part::Timeout, it)).into_iter().collect();
+        machine.enter(5, 1, 6, "write", Object::None);
+        machine.enter_with(10, 0, 5, (name, Object::None), &timeout).switch(20, 0, 5, sleep, 0);
+        // In the timer's interrupt, of which no record tells.
+        machine.waking(30, 1, 6, 5).switch(40, 0, 0, 0, 5).leave(50, 0, 5, name, result);
+        // Once, and not again for the next one.
+        machine.enter_with(60, 0, 5, (name, Object::None), &timeout).leave(70, 0, 5, name, result);
+        let told = machine.finish().of(5).join("; ");
+        assert!(told.contains(&format!("blocked {name} by 6 20..30")), "{told}");
+        let over = told.matches("timed out").count();
+        assert_eq!(over, usize::from(told.contains("timed out 20..30; call")), "{told}");
+        over == 1
+    };
+    for name in ["poll", "ppoll", "epoll_wait", "select", "compat_pselect6_time32"] {
+        for (timeout, result, wanted) in [
+            (Some(5), 0, true),
+            (None, 0, true),
+            // Something has happened to a descriptor, or there was a signal.
+            (Some(5), 1, false),
+            (Some(5), -4, false),
+            // Of what does not wait, and of what waits for ever.
+            (Some(0), 0, false),
+            (Some(-1), 0, false),
+        ] {
+            assert_eq!(time_out(name, timeout, result, S), wanted, "{name} {timeout:?} {result}");
+        }
+        // It waited for memory, say.
+        assert!(!time_out(name, Some(5), 0, 2));
+    }
+    for (result, wanted) in [(-110, true), (0, false), (-11, false), (110, false)] {
+        assert_eq!(time_out("futex", None, result, S), wanted, "{result}");
+    }
+    assert!(!time_out("read", None, 0, S) && !time_out("read", None, -110, S));
+    // What was between is not known: neither is what that call has waited for.
+    let mut machine = Machine::new();
+    machine.enter(5, 1, 6, "write", Object::None).enter(10, 0, 5, "poll", Object::None);
+    machine.switch(20, 0, 5, S, 0).waking(30, 1, 6, 5).switch(40, 0, 0, 0, 5);
+    machine.engine.gap(0, Some(0), 45);
+    machine.enter(50, 0, 5, "poll", Object::None).leave(60, 0, 5, "poll", 0);
+    assert!(!machine.finish().of(5).join("; ").contains("timed out"));
+}

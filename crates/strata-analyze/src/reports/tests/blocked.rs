@@ -165,6 +165,45 @@ fn what_ended_a_wait_is_the_interrupt_that_runs_then_or_the_thread() {
     assert_eq!((wait.ended_by, wait.woken_by), ("timer", None));
 }
 
+/// 5 waits three times, and 7 runs whenever it is woken: with these results of these calls.
+fn gives_up(name: &str, arguments: &[V], results: [i64; 3]) -> Told {
+    let mut told = Told::new(&[(5, 5), (7, 7)]);
+    let mut now = 10;
+    told.switch(now, 0, 0, 5);
+    for result in results {
+        told.enter(now + 10, 5, name, arguments).switch(now + 20, 5, 1, 7);
+        told.enter(now + 30, 7, "write", &[U32(1), U64(1)]).wake(now + 40, 7, 5);
+        told.leave(now + 50, 7, "write", 1).switch(now + 60, 7, 0, 5);
+        told.leave(now + 70, 5, name, result);
+        now += 70;
+    }
+    told.switch(now + 10, 5, 1, 0);
+    told
+}
+
+#[test]
+fn waits_whose_time_was_over_were_ended_by_a_timer_whoever_ran_then() {
+    let ended = |told: &Told, range| {
+        let report = threads_of(told, range, 0, false);
+        let wait = &row(&report, 5).waits[0];
+        let woken_by = wait.woken_by.as_ref().map(|(label, count)| (label.tid, *count));
+        (wait.ended_by, woken_by, wait.count)
+    };
+    let poll = [U32(3), I64(5)];
+    for (name, arguments, over) in
+        [("epoll_wait", &poll[..], 0), ("futex", &[U64(0x10), U32(0)], -110)]
+    {
+        let all = ended(&gives_up(name, arguments, [over, 1, over]), TimeRange::ALL);
+        assert_eq!(all, ("timer", None, 3), "{name}");
+        let one = gives_up(name, arguments, [over, 1, 1]);
+        assert_eq!(ended(&one, TimeRange::ALL), ("thread", Some((Some(7), 2)), 3), "{name}");
+        // Its time is not asked for: nothing of it is taken back.
+        assert_eq!(ended(&one, range(75, 1000)), ("thread", Some((Some(7), 2)), 2), "{name}");
+    }
+    let for_ever = gives_up("epoll_wait", &[U32(3), I64(-1)], [0, 0, 0]);
+    assert_eq!(ended(&for_ever, TimeRange::ALL).0, "thread");
+}
+
 #[test]
 fn delays_that_are_kept_are_the_longest_and_say_where_the_thread_ran_then() {
     let mut told = Told::new(&[(5, 5), (6, 6), (7, 7)]);

@@ -4,7 +4,7 @@ use strata_ctf::read::TimeRange;
 
 use super::told::{range, Told};
 use crate::hand_tests::ORIGIN;
-use crate::hand_tests::V::{Text, U32, U64};
+use crate::hand_tests::V::{Text, I64, U32, U64};
 use crate::reports::wait::{History, Node, What};
 
 /// The path of a thread from then to then, as lines: `TID WHAT NANOS` with two blanks for each step down.
@@ -127,6 +127,20 @@ fn wait_that_is_cut_off_by_the_time_asked_for_has_no_waker() {
         "{part:?}"
     );
     assert_eq!(path(&told, TimeRange::ALL, 5, (300, 300)), ["5 whole 0"]);
+}
+
+#[test]
+fn path_does_not_go_through_who_ran_when_the_time_of_a_wait_was_over() {
+    let waits = |result| {
+        let mut told = Told::new(&[(5, 5), (6, 6)]);
+        told.switch(100, 0, 0, 5).enter(110, 5, "epoll_wait", &[U32(3), I64(5)]);
+        told.switch(200, 5, 1, 6).enter(210, 6, "write", &[U32(4), U64(1)]).wake(400, 6, 5);
+        told.leave(410, 6, "write", 1).switch(500, 6, 0, 5).leave(510, 5, "epoll_wait", result);
+        told.switch(600, 5, 1, 0);
+        path(&told, TimeRange::ALL, 5, (100, 600))[2..].join("")
+    };
+    assert_eq!(waits(1), "  5 blocked epoll_wait thread 200    6 running 200  5 woken 100");
+    assert_eq!(waits(0), "  5 blocked epoll_wait timer 200  5 woken 100");
 }
 
 #[test]

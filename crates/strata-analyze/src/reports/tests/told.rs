@@ -7,7 +7,7 @@ use crate::hand_tests::V::{Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record, ORIGIN, V};
 use crate::reports::{pass, Asked, Passed};
 
-const EVENTS: [(&str, &str); 41] = [
+const EVENTS: [(&str, &str); 43] = [
     (
         "sched_switch",
         "string prev_comm; u32 prev_tid; i64 prev_state; string next_comm; u32 next_tid;",
@@ -52,6 +52,8 @@ const EVENTS: [(&str, &str); 41] = [
     ("irq_handler_exit", "u32 irq;"),
     ("irq_softirq_entry", "u32 vec;"),
     ("irq_softirq_exit", "u32 vec;"),
+    ("syscall_entry_epoll_wait", "u32 epfd; i64 timeout;"),
+    ("syscall_exit_epoll_wait", "i64 ret;"),
 ];
 
 /// What one CPU has told, packet by packet.
