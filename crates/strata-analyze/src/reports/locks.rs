@@ -16,7 +16,7 @@ use strata_timeline::{
 
 use super::label::Label;
 use super::longest::Longest;
-use super::threads::ended_by;
+use super::threads::{device, ended_by, Device};
 use super::times::Times;
 
 /// Locks, by thread, that are kept; some 1 KiB each.
@@ -89,8 +89,12 @@ pub enum By {
 pub struct Part {
     /// Who; `None`: no thread, or not known.
     pub label: Option<Label>,
+    /// Whether the trace says so for sure: if not, it may have been an interrupt.
+    pub is_sure: bool,
     /// What else ended them: `timer`.
     pub ended_by: &'static str,
+    /// Which device, if it was one.
+    pub device: Option<Device>,
     /// How many.
     pub count: u64,
     /// How long, all together \[ns\].
@@ -137,8 +141,12 @@ pub struct Long {
     pub nanos: u64,
     /// The thread that ended it.
     pub woken_by: Option<Label>,
+    /// Whether the trace says so for sure.
+    pub is_sure: bool,
     /// What ended it.
     pub ended_by: &'static str,
+    /// Which device, if it was one.
+    pub device: Option<Device>,
 }
 
 /// All of it.
@@ -187,13 +195,14 @@ pub struct LockCounter {
     left_out: u64,
 }
 
-/// Who ended a wait, to be sorted by.
-type Ended = (Option<ThreadId>, &'static str);
+/// Who ended a wait, to be sorted by: the thread, whether that is sure, or what else.
+type Ended = (Option<ThreadId>, bool, &'static str, Option<i32>);
 
 fn ended(waker: Waker) -> Ended {
     match waker {
-        Waker::Thread { thread, .. } => (Some(thread), "thread"),
-        other => (None, ended_by(other)),
+        Waker::Thread { thread, is_sure } => (Some(thread), is_sure, "thread", None),
+        Waker::Device(number) => (None, false, ended_by(waker), Some(number)),
+        _ => (None, false, ended_by(waker), None),
     }
 }
 
@@ -285,11 +294,21 @@ impl LockCounter {
             row.timeouts += counted.timeouts;
             row.wakes += counted.wakes;
             let Times { count, total, max, .. } = counted.waits;
-            row.waiters.push(Part { label: Some(label), ended_by: "", count, total, max });
+            let waiter = Part {
+                label: Some(label),
+                is_sure: true,
+                ended_by: "",
+                device: None,
+                count,
+                total,
+                max,
+            };
+            row.waiters.push(waiter);
             for (waker, (count, total, max)) in counted.wakers {
-                let (thread, ended_by) = ended(waker);
-                let label = thread.map(|thread| Label::thread(world, thread));
-                row.wakers.push(Part { label, ended_by, count, total, max });
+                let (by, is_sure, ended_by, _) = ended(waker);
+                let label = by.map(|by| Label::thread(world, by));
+                let device = device(world, thread, waker);
+                row.wakers.push(Part { label, is_sure, ended_by, device, count, total, max });
             }
         }
         report.rows = rows.into_values().filter(|row| row.waits.count > 0).collect();
@@ -313,7 +332,9 @@ impl LockCounter {
             from,
             nanos,
             woken_by: ended.0.map(|thread| Label::thread(world, thread)),
-            ended_by: ended.1,
+            is_sure: ended.1,
+            ended_by: ended.2,
+            device: ended.3.and_then(|number| device(world, thread, Waker::Device(number))),
         });
         report.longest = longest.filter(|long| is_wanted(&long.label)).collect();
         report
@@ -324,9 +345,12 @@ impl LockCounter {
 fn join(parts: &mut Vec<Part>) {
     parts.retain(|part| part.count > 0);
     // Sorted and not searched: a process may have any number of threads.
-    parts.sort_by(|one, other| (&one.label, one.ended_by).cmp(&(&other.label, other.ended_by)));
+    fn who(part: &Part) -> impl Ord + '_ {
+        (&part.label, part.ended_by, &part.device, part.is_sure)
+    }
+    parts.sort_by(|one, other| who(one).cmp(&who(other)));
     parts.dedup_by(|part, known| {
-        let is_same = part.label == known.label && part.ended_by == known.ended_by;
+        let is_same = who(part) == who(known);
         if is_same {
             known.count += part.count;
             known.total = known.total.saturating_add(part.total);

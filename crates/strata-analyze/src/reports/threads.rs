@@ -32,8 +32,12 @@ pub struct Wait {
     pub sleep: &'static str,
     /// Who ended it most often, and how often.
     pub woken_by: Option<(Label, u64)>,
+    /// Whether the trace says so of most of these times: if not, it may have been an interrupt.
+    pub is_sure: bool,
     /// The kind of who ended most of them that no thread ended: `timer`.
     pub ended_by: &'static str,
+    /// If that is a device: its interrupt.
+    pub device: Option<Device>,
     /// How often.
     pub count: u64,
     /// How long, all together \[ns\].
@@ -47,6 +51,15 @@ impl Wait {
     fn kind(&self) -> (&str, &str, &'static str) {
         (&self.call, &self.object, self.sleep)
     }
+}
+
+/// The interrupt of a device.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Device {
+    /// Its number.
+    pub number: i32,
+    /// As who serves it is called; empty: not in the trace.
+    pub name: String,
 }
 
 /// A thread, or all of a process.
@@ -110,7 +123,8 @@ impl Row {
                 known.max = known.max.max(wait.max);
                 let times = |woken_by: &Option<(Label, u64)>| woken_by.as_ref().map(|it| it.1);
                 if times(&wait.woken_by) > times(&known.woken_by) {
-                    (known.woken_by, known.ended_by) = (wait.woken_by.take(), wait.ended_by);
+                    (known.woken_by, known.is_sure) = (wait.woken_by.take(), wait.is_sure);
+                    (known.ended_by, known.device) = (wait.ended_by, wait.device.take());
                 }
             }
             is_same
@@ -403,6 +417,21 @@ pub(super) fn wait_of(world: &World, id: ThreadId, reason: Option<Reason>) -> Wa
     }
 }
 
+/// The same, with who ended it so many times.
+pub(super) fn ended_wait(
+    world: &World,
+    id: ThreadId,
+    reason: Option<Reason>,
+    (waker, times): (Waker, u64),
+) -> Wait {
+    let (woken_by, is_sure) = match waker {
+        Waker::Thread { thread, is_sure } => (Some((Label::thread(world, thread), times)), is_sure),
+        _ => (None, false),
+    };
+    let (ended_by, device) = (ended_by(waker), device(world, id, waker));
+    Wait { woken_by, is_sure, ended_by, device, ..wait_of(world, id, reason) }
+}
+
 /// Who ends waits, if it is no thread.
 pub(super) fn ended_by(waker: Waker) -> &'static str {
     match waker {
@@ -417,25 +446,44 @@ pub(super) fn ended_by(waker: Waker) -> &'static str {
     }
 }
 
+/// The device that ended a wait of this thread, if one did.
+pub(super) fn device(world: &World, id: ThreadId, waker: Waker) -> Option<Device> {
+    let Waker::Device(number) = waker else { return None };
+    let machine = world.threads.get(id)?.machine;
+    Some(Device { number, name: world.interrupt_name(machine, number) })
+}
+
+/// Who ended most waits, and how many: a thread's are one, of whatever part of them that is sure. What it says is
+/// sure is what most of them are.
+fn most(wakers: &[(Waker, u64)]) -> Option<(Waker, u64)> {
+    let thread = |waker: Waker| match waker {
+        Waker::Thread { thread, is_sure } => Some((thread, is_sure)),
+        _ => None,
+    };
+    let all = |of: Waker| -> u64 {
+        let is_same = |other: Waker| match (thread(of), thread(other)) {
+            (Some((one, _)), Some((other, _))) => one == other,
+            _ => of == other,
+        };
+        let same = wakers.iter().filter(|(waker, _)| is_same(*waker));
+        same.map(|(_, count)| count).fold(0, |sum, &count| sum.saturating_add(count))
+    };
+    // Of those that did so equally often, the one that came first.
+    let all = wakers.iter().map(|&(waker, count)| (waker, count, all(waker)));
+    let most = all.max_by_key(|&(waker, count, all)| {
+        (all, Reverse(thread(waker).map(|it| it.0)), count, Reverse(thread(waker)))
+    });
+    most.map(|(waker, _, all)| (waker, all))
+}
+
 /// What was counted of a reason.
 pub(super) fn wait(world: &World, id: ThreadId, reason: Option<Reason>, waited: Waited) -> Wait {
-    // Of those that did so equally often, the one that came first.
-    let first = |waker: &Waker| match waker {
-        Waker::Thread { thread, .. } => Some(*thread),
-        _ => None,
-    };
-    let most = waited.wakers.iter().max_by_key(|(waker, count)| (*count, Reverse(first(waker))));
-    let woken_by = match most {
-        Some(&(Waker::Thread { thread, .. }, count)) => Some((Label::thread(world, thread), count)),
-        _ => None,
-    };
+    let (waker, times) = most(&waited.wakers).unwrap_or((Waker::Unknown, 0));
     Wait {
-        woken_by,
-        ended_by: most.map_or("", |&(waker, _)| ended_by(waker)),
         count: waited.count,
         total: waited.total,
         max: waited.max,
-        ..wait_of(world, id, reason)
+        ..ended_wait(world, id, reason, (waker, times))
     }
 }
 

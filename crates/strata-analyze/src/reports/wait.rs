@@ -10,7 +10,7 @@ use strata_ctf::read::TimeRange;
 use strata_timeline::{Interval, Observer, Reason, Span as Ended, State, ThreadId, Waker, World};
 
 use super::label::Label;
-use super::threads::{ended_by, wait_of, Wait};
+use super::threads::{ended_wait, Wait};
 
 /// States that are kept; some 64 bytes each.
 pub const HISTORY_MAX: usize = 4 << 20;
@@ -44,6 +44,8 @@ pub enum What {
 pub struct Node {
     /// The thread that the time is of.
     pub label: Label,
+    /// That it was waited for: if not, one of those above that woke somebody did so only perhaps.
+    pub is_sure: bool,
     /// What it did.
     pub what: What,
     /// How long \[ns\].
@@ -152,7 +154,7 @@ impl History {
     pub fn path(&self, world: &World, thread: ThreadId, from: i64, to: i64) -> Node {
         let mut path = Path { history: self, world, parts: vec![Part::default()], steps: 0 };
         path.walk(0, thread, from, to, 0);
-        path.node(world, 0, thread, What::Whole, to.abs_diff(from))
+        path.node(world, 0, (thread, true), What::Whole, to.abs_diff(from))
     }
 }
 
@@ -288,20 +290,34 @@ impl Path<'_> {
         at
     }
 
-    fn node(&self, world: &World, at: usize, thread: ThreadId, what: What, nanos: u64) -> Node {
+    /// Of a part; with its thread, and whether that was waited for for sure.
+    fn node(
+        &self,
+        world: &World,
+        at: usize,
+        (thread, is_sure): (ThreadId, bool),
+        what: What,
+        nanos: u64,
+    ) -> Node {
+        let is_sure_below = is_sure
+            && match &what {
+                What::Blocked(wait) => wait.is_sure || wait.woken_by.is_none(),
+                _ => true,
+            };
         let parts = self.parts.get(at).map_or(&[][..], |part| &part.parts);
         let mut parts: Vec<Node> = parts
             .iter()
             .filter_map(|&below| {
                 let part = self.parts.get(below)?;
                 let what = what_of(world, part.thread?, part.key?);
-                let mut node = self.node(world, below, part.thread?, what, part.nanos);
+                let mut node =
+                    self.node(world, below, (part.thread?, is_sure_below), what, part.nanos);
                 node.count = part.count;
                 Some(node)
             })
             .collect();
         parts.sort_by_key(|part| std::cmp::Reverse(part.nanos));
-        Node { label: Label::thread(world, thread), what, nanos, count: 1, parts }
+        Node { label: Label::thread(world, thread), is_sure, what, nanos, count: 1, parts }
     }
 }
 
@@ -311,12 +327,7 @@ fn what_of(world: &World, thread: ThreadId, key: Key) -> What {
         Key::Runnable(woken) => What::Runnable { woken },
         Key::Unknown => What::Unknown,
         Key::Blocked(reason, waker) => {
-            let woken_by = match waker {
-                Waker::Thread { thread, .. } => Some((Label::thread(world, thread), 1)),
-                _ => None,
-            };
-            let ended_by = ended_by(waker);
-            What::Blocked(Wait { woken_by, ended_by, ..wait_of(world, thread, Some(reason)) })
+            What::Blocked(ended_wait(world, thread, Some(reason), (waker, 1)))
         }
     }
 }

@@ -6,15 +6,17 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
 use strata_analyze::reports::locks::{By, LockCounter, LocksReport, Long, Part, Row};
+use strata_analyze::reports::threads::Device;
 use strata_analyze::reports::{Label, QUANTILE_ERROR};
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
 use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
 use super::rows::{by, document, figures, keys, length, more, name, put_rows, section, some_count};
+use super::threads::{device_json, what_text};
 use crate::reading::selection::SYNTAX;
 use crate::stats::table::{Align, Table, DIM, HEAD};
-use crate::talk::units::{clean, count, counted};
+use crate::talk::units::{count, counted};
 
 /// Waiters, and wakers, of one row in a text.
 const BELOW: usize = 3;
@@ -98,6 +100,9 @@ fn part_json(part: &Part) -> Value {
     let mut map = part.label.as_ref().map(keys).unwrap_or_default();
     if !part.ended_by.is_empty() {
         map.insert("ended_by".into(), json!(part.ended_by));
+        map.insert("device".into(), device_json(part.device.as_ref()));
+        let is_sure = part.label.as_ref().map(|_| part.is_sure);
+        map.insert("woken_by_is_sure".into(), json!(is_sure));
     }
     map.insert("count".into(), json!(part.count));
     map.insert("total_ns".into(), json!(part.total));
@@ -128,7 +133,10 @@ fn json(report: &LocksReport, made: &Made, flags: &LocksFlags) -> String {
         map.insert("time_ns".into(), json!(long.from));
         map.insert("duration_ns".into(), json!(long.nanos));
         map.insert("ended_by".into(), json!(Some(long.ended_by).filter(|it| !it.is_empty())));
+        map.insert("device".into(), device_json(long.device.as_ref()));
         map.insert("woken_by".into(), json!(long.woken_by.as_ref().map(keys)));
+        let is_sure = long.woken_by.as_ref().map(|_| long.is_sure);
+        map.insert("woken_by_is_sure".into(), json!(is_sure));
         Value::Object(map)
     };
     let mut object = made.object("locks");
@@ -141,11 +149,12 @@ fn json(report: &LocksReport, made: &Made, flags: &LocksFlags) -> String {
     document(object)
 }
 
-fn who(label: Option<&Label>, ended_by: &str) -> String {
+fn who(label: Option<&Label>, is_sure: bool, ended_by: &str, device: Option<&Device>) -> String {
     match (label, ended_by) {
-        (Some(label), _) => name(label),
+        (Some(label), _) if is_sure => name(label),
+        (Some(label), _) => format!("perhaps {}", name(label)),
         (None, "") => "not known".to_owned(),
-        (None, what) => what.to_owned(),
+        (None, what) => what_text(what, device),
     }
 }
 
@@ -221,7 +230,8 @@ fn text(report: &LocksReport, made: &Made, flags: &LocksFlags) -> String {
                     length(part.total).into(),
                     count(part.count).into(),
                     length(part.max).into(),
-                    who(part.label.as_ref(), part.ended_by).into(),
+                    who(part.label.as_ref(), part.is_sure, part.ended_by, part.device.as_ref())
+                        .into(),
                 ]);
             }
         }
@@ -246,7 +256,7 @@ fn longest(out: &mut String, report: &LocksReport, flags: &LocksFlags) {
             length(long.nanos).into(),
             name(&long.label).into(),
             format!("{} {:#x}", long.kind.name(), long.address).into(),
-            clean(&who(long.woken_by.as_ref(), long.ended_by)).into(),
+            who(long.woken_by.as_ref(), long.is_sure, long.ended_by, long.device.as_ref()).into(),
         ]);
     }
     section(out, "The longest", &table);

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
 use strata_analyze::reports::threads::{
-    Delay, Row, Stall, ThreadCounter, ThreadsReport, Wait, Why,
+    Delay, Device, Row, Stall, ThreadCounter, ThreadsReport, Wait, Why,
 };
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
@@ -103,14 +103,32 @@ pub fn wait_text(wait: &Wait) -> String {
     }
     match &wait.woken_by {
         Some((label, _)) => {
-            let _ = write!(text, ", woken by {}", name(label));
+            let perhaps = if wait.is_sure { "" } else { "perhaps " };
+            let _ = write!(text, ", {perhaps}woken by {}", name(label));
         }
         None if wait.ended_by.is_empty() => {}
         None => {
-            let _ = write!(text, ", ended by {}", wait.ended_by);
+            let _ = write!(text, ", ended by {}", what_text(wait.ended_by, wait.device.as_ref()));
         }
     }
     clean(&text)
+}
+
+/// `device 36 (nvme0q1)`: what ended a wait, if it was no thread.
+pub fn what_text(ended_by: &str, device: Option<&Device>) -> String {
+    match device {
+        None => ended_by.to_owned(),
+        Some(Device { number, name }) if name.is_empty() => format!("{ended_by} {number}"),
+        Some(Device { number, name }) => clean(&format!("{ended_by} {number} ({name})")),
+    }
+}
+
+/// A device as an object.
+pub fn device_json(device: Option<&Device>) -> Value {
+    device.map_or(Value::Null, |device| {
+        let name = Some(&device.name).filter(|name| !name.is_empty());
+        json!({ "number": device.number, "name": name })
+    })
 }
 
 /// A wait as an object.
@@ -121,7 +139,9 @@ pub fn wait_json(wait: &Wait) -> Value {
         "object": text(&wait.object),
         "sleep": text(wait.sleep),
         "ended_by": text(wait.ended_by),
+        "device": device_json(wait.device.as_ref()),
         "woken_by": wait.woken_by.as_ref().map(|(label, _)| Value::Object(keys(label))),
+        "woken_by_is_sure": wait.woken_by.as_ref().map(|_| wait.is_sure),
         "count": wait.count,
         "total_ns": wait.total,
         "max_ns": wait.max,

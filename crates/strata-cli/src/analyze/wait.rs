@@ -30,7 +30,9 @@ What it says:
   line add up to it. Of a span, that is the longest of its name; NAME#2
   is the next one, and so on; --from and --until choose the time. Of a
   span that ends in another thread than it began in, the way back
-  begins where it ended. `strata analyze spans` shows which there are.
+  begins where it ended. 'perhaps' stands before those who woke nobody
+  if that was an interrupt of which no record tells, and before those
+  for whom these waited. `strata analyze spans` shows which there are.
 ";
 
 /// `strata analyze wait`.
@@ -144,6 +146,7 @@ fn what(what: &What) -> &'static str {
 
 fn node_json(node: &Node) -> Value {
     let mut map = keys(&node.label);
+    map.insert("is_sure".into(), json!(node.is_sure));
     map.insert("what".into(), json!(what(&node.what)));
     map.insert("total_ns".into(), json!(node.nanos));
     map.insert("count".into(), json!(node.count));
@@ -209,7 +212,8 @@ fn parts(out: &mut String, node: &Node, whole: u64, depth: usize) {
         };
         let who = match depth {
             0 => String::new(),
-            _ => format!("{} ", name(&part.label)),
+            _ if part.is_sure => format!("{} ", name(&part.label)),
+            _ => format!("perhaps {} ", name(&part.label)),
         };
         let share = part.nanos as f64 * 100.0 / whole.max(1) as f64;
         let times =

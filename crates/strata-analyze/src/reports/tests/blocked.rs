@@ -120,6 +120,9 @@ fn what_ended_a_wait_is_the_interrupt_that_runs_then_or_the_thread() {
     };
     let ended = |waking: &dyn Fn(&mut Told)| one_wait(1, |_| {}, waking).ended_by;
     assert_eq!(ended(&|told| irq(told, 36, true)), "device");
+    let by_device = one_wait(1, |_| {}, |told| irq(told, 36, true));
+    let net = threads::Device { number: 36, name: "net".into() };
+    assert_eq!((by_device.device, by_device.woken_by, by_device.is_sure), (Some(net), None, false));
     for (number, wanted) in [
         (0, "softirq"),
         (1, "timer"),
@@ -155,6 +158,16 @@ fn what_ended_a_wait_is_the_interrupt_that_runs_then_or_the_thread() {
         told.leave(210, 7, "write", 1);
     };
     assert_eq!(ended(&within), "thread");
+    assert!(one_wait(1, |_| {}, within).is_sure);
+    // Whether 7 was in a call is not in the trace.
+    let perhaps = one_wait(
+        1,
+        |_| {},
+        |told| {
+            told.wake(200, 7, 5);
+        },
+    );
+    assert_eq!((perhaps.ended_by, perhaps.is_sure, perhaps.device), ("thread", false, None));
     // A sleep is ended by time, whoever ran when it was.
     let sleep = |told: &mut Told| {
         told.enter(50, 5, "clock_nanosleep", &[U32(1)]);
@@ -163,6 +176,72 @@ fn what_ended_a_wait_is_the_interrupt_that_runs_then_or_the_thread() {
         told.wake(200, 7, 5);
     });
     assert_eq!((wait.ended_by, wait.woken_by), ("timer", None));
+}
+
+#[test]
+fn most_waits_are_ended_by_a_thread_by_whom_all_of_its_are_counted() {
+    // 7 wakes 5 before its first call, of which it is not known whether it was in one, and in calls; 36 does so, too.
+    for (unsure, sure, device, wanted) in [
+        (2, 2, 3, ("thread", Some(4), false)),
+        (2, 3, 4, ("thread", Some(5), true)),
+        (3, 2, 4, ("thread", Some(5), false)),
+        (1, 1, 3, ("device", None, false)),
+    ] {
+        let mut told = Told::new(&[(5, 5), (7, 7)]);
+        let mut now = 10;
+        told.switch(now, 0, 0, 5).call((11, 12), 5, "write", &[U32(1), U64(1)], 1);
+        for number in 0..unsure + sure + device {
+            told.enter(now + 10, 5, "read", &[U32(3), U64(1)]).switch(now + 20, 5, 1, 7);
+            match number {
+                _ if number < unsure => drop(told.wake(now + 40, 7, 5)),
+                _ if number < unsure + sure => {
+                    told.enter(now + 30, 7, "write", &[U32(1), U64(1)]).wake(now + 40, 7, 5);
+                    told.leave(now + 50, 7, "write", 1);
+                }
+                _ => {
+                    told.tell(now + 30, 7, "irq_handler_entry", &[U32(36), V::Text("net")]);
+                    told.wake(now + 40, 7, 5).tell(now + 50, 7, "irq_handler_exit", &[U32(36)]);
+                }
+            }
+            told.switch(now + 60, 7, 0, 5).leave(now + 70, 5, "read", 1);
+            now += 70;
+        }
+        told.switch(now + 10, 5, 1, 0);
+        let report = threads_of(&told, TimeRange::ALL, 0, false);
+        let wait = row(&report, 5).waits.iter().find(|wait| wait.call == "read").unwrap();
+        let times = wait.woken_by.as_ref().map(|it| it.1);
+        assert_eq!((wait.ended_by, times, wait.is_sure), wanted, "{unsure} {sure} {device}");
+        assert_eq!(wait.device.is_some(), wanted.0 == "device");
+    }
+}
+
+#[test]
+fn locks_tell_wakers_that_are_sure_from_those_that_are_not_and_devices_by_number() {
+    let mut told = Told::new(&[(5, 5), (7, 7)]);
+    let wait = |told: &mut Told, now: u64, waking: &dyn Fn(&mut Told)| {
+        told.enter(now + 10, 5, "futex", &[U64(0x10), U32(0)]).switch(now + 20, 5, 1, 7);
+        waking(told);
+        told.switch(now + 60, 7, 0, 5).leave(now + 70, 5, "futex", 0);
+    };
+    told.switch(10, 0, 0, 5);
+    wait(&mut told, 10, &|told| drop(told.wake(50, 7, 5)));
+    wait(&mut told, 80, &|told| {
+        told.enter(110, 7, "futex_wake", &[U64(0x10)]).wake(130, 7, 5);
+        told.leave(135, 7, "futex_wake", 1);
+    });
+    wait(&mut told, 150, &|told| {
+        told.tell(180, 7, "irq_handler_entry", &[U32(36), V::Text("net")]).wake(205, 7, 5);
+        told.tell(206, 7, "irq_handler_exit", &[U32(36)]);
+    });
+    told.switch(300, 5, 1, 0);
+    let report = locks_of(&told, TimeRange::ALL, locks::By::Lock);
+    let wakers = report.rows[0].wakers.iter();
+    let mut wakers: Vec<_> = wakers.map(|it| (it.total, it.is_sure, it.device.clone())).collect();
+    wakers.sort();
+    let net = threads::Device { number: 36, name: "net".into() };
+    assert_eq!(wakers, [(20, false, None), (30, true, None), (35, false, Some(net.clone()))]);
+    let longest: Vec<_> = report.longest.iter().map(|it| (it.is_sure, it.device.clone())).collect();
+    assert_eq!(longest, [(false, Some(net)), (true, None), (false, None)]);
 }
 
 /// 5 waits three times, and 7 runs whenever it is woken: with these results of these calls.

@@ -33,7 +33,8 @@ fn show(node: &Node, depth: usize, lines: &mut Vec<String>) {
         What::Unknown => "unknown".to_owned(),
     };
     let tid = node.label.tid.unwrap();
-    lines.push(format!("{:1$}{tid} {what} {2}", "", 2 * depth, node.nanos));
+    let perhaps = if node.is_sure { "" } else { "?" };
+    lines.push(format!("{:1$}{tid}{perhaps} {what} {2}", "", 2 * depth, node.nanos));
     node.parts.iter().for_each(|part| show(part, depth + 1, lines));
 }
 
@@ -101,6 +102,34 @@ fn path_of_those_who_wait_for_each_other_is_as_deep_as_they_are_up_to_the_limit(
         "  1 woken 2",
     ];
     assert_eq!(lines, wanted);
+}
+
+#[test]
+fn path_below_a_waker_that_is_not_sure_is_marked_and_beside_it_is_not() {
+    let mut told = Told::new(&[(5, 5), (6, 6), (7, 7)]);
+    told.on(0).switch(100, 0, 0, 5).enter(110, 5, "read", &[U32(3), U64(1)]).switch(200, 5, 1, 0);
+    // Of 6 no call is in the trace so far; it has waited for 7, which was in one.
+    told.on(1).switch(100, 0, 0, 6).switch(210, 6, 1, 0);
+    told.on(2).switch(90, 0, 0, 7).enter(220, 7, "write", &[U32(4), U64(1)]).wake(300, 7, 6);
+    told.leave(310, 7, "write", 1);
+    told.on(1).switch(320, 0, 0, 6).wake(400, 6, 5);
+    told.on(0).switch(420, 0, 0, 5).leave(430, 5, "read", 1);
+    told.enter(440, 5, "read", &[U32(3), U64(1)]).switch(450, 5, 1, 0);
+    told.on(1).enter(460, 6, "write", &[U32(4), U64(1)]).wake(500, 6, 5).leave(510, 6, "write", 1);
+    told.on(0).switch(520, 0, 0, 5).leave(530, 5, "read", 1).switch(600, 5, 1, 0);
+    let wanted = [
+        "5 whole 500",
+        "  5 running 210",
+        "  5 blocked read thread 200",
+        "    6? running 90",
+        "    6? blocked  thread 90",
+        "      7? running 90",
+        "    6? woken 20",
+        "  5 blocked read thread 50",
+        "    6 running 50",
+        "  5 woken 40",
+    ];
+    assert_eq!(path(&told, TimeRange::ALL, 5, (100, 600)), wanted);
 }
 
 #[test]
