@@ -7,13 +7,17 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use strata_ctf::read::TimeRange;
-use strata_timeline::{Interval, Observer, Reason, Span as Ended, State, ThreadId, Waker, World};
+use strata_timeline::{
+    Interval, Object, Observer, Reason, Span as Ended, State, ThreadId, Waker, World,
+};
 
 use super::label::Label;
 use super::threads::{ended_wait, Wait};
 
-/// States that are kept; some 64 bytes each.
-pub const HISTORY_MAX: usize = 4 << 20;
+/// States that are kept, if nobody says how many; 24 bytes each.
+pub const HISTORY_MAX: usize = 12 << 20;
+/// What threads were blocked in and by whom that was ended, each kept once; what is beyond is about nothing.
+const KEYS_MAX: usize = 1 << 20;
 /// Threads that wait for each other, one for the next.
 const DEPTH_MAX: usize = 32;
 /// Steps of one path: a trace with loops of wakers has no more.
@@ -65,6 +69,67 @@ enum Key {
     Unknown,
 }
 
+/// A key as it is kept, with those of blocked threads from a number on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct KeyNumber(u32);
+
+const UNBLOCKED: [Key; 4] = [Key::Running, Key::Runnable(false), Key::Runnable(true), Key::Unknown];
+
+#[derive(Debug, Default)]
+struct Keys {
+    blocked: Vec<(Reason, Waker)>,
+    numbers: HashMap<(Reason, Waker), u32>,
+}
+
+impl Keys {
+    /// `None`: there are too many.
+    fn number(&mut self, state: State, waker: Waker) -> Option<KeyNumber> {
+        let key = match state {
+            State::Running { .. } => Key::Running,
+            State::Runnable { woken } => Key::Runnable(woken),
+            State::Unknown | State::Gone => Key::Unknown,
+            State::Blocked(reason) => {
+                let nothing = Reason { object: Object::None, ..reason };
+                let number = self.blocked(reason, waker);
+                return number.or_else(|| self.blocked(nothing, waker));
+            }
+        };
+        let at = UNBLOCKED.iter().position(|known| *known == key)?;
+        Some(KeyNumber(u32::try_from(at).ok()?))
+    }
+
+    fn blocked(&mut self, reason: Reason, waker: Waker) -> Option<KeyNumber> {
+        let first = UNBLOCKED.len();
+        if let Some(&number) = self.numbers.get(&(reason, waker)) {
+            return Some(KeyNumber(number));
+        }
+        if self.blocked.len() >= KEYS_MAX {
+            return None;
+        }
+        let number = u32::try_from(first + self.blocked.len()).ok()?;
+        self.blocked.push((reason, waker));
+        self.numbers.insert((reason, waker), number);
+        Some(KeyNumber(number))
+    }
+
+    fn get(&self, KeyNumber(number): KeyNumber) -> Key {
+        let at = usize::try_from(number).unwrap_or(usize::MAX);
+        let blocked = || self.blocked.get(at.checked_sub(UNBLOCKED.len())?);
+        match UNBLOCKED.get(at) {
+            Some(&key) => key,
+            None => blocked().map_or(Key::Unknown, |&(reason, waker)| Key::Blocked(reason, waker)),
+        }
+    }
+}
+
+/// A state of a thread: there are millions of them.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    from: i64,
+    to: i64,
+    key: KeyNumber,
+}
+
 #[derive(Debug, Default)]
 struct Part {
     thread: Option<ThreadId>,
@@ -91,8 +156,12 @@ pub struct Span {
 pub struct History {
     range: TimeRange,
     /// By [`ThreadId::index`]; in the order of time.
-    threads: Vec<Vec<Interval>>,
+    threads: Vec<Vec<Kept>>,
+    /// The same: from when on up to when something is known of each.
+    known: Vec<Option<(i64, i64)>>,
+    keys: Keys,
     kept: usize,
+    kept_max: usize,
     left_out: u64,
     span_name: Option<String>,
     /// So many of the longest, by length and then by time.
@@ -108,7 +177,10 @@ impl History {
         History {
             range,
             threads: Vec::new(),
+            known: Vec::new(),
+            keys: Keys::default(),
             kept: 0,
+            kept_max: HISTORY_MAX,
             left_out: 0,
             span_name: span_name.map(str::to_owned),
             longest: BinaryHeap::new(),
@@ -123,7 +195,19 @@ impl History {
         History { longest_max: spans.clamp(1, SPANS_MAX), ..self }
     }
 
-    /// States for which there was no room.
+    /// The same, with no more than so many states.
+    #[must_use]
+    pub fn with_room(self, states: usize) -> History {
+        History { kept_max: states, ..self }
+    }
+
+    /// Of the time of a span, for a second pass: all that its path takes.
+    #[must_use]
+    pub fn of(span: &Span) -> History {
+        History::new(TimeRange { from: span.from, to: span.to }, None)
+    }
+
+    /// States for which there was no room: if there are any, none is kept, and there is no path.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out
@@ -142,11 +226,7 @@ impl History {
     /// The time of which the trace knows what a thread did.
     #[must_use]
     pub fn known(&self, thread: ThreadId) -> Option<(i64, i64)> {
-        let mut known = self.threads.get(thread.index())?.iter();
-        let known = known.by_ref().filter(|it| it.state != State::Unknown);
-        let mut known = known.map(|it| (it.from.max(self.range.from), it.to.min(self.range.to)));
-        let (from, to) = known.next()?;
-        Some((from, known.next_back().map_or(to, |(_, last)| last)))
+        *self.known.get(thread.index())?
     }
 
     /// What the thread did from then on up to then.
@@ -166,16 +246,31 @@ impl Observer for History {
         if interval.state == State::Gone {
             return;
         }
-        if self.kept >= HISTORY_MAX {
-            self.left_out += 1;
-            return;
+        if self.known.len() <= thread.index() {
+            self.known.resize(thread.index() + 1, None);
         }
+        if let (Some(known), true) =
+            (self.known.get_mut(thread.index()), interval.state != State::Unknown)
+        {
+            let (from, to) = (interval.from.max(self.range.from), interval.to.min(self.range.to));
+            *known = Some((known.map_or(from, |(first, _)| first), to));
+        }
+        let key = match self.left_out == 0 && self.kept < self.kept_max {
+            true => self.keys.number(interval.state, interval.waker),
+            false => None,
+        };
+        let Some(key) = key else {
+            // A part of them is of no use.
+            self.left_out += 1;
+            (self.threads, self.keys) = (Vec::new(), Keys::default());
+            return;
+        };
         self.kept += 1;
         if self.threads.len() <= thread.index() {
             self.threads.resize_with(thread.index() + 1, Vec::new);
         }
         if let Some(of) = self.threads.get_mut(thread.index()) {
-            of.push(*interval);
+            of.push(Kept { from: interval.from, to: interval.to, key });
         }
     }
 
@@ -185,8 +280,9 @@ impl Observer for History {
         let wait = kept.and_then(|kept| {
             kept.iter_mut().rev().take_while(|it| it.from >= interval.from).last()
         });
-        if let Some(wait) = wait.filter(|wait| wait.from == interval.from) {
-            wait.waker = Waker::Timer;
+        let wait = wait.filter(|wait| wait.from == interval.from);
+        if let (Some(wait), Some(key)) = (wait, self.keys.number(interval.state, Waker::Timer)) {
+            wait.key = key;
         }
     }
 
@@ -250,19 +346,13 @@ impl Path<'_> {
             }
             let begin = found.from.max(from);
             let nanos = end.abs_diff(begin);
-            match found.state {
-                State::Running { .. } => {
-                    self.add(part, thread, Key::Running, nanos);
+            match self.history.keys.get(found.key) {
+                key @ (Key::Running | Key::Runnable(_) | Key::Unknown) => {
+                    self.add(part, thread, key, nanos);
                 }
-                State::Runnable { woken } => {
-                    self.add(part, thread, Key::Runnable(woken), nanos);
-                }
-                State::Unknown | State::Gone => {
-                    self.add(part, thread, Key::Unknown, nanos);
-                }
-                State::Blocked(reason) => {
+                Key::Blocked(reason, waker) => {
                     // What is cut off was not over then.
-                    let waker = if end == found.to { found.waker } else { Waker::Unknown };
+                    let waker = if end == found.to { waker } else { Waker::Unknown };
                     let below = self.add(part, thread, Key::Blocked(reason, waker), nanos);
                     if let Waker::Thread { thread: by, .. } = waker {
                         if depth < DEPTH_MAX && by != thread {

@@ -49,6 +49,10 @@ pub struct WaitFlags {
 
     #[command(flatten)]
     pairs: PairFlags,
+
+    /// Keep at most N states of threads, of 24 bytes each
+    #[arg(long, value_name = "N", default_value_t = HISTORY_MAX)]
+    states: usize,
 }
 
 /// Do it, and give the exit status.
@@ -63,19 +67,12 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
         bail!("analyze wait: '{}': only the {SPANS_MAX} longest spans are kept. Use --from and --until", flags.of);
     }
     let history = History::new(range, asked.map(|(name, _)| name));
-    let mut history = history.with_longest(number);
+    let mut history = history.with_longest(number).with_room(flags.states);
     let is_span = asked.is_some();
     let timeline = Timeline::with_spans(&reader, roles.clone());
     let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut history, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
-    if history.left_out() > 0 {
-        let most = count(HISTORY_MAX as u64);
-        bail!(
-            "analyze wait: threads changed their states more than {most} times, which is all that is \
-             kept. Choose a shorter time: --from, --until, --last"
-        );
-    }
     let world = made.passed.timeline.world();
     let chosen = match is_span {
         true => history.longest(number),
@@ -93,6 +90,23 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
         });
         return Ok(made.status(true));
     };
+    if history.left_out() > 0 {
+        // Of another time nothing is needed: each thread has the same number again.
+        history = History::of(&span).with_room(flags.states);
+        let timeline = Timeline::with_spans(&reader, roles);
+        if flags.common.again(timeline, &reader, range, &mut history, stop).is_none() {
+            return Ok(crate::talk::exit::stopped(stop));
+        }
+    }
+    if history.left_out() > 0 {
+        let (most, all) = (flags.states, flags.states as u64 + history.left_out());
+        bail!(
+            "analyze wait: threads changed their states {} times between the begin and the end of that; \
+             {} are kept. Choose a shorter time: --from, --until, --last; or keep more: --states {all}",
+            count(all),
+            count(most as u64)
+        );
+    }
     let node = history.path(world, span.thread, span.from, span.to);
     common::write(&match flags.common.format {
         Format::Json => json(&node, span, found, is_span, &made),

@@ -193,7 +193,9 @@ fn most_waits_are_ended_by_a_thread_by_whom_all_of_its_are_counted() {
         for number in 0..unsure + sure + device {
             told.enter(now + 10, 5, "read", &[U32(3), U64(1)]).switch(now + 20, 5, 1, 7);
             match number {
-                _ if number < unsure => drop(told.wake(now + 40, 7, 5)),
+                _ if number < unsure => {
+                    told.wake(now + 40, 7, 5);
+                }
                 _ if number < unsure + sure => {
                     told.enter(now + 30, 7, "write", &[U32(1), U64(1)]).wake(now + 40, 7, 5);
                     told.leave(now + 50, 7, "write", 1);
@@ -224,7 +226,9 @@ fn locks_tell_wakers_that_are_sure_from_those_that_are_not_and_devices_by_number
         told.switch(now + 60, 7, 0, 5).leave(now + 70, 5, "futex", 0);
     };
     told.switch(10, 0, 0, 5);
-    wait(&mut told, 10, &|told| drop(told.wake(50, 7, 5)));
+    wait(&mut told, 10, &|told| {
+        told.wake(50, 7, 5);
+    });
     wait(&mut told, 80, &|told| {
         told.enter(110, 7, "futex_wake", &[U64(0x10)]).wake(130, 7, 5);
         told.leave(135, 7, "futex_wake", 1);

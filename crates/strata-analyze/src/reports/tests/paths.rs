@@ -5,15 +5,24 @@ use strata_ctf::read::TimeRange;
 use super::told::{range, Told};
 use crate::hand_tests::ORIGIN;
 use crate::hand_tests::V::{Text, I64, U32, U64};
-use crate::reports::wait::{History, Node, What};
+use crate::reports::wait::{History, Node, Span, What};
 
 /// The path of a thread from then to then, as lines: `TID WHAT NANOS` with two blanks for each step down.
 fn path(told: &Told, of: TimeRange, tid: i64, (from, to): (u64, u64)) -> Vec<String> {
     let (history, passed) = told.seen(of, History::new(of, None));
     let world = passed.timeline.world();
     let thread = world.threads.find(0, tid).unwrap();
-    let node = history.path(world, thread, ORIGIN + from as i64, ORIGIN + to as i64);
+    let (begin, end) = (ORIGIN + from as i64, ORIGIN + to as i64);
+    let node = history.path(world, thread, begin, end);
     assert_eq!(node.nanos, to - from);
+    if of == TimeRange::ALL && from < to {
+        // Where there is no room for all, a second pass keeps what is of that time.
+        let (none, _) = told.seen(of, History::new(of, None).with_room(0));
+        assert!(none.left_out() > 0 && none.known(thread) == history.known(thread));
+        let part = History::of(&Span { thread, from: begin, to: end });
+        let (part, passed) = told.seen(of, part);
+        assert_eq!(part.path(passed.timeline.world(), thread, begin, end), node);
+    }
     let mut lines = Vec::new();
     show(&node, 0, &mut lines);
     lines
@@ -170,6 +179,40 @@ fn path_does_not_go_through_who_ran_when_the_time_of_a_wait_was_over() {
     };
     assert_eq!(waits(1), "  5 blocked epoll_wait thread 200    6 running 200  5 woken 100");
     assert_eq!(waits(0), "  5 blocked epoll_wait timer 200  5 woken 100");
+}
+
+#[test]
+fn states_for_which_there_is_no_room_are_counted_and_those_of_a_short_time_fit() {
+    // 5 and 6 take turns: two states each time.
+    let mut told = Told::new(&[(5, 5), (6, 6)]);
+    for turn in 0..100 {
+        let at = 100 + 20 * turn;
+        told.switch(at, 6 * u32::from(turn > 0), 0, 5).switch(at + 10, 5, 0, 6);
+    }
+    told.switch(2100, 6, 0, 0);
+    let left_out = |history: History| {
+        let (history, passed) = told.seen(TimeRange::ALL, history);
+        let thread = passed.timeline.world().threads.find(0, 5).unwrap();
+        (
+            history.left_out(),
+            history.path(passed.timeline.world(), thread, ORIGIN + 1000, ORIGIN + 1100),
+        )
+    };
+    let all = || History::new(TimeRange::ALL, None);
+    let (out, whole) = left_out(all());
+    let states = left_out(all().with_room(0)).0;
+    assert_eq!((out, whole.parts.len()), (0, 2));
+    assert!(states > 390, "{states}");
+    assert_eq!(left_out(all().with_room(states as usize)), (0, whole.clone()));
+    let (out, none) = left_out(all().with_room(states as usize - 1));
+    assert_eq!((out, none.parts.len()), (1, 1), "{none:?}");
+    let thread = |history: History| {
+        let (_, passed) = told.seen(TimeRange::ALL, history);
+        passed.timeline.world().threads.find(0, 5).unwrap()
+    };
+    let span = Span { thread: thread(all()), from: ORIGIN + 1000, to: ORIGIN + 1100 };
+    assert_eq!(left_out(History::of(&span).with_room(30)), (0, whole));
+    assert!(left_out(History::of(&span).with_room(10)).0 > 0);
 }
 
 #[test]
