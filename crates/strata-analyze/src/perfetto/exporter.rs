@@ -248,7 +248,8 @@ impl<W: Write> Exporter<W> {
             annotations.push(inline("note", AnnotationValue::Text(text)));
         }
         let since = discarded.from.or(discarded.to);
-        self.gap(discarded.stream, (from, since), name, annotations)
+        let cpu = discarded.packet.cpu.and_then(|cpu| u32::try_from(cpu).ok());
+        self.gap(discarded.stream, cpu, (from, since), name, annotations)
     }
 
     /// Show where a trace is damaged.
@@ -259,7 +260,7 @@ impl<W: Write> Exporter<W> {
         let Some(stream) = stream else { return Ok(()) };
         let text = AnnotationValue::Text(damage.to_string());
         let time = self.now.unwrap_or(0);
-        self.gap(stream, (time, None), "damaged".to_owned(), vec![inline("what", text)])
+        self.gap(stream, None, (time, None), "damaged".to_owned(), vec![inline("what", text)])
     }
 
     /// The time of the latest event, as it is exported.
@@ -687,10 +688,11 @@ impl<W: Write> Exporter<W> {
         Ok(Some(track))
     }
 
-    /// Show that something of a stream is absent.
+    /// Show that something of a stream is absent; of this CPU, or of the one that its last record was of.
     fn gap(
         &mut self,
         stream: &Stream,
+        cpu: Option<u32>,
         (time, since): (u64, Option<i64>),
         name: String,
         debug_annotations: Vec<DebugAnnotation>,
@@ -698,6 +700,7 @@ impl<W: Write> Exporter<W> {
         let number = u32::try_from(stream.index()).unwrap_or(u32::MAX);
         let Some(known) = self.streams.get_mut(stream.index()) else { return Ok(()) };
         let begun = std::mem::replace(&mut known.begun, true);
+        known.cpu = cpu.or(known.cpu);
         let source = &known.source;
         let machine = source.machine;
         let whole = source.process.and_then(|pid| self.tracks.id(machine, pid));

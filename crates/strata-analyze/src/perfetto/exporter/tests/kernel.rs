@@ -147,3 +147,20 @@ fn names_of_threads_that_were_there_and_those_said_later_are_those_of_their_trac
     let name = |name: &str| Some(name.to_owned());
     assert_eq!(named, [(8, name("first")), (8, name("second")), (9, None)]);
 }
+
+#[test]
+fn loss_in_front_of_a_stream_s_first_record_is_of_its_cpu_alone() {
+    let other = Packets::new(0).packet(&[(0, 10, &switch(5, 6)), (4, 30, &[U8(1)])]);
+    let stream = Packets::new(1).discards(3).packet(&[(4, 20, &[U8(2)]), (0, 40, &switch(7, 8))]);
+    let found = of_kernel("", &[other, stream]);
+    let lines = found.lines();
+    let gaps: Vec<&String> = lines.iter().filter(|line| line.contains(" discarded @")).collect();
+    assert_eq!(gaps.len(), 1, "{lines:?}");
+    assert!(gaps[0].contains("instant 3 event records discarded @CPU 1 1 {"), "{gaps:?}");
+    // What runs on the other one is known as before.
+    let instants = lines.iter().filter(|line| line.contains(" instant other "));
+    let places: Vec<&str> = instants.map(|line| line.split(" {").next().unwrap()).collect();
+    assert_eq!(places, ["20 instant other @CPU 1 1", "30 instant other @thread 6/6"]);
+    let cuts: Vec<(u32, bool)> = found.ftrace().iter().map(|(cpu, cut, _)| (*cpu, *cut)).collect();
+    assert!(cuts.contains(&(0, false)) && cuts.contains(&(1, true)), "{cuts:?}");
+}
