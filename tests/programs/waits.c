@@ -14,6 +14,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -253,12 +255,25 @@ static void run(const char *const *names, void *(*const *bodies)(void *), int co
 		pthread_join(threads[i], NULL);
 }
 
+/* Nobody wakes it: the time is over, in a call that might have been ended otherwise. */
+static void give_up(void)
+{
+	struct timespec time = { .tv_nsec = 10000000 };
+	static uint32_t never;
+
+	check(poll(NULL, 0, 10), "poll");
+	check(syscall(SYS_futex, &never, FUTEX_WAIT_PRIVATE, 0, &time, NULL, 0) != -1 ||
+		      errno != ETIMEDOUT,
+	      "futex");
+}
+
 int main(void)
 {
 	int *pipes[] = { held, word, one, two };
 
 	for (int i = 0; i < 4; i++)
 		check(pipe(pipes[i]), "pipe");
+	give_up();
 	run((const char *const[]){ "sleeper" }, (void *(*const[])(void *)){ sleeper }, 1);
 	run((const char *const[]){ "holder", "locker" },
 	    (void *(*const[])(void *)){ holder, locker }, 2);
