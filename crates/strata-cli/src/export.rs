@@ -24,8 +24,8 @@ use strata_ctf::cut::Cutter;
 use strata_ctf::read::{Damage, Message as Read, NoteKey, Reader, Selection, Stream, TimeRange};
 use strata_session::stop::{survive_file_size_limit, Stop};
 
-use crate::reading::ending;
 use crate::reading::selection::{SelectionFlags, SYNTAX};
+use crate::reading::{ending, limits};
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::progress::ReadingLine;
@@ -630,5 +630,6 @@ fn remarks(summary: &Summary) -> Vec<String> {
         let what = counted(summary.too_many_open, "event");
         texts.push(format!("{what} would begin more slices than can be open: shown as instants"));
     }
+    texts.extend(limits::texts(summary.threads_left_out, summary.names_left_out));
     texts
 }

@@ -2,4 +2,5 @@
 //! come to their end.
 
 pub mod ending;
+pub mod limits;
 pub mod selection;

@@ -6,10 +6,10 @@ use crate::calls::{CallId, CallKind};
 use crate::fact::{Brief, Fact, More, Spot, Text};
 use crate::files;
 use crate::id::ThreadId;
-use crate::observer::{Call, Interrupt, Interval, Observer, Run, Unpaired};
+use crate::observer::{Call, Interrupt, Observer, Run, Unpaired};
 use crate::requests::{kind_of, Requests};
 use crate::spans::OpenSpans;
-use crate::state::{Object, Reason, Sleep, State, Waker};
+use crate::state::{Interval, Object, Reason, Sleep, State, Waker};
 use crate::threads::{OpenCall, Thread, NEVER};
 use crate::world::{Told, World};
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 /// Names that are kept. A trace may have any number of them.
-const NAMES_MAX: usize = 1 << 18;
+pub const NAMES_MAX: usize = 1 << 18;
 /// Bytes of a name that are kept.
 const BYTES_MAX: usize = 512;
 

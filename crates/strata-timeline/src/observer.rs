@@ -6,7 +6,7 @@ use crate::calls::CallId;
 use crate::id::ThreadId;
 use crate::names::Name;
 use crate::spans::{AloneSpan, Span};
-use crate::state::{Object, State, Waker};
+use crate::state::{Interval, Object};
 use crate::world::World;
 
 /// A system call that has ended.
@@ -60,30 +60,6 @@ pub enum Unpaired {
     NoEnd,
     /// Records were discarded in between.
     Gap,
-}
-
-/// For so long, a thread was in one state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
-    /// From when on \[ns since 1970\].
-    pub from: i64,
-    /// Up to when.
-    pub to: i64,
-    /// In which.
-    pub state: State,
-    /// Who ended it, if it was blocked.
-    pub waker: Waker,
-    /// If it was runnable: the CPU that it got then.
-    pub cpu: Option<u32>,
-}
-
-impl Interval {
-    /// How long that was \[ns\].
-    #[must_use]
-    #[inline]
-    pub fn nanos(&self) -> u64 {
-        self.to.abs_diff(self.from)
-    }
 }
 
 /// What interrupts a CPU.

@@ -7,9 +7,9 @@ use crate::calls::CallId;
 use crate::engine::Engine;
 use crate::fact::{Fact, More, Part, Place, SpanMark, Spot, Text};
 use crate::id::ThreadId;
-use crate::observer::{Call, Interrupt, Interval, Observer, Request, Run, Unpaired};
+use crate::observer::{Call, Interrupt, Observer, Request, Run, Unpaired};
 use crate::spans::{AloneSpan, Home, KeyRef, Paired, Span, Spent};
-use crate::state::{Object, State, Waker};
+use crate::state::{Interval, Object, State, Waker};
 use crate::world::World;
 
 /// What was told, as lines.

@@ -4,12 +4,11 @@ use crate::calls::CallId;
 use crate::descriptors::TableId;
 use crate::id::ThreadId;
 use crate::names::Name;
-use crate::observer::Interval;
 use crate::spans::{OpenSpan, Spent};
-use crate::state::{Object, State, Waker};
+use crate::state::{Interval, Object, State, Waker};
 
-/// Threads that are told apart, those that have ended included; some 150 bytes each.
-const THREADS_MAX: usize = 1 << 18;
+/// Threads that are told apart, those that have ended included; some 380 bytes each.
+pub const THREADS_MAX: usize = 1 << 18;
 /// The highest number that Linux gives a thread is less.
 const TIDS: i64 = 1 << 22;
 const PAGE: usize = 64;

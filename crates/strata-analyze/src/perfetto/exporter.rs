@@ -284,7 +284,10 @@ impl<W: Write> Exporter<W> {
         }
         self.sched.flush(&mut self.writer)?;
         let (out, bytes) = self.writer.finish()?;
-        Ok((out, Summary { bytes, ..self.summary }))
+        let world = self.timeline.world();
+        let threads_left_out = world.threads.left_out();
+        let names_left_out = world.names.left_out();
+        Ok((out, Summary { threads_left_out, names_left_out, bytes, ..self.summary }))
     }
 
     #[inline]

@@ -81,6 +81,10 @@ pub struct Summary {
     pub counters: u64,
     /// Event records that the tracer discarded, as far as it says.
     pub discarded: u64,
+    /// How often a thread was one too many to be told apart.
+    pub threads_left_out: u64,
+    /// How often a name was one too many to be kept.
+    pub names_left_out: u64,
     /// Bytes written.
     pub bytes: u64,
 }

@@ -14,8 +14,8 @@ use strata_ctf::read::{Reader, Selection, TimeRange};
 use strata_session::stop::Stop;
 use strata_timeline::{Observer, SpanRoles, Timeline};
 
-use crate::reading::ending;
 use crate::reading::selection::{until_or_to, SelectionFlags};
+use crate::reading::{ending, limits};
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::progress::ReadingLine;
@@ -182,6 +182,10 @@ impl TraceFlags {
                  `strata stats -v` says when that was",
                 counted(passed.discarded, "event record")
             );
+            talk::message(&Message { weight: Weight::Warning, text });
+        }
+        let world = passed.timeline.world();
+        for text in limits::texts(world.threads.left_out(), world.names.left_out()) {
             talk::message(&Message { weight: Weight::Warning, text });
         }
         Some(Made { passed, range })

@@ -186,12 +186,16 @@ fn remarks_name_all_that_is_not_whole() {
         ends_without_begin: 2,
         unfinished: 3,
         too_many_open: 4,
+        threads_left_out: 5,
+        names_left_out: 6,
         ..Summary::default()
     };
     let texts = remarks(&summary);
-    for (text, start) in texts.iter().zip(["1 event record ", "2 slices", "3 slices", "4 events"]) {
+    let wanted =
+        ["1 event record ", "2 slices", "3 slices", "4 events", "more than 262,144 threads"];
+    for (text, start) in texts.iter().zip(wanted.iter().chain(&["more than 262,144 names"])) {
         assert!(text.starts_with(start), "{text}");
     }
-    assert_eq!(texts.len(), 4);
+    assert_eq!(texts.len(), 6);
     assert!(remarks(&Summary::default()).is_empty());
 }

@@ -1,0 +1,49 @@
+//! What is said where a trace has more threads, or more names, than a timeline tells apart.
+
+use strata_timeline::{NAMES_MAX, THREADS_MAX};
+
+use crate::talk::units::{count, counted};
+
+/// All there is to say: nothing of a trace that has no more of them.
+pub fn texts(threads_left_out: u64, names_left_out: u64) -> Vec<String> {
+    let mut texts = Vec::new();
+    if threads_left_out > 0 {
+        texts.push(format!(
+            "more than {} threads in the traces, which is all that are told apart: {} asked for another one, and \
+             what those did is of nobody. Choose an earlier end: --until",
+            count(THREADS_MAX as u64),
+            counted(threads_left_out, "record"),
+        ));
+    }
+    if names_left_out > 0 {
+        texts.push(format!(
+            "more than {} names of threads and files in the traces, which is all that are kept: {} had another one, \
+             and what they are of has none. Choose an earlier end: --until",
+            count(NAMES_MAX as u64),
+            counted(names_left_out, "record"),
+        ));
+    }
+    texts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_out_is_said_with_how_often_and_the_limit() {
+        assert!(texts(0, 0).is_empty());
+        let one = texts(1, 0);
+        assert_eq!(one.len(), 1);
+        assert!(
+            one[0].starts_with("more than 262,144 threads") && one[0].contains("1 record asked"),
+            "{one:?}"
+        );
+        let both = texts(12_345, 2);
+        assert!(both[0].contains("12,345 records asked"), "{both:?}");
+        assert!(
+            both[1].starts_with("more than 262,144 names") && both[1].contains("2 records had"),
+            "{both:?}"
+        );
+    }
+}
