@@ -9,18 +9,18 @@ pub fn texts(threads_left_out: u64, names_left_out: u64) -> Vec<String> {
     let mut texts = Vec::new();
     if threads_left_out > 0 {
         texts.push(format!(
-            "more than {} threads in the traces, which is all that are told apart: {} asked for another one, and \
-             what those did is of nobody. Choose an earlier end: --until",
+            "more than {} threads in the traces, which is all that are told apart: {} a record was of another one, \
+             and what those did is of nobody. Choose an earlier end: --until",
             count(THREADS_MAX as u64),
-            counted(threads_left_out, "record"),
+            counted(threads_left_out, "time"),
         ));
     }
     if names_left_out > 0 {
         texts.push(format!(
-            "more than {} names of threads and files in the traces, which is all that are kept: {} had another one, \
-             and what they are of has none. Choose an earlier end: --until",
+            "more than {} names of threads and files in the traces, which is all that are kept: {} a record had \
+             another one, and what it is of has none. Choose an earlier end: --until",
             count(NAMES_MAX as u64),
-            counted(names_left_out, "record"),
+            counted(names_left_out, "time"),
         ));
     }
     texts
@@ -36,13 +36,13 @@ mod tests {
         let one = texts(1, 0);
         assert_eq!(one.len(), 1);
         assert!(
-            one[0].starts_with("more than 262,144 threads") && one[0].contains("1 record asked"),
+            one[0].starts_with("more than 262,144 threads") && one[0].contains("1 time a"),
             "{one:?}"
         );
         let both = texts(12_345, 2);
-        assert!(both[0].contains("12,345 records asked"), "{both:?}");
+        assert!(both[0].contains("12,345 times a"), "{both:?}");
         assert!(
-            both[1].starts_with("more than 262,144 names") && both[1].contains("2 records had"),
+            both[1].starts_with("more than 262,144 names") && both[1].contains("2 times a"),
             "{both:?}"
         );
     }
