@@ -38,7 +38,7 @@ pub enum What {
         woken: bool,
     },
     /// It was blocked.
-    Blocked(Wait),
+    Blocked(Box<Wait>),
     /// The trace does not say.
     Unknown,
 }
@@ -417,7 +417,7 @@ fn what_of(world: &World, thread: ThreadId, key: Key) -> What {
         Key::Runnable(woken) => What::Runnable { woken },
         Key::Unknown => What::Unknown,
         Key::Blocked(reason, waker) => {
-            What::Blocked(ended_wait(world, thread, Some(reason), (waker, 1)))
+            What::Blocked(Box::new(ended_wait(world, thread, Some(reason), (waker, 1))))
         }
     }
 }
