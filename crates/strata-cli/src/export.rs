@@ -36,6 +36,8 @@ use output::Output;
 
 /// Damages that are said one by one.
 const DAMAGE_SHOWN: u64 = 20;
+/// Pairs of which it is said that their slices overlap.
+const OVERLAPS_SHOWN: usize = 5;
 /// Between two looks at whether to stop, and at how far it is \[messages\].
 const LOOK_INTERVAL: u64 = 4096;
 /// Text that is collected before it is written \[byte\].
@@ -289,7 +291,7 @@ fn default_name(trace: &Path, format: Format) -> std::ffi::OsString {
 }
 
 /// What was written.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Written {
     events: u64,
     bytes: u64,
@@ -580,7 +582,7 @@ fn say(
             return;
         }
     }
-    for text in remarks(&written.perfetto.unwrap_or_default()) {
+    for text in written.perfetto.iter().flat_map(remarks) {
         warning(text);
     }
     let text = format!(
@@ -623,8 +625,28 @@ fn remarks(summary: &Summary) -> Vec<String> {
         let what = counted(summary.guessed, "slice");
         texts.push(format!(
             "{what} of threads that the trace does not tell apart (no vtid): the end of each was \
-             guessed by its CPU"
+             guessed by its CPU. Record the context vtid, or name a key: --pair BEGIN=END:KEYFIELD"
         ));
+    }
+    for overlap in summary.overlaps.iter().take(OVERLAPS_SHOWN) {
+        let name = clean(overlap.rule.split('=').next().unwrap_or_default());
+        let rule = shell_word(&clean(&overlap.rule));
+        texts.push(match overlap.disagree {
+            0 => format!(
+                "{} of {name} without a begin in its thread: if they end in another thread than they \
+                 begin in, put them together by their id: --pair {rule}",
+                counted(overlap.ends_alone, "end")
+            ),
+            wrong => format!(
+                "{} of {name} with another id at the end than at the begin: their lengths are wrong. They \
+                 overlap in a thread, or end in another one: put them together by their id: --pair {rule}",
+                counted(wrong, "slice")
+            ),
+        });
+    }
+    if summary.overlaps.len() > OVERLAPS_SHOWN {
+        let more = counted((summary.overlaps.len() - OVERLAPS_SHOWN) as u64, "other pair");
+        texts.push(format!("{more} of events seem to overlap in a thread, too"));
     }
     if summary.too_many_open > 0 {
         let what = counted(summary.too_many_open, "event");
