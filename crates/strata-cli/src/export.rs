@@ -26,6 +26,7 @@ use strata_session::stop::{survive_file_size_limit, Stop};
 
 use crate::reading::ending;
 use crate::reading::selection::{SelectionFlags, SYNTAX};
+use crate::reading::traces::TracesFlags;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::progress::ReadingLine;
@@ -109,9 +110,8 @@ pub struct ExportFlags {
     #[arg(long = "counter", value_name = "[EVENT.]FIELD")]
     counters: Vec<CounterRule>,
 
-    /// A trace, or a folder with traces below it
-    #[arg(required = true, value_name = "TRACE", value_hint = ValueHint::DirPath)]
-    traces: Vec<PathBuf>,
+    #[command(flatten)]
+    traces: TracesFlags,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -181,7 +181,8 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     };
     // A half file must not stay.
     survive_file_size_limit().context("export: cannot handle signals")?;
-    let reader = flags.selection.open(&flags.traces)?;
+    let traces = flags.traces.paths()?;
+    let reader = flags.selection.open(&traces)?;
     let range = flags.selection.range(&reader)?;
     let line = ReadingLine::new("exporting", &reader, range == TimeRange::ALL);
     let mut talk = Talk { line, damages: 0, noted: HashSet::new() };
@@ -194,8 +195,7 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
         OutputName::Stdout => Destination::Stdout,
         OutputName::File(path) if flags.to == Format::Ctf => {
             let sources = reader.traces().iter().map(|trace| trace.path());
-            let sources: Vec<&Path> =
-                sources.chain(flags.traces.iter().map(PathBuf::as_path)).collect();
+            let sources: Vec<&Path> = sources.chain(traces.iter().map(PathBuf::as_path)).collect();
             Destination::Folder(OutputFolder::create(path, flags.force, &sources)?)
         }
         OutputName::File(path) => Destination::File(Output::create(path, flags.force)?),

@@ -373,15 +373,12 @@ fn slowest(out: &mut String, report: &Spans, reader: &Reader, flags: &SpansFlags
     }
     exactness(out);
     if first.spent.is_some() && !flags.common.selection.is_any() {
-        let traces = flags.common.traces.iter();
-        let traces: Vec<String> =
-            traces.map(|path| shell_word(&clean(&path.display().to_string()))).collect();
         let _ = writeln!(
             out,
             "{DIM}through those who woke it: strata analyze wait {}{} {}{DIM:#}",
             shell_word(&clean(&first.name)),
             flags.pairs.words(),
-            traces.join(" ")
+            flags.common.traces.words()
         );
     }
 }

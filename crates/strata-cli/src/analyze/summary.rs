@@ -1,7 +1,6 @@
 //! `strata analyze summary`: what a person wants to know first, and what to type next.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use anyhow::Result;
 use clap::Args;
@@ -15,7 +14,7 @@ use super::rows::{document, keys, length, name};
 use super::threads::{wait_json, wait_text};
 use crate::reading::selection::SYNTAX;
 use crate::stats::table::{Align, Table, HEAD};
-use crate::talk::units::{clean, count, counted, shell_word};
+use crate::talk::units::{clean, count, counted};
 
 /// Of each kind.
 const FIRST: usize = 3;
@@ -133,14 +132,11 @@ fn text(calls: &Syscalls, processes: &ThreadsReport, made: &Made, flags: &Summar
         table.row(["slowest".into(), length(slow.nanos).into(), text.into()]);
     }
     table.write(&mut out);
-    next(&mut out, &about, &flags.common.traces);
+    next(&mut out, &about, &flags.common.traces.words());
     out
 }
 
-fn next(out: &mut String, about: &[&Row], traces: &[std::path::PathBuf]) {
-    let word = |path: &Path| shell_word(&clean(&path.display().to_string()));
-    let traces: Vec<String> = traces.iter().map(|path| word(path)).collect();
-    let traces = traces.join(" ");
+fn next(out: &mut String, about: &[&Row], traces: &str) {
     let _ = writeln!(out, "\n{HEAD}Next{HEAD:#}");
     let _ = writeln!(out, "  strata analyze syscalls {traces}");
     let _ = writeln!(out, "  strata analyze threads {traces}");
