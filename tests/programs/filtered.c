@@ -30,11 +30,14 @@ static uint64_t emit(int rounds, int from)
 			     strata_text(fixed, names[i & 3], 12), strata_int(small, (int8_t)i));
 		STRATA_TRACE(filtered, note, DEBUG, strata_string(who, names[i & 3]),
 			     strata_int(count, i));
+		/* Eight bytes, which are passed in a register. */
+		STRATA_TRACE(filtered, pair, INFO, strata_int(left, (uint32_t)i),
+			     strata_int(right, 50 - i));
 		if (i % 16 == 0)
 			STRATA_TRACE(filtered, large, WARNING, strata_int(count, i),
 				     strata_string(text, large));
 	}
-	return (uint64_t)rounds * 2 + (uint64_t)(rounds + 15) / 16;
+	return (uint64_t)rounds * 3 + (uint64_t)(rounds + 15) / 16;
 }
 
 int main(int argc, char **argv)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ten_thousand.c - 10,000 tracepoints, each emitted with its own number once in each of ROUNDS rounds; with a second
- * argument not before SIGUSR1. It says "done", and ends with SIGTERM.
+ * argument "when-asked" not before SIGUSR1. It says "done", and ends with SIGTERM. Further arguments are libraries that it
+ * loads first: with -DPART this is one, of 1,000 tracepoints more that nobody emits.
  */
 #include <strata/tracepoint.h>
 
+#include <dlfcn.h>
 #include <signal.h>
 
 #include "count.h"
@@ -36,22 +38,28 @@ STRATA_CLASS(one, (unsigned number), strata_int(number, number));
 	HUNDRED(what, n##6) HUNDRED(what, n##7) HUNDRED(what, n##8) HUNDRED(what, n##9)
 
 /* A function for each thousand, for compilers whose time grows with the square of a function's size. */
-#define FUNCTION(n)                \
-	THOUSAND(EVENT, n)         \
-	static void emit_##n(void) \
-	{                          \
-		THOUSAND(EMIT, n)  \
+#define FUNCTION(n)               \
+	THOUSAND(EVENT, n)        \
+	void emit_##n(void);      \
+	void emit_##n(void)       \
+	{                         \
+		THOUSAND(EMIT, n) \
 	}
 #define CALL(n) emit_##n();
 
+#ifdef PART
+FUNCTION(0)
+#else
 EACH_TEN(FUNCTION)
 
 int main(int argc, char **argv)
 {
 	unsigned long rounds = test_number(argc, argv, 1, 3), i;
 	sigset_t set;
-	int signal;
+	int signal, nr;
 
+	for (nr = 3; nr < argc; nr++)
+		test_must(dlopen(argv[nr], RTLD_NOW | RTLD_LOCAL));
 	/* What has come already is seen, too. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
@@ -59,7 +67,7 @@ int main(int argc, char **argv)
 	test_must(!sigprocmask(SIG_BLOCK, &set, NULL));
 	puts("ready");
 	fflush(stdout);
-	test_must(argc < 3 || (!sigwait(&set, &signal) && signal == SIGUSR1));
+	test_must(argc < 3 || strcmp(argv[2], "when-asked") || (!sigwait(&set, &signal) && signal == SIGUSR1));
 	for (i = 0; i < rounds; i++) {
 		EACH_TEN(CALL)
 	}
@@ -68,3 +76,4 @@ int main(int argc, char **argv)
 	test_must(!sigwait(&set, &signal) && signal == SIGTERM);
 	return 0;
 }
+#endif

@@ -9,24 +9,24 @@ use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 /// First field of a control page.
 pub const MAGIC: u64 = 0x5354_5241_5441_55ff;
 /// Version of the whole layout; any other is refused.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Session slots.
 pub const NR_SESSIONS: u32 = 32;
 /// Tracepoint states.
-pub const NR_STATES: u32 = 4096;
+pub const NR_STATES: u32 = 16384;
 /// Where the session slots begin \[byte\].
 pub const SESSIONS_OFFSET: u32 = 4096;
 /// Where the tracepoint states begin \[byte\].
 pub const STATES_OFFSET: u32 = 135_168;
 /// Where the descriptions begin \[byte\].
-pub const DESCRIPTIONS_OFFSET: u32 = 659_456;
+pub const DESCRIPTIONS_OFFSET: u32 = 2_232_320;
 /// Where the sessions' filters begin, each [`filter::BYTES`](crate::filter::BYTES) \[byte\].
-pub const FILTERS_OFFSET: u32 = 4_194_304;
+pub const FILTERS_OFFSET: u32 = 5_767_168;
 /// Where the second place of each session's rules begins, one page each \[byte\].
-pub const RULES_OFFSET: u32 = 4_718_592;
+pub const RULES_OFFSET: u32 = 6_291_456;
 /// Where channels begin \[byte\].
-pub const CHANNELS_OFFSET: u32 = 4_849_664;
+pub const CHANNELS_OFFSET: u32 = 6_422_528;
 /// Room for descriptions \[byte\].
 pub const DESCRIPTIONS_BYTES: u32 = FILTERS_OFFSET - DESCRIPTIONS_OFFSET;
 /// Room for the rule text of one session \[byte\].

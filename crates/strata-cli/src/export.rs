@@ -25,6 +25,7 @@ use strata_ctf::read::{Damage, Message as Read, NoteKey, Reader, Selection, Stre
 use strata_session::stop::{survive_file_size_limit, Stop};
 
 use crate::reading::selection::{SelectionFlags, SYNTAX};
+use crate::reading::traces::TracesFlags;
 use crate::reading::{ending, limits};
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
@@ -36,6 +37,8 @@ use output::Output;
 
 /// Damages that are said one by one.
 const DAMAGE_SHOWN: u64 = 20;
+/// Pairs of which it is said that their slices overlap.
+const OVERLAPS_SHOWN: usize = 5;
 /// Between two looks at whether to stop, and at how far it is \[messages\].
 const LOOK_INTERVAL: u64 = 4096;
 /// Text that is collected before it is written \[byte\].
@@ -107,9 +110,8 @@ pub struct ExportFlags {
     #[arg(long = "counter", value_name = "[EVENT.]FIELD")]
     counters: Vec<CounterRule>,
 
-    /// A trace, or a folder with traces below it
-    #[arg(required = true, value_name = "TRACE", value_hint = ValueHint::DirPath)]
-    traces: Vec<PathBuf>,
+    #[command(flatten)]
+    traces: TracesFlags,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -179,7 +181,8 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
     };
     // A half file must not stay.
     survive_file_size_limit().context("export: cannot handle signals")?;
-    let reader = flags.selection.open(&flags.traces)?;
+    let traces = flags.traces.paths()?;
+    let reader = flags.selection.open(&traces)?;
     let range = flags.selection.range(&reader)?;
     let line = ReadingLine::new("exporting", &reader, range == TimeRange::ALL);
     let mut talk = Talk { line, damages: 0, noted: HashSet::new() };
@@ -192,8 +195,7 @@ pub fn run(flags: &ExportFlags) -> Result<u8> {
         OutputName::Stdout => Destination::Stdout,
         OutputName::File(path) if flags.to == Format::Ctf => {
             let sources = reader.traces().iter().map(|trace| trace.path());
-            let sources: Vec<&Path> =
-                sources.chain(flags.traces.iter().map(PathBuf::as_path)).collect();
+            let sources: Vec<&Path> = sources.chain(traces.iter().map(PathBuf::as_path)).collect();
             Destination::Folder(OutputFolder::create(path, flags.force, &sources)?)
         }
         OutputName::File(path) => Destination::File(Output::create(path, flags.force)?),
@@ -289,7 +291,7 @@ fn default_name(trace: &Path, format: Format) -> std::ffi::OsString {
 }
 
 /// What was written.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Written {
     events: u64,
     bytes: u64,
@@ -580,7 +582,7 @@ fn say(
             return;
         }
     }
-    for text in remarks(&written.perfetto.unwrap_or_default()) {
+    for text in written.perfetto.iter().flat_map(remarks) {
         warning(text);
     }
     let text = format!(
@@ -623,8 +625,28 @@ fn remarks(summary: &Summary) -> Vec<String> {
         let what = counted(summary.guessed, "slice");
         texts.push(format!(
             "{what} of threads that the trace does not tell apart (no vtid): the end of each was \
-             guessed by its CPU"
+             guessed by its CPU. Record the context vtid, or name a key: --pair BEGIN=END:KEYFIELD"
         ));
+    }
+    for overlap in summary.overlaps.iter().take(OVERLAPS_SHOWN) {
+        let name = clean(overlap.rule.split('=').next().unwrap_or_default());
+        let rule = shell_word(&clean(&overlap.rule));
+        texts.push(match overlap.disagree {
+            0 => format!(
+                "{} of {name} without a begin in its thread: if they end in another thread than they \
+                 begin in, put them together by their id: --pair {rule}",
+                counted(overlap.ends_alone, "end")
+            ),
+            wrong => format!(
+                "{} of {name} with another id at the end than at the begin: their lengths are wrong. They \
+                 overlap in a thread, or end in another one: put them together by their id: --pair {rule}",
+                counted(wrong, "slice")
+            ),
+        });
+    }
+    if summary.overlaps.len() > OVERLAPS_SHOWN {
+        let more = counted((summary.overlaps.len() - OVERLAPS_SHOWN) as u64, "other pair");
+        texts.push(format!("{more} of events seem to overlap in a thread, too"));
     }
     if summary.too_many_open > 0 {
         let what = counted(summary.too_many_open, "event");

@@ -10,16 +10,16 @@ mod tests;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use clap::{Args, ValueHint};
+use clap::Args;
 use strata_analyze::stats::{count, Options, Stats, DAMAGE_KEPT};
 use strata_ctf::read::Selection;
 use strata_session::stop::Stop;
 
 use crate::reading::ending;
 use crate::reading::selection::{until_or_to, SelectionFlags, SYNTAX};
+use crate::reading::traces::TracesFlags;
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
 use crate::talk::progress::ReadingLine;
@@ -45,9 +45,8 @@ Exit status:
 #[command(mut_arg("until", until_or_to))]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct StatsFlags {
-    /// A trace, or a folder with traces below it
-    #[arg(required = true, value_name = "TRACE", value_hint = ValueHint::DirPath)]
-    traces: Vec<PathBuf>,
+    #[command(flatten)]
+    traces: TracesFlags,
 
     #[command(flatten)]
     selection: SelectionFlags,
@@ -77,7 +76,7 @@ pub struct StatsFlags {
 /// Do it, and give the exit status.
 pub fn run(flags: &StatsFlags) -> Result<u8> {
     let stop = Stop::on_signals().context("stats: cannot handle signals")?;
-    let reader = flags.selection.open(&flags.traces)?;
+    let reader = flags.selection.open(&flags.traces.paths()?)?;
     let range = flags.selection.range(&reader)?;
     for text in flags.selection.hints(&reader) {
         talk::message(&Message { weight: Weight::Warning, text });

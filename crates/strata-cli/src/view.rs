@@ -20,7 +20,7 @@ use strata_ctf::read::{Selection, TimeRange};
 use strata_session::stop::Stop;
 
 use crate::reading::selection::{until_or_to, SelectionFlags, SYNTAX};
-use crate::sessions::session_trace::{trace_of, trace_or_session};
+use crate::reading::traces::TracesFlags;
 use crate::talk::messages::Weight;
 use crate::talk::progress::ReadingLine;
 use crate::talk::units::counted;
@@ -41,14 +41,8 @@ Exit status:
 #[command(mut_arg("until", until_or_to))]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct ViewFlags {
-    /// A trace, or a folder with traces below it; several are merged by time. The name of a session that is there, where
-    /// nothing has this path
-    #[arg(required_unless_present = "session", value_name = "TRACE", value_hint = ValueHint::DirPath)]
-    traces: Vec<PathBuf>,
-
-    /// The traces of this session
-    #[arg(short, long, value_name = "SESSION")]
-    session: Option<String>,
+    #[command(flatten)]
+    traces: TracesFlags,
 
     #[command(flatten)]
     selection: SelectionFlags,
@@ -182,12 +176,7 @@ enum WhenFlag {
 
 /// View, and give the exit status.
 pub fn run(flags: &ViewFlags) -> Result<u8> {
-    let mut traces =
-        flags.traces.iter().map(|path| trace_or_session(path)).collect::<Result<Vec<_>>>()?;
-    if let Some(name) = &flags.session {
-        traces.push(trace_of(name)?);
-    }
-    let reader = flags.selection.open(&traces)?;
+    let reader = flags.selection.open(&flags.traces.paths()?)?;
     let stop = Stop::on_signals().context("view: cannot handle signals")?;
     let mut options = flags.options(io::stdout().is_terminal());
     if options.source.is_some() && options.format == Format::Csv {

@@ -813,7 +813,7 @@ mod tests {
             fake.open().tracepoints().unwrap_err()
         };
         let many = control_field(offset_of!(user::Control, nr_states), user::NR_STATES + 1);
-        assert!(matches!(many, Error::Value { found: 4097, limit: 4096, .. }), "{many}");
+        assert!(matches!(many, Error::Value { found: 16_385, limit: 16_384, .. }), "{many}");
         let bytes = user::DESCRIPTIONS_BYTES + 1;
         let large = control_field(offset_of!(user::Control, descriptions_bytes), bytes);
         assert!(matches!(large, Error::Value { what: "the size of its descriptions", .. }));

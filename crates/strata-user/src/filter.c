@@ -64,7 +64,7 @@ static void take_apart(const struct strata_filter_event *event, struct strata_us
 	}
 }
 
-/* The four ways of asking: 1, 0, or -1 if they do not agree. Only of a whole payload there are values. */
+/* The five ways of asking: 1, 0, or -1 if they do not agree. Only of a whole payload there are values. */
 int strata_user_filter_ask(const void *filter, const struct strata_tracepoint *tracepoint,
 			   const unsigned char *payload, uint64_t bytes, uint32_t contexts,
 			   struct strata_filter_program *program, int is_whole)
@@ -76,16 +76,22 @@ int strata_user_filter_ask(const void *filter, const struct strata_tracepoint *t
 						   { contexts, NULL } };
 	int unbound = strata_filter_ask_unbound(&event), bound;
 	struct strata_user_part values[16];
-	uint32_t words, parts = STRATA_FILTER_UNDECIDED;
+	uint32_t words, parts = STRATA_FILTER_UNDECIDED, word = STRATA_FILTER_UNDECIDED;
+	uint64_t in_register;
 
 	strata_filter_bind(program, &event);
 	bound = strata_filter_ask(program, &event);
 	words = strata_filter_ask_words(event.filter, program, payload, bytes);
+	if (bytes == sizeof(in_register)) {
+		memcpy(&in_register, payload, sizeof(in_register));
+		word = strata_filter_ask_word(program, in_register);
+	}
 	if (is_whole && tracepoint->nr_fields <= 16) {
 		take_apart(&event, values);
 		parts = strata_filter_ask_parts(event.filter, program, values);
 	}
 	if (bound != unbound || (words != STRATA_FILTER_UNDECIDED && (int)words != bound) ||
+	    (word != STRATA_FILTER_UNDECIDED && (int)word != bound) ||
 	    (parts != STRATA_FILTER_UNDECIDED && (int)parts != bound))
 		return -1;
 	return bound;

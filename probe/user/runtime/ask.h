@@ -98,6 +98,29 @@ STRATA_FILTER_INLINE uint32_t strata_filter_ask_words(const struct strata_abi_fi
 	return at == STRATA_ABI_FILTER_PASS;
 }
 
+/* The same of a payload of eight bytes, which is @word. UNDECIDED: of the payload in memory it may be more. */
+STRATA_FILTER_INLINE uint32_t strata_filter_ask_word(const struct strata_filter_program *program,
+						     uint64_t word)
+{
+	const uint32_t nr = program->nr;
+	uint32_t at = 0, holds;
+
+	if (__builtin_expect(!nr, 0))
+		return program->passes;
+	do {
+		const struct strata_filter_bound *bound = &program->test[at];
+		const uint64_t from = word >> (bound->offset % 8 * 8);
+
+		if (__builtin_expect(bound->kind != STRATA_FILTER_WORD, 0) ||
+		    __builtin_expect(bound->offset + bound->bytes > sizeof(word), 0))
+			return STRATA_FILTER_UNDECIDED;
+		holds = (((from & bound->mask) << bound->shift) - bound->first <= bound->width) ^
+			bound->negated;
+		at = holds ? bound->yes : bound->no;
+	} while (__builtin_expect(at < nr, 0));
+	return at == STRATA_ABI_FILTER_PASS;
+}
+
 /*
  * The first bytes of a value that is not put together; what is behind a text's NUL is anything. Returns 0 if it is no
  * single number or text. A text is read up to the end of its page, not of what it is in.

@@ -146,14 +146,33 @@ static uint32_t describe(const struct strata_tracepoint *t)
 	return d.full ? 0 : (uint32_t)(d.at - (all + used));
 }
 
+/*
+ * States by what describes them, for programs with thousands: number + 1 of the last one made of each hash, and of the one
+ * made before it. Under the lock.
+ */
+#define STATE_HASHES 4096u
+static uint16_t last_of_hash[STATE_HASHES], made_before[STRATA_ABI_USER_NR_STATES];
+STRATA_ABI_ASSERT(STRATA_ABI_USER_NR_STATES < UINT16_MAX, "numbers of states");
+
+/* FNV-1a */
+static uint32_t hash_of(const unsigned char *bytes, uint32_t nr)
+{
+	uint32_t hash = 2166136261u, i;
+
+	for (i = 0; i < nr; i++)
+		hash = (hash ^ bytes[i]) * 16777619u;
+	return (hash ^ hash >> 16) % STATE_HASHES;
+}
+
 /* The state of a tracepoint of an unloaded object with this same description: the object is back. */
-static struct strata_abi_user_state *state_of_old(uint32_t description, uint32_t bytes)
+static struct strata_abi_user_state *state_of_old(uint32_t description, uint32_t bytes,
+						  uint32_t hash)
 {
 	const unsigned char *all = strata_runtime.memory + STRATA_ABI_USER_DESCRIPTIONS_OFFSET;
 	uint32_t i;
 
-	for (i = 0; i < strata_runtime.control->nr_states; i++) {
-		struct strata_abi_user_state *s = &strata_runtime.states[i];
+	for (i = last_of_hash[hash]; i; i = made_before[i - 1]) {
+		struct strata_abi_user_state *s = &strata_runtime.states[i - 1];
 
 		if (!(s->flags & STRATA_ABI_USER_STATE_PRESENT) && s->description_bytes == bytes &&
 		    s->description <= STRATA_ABI_USER_DESCRIPTIONS_BYTES - bytes &&
@@ -168,13 +187,19 @@ static struct strata_abi_user_state *make_state(struct strata_tracepoint *t)
 {
 	struct strata_abi_user_control *control = strata_runtime.control;
 	struct strata_abi_user_state *state;
-	uint32_t bytes = describe(t);
+	uint32_t bytes = describe(t), hash;
 
 	if (!bytes) {
 		control->refused++;
 		return NULL;
 	}
-	state = state_of_old(control->descriptions_bytes, bytes);
+	/* A new memory. */
+	if (!control->nr_states)
+		memset(last_of_hash, 0, sizeof(last_of_hash));
+	hash = hash_of(strata_runtime.memory + STRATA_ABI_USER_DESCRIPTIONS_OFFSET +
+			       control->descriptions_bytes,
+		       bytes);
+	state = state_of_old(control->descriptions_bytes, bytes, hash);
 	if (!state) {
 		if (control->nr_states >= STRATA_ABI_USER_NR_STATES) {
 			control->refused++;
@@ -185,6 +210,8 @@ static struct strata_abi_user_state *make_state(struct strata_tracepoint *t)
 		state->description_bytes = bytes;
 		memset(state->ids, 0xff, sizeof(state->ids));
 		control->descriptions_bytes += bytes;
+		made_before[control->nr_states] = last_of_hash[hash];
+		last_of_hash[hash] = (uint16_t)(control->nr_states + 1);
 		/* RELEASE: the description is there. */
 		__atomic_store_n(&control->nr_states, control->nr_states + 1, __ATOMIC_RELEASE);
 	}

@@ -498,6 +498,60 @@ strata_user_record_staged_word(struct strata_tracepoint *tracepoint, uint64_t wo
 		strata_user_record_otherwise(tracepoint, payload, sizeof(word), STRATA_CALLER);
 }
 
+/* A word that the filter of @channel's session, the only one, has selected. A jump leads here, and on from here. */
+__attribute__((noinline, hot)) static void
+strata_user_record_selected_word(struct strata_tracepoint *tracepoint, uint64_t word,
+				 const struct strata_user_channel *channel)
+{
+	const struct strata_abi_user_state *state =
+		__atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
+	uint64_t both;
+
+	/* Nobody takes the short way where that is closed (modes.c). */
+	if (strata_likely(state && !channel->contexts.nr &&
+			  channel->ring.header.publish == STRATA_ABI_RING_BY_POSITION) &&
+	    strata_likely(__atomic_load_n(&strata_mapped.common, __ATOMIC_RELAXED) !=
+			  &strata_no_channel)) {
+		both = header_and_thread(channel, state);
+		if (strata_likely(!strata_ring_publish_word_at_once(
+			    &channel->at_once.once, (uint32_t)both, (uint32_t)(both >> 32),
+			    conversion(), word)))
+			return;
+	}
+	strata_user_record_staged_word(tracepoint, word);
+}
+
+/*
+ * No session takes the word by the short way. The filter of the one that there is is asked here, if one load tells: what
+ * it rejects is never in memory. A jump leads here, and on from here.
+ */
+__attribute__((noinline, hot)) static void
+strata_user_record_asked_word(struct strata_tracepoint *tracepoint, uint64_t word)
+{
+	const struct strata_abi_user_state *state =
+		__atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
+	const struct strata_user_channel *channel =
+		__atomic_load_n(&strata_mapped.asked, __ATOMIC_ACQUIRE);
+	const struct strata_filter_program *program;
+	uint32_t selected = STRATA_FILTER_UNDECIDED;
+
+	if (strata_likely(state && channel && channel->filter) &&
+	    strata_likely(__atomic_load_n(&state->enabled, __ATOMIC_ACQUIRE) ==
+			  channel->at_once.session_bit) &&
+	    strata_likely(strata_load_relaxed(&channel->session->generation) ==
+			  channel->generation)) {
+		program = strata_filter_bound_program(channel->filter, state);
+		if (strata_likely(!!program))
+			selected = strata_filter_ask_word(program, word);
+		if (strata_likely(!selected))
+			return;
+	}
+	if (selected == STRATA_FILTER_UNDECIDED)
+		strata_user_record_staged_word(tracepoint, word);
+	else
+		strata_user_record_selected_word(tracepoint, word, channel);
+}
+
 void strata_user_record_word(struct strata_tracepoint *tracepoint, uint64_t word)
 {
 	struct strata_abi_user_state *state = __atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED);
@@ -510,8 +564,10 @@ void strata_user_record_word(struct strata_tracepoint *tracepoint, uint64_t word
 			    &channel->at_once.once, (uint32_t)both, (uint32_t)(both >> 32),
 			    conversion(), word)))
 			return;
+		strata_user_record_staged_word(tracepoint, word);
+		return;
 	}
-	strata_user_record_staged_word(tracepoint, word);
+	strata_user_record_asked_word(tracepoint, word);
 }
 
 /*

@@ -28,16 +28,16 @@
 #include <strata/abi/ring.h>
 
 #define STRATA_ABI_USER_MAGIC	UINT64_C(0x53545241544155ff) /* "STRATAU", 0xff */
-#define STRATA_ABI_USER_VERSION 4u
+#define STRATA_ABI_USER_VERSION 5u
 
 #define STRATA_ABI_USER_NR_SESSIONS	    32u
-#define STRATA_ABI_USER_NR_STATES	    4096u
+#define STRATA_ABI_USER_NR_STATES	    16384u
 #define STRATA_ABI_USER_SESSIONS_OFFSET	    4096u
 #define STRATA_ABI_USER_STATES_OFFSET	    135168u
-#define STRATA_ABI_USER_DESCRIPTIONS_OFFSET 659456u
-#define STRATA_ABI_USER_FILTERS_OFFSET	    4194304u
-#define STRATA_ABI_USER_RULES_OFFSET	    4718592u
-#define STRATA_ABI_USER_CHANNELS_OFFSET	    4849664u
+#define STRATA_ABI_USER_DESCRIPTIONS_OFFSET 2232320u
+#define STRATA_ABI_USER_FILTERS_OFFSET	    5767168u
+#define STRATA_ABI_USER_RULES_OFFSET	    6291456u
+#define STRATA_ABI_USER_CHANNELS_OFFSET	    6422528u
 #define STRATA_ABI_USER_DESCRIPTIONS_BYTES \
 	(STRATA_ABI_USER_FILTERS_OFFSET - STRATA_ABI_USER_DESCRIPTIONS_OFFSET)
 #define STRATA_ABI_USER_RULES_BYTES 3840u /* rule text of one session, see rule.h */
@@ -55,7 +55,7 @@
 /*
  * Environment of a command that a tracer starts:
  *
- *   STRATA_SESSION=4:socket=FD.INODE;generation=N;subbuf=BYTES;subbufs=N;mode=discard|overwrite;
+ *   STRATA_SESSION=5:socket=FD.INODE;generation=N;subbuf=BYTES;subbufs=N;mode=discard|overwrite;
  *                  vtid=0|1;clock=BITS.MULTIPLIER;[filter=HEX;][contexts=HEX;]rules=RULE,RULE,...
  *
  * in one line, the parts in this order (the leading number is the version; clock=0.0: no TSC; HEX: the bytes of

@@ -91,6 +91,8 @@ pub(super) struct Slice {
     /// Of a begin: its type and its name.
     pub begin: Piece,
     pub key: Option<FieldRef>,
+    /// What should be the same at both ends, if there is no key.
+    pub check: Option<FieldRef>,
     /// Numbers of the names of fields that the begin has too, in order.
     pub shared: Vec<u64>,
 }
@@ -171,7 +173,7 @@ impl Plans<'_> {
         let role = self.pairs.role(class.name())?.clone();
         let mut shared = Vec::new();
         if !role.begins {
-            let begins: HashSet<&str> = self.pairs.begins_of(role.pair).collect();
+            let begins: HashSet<&str> = self.pairs.events_of(role.pair, true).collect();
             let events = schema.streams.iter().flat_map(|stream| &stream.events);
             let begins = events.filter(|event| begins.contains(event.name.as_str()));
             let members = begins.filter_map(|event| event.payload.as_ref());
@@ -183,7 +185,9 @@ impl Plans<'_> {
         }
         let key = role.key.as_deref().and_then(|key| class.find(key));
         let begin = of_name(EventType::SliceBegin, writer.name(&role.name));
-        Some(Slice { begin, role, key, shared })
+        let check =
+            self.pairs.check(role.pair).and_then(|check| class.find_in(Scope::Payload, check));
+        Some(Slice { begin, role, key, check, shared })
     }
 
     fn counters(&self, class: &EventClass) -> Vec<Counter> {

@@ -29,10 +29,10 @@ use super::proto::{
 use super::samples::{Of, Samples};
 use super::sched::Sched;
 use super::shares::Share;
-use super::slices::Lanes;
+use super::slices::{Lanes, Pair};
 use super::tracks::{extra_track, extra_uuid, Machine, Place, Tracks};
 use super::writer::Writer;
-use super::{Options, Summary};
+use super::{Options, Overlap, Summary};
 use crate::mix::Mix;
 use crate::render::line::Piece;
 use crate::reports::flame::has_stacks;
@@ -72,6 +72,8 @@ pub struct Exporter<W> {
     /// Places of the kernel's records, by number of the thread.
     recent: Vec<Option<Recent>>,
     lanes: Lanes,
+    /// Of pairs whose slices may overlap.
+    overlaps: HashMap<Pair, Overlap, Mix>,
     counters: HashMap<(Place, String), u64>,
     /// Tracks of lanes and counters so far.
     extras: u64,
@@ -130,7 +132,10 @@ impl<W: Write> Exporter<W> {
         let timebase = Timebase::new(schemas.iter().copied());
         let events = schemas.iter().flat_map(|schema| &schema.streams);
         let names = events.flat_map(|stream| &stream.events).map(|event| event.name.as_str());
-        let pairs = Pairs::new(names, &options.pairs, options.automatic_pairs);
+        let mut pairs = Pairs::new(names, &options.pairs, options.automatic_pairs);
+        let events = schemas.iter().flat_map(|schema| &schema.streams);
+        let events = events.flat_map(|stream| &stream.events);
+        pairs.find_checks(&events.map(|event| (event.name.as_str(), event)).collect());
         let Sources { machines, streams, .. } = Sources::new(reader);
         let streams = streams.into_iter();
         let streams = streams.map(|source| KnownStream { source, cpu: None, begun: false });
@@ -165,6 +170,7 @@ impl<W: Write> Exporter<W> {
             samples: has_stacks(reader).then(|| Box::new(Samples::new())),
             recent: vec![None; RECENT],
             lanes: Lanes::default(),
+            overlaps: HashMap::default(),
             counters: HashMap::new(),
             extras: 0,
             lane_tracks: HashMap::default(),
@@ -287,7 +293,11 @@ impl<W: Write> Exporter<W> {
         let world = self.timeline.world();
         let threads_left_out = world.threads.left_out();
         let names_left_out = world.names.left_out();
-        Ok((out, Summary { threads_left_out, names_left_out, bytes, ..self.summary }))
+        let mut overlaps: Vec<Overlap> =
+            self.overlaps.into_values().filter(Overlap::is_one).collect();
+        overlaps.sort_by(|one, other| one.rule.cmp(&other.rule));
+        let found = Summary { threads_left_out, names_left_out, bytes, overlaps, ..self.summary };
+        Ok((out, found))
     }
 
     #[inline]

@@ -33,7 +33,7 @@ mod writer;
 
 pub use classes::{CounterRule, CounterRuleError};
 pub use exporter::Exporter;
-pub(crate) use pairs::Pairs;
+pub(crate) use pairs::{checks, Pairs};
 pub use pairs::{PairRule, PairRuleError};
 pub use shares::{together, Part, Share};
 
@@ -55,7 +55,7 @@ impl Default for Options {
 }
 
 /// What was exported.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Event records: the sum of the next six.
     pub events: u64,
@@ -85,6 +85,31 @@ pub struct Summary {
     pub threads_left_out: u64,
     /// How often a name was one too many to be kept.
     pub names_left_out: u64,
+    /// Pairs whose slices seem to overlap in a thread, or to go from thread to thread, by their names.
+    pub overlaps: Vec<Overlap>,
     /// Bytes written.
     pub bytes: u64,
+}
+
+/// Slices of a pair that were put together by thread, while a field of both ends says that others belong together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overlap {
+    /// The rule that tells them apart: `BEGIN=END:KEYFIELD`.
+    pub rule: String,
+    /// Those that were put together.
+    pub slices: u64,
+    /// Of these, those whose ends have different values of the field: they have a wrong length.
+    pub disagree: u64,
+    /// Ends without a begin in their thread.
+    pub ends_alone: u64,
+    /// Begins without an end in their thread.
+    pub begins_alone: u64,
+}
+
+impl Overlap {
+    /// Whether that is more than what a recording that begins meanwhile has cut off.
+    fn is_one(&self) -> bool {
+        let both = self.ends_alone.min(self.begins_alone);
+        self.disagree > 0 || both > 0 && both >= self.slices / 10
+    }
 }

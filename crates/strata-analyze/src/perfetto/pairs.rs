@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use strata_model::schema::{EventClass, FieldClass};
 use strata_timeline::{kernel_name, CallEnd};
 use thiserror::Error;
 
@@ -102,6 +103,7 @@ pub(crate) struct PairRole {
 pub(crate) struct Pairs {
     roles: HashMap<String, PairRole>,
     by_rule: bool,
+    checks: HashMap<Pair, String>,
 }
 
 impl Pairs {
@@ -129,7 +131,18 @@ impl Pairs {
                 builder.automatic(name, |other| known.contains(other));
             }
         }
-        Pairs { roles: builder.roles, by_rule }
+        Pairs { roles: builder.roles, by_rule, checks: HashMap::new() }
+    }
+
+    /// Look for what tells slices of a pair apart, without being named as the key.
+    pub(super) fn find_checks(&mut self, classes: &HashMap<&str, &EventClass>) {
+        let plain = self.roles.iter().filter(|(_, role)| !role.syscall && role.key.is_none());
+        self.checks = checks(plain.map(|(name, role)| (name.as_str(), role.pair)), classes);
+    }
+
+    /// The field of both ends of a pair that is the same in both if they belong together.
+    pub(super) fn check(&self, pair: Pair) -> Option<&str> {
+        self.checks.get(&pair).map(String::as_str)
     }
 
     /// Whether no rule has made a pair.
@@ -142,10 +155,11 @@ impl Pairs {
         self.roles.get(name)
     }
 
-    /// The kinds of event records that begin this pair.
-    pub(super) fn begins_of(&self, pair: Pair) -> impl Iterator<Item = &str> {
-        let begins = self.roles.iter().filter(move |(_, role)| role.pair == pair && role.begins);
-        begins.map(|(name, _)| name.as_str())
+    /// The kinds of event records that begin this pair, or those that end it.
+    pub(super) fn events_of(&self, pair: Pair, begins: bool) -> impl Iterator<Item = &str> {
+        let is_one = move |role: &PairRole| role.pair == pair && role.begins == begins;
+        let found = self.roles.iter().filter(move |(_, role)| is_one(role));
+        found.map(|(name, _)| name.as_str())
     }
 }
 
@@ -226,6 +240,35 @@ impl Builder {
             }
         }
     }
+}
+
+/// Of each pair, the number or text of both ends that seems to say which one it is of those that overlap.
+pub(crate) fn checks<'r>(
+    roles: impl Iterator<Item = (&'r str, Pair)>,
+    classes: &HashMap<&str, &EventClass>,
+) -> HashMap<Pair, String> {
+    let of = |name: &str| -> Vec<String> {
+        let payload = classes.get(name).and_then(|class| class.payload.as_ref());
+        let members = payload.into_iter().flat_map(|payload| &payload.members);
+        let is_value =
+            |class: &FieldClass| matches!(class, FieldClass::Integer(_) | FieldClass::String);
+        let members = members.filter(|member| is_value(&member.class) && is_id(&member.name));
+        members.map(|member| member.name.clone()).collect()
+    };
+    let mut common: HashMap<Pair, Vec<Vec<String>>> = HashMap::new();
+    for (name, pair) in roles {
+        common.entry(pair).or_default().push(of(name));
+    }
+    let first = |fields: Vec<Vec<String>>| {
+        let (one, others) = fields.split_first()?;
+        one.iter().find(|field| others.iter().all(|other| other.contains(field))).cloned()
+    };
+    common.into_iter().filter_map(|(pair, fields)| Some((pair, first(fields)?))).collect()
+}
+
+fn is_id(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name == "id" || name.ends_with("_id") || ["key", "cookie", "seq", "request"].contains(&&*name)
 }
 
 /// `provider:work_begin` is `provider:work`, and `provider:begin` is `provider`.

@@ -28,6 +28,7 @@ pub(super) struct Stack {
 struct Open {
     pair: Pair,
     syscall: bool,
+    check: Option<u64>,
 }
 
 /// A slice that is to begin.
@@ -41,12 +42,13 @@ pub(super) struct Begin {
 
 impl Stack {
     /// A thread is in one system call at most: another one in it means that an exit is not there.
-    pub(super) fn begin(&mut self, pair: Pair, syscall: bool) -> Begin {
+    /// `check`: the value of a field that its end should have, too.
+    pub(super) fn begin(&mut self, pair: Pair, syscall: bool, check: Option<u64>) -> Begin {
         let outer = if syscall { self.open.iter().position(|open| open.syscall) } else { None };
         let closed = outer.map_or(0, |outer| self.cut(outer));
         let begun = self.open.len() < DEPTH_MAX;
         if begun {
-            self.open.push(Open { pair, syscall });
+            self.open.push(Open { pair, syscall, check });
         }
         Begin { closed, begun }
     }
@@ -55,6 +57,11 @@ impl Stack {
     pub(super) fn end(&mut self, pair: Pair) -> Option<usize> {
         let at = self.open.iter().rposition(|open| open.pair == pair)?;
         Some(self.cut(at) - 1)
+    }
+
+    /// What the slice that an end of this pair would end has of the field that is the same at both ends.
+    pub(super) fn check(&self, pair: Pair) -> Option<u64> {
+        self.open.iter().rfind(|open| open.pair == pair)?.check
     }
 
     /// Close everything: how many there were.
@@ -208,8 +215,8 @@ mod tests {
     #[test]
     fn stack_of_nested_slices_closes_them_in_turn() {
         let mut stack = Stack::default();
-        assert_eq!(stack.begin(1, false), Begin { closed: 0, begun: true });
-        assert_eq!(stack.begin(2, false), Begin { closed: 0, begun: true });
+        assert_eq!(stack.begin(1, false, None), Begin { closed: 0, begun: true });
+        assert_eq!(stack.begin(2, false, None), Begin { closed: 0, begun: true });
         assert_eq!(stack.end(2), Some(0));
         assert_eq!(stack.end(1), Some(0));
         assert!(stack.is_empty());
@@ -218,9 +225,9 @@ mod tests {
     #[test]
     fn stack_with_an_end_that_is_absent_closes_what_is_inside() {
         let mut stack = Stack::default();
-        stack.begin(1, false);
-        stack.begin(2, false);
-        stack.begin(3, false);
+        stack.begin(1, false, None);
+        stack.begin(2, false, None);
+        stack.begin(3, false, None);
         assert_eq!(stack.end(1), Some(2));
         assert_eq!(stack.end(3), None, "closed before");
         assert_eq!(stack.close(), 0);
@@ -229,7 +236,7 @@ mod tests {
     #[test]
     fn stack_with_an_end_without_begin_says_so() {
         let mut stack = Stack::default();
-        stack.begin(1, false);
+        stack.begin(1, false, None);
         assert_eq!(stack.end(2), None);
         assert_eq!(stack.close(), 1, "what was open is still open");
     }
@@ -237,8 +244,8 @@ mod tests {
     #[test]
     fn stack_with_the_same_pair_twice_closes_the_inner_one() {
         let mut stack = Stack::default();
-        stack.begin(1, false);
-        stack.begin(1, false);
+        stack.begin(1, false, None);
+        stack.begin(1, false, None);
         assert_eq!(stack.end(1), Some(0));
         assert_eq!(stack.end(1), Some(0));
         assert_eq!(stack.end(1), None);
@@ -247,17 +254,17 @@ mod tests {
     #[test]
     fn stack_with_a_system_call_in_another_closes_the_outer_one() {
         let mut stack = Stack::default();
-        stack.begin(1, false);
-        stack.begin(2, true);
-        stack.begin(3, false);
-        assert_eq!(stack.begin(4, true), Begin { closed: 2, begun: true });
+        stack.begin(1, false, None);
+        stack.begin(2, true, None);
+        stack.begin(3, false, None);
+        assert_eq!(stack.begin(4, true, None), Begin { closed: 2, begun: true });
         assert_eq!(stack.close(), 2, "pair 1 and system call 4");
     }
 
     #[test]
     fn malicious_stack_of_begins_only_stays_small() {
         let mut stack = Stack::default();
-        let begun = (0..100_000).filter(|_| stack.begin(1, false).begun).count();
+        let begun = (0..100_000).filter(|_| stack.begin(1, false, None).begun).count();
         assert_eq!(begun, DEPTH_MAX);
         assert_eq!(stack.close(), DEPTH_MAX);
     }

@@ -393,7 +393,7 @@ mod tests {
         for tid in 1..300_000 {
             let place = Place::Thread { machine: 0, pid: 1, tid };
             let found = tracks.describe(&mut writer, place, None, 0).unwrap();
-            tracks.stack(found).begin(1, false);
+            tracks.stack(found).begin(1, false, None);
             elsewhere += u32::from(found == Place::Stream(0));
         }
         assert!(elsewhere > 100_000, "{elsewhere}");

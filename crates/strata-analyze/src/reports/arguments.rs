@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 use strata_ctf::read::{Event, FieldInfo, Message, Reader, Scope, TimeRange, Visit};
 use strata_timeline::{begins_of, kernel_name};
 
+use crate::render::line::Lines;
+use crate::short::values::{is_working_directory, socket_address};
+
 /// Characters of a text that are shown.
 const TEXT_MAX: usize = 64;
 /// Characters of all arguments.
@@ -17,20 +20,20 @@ const RECORDS_MAX: u32 = 10_000;
 pub fn arguments(reader: &Reader, call: &str, tid: i32, begin: i64) -> Option<String> {
     let names = begins_of(call);
     let is_name = |name: &str| names.iter().any(|wanted| wanted == kernel_name(name));
-    look(reader, begin, is_name, Some(tid))
+    look(reader, begin, is_name, (Some(tid), true))
 }
 
 /// The fields of a record of this event, thread and time.
 #[must_use]
 pub fn fields(reader: &Reader, event: &str, tid: Option<i32>, time: i64) -> Option<String> {
-    look(reader, time, |name| name == event, tid)
+    look(reader, time, |name| name == event, (tid, false))
 }
 
 fn look(
     reader: &Reader,
     time: i64,
     is_name: impl Fn(&str) -> bool,
-    tid: Option<i32>,
+    (tid, of_call): (Option<i32>, bool),
 ) -> Option<String> {
     let mut events = reader.events(TimeRange { from: time, to: time });
     let mut left = RECORDS_MAX;
@@ -38,7 +41,7 @@ fn look(
         let Message::Event(event) = message else { continue };
         left = left.checked_sub(1)?;
         if is_name(event.class().name()) && tid.is_none_or(|tid| is_of(&event, tid)) {
-            let mut text = Text::default();
+            let mut text = Text { of_call, ..Text::default() };
             event.visit(Scope::Payload, &mut text);
             return Some(text.finish());
         }
@@ -60,6 +63,12 @@ struct Text {
     /// Brackets that are open.
     depth: usize,
     is_full: bool,
+    /// Arguments of a system call.
+    of_call: bool,
+    /// The family of a socket's address, told before that.
+    family: Option<u64>,
+    /// The bytes of an address, while they are told.
+    address: Option<Vec<u8>>,
 }
 
 impl Text {
@@ -102,6 +111,9 @@ impl Text {
     }
 
     fn number(&mut self, field: &FieldInfo, value: i128, plain: &str) {
+        if self.of_call && field.name().ends_with("fd") && is_working_directory(value as u64) {
+            return self.field(field, "AT_FDCWD");
+        }
         let mut text = String::new();
         if field.labels.is_some() {
             if let Some(mut flags) = field.flags_of(value) {
@@ -119,6 +131,12 @@ impl Text {
 
 impl Visit for Text {
     fn unsigned(&mut self, field: &FieldInfo, value: u64) {
+        if let (Some(address), true) = (&mut self.address, field.is_element()) {
+            return address.push(value as u8);
+        }
+        if field.name().ends_with("family") {
+            self.family = Some(value);
+        }
         let plain = match field.base {
             strata_model::Base::Sixteen => format!("{value:#x}"),
             _ => value.to_string(),
@@ -156,10 +174,23 @@ impl Visit for Text {
     }
 
     fn begin_array(&mut self, field: &FieldInfo, _: u64) {
+        if self.family.is_some() && self.depth == 0 && field.name().ends_with("addr") {
+            self.address = Some(Vec::new());
+            return self.begin(field, "");
+        }
         self.begin(field, "[");
     }
 
     fn end_array(&mut self, _: &FieldInfo) {
+        if let Some(bytes) = self.address.take() {
+            let mut shown = Lines::default();
+            socket_address(&mut shown, self.family.take(), &bytes);
+            self.depth = self.depth.saturating_sub(1);
+            if !self.is_full {
+                self.text.push_str(&String::from_utf8_lossy(shown.as_bytes()));
+            }
+            return;
+        }
         self.end(']');
     }
 }

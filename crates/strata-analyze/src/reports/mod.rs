@@ -17,6 +17,7 @@ mod more_tests;
 mod pass;
 #[cfg(test)]
 mod programs_tests;
+mod recorded;
 mod roles;
 pub mod spans;
 pub mod syscalls;
@@ -33,5 +34,6 @@ pub use arguments::{arguments, fields};
 pub use histogram::{Histogram, QUANTILE_ERROR};
 pub use label::Label;
 pub use pass::{pass, pass_on, Asked, Passed};
+pub use recorded::{is_of_files, Recorded};
 pub use roles::{idle_rules, span_roles};
 pub use times::Times;

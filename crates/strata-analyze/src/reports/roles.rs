@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use strata_ctf::read::Reader;
-use strata_model::schema::{EventClass, FieldClass};
+use strata_model::schema::EventClass;
 use strata_timeline::{is_kernel, SpanRole, SpanRoles};
 
-use crate::perfetto::{PairRule, Pairs};
+use crate::perfetto::{checks, PairRule, Pairs};
 
 /// Events of which each is of a function, and the field that says which one.
 const ADDRESSES: [(&str, &str); 2] =
@@ -55,37 +55,11 @@ pub fn span_roles(reader: &Reader, rules: &[PairRule]) -> SpanRoles {
         };
         roles.insert((*name).to_owned(), role);
     }
-    let checks = checks(&roles, &classes);
+    let checks = checks(roles.iter().map(|(name, role)| (name.as_str(), role.pair)), &classes);
     for role in roles.values_mut() {
         role.check = checks.get(&role.pair).cloned();
     }
     roles
-}
-
-/// Of each pair, the number or text of both ends that seems to say which span it is.
-fn checks(roles: &SpanRoles, classes: &HashMap<&str, &EventClass>) -> HashMap<u32, String> {
-    let of = |name: &str| -> Vec<String> {
-        let payload = classes.get(name).and_then(|class| class.payload.as_ref());
-        let members = payload.into_iter().flat_map(|payload| &payload.members);
-        let is_value =
-            |class: &FieldClass| matches!(class, FieldClass::Integer(_) | FieldClass::String);
-        let members = members.filter(|member| is_value(&member.class) && is_id(&member.name));
-        members.map(|member| member.name.clone()).collect()
-    };
-    let mut common: HashMap<u32, Vec<Vec<String>>> = HashMap::new();
-    for (name, role) in roles {
-        common.entry(role.pair).or_default().push(of(name));
-    }
-    let first = |fields: Vec<Vec<String>>| {
-        let (one, others) = fields.split_first()?;
-        one.iter().find(|field| others.iter().all(|other| other.contains(field))).cloned()
-    };
-    common.into_iter().filter_map(|(pair, fields)| Some((pair, first(fields)?))).collect()
-}
-
-fn is_id(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    name == "id" || name.ends_with("_id") || ["key", "cookie", "seq", "request"].contains(&&*name)
 }
 
 /// Rules that no two events of the traces fit.

@@ -21,11 +21,12 @@ mod seed;
 #[cfg(test)]
 mod tests;
 mod unit;
-mod values;
+pub(crate) mod values;
 mod who;
 
 pub use join::Joiner;
 pub use lines::{Short, Wanted};
 pub use mine::{Asked, Mine, MineError};
+pub use result::result_text;
 pub use seed::Seed;
 pub use unit::Unit;

@@ -41,6 +41,14 @@ pub(super) fn write(out: &mut impl Sink, call: &[u8], ret: Option<i64>, base: Ba
     }
 }
 
+/// The same without a sign in front of it and colours: `3`, `0x7f0000001000`, `-1 ENOENT`.
+#[must_use]
+pub fn result_text(call: &str, ret: Option<i64>) -> String {
+    let mut out = Vec::new();
+    write(&mut out, call.as_bytes(), ret, Base::Ten, false);
+    String::from_utf8_lossy(&out).trim_start_matches(" = ").to_owned()
+}
+
 /// How long it took, ` <4.125us>`; nothing where time steps back.
 pub(super) fn duration(out: &mut impl Sink, begin: Option<i64>, end: Option<i64>) {
     let (Some(begin), Some(end)) = (begin, end) else { return };
@@ -95,6 +103,13 @@ mod tests {
         ] {
             assert_eq!(text(call, ret, base), wanted);
         }
+    }
+
+    #[test]
+    fn result_as_a_text_of_its_own_is_what_stands_in_a_line() {
+        assert_eq!(result_text("openat", Some(-2)), "-1 ENOENT");
+        assert_eq!(result_text("mmap", Some(0x7f00_0000_1000)), "0x7f0000001000");
+        assert_eq!(result_text("read", None), "?");
     }
 
     #[test]

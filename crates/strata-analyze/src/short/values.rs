@@ -147,7 +147,7 @@ impl<'a> Brief<'a> {
 }
 
 /// -100, as a number of 32 or 64 bits, with a sign or without.
-fn is_working_directory(value: u64) -> bool {
+pub(crate) fn is_working_directory(value: u64) -> bool {
     value == AT_FDCWD as u64 || value == u64::from(AT_FDCWD as u32)
 }
 
@@ -192,7 +192,7 @@ pub(super) fn quoted(out: &mut Lines, bytes: &[u8]) {
 }
 
 /// The address of a socket of this family; as bytes if it is not known how it is written.
-fn socket_address(out: &mut Lines, family: Option<u64>, bytes: &[u8]) {
+pub(crate) fn socket_address(out: &mut Lines, family: Option<u64>, bytes: &[u8]) {
     let mut text = String::new();
     let written = match (family, bytes.len()) {
         (Some(AF_UNIX), _) => return quoted(out, bytes),

@@ -3,10 +3,9 @@
 use std::collections::HashSet;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
 use anyhow::{bail, Context, Result};
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
 use strata_analyze::perfetto::PairRule;
 use strata_analyze::reports::{idle_rules, pass_on, span_roles, Asked, Label, Passed};
@@ -15,6 +14,7 @@ use strata_session::stop::Stop;
 use strata_timeline::{Observer, SpanRoles, Timeline};
 
 use crate::reading::selection::{until_or_to, SelectionFlags};
+use crate::reading::traces::TracesFlags;
 use crate::reading::{ending, limits};
 use crate::talk;
 use crate::talk::messages::{Message, Weight};
@@ -53,9 +53,8 @@ pub enum Format {
 #[derive(Debug, Args)]
 #[command(mut_arg("until", until_or_to))]
 pub struct TraceFlags {
-    /// A trace, or a folder with traces below it
-    #[arg(required = true, value_name = "TRACE", value_hint = ValueHint::DirPath)]
-    pub traces: Vec<PathBuf>,
+    #[command(flatten)]
+    pub traces: TracesFlags,
 
     #[command(flatten)]
     pub selection: SelectionFlags,
@@ -121,7 +120,7 @@ impl std::ops::Deref for CommonFlags {
 impl TraceFlags {
     /// Open the traces, and say what is wrong with the flags.
     pub fn open(&self) -> Result<(Reader, TimeRange)> {
-        let reader = self.selection.open(&self.traces)?;
+        let reader = self.selection.open(&self.traces.paths()?)?;
         let range = self.selection.range(&reader)?;
         for text in self.selection.hints(&reader) {
             talk::message(&Message { weight: Weight::Warning, text });

@@ -12,7 +12,9 @@ use strata_ctf::read::TimeRange;
 use strata_session::stop::Stop;
 
 use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
-use super::rows::{bar, by, document, keys, length, more, name, put_rows, some, some_count};
+use super::rows::{
+    bar, by, document, keys, length, more, name, put_rows, put_sums, some, some_count, subject,
+};
 use crate::reading::selection::SYNTAX;
 use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
@@ -99,6 +101,7 @@ fn json(report: &CpuReport, made: &Made, flags: &CpuFlags) -> String {
     let share = |nanos: u64| nanos as f64 / whole.max(1) as f64;
     let row = |row: &Row| {
         let mut map = keys(&row.label);
+        put_sums(&mut map, subject(&row.label), row.runs, Some(row.running));
         for (key, value) in [
             ("running_ns", json!(row.running)),
             ("share", json!(share(row.running))),

@@ -7,12 +7,17 @@ use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
 use strata_analyze::reports::files::{By, Disk, FileCounter, FilesReport, Row, Slow};
 use strata_analyze::reports::QUANTILE_ERROR;
+use strata_analyze::short::result_text;
 use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
 use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
-use super::rows::{by, document, figures, keys, length, more, name, put_rows, section, some_count};
+use super::rows::{
+    by, document, figures, histogram, keys, length, more, name, put_rows, section, some_count,
+    spread,
+};
 use crate::reading::selection::SYNTAX;
+use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk::units::{clean, count, counted, size};
 
@@ -178,6 +183,7 @@ fn text(report: &FilesReport, made: &Made, flags: &FilesFlags) -> String {
             ("total", right),
             ("p99", right),
             ("max", right),
+            ("1µs..1s", left),
         ]);
         let rows = flags.common.rows();
         for row in report.rows.iter().take(rows) {
@@ -193,11 +199,13 @@ fn text(report: &FilesReport, made: &Made, flags: &FilesFlags) -> String {
                 length(row.times.total).into(),
                 length(row.times.quantile(0.99)).into(),
                 length(row.times.max).into(),
+                spread(&row.times).into(),
             ]);
         }
         out.push('\n');
         table.write(&mut out);
         more(&mut out, report.rows.len(), rows);
+        histogram(&mut out, &all.times.spread, "calls", !is_utf8());
     }
     for (number, what) in [
         (all.unsaid, "whose bytes no record tells"),
@@ -225,6 +233,7 @@ fn disks(out: &mut String, report: &FilesReport) {
         ("p50", right),
         ("p99", right),
         ("max", right),
+        ("1µs..1s", left),
     ]);
     for disk in &report.disks {
         let machine = disk.machine.as_ref().map(|machine| format!("{machine}: "));
@@ -239,6 +248,7 @@ fn disks(out: &mut String, report: &FilesReport) {
             length(disk.times.quantile(0.5)).into(),
             length(disk.times.quantile(0.99)).into(),
             length(disk.times.max).into(),
+            spread(&disk.times).into(),
         ]);
     }
     section(out, "Requests to disks, from asking to the answer", &table);
@@ -260,7 +270,7 @@ fn slowest(out: &mut String, report: &FilesReport, flags: &FilesFlags) {
             length(slow.nanos).into(),
             name(&slow.label).into(),
             clean(&slow.call).into(),
-            slow.result.map_or("?".to_owned(), |result| result.to_string()).into(),
+            result_text(&slow.call, slow.result).into(),
             clean(&slow.name).into(),
         ]);
     }

@@ -116,7 +116,7 @@ pub fn run(flags: &FlameFlags, stop: &Stop) -> Result<u8> {
     let is_empty = flame.total == 0;
     common::write(&match flags.format {
         FormatFlag::Folded => folded(&flame),
-        FormatFlag::Speedscope => speedscope(&flame, weigh, &flags.common.traces),
+        FormatFlag::Speedscope => speedscope(&flame, weigh, &flags.common.traces.words()),
     })?;
     if is_empty {
         nothing(match (weigh, flags.common.selection.is_any()) {
@@ -198,7 +198,7 @@ fn folded(flame: &Flame) -> String {
     out
 }
 
-fn speedscope(flame: &Flame, weigh: Weigh, traces: &[PathBuf]) -> String {
+fn speedscope(flame: &Flame, weigh: Weigh, traces: &str) -> String {
     let mut numbers: HashMap<&str, usize> = HashMap::new();
     let mut frames: Vec<Value> = Vec::new();
     let unit = if weigh == Weigh::Records { "none" } else { "nanoseconds" };
@@ -227,12 +227,10 @@ fn speedscope(flame: &Flame, weigh: Weigh, traces: &[PathBuf]) -> String {
             "weights": weights,
         }));
     }
-    let traces: Vec<String> =
-        traces.iter().map(|path| clean(&path.display().to_string())).collect();
     let object = json!({
         "$schema": "https://www.speedscope.app/file-format-schema.json",
         "exporter": concat!("strata ", env!("CARGO_PKG_VERSION")),
-        "name": traces.join(" "),
+        "name": traces,
         "activeProfileIndex": 0,
         "shared": { "frames": frames },
         "profiles": profiles,

@@ -11,8 +11,11 @@ use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
 use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
-use super::rows::{by, document, figures, keys, length, more, name, put_rows, section};
+use super::rows::{
+    by, document, figures, histogram, keys, length, more, name, put_rows, section, spread,
+};
 use crate::reading::selection::SYNTAX;
+use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, HEAD};
 use crate::talk::units::{clean, count, counted};
 
@@ -191,6 +194,7 @@ fn text(report: &IrqReport, made: &Made, flags: &IrqFlags) -> String {
         ("max", right),
         ("late p99", right),
         ("late max", right),
+        ("1µs..1s", left),
     ]);
     let subject = |row: &Row| match is_by_whom {
         true if row.label == Label::default() => "not known".to_owned(),
@@ -216,11 +220,15 @@ fn text(report: &IrqReport, made: &Made, flags: &IrqFlags) -> String {
             length(row.times.max).into(),
             late(0.99).into(),
             late(1.0).into(),
+            spread(&row.times).into(),
         ]);
     }
     out.push('\n');
     table.write(&mut out);
     more(&mut out, report.rows.len(), rows);
+    let mut all = report.irqs.clone();
+    all.merge(&report.softirqs);
+    histogram(&mut out, &all.spread, "interrupts", !is_utf8());
     if !is_by_whom {
         let mut table = Table::new(&[
             ("interrupt", left),

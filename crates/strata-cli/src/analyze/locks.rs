@@ -12,9 +12,13 @@ use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
 use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
-use super::rows::{by, document, figures, keys, length, more, name, put_rows, section, some_count};
+use super::rows::{
+    by, document, figures, histogram, keys, length, more, name, put_rows, section, some_count,
+    spread,
+};
 use super::threads::{device_json, what_text};
 use crate::reading::selection::SYNTAX;
+use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk::units::{count, counted};
 
@@ -182,6 +186,7 @@ fn text(report: &LocksReport, made: &Made, flags: &LocksFlags) -> String {
         ("p99", right),
         ("longest", right),
         ("timeouts", right),
+        ("1µs..1s", left),
     ]);
     let lock = |row: &Row| match row.address {
         Some(address) => format!("{} {address:#x}", row.kind.name()),
@@ -198,6 +203,7 @@ fn text(report: &LocksReport, made: &Made, flags: &LocksFlags) -> String {
             length(row.waits.quantile(0.99)).into(),
             length(row.waits.max).into(),
             some_count(row.timeouts).into(),
+            spread(&row.waits).into(),
         ]);
     }
     out.push('\n');
@@ -210,6 +216,7 @@ fn text(report: &LocksReport, made: &Made, flags: &LocksFlags) -> String {
             counted(report.left_out, "wait")
         );
     }
+    histogram(&mut out, &all.spread, "waits", !is_utf8());
     for (title, is_waiters) in [("Who waited", true), ("Who ended that", false)] {
         let mut table = Table::new(&[
             (if flags.by == ByFlag::Lock { "lock" } else { whose }, left),

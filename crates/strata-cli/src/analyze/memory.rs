@@ -11,7 +11,7 @@ use strata_analyze::reports::memory::{Allocated, FaultSite, Memory, MemoryCounte
 use strata_session::stop::Stop;
 
 use super::common::{CommonFlags, Made, EXIT_STATUS};
-use super::rows::{document, keys, length, more, name, section};
+use super::rows::{document, keys, length, more, name, put_sums, section, subject};
 use crate::reading::selection::SYNTAX;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk;
@@ -102,7 +102,10 @@ fn json(memory: &Memory, made: &Made, flags: &MemoryFlags) -> String {
         let mut map = keys(&row.label);
         let regions: serde_json::Map<String, Value> =
             row.regions.iter().map(|(it, count)| (it.name().to_owned(), json!(count))).collect();
+        let count = row.faults + row.kernel_faults + row.allocated.count;
+        put_sums(&mut map, subject(&row.label), count, None);
         for (key, value) in [
+            ("errors", json!(row.failed)),
             ("faults", json!(row.faults)),
             ("kernel_faults", json!(row.kernel_faults)),
             ("fault_regions", Value::Object(regions)),

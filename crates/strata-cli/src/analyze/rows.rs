@@ -8,6 +8,7 @@ use serde_json::{json, Map, Value};
 use strata_analyze::reports::{Histogram, Label, Times, QUANTILE_ERROR};
 
 use super::common::CommonFlags;
+use crate::stats::is_utf8;
 use crate::stats::table::{Align, Table, DIM, HEAD};
 use crate::talk::units::{clean, count, counted, time};
 
@@ -62,6 +63,21 @@ pub fn keys(label: &Label) -> Map<String, Value> {
     map
 }
 
+/// What a row is about, where that is a thread or a process.
+pub fn subject(label: &Label) -> Option<&str> {
+    let process = Some(label.process.as_str()).filter(|name| !name.is_empty());
+    label.thread.as_deref().filter(|name| !name.is_empty()).or(process)
+}
+
+/// What rows of all reports have: what it is about, how many, and how long, where rows are about time.
+pub fn put_sums(map: &mut Map<String, Value>, name: Option<&str>, count: u64, total: Option<u64>) {
+    map.insert("name".into(), json!(name));
+    map.insert("count".into(), json!(count));
+    if let Some(total) = total {
+        map.insert("total_ns".into(), json!(total));
+    }
+}
+
 /// What all rows of lengths have.
 pub fn figures(times: &Times) -> Map<String, Value> {
     let value = json!({
@@ -72,6 +88,7 @@ pub fn figures(times: &Times) -> Map<String, Value> {
         "p50_ns": times.quantile(0.5),
         "p99_ns": times.quantile(0.99),
         "max_ns": times.max,
+        "histogram": buckets(&times.spread),
     });
     match value {
         Value::Object(map) => map,
@@ -167,6 +184,11 @@ pub fn decades(times: &Histogram) -> [u64; DECADES] {
         }
     }
     counts
+}
+
+/// A row's picture.
+pub fn spread(times: &Times) -> String {
+    bars(&decades(&times.spread), !is_utf8()).trim_end().to_owned()
 }
 
 /// Of all, a line for each power of two, from the first that has some to the last.

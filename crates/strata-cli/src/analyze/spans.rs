@@ -10,7 +10,7 @@ use strata_analyze::reports::{fields, QUANTILE_ERROR};
 use strata_analyze::stats::time_of_day;
 use strata_ctf::read::Reader;
 use strata_session::stop::Stop;
-use strata_timeline::{Spent, Timeline};
+use strata_timeline::{SpanRoles, Spent, Timeline};
 
 use super::common::{CommonFlags, Made, PairFlags, EXIT_STATUS};
 use super::rows::{
@@ -104,13 +104,13 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
     let has_states = made.passed.timeline.world().threads.iter().any(|(_, it)| it.has_states());
     if has_states && !report.slowest.is_empty() {
         let mut waiting = Waiting::new(&report.slowest);
-        let timeline = Timeline::with_spans(&reader, roles);
+        let timeline = Timeline::with_spans(&reader, roles.clone());
         let Some(passed) = flags.common.again(timeline, &reader, range, &mut waiting, stop) else {
             return Ok(crate::talk::exit::stopped(stop));
         };
         waiting.tell(passed.timeline.world(), &mut report.slowest);
     }
-    say(&report);
+    say(&report, &rule(&roles));
     flags
         .common
         .show(|| json(&report, &made, &reader, flags), || text(&report, &made, &reader, flags))?;
@@ -125,8 +125,22 @@ pub fn run(flags: &SpansFlags, stop: &Stop) -> Result<u8> {
     ))
 }
 
-/// What had to be guessed, and what seems to be wrong.
-fn say(report: &Spans) {
+/// The rule that tells apart what overlaps, if only one pair of events seems to have an id; as it is typed.
+fn rule(roles: &SpanRoles) -> String {
+    let mut rules: Vec<String> = Vec::new();
+    for (begin, role) in roles.iter().filter(|(_, role)| role.begins && role.key.is_none()) {
+        let Some(check) = &role.check else { continue };
+        let ends = roles.iter().filter(|(_, end)| end.pair == role.pair && !end.begins);
+        rules.extend(ends.map(|(end, _)| format!("{begin}={end}:{check}")));
+    }
+    match &rules[..] {
+        [rule] => shell_word(&clean(rule)),
+        _ => "BEGIN=END:KEYFIELD".to_owned(),
+    }
+}
+
+/// What had to be guessed, and what seems to be wrong. `rule`: what would put right what overlaps.
+fn say(report: &Spans, rule: &str) {
     let (guesses, alone) = (report.guesses, report.alone);
     let warn = |text| talk::message(&Message { weight: Weight::Warning, text });
     if guesses.no_thread > 0 {
@@ -144,8 +158,8 @@ fn say(report: &Spans) {
     }
     if guesses.disagree > 0 {
         warn(format!(
-            "{} with another id at the end than at the begin: they seem to go from thread to thread. Pair \
-             them by it: --pair BEGIN=END:KEYFIELD",
+            "{} with another id at the end than at the begin: they overlap in their thread, or go from thread \
+             to thread. Pair them by it: --pair {rule}",
             counted(guesses.disagree, "span")
         ));
     }
@@ -154,7 +168,7 @@ fn say(report: &Spans) {
     if both > 0 && both >= report.all.count / 10 {
         warn(format!(
             "{} no begin in their thread, {} no end: if spans begin in one thread and end in another, name the \
-             field that says which is which: --pair BEGIN=END:KEYFIELD",
+             field that says which is which: --pair {rule}",
             counted_have(alone.no_begin, "end"),
             counted_have(alone.no_end, "begin"),
         ));
@@ -373,15 +387,12 @@ fn slowest(out: &mut String, report: &Spans, reader: &Reader, flags: &SpansFlags
     }
     exactness(out);
     if first.spent.is_some() && !flags.common.selection.is_any() {
-        let traces = flags.common.traces.iter();
-        let traces: Vec<String> =
-            traces.map(|path| shell_word(&clean(&path.display().to_string()))).collect();
         let _ = writeln!(
             out,
             "{DIM}through those who woke it: strata analyze wait {}{} {}{DIM:#}",
             shell_word(&clean(&first.name)),
             flags.pairs.words(),
-            traces.join(" ")
+            flags.common.traces.words()
         );
     }
 }

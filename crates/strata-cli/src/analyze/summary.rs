@@ -1,31 +1,44 @@
 //! `strata analyze summary`: what a person wants to know first, and what to type next.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use anyhow::Result;
 use clap::Args;
 use serde_json::{json, Value};
-use strata_analyze::reports::syscalls::{By, Counter, Syscalls};
-use strata_analyze::reports::threads::{Row, ThreadCounter, ThreadsReport};
+use strata_analyze::reports::spans::{self, SpanCounter, Spans};
+use strata_analyze::reports::syscalls::{self, Counter, Syscalls};
+use strata_analyze::reports::threads::{Row, ThreadCounter, ThreadsReport, Wait};
+use strata_analyze::reports::{is_of_files, span_roles, Label, Recorded};
+use strata_ctf::read::Reader;
 use strata_session::stop::Stop;
+use strata_timeline::Timeline;
 
 use super::common::{self, nothing, CommonFlags, Format, Made, EXIT_STATUS};
-use super::rows::{document, keys, length, name};
-use super::threads::{wait_json, wait_text};
+use super::rows::{document, keys, length, name, put_sums, subject};
+use super::threads::{wait_json, wait_text, whole};
 use crate::reading::selection::SYNTAX;
-use crate::stats::table::{Align, Table, HEAD};
-use crate::talk::units::{clean, count, counted, shell_word};
+use crate::stats::table::{Align, Table, DIM, HEAD};
+use crate::talk::units::{clean, count, counted};
 
-/// Of each kind.
+/// Of each kind, if nobody says how many.
 const FIRST: usize = 3;
+/// What wanted a CPU for such a part of the time has to be asked who had it.
+const WANTED_PART: u64 = 10;
 
 /// `strata analyze summary`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{SYNTAX}\n{EXIT_STATUS}"))]
+#[command(mut_arg("top", |top| top.help("Only the first N of each kind [default: 3]; in JSON, N rows [default: all]")))]
 pub struct SummaryFlags {
     #[command(flatten)]
     common: CommonFlags,
+}
+
+/// What there is to be told.
+struct Found {
+    calls: Syscalls,
+    processes: ThreadsReport,
+    spans: Spans,
 }
 
 /// Do it, and give the exit status.
@@ -33,17 +46,24 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     let instead = "--from and --until, which select a time";
     flags.common.refuse_filter("summary", "a summary is of all", instead)?;
     let (reader, range) = flags.common.open()?;
-    let mut both = (Counter::new(range, 1), ThreadCounter::new(range, 1));
-    let Some(made) = flags.common.pass(&reader, range, &mut both, stop) else {
+    let both = (Counter::new(range, 1), ThreadCounter::new(range, 1));
+    let mut all = (both, SpanCounter::new(range, None, 1));
+    let timeline = Timeline::with_spans(&reader, span_roles(&reader, &[]));
+    let Some(made) = flags.common.pass_on(timeline, &reader, range, &mut all, stop) else {
         return Ok(crate::talk::exit::stopped(stop));
     };
     let world = made.passed.timeline.world();
-    let calls = both.0.finish(world, By::Process);
-    let processes = both.1.finish(world, true);
+    let ((calls, processes), spans) = all;
+    let found = Found {
+        calls: calls.finish(world, syscalls::By::Process),
+        processes: processes.finish(world, true),
+        spans: spans.finish(world, spans::By::Name),
+    };
     let is_empty = made.passed.records == 0;
+    let next = found.next(&reader, &made, &flags.common.traces.words());
     common::write(&match flags.common.format {
-        Format::Json => json(&calls, &processes, &made),
-        Format::Text => text(&calls, &processes, &made, flags),
+        Format::Json => found.json(&made, &next, flags),
+        Format::Text => found.text(&made, &next, flags),
     })?;
     if is_empty {
         nothing(flags.common.selection.nothing());
@@ -51,103 +71,190 @@ pub fn run(flags: &SummaryFlags, stop: &Stop) -> Result<u8> {
     Ok(made.status(is_empty))
 }
 
-/// Processes whose system calls are in the trace: those that it is about. All, if none has any.
-fn about<'r>(calls: &Syscalls, report: &'r ThreadsReport) -> Vec<&'r Row> {
-    let is_about = |row: &&Row| {
-        calls.rows.iter().any(|call| call.label.pid == row.label.pid && call.label.pid.is_some())
-    };
-    let found: Vec<&Row> = report.rows.iter().filter(is_about).collect();
-    match found.is_empty() {
-        true => report.rows.iter().collect(),
-        false => found,
+impl Found {
+    /// Processes whose system calls are in the trace: those that it is about. All, if none has any.
+    fn about(&self) -> Vec<&Row> {
+        let rows = &self.processes.rows;
+        let found: Vec<&Row> = rows.iter().filter(|row| self.calls_of(row).0 > 0).collect();
+        match found.is_empty() {
+            true => rows.iter().collect(),
+            false => found,
+        }
     }
-}
 
-fn json(calls: &Syscalls, processes: &ThreadsReport, made: &Made) -> String {
-    let mut object = made.object("summary");
-    object.insert("syscalls".into(), json!(calls.all.count));
-    object.insert("syscall_errors".into(), json!(calls.all.errors));
-    object.insert("syscall_total_ns".into(), json!(calls.all.total));
-    let row = |row: &&Row| {
-        let mut map = keys(&row.label);
-        map.insert("running_ns".into(), json!(row.running));
-        map.insert("runnable_ns".into(), json!(row.runnable()));
-        map.insert("blocked_ns".into(), json!(row.blocked));
-        map.insert("unknown_ns".into(), json!(row.unknown));
-        map.insert("waits".into(), row.waits.iter().take(FIRST).map(wait_json).collect());
-        Value::Object(map)
-    };
-    let rows = about(calls, processes);
-    object.insert("rows_count".into(), json!(rows.len()));
-    object.insert("rows".into(), rows.iter().map(row).collect());
-    document(object)
-}
+    /// How many system calls a process has made, and how many of these failed.
+    fn calls_of(&self, row: &Row) -> (u64, u64) {
+        let is_its = |call: &&syscalls::Row| {
+            call.label.pid.is_some()
+                && (call.label.pid, &call.label.machine) == (row.label.pid, &row.label.machine)
+        };
+        let its = self.calls.rows.iter().filter(is_its);
+        its.fold((0, 0), |(count, errors), call| (count + call.count, errors + call.errors))
+    }
 
-fn text(calls: &Syscalls, processes: &ThreadsReport, made: &Made, flags: &SummaryFlags) -> String {
-    let mut out = String::new();
-    let whole = made.nanos();
-    let _ = writeln!(
-        out,
-        "{HEAD}{} in {}{HEAD:#}",
-        counted(made.passed.records, "event record"),
-        length(whole)
-    );
-    let mut table = Table::new(&[("", Align::Left), ("", Align::Right), ("", Align::Left)]);
-    let percent = |nanos: u64| format!("{:.1} %", nanos as f64 * 100.0 / whole.max(1) as f64);
-    let mut first = "CPU time";
-    let mut runs: Vec<&Row> = processes.rows.iter().filter(|row| row.running > 0).collect();
-    runs.sort_by_key(|row| std::cmp::Reverse(row.running));
-    for row in runs.into_iter().take(FIRST) {
-        let text = format!("{} ({} of one CPU)", name(&row.label), percent(row.running));
-        table.row([std::mem::take(&mut first).into(), length(row.running).into(), text.into()]);
+    /// What threads were blocked in, by falling time.
+    fn waits<'r>(about: &[&'r Row]) -> Vec<(&'r Label, &'r Wait)> {
+        let mut waits: Vec<_> =
+            about.iter().flat_map(|row| row.waits.iter().map(|wait| (&row.label, wait))).collect();
+        waits.sort_by_key(|(_, wait)| std::cmp::Reverse(wait.total));
+        waits
     }
-    let about = about(calls, processes);
-    let mut waits: Vec<_> =
-        about.iter().flat_map(|row| row.waits.iter().map(|wait| (&row.label, wait))).collect();
-    waits.sort_by_key(|(_, wait)| std::cmp::Reverse(wait.total));
-    let mut first = "blocked";
-    for (label, wait) in waits.iter().take(FIRST) {
-        let text = format!("{} in {}", name(label), wait_text(wait));
-        table.row([std::mem::take(&mut first).into(), length(wait.total).into(), text.into()]);
-    }
-    let mut wants: Vec<&&Row> = about.iter().filter(|row| row.runnable() > 0).collect();
-    wants.sort_by_key(|row| std::cmp::Reverse(row.runnable()));
-    if let Some(row) = wants.first() {
-        let rival = row.rivals.iter().find_map(|(label, _)| label.as_ref());
-        let rival = rival.map(|rival| format!(", which {} had most of that time", name(rival)));
-        let text = format!("{} for a CPU{}", name(&row.label), rival.unwrap_or_default());
-        table.row(["waited".into(), length(row.runnable()).into(), text.into()]);
-    }
-    let all = &calls.all;
-    if all.count > 0 {
-        let text =
-            format!("{}, {} with errors", counted(all.count, "system call"), count(all.errors));
-        table.row(["in calls".into(), length(all.total).into(), text.into()]);
-    }
-    for row in calls.rows.iter().take(FIRST) {
-        let text = format!("{} {}, {}×", name(&row.label), clean(&row.name), count(row.count));
-        table.row(["".into(), length(row.total).into(), text.into()]);
-    }
-    if let Some(slow) = calls.slowest.first() {
-        let text = format!("{} {}", name(&slow.label), clean(&slow.name));
-        table.row(["slowest".into(), length(slow.nanos).into(), text.into()]);
-    }
-    table.write(&mut out);
-    next(&mut out, &about, &flags.common.traces);
-    out
-}
 
-fn next(out: &mut String, about: &[&Row], traces: &[std::path::PathBuf]) {
-    let word = |path: &Path| shell_word(&clean(&path.display().to_string()));
-    let traces: Vec<String> = traces.iter().map(|path| word(path)).collect();
-    let traces = traces.join(" ");
-    let _ = writeln!(out, "\n{HEAD}Next{HEAD:#}");
-    let _ = writeln!(out, "  strata analyze syscalls {traces}");
-    let _ = writeln!(out, "  strata analyze threads {traces}");
-    let _ = writeln!(out, "  strata analyze files {traces}");
-    let whose = about.iter().max_by_key(|row| row.blocked).and_then(|row| row.label.pid);
-    if let Some(pid) = whose {
-        let _ = writeln!(out, "  strata analyze wait {pid} {traces}");
+    /// Commands that have something to show in these traces, what hurts most in front.
+    fn next(&self, reader: &Reader, made: &Made, traces: &str) -> Vec<String> {
+        let about = self.about();
+        let waits = Found::waits(&about);
+        let is_lock = |name: &str| name.starts_with("futex");
+        let mut all = Vec::new();
+        let mut add = |words: &str| all.push(format!("strata {words} {traces}"));
+        if waits.first().is_some_and(|(_, wait)| is_lock(&wait.call))
+            || self.spans.rows.iter().any(|row| row.name.starts_with("pthread:"))
+        {
+            add("analyze locks");
+        }
+        if self.calls.all.count > 0 {
+            add("analyze syscalls");
+        }
+        if !self.processes.rows.is_empty() {
+            add("analyze threads");
+        }
+        if about.iter().any(|row| row.runnable() > made.nanos() / WANTED_PART) {
+            add("analyze cpu");
+        }
+        if self.calls.rows.iter().any(|row| is_of_files(reader, &row.name)) {
+            add("analyze files");
+        }
+        if self.spans.all.count > 0 {
+            add("analyze spans");
+        }
+        let blocked = about.iter().filter(|row| row.blocked > 0 && row.label.pid.is_some());
+        if let Some(pid) = blocked.max_by_key(|row| row.blocked).and_then(|row| row.label.pid) {
+            add(&format!("analyze wait {pid}"));
+        }
+        let recorded = Recorded::new(reader);
+        for (is_there, report) in [
+            (recorded.stacks, "analyze flame"),
+            (recorded.allocations, "analyze memory"),
+            (recorded.interrupts, "analyze irq"),
+        ] {
+            if is_there {
+                add(report);
+            }
+        }
+        if all.is_empty() {
+            all.push(format!("strata stats {traces}"));
+        }
+        all.push(format!("strata view {traces}"));
+        all
     }
-    let _ = writeln!(out, "  strata view {traces}");
+
+    fn json(&self, made: &Made, next: &[String], flags: &SummaryFlags) -> String {
+        let calls = &self.calls.all;
+        let mut object = made.object("summary");
+        object.insert("syscalls".into(), json!(calls.count));
+        object.insert("syscall_errors".into(), json!(calls.errors));
+        object.insert("syscall_total_ns".into(), json!(calls.total));
+        object.insert("spans".into(), json!(self.spans.all.count));
+        object.insert("span_total_ns".into(), json!(self.spans.all.total));
+        let first = flags.common.top.map_or(FIRST, std::num::NonZeroUsize::get);
+        let row = |row: &&Row| {
+            let mut map = keys(&row.label);
+            let (count, errors) = self.calls_of(row);
+            put_sums(&mut map, subject(&row.label), count, Some(whole(row)));
+            map.insert("errors".into(), json!(errors));
+            map.insert("running_ns".into(), json!(row.running));
+            map.insert("runnable_ns".into(), json!(row.runnable()));
+            map.insert("blocked_ns".into(), json!(row.blocked));
+            map.insert("unknown_ns".into(), json!(row.unknown));
+            map.insert("waits".into(), row.waits.iter().take(first).map(wait_json).collect());
+            Value::Object(map)
+        };
+        let rows = self.about();
+        object.insert("rows_count".into(), json!(rows.len()));
+        object.insert("rows".into(), rows.iter().take(flags.common.rows()).map(row).collect());
+        object.insert("next".into(), json!(next));
+        document(object)
+    }
+
+    fn text(&self, made: &Made, next: &[String], flags: &SummaryFlags) -> String {
+        let mut out = String::new();
+        let nanos = made.nanos();
+        let _ = writeln!(
+            out,
+            "{HEAD}{} in {}{HEAD:#}",
+            counted(made.passed.records, "event record"),
+            length(nanos)
+        );
+        let first = flags.common.top.map_or(FIRST, std::num::NonZeroUsize::get);
+        let mut table = Table::new(&[("", Align::Left), ("", Align::Right), ("", Align::Left)]);
+        self.states(&mut table, nanos, first);
+        self.lengths(&mut table, first);
+        table.write(&mut out);
+        if self.processes.rows.is_empty() {
+            let _ = writeln!(
+                out,
+                "{DIM}no record says what threads did and waited for: those are of the kernel. As root: \
+                 strata record -- COMMAND{DIM:#}"
+            );
+        }
+        let _ = writeln!(out, "\n{HEAD}Next{HEAD:#}");
+        for command in next {
+            let _ = writeln!(out, "  {command}");
+        }
+        out
+    }
+
+    /// Who had a CPU, was blocked, and wanted a CPU.
+    fn states(&self, table: &mut Table, whole: u64, first: usize) {
+        let percent = |nanos: u64| format!("{:.1} %", nanos as f64 * 100.0 / whole.max(1) as f64);
+        let mut title = "CPU time";
+        let mut runs: Vec<&Row> =
+            self.processes.rows.iter().filter(|row| row.running > 0).collect();
+        runs.sort_by_key(|row| std::cmp::Reverse(row.running));
+        for row in runs.into_iter().take(first) {
+            let text = format!("{} ({} of one CPU)", name(&row.label), percent(row.running));
+            table.row([std::mem::take(&mut title).into(), length(row.running).into(), text.into()]);
+        }
+        let about = self.about();
+        let mut title = "blocked";
+        for (label, wait) in Found::waits(&about).iter().take(first) {
+            let text = format!("{} in {}", name(label), wait_text(wait));
+            table.row([std::mem::take(&mut title).into(), length(wait.total).into(), text.into()]);
+        }
+        let mut wants: Vec<&&Row> = about.iter().filter(|row| row.runnable() > 0).collect();
+        wants.sort_by_key(|row| std::cmp::Reverse(row.runnable()));
+        if let Some(row) = wants.first() {
+            let rival = row.rivals.iter().find_map(|(label, _)| label.as_ref());
+            let rival = rival.map(|it| format!(", which {} had most of that time", name(it)));
+            let text = format!("{} for a CPU{}", name(&row.label), rival.unwrap_or_default());
+            table.row(["waited".into(), length(row.runnable()).into(), text.into()]);
+        }
+    }
+
+    /// System calls and spans.
+    fn lengths(&self, table: &mut Table, first: usize) {
+        let all = &self.calls.all;
+        if all.count > 0 {
+            let calls = counted(all.count, "system call");
+            let text = format!("{calls}, {} with errors", count(all.errors));
+            table.row(["in calls".into(), length(all.total).into(), text.into()]);
+        }
+        for row in self.calls.rows.iter().take(first) {
+            let text = format!("{} {}, {}×", name(&row.label), clean(&row.name), count(row.count));
+            table.row(["".into(), length(row.total).into(), text.into()]);
+        }
+        if let Some(slow) = self.calls.slowest.first() {
+            let text = format!("{} {}", name(&slow.label), clean(&slow.name));
+            table.row(["slowest".into(), length(slow.nanos).into(), text.into()]);
+        }
+        let mut title = "in spans";
+        for row in self.spans.rows.iter().take(first) {
+            let text = format!("{}, {}×", clean(&row.name), count(row.count));
+            table.row([std::mem::take(&mut title).into(), length(row.total).into(), text.into()]);
+        }
+        if let Some(slow) = self.spans.slowest.first() {
+            let text = format!("{} {}", name(&slow.label), clean(&slow.name));
+            table.row(["slowest".into(), length(slow.nanos).into(), text.into()]);
+        }
+    }
 }

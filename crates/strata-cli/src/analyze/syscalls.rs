@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{json, Value};
 use strata_analyze::reports::syscalls::{By, Counter, Row, Slow, Syscalls};
 use strata_analyze::reports::{arguments, QUANTILE_ERROR};
+use strata_analyze::short::result_text;
 use strata_analyze::stats::time_of_day;
 use strata_ctf::read::Reader;
 use strata_session::stop::Stop;
@@ -219,7 +220,7 @@ fn slowest(out: &mut String, report: &Syscalls, reader: &Reader, flags: &Syscall
     ]);
     for slow in &report.slowest {
         let arguments = args(reader, slow).unwrap_or_else(|| "…".to_owned());
-        let result = slow.result.map_or("?".to_owned(), |result| result.to_string());
+        let result = result_text(&slow.name, slow.result);
         table.row([
             time_of_day(slow.begin, flags.common.selection.zone()).into(),
             length(slow.nanos).into(),

@@ -12,7 +12,7 @@ use strata_analyze::stats::time_of_day;
 use strata_session::stop::Stop;
 
 use super::common::{is_wanted, CommonFlags, Made, EXIT_STATUS};
-use super::rows::{by, document, keys, length, more, name, put_rows, section};
+use super::rows::{by, document, keys, length, more, name, put_rows, put_sums, section, subject};
 use crate::reading::selection::SYNTAX;
 use crate::stats::table::{Align, Table, HEAD};
 use crate::talk::units::{clean, count, counted};
@@ -91,6 +91,12 @@ pub fn run(flags: &ThreadsFlags, stop: &Stop) -> Result<u8> {
     ))
 }
 
+/// All that is known of a row's time, and what is not.
+pub fn whole(row: &Row) -> u64 {
+    let states = [row.running, row.runnable(), row.blocked, row.unknown];
+    states.into_iter().fold(0, u64::saturating_add)
+}
+
 /// `futex 0x5581, by holder (12) writer/14`: what a thread waited for.
 pub fn wait_text(wait: &Wait) -> String {
     let mut text = match wait.call.is_empty() {
@@ -156,6 +162,7 @@ fn json(report: &ThreadsReport, made: &Made, flags: &ThreadsFlags) -> String {
             map.insert("total_ns".into(), json!(nanos));
             Value::Object(map)
         });
+        put_sums(&mut map, subject(&row.label), row.runs, Some(whole(row)));
         for (key, value) in [
             ("running_ns", json!(row.running)),
             ("runnable_ns", json!(row.runnable())),

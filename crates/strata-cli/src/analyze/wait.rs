@@ -12,7 +12,7 @@ use strata_session::stop::Stop;
 use strata_timeline::{SpanRoles, Timeline};
 
 use super::common::{self, is_wanted, nothing, CommonFlags, Format, Made, PairFlags, EXIT_STATUS};
-use super::rows::{document, keys, length, name};
+use super::rows::{document, keys, length, name, put_sums, subject};
 use super::threads::{wait_json, wait_text};
 use crate::reading::selection::SYNTAX;
 use crate::stats::table::{DIM, HEAD};
@@ -37,6 +37,7 @@ What it says:
 
 /// `strata analyze wait`.
 #[derive(Debug, Args)]
+#[command(mut_arg("top", |top| top.help("Only the N longest parts of each part [default: 12 in text, all in JSON]")))]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{MEANING}\n{SYNTAX}\n{EXIT_STATUS}"))]
 pub struct WaitFlags {
     /// A thread's number or name, or a span's name: 'shop:checkout' of the events shop:checkout_begin and
@@ -109,7 +110,7 @@ pub fn run(flags: &WaitFlags, stop: &Stop) -> Result<u8> {
     }
     let node = history.path(world, span.thread, span.from, span.to);
     common::write(&match flags.common.format {
-        Format::Json => json(&node, span, found, is_span, &made),
+        Format::Json => json(&node, span, found, is_span, (&made, flags)),
         Format::Text => text(&node, span, (number, found), is_span, flags),
     })?;
     Ok(made.status(false))
@@ -158,12 +159,11 @@ fn what(what: &What) -> &'static str {
     }
 }
 
-fn node_json(node: &Node) -> Value {
+fn node_json(node: &Node, most: usize) -> Value {
     let mut map = keys(&node.label);
     map.insert("is_sure".into(), json!(node.is_sure));
     map.insert("what".into(), json!(what(&node.what)));
-    map.insert("total_ns".into(), json!(node.nanos));
-    map.insert("count".into(), json!(node.count));
+    put_sums(&mut map, subject(&node.label), node.count, Some(node.nanos));
     if let What::Blocked(wait) = &node.what {
         let mut wait = wait_json(wait);
         if let Value::Object(wait) = &mut wait {
@@ -171,17 +171,27 @@ fn node_json(node: &Node) -> Value {
         }
         map.insert("wait".into(), wait);
     }
-    map.insert("parts".into(), node.parts.iter().map(node_json).collect());
+    map.insert("parts_count".into(), json!(node.parts.len()));
+    map.insert(
+        "parts".into(),
+        node.parts.iter().take(most).map(|part| node_json(part, most)).collect(),
+    );
     Value::Object(map)
 }
 
-fn json(node: &Node, span: Span, found: u64, is_span: bool, made: &Made) -> String {
+fn json(
+    node: &Node,
+    span: Span,
+    found: u64,
+    is_span: bool,
+    (made, flags): (&Made, &WaitFlags),
+) -> String {
     let mut object = made.object("wait");
     object.insert("of".into(), json!(if is_span { "span" } else { "thread" }));
     object.insert("found".into(), json!(found));
     object.insert("begin_ns".into(), json!(span.from));
     object.insert("end_ns".into(), json!(span.to));
-    object.insert("rows".into(), json!([node_json(node)]));
+    object.insert("rows".into(), json!([node_json(node, flags.common.rows())]));
     document(object)
 }
 
@@ -210,12 +220,13 @@ fn text(
         let _ = writeln!(out, "{DIM}{which} of {all}{DIM:#}");
     }
     out.push('\n');
-    parts(&mut out, node, node.nanos, 0);
+    let most = flags.common.top.map_or(PARTS, std::num::NonZeroUsize::get);
+    parts(&mut out, node, (node.nanos, most), 0);
     out
 }
 
-fn parts(out: &mut String, node: &Node, whole: u64, depth: usize) {
-    for part in node.parts.iter().take(PARTS) {
+fn parts(out: &mut String, node: &Node, (whole, most): (u64, usize), depth: usize) {
+    for part in node.parts.iter().take(most) {
         let what = match &part.what {
             What::Whole => String::new(),
             What::Running => "ran".to_owned(),
@@ -240,10 +251,10 @@ fn parts(out: &mut String, node: &Node, whole: u64, depth: usize) {
             indent = depth * 2
         );
         if depth < DEPTH {
-            parts(out, part, whole, depth + 1);
+            parts(out, part, (whole, most), depth + 1);
         }
     }
-    let more = node.parts.get(PARTS..).unwrap_or(&[]);
+    let more = node.parts.get(most..).unwrap_or(&[]);
     if !more.is_empty() {
         let nanos = more.iter().map(|part| part.nanos).fold(0, u64::saturating_add);
         let share = nanos as f64 * 100.0 / whole.max(1) as f64;

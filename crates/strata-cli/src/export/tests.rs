@@ -2,6 +2,7 @@ use super::*;
 use crate::flags::{Action, Flags};
 use clap::Parser as _;
 use std::fs;
+use strata_analyze::perfetto::Overlap;
 
 fn parse(arguments: &[&str]) -> Result<ExportFlags, String> {
     let all = ["strata", "export"].iter().chain(arguments);
@@ -198,4 +199,24 @@ fn remarks_name_all_that_is_not_whole() {
     }
     assert_eq!(texts.len(), 6);
     assert!(remarks(&Summary::default()).is_empty());
+}
+
+#[test]
+fn remarks_on_slices_that_overlap_name_the_rule_as_it_is_typed() {
+    let overlap = |rule: &str, disagree, ends_alone| Overlap {
+        rule: rule.to_owned(),
+        disagree,
+        ends_alone,
+        ..Overlap::default()
+    };
+    let mut overlaps = vec![overlap("a:x_begin=a:x_end:id", 2, 0), overlap("a b=\x1bc:id", 0, 3)];
+    let texts = remarks(&Summary { overlaps: overlaps.clone(), ..Summary::default() });
+    assert!(texts[0].starts_with("2 slices of a:x_begin with another id"), "{texts:?}");
+    assert!(texts[0].ends_with(": --pair a:x_begin=a:x_end:id"), "{texts:?}");
+    assert!(texts[1].starts_with("3 ends of a b without a begin in its thread"), "{texts:?}");
+    assert!(texts[1].contains(" --pair 'a b=") && !texts[1].contains('\x1b'), "{texts:?}");
+    overlaps.extend((0..9).map(|_| overlap("a=b:id", 1, 0)));
+    let texts = remarks(&Summary { overlaps, ..Summary::default() });
+    assert_eq!(texts.len(), OVERLAPS_SHOWN + 1);
+    assert!(texts[OVERLAPS_SHOWN].starts_with("6 other pairs"), "{texts:?}");
 }

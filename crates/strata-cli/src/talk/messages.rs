@@ -271,13 +271,12 @@ pub fn next_command(report: &Report) -> Option<String> {
     let output = report.output.as_ref().filter(|_| report.counts().records > 0)?;
     let output = shell_word(&output.display().to_string());
     let picture = match report.has_kernel_by_default() {
-        true => format!(
-            "; as a picture: strata export --to perfetto {output}; where the time went: strata analyze \
-             summary {output}"
-        ),
+        true => format!("; as a picture: strata export --to perfetto {output}"),
         false => String::new(),
     };
-    Some(format!("Next: strata view {output}{picture}"))
+    Some(format!(
+        "Next: strata view {output}{picture}; where the time went: strata analyze summary {output}"
+    ))
 }
 
 fn headline(report: &Report) -> Message {

@@ -1,5 +1,6 @@
 //! Event records that begin or end slices.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Write};
 
 use strata_ctf::read::{Event, Value};
@@ -9,8 +10,9 @@ use crate::perfetto::classes::{Plan, Slice};
 use crate::perfetto::encode;
 use crate::perfetto::fields::Annotations;
 use crate::perfetto::proto::{track_event, EventType};
-use crate::perfetto::slices::{Key, Lane, Origin};
+use crate::perfetto::slices::{Key, Lane, Origin, Pair};
 use crate::perfetto::tracks::{extra_track, Place};
+use crate::perfetto::Overlap;
 
 /// What is said of an end whose begin was not found.
 const UNBEGUN: &str = "its begin is not in the trace";
@@ -34,22 +36,51 @@ impl<W: Write> Exporter<W> {
             return self.overlapping(event, plan, slice, spot);
         }
         let track = spot.place.uuid();
+        let check = slice.check.as_ref().and_then(|check| event.value(check)).and_then(check_of);
         if slice.role.begins {
-            let begin = self.tracks.stack(spot.place).begin(pair, slice.role.syscall);
+            let begin = self.tracks.stack(spot.place).begin(pair, slice.role.syscall, check);
             self.close(spot.time, track, begin.closed, UNFINISHED)?;
+            if check.is_some() {
+                self.overlap(pair).begins_alone += 1;
+            }
             if begin.begun {
                 return self.begin(event, plan, slice, (spot, track));
             }
             self.summary.too_many_open += 1;
             return self.instant(event, plan, spot, Some("too many slices are open here"));
         }
-        match self.tracks.stack(spot.place).end(pair) {
+        let stack = self.tracks.stack(spot.place);
+        let begun = check.and_then(|_| stack.check(pair));
+        let inside = stack.end(pair);
+        if let Some(check) = check {
+            let overlap = self.overlap(pair);
+            match inside {
+                Some(_) => {
+                    overlap.slices += 1;
+                    overlap.disagree += u64::from(begun.is_some_and(|begun| begun != check));
+                    overlap.begins_alone = overlap.begins_alone.saturating_sub(1);
+                }
+                None => overlap.ends_alone += 1,
+            }
+        }
+        match inside {
             Some(inside) => {
                 self.close(spot.time, track, inside, UNFINISHED)?;
                 self.end(event, slice, (spot, track))
             }
             None => self.unbegun(event, plan, spot),
         }
+    }
+
+    /// What is known of a pair whose slices have an id.
+    fn overlap(&mut self, pair: Pair) -> &mut Overlap {
+        let pairs = &self.pairs;
+        self.overlaps.entry(pair).or_insert_with(|| {
+            let begin = pairs.events_of(pair, true).min().unwrap_or_default();
+            let end = pairs.events_of(pair, false).min().unwrap_or_default();
+            let key = pairs.check(pair).unwrap_or_default();
+            Overlap { rule: format!("{begin}={end}:{key}"), ..Overlap::default() }
+        })
     }
 
     fn overlapping(
@@ -179,6 +210,18 @@ impl<W: Write> Exporter<W> {
         }
         Ok(())
     }
+}
+
+/// A number or a text, to be compared.
+fn check_of(value: Value<'_>) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    match value {
+        Value::Unsigned(number) => i128::from(number).hash(&mut hasher),
+        Value::Signed(number) => i128::from(number).hash(&mut hasher),
+        Value::Text(bytes) => bytes.hash(&mut hasher),
+        _ => return None,
+    }
+    Some(hasher.finish())
 }
 
 fn key_of(value: Value<'_>) -> Key {

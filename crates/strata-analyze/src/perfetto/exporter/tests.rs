@@ -239,6 +239,63 @@ fn slices_without_an_end_or_a_begin_are_closed_shown_and_counted() {
     assert_eq!((ends_without_begin, unfinished), (1, 2));
 }
 
+/// Of a pair with an id, with what was said of it: thread, whether it begins, id.
+fn with_ids(steps: &[(u32, bool, u64)], options: &Options) -> Exported {
+    let events = [("a:x_begin", "u64 id;"), ("a:x_end", "u64 id;")];
+    let values: Vec<[crate::hand_tests::V; 2]> =
+        steps.iter().map(|&(tid, _, id)| [U32(tid), U64(id)]).collect();
+    let records: Vec<Record<'_>> = (10..)
+        .step_by(10)
+        .zip(steps.iter().zip(&values))
+        .map(|(time, (step, values))| (u8::from(!step.1), time, &values[..]))
+        .collect();
+    let hand = Hand::new();
+    let text = metadata(APPLICATION, "u32 vtid;", &events);
+    exported(hand.trace("t", &text, &[Packets::new(3).packet(&records)]), options)
+}
+
+#[test]
+fn slices_that_overlap_in_a_thread_or_end_in_another_are_told_with_the_rule_for_them() {
+    let rule = "a:x_begin=a:x_end:id";
+    let overlap = |slices, disagree, (ends_alone, begins_alone)| {
+        vec![Overlap { rule: rule.to_owned(), slices, disagree, ends_alone, begins_alone }]
+    };
+    // An event loop: 1 is open from 10 to 30, 2 from 20 to 40.
+    let event_loop = [(8, true, 1), (8, true, 2), (8, false, 1), (8, false, 2)];
+    // Two workers that end what the other one has begun.
+    let workers = [(8, true, 1), (9, true, 2), (9, false, 1), (8, false, 2)];
+    let dispatcher = [(8, true, 1), (8, true, 2), (9, false, 1), (9, false, 2)];
+    for (steps, wanted) in [
+        (event_loop, overlap(2, 2, (0, 0))),
+        (workers, overlap(2, 2, (0, 0))),
+        (dispatcher, overlap(0, 0, (2, 2))),
+    ] {
+        let found = with_ids(&steps, &Options::default());
+        assert_eq!(found.summary.overlaps, wanted, "{steps:?}");
+        // By the rule, each has its own length.
+        let pairs = vec![rule.parse().unwrap()];
+        let found = with_ids(&steps, &Options { pairs, ..Options::default() });
+        assert_eq!((found.summary.overlaps.len(), found.summary.unfinished), (0, 0), "{steps:?}");
+        let mut lengths: HashMap<String, Vec<u64>> = HashMap::new();
+        for line in found.lines() {
+            let track = line.split(" @").nth(1).and_then(|rest| rest.split(" {").next());
+            let time = line.split(' ').next().unwrap().parse().unwrap();
+            lengths.entry(track.unwrap().to_owned()).or_default().push(time);
+        }
+        let mut lengths: Vec<_> = lengths.into_values().collect();
+        lengths.sort();
+        let ends = |id| 10 + 10 * steps.iter().position(|it| !it.1 && it.2 == id).unwrap() as u64;
+        assert_eq!(lengths, [[10, ends(1)], [20, ends(2)]], "{steps:?}");
+    }
+    // In each other, and cut off at both ends, they are as they should be.
+    let nested = [(8, true, 1), (8, true, 2), (8, false, 2), (8, false, 1)];
+    assert!(with_ids(&nested, &Options::default()).summary.overlaps.is_empty());
+    let mut cut = vec![(8, false, 1)];
+    cut.extend((2..22).flat_map(|id| [(8, true, id), (8, false, id)]));
+    cut.push((8, true, 99));
+    assert!(with_ids(&cut, &Options::default()).summary.overlaps.is_empty());
+}
+
 #[test]
 fn malicious_depth_of_slices_ends_at_the_limit_and_each_begin_beyond_is_an_instant() {
     let records: Vec<Record<'_>> = (0..300).map(|at| (2, at, &[U32(8)][..])).collect();
@@ -589,7 +646,7 @@ fn record_that_is_skipped_is_not_exported_but_says_who_runs() {
     let found = Exported { packets: packets_of(&bytes), summary };
     assert!(found.ftrace().is_empty());
     assert_eq!(found.lines(), ["20 instant other @thread 6/6 {cpu=0}"]);
-    assert_eq!((summary.events, summary.kernel), (1, 0));
+    assert_eq!((found.summary.events, found.summary.kernel), (1, 0));
 }
 
 #[test]

@@ -44,6 +44,28 @@ fn each_kind_of_field_is_shown_as_people_read_it() {
 }
 
 #[test]
+fn arguments_are_named_as_the_short_format_names_them() {
+    let hand = Hand::new();
+    let events = [
+        ("syscall_entry_openat", "i64 dfd; u32 newfd; i64 offset;"),
+        ("syscall_entry_connect", "u32 fd; u32 family; u8 uservaddr[4]; u8 z;"),
+    ];
+    let one = [U32(7), I64(-100), U32(-100_i32 as u32), I64(-100)];
+    let two = [U32(7), U32(3), U32(2), U8(127), U8(0), U8(0), U8(1), U8(9)];
+    let records: [Record<'_>; 2] = [(0, 5, &one), (1, 6, &two)];
+    let text = metadata("domain = \"kernel\";", "u32 tid;", &events);
+    let reader = hand.trace("t", &text, &[Packets::new(0).packet(&records)]).reader();
+    let found = |call: &str, at| arguments(&reader, call, 7, ORIGIN + at).unwrap();
+    assert_eq!(found("openat", 5), "dfd = AT_FDCWD, newfd = AT_FDCWD, offset = -100");
+    assert_eq!(found("connect", 6), "fd = 3, family = 2, uservaddr = 127.0.0.1, z = 9");
+    // Of no system call, a number is a number.
+    assert_eq!(
+        fields(&reader, "syscall_entry_openat", None, ORIGIN + 5).unwrap(),
+        "dfd = -100, newfd = 4294967196, offset = -100"
+    );
+}
+
+#[test]
 fn texts_and_all_of_it_are_cut_and_that_is_seen() {
     static LONG: &str =
         "éééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééé";

@@ -69,7 +69,10 @@ fn summary_of_a_good_recording_is_a_headline_a_table_and_the_next_command() {
             ),
         ]
     );
-    assert_eq!(next_command(&report).unwrap(), "Next: strata view 'my trace'");
+    assert_eq!(
+        next_command(&report).unwrap(),
+        "Next: strata view 'my trace'; where the time went: strata analyze summary 'my trace'"
+    );
     assert_eq!(exit_status(&report, true), 0);
 }
 
