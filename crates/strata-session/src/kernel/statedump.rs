@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use strata_collect::{Body, Error, Sink};
-use strata_ctf::kernel_symbols;
 use strata_ctf::packet::{Header, HEADER_BYTES};
 use strata_kernel::mapped::{map_records, mapped_before, Change, Mapped};
 use strata_kernel::statedump::{
@@ -125,7 +124,7 @@ fn write_to(
     wish: &Wish,
 ) -> Result<(Dump, Vec<Process>), Error> {
     if let Some(symbols) = &wish.symbols {
-        sink.set_stream(kernel_symbols::FILE, &[], symbols)?;
+        sink.set_symbols(symbols)?;
     }
     // Before /proc is read: what happens meanwhile comes behind it.
     let now_ns = strata_user::Clock::monotonic_ns();
@@ -407,6 +406,7 @@ mod tests {
     use crate::output::describe::{new_uuid, of_kernel, stream_class, Machine};
     use strata_collect::{Directory, Files};
     use strata_ctf::environment::DescriptorCalls;
+    use strata_ctf::kernel_symbols;
     use strata_ctf::metadata::Version;
     use strata_ctf::read::{Message, Reader, TimeRange, Value};
     use strata_model::{Field, FieldClass, Integer, LossMode};
