@@ -173,6 +173,8 @@ pub struct Mapped {
     numbers: Option<Arc<Numbers>>,
     /// Read, and not handed over yet.
     told: Vec<Told>,
+    /// Up to when it was handed over \[ns\].
+    handed: u64,
     discarded: u64,
     known_from: u64,
 }
@@ -186,7 +188,8 @@ impl Mapped {
     pub fn open(whom: Whom, numbers: Option<Arc<Numbers>>) -> io::Result<Mapped> {
         let rings = OfCpus::make(Ring::open)?;
         let known_from = now_ns();
-        Ok(Mapped { rings, whom, numbers, told: Vec::new(), discarded: 0, known_from })
+        let told = Vec::new();
+        Ok(Mapped { rings, whom, numbers, told, handed: 0, discarded: 0, known_from })
     }
 
     /// What the kernel's events call those whom it names.
@@ -213,6 +216,7 @@ impl Mapped {
         self.rings.look(Ring::open);
         let until = if last { u64::MAX } else { now.saturating_sub(LATE_NS) };
         let count = self.told.partition_point(|told| told.time < until);
+        self.handed = self.told[..count].last().map_or(self.handed, |told| told.time);
         self.told.drain(..count).map(|told| told.change(stamp)).collect()
     }
 
@@ -243,7 +247,7 @@ impl Mapped {
             let whom = self.whom.look();
             new.retain(|told| whom.is(told.task()));
             self.told.append(&mut new);
-            self.told.sort_by_key(|told| told.time);
+            in_order(&mut self.told, self.handed);
         }
     }
 
@@ -258,6 +262,13 @@ impl Mapped {
     pub fn discarded(&self) -> u64 {
         self.discarded
     }
+}
+
+/// In the order of time, none before what was handed over: a virtual CPU that its host did not run may have kept one
+/// back for longer than [`LATE_NS`].
+fn in_order(told: &mut [Told], handed: u64) {
+    told.iter_mut().for_each(|told| told.time = told.time.max(handed));
+    told.sort_by_key(|told| told.time);
 }
 
 fn now_ns() -> u64 {
@@ -582,6 +593,14 @@ mod tests {
         told.renumber(&|here| Some(here + 10)).unwrap();
         let news = News::Fork { parent: [11, 14], child: [15, 15] };
         assert_eq!(told, Told { time: 0, pid: 11, tid: 14, news });
+    }
+
+    #[test]
+    fn news_that_come_late_are_not_before_what_was_handed_over() {
+        let at = |time| Told { time, pid: 1, tid: 1, news: News::Exec { name: Vec::new() } };
+        let mut told = [at(70), at(90), at(20), at(60)];
+        in_order(&mut told, 50);
+        assert_eq!(told.map(|told| told.time), [50, 60, 70, 90]);
     }
 
     #[test]
