@@ -20,7 +20,7 @@ use strata_ctf::kernel_symbols;
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::filter::{can_select, check, Candidate, End, Slips};
-use strata_kernel::mapped::Mapped;
+use strata_kernel::mapped::{Mapped, Place};
 use strata_kernel::selection;
 use strata_kernel::session::{check as check_kernel, Counts as Failures, KernelSession, Spec};
 use strata_kernel::tracefs::Tracefs;
@@ -295,9 +295,10 @@ impl KernelLayer {
         let watched = lock(&attached.around).watched.clone();
         if let (Some(watched), Some(mapped)) = (watched, attached.mapped.take()) {
             let (first_id, contexts) = (attached.trace.of_dump.start, attached.trace.contexts);
+            let place = Place { first_id, contexts };
             let holds = matches!(context.keep, Keep::Hold);
             self.watching = spawn("strata-mapped", Work::Code, &context.shared, move || {
-                watched.watch(mapped, first_id, contexts, holds)
+                watched.watch(mapped, place, holds)
             });
             // What was mapped before: the dump at the begin does not have it.
             lock(&attached.around).is_new = true;
