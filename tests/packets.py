@@ -9,7 +9,7 @@ import re
 import struct
 import sys
 
-DUMP = "statedump_0"
+DUMP = r"statedump_[02]"
 SYMBOLS = ".strata-kernel-symbols"
 CPUS = os.sysconf("SC_NPROCESSORS_CONF")
 HEADER = struct.Struct("<I16sIQ" "QQQQQQI")
@@ -26,7 +26,7 @@ def check(path, uuid):
          own_cpu) = HEADER.unpack_from(data, at)
         where = f"packet {number} at byte {at}"
         assert magic == 0xC1FC1FC1 and own_uuid == uuid and stream == 0, f"{where}: header"
-        is_dump = os.path.basename(path) == DUMP
+        is_dump = re.fullmatch(DUMP, os.path.basename(path))
         # Behind the streams of CPUs: that of no CPU, for which packets say 0.
         is_cpu = own_cpu == cpu or own_cpu == 0 and cpu >= CPUS
         assert instance == cpu and is_cpu or is_dump, f"{where}: CPU {own_cpu}, instance {instance}"
