@@ -286,8 +286,8 @@ impl KernelLayer {
         }
     }
 
-    /// Reads what processes map, once there is somebody who writes it.
-    fn watch(&mut self) {
+    /// Reads what processes map, once there is somebody who writes it. `goes_on`: a dump may be written already.
+    fn watch(&mut self, goes_on: bool) {
         let (Some(attached), Some(context)) = (&mut self.attached, &self.context) else { return };
         if self.orders.is_none() {
             return;
@@ -300,8 +300,8 @@ impl KernelLayer {
             self.watching = spawn("strata-mapped", Work::Code, &context.shared, move || {
                 watched.watch(mapped, place, holds)
             });
-            // What was mapped before: the dump at the begin does not have it.
-            lock(&attached.around).is_new = true;
+            // What was mapped before: that dump does not have it.
+            lock(&attached.around).is_new = goes_on;
         }
     }
 
@@ -359,7 +359,7 @@ impl Layer for KernelLayer {
         self.moving = spawn("strata-kernel", Work::Kernel, &shared, move || {
             Pump::new(receiver, &voice, keep).run()
         });
-        self.watch();
+        self.watch(false);
     }
 
     /// Events that are being recorded.
