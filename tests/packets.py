@@ -1,6 +1,6 @@
 """Are the packets of a trace as readers want them? python3 tests/packets.py TRACE
 
-Each file of a channel is of one CPU, and that of a dump of what runs of none; each consists of packets only: their sizes add up, sequence numbers count
+Each file of a channel is of one CPU, or behind these of none, as that of a dump of what runs; each consists of packets only: their sizes add up, sequence numbers count
 from 0, times never go back, and the number of discarded events never falls. Prints the number of packets.
 """
 import glob
@@ -9,7 +9,9 @@ import re
 import struct
 import sys
 
-DUMP = "statedump_0"
+DUMP = r"statedump_[02]"
+SYMBOLS = ".strata-kernel-symbols"
+CPUS = os.sysconf("SC_NPROCESSORS_CONF")
 HEADER = struct.Struct("<I16sIQ" "QQQQQQI")
 
 
@@ -24,8 +26,10 @@ def check(path, uuid):
          own_cpu) = HEADER.unpack_from(data, at)
         where = f"packet {number} at byte {at}"
         assert magic == 0xC1FC1FC1 and own_uuid == uuid and stream == 0, f"{where}: header"
-        is_dump = os.path.basename(path) == DUMP
-        assert instance == cpu == own_cpu or is_dump, f"{where}: CPU {own_cpu}, instance {instance}"
+        is_dump = re.fullmatch(DUMP, os.path.basename(path))
+        # Behind the streams of CPUs: that of no CPU, for which packets say 0.
+        is_cpu = own_cpu == cpu or own_cpu == 0 and cpu >= CPUS
+        assert instance == cpu and is_cpu or is_dump, f"{where}: CPU {own_cpu}, instance {instance}"
         assert HEADER.size * 8 <= content <= size and size % 8 == 0, f"{where}: {content} of {size} bits"
         assert at + size // 8 <= len(data), f"{where}: {size} bits, beyond the file's end"
         assert sequence == number, f"{where}: sequence number {sequence}"
@@ -48,7 +52,7 @@ def main():
         with open(metadata, encoding="utf-8") as file:
             uuid = re.search(r'trace \{[^}]*uuid = "([0-9a-f-]+)"', file.read()).group(1)
         folder = os.path.dirname(metadata)
-        names = sorted(name for name in os.listdir(folder) if name not in ("metadata", END_MARK))
+        names = sorted(name for name in os.listdir(folder) if name not in ("metadata", END_MARK, SYMBOLS))
         assert all(re.fullmatch(rf"channel\d+_\d+|{DUMP}", name) for name in names), f"{folder}: {names}"
         for name in names:
             try:

@@ -268,15 +268,17 @@ def guests():
     hello = frame(1, struct.pack("<IB16s16s", 1, 1, b"a" * 16, b"b" * 16) + b"box")
     trace_of = frame(2, struct.pack("<IBI", 1, 0, 0)) + frame(2, struct.pack("<IBI", 2, 1, 42) + b"app")
     told = frame(3, struct.pack("<IQ", 1, 0) + text)
-    packets_of = b"".join(frame(4, struct.pack("<I", 1) + header(at, at + 9, at, 8) + bytes(8)) for at in (10, 20))
+    packets_of = b"".join(frame(4, struct.pack("<IIQ", 1, 0, 8192) + header(at, at + 9, at, 8) + bytes(8)) for at in (10, 20))
+    symbols = frame(13, struct.pack("<I", 1) + b"strata kernel symbols 1\n\x90\x01\x04main\x05\x08f [ext4]")
+    memory = frame(12, struct.pack("<IQ", 1, 4096) + bytes(4096) + struct.pack("<QQ", 8192, 12288))
     stream = frame(5, struct.pack("<IB", 1, 11) + b"statedump_0" + header(1, 2, 0, 0))
     clocks = b"".join(frame(10, struct.pack("<QQQQQQ", at, 500_000_000 + at * 1_000_000, 500_000_500 + at * 1_000_000, 3, 500_000_100, 9)) for at in range(4))
     jump = frame(10, struct.pack("<QQQQQQ", 9, 100_000_000, 100_000_000, 0, 0, 0))
     ends = frame(6, struct.pack("<IIQ", 1, 0, 99)) + frame(7, struct.pack("<IBQQQ", 1, 2, 0, 0, 0)) + frame(
         8, struct.pack("<IQQQ", 1, 2, 3, 4)) + frame(9, struct.pack("<I", 2)) + frame(11, b"")
-    host = frame(101, struct.pack("<I16s", 1, b"a" * 16)) + frame(102, struct.pack("<Q", 1)) + frame(103, b"") + frame(104, b"")
+    host = frame(101, struct.pack("<I16sB", 1, b"a" * 16, 1)) + frame(102, struct.pack("<Q", 1)) + frame(103, b"") + frame(104, b"")
     return [bytes([step]) + said for step in (3, 255) for said in (
-        hello + trace_of + packets_of + stream + clocks + ends, clocks + jump + clocks, told, host, b"rest" + hello)]
+        hello + trace_of + symbols + packets_of + stream + clocks + ends, memory, clocks + jump + clocks, told, host, b"rest" + hello)]
 
 
 def tails():

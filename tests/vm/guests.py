@@ -3,6 +3,7 @@
     python3 tests/vm/guests.py TEXT GUEST    TEXT: what babeltrace2 says of the recording; GUEST: the folder of the guest
 """
 
+import bisect
 import glob
 import re
 import sys
@@ -56,9 +57,13 @@ class Guest:
         self.calls = {"entry": [], "exit": []}
         self.requests = {}
         self.now = {}
+        # When something was recorded, by virtual CPU.
+        self.cpus = {}
 
     def take(self, at, event, fields):
         """One of its events."""
+        if "statedump" not in event:
+            self.cpus.setdefault(number(fields, "cpu_id"), []).append(at)
         if event == DOWN[0]:
             assert not self.now, fields
             self.now = self.requests[number(fields, "place")] = {event: at}
@@ -90,10 +95,17 @@ class Host:
     def __init__(self):
         self.writes, self.devices, self.blocks, self.states = {}, {}, {}, []
         self.doing = {}
+        # By thread: the times in which it had no CPU, and since when it has none.
+        self.off, self.since = {}, {}
 
     def take(self, at, event, fields):
         """One of its events."""
-        if event == "syscall_entry_writev":
+        if event == "sched_switch":
+            self.since[number(fields, "prev_tid")] = at
+            tid = number(fields, "next_tid")
+            if tid in self.since:
+                self.off.setdefault(tid, []).append((self.since.pop(tid), at))
+        elif event == "syscall_entry_writev":
             self.writes.setdefault(number(fields, "fd"), []).append(at)
         elif event in ("syscall_entry_pwrite64", "syscall_entry_pwritev"):
             place = number(fields, "pos" if event.endswith("64") else "pos_l")
@@ -110,6 +122,13 @@ class Host:
 def inside(times, brackets, more):
     """How many are between the two of their bracket, which is so much wider to both sides."""
     return sum(begin - more <= at <= end + more for at, (begin, end) in zip(times, brackets))
+
+
+def impossible(times, off, uncertainty):
+    """Of times in which a virtual CPU did nothing: how many are long enough to say something, and what is in them for all that."""
+    inner = [(begin + uncertainty, end - uncertainty) for begin, end in off if end - begin > 2 * uncertainty]
+    found = [times[at] for begin, end in inner for at in range(bisect.bisect_right(times, begin), bisect.bisect_left(times, end))]
+    return len(inner), found
 
 
 def main():
@@ -148,6 +167,12 @@ def main():
         assert counts[0] == REQUESTS, counts
     width = sorted(end - begin for begin, end in calls.values())[REQUESTS // 2]
     print(f"a request took {width} ns (median) of the guest's kernel")
+
+    # Both kernels' scheduling: nothing of a virtual CPU happens while its thread has no CPU of the host.
+    for cpu, times in sorted(guest.cpus.items()):
+        many, found = impossible(times, host.off.get(known[f"virtual_cpu_{cpu}"], []), uncertainty)
+        print(f"virtual CPU {cpu}: {len(times)} records, none in {many} times without a CPU")
+        assert many > 0 and not found, (cpu, many, len(found), found[:5])
 
     # It was paused by the second recording's command.
     assert host.states.count(1) >= 2 and host.states.count(0) >= 1, host.states

@@ -20,8 +20,8 @@ use strata_ctf::end_mark::{Ending, Losses};
 use strata_ctf::packet::{Header, HEADER_BYTES};
 use strata_model::{Counts, Uuid};
 use strata_relay::{
-    CounterPair, Frames, FromGuest, Hello, PacketBytes, Place, ToGuest, TraceOf, Wire, PAGE_BYTES,
-    VERSION,
+    CounterPair, Frames, FromGuest, Hello, PacketBytes, Place, ToGuest, TraceOf, Wire,
+    FRAME_BYTES_MAX, PAGE_BYTES, VERSION,
 };
 use strata_ring::{Channel as Ring, Pin};
 
@@ -38,6 +38,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LOOKS: u32 = 100;
 /// How long it may say nothing at the end.
 const PATIENCE_AT_END: Duration = Duration::from_secs(5);
+/// Names of functions go in one message \[byte\].
+const SYMBOLS_BYTES_MAX: usize = FRAME_BYTES_MAX - 4;
 /// How often it is told that somebody is here.
 const HELLO_PERIOD: Duration = Duration::from_millis(500);
 /// How often it is looked whether somebody wants to stop.
@@ -392,7 +394,7 @@ impl Sink for Channel {
         self.text.len() as u64
     }
 
-    fn append(&mut self, cpu: u32, header: Header, body: &Body<'_>) -> Result<(), Error> {
+    fn append(&mut self, stream: u32, header: Header, body: &Body<'_>) -> Result<(), Error> {
         let mut copied = Vec::new();
         let body = match body {
             Body::Bytes(bytes) => bytes,
@@ -405,9 +407,9 @@ impl Sink for Channel {
         // What is copied is what is said, whatever its producer does meanwhile.
         let header = header.with_content_bytes(body.len() as u64);
         let packet = PacketBytes { header, body };
-        let upto = self.upto.get(&cpu).copied().unwrap_or(0);
-        self.link.say(&FromGuest::Packet { id: self.id, upto, packet })?;
-        *self.bytes.entry(cpu).or_default() += header.content_bits / 8;
+        let upto = self.upto.get(&stream).copied().unwrap_or(0);
+        self.link.say(&FromGuest::Packet { id: self.id, stream, upto, packet })?;
+        *self.bytes.entry(stream).or_default() += header.content_bits / 8;
         Ok(())
     }
 
@@ -438,8 +440,8 @@ impl Sink for Channel {
         self.link.say(&FromGuest::Memory { id: self.id, marker, first, pages: &pages })
     }
 
-    fn set_end(&mut self, cpu: u32, end: u64) -> Result<(), Error> {
-        self.link.say(&FromGuest::SetEnd { id: self.id, cpu, end_ns: end })
+    fn set_end(&mut self, stream: u32, end: u64) -> Result<(), Error> {
+        self.link.say(&FromGuest::SetEnd { id: self.id, stream, end_ns: end })
     }
 
     fn stream_bytes(&self, cpu: u32) -> u64 {
@@ -453,6 +455,15 @@ impl Sink for Channel {
         let header = header.ok_or_else(|| self.link.error(ErrorKind::InvalidData.into()))?;
         let packet = PacketBytes { header, body };
         self.link.say(&FromGuest::Stream { id: self.id, name, packet })
+    }
+
+    fn set_symbols(&mut self, symbols: &[u8]) -> Result<(), Error> {
+        if symbols.len() > SYMBOLS_BYTES_MAX {
+            let (bytes, most) = (symbols.len(), SYMBOLS_BYTES_MAX);
+            let problem = format!("names of the kernel's functions have {bytes} bytes, at most {most} can be handed over");
+            return Err(self.link.error(io::Error::other(problem)));
+        }
+        self.link.say(&FromGuest::Symbols { id: self.id, bytes: symbols })
     }
 
     fn check(&self) -> Result<(), Error> {

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use strata_ctf::end_mark::{EndMark, Ending, Losses};
+use strata_ctf::kernel_symbols;
 use strata_ctf::packet::{Header, HEADER_BYTES, PACKET_BITS_OFFSET, TIMESTAMP_END_OFFSET};
 
 const METADATA: &str = "metadata";
@@ -565,6 +566,10 @@ impl Sink for Files {
 
     fn set_stream(&mut self, name: &str, header: &[u8], body: &[u8]) -> Result<(), Error> {
         self.directory.set_stream(name, header, body)
+    }
+
+    fn set_symbols(&mut self, symbols: &[u8]) -> Result<(), Error> {
+        self.directory.set_stream(kernel_symbols::FILE, &[], symbols)
     }
 
     fn check(&self) -> Result<(), Error> {

@@ -117,6 +117,12 @@ pub trait Sink: Debug + Send {
     /// What the system says.
     fn set_stream(&mut self, name: &str, header: &[u8], body: &[u8]) -> Result<(), Error>;
 
+    /// Adds names of the kernel's functions, as [`strata_ctf::kernel_symbols`] has them: as a whole or not at all.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn set_symbols(&mut self, symbols: &[u8]) -> Result<(), Error>;
+
     /// Whether all of it is still there.
     ///
     /// # Errors

@@ -23,6 +23,7 @@ pub fn of_kallsyms(text: &str) -> Option<Vec<u8>> {
     let mut all: Vec<(u64, &str, Option<&str>)> = text.lines().filter_map(function).collect();
     all.sort_unstable_by_key(|(address, ..)| *address);
     all.dedup_by_key(|(address, ..)| *address);
+    all.truncate(FUNCTIONS_MAX);
     let mut out = TITLE.to_vec();
     let mut before = 0;
     for (address, name, module) in &all {
@@ -42,8 +43,10 @@ fn function(line: &str) -> Option<(u64, &str, Option<&str>)> {
     let mut words = line.split_ascii_whitespace();
     let address = u64::from_str_radix(words.next()?, 16).ok().filter(|address| *address != 0)?;
     let kind = words.next()?;
-    matches!(kind, "t" | "T" | "w" | "W").then_some(())?;
-    Some((address, words.next()?, words.next()))
+    let (name, module) = (words.next()?, words.next());
+    let is_text = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_shown = is_text(name) && module.is_none_or(is_text);
+    (matches!(kind, "t" | "T" | "w" | "W") && is_shown).then_some((address, name, module))
 }
 
 fn leb128(out: &mut Vec<u8>, mut value: u64) {
@@ -52,6 +55,33 @@ fn leb128(out: &mut Vec<u8>, mut value: u64) {
         value >>= 7;
     }
     out.push(value as u8);
+}
+
+/// The next function of a file: how far its address is behind the one before, its name, and what follows.
+fn next_function(rest: &[u8]) -> Option<(u64, &[u8], &[u8])> {
+    let (more, behind) = unleb128(rest)?;
+    let (&length, behind) = behind.split_first()?;
+    let (name, behind) = behind.split_at_checked(usize::from(length))?;
+    Some((more, name, behind))
+}
+
+/// Whether these are the bytes of a file as [`of_kallsyms`] makes it, from begin to end: for who takes it from somebody
+/// else. Names have no bytes that a terminal would take for more than letters.
+#[must_use]
+pub fn are_symbols(bytes: &[u8]) -> bool {
+    let Some(mut rest) = bytes.strip_prefix(TITLE) else { return false };
+    let (mut address, mut functions) = (0u64, 0);
+    while !rest.is_empty() {
+        let Some((more, name, behind)) = next_function(rest) else { return false };
+        let next = address.checked_add(more).filter(|next| *next > address);
+        let is_text = !name.is_empty() && name.iter().all(|byte| matches!(byte, b' '..=b'~'));
+        functions += 1;
+        let (Some(next), true) = (next, is_text && functions <= FUNCTIONS_MAX) else {
+            return false;
+        };
+        (address, rest) = (next, behind);
+    }
+    functions > 0
 }
 
 /// Functions of a kernel, by address.
@@ -70,11 +100,10 @@ impl KernelSymbols {
         let Some(mut rest) = bytes.strip_prefix(TITLE) else { return symbols };
         let mut address = 0u64;
         while symbols.functions.len() < FUNCTIONS_MAX {
-            let Some((more, behind)) = unleb128(rest) else { break };
-            let Some((&length, behind)) = behind.split_first() else { break };
-            let Some((name, behind)) = behind.split_at_checked(usize::from(length)) else { break };
+            let Some((more, name, behind)) = next_function(rest) else { break };
             let Some(next) = address.checked_add(more) else { break };
             address = next;
+            let length = u8::try_from(name.len()).unwrap_or(u8::MAX);
             symbols.functions.push((address, symbols.names.len(), length));
             symbols.names.extend_from_slice(name);
             rest = behind;
@@ -131,6 +160,30 @@ mod tests {
         assert_eq!(name(0x1000), None);
         assert_eq!(symbols.functions.len(), 3);
         assert_eq!(of_kallsyms("0000000000000000 T hidden\n"), None);
+        assert_eq!(of_kallsyms("ffffffff81000000 T caf\u{e9}\n"), None);
+    }
+
+    #[test]
+    fn malicious_symbols_of_somebody_else_are_none() {
+        let bytes = of_kallsyms(TEXT).unwrap();
+        assert!(are_symbols(&bytes));
+        let cut = (0..bytes.len()).filter(|end| are_symbols(&bytes[..*end])).count();
+        // Behind each function it could end.
+        assert_eq!(cut, 2);
+        let with = |entry: &[u8]| [TITLE, b"\x10\x01f", entry].concat();
+        assert!(are_symbols(&with(b"\x10\x03g h")));
+        for entry in [
+            // The same address again, a name that is none, colours for a terminal, and what is no number.
+            &b"\x00\x01g"[..],
+            b"\x10\x00",
+            b"\x10\x05\x1b[31m",
+            b"\x10\x01\n",
+            b"\x10\x02\xc3\xa4",
+            &[0xff; 12],
+        ] {
+            assert!(!are_symbols(&with(entry)), "{entry:?}");
+        }
+        assert!(!are_symbols(b"") && !are_symbols(TITLE));
     }
 
     #[test]

@@ -77,6 +77,9 @@ fn names() -> String {
 pub struct Contexts(u32);
 
 impl Contexts {
+    /// The thread, and nothing else.
+    pub const NONE: Contexts = Contexts(0);
+
     /// Those of these names, of which each text may have several, separated by commas.
     ///
     /// # Errors
@@ -200,6 +203,24 @@ impl Contexts {
     }
 }
 
+impl Contexts {
+    /// What records of another process have there of which the kernel has told no more than the number: all else is 0, or
+    /// empty. Nobody's numbers stand for its.
+    pub(crate) fn of_process(self, pid: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (name, kind) in self.chosen() {
+            match (name, kind) {
+                ("pid", _) => bytes.extend(pid.to_ne_bytes()),
+                // Of a stack, how many addresses.
+                (_, Kind::Signed | Kind::Addresses) => bytes.extend([0; 4]),
+                (_, Kind::Unsigned(size)) => bytes.resize(bytes.len() + usize::from(size), 0),
+                (_, Kind::Name) => bytes.resize(bytes.len() + 16, 0),
+            }
+        }
+        bytes
+    }
+}
+
 fn class(kind: Kind) -> FieldClass {
     let address = Integer { base: Base::Sixteen, ..Integer::unsigned(8) };
     match kind {
@@ -254,5 +275,12 @@ mod tests {
         );
         let pid = Contexts::parse(&["pid"]).unwrap().of_this_process(&|pid| pid);
         assert_eq!(pid, std::process::id().to_ne_bytes());
+        // Of others the number is known, and nothing else.
+        let others = Contexts::parse(&names).unwrap().of_process(77);
+        assert_eq!(others.len(), 16 * 4 + 16 + 8 + 2 * 4);
+        assert_eq!(
+            (&others[..4], others.iter().filter(|byte| **byte != 0).count()),
+            (&77u32.to_ne_bytes()[..], 1)
+        );
     }
 }

@@ -5,6 +5,7 @@
 //! What it says comes from the kernel alone: no file of anybody is opened here.
 
 use crate::build_id::hex;
+use crate::contexts::Contexts;
 use crate::cpus::OfCpus;
 use crate::numbers::Numbers;
 use crate::statedump::{Kind, Mapping, Process, Record, Stamp};
@@ -56,10 +57,20 @@ enum News {
 pub struct Change {
     /// When it happened \[ns\].
     pub time: u64,
-    /// With the ids and contexts of the stamp.
+    /// With the ids and contexts of [`Place`].
     pub record: Vec<u8>,
     /// What was not there before.
     pub new: New,
+}
+
+/// Where records of changes are: in the kernel's stream class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Of [`crate::statedump::event_classes`].
+    pub first_id: u32,
+    /// What its records have behind their thread. Of these records it is what the kernel tells: the process; all else is 0
+    /// or empty.
+    pub contexts: Contexts,
 }
 
 /// What was not there before a change.
@@ -173,6 +184,8 @@ pub struct Mapped {
     numbers: Option<Arc<Numbers>>,
     /// Read, and not handed over yet.
     told: Vec<Told>,
+    /// Up to when it was handed over \[ns\].
+    handed: u64,
     discarded: u64,
     known_from: u64,
 }
@@ -186,7 +199,8 @@ impl Mapped {
     pub fn open(whom: Whom, numbers: Option<Arc<Numbers>>) -> io::Result<Mapped> {
         let rings = OfCpus::make(Ring::open)?;
         let known_from = now_ns();
-        Ok(Mapped { rings, whom, numbers, told: Vec::new(), discarded: 0, known_from })
+        let told = Vec::new();
+        Ok(Mapped { rings, whom, numbers, told, handed: 0, discarded: 0, known_from })
     }
 
     /// What the kernel's events call those whom it names.
@@ -204,22 +218,23 @@ impl Mapped {
         Waiter(self.rings.all().map(event).collect())
     }
 
-    /// What was said of those who are recorded, as records with the ids and contexts of `stamp`; in the order of time.
-    /// Unless it is the `last` time, the newest is kept for the next one.
-    pub fn take(&mut self, stamp: &Stamp<'_>, last: bool) -> Vec<Change> {
+    /// What was said of those who are recorded, as records; in the order of time. Unless it is the `last` time, the newest
+    /// is kept for the next one.
+    pub fn take(&mut self, place: Place, last: bool) -> Vec<Change> {
         let now = now_ns();
         self.read();
         // To one that has stopped nothing comes any more.
         self.rings.look(Ring::open);
         let until = if last { u64::MAX } else { now.saturating_sub(LATE_NS) };
         let count = self.told.partition_point(|told| told.time < until);
-        self.told.drain(..count).map(|told| told.change(stamp)).collect()
+        self.handed = self.told[..count].last().map_or(self.handed, |told| told.time);
+        self.told.drain(..count).map(|told| told.change(place)).collect()
     }
 
     /// What the next [`Mapped::take`] will hand over of what was said until now.
-    pub fn so_far(&mut self, stamp: &Stamp<'_>) -> Vec<Change> {
+    pub fn so_far(&mut self, place: Place) -> Vec<Change> {
         self.read();
-        self.told.iter().map(|told| told.change(stamp)).collect()
+        self.told.iter().map(|told| told.change(place)).collect()
     }
 
     fn read(&mut self) {
@@ -243,7 +258,7 @@ impl Mapped {
             let whom = self.whom.look();
             new.retain(|told| whom.is(told.task()));
             self.told.append(&mut new);
-            self.told.sort_by_key(|told| told.time);
+            in_order(&mut self.told, self.handed);
         }
     }
 
@@ -258,6 +273,13 @@ impl Mapped {
     pub fn discarded(&self) -> u64 {
         self.discarded
     }
+}
+
+/// In the order of time, none before what was handed over: a virtual CPU that its host did not run may have kept one
+/// back for longer than [`LATE_NS`].
+fn in_order(told: &mut [Told], handed: u64) {
+    told.iter_mut().for_each(|told| told.time = told.time.max(handed));
+    told.sort_by_key(|told| told.time);
 }
 
 fn now_ns() -> u64 {
@@ -292,19 +314,22 @@ impl Told {
         Some(())
     }
 
-    fn change(&self, stamp: &Stamp<'_>) -> Change {
+    fn change(&self, place: Place) -> Change {
         let new = match &self.news {
             News::Map { pid, map } => New::Code { pid: *pid, start: map.start, end: map.end },
             News::Fork { parent, child } if parent[0] == child[0] => New::Thread,
             News::Fork { child, .. } => New::Process { pid: child[0] },
             News::Exec { .. } => New::Process { pid: self.pid },
         };
-        Change { time: self.time, record: self.record(stamp), new }
+        Change { time: self.time, record: self.record(place), new }
     }
 
-    fn record(&self, stamp: &Stamp<'_>) -> Vec<u8> {
+    /// Its thread and process are those that did it, not who writes it down.
+    fn record(&self, place: Place) -> Vec<u8> {
         let mut out = Vec::new();
-        let stamp = Stamp { now_ns: self.time, tid: self.tid as u32, is_later: true, ..*stamp };
+        let contexts = &place.contexts.of_process(self.pid as u32);
+        let (now_ns, tid, first_id) = (self.time, self.tid as u32, place.first_id);
+        let stamp = Stamp { now_ns, tid, contexts, first_id, is_later: true };
         match &self.news {
             News::Map { pid, map } => {
                 Record::begin(&mut out, &stamp, Kind::VmMap).map(*pid, map);
@@ -515,6 +540,8 @@ impl Drop for Ring {
 mod tests {
     use super::*;
 
+    const PLACE: Place = Place { first_id: 10, contexts: Contexts::NONE };
+
     fn record(kind: u32, misc: u16, body: &[u8], time: u64) -> Vec<u8> {
         let size = (HEADER + body.len() + TRAILER) as u16;
         let mut all = kind.to_ne_bytes().to_vec();
@@ -585,6 +612,29 @@ mod tests {
     }
 
     #[test]
+    fn record_of_a_change_is_of_the_thread_and_process_that_did_it() {
+        let contexts = Contexts::parse(&["pid", "vpid", "procname"]).unwrap();
+        let of = |pid, tid, news| {
+            let record = Told { time: 3, pid, tid, news }.record(Place { contexts, ..PLACE });
+            // Behind the header of the extended kind: u16, u32 id, u64 time.
+            let number = |at| u32_at(&record, at).unwrap();
+            let others = record[14 + 8..14 + 12 + 16].iter().filter(|byte| **byte != 0).count();
+            (number(14), number(18), others)
+        };
+        assert_eq!(of(20, 21, News::Exec { name: b"ls".to_vec() }), (21, 20, 0));
+        let news = News::Fork { parent: [30, 31], child: [40, 40] };
+        assert_eq!(of(30, 31, news), (31, 30, 0));
+    }
+
+    #[test]
+    fn news_that_come_late_are_not_before_what_was_handed_over() {
+        let at = |time| Told { time, pid: 1, tid: 1, news: News::Exec { name: Vec::new() } };
+        let mut told = [at(70), at(90), at(20), at(60)];
+        in_order(&mut told, 50);
+        assert_eq!(told.map(|told| told.time), [50, 60, 70, 90]);
+    }
+
+    #[test]
     fn mapped_of_this_process_is_told_with_its_file() {
         let mut mapped = match Mapped::open(Whom::Everyone, None) {
             Ok(mapped) => mapped,
@@ -597,9 +647,8 @@ mod tests {
             libc::mmap(std::ptr::null_mut(), 4096, rights, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
         };
         assert_ne!(at, libc::MAP_FAILED);
-        let stamp = Stamp { now_ns: 0, tid: 0, contexts: &[], first_id: 10, is_later: false };
-        let so_far = mapped.so_far(&stamp);
-        let records = mapped.take(&stamp, true);
+        let so_far = mapped.so_far(PLACE);
+        let records = mapped.take(PLACE, true);
         assert_eq!(records.get(..so_far.len()), Some(&so_far[..]), "it stays");
         let bytes = (at as u64).to_ne_bytes();
         let path = std::env::current_exe().unwrap();
@@ -642,8 +691,7 @@ mod tests {
 
     #[test]
     fn change_of_a_fork_is_a_new_process_or_a_thread_and_of_an_exec_the_whole_process() {
-        let stamp = Stamp { now_ns: 0, tid: 0, contexts: &[], first_id: 10, is_later: false };
-        let told = |news| Told { time: 3, pid: 1, tid: 1, news }.change(&stamp).new;
+        let told = |news| Told { time: 3, pid: 1, tid: 1, news }.change(PLACE).new;
         assert_eq!(told(News::Fork { parent: [1, 1], child: [1, 2] }), New::Thread);
         assert_eq!(told(News::Fork { parent: [1, 1], child: [2, 2] }), New::Process { pid: 2 });
         assert_eq!(told(News::Exec { name: Vec::new() }), New::Process { pid: 1 });

@@ -9,6 +9,8 @@ use strata_model::Uuid;
 
 /// CPUs of a guest.
 pub const CPUS_MAX: u32 = 4096;
+/// Streams of a trace that have packets one behind the other: those of its CPUs, and what is behind them.
+pub const STREAMS_MAX: u32 = CPUS_MAX + 16;
 
 /// Why a packet cannot be in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub enum PacketProblem {
     OtherTrace,
     /// It is of this CPU.
     Cpu(u32),
+    /// It is to be of the stream of this number, and says that it is of another one, or of a CPU that is not the stream's.
+    Stream(u32),
     /// It says that it has so many bits, and came with so many bytes.
     Size {
         /// Bits.
@@ -38,6 +42,13 @@ impl fmt::Display for PacketProblem {
             PacketProblem::OtherTrace => f.write_str("a packet is of another trace"),
             PacketProblem::Cpu(cpu) => {
                 write!(f, "a packet is of CPU {cpu}, at most {} are possible", CPUS_MAX - 1)
+            }
+            PacketProblem::Stream(stream) => {
+                write!(
+                    f,
+                    "a packet is no packet of stream {stream}, at most {} are possible",
+                    STREAMS_MAX - 1
+                )
             }
             PacketProblem::Size { said, came } => {
                 write!(f, "a packet says that it has {said} bits, and has {came} bytes")
@@ -74,13 +85,24 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Whether this can be the next packet of its stream in the trace of this number: `bytes` of records came with it.
+    /// Whether this can be the next packet of this stream in the trace of this number: `bytes` of records came with it.
+    /// Streams of CPUs have the CPU's number; those that are of none say that they are of CPU 0, as such streams do.
     ///
     /// # Errors
     /// Why it cannot.
-    pub fn take(&mut self, uuid: Uuid, header: &Header, bytes: u64) -> Result<(), PacketProblem> {
+    pub fn take(
+        &mut self,
+        uuid: Uuid,
+        stream: u32,
+        header: &Header,
+        bytes: u64,
+    ) -> Result<(), PacketProblem> {
         check(uuid, header, bytes)?;
-        if let Some(last) = self.last.get(&header.cpu_id) {
+        let is_of_cpu = header.cpu_id == stream || header.cpu_id == 0;
+        if stream >= STREAMS_MAX || header.stream_instance != u64::from(stream) || !is_of_cpu {
+            return Err(PacketProblem::Stream(stream));
+        }
+        if let Some(last) = self.last.get(&stream) {
             if header.timestamp_begin < last.end {
                 return Err(PacketProblem::Time);
             }
@@ -93,7 +115,7 @@ impl Streams {
         }
         let &Header { timestamp_begin: begin, timestamp_end: end, sequence, discarded, .. } =
             header;
-        self.last.insert(header.cpu_id, Last { begin, end, sequence, discarded });
+        self.last.insert(stream, Last { begin, end, sequence, discarded });
         self.widen(header);
         Ok(())
     }
@@ -125,8 +147,8 @@ impl Streams {
     ///
     /// # Errors
     /// It may not.
-    pub fn set_end(&mut self, cpu: u32, end: u64) -> Result<(), PacketProblem> {
-        let last = self.last.get_mut(&cpu).filter(|last| last.begin <= end);
+    pub fn set_end(&mut self, stream: u32, end: u64) -> Result<(), PacketProblem> {
+        let last = self.last.get_mut(&stream).filter(|last| last.begin <= end);
         last.ok_or(PacketProblem::Time)?.end = end;
         if let Some(span) = &mut self.span {
             span.1 = span.1.max(end);
@@ -134,10 +156,10 @@ impl Streams {
         Ok(())
     }
 
-    /// What the last packet of this CPU said.
+    /// What the last packet of this stream said.
     #[must_use]
-    pub fn last(&self, cpu: u32) -> Option<Last> {
-        self.last.get(&cpu).copied()
+    pub fn last(&self, stream: u32) -> Option<Last> {
+        self.last.get(&stream).copied()
     }
 
     /// From the first packet's begin to the last one's end, by the guest's clock [ns].
@@ -200,13 +222,16 @@ mod tests {
     fn packets_in_their_order_are_taken() {
         let mut streams = Streams::default();
         for (sequence, begin, end) in [(0, 10, 20), (1, 20, 20), (5, 30, 40)] {
-            streams.take(UUID, &header(sequence, begin, end), 100).unwrap();
+            streams.take(UUID, 0, &header(sequence, begin, end), 100).unwrap();
         }
-        let other = Header { cpu_id: 1, ..header(0, 5, 6) };
-        streams.take(UUID, &other, 100).unwrap();
-        assert_eq!((streams.span(), streams.count(), streams.discarded()), (Some((5, 40)), 2, 5));
+        let other = Header { cpu_id: 1, stream_instance: 1, ..header(0, 5, 6) };
+        streams.take(UUID, 1, &other, 100).unwrap();
+        // Of no CPU, which packets call 0: neither its times nor its numbers are that CPU's.
+        let behind = Header { stream_instance: 3, ..header(0, 15, 16) };
+        streams.take(UUID, 3, &behind, 100).unwrap();
+        assert_eq!((streams.span(), streams.count(), streams.discarded()), (Some((5, 40)), 3, 5));
         streams.set_end(0, 35).unwrap();
-        streams.take(UUID, &header(6, 36, 40), 100).unwrap();
+        streams.take(UUID, 0, &header(6, 36, 40), 100).unwrap();
         streams.set_end(0, 50).unwrap();
         assert_eq!(streams.span(), Some((5, 50)));
     }
@@ -214,7 +239,7 @@ mod tests {
     #[test]
     fn malicious_packets_are_refused_and_change_nothing() {
         let mut streams = Streams::default();
-        streams.take(UUID, &header(3, 10, 20), 100).unwrap();
+        streams.take(UUID, 0, &header(3, 10, 20), 100).unwrap();
         let next = header(4, 20, 30);
         for (bad, bytes, why) in [
             (Header { uuid: Uuid([0; 16]), ..next }, 100, PacketProblem::OtherTrace),
@@ -230,10 +255,21 @@ mod tests {
             (Header { sequence: 3, ..next }, 100, PacketProblem::Sequence),
             (Header { discarded: 2, ..next }, 100, PacketProblem::Discarded),
         ] {
-            assert_eq!(streams.take(UUID, &bad, bytes), Err(why), "{bad:?}");
+            assert_eq!(streams.take(UUID, 0, &bad, bytes), Err(why), "{bad:?}");
+        }
+        let of = |stream: u64, cpu_id| Header { stream_instance: stream, cpu_id, ..next };
+        for (stream, bad) in [
+            (1, next),
+            (0, of(1, 0)),
+            (2, of(2, 1)),
+            (STREAMS_MAX, of(STREAMS_MAX.into(), 0)),
+            (0, of(1 << 32, 0)),
+        ] {
+            let found = streams.take(UUID, stream, &bad, 100);
+            assert_eq!(found, Err(PacketProblem::Stream(stream)), "{bad:?}");
         }
         assert_eq!(streams.set_end(0, 9), Err(PacketProblem::Time));
         assert_eq!(streams.set_end(1, 99), Err(PacketProblem::Time));
-        streams.take(UUID, &next, 100).unwrap();
+        streams.take(UUID, 0, &next, 100).unwrap();
     }
 }

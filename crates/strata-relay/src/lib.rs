@@ -26,7 +26,7 @@ mod vsock;
 mod wire;
 
 pub use bounds::{Bound, Bounds, Epoch, Exchange, DRIFT_PPM, EPOCHS_MAX};
-pub use check::{Last, PacketProblem, Streams, CPUS_MAX};
+pub use check::{Last, PacketProblem, Streams, CPUS_MAX, STREAMS_MAX};
 pub use describe::{in_host_time, uuid_of, DescribeProblem, Entry, METADATA_BYTES_MAX};
 pub use frame::{FrameProblem, Frames, FRAME_BYTES_MAX};
 pub use line::{Known, Line};

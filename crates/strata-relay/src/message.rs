@@ -3,13 +3,14 @@
 use std::fmt;
 
 use strata_ctf::end_mark::{Ending, Losses};
+use strata_ctf::kernel_symbols;
 use strata_ctf::packet::{Header, HEADER_BYTES};
 use strata_model::Uuid;
 
 use crate::frame::header;
 
 /// Of this protocol.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// A page of a guest's memory \[byte\].
 pub const PAGE_BYTES: usize = 4096;
@@ -90,11 +91,20 @@ pub enum FromGuest<'b> {
         /// What comes behind it.
         text: &'b str,
     },
-    /// A packet of a CPU.
+    /// Names of the functions of the guest's kernel, for its trace: see [`strata_ctf::kernel_symbols`].
+    Symbols {
+        /// The trace.
+        id: u32,
+        /// As the file has them.
+        bytes: &'b [u8],
+    },
+    /// The next packet of a stream.
     Packet {
         /// The trace.
         id: u32,
-        /// What is before that place of the CPU's ring has been handed over with it [byte since its creation].
+        /// Its number: that of the CPU, or one behind all of them, where it is of none.
+        stream: u32,
+        /// What is before that place of the stream's ring has been handed over with it [byte since its creation].
         upto: u64,
         /// It.
         packet: PacketBytes<'b>,
@@ -108,12 +118,12 @@ pub enum FromGuest<'b> {
         /// All of it.
         packet: PacketBytes<'b>,
     },
-    /// The last packet of a CPU ends at another time.
+    /// The last packet of a stream ends at another time.
     SetEnd {
         /// The trace.
         id: u32,
-        /// The CPU.
-        cpu: u32,
+        /// Its number.
+        stream: u32,
         /// By the guest's clock [ns].
         end_ns: u64,
     },
@@ -226,6 +236,7 @@ const GONE: u16 = 9;
 const PONG: u16 = 10;
 const END: u16 = 11;
 const MEMORY: u16 = 12;
+const SYMBOLS: u16 = 13;
 const WELCOME: u16 = 101;
 const PING: u16 = 102;
 const STOP: u16 = 103;
@@ -303,9 +314,13 @@ impl<'b> FromGuest<'b> {
                 let text = std::str::from_utf8(from.rest()).ok()?;
                 Some(FromGuest::Metadata { id, keep, text })
             })(),
+            SYMBOLS => (|| {
+                let (id, bytes) = (from.u32()?, from.rest());
+                kernel_symbols::are_symbols(bytes).then_some(FromGuest::Symbols { id, bytes })
+            })(),
             PACKET => (|| {
-                let (id, upto) = (from.u32()?, from.u64()?);
-                Some(FromGuest::Packet { id, upto, packet: from.packet()? })
+                let (id, stream, upto) = (from.u32()?, from.u32()?, from.u64()?);
+                Some(FromGuest::Packet { id, stream, upto, packet: from.packet()? })
             })(),
             STREAM => (|| {
                 let (id, bytes) = (from.u32()?, usize::from(from.u8()?));
@@ -315,7 +330,8 @@ impl<'b> FromGuest<'b> {
                 Some(FromGuest::Stream { id, name, packet: from.packet()? })
             })(),
             SET_END => (|| {
-                Some(FromGuest::SetEnd { id: from.u32()?, cpu: from.u32()?, end_ns: from.u64()? })
+                let (id, stream) = (from.u32()?, from.u32()?);
+                Some(FromGuest::SetEnd { id, stream, end_ns: from.u64()? })
             })(),
             ENDED => (|| {
                 let (id, ending) = (from.u32()?, *ENDINGS.get(usize::from(from.u8()?))?);
@@ -377,8 +393,13 @@ impl<'b> FromGuest<'b> {
                 out.number(&id.to_le_bytes()).number(&keep.to_le_bytes()).number(text.as_bytes());
                 METADATA
             }
-            FromGuest::Packet { id, upto, packet } => {
-                out.number(&id.to_le_bytes()).number(&upto.to_le_bytes()).packet(packet);
+            FromGuest::Symbols { id, bytes } => {
+                out.number(&id.to_le_bytes()).number(bytes);
+                SYMBOLS
+            }
+            FromGuest::Packet { id, stream, upto, packet } => {
+                out.number(&id.to_le_bytes()).number(&stream.to_le_bytes());
+                out.number(&upto.to_le_bytes()).packet(packet);
                 PACKET
             }
             FromGuest::Stream { id, name, packet } => {
@@ -388,8 +409,8 @@ impl<'b> FromGuest<'b> {
                 out.packet(packet);
                 STREAM
             }
-            FromGuest::SetEnd { id, cpu, end_ns } => {
-                out.number(&id.to_le_bytes()).number(&cpu.to_le_bytes());
+            FromGuest::SetEnd { id, stream, end_ns } => {
+                out.number(&id.to_le_bytes()).number(&stream.to_le_bytes());
                 out.number(&end_ns.to_le_bytes());
                 SET_END
             }
@@ -556,9 +577,10 @@ mod tests {
             FromGuest::Trace { id: 1, of: TraceOf::Kernel },
             FromGuest::Trace { id: 2, of: TraceOf::Process { pid: 42, name: "app".into() } },
             FromGuest::Metadata { id: 1, keep: 10, text: "trace {}" },
-            FromGuest::Packet { id: 1, upto: 8192, packet: packet(b"records") },
+            FromGuest::Symbols { id: 1, bytes: b"strata kernel symbols 1\n\x10\x01f" },
+            FromGuest::Packet { id: 1, stream: 3, upto: 8192, packet: packet(b"records") },
             FromGuest::Stream { id: 1, name: "statedump_0", packet: packet(b"") },
-            FromGuest::SetEnd { id: 1, cpu: 3, end_ns: 77 },
+            FromGuest::SetEnd { id: 1, stream: 3, end_ns: 77 },
             FromGuest::Ended { id: 1, ending: Ending::Stopped, losses },
             FromGuest::Counted { id: 1, records: 4, discarded: 5, overwritten: 6 },
             FromGuest::Gone { id: 2 },
@@ -610,6 +632,23 @@ mod tests {
         }
         assert_eq!(FromGuest::decode(999, &[]), Err(MessageProblem::Kind(999)));
         assert_eq!(ToGuest::decode(HELLO, &[]), Err(MessageProblem::Kind(HELLO)));
+    }
+
+    #[test]
+    fn malicious_symbols_are_refused() {
+        for bytes in [
+            &b""[..],
+            b"#!/bin/sh\n",
+            b"strata kernel symbols 1\n\x10\x02f",
+            b"strata kernel symbols 1\n",
+        ] {
+            let said = FromGuest::Symbols { id: 1, bytes }.encode();
+            assert_eq!(
+                FromGuest::decode(SYMBOLS, &said[12..]),
+                Err(MessageProblem::Payload(SYMBOLS)),
+                "{bytes:?}"
+            );
+        }
     }
 
     #[test]

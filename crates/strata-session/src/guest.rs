@@ -177,6 +177,7 @@ impl Layer for GuestLayer {
         });
         if let Some((talk, problem)) = joined(refining, shared) {
             end.remarks.extend(talk.remark());
+            end.remarks.extend(talk.without_cpus);
             problem.into_iter().for_each(|problem| shared.fail(problem));
         }
         let problem = outcome.problem.map(|reason| (format!("guest {name}"), reason));
@@ -218,6 +219,8 @@ struct Talk {
     exact: Option<Exact>,
     /// So many bounds of its clock follow from when its virtual CPUs ran.
     refined: usize,
+    /// Why QMP does not say which virtual CPU is which thread.
+    without_cpus: Option<String>,
 }
 
 impl Talk {
@@ -252,6 +255,7 @@ impl Talk {
             is_silent: false,
             exact: None,
             refined: 0,
+            without_cpus: None,
         })
     }
 
@@ -459,24 +463,35 @@ impl Talk {
             Err(problem) => return Err(problem.to_string()),
         }
         if is_unknown && self.receiver.hello.is_some() {
-            self.find_cpus(qmp)?;
+            self.find_cpus(qmp);
             self.next = Instant::now();
         }
         Ok(true)
     }
 
-    fn find_cpus(&mut self, qmp: Option<&PathBuf>) -> Result<(), String> {
-        let cpus = match (qmp, self.peer) {
-            (Some(path), _) => cpus::by_qmp(path)
-                .map_err(|error| format!("its virtual CPUs: {}: {error}", path.display()))?,
-            (None, Some(pid)) => cpus::by_names(pid),
-            (None, None) => Vec::new(),
+    /// A guest of which that is not known is recorded all the same.
+    fn find_cpus(&mut self, qmp: Option<&PathBuf>) {
+        let asked = qmp.map(|path| cpus::by_qmp(path).map_err(|error| (path, error)));
+        let by_names = |pid: Option<u32>| pid.map_or_else(Vec::new, cpus::by_names);
+        let cpus = match asked {
+            None => by_names(self.peer),
+            Some(Ok(cpus)) => cpus,
+            Some(Err((path, error))) => {
+                let cpus = by_names(self.peer);
+                let instead = match cpus.is_empty() {
+                    true => "Which threads they are is not known",
+                    false => "They are known by their names",
+                };
+                let (name, path) = (self.receiver.name(), path.display());
+                self.without_cpus =
+                    Some(format!("guest {name}: its virtual CPUs: {path}: {error}. {instead}"));
+                cpus
+            }
         };
         let of_cpus = cpus.iter().map(|(cpu, tid)| (format!("virtual_cpu_{cpu}"), i64::from(*tid)));
         self.receiver.entries = of_cpus.collect();
         let hypervisor = self.peer.map(|pid| ("hypervisor_pid".to_owned(), i64::from(pid)));
         self.receiver.entries.extend(hypervisor);
-        Ok(())
     }
 
     /// Asks what time it is, if that is due.

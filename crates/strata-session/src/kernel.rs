@@ -20,7 +20,7 @@ use strata_ctf::kernel_symbols;
 use strata_filter::Filter;
 use strata_kernel::catalog::{Catalog, EventName};
 use strata_kernel::filter::{can_select, check, Candidate, End, Slips};
-use strata_kernel::mapped::Mapped;
+use strata_kernel::mapped::{Mapped, Place};
 use strata_kernel::selection;
 use strata_kernel::session::{check as check_kernel, Counts as Failures, KernelSession, Spec};
 use strata_kernel::tracefs::Tracefs;
@@ -286,8 +286,8 @@ impl KernelLayer {
         }
     }
 
-    /// Reads what processes map, once there is somebody who writes it.
-    fn watch(&mut self) {
+    /// Reads what processes map, once there is somebody who writes it. `goes_on`: a dump may be written already.
+    fn watch(&mut self, goes_on: bool) {
         let (Some(attached), Some(context)) = (&mut self.attached, &self.context) else { return };
         if self.orders.is_none() {
             return;
@@ -295,12 +295,13 @@ impl KernelLayer {
         let watched = lock(&attached.around).watched.clone();
         if let (Some(watched), Some(mapped)) = (watched, attached.mapped.take()) {
             let (first_id, contexts) = (attached.trace.of_dump.start, attached.trace.contexts);
+            let place = Place { first_id, contexts };
             let holds = matches!(context.keep, Keep::Hold);
             self.watching = spawn("strata-mapped", Work::Code, &context.shared, move || {
-                watched.watch(mapped, first_id, contexts, holds)
+                watched.watch(mapped, place, holds)
             });
-            // What was mapped before: the dump at the begin does not have it.
-            lock(&attached.around).is_new = true;
+            // What was mapped before: that dump does not have it.
+            lock(&attached.around).is_new = goes_on;
         }
     }
 
@@ -358,7 +359,7 @@ impl Layer for KernelLayer {
         self.moving = spawn("strata-kernel", Work::Kernel, &shared, move || {
             Pump::new(receiver, &voice, keep).run()
         });
-        self.watch();
+        self.watch(false);
     }
 
     /// Events that are being recorded.

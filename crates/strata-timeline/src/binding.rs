@@ -119,6 +119,11 @@ enum Kind {
         name: Option<FieldRef>,
     },
     Exec,
+    Program {
+        tid: FieldRef,
+        process: FieldRef,
+        name: FieldRef,
+    },
     Exit {
         tid: FieldRef,
         name: Option<FieldRef>,
@@ -189,6 +194,8 @@ impl Binding {
         };
         let whose = Whose::new(class, is_kernel);
         let kind = match kind {
+            // Traces of before have who wrote it down for the process.
+            Kind::Nothing if class.name().starts_with("lttng_statedump_vm_") => Kind::Nothing,
             Kind::Nothing if whose.tid.is_some() && whose.pid.is_some() => Kind::Whose,
             kind => kind,
         };
@@ -370,6 +377,11 @@ impl Binding {
                 name: text(name),
             },
             Kind::Exec => Fact::Exec,
+            Kind::Program { tid, process, name } => Fact::Program {
+                tid: number(tid)?,
+                process: number(process)?,
+                name: Text::Of(event, name),
+            },
             Kind::Exit { tid, name } => Fact::Exit { tid: number(tid)?, name: text(name) },
             Kind::There { tid, process, parent, name } => Fact::There {
                 tid: number(tid)?,
@@ -494,6 +506,9 @@ fn kernel_event(class: &EventClass, name: &str) -> Option<Kind> {
             },
         },
         "sched_process_exec" => Kind::Exec,
+        "lttng_statedump_vm_exec" => {
+            Kind::Program { tid: find("tid")?, process: find("pid")?, name: find("name")? }
+        }
         "sched_process_exit" => Kind::Exit { tid: either("tid", "pid")?, name: find("comm") },
         "lttng_statedump_process_state" => Kind::There {
             tid: find("tid")?,

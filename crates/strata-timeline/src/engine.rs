@@ -105,6 +105,9 @@ impl Engine {
                 return thread.into_iter().for_each(|thread| self.name(thread, name));
             }
             Fact::Whose => return self.whose(spot, seen),
+            Fact::Program { tid, process, name } => {
+                return self.there(spot, tid, process, None, name, seen);
+            }
             Fact::Opened { process, descriptor, flags, path } => {
                 let who = self.thread(spot.machine, process, seen);
                 let who = who.filter(|&who| who != ThreadId::IDLE);

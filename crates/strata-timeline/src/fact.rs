@@ -312,6 +312,12 @@ pub(crate) enum Fact<'a> {
     },
     /// A thread runs another program.
     Exec,
+    /// The same as the kernel tells it to who asks what is mapped: with its process, and with the name that it has now.
+    Program {
+        tid: i64,
+        process: i64,
+        name: Text<'a>,
+    },
     /// A thread is about to end.
     Exit {
         tid: i64,

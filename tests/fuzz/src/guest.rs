@@ -1,10 +1,11 @@
 //! What a guest's recorder says to the host's: frames, messages, packets, metadata, and what time it is.
 
+use strata_ctf::kernel_symbols::KernelSymbols;
 use strata_ctf::tsdl;
 use strata_model::{ClockClass, Uuid};
 use strata_relay::{
     in_host_time, Bound, Bounds, Exchange, Frames, FromGuest, Line, Streams, ToGuest, CPUS_MAX,
-    FRAME_BYTES_MAX, NAME_BYTES_MAX,
+    FRAME_BYTES_MAX, NAME_BYTES_MAX, STREAMS_MAX,
 };
 
 /// The first byte says in pieces of which size the rest comes.
@@ -68,10 +69,12 @@ fn message(kind: u16, payload: &[u8], bounds: &mut Bounds, streams: &mut Streams
             let (received, sent) = (*received_ns, *sent_ns);
             bounds.add(&Exchange { asked: host, received, sent, answered: host + 90_000 });
         }
-        FromGuest::Packet { packet, .. } => {
+        FromGuest::Packet { stream, packet, .. } => {
             let (header, bytes) = (packet.header, packet.body.len() as u64);
             let before = streams.span();
-            if streams.take(header.uuid, &header, bytes).is_ok() {
+            if streams.take(header.uuid, *stream, &header, bytes).is_ok() {
+                assert!(*stream < STREAMS_MAX && header.stream_instance == u64::from(*stream));
+                assert!(header.cpu_id == *stream || header.cpu_id == 0);
                 assert!(header.cpu_id < CPUS_MAX && header.content_bits == header.packet_bits);
                 assert!(header.timestamp_begin <= header.timestamp_end);
             } else {
@@ -79,6 +82,12 @@ fn message(kind: u16, payload: &[u8], bounds: &mut Bounds, streams: &mut Streams
             }
         }
         FromGuest::Metadata { text, .. } => described(text),
+        FromGuest::Symbols { bytes, .. } => {
+            // All of them are found again, by names that can be shown.
+            let symbols = KernelSymbols::read(bytes);
+            let (name, _) = symbols.find(u64::MAX).expect("there is one");
+            assert!(name.iter().all(|byte| matches!(byte, b' '..=b'~')));
+        }
         _ => {}
     }
     // What was understood is said again in the same words; texts that were not UTF-8 are not.

@@ -20,9 +20,10 @@ const PART_BYTES: u64 = 4 << 20;
 const NAMES_MAX: usize = 1 << 20;
 
 /// Kinds of event records that say a thread's name: their fields of its number and of its name.
-const TOLD: [(&str, &str, &str); 8] = [
+const TOLD: [(&str, &str, &str); 9] = [
     ("strata:thread_name", "tid", "name"),
     ("lttng_statedump_process_state", "tid", "name"),
+    ("lttng_statedump_vm_exec", "tid", "name"),
     ("sched_switch", "prev_tid", "prev_comm"),
     ("sched_switch", "next_tid", "next_comm"),
     ("sched_process_fork", "parent_tid", "parent_comm"),

@@ -16,7 +16,7 @@ use super::syscalls::{By, Counter, Syscalls};
 use super::threads::{ThreadCounter, ThreadsReport};
 use super::wait::{History, Node, What};
 use super::{arguments, pass, Asked, Label, Passed};
-use crate::hand_tests::V::{Text, I64, U32, U64};
+use crate::hand_tests::V::{self, Text, I64, U32, U64};
 use crate::hand_tests::{metadata, Hand, Packets, Record, ORIGIN};
 
 const SWITCH: u8 = 0;
@@ -109,6 +109,40 @@ fn threads(range: TimeRange, by_process: bool) -> ThreadsReport {
         let passed = run(reader, &Asked { range, selection: None }, &mut counter);
         counter.finish(passed.timeline.world(), by_process)
     })
+}
+
+#[test]
+fn thread_is_of_the_process_that_it_says_itself_and_called_what_its_program_is() {
+    let events = [
+        ("lttng_statedump_vm_map", "u32 pid; u64 start;"),
+        ("lttng_statedump_vm_exec", "u32 pid; u32 tid; string name;"),
+        ("syscall_entry_read", "u32 fd; u64 count;"),
+        ("syscall_exit_read", "i64 ret;"),
+        ("lttng_statedump_process_state", "u32 tid; u32 pid; u32 ppid; string name;"),
+    ];
+    // Who records is 9. Traces of before have its number as the process of who maps and executes.
+    for (context, recorder) in [("u32 tid; u32 pid;", 9), ("u32 tid; u32 pid;", 5), ("u32 tid;", 0)]
+    {
+        let hand = Hand::new();
+        let text = metadata("domain = \"kernel\"; hostname = \"box\";", context, &events);
+        let of = |tid, pid, values: &[V]| {
+            let pid: &[V] = if recorder == 0 { &[] } else { &[U32(pid)] };
+            [&[U32(tid)], pid, values].concat()
+        };
+        let there = of(9, 9, &[U32(9), U32(9), U32(1), Text("strata")]);
+        let map = of(5, recorder, &[U32(5), U64(4096)]);
+        let exec = of(5, recorder, &[U32(5), U32(5), Text("ls")]);
+        let (read, end) = (of(5, 5, &[U32(3), U64(1)]), of(5, 5, &[I64(1)]));
+        let records: [Record<'_>; 5] =
+            [(4, 10, &there), (0, 20, &map), (1, 30, &exec), (2, 40, &read), (3, 50, &end)];
+        let reader = hand.trace("t", &text, &[Packets::new(0).packet(&records)]).reader();
+        let mut counter = Counter::new(TimeRange::ALL, 0);
+        let passed = run(&reader, &Asked::default(), &mut counter);
+        let rows = counter.finish(passed.timeline.world(), By::Process).rows;
+        let labels: Vec<_> =
+            rows.iter().map(|row| (&row.label.process[..], row.label.pid)).collect();
+        assert_eq!(labels, [("ls", Some(5))], "{context} {recorder}");
+    }
 }
 
 #[test]

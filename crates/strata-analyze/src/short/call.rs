@@ -141,6 +141,7 @@ pub(super) fn told(class: &EventClass) -> Vec<Told> {
     let new = |told: Option<Told>| told.map(|told| Told { is_new: true, ..told });
     let found = match kernel_name(class.name()) {
         "lttng_statedump_process_state" => vec![one(&["tid"], "name")],
+        "lttng_statedump_vm_exec" => vec![new(one(&["tid"], "name"))],
         "sched_switch" => vec![
             one(&["prev_tid", "prev_pid"], "prev_comm"),
             one(&["next_tid", "next_pid"], "next_comm"),

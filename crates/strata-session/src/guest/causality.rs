@@ -133,7 +133,9 @@ fn read_guest(folder: &Path, all: &mut BTreeMap<u32, VirtualCpu>) -> Option<()> 
     let mut events = reader.events(TimeRange::ALL);
     while let Some(message) = events.next() {
         let Message::Event(event) = message else { continue };
-        let cpu = event.packet().cpu.and_then(|cpu| u32::try_from(cpu).ok());
+        // What is no CPU's has the number of none of them, and says that it is of CPU 0.
+        let cpu = event.packet().cpu.filter(|cpu| event.stream().id() == Some(*cpu));
+        let cpu = cpu.and_then(|cpu| u32::try_from(cpu).ok());
         let cpu = cpu.and_then(|cpu| all.get_mut(&cpu));
         if let (Some(cpu), Some(at)) = (cpu, event.cycles()) {
             if cpu.records.len() < TIMES_MAX {
@@ -176,6 +178,14 @@ mod tests {
     use super::*;
     use strata_relay::{Bounds, Exchange};
 
+    use crate::output::describe::{new_uuid, of_kernel, stream_class, Machine};
+    use crate::scratch_tests::Scratch;
+    use strata_collect::{Body, Directory, Files, Sink};
+    use strata_ctf::environment::DescriptorCalls;
+    use strata_ctf::metadata::{self, Version};
+    use strata_ctf::packet::Header;
+    use strata_model::{EventClass, LossMode};
+
     const BEHIND: i64 = 5_000_000;
 
     /// As it is known by a question: to 300 us, and 200 us off.
@@ -206,6 +216,52 @@ mod tests {
         // The truth is in both.
         let (low, high) = (found[1].low.unwrap(), found[0].high.unwrap());
         assert!(low <= BEHIND && BEHIND <= high);
+    }
+
+    #[test]
+    fn stream_that_is_no_cpu_s_does_not_say_when_a_virtual_cpu_ran() {
+        let scratch = Scratch::new("guest-no-cpu");
+        let path = scratch.0.join("kernel");
+        let mut files = Files::new(Directory::create(&path).unwrap(), "channel0");
+        let event = EventClass {
+            id: 1,
+            provider: String::new(),
+            name: "there".into(),
+            loglevel: None,
+            emf_uri: None,
+            context: Vec::new(),
+            fields: Vec::new(),
+        };
+        let machine = Machine::new(LossMode::Discard, Version::One);
+        let class = stream_class(of_kernel(), vec![event]);
+        let uuid = new_uuid().unwrap();
+        let trace = machine.kernel_trace(uuid, "", false, DescriptorCalls::None, class);
+        files.set_metadata(&metadata::write(&trace)).unwrap();
+        // The header of a record that has its whole time.
+        let body = |at: u64| [&[255, 255, 1, 0, 0, 0][..], &at.to_ne_bytes()].concat();
+        let packet = |cpu_id, stream_instance: u32, at| {
+            let header = Header {
+                uuid,
+                cpu_id,
+                stream_instance: stream_instance.into(),
+                timestamp_begin: at,
+                timestamp_end: at,
+                ..Header::default()
+            };
+            (stream_instance, header.with_content_bytes(14), body(at))
+        };
+        for (stream, header, body) in [packet(0, 0, 1000), packet(1, 1, 2000), packet(0, 5, 3000)] {
+            files.append(stream, header, &Body::Bytes(&body)).unwrap();
+        }
+        let (_, header, body) = packet(0, 4, 4000);
+        files.set_stream("statedump_0", &header.encode(), &body).unwrap();
+        let mut all: BTreeMap<u32, VirtualCpu> = BTreeMap::new();
+        for cpu in [0, 1, 5] {
+            all.insert(cpu, VirtualCpu::default());
+        }
+        read_guest(&path, &mut all).unwrap();
+        let found: Vec<_> = all.iter().map(|(cpu, one)| (*cpu, one.records.clone())).collect();
+        assert_eq!(found, [(0, vec![1000]), (1, vec![2000]), (5, vec![])]);
     }
 
     #[test]

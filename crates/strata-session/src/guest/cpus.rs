@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 const CPUS_MAX: usize = 1024;
 /// Threads of a hypervisor that are looked at.
 const THREADS_MAX: usize = 1 << 16;
-/// How long QMP may take for a line.
+/// How long QMP may take for all that it says.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// A line of QMP has no more bytes.
 const LINE_BYTES_MAX: u64 = 1 << 20;
@@ -30,9 +30,9 @@ pub(crate) type Cpus = Vec<(u32, u32)>;
 pub(crate) fn by_qmp(path: &Path) -> io::Result<Cpus> {
     let socket = UnixStream::from(strata_relay::connect(path)?);
     socket.set_nonblocking(false)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
-    let mut from = BufReader::new(socket.try_clone()?);
+    let until = Instant::now() + PATIENCE;
+    let mut from = BufReader::new(Impatient { socket: socket.try_clone()?, until });
     let mut to = socket;
     let greeting = line(&mut from)?;
     if greeting.get("QMP").is_none() {
@@ -46,6 +46,27 @@ pub(crate) fn by_qmp(path: &Path) -> io::Result<Cpus> {
         }
     }
     Ok(Vec::new())
+}
+
+/// Reads until then, however slowly it comes.
+struct Impatient {
+    socket: UnixStream,
+    until: Instant,
+}
+
+impl Read for Impatient {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let late = || io::Error::other("QMP says nothing: it may be in use by somebody else");
+        let rest = self.until.saturating_duration_since(Instant::now());
+        if rest.is_zero() {
+            return Err(late());
+        }
+        self.socket.set_read_timeout(Some(rest))?;
+        self.socket.read(to).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => late(),
+            _ => error,
+        })
+    }
 }
 
 fn line(from: &mut impl BufRead) -> io::Result<Value> {
@@ -143,6 +164,14 @@ mod tests {
             ],
         );
         assert_eq!(found.unwrap(), [(0, 77), (1, 78)]);
+    }
+
+    #[test]
+    fn qmp_that_says_nothing_may_be_in_use() {
+        for lines in [&[][..], &["{\"QMP\":{}}\n"]] {
+            let found = qmp("silent", lines).unwrap_err().to_string();
+            assert!(found.contains("in use by somebody else"), "{found}");
+        }
     }
 
     #[test]

@@ -62,6 +62,20 @@ pub(crate) struct Place {
     pub(crate) memory: Option<PathBuf>,
 }
 
+impl Place {
+    /// Whether its traces may have so many bytes.
+    fn check(&self, bytes: u64) -> Result<(), Problem> {
+        match bytes <= self.max_bytes {
+            true => Ok(()),
+            false => Err(format!(
+                "its traces have as many bytes as they may have, {}. Allow it more: --guest \
+                 NAME=CHANNEL,max-size=SIZE",
+                self.max_bytes
+            )),
+        }
+    }
+}
+
 /// One guest, as far as it has said anything.
 pub(crate) struct Receiver {
     place: Place,
@@ -94,8 +108,19 @@ struct GuestTrace {
     ended: Option<(Ending, Losses)>,
     /// Where its buffers lie in the guest's memory.
     told: Option<Told>,
-    /// How far the ring of each CPU was handed over \[byte since its creation\].
+    /// How far the ring of each stream was handed over \[byte since its creation\].
     upto: BTreeMap<u32, u64>,
+    /// Names of the kernel's functions.
+    symbols: Option<Vec<u8>>,
+}
+
+/// Where a packet of a guest goes.
+#[derive(Clone, Copy)]
+enum Of<'n> {
+    /// Behind the others of the stream of this number.
+    Stream(u32),
+    /// Into a stream by itself, by the name of its file.
+    File(&'n str),
 }
 
 /// What a guest says that it has recorded.
@@ -152,9 +177,15 @@ impl Receiver {
             FromGuest::Hello(hello) => self.greet(hello),
             FromGuest::Trace { id, of } => self.begin(id, of),
             FromGuest::Metadata { id, keep, text } => self.describe(id, keep, text),
-            FromGuest::Packet { id, upto, packet } => self.next_packet(id, upto, &packet),
-            FromGuest::Stream { id, name, packet } => self.packet(id, Some(name), &packet),
-            FromGuest::SetEnd { id, cpu, end_ns } => self.set_end(id, cpu, end_ns),
+            FromGuest::Symbols { id, bytes } => self.symbols(id, bytes),
+            FromGuest::Packet { id, stream, upto, packet } => {
+                self.packet(id, Of::Stream(stream), &packet)?;
+                // A packet of a stream that cannot be was not taken.
+                self.trace(id)?.upto.insert(stream, upto);
+                Ok(())
+            }
+            FromGuest::Stream { id, name, packet } => self.packet(id, Of::File(name), &packet),
+            FromGuest::SetEnd { id, stream, end_ns } => self.set_end(id, stream, end_ns),
             FromGuest::Ended { id, ending, losses } => {
                 let trace = self.trace(id)?;
                 trace.ended = Some((ending, losses));
@@ -227,6 +258,7 @@ impl Receiver {
             ended: None,
             told: None,
             upto: BTreeMap::new(),
+            symbols: None,
         };
         self.traces.insert(id, trace);
         Ok(())
@@ -261,28 +293,36 @@ impl Receiver {
         write_metadata(place, (bounds, spans), entries, trace)
     }
 
-    fn next_packet(&mut self, id: u32, upto: u64, packet: &PacketBytes<'_>) -> Result<(), Problem> {
-        self.packet(id, None, packet)?;
-        // A packet of a CPU that there is not was not taken.
-        self.trace(id)?.upto.insert(packet.header.cpu_id, upto);
+    /// They are in each folder of the trace, of which there may be none yet.
+    fn symbols(&mut self, id: u32, symbols: &[u8]) -> Result<(), Problem> {
+        let Receiver { place, traces, bytes, .. } = self;
+        let trace = traces.get_mut(&id).ok_or_else(|| unknown(id))?;
+        if trace.of != TraceOf::Kernel {
+            return Err("it names functions of a kernel in a trace of a process".to_owned());
+        }
+        // What was there before is said once more where more is said of it.
+        if trace.symbols.as_deref() == Some(symbols) {
+            return Ok(());
+        }
+        *bytes = bytes.saturating_add((symbols.len() * trace.parts.len()) as u64);
+        place.check(*bytes)?;
+        for part in &mut trace.parts {
+            part.sink.set_symbols(symbols).map_err(|error| failure_text(&error))?;
+        }
+        trace.symbols = Some(symbols.to_vec());
         Ok(())
     }
 
-    fn packet(
-        &mut self,
-        id: u32,
-        name: Option<&str>,
-        packet: &PacketBytes<'_>,
-    ) -> Result<(), Problem> {
+    fn packet(&mut self, id: u32, of: Of<'_>, packet: &PacketBytes<'_>) -> Result<(), Problem> {
         let streams: u64 = self.traces.values().map(|one| one.streams.count()).sum();
         let Receiver { place, bounds, spans, entries, traces, bytes, .. } = self;
         let trace = traces.get_mut(&id).ok_or_else(|| unknown(id))?;
         let uuid = trace.uuid.ok_or("a packet came before the metadata of its trace")?;
         let (mut header, body) = (packet.header, packet.body);
         let before = trace.streams.count();
-        match name {
-            None => trace.streams.take(uuid, &header, body.len() as u64),
-            Some(_) => trace.streams.take_other(uuid, &header, body.len() as u64),
+        match of {
+            Of::Stream(stream) => trace.streams.take(uuid, stream, &header, body.len() as u64),
+            Of::File(_) => trace.streams.take_other(uuid, &header, body.len() as u64),
         }
         .map_err(|problem| problem.to_string())?;
         let added = trace.streams.count() - before;
@@ -290,20 +330,20 @@ impl Receiver {
             return Err(format!("its traces have more than {STREAMS_MAX} streams"));
         }
         let packet_bytes = (HEADER_BYTES + body.len()) as u64;
-        *bytes = bytes.saturating_add(packet_bytes + added * FILE_BYTES);
-        if *bytes > place.max_bytes {
-            return Err(format!(
-                "its traces have as many bytes as they may have, {}. Allow it more: --guest \
-                 NAME=CHANNEL,max-size=SIZE",
-                place.max_bytes
-            ));
-        }
         let span = (header.timestamp_begin, header.timestamp_end);
         let epoch = epoch_of(bounds.epochs(), span.0);
-        let at = match trace.parts.iter().position(|part| part.epoch == epoch) {
+        let place_of = trace.parts.iter().position(|part| part.epoch == epoch);
+        let symbols = trace.symbols.as_ref().filter(|_| place_of.is_none());
+        let symbols = symbols.map_or(0, |symbols| symbols.len() as u64);
+        *bytes = bytes.saturating_add(packet_bytes + added * FILE_BYTES + symbols);
+        place.check(*bytes)?;
+        let at = match place_of {
             Some(at) => at,
             None => {
-                let part = open(place, trace, epoch)?;
+                let mut part = open(place, trace, epoch)?;
+                if let Some(symbols) = &trace.symbols {
+                    part.sink.set_symbols(symbols).map_err(|error| failure_text(&error))?;
+                }
                 trace.parts.push(part);
                 write_metadata(place, (bounds, spans), entries, trace)?;
                 trace.parts.len() - 1
@@ -311,9 +351,9 @@ impl Receiver {
         };
         let Some(part) = trace.parts.get_mut(at) else { return Ok(()) };
         header.uuid = part.uuid;
-        let written = match name {
-            None => part.sink.append(header.cpu_id, header, &Body::Bytes(body)),
-            Some(name) => part.sink.set_stream(name, &header.encode(), body),
+        let written = match of {
+            Of::Stream(stream) => part.sink.append(stream, header, &Body::Bytes(body)),
+            Of::File(name) => part.sink.set_stream(name, &header.encode(), body),
         };
         written.map_err(|error| failure_text(&error))?;
         let known = spans.entry(epoch).or_insert(span);
@@ -377,22 +417,24 @@ impl Receiver {
         };
         let (packets, tail) = tail::packets(&mut channel, &of);
         for Found { header, body, mend } in packets {
+            // Rings are of CPUs.
+            let stream = header.cpu_id;
             if let Some(end) = mend {
-                self.set_end(id, header.cpu_id, end)?;
+                self.set_end(id, stream, end)?;
             }
-            self.packet(id, None, &PacketBytes { header, body: &body })?;
+            self.packet(id, Of::Stream(stream), &PacketBytes { header, body: &body })?;
         }
         Ok(tail)
     }
 
-    fn set_end(&mut self, id: u32, cpu: u32, end_ns: u64) -> Result<(), Problem> {
+    fn set_end(&mut self, id: u32, stream: u32, end_ns: u64) -> Result<(), Problem> {
         let trace = self.trace(id)?;
-        trace.streams.set_end(cpu, end_ns).map_err(|problem| problem.to_string())?;
-        let Some(part) = trace.parts.last_mut().filter(|part| part.sink.stream_bytes(cpu) > 0)
+        trace.streams.set_end(stream, end_ns).map_err(|problem| problem.to_string())?;
+        let Some(part) = trace.parts.last_mut().filter(|part| part.sink.stream_bytes(stream) > 0)
         else {
             return Ok(());
         };
-        part.sink.set_end(cpu, end_ns).map_err(|error| failure_text(&error))?;
+        part.sink.set_end(stream, end_ns).map_err(|error| failure_text(&error))?;
         let epoch = part.epoch;
         self.spans.entry(epoch).and_modify(|span| span.1 = span.1.max(end_ns));
         Ok(())

@@ -323,7 +323,7 @@ impl KernelLayer {
         begun.tracked.clone_from(&wanted.tracked);
         if has_stacks {
             attached.watch_code(&mut self.remarks);
-            self.watch();
+            self.watch(true);
         }
         let Some(begun) = &self.begun else { return Ok(()) };
         self.selected = nr_selected + begun.probes.len() as u64;

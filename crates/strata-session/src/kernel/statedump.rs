@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use strata_collect::{Body, Error, Sink};
-use strata_ctf::kernel_symbols;
 use strata_ctf::packet::{Header, HEADER_BYTES};
-use strata_kernel::mapped::{map_records, mapped_before, Change, Mapped};
+use strata_kernel::mapped::{map_records, mapped_before, Change, Mapped, Place};
 use strata_kernel::statedump::{
     event_classes, numbers_of_processes, process, records, BuildIds, Machine, Mapping, Process,
     Stamp,
@@ -125,7 +124,7 @@ fn write_to(
     wish: &Wish,
 ) -> Result<(Dump, Vec<Process>), Error> {
     if let Some(symbols) = &wish.symbols {
-        sink.set_stream(kernel_symbols::FILE, &[], symbols)?;
+        sink.set_symbols(symbols)?;
     }
     // Before /proc is read: what happens meanwhile comes behind it.
     let now_ns = strata_user::Clock::monotonic_ns();
@@ -216,15 +215,7 @@ pub(crate) struct Watched {
 
 impl Watched {
     /// Until [`Watched::end`]. `holds`: nothing is written but snapshots. Returns how many changes found no room.
-    pub(crate) fn watch(
-        &self,
-        mapped: Mapped,
-        first_id: u32,
-        contexts: Contexts,
-        holds: bool,
-    ) -> u64 {
-        let contexts = contexts.of_this_process(&|pid| number_of(mapped.numbers(), pid));
-        let stamp = Stamp { now_ns: 0, tid: 0, contexts: &contexts, first_id, is_later: true };
+    pub(crate) fn watch(&self, mapped: Mapped, place: Place, holds: bool) -> u64 {
         let mut waiter = mapped.waiter();
         *lock(&self.mapped) = Some(mapped);
         loop {
@@ -234,7 +225,7 @@ impl Watched {
             }
             let mut held = lock(&self.mapped);
             let Some(mapped) = &mut *held else { return 0 };
-            let new = mapped.take(&stamp, last);
+            let new = mapped.take(place, last);
             let mut changes = lock(&self.changes);
             changes.add(new, mapped);
             while holds && changes.bytes > KEPT_BYTES {
@@ -296,10 +287,9 @@ impl Watched {
         let number = |pid| number_of(held.as_ref().and_then(Mapped::numbers), pid);
         let contexts = place.contexts.of_this_process(&number);
         let tid = number(std::process::id());
-        let first_id = place.first_id;
-        let stamp = Stamp { now_ns: 0, tid: 0, contexts: &contexts, first_id, is_later: true };
+        let of_changes = Place { first_id: place.first_id, contexts: place.contexts };
         // What the thread has not looked at yet, too: or a program that has just begun is taken for what was there before.
-        let new = held.as_mut().map(|mapped| (mapped.so_far(&stamp), &*mapped));
+        let new = held.as_mut().map(|mapped| (mapped.so_far(of_changes), &*mapped));
         let mut kept = lock(&self.changes).copy();
         if let Some((new, mapped)) = new {
             kept.add(new, mapped);
@@ -407,6 +397,7 @@ mod tests {
     use crate::output::describe::{new_uuid, of_kernel, stream_class, Machine};
     use strata_collect::{Directory, Files};
     use strata_ctf::environment::DescriptorCalls;
+    use strata_ctf::kernel_symbols;
     use strata_ctf::metadata::Version;
     use strata_ctf::read::{Message, Reader, TimeRange, Value};
     use strata_model::{Field, FieldClass, Integer, LossMode};

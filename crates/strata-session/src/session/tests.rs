@@ -626,6 +626,10 @@ impl Sink for ScarceSink {
         self.may()?.set_stream(name, header, body)
     }
 
+    fn set_symbols(&mut self, symbols: &[u8]) -> Result<(), Error> {
+        self.may()?.set_symbols(symbols)
+    }
+
     fn check(&self) -> Result<(), Error> {
         self.sink.check()
     }

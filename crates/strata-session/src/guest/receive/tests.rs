@@ -64,6 +64,7 @@ fn header(cpu_id: u32, sequence: u64, begin: u64) -> Header {
     Header {
         uuid: UUID,
         cpu_id,
+        stream_instance: cpu_id.into(),
         sequence,
         timestamp_begin: begin,
         timestamp_end: begin + 100,
@@ -73,7 +74,12 @@ fn header(cpu_id: u32, sequence: u64, begin: u64) -> Header {
 }
 
 fn packet(header: Header) -> FromGuest<'static> {
-    FromGuest::Packet { id: 1, upto: 0, packet: PacketBytes { header, body: &[0; 8] } }
+    of_stream(header.cpu_id, header)
+}
+
+fn of_stream(stream: u32, header: Header) -> FromGuest<'static> {
+    let packet = PacketBytes { header, body: &[0; 8] };
+    FromGuest::Packet { id: 1, stream, upto: 0, packet }
 }
 
 fn begin(receiver: &mut Receiver) {
@@ -97,7 +103,7 @@ fn trace_of_a_guest_is_in_the_host_s_time_and_says_how_well_that_is_known() {
     receiver.entries.push(("virtual_cpu_0".to_owned(), 42));
     receiver.take(packet(header(0, 0, 1_000_000_000))).unwrap();
     receiver.take(packet(header(0, 1, 1_000_000_200))).unwrap();
-    receiver.take(FromGuest::SetEnd { id: 1, cpu: 0, end_ns: 1_000_000_900 }).unwrap();
+    receiver.take(FromGuest::SetEnd { id: 1, stream: 0, end_ns: 1_000_000_900 }).unwrap();
     receiver.take(FromGuest::Counted { id: 1, records: 3, discarded: 4, overwritten: 5 }).unwrap();
     receiver.take(FromGuest::End).unwrap();
     assert!(receiver.is_complete);
@@ -144,7 +150,7 @@ fn traces_of_a_guest_have_one_clock_whenever_each_was_recorded() {
     receiver.take(FromGuest::Metadata { id: 2, keep: 0, text: &text() }).unwrap();
     receiver.take(packet(header(0, 0, 1_000_000_000))).unwrap();
     let packet = PacketBytes { header: header(0, 0, 2_000_000_000), body: &[0; 8] };
-    receiver.take(FromGuest::Packet { id: 2, upto: 0, packet }).unwrap();
+    receiver.take(FromGuest::Packet { id: 2, stream: 0, upto: 0, packet }).unwrap();
     let (reports, problem) = receiver.finish(Ending::Ended);
     assert_eq!(problem, None);
     let folders = reports.iter().map(|report| report.folder.clone().unwrap());
@@ -169,6 +175,65 @@ fn guest_that_stood_still_has_a_trace_for_each_time() {
     let clock = |folder: &str| schema(&scratch.0.join(folder)).clocks[0].clone();
     let (first, second) = (clock("trace/vm/kernel"), clock("trace/vm-epoch2/kernel"));
     assert_eq!(second.offset_s - first.offset_s, 5);
+}
+
+const SYMBOLS: &[u8] = b"strata kernel symbols 1\n\x10\x01f";
+
+#[test]
+fn stream_of_no_cpu_and_names_of_functions_are_in_each_folder_of_the_kernel_s_trace() {
+    let scratch = Scratch::new("guest-behind");
+    let mut receiver = receiver(&scratch, 1 << 20);
+    begin(&mut receiver);
+    receiver.take(FromGuest::Symbols { id: 1, bytes: SYMBOLS }).unwrap();
+    receiver.take(packet(header(0, 7, 1_000_000_000))).unwrap();
+    // Before what CPU 0 has recorded, and with numbers of its own.
+    let behind = Header { stream_instance: 3, ..header(0, 0, 999_999_000) };
+    receiver.take(of_stream(3, behind)).unwrap();
+    receiver.take(packet(header(0, 8, 1_000_000_200))).unwrap();
+    assert!(receiver.learn(&exchange(1_100_000_000, 5_000_000_000)));
+    receiver.take(packet(header(0, 9, 1_100_000_500))).unwrap();
+    let (reports, problem) = receiver.finish(Ending::Ended);
+    assert_eq!((reports[0].counts.packets, reports[0].counts.streams, problem), (4, 2, None));
+    for folder in ["trace/vm/kernel", "trace/vm-epoch2/kernel"] {
+        let file = scratch.0.join(folder).join(".strata-kernel-symbols");
+        assert_eq!(std::fs::read(file).unwrap(), SYMBOLS);
+    }
+    let size =
+        |name| std::fs::metadata(scratch.0.join("trace/vm/kernel").join(name)).unwrap().len();
+    assert!(size("channel0_3") > 0 && size("channel0_0") > 0);
+}
+
+#[test]
+fn malicious_symbols_are_refused_and_count_as_the_bytes_that_they_take() {
+    let scratch = Scratch::new("guest-symbols");
+    let mut one = receiver(&scratch, 5000);
+    begin(&mut one);
+    let of = TraceOf::Process { pid: 5, name: "app".into() };
+    one.take(FromGuest::Trace { id: 2, of }).unwrap();
+    let large = [SYMBOLS, &[0x10, 0x01, b'g'].repeat(2000)].concat();
+    let said = |bytes, id| FromGuest::Symbols { id, bytes };
+    let mut refused = |id, why: &str| {
+        let found = one.take(said(&large, id)).map_err(|found| found.contains(why));
+        assert_eq!(found, if why.is_empty() { Ok(()) } else { Err(true) }, "{why}");
+    };
+    refused(3, "trace 3");
+    refused(2, "of a process");
+    refused(1, "");
+    let found = one.take(packet(header(0, 0, 1_000_000_000))).unwrap_err();
+    assert!(found.contains("as many bytes as they may have"), "{found}");
+    // Behind the first packet, and others than before.
+    let scratch = Scratch::new("guest-symbols-late");
+    let mut late = receiver(&scratch, 9000);
+    begin(&mut late);
+    late.take(packet(header(0, 0, 1_000_000_000))).unwrap();
+    for _ in 0..1000 {
+        late.take(said(SYMBOLS, 1)).unwrap();
+    }
+    let file = scratch.0.join("trace/vm/kernel/.strata-kernel-symbols");
+    assert_eq!(std::fs::read(&file).unwrap(), SYMBOLS);
+    let found = late.take(said(&large, 1)).unwrap_err();
+    assert!(found.contains("as many bytes as they may have"), "{found}");
+    assert_eq!(std::fs::read(&file).unwrap(), SYMBOLS);
 }
 
 #[test]
@@ -197,9 +262,10 @@ fn malicious_messages_end_the_guest_s_part_and_are_said() {
         (FromGuest::Trace { id: 2, of: TraceOf::Kernel }, "two traces"),
         (FromGuest::Metadata { id: 1, keep: u64::MAX, text: "x" }, "behind their end"),
         (FromGuest::Metadata { id: 1, keep: 0, text: "event {};" }, "not Strata's"),
-        (FromGuest::SetEnd { id: 1, cpu: 77, end_ns: 0 }, "go back"),
+        (FromGuest::SetEnd { id: 1, stream: 77, end_ns: 0 }, "go back"),
         (packet(header(0, 5, 1_000_000_200)), "came twice"),
         (packet(header(4096, 0, 1_000_000_200)), "CPU 4096"),
+        (of_stream(2, header(1, 0, 1_000_000_200)), "stream 2"),
         (packet(header(1, 0, 1_000_000_200)), "as many bytes as they may have"),
     ] {
         let found = receiver.take(said.clone()).unwrap_err();
