@@ -599,6 +599,7 @@ static void begin(struct strata_object *object)
 		return;
 	}
 	describe_object(object);
+	strata_loaded_look();
 	if (requested)
 		slot = begin_requested_session(&request, &beginning);
 	strata_listeners_find(&listeners, begin_requested_session, &beginning);
@@ -703,10 +704,12 @@ void strata_object_register(struct strata_object *object)
 	if (object->version != STRATA_USER_OBJECT_VERSION || object->sites >= object->sites_end)
 		return;
 	lock_objects();
-	if (!begun)
+	if (!begun) {
 		begin(object);
-	else if (strata_runtime.memory && strata_memory_own())
+	} else if (strata_runtime.memory && strata_memory_own()) {
 		describe_object(object);
+		strata_loaded_look();
+	}
 	begun = 1;
 	if (strata_runtime.memory && strata_memory_own()) {
 		present_object(object);
