@@ -22,7 +22,7 @@ int main(void)
 	FIELD(strata_abi_loaded, path_bytes);
 	FIELD(strata_abi_loaded, build_id_bytes);
 	FIELD(strata_abi_loaded, flags);
-	FIELD(strata_abi_loaded, reserved);
+	FIELD(strata_abi_loaded, text);
 	END(strata_abi_loaded);
 	return status;
 }

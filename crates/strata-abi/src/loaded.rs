@@ -6,14 +6,14 @@ use core::sync::atomic::AtomicU64;
 pub const PIC: u8 = 1;
 /// [`Loaded::flags`]: the main program.
 pub const PROGRAM: u8 = 2;
-/// Objects of a process at most.
+/// Notes of a process at most.
 pub const NR_MAX: u32 = 4096;
 /// Size of a path at most \[byte\].
 pub const PATH_MAX: u32 = 4096;
 /// Size of a build id at most \[byte\].
 pub const BUILD_ID_MAX: u32 = 32;
 
-/// `struct strata_abi_loaded`: an object that is or was loaded; its path and its build id are behind it.
+/// `struct strata_abi_loaded`: an object that is or was loaded.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Loaded {
@@ -22,7 +22,7 @@ pub struct Loaded {
     /// From there to the end of the last one \[byte\].
     pub bytes: u64,
     /// When it was seen \[ns\].
-    pub loaded_ns: AtomicU64,
+    pub loaded_ns: u64,
     /// When it was not there any more; 0: it is \[ns\].
     pub unloaded_ns: AtomicU64,
     /// The place of the one that was noted before: 8 * (place - 1) from the begin of the descriptions; 0: none.
@@ -35,6 +35,6 @@ pub struct Loaded {
     pub build_id_bytes: u8,
     /// [`PIC`], [`PROGRAM`].
     pub flags: u8,
-    /// Not used.
-    pub reserved: u32,
+    /// Where its path is, from the begin of the descriptions \[byte\].
+    pub text: u32,
 }

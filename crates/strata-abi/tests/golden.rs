@@ -105,7 +105,7 @@ fn loaded_mirror() -> String {
     let mut out = String::new();
     constants!(out, loaded, "STRATA_ABI_LOADED_", PIC PROGRAM NR_MAX PATH_MAX BUILD_ID_MAX);
     layout!(out, "strata_abi_loaded", loaded::Loaded, address bytes loaded_ns unloaded_ns older
-        look path_bytes build_id_bytes flags reserved);
+        look path_bytes build_id_bytes flags text);
     out
 }
 

@@ -61,7 +61,7 @@ impl Application {
             if older >= place {
                 return Err(error("the place of an object", older.into(), place.into()));
             }
-            let behind = begin + size_of::<loaded::Loaded>();
+            let behind = u32_in(head, offset_of!(loaded::Loaded, text)) as usize;
             let sizes = [
                 usize::from(u16_in(head, offset_of!(loaded::Loaded, path_bytes))),
                 usize::from(head[offset_of!(loaded::Loaded, build_id_bytes)]),
@@ -128,6 +128,8 @@ mod tests {
         fake.put(at(place) + offset_of!(loaded::Loaded, path_bytes), &sizes);
         let size = [build_id.len() as u8, loaded::PIC];
         fake.put(at(place) + offset_of!(loaded::Loaded, build_id_bytes), &size);
+        let text = 8 * (place - 1) + OBJECT as u32;
+        fake.put_u32(at(place) + offset_of!(loaded::Loaded, text), text);
         fake.put(at(place) + OBJECT, &[path, build_id].concat());
         fake.put_u32(offset_of!(user::Control, objects), place);
         let used = 8 * (place - 1) + (OBJECT + path.len() + build_id.len()) as u32;
@@ -191,6 +193,9 @@ mod tests {
         refused("long id", &|fake| {
             fake.put_u32(offset_of!(user::Control, descriptions_bytes), 1000);
             fake.put(head + offset_of!(loaded::Loaded, build_id_bytes), &[33]);
+        });
+        refused("text", &|fake| {
+            fake.put_u32(head + offset_of!(loaded::Loaded, text), user::DESCRIPTIONS_BYTES - 1);
         });
         refused("NUL", &|fake| fake.put(head + OBJECT, &[0]));
         refused("empty", &|fake| fake.put_u64(head + offset_of!(loaded::Loaded, bytes), 0));

@@ -3,7 +3,8 @@
  * loaded.c - which objects are loaded, where, and of which file: noted in the process' memory, since a short program is
  * gone before anybody could ask the kernel, and addresses of code in records mean nothing without it.
  *
- * No system call but one, at the begin: what the main program is called.
+ * No system call but where a path is not the loader's: of the main program, and where that has loaded another one by a
+ * path that depends on its folder.
  */
 #include <link.h>
 #include <sys/syscall.h>
@@ -18,8 +19,10 @@
 /* One look at all of them. */
 struct look {
 	uint64_t now;
+	uint64_t last; /* the look before */
 	uint32_t number;
-	int is_program; /* the next one is */
+	int is_program;	  /* the next one is */
+	const void *self; /* in the object that has just come */
 };
 
 /* What the loader says of one. */
@@ -36,7 +39,12 @@ struct found {
 /* Of the loader, at the last look: objects that have come and gone since the process began. */
 static unsigned long long nr_come, nr_gone;
 static uint32_t nr_looks;
+static uint64_t last_look;
 static uint32_t nr_noted;
+static uint64_t noted_bytes;
+
+/* The rest of the room is for descriptions. */
+#define NOTED_BYTES_MAX (STRATA_ABI_USER_DESCRIPTIONS_BYTES / 4)
 
 static struct strata_abi_loaded *object_at(uint32_t place)
 {
@@ -45,9 +53,14 @@ static struct strata_abi_loaded *object_at(uint32_t place)
 						    (uint64_t)(place - 1) * 8);
 }
 
-static char *path_of(struct strata_abi_loaded *object)
+static char *path_of(const struct strata_abi_loaded *object)
 {
-	return (char *)(object + 1);
+	return (char *)strata_runtime.memory + STRATA_ABI_USER_DESCRIPTIONS_OFFSET + object->text;
+}
+
+static int holds(uint64_t address, uint64_t bytes, const void *place)
+{
+	return (uint64_t)(uintptr_t)place - address < bytes;
 }
 
 /* Is all of [begin, +bytes) in a segment of the object that can be read? Its file may say anything. */
@@ -127,8 +140,18 @@ static int find(const struct dl_phdr_info *info, struct found *found)
 	return found->path_bytes <= STRATA_ABI_LOADED_PATH_MAX;
 }
 
-/* One of these is it: of those that are there, or of those that are gone. */
-static struct strata_abi_loaded *noted(const struct found *found, int is_gone)
+/* Where it begins in the path that was noted, if there is more of that: see path_of_relative(). */
+static int has_path(const struct strata_abi_loaded *object, const struct found *found)
+{
+	size_t more = object->path_bytes - found->path_bytes;
+
+	if (object->path_bytes < found->path_bytes || (more && *found->path == '/'))
+		return 0;
+	return !memcmp(path_of(object) + more, found->path, found->path_bytes);
+}
+
+/* The note of it, if there is one, of those that are there. */
+static struct strata_abi_loaded *noted(const struct found *found)
 {
 	uint32_t place = strata_runtime.control->objects;
 	struct strata_abi_loaded *object;
@@ -137,50 +160,76 @@ static struct strata_abi_loaded *noted(const struct found *found, int is_gone)
 		object = object_at(place);
 		/* The name of the main program is not the loader's. */
 		if (object->address == found->address && object->bytes == found->bytes &&
-		    !object->unloaded_ns == !is_gone &&
-		    (found->flags & STRATA_ABI_LOADED_PROGRAM ||
-		     (object->path_bytes == found->path_bytes &&
-		      !memcmp(path_of(object), found->path, found->path_bytes))))
+		    !object->unloaded_ns &&
+		    (found->flags & STRATA_ABI_LOADED_PROGRAM || has_path(object, found)))
 			return object;
 	}
 	return NULL;
 }
 
-static int has_same_build_id(struct strata_abi_loaded *object, const struct found *found)
+static int has_text(const struct strata_abi_loaded *object, const struct found *found)
 {
-	return object->build_id_bytes == found->build_id_bytes &&
+	return object->path_bytes == found->path_bytes &&
+	       object->build_id_bytes == found->build_id_bytes &&
+	       !memcmp(path_of(object), found->path, found->path_bytes) &&
 	       (!found->build_id_bytes || !memcmp(path_of(object) + object->path_bytes,
 						  found->build_id, found->build_id_bytes));
 }
 
-/* Behind the descriptions that there are. */
-static void note(const struct found *found, const struct look *look)
+/* What was noted of the same file before; @there: and of the same addresses. */
+static struct strata_abi_loaded *noted_before(const struct found *found, int there)
+{
+	uint32_t place = strata_runtime.control->objects;
+	struct strata_abi_loaded *object;
+
+	for (; place; place = object->older) {
+		object = object_at(place);
+		if (has_text(object, found) &&
+		    (!there || (object->address == found->address && object->unloaded_ns)))
+			return object;
+	}
+	return NULL;
+}
+
+/* Behind the descriptions that there are. Returns 0 if there is no room. */
+static int note(const struct found *found, const struct look *look)
 {
 	struct strata_abi_user_control *control = strata_runtime.control;
+	const struct strata_abi_loaded *before = noted_before(found, 0);
 	uint64_t begin = (control->descriptions_bytes + 7) & ~UINT64_C(7);
 	struct strata_abi_loaded *object;
-	uint64_t end = begin + sizeof(*object) + found->path_bytes + found->build_id_bytes;
+	uint64_t text = begin + sizeof(*object), end = text;
 
-	if (end > STRATA_ABI_USER_DESCRIPTIONS_BYTES || nr_noted == STRATA_ABI_LOADED_NR_MAX) {
-		control->objects_refused++;
-		return;
-	}
+	if (!before)
+		end += found->path_bytes + found->build_id_bytes;
+	if (nr_noted == STRATA_ABI_LOADED_NR_MAX || noted_bytes + end - begin > NOTED_BYTES_MAX ||
+	    end > STRATA_ABI_USER_DESCRIPTIONS_BYTES)
+		return 0;
 	nr_noted++;
+	noted_bytes += end - begin;
 	object = object_at((uint32_t)(begin / 8) + 1);
 	object->address = found->address;
 	object->bytes = found->bytes;
-	object->loaded_ns = look->now;
+	/* Nothing else was at its addresses since the last look, and it may have been there as long. */
+	object->loaded_ns = look->number == 1 || holds(found->address, found->bytes, look->self) ?
+				    look->now :
+				    look->last + 1;
 	object->look = look->number;
 	object->older = control->objects;
 	object->path_bytes = (uint16_t)found->path_bytes;
 	object->build_id_bytes = (uint8_t)found->build_id_bytes;
 	object->flags = found->flags;
-	memcpy(path_of(object), found->path, found->path_bytes);
-	if (found->build_id_bytes)
-		memcpy(path_of(object) + found->path_bytes, found->build_id, found->build_id_bytes);
+	object->text = before ? before->text : (uint32_t)text;
+	if (!before) {
+		memcpy(path_of(object), found->path, found->path_bytes);
+		if (found->build_id_bytes)
+			memcpy(path_of(object) + found->path_bytes, found->build_id,
+			       found->build_id_bytes);
+	}
 	control->descriptions_bytes = (uint32_t)end;
 	/* RELEASE: it is there. */
 	__atomic_store_n(&control->objects, (uint32_t)(begin / 8) + 1, __ATOMIC_RELEASE);
+	return 1;
 }
 
 /* What the main program is called; nothing where the kernel does not say, or may not be asked. */
@@ -194,28 +243,49 @@ static size_t path_of_program(char *path, size_t size)
 	return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
+/* The whole path of an object whose path begins in the program's folder, which was the same a moment ago; or nothing. */
+static size_t path_of_relative(const char *given, size_t bytes, char *path, size_t size)
+{
+	long n;
+
+	if (strata_sandboxed())
+		return 0;
+	n = strata_syscall(SYS_getcwd, path, (long)size);
+	/* With its NUL. Of a folder that cannot be reached it is no path. */
+	if (n < 2 || *path != '/' || (size_t)n + bytes > size)
+		return 0;
+	path[n - 1] = '/';
+	memcpy(path + n, given, bytes);
+	return (size_t)n + bytes;
+}
+
 static void note_new(const struct dl_phdr_info *info, struct found *found, const struct look *look)
 {
 	static char path[STRATA_ABI_LOADED_PATH_MAX];
 	struct strata_abi_loaded *object;
+	size_t bytes = 0;
 	int i;
 
 	for (i = 0; i < info->dlpi_phnum && !found->build_id; i++)
 		if (info->dlpi_phdr[i].p_type == PT_NOTE)
 			find_build_id(info, &info->dlpi_phdr[i], found);
-	if (found->flags & STRATA_ABI_LOADED_PROGRAM) {
+	if (found->flags & STRATA_ABI_LOADED_PROGRAM)
+		bytes = path_of_program(path, sizeof(path));
+	else if (*found->path != '/')
+		bytes = path_of_relative(found->path, found->path_bytes, path, sizeof(path));
+	if (bytes || found->flags & STRATA_ABI_LOADED_PROGRAM) {
 		found->path = path;
-		found->path_bytes = path_of_program(path, sizeof(path));
+		found->path_bytes = bytes;
 	}
-	object = noted(found, 1);
-	if (!object || !has_same_build_id(object, found)) {
-		note(found, look);
+	if (note(found, look))
 		return;
+	object = noted_before(found, 1);
+	if (object) {
+		object->look = look->number;
+		__atomic_store_n(&object->unloaded_ns, 0, __ATOMIC_RELEASE);
+	} else {
+		strata_runtime.control->objects_refused++;
 	}
-	/* It is back, where it was: a program that loads and unloads it for ever has room for it. */
-	object->look = look->number;
-	__atomic_store_n(&object->loaded_ns, look->now, __ATOMIC_RELAXED);
-	__atomic_store_n(&object->unloaded_ns, 0, __ATOMIC_RELEASE);
 }
 
 static int look_at(struct dl_phdr_info *info, size_t size, void *given)
@@ -238,7 +308,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *given)
 	}
 	if (!find(info, &found))
 		return 0;
-	object = noted(&found, 0);
+	object = noted(&found);
 	if (object)
 		object->look = look->number;
 	else
@@ -246,19 +316,43 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *given)
 	return 0;
 }
 
-/* Look at what is loaded. Under the lock of the objects, in memory of this process' own. */
-void strata_loaded_look(void)
+/* Has something else come to its addresses by this look? */
+static int is_replaced(const struct strata_abi_loaded *object, const struct look *look)
 {
-	struct look look = { .number = ++nr_looks, .is_program = 1 };
+	uint32_t place = strata_runtime.control->objects;
+	const struct strata_abi_loaded *other;
+
+	for (; place; place = other->older) {
+		other = object_at(place);
+		if (other->look == look->number &&
+		    (other->address - object->address < object->bytes ||
+		     object->address - other->address < other->bytes))
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * Look at what is loaded, since the object that @self is in has come, or, NULL, since one goes. Under the lock of the
+ * objects, in memory of this process' own.
+ */
+void strata_loaded_look(const void *self)
+{
+	struct look look = { .last = last_look, .number = ++nr_looks, .is_program = 1 };
 	uint32_t place;
 
+	look.self = self;
 	look.now = strata_now_ns();
+	last_look = look.now;
 	if (dl_iterate_phdr(look_at, &look))
 		return;
 	for (place = strata_runtime.control->objects; place; place = object_at(place)->older) {
 		struct strata_abi_loaded *object = object_at(place);
 
-		if (object->look != look.number && !object->unloaded_ns)
-			__atomic_store_n(&object->unloaded_ns, look.now, __ATOMIC_RELEASE);
+		if (object->look == look.number || object->unloaded_ns)
+			continue;
+		__atomic_store_n(&object->unloaded_ns,
+				 is_replaced(object, &look) ? look.last + 1 : look.now,
+				 __ATOMIC_RELEASE);
 	}
 }

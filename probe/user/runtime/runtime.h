@@ -216,7 +216,7 @@ STRATA_HIDDEN void strata_objects_by_flag(void);
 STRATA_HIDDEN int strata_objects_has_own(struct strata_tracepoint *t);
 
 /* loaded.c */
-STRATA_HIDDEN void strata_loaded_look(void);
+STRATA_HIDDEN void strata_loaded_look(const void *self);
 
 /* interpose.c: libc's syscall(), which nobody has replaced. */
 #if defined(__x86_64__) && !defined(__ILP32__)

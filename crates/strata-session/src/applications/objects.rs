@@ -50,10 +50,8 @@ enum Kind {
 pub(crate) fn stream_class() -> StreamClass {
     let number =
         |name: &str, bytes| Field::new(name, FieldClass::Integer(Integer::unsigned(bytes)));
-    let address = || {
-        let address = Integer { base: Base::Sixteen, ..Integer::unsigned(8) };
-        Field::new("baddr", FieldClass::Integer(address))
-    };
+    let word = Integer { base: Base::Sixteen, ..Integer::unsigned(8) };
+    let address = || Field::new("baddr", FieldClass::Integer(word));
     let build_id = || {
         let byte = Integer { base: Base::Sixteen, ..Integer::unsigned(1) };
         let bytes = Sequence { element: Element::Integer(byte), length_bytes: 1 };
@@ -86,7 +84,11 @@ pub(crate) fn stream_class() -> StreamClass {
         id: STREAM,
         name: "objects".to_owned(),
         header: RecordHeader::Large,
-        context: vec![Field::new("vpid", FieldClass::Integer(Integer::signed(4)))],
+        // babeltrace2 believes those only that have both, though nobody needs the address.
+        context: vec![
+            Field::new("vpid", FieldClass::Integer(Integer::signed(4))),
+            Field::new("ip", FieldClass::Integer(word)),
+        ],
         events: (0..).zip(kinds).map(event).collect(),
     }
 }
@@ -179,6 +181,7 @@ impl Writer {
         self.body.extend((kind as u32).to_ne_bytes());
         self.body.extend(time.to_ne_bytes());
         self.body.extend(self.vpid.to_ne_bytes());
+        self.body.extend(0u64.to_ne_bytes());
         self.count += 1;
     }
 
