@@ -43,6 +43,11 @@ static uint64_t last_look;
 static uint32_t nr_noted;
 static uint64_t noted_bytes;
 
+/* Places of the notes of what is there; more find no room. */
+#define LIVE_MAX 2048u
+static uint32_t live[LIVE_MAX];
+static uint32_t nr_live;
+
 /* The rest of the room is for descriptions. */
 #define NOTED_BYTES_MAX (STRATA_ABI_USER_DESCRIPTIONS_BYTES / 4)
 
@@ -153,18 +158,24 @@ static int has_path(const struct strata_abi_loaded *object, const struct found *
 /* The note of it, if there is one, of those that are there. */
 static struct strata_abi_loaded *noted(const struct found *found)
 {
-	uint32_t place = strata_runtime.control->objects;
 	struct strata_abi_loaded *object;
+	uint32_t i;
 
-	for (; place; place = object->older) {
-		object = object_at(place);
+	for (i = 0; i < nr_live; i++) {
+		object = object_at(live[i]);
 		/* The name of the main program is not the loader's. */
 		if (object->address == found->address && object->bytes == found->bytes &&
-		    !object->unloaded_ns &&
 		    (found->flags & STRATA_ABI_LOADED_PROGRAM || has_path(object, found)))
 			return object;
 	}
 	return NULL;
+}
+
+static void is_there(const struct strata_abi_loaded *object)
+{
+	const unsigned char *all = strata_runtime.memory + STRATA_ABI_USER_DESCRIPTIONS_OFFSET;
+
+	live[nr_live++] = (uint32_t)(((const unsigned char *)object - all) / 8) + 1;
 }
 
 static int has_text(const struct strata_abi_loaded *object, const struct found *found)
@@ -202,8 +213,8 @@ static int note(const struct found *found, const struct look *look)
 
 	if (!before)
 		end += found->path_bytes + found->build_id_bytes;
-	if (nr_noted == STRATA_ABI_LOADED_NR_MAX || noted_bytes + end - begin > NOTED_BYTES_MAX ||
-	    end > STRATA_ABI_USER_DESCRIPTIONS_BYTES)
+	if (nr_live == LIVE_MAX || nr_noted == STRATA_ABI_LOADED_NR_MAX ||
+	    noted_bytes + end - begin > NOTED_BYTES_MAX || end > STRATA_ABI_USER_DESCRIPTIONS_BYTES)
 		return 0;
 	nr_noted++;
 	noted_bytes += end - begin;
@@ -229,6 +240,7 @@ static int note(const struct found *found, const struct look *look)
 	control->descriptions_bytes = (uint32_t)end;
 	/* RELEASE: it is there. */
 	__atomic_store_n(&control->objects, (uint32_t)(begin / 8) + 1, __ATOMIC_RELEASE);
+	is_there(object);
 	return 1;
 }
 
@@ -279,9 +291,10 @@ static void note_new(const struct dl_phdr_info *info, struct found *found, const
 	}
 	if (note(found, look))
 		return;
-	object = noted_before(found, 1);
+	object = nr_live < LIVE_MAX ? noted_before(found, 1) : NULL;
 	if (object) {
 		object->look = look->number;
+		is_there(object);
 		__atomic_store_n(&object->unloaded_ns, 0, __ATOMIC_RELEASE);
 	} else {
 		strata_runtime.control->objects_refused++;
@@ -319,11 +332,11 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *given)
 /* Has something else come to its addresses by this look? */
 static int is_replaced(const struct strata_abi_loaded *object, const struct look *look)
 {
-	uint32_t place = strata_runtime.control->objects;
 	const struct strata_abi_loaded *other;
+	uint32_t i;
 
-	for (; place; place = other->older) {
-		other = object_at(place);
+	for (i = 0; i < nr_live; i++) {
+		other = object_at(live[i]);
 		if (other->look == look->number &&
 		    (other->address - object->address < object->bytes ||
 		     object->address - other->address < other->bytes))
@@ -339,20 +352,24 @@ static int is_replaced(const struct strata_abi_loaded *object, const struct look
 void strata_loaded_look(const void *self)
 {
 	struct look look = { .last = last_look, .number = ++nr_looks, .is_program = 1 };
-	uint32_t place;
+	uint32_t nr = 0, i;
 
 	look.self = self;
 	look.now = strata_now_ns();
 	last_look = look.now;
 	if (dl_iterate_phdr(look_at, &look))
 		return;
-	for (place = strata_runtime.control->objects; place; place = object_at(place)->older) {
-		struct strata_abi_loaded *object = object_at(place);
+	for (i = 0; i < nr_live; i++) {
+		struct strata_abi_loaded *object = object_at(live[i]);
 
-		if (object->look == look.number || object->unloaded_ns)
+		if (object->look == look.number)
 			continue;
 		__atomic_store_n(&object->unloaded_ns,
 				 is_replaced(object, &look) ? look.last + 1 : look.now,
 				 __ATOMIC_RELEASE);
 	}
+	for (i = 0; i < nr_live; i++)
+		if (!object_at(live[i])->unloaded_ns)
+			live[nr++] = live[i];
+	nr_live = nr;
 }
